@@ -1,0 +1,10 @@
+# cmake -DOUT=file.c -DYAMLS=a.yaml;b.yaml -P embed_yaml.cmake
+foreach(yaml ${YAMLS})
+  get_filename_component(name ${yaml} NAME_WE)
+  file(READ ${yaml} bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  string(APPEND data "static const char ${name}_yaml[] = {${bytes}0};\n")
+  string(APPEND rows "    {\"${name}\", ${name}_yaml, sizeof ${name}_yaml - 1},\n")
+endforeach()
+list(LENGTH YAMLS n)
+file(WRITE ${OUT} "#include \"family.h\"\n\n${data}\nconst sac_embedded_yaml sac_family_yaml[] = {\n${rows}};\nconst int sac_n_family_yaml = ${n};\n")

@@ -1,0 +1,53 @@
+# sac_module(FOLDER [SUBFOLDERS a b] [DEPENDS x y] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+# One folder is one static library, sac_<name>; it finds only the headers of the folders it names (and of those they name).
+# Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
+set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
+set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+set(SAC_ISA_vnni ${SAC_ISA_avx512} -mavx512vnni)
+set(SAC_ISA_bf16 ${SAC_ISA_avx512} -mavx512bf16)
+set(SAC_ISA_amx ${SAC_ISA_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
+
+function(sac_module dir)
+  cmake_parse_arguments(A "" "" "SUBFOLDERS;DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
+  get_filename_component(name ${dir} NAME)
+  set(globs ${dir}/*.c)
+  foreach(sub ${A_SUBFOLDERS})
+    list(APPEND globs ${dir}/${sub}/*.c)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  file(GLOB headers CONFIGURE_DEPENDS ${dir}/*.h)
+  if(NOT sources) # a folder that has only headers so far
+    set(sources ${CMAKE_BINARY_DIR}/generated/${name}_headers_only.c)
+    file(WRITE ${sources} "typedef int sac_${name}_headers_only;\n")
+  endif()
+  add_library(sac_${name} STATIC ${sources} ${headers})
+  target_link_libraries(sac_${name} PRIVATE sac_flags ${A_PRIVATE_LIBS})
+  if(SAC_SANITIZE)
+    target_link_options(sac_${name} PUBLIC -fsanitize=${SAC_SANITIZE})
+  endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    foreach(isa avx2 avx512 vnni bf16 amx)
+      foreach(source ${sources})
+        if(source MATCHES "_${isa}\\.c$")
+          set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${SAC_ISA_${isa}} -ffp-contract=fast -O3)
+        endif()
+      endforeach()
+    endforeach()
+  endif()
+  target_include_directories(sac_${name} PUBLIC ${dir})
+  target_link_libraries(sac_${name} PUBLIC ${A_PUBLIC_LIBS})
+  foreach(d ${A_DEPENDS})
+    target_link_libraries(sac_${name} PUBLIC sac_${d})
+  endforeach()
+endfunction()
+
+# Turns every <folder>/*.yaml into C strings, so that a family's description travels inside the library:
+# sac_family_yaml[] = { {"llava", "...text..."}, ... } (declared in models/family.h).
+function(sac_embed_yaml target folder)
+  file(GLOB yamls CONFIGURE_DEPENDS ${folder}/*.yaml)
+  set(out ${CMAKE_BINARY_DIR}/generated/family_yaml.c)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DYAMLS=${yamls}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_yaml.cmake
+    DEPENDS ${yamls} ${CMAKE_SOURCE_DIR}/cmake/embed_yaml.cmake VERBATIM)
+  target_sources(${target} PRIVATE ${out})
+endfunction()

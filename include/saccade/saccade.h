@@ -1,0 +1,286 @@
+/* saccade/saccade.h - the public API of Saccade, a runtime for vision-language models.
+ *
+ *   sac_model *model; sac_session *session; sac_result result; sac_error err;
+ *   sac_model_open(&model, "models/demo", NULL, &err);
+ *   sac_session_create(&session, model, NULL, &err);
+ *   sac_part parts[] = { {.kind = SAC_PART_IMAGE, .path = "cat.jpg"}, {.kind = SAC_PART_TEXT, .text = "What
+ * is this?"} }; sac_message question = {.role = "user", .parts = parts, .n_parts = 2};
+ *   sac_session_generate(session, &question, 1, NULL, NULL, &result, &err);
+ *   puts(result.text);
+ *
+ * Rules that hold everywhere:
+ * - A sac_model is read-only once open and may be shared by sessions in several threads; it must outlive
+ * them. A sac_session is one conversation, used by one thread at a time (only sac_session_cancel may come
+ * from another).
+ * - Functions return SAC_OK or a negative status and then fill *err (which may be NULL) with one line.
+ * - Every pointer passed in is borrowed for the call only. Pointers handed out live as long as their doc
+ * says.
+ * - Options are plain structs; get them with the _default function and change what you need. NULL means the
+ * defaults.
+ * - All memory of a session is taken by sac_session_create; running a prompt allocates only inside media
+ * decoders. */
+#ifndef SACCADE_SACCADE_H
+#define SACCADE_SACCADE_H
+
+#include "saccade/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SAC_VERSION "0.1.0"
+
+typedef struct sac_model sac_model;
+typedef struct sac_session sac_session;
+
+/* ---------------------------------------------------------------- model */
+
+/* Progress of long work. stage: "load", "media", "vision", "prefill", "decode"; total is 0 when unknown. */
+typedef void (*sac_progress_fn)(void *ctx, const char *stage, int64_t done, int64_t total);
+
+typedef struct sac_model_options {
+    int n_threads;             /* 0 = one for each processor */
+    const char *chat_format;   /* NULL = detected; a name of sac_chat_format_names() */
+    size_t vision_cache_bytes; /* cache of visual embeddings, by content; 0 = off; default 256 MiB */
+    bool fast;                 /* allow bf16 products (faster; logits then differ in the third digit) */
+    sac_progress_fn progress;
+    void *progress_ctx;
+} sac_model_options;
+
+void sac_model_options_default(sac_model_options *o);
+
+/* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a .gguf language model.
+ */
+sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
+                          sac_error *err);
+void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */
+
+typedef struct sac_model_info {
+    const char *family;      /* "llava" */
+    const char *dtype;       /* type of most weights, "bf16" */
+    const char *chat_format; /* "chatml" */
+    int64_t n_parameters;
+    size_t weight_bytes;
+    int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
+    int64_t max_context; /* trained length */
+    double rope_theta;
+    bool has_vision;
+    int vision_layers, vision_hidden, vision_heads, image_size, patch_size;
+    int tokens_per_frame;  /* visual tokens of one picture of image_size, or of a video frame */
+    const char *processor; /* "clip", "anyres", "unires" */
+    int n_threads;
+    const char *cpu; /* instruction sets in use, "avx2 avx512 vnni" */
+} sac_model_info;
+
+void sac_model_get_info(const sac_model *m, sac_model_info *info); /* strings live as long as the model */
+
+/* The i-th tensor by name; false when i is past the last. dims: outermost first. */
+typedef struct sac_tensor_info {
+    const char *name, *dtype;
+    int n_dims;
+    int64_t dim[4];
+    size_t n_bytes;
+} sac_tensor_info;
+bool sac_model_get_tensor(const sac_model *m, int64_t i, sac_tensor_info *info);
+
+const char *const *sac_chat_format_names(void); /* NULL-terminated */
+const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */
+
+/* Token ids of text without chat format. add_special: begin-of-text as the tokenizer defines it;
+ * parse_special: "<|end|>" in the text becomes that token. *n_ids is always the full count; at most capacity
+ * ids are written. */
+sac_status sac_tokenize_text(const sac_model *m, const char *text, size_t n_bytes, bool add_special,
+                             bool parse_special, int32_t *ids, size_t capacity, size_t *n_ids,
+                             sac_error *err);
+
+/* UTF-8 of ids, NUL-terminated, into text (at most capacity bytes); *n_bytes is the full length without the
+ * NUL. */
+sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_ids, bool skip_special,
+                              char *text, size_t capacity, size_t *n_bytes, sac_error *err);
+
+/* ---------------------------------------------------------------- session */
+
+typedef struct sac_session_config {
+    int64_t n_ctx;         /* tokens of prompt and answer; 0 = the model's length, at most 32,768 */
+    int64_t prefill_chunk; /* rows of a linear layer at a time; 0 = 256 */
+    const char *kv;        /* "f16" (default), "f32", "bf16" */
+    const char *prefill;   /* prefill policy, "dense" (default) */
+    const char *decode;    /* decode policy, "dense" (default) */
+} sac_session_config;
+
+void sac_session_config_default(sac_session_config *c);
+
+/* What a session takes or would take, by purpose. The sum of parts is total_bytes. */
+typedef struct sac_memory_part {
+    const char *tag; /* "kv cache" */
+    size_t n_bytes;
+} sac_memory_part;
+typedef struct sac_memory_report {
+    int64_t n_ctx;
+    size_t weight_bytes; /* the model's, shared; not in total_bytes */
+    size_t kv_bytes_per_token;
+    size_t total_bytes;
+    int n_parts;
+    sac_memory_part parts[16];
+} sac_memory_report;
+
+/* Memory that sac_session_create would take with this configuration, without taking it. */
+sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
+                            sac_error *err);
+
+/* Takes all the memory that this session will ever use. */
+sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
+                              sac_error *err);
+void sac_session_free(sac_session *s); /* NULL is fine */
+void sac_session_memory(const sac_session *s, sac_memory_report *report);
+
+/* Makes the call that is running in another thread return SAC_CANCELLED at the next layer or token; with none
+ * running, nothing. */
+void sac_session_cancel(sac_session *s);
+
+/* Forgets the conversation. */
+void sac_session_reset(sac_session *s);
+
+/* ---------------------------------------------------------------- messages */
+
+/* Which frames of a video are looked at. Rules that are given compose by the smallest count; see
+ * sac_media_report.rule. */
+typedef struct sac_video_options {
+    double fps;         /* frames a second of video; 0 = not asked */
+    int num_frames;     /* spread evenly over the video; 0 = not asked */
+    int max_frames;     /* never more than this; 0 = what the context holds */
+    int64_t max_pixels; /* refuse frames larger than this; 0 = 178,956,970 */
+    bool no_rotate;     /* ignore rotation metadata */
+} sac_video_options;
+
+typedef enum sac_part_kind {
+    SAC_PART_TEXT,   /* text */
+    SAC_PART_IMAGE,  /* path, or bytes and n_bytes: a picture file */
+    SAC_PART_VIDEO,  /* path, or bytes and n_bytes: a video file; video = sampling */
+    SAC_PART_FRAMES, /* frames, n_frames: pictures that are the frames of a video, in order */
+} sac_part_kind;
+
+typedef struct sac_frame {
+    const char *path; /* a picture file, or bytes */
+    const void *bytes;
+    size_t n_bytes;
+    double time_s;
+} sac_frame;
+
+typedef struct sac_part {
+    sac_part_kind kind;
+    const char *text; /* UTF-8, NUL-terminated; control tokens in it are plain text */
+    const char *path;
+    const void *bytes;
+    size_t n_bytes;
+    const sac_frame *frames;
+    size_t n_frames;
+    sac_video_options video; /* of VIDEO and FRAMES */
+} sac_part;
+
+typedef struct sac_message {
+    const char *role; /* "system", "user", "assistant" */
+    const sac_part *parts;
+    size_t n_parts;
+} sac_message;
+
+/* ---------------------------------------------------------------- generation */
+
+typedef struct sac_sampling {
+    int max_tokens;            /* 0 = to the end of the context; default 512 */
+    double temperature;        /* 0 = greedy (default) */
+    int top_k;                 /* 0 = off */
+    double top_p;              /* 1 = off */
+    double min_p;              /* 0 = off */
+    double repetition_penalty; /* 1 = off; over prompt and answer, as transformers does */
+    uint64_t seed;             /* same seed, same answer, whatever the number of threads */
+    const char *const *stop;   /* texts that end the answer; not part of it */
+    size_t n_stop;
+    bool ignore_eos;
+} sac_sampling;
+
+void sac_sampling_default(sac_sampling *s);
+/* The checkpoint's generation_config.json, where it has one. */
+void sac_sampling_of_model(const sac_model *m, sac_sampling *s);
+
+/* Callbacks during generation, from the calling thread; each may be NULL. */
+typedef struct sac_events {
+    void *ctx;
+    /* A piece of the answer, whole UTF-8 characters; false cancels. */
+    bool (*text)(void *ctx, const char *utf8, size_t n_bytes);
+    sac_progress_fn progress;
+} sac_events;
+
+/* What was seen of one picture or video. */
+typedef struct sac_media_report {
+    sac_part_kind kind;
+    int width, height; /* of the source, upright */
+    int n_frames;      /* frames or pictures encoded */
+    int n_tiles;       /* tower inputs */
+    int64_t n_tokens;  /* visual tokens in the prompt */
+    double source_fps, duration_s;
+    int64_t source_frames;
+    const char *rule;     /* which sampling rule decided: "num_frames=16" */
+    const double *time_s; /* [n_frames], NULL for a picture */
+    bool from_cache;      /* embeddings came from the cache */
+} sac_media_report;
+
+typedef struct sac_result {
+    const char
+        *text; /* the answer, UTF-8; owned by the session until its next call, like all pointers here */
+    size_t n_text_bytes;
+    const char *finish_reason; /* "stop" (end token or stop text), "length" */
+    const int32_t *tokens;     /* of the answer, the end token not counted */
+    int64_t n_tokens;
+    int64_t n_prompt_tokens; /* visual ones counted */
+    int64_t n_visual_tokens;
+    int64_t n_reused_tokens; /* of the prompt, already in the cache from the call before */
+    const sac_media_report *media;
+    size_t n_media;
+    struct {
+        double media, vision, prefill, decode, first_token,
+            total; /* seconds; media = decode, sample, resize */
+    } seconds;
+} sac_result;
+
+/* Answers a conversation whose last message is the user's. The whole conversation is given each time; what
+ * the call before has in the cache is reused. On failure *result is zeroed and the session holds no
+ * conversation. */
+sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
+                                const sac_sampling *sampling, const sac_events *events, sac_result *result,
+                                sac_error *err);
+
+/* The prompt that sac_session_generate would run: its token ids with each visual token as the model's
+ * placeholder id. Media are opened but frames are not decoded. *n_ids is the full count; at most capacity ids
+ * are written. */
+sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
+                              size_t capacity, size_t *n_ids, sac_error *err);
+
+/* Runs a whole conversation as prompt and leaves the logits of its last token; the first half of
+ * sac_session_generate. */
+sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size_t n_messages,
+                               const sac_events *events, sac_error *err);
+
+/* Evaluation: appends tokens to the sequence. When all_logits is given it receives [n_ids][vocab]; otherwise
+ * only the last token's logits are computed. */
+sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
+                              sac_error *err);
+
+/* [vocab] of the last token run, or NULL before any; overwritten by the next call. */
+const float *sac_session_logits(const sac_session *s);
+int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
+
+/* ---------------------------------------------------------------- measuring */
+
+/* Read bandwidth of this machine with the model's threads, bytes a second: the roof of decode. Takes about
+ * 0.3 s. */
+double sac_measure_read_bandwidth(const sac_model *m);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

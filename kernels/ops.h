@@ -1,0 +1,163 @@
+/* ops.h - the op table: every computation on tensors, one args struct an op, one table a backend.
+ *
+ * kernels/ref holds the contract in plain C: double accumulation, asserts for preconditions, written to be
+ * read. kernels/cpu fills in what it does better for the processor at hand, weakest instruction set first.
+ * tests/checkkernels runs every variant against the reference. Ops never allocate: scratch comes with the
+ * stream. Unless an op says so, outputs may not alias inputs. Activations are sac_mat (F32 on the CPU),
+ * weights sac_tensor in the type they are stored in, norms and biases f32 vectors. */
+#ifndef SAC_OPS_H
+#define SAC_OPS_H
+
+#include "device.h"
+
+#include <stdbool.h>
+
+typedef enum sac_activation {
+    SAC_ACT_NONE,
+    SAC_ACT_GELU,       /* x * Phi(x), by erf */
+    SAC_ACT_GELU_TANH,  /* tanh approximation */
+    SAC_ACT_QUICK_GELU, /* x * sigmoid(1.702 x): CLIP */
+    SAC_ACT_SILU,       /* x * sigmoid(x) */
+} sac_activation;
+
+/* y = act(x w^T + bias), or y += act(x w^T + bias) when accumulate is set (the residual of a block).
+ * Any dtype of w (blocks run along k). Variants may round x on the way in to the precision of w's own format:
+ * q8_0 blocks of 32 with f16 scales for 8- and 4-bit weights, as llama.cpp does; for F32, F16 and BF16
+ * weights x keeps f32 precision unless `fast` is set, which allows bf16 products with f32 sums. */
+typedef struct sac_linear_args {
+    sac_mat y;         /* [m][n] */
+    sac_mat x;         /* [m][k] */
+    sac_tensor w;      /* [n][k] */
+    const float *bias; /* [n] or NULL */
+    sac_activation act;
+    bool accumulate;
+    bool fast;
+} sac_linear_args;
+
+/* y[i] = table[ids[i]], dequantised. */
+typedef struct sac_embed_args {
+    sac_mat y;          /* [n][hidden] */
+    sac_tensor table;   /* [vocab][hidden] */
+    const int32_t *ids; /* [n], each in [0, vocab) */
+} sac_embed_args;
+
+/* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
+typedef struct sac_rmsnorm_args {
+    sac_mat y, x;   /* [rows][n] */
+    const float *w; /* [n] */
+    float eps;
+} sac_rmsnorm_args;
+
+/* y = (x - mean) / sqrt(var + eps) * w + b; y may be x. */
+typedef struct sac_layernorm_args {
+    sac_mat y, x;
+    const float *w, *b;
+    float eps;
+} sac_layernorm_args;
+
+/* Rotary position embedding in place on every head's first rot_dim channels (Su et al., arXiv:2104.09864).
+ * Pairs are (i, i + rot_dim/2), Hugging Face's layout, or (2i, 2i + 1) when interleaved (GGUF's for the llama
+ * family). */
+typedef struct sac_rope_args {
+    sac_mat x; /* [rows][n_heads * head_dim] */
+    int n_heads, head_dim, rot_dim;
+    bool interleaved;
+    const float *cos_sin; /* [positions][rot_dim/2][2] */
+    const int32_t *pos;   /* [rows], rows of cos_sin */
+} sac_rope_args;
+
+/* y = silu(gate) * up; y may be gate or up. */
+typedef struct sac_swiglu_args {
+    sac_mat y, gate, up;
+} sac_swiglu_args;
+
+/* Keys and values of one layer where they lie: element (row, head, channel) of k is k[row * k_row + head *
+ * k_head + channel]. */
+typedef struct sac_kv_view {
+    void *k, *v;
+    sac_dtype dtype; /* F32, F16 or BF16 */
+    int n_heads, head_dim;
+    int64_t n_rows;
+    int64_t row_stride, head_stride; /* elements, of k and of v */
+} sac_kv_view;
+
+/* Writes k and v [n][n_heads * head_dim] to rows [first, first + n) of the view, rounded to its dtype. */
+typedef struct sac_kv_store_args {
+    sac_kv_view kv;
+    sac_mat k, v;
+    int64_t first;
+} sac_kv_store_args;
+
+/* o = softmax(scale q k^T) v, streamed over the keys with a running maximum (Dao et al., arXiv:2205.14135):
+ * no n x n matrix. Query head h reads key-value head h / (n_heads / kv.n_heads). n_batch independent problems
+ * lie batch_rows apart in q, o and in the rows of kv (a tower's pictures); a decoder has n_batch 1. Which
+ * keys query i (of a batch's n_q) sees: all n_kv rows; when causal only row j <= first + i; when window > 0
+ * only j > first + i - window. With `rows` the keys are kv rows rows[0..n_kv), ascending, and the causal test
+ * uses the row number. */
+typedef struct sac_attention_args {
+    sac_mat o, q; /* [n_batch * batch_rows or n_q][n_heads * head_dim]; o may be q */
+    sac_kv_view kv;
+    const int32_t *rows; /* [n_kv] or NULL = 0..n_kv-1 */
+    int64_t n_q, n_kv, first;
+    int64_t n_batch, batch_rows; /* 1, 0 for one problem */
+    int n_heads;
+    float scale;
+    bool causal;
+    int64_t window; /* 0 = none */
+} sac_attention_args;
+
+/* Pixels to rows of the patch embedding's input: y[(tile * g + gy) * g + gx][(c * p + py) * p + px] = (pixel
+ * / 255 - mean[c]) / std[c], with g = size / p patches a side; a remainder of size / p at the right and
+ * bottom is not read (a convolution without padding). */
+typedef struct sac_patchify_args {
+    sac_mat y;            /* [n_tiles * g * g][3 * p * p] */
+    const uint8_t *tiles; /* [n_tiles][size][size][3] RGB */
+    int64_t n_tiles;
+    int size, patch;
+    float mean[3], std[3];
+} sac_patchify_args;
+
+/* Mean over stride x stride windows of each tile's grid of tokens; a remainder is not read.
+ * y[(t * (g/s) + oy) * (g/s) + ox] = mean of x[(t * g + oy*s + dy) * g + ox*s + dx]. */
+typedef struct sac_pool_tokens_args {
+    sac_mat y, x; /* [n_tiles * (g/s)^2][n], [n_tiles * g^2][n] */
+    int64_t n_tiles;
+    int grid, stride;
+} sac_pool_tokens_args;
+
+/* y[i] = x[source[i]], or `fill` where source[i] is -1. */
+typedef struct sac_gather_rows_args {
+    sac_mat y, x;
+    const int32_t *source; /* [y.rows] */
+    const float *fill;     /* [cols]; may be NULL when no source is -1 */
+} sac_gather_rows_args;
+
+/* Name of every op: the table, its names and the checker come from this list. */
+#define SAC_OPS(X)                                                                                           \
+    X(linear)                                                                                                \
+    X(embed)                                                                                                 \
+    X(rmsnorm)                                                                                               \
+    X(layernorm)                                                                                             \
+    X(rope)                                                                                                  \
+    X(swiglu)                                                                                                \
+    X(kv_store)                                                                                              \
+    X(attention)                                                                                             \
+    X(patchify)                                                                                              \
+    X(pool_tokens)                                                                                           \
+    X(gather_rows)
+
+typedef struct sac_ops {
+    const char *backend; /* "ref", "cpu" */
+#define X(op) sac_status (*op)(const sac_stream *s, const sac_##op##_args *a);
+    SAC_OPS(X)
+#undef X
+    /* Shared scratch that linear needs for up to m rows of k elements; attention's need is part of the thread
+     * scratch. */
+    size_t (*linear_scratch_bytes)(int64_t m, int64_t k);
+} sac_ops;
+
+void sac_ops_init_ref(sac_ops *t); /* fills every slot */
+void sac_ops_init_cpu(sac_ops *t,
+                      unsigned cpu_flags); /* ref first, then weakest to strongest instruction set */
+
+#endif

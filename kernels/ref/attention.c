@@ -1,0 +1,61 @@
+#include "ref.h"
+
+#include <math.h>
+#include <string.h>
+
+static void assert_attention(const sac_attention_args *a) {
+    const sac_kv_view *kv = &a->kv;
+    int64_t n_rows = a->n_batch == 1 ? a->n_q : (a->n_batch - 1) * a->batch_rows + a->n_q;
+    assert(sac_ref_is_mat(a->q) && sac_ref_is_mat(a->o) && a->n_batch >= 1);
+    assert(a->q.rows >= n_rows && a->o.rows >= n_rows && a->n_q >= 0 && a->n_kv >= 0);
+    assert(a->n_batch == 1 || (a->batch_rows >= a->n_q && a->batch_rows >= a->n_kv));
+    assert(a->q.cols == (int64_t)a->n_heads * kv->head_dim && a->o.cols == a->q.cols);
+    assert(kv->n_heads > 0 && a->n_heads % kv->n_heads == 0);
+    assert(kv->dtype == SAC_DTYPE_F32 || kv->dtype == SAC_DTYPE_F16 || kv->dtype == SAC_DTYPE_BF16);
+    assert(a->rows || (a->n_batch - 1) * a->batch_rows + a->n_kv <= kv->n_rows);
+    assert((size_t)kv->head_dim * sizeof(double) <= SAC_THREAD_SCRATCH_BYTES);
+    (void)kv;
+    (void)n_rows;
+}
+
+static bool sees(const sac_attention_args *a, int64_t query, int64_t key_row) {
+    int64_t position = a->first + query;
+    if (a->causal && key_row > position) return false;
+    return a->window == 0 || key_row > position - a->window;
+}
+
+/* One query of one head. The running maximum keeps every exponent <= 0; what was summed so far is in units of
+ * the old maximum and is rescaled when it grows. A query that sees no key gives zeros. */
+static void attend(const sac_attention_args *a, int64_t batch, int64_t query, int head, double *acc) {
+    const sac_kv_view *kv = &a->kv;
+    int d = kv->head_dim;
+    int64_t kv_head = (int64_t)(head / (a->n_heads / kv->n_heads)) * kv->head_stride;
+    const float *q = sac_mat_row_f32(a->q, batch * a->batch_rows + query) + (int64_t)head * d;
+    double max = -INFINITY, sum = 0;
+    memset(acc, 0, (size_t)d * sizeof *acc);
+    for (int64_t j = 0; j < a->n_kv; j++) {
+        int64_t row = a->rows ? a->rows[j] : j;
+        if (!sees(a, query, row)) continue;
+        int64_t at = (batch * a->batch_rows + row) * kv->row_stride + kv_head;
+        double score = 0;
+        for (int c = 0; c < d; c++) score += (double)q[c] * (double)sac_ref_load(kv->dtype, kv->k, at + c);
+        score *= (double)a->scale;
+        double new_max = score > max ? score : max;
+        double rescale = exp(max - new_max), p = exp(score - new_max);
+        sum = sum * rescale + p;
+        for (int c = 0; c < d; c++)
+            acc[c] = acc[c] * rescale + p * (double)sac_ref_load(kv->dtype, kv->v, at + c);
+        max = new_max;
+    }
+    float *o = sac_mat_row_f32(a->o, batch * a->batch_rows + query) + (int64_t)head * d;
+    for (int c = 0; c < d; c++) o[c] = sum > 0 ? (float)(acc[c] / sum) : 0.0f;
+}
+
+sac_status sac_ref_attention(const sac_stream *s, const sac_attention_args *a) {
+    assert_attention(a);
+    for (int64_t batch = 0; batch < a->n_batch; batch++)
+        for (int64_t query = 0; query < a->n_q; query++)
+            for (int head = 0; head < a->n_heads; head++)
+                attend(a, batch, query, head, sac_stream_thread_scratch(s, 0));
+    return SAC_OK;
+}

@@ -1,0 +1,40 @@
+#include "../quants.h"
+#include "ref.h"
+
+#include <math.h>
+
+double sac_ref_activation(sac_activation act, double x) {
+    switch (act) {
+    case SAC_ACT_NONE: return x;
+    case SAC_ACT_GELU: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case SAC_ACT_GELU_TANH: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case SAC_ACT_QUICK_GELU: return x / (1 + exp(-1.702 * x));
+    case SAC_ACT_SILU: return x / (1 + exp(-x));
+    }
+    assert(!"no such activation");
+    return x;
+}
+
+/* One weight row at a time, dequantised into the scratch of thread 0. */
+sac_status sac_ref_linear(const sac_stream *s, const sac_linear_args *a) {
+    int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
+    assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->y.rows == m);
+    assert(a->w.data && a->w.n_dims == 2 && a->w.dim[0] == n && a->w.dim[1] == k);
+    assert(k % sac_dtype_block(a->w.dtype) == 0);
+    assert((size_t)k * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES);
+    float *w = sac_stream_thread_scratch(s, 0);
+    size_t w_row_bytes = sac_dtype_row_bytes(a->w.dtype, k);
+    for (int64_t j = 0; j < n; j++) {
+        sac_dequantize_row(a->w.dtype, (const char *)a->w.data + (size_t)j * w_row_bytes, w, k);
+        for (int64_t i = 0; i < m; i++) {
+            const float *x = sac_mat_row_f32(a->x, i);
+            double sum = 0;
+            for (int64_t c = 0; c < k; c++) sum += (double)x[c] * (double)w[c];
+            if (a->bias) sum += (double)a->bias[j];
+            float *y = sac_mat_row_f32(a->y, i) + j;
+            double v = sac_ref_activation(a->act, sum);
+            *y = (float)(a->accumulate ? (double)*y + v : v);
+        }
+    }
+    return SAC_OK;
+}

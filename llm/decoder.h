@@ -1,0 +1,90 @@
+/* decoder.h - a pre-norm transformer decoder: Llama (Vicuna, Yi, SmolLM2), Mistral and Qwen2 differ in sizes,
+ * biases, windows and rope only, so one graph serves them.
+ *
+ *   h = embed(ids) or visual embeddings
+ *   for each layer:  a = rmsnorm(h);  q,k,v = linear(a) (+ bias);  rope(q, k);  store k, v
+ *                    h += o_proj(attention(q, cache));  h += down(silu(gate(b)) * up(b)),  b = rmsnorm(h)
+ *   logits = head(rmsnorm(h))
+ *
+ * Prefill runs layers outside and chunks of tokens inside: a layer's linear parts run chunk by chunk, its
+ * queries and keys are kept whole, and attention sees all of them at once, because a prefill policy may have
+ * to look at a whole layer before it chooses (ZipVL). */
+#ifndef SAC_LLM_DECODER_H
+#define SAC_LLM_DECODER_H
+
+#include "kv_cache.h"
+#include "ops.h"
+#include "rope.h"
+#include "sparse.h"
+
+typedef struct sac_decoder_config {
+    int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
+    int64_t max_position;   /* trained context */
+    int64_t sliding_window; /* 0 = none */
+    float rms_eps;
+    bool tied_head;
+    sac_rope_config rope;
+} sac_decoder_config;
+
+typedef struct sac_decoder_layer {
+    const float *attn_norm, *mlp_norm; /* [hidden] */
+    sac_tensor q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
+    const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
+    sac_tensor gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
+} sac_decoder_layer;
+
+/* Weights are borrowed from the model's mapping and arena. */
+typedef struct sac_decoder {
+    sac_decoder_config config;
+    sac_tensor embed; /* [vocab][hidden] */
+    sac_tensor head;  /* [vocab][hidden]; equals embed when tied */
+    const float *final_norm;
+    sac_decoder_layer *layers; /* [n_layers] */
+} sac_decoder;
+
+/* Buffers of one session, out of its arena. */
+typedef struct sac_decoder_state {
+    int64_t n_ctx, chunk;
+    sac_kv_cache cache;
+    float *hidden;    /* [n_ctx][hidden]: a prompt's hidden states, all tokens */
+    float *queries;   /* [n_ctx][heads * head_dim], then the attention output */
+    float *norm;      /* [chunk][hidden] */
+    float *k, *v;     /* [chunk][kv_heads * head_dim] */
+    float *gate, *up; /* [chunk][intermediate] */
+    float *cos_sin;   /* [n_ctx][rot_dim/2][2] */
+    int64_t n_cos_sin;
+    int32_t *positions; /* [n_ctx] */
+    float *logits;      /* [vocab] */
+    const sac_prefill_policy *prefill;
+    const sac_decode_policy *decode;
+    bool fast; /* bf16 products allowed */
+} sac_decoder_state;
+
+typedef struct sac_decoder_plan {
+    size_t kv_bytes, hidden_bytes, activation_bytes, rope_bytes, logits_bytes;
+} sac_decoder_plan;
+
+/* What sac_decoder_state_init takes for n_ctx tokens and chunks of `chunk`. */
+void sac_decoder_plan_bytes(const sac_decoder_config *c, int64_t n_ctx, int64_t chunk,
+                            const sac_kv_format *format, sac_decoder_plan *plan);
+sac_status sac_decoder_state_init(sac_decoder_state *s, const sac_decoder *d, int64_t n_ctx, int64_t chunk,
+                                  const sac_kv_format *format, sac_arena *arena, sac_error *err);
+
+/* Called between layers: report progress, or return CANCELLED. */
+typedef sac_status (*sac_layer_fn)(void *ctx, int layer, int n_layers);
+
+/* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens
+ * already cached. Afterwards hidden rows hold the last layer's output (before the final norm). */
+sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                               const sac_stream *stream, int64_t past, int64_t n, sac_layer_fn on_layer,
+                               void *ctx, sac_error *err);
+
+/* Logits of hidden row `row` into s->logits (or into `out` [vocab] when given). */
+sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                              const sac_stream *stream, int64_t row, float *out);
+
+/* One token after `past` cached ones; leaves its logits in s->logits. */
+sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                            const sac_stream *stream, int64_t past, int32_t id, sac_error *err);
+
+#endif

@@ -1,0 +1,91 @@
+#include "rope.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define PI 3.14159265358979323846
+
+void sac_rope_config_default(sac_rope_config *c, int head_dim) {
+    *c = (sac_rope_config){
+        .scaling = SAC_ROPE_DEFAULT,
+        .theta = 10000,
+        .factor = 1,
+        .low_freq_factor = 1,
+        .high_freq_factor = 4,
+        .beta_fast = 32,
+        .beta_slow = 1,
+        .truncate = true,
+        .rot_dim = head_dim,
+    };
+}
+
+/* Channel pair at which `rotations` full turns fit into the original context (YaRN, eq. 17-18 and its code).
+ */
+static double yarn_correction(const sac_rope_config *c, double rotations) {
+    return c->rot_dim * log(c->original_max_position / (rotations * 2 * PI)) / (2 * log(c->theta));
+}
+
+/* Weight of extrapolation for pair i: 1 = keep the frequency, 0 = divide it by factor. */
+static double yarn_keep(const sac_rope_config *c, int i) {
+    double low = yarn_correction(c, c->beta_fast), high = yarn_correction(c, c->beta_slow);
+    if (c->truncate) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = fmax(low, 0);
+    high = fmin(high, c->rot_dim - 1);
+    if (low == high) high += 0.001; /* as the published code does: no division by zero */
+    double ramp = (i - low) / (high - low);
+    return 1 - fmin(fmax(ramp, 0), 1);
+}
+
+static double llama3_frequency(const sac_rope_config *c, double f) {
+    double wavelength = 2 * PI / f;
+    double low_wavelength = c->original_max_position / c->low_freq_factor;
+    double high_wavelength = c->original_max_position / c->high_freq_factor;
+    if (wavelength < high_wavelength) return f;
+    if (wavelength > low_wavelength) return f / c->factor;
+    double smooth = (c->original_max_position / wavelength - c->low_freq_factor) /
+                    (c->high_freq_factor - c->low_freq_factor);
+    return (1 - smooth) * f / c->factor + smooth * f;
+}
+
+static float inverse_frequency(const sac_rope_config *c, int i, int64_t n_total) {
+    double theta = c->theta;
+    if (c->scaling == SAC_ROPE_DYNAMIC && (double)n_total > c->original_max_position) {
+        double grown = c->factor * (double)n_total / c->original_max_position - (c->factor - 1);
+        theta *= pow(grown, c->rot_dim / (c->rot_dim - 2.0));
+    }
+    float f = 1.0f / (float)pow(theta, 2.0 * i / c->rot_dim);
+    switch (c->scaling) {
+    case SAC_ROPE_LINEAR: return f / (float)c->factor;
+    case SAC_ROPE_LLAMA3: return (float)llama3_frequency(c, f);
+    case SAC_ROPE_YARN: {
+        double keep = yarn_keep(c, i);
+        return (float)(f / c->factor * (1 - keep) + f * keep);
+    }
+    case SAC_ROPE_DEFAULT:
+    case SAC_ROPE_DYNAMIC: break;
+    }
+    return f;
+}
+
+static double attention_factor(const sac_rope_config *c) {
+    if (c->scaling != SAC_ROPE_YARN) return 1;
+    if (c->attention_factor > 0) return c->attention_factor;
+    return c->factor <= 1 ? 1 : 0.1 * log(c->factor) + 1;
+}
+
+void sac_rope_fill(const sac_rope_config *c, int64_t first, int64_t n, int64_t n_total, float *cos_sin) {
+    int half = c->rot_dim / 2;
+    assert(half * 2 == c->rot_dim && half > 0);
+    float factor = (float)attention_factor(c);
+    for (int i = 0; i < half; i++) {
+        float f = inverse_frequency(c, i, n_total);
+        for (int64_t p = first; p < first + n; p++) {
+            float angle = (float)p * f; /* rounded to f32 before cos, as transformers' angles are */
+            cos_sin[(p * half + i) * 2] = cosf(angle) * factor;
+            cos_sin[(p * half + i) * 2 + 1] = sinf(angle) * factor;
+        }
+    }
+}

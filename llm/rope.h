@@ -1,0 +1,39 @@
+/* rope.h - frequencies and the cos/sin table of rotary position embedding, with the scaling variants of
+ * config.json. */
+#ifndef SAC_LLM_ROPE_H
+#define SAC_LLM_ROPE_H
+
+#include "status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum sac_rope_scaling {
+    SAC_ROPE_DEFAULT,
+    SAC_ROPE_LINEAR,  /* positions divided by factor */
+    SAC_ROPE_DYNAMIC, /* NTK-aware: the base grows with the length beyond original_max_position */
+    SAC_ROPE_YARN,    /* Peng et al., arXiv:2309.00071 */
+    SAC_ROPE_LLAMA3,  /* Llama-3.1's smooth split by wavelength */
+} sac_rope_scaling;
+
+typedef struct sac_rope_config {
+    sac_rope_scaling scaling;
+    double theta;
+    double factor;
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    double beta_fast, beta_slow;              /* yarn: 32, 1 */
+    double attention_factor;                  /* yarn: 0 = 0.1 ln(factor) + 1 */
+    bool truncate;                            /* yarn: round the correction range (default true) */
+    double original_max_position;             /* dynamic, yarn, llama3 */
+    int rot_dim;                              /* channels rotated, even */
+    bool interleaved;                         /* pairs (2i, 2i+1): weights from GGUF's llama family */
+} sac_rope_config;
+
+void sac_rope_config_default(sac_rope_config *c, int head_dim);
+
+/* Rows [first, first + n) of cos_sin [..][rot_dim/2][2], computed as transformers does: f32 inverse
+ * frequencies, f32 angles, cos and sin of the f32 angle, both times the attention factor. n_total is the
+ * length that DYNAMIC scales for. */
+void sac_rope_fill(const sac_rope_config *c, int64_t first, int64_t n, int64_t n_total, float *cos_sin);
+
+#endif

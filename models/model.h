@@ -1,0 +1,63 @@
+/* model.h - a loaded model: everything that is read-only and shared by sessions. */
+#ifndef SAC_MODELS_MODEL_H
+#define SAC_MODELS_MODEL_H
+
+#include "chat.h"
+#include "decoder.h"
+#include "processor.h"
+#include "projector.h"
+#include "tokenizer.h"
+#include "vit.h"
+
+/* How a video's frames stand in the prompt. */
+typedef enum sac_frame_layout {
+    SAC_FRAMES_SEPARATE, /* every frame has its own image placeholder */
+    SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
+} sac_frame_layout;
+
+/* One tensor as the file has it, for `inspect` and the memory plan. */
+typedef struct sac_tensor_entry {
+    const char *name; /* owned by the model's checkpoint */
+    sac_tensor tensor;
+    size_t n_bytes;
+} sac_tensor_entry;
+
+typedef struct sac_loaded_model {
+    const char *family; /* "llava" */
+    sac_decoder decoder;
+    bool has_vision;
+    sac_vit vit;
+    sac_projector projector;
+    sac_processor_config processor;
+    const float *image_newline; /* [hidden] or NULL */
+    int32_t image_token;        /* id of the placeholder, -1 without vision */
+    sac_frame_layout frame_layout;
+    sac_tokenizer *tokenizer;
+    const sac_chat_format *chat; /* detected, or the family's default */
+    int32_t stop_ids[16];        /* eos ids of generation_config / config / chat format */
+    int n_stop_ids;
+    /* sampling defaults of generation_config.json; do_sample false = greedy */
+    struct {
+        bool do_sample;
+        double temperature, top_p, repetition_penalty;
+        int top_k;
+    } generation;
+    const sac_tensor_entry *tensors; /* [n_tensors], sorted by name */
+    int n_tensors;
+    int64_t n_parameters;
+    size_t weight_bytes;
+    sac_dtype dtype;         /* of most weight bytes */
+    uint8_t fingerprint[32]; /* identifies weights and processor in the vision embedding cache */
+    sac_arena arena;         /* f32 copies of norms and biases, layer tables */
+    void *checkpoint;        /* mappings, released by sac_loaded_model_free */
+} sac_loaded_model;
+
+/* Called while files are mapped and tensors bound; NULL = silent. */
+typedef void (*sac_load_progress)(void *ctx, int64_t done, int64_t total);
+
+/* `path` is a Hugging Face folder or a .gguf file. On failure nothing is left open. */
+sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,
+                                 sac_error *err);
+void sac_loaded_model_free(sac_loaded_model *m); /* a zeroed model is fine */
+
+#endif

@@ -1,0 +1,37 @@
+/* arena.h - one block of memory, taken once, handed out in order, given back as a whole.
+ *
+ * Used for the session's state (taken when a session is created) and for step scratch (reset after each
+ * step). Blocks are 64-byte aligned, so that vector code may load whole lines, and carry a tag for the memory
+ * report. Memory comes from mmap: untouched pages cost nothing, so a long context may be planned for without
+ * being paid for. Under ASan every block ends in a red zone and what is not handed out is poisoned. */
+#ifndef SAC_BASE_ARENA_H
+#define SAC_BASE_ARENA_H
+
+#include "status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SAC_ARENA_ALIGN 64
+
+typedef struct sac_arena {
+    uint8_t *base;
+    size_t capacity_bytes;
+    size_t used_bytes;
+    size_t peak_bytes;
+} sac_arena;
+
+/* Bytes that a block of n_bytes takes out of an arena; sums of it give the capacity to open with. */
+size_t sac_arena_block_bytes(size_t n_bytes);
+
+sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err);
+void sac_arena_free(sac_arena *a); /* a zeroed or freed arena is fine */
+
+/* Zeroed on first use only. NULL when the arena is full: the planner was wrong, callers assert or fail with
+ * INTERNAL. */
+void *sac_arena_take(sac_arena *a, size_t n_bytes);
+
+/* Gives back everything taken after `mark` (an earlier used_bytes; 0 = all). */
+void sac_arena_release(sac_arena *a, size_t mark);
+
+#endif

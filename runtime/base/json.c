@@ -1,0 +1,94 @@
+#include "json.h"
+
+#include "file_map.h"
+
+#include <math.h>
+#include <string.h>
+
+sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_error *err) {
+    json_error_t e;
+    *out = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    if (!*out)
+        return sac_fail(err, SAC_BAD_FILE, "not valid JSON at line %d column %d: %s", e.line, e.column,
+                        e.text);
+    return SAC_OK;
+}
+
+sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err) {
+    *out = NULL;
+    sac_file_map map;
+    SAC_TRY(sac_file_map_open(&map, path, err));
+    sac_status st;
+    if (map.n_bytes > SAC_JSON_MAX_BYTES)
+        st = sac_fail(err, SAC_BAD_FILE, "%s: %zu bytes, more than the %zu read as JSON", path, map.n_bytes,
+                      SAC_JSON_MAX_BYTES);
+    else if (map.n_bytes == 0)
+        st = sac_fail(err, SAC_BAD_FILE, "%s: empty file", path);
+    else {
+        st = sac_json_parse(out, (const char *)map.data, map.n_bytes, err);
+        if (st != SAC_OK) st = sac_fail_prefix(err, st, "%s", path);
+    }
+    sac_file_unmap(&map);
+    return st;
+}
+
+static const json_t *present(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    return v && !json_is_null(v) ? v : NULL;
+}
+
+sac_status sac_json_get_int(const json_t *object, const char *key, int64_t min, int64_t max, int64_t *value,
+                            sac_error *err) {
+    const json_t *v = present(object, key);
+    if (!v) return SAC_OK;
+    int64_t n;
+    if (json_is_integer(v))
+        n = json_integer_value(v);
+    else if (json_is_real(v) && fabs(json_real_value(v)) < 9e15 &&
+             json_real_value(v) == floor(json_real_value(v)))
+        n = (int64_t)json_real_value(v); /* some writers print 14.0 */
+    else
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be an integer", key);
+    if (n < min || n > max)
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %lld, must be %lld to %lld", key, (long long)n,
+                        (long long)min, (long long)max);
+    *value = n;
+    return SAC_OK;
+}
+
+sac_status sac_json_get_float(const json_t *object, const char *key, double *value, sac_error *err) {
+    const json_t *v = present(object, key);
+    if (!v) return SAC_OK;
+    if (!json_is_number(v)) return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be a number", key);
+    *value = json_number_value(v);
+    return SAC_OK;
+}
+
+sac_status sac_json_get_bool(const json_t *object, const char *key, bool *value, sac_error *err) {
+    const json_t *v = present(object, key);
+    if (!v) return SAC_OK;
+    if (!json_is_boolean(v)) return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be true or false", key);
+    *value = json_is_true(v);
+    return SAC_OK;
+}
+
+sac_status sac_json_get_string(const json_t *object, const char *key, const char **value, sac_error *err) {
+    const json_t *v = present(object, key);
+    if (!v) return SAC_OK;
+    if (!json_is_string(v)) return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be a string", key);
+    *value = json_string_value(v);
+    return SAC_OK;
+}
+
+sac_status sac_json_get_object(const json_t *object, const char *key, const json_t **value, sac_error *err) {
+    *value = present(object, key);
+    if (*value && !json_is_object(*value))
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be an object", key);
+    return SAC_OK;
+}
+
+sac_status sac_json_get_array(const json_t *object, const char *key, const json_t **value, sac_error *err) {
+    *value = present(object, key);
+    if (*value && !json_is_array(*value)) return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be an array", key);
+    return SAC_OK;
+}

@@ -1,0 +1,116 @@
+#include "arena.h"
+#include "dtype.h"
+#include "json.h"
+#include "status.h"
+#include "test.h"
+#include "thread_pool.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+static void fail_keeps_one_line(void **state) {
+    (void)state;
+    sac_error err = {0};
+    assert_int_equal(sac_fail(&err, SAC_BAD_FILE, "name \x1b[31m\n%s", "x"), SAC_BAD_FILE);
+    assert_string_equal(err.text, "name ?[31m?x");
+    sac_fail_prefix(&err, SAC_BAD_FILE, "%s", "file");
+    assert_string_equal(err.text, "file: name ?[31m?x");
+    assert_int_equal(sac_fail(NULL, SAC_IO, "x"), SAC_IO);
+    assert_string_equal(sac_status_name(SAC_TOO_LONG), "TOO_LONG");
+    assert_int_equal(sac_status_exit_code(SAC_BAD_ARGUMENT), 64);
+}
+
+static void f16_round_trips_every_value(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = sac_f16_to_f32((uint16_t)h);
+        if (isnan(f)) continue;
+        assert_int_equal(sac_f32_to_f16(f), h);
+    }
+    assert_int_equal(sac_f32_to_f16(65520.0f), 0x7c00);
+    assert_int_equal(sac_f32_to_f16(1.0f + 0x1p-11f), 0x3c00);            /* tie to even: down */
+    assert_int_equal(sac_f32_to_f16(1.0f + 0x1p-10f + 0x1p-11f), 0x3c02); /* tie to even: up */
+    assert_int_equal(sac_f32_to_f16(0x1p-25f), 0);
+    assert_int_equal(sac_f32_to_f16(0x1.8p-25f), 1);
+}
+
+static void bf16_rounds_to_even(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = sac_bf16_to_f32((uint16_t)h);
+        if (!isnan(f)) assert_int_equal(sac_f32_to_bf16(f), h);
+    }
+    assert_int_equal(sac_f32_to_bf16(1.0f + 0x1p-8f), 0x3f80);
+    assert_int_equal(sac_f32_to_bf16(1.0f + 0x1p-7f + 0x1p-8f), 0x3f82);
+    assert_true(isnan(sac_bf16_to_f32(sac_f32_to_bf16(NAN))));
+}
+
+static void arena_hands_out_aligned_blocks(void **state) {
+    (void)state;
+    sac_arena a;
+    sac_error err;
+    size_t need = sac_arena_block_bytes(1) + sac_arena_block_bytes(100);
+    assert_ok(sac_arena_open(&a, need, &err), err);
+    uint8_t *p = sac_arena_take(&a, 1), *q = sac_arena_take(&a, 100);
+    assert_non_null(p);
+    assert_non_null(q);
+    assert_int_equal((uintptr_t)q % SAC_ARENA_ALIGN, 0);
+    memset(q, 1, 100);
+    assert_null(sac_arena_take(&a, 1));
+    sac_arena_release(&a, 0);
+    assert_ptr_equal(sac_arena_take(&a, 100), p);
+    assert_int_equal(a.peak_bytes, need);
+    sac_arena_free(&a);
+    assert_int_equal(sac_arena_block_bytes(SIZE_MAX), SIZE_MAX);
+}
+
+static void count_task(void *ctx, int64_t task, int thread) {
+    (void)thread;
+    atomic_fetch_add(&((atomic_int *)ctx)[task], 1);
+}
+
+static void pool_runs_every_task_once(void **state) {
+    (void)state;
+    enum { n_tasks = 257 };
+    static atomic_int seen[n_tasks];
+    sac_pool *p;
+    sac_error err;
+    assert_ok(sac_pool_create(&p, 4, &err), err);
+    for (int round = 1; round <= 300; round++) {
+        sac_pool_run(p, n_tasks, count_task, seen);
+        for (int i = 0; i < n_tasks; i++) assert_int_equal(seen[i], round);
+    }
+    sac_pool_free(p);
+    assert_int_equal(sac_pool_create(&p, -1, &err), SAC_BAD_ARGUMENT);
+}
+
+static void json_names_the_wrong_key(void **state) {
+    (void)state;
+    sac_error err;
+    json_t *j;
+    const char *text = "{\"a\": 14.0, \"b\": \"x\", \"c\": null}";
+    assert_ok(sac_json_parse(&j, text, strlen(text), &err), err);
+    int64_t v = 7;
+    assert_ok(sac_json_get_int(j, "a", 0, 100, &v, &err), err);
+    assert_int_equal(v, 14);
+    v = 7;
+    assert_ok(sac_json_get_int(j, "c", 0, 100, &v, &err), err);
+    assert_int_equal(v, 7);
+    assert_int_equal(sac_json_get_int(j, "b", 0, 100, &v, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "\"b\""));
+    assert_int_equal(sac_json_get_int(j, "a", 0, 10, &v, &err), SAC_BAD_FILE);
+    json_decref(j);
+    assert_int_equal(sac_json_parse(&j, "{\"a\":1,\"a\":2}", 13, &err), SAC_BAD_FILE);
+    char deep[5000];
+    memset(deep, '[', sizeof deep);
+    assert_int_equal(sac_json_parse(&j, deep, sizeof deep, &err), SAC_BAD_FILE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fail_keeps_one_line),       cmocka_unit_test(f16_round_trips_every_value),
+        cmocka_unit_test(bf16_rounds_to_even),       cmocka_unit_test(arena_hands_out_aligned_blocks),
+        cmocka_unit_test(pool_runs_every_task_once), cmocka_unit_test(json_names_the_wrong_key),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

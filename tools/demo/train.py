@@ -1,0 +1,265 @@
+"""Trains the demo model (CLIP tower + projector + Qwen2 decoder in the LLaVA shape) on drawn pictures and videos.
+
+    train.py OUT --minutes 20 --init models/demo                      on one accelerator
+    torchrun --nproc-per-node 4 train.py OUT --minutes 20 ...         on four of one machine
+
+OUT receives a Hugging Face checkpoint (weights in bfloat16 shards, config.json), accuracy.json and train.log.
+Prompt: <|user|> (<image>\\n) x frames, question, <|assistant|> answer <|end|>.
+"""
+import argparse
+import copy
+import json
+import multiprocessing
+import os
+import random
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from transformers import LlavaForConditionalGeneration
+
+from batches import Mix, make_batch, stream_batches
+from network import Network, make_model
+from optimise import Optimiser
+from render import Renderer, normalise, roughen
+from scenes import Encoder
+
+SHARD_BYTES = 14_000_000
+
+
+def parse_arguments():
+    repo = Path(__file__).resolve().parents[2]
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("out", type=Path, help="folder for the checkpoint")
+    p.add_argument("--minutes", type=float, default=20., help="how long to train; the schedule follows the clock")
+    p.add_argument("--init", type=Path, help="folder of a checkpoint to start from; more layers than it has start as identities")
+    p.add_argument("--fresh-decoder", action="store_true", help="with --init: take its tower, projector and embeddings only")
+    p.add_argument("--tokenizer", type=Path, default=repo / "models/demo/tokenizer.json")
+    p.add_argument("--layers", type=int, default=12, help="of the decoder")
+    p.add_argument("--intermediate", type=int, default=704, help="width inside the decoder's MLP")
+    p.add_argument("--muon-lr", type=float, default=2e-3, help="for matrices; 0: AdamW for them too")
+    p.add_argument("--adamw-lr", type=float, default=1e-3)
+    p.add_argument("--weight-decay", type=float, default=.05)
+    p.add_argument("--decay-from", type=float, default=.6, help="share of the time after which the rate falls to 0")
+    p.add_argument("--warmup-steps", type=int, default=200)
+    p.add_argument("--start-at", type=float, default=0., help="skip this share of the schedule of frames and rates")
+    p.add_argument("--mc-share", type=float, default=Mix.mc_share, help="share of questions with four options")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--workers", type=int, default=12, help="processes that make questions, for each accelerator")
+    p.add_argument("--report-seconds", type=float, default=60., help="time between accuracy reports (a checkpoint is written with each)")
+    p.add_argument("--final-batches", type=float, default=1., help="factor on the size of the accuracy report at the end")
+    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    p.add_argument("--no-compile", action="store_true")
+    return p.parse_args()
+
+
+class Process:
+    """This process among those that train together (one when torchrun did not start it)."""
+
+    def __init__(self, device):
+        self.rank, self.count = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        self.device = torch.device(device)
+        if self.count > 1:
+            if self.device.type == "cuda":
+                self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+                torch.cuda.set_device(self.device)
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+
+    def mean(self, value):
+        if self.count == 1:
+            return value
+        t = torch.tensor(float(value), device=self.device)
+        dist.all_reduce(t)
+        return t.item() / self.count
+
+    def gather(self, value):
+        if self.count == 1:
+            return [value]
+        values = [None] * self.count
+        dist.all_gather_object(values, value)
+        return values
+
+
+def initial_model(args):
+    torch.manual_seed(args.seed)
+    model = make_model(args.layers, args.intermediate)
+    if args.init:
+        old = LlavaForConditionalGeneration.from_pretrained(args.init, dtype=torch.float32)
+        state = {k: v for k, v in old.state_dict().items() if not (args.fresh_decoder and ".language_model.layers." in k)}
+        missing, unknown = model.load_state_dict(state, strict=False)
+        if unknown:
+            raise SystemExit(f"{args.init}: does not fit this model: {unknown[0]} and {len(unknown) - 1} more")
+        if not args.fresh_decoder:
+            for name in missing:        # a layer that adds nothing yet
+                if "o_proj" in name or "down_proj" in name:
+                    model.get_parameter(name).data.zero_()
+    model.model.vision_tower.post_layernorm.requires_grad_(False)      # LLaVA takes the features before it
+    return model
+
+
+def to_device(tensors, device):
+    return {k: v.to(device, non_blocking=True) for k, v in tensors.items()}
+
+
+def draw(renderer, rows):
+    noise = torch.rand(rows.shape[0], device=renderer.device) * 5
+    return normalise(roughen(renderer(rows, noise)))
+
+
+def loss_of(network, paint, batch, dtype):
+    with torch.no_grad():
+        pixels = paint(batch["rows"])
+    logits = network.logits(pixels, batch, dtype)
+    loss = F.cross_entropy(logits, batch["target"], reduction="none")
+    return (loss * batch["weight"]).sum() / batch["weight"].sum()
+
+
+@torch.no_grad()
+def measure(network, paint, encode, rng, sizes, mix, dtype, process, also_fp32=0):
+    """Exact match by frames and kind: every token of the answer is the likeliest one given the right ones before it,
+    which is what greedy decoding produces. sizes {n_frames: batches}. Returns ({n_frames: {kind: [right, asked]}},
+    {n_frames: share of tokens where float32 chooses as dtype does, on the first also_fp32 batches})."""
+    table, agreement = {}, {}
+    for n_frames, n_batches in sizes.items():
+        counts, same = {}, []
+        for i in range(n_batches):
+            tensors, owner, questions = make_batch(rng, encode, n_frames, mix)
+            batch = to_device(tensors, process.device)
+            pixels = paint(batch["rows"])
+            chosen = network.logits(pixels, batch, dtype).argmax(-1)
+            if i < also_fp32:
+                same.append((network.logits(pixels, batch, torch.float32).argmax(-1) == chosen).float().mean().item())
+            right = [True] * len(questions)
+            for question, hit in zip(owner, (chosen == batch["target"]).tolist()):
+                right[question] &= hit
+            for question, hit in zip(questions, right):
+                c = counts.setdefault(question.kind, [0, 0])
+                c[0] += hit
+                c[1] += 1
+        merged = {}
+        for part in process.gather(counts):
+            for kind, (hits, asked) in part.items():
+                m = merged.setdefault(kind, [0, 0])
+                m[0] += hits
+                m[1] += asked
+        table[n_frames] = dict(sorted(merged.items()))
+        if same:
+            agreement[n_frames] = process.mean(sum(same) / len(same))
+    return table, agreement
+
+
+def format_table(table):
+    kinds = sorted({kind for row in table.values() for kind in row})
+    lines = ["| question | " + " | ".join("picture" if f == 1 else f"{f} frames" for f in table) + " |", "|---" * (len(table) + 1) + "|"]
+    for kind in kinds:
+        cells = [f"{row[kind][0] / row[kind][1]:.3f}" if kind in row else "" for row in table.values()]
+        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def save(model, out):
+    half = copy.deepcopy(model).to(torch.bfloat16)
+    half.config.dtype = torch.bfloat16
+    half.save_pretrained(out, max_shard_size=SHARD_BYTES)
+
+
+@torch.no_grad()
+def gap_to_library(network, tokenizer, process):
+    """Largest difference between our logits and transformers' own, float32, on one small video."""
+    rng = random.Random(5)
+    tensors, _, _ = make_batch(rng, Encoder(tokenizer), 2, Mix(turn_share=0., short_share=0.), n_videos=1)
+    batch = to_device(tensors, process.device)
+    pixels = draw(Renderer(device=process.device), batch["rows"])
+    ours = network.logits(pixels, batch, torch.float32)
+    n_first = int((batch["segments"][0] == 1).sum())
+    frame = [1] * 64 + [network.newline]
+    prompt = torch.tensor([[2] + frame * 2 + batch["ids"][0, :n_first].tolist()], device=process.device)
+    theirs = network.model(input_ids=prompt, pixel_values=pixels).logits[0, 1 + 2 * len(frame):]
+    at = [i for i in batch["at"].tolist() if i < n_first]
+    return (ours[:len(at)] - theirs[at]).abs().max().item()
+
+
+def main():
+    args = parse_arguments()
+    process = Process(args.device)
+    cuda = process.device.type == "cuda"
+    torch.backends.cuda.matmul.allow_tf32 = False
+    tokenizer = Tokenizer.from_file(str(args.tokenizer))
+    encode = Encoder(tokenizer)
+    mix = Mix(mc_share=args.mc_share)
+    progress = multiprocessing.Value("d", args.start_at)
+    batches = stream_batches(tokenizer, mix, progress, args.seed, process.rank, args.workers, cuda)
+    next_batch = next(batches)
+
+    model = initial_model(args).to(process.device).train()
+    network = Network(model, encode.newline, compiled=not args.no_compile)
+    paint = partial(draw if args.no_compile else torch.compile(draw, dynamic=True), Renderer(device=process.device))
+    optimiser = Optimiser(model, args.muon_lr, args.adamw_lr, args.weight_decay)
+    dtype = torch.bfloat16
+    args.out.mkdir(parents=True, exist_ok=True)
+    log_file = open(args.out / "train.log", "a") if process.rank == 0 else None
+
+    def log(text):
+        if log_file:
+            print(text, flush=True)
+            print(text, file=log_file, flush=True)
+    n_parameters = sum(p.numel() for p in model.parameters())
+    log(f"{n_parameters} parameters ({n_parameters * 2 / 1e6:.1f} MB as bfloat16), {process.count} process(es), {vars(args)}")
+
+    torch.manual_seed(args.seed * 1000 + process.rank)
+    report_rng = random.Random(f"report-{args.seed}-{process.rank}")
+    total = args.minutes * 60
+    start = last_report = time.time()
+    step, elapsed, waited, losses = 0, args.start_at * total, 0., {}
+    while True:
+        if step % 20 == 0:
+            elapsed = process.mean(time.time() - start) + args.start_at * total
+            progress.value = elapsed / total
+        if elapsed >= total:
+            break
+        n_frames, tensors = next_batch
+        batch = to_device(tensors, process.device)
+        optimiser.zero()
+        loss = loss_of(network, paint, batch, dtype)
+        loss.backward()
+        optimiser.average_gradient(process.count)
+        optimiser.clip(1.)
+        optimiser.step(min(1., (step + 1) / args.warmup_steps, max(.01, (1 - elapsed / total) / (1 - args.decay_from))))
+        losses[n_frames] = loss.detach()
+        step += 1
+        t = time.time()
+        next_batch = next(batches)
+        waited += time.time() - t
+        if step % 20 == 0 and process.mean(time.time() - last_report) > args.report_seconds:
+            table, _ = measure(network, paint, encode, report_rng, {1: 1, 4: 1, 16: 3, 64: 4}, mix, dtype, process)
+            log(f"{elapsed:.0f}s step {step} waited {waited:.0f}s loss " + " ".join(f"{f}:{v.item():.3f}" for f, v in sorted(losses.items())))
+            for f, row in table.items():
+                log(f"  {f}: " + " ".join(f"{k}={h / n:.2f}" for k, (h, n) in row.items()))
+            if process.rank == 0:
+                save(model, args.out)
+            last_report = time.time()
+
+    model.eval()
+    with torch.no_grad():
+        for p in model.parameters():        # score what is saved: weights rounded to bfloat16
+            p.copy_(p.bfloat16().float())
+    if process.rank == 0:
+        save(model, args.out)
+    sizes = {f: max(1, round(n * args.final_batches)) for f, n in {1: 8, 4: 8, 16: 12, 64: 24, 128: 24, 256: 30}.items()}
+    table, agreement = measure(network, paint, encode, report_rng, sizes, mix, dtype, process, also_fp32=2)
+    log(format_table(table))
+    log(f"float32 chooses the same tokens: {agreement}; largest logit gap to transformers: {gap_to_library(network, tokenizer, process):.2e}")
+    if process.rank == 0:
+        result = dict(steps=step, train_seconds=round(time.time() - start), processes=process.count, float32_agreement=agreement,
+                      accuracy={f: {k: [round(h / n, 4), n] for k, (h, n) in row.items()} for f, row in table.items()})
+        (args.out / "accuracy.json").write_text(json.dumps(result, indent=1) + "\n")
+    if process.count > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+#include "vit.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Tokens a tile inside the tower: the class token and the patches. */
+static int tile_tokens(const sac_vit_config *c) {
+    return sac_vit_grid(c) * sac_vit_grid(c) + 1;
+}
+static int patch_cols(const sac_vit_config *c) {
+    return 3 * c->patch_size * c->patch_size;
+}
+
+static size_t floats(int64_t rows, int64_t cols) {
+    return (size_t)rows * (size_t)cols * sizeof(float);
+}
+
+size_t sac_vit_state_bytes(const sac_vit_config *c, int max_tiles) {
+    int64_t rows = (int64_t)max_tiles * tile_tokens(c);
+    return sac_arena_block_bytes(floats(rows, patch_cols(c) > c->hidden ? patch_cols(c) : c->hidden)) +
+           2 * sac_arena_block_bytes(floats(rows, c->hidden)) +
+           sac_arena_block_bytes(floats(rows, 3 * (int64_t)c->hidden)) +
+           sac_arena_block_bytes(floats(rows, c->intermediate));
+}
+
+sac_status sac_vit_state_init(sac_vit_state *s, const sac_vit_config *c, int max_tiles, sac_arena *arena,
+                              sac_error *err) {
+    int64_t rows = (int64_t)max_tiles * tile_tokens(c);
+    *s = (sac_vit_state){.max_tiles = max_tiles};
+    s->patches = sac_arena_take(arena, floats(rows, patch_cols(c) > c->hidden ? patch_cols(c) : c->hidden));
+    s->h = sac_arena_take(arena, floats(rows, c->hidden));
+    s->norm = sac_arena_take(arena, floats(rows, c->hidden));
+    s->qkv = sac_arena_take(arena, floats(rows, 3 * (int64_t)c->hidden));
+    s->mlp = sac_arena_take(arena, floats(rows, c->intermediate));
+    if (!s->patches || !s->h || !s->norm || !s->qkv || !s->mlp)
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the vision tower");
+    return SAC_OK;
+}
+
+typedef struct run {
+    const sac_vit *v;
+    sac_vit_state *s;
+    const sac_ops *ops;
+    const sac_stream *stream;
+    int64_t n_tiles, rows; /* rows = n_tiles * tokens a tile */
+} run;
+
+static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
+                         sac_activation act, bool accumulate) {
+    return r->ops->linear(
+        r->stream,
+        &(sac_linear_args){
+            .y = y, .x = x, .w = *w, .bias = bias, .act = act, .accumulate = accumulate, .fast = r->s->fast});
+}
+
+static sac_status norm(const run *r, sac_mat y, sac_mat x, const float *w, const float *b) {
+    return r->ops->layernorm(r->stream, &(sac_layernorm_args){y, x, w, b, r->v->config.layer_norm_eps});
+}
+
+/* h = pre_ln([class; patches] + positions) for every tile. */
+static sac_status embed(const run *r, const uint8_t *tiles, const float mean[3], const float std[3]) {
+    const sac_vit_config *c = &r->v->config;
+    int n_patches = tile_tokens(c) - 1, hidden = c->hidden;
+    sac_mat patches = sac_mat_f32(r->s->patches, r->n_tiles * n_patches, patch_cols(c));
+    sac_mat h = sac_mat_f32(r->s->h, r->rows, hidden);
+    SAC_TRY(r->ops->patchify(r->stream, &(sac_patchify_args){.y = patches,
+                                                             .tiles = tiles,
+                                                             .n_tiles = r->n_tiles,
+                                                             .size = c->image_size,
+                                                             .patch = c->patch_size,
+                                                             .mean = {mean[0], mean[1], mean[2]},
+                                                             .std = {std[0], std[1], std[2]}}));
+    for (int64_t t = 0; t < r->n_tiles; t++) {
+        float *first = sac_mat_row_f32(h, t * (n_patches + 1));
+        memcpy(first, r->v->class_embed, (size_t)hidden * sizeof(float));
+        SAC_TRY(linear(r, sac_mat_rows(h, t * (n_patches + 1) + 1, n_patches),
+                       sac_mat_rows(patches, t * n_patches, n_patches), &r->v->patch_embed, NULL,
+                       SAC_ACT_NONE, false));
+        int64_t n = (int64_t)(n_patches + 1) * hidden;
+        for (int64_t i = 0; i < n; i++) first[i] += r->v->pos_embed[i];
+    }
+    return norm(r, h, h, r->v->pre_ln_w, r->v->pre_ln_b);
+}
+
+static sac_status run_layer(const run *r, const sac_vit_layer *w) {
+    const sac_vit_config *c = &r->v->config;
+    int hidden = c->hidden, tokens = tile_tokens(c);
+    sac_mat h = sac_mat_f32(r->s->h, r->rows, hidden), n = sac_mat_f32(r->s->norm, r->rows, hidden);
+    sac_mat q = sac_mat_f32(r->s->qkv, r->rows, hidden);
+    sac_mat k = sac_mat_f32(r->s->qkv + r->rows * hidden, r->rows, hidden);
+    sac_mat v = sac_mat_f32(r->s->qkv + 2 * r->rows * hidden, r->rows, hidden);
+    SAC_TRY(norm(r, n, h, w->ln1_w, w->ln1_b));
+    SAC_TRY(linear(r, q, n, &w->q, w->q_bias, SAC_ACT_NONE, false));
+    SAC_TRY(linear(r, k, n, &w->k, w->k_bias, SAC_ACT_NONE, false));
+    SAC_TRY(linear(r, v, n, &w->v, w->v_bias, SAC_ACT_NONE, false));
+    SAC_TRY(r->ops->attention(r->stream, &(sac_attention_args){
+                                             .o = q,
+                                             .q = q,
+                                             .kv = {.k = k.data,
+                                                    .v = v.data,
+                                                    .dtype = SAC_DTYPE_F32,
+                                                    .n_heads = c->n_heads,
+                                                    .head_dim = hidden / c->n_heads,
+                                                    .n_rows = r->rows,
+                                                    .row_stride = hidden,
+                                                    .head_stride = hidden / c->n_heads},
+                                             .n_q = tokens,
+                                             .n_kv = tokens,
+                                             .n_batch = r->n_tiles,
+                                             .batch_rows = tokens,
+                                             .n_heads = c->n_heads,
+                                             .scale = 1.0f / sqrtf((float)hidden / (float)c->n_heads),
+                                         }));
+    SAC_TRY(linear(r, h, q, &w->o, w->o_bias, SAC_ACT_NONE, true));
+    sac_mat mlp = sac_mat_f32(r->s->mlp, r->rows, c->intermediate);
+    SAC_TRY(norm(r, n, h, w->ln2_w, w->ln2_b));
+    SAC_TRY(linear(r, mlp, n, &w->fc1, w->fc1_bias, c->act, false));
+    return linear(r, h, mlp, &w->fc2, w->fc2_bias, SAC_ACT_NONE, true);
+}
+
+/* Copies hidden state `state` into its columns of the features, where it is one of the chosen ones. */
+static void keep_features(const run *r, int state, sac_mat features) {
+    const sac_vit_config *c = &r->v->config;
+    int tokens = tile_tokens(c), drop = c->keep_class ? 0 : 1, kept = tokens - drop;
+    for (int f = 0; f < c->n_feature_layers; f++) {
+        if (c->feature_layer[f] != state) continue;
+        for (int64_t t = 0; t < r->n_tiles; t++)
+            for (int i = 0; i < kept; i++)
+                memcpy(sac_mat_row_f32(features, t * kept + i) + (size_t)f * (size_t)c->hidden,
+                       r->s->h + (t * tokens + drop + i) * c->hidden, (size_t)c->hidden * sizeof(float));
+    }
+}
+
+sac_status sac_vit_forward(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                           const uint8_t *tiles, int n_tiles, const float mean[3], const float std[3],
+                           sac_mat features) {
+    const sac_vit_config *c = &v->config;
+    assert(n_tiles > 0 && n_tiles <= s->max_tiles && features.rows == (int64_t)n_tiles * sac_vit_rows(c));
+    run r = {v, s, ops, stream, n_tiles, (int64_t)n_tiles * tile_tokens(c)};
+    int last = 0; /* layers after the last feature are not needed */
+    for (int f = 0; f < c->n_feature_layers; f++)
+        if (c->feature_layer[f] > last) last = c->feature_layer[f];
+    SAC_TRY(embed(&r, tiles, mean, std));
+    keep_features(&r, 0, features);
+    for (int i = 0; i < last; i++) {
+        SAC_TRY(run_layer(&r, &v->layers[i]));
+        keep_features(&r, i + 1, features);
+    }
+    return SAC_OK;
+}

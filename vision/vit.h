@@ -1,0 +1,68 @@
+/* vit.h - the CLIP vision tower (Radford et al. 2021; transformers' CLIPVisionModel): pictures to features of
+ * patches.
+ *
+ *   h = [class; patches w] + positions;  h = pre_ln(h)
+ *   for each layer: h += o(attention(ln1(h)));  h += fc2(act(fc1(ln2(h))))
+ *   features = hidden states of the chosen layers (side by side when several), class token dropped or kept */
+#ifndef SAC_VISION_VIT_H
+#define SAC_VISION_VIT_H
+
+#include "ops.h"
+
+#define SAC_VIT_MAX_FEATURE_LAYERS 8
+
+typedef struct sac_vit_config {
+    int image_size, patch_size, hidden, n_layers, n_heads, intermediate;
+    float layer_norm_eps;
+    sac_activation act;
+    int n_feature_layers;
+    int feature_layer[SAC_VIT_MAX_FEATURE_LAYERS]; /* hidden state in [0, n_layers]: 0 = after pre_ln, i =
+                                                      after layer i */
+    bool keep_class;                               /* vision_feature_select_strategy "full" */
+} sac_vit_config;
+
+typedef struct sac_vit_layer {
+    const float *ln1_w, *ln1_b, *ln2_w, *ln2_b;
+    sac_tensor q, k, v, o; /* [hidden][hidden] */
+    const float *q_bias, *k_bias, *v_bias, *o_bias;
+    sac_tensor fc1, fc2; /* [intermediate][hidden], [hidden][intermediate] */
+    const float *fc1_bias, *fc2_bias;
+} sac_vit_layer;
+
+typedef struct sac_vit {
+    sac_vit_config config;
+    sac_tensor patch_embed;               /* [hidden][3 * patch * patch] */
+    const float *class_embed, *pos_embed; /* [hidden], [1 + patches][hidden] */
+    const float *pre_ln_w, *pre_ln_b;
+    sac_vit_layer *layers;
+} sac_vit;
+
+static inline int sac_vit_grid(const sac_vit_config *c) {
+    return c->image_size / c->patch_size;
+}
+/* Feature rows a tile, and their width. */
+static inline int sac_vit_rows(const sac_vit_config *c) {
+    return sac_vit_grid(c) * sac_vit_grid(c) + (c->keep_class ? 1 : 0);
+}
+static inline int sac_vit_cols(const sac_vit_config *c) {
+    return c->n_feature_layers * c->hidden;
+}
+
+/* Activations for up to max_tiles tiles at a time. */
+typedef struct sac_vit_state {
+    int max_tiles;
+    bool fast; /* bf16 products allowed */
+    float *patches, *h, *norm, *qkv, *mlp;
+} sac_vit_state;
+
+size_t sac_vit_state_bytes(const sac_vit_config *c, int max_tiles);
+sac_status sac_vit_state_init(sac_vit_state *s, const sac_vit_config *c, int max_tiles, sac_arena *arena,
+                              sac_error *err);
+
+/* features [n_tiles * sac_vit_rows][sac_vit_cols] of n_tiles <= max_tiles tiles of uint8 RGB
+ * [n_tiles][size][size][3]. */
+sac_status sac_vit_forward(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                           const uint8_t *tiles, int n_tiles, const float mean[3], const float std[3],
+                           sac_mat features);
+
+#endif
