@@ -1,3 +1,5 @@
+#include "cpu/cpu.h"
+#include "cpu_flags.h"
 #include "ref/ref.h"
 
 static size_t no_scratch(int64_t m, int64_t k) {
@@ -20,5 +22,13 @@ void sac_ops_init_ref(sac_ops *t) {
 void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     sac_ops_init_ref(t);
     t->backend = "cpu";
-    (void)cpu_flags;
+    t->linear = sac_linear_find(cpu_flags);
+    t->linear_scratch_bytes = sac_linear_quant_scratch_bytes;
+    t->embed = sac_cpu_embed;
+    t->patchify = sac_cpu_patchify;
+    t->gather_rows = sac_cpu_gather_rows;
+#if defined(__x86_64__)
+    if (cpu_flags & SAC_CPU_AVX2) sac_ops_set_avx2(t);
+    if (cpu_flags & SAC_CPU_AVX512) sac_ops_set_avx512(t);
+#endif
 }

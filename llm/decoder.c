@@ -181,13 +181,19 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
 }
 
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                              const sac_stream *stream, int64_t row, float *out) {
+                              const sac_stream *stream, int64_t first, int64_t n, float *out) {
+    const sac_decoder_config *c = &d->config;
     run r = {d, s, ops, stream};
-    sac_mat norm = sac_mat_f32(s->norm, 1, d->config.hidden);
-    sac_mat y = sac_mat_f32(out ? out : s->logits, 1, d->config.vocab);
-    SAC_TRY(ops->rmsnorm(
-        stream, &(sac_rmsnorm_args){norm, hidden_rows(&r, row, 1), d->final_norm, d->config.rms_eps}));
-    return linear(&r, y, norm, &d->head, NULL, false);
+    assert(out || n == 1);
+    for (int64_t i = 0; i < n; i += s->chunk) {
+        int64_t rows = n - i < s->chunk ? n - i : s->chunk;
+        sac_mat norm = sac_mat_f32(s->norm, rows, c->hidden);
+        sac_mat y = sac_mat_f32(out ? out + i * c->vocab : s->logits, rows, c->vocab);
+        SAC_TRY(ops->rmsnorm(
+            stream, &(sac_rmsnorm_args){norm, hidden_rows(&r, first + i, rows), d->final_norm, c->rms_eps}));
+        SAC_TRY(linear(&r, y, norm, &d->head, NULL, false));
+    }
+    return SAC_OK;
 }
 
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
@@ -197,5 +203,5 @@ sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sa
         return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
     SAC_TRY(ops->embed(stream, &(sac_embed_args){hidden_rows(&r, past, 1), d->embed, &id}));
     SAC_TRY(sac_decoder_prefill(d, s, ops, stream, past, 1, NULL, NULL, err));
-    return sac_decoder_logits(d, s, ops, stream, past, NULL);
+    return sac_decoder_logits(d, s, ops, stream, past, 1, NULL);
 }

@@ -79,9 +79,10 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
                                const sac_stream *stream, int64_t past, int64_t n, sac_layer_fn on_layer,
                                void *ctx, sac_error *err);
 
-/* Logits of hidden row `row` into s->logits (or into `out` [vocab] when given). */
+/* Logits of hidden rows [first, first + n) into out [n][vocab]; NULL = the last of them into s->logits (n is
+ * then 1). */
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                              const sac_stream *stream, int64_t row, float *out);
+                              const sac_stream *stream, int64_t first, int64_t n, float *out);
 
 /* One token after `past` cached ones; leaves its logits in s->logits. */
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,

@@ -57,6 +57,7 @@ static float inverse_frequency(const sac_rope_config *c, int i, int64_t n_total)
         theta *= pow(grown, c->rot_dim / (c->rot_dim - 2.0));
     }
     float f = 1.0f / (float)pow(theta, 2.0 * i / c->rot_dim);
+    if (c->freq_factors) f /= c->freq_factors[i];
     switch (c->scaling) {
     case SAC_ROPE_LINEAR: return f / (float)c->factor;
     case SAC_ROPE_LLAMA3: return (float)llama3_frequency(c, f);

@@ -3,22 +3,19 @@
 #define SAC_MODELS_MODEL_H
 
 #include "chat.h"
+#include "config.h"
 #include "decoder.h"
 #include "processor.h"
 #include "projector.h"
 #include "tokenizer.h"
 #include "vit.h"
 
-/* How a video's frames stand in the prompt. */
-typedef enum sac_frame_layout {
-    SAC_FRAMES_SEPARATE, /* every frame has its own image placeholder */
-    SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
-} sac_frame_layout;
-
 /* One tensor as the file has it, for `inspect` and the memory plan. */
 typedef struct sac_tensor_entry {
-    const char *name; /* owned by the model's checkpoint */
-    sac_tensor tensor;
+    const char *name;       /* owned by the model's checkpoint */
+    const char *dtype_name; /* "bf16", "i64" */
+    sac_tensor tensor;      /* data is NULL for types that cannot be computed with; dimensions beyond four
+                               are folded into the last */
     size_t n_bytes;
 } sac_tensor_entry;
 
@@ -30,7 +27,8 @@ typedef struct sac_loaded_model {
     sac_projector projector;
     sac_processor_config processor;
     const float *image_newline; /* [hidden] or NULL */
-    int32_t image_token;        /* id of the placeholder, -1 without vision */
+    int32_t image_token;        /* id of the placeholder, -1 without vision; LongVA's, -200, is outside the
+                                   vocabulary */
     sac_frame_layout frame_layout;
     sac_tokenizer *tokenizer;
     const sac_chat_format *chat; /* detected, or the family's default */

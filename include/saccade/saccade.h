@@ -17,8 +17,8 @@
  * says.
  * - Options are plain structs; get them with the _default function and change what you need. NULL means the
  * defaults.
- * - All memory of a session is taken by sac_session_create; running a prompt allocates only inside media
- * decoders. */
+ * - All memory of a session is taken by sac_session_create; running the model allocates nothing more (decoding
+ *   media and tokenising text do). */
 #ifndef SACCADE_SACCADE_H
 #define SACCADE_SACCADE_H
 

@@ -1,4 +1,4 @@
-#include "../quants.h"
+#include "quants.h"
 #include "ref.h"
 
 sac_status sac_ref_embed(const sac_stream *s, const sac_embed_args *a) {

@@ -1,4 +1,4 @@
-#include "../quants.h"
+#include "quants.h"
 #include "ref.h"
 
 #include <math.h>

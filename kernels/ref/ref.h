@@ -2,7 +2,7 @@
 #ifndef SAC_REF_H
 #define SAC_REF_H
 
-#include "../ops.h"
+#include "ops.h"
 
 #include <assert.h>
 

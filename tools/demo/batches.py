@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from network import TOKENS_PER_FRAME
-from scenes import ASSISTANT, END, USER, Encoder, letter_drill, make_picture, make_video, picture_question, video_question
+from scenes import ASSISTANT, END, ROW_LENGTH, USER, Encoder, letter_drill, make_picture, make_video, picture_question, video_question
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ LAYOUTS = {s.n_frames: s for s in (_layout(1, 96, 208), _layout(2, 64, 200), _la
 
 # (until this share of the time, {frames: how often}): many small samples first, since the two-step look-ups (number ->
 # frame -> shape, answer -> letter) are found there and only then stretched to long videos
-PHASES = [(.30, {1: 3, 2: 2, 4: 3}),
-          (.50, {1: 3, 2: 1, 4: 3, 8: 2, 16: 1}),
-          (.72, {1: 3, 4: 3, 8: 1, 16: 2, 32: 1, 64: 1}),
+PHASES = [(.26, {1: 3, 2: 2, 4: 3}),
+          (.45, {1: 3, 2: 1, 4: 3, 8: 2, 16: 2}),
+          (.65, {1: 3, 4: 3, 8: 1, 16: 2, 32: 1, 64: 1}),
           (9.0, {1: 3, 4: 2, 8: 1, 16: 2, 32: 1, 64: 1.5, 128: 1, 256: 1})]
 
 
@@ -40,11 +40,12 @@ class Mix:
     drill_share: float = .08    # options without a picture question
     turn_share: float = .15     # questions asked as a further turn of the one before
     short_share: float = .3     # videos shorter than their batch's frames
+    batch_scale: float = 1.     # factor on the videos of a batch
 
 
 def make_sample(rng, encode, shape, mix):
     """One video (or picture) and as many questions as fit. Returns (rows, n_frames, ids, positions, segments, labels),
-    labels being [(place, token, weight, question index)], and the questions."""
+    labels being [(place, next token there, weight, question index)] of the answers, and the questions."""
     n = shape.n_frames
     if n > 4 and rng.random() < mix.short_share:
         n = rng.randint(n // 2 + 1, n)
@@ -75,13 +76,14 @@ def make_sample(rng, encode, shape, mix):
         questions.append(question)
 
 
-def make_batch(rng, encode, n_frames, mix, n_videos=None):
-    """Tensors of one batch, and the questions of each video (kind by kind scoring needs them)."""
+def make_batch(rng, encode, n_frames, mix):
+    """Tensors of one batch; the index of the question that each token's prediction belongs to, or -1 [b, n_ask]; the questions."""
     shape = LAYOUTS[n_frames]
-    b = n_videos or shape.n_videos
-    rows = np.zeros((b, n_frames, 18), np.int16)
-    ids, positions, segments = (np.zeros((b, shape.n_ask), np.int64) for _ in range(3))
-    prefix, at, target, weight, owner, questions = np.zeros(b, np.int64), [], [], [], [], []
+    b = max(1, round(shape.n_videos * mix.batch_scale))
+    rows = np.zeros((b, n_frames, ROW_LENGTH), np.int16)
+    ids, positions, segments, target = (np.zeros((b, shape.n_ask), np.int64) for _ in range(4))
+    weight, owner = np.zeros((b, shape.n_ask), np.float32), np.full((b, shape.n_ask), -1)
+    prefix, questions = np.zeros(b, np.int64), []
     for i in range(b):
         (r, n, sample_ids, sample_positions, sample_segments, labels), asked = make_sample(rng, encode, shape, mix)
         rows[i, :n], rows[i, n:] = r, r[-1]
@@ -89,15 +91,11 @@ def make_batch(rng, encode, n_frames, mix, n_videos=None):
         used = len(sample_ids)
         ids[i, :used], positions[i, :used], segments[i, :used] = sample_ids, sample_positions, sample_segments
         for place, token, w, question in labels:
-            at.append(i * shape.n_ask + place)
-            target.append(token)
-            weight.append(w)
-            owner.append(len(questions) + question)
+            target[i, place], weight[i, place], owner[i, place] = token, w, len(questions) + question
         questions += asked
-    tensors = dict(rows=torch.from_numpy(rows.reshape(b * n_frames, 18)), ids=torch.from_numpy(ids), positions=torch.from_numpy(positions),
-                   segments=torch.from_numpy(segments), prefix_lengths=torch.from_numpy(prefix), at=torch.tensor(at),
-                   target=torch.tensor(target), weight=torch.tensor(weight))
-    return tensors, owner, questions
+    arrays = dict(rows=rows.reshape(b * n_frames, ROW_LENGTH), ids=ids, positions=positions, segments=segments, prefix_lengths=prefix,
+                  target=target, weight=weight)
+    return {name: torch.from_numpy(a) for name, a in arrays.items()}, owner, questions
 
 
 class Stream(IterableDataset):

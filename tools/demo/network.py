@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from transformers import CLIPVisionConfig, LlavaConfig, LlavaForConditionalGeneration, Qwen2Config
 
-from scenes import ASSISTANT, END, IMAGE, PAD, USER
+from scenes import END, IMAGE, PAD, USER
 
 SIDE, PATCH, TOKENS_PER_FRAME, HEAD_DIM = 112, 14, 64, 64
 ROPE_THETA = 1e6
@@ -75,10 +75,11 @@ class Network:
         self.embedding = self.decoder.get_input_embeddings().weight
         self.n_kv_groups = model.config.text_config.num_attention_heads // model.config.text_config.num_key_value_heads
 
-        def build(f):
-            return torch.compile(f, dynamic=True) if compiled else f
-        self.decoder_in, self.decoder_out = build(decoder_in), build(decoder_out)
-        self.tower_in, self.tower_out = build(tower_in), build(tower_out)
+        # compiled for training only: scoring is too short to be worth another compilation
+        self.compiled = {f: torch.compile(f, dynamic=True) for f in (decoder_in, decoder_out, tower_in, tower_out)} if compiled else {}
+
+    def _run(self, f, *args):
+        return (self.compiled.get(f, f) if torch.is_grad_enabled() else f)(*args)
 
     def frames(self, pixels, dtype):
         """pixels [n, 3, SIDE, SIDE] normalised; returns [n, TOKENS_PER_FRAME, width of the decoder]"""
@@ -92,11 +93,11 @@ class Network:
         x = F.layer_norm(x.float(), (width,), ln.weight, ln.bias, 1e-5).to(dtype).reshape(n * n_tokens, width)
         for layer in self.tower.encoder.layers:
             a, m = layer.self_attn, layer.mlp
-            qkv = self.tower_in(x, layer.layer_norm1.weight, layer.layer_norm1.bias, a.q_proj.weight, a.q_proj.bias,
+            qkv = self._run(tower_in, x, layer.layer_norm1.weight, layer.layer_norm1.bias, a.q_proj.weight, a.q_proj.bias,
                                 a.k_proj.weight, a.k_proj.bias, a.v_proj.weight, a.v_proj.bias)
             q, k, v = (t.view(n, n_tokens, -1, 64).transpose(1, 2) for t in qkv)
             o = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n * n_tokens, width)
-            x = self.tower_out(x, o, a.out_proj.weight, a.out_proj.bias, layer.layer_norm2.weight, layer.layer_norm2.bias,
+            x = self._run(tower_out, x, o, a.out_proj.weight, a.out_proj.bias, layer.layer_norm2.weight, layer.layer_norm2.bias,
                                m.fc1.weight, m.fc1.bias, m.fc2.weight, m.fc2.bias)
         x = x.view(n, n_tokens, width)[:, 1:]
         p = self.projector
@@ -108,11 +109,12 @@ class Network:
         width, dtype, dev = frames.shape[-1], frames.dtype, frames.device
         n_frames = frames.shape[0] // b
 
-        def embed(ids):
-            return F.embedding(ids, self.embedding).to(dtype)
-        newline = embed(torch.full((b, n_frames, 1), self.newline, device=dev))
+        table = self.embedding.to(dtype)
+        newline = table[self.newline].expand(b, n_frames, 1, width)
         video = torch.cat([frames.view(b, n_frames, TOKENS_PER_FRAME, width), newline], 2).flatten(1, 2)
-        x = torch.cat([embed(torch.full((b, 1), USER, device=dev)), video, embed(batch["ids"])], 1)
+        # a product with one-hot rows: its gradient is a product too, where a look-up's is a sort that a CUDA graph may not hold
+        asked = (batch["ids"][..., None] == torch.arange(table.shape[0], device=dev)).to(dtype) @ table
+        x = torch.cat([table[USER].expand(b, 1, width), video, asked], 1)
         n_prefix, n_all = 1 + video.shape[1], x.shape[1]
         positions = torch.cat([torch.arange(n_prefix, device=dev).expand(b, -1), batch["positions"]], 1).reshape(-1)
         angle = positions[:, None].float() * ROPE_THETA ** (-torch.arange(0, HEAD_DIM, 2, device=dev).float() / HEAD_DIM)
@@ -121,11 +123,11 @@ class Network:
         x = x.reshape(b * n_all, width)
         for layer in self.decoder.layers:
             a, m = layer.self_attn, layer.mlp
-            qkv = self.decoder_in(x, layer.input_layernorm.weight, a.q_proj.weight, a.q_proj.bias, a.k_proj.weight,
+            qkv = self._run(decoder_in, x, layer.input_layernorm.weight, a.q_proj.weight, a.q_proj.bias, a.k_proj.weight,
                                   a.k_proj.bias, a.v_proj.weight, a.v_proj.bias, cos, sin)
             q, k, v = (t.view(b, n_all, -1, HEAD_DIM).transpose(1, 2) for t in qkv)
             o = self._attend(q, k, v, n_prefix, mask).transpose(1, 2).reshape(b * n_all, -1)
-            x = self.decoder_out(x, o, a.o_proj.weight, layer.post_attention_layernorm.weight, m.gate_proj.weight,
+            x = self._run(decoder_out, x, o, a.o_proj.weight, layer.post_attention_layernorm.weight, m.gate_proj.weight,
                                  m.up_proj.weight, m.down_proj.weight)
         return rms_norm(x.view(b, n_all, width)[:, n_prefix:], self.decoder.norm.weight)
 
@@ -136,9 +138,8 @@ class Network:
         return torch.cat([video, asked], 2)
 
     def logits(self, pixels, batch, dtype):
-        """Logits at batch["at"], the flat places whose next token is part of an answer: [n_labels, vocabulary], float32"""
-        hidden = self.hidden(self.frames(pixels, dtype), batch)
-        return linear(hidden.flatten(0, 1)[batch["at"]], self.embedding).float()
+        """For each question token, the logits of the next one: [b, n_ask, vocabulary], float32"""
+        return linear(self.hidden(self.frames(pixels, dtype), batch), self.embedding).float()
 
 
 def question_mask(segments, prefix_lengths, n_prefix, dtype):

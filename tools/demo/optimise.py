@@ -18,8 +18,8 @@ def orthogonalise(g, steps=5):
 
 
 class Optimiser:
-    """step(scale) uses p.grad of every parameter; grads are views of self.gradient, so that several processes
-    average them with one call. Muon's update has the size of an AdamW update (0.2 RMS; Liu et al., arXiv:2502.16982)."""
+    """step() uses p.grad of every parameter; grads are views of self.gradient, so that several processes average them
+    with one call. The rate's scale is a tensor, so that a CUDA graph can hold a step. Muon's update has the size of an AdamW update (0.2 RMS; Liu et al., arXiv:2502.16982)."""
 
     def __init__(self, model, muon_lr, adamw_lr, weight_decay, momentum=.95):
         parameters = [p for p in model.parameters() if p.requires_grad]
@@ -34,13 +34,16 @@ class Optimiser:
         rest = [p for p in parameters if id(p) not in taken]
         decayed = [p for p in rest if p.ndim > 1]
         plain = [p for p in rest if p.ndim <= 1]
+        self.scale = torch.zeros((), device=self.gradient.device)
+        self.adamw_lr = torch.zeros((), device=self.gradient.device)
+        cuda = self.gradient.is_cuda
         self.adamw = torch.optim.AdamW([dict(params=decayed, weight_decay=weight_decay), dict(params=plain, weight_decay=0.)],
-                                       lr=adamw_lr, betas=(.9, .95), fused=self.gradient.is_cuda)
+                                       lr=self.adamw_lr, betas=(.9, .95), fused=cuda, capturable=cuda)
         by_shape = {}
         for p in matrices:
             by_shape.setdefault(p.shape, []).append(p)
         self.groups = [(ps, torch.zeros(len(ps), *shape, device=self.gradient.device)) for shape, ps in by_shape.items()]
-        self.muon_lr, self.adamw_lr, self.weight_decay, self.momentum = muon_lr, adamw_lr, weight_decay, momentum
+        self.muon_lr, self.base_lr, self.weight_decay, self.momentum = muon_lr, adamw_lr, weight_decay, momentum
 
     def average_gradient(self, n_processes):
         if n_processes > 1:
@@ -51,18 +54,17 @@ class Optimiser:
         self.gradient *= (limit / (self.gradient.norm() + 1e-6)).clamp(max=1)
 
     @torch.no_grad()
-    def step(self, scale):
-        for group in self.adamw.param_groups:
-            group["lr"] = self.adamw_lr * scale
+    def step(self):
+        self.adamw_lr.copy_(self.base_lr * self.scale)
         self.adamw.step()
-        lr = (self.muon_lr or 0.) * scale
         for parameters, momentum in self.groups:
             g = torch.stack([p.grad for p in parameters])
             momentum.lerp_(g, 1 - self.momentum)
             update = orthogonalise(g.lerp_(momentum, self.momentum)).float()
             rows, columns = update.shape[1:]
-            torch._foreach_mul_(parameters, 1 - lr * self.weight_decay)
-            torch._foreach_add_(parameters, list(update.unbind()), alpha=-lr * .2 * max(rows, columns) ** .5)
+            update *= self.scale * (-self.muon_lr * .2 * max(rows, columns) ** .5)
+            torch._foreach_mul_(parameters, 1 - self.scale * (self.muon_lr * self.weight_decay))
+            torch._foreach_add_(parameters, list(update.unbind()))
 
     def zero(self):
         self.gradient.zero_()

@@ -19,9 +19,9 @@ CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 def distances(dx, dy, r):
-    """Signed distance (negative inside) to each of SHAPES of radius r, stacked in dim 1. dx, dy [n, h, w], r [n, 1, 1]"""
+    """Signed distance (negative inside) to each of SHAPES of radius r. dx, dy [n, h, w], r [n, 1, 1]"""
     d, ax, ay = (dx ** 2 + dy ** 2).sqrt(), dx.abs(), dy.abs()
-    return torch.stack([
+    return [
         d - r,                                                                                          # circle
         torch.maximum(ax, ay) - r * .85,                                                                # square
         torch.maximum(ay - r * .8, ax * 1.2 + dy * .6 - r * .55),                                       # triangle
@@ -30,7 +30,7 @@ def distances(dx, dy, r):
         (d - r * .75).abs() - r * .22,                                                                  # ring
         d - r * (.62 + .38 * torch.cos(5 * torch.atan2(dx, -dy))),                                      # star
         torch.maximum(ax - r, ay - r * .35),                                                            # bar
-    ], 1)
+    ]
 
 
 class Renderer:
@@ -42,6 +42,9 @@ class Renderer:
         self.backgrounds = torch.tensor(list(BACKGROUNDS.values()), device=device).float()
         self.box = round(NUMBER_BOX * self.scale)
         self.digits = self._draw_numbers()
+        self.dct = _dct_basis().to(device)
+        self.mean = torch.tensor(CLIP_MEAN, device=device).view(1, 3, 1, 1) * 255
+        self.std = torch.tensor(CLIP_STD, device=device).view(1, 3, 1, 1) * 255
 
     def _draw_numbers(self):
         """Coverage of each number 0-99 in its box: [100, box, box] in 0..1"""
@@ -70,16 +73,19 @@ class Renderer:
         slope = (torch.rand(n, 2, 1, 1, 1, device=dev) - .5) * 16
         half = self.side / 2
         image = self.backgrounds[rows[:, 0]][:, :, None, None] + slope[:, 0] * (self.x - half) / half + slope[:, 1] * (self.y - half) / half
+        items = rows[:, 2:].reshape(n * MAX_ITEMS, 4)
+        shape, cell = items[:, 0], items[:, 2].clamp(min=0)
+        radius = torch.where(items[:, 3] > 0, 16., 10.)[:, None, None] * s
+        jitter = (torch.rand(n * MAX_ITEMS, 2, device=dev) - .5) * 4
+        dx = self.x - (((cell % 3) * CELL_PITCH + CELL_CENTER + jitter[:, 0]) * s)[:, None, None]
+        dy = self.y - (((cell // 3) * CELL_PITCH + CELL_CENTER + jitter[:, 1]) * s)[:, None, None]
+        dist = torch.full_like(dx, 1e3)         # an absent item is far away
+        for k, d in enumerate(distances(dx, dy, radius)):
+            dist = torch.where((shape == k)[:, None, None], d, dist)
+        alphas = (.5 - dist).clamp(0, 1).view(n, MAX_ITEMS, 1, self.side, self.side)
+        colors = self.colors[items[:, 1].clamp(min=0)].view(n, MAX_ITEMS, 3, 1, 1)
         for j in range(MAX_ITEMS):
-            shape, color, cell, large = (rows[:, 2 + 4 * j + k] for k in range(4))
-            there, cell = (shape >= 0)[:, None, None, None], cell.clamp(min=0)
-            radius = torch.where(large > 0, 16., 10.)[:, None, None] * s
-            jitter = (torch.rand(n, 2, device=dev) - .5) * 4
-            dx = self.x[None] - ((((cell % 3) * CELL_PITCH + CELL_CENTER) + jitter[:, 0]) * s)[:, None, None]
-            dy = self.y[None] - ((((cell // 3) * CELL_PITCH + CELL_CENTER) + jitter[:, 1]) * s)[:, None, None]
-            dist = distances(dx, dy, radius).gather(1, shape.clamp(min=0)[:, None, None, None].expand(n, 1, self.side, self.side))
-            alpha = (.5 - dist).clamp(0, 1) * there
-            image = image * (1 - alpha) + self.colors[color.clamp(min=0)][:, :, None, None] * alpha
+            image = torch.lerp(image, colors[:, j].expand_as(image), alphas[:, j].expand_as(image))
         jitter = (torch.rand(n, 2, device=dev) - .5) * 3 * s
         alpha = self._number_coverage(rows[:, 1], jitter)[:, None]
         ink = torch.where(rows[:, 0] == 0, 0., 255.)[:, None, None, None]
@@ -88,14 +94,17 @@ class Renderer:
             noise = noise[:, None, None, None]
         return (image + torch.randn_like(image) * noise).clamp(0, 255)
 
+    def normalise(self, image):
+        return (image - self.mean) / self.std
+
 
 # ---- what files do to pixels
 
-def _dct_basis(device):
+def _dct_basis():
     k, i = torch.meshgrid(torch.arange(8.), torch.arange(8.), indexing="ij")
     basis = torch.cos(math.pi * (2 * i + 1) * k / 16) * .5
     basis[0] *= math.sqrt(.5)
-    return basis.to(device)
+    return basis
 
 
 def _quantise_blocks(plane, step, basis):
@@ -115,9 +124,9 @@ def _soften(image, amount):
     return torch.lerp(image, (p[..., :-2] + 2 * p[..., 1:-1] + p[..., 2:]) / 4, amount[:, None, None, None])
 
 
-def roughen(image):
+def roughen(image, dct):
     """Resize blur, colour shift, 4:2:0 chroma and block quantisation, each on a share of the frames and of random strength.
-    image [n, 3, side, side] in 0..255, side a multiple of 16; returns whole numbers in 0..255."""
+    image [n, 3, side, side] in 0..255, side a multiple of 16, dct the renderer's; returns whole numbers in 0..255."""
     n, dev = image.shape[0], image.device
 
     def some(share):
@@ -129,20 +138,13 @@ def roughen(image):
     r, g, b = image.unbind(1)
     y = .299 * r + .587 * g + .114 * b
     chroma = F.avg_pool2d(torch.stack([(b - y) / 1.772, (r - y) / 1.402], 1), 2)
-    basis = _dct_basis(dev)
     step = 1 + 15 * torch.rand(n, device=dev) ** 2
-    y = _quantise_blocks(y, step, basis)
+    y = _quantise_blocks(y, step, dct)
     half = chroma.shape[-1]
     if half % 8 == 0:
-        chroma = _quantise_blocks(chroma.reshape(2 * n, half, half), step.repeat_interleave(2), basis).view(n, 2, half, half)
+        chroma = _quantise_blocks(chroma.reshape(2 * n, half, half), step.repeat_interleave(2), dct).view(n, 2, half, half)
     smooth = F.interpolate(chroma, scale_factor=2, mode="bilinear", align_corners=False)
     blocky = F.interpolate(chroma, scale_factor=2, mode="nearest")
     cb, cr = torch.lerp(smooth, blocky, some(.5)[:, None, None, None]).unbind(1)
     coded = torch.stack([y + 1.402 * cr, y - .344136 * cb - .714136 * cr, y + 1.772 * cb], 1)
     return torch.lerp(image, coded, some(.6)[:, None, None, None]).clamp(0, 255).round()
-
-
-def normalise(image):
-    mean = torch.tensor(CLIP_MEAN, device=image.device).view(1, 3, 1, 1) * 255
-    std = torch.tensor(CLIP_STD, device=image.device).view(1, 3, 1, 1) * 255
-    return (image - mean) / std

@@ -122,6 +122,16 @@ def some_numbers(rng, near):
     return [str(n) for n in dict.fromkeys([near, *shared, *rng.sample(range(10, 100), 6)])]
 
 
+def does_it_appear(rng, numbers):
+    """A wrong number shares a digit with a right one half of the time."""
+    number = rng.choice(numbers)
+    if rng.random() < .5:
+        return Question("number_appears", f"Does the number {number} appear?", "yes")
+    while number in numbers:
+        number = rng.choice([number // 10 * 10 + rng.randrange(10), rng.randrange(1, 10) * 10 + number % 10, rng.randrange(10, 100)])
+    return Question("number_appears", f"Does the number {number} appear?", "no")
+
+
 def _finish(rng, kind, text, answer, pool, mc_share):
     if pool is not None and rng.random() < mc_share:
         text, answer = multiple_choice(rng, text, answer, pool)
@@ -129,10 +139,15 @@ def _finish(rng, kind, text, answer, pool, mc_share):
     return Question(kind, text, answer)
 
 
+PICTURE_KINDS = {"count": 1, "color": 3, "where": 2, "shape": 3, "size": 1, "ocr": 2, "shape_of_color": 3, "background": .5, "caption": 1,
+                 "number_appears": .7}
+
+
 def picture_question(rng, scene, mc_share, kind=None):
     """One question about a picture; kind (without _mc) is drawn when it is not given."""
-    kind = kind or rng.choices(["count", "color", "where", "shape", "size", "ocr", "shape_of_color", "background", "caption"],
-                               [1, 3, 2, 3, 1, 2, 3, .5, 1])[0]
+    kind = kind or rng.choices(list(PICTURE_KINDS), list(PICTURE_KINDS.values()))[0]
+    if kind == "number_appears" and scene.number is not None:
+        return does_it_appear(rng, [scene.number])
     it = rng.choice(scene.items)
     number = "none" if scene.number is None else str(scene.number)
     pool = None
@@ -144,8 +159,8 @@ def picture_question(rng, scene, mc_share, kind=None):
         text, answer = "What color is the background?", BACKGROUND_NAMES[scene.background]
     elif kind == "caption":
         text, answer = "Describe the image.", scene.describe()
-    elif kind == "ocr":
-        text, answer = "What number is written?", number
+    elif kind in ("ocr", "number_appears"):
+        kind, text, answer = "ocr", "What number is written?", number
         pool = None if scene.number is None else some_numbers(rng, scene.number)
     elif kind == "color":
         text, answer, pool = f"What color is the {it.shape_name}?", it.color_name, COLOR_NAMES
@@ -161,11 +176,13 @@ def picture_question(rng, scene, mc_share, kind=None):
 
 
 VIDEO_KINDS = {"needle_shape": 3, "needle_color": 3, "needle_number": 2, "count_numbers": 1, "first_number": 1.2,
-               "last_number": 1.2, "first_color": .7, "last_shape": .9}
+               "last_number": 1.2, "first_color": .7, "last_shape": .9, "number_appears": 1}
 
 
 def video_question(rng, video, mc_share, kind=None):
     kind = kind or rng.choices(list(VIDEO_KINDS), list(VIDEO_KINDS.values()))[0]
+    if kind == "number_appears":
+        return does_it_appear(rng, [s.number for s in video.numbered])
     scene = rng.choice(video.numbered)
     it = scene.items[0]
     if kind == "needle_number" and sum(s.items[0].shape == it.shape and s.items[0].color == it.color
@@ -198,11 +215,13 @@ def video_question(rng, video, mc_share, kind=None):
 
 
 def letter_drill(rng):
-    """A training exercise that needs no picture: find the option that says a given word."""
+    """A training exercise that needs no picture: find the option that says a given word, or say what an option says."""
     pool = rng.choice([SHAPES, COLOR_NAMES, CELLS, [str(n) for n in rng.sample(range(10, 100), 8)]])
     word = rng.choice(pool)
-    text, answer = multiple_choice(rng, f"Which option is {word}?", word, pool)
-    return Question("drill_mc", text, answer)
+    text, letter = multiple_choice(rng, f"Which option is {word}?", word, pool)
+    if rng.random() < .4:
+        return Question("drill_word", text.replace(f"Which option is {word}?", f"What is option {letter}?", 1), word)
+    return Question("drill_mc", text, letter)
 
 
 # ---- text to tokens

@@ -16,6 +16,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -25,7 +26,7 @@ from transformers import LlavaForConditionalGeneration
 from batches import Mix, make_batch, stream_batches
 from network import Network, make_model
 from optimise import Optimiser
-from render import Renderer, normalise, roughen
+from render import Renderer, roughen
 from scenes import Encoder
 
 SHARD_BYTES = 14_000_000
@@ -46,7 +47,9 @@ def parse_arguments():
     p.add_argument("--weight-decay", type=float, default=.05)
     p.add_argument("--decay-from", type=float, default=.6, help="share of the time after which the rate falls to 0")
     p.add_argument("--warmup-steps", type=int, default=200)
-    p.add_argument("--start-at", type=float, default=0., help="skip this share of the schedule of frames and rates")
+    p.add_argument("--start-at", type=float, default=0., help="go on at this share of the schedule of frames and rates (with --init)")
+    p.add_argument("--stop-at", type=float, default=1., help="stop at this share of it")
+    p.add_argument("--batch-scale", type=float, default=1., help="factor on the number of videos in a batch")
     p.add_argument("--mc-share", type=float, default=Mix.mc_share, help="share of questions with four options")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--workers", type=int, default=12, help="processes that make questions, for each accelerator")
@@ -107,15 +110,69 @@ def to_device(tensors, device):
 
 def draw(renderer, rows):
     noise = torch.rand(rows.shape[0], device=renderer.device) * 5
-    return normalise(roughen(renderer(rows, noise)))
+    return renderer.normalise(roughen(renderer(rows, noise), renderer.dct))
 
 
-def loss_of(network, paint, batch, dtype):
-    with torch.no_grad():
-        pixels = paint(batch["rows"])
-    logits = network.logits(pixels, batch, dtype)
-    loss = F.cross_entropy(logits, batch["target"], reduction="none")
-    return (loss * batch["weight"]).sum() / batch["weight"].sum()
+class Trainer:
+    """One step: draw, forward, backward, average, update. On an accelerator each part is recorded once as a CUDA graph (one
+    for each number of frames) and replayed, since a model this small would otherwise wait for kernel launches."""
+
+    def __init__(self, network, paint, optimiser, process):
+        self.network, self.paint, self.optimiser, self.process = network, paint, optimiser, process
+        self.graphs, self.update_graph, self.pool = {}, None, None
+
+    def gradient(self, batch):
+        self.optimiser.zero()
+        with torch.no_grad():
+            pixels = self.paint(batch["rows"])
+        logits = self.network.logits(pixels, batch, torch.bfloat16)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch["target"].flatten(), reduction="none")
+        loss = (loss * batch["weight"].flatten()).sum() / batch["weight"].sum()
+        loss.backward()
+        return loss.detach()
+
+    def update(self):
+        self.optimiser.clip(1.)
+        self.optimiser.step()
+
+    def _record(self, f):
+        """Runs f twice, then records it: (graph, what f returned, to be read after a replay)"""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                f()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            out = f()
+        self.pool = self.pool or graph.pool()
+        return graph, out
+
+    def step(self, n_frames, tensors, scale):
+        if self.process.device.type != "cuda":
+            loss = self.gradient(tensors)
+        else:
+            if n_frames not in self.graphs:
+                held = to_device(tensors, self.process.device)
+                self.optimiser.scale.zero_()
+                self.graphs[n_frames] = held, *self._record(partial(self.gradient, held))
+            held, graph, loss = self.graphs[n_frames]
+            for name, tensor in tensors.items():
+                held[name].copy_(tensor, non_blocking=True)
+            graph.replay()
+            loss = loss.clone()         # the graphs share their memory
+        self.optimiser.average_gradient(self.process.count)
+        self.optimiser.scale.fill_(scale)
+        if self.process.device.type != "cuda":
+            self.update()
+        else:
+            if not self.update_graph:
+                self.optimiser.scale.zero_()        # the two runs before the recording change nothing but momentum
+                self.update_graph, _ = self._record(self.update)
+                self.optimiser.scale.fill_(scale)
+            self.update_graph.replay()
+        return loss
 
 
 @torch.no_grad()
@@ -132,13 +189,13 @@ def measure(network, paint, encode, rng, sizes, mix, dtype, process, also_fp32=0
             pixels = paint(batch["rows"])
             chosen = network.logits(pixels, batch, dtype).argmax(-1)
             if i < also_fp32:
-                same.append((network.logits(pixels, batch, torch.float32).argmax(-1) == chosen).float().mean().item())
-            right = [True] * len(questions)
-            for question, hit in zip(owner, (chosen == batch["target"]).tolist()):
-                right[question] &= hit
+                agree = network.logits(pixels, batch, torch.float32).argmax(-1) == chosen
+                same.append(agree[batch["weight"] > 0].float().mean().item())
+            right = np.ones(len(questions), bool)
+            right[owner[(chosen != batch["target"]).cpu().numpy() & (owner >= 0)]] = False
             for question, hit in zip(questions, right):
                 c = counts.setdefault(question.kind, [0, 0])
-                c[0] += hit
+                c[0] += int(hit)
                 c[1] += 1
         merged = {}
         for part in process.gather(counts):
@@ -171,7 +228,7 @@ def save(model, out):
 def gap_to_library(network, tokenizer, process):
     """Largest difference between our logits and transformers' own, float32, on one small video."""
     rng = random.Random(5)
-    tensors, _, _ = make_batch(rng, Encoder(tokenizer), 2, Mix(turn_share=0., short_share=0.), n_videos=1)
+    tensors, _, _ = make_batch(rng, Encoder(tokenizer), 2, Mix(turn_share=0., batch_scale=0.))
     batch = to_device(tensors, process.device)
     pixels = draw(Renderer(device=process.device), batch["rows"])
     ours = network.logits(pixels, batch, torch.float32)
@@ -179,8 +236,7 @@ def gap_to_library(network, tokenizer, process):
     frame = [1] * 64 + [network.newline]
     prompt = torch.tensor([[2] + frame * 2 + batch["ids"][0, :n_first].tolist()], device=process.device)
     theirs = network.model(input_ids=prompt, pixel_values=pixels).logits[0, 1 + 2 * len(frame):]
-    at = [i for i in batch["at"].tolist() if i < n_first]
-    return (ours[:len(at)] - theirs[at]).abs().max().item()
+    return (ours[0, :n_first] - theirs).abs().max().item()
 
 
 def main():
@@ -190,15 +246,16 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     tokenizer = Tokenizer.from_file(str(args.tokenizer))
     encode = Encoder(tokenizer)
-    mix = Mix(mc_share=args.mc_share)
+    mix = Mix(mc_share=args.mc_share, batch_scale=args.batch_scale)
     progress = multiprocessing.Value("d", args.start_at)
     batches = stream_batches(tokenizer, mix, progress, args.seed, process.rank, args.workers, cuda)
     next_batch = next(batches)
 
     model = initial_model(args).to(process.device).train()
     network = Network(model, encode.newline, compiled=not args.no_compile)
-    paint = partial(draw if args.no_compile else torch.compile(draw, dynamic=True), Renderer(device=process.device))
+    paint = partial(draw, Renderer(device=process.device))
     optimiser = Optimiser(model, args.muon_lr, args.adamw_lr, args.weight_decay)
+    trainer = Trainer(network, paint, optimiser, process)
     dtype = torch.bfloat16
     args.out.mkdir(parents=True, exist_ok=True)
     log_file = open(args.out / "train.log", "a") if process.rank == 0 else None
@@ -219,18 +276,15 @@ def main():
         if step % 20 == 0:
             elapsed = process.mean(time.time() - start) + args.start_at * total
             progress.value = elapsed / total
-        if elapsed >= total:
+        if elapsed >= total * args.stop_at:
             break
         n_frames, tensors = next_batch
-        batch = to_device(tensors, process.device)
-        optimiser.zero()
-        loss = loss_of(network, paint, batch, dtype)
-        loss.backward()
-        optimiser.average_gradient(process.count)
-        optimiser.clip(1.)
-        optimiser.step(min(1., (step + 1) / args.warmup_steps, max(.01, (1 - elapsed / total) / (1 - args.decay_from))))
-        losses[n_frames] = loss.detach()
+        scale = min(1., (step + 1) / args.warmup_steps, max(.01, (1 - elapsed / total) / (1 - args.decay_from)))
+        loss = trainer.step(n_frames, tensors, scale)
+        losses[n_frames] = loss
         step += 1
+        if step in (1, 10, 100):
+            log(f"step {step} after {time.time() - start:.1f}s, loss {loss.item():.3f}")
         t = time.time()
         next_batch = next(batches)
         waited += time.time() - t
@@ -241,6 +295,9 @@ def main():
                 log(f"  {f}: " + " ".join(f"{k}={h / n:.2f}" for k, (h, n) in row.items()))
             if process.rank == 0:
                 save(model, args.out)
+            if process.count > 1:
+                for p in model.parameters():        # should rounding ever have led the copies apart
+                    dist.broadcast(p.data, 0)
             last_report = time.time()
 
     model.eval()
@@ -250,7 +307,7 @@ def main():
     if process.rank == 0:
         save(model, args.out)
     sizes = {f: max(1, round(n * args.final_batches)) for f, n in {1: 8, 4: 8, 16: 12, 64: 24, 128: 24, 256: 30}.items()}
-    table, agreement = measure(network, paint, encode, report_rng, sizes, mix, dtype, process, also_fp32=2)
+    table, agreement = measure(network, paint, encode, report_rng, sizes, Mix(drill_share=0., turn_share=0.), dtype, process, also_fp32=2)
     log(format_table(table))
     log(f"float32 chooses the same tokens: {agreement}; largest logit gap to transformers: {gap_to_library(network, tokenizer, process):.2e}")
     if process.rank == 0:

@@ -1,0 +1,41 @@
+/* cpu.h - what the files of kernels/cpu share: entry points of each instruction set and how work is split. */
+#ifndef SAC_CPU_H
+#define SAC_CPU_H
+
+#include "linear_quant.h"
+#include "ops.h"
+
+/* Fills the slots of one instruction set. */
+void sac_ops_set_avx2(sac_ops *t);
+void sac_ops_set_avx512(sac_ops *t);
+
+/* linear for these flags, quantised weights included. */
+sac_linear_fn sac_linear_find(unsigned cpu_flags);
+
+/* F32, F16 and BF16 weights. */
+sac_status sac_linear_float_avx2(const sac_stream *s, const sac_linear_args *a);
+sac_status sac_linear_float_avx512(const sac_stream *s, const sac_linear_args *a);
+
+sac_status sac_attention_avx2(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_attention_avx512(const sac_stream *s, const sac_attention_args *a);
+
+/* Plain C over the pool: memory moves and table look-ups, which no instruction set speeds up. */
+sac_status sac_cpu_embed(const sac_stream *s, const sac_embed_args *a);
+sac_status sac_cpu_patchify(const sac_stream *s, const sac_patchify_args *a);
+sac_status sac_cpu_gather_rows(const sac_stream *s, const sac_gather_rows_args *a);
+
+/* Starting the pool costs some microseconds, so a row op wakes it only for more than a few of these. A task is
+ * about as many bytes of memory traffic (or as much arithmetic as moving them costs). */
+#define SAC_TASK_BYTES ((int64_t)64 << 10)
+
+/* fn over rows [first, end) */
+typedef void (*sac_rows_fn)(const void *args, int64_t first, int64_t end);
+
+/* Calls fn for all rows, on the caller alone when they are few. */
+void sac_for_rows(const sac_stream *s, int64_t n_rows, int64_t row_bytes, sac_rows_fn fn, const void *args);
+
+static inline int64_t sac_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t sac_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t sac_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+#endif

@@ -1,0 +1,117 @@
+/* linear_dot_tmpl.h - a few rows of x against weight rows as they lie: the decode step, bound by memory.
+ *
+ * Several weight rows are read side by side (each a stream for the prefetcher), converted in registers and
+ * multiplied with every row of x, which stays in the cache. A sum is one vector over all of k, added up across
+ * lanes at the end: its bits depend neither on the number of threads nor on m, as long as m stays on this
+ * path. */
+#include "cpu.h"
+#include "linear_epilogue.h"
+
+#ifdef __AVX512F__
+#define DOT_MAX_X 6
+#else
+#define DOT_MAX_X 3 /* 3 x 4 sums of 16 registers */
+#endif
+#define DOT_ROWS(n_x) ((n_x) == 1 ? 8 : 4) /* weight rows at a time: 8 sums hide the latency of an addition */
+#define DOT_GROUP     64                   /* weight rows between two epilogues */
+
+/* sum[x][w] of n_w weight rows and n_x rows of x. */
+SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, size_t w_row_bytes,
+                     const float *x, int64_t x_stride, int64_t k, float (*sum)[DOT_GROUP]) {
+    vf acc[8][DOT_MAX_X];
+#pragma GCC unroll 8
+    for (int j = 0; j < n_w; j++)
+#pragma GCC unroll 6
+        for (int i = 0; i < n_x; i++) acc[j][i] = vf_zero();
+    int64_t p = 0;
+    for (; p + VF <= k; p += VF) {
+        vf xv[DOT_MAX_X];
+#pragma GCC unroll 6
+        for (int i = 0; i < n_x; i++) xv[i] = vf_load(x + i * x_stride + p);
+#pragma GCC unroll 8
+        for (int j = 0; j < n_w; j++) {
+            vf wv = vf_load_as(t, w + (size_t)j * w_row_bytes, p);
+#pragma GCC unroll 6
+            for (int i = 0; i < n_x; i++) acc[j][i] = vf_fma(wv, xv[i], acc[j][i]);
+        }
+    }
+    for (int j = 0; p < k && j < n_w; j++) {
+        vf wv = vf_load_as_part(t, w + (size_t)j * w_row_bytes, p, k - p);
+        for (int i = 0; i < n_x; i++)
+            acc[j][i] = vf_fma(wv, vf_load_part(x + i * x_stride + p, k - p), acc[j][i]);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < n_w; j++)
+#pragma GCC unroll 6
+        for (int i = 0; i < n_x; i++) sum[i][j] = vf_sum(acc[j][i]);
+}
+
+/* Up to DOT_GROUP weight rows; what does not fill a full step goes one by one. */
+SAC_INLINE void dot_group(sac_dtype t, const int n_x, const char *w, size_t w_row_bytes, int64_t n_w,
+                          const float *x, int64_t x_stride, int64_t k, float (*sum)[DOT_GROUP]) {
+    int64_t j = 0;
+    for (; j + DOT_ROWS(n_x) <= n_w; j += DOT_ROWS(n_x))
+        dots(t, DOT_ROWS(n_x), n_x, w + (size_t)j * w_row_bytes, w_row_bytes, x, x_stride, k,
+             (float(*)[DOT_GROUP])(sum[0] + j));
+    for (; j < n_w; j++)
+        dots(t, 1, n_x, w + (size_t)j * w_row_bytes, w_row_bytes, x, x_stride, k,
+             (float(*)[DOT_GROUP])(sum[0] + j));
+}
+
+typedef void (*dot_group_fn)(const char *w, size_t w_row_bytes, int64_t n_w, const float *x, int64_t x_stride,
+                             int64_t k, float (*sum)[DOT_GROUP]);
+#define DOT_GROUP_FN(t, n_x)                                                                                 \
+    static void dot_group_##t##_##n_x(const char *w, size_t w_row_bytes, int64_t n_w, const float *x,        \
+                                      int64_t x_stride, int64_t k, float (*sum)[DOT_GROUP]) {                \
+        dot_group(SAC_DTYPE_##t, n_x, w, w_row_bytes, n_w, x, x_stride, k, sum);                             \
+    }
+#define DOT_GROUP_NAME(t, n_x) dot_group_##t##_##n_x,
+#ifdef __AVX512F__
+#define DOT_X(X, t) X(t, 1) X(t, 2) X(t, 3) X(t, 4) X(t, 5) X(t, 6)
+#else
+#define DOT_X(X, t) X(t, 1) X(t, 2) X(t, 3)
+#endif
+DOT_X(DOT_GROUP_FN, F32)
+DOT_X(DOT_GROUP_FN, F16)
+DOT_X(DOT_GROUP_FN, BF16)
+static const dot_group_fn dot_groups[3][DOT_MAX_X] = {
+    [SAC_DTYPE_F32] = {DOT_X(DOT_GROUP_NAME, F32)},
+    [SAC_DTYPE_F16] = {DOT_X(DOT_GROUP_NAME, F16)},
+    [SAC_DTYPE_BF16] = {DOT_X(DOT_GROUP_NAME, BF16)},
+};
+
+typedef struct dot_job {
+    const sac_linear_args *a;
+    int64_t rows_per_task; /* of w */
+} dot_job;
+
+static void dot_task(void *ctx, int64_t task, int thread) {
+    const dot_job *job = ctx;
+    const sac_linear_args *a = job->a;
+    int64_t m = a->x.rows, k = a->x.cols, first = task * job->rows_per_task;
+    int64_t end = sac_min_i64(a->y.cols, first + job->rows_per_task);
+    size_t w_row_bytes = sac_dtype_row_bytes(a->w.dtype, k);
+    float sum[DOT_MAX_X][DOT_GROUP];
+    (void)thread;
+    for (int64_t j = first; j < end; j += DOT_GROUP) {
+        int64_t n_w = sac_min_i64(DOT_GROUP, end - j);
+        const char *w = (const char *)a->w.data + (size_t)j * w_row_bytes;
+        for (int64_t i = 0; i < m; i += DOT_MAX_X) { /* a second pass finds the weights in the cache */
+            int64_t n_x = sac_min_i64(DOT_MAX_X, m - i);
+            dot_groups[a->w.dtype][n_x - 1](w, w_row_bytes, n_w, sac_mat_row_f32(a->x, i), a->x.stride, k, sum);
+            for (int64_t r = 0; r < n_x; r++) linear_finish_row(a, i + r, j, sum[r], n_w);
+        }
+    }
+}
+
+static void linear_dot(const sac_stream *s, const sac_linear_args *a) {
+    int64_t n = a->y.cols, row_bytes = (int64_t)sac_dtype_row_bytes(a->w.dtype, a->x.cols) * a->x.rows;
+    int64_t rows_per_task = sac_div_up(SAC_TASK_BYTES / 2, sac_max_i64(1, row_bytes));
+    /* large weights: some tasks a thread are enough to balance */
+    rows_per_task = sac_max_i64(rows_per_task, n / (16 * (int64_t)sac_pool_n_threads(s->pool)));
+    rows_per_task = sac_div_up(rows_per_task, 8) * 8;
+    dot_job job = {a, rows_per_task};
+    if (n * row_bytes <= SAC_TASK_BYTES)
+        job.rows_per_task = n;
+    sac_pool_run(s->pool, sac_div_up(n, job.rows_per_task), dot_task, &job);
+}

@@ -1,0 +1,1 @@
+#include "linear_float_tmpl.h"

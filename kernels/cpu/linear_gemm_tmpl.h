@@ -1,0 +1,95 @@
+/* linear_gemm_tmpl.h - many rows of x against the weights: packed panels and register tiles (tile.h).
+ *
+ * A task is a block of x rows by a block of weight rows. For each stretch of k it packs its weights as f32
+ * panels into the thread's scratch (they stay in the second-level cache) and walks down x a tile of rows at a
+ * time (they stay in the first), so each weight is converted once for all rows of the task. Stretches of k
+ * depend on k alone: a row's bits depend neither on the number of threads nor on the other rows. */
+#include "cpu.h"
+#include "linear_epilogue.h"
+#include "tile.h"
+
+#ifdef __AVX512F__
+#define GEMM_TILE_ROWS SAC_TILE_ROWS_AVX512
+#else
+#define GEMM_TILE_ROWS SAC_TILE_ROWS_AVX2
+#endif
+#define GEMM_PANEL      (2 * VF) /* columns of a tile */
+#define GEMM_MAX_K      512      /* longest stretch of k */
+#define GEMM_MAX_N      256      /* weight rows of a task */
+#define GEMM_MAX_M      480      /* x rows of a task; also bounds the sums kept between stretches of k */
+#define GEMM_WEIGHTS_M  96       /* fewer x rows than this and packing shows */
+#define GEMM_TASKS      4        /* tasks a thread that balance well */
+
+typedef struct gemm_job {
+    const sac_stream *s;
+    const sac_linear_args *a;
+    int64_t m_block, n_block, k_block;
+    int64_t n_m_blocks;
+} gemm_job;
+
+_Static_assert((GEMM_MAX_K * GEMM_MAX_N + GEMM_MAX_M * GEMM_MAX_N) * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES,
+               "panels and sums of a task fit the scratch of a thread");
+
+/* Weight rows [j, j + n), elements [k0, k0 + k). */
+static void gemm_pack(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0, int64_t k, float *panel) {
+    const void *row[GEMM_PANEL];
+    size_t row_bytes = sac_dtype_row_bytes(a->w.dtype, a->x.cols);
+    const char *w = (const char *)a->w.data + (size_t)j * row_bytes + sac_dtype_row_bytes(a->w.dtype, k0);
+    for (int64_t i = 0; i < n; i++) row[i] = w + (size_t)i * row_bytes;
+    SAC_ISA(sac_pack)(a->w.dtype, row, n, k, panel, GEMM_PANEL);
+}
+
+/* Rows of x [i, i + rows) against all packed panels. */
+static void gemm_tile_rows(const gemm_job *job, int64_t i, int64_t rows, int64_t n, int64_t k0, int64_t k,
+                           const float *panels, float *sums) {
+    static const float ones[GEMM_TILE_ROWS] = {1, 1, 1, 1, 1, 1
+#ifdef __AVX512F__
+                                               , 1, 1, 1, 1, 1, 1
+#endif
+    };
+    const float *x = sac_mat_row_f32(job->a->x, i) + k0;
+    for (int64_t j = 0; j < n; j += GEMM_PANEL)
+        SAC_ISA(sac_tiles)[1][rows - 1](k, x, job->a->x.stride, panels + j * SAC_PACK_ROWS(k), GEMM_PANEL,
+                                        sums + j, job->n_block, k0 ? ones : NULL);
+}
+
+static void gemm_task(void *ctx, int64_t task, int thread) {
+    const gemm_job *job = ctx;
+    const sac_linear_args *a = job->a;
+    int64_t i0 = task % job->n_m_blocks * job->m_block, j0 = task / job->n_m_blocks * job->n_block;
+    int64_t m = sac_min_i64(job->m_block, a->x.rows - i0), n = sac_min_i64(job->n_block, a->y.cols - j0);
+    int64_t k_all = a->x.cols, n_tiles = sac_div_up(m, GEMM_TILE_ROWS), tile_rows = sac_div_up(m, n_tiles);
+    float *panels = sac_stream_thread_scratch(job->s, thread), *sums = panels + GEMM_MAX_K * GEMM_MAX_N;
+    for (int64_t k0 = 0; k0 < k_all; k0 += job->k_block) {
+        int64_t k = sac_min_i64(job->k_block, k_all - k0);
+        for (int64_t j = 0; j < n; j += GEMM_PANEL)
+            gemm_pack(a, j0 + j, sac_min_i64(GEMM_PANEL, n - j), k0, k, panels + j * SAC_PACK_ROWS(k));
+        for (int64_t i = 0; i < m; i += tile_rows) {
+            int64_t rows = sac_min_i64(tile_rows, m - i);
+            float *tile_sums = k_all <= job->k_block ? sums : sums + i * job->n_block;
+            gemm_tile_rows(job, i0 + i, rows, n, k0, k, panels, tile_sums);
+            for (int64_t r = 0; k0 + k == k_all && r < rows; r++)
+                linear_finish_row(a, i0 + i + r, j0, tile_sums + r * job->n_block, n);
+        }
+    }
+}
+
+static int64_t round_up(int64_t n, int64_t to) {
+    return sac_div_up(n, to) * to;
+}
+
+static void linear_gemm(const sac_stream *s, const sac_linear_args *a) {
+    int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
+    int64_t tasks = GEMM_TASKS * (int64_t)sac_pool_n_threads(s->pool);
+    gemm_job job = {.s = s, .a = a};
+    job.k_block = round_up(sac_div_up(k, sac_div_up(k, GEMM_MAX_K)), 32);
+    int64_t n_m_blocks = sac_div_up(m, GEMM_MAX_M), n_n_blocks = sac_div_up(n, GEMM_MAX_N);
+    if (n_m_blocks * n_n_blocks < tasks) /* more blocks: of x first, as far as packing does not show */
+        n_m_blocks = sac_max_i64(n_m_blocks, sac_min_i64(m / GEMM_WEIGHTS_M, sac_div_up(tasks, n_n_blocks)));
+    if (n_m_blocks * n_n_blocks < tasks)
+        n_n_blocks = sac_max_i64(n_n_blocks, sac_div_up(tasks, n_m_blocks));
+    job.m_block = sac_div_up(m, n_m_blocks);
+    job.n_block = round_up(sac_div_up(n, n_n_blocks), GEMM_PANEL);
+    job.n_m_blocks = sac_div_up(m, job.m_block);
+    sac_pool_run(s->pool, job.n_m_blocks * sac_div_up(n, job.n_block), gemm_task, &job);
+}

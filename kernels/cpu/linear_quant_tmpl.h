@@ -1,0 +1,357 @@
+/* linear_quant_tmpl.h - linear with quantised weights on vectors; see linear_quant.h for what is computed and
+ * linear_quant_job.h for how x lies.
+ *
+ * A group of VF weight rows is unpacked a block at a time into vectors of four elements a row. Up to
+ * SAC_LQ_DIRECT_ROWS rows of x meet a block right there, and a product runs at the speed of memory; for more
+ * rows a group's blocks go to thread scratch first (in stretches of K_STRETCH, whose sums wait in scratch too)
+ * and every panel of x passes over them. */
+#ifndef SAC_LINEAR_QUANT_TMPL_H
+#define SAC_LINEAR_QUANT_TMPL_H
+
+#include "linear_epilogue.h"
+#include "linear_quant_job.h"
+#include "linear_quant_simd.h"
+
+enum { K_STRETCH = 16384, MAX_TASK_PANELS = 32, PANEL_ROWS = SAC_LQ_MAX_PANEL_ROWS };
+
+typedef struct weights32 {
+    vi q[8];
+    vf d, m;
+} weights32;
+
+typedef struct weights256 {
+    vi q[64];
+    vf scale[16]; /* q4_k: 8 of 32 elements, q6_k: 16 of 16 */
+    vf d, dmin;
+    vi min[4]; /* q4_k: pairs of int16 */
+} weights256;
+
+SAC_INLINE bool is_k_quant(sac_dtype t) { return t == SAC_DTYPE_Q4_K || t == SAC_DTYPE_Q6_K; }
+SAC_INLINE size_t weights_bytes(sac_dtype t) { return is_k_quant(t) ? sizeof(weights256) : sizeof(weights32); }
+
+SAC_INLINE size_t block_bytes_of(sac_dtype t) { /* a constant where t is one */
+    switch (t) {
+    case SAC_DTYPE_Q8_0: return 34;
+    case SAC_DTYPE_Q4_0: return 18;
+    case SAC_DTYPE_Q4_1: return 20;
+    case SAC_DTYPE_Q4_K: return 144;
+    default: return 210;
+    }
+}
+
+/* ---- weights ---- */
+
+SAC_INLINE void unpack_nibbles(const uint8_t *p, size_t stride, vi low[4], vi high[4]) {
+    vi rows[4], nibble = vi_set1(0x0f0f0f0f);
+    vi_load_rows(p, stride, rows);
+    for (int i = 0; i < 4; i++) {
+        low[i] = vi_and(rows[i], nibble);
+        high[i] = vi_and(vi_shift_right(rows[i], 4), nibble);
+    }
+}
+
+SAC_INLINE void unpack32(sac_dtype t, const uint8_t *p, size_t stride, bool as_signed, weights32 *w) {
+    vi head = vi_load_words(p, stride);
+    w->d = vf_f16_low(head);
+    if (t == SAC_DTYPE_Q4_1) w->m = vf_f16_high(head);
+    if (t == SAC_DTYPE_Q8_0) {
+        vi_load_rows(p + 2, stride, w->q);
+        vi_load_rows(p + 18, stride, w->q + 4);
+        for (int i = 0; i < 8 && !as_signed; i++) w->q[i] = vi_from_q8(w->q[i]);
+        return;
+    }
+    unpack_nibbles(p + (t == SAC_DTYPE_Q4_1 ? 4 : 2), stride, w->q, w->q + 4);
+    for (int i = 0; i < 8 && as_signed && t == SAC_DTYPE_Q4_0; i++)
+        w->q[i] = vi_add8(w->q[i], vi_set1((int32_t)0xf8f8f8f8));
+}
+
+/* sac_q4_k_scales, four of them a lane */
+SAC_INLINE void unpack_q4_k_scales(const vi bytes[4], weights256 *w) {
+    vi low6 = vi_set1(0x3f3f3f3f), low4 = vi_set1(0x0f0f0f0f), high2 = vi_set1(0x30303030);
+    vi scale[2] = {vi_and(bytes[1], low6),
+                   vi_or(vi_and(bytes[3], low4), vi_and(vi_shift_right(bytes[1], 2), high2))};
+    vi min[2] = {vi_and(bytes[2], low6), vi_or(vi_and(vi_shift_right(bytes[3], 4), low4),
+                                               vi_and(vi_shift_right(bytes[2], 2), high2))};
+    vi byte0 = vi_set1(0xff), byte2 = vi_set1(0xff0000);
+    for (int i = 0; i < 2; i++) {
+        w->scale[4 * i] = vi_to_float(vi_and(scale[i], byte0));
+        w->scale[4 * i + 1] = vi_to_float(vi_and(vi_shift_right(scale[i], 8), byte0));
+        w->scale[4 * i + 2] = vi_to_float(vi_and(vi_shift_right(scale[i], 16), byte0));
+        w->scale[4 * i + 3] = vi_to_float(vi_shift_right(scale[i], 24));
+        /* pairs (0, 1) and (2, 3): bytes b0 b1 b2 b3 to b0 0 b1 0 and b2 0 b3 0 */
+        w->min[2 * i] = vi_or(vi_and(min[i], byte0), vi_and(vi_shift_left(min[i], 8), byte2));
+        w->min[2 * i + 1] =
+            vi_or(vi_and(vi_shift_right(min[i], 16), byte0), vi_and(vi_shift_right(min[i], 8), byte2));
+    }
+}
+
+SAC_INLINE void unpack_q4_k(const uint8_t *p, size_t stride, weights256 *w) {
+    vi head[4];
+    vi_load_rows(p, stride, head);
+    w->d = vf_f16_low(head[0]);
+    w->dmin = vf_f16_high(head[0]);
+    unpack_q4_k_scales(head, w);
+    for (int i = 0; i < 4; i++) {
+        vi *low = w->q + 16 * i, *high = low + 8;
+        unpack_nibbles(p + 16 + 32 * i, stride, low, high);
+        unpack_nibbles(p + 32 + 32 * i, stride, low + 4, high + 4);
+    }
+}
+
+/* Sixteen bytes of `low` and of `high` make elements e of all four 32-groups of a half, or of two. */
+SAC_INLINE void unpack_q6_k_half(const uint8_t *p, const uint8_t *high, size_t stride, int32_t offset, vi *q) {
+    vi high2 = vi_set1(0x30303030), add = vi_set1(offset);
+    for (int part = 0; part < 2; part++) { /* elements [16 part, 16 part + 16) of each 32 */
+        vi h[4], a[4], b[4], c[4], d[4];
+        vi_load_rows(high + 16 * part, stride, h);
+        unpack_nibbles(p + 16 * part, stride, a, c);
+        unpack_nibbles(p + 32 + 16 * part, stride, b, d);
+        for (int i = 0; i < 4; i++) {
+            vi *out = q + 4 * part + i;
+            out[0] = vi_add8(vi_or(a[i], vi_and(vi_shift_left(h[i], 4), high2)), add);
+            out[8] = vi_add8(vi_or(b[i], vi_and(vi_shift_left(h[i], 2), high2)), add);
+            out[16] = vi_add8(vi_or(c[i], vi_and(h[i], high2)), add);
+            out[24] = vi_add8(vi_or(d[i], vi_and(vi_shift_right(h[i], 2), high2)), add);
+        }
+    }
+}
+
+SAC_INLINE void unpack_q6_k(const uint8_t *p, size_t stride, bool as_signed, weights256 *w) {
+    vi scale[4];
+    int32_t offset = as_signed ? (int32_t)0xe0e0e0e0 : 0; /* -32 */
+    unpack_q6_k_half(p, p + 128, stride, offset, w->q);
+    unpack_q6_k_half(p + 64, p + 160, stride, offset, w->q + 32);
+    vi_load_rows(p + 192, stride, scale);
+    for (int i = 0; i < 4; i++) {
+        w->scale[4 * i] = vi_to_float(vi_shift_right_signed(vi_shift_left(scale[i], 24), 24));
+        w->scale[4 * i + 1] = vi_to_float(vi_shift_right_signed(vi_shift_left(scale[i], 16), 24));
+        w->scale[4 * i + 2] = vi_to_float(vi_shift_right_signed(vi_shift_left(scale[i], 8), 24));
+        w->scale[4 * i + 3] = vi_to_float(vi_shift_right_signed(scale[i], 24));
+    }
+    w->d = vf_f16_high(vi_load_words(p + 206, stride)); /* not at 208: the last row may end the file */
+}
+
+SAC_INLINE void unpack(sac_dtype t, const uint8_t *p, size_t stride, bool as_signed, void *w) {
+    if (t == SAC_DTYPE_Q4_K)
+        unpack_q4_k(p, stride, w);
+    else if (t == SAC_DTYPE_Q6_K)
+        unpack_q6_k(p, stride, as_signed, w);
+    else
+        unpack32(t, p, stride, as_signed, w);
+}
+
+/* ---- products: rows [r0, r0 + n) of a record with a block of unsigned weights ---- */
+
+/* Where a sum over [8 q] of four elements begins; two chains, since each vi_dot waits for the one before. */
+SAC_INLINE vi dot32(sac_dtype t, vi start, const vi *q, const uint8_t *x, int n_quads) {
+    vi odd = vi_zero();
+    for (int i = 0; i < n_quads; i += 2) {
+        vi even_x = vi_set1(load_i32(x + 4 * i)), odd_x = vi_set1(load_i32(x + 4 * i + 4));
+        start = t == SAC_DTYPE_Q8_0 ? vi_dot_q8(start, q[i], even_x) : vi_dot(start, q[i], even_x);
+        odd = t == SAC_DTYPE_Q8_0 ? vi_dot_q8(odd, q[i + 1], odd_x) : vi_dot(odd, q[i + 1], odd_x);
+    }
+    return vi_add(start, odd);
+}
+
+SAC_INLINE void product32(sac_dtype t, const weights32 *w, const uint8_t *x, int n_panel_rows, int r0, int n,
+                          vf *acc) {
+    const uint8_t *d = x + 32 * n_panel_rows, *s = d + 4 * n_panel_rows;
+    for (int r = r0; r < r0 + n; r++) {
+        vi start = t == SAC_DTYPE_Q4_1 ? vi_zero() : vi_set1(load_i32(s + 4 * r));
+        vf sum = vi_to_float(dot32(t, start, w->q, x + 32 * r, 8));
+        acc[r - r0] = vf_fma(vf_mul(w->d, sum), vf_set1(load_f32(d + 4 * r)), acc[r - r0]);
+        if (t == SAC_DTYPE_Q4_1) acc[r - r0] = vf_fma(w->m, vf_set1(load_f32(s + 4 * r)), acc[r - r0]);
+    }
+}
+
+/* dmin (sum of min x), x summed in 32s: sums of row r, int16 [8] */
+SAC_INLINE vf minima(const weights256 *w, const uint8_t *sums) {
+    vi sum = vi_zero();
+    for (int i = 0; i < 4; i++) sum = vi_dot16(sum, w->min[i], vi_set1(load_i32(sums + 4 * i)));
+    return vf_mul(w->dmin, vi_to_float(sum));
+}
+
+/* The block's share of a row's sum, from its scaled integer sums. */
+SAC_INLINE vf join256(sac_dtype t, const weights256 *w, vf scaled, const uint8_t *x, int n_panel_rows, int r,
+                      vf acc) {
+    const uint8_t *d = x + 256 * n_panel_rows, *extra = d + 4 * n_panel_rows;
+    vf v = t == SAC_DTYPE_Q4_K ? vf_msub(w->d, scaled, minima(w, extra + 16 * r)) : vf_mul(w->d, scaled);
+    return vf_fma(v, vf_set1(load_f32(d + 4 * r)), acc);
+}
+
+SAC_INLINE void product256(sac_dtype t, const weights256 *w, const uint8_t *x, int n_panel_rows, int r0, int n,
+                           vf *acc) {
+    const uint8_t *start = x + 260 * n_panel_rows;
+    for (int r = r0; r < r0 + n; r++) {
+        vf scaled = vf_zero();
+        for (int g = 0; g < 8; g++) {
+            const uint8_t *q = x + 32 * (g * n_panel_rows + r);
+            if (t == SAC_DTYPE_Q4_K) {
+                scaled = vf_fma(vi_to_float(dot32(t, vi_zero(), w->q + 8 * g, q, 8)), w->scale[g], scaled);
+            } else {
+                for (int h = 0; h < 2; h++) {
+                    vi s = vi_set1(load_i32(start + 64 * r + 8 * g + 4 * h));
+                    s = dot32(t, s, w->q + 8 * g + 4 * h, q + 16 * h, 4);
+                    scaled = vf_fma(vi_to_float(s), w->scale[2 * g + h], scaled);
+                }
+            }
+        }
+        acc[r - r0] = join256(t, w, scaled, x, n_panel_rows, r, acc[r - r0]);
+    }
+}
+
+SAC_INLINE void product(sac_dtype t, const void *w, const uint8_t *x, int n_panel_rows, int r0, int n, vf *acc) {
+    if (is_k_quant(t))
+        product256(t, w, x, n_panel_rows, r0, n, acc);
+    else
+        product32(t, w, x, n_panel_rows, r0, n, acc);
+}
+
+/* ---- few rows ---- */
+
+SAC_INLINE void finish(const sac_lq_job *j, const sac_lq_columns *c, int64_t row, vf sum) {
+    float lanes[2 * VF]; /* read past the last lane, see linear_finish_row */
+    vf_store(lanes, sum);
+    vf_store(lanes + VF, vf_zero());
+    linear_finish_row(j->a, row, c->col, lanes + c->lane, c->n_cols);
+}
+
+/* Bytes [at, at + n) of what comes after this group; past the end of the file a prefetch does nothing. */
+SAC_INLINE void prefetch(const uint8_t *at, size_t n) {
+    for (size_t i = 0; i < n; i += 64) _mm_prefetch((const char *)(at + i), _MM_HINT_T0);
+}
+
+SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, int64_t first, int64_t last) {
+    size_t block_bytes = (size_t)block_bytes_of(t);
+    int64_t n_blocks = j->k / j->block;
+    for (int64_t g = first; g < last; g++) {
+        sac_lq_columns c = sac_lq_column_group(j, VF, g);
+        vf acc[SAC_LQ_DIRECT_ROWS];
+        for (int r = 0; r < n_rows; r++) acc[r] = vf_zero();
+        const uint8_t *next = c.w + VF * c.stride;
+        for (int64_t b = 0; b < n_blocks; b++) {
+            union {
+                weights32 small;
+                weights256 large;
+            } w;
+            prefetch(next + (size_t)b * VF * block_bytes, VF * block_bytes);
+            unpack(t, c.w + (size_t)b * block_bytes, c.stride, false, &w);
+            product(t, &w, j->x + (size_t)b * j->record_bytes, n_rows, 0, n_rows, acc);
+        }
+        for (int r = 0; r < n_rows; r++) finish(j, &c, r, acc[r]);
+    }
+}
+
+/* ---- many rows ---- */
+
+/* acc[rows][VF] += n_blocks records from x with as many blocks of weights */
+typedef void (*panel_fn)(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_blocks,
+                         float *acc);
+
+SAC_INLINE void multiply_panels(sac_dtype t, const sac_lq_job *j, int64_t first, int64_t last,
+                                int64_t first_panel, int64_t last_panel, void *scratch, bool as_signed,
+                                panel_fn multiply_panel) {
+    size_t block_bytes = j->w_block_bytes;
+    int64_t n_blocks = j->k / j->block, stretch = K_STRETCH / j->block;
+    float *acc = scratch; /* [panels][rows][VF] */
+    uint8_t *weights = (uint8_t *)(acc + MAX_TASK_PANELS * PANEL_ROWS * VF);
+    size_t acc_panel = (size_t)j->n_panel_rows * VF;
+    for (int64_t g = first; g < last; g++) {
+        sac_lq_columns c = sac_lq_column_group(j, VF, g);
+        memset(acc, 0, (size_t)(last_panel - first_panel) * acc_panel * sizeof *acc);
+        for (int64_t b0 = 0; b0 < n_blocks; b0 += stretch) {
+            int64_t n = sac_min_i64(stretch, n_blocks - b0);
+            for (int64_t b = 0; b < n; b++)
+                unpack(t, c.w + (size_t)(b0 + b) * block_bytes, c.stride, as_signed,
+                       weights + (size_t)b * weights_bytes(t));
+            for (int64_t p = first_panel; p < last_panel; p++)
+                multiply_panel(t, j, weights, j->x + (size_t)p * j->panel_bytes + (size_t)b0 * j->record_bytes, n,
+                               acc + (size_t)(p - first_panel) * acc_panel);
+        }
+        for (int64_t p = first_panel; p < last_panel; p++)
+            for (int r = 0; r < j->n_panel_rows && p * j->n_panel_rows + r < j->m; r++)
+                finish(j, &c, p * j->n_panel_rows + r,
+                       vf_load(acc + (size_t)(p - first_panel) * acc_panel + r * VF));
+    }
+}
+
+/* Eight rows of x at a time: eight sums and eight vectors of weights stay in registers. */
+SAC_INLINE void vector_panel(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
+                             int64_t n_blocks, float *acc) {
+    for (int r0 = 0; r0 < j->n_panel_rows; r0 += 8) {
+        vf sum[8];
+        for (int r = 0; r < 8; r++) sum[r] = vf_load(acc + (r0 + r) * VF);
+        for (int64_t b = 0; b < n_blocks; b++)
+            product(t, w + (size_t)b * weights_bytes(t), x + (size_t)b * j->record_bytes, j->n_panel_rows, r0, 8,
+                    sum);
+        for (int r = 0; r < 8; r++) vf_store(acc + (r0 + r) * VF, sum[r]);
+    }
+}
+
+SAC_INLINE void multiply_as(sac_dtype t, const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
+                            int64_t last_panel, void *scratch, bool as_signed, panel_fn multiply_panel) {
+    switch (j->n_panel_rows) { /* a constant in each copy */
+    case 1: multiply_direct(t, 1, j, first, last); break;
+    case 2: multiply_direct(t, 2, j, first, last); break;
+    case 3: multiply_direct(t, 3, j, first, last); break;
+    case 4: multiply_direct(t, 4, j, first, last); break;
+    default:
+        multiply_panels(t, j, first, last, first_panel, last_panel, scratch, as_signed, multiply_panel);
+    }
+}
+
+#define SAC_LQ_MULTIPLY(name, type, as_signed, multiply_panel)                                               \
+    static void name(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,                  \
+                     int64_t last_panel, void *scratch) {                                                    \
+        multiply_as(type, j, first, last, first_panel, last_panel, scratch, as_signed, multiply_panel);      \
+    }
+
+/* ---- activations ---- */
+
+SAC_INLINE float round_f16(float f) { return _cvtsh_ss(_cvtss_sh(f, 0)); }
+
+SAC_INLINE void quantize32(sac_dtype t, const float *x, uint8_t *record, int n_panel_rows, int r) {
+    float max = largest_magnitude(x, 32), d = max / 127, inverse = max != 0 ? 127 / max : 0;
+    int8_t *q = (int8_t *)record + 32 * r;
+    int sum = round16(x, inverse, q);
+    sum += round16(x + 16, inverse, q + 16);
+    uint8_t *at = record + 32 * n_panel_rows + 4 * r;
+    float d16 = round_f16(d), s = round_f16(d * (float)sum);
+    int32_t start = -(t == SAC_DTYPE_Q8_0 ? SAC_LQ_Q8_START : 8) * sum;
+    memcpy(at, &d16, 4);
+    if (t == SAC_DTYPE_Q4_1)
+        memcpy(at + 4 * n_panel_rows, &s, 4);
+    else
+        memcpy(at + 4 * n_panel_rows, &start, 4);
+}
+
+SAC_INLINE void quantize256(sac_dtype t, const float *x, uint8_t *record, int n_panel_rows, int r) {
+    float max = largest_magnitude(x, 256), inverse = max != 0 ? 127 / max : 0, d = max != 0 ? 1 / inverse : 0;
+    uint8_t *at = record + 256 * n_panel_rows, *extra = at + 4 * n_panel_rows;
+    memcpy(at + 4 * r, &d, 4);
+    for (int g = 0; g < 8; g++) {
+        int8_t *q = (int8_t *)record + 32 * (g * n_panel_rows + r);
+        int32_t sum[2];
+        for (int h = 0; h < 2; h++) sum[h] = round16(x + 32 * g + 16 * h, inverse, q + 16 * h);
+        int16_t both = (int16_t)(sum[0] + sum[1]);
+        for (int h = 0; h < 2; h++) sum[h] *= -32;
+        if (t == SAC_DTYPE_Q4_K)
+            memcpy(extra + 16 * r + 2 * g, &both, 2);
+        else
+            memcpy(extra + 64 * r + 8 * g, sum, 8);
+    }
+}
+
+static void quantize_row(const sac_lq_job *j, int64_t row) {
+    const float *x = sac_mat_row_f32(j->a->x, row);
+    uint8_t *record = j->x + (size_t)(row / j->n_panel_rows) * j->panel_bytes;
+    int r = (int)(row % j->n_panel_rows);
+    for (int64_t at = 0; at < j->k; at += j->block, record += j->record_bytes) {
+        if (is_k_quant(j->a->w.dtype))
+            quantize256(j->a->w.dtype, x + at, record, j->n_panel_rows, r);
+        else
+            quantize32(j->a->w.dtype, x + at, record, j->n_panel_rows, r);
+    }
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* The row ops at this instruction set, and its slots of the table. */
+#include "cpu.h"
+
+#include "kv_store_tmpl.h"
+#include "layernorm_tmpl.h"
+#include "pool_tokens_tmpl.h"
+#include "rmsnorm_tmpl.h"
+#include "rope_tmpl.h"
+#include "swiglu_tmpl.h"
+
+void sac_ops_set_avx512(sac_ops *t) {
+    t->rmsnorm = rmsnorm_avx512;
+    t->layernorm = layernorm_avx512;
+    t->rope = rope_avx512;
+    t->swiglu = swiglu_avx512;
+    t->kv_store = kv_store_avx512;
+    t->pool_tokens = pool_tokens_avx512;
+    t->attention = sac_attention_avx512;
+}

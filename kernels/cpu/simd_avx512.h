@@ -1,0 +1,148 @@
+/* simd_avx512.h - the vector type of the kernel templates, 16 lanes. See simd.h for what each function does. */
+#ifndef SAC_SIMD_AVX512_H
+#define SAC_SIMD_AVX512_H
+
+#include <immintrin.h>
+
+typedef __m512 vf;
+typedef __m512i vi;
+#define VF           16
+#define SAC_ISA(fn)  fn##_avx512
+#define SAC_ISA_TEXT "avx512"
+
+static inline __mmask16 vf_first_lanes(int64_t n) {
+    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1u);
+}
+
+static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
+static inline vf vf_set1(float x) { return _mm512_set1_ps(x); }
+static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+static inline vf vf_load_part(const float *p, int64_t n) {
+    return _mm512_maskz_loadu_ps(vf_first_lanes(n), p);
+}
+static inline void vf_store_part(float *p, vf v, int64_t n) {
+    _mm512_mask_storeu_ps(p, vf_first_lanes(n), v);
+}
+static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline vf vf_round(vf a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+/* a - round(a); 0 for infinities, where the subtraction would give NaN */
+static inline vf vf_fraction(vf a) {
+    return _mm512_reduce_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline vf vf_scale2(vf a, vf n) { return _mm512_scalef_ps(a, n); }
+static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
+static inline vf vf_select_negative(vf sign, vf if_negative, vf otherwise) {
+    return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(sign)), otherwise, if_negative);
+}
+static inline vf vf_keep_lanes(vf v, int64_t first, int64_t end, vf otherwise) {
+    __mmask16 m = (__mmask16)(vf_first_lanes(end < 0 ? 0 : end) & ~vf_first_lanes(first < 0 ? 0 : first));
+    return _mm512_mask_blend_ps(m, otherwise, v);
+}
+static inline float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
+/* Lane i = sum of a[i]'s lanes: a transposition that adds on the way. */
+static inline vf vf_sum_each(const vf a[16]) {
+    vf b[8], c[4], d[2];
+    for (int i = 0; i < 8; i++)
+        b[i] = _mm512_add_ps(_mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]),
+                             _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+    for (int i = 0; i < 4; i++) {
+        __m512d x = _mm512_castps_pd(b[2 * i]), y = _mm512_castps_pd(b[2 * i + 1]);
+        c[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                             _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+    }
+    for (int i = 0; i < 2; i++) /* each 128-bit quarter of c[i] holds partial sums of a[4i .. 4i + 3] */
+        d[i] = _mm512_add_ps(_mm512_shuffle_f32x4(c[2 * i], c[2 * i + 1], 0x88),
+                             _mm512_shuffle_f32x4(c[2 * i], c[2 * i + 1], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(d[0], d[1], 0x88), _mm512_shuffle_f32x4(d[0], d[1], 0xdd));
+}
+static inline float vf_max_lane(vf a) { return _mm512_reduce_max_ps(a); }
+
+static inline vf vf_load_f16(const void *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+static inline vf vf_load_bf16(const void *p) {
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+static inline vf vf_load_f16_part(const void *p, int64_t n) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_first_lanes(n), p));
+}
+static inline vf vf_load_bf16_part(const void *p, int64_t n) {
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(vf_first_lanes(n), p)), 16));
+}
+static inline void vf_store_f16_part(void *p, vf v, int64_t n) {
+    _mm256_mask_storeu_epi16(p, vf_first_lanes(n),
+                             _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+/* Round to nearest even by integer arithmetic, as sac_f32_to_bf16; a NaN keeps its upper half, made quiet. */
+static inline void vf_store_bf16_part(void *p, vf v, int64_t n) {
+    __m512i u = _mm512_castps_si512(v);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+    r = _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), u, _mm512_set1_epi32(0x400000));
+    _mm256_mask_storeu_epi16(p, vf_first_lanes(n), _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
+
+/* {c0 s0 c1 s1 ...} of n pairs into c and s */
+static inline void vf_load_pairs(const float *p, int64_t n, vf *c, vf *s) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    vf lo = vf_load_part(p, 2 * n), hi = vf_zero();
+    if (n > 8) hi = vf_load_part(p + 16, 2 * n - 16);
+    *c = _mm512_permutex2var_ps(lo, even, hi);
+    *s = _mm512_permutex2var_ps(lo, _mm512_add_epi32(even, _mm512_set1_epi32(1)), hi);
+}
+/* Pairs (x0, x1) in v turned by the pairs (cos, sin) in cs */
+static inline vf vf_rotate_pairs(vf v, vf cs) {
+    vf swapped = _mm512_permute_ps(v, 0xb1);
+    return _mm512_fmaddsub_ps(v, _mm512_moveldup_ps(cs), _mm512_mul_ps(swapped, _mm512_movehdup_ps(cs)));
+}
+
+static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline vf vf_from_bits(vi v) { return _mm512_castsi512_ps(v); }
+/* f32 of the lower or upper 16-bit half of every lane */
+static inline vf vf_bf16_low(vi v) { return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16)); }
+static inline vf vf_bf16_high(vi v) {
+    return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000u)));
+}
+static inline vf vf_f16_low(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
+static inline vf vf_f16_high(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16))); }
+
+/* Lane j of row[i] becomes lane i of row[j]: in pairs, in fours, then whole 128-bit quarters. */
+static inline void vi_transpose(vi row[16]) {
+    vi a[16];
+    for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_epi32(row[i], row[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi32(row[i], row[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        row[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+        row[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+        row[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+        row[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) { /* quarters 0, 2 and 1, 3 of rows i and i + 4; of i + 8 and i + 12 */
+        a[i] = _mm512_shuffle_i32x4(row[i], row[i + 4], 0x88);
+        a[i + 4] = _mm512_shuffle_i32x4(row[i], row[i + 4], 0xdd);
+        a[i + 8] = _mm512_shuffle_i32x4(row[i + 8], row[i + 12], 0x88);
+        a[i + 12] = _mm512_shuffle_i32x4(row[i + 8], row[i + 12], 0xdd);
+    }
+    for (int i = 0; i < 4; i++) {
+        row[i] = _mm512_shuffle_i32x4(a[i], a[i + 8], 0x88);
+        row[i + 4] = _mm512_shuffle_i32x4(a[i + 4], a[i + 12], 0x88);
+        row[i + 8] = _mm512_shuffle_i32x4(a[i], a[i + 8], 0xdd);
+        row[i + 12] = _mm512_shuffle_i32x4(a[i + 4], a[i + 12], 0xdd);
+    }
+}
+
+#endif

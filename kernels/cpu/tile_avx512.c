@@ -1,0 +1,1 @@
+#include "tile_tmpl.h"

@@ -1,0 +1,130 @@
+#include "sampler.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t sac_sampler_bytes(int vocab) {
+    return sac_arena_block_bytes((size_t)vocab) + sac_arena_block_bytes((size_t)vocab * sizeof(int32_t));
+}
+
+sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_error *err) {
+    *s = (sac_sampler){.vocab = vocab};
+    s->seen = sac_arena_take(arena, (size_t)vocab);
+    s->heap = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
+    if (!s->seen || !s->heap)
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sampler");
+    return SAC_OK;
+}
+
+sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *c, sac_error *err) {
+    if (!(c->temperature >= 0 && c->temperature <= 100))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "temperature %g: give 0 (greedy) to 100", c->temperature);
+    if (c->top_k < 0) return sac_fail(err, SAC_BAD_ARGUMENT, "top_k %d: give 0 (off) or more", c->top_k);
+    if (!(c->top_p > 0 && c->top_p <= 1))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "top_p %g: give more than 0, up to 1", c->top_p);
+    if (!(c->min_p >= 0 && c->min_p <= 1))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "min_p %g: give 0 to 1", c->min_p);
+    if (!(c->repetition_penalty > 0 && c->repetition_penalty <= 100))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "repetition_penalty %g: give more than 0 (1 = off), up to 100",
+                        c->repetition_penalty);
+    s->config = *c;
+    memset(s->seen, 0, (size_t)s->vocab);
+    return SAC_OK;
+}
+
+void sac_sampler_see(sac_sampler *s, int32_t id) {
+    if (id >= 0 && id < s->vocab) s->seen[id] = 1;
+}
+
+static void penalise_repetition(const sac_sampler *s, float *logits) {
+    float penalty = (float)s->config.repetition_penalty;
+    if (penalty == 1) return;
+    for (int i = 0; i < s->vocab; i++)
+        if (s->seen[i]) logits[i] = logits[i] < 0 ? logits[i] * penalty : logits[i] / penalty;
+}
+
+static int32_t greedy(const float *logits, int n) {
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+/* A heap of ids with the largest logit on top gives candidates in falling order, as many as are needed,
+ * without sorting the vocabulary. Equal logits come by rising id, so that the order is one. */
+static bool before(const float *logits, int32_t a, int32_t b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+}
+
+static void sift_down(int32_t *heap, int n, int i, const float *logits) {
+    for (;;) {
+        int best = i, left = 2 * i + 1;
+        if (left < n && before(logits, heap[left], heap[best])) best = left;
+        if (left + 1 < n && before(logits, heap[left + 1], heap[best])) best = left + 1;
+        if (best == i) return;
+        int32_t t = heap[i];
+        heap[i] = heap[best];
+        heap[best] = t;
+        i = best;
+    }
+}
+
+/* The best of the n left; it moves behind the heap, so the taken ones stand at the end in rising order. */
+static int32_t pop(int32_t *heap, int n, const float *logits) {
+    int32_t top = heap[0];
+    heap[0] = heap[n - 1];
+    heap[n - 1] = top;
+    sift_down(heap, n - 1, 0, logits);
+    return top;
+}
+
+/* splitmix64's finaliser over seed and step: a counter-based generator, so draws do not depend on what was
+ * drawn before. */
+static double uniform(uint64_t seed, uint64_t step) {
+    uint64_t z = seed * 0xd1342543de82ef95u + (step + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    return (double)(z >> 11) * 0x1p-53;
+}
+
+int32_t sac_sampler_next(sac_sampler *s, float *logits, uint64_t step) {
+    const sac_sampler_config *c = &s->config;
+    int n = s->vocab;
+    penalise_repetition(s, logits);
+    if (c->temperature == 0) return greedy(logits, n);
+
+    float inv_temperature = (float)(1 / c->temperature), max = -INFINITY;
+    for (int i = 0; i < n; i++) {
+        logits[i] *= inv_temperature;
+        if (logits[i] > max) max = logits[i];
+        s->heap[i] = i;
+    }
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(s->heap, n, i, logits);
+
+    double total = 0; /* what top-p is a share of: everything, or the top k */
+    int k = c->top_k > 0 && c->top_k < n ? c->top_k : n, n_left = n;
+    if (k < n)
+        for (int i = 0; i < k; i++) total += exp((double)logits[pop(s->heap, n_left--, logits)] - max);
+    else
+        for (int i = 0; i < n; i++) total += exp((double)logits[i] - max);
+
+    /* Candidates in falling order: first those that top-k took (at the end of the heap), then, without top-k,
+     * more pops. */
+    bool limited = k < n || c->top_p < 1 || c->min_p > 0;
+    double u = uniform(c->seed, step), kept_mass = 0;
+    int n_kept = 0;
+    for (; n_kept < k; n_kept++) {
+        if (k == n) pop(s->heap, n_left--, logits);
+        double p = exp((double)logits[s->heap[n - 1 - n_kept]] - max);
+        if (n_kept > 0 && (p < c->min_p || kept_mass >= c->top_p * total)) break;
+        kept_mass += p;
+        if (!limited && kept_mass > u * total) return s->heap[n - 1 - n_kept];
+    }
+    double target = u * kept_mass, sum = 0;
+    for (int i = 0; i < n_kept; i++) {
+        sum += exp((double)logits[s->heap[n - 1 - i]] - max);
+        if (sum > target) return s->heap[n - 1 - i];
+    }
+    return s->heap[n - n_kept]; /* rounding left the target just above the sum */
+}

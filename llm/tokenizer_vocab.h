@@ -1,0 +1,62 @@
+/* tokenizer_vocab.h - token texts by id and ids by text. Inside the tokenizer only.
+ *
+ * All texts lie in one block; a token is 8 bytes that point into it; texts are found through an open-addressing
+ * table with linear probing, at most half full, of (hash, id). 151,000 tokens (Qwen2.5): 5.4 MB.
+ * A file made to collide is refused instead of searched (MAX_PROBES in the .c file). */
+#ifndef SAC_LLM_TOKENIZER_VOCAB_H
+#define SAC_LLM_TOKENIZER_VOCAB_H
+
+#include "status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SAC_VOCAB_PRESENT = 1, /* the id has a token */
+    SAC_VOCAB_MODEL = 2,   /* it belongs to the model, not only to the added tokens */
+    SAC_VOCAB_ADDED = 4,
+    SAC_VOCAB_SPECIAL = 8, /* control token: skipped in answers, and plain text never becomes it */
+};
+
+typedef struct sac_vocab_token {
+    uint32_t offset;
+    uint16_t n_bytes;
+    uint16_t flags;
+} sac_vocab_token;
+
+typedef struct sac_vocab_slot {
+    uint32_t hash;
+    int32_t id_plus_1; /* 0 = empty */
+} sac_vocab_slot;
+
+typedef struct sac_vocab {
+    char *text;
+    size_t text_bytes, text_capacity;
+    sac_vocab_token *token; /* [n_ids] */
+    int32_t n_ids;          /* highest id + 1 */
+    int32_t token_capacity;
+    int32_t n_tokens; /* ids that have a token */
+    sac_vocab_slot *slot;
+    uint32_t slot_mask; /* number of slots - 1 */
+    size_t longest_bytes;
+} sac_vocab;
+
+/* Makes room, so that adding about n_tokens does not grow anything again. */
+sac_status sac_vocab_reserve(sac_vocab *v, size_t n_tokens, size_t text_bytes, sac_error *err);
+void sac_vocab_free(sac_vocab *v);
+
+/* BAD_FILE when the id is out of range or taken, the text too long, empty or taken. */
+sac_status sac_vocab_add(sac_vocab *v, int64_t id, const char *text, size_t n_bytes, unsigned flags,
+                         sac_error *err);
+
+int32_t sac_vocab_find(const sac_vocab *v, const char *text, size_t n_bytes); /* -1 = none */
+
+static inline bool sac_vocab_has(const sac_vocab *v, int64_t id) {
+    return id >= 0 && id < v->n_ids && v->token[id].flags;
+}
+static inline const char *sac_vocab_text(const sac_vocab *v, int32_t id) {
+    return v->text + v->token[id].offset;
+}
+
+#endif

@@ -1,0 +1,160 @@
+#include "family_spec.h"
+
+#include "family.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+typedef struct reader {
+    yaml_document_t *document;
+    sac_error *err;
+} reader;
+
+static sac_status bad(const reader *r, const yaml_node_t *at, const char *what) {
+    return sac_fail(r->err, SAC_BAD_CONFIG, "line %zu: %s", at->start_mark.line + 1, what);
+}
+
+static sac_status text_of(const reader *r, const yaml_node_t *n, const char **out) {
+    if (n->type != YAML_SCALAR_NODE) return bad(r, n, "a single value is expected");
+    *out = (const char *)n->data.scalar.value;
+    return SAC_OK;
+}
+
+static sac_status list_of(const reader *r, const yaml_node_t *n, sac_spec_list *out) {
+    if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "a list is expected");
+    out->n = 0;
+    for (const yaml_node_item_t *i = n->data.sequence.items.start; i < n->data.sequence.items.top; i++) {
+        if (out->n == SAC_SPEC_MAX_ITEMS) return bad(r, n, "the list is too long");
+        SAC_TRY(text_of(r, yaml_document_get_node(r->document, *i), &out->item[out->n]));
+        out->n++;
+    }
+    return SAC_OK;
+}
+
+/* Calls fn for every pair of a mapping; the schema gives each level its own fn, so nesting is bounded. */
+typedef sac_status (*pair_fn)(const reader *r, void *into, const char *key, const yaml_node_t *value);
+
+static sac_status each_pair(const reader *r, const yaml_node_t *n, pair_fn fn, void *into) {
+    if (n->type != YAML_MAPPING_NODE) return bad(r, n, "a mapping is expected");
+    const yaml_node_pair_t *first = n->data.mapping.pairs.start;
+    for (const yaml_node_pair_t *p = first; p < n->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key_node = yaml_document_get_node(r->document, p->key);
+        const char *key;
+        SAC_TRY(text_of(r, key_node, &key));
+        for (const yaml_node_pair_t *q = first; q < p; q++)
+            if (strcmp((const char *)yaml_document_get_node(r->document, q->key)->data.scalar.value, key) == 0)
+                return bad(r, key_node, "the key is there twice");
+        SAC_TRY(fn(r, into, key, yaml_document_get_node(r->document, p->value)));
+    }
+    return SAC_OK;
+}
+
+static sac_status tensor_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
+    sac_spec_tensor *t = into;
+    if (strcmp(key, "names") == 0) return list_of(r, value, &t->names);
+    if (strcmp(key, "shape") == 0) return list_of(r, value, &t->shape);
+    if (strcmp(key, "gguf") == 0) return text_of(r, value, &t->gguf);
+    if (strcmp(key, "when") == 0) return text_of(r, value, &t->when);
+    return bad(r, value, "unknown key of a tensor (names, shape, gguf, when)");
+}
+
+static sac_status tensors_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
+    sac_family_spec *s = into;
+    if (s->n_tensors == SAC_SPEC_MAX_TENSORS) return bad(r, value, "too many tensors");
+    sac_spec_tensor *t = &s->tensors[s->n_tensors++];
+    t->slot = key;
+    SAC_TRY(each_pair(r, value, tensor_pair, t));
+    return t->names.n && t->shape.n ? SAC_OK : bad(r, value, "a tensor needs names and a shape");
+}
+
+static sac_status prefixes_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
+    sac_family_spec *s = into;
+    if (s->n_prefixes == SAC_SPEC_MAX_PREFIXES) return bad(r, value, "too many prefixes");
+    s->prefixes[s->n_prefixes].name = key;
+    return list_of(r, value, &s->prefixes[s->n_prefixes++].list);
+}
+
+static sac_status top_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
+    sac_family_spec *s = into;
+    const struct {
+        const char *key;
+        const char **text;
+        sac_spec_list *list;
+        pair_fn pairs;
+    } keys[] = {
+        {"family", &s->family, NULL, NULL},
+        {"like", &s->like, NULL, NULL},
+        {"chat", &s->chat, NULL, NULL},
+        {"frames", &s->frames, NULL, NULL},
+        {"model_types", NULL, &s->model_types, NULL},
+        {"architectures", NULL, &s->architectures, NULL},
+        {"gguf", NULL, &s->gguf, NULL},
+        {"text", NULL, &s->text, NULL},
+        {"prefixes", NULL, NULL, prefixes_pair},
+        {"tensors", NULL, NULL, tensors_pair},
+    };
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        if (strcmp(key, keys[i].key) != 0) continue;
+        if (keys[i].text) return text_of(r, value, keys[i].text);
+        return keys[i].list ? list_of(r, value, keys[i].list) : each_pair(r, value, keys[i].pairs, s);
+    }
+    return bad(r, value, "unknown key of a family");
+}
+
+sac_status sac_family_spec_parse(sac_family_spec *s, const char *text, size_t n_bytes, sac_error *err) {
+    memset(s, 0, sizeof *s);
+    if (n_bytes > SAC_SPEC_MAX_BYTES)
+        return sac_fail(err, SAC_BAD_CONFIG, "%zu bytes, more than the %zu of a family's YAML", n_bytes,
+                        SAC_SPEC_MAX_BYTES);
+    yaml_parser_t parser;
+    yaml_document_t *document = calloc(1, sizeof *document);
+    if (!document || !yaml_parser_initialize(&parser)) {
+        free(document);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory to read YAML");
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n_bytes);
+    sac_status st = SAC_OK;
+    if (!yaml_parser_load(&parser, document)) {
+        st = sac_fail(err, SAC_BAD_CONFIG, "line %zu: %s", parser.problem_mark.line + 1,
+                      parser.problem ? parser.problem : "not YAML");
+        free(document);
+        document = NULL;
+    }
+    yaml_parser_delete(&parser);
+    if (st != SAC_OK) return st;
+    s->document = document;
+    yaml_node_t *root = yaml_document_get_root_node(document);
+    reader r = {document, err};
+    st = root ? each_pair(&r, root, top_pair, s) : sac_fail(err, SAC_BAD_CONFIG, "empty");
+    if (st != SAC_OK) sac_family_spec_free(s);
+    return st;
+}
+
+void sac_family_spec_free(sac_family_spec *s) {
+    if (s->document) yaml_document_delete(s->document);
+    free(s->document);
+    memset(s, 0, sizeof *s);
+}
+
+sac_status sac_family_spec_open(sac_family_spec *s, const char *name, sac_error *err) {
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < sac_n_family_yaml; i++) {
+        if (strcmp(sac_family_yaml[i].name, name) != 0) continue;
+        sac_status st = sac_family_spec_parse(s, sac_family_yaml[i].text, sac_family_yaml[i].n_bytes, err);
+        return st == SAC_OK ? st : sac_fail_prefix(err, st, "models/%s.yaml", name);
+    }
+    return sac_fail(err, SAC_INTERNAL, "models/%s.yaml is not inside this library", name);
+}
+
+const sac_spec_list *sac_family_spec_prefix(const sac_family_spec *s, const char *name) {
+    for (int i = 0; i < s->n_prefixes; i++)
+        if (strcmp(s->prefixes[i].name, name) == 0) return &s->prefixes[i].list;
+    return NULL;
+}
+
+bool sac_spec_list_has(const sac_spec_list *l, const char *item) {
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->item[i], item) == 0) return true;
+    return false;
+}

@@ -1,0 +1,69 @@
+/* fingerprint.c - one hash for all that the embeddings of a picture depend on: the configuration files, and name,
+ * type, shape and bytes of every tensor of tower, projector and newline.
+ *
+ * Up to 64 MB of such weights are hashed whole (a few ms per 10 MB). Of larger ones, 4 KB out of every 64 KB of
+ * each tensor, together with size and time stamp of the files: 25 ms instead of half a second for a CLIP-L tower.
+ * A fine-tune changes nearly every page of what it trains; to collide, two models would have to differ only
+ * between the samples, in files of the same size and nanosecond. */
+#define _POSIX_C_SOURCE 200809L
+#include "model_load.h"
+
+#include <sys/stat.h>
+
+#define WHOLE_BYTES  ((size_t)64 << 20)
+#define SAMPLE_BYTES 4096
+#define SAMPLE_STEP  ((size_t)64 << 10)
+
+static bool has_prefix(const char *s, const char *prefix) {
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+/* Everything that is not the language model's: names differ by family, these parts do not. */
+static bool is_visual(const sac_checkpoint_tensor *t) {
+    static const char *const text[] = {"language_model.", "model.language_model.", "lm_head.", "model.layers.",
+                                       "model.embed_tokens.", "model.norm."};
+    for (size_t i = 0; i < SAC_COUNT(text); i++)
+        if (has_prefix(t->name, text[i])) return has_prefix(t->name, "language_model.model.image_newline");
+    return true;
+}
+
+static void hash_tensor(sac_sha256 *h, const sac_checkpoint_tensor *t, bool whole) {
+    sac_sha256_update(h, t->name, strlen(t->name) + 1);
+    sac_sha256_update(h, t->dtype_name, strlen(t->dtype_name) + 1);
+    sac_sha256_update(h, t->dim, (size_t)t->n_dims * sizeof t->dim[0]);
+    if (whole) {
+        sac_sha256_update(h, t->data, t->n_bytes);
+        return;
+    }
+    for (size_t at = 0; at < t->n_bytes; at += SAMPLE_STEP)
+        sac_sha256_update(h, t->data + at, t->n_bytes - at < SAMPLE_BYTES ? t->n_bytes - at : SAMPLE_BYTES);
+}
+
+static void hash_stamps(sac_sha256 *h, const sac_checkpoint *c) {
+    for (int i = 0; i < c->n_files; i++) {
+        struct stat st;
+        if (stat(c->files[i].path, &st) != 0) continue;
+        int64_t stamp[3] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec};
+        sac_sha256_update(h, stamp, sizeof stamp);
+    }
+}
+
+static size_t visual_bytes(const sac_checkpoint *c) {
+    size_t n = 0;
+    for (int i = 0; i < c->n_tensors; i++)
+        if (is_visual(&c->tensors[i])) n += c->tensors[i].n_bytes;
+    return n;
+}
+
+sac_status sac_load_fingerprint(sac_load_context *l) {
+    const sac_checkpoint *parts[] = {&l->files->weights, &l->files->tower};
+    bool whole = visual_bytes(parts[0]) + visual_bytes(parts[1]) <= WHOLE_BYTES;
+    for (int k = 0; k < 2 && l->m->has_vision; k++) {
+        for (int i = 0; i < parts[k]->n_tensors; i++)
+            if (is_visual(&parts[k]->tensors[i])) hash_tensor(l->hash, &parts[k]->tensors[i], whole);
+        if (!whole) hash_stamps(l->hash, parts[k]);
+    }
+    sac_sha256_finish(l->hash, l->m->fingerprint);
+    l->hash = NULL;
+    return SAC_OK;
+}

@@ -1,0 +1,208 @@
+/* model_folder.c - a Hugging Face folder: config.json, safetensors, and the small JSON files beside them. */
+#include "binder.h"
+#include "family.h"
+#include "model_load.h"
+#include "safetensors.h"
+
+#include <stdlib.h>
+
+#define PATH_BYTES 4096
+
+/* The object of <folder>/<name>; *out is NULL when there is no such file. */
+static sac_status optional_json(json_t **out, const char *folder, const char *name, sac_error *err) {
+    char path[PATH_BYTES];
+    *out = NULL;
+    SAC_TRY(sac_path_join(path, sizeof path, folder, name, err));
+    if (!sac_file_exists(path)) return SAC_OK;
+    SAC_TRY(sac_json_parse_file(out, path, err));
+    if (json_is_object(*out)) return SAC_OK;
+    json_decref(*out);
+    *out = NULL;
+    return sac_fail(err, SAC_BAD_FILE, "%s: not a JSON object", path);
+}
+
+/* Order of keys and white space do not matter for the fingerprint. */
+static sac_status hash_json(sac_load_context *l, const json_t *v) {
+    char *text = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    if (!text) return sac_fail(l->err, SAC_NO_MEMORY, "%s: no memory for its configuration", l->path);
+    sac_sha256_update(l->hash, text, strlen(text) + 1);
+    free(text);
+    return SAC_OK;
+}
+
+/* A folder inside the model's own. */
+static bool inside(const char *name) {
+    return name && *name && *name != '/' && !strstr(name, "..");
+}
+
+/* Where a tower with files of its own is: <folder>/<mm_vision_tower>, or <folder>/vision_tower. */
+static sac_status find_tower_folder(const sac_load_context *l, const json_t *config, char path[PATH_BYTES],
+                                    bool *found) {
+    const char *name = json_string_value(json_object_get(config, "mm_vision_tower"));
+    *found = false;
+    if (!name) return SAC_OK;
+    const char *tries[] = {inside(name) ? name : NULL, "vision_tower"};
+    for (int i = 0; i < 2 && !*found; i++) {
+        if (!tries[i]) continue;
+        SAC_TRY(sac_path_join(path, PATH_BYTES, l->path, tries[i], l->err));
+        *found = sac_folder_exists(path);
+    }
+    return SAC_OK;
+}
+
+/* The tower's own config.json, CLIP's or the vision half's, becomes the model's vision_config. */
+static sac_status adopt_tower_config(const char *folder, json_t *config, sac_error *err) {
+    json_t *tower;
+    SAC_TRY(optional_json(&tower, folder, "config.json", err));
+    if (!tower) return SAC_OK;
+    json_t *vision = json_object_get(tower, "vision_config");
+    json_object_set(config, "vision_config", json_is_object(vision) ? vision : tower);
+    json_decref(tower);
+    return SAC_OK;
+}
+
+/* ---- weights ---- */
+
+static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bind_source *source) {
+    sac_model_files *f = l->files;
+    SAC_TRY(sac_safetensors_open_folder(&f->weights, l->path, l->err));
+    *source = (sac_bind_source){.weights = &f->weights, .progress = l->progress, .progress_ctx = l->progress_ctx};
+    if (!l->config.tower_name) return SAC_OK;
+    bool here;
+    SAC_TRY(sac_bind_has(&here, &l->config, source, "tower.class_embed", l->err));
+    if (here) return SAC_OK;
+    char folder[PATH_BYTES];
+    bool found;
+    SAC_TRY(find_tower_folder(l, config, folder, &found));
+    if (!found)
+        return sac_fail(l->err, SAC_NOT_FOUND,
+                        "%s: the weights of its vision tower (%.80s) are not among the model's; put that model into "
+                        "%s/vision_tower",
+                        l->path, l->config.tower_name, l->path);
+    SAC_TRY(sac_safetensors_open_folder(&f->tower, folder, l->err));
+    source->tower = &f->tower;
+    return SAC_OK;
+}
+
+static sac_status load_processor(sac_load_context *l, const json_t *config) {
+    json_t *preprocessor;
+    SAC_TRY(sac_processor_find(&preprocessor, l->path, l->err));
+    char folder[PATH_BYTES];
+    bool found = false;
+    if (!preprocessor) SAC_TRY(find_tower_folder(l, config, folder, &found));
+    if (found) SAC_TRY(sac_processor_find(&preprocessor, folder, l->err));
+    sac_processor_model pm = {.kind = l->config.processor_kind,
+                              .image_size = l->config.vit.image_size,
+                              .patch_size = l->config.vit.patch_size,
+                              .config = config};
+    sac_status st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
+    if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
+    json_decref(preprocessor);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    if (l->m->processor.tile_size != l->config.vit.image_size)
+        return sac_fail(l->err, SAC_BAD_FILE, "%s: pictures of %d pixels a side, but the vision tower takes %d", l->path,
+                        l->m->processor.tile_size, l->config.vit.image_size);
+    return SAC_OK;
+}
+
+/* ---- text ---- */
+
+static sac_status load_tokenizer(sac_load_context *l) {
+    char path[PATH_BYTES];
+    SAC_TRY(sac_path_join(path, sizeof path, l->path, "tokenizer.json", l->err));
+    if (!sac_file_exists(path))
+        return sac_fail(l->err, SAC_NOT_FOUND,
+                        "%s: no tokenizer.json; a folder with another kind of tokenizer must be converted "
+                        "(transformers: AutoTokenizer.from_pretrained, save_pretrained)",
+                        l->path);
+    return sac_tokenizer_open_file(&l->m->tokenizer, path, l->err);
+}
+
+/* "chat_template" is a string, or a list of {"name", "template"}, of which "default" counts. */
+static const char *template_in(const json_t *object) {
+    const json_t *v = json_object_get(object, "chat_template");
+    if (!json_is_array(v)) return json_string_value(v);
+    const char *first = NULL;
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *entry = json_array_get(v, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *text = json_string_value(json_object_get(entry, "template"));
+        if (name && text && strcmp(name, "default") == 0) return text;
+        if (!first) first = text;
+    }
+    return first;
+}
+
+static sac_status load_folder_chat(sac_load_context *l) {
+    char path[PATH_BYTES];
+    SAC_TRY(sac_path_join(path, sizeof path, l->path, "chat_template.jinja", l->err));
+    if (sac_file_exists(path)) {
+        char *text;
+        SAC_TRY(sac_file_read(&text, NULL, path, (size_t)1 << 20, l->err));
+        sac_status st = sac_load_chat(l, text);
+        free(text);
+        return st;
+    }
+    static const char *const files[] = {"chat_template.json", "processor_config.json", "tokenizer_config.json"};
+    for (size_t i = 0; i < SAC_COUNT(files); i++) {
+        json_t *object;
+        SAC_TRY(optional_json(&object, l->path, files[i], l->err));
+        const char *text = template_in(object);
+        sac_status st = text ? sac_load_chat(l, text) : SAC_OK;
+        json_decref(object);
+        if (text) return st;
+    }
+    return sac_load_chat(l, NULL);
+}
+
+static sac_status load_generation(sac_load_context *l) {
+    sac_loaded_model *m = l->m;
+    json_t *object;
+    SAC_TRY(optional_json(&object, l->path, "generation_config.json", l->err));
+    if (!object) return SAC_OK;
+    sac_generation_config g = {m->generation.do_sample, m->generation.temperature, m->generation.top_p,
+                               m->generation.repetition_penalty, m->generation.top_k};
+    sac_status st = sac_config_read_generation(&g, object, l->err);
+    if (st == SAC_OK)
+        st = sac_config_add_stop_ids(m->stop_ids, &m->n_stop_ids, object, l->config.decoder.vocab, l->err);
+    json_decref(object);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/generation_config.json", l->path);
+    m->generation.do_sample = g.do_sample;
+    m->generation.temperature = g.temperature;
+    m->generation.top_p = g.top_p;
+    m->generation.repetition_penalty = g.repetition_penalty;
+    m->generation.top_k = g.top_k;
+    return SAC_OK;
+}
+
+static sac_status load_parts(sac_load_context *l, json_t *config) {
+    char tower[PATH_BYTES];
+    bool found;
+    SAC_TRY(find_tower_folder(l, config, tower, &found));
+    if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
+    SAC_TRY(hash_json(l, config));
+    sac_status st = sac_model_config_read(&l->config, config, l->err);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
+    l->m->frame_layout = l->config.frame_layout;
+
+    sac_bind_source source;
+    SAC_TRY(open_weights(l, config, &source));
+    st = sac_bind_model(l->m, &l->config, &source, l->err);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    if (l->m->has_vision) SAC_TRY(load_processor(l, config));
+    SAC_TRY(load_tokenizer(l));
+    SAC_TRY(load_folder_chat(l));
+    return load_generation(l);
+}
+
+sac_status sac_load_folder(sac_load_context *l) {
+    json_t *config;
+    SAC_TRY(optional_json(&config, l->path, "config.json", l->err));
+    if (!config)
+        return sac_fail(l->err, SAC_NOT_FOUND, "no config.json in %s: give a Hugging Face folder or a .gguf file",
+                        l->path);
+    sac_status st = load_parts(l, config);
+    l->config.tower_name = NULL; /* was the JSON's */
+    json_decref(config);
+    return st;
+}

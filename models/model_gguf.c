@@ -1,0 +1,276 @@
+/* model_gguf.c - a language model in one GGUF file, as llama.cpp's converters write it: metadata instead of
+ * config.json, the tokenizer inside. In files of the llama architecture (Mistral's too) the rows of the query and
+ * key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
+#include "binder.h"
+#include "family.h"
+#include "gguf.h"
+#include "model_load.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define KEY_BYTES 96
+
+typedef struct reader {
+    sac_load_context *l;
+    sac_gguf g;
+    char arch[32];
+    char key[KEY_BYTES];
+} reader;
+
+/* "llama.rope.freq_base" in r->key. */
+static const char *arch_key(reader *r, const char *name) {
+    snprintf(r->key, sizeof r->key, "%s.%s", r->arch, name);
+    return r->key;
+}
+
+static sac_status get_int(reader *r, const char *name, int64_t min, int64_t max, int *value) {
+    int64_t n = *value;
+    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, name), min, max, &n, r->l->err));
+    *value = (int)n;
+    return SAC_OK;
+}
+
+static sac_status need_int(reader *r, const char *name, int *value) {
+    if (!sac_gguf_find(&r->g, arch_key(r, name)))
+        return sac_fail(r->l->err, SAC_BAD_FILE, "metadata key %s is missing", r->key);
+    return get_int(r, name, 1, INT32_MAX, value);
+}
+
+/* ---- shape ---- */
+
+static sac_status read_sizes(reader *r, sac_decoder_config *d) {
+    SAC_TRY(need_int(r, "block_count", &d->n_layers));
+    SAC_TRY(need_int(r, "embedding_length", &d->hidden));
+    SAC_TRY(need_int(r, "feed_forward_length", &d->intermediate));
+    SAC_TRY(need_int(r, "attention.head_count", &d->n_heads));
+    d->n_kv_heads = d->n_heads;
+    SAC_TRY(get_int(r, "attention.head_count_kv", 1, INT32_MAX, &d->n_kv_heads));
+    d->head_dim = d->hidden / d->n_heads;
+    if (!sac_gguf_find(&r->g, arch_key(r, "attention.key_length")) && d->hidden % d->n_heads != 0)
+        return sac_fail(r->l->err, SAC_BAD_FILE, "%s.embedding_length %d is not a multiple of the %d heads", r->arch,
+                        d->hidden, d->n_heads);
+    SAC_TRY(get_int(r, "attention.key_length", 1, INT32_MAX, &d->head_dim));
+    int value_dim = d->head_dim, n_experts = 0;
+    SAC_TRY(get_int(r, "attention.value_length", 1, INT32_MAX, &value_dim));
+    if (value_dim != d->head_dim)
+        return sac_fail(r->l->err, SAC_UNSUPPORTED, "values of %d channels beside keys of %d are not supported",
+                        value_dim, d->head_dim);
+    SAC_TRY(get_int(r, "expert_count", 0, INT32_MAX, &n_experts));
+    if (n_experts) return sac_fail(r->l->err, SAC_UNSUPPORTED, "mixtures of experts (%s) are not supported", r->key);
+    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "context_length"), 1, INT32_MAX, &d->max_position, r->l->err));
+    d->sliding_window = 0;
+    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "attention.sliding_window"), 0, INT32_MAX, &d->sliding_window,
+                             r->l->err));
+    double eps = (double)d->rms_eps;
+    SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "attention.layer_norm_rms_epsilon"), &eps, r->l->err));
+    d->rms_eps = (float)eps;
+    const sac_checkpoint_tensor *embed = sac_checkpoint_find(&r->l->files->weights, "token_embd.weight");
+    if (!embed) return sac_fail(r->l->err, SAC_BAD_FILE, "tensor token_embd.weight is missing: a vocabulary only?");
+    d->vocab = embed->dim[0] > INT32_MAX ? INT32_MAX : (int)embed->dim[0];
+    return SAC_OK;
+}
+
+/* Divisors of the inverse frequencies, one a channel pair: how converters write Llama 3.1's scaling. */
+static sac_status read_freq_factors(reader *r, sac_rope_config *rope) {
+    const sac_checkpoint_tensor *t = sac_checkpoint_find(&r->l->files->weights, "rope_freqs.weight");
+    if (!t) return SAC_OK;
+    if (t->dtype != SAC_DTYPE_F32 || t->n_dims != 1 || t->dim[0] != rope->rot_dim / 2)
+        return sac_fail(r->l->err, SAC_BAD_FILE, "tensor rope_freqs.weight must be %d f32 values", rope->rot_dim / 2);
+    for (int64_t i = 0; i < t->dim[0]; i++) {
+        float f;
+        memcpy(&f, t->data + 4 * i, 4);
+        if (!isfinite(f) || f <= 0)
+            return sac_fail(r->l->err, SAC_BAD_FILE, "tensor rope_freqs.weight holds a value that is not positive");
+    }
+    /* the data start is aligned to at least 8 bytes, so this may be read in place */
+    rope->freq_factors = (const float *)(const void *)t->data;
+    return SAC_OK;
+}
+
+static sac_status read_rope(reader *r, sac_decoder_config *d) {
+    sac_rope_config *rope = &d->rope;
+    sac_error *err = r->l->err;
+    sac_rope_config_default(rope, d->head_dim);
+    rope->interleaved = strcmp(r->arch, "llama") == 0;
+    rope->original_max_position = (double)d->max_position;
+    SAC_TRY(get_int(r, "rope.dimension_count", 2, INT32_MAX, &rope->rot_dim));
+    SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.freq_base"), &rope->theta, err));
+    SAC_TRY(read_freq_factors(r, rope));
+    sac_text_span type = {"none", 4};
+    SAC_TRY(sac_gguf_get_string(&r->g, arch_key(r, "rope.scaling.type"), &type, err));
+    bool linear = type.n_bytes == 6 && memcmp(type.text, "linear", 6) == 0;
+    bool yarn = type.n_bytes == 4 && memcmp(type.text, "yarn", 4) == 0;
+    if (!linear && !yarn && !(type.n_bytes == 4 && memcmp(type.text, "none", 4) == 0))
+        return sac_fail(err, SAC_UNSUPPORTED, "%s \"%.*s\" is not supported (none, linear and yarn are)", r->key,
+                        type.n_bytes > 30 ? 30 : (int)type.n_bytes, type.text);
+    if (linear || yarn) SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.factor"), &rope->factor, err));
+    if (!(rope->factor > 0)) return sac_fail(err, SAC_BAD_FILE, "%s is %g, must be positive", r->key, rope->factor);
+    rope->scaling = linear ? SAC_ROPE_LINEAR : yarn ? SAC_ROPE_YARN : SAC_ROPE_DEFAULT;
+    if (!yarn) return SAC_OK;
+    double scale = 1; /* on top of yarn's own factor, unlike transformers' attention_factor */
+    SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.original_context_length"),
+                               &rope->original_max_position, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.attn_factor"), &scale, err));
+    rope->attention_factor = scale * (rope->factor <= 1 ? 1 : 0.1 * log(rope->factor) + 1);
+    return rope->attention_factor > 0 ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s must be positive", r->key);
+}
+
+/* ---- tokenizer ---- */
+
+static sac_status get_flag(reader *r, const char *key, int *flag) {
+    *flag = -1;
+    return sac_gguf_get_bool(&r->g, key, flag, r->l->err);
+}
+
+static sac_status get_id(reader *r, const char *key, int64_t *id) {
+    *id = -1;
+    return sac_gguf_get_int(&r->g, key, 0, UINT32_MAX, id, r->l->err);
+}
+
+/* A NUL-terminated copy in buf; NULL when absent. */
+static sac_status get_name(reader *r, const char *key, char *buf, size_t buf_bytes, const char **out) {
+    sac_text_span s = {NULL, 0};
+    *out = NULL;
+    SAC_TRY(sac_gguf_get_string(&r->g, key, &s, r->l->err));
+    if (!s.text) return SAC_OK;
+    if (s.n_bytes >= buf_bytes || memchr(s.text, 0, s.n_bytes))
+        return sac_fail(r->l->err, SAC_BAD_FILE, "%s is a name of %zu bytes", key, s.n_bytes);
+    memcpy(buf, s.text, s.n_bytes);
+    buf[s.n_bytes] = 0;
+    *out = buf;
+    return SAC_OK;
+}
+
+typedef struct vocab_arrays {
+    sac_text_span *tokens, *merges;
+    float *scores;
+    int32_t *types;
+    size_t n_scores, n_types;
+} vocab_arrays;
+
+static sac_status read_vocab(reader *r, sac_vocab_source *src, vocab_arrays *a) {
+    sac_error *err = r->l->err;
+    SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.ggml.tokens", &a->tokens, &src->n_tokens, err));
+    SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.ggml.merges", &a->merges, &src->n_merges, err));
+    SAC_TRY(sac_gguf_get_floats(&r->g, "tokenizer.ggml.scores", &a->scores, &a->n_scores, err));
+    SAC_TRY(sac_gguf_get_ints(&r->g, "tokenizer.ggml.token_type", &a->types, &a->n_types, err));
+    if (!a->tokens) return sac_fail(err, SAC_BAD_FILE, "metadata key tokenizer.ggml.tokens is missing");
+    if ((a->scores && a->n_scores != src->n_tokens) || (a->types && a->n_types != src->n_tokens))
+        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml: %zu tokens, %zu scores and %zu token types", src->n_tokens,
+                        a->n_scores, a->n_types);
+    src->tokens = a->tokens;
+    src->merges = a->merges;
+    src->scores = a->scores;
+    src->types = a->types;
+    SAC_TRY(get_id(r, "tokenizer.ggml.bos_token_id", &src->bos_id));
+    SAC_TRY(get_id(r, "tokenizer.ggml.eos_token_id", &src->eos_id));
+    SAC_TRY(get_id(r, "tokenizer.ggml.unknown_token_id", &src->unk_id));
+    SAC_TRY(get_flag(r, "tokenizer.ggml.add_bos_token", &src->add_bos));
+    SAC_TRY(get_flag(r, "tokenizer.ggml.add_eos_token", &src->add_eos));
+    return get_flag(r, "tokenizer.ggml.add_space_prefix", &src->add_space_prefix);
+}
+
+static sac_status load_tokenizer(reader *r) {
+    sac_vocab_source src = {0};
+    vocab_arrays a = {0};
+    char model[64], pre[64];
+    SAC_TRY(get_name(r, "tokenizer.ggml.model", model, sizeof model, &src.model));
+    SAC_TRY(get_name(r, "tokenizer.ggml.pre", pre, sizeof pre, &src.pre));
+    if (!src.model) return sac_fail(r->l->err, SAC_BAD_FILE, "metadata key tokenizer.ggml.model is missing");
+    sac_status st = read_vocab(r, &src, &a);
+    if (st == SAC_OK) st = sac_tokenizer_open_vocab(&r->l->m->tokenizer, &src, r->l->err);
+    free(a.tokens);
+    free(a.merges);
+    free(a.scores);
+    free(a.types);
+    return st;
+}
+
+static sac_status load_chat(reader *r) {
+    sac_text_span s = {NULL, 0};
+    SAC_TRY(sac_gguf_get_string(&r->g, "tokenizer.chat_template", &s, r->l->err));
+    char *text = s.text ? malloc(s.n_bytes + 1) : NULL;
+    if (s.text && !text) return sac_fail(r->l->err, SAC_NO_MEMORY, "no memory for the chat template");
+    if (text) {
+        memcpy(text, s.text, s.n_bytes);
+        text[s.n_bytes] = 0;
+    }
+    sac_status st = sac_load_chat(r->l, text);
+    free(text);
+    return st;
+}
+
+static sac_status read_stop_ids(reader *r) {
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"};
+    sac_model_config *c = &r->l->config;
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        int64_t id;
+        SAC_TRY(get_id(r, keys[i], &id));
+        if (id >= 0 && id < c->decoder.vocab) c->stop_ids[c->n_stop_ids++] = (int32_t)id;
+    }
+    return SAC_OK;
+}
+
+/* ---- the whole ---- */
+
+static sac_status read_config(reader *r) {
+    sac_model_config *c = &r->l->config;
+    sac_error *err = r->l->err;
+    const char *arch;
+    char name[sizeof r->arch];
+    SAC_TRY(get_name(r, "general.architecture", name, sizeof name, &arch));
+    if (!arch) return sac_fail(err, SAC_BAD_FILE, "metadata key general.architecture is missing");
+    memcpy(r->arch, name, sizeof name);
+    int64_t n_splits = 1;
+    SAC_TRY(sac_gguf_get_int(&r->g, "split.count", 0, INT32_MAX, &n_splits, err));
+    if (n_splits > 1)
+        return sac_fail(err, SAC_UNSUPPORTED, "one of %lld parts of a model; join them first (llama-gguf-split --merge)",
+                        (long long)n_splits);
+    const sac_family *family;
+    SAC_TRY(sac_family_of_gguf(&family, arch, err));
+    SAC_TRY(sac_model_config_default(c, family, err));
+    SAC_TRY(read_sizes(r, &c->decoder));
+    SAC_TRY(read_rope(r, &c->decoder));
+    SAC_TRY(sac_config_check_decoder(&c->decoder, err));
+    return read_stop_ids(r);
+}
+
+/* No key announces biases: the tensors do. */
+static sac_status find_biases(reader *r, const sac_bind_source *source) {
+    sac_model_config *c = &r->l->config;
+    bool there;
+    SAC_TRY(sac_bind_has(&there, c, source, "layer.q_bias", r->l->err));
+    c->qkv_bias |= there;
+    SAC_TRY(sac_bind_has(&there, c, source, "layer.o_bias", r->l->err));
+    c->o_bias |= there;
+    if (sac_checkpoint_find(source->weights, "blk.0.ffn_down.bias") ||
+        sac_checkpoint_find(source->weights, "blk.0.ffn_up.bias") ||
+        sac_checkpoint_find(source->weights, "blk.0.ffn_gate.bias"))
+        return sac_fail(r->l->err, SAC_UNSUPPORTED, "biases in the feed-forward layers are not supported");
+    return SAC_OK;
+}
+
+static sac_status load_parts(reader *r) {
+    sac_load_context *l = r->l;
+    sac_checkpoint *weights = &l->files->weights;
+    SAC_TRY(sac_checkpoint_add_file(weights, l->path, l->err));
+    sac_checkpoint_file *f = &weights->files[0];
+    SAC_TRY(sac_gguf_parse(&r->g, weights, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
+    sac_sha256_update(l->hash, f->map.data, f->header_bytes);
+    SAC_TRY(read_config(r));
+    sac_bind_source source = {.weights = weights, .gguf = true, .progress = l->progress,
+                              .progress_ctx = l->progress_ctx};
+    SAC_TRY(find_biases(r, &source));
+    SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
+    SAC_TRY(load_tokenizer(r));
+    return load_chat(r);
+}
+
+sac_status sac_load_gguf(sac_load_context *l) {
+    reader r = {.l = l};
+    sac_status st = load_parts(&r);
+    sac_gguf_free(&r.g);
+    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s", l->path);
+}

@@ -1,0 +1,37 @@
+/* model_load.h - the steps of sac_loaded_model_open, inside models/ only. */
+#ifndef SAC_MODELS_MODEL_LOAD_H
+#define SAC_MODELS_MODEL_LOAD_H
+
+#include "checkpoint.h"
+#include "config.h"
+#include "hash.h"
+#include "model.h"
+
+/* Behind sac_loaded_model.checkpoint. */
+typedef struct sac_model_files {
+    sac_checkpoint weights;
+    sac_checkpoint tower;         /* empty unless the tower's weights have a folder of their own */
+    sac_tensor_entry *tensors;    /* what sac_loaded_model.tensors points to */
+} sac_model_files;
+
+typedef struct sac_load_context {
+    sac_loaded_model *m;
+    sac_model_files *files;
+    const char *path;
+    sac_load_progress progress;
+    void *progress_ctx;
+    sac_model_config config;
+    sac_sha256 *hash; /* of everything that decides what the vision part computes, except weights */
+    sac_error *err;
+} sac_load_context;
+
+sac_status sac_load_folder(sac_load_context *l);
+sac_status sac_load_gguf(sac_load_context *l);
+
+/* m->chat from a template's text (may be NULL), else the family's default. */
+sac_status sac_load_chat(sac_load_context *l, const char *chat_template);
+
+/* m->fingerprint; frees l->hash. */
+sac_status sac_load_fingerprint(sac_load_context *l);
+
+#endif

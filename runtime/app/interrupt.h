@@ -1,0 +1,25 @@
+/* interrupt.h - Ctrl-C: the first cancels the answer that is being written, the next one ends the command
+ * (exit code 130).
+ *
+ * A thread waits for the signal, so that sac_session_cancel is called from a thread (as its contract says)
+ * and not from a signal handler. When the caller ignores SIGINT (a job in the background of a script), so do
+ * we. */
+#ifndef APP_INTERRUPT_H
+#define APP_INTERRUPT_H
+
+#include <saccade/saccade.h>
+
+/* Once, before any other thread starts. */
+void interrupt_start(void);
+
+/* From here on the signal cancels what `s` runs. */
+void interrupt_begin(sac_session *s);
+
+/* From here on it ends the command; before sac_session_free. True when it came since interrupt_begin. */
+bool interrupt_end(void);
+
+/* It came since interrupt_begin. A signal that came just before the session's call began has cancelled
+ * nothing: callbacks ask here. */
+bool interrupt_pending(void);
+
+#endif

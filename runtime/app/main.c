@@ -1,0 +1,80 @@
+/* main.c - `saccade COMMAND ...`: finds the command, prints its failure as one line and exits with its code.
+ */
+#define _GNU_SOURCE
+#include "commands.h"
+#include "interrupt.h"
+#include "output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const command *const commands[] = {&command_ask, &command_inspect, &command_bench};
+
+static const char usage[] = "usage: saccade COMMAND [options]\n\n"
+                            "Asks vision-language models about pictures and videos.\n\n"
+                            "Commands:\n"
+                            "  ask       answer a question; without one, on a terminal, a chat\n"
+                            "  inspect   tell what a model is and the memory it takes\n"
+                            "  bench     measure how fast each part is\n"
+                            "  help      help [COMMAND]\n\n"
+                            "Examples:\n"
+                            "  saccade ask --image cat.jpg \"What is this?\"\n"
+                            "  saccade ask -m MODEL --video clip.mp4 --num-frames 16 \"What happens?\"\n"
+                            "  saccade help ask\n";
+
+static const command *find_command(const char *name) {
+    for (size_t i = 0; i < APP_COUNT(commands); i++)
+        if (!strcmp(commands[i]->name, name)) return commands[i];
+    return NULL;
+}
+
+static sac_status unknown_command(const char *name, sac_error *err) {
+    return app_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; see 'saccade --help'", name);
+}
+
+static sac_status run_help(int argc, char **argv, sac_error *err) {
+    const command *c = argc > 2 ? find_command(argv[2]) : NULL;
+    if (argc > 2 && !c) return unknown_command(argv[2], err);
+    if (c)
+        options_print_help(c);
+    else
+        fputs(usage, stdout);
+    return output_finish(err);
+}
+
+static sac_status run_command(const command *c, int argc, char **argv, sac_error *err) {
+    settings s;
+    int first_word;
+    settings_init(&s);
+    sac_status st = options_read(&s, c, argc, argv, &first_word, err);
+    if (st == SAC_OK && s.help) {
+        options_print_help(c);
+        st = output_finish(err);
+    } else if (st == SAC_OK) {
+        st = c->run(&s, argv + first_word, argc - first_word, err);
+    }
+    settings_free(&s);
+    return st;
+}
+
+static sac_status run_main(int argc, char **argv, sac_error *err) {
+    const char *name = argc > 1 ? argv[1] : "";
+    if (!*name) return app_fail(err, SAC_BAD_ARGUMENT, "no command; see 'saccade --help'");
+    if (!strcmp(name, "--version") || !strcmp(name, "version")) {
+        puts("saccade " SAC_VERSION);
+        return output_finish(err);
+    }
+    if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
+        return run_help(argc, argv, err);
+    const command *c = find_command(name);
+    return c ? run_command(c, argc - 1, argv + 1, err) : unknown_command(name, err);
+}
+
+int main(int argc, char **argv) {
+    output_start();
+    interrupt_start();
+    sac_error err = {0};
+    sac_status st = run_main(argc, argv, &err);
+    if (st != SAC_OK) fprintf(stderr, "saccade: %s\n", err.text);
+    return sac_status_exit_code(st);
+}

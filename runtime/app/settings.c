@@ -1,0 +1,248 @@
+#define _GNU_SOURCE
+#include "settings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(field) offsetof(settings, field)
+#define A         COMMAND_ASK
+#define AB        (COMMAND_ASK | COMMAND_BENCH)
+#define AI        (COMMAND_ASK | COMMAND_INSPECT)
+#define I         COMMAND_INSPECT
+#define B         COMMAND_BENCH
+#define ALL       COMMAND_ALL
+#define TOP       NULL
+
+/* name, letter, group, command line only, kind, field, commands, min, max, value, help */
+const setting settings_table[] = {
+    {"image", 0, TOP, true, SETTING_MEDIA, MEDIA_IMAGE, AB, 0, 0, "FILE",
+     "a picture to look at; repeat for more"},
+    {"video", 0, TOP, true, SETTING_MEDIA, MEDIA_VIDEO, AB, 0, 0, "FILE",
+     "a video to look at; repeat for more"},
+    {"frames", 0, TOP, true, SETTING_MEDIA, MEDIA_FRAMES, AB, 0, 0, "DIR|LIST",
+     "pictures as the frames of a video: a folder (in order of name, one second apart) or a text file of "
+     "lines 'FILE SECONDS'"},
+
+    {"model", 'm', TOP, false, SETTING_TEXT, AT(model), ALL, 0, 0, "MODEL",
+     "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
+    {"chat", 0, TOP, false, SETTING_TEXT, AT(chat), ALL, 0, 0, "FORMAT",
+     "chat format (otherwise the model's own)"},
+    {"system", 0, TOP, false, SETTING_TEXT, AT(system), A, 0, 0, "TEXT", "system message"},
+    {"threads", 't', TOP, false, SETTING_INT, AT(threads), ALL, 0, 1024, "N",
+     "threads; 0 = one for each processor"},
+    {"fast", 0, TOP, false, SETTING_FLAG, AT(fast), ALL, 0, 0, NULL,
+     "allow bf16 products: faster, logits differ in the third digit"},
+    {"vision-cache", 0, TOP, false, SETTING_INT, AT(vision_cache_mib), A, 0, 1 << 20, "MIB",
+     "memory for pictures already encoded; 0 = none (256)"},
+    {"config", 0, TOP, true, SETTING_TEXT, AT(config), ALL, 0, 0, "FILE.yaml",
+     "read run settings from a file; options given here win"},
+    {"json", 0, TOP, false, SETTING_FLAG, AT(json), ALL, 0, 0, NULL, "write one JSON object"},
+    {"quiet", 'q', TOP, false, SETTING_FLAG, AT(quiet), ALL, 0, 0, NULL, "no progress on the terminal"},
+    {"help", 'h', TOP, true, SETTING_FLAG, AT(help), ALL, 0, 0, NULL, "this text"},
+    {"plan", 0, TOP, true, SETTING_FLAG, AT(plan), B, 0, 0, NULL, "print the memory plan and stop"},
+    {"tensors", 0, TOP, true, SETTING_FLAG, AT(tensors), I, 0, 0, NULL, "list the tensors"},
+
+    {"fps", 0, "video", false, SETTING_REAL, AT(fps), AB, 0.001, 1000, "F",
+     "frames for each second of the video"},
+    {"num-frames", 0, "video", false, SETTING_INT, AT(num_frames), AB, 1, 1000000, "N",
+     "frames spread evenly over the video"},
+    {"max-frames", 0, "video", false, SETTING_INT, AT(max_frames), AB, 1, 1000000, "N",
+     "never more frames than this (otherwise what the context holds)"},
+    {"max-pixels", 0, "video", false, SETTING_INT, AT(max_pixels), AB, 1, 1e12, "N",
+     "refuse frames of more pixels (178956970)"},
+    {"no-rotate", 0, "video", false, SETTING_FLAG, AT(no_rotate), AB, 0, 0, NULL,
+     "ignore the rotation that the video's metadata asks for"},
+
+    {"max-tokens", 'n', "sampling", false, SETTING_INT, AT(max_tokens), A, 0, INT_MAX, "N",
+     "length of the answer at most; 0 = to the end of the context (512)"},
+    {"temperature", 0, "sampling", false, SETTING_REAL, AT(temperature), A, 0, 100, "T",
+     "0 = always the likeliest token (otherwise the model's own setting)"},
+    {"top-k", 0, "sampling", false, SETTING_INT, AT(top_k), A, 0, INT_MAX, "K",
+     "choose among the K likeliest; 0 = all"},
+    {"top-p", 0, "sampling", false, SETTING_REAL, AT(top_p), A, 0, 1, "P",
+     "choose among the likeliest that together have P; 1 = all"},
+    {"min-p", 0, "sampling", false, SETTING_REAL, AT(min_p), A, 0, 1, "P",
+     "drop tokens below P times the likeliest; 0 = none"},
+    {"repetition-penalty", 0, "sampling", false, SETTING_REAL, AT(repetition_penalty), A, 0.01, 100, "R",
+     "make tokens seen before less likely; 1 = off"},
+    {"seed", 0, "sampling", false, SETTING_SEED, AT(seed), A, 0, 0, "N", "same seed, same answer"},
+    {"stop", 0, "sampling", false, SETTING_TEXTS, AT(stop), A, 0, 0, "TEXT",
+     "end the answer before this text; repeat for more"},
+
+    {"ctx", 'c', "session", false, SETTING_INT, AT(ctx), ALL, 0, INT_MAX, "N",
+     "tokens of prompt and answer together; 0 = the model's length, at most 32768"},
+    {"kv", 0, "session", false, SETTING_TEXT, AT(kv), ALL, 0, 0, "FORMAT",
+     "storage of keys and values: f16 (default), f32, bf16"},
+    {"prefill", 0, "session", false, SETTING_TEXT, AT(prefill), ALL, 0, 0, "POLICY",
+     "attention over the prompt (dense)"},
+    {"decode", 0, "session", false, SETTING_TEXT, AT(decode), ALL, 0, 0, "POLICY",
+     "attention while answering (dense)"},
+    {"prefill-chunk", 0, "session", false, SETTING_INT, AT(prefill_chunk), ALL, 0, 1 << 20, "N",
+     "tokens that pass a linear layer together; 0 = 256"},
+
+    {"prompt-tokens", 'p', "bench", false, SETTING_INT, AT(prompt_tokens), B, 1, INT_MAX, "N",
+     "length of the prompt without media (512)"},
+    {"gen-tokens", 'n', "bench", false, SETTING_INT, AT(gen_tokens), B, 1, INT_MAX, "N",
+     "tokens generated (128)"},
+    {"repeat", 'r', "bench", false, SETTING_INT, AT(repeat), B, 1, 1000, "R",
+     "repeats; the median is reported (3)"},
+};
+const size_t settings_n = APP_COUNT(settings_table);
+_Static_assert(APP_COUNT(settings_table) <= SETTINGS_MAX, "settings.origin is too short");
+
+void settings_init(settings *s) {
+    memset(s, 0, sizeof *s);
+    s->vision_cache_mib = 256;
+    s->prompt_tokens = 512;
+    s->gen_tokens = 128;
+    s->repeat = 3;
+}
+
+static void text_list_clear(text_list *list) {
+    for (size_t i = 0; i < list->n; i++) free(list->items[i]);
+    free(list->items);
+    *list = (text_list){0};
+}
+
+void media_list_clear(media_list *list) {
+    for (size_t i = 0; i < list->n; i++) free(list->items[i].path);
+    free(list->items);
+    *list = (media_list){0};
+}
+
+void settings_free(settings *s) {
+    for (size_t i = 0; i < settings_n; i++) {
+        void *field = (char *)s + settings_table[i].offset;
+        if (settings_table[i].kind == SETTING_TEXT) free(*(char **)field);
+        if (settings_table[i].kind == SETTING_TEXTS) text_list_clear(field);
+    }
+    media_list_clear(&s->media);
+    memset(s, 0, sizeof *s);
+}
+
+const setting *settings_find(const char *name) {
+    for (size_t i = 0; i < settings_n; i++) {
+        const char *a = settings_table[i].name, *b = name;
+        while (*a && (*a == *b || (*a == '-' && *b == '_'))) a++, b++;
+        if (!*a && !*b) return &settings_table[i];
+    }
+    return NULL;
+}
+
+bool settings_given(const settings *s, size_t offset) {
+    for (size_t i = 0; i < settings_n; i++)
+        if (settings_table[i].kind != SETTING_MEDIA && settings_table[i].offset == offset)
+            return s->origin[i] != ORIGIN_DEFAULT;
+    return false;
+}
+
+sac_status media_list_add(media_list *list, media_kind kind, const char *path, sac_error *err) {
+    if (!*path) return app_fail(err, SAC_BAD_ARGUMENT, "expected the name of a file, found nothing");
+    media_item *items = realloc(list->items, (list->n + 1) * sizeof *items);
+    if (!items) return app_fail_no_memory(err);
+    list->items = items;
+    char *copy = strdup(path);
+    if (!copy) return app_fail_no_memory(err);
+    items[list->n++] = (media_item){.kind = kind, .path = copy};
+    return SAC_OK;
+}
+
+static sac_status text_list_add(text_list *list, const char *text, sac_error *err) {
+    char **items = realloc(list->items, (list->n + 1) * sizeof *items);
+    if (!items) return app_fail_no_memory(err);
+    list->items = items;
+    char *copy = strdup(text);
+    if (!copy) return app_fail_no_memory(err);
+    items[list->n++] = copy;
+    return SAC_OK;
+}
+
+/* strto* accept leading space, "0x10", "nan" and a sign where none belongs; settings do not. */
+static bool looks_like_number(const char *text, const char *allowed) {
+    return *text && strspn(text, allowed) == strlen(text);
+}
+
+static sac_status parse_int(const setting *row, const char *text, int64_t *value, sac_error *err) {
+    char *end = NULL;
+    errno = 0;
+    long long v = looks_like_number(text, "+-0123456789") ? strtoll(text, &end, 10) : 0;
+    if (!end || *end) return app_fail(err, SAC_BAD_ARGUMENT, "expected a whole number, found '%.60s'", text);
+    if (errno || (double)v < row->min || (double)v > row->max)
+        return app_fail(err, SAC_BAD_ARGUMENT, "expected a number from %.0f to %.0f, found %.60s", row->min,
+                        row->max, text);
+    *value = v;
+    return SAC_OK;
+}
+
+static sac_status parse_seed(const char *text, uint64_t *value, sac_error *err) {
+    char *end = NULL;
+    errno = 0;
+    unsigned long long v = looks_like_number(text, "0123456789") ? strtoull(text, &end, 10) : 0;
+    if (!end || *end || errno)
+        return app_fail(err, SAC_BAD_ARGUMENT, "expected a whole number from 0 to %llu, found '%.60s'",
+                        (unsigned long long)UINT64_MAX, text);
+    *value = v;
+    return SAC_OK;
+}
+
+static sac_status parse_real(const setting *row, const char *text, double *value, sac_error *err) {
+    char *end = NULL;
+    double v = looks_like_number(text, "+-.eE0123456789") ? strtod(text, &end) : 0;
+    if (!end || *end) return app_fail(err, SAC_BAD_ARGUMENT, "expected a number, found '%.60s'", text);
+    if (!(v >= row->min && v <= row->max))
+        return app_fail(err, SAC_BAD_ARGUMENT, "expected a number from %g to %g, found %.60s", row->min,
+                        row->max, text);
+    *value = v;
+    return SAC_OK;
+}
+
+static sac_status store_text(char **field, const char *text, sac_error *err) {
+    char *copy = strdup(text);
+    if (!copy) return app_fail_no_memory(err);
+    free(*field);
+    *field = copy;
+    return SAC_OK;
+}
+
+sac_status settings_set(settings *s, const setting *row, const char *text, setting_origin origin,
+                        sac_error *err) {
+    setting_origin *had = &s->origin[row - settings_table];
+    bool store = *had <= origin, first = *had < origin;
+    void *field = (char *)s + row->offset;
+    int64_t i = 0;
+    uint64_t u = 0;
+    double d = 0;
+    switch (row->kind) {
+    case SETTING_FLAG:
+        if (strcmp(text, "true") && strcmp(text, "false"))
+            return app_fail(err, SAC_BAD_ARGUMENT, "expected true or false, found '%.60s'", text);
+        if (store) *(bool *)field = text[0] == 't';
+        break;
+    case SETTING_INT:
+        APP_TRY(parse_int(row, text, &i, err));
+        if (store) *(int64_t *)field = i;
+        break;
+    case SETTING_SEED:
+        APP_TRY(parse_seed(text, &u, err));
+        if (store) *(uint64_t *)field = u;
+        break;
+    case SETTING_REAL:
+        APP_TRY(parse_real(row, text, &d, err));
+        if (store) *(double *)field = d;
+        break;
+    case SETTING_TEXT:
+        if (store) APP_TRY(store_text(field, text, err));
+        break;
+    case SETTING_TEXTS:
+        if (!*text) return app_fail(err, SAC_BAD_ARGUMENT, "expected a text, found an empty one");
+        if (store && first) text_list_clear(field);
+        if (store) APP_TRY(text_list_add(field, text, err));
+        break;
+    case SETTING_MEDIA: APP_TRY(media_list_add(&s->media, (media_kind)row->offset, text, err)); break;
+    }
+    if (store) *had = origin;
+    return SAC_OK;
+}

@@ -1,0 +1,24 @@
+#include "hash.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+
+sac_status sac_sha256_open(sac_sha256 **out, sac_error *err) {
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    if (!c || EVP_DigestInit_ex(c, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(c);
+        *out = NULL;
+        return sac_fail(err, SAC_NO_MEMORY, "cannot set up SHA-256");
+    }
+    *out = (sac_sha256 *)c;
+    return SAC_OK;
+}
+
+void sac_sha256_update(sac_sha256 *h, const void *bytes, size_t n_bytes) {
+    if (n_bytes) EVP_DigestUpdate((EVP_MD_CTX *)h, bytes, n_bytes);
+}
+
+void sac_sha256_finish(sac_sha256 *h, uint8_t hash[32]) {
+    if (EVP_DigestFinal_ex((EVP_MD_CTX *)h, hash, NULL) != 1) memset(hash, 0, 32);
+    EVP_MD_CTX_free((EVP_MD_CTX *)h);
+}

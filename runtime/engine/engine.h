@@ -1,0 +1,66 @@
+/* engine.h - what stands behind the opaque types of saccade.h; private to runtime/engine. */
+#ifndef SAC_ENGINE_H
+#define SAC_ENGINE_H
+
+#include "model.h"
+#include "saccade/saccade.h"
+#include "sampler.h"
+#include "vision_cache.h"
+
+#include <stdatomic.h>
+
+struct sac_model {
+    sac_loaded_model loaded;
+    sac_ops ops;
+    sac_pool *pool;
+    sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
+    bool fast;
+    char cpu_text[96];
+};
+
+/* Buffers between the tower and the prompt; empty for a text-only model. */
+typedef struct sac_vision_state {
+    int batch_tiles; /* tiles encoded at a time */
+    int max_tiles;   /* of one picture */
+    sac_vit_state vit;
+    uint8_t *tiles;  /* [max_tiles][size][size][3] */
+    float *features; /* [batch_tiles * rows][cols] */
+    float *mid;      /* [batch_tiles * rows][projector hidden] */
+    float *raw;      /* [batch_tiles * rows][hidden], before pooling */
+    float *pooled;   /* [max_tiles * tokens_per_tile][hidden] */
+    int32_t *layout; /* [max_tokens of one picture] */
+    int64_t max_tokens;
+} sac_vision_state;
+
+/* Where one picture or video stands: its report, its key, its embeddings' place in the prompt. */
+typedef struct sac_media sac_media;
+
+struct sac_session {
+    const sac_model *model;
+    sac_session_config config;
+    sac_memory_report memory;
+    sac_arena arena;
+    sac_stream stream;
+    sac_decoder_state decoder;
+    sac_vision_state vision;
+    sac_sampler sampler;
+    int32_t *ids;       /* [n_ctx] the sequence, placeholder ids for visual tokens */
+    uint64_t *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index */
+    int32_t *prompt;    /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
+    int32_t *answer;    /* [n_ctx] */
+    char *text;         /* the answer */
+    size_t text_capacity;
+    bool has_logits;
+    atomic_bool cancel;
+    sac_media *media; /* of the last call; freed by the next */
+    size_t n_media;
+    sac_media_report *reports;
+};
+
+/* CANCELLED once sac_session_cancel was called, until the next call begins. */
+sac_status sac_session_check_cancel(sac_session *s, sac_error *err);
+
+/* Closes what the last call opened. */
+void sac_media_release(sac_session *s);
+
+#endif

@@ -1,0 +1,397 @@
+/* Pictures and videos: opened and measured first, so that a prompt that does not fit is refused before any
+ * frame is decoded or encoded; encoded after that, straight into the rows of hidden states where the prompt
+ * wants them. */
+#define _GNU_SOURCE
+#include "media.h"
+
+#include "clock.h"
+#include "hash.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---------------------------------------------------------------- keys */
+
+static void hash_bytes(sac_sha256 *h, const void *bytes, size_t n_bytes) {
+    uint64_t n = n_bytes; /* lengths go in too: "ab"+"c" must differ from "a"+"bc" */
+    sac_sha256_update(h, &n, sizeof n);
+    sac_sha256_update(h, bytes, n_bytes);
+}
+
+/* Read, not mapped: the pages of an hour of video would otherwise count as this process's memory. */
+static sac_status hash_file(sac_sha256 *h, const char *path, sac_error *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
+    uint8_t block[1 << 16];
+    uint64_t total = 0;
+    ssize_t n;
+    while ((n = read(fd, block, sizeof block)) > 0) {
+        sac_sha256_update(h, block, (size_t)n);
+        total += (uint64_t)n;
+    }
+    close(fd);
+    if (n < 0) return sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
+    sac_sha256_update(h, &total, sizeof total);
+    return SAC_OK;
+}
+
+static sac_status hash_source(sac_sha256 *h, const char *path, const void *bytes, size_t n_bytes,
+                              sac_error *err) {
+    if (path) return hash_file(h, path, err);
+    hash_bytes(h, bytes, n_bytes);
+    return SAC_OK;
+}
+
+static sac_status make_key(sac_session *s, sac_media *m, sac_error *err) {
+    const sac_part *p = m->part;
+    sac_sha256 *h;
+    SAC_TRY(sac_sha256_open(&h, err));
+    sac_sha256_update(h, s->model->loaded.fingerprint, sizeof s->model->loaded.fingerprint);
+    int32_t how[] = {(int32_t)p->kind, p->video.no_rotate, s->model->fast};
+    sac_sha256_update(h, how, sizeof how);
+    if (m->frames.index) hash_bytes(h, m->frames.index, (size_t)m->frames.n_frames * sizeof *m->frames.index);
+    sac_status st = SAC_OK;
+    if (p->kind == SAC_PART_FRAMES)
+        for (size_t i = 0; st == SAC_OK && i < p->n_frames; i++)
+            st = hash_source(h, p->frames[i].path, p->frames[i].bytes, p->frames[i].n_bytes, err);
+    else
+        st = hash_source(h, p->path, p->bytes, p->n_bytes, err);
+    sac_sha256_finish(h, m->key.hash);
+    return st;
+}
+
+uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index) {
+    uint64_t h;
+    memcpy(&h, s->media[i].key.hash, sizeof h);
+    h ^= (uint64_t)index * 0x9e3779b97f4a7c15u;
+    return h | (uint64_t)1 << 63; /* token ids have no top bit, so a visual row never equals a text row */
+}
+
+/* ---------------------------------------------------------------- opening and measuring */
+
+static sac_status open_picture(sac_image *image, const char *path, const void *bytes, size_t n_bytes,
+                               int64_t max_pixels, sac_error *err) {
+    sac_image_limits limits = sac_image_limits_default();
+    if (max_pixels > 0) limits.max_pixels = max_pixels;
+    if (path) return sac_image_open(image, path, &limits, err);
+    if (!bytes) return sac_fail(err, SAC_BAD_ARGUMENT, "a picture needs a path or bytes");
+    return sac_image_decode(image, bytes, n_bytes, &limits, err);
+}
+
+static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
+    const sac_part *p = m->part;
+    SAC_TRY(open_picture(&m->image, p->path, p->bytes, p->n_bytes, p->video.max_pixels, err));
+    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, m->image.width, m->image.height, false, &m->plan,
+                               err));
+    if (m->plan.n_tiles > s->vision.max_tiles || m->plan.n_tokens > s->vision.max_tokens)
+        return sac_fail(err, SAC_INTERNAL,
+                        "a picture of %d tiles and %lld tokens is more than was planned for", m->plan.n_tiles,
+                        (long long)m->plan.n_tokens);
+    m->n_blocks = 1;
+    m->block_tokens = m->plan.n_tokens;
+    m->report = (sac_media_report){.kind = p->kind,
+                                   .width = m->image.width,
+                                   .height = m->image.height,
+                                   .n_frames = 1,
+                                   .n_tiles = m->plan.n_tiles,
+                                   .rule = "picture"};
+    return SAC_OK;
+}
+
+/* What one frame costs does not depend on its size: every family makes one tile of it. */
+static sac_status plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan, sac_error *err) {
+    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, true, plan, err));
+    if (plan->n_tiles != 1 || plan->n_tokens != plan->tokens_per_tile)
+        return sac_fail(err, SAC_INTERNAL, "a video frame of %d tiles", plan->n_tiles);
+    return SAC_OK;
+}
+
+static sac_status frame_request(const sac_video_options *o, int64_t context_frames, sac_frame_request *r,
+                                sac_error *err) {
+    if (o->num_frames < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "num_frames %d: give 1 or more", o->num_frames);
+    if (o->max_frames < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "max_frames %d: give 1 or more", o->max_frames);
+    *r = (sac_frame_request){.has_fps = o->fps != 0,
+                             .fps = o->fps,
+                             .has_num_frames = o->num_frames != 0,
+                             .num_frames = o->num_frames,
+                             .has_max_frames = true,
+                             .max_frames = o->max_frames ? o->max_frames : context_frames};
+    return SAC_OK;
+}
+
+static void describe_frames(sac_media *m, const sac_visual_plan *plan, sac_frame_layout layout, int width,
+                            int height) {
+    m->plan = *plan;
+    m->n_blocks = layout == SAC_FRAMES_SEPARATE ? m->frames.n_frames : 1;
+    m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * m->frames.n_frames;
+    m->report = (sac_media_report){.kind = m->part->kind,
+                                   .width = width,
+                                   .height = height,
+                                   .n_frames = (int)m->frames.n_frames,
+                                   .n_tiles = (int)m->frames.n_frames,
+                                   .source_fps = m->frames.source_fps,
+                                   .duration_s = m->frames.duration_s,
+                                   .source_frames = m->frames.total_frames,
+                                   .rule = m->frames.text,
+                                   .time_s = m->frames.time_s};
+}
+
+/* Frames that the context can hold, with a little room for the question: the bound when nobody gives one. */
+static int64_t context_frames(const sac_session *s, const sac_visual_plan *frame) {
+    int64_t room = s->memory.n_ctx - 256, each = frame->n_tokens + 1;
+    return room / each > 0 ? room / each : 1;
+}
+
+static sac_status prepare_video(sac_session *s, sac_media *m, sac_error *err) {
+    const sac_part *p = m->part;
+    sac_video_limits limits = sac_video_limits_default();
+    if (p->video.max_pixels > 0) limits.max_pixels = p->video.max_pixels;
+    limits.n_threads = sac_pool_n_threads(s->model->pool) < 8 ? sac_pool_n_threads(s->model->pool) : 8;
+    if (p->path)
+        SAC_TRY(sac_video_open(&m->video, p->path, &limits, err));
+    else if (p->bytes)
+        SAC_TRY(sac_video_open_bytes(&m->video, p->bytes, p->n_bytes, &limits, err));
+    else
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a video needs a path or bytes");
+    const sac_video_info *info = sac_video_get_info(m->video);
+    sac_visual_plan frame;
+    SAC_TRY(plan_frame(s, info->width, info->height, &frame, err));
+    sac_frame_request request;
+    SAC_TRY(frame_request(&p->video, context_frames(s, &frame), &request, err));
+    SAC_TRY(sac_video_plan(m->video, &request, &m->frames, err));
+    describe_frames(m, &frame, s->model->loaded.frame_layout, info->width, info->height);
+    return SAC_OK;
+}
+
+static sac_status prepare_frames(sac_session *s, sac_media *m, sac_error *err) {
+    const sac_part *p = m->part;
+    if (p->n_frames == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "a list of frames is empty");
+    for (size_t i = 1; i < p->n_frames; i++)
+        if (!(p->frames[i].time_s > p->frames[i - 1].time_s))
+            return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu at %g s does not come after frame %zu at %g s",
+                            i, p->frames[i].time_s, i - 1, p->frames[i - 1].time_s);
+    sac_image first = {0}; /* its size goes into the report; all are decoded when they are encoded */
+    SAC_TRY(open_picture(&first, p->frames[0].path, p->frames[0].bytes, p->frames[0].n_bytes,
+                         p->video.max_pixels, err));
+    int width = first.width, height = first.height;
+    sac_image_free(&first);
+    sac_visual_plan frame;
+    SAC_TRY(plan_frame(s, width, height, &frame, err));
+    sac_frame_request request;
+    SAC_TRY(frame_request(&p->video, context_frames(s, &frame), &request, err));
+    double span = p->frames[p->n_frames - 1].time_s - p->frames[0].time_s;
+    sac_sampling_source source = {.total_frames = (int64_t)p->n_frames,
+                                  .frame_pixels = (int64_t)width * height,
+                                  .fps = span > 0 ? (double)(p->n_frames - 1) / span : 0};
+    SAC_TRY(sac_sampling_plan(&m->frames, &request, &source, err));
+    for (int64_t i = 0; i < m->frames.n_frames; i++)
+        m->frames.time_s[i] = p->frames[m->frames.index[i]].time_s;
+    describe_frames(m, &frame, s->model->loaded.frame_layout, width, height);
+    return SAC_OK;
+}
+
+static sac_status prepare(sac_session *s, sac_media *m, sac_error *err) {
+    switch (m->part->kind) {
+    case SAC_PART_IMAGE: SAC_TRY(prepare_image(s, m, err)); break;
+    case SAC_PART_VIDEO: SAC_TRY(prepare_video(s, m, err)); break;
+    case SAC_PART_FRAMES: SAC_TRY(prepare_frames(s, m, err)); break;
+    case SAC_PART_TEXT: break;
+    }
+    m->report.n_tokens = m->n_blocks * m->block_tokens;
+    m->start = calloc((size_t)m->n_blocks, sizeof *m->start);
+    if (!m->start) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)m->n_blocks);
+    return make_key(s, m, err);
+}
+
+sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t n_messages, sac_error *err) {
+    sac_media_release(s);
+    size_t n = 0;
+    for (size_t i = 0; i < n_messages; i++)
+        for (size_t j = 0; j < messages[i].n_parts; j++) n += messages[i].parts[j].kind != SAC_PART_TEXT;
+    if (n == 0) return SAC_OK;
+    if (!s->model->loaded.has_vision)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "this model reads text only (family %s): give a model with a vision tower for "
+                        "pictures and videos",
+                        s->model->loaded.family);
+    s->media = calloc(n, sizeof *s->media);
+    s->reports = calloc(n, sizeof *s->reports);
+    if (!s->media || !s->reports) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures", n);
+    for (size_t i = 0; i < n_messages; i++)
+        for (size_t j = 0; j < messages[i].n_parts; j++) {
+            if (messages[i].parts[j].kind == SAC_PART_TEXT) continue;
+            sac_media *m = &s->media[s->n_media++];
+            m->part = &messages[i].parts[j];
+            SAC_TRY(prepare(s, m, err));
+            s->reports[s->n_media - 1] = m->report;
+        }
+    return SAC_OK;
+}
+
+static void close_source(sac_media *m) {
+    sac_image_free(&m->image);
+    m->image = (sac_image){0};
+    sac_video_free(m->video);
+    m->video = NULL;
+}
+
+void sac_media_release(sac_session *s) {
+    for (size_t i = 0; i < s->n_media; i++) {
+        close_source(&s->media[i]);
+        sac_frame_plan_free(&s->media[i].frames);
+        free(s->media[i].start);
+    }
+    free(s->media);
+    free(s->reports);
+    s->media = NULL;
+    s->reports = NULL;
+    s->n_media = 0;
+}
+
+/* ---------------------------------------------------------------- encoding */
+
+/* One item on its way through the tower: tiles collect in the session's buffer until a batch is full. */
+typedef struct encoder {
+    sac_session *s;
+    sac_media *m;
+    const sac_events *events;
+    double *vision_seconds;
+    int64_t n_done; /* frames encoded */
+    int n_tiles;    /* waiting */
+} encoder;
+
+/* Tiles [first, first + n) of the buffer to rows of pooled projector outputs, the same order. */
+static sac_status encode_tiles(encoder *e, int first, int n, float *pooled) {
+    sac_session *s = e->s;
+    const sac_loaded_model *m = &s->model->loaded;
+    const sac_ops *ops = &s->model->ops;
+    sac_vision_state *v = &s->vision;
+    int side = m->vit.config.image_size, rows = sac_vit_rows(&m->vit.config),
+        grid = sac_vit_grid(&m->vit.config);
+    int pool = e->m->plan.pool, hidden = m->projector.out;
+    int64_t start_ns = sac_now_ns();
+    sac_mat features = sac_mat_f32(v->features, (int64_t)n * rows, sac_vit_cols(&m->vit.config));
+    sac_mat mid = sac_mat_f32(v->mid, (int64_t)n * rows, m->projector.hidden);
+    sac_mat raw = sac_mat_f32(pool > 1 ? v->raw : pooled, (int64_t)n * rows, hidden);
+    SAC_TRY(sac_vit_forward(&m->vit, &v->vit, ops, &s->stream,
+                            v->tiles + (size_t)first * (size_t)side * (size_t)side * 3, n, m->processor.mean,
+                            m->processor.std, features));
+    SAC_TRY(sac_projector_forward(&m->projector, ops, &s->stream, features, mid, raw));
+    if (pool > 1) {
+        sac_mat y = sac_mat_f32(pooled, (int64_t)n * e->m->plan.tokens_per_tile, hidden);
+        SAC_TRY(ops->pool_tokens(
+            &s->stream,
+            &(sac_pool_tokens_args){.y = y, .x = raw, .n_tiles = n, .grid = grid, .stride = pool}));
+    }
+    *e->vision_seconds += sac_seconds_since(start_ns);
+    return SAC_OK;
+}
+
+static float *token_row(const encoder *e, int64_t token) {
+    int64_t each = e->m->block_tokens, hidden = e->s->model->loaded.projector.out;
+    return e->s->decoder.hidden + (e->m->start[token / each] + token % each) * hidden;
+}
+
+static void report_progress(const encoder *e, int64_t done) {
+    if (e->events && e->events->progress)
+        e->events->progress(e->events->ctx, "vision", done, e->m->report.n_frames);
+}
+
+static sac_status flush_frames(encoder *e, sac_error *err) {
+    if (e->n_tiles == 0) return SAC_OK;
+    SAC_TRY(sac_session_check_cancel(e->s, err));
+    SAC_TRY(encode_tiles(e, 0, e->n_tiles, e->s->vision.pooled));
+    int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.projector.out;
+    for (int i = 0; i < e->n_tiles; i++)
+        memcpy(token_row(e, (e->n_done + i) * each), e->s->vision.pooled + i * each * hidden,
+               (size_t)(each * hidden) * sizeof(float));
+    e->n_done += e->n_tiles;
+    e->n_tiles = 0;
+    report_progress(e, e->n_done);
+    return SAC_OK;
+}
+
+static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image *frame, sac_error *err) {
+    (void)i;
+    (void)time_s;
+    encoder *e = ctx;
+    const sac_processor_config *p = &e->s->model->loaded.processor;
+    sac_visual_plan plan; /* pictures in a list may differ in size */
+    SAC_TRY(plan_frame(e->s, frame->width, frame->height, &plan, err));
+    SAC_TRY(sac_processor_run(
+        p, frame, &plan,
+        e->s->vision.tiles + (size_t)e->n_tiles * (size_t)p->tile_size * (size_t)p->tile_size * 3, err));
+    return ++e->n_tiles == e->s->vision.batch_tiles ? flush_frames(e, err) : SAC_OK;
+}
+
+static sac_status encode_frame_list(encoder *e, sac_error *err) {
+    const sac_part *p = e->m->part;
+    for (int64_t i = 0; i < e->m->frames.n_frames; i++) {
+        const sac_frame *f = &p->frames[e->m->frames.index[i]];
+        sac_image image = {0};
+        SAC_TRY(open_picture(&image, f->path, f->bytes, f->n_bytes, p->video.max_pixels, err));
+        sac_status st = on_frame(e, i, f->time_s, &image, err);
+        sac_image_free(&image);
+        SAC_TRY(st);
+    }
+    return SAC_OK;
+}
+
+static sac_status encode_picture(encoder *e, sac_error *err) {
+    sac_session *s = e->s;
+    const sac_loaded_model *m = &s->model->loaded;
+    int64_t hidden = m->projector.out;
+    SAC_TRY(sac_processor_run(&m->processor, &e->m->image, &e->m->plan, s->vision.tiles, err));
+    for (int first = 0; first < e->m->plan.n_tiles; first += s->vision.batch_tiles) {
+        int left = e->m->plan.n_tiles - first,
+            n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
+        SAC_TRY(sac_session_check_cancel(s, err));
+        SAC_TRY(encode_tiles(e, first, n,
+                             s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden));
+    }
+    sac_processor_layout(&e->m->plan, m->processor.kind, s->vision.layout);
+    report_progress(e, 1);
+    return s->model->ops.gather_rows(
+        &s->stream, &(sac_gather_rows_args){
+                        .y = sac_mat_f32(token_row(e, 0), e->m->plan.n_tokens, hidden),
+                        .x = sac_mat_f32(s->vision.pooled,
+                                         (int64_t)e->m->plan.n_tiles * e->m->plan.tokens_per_tile, hidden),
+                        .source = s->vision.layout,
+                        .fill = m->image_newline,
+                    });
+}
+
+sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, double *media_seconds,
+                            double *vision_seconds, sac_error *err) {
+    sac_media *m = &s->media[i];
+    encoder e = {.s = s, .m = m, .events = events, .vision_seconds = vision_seconds};
+    sac_vision_blocks blocks = {s->decoder.hidden, m->start, m->n_blocks, m->block_tokens,
+                                s->model->loaded.projector.out};
+    m->report.from_cache = sac_vision_cache_get(s->model->vision_cache, &m->key, &blocks);
+    s->reports[i] = m->report;
+    if (m->report.from_cache) {
+        close_source(m);
+        return SAC_OK;
+    }
+    int64_t start_ns = sac_now_ns();
+    double vision_before = *vision_seconds;
+    report_progress(&e, 0);
+    if (m->part->kind == SAC_PART_IMAGE)
+        SAC_TRY(encode_picture(&e, err));
+    else if (m->part->kind == SAC_PART_FRAMES)
+        SAC_TRY(encode_frame_list(&e, err));
+    else
+        SAC_TRY(sac_video_read(m->video, &m->frames,
+                               m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, &e,
+                               NULL, err));
+    SAC_TRY(flush_frames(&e, err));
+    close_source(m);
+    sac_vision_cache_put(s->model->vision_cache, &m->key, &blocks);
+    *media_seconds += sac_seconds_since(start_ns) - (*vision_seconds - vision_before);
+    return SAC_OK;
+}

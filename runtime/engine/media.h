@@ -1,0 +1,33 @@
+/* media.h - pictures and videos of a conversation, from parts to embeddings in the prompt's rows. */
+#ifndef SAC_ENGINE_MEDIA_H
+#define SAC_ENGINE_MEDIA_H
+
+#include "engine.h"
+#include "video.h"
+
+struct sac_media {
+    const sac_part *part; /* borrowed for the call */
+    sac_image image;      /* a picture, until it is encoded */
+    sac_video *video;     /* a video, until it is encoded */
+    sac_frame_plan frames;
+    sac_visual_plan plan; /* of the picture, or of each frame */
+    int64_t n_blocks;     /* placeholders in the prompt: one a picture, one a frame or one for all frames */
+    int64_t block_tokens; /* visual tokens behind each */
+    int64_t *start;       /* [n_blocks] position of each block's first token, set when the prompt is built */
+    sac_vision_key key;
+    sac_media_report report;
+};
+
+/* Opens, samples and measures every picture and video of the conversation: after this all token counts are
+ * known. */
+sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t n_messages, sac_error *err);
+
+/* A hash for visual token `index` of item i: equal content gives equal values. */
+uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index);
+
+/* Encodes item i into the hidden rows that its blocks name, or takes it from the cache. Adds to the seconds.
+ */
+sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, double *media_seconds,
+                            double *vision_seconds, sac_error *err);
+
+#endif

@@ -1,0 +1,169 @@
+#include "engine.h"
+
+#include "clock.h"
+#include "cpu_flags.h"
+
+#include <stdlib.h>
+
+void sac_model_options_default(sac_model_options *o) {
+    *o = (sac_model_options){.vision_cache_bytes = (size_t)256 << 20};
+}
+
+typedef struct load_progress {
+    const sac_model_options *options;
+} load_progress;
+
+static void on_load(void *ctx, int64_t done, int64_t total) {
+    const sac_model_options *o = ((load_progress *)ctx)->options;
+    if (o->progress) o->progress(o->progress_ctx, "load", done, total);
+}
+
+static sac_status choose_chat(sac_loaded_model *m, const char *name, sac_error *err) {
+    if (!name) return SAC_OK;
+    m->chat = sac_chat_find(name);
+    if (!m->chat)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "chat format \"%s\" is not known; saccade help lists them",
+                        name);
+    return SAC_OK;
+}
+
+sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
+                          sac_error *err) {
+    *out = NULL;
+    sac_model_options defaults;
+    sac_model_options_default(&defaults);
+    if (!options) options = &defaults;
+    sac_model *m = calloc(1, sizeof *m);
+    if (!m) return sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
+    sac_status st;
+    SAC_TRY_GOTO(st, sac_pool_create(&m->pool, options->n_threads, err), fail);
+    SAC_TRY_GOTO(st, sac_loaded_model_open(&m->loaded, path, on_load, &(load_progress){options}, err), fail);
+    SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
+    m->vision_cache = malloc(sizeof *m->vision_cache);
+    if (!m->vision_cache) {
+        st = sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
+        goto fail;
+    }
+    sac_vision_cache_init(m->vision_cache, options->vision_cache_bytes);
+    m->fast = options->fast;
+    unsigned flags = sac_cpu_flags();
+    sac_ops_init_cpu(&m->ops, flags);
+    sac_cpu_flags_text(flags, m->cpu_text, sizeof m->cpu_text);
+    *out = m;
+    return SAC_OK;
+fail:
+    sac_model_free(m);
+    return st;
+}
+
+void sac_model_free(sac_model *m) {
+    if (!m) return;
+    if (m->vision_cache) sac_vision_cache_free(m->vision_cache);
+    free(m->vision_cache);
+    sac_loaded_model_free(&m->loaded);
+    sac_pool_free(m->pool);
+    free(m);
+}
+
+static const char *processor_name(sac_processor_kind kind) {
+    switch (kind) {
+    case SAC_PROCESSOR_CLIP: return "clip";
+    case SAC_PROCESSOR_ANYRES: return "anyres";
+    case SAC_PROCESSOR_UNIRES: return "unires";
+    }
+    return "unknown";
+}
+
+static int tokens_per_frame(const sac_loaded_model *m) {
+    sac_visual_plan plan;
+    int size = m->vit.config.image_size;
+    return sac_processor_plan(&m->processor, size, size, true, &plan, NULL) == SAC_OK ? (int)plan.n_tokens
+                                                                                      : 0;
+}
+
+void sac_model_get_info(const sac_model *model, sac_model_info *info) {
+    const sac_loaded_model *m = &model->loaded;
+    const sac_decoder_config *c = &m->decoder.config;
+    *info = (sac_model_info){
+        .family = m->family,
+        .dtype = sac_dtype_name(m->dtype),
+        .chat_format = m->chat->name,
+        .n_parameters = m->n_parameters,
+        .weight_bytes = m->weight_bytes,
+        .n_layers = c->n_layers,
+        .hidden = c->hidden,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+        .intermediate = c->intermediate,
+        .vocab = c->vocab,
+        .max_context = c->max_position,
+        .rope_theta = c->rope.theta,
+        .has_vision = m->has_vision,
+        .n_threads = sac_pool_n_threads(model->pool),
+        .cpu = model->cpu_text,
+    };
+    if (!m->has_vision) return;
+    info->vision_layers = m->vit.config.n_layers;
+    info->vision_hidden = m->vit.config.hidden;
+    info->vision_heads = m->vit.config.n_heads;
+    info->image_size = m->vit.config.image_size;
+    info->patch_size = m->vit.config.patch_size;
+    info->tokens_per_frame = tokens_per_frame(m);
+    info->processor = processor_name(m->processor.kind);
+}
+
+bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *info) {
+    const sac_loaded_model *m = &model->loaded;
+    if (i < 0 || i >= m->n_tensors) return false;
+    const sac_tensor_entry *e = &m->tensors[i];
+    *info = (sac_tensor_info){.name = e->name,
+                              .dtype = sac_dtype_name(e->tensor.dtype),
+                              .n_dims = e->tensor.n_dims,
+                              .n_bytes = e->n_bytes};
+    for (int d = 0; d < e->tensor.n_dims && d < 4; d++) info->dim[d] = e->tensor.dim[d];
+    return true;
+}
+
+const char *const *sac_kv_names(void) {
+    return sac_kv_format_names();
+}
+
+/* ---------------------------------------------------------------- read bandwidth */
+
+typedef struct read_job {
+    const uint64_t *data;
+    int64_t words_per_task;
+    uint64_t sums[SAC_MAX_THREADS];
+} read_job;
+
+static void read_block(void *ctx, int64_t task, int thread) {
+    read_job *job = ctx;
+    const uint64_t *p = job->data + task * job->words_per_task;
+    uint64_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (int64_t i = 0; i + 4 <= job->words_per_task; i += 4) {
+        s0 += p[i];
+        s1 += p[i + 1];
+        s2 += p[i + 2];
+        s3 += p[i + 3];
+    }
+    job->sums[thread] += s0 + s1 + s2 + s3;
+}
+
+double sac_measure_read_bandwidth(const sac_model *m) {
+    const size_t n_bytes = (size_t)512 << 20; /* larger than any cache that decode could hide in */
+    sac_arena arena;
+    if (sac_arena_open(&arena, sac_arena_block_bytes(n_bytes), NULL) != SAC_OK) return 0;
+    uint64_t *data = sac_arena_take(&arena, n_bytes);
+    for (size_t i = 0; i < n_bytes / 8; i += 64) data[i] = i; /* every page has to exist to be read */
+    read_job job = {.data = data, .words_per_task = 1 << 17};
+    double best = 0;
+    for (int round = 0; round < 4; round++) {
+        int64_t start = sac_now_ns();
+        sac_pool_run(m->pool, (int64_t)(n_bytes / 8) / job.words_per_task, read_block, &job);
+        double rate = (double)n_bytes / sac_seconds_since(start);
+        if (rate > best) best = rate;
+    }
+    sac_arena_free(&arena);
+    return best;
+}

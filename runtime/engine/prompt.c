@@ -1,0 +1,208 @@
+#include "prompt.h"
+
+#include "detokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- rendering */
+
+/* The conversation as the chat format wants it: one block of memory, freed as a whole. */
+typedef struct rendering {
+    sac_chat_message *messages;
+    sac_chat_part *parts;
+    sac_text_segment *segments;
+    size_t n_segments;
+} rendering;
+
+static size_t count_parts(const sac_message *messages, size_t n_messages) {
+    size_t n = 0;
+    for (size_t i = 0; i < n_messages; i++) n += messages[i].n_parts;
+    return n;
+}
+
+static int64_t count_placeholders(const sac_session *s) {
+    int64_t n = 0;
+    for (size_t i = 0; i < s->n_media; i++) n += s->media[i].n_blocks;
+    return n;
+}
+
+static void release(rendering *r) {
+    free(r->messages);
+    free(r->parts);
+    free(r->segments);
+}
+
+static sac_status convert(const sac_session *s, const sac_message *messages, size_t n_messages, rendering *r,
+                          sac_error *err) {
+    size_t media = 0, n_parts = 0;
+    for (size_t i = 0; i < n_messages; i++) {
+        const sac_message *m = &messages[i];
+        if (!m->role) return sac_fail(err, SAC_BAD_ARGUMENT, "message %zu has no role", i);
+        r->messages[i] =
+            (sac_chat_message){.role = m->role, .parts = r->parts + n_parts, .n_parts = m->n_parts};
+        for (size_t j = 0; j < m->n_parts; j++) {
+            const sac_part *p = &m->parts[j];
+            sac_chat_part *to = &r->parts[n_parts++];
+            if (p->kind == SAC_PART_TEXT) {
+                if (!p->text)
+                    return sac_fail(err, SAC_BAD_ARGUMENT, "part %zu of message %zu has no text", j, i);
+                *to = (sac_chat_part){.text = p->text, .n_bytes = strlen(p->text)};
+            } else
+                *to = (sac_chat_part){.n_placeholders = s->media[media++].n_blocks};
+        }
+    }
+    return SAC_OK;
+}
+
+static sac_status render(const sac_session *s, const sac_message *messages, size_t n_messages, rendering *r,
+                         sac_error *err) {
+    size_t n_parts = count_parts(messages, n_messages);
+    *r = (rendering){0};
+    r->messages = calloc(n_messages + 1, sizeof *r->messages);
+    r->parts = calloc(n_parts + 1, sizeof *r->parts);
+    if (!r->messages || !r->parts)
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu messages", n_messages);
+    SAC_TRY(convert(s, messages, n_messages, r, err));
+    size_t capacity = sac_chat_max_segments(n_messages, n_parts, count_placeholders(s));
+    r->segments = calloc(capacity, sizeof *r->segments);
+    if (!r->segments) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pieces of text", capacity);
+    return sac_chat_render(s->model->loaded.chat, r->messages, n_messages, true, s->model->loaded.image_token,
+                           r->segments, capacity, &r->n_segments, err);
+}
+
+/* ---------------------------------------------------------------- counting */
+
+static sac_status count(const sac_session *s, sac_prompt *p, sac_error *err) {
+    int32_t image = s->model->loaded.image_token, vocab = s->model->loaded.decoder.config.vocab;
+    int64_t n_placeholders = 0;
+    for (int64_t i = 0; i < p->n_ids; i++) {
+        if (s->prompt[i] >= vocab)
+            return sac_fail(err, SAC_BAD_FILE,
+                            "the tokenizer makes id %d, the model has %d rows of embeddings", s->prompt[i],
+                            vocab);
+        n_placeholders += s->prompt[i] == image;
+    }
+    if (n_placeholders != count_placeholders(s))
+        return sac_fail(err, SAC_INTERNAL, "%lld placeholders in the prompt, %lld wanted",
+                        (long long)n_placeholders, (long long)count_placeholders(s));
+    p->n_visual = 0;
+    for (size_t i = 0; i < s->n_media; i++) p->n_visual += s->media[i].n_blocks * s->media[i].block_tokens;
+    p->n_tokens = p->n_ids - n_placeholders + p->n_visual;
+    if (p->n_tokens + 1 > s->memory.n_ctx)
+        return sac_fail(err, SAC_TOO_LONG,
+                        "the prompt has %lld tokens (%lld of pictures), the context %lld: give fewer frames, "
+                        "a shorter text or a larger context",
+                        (long long)p->n_tokens, (long long)p->n_visual, (long long)s->memory.n_ctx);
+    return SAC_OK;
+}
+
+sac_status sac_prompt_build(sac_session *s, const sac_message *messages, size_t n_messages,
+                            sac_prompt *prompt, sac_error *err) {
+    *prompt = (sac_prompt){0};
+    if (n_messages == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the conversation has no message");
+    rendering r;
+    size_t n_ids = 0;
+    sac_status st = render(s, messages, n_messages, &r, err);
+    if (st == SAC_OK)
+        st = sac_tokenize(s->model->loaded.tokenizer, r.segments, r.n_segments, true, s->prompt,
+                          (size_t)s->memory.n_ctx, &n_ids, err);
+    release(&r);
+    if (st == SAC_TOO_LONG)
+        return sac_fail(err, st,
+                        "the prompt has %zu tokens without its pictures, the context %lld: give a shorter "
+                        "text or a larger context",
+                        n_ids, (long long)s->memory.n_ctx);
+    SAC_TRY(st);
+    if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt is empty");
+    prompt->n_ids = (int64_t)n_ids;
+    return count(s, prompt, err);
+}
+
+/* ---------------------------------------------------------------- placing */
+
+typedef struct placer {
+    sac_session *s;
+    int64_t n;       /* tokens placed */
+    int64_t n_equal; /* leading ones equal to what stood there */
+    int64_t n_held;  /* rows in the cache */
+} placer;
+
+/* Tokens before the first difference are overwritten by themselves, so old and new may share the arrays. */
+static void place(placer *p, int32_t id, uint64_t identity) {
+    if (p->n_equal == p->n && p->n < p->n_held && p->s->identity[p->n] == identity) p->n_equal++;
+    p->s->ids[p->n] = id;
+    p->s->identity[p->n] = identity;
+    p->n++;
+}
+
+sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
+    int32_t image = s->model->loaded.image_token;
+    placer p = {.s = s, .n_held = s->decoder.cache.n_rows};
+    size_t m = 0;
+    int64_t block = 0;
+    for (int64_t i = 0; i < prompt->n_ids; i++) {
+        if (s->prompt[i] != image || image < 0) {
+            place(&p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
+            continue;
+        }
+        while (m < s->n_media && block == s->media[m].n_blocks) m++, block = 0;
+        if (m == s->n_media) return sac_fail(err, SAC_INTERNAL, "more placeholders than pictures");
+        sac_media *medium = &s->media[m];
+        medium->start[block] = p.n;
+        for (int64_t t = 0; t < medium->block_tokens; t++)
+            place(&p, image, sac_media_identity(s, m, block * medium->block_tokens + t));
+        block++;
+    }
+    /* The last token is always run: its logits are wanted. */
+    prompt->n_reused = p.n_equal < prompt->n_tokens - 1 ? p.n_equal : prompt->n_tokens - 1;
+    return SAC_OK;
+}
+
+int64_t sac_prompt_media_end(const sac_session *s, size_t i) {
+    const sac_media *m = &s->media[i];
+    return m->start[m->n_blocks - 1] + m->block_tokens;
+}
+
+/* ---------------------------------------------------------------- the public calls */
+
+sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
+                              size_t capacity, size_t *n_ids, sac_error *err) {
+    sac_prompt prompt;
+    SAC_TRY(sac_media_prepare(s, messages, n_messages, err));
+    SAC_TRY(sac_prompt_build(s, messages, n_messages, &prompt, err));
+    int32_t image = s->model->loaded.image_token;
+    size_t n = 0, m = 0;
+    int64_t block = 0;
+    for (int64_t i = 0; i < prompt.n_ids; i++) {
+        int64_t repeat = 1;
+        if (s->prompt[i] == image && image >= 0) {
+            while (block == s->media[m].n_blocks) m++, block = 0;
+            repeat = s->media[m].block_tokens;
+            block++;
+        }
+        for (int64_t r = 0; r < repeat; r++, n++)
+            if (n < capacity) ids[n] = s->prompt[i];
+    }
+    *n_ids = n;
+    return SAC_OK;
+}
+
+const char *const *sac_chat_format_names(void) {
+    return sac_chat_names();
+}
+
+sac_status sac_tokenize_text(const sac_model *m, const char *text, size_t n_bytes, bool add_special,
+                             bool parse_special, int32_t *ids, size_t capacity, size_t *n_ids,
+                             sac_error *err) {
+    sac_text_segment segment = {.text = text, .n_bytes = n_bytes, .parse_special = parse_special};
+    sac_status st = sac_tokenize(m->loaded.tokenizer, &segment, 1, add_special, ids, capacity, n_ids, err);
+    return st == SAC_TOO_LONG ? SAC_OK : st; /* *n_ids tells */
+}
+
+sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_ids, bool skip_special,
+                              char *text, size_t capacity, size_t *n_bytes, sac_error *err) {
+    (void)err;
+    *n_bytes = sac_detokenize(m->loaded.tokenizer, ids, n_ids, skip_special, text, capacity);
+    return SAC_OK;
+}

@@ -1,0 +1,26 @@
+/* prompt.h - from a conversation to the sequence of tokens in the session. */
+#ifndef SAC_ENGINE_PROMPT_H
+#define SAC_ENGINE_PROMPT_H
+
+#include "media.h"
+
+typedef struct sac_prompt {
+    int64_t n_ids;    /* in s->prompt: text tokens, and one placeholder a picture or frame */
+    int64_t n_tokens; /* with every placeholder widened to its visual tokens */
+    int64_t n_visual;
+    int64_t n_reused; /* leading tokens whose keys and values the session already holds; below n_tokens */
+} sac_prompt;
+
+/* Renders and tokenises the conversation into s->prompt and counts. The media are prepared before. TOO_LONG
+ * when it does not fit the context together with at least one token of answer. */
+sac_status sac_prompt_build(sac_session *s, const sac_message *messages, size_t n_messages,
+                            sac_prompt *prompt, sac_error *err);
+
+/* Writes the widened sequence over s->ids and s->identity, tells every medium where its tokens stand, and
+ * finds n_reused. */
+sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err);
+
+/* Position after the last visual token of item i. */
+int64_t sac_prompt_media_end(const sac_session *s, size_t i);
+
+#endif

@@ -1,0 +1,257 @@
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DEFAULT_CTX 32768
+#define DEFAULT_CHUNK   256
+#define BATCH_TILES     16
+
+void sac_session_config_default(sac_session_config *c) {
+    *c = (sac_session_config){.kv = "f16", .prefill = "dense", .decode = "dense"};
+}
+
+/* ---------------------------------------------------------------- the plan */
+
+/* A configuration with every default filled in and every name resolved. */
+typedef struct choices {
+    int64_t n_ctx, chunk;
+    const sac_kv_format *kv;
+    const sac_prefill_policy *prefill;
+    const sac_decode_policy *decode;
+} choices;
+
+static sac_status resolve(const sac_model *m, const sac_session_config *c, choices *out, sac_error *err) {
+    const sac_decoder_config *d = &m->loaded.decoder.config;
+    int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
+    *out = (choices){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
+                     .chunk = c->prefill_chunk ? c->prefill_chunk : DEFAULT_CHUNK};
+    if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
+                        (long long)out->n_ctx, INT32_MAX / 2);
+    if (out->chunk < 1 || out->chunk > 65536)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a prefill chunk of %lld tokens: give 1 to 65536",
+                        (long long)out->chunk);
+    if (out->chunk > out->n_ctx) out->chunk = out->n_ctx;
+    out->kv = sac_kv_format_find(c->kv ? c->kv : "f16");
+    if (!out->kv)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format \"%s\" is not known: f32, f16 or bf16", c->kv);
+    out->prefill = sac_prefill_policy_find(c->prefill ? c->prefill : "dense");
+    if (!out->prefill)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy \"%s\" is not known: dense", c->prefill);
+    out->decode = sac_decode_policy_find(c->decode ? c->decode : "dense");
+    if (!out->decode)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "decode policy \"%s\" is not known: dense", c->decode);
+    return SAC_OK;
+}
+
+static int max_tiles_of_picture(const sac_processor_config *p) {
+    int most = 1;
+    for (int i = 0; i < p->n_pinpoints; i++) {
+        int n = (p->pinpoint[i].width / p->tile_size) * (p->pinpoint[i].height / p->tile_size);
+        if (p->kind == SAC_PROCESSOR_ANYRES) n++; /* the whole picture as one more tile */
+        if (n > most) most = n;
+    }
+    return most < SAC_PROCESSOR_MAX_TILES ? most : SAC_PROCESSOR_MAX_TILES;
+}
+
+/* Sizes of the vision buffers, in one place for the plan and for the taking. */
+typedef struct vision_sizes {
+    int batch_tiles, max_tiles;
+    size_t tiles, features, mid, raw, pooled, layout;
+} vision_sizes;
+
+static vision_sizes measure_vision(const sac_loaded_model *m) {
+    int rows = sac_vit_rows(&m->vit.config), side = m->vit.config.image_size;
+    vision_sizes z = {.max_tiles = max_tiles_of_picture(&m->processor), .batch_tiles = BATCH_TILES};
+    size_t most = (size_t)(z.max_tiles > z.batch_tiles ? z.max_tiles : z.batch_tiles);
+    size_t batch_rows = (size_t)z.batch_tiles * (size_t)rows;
+    z.tiles = most * (size_t)side * (size_t)side * 3;
+    z.features = batch_rows * (size_t)sac_vit_cols(&m->vit.config) * sizeof(float);
+    z.mid = batch_rows * (size_t)m->projector.hidden * sizeof(float);
+    z.raw = batch_rows * (size_t)m->projector.out * sizeof(float);
+    z.pooled = most * (size_t)rows * (size_t)m->projector.out * sizeof(float);
+    /* Newlines at most double a row of one token: twice the tokens is always enough. */
+    z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
+    return z;
+}
+
+static size_t vision_bytes(const sac_loaded_model *m) {
+    if (!m->has_vision) return 0;
+    vision_sizes z = measure_vision(m);
+    return sac_vit_state_bytes(&m->vit.config, z.batch_tiles) + sac_arena_block_bytes(z.tiles) +
+           sac_arena_block_bytes(z.features) + sac_arena_block_bytes(z.mid) + sac_arena_block_bytes(z.raw) +
+           sac_arena_block_bytes(z.pooled) + sac_arena_block_bytes(z.layout);
+}
+
+static int64_t widest_row(const sac_loaded_model *m) {
+    const sac_decoder_config *d = &m->decoder.config;
+    int64_t k = d->intermediate;
+    if (d->hidden > k) k = d->hidden;
+    if ((int64_t)d->n_heads * d->head_dim > k) k = (int64_t)d->n_heads * d->head_dim;
+    if (m->has_vision) {
+        const sac_vit_config *v = &m->vit.config;
+        int64_t sides[] = {v->intermediate, v->hidden, 3 * (int64_t)v->patch_size * v->patch_size,
+                           sac_vit_cols(v), m->projector.hidden};
+        for (size_t i = 0; i < SAC_COUNT(sides); i++)
+            if (sides[i] > k) k = sides[i];
+    }
+    return k;
+}
+
+/* Rows of the largest linear call: a chunk of prefill, or a batch of tiles. */
+static int64_t most_rows(const sac_loaded_model *m, int64_t chunk) {
+    int64_t tower = m->has_vision ? (int64_t)BATCH_TILES *
+                                        (sac_vit_grid(&m->vit.config) * sac_vit_grid(&m->vit.config) + 1)
+                                  : 0;
+    return tower > chunk ? tower : chunk;
+}
+
+static size_t shared_scratch(const sac_model *m, int64_t chunk) {
+    return m->ops.linear_scratch_bytes(most_rows(&m->loaded, chunk), widest_row(&m->loaded)) + 64;
+}
+
+static size_t text_capacity(int64_t n_ctx) {
+    return (size_t)n_ctx * 64 + 4096;
+}
+
+static size_t sequence_bytes(int64_t n_ctx) {
+    return 3 * sac_arena_block_bytes((size_t)n_ctx * sizeof(int32_t)) +
+           sac_arena_block_bytes((size_t)n_ctx * sizeof(uint64_t)) +
+           sac_arena_block_bytes(text_capacity(n_ctx));
+}
+
+static void add_part(sac_memory_report *r, const char *tag, size_t n_bytes) {
+    if (n_bytes == 0) return;
+    r->parts[r->n_parts++] = (sac_memory_part){tag, n_bytes};
+    r->total_bytes += n_bytes;
+}
+
+static void plan(const sac_model *m, const choices *c, sac_memory_report *r) {
+    const sac_decoder_config *d = &m->loaded.decoder.config;
+    sac_decoder_plan p;
+    sac_decoder_plan_bytes(d, c->n_ctx, c->chunk, c->kv, &p);
+    *r = (sac_memory_report){.n_ctx = c->n_ctx, .weight_bytes = m->loaded.weight_bytes};
+    r->kv_bytes_per_token = sac_kv_cache_bytes(d->n_layers, d->n_kv_heads, d->head_dim, 1, c->kv);
+    add_part(r, "kv cache", p.kv_bytes);
+    add_part(r, "hidden states and queries", p.hidden_bytes);
+    add_part(r, "activations of a chunk", p.activation_bytes);
+    add_part(r, "rotary table", p.rope_bytes);
+    add_part(r, "logits and sampler", p.logits_bytes + sac_sampler_bytes(d->vocab));
+    add_part(r, "vision", vision_bytes(&m->loaded));
+    add_part(r, "tokens and text", sequence_bytes(c->n_ctx));
+    add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, c->chunk)));
+}
+
+sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
+                            sac_error *err) {
+    sac_session_config defaults;
+    sac_session_config_default(&defaults);
+    choices c;
+    SAC_TRY(resolve(m, config ? config : &defaults, &c, err));
+    plan(m, &c, report);
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- create and free */
+
+static sac_status take_vision(sac_session *s, sac_error *err) {
+    const sac_loaded_model *m = &s->model->loaded;
+    if (!m->has_vision) return SAC_OK;
+    vision_sizes z = measure_vision(m);
+    sac_vision_state *v = &s->vision;
+    v->batch_tiles = z.batch_tiles;
+    v->max_tiles = z.max_tiles;
+    v->max_tokens = (int64_t)(z.layout / sizeof(int32_t));
+    SAC_TRY(sac_vit_state_init(&v->vit, &m->vit.config, z.batch_tiles, &s->arena, err));
+    v->vit.fast = s->model->fast;
+    v->tiles = sac_arena_take(&s->arena, z.tiles);
+    v->features = sac_arena_take(&s->arena, z.features);
+    v->mid = sac_arena_take(&s->arena, z.mid);
+    v->raw = sac_arena_take(&s->arena, z.raw);
+    v->pooled = sac_arena_take(&s->arena, z.pooled);
+    v->layout = sac_arena_take(&s->arena, z.layout);
+    if (!v->tiles || !v->features || !v->mid || !v->raw || !v->pooled || !v->layout)
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
+    return SAC_OK;
+}
+
+static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
+    s->ids = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->ids);
+    s->prompt = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->prompt);
+    s->answer = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->answer);
+    s->identity = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->identity);
+    s->text_capacity = text_capacity(n_ctx);
+    s->text = sac_arena_take(&s->arena, s->text_capacity);
+    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->text)
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sequence");
+    return SAC_OK;
+}
+
+sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
+                              sac_error *err) {
+    *out = NULL;
+    sac_session_config defaults;
+    sac_session_config_default(&defaults);
+    choices c;
+    SAC_TRY(resolve(m, config ? config : &defaults, &c, err));
+    sac_session *s = calloc(1, sizeof *s);
+    if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a session");
+    s->model = m;
+    atomic_init(&s->cancel, false);
+    plan(m, &c, &s->memory);
+    sac_status st;
+    SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
+    SAC_TRY_GOTO(st, sac_stream_init(&s->stream, m->pool, &s->arena, shared_scratch(m, c.chunk), err), fail);
+    SAC_TRY_GOTO(
+        st, sac_decoder_state_init(&s->decoder, &m->loaded.decoder, c.n_ctx, c.chunk, c.kv, &s->arena, err),
+        fail);
+    s->decoder.prefill = c.prefill;
+    s->decoder.decode = c.decode;
+    s->decoder.fast = m->fast;
+    SAC_TRY_GOTO(st, sac_sampler_init(&s->sampler, m->loaded.decoder.config.vocab, &s->arena, err), fail);
+    SAC_TRY_GOTO(st, take_vision(s, err), fail);
+    SAC_TRY_GOTO(st, take_sequence(s, c.n_ctx, err), fail);
+    *out = s;
+    return SAC_OK;
+fail:
+    sac_session_free(s);
+    return st;
+}
+
+void sac_session_free(sac_session *s) {
+    if (!s) return;
+    sac_media_release(s);
+    sac_arena_free(&s->arena);
+    free(s);
+}
+
+void sac_session_memory(const sac_session *s, sac_memory_report *report) {
+    *report = s->memory;
+}
+
+/* ---------------------------------------------------------------- state */
+
+void sac_session_cancel(sac_session *s) {
+    atomic_store(&s->cancel, true);
+}
+
+sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
+    if (atomic_load_explicit(&s->cancel, memory_order_relaxed))
+        return sac_fail(err, SAC_CANCELLED, "cancelled");
+    return SAC_OK;
+}
+
+void sac_session_reset(sac_session *s) {
+    sac_media_release(s);
+    s->decoder.cache.n_rows = 0;
+    s->has_logits = false;
+}
+
+const float *sac_session_logits(const sac_session *s) {
+    return s->has_logits ? s->decoder.logits : NULL;
+}
+
+int64_t sac_session_n_tokens(const sac_session *s) {
+    return s->decoder.cache.n_rows;
+}

@@ -1,0 +1,155 @@
+"""saccade ask: answers, what comes with them, and settings that change them."""
+import json
+import os
+import shutil
+
+from cli import Case, is_video, main, questions, saccade, sample, write_png
+
+
+def ask_sample(row, *options):
+    kind = "--video" if is_video(row["file"]) else "--image"
+    return saccade("ask", kind, row["file"], *options, row["question"])
+
+
+class Answers(Case):
+    def test_pictures(self):
+        for row in [r for r in questions() if not is_video(r["file"])][:3]:
+            with self.subTest(row["question"]):
+                self.assert_answer(ask_sample(row), row["answer"])
+
+    def test_video(self):
+        row = sample(video=True)
+        self.assert_answer(ask_sample(row), row["answer"])
+
+    def test_options_may_follow_the_question(self):
+        row = sample(video=False)
+        self.assert_answer(saccade("ask", row["question"], "--image", row["file"]), row["answer"])
+
+    def test_question_from_standard_input(self):
+        row = sample(video=False)
+        run = saccade("ask", "--image", row["file"], "-", input=row["question"] + "\n")
+        self.assert_answer(run, row["answer"])
+
+    def test_model_by_option_and_by_environment(self):
+        row = sample(video=False)
+        model = os.environ.get("SACCADE_MODEL", "models/demo")
+        self.assert_answer(ask_sample(row, "-m", model), row["answer"])
+        environment = dict(os.environ, SACCADE_MODEL=self.path("none"))
+        run = saccade("ask", "--image", row["file"], row["question"], env=environment)
+        self.assert_refused(run, 66, self.path("none"))
+
+    def test_a_format_of_keys_and_values(self):
+        row = sample(video=False)
+        for kv in "f32", "f16", "bf16":
+            self.assert_answer(ask_sample(row, "--kv", kv), row["answer"])
+
+    def test_threads_do_not_change_a_sampled_answer(self):
+        row = sample(video=False)
+        options = "--temperature", "1.5", "--seed", "7", "--max-tokens", "8"
+        one = ask_sample(row, *options, "--threads", "1")
+        self.assert_answer(one)
+        self.assertEqual(one.stdout, ask_sample(row, *options, "--threads", "2").stdout)
+
+
+class Json(Case):
+    def ask(self, *arguments):
+        run = saccade("ask", "--json", *arguments)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        return json.loads(run.stdout)
+
+    def test_fields_of_a_picture(self):
+        row = sample(video=False)
+        out = self.ask("--image", row["file"], "--temperature", "0.0", "--seed", "5", row["question"])
+        self.assertEqual(out["text"], row["answer"])
+        self.assertEqual(out["finish_reason"], "stop")
+        self.assertEqual(out["model"]["family"], "llava")
+        self.assertEqual(out["settings"]["sampling"]["seed"], 5)
+        self.assertEqual(out["settings"]["session"]["kv"], "f16")
+        usage = out["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+        self.assertGreater(usage["prompt_tokens"], usage["visual_tokens"])
+        self.assertGreater(usage["completion_tokens"], 0)
+        [media] = out["media"]
+        self.assertEqual((media["kind"], media["file"], media["frames"]), ("image", row["file"], 1))
+        self.assertEqual(media["tokens"], usage["visual_tokens"])
+        timings = out["timings"]
+        for part in "load_s", "media_s", "vision_s", "prefill_s", "decode_s", "first_token_s", "total_s":
+            self.assertGreaterEqual(timings[part], 0, part)
+        self.assertGreaterEqual(timings["total_s"], timings["first_token_s"])
+        memory = out["memory"]
+        self.assertEqual(sum(memory["parts"].values()), memory["session_bytes"])
+
+    def test_sampling_of_a_video(self):
+        row = sample(video=True)
+        out = self.ask("--video", row["file"], "--num-frames", "4", row["question"])
+        [media] = out["media"]
+        self.assertEqual((media["kind"], media["frames"]), ("video", 4))
+        self.assertIn("num_frames=4", media["rule"])
+        self.assertEqual(len(media["timestamps"]), 4)
+        self.assertEqual(media["timestamps"], sorted(media["timestamps"]))
+        self.assertLessEqual(media["timestamps"][-1], media["duration_s"])
+        self.assertEqual(out["settings"]["video"]["num_frames"], 4)
+        self.assertEqual(media["tokens"], 4 * (media["tokens"] // 4))
+
+    def test_frames_of_a_list_keep_their_times(self):
+        lines = ["# frame and time", ""]
+        for i in range(3):
+            write_png(self.path(f"frame {i}.png"), colour=(80 * i, 0, 90))
+            lines.append(f"frame {i}.png\t{0.5 * i + 2}")
+        out = self.ask("--frames", self.path("list.txt", "\n".join(lines)), "What is first?")
+        [media] = out["media"]
+        self.assertEqual((media["kind"], media["timestamps"]), ("frames", [2.0, 2.5, 3.0]))
+
+    def test_frames_of_a_folder_in_order_of_number(self):
+        folder = os.path.join(self.folder, "frames")
+        os.mkdir(folder)
+        for i in 2, 10, 1:
+            write_png(os.path.join(folder, f"{i}.png"), width=10 * i, height=10)
+        shutil.copyfile(__file__, os.path.join(folder, "notes.txt"))
+        [media] = self.ask("--frames", folder, "--num-frames", "3", "What is first?")["media"]
+        self.assertEqual(media["frames"], 3)
+        self.assertEqual(media["width"], 10)
+        self.assertEqual(media["timestamps"], [0, 1, 2])
+
+    def test_media_in_the_order_given(self):
+        a, b = write_png(self.path("a.png"), 50, 20), write_png(self.path("b.png"), 20, 50)
+        out = self.ask("--image", b, "--image", a, "--image", b, "What is this?")
+        self.assertEqual([m["file"] for m in out["media"]], [b, a, b])
+        self.assertEqual([m["width"] for m in out["media"]], [20, 50, 20])
+
+    def test_the_limit_of_tokens(self):
+        row = sample(video=False)
+        out = self.ask("--image", row["file"], "--max-tokens", "1", "What is in the picture?")
+        if out["finish_reason"] == "length":
+            self.assertEqual(out["usage"]["completion_tokens"], 1)
+        else:
+            self.assertLessEqual(out["usage"]["completion_tokens"], 1)
+
+    def test_a_stop_text_ends_the_answer(self):
+        row = sample(video=False)
+        whole = self.ask("--image", row["file"], row["question"])["text"]
+        stop = whole[len(whole) // 2:]
+        out = self.ask("--image", row["file"], "--stop", "never said", "--stop", stop, row["question"])
+        self.assertEqual(out["text"], whole[:whole.index(stop)])
+        self.assertEqual(out["finish_reason"], "stop")
+        self.assertEqual(out["settings"]["sampling"]["stop"], ["never said", stop])
+
+
+class Config(Case):
+    def test_a_file_and_options_over_it(self):
+        config = self.path("run.yaml", "sampling: {seed: 3, top_k: 9}\nsession: {ctx: 2048, kv: bf16}\njson: true\n")
+        row = sample(video=False)
+        run = saccade("ask", "--top-k", "4", "--config", config, "--image", row["file"], row["question"])
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        out = json.loads(run.stdout)["settings"]
+        self.assertEqual((out["sampling"]["seed"], out["sampling"]["top_k"]), (3, 4))
+        self.assertEqual((out["session"]["ctx"], out["session"]["kv"]), (2048, "bf16"))
+
+    def test_the_sample_file_is_valid(self):
+        row = sample(video=True)
+        run = saccade("ask", "--config", "samples/run.yaml", "--video", row["file"], row["question"])
+        self.assert_answer(run, row["answer"])
+
+
+if __name__ == "__main__":
+    main()

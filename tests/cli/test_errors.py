@@ -1,0 +1,164 @@
+"""Bad input gets one line that says what, where and what to do, an exit code of sysexits.h, and no output."""
+import os
+import subprocess
+
+from cli import SACCADE, Case, main, saccade, sample, write_png
+
+
+class Usage(Case):
+    def test_wrong_command_lines(self):
+        for arguments, needle in [
+            ([], "see 'saccade --help'"),
+            (["aks"], "unknown command 'aks'"),
+            (["help", "aks"], "unknown command 'aks'"),
+            (["ask", "--imgae", "x", "q"], "unknown option '--imgae'; see 'saccade ask --help'"),
+            (["ask", "-z", "q"], "unknown option '-z'; see 'saccade ask --help'"),
+            (["ask", "--tensors", "q"], "unknown option '--tensors'"),
+            (["ask", "q", "--image"], "--image needs a value: FILE"),
+            (["ask", "q", "-n"], "--max-tokens needs a value"),
+            (["ask", "--json=1", "q"], "--json takes no value"),
+            (["ask", "--max-tokens", "many", "q"], "--max-tokens: expected a whole number, found 'many'"),
+            (["ask", "--temperature", "-1", "q"], "--temperature: expected a number from 0 to 100"),
+            (["ask", "--temperature", "nan", "q"], "--temperature: expected a number"),
+            (["ask", "--fps", "0", "q"], "--fps: expected a number from 0.001"),
+            (["ask", "--fps", "1000000", "q"], "--fps: expected a number"),
+            (["ask", "--num-frames", "0", "q"], "--num-frames: expected a number from 1"),
+            (["ask", "--seed", "-1", "q"], "--seed: expected a whole number"),
+            (["ask", "--stop", "", "q"], "--stop: expected a text"),
+            (["ask", "--image", "", "q"], "--image: expected the name of a file"),
+            (["ask"], "no question"),
+            (["ask", "  "], "the question is empty"),
+            (["ask", "a.jpg", "what?"], "one question is expected, found 'a.jpg' and 'what?'"),
+            (["ask", "--kv", "f12", "q"], "f12"),
+            (["ask", "--prefill", "magic", "q"], "magic"),
+            (["ask", "--decode", "magic", "q"], "magic"),
+            (["ask", "--chat", "magic", "q"], "magic"),
+            (["inspect", "a", "b"], "one model is expected"),
+            (["bench", "q"], "'q' is not expected"),
+        ]:
+            with self.subTest(arguments):
+                self.assert_refused(saccade(*arguments), 64, needle)
+
+    def test_settings_files(self):
+        for text, where in [
+            ("threads: 1\nsampling:\n  tempratur: 1\n", ":3: unknown key 'tempratur' in sampling"),
+            ("threads: two\n", ":1: threads: expected a whole number"),
+            ("session: {kv: {a: {b: {c: d}}}}\n", ":1: kv: expected a text, found a mapping"),
+            ("[" * 5000, ":1: "),
+            ("# " + "x" * 70000, "larger than 65536 bytes"),
+        ]:
+            with self.subTest(text[:40]):
+                path = self.path("run.yaml", text)
+                self.assert_refused(saccade("ask", "--config", path, "q"), 78, path, where)
+        self.assert_refused(saccade("ask", "--config", self.path("no.yaml"), "q"), 66, "No such file")
+
+
+class Files(Case):
+    def ask_image(self, path):
+        return saccade("ask", "--image", path, "What is this?")
+
+    def test_missing_files(self):
+        missing = self.path("no.png")
+        self.assert_refused(self.ask_image(missing), 66, missing)
+        self.assert_refused(saccade("ask", "--video", self.path("no.mp4"), "q"), 66, "no.mp4")
+        self.assert_refused(saccade("ask", "--frames", self.path("no.txt"), "q"), 66, "no.txt")
+        self.assert_refused(saccade("ask", "-m", self.path("nomodel"), "q"), 66, "nomodel")
+
+    def test_pictures_that_are_none(self):
+        good = write_png(self.path("good.png"))
+        with open(good, "rb") as f:
+            data = f.read()
+        for name, content in [
+            ("empty.png", b""),
+            ("cut.png", data[:len(data) // 2]),
+            ("text.jpg", "not a picture\n"),
+            ("zeros.png", bytes(4096)),
+        ]:
+            with self.subTest(name):
+                self.assert_refused(self.ask_image(self.path(name, content)), 65, name)
+        self.assert_refused(self.ask_image(write_png(self.path("huge.png"), claim=(100000, 100000))), 65, "huge.png")
+
+    def test_a_folder_is_no_picture(self):
+        self.assertIn(self.ask_image(self.folder).returncode, (65, 66, 74))
+
+    def test_videos_that_are_none(self):
+        for name, content in [("empty.mp4", b""), ("text.mp4", "not a video\n" * 100)]:
+            with self.subTest(name):
+                self.assert_refused(saccade("ask", "--video", self.path(name, content), "q"), 65, name)
+        with open(sample(video=True)["file"], "rb") as f:
+            data = f.read()
+        cut = self.path("cut.mp4", data[:200])
+        self.assert_refused(saccade("ask", "--video", cut, "q"), 65, "cut.mp4")
+
+    def test_lists_of_frames(self):
+        write_png(self.path("a.png"))
+        for text, needle in [
+            ("", "no frames"),
+            ("# nothing\n", "no frames"),
+            ("a.png 1\na.png\n", ":2: some lines have a time"),
+            ("a\0.png 1\n", "not a list of frames"),
+            ("missing.png 1\n", "missing.png"),
+        ]:
+            with self.subTest(text):
+                run = saccade("ask", "--frames", self.path("list.txt", text), "q")
+                self.assert_refused(run, 66 if "missing" in text else 65, needle)
+        os.mkdir(self.path("none"))
+        self.assert_refused(saccade("ask", "--frames", self.path("none"), "q"), 65, "no pictures")
+
+    def test_models_that_are_none(self):
+        os.mkdir(self.path("model"))
+        run = saccade("ask", "-m", self.path("model"), "q")
+        self.assertIn(run.returncode, (65, 66))
+        self.assert_refused(run, run.returncode, "model")
+        self.assert_refused(saccade("inspect", self.path("x.gguf", b"GGUF" + bytes(64))), 65, "x.gguf")
+
+    def test_a_terminal_never_sees_control_codes_of_a_name(self):
+        run = saccade("ask", "--image", self.path("a\033[2Jb.png"), "q")
+        self.assert_refused(run, 66, "a?[2Jb.png")
+
+
+class Limits(Case):
+    def test_a_prompt_longer_than_the_context(self):
+        run = saccade("ask", "--ctx", "64", "-", input="word " * 500)
+        self.assert_refused(run, 65, "64")
+
+    def test_a_question_that_is_no_text(self):
+        self.assert_refused(saccade("ask", "-", input="a\0b"), 65, "standard input")
+
+    def test_a_context_of_no_use(self):
+        self.assertNotEqual(saccade("ask", "--ctx", "2147483647", "q").returncode, 0)
+
+
+class Output(Case):
+    def setUp(self):
+        super().setUp()
+        row = sample(video=False)
+        self.arguments = ["ask", "--image", row["file"], row["question"]]
+
+    def test_a_full_disk(self):
+        for more in [], ["--json"]:
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                run = saccade(*self.arguments, *more, stdout=full)
+            self.assert_refused(run, 74, "standard output", "No space left")
+        for arguments in ["--help"], ["--version"], ["ask", "--help"], ["inspect"], ["inspect", "--json"]:
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                self.assert_refused(saccade(*arguments, stdout=full), 74, "standard output")
+
+    def test_a_closed_pipe(self):
+        read, write = os.pipe()
+        os.close(read)
+        run = saccade(*self.arguments, stdout=write)
+        os.close(write)
+        self.assert_refused(run, 74, "Broken pipe")
+
+    def test_closed_descriptors(self):
+        line = subprocess.list2cmdline([SACCADE])
+        for closed, code in [(">&-", 74), ("<&-", 0), ("2>&-", 0), (">&- 2>&- <&-", 74)]:
+            with self.subTest(closed):
+                run = subprocess.run(["sh", "-c", f'"$0" "$@" {closed}', SACCADE, *self.arguments],
+                                     stdin=subprocess.DEVNULL, capture_output=True, text=True)
+                self.assertEqual(run.returncode, code, (line, run.stderr))
+
+
+if __name__ == "__main__":
+    main()

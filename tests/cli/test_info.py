@@ -1,0 +1,88 @@
+"""saccade inspect, bench, help and --version."""
+import json
+import re
+
+from cli import Case, main, saccade, sample
+
+
+class Help(Case):
+    def test_every_command_has_help_with_examples(self):
+        for arguments in ["--help"], ["help"], ["help", "ask"], ["ask", "--help"], ["ask", "-h"], \
+                ["help", "inspect"], ["inspect", "--help"], ["help", "bench"], ["bench", "--help"]:
+            with self.subTest(arguments):
+                run = saccade(*arguments)
+                self.assertEqual((run.returncode, run.stderr), (0, ""))
+                self.assertIn("usage: saccade", run.stdout)
+                self.assertIn("\nExamples:\n  saccade ", run.stdout)
+                self.assertLessEqual(max(map(len, run.stdout.splitlines())), 110)
+
+    def test_version(self):
+        self.assertRegex(saccade("--version").stdout, r"\Asaccade \d+\.\d+\.\d+\n\Z")
+
+    def test_the_manual_names_every_option(self):
+        with open("docs/command.md", encoding="utf-8") as f:
+            manual = f.read()
+        for command in "ask", "inspect", "bench":
+            for option in re.findall(r"^.{6}(--[a-z-]+)", saccade(command, "--help").stdout, re.M):
+                self.assertIn(f"`{option}", manual, command)
+
+
+class Inspect(Case):
+    def test_text(self):
+        run = saccade("inspect")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        for needle in "family", "parameters", "chat format", "vision", "memory for a context of", "keys, values":
+            self.assertIn(needle, run.stdout)
+
+    def test_json_and_the_plan_at_a_context(self):
+        def plan(ctx, kv):
+            run = saccade("inspect", "--json", "--tensors", "--ctx", ctx, "--kv", kv)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            return json.loads(run.stdout)
+        small, large = plan(1024, "f16"), plan(2048, "f32")
+        language, memory = small["language_model"], small["memory"]
+        row = 2 * language["layers"] * language["kv_heads"] * language["head_dim"]  # keys and values of a token
+        self.assertEqual(memory["kv_bytes_per_token"], 2 * row)
+        self.assertEqual(large["memory"]["kv_bytes_per_token"], 4 * row)
+        self.assertEqual((memory["ctx"], large["memory"]["ctx"]), (1024, 2048))
+        self.assertEqual(sum(memory["parts"].values()), memory["session_bytes"])
+        self.assertGreater(large["memory"]["session_bytes"], memory["session_bytes"])
+        self.assertEqual(small["vision"]["tokens_per_frame"] * 0, 0)
+        tensors = small["tensors"]
+        self.assertGreater(len(tensors), language["layers"])
+        self.assertEqual(len({t["name"] for t in tensors}), len(tensors))
+        self.assertIn("tensors", saccade("inspect", "--tensors").stdout)
+
+
+class Bench(Case):
+    def bench(self, *arguments):
+        run = saccade("bench", "--json", "--repeat", "2", "--gen-tokens", "4", *arguments)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        return json.loads(run.stdout)
+
+    def test_text(self):
+        out = self.bench("--prompt-tokens", "64")
+        self.assertEqual(sorted(out["parts"]), ["decode", "load", "prefill"])
+        self.assertEqual(out["parts"]["prefill"]["work"], 64)
+        self.assertEqual(out["parts"]["decode"]["work"], 4)
+        self.assertGreater(out["read_bandwidth"], 1e8)
+        self.assertGreater(out["parts"]["decode"]["of_bandwidth"], 0)
+        self.assertGreater(out["peak_bytes"], out["memory"]["session_bytes"] / 2)
+
+    def test_media(self):
+        out = self.bench("--video", sample(video=True)["file"], "--num-frames", "4")
+        self.assertEqual(sorted(out["parts"]), ["decode", "load", "media", "prefill", "vision"])
+        self.assertEqual(out["parts"]["vision"]["work"], 4)
+        self.assertEqual(out["parts"]["decode"]["work"], 4)
+        self.assertGreater(out["parts"]["vision"]["median_s"], 0)  # not taken from a cache
+
+    def test_table_and_plan(self):
+        run = saccade("bench", "--prompt-tokens", "16", "--gen-tokens", "2", "--repeat", "1")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertRegex(run.stdout, r"\ndecode .*tokens .*% of the bandwidth\n")
+        plan = saccade("bench", "--plan", "--ctx", "512")
+        self.assertIn("memory for a context of 512 tokens", plan.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""On a terminal: the chat, progress, and Ctrl-C. And no progress where there is no terminal."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+from cli import SACCADE, Case, Terminal, main, sample, write_png
+
+PROMPT = "> "
+
+
+class Chat(Case):
+    def test_questions_pictures_and_commands(self):
+        row = sample(video=False)
+        chat = Terminal("ask")
+        at = chat.wait_for(PROMPT)
+        chat.type("/help\n")
+        at = chat.wait_for(PROMPT, chat.wait_for("/reset", at))
+        chat.type("/image " + row["file"] + "\n")
+        at = chat.wait_for("[1 attached] > ", at)
+        chat.type(row["question"] + "\n")
+        at = chat.wait_for("\r\n" + row["answer"], at)
+        at = chat.wait_for(PROMPT, at)
+        chat.type(row["question"] + "\n")  # the picture is still part of the conversation
+        at = chat.wait_for(PROMPT, chat.wait_for("reused", at))
+        saved = self.path("chat.json")
+        chat.type(f"/save {saved}\n")
+        at = chat.wait_for(PROMPT, at)
+        chat.type("/quit\n")
+        self.assertEqual(chat.exit_code(), 0)
+        with open(saved, encoding="utf-8") as f:
+            messages = json.load(f)
+        self.assertEqual([m["role"] for m in messages], ["user", "assistant"] * 2)
+        self.assertEqual(messages[0]["content"], [{"type": "image", "file": row["file"]},
+                                                  {"type": "text", "text": row["question"]}])
+        self.assertEqual(messages[1]["content"], [{"type": "text", "text": row["answer"]}])
+        self.assertEqual(os.listdir(self.folder), ["chat.json"])
+
+    def test_mistakes_do_not_end_it(self):
+        row = sample(video=False)
+        chat = Terminal("ask")
+        at = chat.wait_for(PROMPT)
+        for line, needle in [
+            ("/image no.png", "saccade: no.png: No such file"),
+            ("/image", "saccade: expected the name of a file"),
+            ("/save", "saccade: /save needs a file"),
+            ("/save /no/folder/x.json", "cannot be written"),
+            ("/what", "saccade: unknown command /what"),
+            ("", ""),
+        ]:
+            chat.type(line + "\n")
+            at = chat.wait_for(PROMPT, chat.wait_for(needle, at))
+        chat.type("/image " + self.path("bad.png", "no picture") + "\n")
+        at = chat.wait_for("[1 attached] > ", at)
+        chat.type("What is this?\n")
+        at = chat.wait_for(PROMPT, chat.wait_for("saccade: ", at))
+        chat.type("/image " + row["file"] + "\n")
+        at = chat.wait_for("[1 attached] > ", at)
+        chat.type(row["question"] + "\n")
+        at = chat.wait_for(PROMPT, chat.wait_for(row["answer"], at))
+        chat.type("\x04")
+        self.assertEqual(chat.exit_code(), 0)
+
+    def test_a_picture_of_the_command_line_and_reset(self):
+        row = sample(video=False)
+        chat = Terminal("ask", "--image", row["file"])
+        at = chat.wait_for("[1 attached] > ")
+        chat.type("/reset\n")
+        at = chat.wait_for("\n> ", at)
+        chat.type("/image " + row["file"] + "\n")
+        at = chat.wait_for("[1 attached] > ", at)
+        chat.type(row["question"] + "\n")
+        at = chat.wait_for(PROMPT, chat.wait_for(row["answer"], at))
+        chat.type("\x03")
+        self.assertEqual(chat.exit_code(), 130)
+
+
+class LongWork(Case):
+    """Enough frames that something is seen of the work; one picture many times, under names of its own."""
+
+    def frames(self, n=240):
+        lines = []
+        for i in range(n):
+            lines.append(os.path.basename(write_png(self.path(f"{i}.png"), colour=(i, 255 - i, 80))))
+        return self.path("frames.txt", "\n".join(lines))
+
+    def test_progress_is_one_line_that_goes_away(self):
+        run = Terminal("ask", "--frames", self.frames(), "What is first?")
+        self.assertEqual(run.exit_code(), 0)
+        self.assertIn("\rvision", run.seen)
+        self.assertRegex(run.seen, r"\[#+\.*\] +\d+%  \d+ of 240 frames")
+        last = run.seen.rindex("\rvision")
+        self.assertIn("\r\033[K", run.seen[last + 1:])
+        self.assertNotIn("\n", run.seen[:last])
+
+    def test_quiet_and_colourless_terminals(self):
+        frames = self.frames(80)
+        run = Terminal("ask", "-q", "--frames", frames, "What is first?")
+        self.assertEqual(run.exit_code(), 0)
+        self.assertNotIn("vision", run.seen)
+        self.assertNotIn("\033", run.seen)
+        run = Terminal("ask", "--frames", frames, "What is first?", environment={"TERM": "dumb"})
+        self.assertEqual(run.exit_code(), 0)
+        self.assertNotIn("\033", run.seen)
+        run = Terminal("ask", "--frames", frames, "What is first?", environment={"NO_COLOR": "1"})
+        self.assertEqual(run.exit_code(), 0)
+        self.assertNotIn("\033[2m", run.seen)
+        self.assertIn("80 of 80 frames", run.seen)
+
+    def test_ctrl_c_ends_a_question(self):
+        run = Terminal("ask", "--frames", self.frames(), "What is first?")
+        run.wait_for("\rvision")
+        run.type("\x03")
+        self.assertEqual(run.exit_code(), 130)
+        self.assertIn("saccade: ", run.seen)
+
+    def test_ctrl_c_ends_an_answer_and_not_the_chat(self):
+        row = sample(video=False)
+        chat = Terminal("ask", "--frames", self.frames())
+        at = chat.wait_for("[1 attached] > ")
+        chat.type("What is first?\n")
+        at = chat.wait_for("\rvision", at)
+        chat.type("\x03")
+        at = chat.wait_for("\n> ", chat.wait_for("stopped before an answer", at))
+        chat.type("/image " + row["file"] + "\n")
+        at = chat.wait_for("[1 attached] > ", at)
+        chat.type(row["question"] + "\n")
+        at = chat.wait_for(PROMPT, chat.wait_for(row["answer"], at))
+        chat.type("/quit\n")
+        self.assertEqual(chat.exit_code(), 0)
+
+    def test_a_signal_without_a_terminal(self):
+        run = subprocess.Popen([SACCADE, "ask", "--json", "--frames", self.frames(), "What is first?"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        time.sleep(0.5)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate()
+        self.assertEqual((run.returncode, out), (130, ""), err)
+        self.assertRegex(err, r"\Asaccade: [^\n]*cancelled[^\n]*\n\Z")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+#include "sampler.h"
+#include "test.h"
+
+#include <math.h>
+
+enum { VOCAB = 50 };
+
+typedef struct fixture {
+    sac_arena arena;
+    sac_sampler sampler;
+} fixture;
+
+static int setup(void **state) {
+    static fixture f;
+    sac_error err;
+    assert_ok(sac_arena_open(&f.arena, sac_sampler_bytes(VOCAB), &err), err);
+    assert_ok(sac_sampler_init(&f.sampler, VOCAB, &f.arena, &err), err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    sac_arena_free(&((fixture *)*state)->arena);
+    return 0;
+}
+
+static const sac_sampler_config off = {.top_p = 1, .repetition_penalty = 1};
+
+static void fill(float *logits) {
+    uint64_t seed = 11;
+    for (int i = 0; i < VOCAB; i++) logits[i] = 4 * test_rand_float(&seed);
+}
+
+static void greedy_takes_the_first_of_equals(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    sac_error err;
+    float logits[VOCAB] = {0};
+    logits[7] = logits[9] = 3;
+    assert_ok(sac_sampler_start(s, &off, &err), err);
+    assert_int_equal(sac_sampler_next(s, logits, 0), 7);
+}
+
+static void repetition_penalty_works_on_both_signs(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    sac_error err;
+    sac_sampler_config c = off;
+    c.repetition_penalty = 2;
+    assert_ok(sac_sampler_start(s, &c, &err), err);
+    sac_sampler_see(s, 1);
+    sac_sampler_see(s, 2);
+    sac_sampler_see(s, -1); /* ignored */
+    float logits[VOCAB];
+    for (int i = 0; i < VOCAB; i++) logits[i] = -9;
+    logits[1] = 4;
+    logits[2] = -1;
+    logits[3] = 2.5f;
+    assert_int_equal(sac_sampler_next(s, logits, 0), 3);
+    assert_float_equal(logits[1], 2, 0);
+    assert_float_equal(logits[2], -2, 0);
+}
+
+/* How often each token is drawn over many steps. */
+static void histogram(sac_sampler *s, const sac_sampler_config *c, int n, int counts[VOCAB]) {
+    sac_error err;
+    float logits[VOCAB];
+    memset(counts, 0, VOCAB * sizeof *counts);
+    assert_ok(sac_sampler_start(s, c, &err), err);
+    for (int step = 0; step < n; step++) {
+        fill(logits);
+        counts[sac_sampler_next(s, logits, (uint64_t)step)]++;
+    }
+}
+
+/* The distribution by definition: sort, cut, renormalise. */
+static void expected(const sac_sampler_config *c, double p[VOCAB]) {
+    float logits[VOCAB];
+    int order[VOCAB];
+    fill(logits);
+    for (int i = 0; i < VOCAB; i++) order[i] = i;
+    for (int i = 0; i < VOCAB; i++)
+        for (int j = i + 1; j < VOCAB; j++)
+            if (logits[order[j]] > logits[order[i]]) {
+                int t = order[i];
+                order[i] = order[j];
+                order[j] = t;
+            }
+    int k = c->top_k > 0 && c->top_k < VOCAB ? c->top_k : VOCAB;
+    double total = 0, sum = 0, kept = 0;
+    for (int i = 0; i < k; i++) total += exp((double)logits[order[i]] / c->temperature);
+    double best = exp((double)logits[order[0]] / c->temperature);
+    memset(p, 0, VOCAB * sizeof *p);
+    for (int i = 0; i < k; i++) {
+        double e = exp((double)logits[order[i]] / c->temperature);
+        if (i > 0 && (sum >= c->top_p * total || e < c->min_p * best)) break;
+        sum += e;
+        p[order[i]] = e;
+        kept += e;
+    }
+    for (int i = 0; i < VOCAB; i++) p[i] /= kept;
+}
+
+static void draws_follow_the_filtered_distribution(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    const sac_sampler_config cases[] = {
+        {1.0, 0, 1, 0, 1, 3},    {0.7, 5, 1, 0, 1, 4},       {1.3, 0, 0.8, 0, 1, 5},
+        {1.0, 10, 0.6, 0, 1, 6}, {1.0, 0, 1, 0.2, 1, 7},     {0.8, 12, 0.9, 0.1, 1, 8},
+        {1.0, 1, 1, 0, 1, 9},    {1.0, 0, 0.0001, 0, 1, 10}, {1.0, 500, 1, 0, 1, 11},
+    };
+    enum { n = 40000 };
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) {
+        int counts[VOCAB];
+        double p[VOCAB];
+        histogram(s, &cases[i], n, counts);
+        expected(&cases[i], p);
+        for (int t = 0; t < VOCAB; t++) {
+            if (p[t] == 0) assert_int_equal(counts[t], 0);
+            double sigma = sqrt(p[t] * (1 - p[t]) / n);
+            assert_true(fabs(counts[t] / (double)n - p[t]) <= 5 * sigma + 1e-9);
+        }
+    }
+}
+
+static void same_seed_same_draws(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    const sac_sampler_config c = {1.0, 0, 0.95, 0, 1, 77};
+    int a[VOCAB], b[VOCAB];
+    histogram(s, &c, 500, a);
+    histogram(s, &c, 500, b);
+    assert_memory_equal(a, b, sizeof a);
+}
+
+static void bad_settings_are_named(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    sac_error err;
+    sac_sampler_config c = off;
+    c.top_p = NAN;
+    assert_int_equal(sac_sampler_start(s, &c, &err), SAC_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "top_p"));
+    c = off;
+    c.temperature = -1;
+    assert_int_equal(sac_sampler_start(s, &c, &err), SAC_BAD_ARGUMENT);
+    c = off;
+    c.repetition_penalty = 0;
+    assert_int_equal(sac_sampler_start(s, &c, &err), SAC_BAD_ARGUMENT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(greedy_takes_the_first_of_equals),
+        cmocka_unit_test(repetition_penalty_works_on_both_signs),
+        cmocka_unit_test(draws_follow_the_filtered_distribution),
+        cmocka_unit_test(same_seed_same_draws),
+        cmocka_unit_test(bad_settings_are_named),
+    };
+    return cmocka_run_group_tests_name("sampler", tests, setup, teardown);
+}

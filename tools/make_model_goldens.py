@@ -1,0 +1,383 @@
+#!/usr/bin/env python3
+"""Goldens of whole models: what transformers computes for the checkpoints of tests/golden/models and for models/demo.
+
+    tools/make_tiny_models.py            # (re)creates the checkpoints and their goldens
+    tools/make_model_goldens.py [NAME]   # goldens only: of one folder, or of all
+
+Needs torch, transformers 5, tokenizers, pillow, gguf. What tests/unit/test_parity.c reads:
+
+tests/golden/models/index.json   ["llama_f32", ..., "demo"]
+tests/golden/models/NAME/golden.json
+    model      folder or .gguf file, from the root of the tree
+    tolerance  how far logits may be from those below (largest absolute difference)
+    quantised  true where weights are quantised: the reference multiplies dequantised weights by unrounded
+               activations, the runtime rounds activations as well, so tokens are then compared by feeding the
+               reference's tokens, and only where its best logit leads by more than the tolerance
+    cases      [{
+        name        for messages
+        text        the prompt, for tokenising; absent where messages are given
+        messages    [{"role": ..., "parts": [{"text": ...} | {"image": FILE} | {"frames": [FILE, ...]}]}], files
+                    beside index.json, to be rendered in chat_format
+        chat_format "plain", "saccade", ...; null = the one that the model's own files announce
+        ids         the prompt as token ids, a visual token as the model's placeholder id
+        n_visual    visual tokens among them
+        tokens      64 greedy tokens (or up to the end token, which is then the last)
+        gaps        for each of them, by how much its logit led in the reference
+        logits      where in golden.bin: [first float, number of floats], the logits of the prompt's last token
+        last_logits the same for the sequence of prompt and all tokens but the last
+    }]
+tests/golden/models/NAME/golden.bin   f32, little endian
+"""
+import json
+import os
+import re
+import sys
+
+import numpy as np
+import torch
+from PIL import Image
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDER = os.path.join(ROOT, "tests", "golden", "models")
+N_TOKENS = 64
+TEXT = "Three owls sat on the wire; two of them saw 47 mice, the third one slept. Which owl was tired, and why?"
+
+torch.set_grad_enabled(False)
+torch.set_num_threads(2)
+
+
+# ---------------------------------------------------------------- references
+
+def read_json(*path):
+    with open(os.path.join(*path)) as f:
+        return json.load(f)
+
+
+def tokenizer_of(folder):
+    from tokenizers import Tokenizer
+    return Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+
+
+class TextModel:
+    """A text-only checkpoint, or one GGUF file, through transformers."""
+
+    def __init__(self, path):
+        from transformers import AutoModelForCausalLM
+        options = dict(dtype=torch.float32, attn_implementation="eager")
+        if path.endswith(".gguf"):
+            folder, name = os.path.split(path)
+            self.model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, **options)
+        else:
+            self.model = AutoModelForCausalLM.from_pretrained(path, **options)
+            self.tokenizer = tokenizer_of(path)
+        self.model.eval()
+
+    def step(self, ids, cache):
+        out = self.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True)
+        return out.logits[0, -1].float(), out.past_key_values
+
+    def prompt(self, case):
+        return self.tokenizer.encode(case["text"], add_special_tokens=True).ids, 0
+
+    def first(self, ids, case):
+        return self.step(ids, None)
+
+
+class ImageModel(TextModel):
+    """LLaVA and LLaVA-NeXT. Pixels by the Pillow backend of the image processor."""
+
+    def __init__(self, path):
+        from transformers import AutoModelForImageTextToText, AutoImageProcessor
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        self.processor = AutoImageProcessor.from_pretrained(path, backend="pil")
+        self.image_token = self.model.config.image_token_id
+
+    def inputs(self, case):
+        if not pictures_of(case):
+            return {}
+        pictures = [Image.open(os.path.join(FOLDER, f)).convert("RGB") for f in pictures_of(case)]
+        batch = self.processor(images=pictures, return_tensors="pt")
+        return {k: batch[k] for k in ("pixel_values", "image_sizes") if k in batch}
+
+    def prompt(self, case):
+        inputs = self.inputs(case)
+        counts = [len(f) for f in self.model.get_image_features(**inputs).pooler_output] if inputs else []
+        return pieces_to_ids(self.tokenizer, render(case), counts, self.image_token), sum(counts)
+
+    def first(self, ids, case):
+        out = self.model(input_ids=torch.tensor([ids]), use_cache=True, **self.inputs(case))
+        return out.logits[0, -1].float(), out.past_key_values
+
+
+class LongVA(TextModel):
+    """LongVA has no class in transformers: Qwen2 and CLIP from there, joined by the rules of its paper and code
+    (arXiv:2406.16852): the tower's chosen hidden state without the class token, the projector, then a 2 x 2 average
+    of each tile's grid; a picture's tiles follow one another without the overview tile, a video's frames too."""
+
+    IMAGE = -200
+
+    def __init__(self, path):
+        from safetensors.torch import load_file
+        from transformers import CLIPVisionConfig, CLIPVisionModel, Qwen2Config, Qwen2ForCausalLM
+        self.config = config = read_json(path, "config.json")
+        tower = os.path.join(path, "vision_tower")
+        vision = read_json(tower, "config.json")
+        weights = load_file(os.path.join(path, "model.safetensors"))
+        own = "model.vision_tower.vision_tower."
+        if not any(k.startswith(own) for k in weights):
+            weights.update({own + k: v for k, v in load_file(os.path.join(tower, "model.safetensors")).items()})
+        text = {k: v for k, v in config.items() if not k.startswith("mm_") and k not in ("model_type", "architectures")}
+        self.model = Qwen2ForCausalLM(Qwen2Config(**text, attn_implementation="eager")).float().eval()
+        self.tower = CLIPVisionModel(CLIPVisionConfig(**vision, attn_implementation="eager")).float().eval()
+        strict_load(self.tower, {k.removeprefix(own).removeprefix("vision_model."): v
+                                 for k, v in weights.items() if k.startswith(own)}, "post_layernorm")
+        strict_load(self.model, {k: v for k, v in weights.items() if "vision_tower" not in k and "mm_projector" not in k},
+                    "lm_head")
+        self.model.tie_weights()
+        self.projector = [weights[f"model.mm_projector.{i}.{n}"].float() for i in (0, 2) for n in ("weight", "bias")]
+        self.tokenizer = tokenizer_of(path)
+        self.size = vision["image_size"]
+        self.side = vision["image_size"] // vision["patch_size"]
+
+    def clip(self, picture):
+        from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+        p = CLIPImageProcessorPil(size={"shortest_edge": self.size}, crop_size={"height": self.size, "width": self.size})
+        return p(images=[picture], return_tensors="pt")["pixel_values"]
+
+    def features(self, pictures):
+        pixels = torch.cat([self.clip(p) for p in pictures])
+        hidden = self.tower(pixels, output_hidden_states=True).hidden_states[self.config["mm_vision_select_layer"]][:, 1:]
+        w1, b1, w2, b2 = self.projector
+        x = torch.nn.functional.gelu(hidden @ w1.T + b1) @ w2.T + b2
+        n, _, d = x.shape
+        grid = x.view(n, self.side, self.side, d).permute(0, 3, 1, 2)
+        pooled = torch.nn.functional.avg_pool2d(grid, self.config["mm_spatial_pool_stride"])
+        return pooled.permute(0, 2, 3, 1).reshape(-1, d)
+
+    def tiles(self, picture):
+        best = best_resolution(picture.size, self.config["image_grid_pinpoints"])
+        padded = fit_and_pad(picture, best)
+        return [padded.crop((x, y, x + self.size, y + self.size))
+                for y in range(0, best[1], self.size) for x in range(0, best[0], self.size)]
+
+    def items(self, case):
+        """For each placeholder its visual rows."""
+        out = []
+        for part in (p for m in case.get("messages", []) for p in m["parts"]):
+            if "image" in part:
+                out.append(self.features(self.tiles(Image.open(os.path.join(FOLDER, part["image"])).convert("RGB"))))
+            if "frames" in part:
+                out.append(self.features([Image.open(os.path.join(FOLDER, f)).convert("RGB") for f in part["frames"]]))
+        return out
+
+    def prompt(self, case):
+        counts = [len(f) for f in self.items(case)]
+        return pieces_to_ids(self.tokenizer, render(case, joined=True), counts, self.IMAGE), sum(counts)
+
+    def first(self, ids, case):
+        ids = torch.tensor(ids)
+        rows = self.model.get_input_embeddings()(ids.clamp(min=0))
+        visual = self.items(case)
+        if visual:
+            rows[ids == self.IMAGE] = torch.cat(visual)
+        out = self.model(inputs_embeds=rows[None], use_cache=True)
+        return out.logits[0, -1].float(), out.past_key_values
+
+
+def strict_load(module, weights, may_miss):
+    state = module.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
+    assert not state.unexpected_keys and all(may_miss in k for k in state.missing_keys), state
+
+
+def best_resolution(size, pinpoints):
+    """(width, height) of the pinpoint that shows most of the picture, then wastes least; pinpoints are (width, height)."""
+    width, height = size
+    best, best_key = None, None
+    for w, h in pinpoints:
+        scale = min(w / width, h / height)
+        effective = min(int(width * scale) * int(height * scale), width * height)
+        key = (effective, effective - w * h)
+        if best_key is None or key > best_key:
+            best, best_key = (w, h), key
+    return best
+
+
+def fit_and_pad(picture, target):
+    """Scaled to touch two sides of the target, centred on black; Pillow's default filter, bicubic."""
+    scale_w, scale_h = target[0] / picture.width, target[1] / picture.height
+    if scale_w < scale_h:
+        size = target[0], min(int(np.ceil(picture.height * scale_w)), target[1])
+    else:
+        size = min(int(np.ceil(picture.width * scale_h)), target[0]), target[1]
+    out = Image.new("RGB", target, (0, 0, 0))
+    out.paste(picture.resize(size), ((target[0] - size[0]) // 2, (target[1] - size[1]) // 2))
+    return out
+
+
+# ---------------------------------------------------------------- prompts
+
+IMAGE_MARK = object()
+
+
+def pictures_of(case):
+    return [f for m in case.get("messages", []) for p in m["parts"]
+            for f in ([p["image"]] if "image" in p else p.get("frames", []))]
+
+
+def render(case, joined=False):
+    """The conversation as texts and IMAGE_MARKs, in the two formats that the goldens use."""
+    if "text" in case:
+        return [case["text"]]
+    plain, out = case["chat_format"] == "plain", []
+    for m in case["messages"]:
+        out.append("" if plain else "<|user|>" if m["role"] == "user" else "<|assistant|>")
+        for part in m["parts"]:
+            n = 1 if "image" in part or joined else len(part.get("frames", []))
+            out += [part["text"]] if "text" in part else [IMAGE_MARK, "\n"] * n
+        out.append("" if plain or m["role"] == "user" else "<|end|>")
+    return out + ["" if plain else "<|assistant|>"]
+
+
+def pieces_to_ids(tokenizer, pieces, counts, image_token):
+    """Text between two pictures is tokenised as one."""
+    ids, text, counts = [], "", list(counts)
+    for p in pieces + [None]:
+        if isinstance(p, str):
+            text += p
+            continue
+        ids += tokenizer.encode(text, add_special_tokens=not ids).ids if text else []
+        text = ""
+        if p is IMAGE_MARK:
+            ids += [image_token] * counts.pop(0)
+    return ids
+
+
+def text_case(name, text=TEXT):
+    return {"name": name, "text": text}
+
+
+def chat_case(name, *parts, chat_format="plain"):
+    return {"name": name, "messages": [{"role": "user", "parts": list(parts)}], "chat_format": chat_format}
+
+
+def question(text="What do you see in it?"):
+    return {"text": text}
+
+
+def image(file):
+    return {"image": file}
+
+
+FOUR_FRAMES = {"frames": ["tall.png", "wide.png", "square.png", "small.png"]}
+CASES = {
+    "LlavaForConditionalGeneration": [
+        text_case("text only", "Say something about owls."),
+        chat_case("one picture", image("wide.png"), question()),
+        chat_case("two pictures", image("tall.png"), image("wide.png"), question("Which is wider?")),
+        chat_case("four frames", FOUR_FRAMES, question("What happens?")),
+    ],
+    "LlavaNextForConditionalGeneration":
+        [chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "square", "small", "long")],
+    "LlavaQwenForCausalLM": [
+        text_case("text only", "Say something about owls."),
+        chat_case("wide picture", image("wide.png"), question()),
+        chat_case("tall picture", image("tall.png"), question()),
+        chat_case("four frames", FOUR_FRAMES, question("What happens?")),
+    ],
+}
+
+
+# ---------------------------------------------------------------- goldens
+
+def architecture_of(path):
+    return "GGUF" if path.endswith(".gguf") else read_json(path, "config.json")["architectures"][0]
+
+
+def open_model(path):
+    architecture = architecture_of(path)
+    if architecture == "LlavaQwenForCausalLM":
+        return LongVA(path)
+    return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)
+
+
+def run(model, case, stop_ids=()):
+    """Fills ids, tokens, gaps; returns the two rows of logits."""
+    ids, n_visual = model.prompt(case)
+    logits, cache = model.first(ids, case)
+    first = logits.numpy().copy()
+    tokens, gaps = [], []
+    while True:
+        top = torch.topk(logits, 2)
+        gaps.append(round(float(top.values[0] - top.values[1]), 4))
+        tokens.append(int(top.indices[0]))
+        if len(tokens) == N_TOKENS or tokens[-1] in stop_ids:
+            break
+        logits, cache = model.step([tokens[-1]], cache)
+    case.update(ids=ids, n_visual=n_visual, tokens=tokens, gaps=gaps)
+    return first, logits.numpy().copy()
+
+
+def golden(path, cases=None, stop_ids=(), tokenizer=None):
+    """The cases of golden.json and the floats of golden.bin."""
+    model = open_model(path)
+    if tokenizer:
+        model.tokenizer = tokenizer
+    cases = json.loads(json.dumps(cases or CASES.get(architecture_of(path), [text_case("text")])))
+    values = []
+    for case in cases:
+        for key, row in zip(("logits", "last_logits"), run(model, case, stop_ids)):
+            case[key] = [sum(map(len, values)), len(row)]
+            values.append(row.astype("<f4"))
+    return cases, np.concatenate(values)
+
+
+def write_golden(name, model_path, cases, values, quantised=False):
+    folder = os.path.join(FOLDER, name)
+    os.makedirs(folder, exist_ok=True)
+    head = {"model": os.path.relpath(model_path, ROOT),
+            "tolerance": round(0.03 * float(np.abs(values).max()), 3) if quantised else 1e-3,
+            "quantised": quantised, "cases": cases}
+    text = json.dumps(head, ensure_ascii=False, indent=1)
+    text = re.sub(r"\[\s+(-?\d[^\[\]{}]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", " ", m.group(1)) + "]", text)
+    with open(os.path.join(folder, "golden.json"), "w") as f:
+        f.write(text + "\n")
+    values.tofile(os.path.join(folder, "golden.bin"))
+    gap = min(min(c["gaps"]) for c in cases)
+    print(f"{name}: {len(cases)} cases, smallest gap {gap:.4f}, largest logit {np.abs(values).max():.2f}", flush=True)
+
+
+def model_path_of(name):
+    folder = os.path.join(FOLDER, name)
+    files = [f for f in os.listdir(folder) if f.endswith(".gguf")]
+    return os.path.join(folder, files[0]) if files else folder
+
+
+def is_quantised(path):
+    return bool(re.search(r"q\d_\w\.gguf$", path))
+
+
+def make(name):
+    if name == "demo":
+        return make_demo()
+    path = model_path_of(name)
+    tokenizer = tokenizer_of(os.path.join(FOLDER, "qwen2")) if path.endswith(".gguf") else None
+    write_golden(name, path, *golden(path, tokenizer=tokenizer), is_quantised(path))
+
+
+def make_demo():
+    """The demo model about a picture, and about four pictures as the frames of a video, in its own chat format."""
+    path, samples = os.path.join(ROOT, "models", "demo"), os.path.join(ROOT, "samples")
+    pictures = [os.path.join(os.path.relpath(samples, FOLDER), f) for f in sorted(os.listdir(samples)) if f.endswith(".png")]
+    stop = read_json(path, "generation_config.json")["eos_token_id"]
+    cases = [
+        chat_case("picture", image(pictures[0]), question("Describe the image."), chat_format=None),
+        chat_case("four frames", {"frames": (pictures * 4)[:4]}, question("How many numbers appear?"), chat_format=None),
+    ]
+    write_golden("demo", path, *golden(path, cases, stop if isinstance(stop, list) else [stop]))
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or read_json(FOLDER, "index.json"):
+        make(each)

@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""Tiny random checkpoints of every family, in odd sizes, with their goldens: tests/golden/models.
+
+    tools/make_tiny_models.py [NAME...]
+
+A checkpoint's weights are drawn so that logits are of a few units, and drawn again with the next seed until no greedy
+token on the way is closely tied, so that a comparison of tokens means something. transformers then loads the folder
+as it would load a published one (make_model_goldens.py), which also checks names, shapes and configuration.
+Needs torch, transformers 5, tokenizers, safetensors, gguf, pillow, numpy."""
+import json
+import math
+import os
+import shutil
+import sys
+
+import numpy as np
+import torch
+from PIL import Image
+
+import make_model_goldens as goldens
+
+FOLDER = goldens.FOLDER
+VOCAB = 288
+SPECIAL = ["<|endoftext|>", "<image>", "<|im_start|>", "<|im_end|>", "<s>", "</s>", "<|user|>", "<pad>"]
+END, IMAGE = VOCAB - 8, VOCAB - 7
+MIN_GAP = 0.012  # of the best logit, twelve times the tolerance
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+# ---------------------------------------------------------------- shared files
+
+def make_tokenizer():
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=VOCAB - len(SPECIAL), initial_alphabet=sorted(alphabet), show_progress=False)
+    text = "the owl and the mouse saw that this one was on the wire. Which of them was there? " + goldens.TEXT
+    t.train_from_iterator([text] * 4, trainer)
+    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in SPECIAL])
+    assert t.get_vocab_size() == VOCAB and t.token_to_id("<image>") == IMAGE
+    return t
+
+
+def make_pictures():
+    """Drawn with few colours: they compress to a kilobyte."""
+    sizes = {"wide": (61, 34), "tall": (23, 50), "square": (30, 30), "small": (11, 9), "long": (96, 20)}
+    rng = np.random.default_rng(7)
+    for name, (w, h) in sizes.items():
+        y, x = np.mgrid[0:h, 0:w]
+        a = np.stack([(x * 255 // w) & 0xE0, (y * 255 // h) & 0xE0, ((x + y) * 8) & 0xC0], -1).astype(np.uint8)
+        for _ in range(4):
+            cx, cy, r = rng.integers(0, w), rng.integers(0, h), rng.integers(3, max(4, min(w, h) // 3))
+            a[(x - cx) ** 2 + (y - cy) ** 2 < r * r] = rng.integers(0, 4, 3) * 85
+        Image.fromarray(a).save(os.path.join(FOLDER, name + ".png"), optimize=True)
+
+
+def write_json(folder, name, content):
+    with open(os.path.join(folder, name), "w") as f:
+        json.dump(content, f, indent=1)
+        f.write("\n")
+
+
+# ---------------------------------------------------------------- weights
+
+def draw(shapes, seed, tied):
+    """A tensor for each (name, shape). Linear weights keep the size of what passes through them; the head makes logits
+    of a few units."""
+    g = torch.Generator().manual_seed(seed)
+    out = {}
+    for name, shape in shapes:
+        x = torch.randn(shape, generator=g)
+        if "norm" in name or "ln" in name.split(".")[-1]:
+            x = 0.2 * x + (1 if name.endswith("weight") else 0)
+        elif name.endswith("bias"):
+            x = 0.3 * x
+        elif "lm_head" in name or (tied and "embed_tokens" in name):
+            x = x * 3 / math.sqrt(shape[-1])
+        elif "embed" in name or "newline" in name:
+            x = 0.5 * x
+        else:
+            x = x * 1.2 / math.sqrt(np.prod(shape[1:]))
+        out[name] = x
+    return out
+
+
+def tensor_shapes(config):
+    """Names as transformers 5 holds them, without what is tied."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+    config = AutoConfig.for_model(**json.loads(json.dumps(config)))
+    cls = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+    with torch.device("meta"):
+        model = cls.from_config(config)
+    return [(k, tuple(v.shape)) for k, v in model.named_parameters()]
+
+
+def rename(name, style):
+    """From transformers 5's own names to those of published files."""
+    if style == "v5":
+        return name
+    if style == "v4.52" and ".vision_tower." in name:
+        return name.replace(".vision_tower.", ".vision_tower.vision_model.")
+    if style == "v4.52":
+        return name
+    for a, b in (("model.language_model.", "language_model.model."), ("lm_head.", "language_model.lm_head."),
+                 ("model.vision_tower.", "vision_tower.vision_model." if style == "old" else "vision_tower."),
+                 ("model.multi_modal_projector.", "multi_modal_projector."), ("model.image_newline", "image_newline")):
+        if name.startswith(a):
+            return b + name[len(a):]
+    return name
+
+
+def save(folder, tensors, sharded=False):
+    from safetensors.torch import save_file
+    if not sharded:
+        return save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    names = sorted(tensors)
+    half = len(names) // 2
+    shards = {"model-00001-of-00002.safetensors": names[:half], "model-00002-of-00002.safetensors": names[half:]}
+    for file, part in shards.items():
+        save_file({n: tensors[n] for n in part}, os.path.join(folder, file), metadata={"format": "pt"})
+    write_json(folder, "model.safetensors.index.json", {
+        "metadata": {"total_size": sum(t.numel() * t.element_size() for t in tensors.values())},
+        "weight_map": {n: f for f, part in shards.items() for n in part}})
+
+
+# ---------------------------------------------------------------- the checkpoints
+
+def text_config(model_type, architecture, **keys):
+    return {"architectures": [architecture], "model_type": model_type, "vocab_size": VOCAB, "hidden_act": "silu",
+            "bos_token_id": END, "eos_token_id": END, **keys}
+
+
+def llama(**keys):
+    return text_config("llama", "LlamaForCausalLM", rms_norm_eps=1e-5, max_position_embeddings=512, **keys)
+
+
+def mistral(**keys):
+    return text_config("mistral", "MistralForCausalLM", rms_norm_eps=1e-5, max_position_embeddings=512, **keys)
+
+
+def qwen2(**keys):
+    return text_config("qwen2", "Qwen2ForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
+
+
+def clip(**keys):
+    return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 36, "num_attention_heads": 3,
+            "num_hidden_layers": 3, "intermediate_size": 50, **keys}
+
+
+def under(text, vision, architecture, model_type, **keys):
+    text = {k: v for k, v in text.items() if k != "architectures"}
+    return {"architectures": [architecture], "model_type": model_type, "text_config": text, "vision_config": vision,
+            "projector_hidden_act": "gelu", "image_token_index": IMAGE, "vision_feature_select_strategy": "default",
+            "tie_word_embeddings": text.get("tie_word_embeddings", False), **keys}
+
+
+def llava(text, vision, **keys):
+    return under(text, vision, "LlavaForConditionalGeneration", "llava", **keys)
+
+
+def llava_next(text, vision, **keys):
+    pinpoints = [[30, 60], [60, 30], [60, 60], [90, 30], [30, 90]]
+    return under(text, vision, "LlavaNextForConditionalGeneration", "llava_next", image_grid_pinpoints=pinpoints, **keys)
+
+
+SMALL = dict(hidden_size=40, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=60)
+
+# name: config.json, type of the stored weights, style of the tensor names, further options
+MODELS = {
+    "llama_f32": (llama(hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=24, num_hidden_layers=2,
+                        intermediate_size=51, rope_theta=10000.0), "f32", "v5", {}),
+    "llama_linear": (llama(hidden_size=56, num_attention_heads=7, num_key_value_heads=1, num_hidden_layers=2,
+                           intermediate_size=101, tie_word_embeddings=True, rope_theta=10000.0,
+                           rope_scaling={"type": "linear", "factor": 2.5}), "bf16", "v5", {"sharded": True}),
+    "llama_dynamic": (dict(llama(hidden_size=40, num_attention_heads=1, num_key_value_heads=1, num_hidden_layers=2,
+                                 intermediate_size=99, attention_bias=True, rope_theta=500.0,
+                                 rope_scaling={"rope_type": "dynamic", "factor": 3.0}), max_position_embeddings=48),
+                      "f16", "v5", {}),
+    "llama_yarn": (llama(hidden_size=48, num_attention_heads=4, num_key_value_heads=1, num_hidden_layers=2,
+                         intermediate_size=77, rope_parameters={"rope_type": "yarn", "rope_theta": 2000.0, "factor": 4.0,
+                                                               "original_max_position_embeddings": 128}), "bf16", "v5", {}),
+    "llama_llama3": (llama(hidden_size=60, num_attention_heads=3, num_key_value_heads=3, num_hidden_layers=2,
+                           intermediate_size=50, tie_word_embeddings=True, rope_theta=5000.0,
+                           rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                         "high_freq_factor": 4.0, "original_max_position_embeddings": 64}), "f16", "v5", {}),
+    "mistral": (mistral(hidden_size=40, num_attention_heads=4, num_key_value_heads=2, head_dim=24, num_hidden_layers=2,
+                        intermediate_size=90, sliding_window=17, rope_theta=10000.0), "bf16", "v5", {}),
+    "qwen2": (qwen2(hidden_size=56, num_attention_heads=7, num_key_value_heads=1, num_hidden_layers=2, intermediate_size=70,
+                    use_sliding_window=False, sliding_window=8, rope_theta=1000000.0), "bf16", "v5", {}),
+    "qwen2_yarn": (qwen2(hidden_size=24, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=3,
+                         intermediate_size=40, tie_word_embeddings=True, use_sliding_window=True, sliding_window=21,
+                         max_window_layers=0, rope_theta=10000.0,
+                         rope_scaling={"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 256}),
+                   "f32", "v5", {}),
+    "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
+    "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
+                                                                                    "rope_theta": 1e6}),
+                          clip(hidden_act="gelu"), vision_feature_layer=-1), "f16", "v5", {}),
+    "llava_layers": (llava(mistral(**SMALL, sliding_window=40, head_dim=12), clip(patch_size=9),
+                           vision_feature_layer=[-2, 1, 0], multimodal_projector_bias=False), "bf16", "v4.52", {}),
+    "llava_full": (llava(llama(**dict(SMALL, hidden_size=24, intermediate_size=32, num_hidden_layers=1)), clip(hidden_size=24,
+                         intermediate_size=32, num_hidden_layers=2), vision_feature_layer=-1,
+                         vision_feature_select_strategy="full"), "f32", "saved by 5", {}),
+    "llava_next": (llava_next(llama(**SMALL, rope_theta=10000.0), clip()), "bf16", "old", {}),
+    "llava_next_mistral": (llava_next(mistral(**SMALL, sliding_window=None), clip(patch_size=10), vision_feature_layer=-1),
+                           "f16", "v4.52", {}),
+    "longva": (None, "bf16", "v5", {"tower": "inside"}),
+    "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
+}
+
+
+def longva_parts():
+    """The flat configuration of the original code, and its tower's."""
+    text = qwen2(**SMALL, rope_theta=1e6, tie_word_embeddings=False)
+    config = {**text, "architectures": ["LlavaQwenForCausalLM"], "model_type": "llava_qwen", "rope_scaling": None,
+              "image_aspect_ratio": "anyres", "image_grid_pinpoints": [[30, 60], [60, 30], [60, 60], [90, 30], [30, 90]],
+              "mm_hidden_size": 36, "mm_patch_merge_type": "unires", "mm_projector_type": "mlp2x_gelu",
+              "mm_spatial_pool_mode": "average", "mm_spatial_pool_stride": 2, "mm_vision_select_feature": "patch",
+              "mm_vision_select_layer": -2, "mm_vision_tower": "openai/clip-vit-large-patch14-336"}
+    vision = clip()
+    as_llava = llava(text, vision)
+    shapes = []
+    for name, shape in tensor_shapes(as_llava):
+        for a, b in (("model.language_model.", "model."), ("model.vision_tower.", "model.vision_tower.vision_tower.vision_model."),
+                     ("model.multi_modal_projector.linear_1.", "model.mm_projector.0."),
+                     ("model.multi_modal_projector.linear_2.", "model.mm_projector.2.")):
+            if name.startswith(a):
+                name = b + name[len(a):]
+                break
+        shapes.append((name, shape))
+    return config, vision, shapes
+
+
+def write_longva(folder, seed, dtype, tower):
+    config, vision, shapes = longva_parts()
+    tensors = {k: v.to(DTYPES[dtype]) for k, v in draw(shapes, seed, False).items()}
+    os.makedirs(os.path.join(folder, "vision_tower"))
+    write_json(folder, "config.json", config)
+    write_json(os.path.join(folder, "vision_tower"), "config.json", vision)
+    if tower == "beside":
+        prefix = "model.vision_tower.vision_tower."
+        own = {k[len(prefix):]: tensors.pop(k) for k in list(tensors) if k.startswith(prefix)}
+        save(os.path.join(folder, "vision_tower"), own)
+    save(folder, tensors)
+
+
+def write_checkpoint(name, seed):
+    config, dtype, style, options = MODELS[name]
+    folder = os.path.join(FOLDER, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    shutil.copy(os.path.join(FOLDER, "tokenizer.json"), folder)
+    if config is None:
+        return write_longva(folder, seed, dtype, options["tower"])
+    write_json(folder, "config.json", config)
+    tensors = draw(tensor_shapes(config), seed, config.get("tie_word_embeddings", False))
+    save(folder, {rename(k, style): v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, options.get("sharded"))
+    if "vision_config" in config:
+        size = config["vision_config"]["image_size"]
+        write_json(folder, "preprocessor_config.json", {
+            "image_processor_type": "LlavaNextImageProcessor" if "image_grid_pinpoints" in config else "CLIPImageProcessor",
+            "size": {"shortest_edge": size}, "crop_size": {"height": size, "width": size}, "resample": 3, "do_resize": True,
+            "do_center_crop": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
+            "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
+            "do_convert_rgb": True,
+            **({"image_grid_pinpoints": config["image_grid_pinpoints"], "do_pad": True}
+               if "image_grid_pinpoints" in config else {})})
+
+
+# ---------------------------------------------------------------- GGUF
+
+GGUF_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
+
+
+def permute(w, n_heads):
+    """Rows of queries and keys as llama.cpp's converters order them: pairs (i, i + half) become neighbours."""
+    return w.reshape(n_heads, 2, w.shape[0] // n_heads // 2, -1).swapaxes(1, 2).reshape(w.shape)
+
+
+def pack_q4_k(w):
+    """Blocks of 256: 8 groups of 32 with 6-bit scales and minima of f16 d and dmin. Nearest rounding, no search."""
+    x = w.reshape(-1, 8, 32).astype(np.float64)
+    low = np.minimum(x.min(-1), 0)
+    scale = (x.max(-1) - low) / 15
+    d = (scale.max(-1) / 63).astype(np.float16)
+    dmin = (-low.min(-1) / 63).astype(np.float16)
+    d64, m64 = np.maximum(d.astype(np.float64), 1e-9)[:, None], np.maximum(dmin.astype(np.float64), 1e-9)[:, None]
+    sc = np.clip(np.rint(scale / d64), 0, 63).astype(np.uint8)
+    m = np.clip(np.rint(-low / m64), 0, 63).astype(np.uint8)
+    q = np.clip(np.rint((x + (m * m64)[..., None]) / np.maximum(sc * d64, 1e-9)[..., None]), 0, 15).astype(np.uint8)
+    scales = np.zeros((len(x), 12), np.uint8)
+    scales[:, 0:4] = sc[:, 0:4] | (sc[:, 4:8] >> 4) << 6
+    scales[:, 4:8] = m[:, 0:4] | (m[:, 4:8] >> 4) << 6
+    scales[:, 8:12] = (sc[:, 4:8] & 15) | (m[:, 4:8] & 15) << 4
+    qs = (q[:, 0::2] | q[:, 1::2] << 4).reshape(len(x), 128)
+    return np.concatenate([d[:, None].view(np.uint8), dmin[:, None].view(np.uint8), scales, qs], 1).reshape(w.shape[0], -1)
+
+
+def pack_q6_k(w):
+    """Blocks of 256: 16 groups of 16 with 8-bit scales of an f16 d, values of 6 bits. Nearest rounding, no search."""
+    x = w.reshape(-1, 16, 16).astype(np.float64)
+    scale = np.abs(x).max(-1) / 31
+    d = (scale.max(-1) / 127).astype(np.float16)
+    d64 = np.maximum(d.astype(np.float64), 1e-9)[:, None]
+    sc = np.clip(np.rint(scale / d64), 1, 127).astype(np.int8)
+    q = (np.clip(np.rint(x / (sc * d64)[..., None]), -32, 31) + 32).astype(np.uint8).reshape(len(x), 2, 4, 32)
+    ql = np.concatenate([(q[:, :, 0] & 15) | (q[:, :, 2] & 15) << 4, (q[:, :, 1] & 15) | (q[:, :, 3] & 15) << 4], -1)
+    qh = (q[:, :, 0] >> 4) | (q[:, :, 1] >> 4) << 2 | (q[:, :, 2] >> 4) << 4 | (q[:, :, 3] >> 4) << 6
+    parts = [ql.reshape(len(x), 128), qh.reshape(len(x), 64), sc.view(np.uint8), d[:, None].view(np.uint8)]
+    return np.concatenate(parts, 1).reshape(w.shape[0], -1)
+
+
+def pack(w, kind):
+    """(bytes, ggml type) of a matrix; rows too short for a block of 256 fall back to q8_0, as in real files."""
+    from gguf import GGMLQuantizationType as T, quants
+    if kind in ("q4_k", "q6_k") and w.shape[1] % 256:
+        kind = "q8_0"
+    t = T[kind.upper()]
+    if kind in ("q4_k", "q6_k"):
+        data = (pack_q4_k if kind == "q4_k" else pack_q6_k)(w)
+        error = np.abs(quants.dequantize(data, t) - w).max() / np.abs(w).max()
+        assert error < (0.12 if kind == "q4_k" else 0.03), (kind, error)
+        return data, t
+    return quants.quantize(w.astype(np.float32), t), t
+
+
+def gguf_sizes(arch, kind):
+    k = kind in ("q4_k", "q6_k")
+    hidden = 256 if k else 32 if kind == "f32" else 64
+    heads, kv = (2, 1) if k else (4, 2)
+    head_dim = 32 if k else hidden // heads
+    return hidden, heads, kv, head_dim, 32 if k else 2 * hidden
+
+
+def write_gguf(name, seed):
+    import gguf
+    arch, kind = name.removeprefix("gguf_").split("_", 1)
+    hidden, heads, kv, head_dim, ff = gguf_sizes(arch, kind)
+    folder = os.path.join(FOLDER, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    tied = arch == "qwen2"
+    config = (llama if arch == "llama" else qwen2)(
+        hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, num_hidden_layers=2,
+        intermediate_size=ff, tie_word_embeddings=tied, rope_theta=20000.0)
+    shapes = [(k, s) for k, s in tensor_shapes(config)]
+    shapes = [(k, shape_with_head_dim(k, s, heads, kv, head_dim)) for k, s in shapes]
+    weights = {k: v.numpy() for k, v in draw(shapes, seed, tied).items()}
+
+    w = gguf.GGUFWriter(os.path.join(folder, f"{kind}.gguf"), arch)
+    w.add_name(name)
+    w.add_context_length(512)
+    w.add_embedding_length(hidden)
+    w.add_block_count(2)
+    w.add_feed_forward_length(ff)
+    w.add_head_count(heads)
+    w.add_head_count_kv(kv)
+    w.add_key_length(head_dim)
+    w.add_value_length(head_dim)
+    w.add_rope_dimension_count(head_dim)
+    w.add_rope_freq_base(20000.0)
+    w.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    w.add_vocab_size(VOCAB)
+    add_vocabulary(w)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], 2)
+    for k, v in weights.items():
+        out = names.get_name(k, try_suffixes=(".weight", ".bias"))
+        if arch == "llama" and ".q_proj." in k:
+            v = permute(v, heads)
+        if arch == "llama" and ".k_proj." in k:
+            v = permute(v, kv)
+        if v.ndim == 1:
+            w.add_tensor(out, v.astype(np.float32))
+        else:
+            data, t = pack(np.ascontiguousarray(v), kind)
+            w.add_tensor(out, data, raw_dtype=t)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def shape_with_head_dim(name, shape, heads, kv, head_dim):
+    """transformers' Qwen2 has no head_dim of its own here; the GGUF file states it."""
+    n = {"q_proj": heads, "k_proj": kv, "v_proj": kv}.get(name.split(".")[-2])
+    if n:
+        return (n * head_dim,) + tuple(shape[1:])
+    return (shape[0], heads * head_dim) if "o_proj" in name else shape
+
+
+def add_vocabulary(w):
+    from gguf import TokenType
+    t = json.load(open(os.path.join(FOLDER, "tokenizer.json")))
+    ids = {i: s for s, i in t["model"]["vocab"].items()}
+    ids.update({a["id"]: a["content"] for a in t["added_tokens"]})
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("gpt-2")
+    w.add_token_list([ids[i] for i in range(VOCAB)])
+    w.add_token_types([TokenType.CONTROL if i >= END else TokenType.NORMAL for i in range(VOCAB)])
+    w.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in t["model"]["merges"]])
+    w.add_bos_token_id(END)
+    w.add_eos_token_id(END)
+    w.add_add_bos_token(False)
+
+
+# ---------------------------------------------------------------- the whole
+
+def make(name):
+    """The first seed whose greedy tokens are not closely tied. Quantised files need no such care: their tokens are
+    compared only where the reference is sure."""
+    for seed in range(1, 400):
+        (write_gguf if name.startswith("gguf_") else write_checkpoint)(name, seed)
+        path = goldens.model_path_of(name)
+        tokenizer = goldens.tokenizer_of(FOLDER) if path.endswith(".gguf") else None
+        cases, values = goldens.golden(path, tokenizer=tokenizer)
+        gap = min(min(c["gaps"]) for c in cases)
+        distinct = min(len(set(c["tokens"])) for c in cases)
+        if (gap >= MIN_GAP or goldens.is_quantised(path)) and distinct >= 6:
+            goldens.write_golden(name, path, cases, values, goldens.is_quantised(path))
+            return
+    raise SystemExit(f"{name}: no seed gives clear tokens")
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    names = list(MODELS) + [f"gguf_{a}_{t}" for a in ("llama", "qwen2") for t in GGUF_TYPES]
+    tokenizer = os.path.join(FOLDER, "tokenizer.json")
+    if not os.path.exists(tokenizer):
+        make_tokenizer().save(tokenizer, pretty=False)
+        make_pictures()
+    write_json(FOLDER, "index.json", names + ["demo"])
+    for name in sys.argv[1:] or names:
+        make(name)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    import transformers
+    transformers.logging.set_verbosity_error()
+    main()

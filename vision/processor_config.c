@@ -1,0 +1,258 @@
+/* processor_config.c - preprocessor_config.json and its kin, with the defaults of transformers' CLIPImageProcessor. */
+#include "processor.h"
+
+#include "file_map.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TILE_SIZE 4096
+
+static const double clip_mean[3] = {0.48145466, 0.4578275, 0.40821073};
+static const double clip_std[3] = {0.26862954, 0.26130258, 0.27577711};
+
+sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err) {
+    char path[4096];
+    *out = NULL;
+    SAC_TRY(sac_path_join(path, sizeof path, folder, "processor_config.json", err));
+    if (sac_file_exists(path)) {
+        json_t *outer;
+        SAC_TRY(sac_json_parse_file(&outer, path, err));
+        json_t *inner = json_object_get(outer, "image_processor");
+        if (json_is_object(inner)) *out = json_incref(inner);
+        json_decref(outer);
+        if (*out) return SAC_OK;
+    }
+    SAC_TRY(sac_path_join(path, sizeof path, folder, "preprocessor_config.json", err));
+    return sac_file_exists(path) ? sac_json_parse_file(out, path, err) : SAC_OK;
+}
+
+static sac_status read_class(const json_t *json, bool *is_llava, sac_error *err) {
+    static const char *const known[] = {"CLIPImageProcessor", "CLIPFeatureExtractor", "LlavaImageProcessor",
+                                        "LlavaNextImageProcessor"};
+    const char *type = NULL;
+    SAC_TRY(sac_json_get_string(json, "feature_extractor_type", &type, err));
+    SAC_TRY(sac_json_get_string(json, "image_processor_type", &type, err));
+    if (!type) return SAC_OK;
+    for (size_t i = 0; i < SAC_COUNT(known); i++) {
+        size_t n = strlen(known[i]);
+        if (strncmp(type, known[i], n) != 0) continue;
+        if (type[n] && strcmp(type + n, "Fast") != 0 && strcmp(type + n, "Pil") != 0) continue;
+        *is_llava = i == 2;
+        return SAC_OK;
+    }
+    return sac_fail(err, SAC_UNSUPPORTED, "\"image_processor_type\" is \"%.60s\"; known are CLIP, Llava and LlavaNext",
+                    type);
+}
+
+/* Three numbers under key, or what is there already. */
+static sac_status read_rgb(const json_t *json, const char *key, double v[3], sac_error *err) {
+    const json_t *list;
+    SAC_TRY(sac_json_get_array(json, key, &list, err));
+    if (!list) return SAC_OK;
+    if (json_array_size(list) != 3) return sac_fail(err, SAC_BAD_FILE, "\"%s\" must hold three numbers", key);
+    for (size_t c = 0; c < 3; c++) {
+        const json_t *n = json_array_get(list, c);
+        if (!json_is_number(n)) return sac_fail(err, SAC_BAD_FILE, "\"%s\" must hold three numbers", key);
+        v[c] = json_number_value(n);
+    }
+    return SAC_OK;
+}
+
+/* "size" or "crop_size": a number, {"shortest_edge"} or {"height", "width"}. 0 for what is not said. */
+static sac_status read_size(const json_t *json, const char *key, int64_t *shortest, int64_t *width, int64_t *height,
+                            sac_error *err) {
+    const json_t *v = json_object_get(json, key), *object;
+    if (!v || json_is_null(v)) return SAC_OK;
+    *shortest = *width = *height = 0;
+    if (json_is_number(v)) return sac_json_get_int(json, key, 1, MAX_TILE_SIZE, shortest, err);
+    SAC_TRY(sac_json_get_object(json, key, &object, err));
+    if (json_object_get(object, "longest_edge") || json_object_get(object, "max_height"))
+        return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" with a longest edge or a greatest height", key);
+    SAC_TRY(sac_json_get_int(object, "shortest_edge", 1, MAX_TILE_SIZE, shortest, err));
+    SAC_TRY(sac_json_get_int(object, "width", 1, MAX_TILE_SIZE, width, err));
+    SAC_TRY(sac_json_get_int(object, "height", 1, MAX_TILE_SIZE, height, err));
+    if (!*shortest && (!*width || !*height))
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" needs \"shortest_edge\", or \"height\" and \"width\"", key);
+    return SAC_OK;
+}
+
+static sac_status read_geometry(sac_processor_config *c, const json_t *json, int64_t default_size, bool is_llava,
+                                sac_error *err) {
+    int64_t shortest = default_size, w = 0, h = 0, crop = 0, crop_w = default_size, crop_h = default_size;
+    int64_t filter = SAC_FILTER_BICUBIC;
+    bool pad = false;
+    c->do_resize = c->do_center_crop = true;
+    SAC_TRY(sac_json_get_bool(json, "do_resize", &c->do_resize, err));
+    SAC_TRY(sac_json_get_bool(json, "do_center_crop", &c->do_center_crop, err));
+    SAC_TRY(sac_json_get_bool(json, "do_pad", &pad, err));
+    if (is_llava && pad) c->pad_to_square = true;
+    SAC_TRY(sac_json_get_int(json, "resample", 0, 5, &filter, err));
+    if (filter == 0) return sac_fail(err, SAC_UNSUPPORTED, "\"resample\": 0, nearest neighbour");
+    c->filter = (sac_filter)filter;
+    SAC_TRY(read_size(json, "size", &shortest, &w, &h, err));
+    SAC_TRY(read_size(json, "crop_size", &crop, &crop_w, &crop_h, err));
+    if (crop) crop_w = crop_h = crop;
+    c->resize_shortest = (int)shortest;
+    c->resize_w = (int)w;
+    c->resize_h = (int)h;
+    if (c->do_center_crop && (crop_w != c->tile_size || crop_h != c->tile_size))
+        return sac_fail(err, SAC_BAD_FILE, "\"crop_size\" is %lld x %lld, but the vision tower takes %d x %d",
+                        (long long)crop_w, (long long)crop_h, c->tile_size, c->tile_size);
+    bool square = c->do_resize && (shortest ? c->pad_to_square && shortest == c->tile_size
+                                            : w == c->tile_size && h == c->tile_size);
+    if (!c->do_center_crop && !square)
+        return sac_fail(err, SAC_BAD_FILE, "without \"do_center_crop\", \"size\" must be the vision tower's %d x %d",
+                        c->tile_size, c->tile_size);
+    int64_t base = shortest ? shortest : w == h ? w : 0;
+    if (c->kind != SAC_PROCESSOR_CLIP && base != c->tile_size)
+        return sac_fail(err, SAC_BAD_FILE, "\"size\" must be the vision tower's %d for pictures in tiles", c->tile_size);
+    return SAC_OK;
+}
+
+/* pixel * factor, normalised or not, as (pixel / 255 - mean) / std. */
+static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_error *err) {
+    double mean[3], std[3], factor = 1.0 / 255;
+    bool rescale = true, normalize = true;
+    memcpy(mean, clip_mean, sizeof mean);
+    memcpy(std, clip_std, sizeof std);
+    SAC_TRY(read_rgb(json, "image_mean", mean, err));
+    SAC_TRY(read_rgb(json, "image_std", std, err));
+    SAC_TRY(sac_json_get_float(json, "rescale_factor", &factor, err));
+    SAC_TRY(sac_json_get_bool(json, "do_rescale", &rescale, err));
+    SAC_TRY(sac_json_get_bool(json, "do_normalize", &normalize, err));
+    if (!rescale) factor = 1.0;
+    if (!(factor > 0 && factor <= 1)) return sac_fail(err, SAC_BAD_FILE, "\"rescale_factor\" must be above 0, at most 1");
+    double scale = factor == 1.0 / 255 ? 1.0 : factor * 255;
+    for (int i = 0; i < 3; i++) {
+        if (!(mean[i] >= -1e6 && mean[i] <= 1e6) || !(std[i] >= 1e-6 && std[i] <= 1e6))
+            return sac_fail(err, SAC_BAD_FILE, "\"image_mean\" or \"image_std\" out of range");
+        double ink = mean[i] * 255;
+        c->pad_rgb[i] = (uint8_t)(ink < 0 ? 0 : ink > 255 ? 255 : ink);
+        c->mean[i] = (float)(normalize ? mean[i] / scale : 0);
+        c->std[i] = (float)((normalize ? std[i] : 1) / scale);
+    }
+    return SAC_OK;
+}
+
+static sac_status add_pinpoint(sac_processor_config *c, int64_t width, int64_t height, sac_error *err) {
+    if (c->n_pinpoints == SAC_PROCESSOR_MAX_PINPOINTS)
+        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" holds more than %d sizes", SAC_PROCESSOR_MAX_PINPOINTS);
+    int64_t s = c->tile_size;
+    if (width < s || height < s || width % s || height % s || width / s * (height / s) > SAC_PROCESSOR_MAX_TILES ||
+        width > SAC_RESIZE_MAX_SIDE || height > SAC_RESIZE_MAX_SIDE)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "\"image_grid_pinpoints\" has %lld x %lld: sides must be multiples of %d, with at most %d tiles",
+                        (long long)width, (long long)height, c->tile_size, SAC_PROCESSOR_MAX_TILES);
+    c->pinpoint[c->n_pinpoints].width = (int)width;
+    c->pinpoint[c->n_pinpoints++].height = (int)height;
+    return SAC_OK;
+}
+
+/* "(1x1),...,(6x6)": every grid from the first to the last, in tiles. */
+static sac_status read_pinpoint_range(sac_processor_config *c, const char *text, sac_error *err) {
+    long a[2] = {0, 0}, b[2] = {0, 0};
+    const char *last = strrchr(text, '(');
+    for (int i = 0; i < 2; i++) {
+        const char *p = i ? last : strchr(text, '(');
+        char *end;
+        long *v = i ? b : a;
+        if (!p) break;
+        v[0] = strtol(p + 1, &end, 10);
+        if (*end == 'x') v[1] = strtol(end + 1, NULL, 10);
+    }
+    if (a[0] < 1 || a[1] < 1 || b[0] < a[0] || b[1] < a[1] || b[0] > 1000 || b[1] > 1000)
+        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\": cannot read \"%.60s\"", text);
+    for (long w = a[0]; w <= b[0]; w++)
+        for (long h = a[1]; h <= b[1]; h++) SAC_TRY(add_pinpoint(c, w * c->tile_size, h * c->tile_size, err));
+    return SAC_OK;
+}
+
+/* transformers writes [height, width], LLaVA's own folders (width, height), also as text. */
+static sac_status read_pinpoints(sac_processor_config *c, const json_t *json, sac_error *err) {
+    json_t *parsed = NULL;
+    if (json_is_string(json)) {
+        const char *text = json_string_value(json);
+        if (strchr(text, 'x')) return read_pinpoint_range(c, text, err);
+        size_t n = strlen(text);
+        char *copy = malloc(n + 1); /* a Python literal: tuples become arrays */
+        if (!copy) return sac_fail(err, SAC_NO_MEMORY, "no memory to read \"image_grid_pinpoints\"");
+        for (size_t i = 0; i <= n; i++) copy[i] = (char)(text[i] == '(' ? '[' : text[i] == ')' ? ']' : text[i]);
+        sac_status st = sac_json_parse(&parsed, copy, n, err);
+        free(copy);
+        if (st != SAC_OK) return sac_fail_prefix(err, st, "\"image_grid_pinpoints\"");
+        json = parsed;
+    }
+    bool height_first = c->kind == SAC_PROCESSOR_ANYRES;
+    sac_status st = SAC_OK;
+    if (!json_is_array(json)) st = sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" must be a list");
+    for (size_t i = 0; st == SAC_OK && i < json_array_size(json); i++) {
+        const json_t *pair = json_array_get(json, i);
+        const json_t *a = json_array_get(pair, 0), *b = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !json_is_integer(a) || !json_is_integer(b))
+            st = sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" must be a list of pairs of integers");
+        else
+            st = add_pinpoint(c, json_integer_value(height_first ? b : a), json_integer_value(height_first ? a : b), err);
+    }
+    json_decref(parsed);
+    return st;
+}
+
+static sac_status read_tiling(sac_processor_config *c, const json_t *json, const json_t *config, sac_error *err) {
+    static const int grids[][2] = {{2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* LlavaNextImageProcessor's, width x height */
+    if (c->kind == SAC_PROCESSOR_CLIP) return SAC_OK;
+    const json_t *pinpoints = json_object_get(config, "image_grid_pinpoints");
+    if (!pinpoints || json_is_null(pinpoints)) pinpoints = json_object_get(json, "image_grid_pinpoints");
+    if (pinpoints && !json_is_null(pinpoints))
+        SAC_TRY(read_pinpoints(c, pinpoints, err));
+    else
+        for (size_t i = 0; i < SAC_COUNT(grids); i++)
+            SAC_TRY(add_pinpoint(c, grids[i][0] * (int64_t)c->tile_size, grids[i][1] * (int64_t)c->tile_size, err));
+    if (c->n_pinpoints == 0) return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is empty");
+    if (c->kind == SAC_PROCESSOR_UNIRES) {
+        const char *mode = "average";
+        int64_t stride = 2;
+        SAC_TRY(sac_json_get_int(config, "mm_spatial_pool_stride", 1, c->tile_size / c->patch_size, &stride, err));
+        SAC_TRY(sac_json_get_string(config, "mm_spatial_pool_mode", &mode, err));
+        if (strcmp(mode, "average") != 0)
+            return sac_fail(err, SAC_UNSUPPORTED, "\"mm_spatial_pool_mode\" is \"%.60s\"; \"average\" is known", mode);
+        c->pool_video = (int)stride;
+        c->pool_image = 2; /* LongVA's code does not ask its configuration here */
+    }
+    return SAC_OK;
+}
+
+static sac_status read_selection(sac_processor_config *c, const json_t *config, sac_error *err) {
+    const char *strategy = "default", *feature = "patch", *ratio = "square";
+    SAC_TRY(sac_json_get_string(config, "vision_feature_select_strategy", &strategy, err));
+    SAC_TRY(sac_json_get_string(config, "mm_vision_select_feature", &feature, err));
+    SAC_TRY(sac_json_get_string(config, "image_aspect_ratio", &ratio, err));
+    c->keep_class_token = strcmp(strategy, "full") == 0 || strcmp(feature, "cls_patch") == 0;
+    if (c->keep_class_token && c->kind != SAC_PROCESSOR_CLIP)
+        return sac_fail(err, SAC_UNSUPPORTED, "pictures in tiles with the class token kept");
+    if (c->kind == SAC_PROCESSOR_CLIP && strcmp(ratio, "pad") == 0) c->pad_to_square = true;
+    return SAC_OK;
+}
+
+sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocessor, const sac_processor_model *model,
+                              sac_error *err) {
+    *c = (sac_processor_config){.kind = model->kind,
+                                .arithmetic = SAC_RESIZE_PILLOW,
+                                .tile_size = model->image_size,
+                                .patch_size = model->patch_size,
+                                .pool_image = 1,
+                                .pool_video = 1,
+                                .max_tokens = INT32_MAX};
+    if (model->patch_size < 1 || model->image_size < model->patch_size || model->image_size > MAX_TILE_SIZE)
+        return sac_fail(err, SAC_BAD_FILE, "a vision tower for pictures of %d x %d in patches of %d", model->image_size,
+                        model->image_size, model->patch_size);
+    if (preprocessor && !json_is_object(preprocessor))
+        return sac_fail(err, SAC_BAD_FILE, "the image processor's configuration must be an object");
+    bool is_llava = false;
+    SAC_TRY(read_class(preprocessor, &is_llava, err));
+    SAC_TRY(read_selection(c, model->config, err));
+    SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, is_llava, err));
+    SAC_TRY(read_colors(c, preprocessor, err));
+    return read_tiling(c, preprocessor, model->config, err);
+}
