@@ -21,7 +21,8 @@ typedef struct sac_bpe_candidate {
 } candidate;
 
 void sac_bpe_free(sac_bpe *b) {
-    free(b->pair);
+    free(b->merge);
+    free(b->slot);
     memset(b, 0, sizeof *b);
 }
 
@@ -33,51 +34,74 @@ void sac_bpe_scratch_free(sac_bpe_scratch *s) {
 
 /* ---- the pair table ---- */
 
-static inline uint32_t pair_hash(int32_t left, int32_t right) {
+#define INDEX_BITS 22
+#define INDEX_MASK ((1u << INDEX_BITS) - 1)
+
+static inline uint64_t pair_hash(int32_t left, int32_t right) {
     uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(h >> 32) ^ (uint32_t)(h >> 15);
+    return h ^ h >> 32;
 }
 
-sac_status sac_bpe_reserve(sac_bpe *b, size_t n_pairs, sac_error *err) {
-    size_t n_slots = 64;
-    while (n_slots < n_pairs * 2) n_slots *= 2;
-    if (b->pair && n_slots <= (size_t)b->pair_mask + 1) return SAC_OK;
-    if (n_slots > UINT32_MAX) return sac_fail(err, SAC_BAD_FILE, "%zu merges are too many", n_pairs);
-    sac_bpe_pair *pair = calloc(n_slots, sizeof *pair);
-    if (!pair) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu merges", n_pairs);
-    uint32_t mask = (uint32_t)(n_slots - 1);
-    for (size_t i = 0; b->pair && i <= b->pair_mask; i++) {
-        if (!b->pair[i].left_plus_1) continue;
-        uint32_t at = pair_hash(b->pair[i].left_plus_1 - 1, b->pair[i].right) & mask;
-        while (pair[at].left_plus_1) at = (at + 1) & mask;
-        pair[at] = b->pair[i];
+static inline uint32_t tag_of(uint64_t hash) {
+    return (uint32_t)(hash >> 54) << INDEX_BITS;
+}
+
+static sac_status grow_table(sac_bpe *b, size_t n_slots, sac_error *err) {
+    uint32_t *slot = calloc(n_slots, sizeof *slot), mask = (uint32_t)(n_slots - 1);
+    if (!slot) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu merge slots", n_slots);
+    for (size_t k = 0; k < b->n_merges; k++) {
+        uint64_t hash = pair_hash(b->merge[k].left, b->merge[k].right);
+        uint32_t i = (uint32_t)hash & mask;
+        while (slot[i]) i = (i + 1) & mask;
+        slot[i] = tag_of(hash) | (uint32_t)(k + 1);
     }
-    free(b->pair);
-    b->pair = pair;
-    b->pair_mask = mask;
+    free(b->slot);
+    b->slot = slot;
+    b->slot_mask = mask;
+    return SAC_OK;
+}
+
+sac_status sac_bpe_reserve(sac_bpe *b, size_t n_merges, sac_error *err) {
+    if (n_merges > SAC_BPE_MAX_MERGES)
+        return sac_fail(err, SAC_BAD_FILE, "more than %zu merges", SAC_BPE_MAX_MERGES);
+    size_t n_slots = 64;
+    while (n_slots / 4 * 3 < n_merges) n_slots *= 2;
+    if (!b->slot || n_slots > (size_t)b->slot_mask + 1) SAC_TRY(grow_table(b, n_slots, err));
+    if (n_merges <= b->merge_capacity) return SAC_OK;
+    size_t capacity = n_merges < 2 * b->merge_capacity ? 2 * b->merge_capacity : n_merges;
+    sac_bpe_merge *p = realloc(b->merge, capacity * sizeof *p);
+    if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu merges", capacity);
+    b->merge = p;
+    b->merge_capacity = capacity;
     return SAC_OK;
 }
 
 sac_status sac_bpe_add(sac_bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t merged, sac_error *err) {
-    if (!b->pair || b->n_pairs * 2 > b->pair_mask) SAC_TRY(sac_bpe_reserve(b, b->n_pairs * 2 + 32, err));
-    uint32_t at = pair_hash(left, right) & b->pair_mask;
-    for (int probes = 0; b->pair[at].left_plus_1; at = (at + 1) & b->pair_mask) {
-        if (b->pair[at].left_plus_1 == left + 1 && b->pair[at].right == right) {
-            b->n_pairs--;
-            break;
+    SAC_TRY(sac_bpe_reserve(b, b->n_merges + 1, err));
+    sac_bpe_merge new = {left, right, rank, merged};
+    uint64_t hash = pair_hash(left, right);
+    uint32_t i = (uint32_t)hash & b->slot_mask;
+    for (int probes = 0; b->slot[i]; i = (i + 1) & b->slot_mask) {
+        sac_bpe_merge *old = &b->merge[(b->slot[i] & INDEX_MASK) - 1];
+        if ((b->slot[i] & ~INDEX_MASK) == tag_of(hash) && old->left == left && old->right == right) {
+            *old = new;
+            return SAC_OK;
         }
         if (++probes == MAX_PROBES) return sac_fail(err, SAC_BAD_FILE, "the merges collide, as if made to");
     }
-    b->pair[at] = (sac_bpe_pair){left + 1, right, rank, merged};
-    b->n_pairs++;
+    b->merge[b->n_merges++] = new;
+    b->slot[i] = tag_of(hash) | (uint32_t)b->n_merges;
     return SAC_OK;
 }
 
-static inline const sac_bpe_pair *find_pair(const sac_bpe *b, int32_t left, int32_t right) {
-    if (!b->pair) return NULL;
-    uint32_t at = pair_hash(left, right) & b->pair_mask;
-    for (; b->pair[at].left_plus_1; at = (at + 1) & b->pair_mask)
-        if (b->pair[at].left_plus_1 == left + 1 && b->pair[at].right == right) return &b->pair[at];
+static inline const sac_bpe_merge *find_pair(const sac_bpe *b, int32_t left, int32_t right) {
+    if (!b->slot) return NULL;
+    uint64_t hash = pair_hash(left, right);
+    uint32_t tag = tag_of(hash);
+    for (uint32_t i = (uint32_t)hash & b->slot_mask; b->slot[i]; i = (i + 1) & b->slot_mask) {
+        const sac_bpe_merge *m = &b->merge[(b->slot[i] & INDEX_MASK) - 1];
+        if ((b->slot[i] & ~INDEX_MASK) == tag && m->left == left && m->right == right) return m;
+    }
     return NULL;
 }
 
@@ -172,7 +196,7 @@ static candidate heap_pop(sac_bpe_scratch *s) {
 
 static void offer(const sac_bpe *b, sac_bpe_scratch *s, int32_t left, int32_t right) {
     if (left < 0 || right < 0) return;
-    const sac_bpe_pair *p = find_pair(b, s->symbol[left].id, s->symbol[right].id);
+    const sac_bpe_merge *p = find_pair(b, s->symbol[left].id, s->symbol[right].id);
     if (p && p->merged >= 0) heap_push(s, (candidate){p->rank, left, p->merged});
 }
 
@@ -184,7 +208,7 @@ static void merge_all(const sac_bpe *b, sac_bpe_scratch *s, size_t n) {
         symbol *left = &s->symbol[c.position];
         if (!left->alive || left->next < 0) continue;
         symbol *right = &s->symbol[left->next];
-        const sac_bpe_pair *p = find_pair(b, left->id, right->id);
+        const sac_bpe_merge *p = find_pair(b, left->id, right->id);
         if (!p || p->merged != c.merged) continue; /* one of the two has been merged elsewhere since */
         left->id = c.merged;
         left->next = right->next;

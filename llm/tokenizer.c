@@ -43,7 +43,7 @@ static bool segments_differ(const sac_text_segment *segments, size_t n) {
 static sac_status end_piece(sac_run *run, size_t begin, sac_error *err) {
     size_t n_bytes = run->passage.text.n_bytes - begin;
     if (n_bytes == 0) return SAC_OK;
-    return sac_pieces_add(&run->pieces, (sac_piece){(uint32_t)begin, (uint32_t)n_bytes, -1, run->pieces.n == 0}, err);
+    return sac_pieces_add(&run->pieces, (sac_piece){.begin = (uint32_t)begin, .n_bytes = (uint32_t)n_bytes, .at_start = run->pieces.n == 0}, err);
 }
 
 /* Segments into one passage; neighbouring texts are one piece. */
@@ -54,11 +54,9 @@ static sac_status gather(sac_run *run, const sac_text_segment *segments, size_t 
     for (size_t i = 0; i < n; i++) {
         const sac_text_segment *s = &segments[i];
         if (s->is_token) {
-            if (s->token_id < 0)
-                return sac_fail(err, SAC_BAD_ARGUMENT, "segment %zu: token id %d", i, (int)s->token_id);
             SAC_TRY(end_piece(run, begin, err));
             begin = to->text.n_bytes;
-            SAC_TRY(sac_pieces_add(&run->pieces, (sac_piece){(uint32_t)begin, 0, s->token_id, false}, err));
+            SAC_TRY(sac_pieces_add(&run->pieces, (sac_piece){.begin = (uint32_t)begin, .id = s->token_id, .is_token = true}, err));
             continue;
         }
         size_t before = to->text.n_bytes;
@@ -69,19 +67,58 @@ static sac_status gather(sac_run *run, const sac_text_segment *segments, size_t 
     return end_piece(run, begin, err);
 }
 
+/* Words come back: what the last ones with the same hash became is kept for the length of a call. English text has
+ * four of five words answered here. */
+#define MEMO_SLOTS      4096
+#define MEMO_MAX_IDS    5
+#define MEMO_MAX_BYTES  48
+
+typedef struct sac_memo {
+    const char *text; /* in the passage */
+    uint32_t n_bytes, n_ids;
+    int32_t ids[MEMO_MAX_IDS];
+} sac_memo;
+
+static sac_memo *memo_of(sac_memo *memo, const char *text, size_t n_bytes) {
+    uint64_t h = n_bytes;
+    for (size_t i = 0; i < n_bytes; i++) h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return &memo[(h ^ h >> 32) % MEMO_SLOTS];
+}
+
+static sac_status emit_bpe(sac_run *run, sac_memo *memo, const char *text, size_t n_bytes, sac_error *err) {
+    const sac_tokenizer *t = run->t;
+    if (n_bytes > MEMO_MAX_BYTES) return sac_bpe_word(&t->bpe, &t->vocab, &run->bpe, text, n_bytes, &run->out, err);
+    sac_memo *m = memo_of(memo, text, n_bytes);
+    if (m->n_bytes == n_bytes && memcmp(m->text, text, n_bytes) == 0) {
+        for (uint32_t i = 0; i < m->n_ids; i++) sac_emit(&run->out, m->ids[i]);
+        return SAC_OK;
+    }
+    int32_t ids[MEMO_MAX_BYTES];
+    sac_id_sink word = {ids, MEMO_MAX_BYTES, 0};
+    SAC_TRY(sac_bpe_word(&t->bpe, &t->vocab, &run->bpe, text, n_bytes, &word, err));
+    for (size_t i = 0; i < word.n; i++) sac_emit(&run->out, ids[i]);
+    if (word.n > MEMO_MAX_IDS) return SAC_OK;
+    *m = (sac_memo){.text = text, .n_bytes = (uint32_t)n_bytes, .n_ids = (uint32_t)word.n};
+    memcpy(m->ids, ids, word.n * sizeof *ids);
+    return SAC_OK;
+}
+
 static sac_status emit_pieces(sac_run *run, sac_error *err) {
     const sac_tokenizer *t = run->t;
-    for (size_t i = 0; i < run->pieces.n; i++) {
+    sac_memo *memo = calloc(MEMO_SLOTS, sizeof *memo);
+    sac_status st = memo ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for tokenising");
+    for (size_t i = 0; st == SAC_OK && i < run->pieces.n; i++) {
         sac_piece p = run->pieces.piece[i];
         const char *text = run->passage.text.data + p.begin;
-        if (p.id >= 0)
+        if (p.is_token)
             sac_emit(&run->out, p.id);
         else if (t->model == SAC_MODEL_BPE)
-            SAC_TRY(sac_bpe_word(&t->bpe, &t->vocab, &run->bpe, text, p.n_bytes, &run->out, err));
+            st = emit_bpe(run, memo, text, p.n_bytes, err);
         else
-            SAC_TRY(sac_unigram_word(&t->unigram, &t->vocab, &run->unigram, text, p.n_bytes, &run->out, err));
+            st = sac_unigram_word(&t->unigram, &t->vocab, &run->unigram, text, p.n_bytes, &run->out, err);
     }
-    return SAC_OK;
+    free(memo);
+    return st;
 }
 
 static sac_status run_all(sac_run *run, const sac_text_segment *segments, size_t n_segments, bool add_special,
@@ -94,6 +131,8 @@ static sac_status run_all(sac_run *run, const sac_text_segment *segments, size_t
     SAC_TRY(sac_run_added(run, true, err));
     run->passage.may.n_bytes = 0;
     for (int i = 0; i < t->split.n; i++) SAC_TRY(sac_run_split(run, &t->split.step[i], err));
+    if (run->pieces.n && run->pieces.piece[0].is_token && t->n_before && run->pieces.piece[0].id == t->before[0])
+        add_special = false; /* a chat template that writes the begin token itself */
     for (int i = 0; add_special && i < t->n_before; i++) sac_emit(&run->out, t->before[i]);
     SAC_TRY(emit_pieces(run, err));
     for (int i = 0; add_special && i < t->n_behind; i++) sac_emit(&run->out, t->behind[i]);
@@ -122,14 +161,6 @@ void sac_steps_free(sac_steps *steps) {
     memset(steps, 0, sizeof *steps);
 }
 
-void sac_decoder_free(sac_decoder *d) {
-    for (int i = 0; i < d->n_replaces; i++) {
-        free(d->replace[i].from);
-        free(d->replace[i].to);
-    }
-    memset(d, 0, sizeof *d);
-}
-
 void sac_tokenizer_free(sac_tokenizer *t) {
     if (!t) return;
     sac_vocab_free(&t->vocab);
@@ -142,7 +173,7 @@ void sac_tokenizer_free(sac_tokenizer *t) {
     free(t->added.token);
     sac_steps_free(&t->normalize);
     sac_steps_free(&t->split);
-    sac_decoder_free(&t->decoder);
+    free(t->chat_template);
     free(t);
 }
 
@@ -160,6 +191,10 @@ int32_t sac_tokenizer_eos(const sac_tokenizer *t) {
 
 bool sac_tokenizer_adds_bos(const sac_tokenizer *t) {
     return t->n_before > 0 && t->before[0] == t->bos;
+}
+
+const char *sac_tokenizer_chat_template(const sac_tokenizer *t) {
+    return t->chat_template;
 }
 
 int32_t sac_token_find(const sac_tokenizer *t, const char *text, size_t n_bytes) {

@@ -19,8 +19,8 @@
 
 typedef struct sac_tokenizer sac_tokenizer;
 
-/* Reads a Hugging Face tokenizer.json: BPE and Unigram models. When a tokenizer_config.json lies beside it,
- * the names of the begin and end tokens come from there. The error names the file. */
+/* Reads a Hugging Face tokenizer.json: BPE and Unigram models. When a tokenizer_config.json lies beside it, the
+ * begin and end tokens and the chat template come from there. The error names the file. */
 sac_status sac_tokenizer_open_file(sac_tokenizer **out, const char *path, sac_error *err);
 
 /* The same from memory; config_json may be NULL. */
@@ -68,12 +68,13 @@ typedef struct sac_text_segment {
                          decode(errors="replace"), in each segment by itself */
     size_t n_bytes;
     bool parse_special;
-    bool is_token; /* instead of text: the token token_id itself, whatever it is called */
+    bool is_token; /* instead of text: the id token_id itself, which need not be in the vocabulary */
     int32_t token_id;
 } sac_text_segment;
 
 /* Writes at most `capacity` ids; *n_ids is their full number, also when that is more (TOO_LONG; ids may be
- * NULL when capacity is 0). add_special: with the begin and end tokens the tokenizer adds to a text. */
+ * NULL when capacity is 0). add_special: with the tokens that the tokenizer adds before and behind a text, unless the
+ * text starts with the first of them already, as transformers' processors do for rendered chats. */
 sac_status sac_tokenize(const sac_tokenizer *t, const sac_text_segment *segments, size_t n_segments,
                         bool add_special, int32_t *ids, size_t capacity, size_t *n_ids, sac_error *err);
 
@@ -82,6 +83,10 @@ int32_t sac_tokenizer_n_vocab(const sac_tokenizer *t);
 int32_t sac_tokenizer_bos(const sac_tokenizer *t); /* -1 = none known */
 int32_t sac_tokenizer_eos(const sac_tokenizer *t);
 bool sac_tokenizer_adds_bos(const sac_tokenizer *t); /* add_special puts the begin token first */
+
+/* "chat_template" of tokenizer_config.json, for sac_chat_detect; NULL = none. (A chat_template.jinja beside the
+ * file goes first; reading that is the caller's.) */
+const char *sac_tokenizer_chat_template(const sac_tokenizer *t);
 
 int32_t sac_token_find(const sac_tokenizer *t, const char *text, size_t n_bytes); /* -1 = no such token */
 /* A token's name as the vocabulary writes it ("Ġthe", "▁the", "<0x0A>"); {NULL, 0} when the id has no token. */

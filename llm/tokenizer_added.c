@@ -53,9 +53,12 @@ typedef struct finder {
     sac_error *err;
 } finder;
 
-static sac_status put(finder *f, const char *begin, const char *end, int32_t id) {
-    sac_piece p = {f->from.begin + (uint32_t)(begin - f->text), (uint32_t)(end - begin), id,
-                   f->from.at_start && begin == f->text};
+static sac_status put(finder *f, const char *begin, const char *end, const sac_added_token *token) {
+    sac_piece p = {.begin = f->from.begin + (uint32_t)(begin - f->text),
+                   .n_bytes = (uint32_t)(end - begin),
+                   .id = token ? token->id : 0,
+                   .is_token = token != NULL,
+                   .at_start = f->from.at_start && begin == f->text};
     return sac_pieces_add(&f->run->next_pieces, p, f->err);
 }
 
@@ -66,8 +69,8 @@ static sac_status take(finder *f, const sac_added_token *token, const char *begi
         if (begin < f->done) begin = f->done;
     }
     if (token->rstrip) end = sac_skip_space(end, f->limit);
-    if (f->done < begin) SAC_TRY(put(f, f->done, begin, -1));
-    SAC_TRY(put(f, begin, end, token->id));
+    if (f->done < begin) SAC_TRY(put(f, f->done, begin, NULL));
+    SAC_TRY(put(f, begin, end, token));
     f->done = end;
     return SAC_OK;
 }
@@ -90,7 +93,7 @@ static sac_status search(sac_run *run, const sac_prefix_set *set, sac_piece piec
         SAC_TRY(take(&f, &a->token[i], p, p + n_bytes));
         p += n_bytes;
     }
-    return f.done < limit ? put(&f, f.done, limit, -1) : SAC_OK;
+    return f.done < limit ? put(&f, f.done, limit, NULL) : SAC_OK;
 }
 
 sac_status sac_run_added(sac_run *run, bool normalized, sac_error *err) {
@@ -99,7 +102,7 @@ sac_status sac_run_added(sac_run *run, bool normalized, sac_error *err) {
     run->next_pieces.n = 0;
     for (size_t i = 0; i < run->pieces.n; i++) {
         sac_piece p = run->pieces.piece[i];
-        if (p.id >= 0)
+        if (p.is_token)
             SAC_TRY(sac_pieces_add(&run->next_pieces, p, err));
         else
             SAC_TRY(search(run, set, p, err));

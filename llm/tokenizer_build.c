@@ -98,9 +98,9 @@ static sac_status index_added(sac_tokenizer *t, sac_error *err) {
 
 /* Text that was not allowed to be a control token must not become one by merging either. */
 static void forbid_merges_into_special(sac_tokenizer *t) {
-    for (size_t i = 0; t->bpe.pair && i <= t->bpe.pair_mask; i++) {
-        sac_bpe_pair *p = &t->bpe.pair[i];
-        if (p->left_plus_1 && p->merged >= 0 && (t->vocab.token[p->merged].flags & SAC_VOCAB_SPECIAL)) p->merged = -1;
+    for (size_t i = 0; i < t->bpe.n_merges; i++) {
+        sac_bpe_merge *m = &t->bpe.merge[i];
+        if (m->merged >= 0 && (t->vocab.token[m->merged].flags & SAC_VOCAB_SPECIAL)) m->merged = -1;
     }
 }
 

@@ -122,25 +122,26 @@ sac_status sac_unigram_word(const sac_unigram *u, const sac_vocab *v, sac_unigra
 /* ---- decoding ---- */
 
 #define SAC_MAX_DECODER_REPLACES 4
+#define SAC_MAX_DECODER_TEXT     64
+
+typedef struct sac_decoder_replace {
+    char from[SAC_MAX_DECODER_TEXT], to[SAC_MAX_DECODER_TEXT];
+    size_t from_bytes, to_bytes;
+    bool drop_in_first; /* Metaspace: nothing instead, in the first token */
+} sac_decoder_replace;
 
 /* The decoders of tokenizer.json in the only order in which files use them: per token replace and strip, then
  * bytes, then (joined) strip at the very start. */
 typedef struct sac_decoder {
     bool byte_level;  /* characters stand for bytes */
     bool join_spaces; /* no decoder at all: tokens are joined by spaces */
+    sac_decoder_replace replace[SAC_MAX_DECODER_REPLACES];
     int n_replaces;
-    struct {
-        char *from, *to; /* owned, NUL-terminated copies */
-        size_t from_bytes, to_bytes;
-        bool drop_in_first; /* Metaspace: nothing instead, in the first token */
-    } replace[SAC_MAX_DECODER_REPLACES];
     bool byte_fallback;
-    bool strip_tokens; /* before joining: each token */
+    bool strip_tokens; /* strip each token, not the joined text */
     uint32_t strip_char;
     int strip_left, strip_right; /* how many of them at most; right only with strip_tokens */
 } sac_decoder;
-
-void sac_decoder_free(sac_decoder *d);
 
 /* ---- the whole ---- */
 
@@ -156,13 +157,15 @@ struct sac_tokenizer {
     int32_t before[SAC_MAX_TEMPLATE], behind[SAC_MAX_TEMPLATE]; /* add_special */
     int n_before, n_behind;
     sac_decoder decoder;
-    int32_t bos, eos; /* -1 = unknown */
+    int32_t bos, eos;    /* -1 = unknown */
+    char *chat_template; /* owned; NULL = none */
 };
 
 typedef struct sac_piece {
     uint32_t begin, n_bytes;
-    int32_t id;     /* a token, or -1: text */
-    bool at_start;  /* begins where the whole input begins */
+    int32_t id; /* of a token; any number, a caller's placeholder need not be in the vocabulary */
+    bool is_token;
+    bool at_start; /* begins where the whole input begins */
 } sac_piece;
 
 typedef struct sac_pieces {

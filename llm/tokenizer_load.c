@@ -42,11 +42,8 @@ static sac_status read_vocab_object(sac_tokenizer *t, sac_json_stream *s, sac_er
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) return SAC_OK;
         SAC_TRY(sac_json_stream_key(s, &text, &n_bytes, err));
-        char copy[64];
-        const char *name = text;
-        if (text == s->unescaped && n_bytes <= sizeof copy) name = memcpy(copy, text, n_bytes);
         SAC_TRY(sac_json_stream_int(s, &id, err));
-        SAC_TRY(sac_vocab_add(&t->vocab, id, name, n_bytes, SAC_VOCAB_MODEL, err));
+        SAC_TRY(sac_vocab_add(&t->vocab, id, text, n_bytes, SAC_VOCAB_MODEL, err));
     }
 }
 
@@ -87,78 +84,112 @@ static sac_status read_vocab_list(sac_tokenizer *t, sac_json_stream *s, sac_erro
     }
 }
 
+/* Merges wait in a ring, so that the memory behind two look-ups each has time to answer. */
+#define AHEAD 8
+
+typedef struct waiting_merge {
+    span left, right; /* in the file's text */
+    uint64_t asked_left, asked_right;
+} waiting_merge;
+
 typedef struct merge_reader {
     sac_tokenizer *t;
-    uint32_t rank;
+    uint32_t rank; /* of the next merge to be added */
+    int32_t last;  /* id made by the merge before */
+    waiting_merge wait[AHEAD];
+    uint32_t n_waiting, n_read;
     char both[2 * SAC_MAX_TOKEN_BYTES]; /* left and right, one behind the other */
-    int32_t last;                       /* id made by the merge before */
+    char pair_left[SAC_MAX_TOKEN_BYTES];
 } merge_reader;
 
 /* Merges are mostly written in the order of the ids they make: the next id is tried before the table is asked. */
-static int32_t find_merged(merge_reader *m, size_t n_bytes) {
+static int32_t find_merged(merge_reader *m, span left, span right) {
     const sac_vocab *v = &m->t->vocab;
     int32_t guess = m->last + 1;
-    if (sac_vocab_has(v, guess) && v->token[guess].n_bytes == n_bytes &&
-        memcmp(sac_vocab_text(v, guess), m->both, n_bytes) == 0)
-        return guess;
+    size_t n_bytes = left.n_bytes + right.n_bytes;
+    if (sac_vocab_has(v, guess) && v->token[guess].n_bytes == n_bytes) {
+        const char *text = sac_vocab_text(v, guess);
+        if (memcmp(text, left.text, left.n_bytes) == 0 && memcmp(text + left.n_bytes, right.text, right.n_bytes) == 0)
+            return guess;
+    }
+    memcpy(m->both, left.text, left.n_bytes);
+    memcpy(m->both + left.n_bytes, right.text, right.n_bytes);
     return sac_vocab_find(v, m->both, n_bytes);
 }
 
-static sac_status add_merge(merge_reader *m, size_t left_bytes, size_t n_bytes, sac_error *err) {
-    const sac_vocab *v = &m->t->vocab;
-    int32_t left = sac_vocab_find(v, m->both, left_bytes);
-    int32_t right = sac_vocab_find(v, m->both + left_bytes, n_bytes - left_bytes);
-    int32_t merged = left < 0 || right < 0 ? -1 : find_merged(m, n_bytes);
-    if (merged < 0) {
-        bool missing_left = left < 0, missing_right = !missing_left && right < 0;
-        const char *which = m->both + (missing_right ? left_bytes : 0);
-        size_t length = missing_left ? left_bytes : missing_right ? n_bytes - left_bytes : n_bytes;
-        return sac_fail(err, SAC_BAD_FILE, "merge %u needs the token \"%.*s\", which is not in the vocabulary", m->rank,
-                        (int)(length < 80 ? length : 80), which);
-    }
-    m->last = merged;
-    return sac_bpe_add(&m->t->bpe, left, right, m->rank++, merged, err);
+static sac_status missing(const merge_reader *m, span token, sac_error *err) {
+    return sac_fail(err, SAC_BAD_FILE, "merge %u needs the token \"%.*s\", which is not in the vocabulary", m->rank,
+                    (int)(token.n_bytes < 80 ? token.n_bytes : 80), token.text);
 }
 
+static sac_status add_oldest(merge_reader *m, sac_error *err) {
+    const sac_vocab *v = &m->t->vocab;
+    waiting_merge *w = &m->wait[(m->n_read - m->n_waiting) % AHEAD];
+    int32_t left = sac_vocab_answer(v, w->asked_left, w->left.text, w->left.n_bytes);
+    if (left < 0) return missing(m, w->left, err);
+    int32_t right = sac_vocab_answer(v, w->asked_right, w->right.text, w->right.n_bytes);
+    if (right < 0) return missing(m, w->right, err);
+    m->last = find_merged(m, w->left, w->right);
+    if (m->last < 0) return missing(m, (span){m->both, w->left.n_bytes + w->right.n_bytes}, err);
+    m->n_waiting--;
+    return sac_bpe_add(&m->t->bpe, left, right, m->rank++, m->last, err);
+}
+
+static sac_status add_waiting(merge_reader *m, sac_error *err) {
+    while (m->n_waiting) SAC_TRY(add_oldest(m, err));
+    return SAC_OK;
+}
+
+static sac_status add_merge(merge_reader *m, span left, span right, sac_error *err) {
+    if (!left.n_bytes || !right.n_bytes || left.n_bytes > SAC_MAX_TOKEN_BYTES || right.n_bytes > SAC_MAX_TOKEN_BYTES)
+        return sac_fail(err, SAC_BAD_FILE, "merge %u is not two tokens", m->n_read);
+    if (m->n_waiting == AHEAD) SAC_TRY(add_oldest(m, err));
+    m->wait[m->n_read++ % AHEAD] = (waiting_merge){left, right, sac_vocab_ask(&m->t->vocab, left.text, left.n_bytes),
+                                                  sac_vocab_ask(&m->t->vocab, right.text, right.n_bytes)};
+    m->n_waiting++;
+    return SAC_OK;
+}
+
+/* "left right" */
 static sac_status read_merge_string(merge_reader *m, sac_json_stream *s, sac_error *err) {
     const char *text;
     size_t n_bytes;
     SAC_TRY(sac_json_stream_string(s, &text, &n_bytes, err));
     if (n_bytes >= 8 && memcmp(text, "#version", 8) == 0) return SAC_OK;
-    const char *space = memchr(text, ' ', n_bytes);
-    size_t left = space ? (size_t)(space - text) : 0, right = space ? n_bytes - left - 1 : 0;
-    if (!left || !right || left > SAC_MAX_TOKEN_BYTES || right > SAC_MAX_TOKEN_BYTES || memchr(space + 1, ' ', right))
-        return sac_fail(err, SAC_BAD_FILE, "merge %u \"%.*s\" is not two tokens with a space between", m->rank,
+    const char *space = memchr(text, ' ', n_bytes), *end = text + n_bytes;
+    if (!space || memchr(space + 1, ' ', (size_t)(end - space - 1)))
+        return sac_fail(err, SAC_BAD_FILE, "merge %u \"%.*s\" is not two tokens with a space between", m->n_read,
                         (int)(n_bytes < 80 ? n_bytes : 80), text);
-    memcpy(m->both, text, left);
-    memcpy(m->both + left, space + 1, right);
-    return add_merge(m, left, left + right, err);
+    SAC_TRY(add_merge(m, (span){text, (size_t)(space - text)}, (span){space + 1, (size_t)(end - space - 1)}, err));
+    return text == s->unescaped ? add_waiting(m, err) : SAC_OK; /* that text is gone with the next string */
 }
 
+/* ["left", "right"] */
 static sac_status read_merge_pair(merge_reader *m, sac_json_stream *s, sac_error *err) {
-    size_t n_parts = 0, n_bytes = 0, left_bytes = 0;
+    span part[2] = {{0}};
+    size_t n_parts = 0;
+    bool escaped = false;
     SAC_TRY(sac_json_stream_enter(s, '[', err));
-    for (bool more;; n_parts++) {
-        const char *text;
-        size_t length;
+    for (bool more;;) {
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) break;
-        SAC_TRY(sac_json_stream_string(s, &text, &length, err));
-        if (n_parts == 2 || length == 0 || length > SAC_MAX_TOKEN_BYTES)
-            return sac_fail(err, SAC_BAD_FILE, "merge %u is not a pair of tokens", m->rank);
-        memcpy(m->both + n_bytes, text, length);
-        n_bytes += length;
-        if (n_parts == 0) left_bytes = length;
+        if (n_parts == 2) return sac_fail(err, SAC_BAD_FILE, "merge %u is not a pair of tokens", m->n_read);
+        span *p = &part[n_parts++];
+        SAC_TRY(sac_json_stream_string(s, &p->text, &p->n_bytes, err));
+        if (p->text != s->unescaped || p->n_bytes > SAC_MAX_TOKEN_BYTES) continue;
+        escaped = true;
+        if (n_parts == 1) p->text = memcpy(m->pair_left, p->text, p->n_bytes);
     }
-    if (n_parts != 2) return sac_fail(err, SAC_BAD_FILE, "merge %u is not a pair of tokens", m->rank);
-    return add_merge(m, left_bytes, n_bytes, err);
+    if (n_parts != 2) return sac_fail(err, SAC_BAD_FILE, "merge %u is not a pair of tokens", m->n_read);
+    SAC_TRY(add_merge(m, part[0], part[1], err));
+    return escaped ? add_waiting(m, err) : SAC_OK;
 }
 
 static sac_status read_merges(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
     merge_reader *m = malloc(sizeof *m);
     if (!m) return sac_fail(err, SAC_NO_MEMORY, "no memory for merges");
     m->t = t;
-    m->rank = 0;
+    m->rank = m->n_waiting = m->n_read = 0;
     m->last = -1;
     sac_status st = sac_bpe_reserve(&t->bpe, (size_t)t->vocab.n_tokens, err);
     if (st == SAC_OK) st = sac_json_stream_enter(s, '[', err);
@@ -167,6 +198,7 @@ static sac_status read_merges(sac_tokenizer *t, sac_json_stream *s, sac_error *e
         if (st != SAC_OK || !more) break;
         st = sac_json_stream_peek(s) == SAC_JSON_ARRAY ? read_merge_pair(m, s, err) : read_merge_string(m, s, err);
     }
+    if (st == SAC_OK) st = add_waiting(m, err);
     free(m);
     return st;
 }
@@ -218,6 +250,7 @@ static sac_status walk_model(sac_tokenizer *t, sac_json_stream *s, file_parts *p
                 SAC_TRY(read_vocab_list(t, s, err));
             else
                 SAC_TRY(read_vocab_object(t, s, err));
+            SAC_TRY(sac_vocab_index(&t->vocab, err));
             t->model = kind == SAC_JSON_ARRAY ? SAC_MODEL_UNIGRAM : SAC_MODEL_BPE;
         } else if (is(key, n_bytes, "merges") && parts->vocab.text && !parts->merges.text) {
             parts->merges.text = s->at; /* the usual order: read at once, not skipped first */
@@ -356,7 +389,7 @@ static sac_status add_token(sac_tokenizer *t, const json_t *json, int32_t n_mode
     if (token.id < 0) {
         if (*next_id < n_model) *next_id = n_model;
         token.id = *next_id;
-        SAC_TRY(sac_vocab_add(&t->vocab, token.id, text, n_bytes, 0, err));
+        SAC_TRY(sac_vocab_add_indexed(&t->vocab, token.id, text, n_bytes, 0, err));
     }
     if (token.id >= *next_id) *next_id = token.id + 1;
     return sac_added_tokens_add(t, text, n_bytes, token, err);
@@ -393,21 +426,92 @@ static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, sac_erro
     return SAC_OK;
 }
 
-/* "bos_token": "<s>" or {"content": "<s>", ...}. A config that does not fit is only a missing hint. */
-static int32_t named_token(const sac_tokenizer *t, const json_t *config, const char *key) {
-    const json_t *v = json_object_get(config, key);
-    if (json_is_object(v)) v = json_object_get(v, "content");
-    return json_is_string(v) ? sac_vocab_find(&t->vocab, json_string_value(v), json_string_length(v)) : -1;
+/* ---- tokenizer_config.json ---- */
+
+/* A string, or the string under `key` of an object; *text = NULL for anything else. */
+static sac_status string_or_member(sac_json_stream *s, const char *key, const char **text, size_t *n_bytes, sac_error *err) {
+    *text = NULL;
+    sac_json_kind kind = sac_json_stream_peek(s);
+    if (kind == SAC_JSON_STRING) return sac_json_stream_string(s, text, n_bytes, err);
+    if (kind != SAC_JSON_OBJECT) return sac_json_stream_skip(s, NULL, NULL, err);
+    SAC_TRY(sac_json_stream_enter(s, '{', err));
+    span found = {0};
+    for (bool more;;) {
+        const char *name;
+        size_t length;
+        SAC_TRY(sac_json_stream_next(s, &more, err));
+        if (!more) break;
+        SAC_TRY(sac_json_stream_key(s, &name, &length, err));
+        bool wanted = is(name, length, key);
+        SAC_TRY(sac_json_stream_skip(s, wanted ? &found.text : NULL, &found.n_bytes, err));
+    }
+    if (!found.text || *found.text != '"') return SAC_OK;
+    sac_json_stream member;
+    sac_json_stream_open(&member, found.text, found.n_bytes);
+    sac_status st = sac_json_stream_string(&member, text, n_bytes, err);
+    if (st == SAC_OK && *text == member.unescaped) { /* keep it alive in the outer reader */
+        free(s->unescaped);
+        s->unescaped = member.unescaped;
+        s->unescaped_capacity = member.unescaped_capacity;
+        member.unescaped = NULL;
+    }
+    sac_json_stream_close(&member);
+    return st;
+}
+
+static sac_status keep_template(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err) {
+    if (!text || t->chat_template) return SAC_OK;
+    t->chat_template = malloc(n_bytes + 1);
+    if (!t->chat_template) return sac_fail(err, SAC_NO_MEMORY, "no memory for a chat template");
+    memcpy(t->chat_template, text, n_bytes);
+    t->chat_template[n_bytes] = 0;
+    return SAC_OK;
+}
+
+/* "chat_template": "..." or [{"name": "default", "template": "..."}, ...]: the first one then. */
+static sac_status read_template(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
+    const char *text;
+    size_t n_bytes;
+    if (sac_json_stream_peek(s) != SAC_JSON_ARRAY) {
+        SAC_TRY(string_or_member(s, "template", &text, &n_bytes, err));
+        return keep_template(t, text, n_bytes, err);
+    }
+    SAC_TRY(sac_json_stream_enter(s, '[', err));
+    for (bool more;;) {
+        SAC_TRY(sac_json_stream_next(s, &more, err));
+        if (!more) return SAC_OK;
+        SAC_TRY(string_or_member(s, "template", &text, &n_bytes, err));
+        SAC_TRY(keep_template(t, text, n_bytes, err));
+    }
+}
+
+/* Read with the stream reader because real files hold integers beyond 2^63 (model_max_length), which jansson refuses. */
+static sac_status walk_config(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
+    SAC_TRY(sac_json_stream_enter(s, '{', err));
+    for (bool more;;) {
+        const char *key, *text;
+        size_t n_bytes;
+        SAC_TRY(sac_json_stream_next(s, &more, err));
+        if (!more) return sac_json_stream_end(s, err);
+        SAC_TRY(sac_json_stream_key(s, &key, &n_bytes, err));
+        int32_t *id = is(key, n_bytes, "bos_token") ? &t->bos : is(key, n_bytes, "eos_token") ? &t->eos : NULL;
+        if (id) {
+            SAC_TRY(string_or_member(s, "content", &text, &n_bytes, err));
+            *id = text ? sac_vocab_find(&t->vocab, text, n_bytes) : -1;
+        } else if (is(key, n_bytes, "chat_template")) {
+            SAC_TRY(read_template(t, s, err));
+        } else {
+            SAC_TRY(sac_json_stream_skip(s, NULL, NULL, err));
+        }
+    }
 }
 
 static sac_status read_config(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err) {
-    json_t *config;
-    sac_status st = sac_json_parse(&config, text, n_bytes, err);
-    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
-    t->bos = named_token(t, config, "bos_token");
-    t->eos = named_token(t, config, "eos_token");
-    json_decref(config);
-    return SAC_OK;
+    sac_json_stream s;
+    sac_json_stream_open(&s, text, n_bytes);
+    sac_status st = walk_config(t, &s, err);
+    sac_json_stream_close(&s);
+    return st == SAC_OK ? SAC_OK : sac_fail_prefix(err, st, "tokenizer_config.json");
 }
 
 static sac_status load(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err) {

@@ -141,7 +141,7 @@ static sac_status normalize_pieces(sac_run *run, sac_passage *text, sac_passage 
     to->may_all = from->may_all;
     for (size_t i = 0; i < run->pieces.n; i++) {
         sac_piece p = run->pieces.piece[i];
-        if (p.id < 0) {
+        if (!p.is_token) {
             text->text.n_bytes = text->may.n_bytes = 0;
             if (has_marks(from)) SAC_TRY(sac_buffer_add(&text->may, from->may.data + p.begin, p.n_bytes, err));
             SAC_TRY(sac_buffer_add(&text->text, from->text.data + p.begin, p.n_bytes, err));

@@ -38,7 +38,9 @@ typedef struct cutter {
 } cutter;
 
 static sac_status push(cutter *c, size_t begin, size_t end) {
-    sac_piece p = {c->from.begin + (uint32_t)begin, (uint32_t)(end - begin), -1, c->from.at_start && begin == 0};
+    sac_piece p = {.begin = c->from.begin + (uint32_t)begin,
+                   .n_bytes = (uint32_t)(end - begin),
+                   .at_start = c->from.at_start && begin == 0};
     return sac_pieces_add(c->out, p, c->err);
 }
 
@@ -154,7 +156,7 @@ sac_status sac_run_split(sac_run *run, const sac_step *step, sac_error *err) {
     run->next_pieces.n = run->next_passage.text.n_bytes = 0;
     for (size_t i = 0; i < run->pieces.n; i++) {
         sac_piece p = run->pieces.piece[i];
-        if (p.id >= 0)
+        if (p.is_token)
             SAC_TRY(sac_pieces_add(&run->next_pieces, p, err));
         else if (step->kind == SAC_STEP_SPLIT)
             SAC_TRY(cut_piece(run, step, p, err));

@@ -29,22 +29,19 @@ static uint64_t hash_bytes(const char *p, size_t n) {
     return h ^ h >> 29;
 }
 
-static void place(sac_vocab_slot *slot, uint32_t mask, sac_vocab_slot entry) {
-    uint32_t i = entry.hash & mask;
-    while (slot[i].id_plus_1) i = (i + 1) & mask;
-    slot[i] = entry;
+#define ID_BITS 22
+#define ID_MASK ((1u << ID_BITS) - 1)
+_Static_assert(SAC_MAX_TOKENS_OF_VOCAB <= (int32_t)ID_MASK, "a slot holds id + 1");
+
+static uint32_t tag_of(uint64_t hash) { /* bits that the place in the table does not already tell */
+    return (uint32_t)(hash >> 54) << ID_BITS;
 }
 
-static sac_status grow_table(sac_vocab *v, size_t n_slots, sac_error *err) {
-    sac_vocab_slot *slot = calloc(n_slots, sizeof *slot);
-    if (!slot) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu vocabulary slots", n_slots);
-    uint32_t mask = (uint32_t)(n_slots - 1);
-    for (size_t i = 0; v->slot && i <= v->slot_mask; i++)
-        if (v->slot[i].id_plus_1) place(slot, mask, v->slot[i]);
-    free(v->slot);
-    v->slot = slot;
-    v->slot_mask = mask;
-    return SAC_OK;
+/* Slots for n tokens at 3/4 full. */
+static size_t slots_for(size_t n) {
+    size_t n_slots = 64;
+    while (n_slots / 4 * 3 < n) n_slots *= 2;
+    return n_slots;
 }
 
 static sac_status grow_tokens(sac_vocab *v, size_t n, sac_error *err) {
@@ -71,9 +68,6 @@ static sac_status grow_text(sac_vocab *v, size_t n, sac_error *err) {
 
 sac_status sac_vocab_reserve(sac_vocab *v, size_t n_tokens, size_t text_bytes, sac_error *err) {
     if (n_tokens > (size_t)SAC_MAX_TOKENS_OF_VOCAB) n_tokens = (size_t)SAC_MAX_TOKENS_OF_VOCAB;
-    size_t n_slots = 64;
-    while (n_slots < n_tokens * 2) n_slots *= 2;
-    if (!v->slot || n_slots > (size_t)v->slot_mask + 1) SAC_TRY(grow_table(v, n_slots, err));
     SAC_TRY(grow_tokens(v, n_tokens, err));
     return grow_text(v, text_bytes, err);
 }
@@ -89,30 +83,24 @@ static bool same_text(const sac_vocab *v, int32_t id, const char *text, size_t n
     return v->token[id].n_bytes == n_bytes && memcmp(sac_vocab_text(v, id), text, n_bytes) == 0;
 }
 
-int32_t sac_vocab_find(const sac_vocab *v, const char *text, size_t n_bytes) {
+uint64_t sac_vocab_ask(const sac_vocab *v, const char *text, size_t n_bytes) {
+    uint64_t hash = hash_bytes(text, n_bytes);
+    if (v->slot) __builtin_prefetch(&v->slot[(uint32_t)hash & v->slot_mask]);
+    return hash;
+}
+
+int32_t sac_vocab_answer(const sac_vocab *v, uint64_t hash, const char *text, size_t n_bytes) {
     if (!v->slot || n_bytes > SAC_MAX_TOKEN_BYTES) return -1;
-    uint32_t hash = (uint32_t)hash_bytes(text, n_bytes);
-    for (uint32_t i = hash & v->slot_mask; v->slot[i].id_plus_1; i = (i + 1) & v->slot_mask)
-        if (v->slot[i].hash == hash && same_text(v, v->slot[i].id_plus_1 - 1, text, n_bytes))
-            return v->slot[i].id_plus_1 - 1;
+    uint32_t tag = tag_of(hash);
+    for (uint32_t i = (uint32_t)hash & v->slot_mask; v->slot[i]; i = (i + 1) & v->slot_mask) {
+        int32_t id = (int32_t)(v->slot[i] & ID_MASK) - 1;
+        if ((v->slot[i] & ~ID_MASK) == tag && same_text(v, id, text, n_bytes)) return id;
+    }
     return -1;
 }
 
-/* Puts the new token `id` (its text is in place) into the table. */
-static sac_status insert(sac_vocab *v, int32_t id, sac_error *err) {
-    const char *text = sac_vocab_text(v, id);
-    size_t n_bytes = v->token[id].n_bytes;
-    uint32_t hash = (uint32_t)hash_bytes(text, n_bytes), i = hash & v->slot_mask;
-    for (int probes = 0; v->slot[i].id_plus_1; i = (i + 1) & v->slot_mask) {
-        int32_t other = v->slot[i].id_plus_1 - 1;
-        if (v->slot[i].hash == hash && same_text(v, other, text, n_bytes))
-            return sac_fail(err, SAC_BAD_FILE, "token \"%.*s\" has two ids, %d and %d", (int)(n_bytes < 80 ? n_bytes : 80),
-                            text, (int)other, (int)id);
-        if (++probes == MAX_PROBES)
-            return sac_fail(err, SAC_BAD_FILE, "the vocabulary's texts collide, as if made to");
-    }
-    v->slot[i] = (sac_vocab_slot){hash, id + 1};
-    return SAC_OK;
+int32_t sac_vocab_find(const sac_vocab *v, const char *text, size_t n_bytes) {
+    return sac_vocab_answer(v, hash_bytes(text, n_bytes), text, n_bytes);
 }
 
 sac_status sac_vocab_add(sac_vocab *v, int64_t id, const char *text, size_t n_bytes, unsigned flags,
@@ -125,8 +113,6 @@ sac_status sac_vocab_add(sac_vocab *v, int64_t id, const char *text, size_t n_by
                         SAC_MAX_TOKEN_BYTES);
     if (v->text_bytes + n_bytes > UINT32_MAX)
         return sac_fail(err, SAC_BAD_FILE, "the token texts together are longer than 4 GiB");
-    if (!v->slot || (size_t)v->n_tokens * 2 > v->slot_mask)
-        SAC_TRY(grow_table(v, v->slot ? 2 * ((size_t)v->slot_mask + 1) : 64, err));
     SAC_TRY(grow_tokens(v, (size_t)id + 1, err));
     SAC_TRY(grow_text(v, v->text_bytes + n_bytes, err));
     sac_vocab_token *t = &v->token[id];
@@ -139,5 +125,48 @@ sac_status sac_vocab_add(sac_vocab *v, int64_t id, const char *text, size_t n_by
     if (n_bytes > v->longest_bytes) v->longest_bytes = n_bytes;
     if (id >= v->n_ids) v->n_ids = (int32_t)id + 1;
     v->n_tokens++;
-    return insert(v, (int32_t)id, err);
+    return SAC_OK;
+}
+
+/* Puts a token (its text is in place) into the table. */
+static sac_status insert(sac_vocab *v, int32_t id, uint64_t hash, sac_error *err) {
+    const char *text = sac_vocab_text(v, id);
+    size_t n_bytes = v->token[id].n_bytes;
+    uint32_t tag = tag_of(hash), i = (uint32_t)hash & v->slot_mask;
+    for (int probes = 0; v->slot[i]; i = (i + 1) & v->slot_mask) {
+        int32_t other = (int32_t)(v->slot[i] & ID_MASK) - 1;
+        if ((v->slot[i] & ~ID_MASK) == tag && same_text(v, other, text, n_bytes))
+            return sac_fail(err, SAC_BAD_FILE, "token \"%.*s\" has two ids, %d and %d", (int)(n_bytes < 80 ? n_bytes : 80),
+                            text, (int)other, (int)id);
+        if (++probes == MAX_PROBES)
+            return sac_fail(err, SAC_BAD_FILE, "the vocabulary's texts collide, as if made to");
+    }
+    v->slot[i] = tag | (uint32_t)(id + 1);
+    return SAC_OK;
+}
+
+/* The table is far larger than the cache's first levels and the places are random: they are asked for some tokens
+ * ahead of their use. */
+sac_status sac_vocab_index(sac_vocab *v, sac_error *err) {
+    enum { AHEAD = 16 };
+    uint64_t hash[AHEAD] = {0};
+    size_t n_slots = slots_for((size_t)v->n_tokens + 1024);
+    free(v->slot);
+    v->slot = calloc(n_slots, sizeof *v->slot);
+    if (!v->slot) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu vocabulary slots", n_slots);
+    v->slot_mask = (uint32_t)(n_slots - 1);
+    for (int32_t id = 0; id < v->n_ids + AHEAD; id++) {
+        int32_t due = id - AHEAD;
+        if (due >= 0 && v->token[due].flags) SAC_TRY(insert(v, due, hash[due % AHEAD], err));
+        if (id >= v->n_ids || !v->token[id].flags) continue;
+        hash[id % AHEAD] = hash_bytes(sac_vocab_text(v, id), v->token[id].n_bytes);
+        __builtin_prefetch(&v->slot[(uint32_t)hash[id % AHEAD] & v->slot_mask], 1);
+    }
+    return SAC_OK;
+}
+
+sac_status sac_vocab_add_indexed(sac_vocab *v, int64_t id, const char *text, size_t n_bytes, unsigned flags, sac_error *err) {
+    SAC_TRY(sac_vocab_add(v, id, text, n_bytes, flags, err));
+    if (!v->slot || slots_for((size_t)v->n_tokens) > (size_t)v->slot_mask + 1) return sac_vocab_index(v, err);
+    return insert(v, (int32_t)id, hash_bytes(text, n_bytes), err);
 }

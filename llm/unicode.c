@@ -59,23 +59,13 @@ sac_status sac_utf8_repair(sac_buffer *out, const char *text, size_t n_bytes, sa
     return sac_buffer_add(out, from, (size_t)(end - from), err);
 }
 
-/* Below this every character is its own normal form and joins with nothing before it: for the composed forms
- * the combining marks begin at U+0300, decompositions already at U+00A0. */
-static bool is_normal(sac_unicode_form form, const char *text, size_t n_bytes) {
-    unsigned char limit = form == SAC_NFC ? 0xcc : 0xc2; /* first bytes of U+0300 and U+0080 */
-    for (size_t i = 0; i < n_bytes; i++)
-        if ((unsigned char)text[i] >= limit) return false;
-    return true;
-}
-
-sac_status sac_unicode_normalize(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes, sac_error *err) {
+static sac_status map_form(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes, sac_error *err) {
     static const utf8proc_option_t options[] = {
         [SAC_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
         [SAC_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
         [SAC_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
         [SAC_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
     };
-    if (is_normal(form, text, n_bytes)) return sac_buffer_add(out, text, n_bytes, err);
     utf8proc_uint8_t *mapped = NULL;
     utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n_bytes, &mapped, options[form]);
     if (n < 0)
@@ -84,4 +74,25 @@ sac_status sac_unicode_normalize(sac_buffer *out, sac_unicode_form form, const c
     sac_status st = sac_buffer_add(out, (const char *)mapped, (size_t)n, err);
     free(mapped);
     return st;
+}
+
+/* Characters below a limit are their own normal form and join with nothing before them: below U+0300 for NFC (the
+ * first combining mark), ASCII for the others. So only the runs above it, each with the one character in front that
+ * it may join, go through utf8proc. */
+sac_status sac_unicode_normalize(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes, sac_error *err) {
+    unsigned char limit = form == SAC_NFC ? 0xcc : 0xc2; /* first bytes of U+0300 and U+0080 */
+    const char *end = text + n_bytes, *done = text, *last = text;
+    for (const char *p = text; p < end;) {
+        if ((unsigned char)*p < limit) { /* continuation bytes too are below it: they belong to the last character */
+            if (!sac_utf8_continues(*p)) last = p;
+            p++;
+            continue;
+        }
+        const char *from = last > done ? last : done;
+        while (p < end && ((unsigned char)*p >= limit || sac_utf8_continues(*p))) p++;
+        SAC_TRY(sac_buffer_add(out, done, (size_t)(from - done), err));
+        SAC_TRY(map_form(out, form, from, (size_t)(p - from), err));
+        done = last = p;
+    }
+    return sac_buffer_add(out, done, (size_t)(end - done), err);
 }

@@ -9,6 +9,7 @@ resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also 
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
+assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
 
 Pictures to be resized are not stored: tests/unit/picture_data.h draws the same ones.
 """
@@ -16,6 +17,7 @@ import argparse
 import io
 import json
 import math
+import os
 import random
 import struct
 import sys
@@ -203,7 +205,7 @@ def picture_files():
     f["jpeg_progressive.jpg"] = saved(rgb, "JPEG", quality=50, progressive=True)
     f["jpeg_restart.jpg"] = saved(rgb, "JPEG", quality=50, restart_marker_blocks=1)
     f["jpeg_grey.jpg"] = saved(drawing("L"), "JPEG", quality=60)
-    f["jpeg_cmyk.jpg"] = saved(drawing("CMYK"), "JPEG", quality=80)
+    f["jpeg_cmyk.jpg"] = saved(Image.merge("CMYK", drawing("RGBA").split()), "JPEG", quality=80)
     f["jpeg_ycck.jpg"] = f["jpeg_cmyk.jpg"].replace(b"Adobe\0\x64\0\0\0\0\0", b"Adobe\0\x64\0\0\0\0\2")
     assert f["jpeg_ycck.jpg"] != f["jpeg_cmyk.jpg"]
     small = rgb.resize((5, 3))
@@ -280,11 +282,17 @@ def pillow_pixels(data):
         return None
 
 
+def asset_files():
+    folder = Path(os.environ.get("SACCADE_ASSETS", "../shared/assets"))
+    paths = sorted(p for part in ("odd", "photos") for p in (folder / part).rglob("*") if p.is_file())
+    return {str(p.relative_to(folder)): p.read_bytes() for p in paths}
+
+
 def picture_goldens(files):
     lines = ["# file width height checksum of its RGB, or: file refused"]
     for name, data in sorted(files.items()):
         a = pillow_pixels(data)
-        assert (a is None) == name.startswith("bad_"), name
+        assert "/" in name or (a is None) == name.startswith("bad_"), name
         lines.append(f"{name} refused" if a is None else f"{name} {a.shape[1]} {a.shape[0]} {crc(a)}")
     return "\n".join(lines) + "\n"
 
@@ -435,6 +443,8 @@ def main():
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
              "layout.txt": layout_goldens()}
+    if assets := asset_files():
+        texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}
     changed = [p for p, data in made.items() if not p.exists() or p.read_bytes() != data]
     for path in changed:

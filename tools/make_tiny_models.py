@@ -111,15 +111,20 @@ def rename(name, style):
     return name
 
 
+def save_file(tensors, path):
+    from safetensors.torch import save
+    with open(path, "wb") as f:
+        f.write(save(tensors, metadata={"format": "pt"}))
+
+
 def save(folder, tensors, sharded=False):
-    from safetensors.torch import save_file
     if not sharded:
-        return save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+        return save_file(tensors, os.path.join(folder, "model.safetensors"))
     names = sorted(tensors)
     half = len(names) // 2
     shards = {"model-00001-of-00002.safetensors": names[:half], "model-00002-of-00002.safetensors": names[half:]}
     for file, part in shards.items():
-        save_file({n: tensors[n] for n in part}, os.path.join(folder, file), metadata={"format": "pt"})
+        save_file({n: tensors[n] for n in part}, os.path.join(folder, file))
     write_json(folder, "model.safetensors.index.json", {
         "metadata": {"total_size": sum(t.numel() * t.element_size() for t in tensors.values())},
         "weight_map": {n: f for f, part in shards.items() for n in part}})
@@ -439,4 +444,5 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     import transformers
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     main()

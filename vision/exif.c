@@ -23,7 +23,8 @@ static uint32_t tiff_u32(const tiff *t, size_t at) {
     return t->big_endian ? sac_be32(t->p + at) : sac_le32(t->p + at);
 }
 
-/* First value of an entry of an integer type; 0 for the types that Pillow does not take for an orientation either. */
+/* First value of an entry of an integer type; 0 for the types that Pillow does not take for an orientation
+ * either. */
 static int entry_value(const tiff *t, size_t at) {
     uint32_t type = tiff_u16(t, at + 2), count = tiff_u32(t, at + 4);
     uint32_t unit = type == 3 || type == 8 ? 2 : type == 4 || type == 9 ? 4 : type == 6 ? 1 : 0;
@@ -73,14 +74,16 @@ int sac_xmp_orientation(const uint8_t *packet, size_t n_bytes) {
 }
 
 sac_status sac_image_orient(sac_image *m, int orientation, sac_error *err) {
-    static const sac_turn turns[9] = {[2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true},
-                                      [5] = {true, false, false}, [6] = {true, true, false}, [7] = {true, true, true},
-                                      [8] = {true, false, true}};
+    static const sac_turn turns[9] = {
+        [2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true},
+        [5] = {true, false, false}, [6] = {true, true, false}, [7] = {true, true, true},
+        [8] = {true, false, true}};
     if (orientation < 2 || orientation > 8) return SAC_OK;
     sac_turn turn = turns[orientation];
     uint8_t *turned = malloc((size_t)m->width * (size_t)m->height * 3);
     if (!turned)
-        return sac_fail(err, SAC_NO_MEMORY, "no memory to turn a picture of %d x %d pixels", m->width, m->height);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory to turn a picture of %d x %d pixels", m->width,
+                        m->height);
     sac_turn_rgb(turned, m->rgb, m->width, m->height, turn);
     free(m->rgb);
     *m = turn.transpose ? (sac_image){turned, m->height, m->width} : (sac_image){turned, m->width, m->height};

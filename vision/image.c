@@ -13,12 +13,14 @@ sac_image_limits sac_image_limits_default(void) {
     return (sac_image_limits){.max_bytes = (int64_t)256 << 20, .max_pixels = 178956970};
 }
 
-sac_status sac_image_check_size(int64_t width, int64_t height, const sac_image_limits *limits, sac_error *err) {
+sac_status sac_image_check_size(int64_t width, int64_t height, const sac_image_limits *limits,
+                                sac_error *err) {
     sac_image_limits standard = sac_image_limits_default();
     if (!limits) limits = &standard;
     int64_t n_pixels;
     if (width <= 0 || height <= 0)
-        return sac_fail(err, SAC_BAD_FILE, "a picture of %lld x %lld pixels", (long long)width, (long long)height);
+        return sac_fail(err, SAC_BAD_FILE, "a picture of %lld x %lld pixels", (long long)width,
+                        (long long)height);
     if (width > INT_MAX / 3 || height > INT_MAX / 3 || __builtin_mul_overflow(width, height, &n_pixels) ||
         n_pixels > limits->max_pixels)
         return sac_fail(err, SAC_BAD_FILE, "the header claims %lld x %lld pixels, more than the %lld allowed",
@@ -32,7 +34,8 @@ sac_status sac_image_alloc(sac_image *out, int64_t width, int64_t height, const 
     SAC_TRY(sac_image_check_size(width, height, limits, err));
     uint8_t *rgb = malloc((size_t)width * (size_t)height * 3);
     if (!rgb)
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", (int)width, (int)height);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", (int)width,
+                        (int)height);
     *out = (sac_image){rgb, (int)width, (int)height};
     return SAC_OK;
 }
@@ -85,8 +88,8 @@ static const format *sniff(const uint8_t *bytes, size_t n_bytes) {
     return NULL;
 }
 
-sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes, const sac_image_limits *limits,
-                            sac_error *err) {
+sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes,
+                            const sac_image_limits *limits, sac_error *err) {
     *out = (sac_image){0};
     sac_image_limits standard = sac_image_limits_default();
     if (!limits) limits = &standard;
@@ -97,8 +100,8 @@ sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes
     const format *f = sniff(bytes, n_bytes);
     if (!f) return sac_fail(err, SAC_BAD_FILE, "not a picture: neither PNG, JPEG, WebP, GIF nor BMP");
     if (!f->decode)
-        return sac_fail(err, SAC_UNSUPPORTED, "%s cannot be read as a picture: convert it to PNG, JPEG or WebP",
-                        f->name);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "%s cannot be read as a picture: convert it to PNG, JPEG or WebP", f->name);
     int orientation = 0;
     sac_status st = f->decode(&(sac_decode_args){bytes, n_bytes, limits, out, &orientation, err});
     if (st != SAC_OK)

@@ -1,8 +1,8 @@
 /* image.h - pictures from bytes of unknown origin to 8-bit RGB.
  *
- * The result is what Pillow gives for ImageOps.exif_transpose(Image.open(f)).convert("RGB"), which is what transformers feeds its
- * image processors: alpha is dropped, palettes are looked up, grey is repeated, 16 bits keep what Pillow keeps, CMYK is
- * converted by Pillow's formula. */
+ * The result is what Pillow gives for ImageOps.exif_transpose(Image.open(f)).convert("RGB"), which is what
+ * transformers feeds its image processors: alpha is dropped, palettes are looked up, grey is repeated, 16
+ * bits keep what Pillow keeps, CMYK is converted by Pillow's formula. */
 #ifndef SAC_IMAGE_H
 #define SAC_IMAGE_H
 
@@ -26,10 +26,11 @@ typedef struct sac_image_limits {
 /* 256 MiB, and 178,956,970 pixels: Pillow's limit, twice its warning. */
 sac_image_limits sac_image_limits_default(void);
 
-/* Decodes by content; a name never matters. limits may be NULL (the default). BAD_FILE for what is not a whole picture of a
- * known format, UNSUPPORTED for a format that this build leaves out. On failure *out is empty. */
-sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes, const sac_image_limits *limits,
-                            sac_error *err);
+/* Decodes by content; a name never matters. limits may be NULL (the default). BAD_FILE for what is not a
+ * whole picture of a known format, UNSUPPORTED for a format that this build leaves out. On failure *out is
+ * empty. */
+sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes,
+                            const sac_image_limits *limits, sac_error *err);
 
 /* The same for a file; the error names it. */
 sac_status sac_image_open(sac_image *out, const char *path, const sac_image_limits *limits, sac_error *err);

@@ -1,7 +1,8 @@
 /* image_bmp.c - Windows and OS/2 bitmaps.
  *
- * Read here rather than by stb_image, whose reader knows no run lengths, scales 5-bit channels otherwise than Pillow
- * (bit replication; Pillow: value * 255 / 31), and looks up indices beyond the palette in memory that nobody set. */
+ * Read here rather than by stb_image, whose reader knows no run lengths, scales 5-bit channels otherwise than
+ * Pillow (bit replication; Pillow: value * 255 / 31), and looks up indices beyond the palette in memory that
+ * nobody set. */
 #include "image_formats.h"
 
 #include "bytes.h"
@@ -38,7 +39,10 @@ static sac_status read_masks(bmp *b, uint32_t header_bytes, uint64_t *at, sac_er
     uint32_t m[3];
     for (int i = 0; i < 3; i++) m[i] = sac_le32(b->bytes + where + 4 * i);
     if (b->bits == 32 && !m[0] && !m[1] && !m[2]) return SAC_OK;
-    size_t n = b->bits == 16 ? SAC_COUNT(known_16) : b->bits == 32 ? SAC_COUNT(known_32) : b->bits == 24 ? 1 : 0;
+    size_t n = b->bits == 16   ? SAC_COUNT(known_16)
+               : b->bits == 32 ? SAC_COUNT(known_32)
+               : b->bits == 24 ? 1
+                               : 0;
     for (size_t i = 0; i < n; i++)
         if (memcmp(m, b->bits == 16 ? known_16[i] : known_32[i], sizeof m) == 0) {
             memcpy(b->mask, m, sizeof m);
@@ -52,8 +56,8 @@ static sac_status read_header(bmp *b, sac_error *err) {
     const uint8_t *p = b->bytes;
     uint32_t header_bytes = sac_le32(p + 14), entry_bytes = 4;
     uint64_t n_colors = 0;
-    if (header_bytes != 12 && header_bytes != 40 && header_bytes != 52 && header_bytes != 56 && header_bytes != 64 &&
-        header_bytes != 108 && header_bytes != 124)
+    if (header_bytes != 12 && header_bytes != 40 && header_bytes != 52 && header_bytes != 56 &&
+        header_bytes != 64 && header_bytes != 108 && header_bytes != 124)
         return sac_fail(err, SAC_BAD_FILE, "a header of %u bytes", header_bytes);
     if (b->n_bytes < 14 + header_bytes) return sac_fail(err, SAC_BAD_FILE, "truncated in its header");
     if (header_bytes == 12) {
@@ -80,7 +84,8 @@ static sac_status read_header(bmp *b, sac_error *err) {
     SAC_TRY(read_masks(b, header_bytes, &at, err));
     if (b->bits <= 8) {
         if (n_colors == 0) n_colors = (uint64_t)1 << b->bits;
-        if (n_colors > 65536) return sac_fail(err, SAC_BAD_FILE, "a palette of %llu colours", (unsigned long long)n_colors);
+        if (n_colors > 65536)
+            return sac_fail(err, SAC_BAD_FILE, "a palette of %llu colours", (unsigned long long)n_colors);
         for (uint64_t i = 0; i < n_colors && i < 256; i++) {
             uint64_t e = at + i * entry_bytes;
             if (e + 3 > b->n_bytes) return sac_fail(err, SAC_BAD_FILE, "truncated in its palette");
@@ -196,8 +201,12 @@ static sac_status read_run_lengths(bmp *b, sac_image *image, sac_error *err) {
     if (b->pixels_at > b->n_bytes) return sac_fail(err, SAC_BAD_FILE, "truncated before its pixels");
     uint8_t *indices = malloc(n);
     if (!indices) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu palette indices", n);
-    rle r = {.p = b->bytes + b->pixels_at, .end = b->bytes + b->n_bytes, .start = b->bytes, .out = indices,
-             .n_max = n, .width = (size_t)b->width};
+    rle r = {.p = b->bytes + b->pixels_at,
+             .end = b->bytes + b->n_bytes,
+             .start = b->bytes,
+             .out = indices,
+             .n_max = n,
+             .width = (size_t)b->width};
     rle_decode(&r, b->compression == BMP_RLE4);
     for (int64_t y = 0; y < b->height && r.n == n; y++)
         for (int64_t x = 0; x < b->width; x++)
@@ -212,5 +221,5 @@ sac_status sac_decode_bmp(const sac_decode_args *a) {
     SAC_TRY(read_header(&b, a->err));
     SAC_TRY(sac_image_alloc(a->image, b.width, b.height, a->limits, a->err));
     return b.compression == BMP_RLE8 || b.compression == BMP_RLE4 ? read_run_lengths(&b, a->image, a->err)
-                                                                 : read_rows(&b, a->image, a->err);
+                                                                  : read_rows(&b, a->image, a->err);
 }

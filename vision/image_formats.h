@@ -4,9 +4,9 @@
 
 #include "image.h"
 
-/* A format's decoder fills `image` with the picture as stored, and `orientation` with what its metadata asks for
- * (0 when silent). It checks the size that the header claims with sac_image_alloc or sac_image_check_size before it
- * takes memory in proportion to it. The bytes start with the format's signature. */
+/* A format's decoder fills `image` with the picture as stored, and `orientation` with what its metadata asks
+ * for (0 when silent). It checks the size that the header claims with sac_image_alloc or sac_image_check_size
+ * before it takes memory in proportion to it. The bytes start with the format's signature. */
 typedef struct sac_decode_args {
     const uint8_t *bytes;
     size_t n_bytes;
@@ -22,7 +22,8 @@ sac_status sac_decode_gif(const sac_decode_args *a);
 sac_status sac_decode_bmp(const sac_decode_args *a);
 sac_status sac_decode_webp(const sac_decode_args *a);
 
-sac_status sac_image_check_size(int64_t width, int64_t height, const sac_image_limits *limits, sac_error *err);
+sac_status sac_image_check_size(int64_t width, int64_t height, const sac_image_limits *limits,
+                                sac_error *err);
 
 /* A 256-entry table of colours over [height][width] indices. */
 void sac_image_apply_palette(sac_image *image, const uint8_t *indices, uint8_t palette[256][3]);

@@ -1,8 +1,8 @@
 /* image_gif.c - the first frame of a GIF (CompuServe GIF89a).
  *
- * Read here rather than by stb_image: its frame blends transparent pixels away where Pillow's convert("RGB") shows the
- * palette's colour, shows what is left of a truncated file, and stops at streams that go on without a clear code once
- * the table is full. */
+ * Read here rather than by stb_image: its frame blends transparent pixels away where Pillow's convert("RGB")
+ * shows the palette's colour, shows what is left of a truncated file, and stops at streams that go on without
+ * a clear code once the table is full. */
 #include "image_formats.h"
 
 #include "bytes.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LZW_MAX_BITS 12
-#define LZW_CODES (1 << LZW_MAX_BITS)
+#define LZW_CODES    (1 << LZW_MAX_BITS)
 
 typedef struct gif {
     const uint8_t *p, *end;
@@ -23,7 +23,8 @@ typedef struct gif {
     uint8_t palette[256][3];
 } gif;
 
-/* Colours that are the grey ramp 0, 1, 2... make Pillow read the picture as grey, also beyond the table's end. */
+/* Colours that are the grey ramp 0, 1, 2... make Pillow read the picture as grey, also beyond the table's
+ * end. */
 static sac_status read_palette(gif *g, uint8_t flags, sac_error *err) {
     int n = 2 << (flags & 7);
     if (g->end - g->p < n * 3) return sac_fail(err, SAC_BAD_FILE, "truncated in a palette");
@@ -198,6 +199,7 @@ sac_status sac_decode_gif(const sac_decode_args *a) {
     if (no_memory) return sac_fail(a->err, SAC_NO_MEMORY, "no memory for %lld palette indices", (long long)n);
     if (done < 0) return sac_fail(a->err, SAC_BAD_FILE, "damaged: an LZW code that cannot be");
     if (done < n)
-        return sac_fail(a->err, SAC_BAD_FILE, "truncated: %lld of %lld pixels", (long long)done, (long long)n);
+        return sac_fail(a->err, SAC_BAD_FILE, "truncated: %lld of %lld pixels", (long long)done,
+                        (long long)n);
     return SAC_OK;
 }

@@ -1,8 +1,9 @@
-/* image_jpeg.c - JPEG by libjpeg-turbo, with the settings and the verdicts of Pillow; by stb_image (a level or two off
- * in some values) in builds without it.
+/* image_jpeg.c - JPEG by libjpeg-turbo, with the settings and the verdicts of Pillow; by stb_image (a level
+ * or two off in some values) in builds without it.
  *
- * Pillow feeds libjpeg through a source that can only run dry, and gives up when that happens before the last row: so a
- * truncated file is refused, while damage inside the data, about which libjpeg merely warns, is shown as decoded. */
+ * Pillow feeds libjpeg through a source that can only run dry, and gives up when that happens before the last
+ * row: so a truncated file is refused, while damage inside the data, about which libjpeg merely warns, is
+ * shown as decoded. */
 #include "image_formats.h"
 
 #include "bytes.h"
@@ -60,7 +61,8 @@ static sac_status read_segments(const sac_decode_args *a, jpeg_segments *s) {
         const uint8_t *data = p + at + 4;
         if (marker == 0xe1) read_app1(s, data, n - 2);
         if (is_frame_header(marker) && n >= 8) {
-            if (data[0] != 8) return sac_fail(a->err, SAC_BAD_FILE, "%d bits a channel, 8 are supported", data[0]);
+            if (data[0] != 8)
+                return sac_fail(a->err, SAC_BAD_FILE, "%d bits a channel, 8 are supported", data[0]);
             s->height = sac_be16(data + 1);
             s->width = sac_be16(data + 3);
             s->n_components = data[5];
@@ -69,7 +71,8 @@ static sac_status read_segments(const sac_decode_args *a, jpeg_segments *s) {
     }
     if (s->n_components == 0) return sac_fail(a->err, SAC_BAD_FILE, "truncated or damaged: no frame header");
     if (s->n_components != 1 && s->n_components != 3 && s->n_components != 4)
-        return sac_fail(a->err, SAC_BAD_FILE, "%d colour channels; 1, 3 and 4 are supported", s->n_components);
+        return sac_fail(a->err, SAC_BAD_FILE, "%d colour channels; 1, 3 and 4 are supported",
+                        s->n_components);
     return sac_image_check_size(s->width, s->height, a->limits, a->err);
 }
 
@@ -80,8 +83,8 @@ static sac_status read_segments(const sac_decode_args *a, jpeg_segments *s) {
 
 #include <jpeglib.h>
 
-/* Each scan of a progressive file passes over the whole picture, so a few bytes a scan can keep a decoder busy for
- * hours; encoders write about ten. */
+/* Each scan of a progressive file passes over the whole picture, so a few bytes a scan can keep a decoder
+ * busy for hours; encoders write about ten. */
 #define MAX_SCANS 500
 
 typedef struct decoder {
@@ -140,7 +143,8 @@ static void set_up(decoder *d, const sac_decode_args *a) {
     d->jpeg.progress = &d->progress;
 }
 
-/* Pillow reads four channels as inverted ink (Adobe's habit), then r = w - c * w / 255 with w = 255 - k, rounded. */
+/* Pillow reads four channels as inverted ink (Adobe's habit), then r = w - c * w / 255 with w = 255 - k,
+ * rounded. */
 static void cmyk_to_rgb(uint8_t *rgb, const uint8_t *cmyk, int width) {
     for (int x = 0; x < width; x++, rgb += 3, cmyk += 4) {
         int white = cmyk[3];
@@ -201,7 +205,8 @@ static sac_status decode_pixels(const sac_decode_args *a, const jpeg_segments *s
 
 static sac_status decode_pixels(const sac_decode_args *a, const jpeg_segments *s) {
     bool ended = false; /* stb makes up what is missing at the end */
-    for (size_t i = a->n_bytes - 1; i > 0 && !ended; i--) ended = a->bytes[i - 1] == 0xff && a->bytes[i] == 0xd9;
+    for (size_t i = a->n_bytes - 1; i > 0 && !ended; i--)
+        ended = a->bytes[i - 1] == 0xff && a->bytes[i] == 0xd9;
     if (!ended) return sac_fail(a->err, SAC_BAD_FILE, "truncated: no end marker");
     size_t max_block = ((size_t)s->width + 64) * ((size_t)s->height + 64) * 12 + ((size_t)1 << 20);
     const char *reason;

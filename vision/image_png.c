@@ -1,8 +1,9 @@
 /* image_png.c - PNG: chunks are read and checked here, pixels by stb_image.
  *
- * stb checks no checksums, blends the transparent colour into indices, and looks up indices beyond a short palette in
- * memory that nobody set. So it is handed a file of our making: header, a palette of 256 entries, the image data, the
- * end. Checksums are verified here, of the image data too, where Pillow looks at zlib's instead. */
+ * stb checks no checksums, blends the transparent colour into indices, and looks up indices beyond a short
+ * palette in memory that nobody set. So it is handed a file of our making: header, a palette of 256 entries,
+ * the image data, the end. Checksums are verified here, of the image data too, where Pillow looks at zlib's
+ * instead. */
 #include "image_formats.h"
 
 #include "bytes.h"
@@ -65,7 +66,8 @@ static bool next_chunk(const sac_decode_args *a, size_t *at, chunk *c) {
 static bool checksum_ok(const png *g, const chunk *c) {
     if (!c->whole) return false;
     uint32_t crc = 0xffffffff;
-    for (const uint8_t *p = c->data - 4; p < c->data + c->n_bytes; p++) crc = g->crc_table[(crc ^ *p) & 255] ^ crc >> 8;
+    for (const uint8_t *p = c->data - 4; p < c->data + c->n_bytes; p++)
+        crc = g->crc_table[(crc ^ *p) & 255] ^ crc >> 8;
     return ~crc == sac_be32(c->data + c->n_bytes);
 }
 
@@ -77,9 +79,10 @@ static sac_status read_header(png *g, const chunk *c, sac_error *err) {
     g->depth = c->data[8];
     g->color = c->data[9];
     bool deep = g->depth == 8 || g->depth == 16, shallow = g->depth == 1 || g->depth == 2 || g->depth == 4;
-    bool ok = g->color == PNG_GREY      ? deep || shallow
-              : g->color == PNG_PALETTE ? g->depth == 8 || shallow
-                                        : deep && (g->color == PNG_RGB || g->color == PNG_GREY_ALPHA || g->color == PNG_RGBA);
+    bool ok = g->color == PNG_GREY ? deep || shallow
+              : g->color == PNG_PALETTE
+                  ? g->depth == 8 || shallow
+                  : deep && (g->color == PNG_RGB || g->color == PNG_GREY_ALPHA || g->color == PNG_RGBA);
     if (!ok) return sac_fail(err, SAC_BAD_FILE, "depth %d with colour type %d", g->depth, g->color);
     return SAC_OK;
 }
@@ -153,7 +156,8 @@ static sac_status read_until_data(const sac_decode_args *a, png *g, size_t *at) 
     for (;;) {
         size_t start = *at;
         if (!next_chunk(a, at, &c))
-            return sac_fail(a->err, SAC_BAD_FILE, "truncated or damaged before its image data, at byte %zu", start);
+            return sac_fail(a->err, SAC_BAD_FILE, "truncated or damaged before its image data, at byte %zu",
+                            start);
         if (strcmp(c.type, "IDAT") == 0) {
             *at = start;
             g->data_at = start;
@@ -161,7 +165,8 @@ static sac_status read_until_data(const sac_decode_args *a, png *g, size_t *at) 
         }
         if (strcmp(c.type, "IEND") == 0) return sac_fail(a->err, SAC_BAD_FILE, "it has no image data");
         if (!checksum_ok(g, &c))
-            return sac_fail(a->err, SAC_BAD_FILE, "damaged: wrong checksum of chunk %s at byte %zu", c.type, start);
+            return sac_fail(a->err, SAC_BAD_FILE, "damaged: wrong checksum of chunk %s at byte %zu", c.type,
+                            start);
         if (strcmp(c.type, "IHDR") == 0)
             SAC_TRY(read_header(g, &c, a->err));
         else if (strcmp(c.type, "PLTE") == 0) {
@@ -181,7 +186,8 @@ static sac_status read_data_and_rest(const sac_decode_args *a, png *g, size_t at
     size_t start = at;
     while (next_chunk(a, &at, &c) && strcmp(c.type, "IDAT") == 0) {
         if (c.whole && !checksum_ok(g, &c))
-            return sac_fail(a->err, SAC_BAD_FILE, "damaged: wrong checksum of the image data at byte %zu", start);
+            return sac_fail(a->err, SAC_BAD_FILE, "damaged: wrong checksum of the image data at byte %zu",
+                            start);
         g->n_data_bytes += c.n_bytes;
         start = at;
     }
@@ -225,14 +231,16 @@ static uint8_t *rebuild(const sac_decode_args *a, const png *g, size_t n_tail, i
     memset(p, tail, n_tail);
     memset(p + n_tail, 0, 4);
     p += n_tail + 4;
-    uint8_t size[4] = {(uint8_t)(n_data >> 24), (uint8_t)(n_data >> 16), (uint8_t)(n_data >> 8), (uint8_t)n_data};
+    uint8_t size[4] = {(uint8_t)(n_data >> 24), (uint8_t)(n_data >> 16), (uint8_t)(n_data >> 8),
+                       (uint8_t)n_data};
     memcpy(data_chunk, size, 4);
     p = put_chunk(p, "IEND", NULL, 0);
     *n_out = (size_t)(p - file);
     return file;
 }
 
-static void *decode_once(const sac_decode_args *a, const png *g, size_t n_tail, int tail, const char **reason) {
+static void *decode_once(const sac_decode_args *a, const png *g, size_t n_tail, int tail,
+                         const char **reason) {
     bool wide = g->color == PNG_GREY && g->depth == 16;
     size_t max_block = ((size_t)g->width * 8 + 8) * (size_t)g->height * 2 + ((size_t)1 << 20), n;
     uint8_t *file = rebuild(a, g, n_tail, tail, &n);
@@ -244,8 +252,8 @@ static void *decode_once(const sac_decode_args *a, const png *g, size_t n_tail, 
     return out;
 }
 
-/* A file that ends early may still hold every pixel. stb reads on past the end of the data, so such a file is decoded
- * twice, with different bytes appended: what depends on them was not in the file. */
+/* A file that ends early may still hold every pixel. stb reads on past the end of the data, so such a file is
+ * decoded twice, with different bytes appended: what depends on them was not in the file. */
 static void *decode_truncated(const sac_decode_args *a, const png *g, const char **reason) {
     void *one = decode_once(a, g, 8, 0x00, reason), *two = one ? decode_once(a, g, 8, 0xff, reason) : NULL;
     size_t n = (size_t)g->width * (size_t)g->height * (g->color == PNG_GREY && g->depth == 16 ? 2 : 3);

@@ -13,9 +13,9 @@ static void *stb_realloc(void *p, size_t n_bytes) {
     return n_bytes <= max_block_bytes ? realloc(p, n_bytes) : NULL;
 }
 
-#define STBI_MALLOC(n) stb_alloc(n)
+#define STBI_MALLOC(n)     stb_alloc(n)
 #define STBI_REALLOC(p, n) stb_realloc(p, n)
-#define STBI_FREE(p) free(p)
+#define STBI_FREE(p)       free(p)
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_ONLY_PNG
@@ -29,14 +29,16 @@ static void *stb_realloc(void *p, size_t n_bytes) {
 #pragma GCC diagnostic ignored "-Wunused-function" /* most of stb_image, static here */
 #include <stb/stb_image.h>
 
-void *sac_stb_decode(const uint8_t *bytes, size_t n_bytes, int n_channels, bool wide, size_t max_block, int *width,
-                     int *height, const char **reason) {
+void *sac_stb_decode(const uint8_t *bytes, size_t n_bytes, int n_channels, bool wide, size_t max_block,
+                     int *width, int *height, const char **reason) {
     *reason = "too long";
     if (n_bytes > INT_MAX) return NULL;
     max_block_bytes = max_block;
     int stored_channels;
-    void *out = wide ? (void *)stbi_load_16_from_memory(bytes, (int)n_bytes, width, height, &stored_channels, n_channels)
-                     : (void *)stbi_load_from_memory(bytes, (int)n_bytes, width, height, &stored_channels, n_channels);
+    void *out = wide ? (void *)stbi_load_16_from_memory(bytes, (int)n_bytes, width, height, &stored_channels,
+                                                        n_channels)
+                     : (void *)stbi_load_from_memory(bytes, (int)n_bytes, width, height, &stored_channels,
+                                                     n_channels);
     if (!out) *reason = stbi_failure_reason();
     return out;
 }

@@ -53,6 +53,7 @@ sac_status sac_decode_webp(const sac_decode_args *a) {
     size_t n;
     const uint8_t *block = find_chunk(a, "EXIF", &n);
     if (block) *a->orientation = sac_exif_orientation(block, n);
-    if (*a->orientation == 0 && (block = find_chunk(a, "XMP ", &n))) *a->orientation = sac_xmp_orientation(block, n);
+    if (*a->orientation == 0 && (block = find_chunk(a, "XMP ", &n)))
+        *a->orientation = sac_xmp_orientation(block, n);
     return SAC_OK;
 }

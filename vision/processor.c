@@ -68,8 +68,8 @@ static void plan_tiles(const sac_processor_config *c, sac_visual_plan *p) {
 }
 
 /* Size after the CLIP rule's resize. */
-static sac_status clip_size(const sac_processor_config *c, int64_t width, int64_t height, int64_t *w, int64_t *h,
-                            sac_error *err) {
+static sac_status clip_size(const sac_processor_config *c, int64_t width, int64_t height, int64_t *w,
+                            int64_t *h, sac_error *err) {
     if (c->pad_to_square) width = height = width > height ? width : height;
     int64_t side = c->resize_shortest;
     if (!c->do_resize) {
@@ -91,7 +91,8 @@ static sac_status clip_size(const sac_processor_config *c, int64_t width, int64_
 sac_status sac_processor_plan(const sac_processor_config *c, int width, int height, bool is_video_frame,
                               sac_visual_plan *p, sac_error *err) {
     int64_t w, h;
-    if (width < 1 || height < 1) return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels", width, height);
+    if (width < 1 || height < 1)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels", width, height);
     SAC_TRY(clip_size(c, width, height, &w, &h, err));
     *p = (sac_visual_plan){.width = width,
                            .height = height,
@@ -104,8 +105,8 @@ sac_status sac_processor_plan(const sac_processor_config *c, int width, int heig
     p->grid = c->tile_size / c->patch_size / p->pool;
     p->tokens_per_tile = p->grid * p->grid + (c->keep_class_token ? 1 : 0);
     if (p->grid == 0)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "%d x %d tokens cannot be pooled by %d", c->tile_size / c->patch_size,
-                        c->tile_size / c->patch_size, p->pool);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%d x %d tokens cannot be pooled by %d",
+                        c->tile_size / c->patch_size, c->tile_size / c->patch_size, p->pool);
     bool tiled = c->kind != SAC_PROCESSOR_CLIP && !is_video_frame;
     if (tiled) plan_tiles(c, p);
     int64_t n_rows = (int64_t)p->n_tiles * p->tokens_per_tile;
@@ -114,8 +115,9 @@ sac_status sac_processor_plan(const sac_processor_config *c, int width, int heig
         p->n_tokens = p->tokens_per_tile + (int64_t)p->keep_h * (p->keep_w + 1);
     int64_t max_tokens = c->max_tokens < INT32_MAX ? c->max_tokens : INT32_MAX;
     if (p->n_tokens > max_tokens || n_rows > INT32_MAX)
-        return sac_fail(err, SAC_TOO_LONG, "a picture of %d x %d pixels takes %lld tokens, more than the %lld allowed",
-                        width, height, (long long)p->n_tokens, (long long)max_tokens);
+        return sac_fail(err, SAC_TOO_LONG,
+                        "a picture of %d x %d pixels takes %lld tokens, more than the %lld allowed", width,
+                        height, (long long)p->n_tokens, (long long)max_tokens);
     return SAC_OK;
 }
 
@@ -135,8 +137,8 @@ void sac_processor_layout(const sac_visual_plan *p, sac_processor_kind kind, int
     }
 }
 
-/* Where the middle `to` of `from` begins, or, when that is wider, where `from` is put into it: the two backends of
- * transformers round that one differently. */
+/* Where the middle `to` of `from` begins, or, when that is wider, where `from` is put into it: the two
+ * backends of transformers round that one differently. */
 static void center(const sac_processor_config *c, int64_t from, int to, int *crop_at, int *put_at, int *n) {
     int64_t short_by = to - from, odd = c->arithmetic == SAC_RESIZE_TORCHVISION ? 0 : 1;
     *crop_at = short_by > 0 ? 0 : (int)((from - to) / 2);
@@ -144,7 +146,8 @@ static void center(const sac_processor_config *c, int64_t from, int to, int *cro
     *n = short_by > 0 ? (int)from : to;
 }
 
-static sac_status run_clip(const sac_processor_config *c, const sac_image *image, uint8_t *tile, sac_error *err) {
+static sac_status run_clip(const sac_processor_config *c, const sac_image *image, uint8_t *tile,
+                           sac_error *err) {
     int64_t w, h;
     SAC_TRY(clip_size(c, image->width, image->height, &w, &h, err));
     sac_resize_args r = {.src = image->rgb,
@@ -188,7 +191,8 @@ static sac_status run_tiles(const sac_processor_config *c, const sac_image *imag
                             sac_filter filter, uint8_t *tiles, sac_error *err) {
     size_t row_bytes = (size_t)p->fit_w * 3, n_tiles = (size_t)p->tiles_w * (size_t)p->tiles_h;
     uint8_t *fitted = malloc(row_bytes * (size_t)p->fit_h);
-    if (!fitted) return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", p->fit_w, p->fit_h);
+    if (!fitted)
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", p->fit_w, p->fit_h);
     sac_status st = sac_resize(fitted, p->fit_w, p->fit_h, image->rgb, image->width, image->height, filter,
                                c->arithmetic, err);
     memset(tiles, 0, n_tiles * (size_t)p->tile_size * (size_t)p->tile_size * 3);
@@ -201,8 +205,8 @@ static sac_status run_tiles(const sac_processor_config *c, const sac_image *imag
 sac_status sac_processor_run(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                              uint8_t *tiles, sac_error *err) {
     if (image->width != p->width || image->height != p->height)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels with a plan for %d x %d", image->width,
-                        image->height, p->width, p->height);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels with a plan for %d x %d",
+                        image->width, image->height, p->width, p->height);
     if (c->kind == SAC_PROCESSOR_CLIP || p->is_video_frame) return run_clip(c, image, tiles, err);
     if (c->kind == SAC_PROCESSOR_UNIRES) return run_tiles(c, image, p, SAC_FILTER_BICUBIC, tiles, err);
     SAC_TRY(sac_resize(tiles, c->tile_size, c->tile_size, image->rgb, image->width, image->height, c->filter,

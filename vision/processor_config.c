@@ -1,4 +1,5 @@
-/* processor_config.c - preprocessor_config.json and its kin, with the defaults of transformers' CLIPImageProcessor. */
+/* processor_config.c - preprocessor_config.json and its kin, with the defaults of transformers'
+ * CLIPImageProcessor. */
 #include "processor.h"
 
 #include "file_map.h"
@@ -42,8 +43,8 @@ static sac_status read_class(const json_t *json, bool *is_llava, sac_error *err)
         *is_llava = i == 2;
         return SAC_OK;
     }
-    return sac_fail(err, SAC_UNSUPPORTED, "\"image_processor_type\" is \"%.60s\"; known are CLIP, Llava and LlavaNext",
-                    type);
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"image_processor_type\" is \"%.60s\"; known are CLIP, Llava and LlavaNext", type);
 }
 
 /* Three numbers under key, or what is there already. */
@@ -61,8 +62,8 @@ static sac_status read_rgb(const json_t *json, const char *key, double v[3], sac
 }
 
 /* "size" or "crop_size": a number, {"shortest_edge"} or {"height", "width"}. 0 for what is not said. */
-static sac_status read_size(const json_t *json, const char *key, int64_t *shortest, int64_t *width, int64_t *height,
-                            sac_error *err) {
+static sac_status read_size(const json_t *json, const char *key, int64_t *shortest, int64_t *width,
+                            int64_t *height, sac_error *err) {
     const json_t *v = json_object_get(json, key), *object;
     if (!v || json_is_null(v)) return SAC_OK;
     *shortest = *width = *height = 0;
@@ -74,12 +75,13 @@ static sac_status read_size(const json_t *json, const char *key, int64_t *shorte
     SAC_TRY(sac_json_get_int(object, "width", 1, MAX_TILE_SIZE, width, err));
     SAC_TRY(sac_json_get_int(object, "height", 1, MAX_TILE_SIZE, height, err));
     if (!*shortest && (!*width || !*height))
-        return sac_fail(err, SAC_BAD_FILE, "\"%s\" needs \"shortest_edge\", or \"height\" and \"width\"", key);
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" needs \"shortest_edge\", or \"height\" and \"width\"",
+                        key);
     return SAC_OK;
 }
 
-static sac_status read_geometry(sac_processor_config *c, const json_t *json, int64_t default_size, bool is_llava,
-                                sac_error *err) {
+static sac_status read_geometry(sac_processor_config *c, const json_t *json, int64_t default_size,
+                                bool is_llava, sac_error *err) {
     int64_t shortest = default_size, w = 0, h = 0, crop = 0, crop_w = default_size, crop_h = default_size;
     int64_t filter = SAC_FILTER_BICUBIC;
     bool pad = false;
@@ -103,11 +105,13 @@ static sac_status read_geometry(sac_processor_config *c, const json_t *json, int
     bool square = c->do_resize && (shortest ? c->pad_to_square && shortest == c->tile_size
                                             : w == c->tile_size && h == c->tile_size);
     if (!c->do_center_crop && !square)
-        return sac_fail(err, SAC_BAD_FILE, "without \"do_center_crop\", \"size\" must be the vision tower's %d x %d",
+        return sac_fail(err, SAC_BAD_FILE,
+                        "without \"do_center_crop\", \"size\" must be the vision tower's %d x %d",
                         c->tile_size, c->tile_size);
     int64_t base = shortest ? shortest : w == h ? w : 0;
     if (c->kind != SAC_PROCESSOR_CLIP && base != c->tile_size)
-        return sac_fail(err, SAC_BAD_FILE, "\"size\" must be the vision tower's %d for pictures in tiles", c->tile_size);
+        return sac_fail(err, SAC_BAD_FILE, "\"size\" must be the vision tower's %d for pictures in tiles",
+                        c->tile_size);
     return SAC_OK;
 }
 
@@ -123,7 +127,8 @@ static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_e
     SAC_TRY(sac_json_get_bool(json, "do_rescale", &rescale, err));
     SAC_TRY(sac_json_get_bool(json, "do_normalize", &normalize, err));
     if (!rescale) factor = 1.0;
-    if (!(factor > 0 && factor <= 1)) return sac_fail(err, SAC_BAD_FILE, "\"rescale_factor\" must be above 0, at most 1");
+    if (!(factor > 0 && factor <= 1))
+        return sac_fail(err, SAC_BAD_FILE, "\"rescale_factor\" must be above 0, at most 1");
     double scale = factor == 1.0 / 255 ? 1.0 : factor * 255;
     for (int i = 0; i < 3; i++) {
         if (!(mean[i] >= -1e6 && mean[i] <= 1e6) || !(std[i] >= 1e-6 && std[i] <= 1e6))
@@ -138,31 +143,35 @@ static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_e
 
 static sac_status add_pinpoint(sac_processor_config *c, int64_t width, int64_t height, sac_error *err) {
     if (c->n_pinpoints == SAC_PROCESSOR_MAX_PINPOINTS)
-        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" holds more than %d sizes", SAC_PROCESSOR_MAX_PINPOINTS);
+        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" holds more than %d sizes",
+                        SAC_PROCESSOR_MAX_PINPOINTS);
     int64_t s = c->tile_size;
-    if (width < s || height < s || width % s || height % s || width / s * (height / s) > SAC_PROCESSOR_MAX_TILES ||
-        width > SAC_RESIZE_MAX_SIDE || height > SAC_RESIZE_MAX_SIDE)
-        return sac_fail(err, SAC_BAD_FILE,
-                        "\"image_grid_pinpoints\" has %lld x %lld: sides must be multiples of %d, with at most %d tiles",
-                        (long long)width, (long long)height, c->tile_size, SAC_PROCESSOR_MAX_TILES);
+    if (width < s || height < s || width % s || height % s ||
+        width / s * (height / s) > SAC_PROCESSOR_MAX_TILES || width > SAC_RESIZE_MAX_SIDE ||
+        height > SAC_RESIZE_MAX_SIDE)
+        return sac_fail(
+            err, SAC_BAD_FILE,
+            "\"image_grid_pinpoints\" has %lld x %lld: sides must be multiples of %d, with at most %d tiles",
+            (long long)width, (long long)height, c->tile_size, SAC_PROCESSOR_MAX_TILES);
     c->pinpoint[c->n_pinpoints].width = (int)width;
     c->pinpoint[c->n_pinpoints++].height = (int)height;
     return SAC_OK;
 }
 
+/* "(2x3)" to {2, 3}; false for anything else. */
+static bool read_grid(const char *p, long v[2]) {
+    char *end;
+    if (!p) return false;
+    v[0] = strtol(p + 1, &end, 10);
+    if (*end != 'x') return false;
+    v[1] = strtol(end + 1, &end, 10);
+    return *end == ')' && v[0] >= 1 && v[0] <= 1000 && v[1] >= 1 && v[1] <= 1000;
+}
+
 /* "(1x1),...,(6x6)": every grid from the first to the last, in tiles. */
 static sac_status read_pinpoint_range(sac_processor_config *c, const char *text, sac_error *err) {
-    long a[2] = {0, 0}, b[2] = {0, 0};
-    const char *last = strrchr(text, '(');
-    for (int i = 0; i < 2; i++) {
-        const char *p = i ? last : strchr(text, '(');
-        char *end;
-        long *v = i ? b : a;
-        if (!p) break;
-        v[0] = strtol(p + 1, &end, 10);
-        if (*end == 'x') v[1] = strtol(end + 1, NULL, 10);
-    }
-    if (a[0] < 1 || a[1] < 1 || b[0] < a[0] || b[1] < a[1] || b[0] > 1000 || b[1] > 1000)
+    long a[2], b[2];
+    if (!read_grid(strchr(text, '('), a) || !read_grid(strrchr(text, '('), b) || b[0] < a[0] || b[1] < a[1])
         return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\": cannot read \"%.60s\"", text);
     for (long w = a[0]; w <= b[0]; w++)
         for (long h = a[1]; h <= b[1]; h++) SAC_TRY(add_pinpoint(c, w * c->tile_size, h * c->tile_size, err));
@@ -178,7 +187,8 @@ static sac_status read_pinpoints(sac_processor_config *c, const json_t *json, sa
         size_t n = strlen(text);
         char *copy = malloc(n + 1); /* a Python literal: tuples become arrays */
         if (!copy) return sac_fail(err, SAC_NO_MEMORY, "no memory to read \"image_grid_pinpoints\"");
-        for (size_t i = 0; i <= n; i++) copy[i] = (char)(text[i] == '(' ? '[' : text[i] == ')' ? ']' : text[i]);
+        for (size_t i = 0; i <= n; i++)
+            copy[i] = (char)(text[i] == '(' ? '[' : text[i] == ')' ? ']' : text[i]);
         sac_status st = sac_json_parse(&parsed, copy, n, err);
         free(copy);
         if (st != SAC_OK) return sac_fail_prefix(err, st, "\"image_grid_pinpoints\"");
@@ -193,14 +203,17 @@ static sac_status read_pinpoints(sac_processor_config *c, const json_t *json, sa
         if (json_array_size(pair) != 2 || !json_is_integer(a) || !json_is_integer(b))
             st = sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" must be a list of pairs of integers");
         else
-            st = add_pinpoint(c, json_integer_value(height_first ? b : a), json_integer_value(height_first ? a : b), err);
+            st = add_pinpoint(c, json_integer_value(height_first ? b : a),
+                              json_integer_value(height_first ? a : b), err);
     }
     json_decref(parsed);
     return st;
 }
 
-static sac_status read_tiling(sac_processor_config *c, const json_t *json, const json_t *config, sac_error *err) {
-    static const int grids[][2] = {{2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* LlavaNextImageProcessor's, width x height */
+static sac_status read_tiling(sac_processor_config *c, const json_t *json, const json_t *config,
+                              sac_error *err) {
+    static const int grids[][2] = {
+        {2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* LlavaNextImageProcessor's, width x height */
     if (c->kind == SAC_PROCESSOR_CLIP) return SAC_OK;
     const json_t *pinpoints = json_object_get(config, "image_grid_pinpoints");
     if (!pinpoints || json_is_null(pinpoints)) pinpoints = json_object_get(json, "image_grid_pinpoints");
@@ -208,15 +221,18 @@ static sac_status read_tiling(sac_processor_config *c, const json_t *json, const
         SAC_TRY(read_pinpoints(c, pinpoints, err));
     else
         for (size_t i = 0; i < SAC_COUNT(grids); i++)
-            SAC_TRY(add_pinpoint(c, grids[i][0] * (int64_t)c->tile_size, grids[i][1] * (int64_t)c->tile_size, err));
+            SAC_TRY(add_pinpoint(c, grids[i][0] * (int64_t)c->tile_size, grids[i][1] * (int64_t)c->tile_size,
+                                 err));
     if (c->n_pinpoints == 0) return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is empty");
     if (c->kind == SAC_PROCESSOR_UNIRES) {
         const char *mode = "average";
         int64_t stride = 2;
-        SAC_TRY(sac_json_get_int(config, "mm_spatial_pool_stride", 1, c->tile_size / c->patch_size, &stride, err));
+        SAC_TRY(sac_json_get_int(config, "mm_spatial_pool_stride", 1, c->tile_size / c->patch_size, &stride,
+                                 err));
         SAC_TRY(sac_json_get_string(config, "mm_spatial_pool_mode", &mode, err));
         if (strcmp(mode, "average") != 0)
-            return sac_fail(err, SAC_UNSUPPORTED, "\"mm_spatial_pool_mode\" is \"%.60s\"; \"average\" is known", mode);
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "\"mm_spatial_pool_mode\" is \"%.60s\"; \"average\" is known", mode);
         c->pool_video = (int)stride;
         c->pool_image = 2; /* LongVA's code does not ask its configuration here */
     }
@@ -235,8 +251,8 @@ static sac_status read_selection(sac_processor_config *c, const json_t *config, 
     return SAC_OK;
 }
 
-sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocessor, const sac_processor_model *model,
-                              sac_error *err) {
+sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocessor,
+                              const sac_processor_model *model, sac_error *err) {
     *c = (sac_processor_config){.kind = model->kind,
                                 .arithmetic = SAC_RESIZE_PILLOW,
                                 .tile_size = model->image_size,
@@ -245,8 +261,8 @@ sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocesso
                                 .pool_video = 1,
                                 .max_tokens = INT32_MAX};
     if (model->patch_size < 1 || model->image_size < model->patch_size || model->image_size > MAX_TILE_SIZE)
-        return sac_fail(err, SAC_BAD_FILE, "a vision tower for pictures of %d x %d in patches of %d", model->image_size,
-                        model->image_size, model->patch_size);
+        return sac_fail(err, SAC_BAD_FILE, "a vision tower for pictures of %d x %d in patches of %d",
+                        model->image_size, model->image_size, model->patch_size);
     if (preprocessor && !json_is_object(preprocessor))
         return sac_fail(err, SAC_BAD_FILE, "the image processor's configuration must be an object");
     bool is_llava = false;

@@ -1,8 +1,9 @@
 /* resize.c - weights, and the order in which rows pass through the two kernels.
  *
- * Where the horizontal pass comes first it runs just ahead of the vertical one: only the rows under the vertical filter
- * are kept, in a ring, so that they stay in the cache and memory does not grow with the picture. Where the vertical pass
- * comes first, each of its rows goes through the horizontal one at once. Values are those of two whole passes. */
+ * Where the horizontal pass comes first it runs just ahead of the vertical one: only the rows under the
+ * vertical filter are kept, in a ring, so that they stay in the cache and memory does not grow with the
+ * picture. Where the vertical pass comes first, each of its rows goes through the horizontal one at once.
+ * Values are those of two whole passes. */
 #include "resize.h"
 
 #include "cpu_flags.h"
@@ -14,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PI 3.14159265358979323846
-#define PILLOW_BITS 22
+#define PI             3.14159265358979323846
+#define PILLOW_BITS    22
 #define TORCH_MAX_BITS 22
 
 static double box(double x) {
@@ -100,8 +101,8 @@ static void axis_free(sac_resize_axis *a) {
     *a = (sac_resize_axis){0};
 }
 
-/* torch takes the bits from the greatest weight of the whole axis, also when a part of it is computed. Outputs go
- * through the same few phases again and again, so of very long axes the beginning tells. */
+/* torch takes the bits from the greatest weight of the whole axis, also when a part of it is computed.
+ * Outputs go through the same few phases again and again, so of very long axes the beginning tells. */
 static double greatest_weight(const axis_spec *s, const kernel_shape *shape, double *w) {
     axis_spec whole = {s->n_in, s->whole, 0, s->whole < 1 << 16 ? s->whole : 1 << 16};
     double greatest = 0.0;
@@ -115,7 +116,8 @@ static double greatest_weight(const axis_spec *s, const kernel_shape *shape, dou
 static sac_status axis_make(sac_resize_axis *a, const axis_spec *s, const kernel_shape *shape, bool torch,
                             sac_error *err) {
     double widen = s->n_in > s->whole ? (double)s->n_in / s->whole : 1.0;
-    size_t n_max = (size_t)(ceil(shape->support * widen) * 2 + 1 + 3) & ~(size_t)3, n = (size_t)s->n_out * n_max;
+    size_t n_max = (size_t)(ceil(shape->support * widen) * 2 + 1 + 3) & ~(size_t)3,
+           n = (size_t)s->n_out * n_max;
     *a = (sac_resize_axis){.n_out = s->n_out, .n_taps_max = (int)n_max};
     a->first = calloc((size_t)s->n_out, sizeof *a->first);
     a->taps = calloc((size_t)s->n_out, sizeof *a->taps);
@@ -125,8 +127,8 @@ static sac_status axis_make(sac_resize_axis *a, const axis_spec *s, const kernel
     if (!a->first || !a->taps || !a->high || (!torch && !a->low) || !w) {
         free(w);
         axis_free(a);
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for the weights of a resize from %d to %d pixels", s->n_in,
-                        s->whole);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for the weights of a resize from %d to %d pixels",
+                        s->n_in, s->whole);
     }
     a->fraction_bits = torch ? torch_bits(greatest_weight(s, shape, w)) : PILLOW_BITS;
     for (int i = 0; i < s->n_out; i++) {
@@ -150,11 +152,11 @@ typedef struct job {
     int in_w, in_h;       /* border included */
     int n_slots, made;    /* rows of the ring; the next input row to go in */
     size_t line_bytes, slot_bytes;
-    uint8_t *border_line;                /* [line_bytes] an input row of border */
-    uint8_t *line[SAC_RESIZE_MAX_ROWS];  /* [line_bytes] input rows that cannot be used in place */
-    uint8_t *border_slot;                /* [slot_bytes] border_line after the horizontal pass */
-    uint8_t *ring;                       /* [n_slots][slot_bytes] */
-    const uint8_t **rows;                /* [n_slots] under the vertical filter */
+    uint8_t *border_line;               /* [line_bytes] an input row of border */
+    uint8_t *line[SAC_RESIZE_MAX_ROWS]; /* [line_bytes] input rows that cannot be used in place */
+    uint8_t *border_slot;               /* [slot_bytes] border_line after the horizontal pass */
+    uint8_t *ring;                      /* [n_slots][slot_bytes] */
+    const uint8_t **rows;               /* [n_slots] under the vertical filter */
     void *memory;
 } job;
 
@@ -173,7 +175,8 @@ static const uint8_t *input_row(const job *j, int y, uint8_t *line) {
     size_t at = (size_t)(y - a->border_top) * row_bytes;
     bool sides = a->border_left || a->border_right;
     if (!sides && total - at >= row_bytes + SAC_RESIZE_ROW_SLACK) return a->src + at;
-    memcpy(line + (size_t)a->border_left * 3, a->src + at, row_bytes); /* its sides were coloured by job_open */
+    memcpy(line + (size_t)a->border_left * 3, a->src + at,
+           row_bytes); /* its sides were coloured by job_open */
     return line;
 }
 
@@ -230,7 +233,8 @@ static void run_horizontal_first(job *j) {
     }
 }
 
-/* What the vertical pass makes of a border of one colour is that colour, but for rounding in very long filters. */
+/* What the vertical pass makes of a border of one colour is that colour, but for rounding in very long
+ * filters. */
 static void vertical_sides(const job *j, int i, uint8_t *line) {
     const sac_resize_args *a = j->a;
     uint8_t color[3];
@@ -251,12 +255,14 @@ static void run_vertical_first(job *j) {
             if (a->border_left || a->border_right) vertical_sides(j, i + r, j->line[r]);
             for (int t = 0; t < j->v.taps[i + r]; t++) {
                 int y = j->v.first[i + r] + t;
-                j->rows[t] = is_border(j, y) ? j->border_line : a->src + (size_t)(y - a->border_top) * src_bytes;
+                j->rows[t] =
+                    is_border(j, y) ? j->border_line : a->src + (size_t)(y - a->border_top) * src_bytes;
             }
             j->kernels->vertical(&j->v, i + r, j->line[r] + (size_t)a->border_left * 3, j->rows, src_bytes);
         }
         horizontal_pass(j, out, (const uint8_t *const *)j->line, n);
-        for (int r = 0; r < n; r++) memcpy(a->dst + (size_t)(i + r) * a->dst_row_bytes, out[r], (size_t)a->w * 3);
+        for (int r = 0; r < n; r++)
+            memcpy(a->dst + (size_t)(i + r) * a->dst_row_bytes, out[r], (size_t)a->w * 3);
     }
 }
 
@@ -265,12 +271,13 @@ static sac_status check(const sac_resize_args *a, sac_error *err) {
     int64_t in_h = (int64_t)a->src_h + a->border_top + a->border_bottom;
     if (a->src_w < 1 || a->src_h < 1 || a->border_left < 0 || a->border_right < 0 || a->border_top < 0 ||
         a->border_bottom < 0 || in_w > SAC_RESIZE_MAX_SIDE || in_h > SAC_RESIZE_MAX_SIDE)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %lld x %lld pixels cannot be resized: sides are 1 to %d",
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "a picture of %lld x %lld pixels cannot be resized: sides are 1 to %d",
                         (long long)in_w, (long long)in_h, SAC_RESIZE_MAX_SIDE);
-    if (a->x < 0 || a->y < 0 || a->w < 1 || a->h < 1 || a->w > SAC_RESIZE_MAX_SIDE || a->h > SAC_RESIZE_MAX_SIDE ||
-        a->x > a->dst_w - a->w || a->y > a->dst_h - a->h)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "resize to the part %d x %d at %d, %d of %d x %d pixels", a->w, a->h, a->x,
-                        a->y, a->dst_w, a->dst_h);
+    if (a->x < 0 || a->y < 0 || a->w < 1 || a->h < 1 || a->w > SAC_RESIZE_MAX_SIDE ||
+        a->h > SAC_RESIZE_MAX_SIDE || a->x > a->dst_w - a->w || a->y > a->dst_h - a->h)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "resize to the part %d x %d at %d, %d of %d x %d pixels", a->w,
+                        a->h, a->x, a->y, a->dst_w, a->dst_h);
     if (a->filter < SAC_FILTER_LANCZOS || a->filter > SAC_FILTER_HAMMING)
         return sac_fail(err, SAC_BAD_ARGUMENT, "unknown resize filter %d", (int)a->filter);
     return SAC_OK;
@@ -304,10 +311,11 @@ static sac_status job_open(job *j, const sac_resize_args *a, sac_error *err) {
     j->line_bytes = ((size_t)j->in_w * 3 + SAC_RESIZE_ROW_SLACK + 63) & ~(size_t)63;
     j->slot_bytes = ((size_t)a->w * 3 + SAC_RESIZE_ROW_SLACK + 63) & ~(size_t)63;
     size_t n_slots = (size_t)j->n_slots, pointer_bytes = n_slots * sizeof *j->rows;
-    uint8_t *p = malloc(pointer_bytes + (1 + SAC_RESIZE_MAX_ROWS) * j->line_bytes + (1 + n_slots) * j->slot_bytes);
+    uint8_t *p =
+        malloc(pointer_bytes + (1 + SAC_RESIZE_MAX_ROWS) * j->line_bytes + (1 + n_slots) * j->slot_bytes);
     if (!p)
-        return sac_fail(err, SAC_NO_MEMORY, "no memory to resize %d x %d to %d x %d pixels", a->src_w, a->src_h, a->w,
-                        a->h);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory to resize %d x %d to %d x %d pixels", a->src_w,
+                        a->src_h, a->w, a->h);
     j->memory = p;
     j->rows = (const uint8_t **)p;
     j->border_line = p += pointer_bytes;
@@ -329,14 +337,16 @@ sac_status sac_resize_run(const sac_resize_args *a, sac_error *err) {
     SAC_TRY(check(a, err));
     job j;
     sac_status st = job_open(&j, a, err);
-    if (st == SAC_OK && vertical_first(&j)) run_vertical_first(&j);
-    else if (st == SAC_OK) run_horizontal_first(&j);
+    if (st == SAC_OK && vertical_first(&j))
+        run_vertical_first(&j);
+    else if (st == SAC_OK)
+        run_horizontal_first(&j);
     job_close(&j);
     return st;
 }
 
-sac_status sac_resize(uint8_t *dst, int dst_w, int dst_h, const uint8_t *src, int src_w, int src_h, sac_filter filter,
-                      sac_resize_arithmetic arithmetic, sac_error *err) {
+sac_status sac_resize(uint8_t *dst, int dst_w, int dst_h, const uint8_t *src, int src_w, int src_h,
+                      sac_filter filter, sac_resize_arithmetic arithmetic, sac_error *err) {
     return sac_resize_run(&(sac_resize_args){.dst = dst,
                                              .dst_row_bytes = dst_w > 0 ? (size_t)dst_w * 3 : 0,
                                              .src = src,

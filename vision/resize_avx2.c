@@ -1,5 +1,6 @@
-/* resize_avx2.c - pmaddwd over pairs of taps: pixels as 16-bit, weights as two 16-bit halves (see resize_kernels.h).
- * Two multiply-adds of 16 products each replace 16 32-bit multiplications, which cost two of them each. */
+/* resize_avx2.c - pmaddwd over pairs of taps: pixels as 16-bit, weights as two 16-bit halves (see
+ * resize_kernels.h). Two multiply-adds of 16 products each replace 16 32-bit multiplications, which cost two
+ * of them each. */
 #include "resize_kernels.h"
 
 #ifdef __x86_64__
@@ -7,8 +8,8 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
-/* One vector holds four taps of one output: in the lower half taps 0 and 1, in the upper half 2 and 3, each as pairs
- * (tap, tap) of r, g, b and nothing. */
+/* One vector holds four taps of one output: in the lower half taps 0 and 1, in the upper half 2 and 3, each
+ * as pairs (tap, tap) of r, g, b and nothing. */
 static inline __m256i load_taps(const uint8_t *p) {
     const __m256i pick = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, /**/
                                           6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
@@ -22,7 +23,8 @@ static inline __m256i load_weights(const int16_t *w) {
 }
 
 /* Rounds the sums of r, g, b and writes three bytes and one more. */
-static inline void finish(uint8_t *out, __m256i high, __m256i low, bool two_halves, __m128i half, __m128i shift) {
+static inline void finish(uint8_t *out, __m256i high, __m256i low, bool two_halves, __m128i half,
+                          __m128i shift) {
     __m256i sum = two_halves ? _mm256_add_epi32(_mm256_slli_epi32(high, SAC_RESIZE_LOW_BITS), low) : high;
     __m128i s = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
     s = _mm_sra_epi32(_mm_add_epi32(s, half), shift);
@@ -32,7 +34,8 @@ static inline void finish(uint8_t *out, __m256i high, __m256i low, bool two_halv
 
 static inline void horizontal_rows(const sac_resize_axis *a, uint8_t *const *out, const uint8_t *const *row,
                                    int n_rows, bool two_halves) {
-    const __m128i half = _mm_set1_epi32(1 << (a->fraction_bits - 1)), shift = _mm_cvtsi32_si128(a->fraction_bits);
+    const __m128i half = _mm_set1_epi32(1 << (a->fraction_bits - 1)),
+                  shift = _mm_cvtsi32_si128(a->fraction_bits);
     for (int i = 0; i < a->n_out; i++) {
         size_t k = (size_t)i * (size_t)a->n_taps_max, at = (size_t)a->first[i] * 3;
         __m256i high[SAC_RESIZE_MAX_ROWS], low[SAC_RESIZE_MAX_ROWS];
@@ -45,7 +48,8 @@ static inline void horizontal_rows(const sac_resize_axis *a, uint8_t *const *out
                 if (two_halves) low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(p, wl));
             }
         }
-        for (int r = 0; r < n_rows; r++) finish(out[r] + (size_t)i * 3, high[r], low[r], two_halves, half, shift);
+        for (int r = 0; r < n_rows; r++)
+            finish(out[r] + (size_t)i * 3, high[r], low[r], two_halves, half, shift);
     }
 }
 
@@ -71,8 +75,8 @@ static inline __m256i pair_of(const int16_t *w, bool second) {
 }
 
 /* 32 bytes of one output row. */
-static inline void vertical_block(const sac_resize_axis *a, int i, uint8_t *out, const uint8_t *const *row, size_t b,
-                                  bool two_halves) {
+static inline void vertical_block(const sac_resize_axis *a, int i, uint8_t *out, const uint8_t *const *row,
+                                  size_t b, bool two_halves) {
     const int16_t *wh = a->high + (size_t)i * (size_t)a->n_taps_max;
     const int16_t *wl = two_halves ? a->low + (size_t)i * (size_t)a->n_taps_max : wh;
     __m256i high[4], low[4];
@@ -82,7 +86,8 @@ static inline void vertical_block(const sac_resize_axis *a, int i, uint8_t *out,
         bool second = t + 1 < n;
         __m256i p = _mm256_loadu_si256((const void *)(row[t] + b));
         __m256i q = second ? _mm256_loadu_si256((const void *)(row[t + 1] + b)) : _mm256_setzero_si256();
-        __m256i lo = _mm256_unpacklo_epi8(p, q), hi = _mm256_unpackhi_epi8(p, q), zero = _mm256_setzero_si256();
+        __m256i lo = _mm256_unpacklo_epi8(p, q), hi = _mm256_unpackhi_epi8(p, q),
+                zero = _mm256_setzero_si256();
         /* (p, q) byte pairs to 16-bit pairs. Lanes keep their place: packing below undoes the order. */
         __m256i pq[4] = {_mm256_unpacklo_epi8(lo, zero), _mm256_unpackhi_epi8(lo, zero),
                          _mm256_unpacklo_epi8(hi, zero), _mm256_unpackhi_epi8(hi, zero)};
@@ -95,14 +100,17 @@ static inline void vertical_block(const sac_resize_axis *a, int i, uint8_t *out,
     const __m256i half = _mm256_set1_epi32(1 << (a->fraction_bits - 1));
     const __m128i shift = _mm_cvtsi32_si128(a->fraction_bits);
     for (int j = 0; j < 4; j++) {
-        __m256i s = two_halves ? _mm256_add_epi32(_mm256_slli_epi32(high[j], SAC_RESIZE_LOW_BITS), low[j]) : high[j];
+        __m256i s =
+            two_halves ? _mm256_add_epi32(_mm256_slli_epi32(high[j], SAC_RESIZE_LOW_BITS), low[j]) : high[j];
         high[j] = _mm256_sra_epi32(_mm256_add_epi32(s, half), shift);
     }
-    __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(high[0], high[1]), _mm256_packs_epi32(high[2], high[3]));
+    __m256i bytes =
+        _mm256_packus_epi16(_mm256_packs_epi32(high[0], high[1]), _mm256_packs_epi32(high[2], high[3]));
     _mm256_storeu_si256((void *)(out + b), bytes);
 }
 
-static void vertical(const sac_resize_axis *a, int i, uint8_t *out, const uint8_t *const *row, size_t n_bytes) {
+static void vertical(const sac_resize_axis *a, int i, uint8_t *out, const uint8_t *const *row,
+                     size_t n_bytes) {
     if (n_bytes < 32) {
         sac_resize_ref.vertical(a, i, out, row, n_bytes);
         return;

@@ -20,7 +20,8 @@ static void horizontal(const sac_resize_axis *a, uint8_t *const *out, const uint
     }
 }
 
-static void vertical(const sac_resize_axis *a, int i, uint8_t *out, const uint8_t *const *row, size_t n_bytes) {
+static void vertical(const sac_resize_axis *a, int i, uint8_t *out, const uint8_t *const *row,
+                     size_t n_bytes) {
     const int32_t half = 1 << (a->fraction_bits - 1);
     size_t k = (size_t)i * (size_t)a->n_taps_max;
     for (size_t b = 0; b < n_bytes; b++) {

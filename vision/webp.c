@@ -81,12 +81,13 @@ sac_status sac_webp_find(sac_webp *w, const uint8_t *bytes, size_t n_bytes, sac_
 }
 
 size_t sac_webp_file_bytes(const sac_webp *w) {
-    return w->chunk_bytes + 12;
+    return w->chunk_bytes + 12 + (w->chunk_bytes & 1);
 }
 
 void sac_webp_write_file(const sac_webp *w, uint8_t *file) {
-    uint32_t n = (uint32_t)w->chunk_bytes + 4;
+    uint32_t n = (uint32_t)(w->chunk_bytes + 4 + (w->chunk_bytes & 1));
     memcpy(file, "RIFF....WEBP", 12);
     for (int i = 0; i < 4; i++) file[4 + i] = (uint8_t)(n >> (8 * i));
     memcpy(file + 12, w->chunk, w->chunk_bytes);
+    if (w->chunk_bytes & 1) file[12 + w->chunk_bytes] = 0; /* libavcodec passes over an odd chunk that is not padded */
 }

@@ -1,10 +1,12 @@
-/* linear_quant_amx.c - many rows on AMX tiles: 16 rows of x (a panel) by 16 columns by one block.
+/* linear_quant_amx.c - many rows on AMX tiles: 16 rows of x (a panel) by 16 columns by one unit of k.
  *
- * The weights' scales change every 32 elements (q6_k: 16), so a tile product covers one such group, and its 256
+ * The weights' scales change every 32 elements (q6_k: 16), so a tile product covers one such unit, and its 256
  * integer sums leave through memory to be scaled on vectors, where the 16 f32 sums of the panel stay in
- * registers. That epilogue, two or three fused multiply-adds for every 16 sums, is what bounds the speed; tile
- * and vector units work side by side. Few rows are left to the vectors. */
-#if defined(__AMX_INT8__) || defined(__AMXINT8__) || defined(__AMX_TILE__)
+ * registers. That epilogue, two or three fused multiply-adds for every 16 sums, bounds the speed. The tile unit
+ * takes about 16 cycles a product but some 80 from load to store, so products run two quads of units ahead of
+ * the vectors, over the ends of panels: in a step, four products start, the four before them are stored and the
+ * four before those are scaled. */
+#if defined(__AMX_INT8__)
 #include "linear_quant_tmpl.h"
 
 typedef struct tile_config {
@@ -13,110 +15,152 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* Tile registers: sums 0-3, rows of x and of weights of 32 and of 16 elements. Macros, as gcc pastes them. */
-#define X32 4
-#define W32 5
-#define X16 6
-#define W16 7
-
-/* gcc 12's _tile_loadconfig tells the compiler of the first eight bytes only; the barrier keeps the rest from
+/* Tile registers: 0-3 sums, 4-5 rows of x, 6-7 weights, four elements of 16 columns a row.
+ * gcc 12's _tile_loadconfig tells the compiler of the first eight bytes only; the barrier keeps the rest from
  * being dropped as dead stores. */
-static void configure_tiles(int n_panel_rows) {
+static void configure_tiles(int n_panel_rows, int unit) {
     tile_config c = {.palette = 1};
-    uint8_t rows = (uint8_t)n_panel_rows;
-    for (int i = 0; i < 4; i++) c.row_bytes[i] = 64, c.rows[i] = rows;
-    c.row_bytes[X32] = 32, c.rows[X32] = rows;
-    c.row_bytes[W32] = 64, c.rows[W32] = 8;
-    c.row_bytes[X16] = 16, c.rows[X16] = rows;
-    c.row_bytes[W16] = 64, c.rows[W16] = 4;
+    for (int i = 0; i < 8; i++) {
+        c.row_bytes[i] = (uint16_t)(i < 4 || i > 5 ? 64 : unit);
+        c.rows[i] = (uint8_t)(i < 6 ? n_panel_rows : unit / 4);
+    }
     __asm__ volatile("" : : "r"(&c) : "memory");
     _tile_loadconfig(&c);
 }
 
-/* Sums of one group into out[rows][16]. */
-#define TILE_PRODUCT(sums, xt, wt, x, w, out)                                                                \
-    do {                                                                                                     \
-        _tile_loadd(xt, x, 32);                                                                              \
-        _tile_loadd(wt, w, 64);                                                                              \
-        _tile_zero(sums);                                                                                    \
-        _tile_dpbssd(sums, xt, wt);                                                                          \
-        _tile_stored(sums, out, 64);                                                                         \
-    } while (0)
+/* ---- where the units lie ---- */
 
-SAC_INLINE void scale32(sac_dtype t, const weights32 *w, const uint8_t *x, int rows, int32_t sums[][16], vf *acc) {
+SAC_INLINE int units_a_block(sac_dtype t) {
+    return t == SAC_DTYPE_Q4_K ? 8 : t == SAC_DTYPE_Q6_K ? 16 : 1;
+}
+SAC_INLINE const uint8_t *unit_x(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *panel, int64_t u) {
+    const uint8_t *record = panel + (size_t)(u / units_a_block(t)) * j->record_bytes;
+    if (t == SAC_DTYPE_Q4_K) return record + 32 * rows * (u % 8);
+    if (t == SAC_DTYPE_Q6_K) return record + 32 * rows * (u % 16 / 2) + 16 * (u % 2);
+    return record;
+}
+SAC_INLINE const void *unit_w(sac_dtype t, const uint8_t *weights, int64_t u) {
+    if (t == SAC_DTYPE_Q4_K) return ((const weights256 *)(const void *)weights)[u / 8].q + 8 * (u % 8);
+    if (t == SAC_DTYPE_Q6_K) return ((const weights256 *)(const void *)weights)[u / 16].q + 4 * (u % 16);
+    return ((const weights32 *)(const void *)weights)[u].q;
+}
+
+/* ---- the vectors' half; sums are those of one unit, [rows][16] ---- */
+
+/* 32-element blocks: acc is the panel's f32 sums. */
+SAC_INLINE void scale32(sac_dtype t, int rows, const weights32 *w, const uint8_t *x, const int32_t *sums, vf *acc) {
     const uint8_t *d = x + 32 * rows, *s = d + 4 * rows;
     for (int r = 0; r < rows; r++) {
-        vf sum = vi_to_float(vi_load(sums[r]));
-        acc[r] = vf_fma(vf_mul(w->d, sum), vf_set1(load_f32(d + 4 * r)), acc[r]);
+        acc[r] = vf_fma(vf_mul(w->d, vi_to_float(vi_load(sums + 16 * r))), vf_set1(load_f32(d + 4 * r)), acc[r]);
         if (t == SAC_DTYPE_Q4_1) acc[r] = vf_fma(w->m, vf_set1(load_f32(s + 4 * r)), acc[r]);
     }
 }
 
-SAC_INLINE void tiles32(sac_dtype t, int rows, const sac_lq_job *j, const weights32 *w, const uint8_t *x,
-                        int64_t n_blocks, float *acc) {
-    _Alignas(64) int32_t sums[2][PANEL_ROWS][16];
-    vf a[PANEL_ROWS];
-    for (int r = 0; r < rows; r++) a[r] = vf_load(acc + r * VF);
-    for (int64_t b = 0; b < n_blocks; b += 2) {
-        const uint8_t *x1 = x + j->record_bytes;
-        TILE_PRODUCT(0, X32, W32, x, w[b].q, sums[0]);
-        if (b + 1 < n_blocks) TILE_PRODUCT(1, X32, W32, x1, w[b + 1].q, sums[1]);
-        scale32(t, &w[b], x, rows, sums[0], a);
-        if (b + 1 < n_blocks) scale32(t, &w[b + 1], x1, rows, sums[1], a);
-        x = x1 + j->record_bytes;
-    }
-    for (int r = 0; r < rows; r++) vf_store(acc + r * VF, a[r]);
+/* 256-element blocks: acc is the block's scaled sums, joined to the panel's in memory when it ends. */
+SAC_INLINE void scale256(int rows, vf scale, const int32_t *sums, vf *acc) {
+    for (int r = 0; r < rows; r++) acc[r] = vf_fma(vi_to_float(vi_load(sums + 16 * r)), scale, acc[r]);
 }
 
-SAC_INLINE void tiles256(sac_dtype t, int rows, const sac_lq_job *j, const weights256 *w, const uint8_t *x,
-                         int64_t n_blocks, float *acc) {
-    _Alignas(64) int32_t sums[2][PANEL_ROWS][16];
-    for (int64_t b = 0; b < n_blocks; b++, w++, x += j->record_bytes) {
-        vf scaled[PANEL_ROWS];
-        for (int r = 0; r < rows; r++) scaled[r] = vf_zero();
-        for (int g = 0; g < 8; g++) {
-            const uint8_t *q = x + 32 * g * rows;
-            if (t == SAC_DTYPE_Q4_K) {
-                TILE_PRODUCT(0, X32, W32, q, w->q + 8 * g, sums[0]);
-                for (int r = 0; r < rows; r++)
-                    scaled[r] = vf_fma(vi_to_float(vi_load(sums[0][r])), w->scale[g], scaled[r]);
-            } else {
-                TILE_PRODUCT(0, X16, W16, q, w->q + 8 * g, sums[0]);
-                TILE_PRODUCT(1, X16, W16, q + 16, w->q + 8 * g + 4, sums[1]);
-                for (int r = 0; r < rows; r++) {
-                    scaled[r] = vf_fma(vi_to_float(vi_load(sums[0][r])), w->scale[2 * g], scaled[r]);
-                    scaled[r] = vf_fma(vi_to_float(vi_load(sums[1][r])), w->scale[2 * g + 1], scaled[r]);
-                }
-            }
-        }
-        for (int r = 0; r < rows; r++)
-            vf_store(acc + r * VF, join256(t, w, scaled[r], x, rows, r, vf_load(acc + r * VF)));
+SAC_INLINE void scale_unit(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *weights,
+                           const uint8_t *panel, int64_t u, const int32_t *sums, vf *acc) {
+    if (is_k_quant(t)) {
+        const weights256 *w = (const weights256 *)(const void *)weights + u / units_a_block(t);
+        scale256(rows, w->scale[u % units_a_block(t)], sums, acc);
+    } else {
+        const weights32 *w = (const weights32 *)(const void *)weights + u;
+        scale32(t, rows, w, panel + (size_t)u * j->record_bytes, sums, acc);
     }
 }
+
+SAC_INLINE void join_block(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *weights,
+                           const uint8_t *panel, int64_t b, float *sum, vf *acc) {
+    const weights256 *w = (const weights256 *)(const void *)weights + b;
+    const uint8_t *record = panel + (size_t)b * j->record_bytes;
+    for (int r = 0; r < rows; r++) {
+        vf_store(sum + r * VF, join256(t, w, acc[r], record, rows, r, vf_load(sum + r * VF)));
+        acc[r] = vf_zero();
+    }
+}
+
+/* ---- both together ---- */
+
+/* A position in the sequence of quads of all panels. */
+typedef struct cursor {
+    int64_t panel, unit;
+} cursor;
+
+SAC_INLINE void advance(cursor *c, int64_t n_units) {
+    c->unit += 4;
+    if (c->unit < n_units) return;
+    c->unit = 0;
+    c->panel++;
+}
+
+/* One of the four products of a step, with the store and the scaling that go beside it. `at`, `stored` and
+ * `scaled` say whether each has a unit i in its quad. */
+#define TILE_STEP(i, x_tile, w_tile)                                                                         \
+    do {                                                                                                     \
+        if (i < n_started) {                                                                                 \
+            _tile_loadd(x_tile, unit_x(t, j, rows, x + (size_t)start.panel * j->panel_bytes, start.unit + i), 32); \
+            _tile_loadd(w_tile, unit_w(t, w, start.unit + i), 64);                                           \
+        }                                                                                                    \
+        if (i < n_stored) _tile_stored(i, sums[step & 1][i], 64);                                            \
+        if (i < n_started) {                                                                                 \
+            _tile_zero(i);                                                                                   \
+            _tile_dpbssd(i, x_tile, w_tile);                                                                 \
+        }                                                                                                    \
+        if (i < n_scaled)                                                                                    \
+            scale_unit(t, j, rows, w, x + (size_t)scale.panel * j->panel_bytes, scale.unit + i,              \
+                       sums[~step & 1][i], acc);                                                             \
+    } while (0)
 
 SAC_INLINE void tile_rows(sac_dtype t, int rows, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
-                          int64_t n_blocks, float *acc) {
-    if (is_k_quant(t))
-        tiles256(t, rows, j, (const void *)w, x, n_blocks, acc);
-    else
-        tiles32(t, rows, j, (const void *)w, x, n_blocks, acc);
+                          int64_t n_panels, int64_t n_blocks, float *sum) {
+    _Alignas(64) int32_t sums[2][4][PANEL_ROWS * 16];
+    int64_t n_units = n_blocks * units_a_block(t), n_steps = n_panels * sac_div_up(n_units, 4);
+    cursor start = {0, 0}, scale = {0, 0};
+    int64_t n_stored = 0, n_scaled = 0;
+    vf acc[PANEL_ROWS];
+    for (int r = 0; r < rows; r++) acc[r] = is_k_quant(t) ? vf_zero() : vf_load(sum + r * VF);
+    for (int64_t step = 0; step < n_steps + 2; step++) {
+        int64_t n_started = step < n_steps ? sac_min_i64(4, n_units - start.unit) : 0;
+        TILE_STEP(0, 4, 6);
+        TILE_STEP(1, 5, 7);
+        TILE_STEP(2, 4, 6);
+        TILE_STEP(3, 5, 7);
+        if (n_scaled) {
+            float *panel_sum = sum + scale.panel * rows * VF;
+            if (is_k_quant(t) && (scale.unit + 4) % units_a_block(t) == 0)
+                join_block(t, j, rows, w, x + (size_t)scale.panel * j->panel_bytes,
+                           scale.unit / units_a_block(t), panel_sum, acc);
+            advance(&scale, n_units);
+            if (!is_k_quant(t) && scale.unit == 0) {
+                for (int r = 0; r < rows; r++) vf_store(panel_sum + r * VF, acc[r]);
+                if (scale.panel < n_panels)
+                    for (int r = 0; r < rows; r++) acc[r] = vf_load(panel_sum + (rows + r) * VF);
+            }
+        }
+        advance(&start, n_units);
+        n_scaled = n_stored;
+        n_stored = n_started;
+    }
 }
 
-SAC_INLINE void tile_panel(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_blocks,
-                           float *acc) {
+SAC_INLINE void tile_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_panels,
+                            int64_t n_blocks, float *sum) {
     if (j->n_panel_rows == 8)
-        tile_rows(t, 8, j, w, x, n_blocks, acc);
+        tile_rows(t, 8, j, w, x, n_panels, n_blocks, sum);
     else
-        tile_rows(t, 16, j, w, x, n_blocks, acc);
+        tile_rows(t, 16, j, w, x, n_panels, n_blocks, sum);
 }
 
-#define PANEL     tile_panel
+#define PANELS    tile_panels
 #define AS_SIGNED true
 #include "linear_quant_variant.h"
 
 static void multiply_with_tiles(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
                                 int64_t last_panel, void *scratch) {
-    if (j->m > SAC_LQ_DIRECT_ROWS) configure_tiles(j->n_panel_rows);
+    if (j->m > SAC_LQ_DIRECT_ROWS) configure_tiles(j->n_panel_rows, j->a->w.dtype == SAC_DTYPE_Q6_K ? 16 : 32);
     multiply(j, first, last, first_panel, last_panel, scratch);
     if (j->m > SAC_LQ_DIRECT_ROWS) _tile_release();
 }

@@ -1,6 +1,6 @@
 #if defined(__AVX2__)
 #include "linear_quant_tmpl.h"
-#define PANEL     vector_panel
+#define PANELS    vector_panels
 #define AS_SIGNED false
 #include "linear_quant_variant.h"
 

@@ -207,14 +207,33 @@ SAC_INLINE void product(sac_dtype t, const void *w, const uint8_t *x, int n_pane
         product32(t, w, x, n_panel_rows, r0, n, acc);
 }
 
-/* ---- few rows ---- */
+/* ---- sums to y ---- */
 
-SAC_INLINE void finish(const sac_lq_job *j, const sac_lq_columns *c, int64_t row, vf sum) {
-    float lanes[2 * VF]; /* read past the last lane, see linear_finish_row */
-    vf_store(lanes, sum);
-    vf_store(lanes + VF, vf_zero());
-    linear_finish_row(j->a, row, c->col, lanes + c->lane, c->n_cols);
+SAC_INLINE void finish_rows_as(sac_activation act, const sac_lq_job *j, const sac_lq_columns *c, int64_t row,
+                               int n, const float *sums) {
+    const float *bias = j->a->bias ? j->a->bias + c->col : NULL;
+    for (int r = 0; r < n; r++) {
+        float *y = sac_mat_row_f32(j->a->y, row + r) + c->col;
+        const float *sum = sums + r * VF + c->lane;
+        if (c->n_cols == VF) /* a constant in this copy: whole vectors */
+            linear_finish_row_as(act, y, sum, bias, VF, j->a->accumulate);
+        else
+            linear_finish_row_as(act, y, sum, bias, c->n_cols, j->a->accumulate);
+    }
 }
+
+/* Sums [n][VF] of rows [row, row + n); one more vector may be read. */
+SAC_INLINE void finish_rows(const sac_lq_job *j, const sac_lq_columns *c, int64_t row, int n, const float *sums) {
+    switch (j->a->act) { /* act a constant in each copy */
+    case SAC_ACT_NONE: finish_rows_as(SAC_ACT_NONE, j, c, row, n, sums); break;
+    case SAC_ACT_GELU: finish_rows_as(SAC_ACT_GELU, j, c, row, n, sums); break;
+    case SAC_ACT_GELU_TANH: finish_rows_as(SAC_ACT_GELU_TANH, j, c, row, n, sums); break;
+    case SAC_ACT_QUICK_GELU: finish_rows_as(SAC_ACT_QUICK_GELU, j, c, row, n, sums); break;
+    case SAC_ACT_SILU: finish_rows_as(SAC_ACT_SILU, j, c, row, n, sums); break;
+    }
+}
+
+/* ---- few rows ---- */
 
 /* Bytes [at, at + n) of what comes after this group; past the end of the file a prefetch does nothing. */
 SAC_INLINE void prefetch(const uint8_t *at, size_t n) {
@@ -238,72 +257,72 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
             unpack(t, c.w + (size_t)b * block_bytes, c.stride, false, &w);
             product(t, &w, j->x + (size_t)b * j->record_bytes, n_rows, 0, n_rows, acc);
         }
-        for (int r = 0; r < n_rows; r++) finish(j, &c, r, acc[r]);
+        float sums[(SAC_LQ_DIRECT_ROWS + 1) * VF];
+        for (int r = 0; r < n_rows; r++) vf_store(sums + r * VF, acc[r]);
+        vf_store(sums + n_rows * VF, vf_zero());
+        finish_rows(j, &c, 0, n_rows, sums);
     }
 }
 
 /* ---- many rows ---- */
 
-/* acc[rows][VF] += n_blocks records from x with as many blocks of weights */
-typedef void (*panel_fn)(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_blocks,
-                         float *acc);
+/* sum[panels][rows][VF] += n_blocks records of n_panels from x with as many blocks of weights */
+typedef void (*panels_fn)(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_panels,
+                          int64_t n_blocks, float *sum);
 
 SAC_INLINE void multiply_panels(sac_dtype t, const sac_lq_job *j, int64_t first, int64_t last,
                                 int64_t first_panel, int64_t last_panel, void *scratch, bool as_signed,
-                                panel_fn multiply_panel) {
-    size_t block_bytes = j->w_block_bytes;
+                                panels_fn add_panels) {
     int64_t n_blocks = j->k / j->block, stretch = K_STRETCH / j->block;
-    float *acc = scratch; /* [panels][rows][VF] */
-    uint8_t *weights = (uint8_t *)(acc + MAX_TASK_PANELS * PANEL_ROWS * VF);
-    size_t acc_panel = (size_t)j->n_panel_rows * VF;
+    int64_t first_row = first_panel * j->n_panel_rows;
+    int n_rows = (int)(sac_min_i64(last_panel * j->n_panel_rows, j->m) - first_row);
+    float *sum = scratch; /* [panels][rows][VF] and a vector that finish_rows may read */
+    uint8_t *weights = (uint8_t *)(sum + (MAX_TASK_PANELS * PANEL_ROWS + 1) * VF);
     for (int64_t g = first; g < last; g++) {
         sac_lq_columns c = sac_lq_column_group(j, VF, g);
-        memset(acc, 0, (size_t)(last_panel - first_panel) * acc_panel * sizeof *acc);
+        memset(sum, 0, (size_t)((last_panel - first_panel) * j->n_panel_rows * VF) * sizeof *sum);
         for (int64_t b0 = 0; b0 < n_blocks; b0 += stretch) {
             int64_t n = sac_min_i64(stretch, n_blocks - b0);
             for (int64_t b = 0; b < n; b++)
-                unpack(t, c.w + (size_t)(b0 + b) * block_bytes, c.stride, as_signed,
+                unpack(t, c.w + (size_t)(b0 + b) * j->w_block_bytes, c.stride, as_signed,
                        weights + (size_t)b * weights_bytes(t));
-            for (int64_t p = first_panel; p < last_panel; p++)
-                multiply_panel(t, j, weights, j->x + (size_t)p * j->panel_bytes + (size_t)b0 * j->record_bytes, n,
-                               acc + (size_t)(p - first_panel) * acc_panel);
+            add_panels(t, j, weights, j->x + (size_t)first_panel * j->panel_bytes + (size_t)b0 * j->record_bytes,
+                       last_panel - first_panel, n, sum);
         }
-        for (int64_t p = first_panel; p < last_panel; p++)
-            for (int r = 0; r < j->n_panel_rows && p * j->n_panel_rows + r < j->m; r++)
-                finish(j, &c, p * j->n_panel_rows + r,
-                       vf_load(acc + (size_t)(p - first_panel) * acc_panel + r * VF));
+        finish_rows(j, &c, first_row, n_rows, sum);
     }
 }
 
 /* Eight rows of x at a time: eight sums and eight vectors of weights stay in registers. */
-SAC_INLINE void vector_panel(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
-                             int64_t n_blocks, float *acc) {
-    for (int r0 = 0; r0 < j->n_panel_rows; r0 += 8) {
-        vf sum[8];
-        for (int r = 0; r < 8; r++) sum[r] = vf_load(acc + (r0 + r) * VF);
+SAC_INLINE void vector_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
+                              int64_t n_panels, int64_t n_blocks, float *sum) {
+    for (int64_t eight = 0; eight < n_panels * j->n_panel_rows; eight += 8, sum += 8 * VF) {
+        const uint8_t *panel = x + (size_t)(eight / j->n_panel_rows) * j->panel_bytes;
+        vf acc[8];
+        for (int r = 0; r < 8; r++) acc[r] = vf_load(sum + r * VF);
         for (int64_t b = 0; b < n_blocks; b++)
-            product(t, w + (size_t)b * weights_bytes(t), x + (size_t)b * j->record_bytes, j->n_panel_rows, r0, 8,
-                    sum);
-        for (int r = 0; r < 8; r++) vf_store(acc + (r0 + r) * VF, sum[r]);
+            product(t, w + (size_t)b * weights_bytes(t), panel + (size_t)b * j->record_bytes, j->n_panel_rows,
+                    (int)(eight % j->n_panel_rows), 8, acc);
+        for (int r = 0; r < 8; r++) vf_store(sum + r * VF, acc[r]);
     }
 }
 
 SAC_INLINE void multiply_as(sac_dtype t, const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
-                            int64_t last_panel, void *scratch, bool as_signed, panel_fn multiply_panel) {
+                            int64_t last_panel, void *scratch, bool as_signed, panels_fn add_panels) {
     switch (j->n_panel_rows) { /* a constant in each copy */
     case 1: multiply_direct(t, 1, j, first, last); break;
     case 2: multiply_direct(t, 2, j, first, last); break;
     case 3: multiply_direct(t, 3, j, first, last); break;
     case 4: multiply_direct(t, 4, j, first, last); break;
     default:
-        multiply_panels(t, j, first, last, first_panel, last_panel, scratch, as_signed, multiply_panel);
+        multiply_panels(t, j, first, last, first_panel, last_panel, scratch, as_signed, add_panels);
     }
 }
 
-#define SAC_LQ_MULTIPLY(name, type, as_signed, multiply_panel)                                               \
+#define SAC_LQ_MULTIPLY(name, type, as_signed, add_panels)                                                   \
     static void name(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,                  \
                      int64_t last_panel, void *scratch) {                                                    \
-        multiply_as(type, j, first, last, first_panel, last_panel, scratch, as_signed, multiply_panel);      \
+        multiply_as(type, j, first, last, first_panel, last_panel, scratch, as_signed, add_panels);      \
     }
 
 /* ---- activations ---- */

@@ -2,6 +2,8 @@
 #include "options.h"
 #include "run_config.h"
 
+#include <saccade/saccade.h>
+
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,13 +87,23 @@ static void print_wrapped(const char *text, size_t at, size_t width) {
     }
 }
 
+/* The names that an option takes come from the library, so that --help cannot miss one. */
+static const char *const *names_of(const setting *row) {
+    if (!strcmp(row->name, "chat")) return sac_chat_format_names();
+    return strcmp(row->name, "kv") ? NULL : sac_kv_names();
+}
+
 static void print_option(const setting *row) {
-    char left[64];
+    char left[64], help[400];
+    int used = snprintf(help, sizeof help, "%s", row->help);
+    const char *const *names = names_of(row);
+    for (size_t i = 0; names && names[i] && (size_t)used < sizeof help; i++)
+        used += snprintf(help + used, sizeof help - (size_t)used, "%s%s", i ? ", " : ": ", names[i]);
     int n = snprintf(left, sizeof left, row->letter ? "  -%c, " : "      ", row->letter);
     snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", row->name, row->value ? " " : "",
              row->value ? row->value : "");
     printf("%-31s ", left);
-    print_wrapped(row->help, 32, 110);
+    print_wrapped(help, 32, 110);
 }
 
 static const char *heading_of(const setting *row) {

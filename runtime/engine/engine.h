@@ -2,6 +2,7 @@
 #ifndef SAC_ENGINE_H
 #define SAC_ENGINE_H
 
+#include "detokenizer.h"
 #include "model.h"
 #include "saccade/saccade.h"
 #include "sampler.h"
@@ -44,6 +45,7 @@ struct sac_session {
     sac_decoder_state decoder;
     sac_vision_state vision;
     sac_sampler sampler;
+    sac_detokenizer *detokenizer;
     int32_t *ids;       /* [n_ctx] the sequence, placeholder ids for visual tokens */
     uint64_t *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index */
     int32_t *prompt;    /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */

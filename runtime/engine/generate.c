@@ -1,8 +1,6 @@
 #include "prompt.h"
 
 #include "clock.h"
-#include "detokenizer.h"
-
 #include <string.h>
 
 void sac_sampling_default(sac_sampling *s) {
@@ -90,7 +88,6 @@ static sac_status run_prompt(call *c, const sac_message *messages, size_t n_mess
 typedef struct writer {
     call *c;
     const sac_sampling *sampling;
-    sac_detokenizer detokenizer;
     const char *const *format_stops; /* the chat format's own, NULL-terminated or NULL */
     size_t n_bytes, n_sent;
 } writer;
@@ -137,11 +134,11 @@ static size_t find_stop(const writer *w, size_t from) {
 typedef enum outcome { GO_ON, STOPPED, FULL, LEFT } outcome;
 
 /* Appends what the detokenizer completed; the text is NUL-terminated at all times. */
-static outcome append_text(writer *w, const char *piece, size_t n) {
+static outcome append_text(writer *w, sac_text_span piece) {
     sac_session *s = w->c->s;
-    if (n > s->text_capacity - 1 - w->n_bytes) return FULL;
-    memcpy(s->text + w->n_bytes, piece, n);
-    w->n_bytes += n;
+    if (piece.n_bytes > s->text_capacity - 1 - w->n_bytes) return FULL;
+    if (piece.n_bytes) memcpy(s->text + w->n_bytes, piece.text, piece.n_bytes);
+    w->n_bytes += piece.n_bytes;
     size_t stop = find_stop(w, w->n_sent);
     bool stopped = stop < w->n_bytes;
     if (stopped) w->n_bytes = stop;
@@ -188,10 +185,7 @@ static sac_status decode(call *c, const sac_sampling *o, writer *w) {
         s->answer[n] = id;
         c->result.n_tokens = n + 1;
         sac_sampler_see(&s->sampler, id);
-        const char *piece;
-        size_t n_piece;
-        sac_detokenizer_feed(&w->detokenizer, id, &piece, &n_piece);
-        out = append_text(w, piece, n_piece);
+        out = append_text(w, sac_detokenizer_feed(s->detokenizer, id));
         if (out == STOPPED) c->result.finish_reason = "stop";
         if (c->events && c->events->progress) c->events->progress(c->events->ctx, "decode", n + 1, limit);
         int64_t past = s->decoder.cache.n_rows;
@@ -201,10 +195,7 @@ static sac_status decode(call *c, const sac_sampling *o, writer *w) {
         SAC_TRY(sac_decoder_step(&m->decoder, &s->decoder, &s->model->ops, &s->stream, past, id, c->err));
     }
     if (out == GO_ON) {
-        const char *piece;
-        size_t n_piece;
-        sac_detokenizer_flush(&w->detokenizer, &piece, &n_piece);
-        out = append_text(w, piece, n_piece);
+        out = append_text(w, sac_detokenizer_flush(s->detokenizer));
         if (out == GO_ON && !send_text(w, w->n_bytes)) out = LEFT;
     }
     if (out == LEFT) return sac_fail(c->err, SAC_CANCELLED, "cancelled by the receiver of the text");
@@ -221,7 +212,7 @@ static sac_status generate(call *c, const sac_message *messages, size_t n_messag
     SAC_TRY(run_prompt(c, messages, n_messages));
     SAC_TRY(start_sampler(c, o));
     writer w = {.c = c, .sampling = o, .format_stops = sac_chat_stops(s->model->loaded.chat)};
-    sac_detokenizer_init(&w.detokenizer, s->model->loaded.tokenizer, true);
+    sac_detokenizer_reset(s->detokenizer);
     s->text[0] = 0;
     int64_t decode_ns = sac_now_ns();
     SAC_TRY(decode(c, o, &w));

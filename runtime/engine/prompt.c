@@ -1,7 +1,5 @@
 #include "prompt.h"
 
-#include "detokenizer.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,7 +200,8 @@ sac_status sac_tokenize_text(const sac_model *m, const char *text, size_t n_byte
 
 sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_ids, bool skip_special,
                               char *text, size_t capacity, size_t *n_bytes, sac_error *err) {
-    (void)err;
-    *n_bytes = sac_detokenize(m->loaded.tokenizer, ids, n_ids, skip_special, text, capacity);
-    return SAC_OK;
+    sac_status st = sac_detokenize(m->loaded.tokenizer, ids, n_ids, skip_special, text,
+                                   capacity ? capacity - 1 : 0, n_bytes, err);
+    if (capacity) text[*n_bytes < capacity - 1 ? *n_bytes : capacity - 1] = 0;
+    return st == SAC_TOO_LONG ? SAC_OK : st;
 }

@@ -210,6 +210,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     s->decoder.decode = c.decode;
     s->decoder.fast = m->fast;
     SAC_TRY_GOTO(st, sac_sampler_init(&s->sampler, m->loaded.decoder.config.vocab, &s->arena, err), fail);
+    SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_vision(s, err), fail);
     SAC_TRY_GOTO(st, take_sequence(s, c.n_ctx, err), fail);
     *out = s;
@@ -222,6 +223,7 @@ fail:
 void sac_session_free(sac_session *s) {
     if (!s) return;
     sac_media_release(s);
+    sac_detokenizer_free(s->detokenizer);
     sac_arena_free(&s->arena);
     free(s);
 }

@@ -145,28 +145,22 @@ class Result(unittest.TextTestResult):
     """One line a test in cmocka's manner, which test.sh counts."""
 
     def _line(self, word, test):
-        print(f"[{word:>10} ] {test.id().split('.', 1)[1]}", flush=True)
+        print(f"[{word}] {test.id().split('.', 1)[1]}", flush=True)
 
     def startTest(self, test):
         super().startTest(test)
-        self._line("RUN     ", test)
+        self._n_bad = len(self.failures) + len(self.errors)
+        self._line(" RUN      ", test)
 
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self._line("OK", test)
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        self._line("FAILED ", test)
-
-    def addError(self, test, err):
-        super().addError(test, err)
-        self._line("FAILED ", test)
-
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        self._line("SKIPPED", test)
-        print("  " + reason)
+    def stopTest(self, test):
+        if len(self.failures) + len(self.errors) > self._n_bad:
+            self._line("  FAILED  ", test)
+        elif self.skipped and self.skipped[-1][0] is test:
+            self._line("  SKIPPED ", test)
+            print("  " + self.skipped[-1][1])
+        else:
+            self._line("       OK ", test)
+        super().stopTest(test)
 
 
 def main():

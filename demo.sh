@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds Saccade and lets the demo model answer questions about the pictures and videos in samples/.
+# Installs the Debian packages that are missing (through sudo when you are not root). Fails when an answer is wrong.
+#   ./demo.sh          some questions
+#   ./demo.sh all      every question of samples/questions.jsonl
+set -euo pipefail
+cd "$(dirname "$0")"
+
+tools/packages.sh install build
+echo "Building build/release/saccade"
+mkdir -p build
+if ! { cmake --preset release && cmake --build --preset release --target saccade_command; } >build/demo.log 2>&1; then
+  tail -n 40 build/demo.log
+  echo "demo.sh: the build failed; the whole log is in build/demo.log" >&2
+  exit 1
+fi
+
+# A member of one of our own lines of JSON: a text without quotes in it.
+member() { sed -nE 's/.*"'"$1"'": *"([^"]*)".*/\1/p' <<<"$2"; }
+
+right=0 wrong=0
+declare -A asked
+while IFS= read -r line; do
+  file=samples/$(member file "$line") question=$(member question "$line") wanted=$(member answer "$line")
+  [ -n "$question" ] || continue
+  kind=--image limit=2 # questions for each file
+  case $file in *.mp4 | *.mkv | *.webm) kind=--video ;; esac
+  asked[$file]=$((${asked[$file]:-0} + 1))
+  [ "${1:-}" = all ] || [ "${asked[$file]}" -le $limit ] || continue
+  [ "${asked[$file]}" -gt 1 ] || printf '\n%s\n' "$file"
+  start=$(date +%s%N)
+  answer=$(build/release/saccade ask $kind "$file" "$question") || answer="(failed with code $?)"
+  seconds=$(($(date +%s%N) - start))
+  if [ "$answer" = "$wanted" ]; then
+    verdict=right right=$((right + 1))
+  else
+    verdict="WRONG, it is: $wanted" wrong=$((wrong + 1))
+  fi
+  printf '  %s\n    %s   (%s; %d.%02d s)\n' "$question" "$answer" "$verdict" \
+    $((seconds / 1000000000)) $((seconds / 10000000 % 100))
+done <samples/questions.jsonl
+
+printf '\n%d answers right, %d wrong\n' $right $wrong
+[ $wrong -eq 0 ] && [ $right -gt 0 ] || exit 1
+echo "Ask it yourself:   build/release/saccade ask --image $file \"...\"" | sed 's|--image \(.*mp4\)|--video \1|'
+echo "With your model:   build/release/saccade ask -m MODEL --image FILE \"...\""

@@ -1,0 +1,306 @@
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "check.h"
+
+#include "cpu_flags.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define CANARY_BYTES 256
+
+uint64_t check_rand(uint64_t *state) { /* splitmix64 */
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+int64_t check_rand_int(check_case *c, int64_t min, int64_t max) {
+    return min + (int64_t)(check_rand(&c->rng) % (uint64_t)(max - min + 1));
+}
+double check_rand_unit(check_case *c) {
+    return (double)(check_rand(&c->rng) >> 11) * 0x1p-53;
+}
+
+static void *take(size_t n) {
+    void *p = calloc(1, n ? n : 1);
+    if (!p) {
+        fprintf(stderr, "checkkernels: no memory for %zu bytes\n", n);
+        exit(1);
+    }
+    return p;
+}
+
+static uint8_t canary(size_t i) {
+    return (uint8_t)(0xa5u ^ (i * 37u));
+}
+
+static check_buffer *add(check_case *c, bool output, sac_dtype t, int64_t rows, int64_t cols,
+                         int64_t stride) {
+    check_buffer *b = &c->buffer[c->n_buffers++];
+    *b = (check_buffer){.rows = rows, .output = output, .dtype = t};
+    b->row_bytes = sac_dtype_row_bytes(t, cols);
+    b->stride_bytes = sac_dtype_row_bytes(t, stride);
+    size_t n = (size_t)rows * b->row_bytes;
+    b->start = take(n);
+    b->want = take(output ? n : 0);
+    b->got = take(output ? n : 0);
+    return b;
+}
+
+/* The data end where the last row ends, not where its stride does: an op may not touch what follows. */
+static size_t extent(const check_buffer *b) {
+    return b->rows ? (size_t)(b->rows - 1) * b->stride_bytes + b->row_bytes : 0;
+}
+
+void *check_buffer_add(check_case *c, bool output, sac_dtype t, int64_t rows, int64_t cols, int64_t stride,
+                       size_t misalign) {
+    check_buffer *b = add(c, output, t, rows, cols, stride);
+    b->block_bytes = extent(b) + 2 * CANARY_BYTES + misalign;
+    b->block = take(b->block_bytes + 64);
+    b->data = b->block + 64 - (uintptr_t)b->block % 64 + CANARY_BYTES + misalign;
+    b->block_bytes += 64;
+    for (size_t i = 0; i < b->block_bytes; i++) b->block[i] = canary(i);
+    for (int64_t r = 0; r < rows; r++) memset(b->data + (size_t)r * b->stride_bytes, 0, b->row_bytes);
+    return b->data;
+}
+
+void *check_buffer_add_sparse(check_case *c, bool output, sac_dtype t, int64_t rows, int64_t cols,
+                              int64_t stride) {
+    size_t bytes = sac_dtype_row_bytes(t, stride) * (size_t)rows;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    check_buffer *b = add(c, output, t, rows, cols, stride);
+    b->sparse = true;
+    b->block = b->data = p;
+    b->block_bytes = bytes;
+    return p;
+}
+
+void check_case_free(check_case *c) {
+    for (int i = 0; i < c->n_buffers; i++) {
+        check_buffer *b = &c->buffer[i];
+        if (b->sparse)
+            munmap(b->block, b->block_bytes);
+        else
+            free(b->block);
+        free(b->start);
+        free(b->want);
+        free(b->got);
+    }
+    free(c->allowed);
+}
+
+double *check_allow(check_case *c, int64_t n) {
+    return c->allowed = take((size_t)n * sizeof(double));
+}
+
+void check_fill(check_case *c, float *x, int64_t n, check_values v) {
+    for (int64_t i = 0; i < n; i++) {
+        double u = 2 * check_rand_unit(c) - 1;
+        if (v == CHECK_OUTLIERS && check_rand(&c->rng) % 50 == 0) u *= 100;
+        if (v == CHECK_TINY) u *= 1e-18;
+        if (v == CHECK_LARGE) u *= 30;
+        if (v == CHECK_TIES) u = (double)check_rand_int(c, -1, 1);
+        float f = (float)u;
+        memcpy((char *)x + i * 4, &f, 4); /* x may be misaligned */
+    }
+}
+
+sac_mat check_mat(check_case *c, bool output, int64_t rows, int64_t cols, int64_t gap, size_t misalign,
+                  check_values v) {
+    float *x = check_buffer_add(c, output, SAC_DTYPE_F32, rows, cols, cols + gap, misalign);
+    for (int64_t r = 0; r < rows; r++) check_fill(c, x + r * (cols + gap), cols, v);
+    return (sac_mat){x, rows, cols, cols + gap, SAC_DTYPE_F32};
+}
+
+/* Block formats: random codes, with scales that give values about 1 in size. */
+static void fill_blocks(check_case *c, sac_dtype t, uint8_t *w, size_t n_bytes) {
+    size_t block = (size_t)sac_dtype_block_bytes(t);
+    for (size_t i = 0; i < n_bytes; i++) w[i] = (uint8_t)check_rand(&c->rng);
+    for (size_t i = 0; i < n_bytes; i += block) {
+        double per_unit = t == SAC_DTYPE_Q8_0   ? 1 / 127.0
+                          : t == SAC_DTYPE_Q4_0 ? 1 / 8.0
+                          : t == SAC_DTYPE_Q4_1 ? 1 / 15.0
+                          : t == SAC_DTYPE_Q4_K ? 1 / 500.0
+                                                : 1 / 2000.0;
+        uint16_t d = sac_f32_to_f16((float)(per_unit * (0.5 + check_rand_unit(c))));
+        uint16_t m = sac_f32_to_f16((float)(t == SAC_DTYPE_Q4_K ? per_unit : -0.5 * check_rand_unit(c)));
+        memcpy(w + i + (t == SAC_DTYPE_Q6_K ? block - 2 : 0), &d, 2);
+        if (t == SAC_DTYPE_Q4_1 || t == SAC_DTYPE_Q4_K) memcpy(w + i + 2, &m, 2);
+    }
+}
+
+sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v) {
+    uint8_t *w = check_buffer_add(c, false, t, n, k, k, misalign);
+    if (sac_dtype_block(t) > 1) fill_blocks(c, t, w, sac_dtype_row_bytes(t, k) * (size_t)n);
+    for (int64_t i = 0; i < n * k && sac_dtype_block(t) == 1; i++) {
+        float f;
+        check_fill(c, &f, 1, v);
+        uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+        if (t == SAC_DTYPE_F32)
+            memcpy(w + i * 4, &f, 4);
+        else
+            memcpy(w + i * 2, &h, 2);
+    }
+    return (sac_tensor){w, t, 2, {n, k}};
+}
+
+const char *check_values_name(check_values v) {
+    static const char *const names[] = {"uniform", "outliers", "tiny", "ties", "large"};
+    return names[v];
+}
+const char *check_op_name(check_op op) {
+    static const char *const names[] = {
+#define X(op) #op,
+        SAC_OPS(X)
+#undef X
+    };
+    return names[op];
+}
+
+sac_status check_call(const sac_ops *t, const sac_stream *s, check_case *c) {
+    switch (c->op) {
+#define X(op)                                                                                                \
+    case CHECK_##op: return t->op(s, &c->op);
+        SAC_OPS(X)
+#undef X
+    case CHECK_N_OPS: break;
+    }
+    return SAC_INTERNAL;
+}
+
+static void copy_rows(const check_buffer *b, uint8_t *to) {
+    for (int64_t r = 0; r < b->rows; r++)
+        memcpy(to + (size_t)r * b->row_bytes, b->data + (size_t)r * b->stride_bytes, b->row_bytes);
+}
+static void restore(check_case *c) {
+    for (int i = 0; i < c->n_buffers; i++) {
+        const check_buffer *b = &c->buffer[i];
+        for (int64_t r = 0; r < b->rows; r++)
+            memcpy(b->data + (size_t)r * b->stride_bytes, b->start + (size_t)r * b->row_bytes, b->row_bytes);
+    }
+}
+
+void check_reference(check_case *c, const sac_stream *s) {
+    sac_ops ref;
+    sac_ops_init_ref(&ref);
+    for (int i = 0; i < c->n_buffers; i++) copy_rows(&c->buffer[i], c->buffer[i].start);
+    check_call(&ref, s, c);
+    for (int i = 0; i < c->n_buffers; i++)
+        if (c->buffer[i].output) copy_rows(&c->buffer[i], c->buffer[i].want);
+}
+
+/* Canaries, gaps between rows and inputs. */
+static void check_guards(const check_buffer *b, check_result *r) {
+    const char *what = NULL;
+    for (int64_t row = 0; !b->output && row < b->rows; row++)
+        if (memcmp(b->data + (size_t)row * b->stride_bytes, b->start + (size_t)row * b->row_bytes,
+                   b->row_bytes) != 0)
+            what = "an input changed";
+    size_t first = (size_t)(b->data - b->block), n = extent(b);
+    for (size_t i = 0; !b->sparse && i < b->block_bytes; i++) {
+        bool inside = i >= first && i < first + n && (i - first) % b->stride_bytes < b->row_bytes;
+        if (!inside && b->block[i] != canary(i)) {
+            what = "wrote outside of a row";
+            break;
+        }
+    }
+    if (what && !r->text[0]) snprintf(r->text, sizeof r->text, "%s", what);
+}
+
+static double element(sac_dtype t, const uint8_t *p, int64_t i) {
+    float f;
+    uint16_t h;
+    if (t == SAC_DTYPE_F32) {
+        memcpy(&f, p + i * 4, 4);
+        return (double)f;
+    }
+    memcpy(&h, p + i * 2, 2);
+    return (double)(t == SAC_DTYPE_F16 ? sac_f16_to_f32(h) : sac_bf16_to_f32(h));
+}
+
+static void compare(const check_case *c, const check_buffer *b, check_result *r) {
+    int64_t n_row = (int64_t)(b->row_bytes / sac_dtype_row_bytes(b->dtype, 1));
+    for (int64_t i = 0; i < b->rows * n_row; i++) {
+        double want = element(b->dtype, b->want, i), got = element(b->dtype, b->got, i);
+        double allowed = c->exact ? 0 : c->allowed[i] + c->relative * fabs(want), diff = fabs(got - want);
+        bool lost = isfinite(want) && !isfinite(got);
+        double ratio = lost       ? INFINITY
+                       : c->exact ? (diff > 0 ? INFINITY : 0)
+                       : diff > 0 ? diff / allowed
+                                  : diff;
+        r->n_nan += lost;
+        if (ratio > r->worst) r->worst = ratio;
+        if (diff <= allowed || (!isfinite(want) && memcmp(&want, &got, sizeof want) == 0)) continue;
+        if (!r->n_bad++ && !r->text[0])
+            snprintf(r->text, sizeof r->text, "[%lld,%lld] got %.9g want %.9g, allowed %.3g",
+                     (long long)(i / n_row), (long long)(i % n_row), got, want, allowed);
+    }
+}
+
+void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_result *r) {
+    memset(r, 0, sizeof *r);
+    restore(c);
+    if (check_call(t, s, c) != SAC_OK) snprintf(r->text, sizeof r->text, "failed");
+    for (int i = 0; i < c->n_buffers; i++) {
+        check_buffer *b = &c->buffer[i];
+        check_guards(b, r);
+        if (b->output) {
+            copy_rows(b, b->got);
+            compare(c, b, r);
+        }
+    }
+    if (r->text[0]) /* a stray write would be reported for every later run */
+        for (int i = 0; i < c->n_buffers; i++) {
+            check_buffer *b = &c->buffer[i];
+            if (!b->sparse)
+                for (size_t j = 0; j < b->block_bytes; j++) b->block[j] = canary(j);
+        }
+}
+
+bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s) {
+    restore(c);
+    if (check_call(t, s, c) != SAC_OK) return false;
+    for (int i = 0; i < c->n_buffers; i++) {
+        const check_buffer *b = &c->buffer[i];
+        for (int64_t r = 0; b->output && r < b->rows; r++)
+            if (memcmp(b->data + (size_t)r * b->stride_bytes, b->got + (size_t)r * b->row_bytes,
+                       b->row_bytes) != 0)
+                return false;
+    }
+    return true;
+}
+
+bool check_stream_open(check_stream *cs, int n_threads) {
+    sac_error err;
+    sac_pool *pool;
+    size_t shared = (size_t)24 << 20;
+    if (sac_pool_create(&pool, n_threads, &err) != SAC_OK ||
+        sac_arena_open(&cs->arena, sac_stream_bytes(n_threads, shared), &err) != SAC_OK ||
+        sac_stream_init(&cs->s, pool, &cs->arena, shared, &err) != SAC_OK) {
+        fprintf(stderr, "checkkernels: %s\n", err.text);
+        return false;
+    }
+    return true;
+}
+void check_stream_free(check_stream *cs) {
+    sac_pool_free(cs->s.pool);
+    sac_arena_free(&cs->arena);
+}
+
+int check_variants(check_variant v[8]) {
+    static const check_variant levels[] = {
+        {"ref", 0},
+        {"avx2", SAC_CPU_AVX2},
+        {"avx512", SAC_CPU_AVX2 | SAC_CPU_AVX512},
+        {"vnni", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16},
+        {"amx", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16 | SAC_CPU_AMX_INT8 |
+                    SAC_CPU_AMX_BF16},
+    };
+    unsigned have = sac_cpu_flags();
+    int n = 0;
+    for (size_t i = 0; i < SAC_COUNT(levels); i++)
+        if ((levels[i].flags & have) == levels[i].flags) v[n++] = levels[i];
+    return n;
+}

@@ -1,0 +1,131 @@
+/* check.h - the checker's parts: a case (arguments of one op over guarded buffers), how its outputs are
+ * compared with the reference, and the list of ops. */
+#ifndef SAC_CHECK_H
+#define SAC_CHECK_H
+
+#include "ops.h"
+
+#include <stdio.h>
+
+#define CHECK_MAX_BUFFERS 10
+
+typedef enum check_op {
+#define X(op) CHECK_##op,
+    SAC_OPS(X)
+#undef X
+        CHECK_N_OPS
+} check_op;
+
+/* What a fill looks like. */
+typedef enum check_values {
+    CHECK_UNIFORM,  /* [-1, 1) */
+    CHECK_OUTLIERS, /* one in fifty is a hundred times larger */
+    CHECK_TINY,     /* times 1e-18: squares are subnormal */
+    CHECK_TIES,     /* -1, 0 or 1 */
+    CHECK_LARGE,    /* times 30 */
+    CHECK_N_VALUES
+} check_values;
+
+/* Rows of bytes in memory with canaries before and after. Outputs are compared, everything else (inputs, the
+ * gaps between rows, canaries) must stay as it was. */
+typedef struct check_buffer {
+    uint8_t *block, *data;
+    size_t block_bytes;
+    int64_t rows;
+    size_t row_bytes, stride_bytes;
+    bool sparse; /* mapped and mostly untouched: only the rows are looked at */
+    bool output;
+    sac_dtype dtype; /* of an output */
+    uint8_t *start;  /* contents before a run, rows one after another */
+    uint8_t *want, *got;
+} check_buffer;
+
+typedef struct check_case {
+    check_op op;
+    uint64_t rng;
+    char text[200];
+    int n_buffers;
+    check_buffer buffer[CHECK_MAX_BUFFERS];
+    union {
+#define X(op) sac_##op##_args op;
+        SAC_OPS(X)
+#undef X
+    };
+    bool exact;      /* no tolerance: moves, conversions, table look-ups */
+    bool same_bits;  /* results must not depend on the number of threads */
+    double *allowed; /* [output elements], when not exact: absolute part, from the inputs */
+    double relative; /* plus this times the reference */
+} check_case;
+
+uint64_t check_rand(uint64_t *state);
+int64_t check_rand_int(check_case *c, int64_t min, int64_t max);
+double check_rand_unit(check_case *c); /* [0, 1) */
+
+/* A buffer of zeros; its data begin `misalign` bytes off a 64-byte line. */
+void *check_buffer_add(check_case *c, bool output, sac_dtype t, int64_t rows, int64_t cols, int64_t stride,
+                       size_t misalign);
+/* The same over an address range of rows * stride elements, far beyond 2^31 bytes. NULL when refused. */
+void *check_buffer_add_sparse(check_case *c, bool output, sac_dtype t, int64_t rows, int64_t cols,
+                              int64_t stride);
+void check_case_free(check_case *c);
+double *check_allow(check_case *c, int64_t n); /* c->allowed, zeroed */
+
+void check_fill(check_case *c, float *x, int64_t n, check_values v);
+sac_mat check_mat(check_case *c, bool output, int64_t rows, int64_t cols, int64_t gap, size_t misalign,
+                  check_values v);
+/* Random stored weights of any type, sane scales. */
+sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v);
+const char *check_values_name(check_values v);
+const char *check_op_name(check_op op);
+
+/* Builds case i of an op; false when there is no such case. `quick` leaves out the long ones. */
+typedef bool (*check_make_fn)(check_case *c, int i, bool quick);
+bool check_make_linear(check_case *c, int i, bool quick);
+bool check_make_attention(check_case *c, int i, bool quick);
+bool check_make_rows(check_case *c, int i, bool quick); /* every other op, by c->op */
+
+/* Calls the op of the case out of a table. */
+sac_status check_call(const sac_ops *t, const sac_stream *s, check_case *c);
+
+/* Runs the reference: fills want and allowed. */
+void check_reference(check_case *c, const sac_stream *s);
+
+typedef struct check_result {
+    double worst;   /* largest difference / allowed */
+    int64_t n_bad;  /* elements out of tolerance */
+    int64_t n_nan;  /* NaN or Inf where the reference is finite */
+    char text[160]; /* the first thing wrong, or "" */
+} check_result;
+
+/* Runs the op from the starting contents and compares everything. got keeps the bits. */
+void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_result *r);
+bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s); /* as the last check_run */
+
+/* Planted faults: wrong on purpose, must be caught. */
+typedef struct check_fault {
+    const char *name;
+    check_op op;
+    void (*plant)(sac_ops *t);
+} check_fault;
+extern const check_fault check_faults[];
+extern const int check_n_faults;
+
+/* Speed: the rows of the table. */
+int check_bench(const char *op, const char *variant, bool csv, int n_threads);
+
+/* A stream with its own pool. */
+typedef struct check_stream {
+    sac_arena arena;
+    sac_stream s;
+} check_stream;
+bool check_stream_open(check_stream *cs, int n_threads);
+void check_stream_free(check_stream *cs);
+
+typedef struct check_variant {
+    const char *name;
+    unsigned flags;
+} check_variant;
+/* Levels of this machine, "ref" first; returns their number. */
+int check_variants(check_variant v[8]);
+
+#endif

@@ -1,0 +1,144 @@
+/* faults.c - wrong on purpose. A checker that lets one of these pass cannot be trusted with the real ones. */
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static sac_ops ref(void) {
+    sac_ops t;
+    sac_ops_init_ref(&t);
+    return t;
+}
+
+static sac_status rmsnorm_dropped_tail(const sac_stream *s, const sac_rmsnorm_args *a) {
+    for (int64_t i = 0; i < a->x.rows; i++) {
+        float last = sac_mat_row_f32(a->y, i)[a->y.cols - 1];
+        sac_rmsnorm_args row = *a;
+        row.x = sac_mat_rows(a->x, i, 1);
+        row.y = sac_mat_rows(a->y, i, 1);
+        ref().rmsnorm(s, &row);
+        sac_mat_row_f32(a->y, i)[a->y.cols - 1] = last;
+    }
+    return SAC_OK;
+}
+
+static sac_status linear_nan(const sac_stream *s, const sac_linear_args *a) {
+    sac_status st = ref().linear(s, a);
+    sac_mat_row_f32(a->y, a->y.rows - 1)[a->y.cols - 1] = NAN;
+    return st;
+}
+
+static sac_status linear_dropped_k(const sac_stream *s, const sac_linear_args *a) {
+    sac_status st = ref().linear(s, a);
+    if (sac_dtype_block(a->w.dtype) > 1 || a->act != SAC_ACT_NONE) return st;
+    for (int64_t i = 0; i < a->y.rows; i++)
+        for (int64_t j = 0; j < a->y.cols; j++) {
+            uint8_t wk[4] = {0};
+            float w;
+            size_t element = sac_dtype_row_bytes(a->w.dtype, 1);
+            memcpy(wk + 4 - element, (const char *)a->w.data + (size_t)((j + 1) * a->x.cols - 1) * element,
+                   element);
+            memcpy(&w, wk, 4);
+            if (a->w.dtype == SAC_DTYPE_F16) w = sac_f16_to_f32((uint16_t)(wk[2] | wk[3] << 8));
+            sac_mat_row_f32(a->y, i)[j] -= sac_mat_row_f32(a->x, i)[a->x.cols - 1] * w;
+        }
+    return st;
+}
+
+static sac_status linear_drift(const sac_stream *s, const sac_linear_args *a) {
+    sac_status st = ref().linear(s, a);
+    for (int64_t i = 0; i < a->y.rows; i++)
+        for (int64_t j = 0; j < a->y.cols; j++) sac_mat_row_f32(a->y, i)[j] *= 1.0001f;
+    return st;
+}
+
+static sac_status swiglu_one_past(const sac_stream *s, const sac_swiglu_args *a) {
+    sac_status st = ref().swiglu(s, a);
+    uint8_t *end = (uint8_t *)(sac_mat_row_f32(a->y, a->y.rows - 1) + a->y.cols);
+    end[0] ^= 1;
+    return st;
+}
+
+static sac_status layernorm_in_gap(const sac_stream *s, const sac_layernorm_args *a) {
+    sac_status st = ref().layernorm(s, a);
+    if (a->y.stride > a->y.cols && a->y.rows > 1) sac_mat_row_f32(a->y, 0)[a->y.stride - 1] = 0;
+    return st;
+}
+
+static sac_status gather_changes_input(const sac_stream *s, const sac_gather_rows_args *a) {
+    sac_status st = ref().gather_rows(s, a);
+    sac_mat_row_f32(a->x, 0)[0] += 1;
+    return st;
+}
+
+/* Reads head h % n_kv_heads: right for one head, wrong for a group. Heads go one by one through the
+ * reference. */
+static sac_status attention_wrong_head(const sac_stream *s, const sac_attention_args *a) {
+    int d = a->kv.head_dim;
+    size_t element = sac_dtype_row_bytes(a->kv.dtype, 1);
+    for (int h = 0; h < a->n_heads; h++) {
+        sac_attention_args one = *a;
+        size_t offset = (size_t)((h % a->kv.n_heads) * a->kv.head_stride) * element;
+        one.kv.k = (char *)a->kv.k + offset;
+        one.kv.v = (char *)a->kv.v + offset;
+        one.n_heads = one.kv.n_heads = 1;
+        one.q.data = (float *)a->q.data + h * d;
+        one.o.data = (float *)a->o.data + h * d;
+        one.q.cols = one.o.cols = d;
+        ref().attention(s, &one);
+    }
+    return SAC_OK;
+}
+
+static sac_status attention_sees_next(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.first++;
+    return ref().attention(s, &b);
+}
+
+static sac_status rope_no_rest(const sac_stream *s, const sac_rope_args *a) { /* whole vectors of 8 only */
+    sac_rope_args b = *a;
+    b.rot_dim = a->rot_dim / 16 * 16;
+    if (b.rot_dim == a->rot_dim || b.rot_dim == 0) return ref().rope(s, a);
+    return SAC_OK;
+}
+
+/* Right within tolerance, but other bits each time: as a sum whose order depends on who comes first. */
+static sac_status linear_unsteady(const sac_stream *s, const sac_linear_args *a) {
+    static int calls;
+    sac_status st = ref().linear(s, a);
+    float *y = sac_mat_row_f32(a->y, 0);
+    if (calls++ & 1) y[0] = nextafterf(y[0], INFINITY);
+    return st;
+}
+
+#define FAULT(o, fn)                                                                                         \
+    static void plant_##fn(sac_ops *t) {                                                                     \
+        t->o = fn;                                                                                           \
+    }
+FAULT(rmsnorm, rmsnorm_dropped_tail)
+FAULT(linear, linear_nan)
+FAULT(linear, linear_dropped_k)
+FAULT(linear, linear_drift)
+FAULT(linear, linear_unsteady)
+FAULT(swiglu, swiglu_one_past)
+FAULT(layernorm, layernorm_in_gap)
+FAULT(gather_rows, gather_changes_input)
+FAULT(attention, attention_wrong_head)
+FAULT(attention, attention_sees_next)
+FAULT(rope, rope_no_rest)
+
+const check_fault check_faults[] = {
+    {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
+    {"nan", CHECK_linear, plant_linear_nan},
+    {"dropped_k", CHECK_linear, plant_linear_dropped_k},
+    {"drift_1e-4", CHECK_linear, plant_linear_drift},
+    {"unsteady_bits", CHECK_linear, plant_linear_unsteady},
+    {"one_byte_past", CHECK_swiglu, plant_swiglu_one_past},
+    {"write_in_gap", CHECK_layernorm, plant_layernorm_in_gap},
+    {"input_changed", CHECK_gather_rows, plant_gather_changes_input},
+    {"wrong_gqa_head", CHECK_attention, plant_attention_wrong_head},
+    {"sees_next_key", CHECK_attention, plant_attention_sees_next},
+    {"no_rest", CHECK_rope, plant_rope_no_rest},
+};
+const int check_n_faults = (int)SAC_COUNT(check_faults);

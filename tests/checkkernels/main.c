@@ -1,0 +1,187 @@
+/* checkkernels - every op, at every level of this processor, against the plain C reference.
+ *
+ *   checkkernels [--quick] [--op NAME] [--variant NAME] [--seed N]     compare; exit 1 when anything is wrong
+ *   checkkernels --bench [--op NAME] [--variant NAME] [--threads N] [--csv]
+ *
+ * worst/tol is the largest difference in units of what the case allows. bits says whether results were the
+ * same twice and on 1, 2 and 3 threads. Planted faults (faults.c) run first: each must be caught. */
+#include "check.h"
+
+#include "cpu_flags.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    const char *op, *variant;
+    uint64_t seed;
+    bool quick, bench, csv, verbose;
+    int n_threads;
+} options;
+
+static check_stream streams[3]; /* of 1, 2 and 3 threads */
+
+static bool make(check_case *c, check_op op, int i, const options *o) {
+    memset(c, 0, sizeof *c);
+    c->op = op;
+    c->rng = o->seed * 1000003u + (uint64_t)op * 10007u + (uint64_t)i;
+    check_make_fn fn = op == CHECK_linear      ? check_make_linear
+                       : op == CHECK_attention ? check_make_attention
+                                               : check_make_rows;
+    return fn(c, i, o->quick);
+}
+
+/* A table under test and what became of it. */
+typedef struct subject {
+    const char *name;
+    sac_ops table;
+    int n_cases, n_bad;
+    double worst;
+    bool unsteady;
+    char worst_text[200];
+} subject;
+
+static void run_case(check_case *c, subject *y, const options *o, bool print) {
+    check_result r;
+    check_run(c, &y->table, &streams[1].s, &r);
+    bool same = true;
+    for (int i = 0; c->same_bits && i < 3; i++) same = same && check_same_bits(c, &y->table, &streams[i].s);
+    y->n_cases++;
+    y->unsteady |= !same;
+    if (!same && !r.text[0]) snprintf(r.text, sizeof r.text, "bits differ from run to run");
+    if (r.worst > y->worst) {
+        y->worst = r.worst;
+        snprintf(y->worst_text, sizeof y->worst_text, "%s", c->text);
+    }
+    if (!r.text[0]) return;
+    if (print && y->n_bad < 5)
+        printf("FAIL %s/%s %s: %s; %lld bad, %lld not finite, worst/tol %.3g, seed %llu\n",
+               check_op_name(c->op), y->name, c->text, r.text, (long long)r.n_bad, (long long)r.n_nan,
+               r.worst, (unsigned long long)o->seed);
+    y->n_bad++;
+}
+
+/* All cases of an op, the reference once for all subjects. Stops at the first fault when only looking for
+ * one. */
+static void run_op(check_op op, subject *y, int n, const options *o, bool print) {
+    check_case c;
+    bool more = true;
+    for (int i = 0; more; i++) {
+        more = make(&c, op, i, o);
+        if (more && c.n_buffers) {
+            check_reference(&c, &streams[0].s);
+            for (int j = 0; j < n; j++) run_case(&c, &y[j], o, print);
+        }
+        check_case_free(&c);
+        if (!print && y->n_bad) return;
+    }
+}
+
+static void report(check_op op, const subject *y, const options *o) {
+    char label[64];
+    snprintf(label, sizeof label, "%s/%s", check_op_name(op), y->name);
+    printf("%-20s %5d cases   worst/tol %-8.3g bits %-6s %s%s%s\n", label, y->n_cases, y->worst,
+           y->unsteady ? "DIFFER" : "same", y->n_bad ? "FAILED" : "ok", o->verbose ? "   " : "",
+           o->verbose ? y->worst_text : "");
+}
+
+static int check_faults_caught(const options *o) {
+    int n_missed = 0;
+    for (int i = 0; i < check_n_faults; i++) {
+        const check_fault *f = &check_faults[i];
+        if (o->op && strcmp(o->op, check_op_name(f->op)) != 0) continue;
+        subject y = {.name = f->name};
+        sac_ops_init_ref(&y.table);
+        f->plant(&y.table);
+        run_op(f->op, &y, 1, o, false);
+        bool caught = y.n_bad > 0;
+        if (!caught) printf("FAIL planted fault %s/%s was not caught\n", check_op_name(f->op), f->name);
+        n_missed += !caught;
+    }
+    printf("planted faults: %s\n", n_missed ? "MISSED" : "all caught");
+    return n_missed;
+}
+
+/* The slot of op, to see whether a level has anything of its own. */
+static bool same_slot(check_op op, const sac_ops *a, const sac_ops *b) {
+    switch (op) {
+#define X(name)                                                                                              \
+    case CHECK_##name: return a->name == b->name;
+        SAC_OPS(X)
+#undef X
+    case CHECK_N_OPS: break;
+    }
+    return true;
+}
+
+static int check_all(const options *o) {
+    check_variant v[8];
+    int n = check_variants(v), n_bad = check_faults_caught(o);
+    for (int op = 0; op < CHECK_N_OPS; op++) {
+        subject y[8] = {0};
+        int n_subjects = 0;
+        sac_ops last = {0};
+        if (o->op && strcmp(o->op, check_op_name((check_op)op)) != 0) continue;
+        for (int i = 0; i < n; i++) {
+            sac_ops t;
+            sac_ops_init_cpu(&t, v[i].flags);
+            bool wanted = !o->variant || strcmp(o->variant, v[i].name) == 0;
+            if (wanted && !same_slot((check_op)op, &t, &last))
+                y[n_subjects++] = (subject){.name = v[i].name, .table = t};
+            last = t;
+        }
+        run_op((check_op)op, y, n_subjects, o, true);
+        for (int i = 0; i < n_subjects; i++) {
+            report((check_op)op, &y[i], o);
+            n_bad += y[i].n_bad;
+        }
+    }
+    printf("%s\n", n_bad ? "checkkernels: FAILED" : "checkkernels: all good");
+    return n_bad ? 1 : 0;
+}
+
+static bool parse(int argc, char **argv, options *o) {
+    *o = (options){.seed = 1, .n_threads = 2};
+    for (int i = 1; i < argc; i++) {
+        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--quick") == 0)
+            o->quick = true;
+        else if (strcmp(argv[i], "--bench") == 0)
+            o->bench = true;
+        else if (strcmp(argv[i], "--csv") == 0)
+            o->csv = true;
+        else if (strcmp(argv[i], "--verbose") == 0)
+            o->verbose = true;
+        else if (next && strcmp(argv[i], "--op") == 0)
+            o->op = argv[++i];
+        else if (next && strcmp(argv[i], "--variant") == 0)
+            o->variant = argv[++i];
+        else if (next && strcmp(argv[i], "--seed") == 0)
+            o->seed = strtoull(argv[++i], NULL, 10);
+        else if (next && strcmp(argv[i], "--threads") == 0)
+            o->n_threads = atoi(argv[++i]);
+        else
+            return false;
+    }
+    return o->n_threads >= 1 && o->n_threads <= SAC_MAX_THREADS;
+}
+
+int main(int argc, char **argv) {
+    options o;
+    char flags[128];
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!parse(argc, argv, &o)) {
+        fprintf(stderr,
+                "usage: checkkernels [--quick] [--bench] [--op NAME] [--variant ref|avx2|avx512|vnni|amx] "
+                "[--seed N] [--threads N] [--csv] [--verbose]\n");
+        return 64;
+    }
+    if (!o.csv) printf("processor: %s\n", sac_cpu_flags_text(sac_cpu_flags(), flags, sizeof flags));
+    if (o.bench) return check_bench(o.op, o.variant, o.csv, o.n_threads);
+    for (int i = 0; i < 3; i++)
+        if (!check_stream_open(&streams[i], i + 1)) return 1;
+    int rc = check_all(&o);
+    for (int i = 0; i < 3; i++) check_stream_free(&streams[i]);
+    return rc;
+}

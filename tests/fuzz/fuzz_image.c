@@ -1,0 +1,46 @@
+/* Pictures of strangers: every decoder, orientation, then the CLIP and LLaVA-NeXT processors on what came
+ * out. */
+#include "fuzz.h"
+
+#include "processor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void process(const sac_image *image, sac_processor_kind kind) {
+    sac_processor_model model = {.kind = kind, .image_size = 28, .patch_size = 14};
+    sac_processor_config config;
+    sac_visual_plan plan;
+    sac_error err = {0};
+    if (sac_processor_read(&config, NULL, &model, &err) != SAC_OK) abort();
+    if (sac_processor_plan(&config, image->width, image->height, false, &plan, &err) != SAC_OK) return;
+    uint8_t *tiles = malloc((size_t)plan.n_tiles * 28 * 28 * 3);
+    int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
+    if (tiles && source) {
+        if (sac_processor_run(&config, image, &plan, tiles, &err) != SAC_OK) abort();
+        sac_processor_layout(&plan, kind, source);
+        for (int64_t i = 0; i < plan.n_tokens; i++)
+            if (source[i] < -1 || source[i] >= plan.n_tiles * plan.tokens_per_tile) abort();
+    }
+    free(tiles);
+    free(source);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    sac_image image;
+    sac_image_limits limits = {.max_bytes = 1 << 20, .max_pixels = 1 << 16};
+    sac_error err = {0};
+    sac_status st = sac_image_decode(&image, data, size, &limits, &err);
+    if (st == SAC_OK) {
+        if ((int64_t)image.width * image.height > limits.max_pixels) abort();
+        uint32_t sum = 0; /* reads every pixel: none may be missing */
+        for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) sum += image.rgb[i];
+        if (sum == UINT32_MAX) abort();
+        process(&image, SAC_PROCESSOR_CLIP);
+        process(&image, SAC_PROCESSOR_ANYRES);
+    } else if (image.rgb || !err.text[0] || strchr(err.text, '\n')) {
+        abort();
+    }
+    sac_image_free(&image);
+    return 0;
+}

@@ -1,0 +1,271 @@
+#include "picture_data.h"
+
+#include "json.h"
+#include "processor.h"
+
+#include <math.h>
+
+#define GOLDEN "tests/golden/vision/"
+
+static sac_processor_kind kind_of(const char *name) {
+    return strcmp(name, "anyres") == 0   ? SAC_PROCESSOR_ANYRES
+           : strcmp(name, "unires") == 0 ? SAC_PROCESSOR_UNIRES
+                                         : SAC_PROCESSOR_CLIP;
+}
+
+static const char *text_at(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+static int int_at(const json_t *array, size_t i) {
+    return (int)json_integer_value(json_array_get(array, i));
+}
+
+/* [width, height, kind of picture, seed, tiles, tokens, checksum of the tiles, checksum of the order] */
+static bool picture_is_right(const sac_processor_config *c, const json_t *row, bool video) {
+    sac_error err = {0};
+    sac_visual_plan plan;
+    int w = int_at(row, 0), h = int_at(row, 1);
+    assert_ok(sac_processor_plan(c, w, h, video, &plan, &err), err);
+    if (plan.n_tiles != int_at(row, 4) || plan.n_tokens != int_at(row, 5)) {
+        print_message("%d x %d: %d tiles, %d tokens; want %d, %d\n", w, h, plan.n_tiles, (int)plan.n_tokens,
+                      int_at(row, 4), int_at(row, 5));
+        return false;
+    }
+    sac_image image = {picture_new(int_at(row, 2), w, h, (uint64_t)int_at(row, 3)), w, h};
+    size_t n_bytes = (size_t)plan.n_tiles * (size_t)plan.tile_size * (size_t)plan.tile_size * 3;
+    uint8_t *tiles = malloc(n_bytes);
+    int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
+    memset(tiles, 0x77, n_bytes);
+    assert_ok(sac_processor_run(c, &image, &plan, tiles, &err), err);
+    sac_processor_layout(&plan, c->kind, source);
+    char pixels[9], order[9];
+    snprintf(pixels, sizeof pixels, "%08x", crc32_of(tiles, n_bytes));
+    snprintf(order, sizeof order, "%08x", crc32_of(source, (size_t)plan.n_tokens * sizeof *source));
+    bool right = strcmp(pixels, json_string_value(json_array_get(row, 6))) == 0 &&
+                 strcmp(order, json_string_value(json_array_get(row, 7))) == 0;
+    if (!right) print_message("%d x %d: tiles %s order %s differ\n", w, h, pixels, order);
+    free(tiles);
+    free(source);
+    sac_image_free(&image);
+    return right;
+}
+
+static void test_goldens(void **state) {
+    (void)state;
+    sac_error err = {0};
+    json_t *all;
+    assert_ok(sac_json_parse_file(&all, GOLDEN "processor.json", &err), err);
+    size_t g, i;
+    json_t *group, *row;
+    int n = 0, n_wrong = 0;
+    json_array_foreach(json_object_get(all, "groups"), g, group) {
+        sac_processor_model model = {
+            .kind = kind_of(text_at(group, "kind")),
+            .image_size = (int)json_integer_value(json_object_get(group, "image_size")),
+            .patch_size = (int)json_integer_value(json_object_get(group, "patch_size")),
+            .config = json_object_get(group, "config")};
+        sac_processor_config c;
+        assert_ok(sac_processor_read(&c, json_object_get(group, "preprocessor"), &model, &err), err);
+        assert_int_equal(c.arithmetic, SAC_RESIZE_PILLOW);
+        if (strcmp(text_at(group, "arithmetic"), "torchvision") == 0) c.arithmetic = SAC_RESIZE_TORCHVISION;
+        for (size_t k = 0; k < 3; k++) {
+            assert_float_equal(c.mean[k], json_real_value(json_array_get(json_object_get(all, "mean"), k)),
+                               1e-7);
+            assert_float_equal(c.std[k], json_real_value(json_array_get(json_object_get(all, "std"), k)),
+                               1e-7);
+        }
+        json_array_foreach(json_object_get(group, "pictures"), i, row) {
+            n++;
+            if (picture_is_right(&c, row, json_is_true(json_object_get(group, "video")))) continue;
+            print_message("in group %s, %s\n", text_at(group, "name"), text_at(group, "arithmetic"));
+            n_wrong++;
+        }
+    }
+    json_decref(all);
+    print_message("%d of %d processed pictures differ\n", n_wrong, n);
+    assert_true(n > 200);
+    assert_int_equal(n_wrong, 0);
+}
+
+static sac_status read_text(sac_processor_config *c, sac_processor_kind kind, int image_size,
+                            const char *preprocessor, const char *config, sac_error *err) {
+    json_t *p = preprocessor ? json_loads(preprocessor, 0, NULL) : NULL,
+           *m = config ? json_loads(config, 0, NULL) : NULL;
+    assert_true(!preprocessor || p);
+    assert_true(!config || m);
+    sac_processor_model model = {.kind = kind, .image_size = image_size, .patch_size = 14, .config = m};
+    sac_status st = sac_processor_read(c, p, &model, err);
+    json_decref(p);
+    json_decref(m);
+    return st;
+}
+
+/* Token counts and order of LLaVA-NeXT at its real size; the pinpoints are the class's own. */
+static void test_layouts(void **state) {
+    (void)state;
+    sac_error err = {0};
+    sac_processor_config c;
+    assert_ok(read_text(&c, SAC_PROCESSOR_ANYRES, 336, NULL, NULL, &err), err);
+    FILE *f = fopen(GOLDEN "layout.txt", "r");
+    assert_non_null(f);
+    char line[128], sum[16], mine[16];
+    int w, h, n, n_lines = 0, n_wrong = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#') continue;
+        assert_int_equal(sscanf(line, "%d %d %d %15s", &w, &h, &n, sum), 4);
+        sac_visual_plan plan;
+        assert_ok(sac_processor_plan(&c, w, h, false, &plan, &err), err);
+        int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
+        sac_processor_layout(&plan, c.kind, source);
+        snprintf(mine, sizeof mine, "%08x", crc32_of(source, (size_t)plan.n_tokens * sizeof *source));
+        if (plan.n_tokens != n || strcmp(mine, sum) != 0) {
+            print_message("%d x %d: %d tokens, want %d\n", w, h, (int)plan.n_tokens, n);
+            n_wrong++;
+        }
+        free(source);
+        n_lines++;
+    }
+    fclose(f);
+    print_message("%d of %d layouts differ\n", n_wrong, n_lines);
+    assert_true(n_lines > 250);
+    assert_int_equal(n_wrong, 0);
+}
+
+static void test_pinpoints(void **state) {
+    (void)state;
+    sac_error err = {0};
+    sac_processor_config c;
+    assert_ok(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL,
+                        "{\"image_grid_pinpoints\": \"(1x1),...,(6x6)\"}", &err),
+              err);
+    assert_int_equal(c.n_pinpoints, 36);
+    assert_int_equal(c.pinpoint[1].width, 336);
+    assert_int_equal(c.pinpoint[1].height, 672);
+    assert_ok(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL,
+                        "{\"image_grid_pinpoints\": \"[(336, 672), (672, 336)]\"}", &err),
+              err);
+    assert_int_equal(c.pinpoint[0].height, 672); /* LLaVA's own folders: width first */
+    assert_ok(
+        read_text(&c, SAC_PROCESSOR_ANYRES, 336, NULL, "{\"image_grid_pinpoints\": [[336, 672]]}", &err),
+        err);
+    assert_int_equal(c.pinpoint[0].width, 672); /* transformers: height first */
+    char *many = malloc(1 << 16);
+    strcpy(many, "{\"image_grid_pinpoints\": [[336, 336]");
+    for (int i = 0; i < SAC_PROCESSOR_MAX_PINPOINTS; i++) strcat(many, ",[336,672]");
+    strcat(many, "]}");
+    assert_int_equal(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL, many, &err), SAC_BAD_FILE);
+    free(many);
+    const char *const bad[] = {"[[336]]",
+                               "[[336, 335]]",
+                               "[[0, 336]]",
+                               "[[-336, 336]]",
+                               "[]",
+                               "[[336000, 336000]]",
+                               "{}",
+                               "\"(1x1\"",
+                               "\"(0x0),(2x2)\"",
+                               "\"(1x1),(99999x99999)\"",
+                               "\"[(1,\"",
+                               "[[1e300, 336]]",
+                               "7",
+                               "[[9223372036854775807, 9223372036854775807]]"};
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
+        char text[128];
+        snprintf(text, sizeof text, "{\"image_grid_pinpoints\": %s}", bad[i]);
+        assert_int_equal(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL, text, &err), SAC_BAD_FILE);
+        assert_non_null(strstr(err.text, "image_grid_pinpoints"));
+    }
+}
+
+static void test_config_forms(void **state) {
+    (void)state;
+    sac_error err = {0};
+    sac_processor_config c;
+    const sac_processor_kind clip = SAC_PROCESSOR_CLIP;
+    assert_ok(read_text(&c, clip, 336, "{\"size\": 336, \"crop_size\": 336}", NULL, &err),
+              err); /* the old form */
+    assert_int_equal(c.resize_shortest, 336);
+    assert_ok(read_text(&c, clip, 224, "{}", NULL, &err), err);
+    assert_ok(read_text(&c, clip, 224, "{\"image_processor_type\": \"CLIPImageProcessorFast\"}", NULL, &err),
+              err);
+    assert_ok(read_text(&c, clip, 224, "{\"do_normalize\": false, \"do_rescale\": false}", NULL, &err), err);
+    assert_float_equal((200.0f / 255 - c.mean[0]) / c.std[0], 200.0f, 1e-4);
+    assert_ok(read_text(&c, clip, 224, "{\"do_normalize\": false}", NULL, &err), err);
+    assert_float_equal((200.0f / 255 - c.mean[0]) / c.std[0], 200.0f / 255, 1e-6);
+    assert_ok(read_text(&c, clip, 224, "{\"rescale_factor\": 0.0078125}", NULL, &err), err);
+    assert_float_equal((200.0f / 255 - c.mean[0]) / c.std[0], (200.0f / 128 - 0.48145466f) / 0.26862954f,
+                       1e-5);
+    const struct {
+        const char *text;
+        sac_status want;
+    } bad[] = {{"{\"crop_size\": 336}", SAC_BAD_FILE},
+               {"{\"size\": {\"longest_edge\": 9, \"shortest_edge\": 3}}", SAC_UNSUPPORTED},
+               {"{\"size\": {}}", SAC_BAD_FILE},
+               {"{\"size\": \"224\"}", SAC_BAD_FILE},
+               {"{\"do_center_crop\": false}", SAC_BAD_FILE},
+               {"{\"resample\": 0}", SAC_UNSUPPORTED},
+               {"{\"resample\": 9}", SAC_BAD_FILE},
+               {"{\"image_mean\": [0.5, 0.5]}", SAC_BAD_FILE},
+               {"{\"image_std\": [0.5, 0, 0.5]}", SAC_BAD_FILE},
+               {"{\"rescale_factor\": 0}", SAC_BAD_FILE},
+               {"{\"image_processor_type\": \"Qwen2VLImageProcessor\"}", SAC_UNSUPPORTED},
+               {"[]", SAC_BAD_FILE}};
+    for (size_t i = 0; i < SAC_COUNT(bad); i++)
+        assert_int_equal(read_text(&c, clip, 224, bad[i].text, NULL, &err), bad[i].want);
+    assert_int_equal(read_text(&c, SAC_PROCESSOR_ANYRES, 224, NULL,
+                               "{\"vision_feature_select_strategy\": \"full\"}", &err),
+                     SAC_UNSUPPORTED);
+    assert_int_equal(
+        read_text(&c, SAC_PROCESSOR_UNIRES, 224, NULL, "{\"mm_spatial_pool_mode\": \"max\"}", &err),
+        SAC_UNSUPPORTED);
+    assert_int_equal(read_text(&c, clip, 9, NULL, NULL, &err), SAC_BAD_FILE);
+}
+
+/* Pictures that would become giants when resized by the book: only what is cropped is computed. */
+static void test_extreme_sizes(void **state) {
+    (void)state;
+    sac_error err = {0};
+    sac_processor_config c;
+    sac_visual_plan plan;
+    const int sizes[][2] = {{1, 200000}, {200000, 1}, {3, 1048576}};
+    for (int pad = 0; pad < 2; pad++) {
+        assert_ok(read_text(&c, SAC_PROCESSOR_CLIP, 28, NULL,
+                            pad ? "{\"image_aspect_ratio\": \"pad\"}" : NULL, &err),
+                  err);
+        for (size_t i = 0; i < (pad ? 0 : SAC_COUNT(sizes)); i++) {
+            sac_image image = {picture_new(2, sizes[i][0], sizes[i][1], 0), sizes[i][0], sizes[i][1]};
+            uint8_t tile[28 * 28 * 3];
+            assert_ok(sac_processor_plan(&c, image.width, image.height, false, &plan, &err), err);
+            assert_ok(sac_processor_run(&c, &image, &plan, tile, &err), err);
+            assert_int_equal(plan.n_tokens, 4);
+            sac_image_free(&image);
+        }
+    }
+    assert_int_equal(sac_processor_plan(&c, 1 << 21, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_processor_plan(&c, 0, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
+    assert_ok(read_text(&c, SAC_PROCESSOR_ANYRES, 336, NULL, NULL, &err), err);
+    c.max_tokens = 1000;
+    assert_int_equal(sac_processor_plan(&c, 600, 600, false, &plan, &err), SAC_TOO_LONG);
+    assert_ok(sac_processor_plan(&c, 600, 600, true, &plan, &err), err);
+    assert_int_equal(plan.n_tokens, 576);
+}
+
+static void test_wrong_plan(void **state) {
+    (void)state;
+    sac_error err = {0};
+    sac_processor_config c;
+    sac_visual_plan plan;
+    uint8_t pixels[4 * 4 * 3] = {0}, tile[28 * 28 * 3];
+    assert_ok(read_text(&c, SAC_PROCESSOR_CLIP, 28, NULL, NULL, &err), err);
+    assert_ok(sac_processor_plan(&c, 4, 4, false, &plan, &err), err);
+    assert_int_equal(sac_processor_run(&c, &(sac_image){pixels, 2, 4}, &plan, tile, &err), SAC_BAD_ARGUMENT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_goldens),       cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_pinpoints),     cmocka_unit_test(test_config_forms),
+        cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
