@@ -168,7 +168,8 @@ static void feed_text(sac_detokenizer *d, sac_text_span t) {
 static void feed(sac_detokenizer *d, int32_t id) {
     if (!sac_vocab_has(&d->t->vocab, id)) return;
     if (d->skip_special && (d->t->vocab.token[id].flags & SAC_VOCAB_SPECIAL)) return;
-    sac_text_span t = {sac_vocab_text(&d->t->vocab, id), d->t->vocab.token[id].n_bytes};
+    sac_text_span t = sac_token_text(d->t, id);
+    if (d->t->vocab.token[id].flags & SAC_VOCAB_RENAMED) t = sac_added_name(&d->t->added, id);
     if (d->t->decoder.byte_level)
         feed_byte_level(d, t);
     else

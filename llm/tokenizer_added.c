@@ -21,6 +21,13 @@ sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_byt
     return SAC_OK;
 }
 
+sac_text_span sac_added_name(const sac_added_tokens *a, int32_t id) {
+    for (size_t i = 0; i < a->n; i++)
+        if (a->token[i].id == id)
+            return (sac_text_span){a->names.data + a->name_offset[i], a->name_offset[i + 1] - a->name_offset[i]};
+    return (sac_text_span){NULL, 0};
+}
+
 /* The longest token that starts at p (limit: end of the piece) and may stand there, or -1. */
 static int32_t longest_at(const sac_added_tokens *a, const sac_prefix_set *set, const char *p, const char *limit,
                           const char *may, bool may_all, size_t *n_bytes) {

@@ -49,6 +49,12 @@ sac_status sac_steps_add_byte_level(sac_steps *steps, bool prefix_space, bool us
     return SAC_OK;
 }
 
+static void mark_if_renamed(sac_vocab *v, int32_t id, const char *name, size_t n_bytes) {
+    if (v->token[id].n_bytes == n_bytes && memcmp(sac_vocab_text(v, id), name, n_bytes) == 0) return;
+    v->token[id].flags |= SAC_VOCAB_RENAMED;
+    if (n_bytes > v->longest_bytes) v->longest_bytes = n_bytes;
+}
+
 /* Names of the tokens that are looked for behind the normalisers, normalised themselves. */
 static sac_status normalize_names(sac_tokenizer *t, sac_error *err) {
     sac_added_tokens *a = &t->added;
@@ -66,6 +72,7 @@ static sac_status normalize_names(sac_tokenizer *t, sac_error *err) {
         if (st == SAC_OK) st = sac_normalize_text(&t->normalize, &scratch, &text, &spare, err);
         if (st == SAC_OK) st = sac_buffer_add(&a->names, text.text.data, text.text.n_bytes, err);
         a->name_offset[i + 1] = a->names.n_bytes;
+        if (st == SAC_OK) mark_if_renamed(&t->vocab, id, text.text.data, text.text.n_bytes);
     }
     sac_buffer_free(&text.text);
     sac_buffer_free(&spare.text);

@@ -203,6 +203,9 @@ sac_status sac_normalize_text(const sac_steps *steps, sac_regex_scratch *regex, 
 
 /* ---- building, shared by tokenizer.json and GGUF ---- */
 
+/* The normalised name of a renamed added token, which is what it decodes to. */
+sac_text_span sac_added_name(const sac_added_tokens *a, int32_t id);
+
 sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_bytes, sac_added_token token, sac_error *err);
 /* When all is read: indexes, flags; merges must have been added already. */
 sac_status sac_tokenizer_finish(sac_tokenizer *t, sac_error *err);

@@ -13,6 +13,7 @@
 #define MAX_DEPTH   8
 #define METASPACE   "\xe2\x96\x81" /* U+2581 */
 #define PUNCTUATION "[\\p{P}$+<=>^`|~]"
+#define WORDS       "[\\w\\x{200C}\\x{200D}]+|[^\\w\\s\\x{200C}\\x{200D}]+" /* in classes: there \w is Unicode's own */
 
 static sac_status type_of(const json_t *json, const char **type, sac_error *err) {
     *type = NULL;
@@ -202,7 +203,7 @@ static sac_status load_simple_pre_tokenizer(sac_steps *steps, const char *type, 
         return sac_steps_add_split(steps, PUNCTUATION, strlen(PUNCTUATION), false, behavior, false, err);
     }
     if (strcmp(type, "Whitespace") == 0)
-        return sac_steps_add_split(steps, "\\w+|[^\\w\\s]+", 12, false, SAC_SPLIT_REMOVED, true, err);
+        return sac_steps_add_split(steps, WORDS, strlen(WORDS), false, SAC_SPLIT_REMOVED, true, err);
     if (strcmp(type, "WhitespaceSplit") == 0)
         return sac_steps_add_split(steps, "\\s", 2, false, SAC_SPLIT_REMOVED, false, err);
     return unknown(type, err);

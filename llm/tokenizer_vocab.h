@@ -18,6 +18,7 @@ enum {
     SAC_VOCAB_MODEL = 2,   /* it belongs to the model, not only to the added tokens */
     SAC_VOCAB_ADDED = 4,
     SAC_VOCAB_SPECIAL = 8, /* control token: skipped in answers, and plain text never becomes it */
+    SAC_VOCAB_RENAMED = 16, /* an added token whose name the normalisers change: sac_added_name */
 };
 
 typedef struct sac_vocab_token {

@@ -218,7 +218,8 @@ sac_status sac_gguf_parse(sac_gguf *g, sac_checkpoint *ck, int file, const uint8
     memset(g, 0, sizeof *g);
     cursor c = {data, data + n_bytes};
     uint64_t magic, version, n_tensors, n_values;
-    if (!take_uint(&c, 4, &magic) || magic != 0x46554747) return sac_fail(err, SAC_BAD_FILE, "not a GGUF file");
+    if (!take_uint(&c, 4, &magic) || magic != 0x46554747) 
+        return sac_fail(err, SAC_BAD_FILE, "not a GGUF file; give a Hugging Face folder or a .gguf file");
     if (!take_uint(&c, 4, &version) || !take_uint(&c, 8, &n_tensors) || !take_uint(&c, 8, &n_values))
         return truncated("its header", err);
     if (version != 2 && version != 3)

@@ -102,21 +102,15 @@ static void finish_stop_ids(sac_load_context *l) {
     for (int i = 0; stops && stops[i]; i++) add_stop_id(m, sac_token_find(m->tokenizer, stops[i], strlen(stops[i])));
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), k = strlen(end);
-    return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 static sac_status load(sac_load_context *l) {
     SAC_TRY(sac_sha256_open(&l->hash, l->err));
     if (sac_folder_exists(l->path))
         SAC_TRY(sac_load_folder(l));
-    else if (ends_with(l->path, ".gguf") && sac_file_exists(l->path))
+    else if (sac_file_exists(l->path))
         SAC_TRY(sac_load_gguf(l));
     else
-        return sac_fail(l->err, sac_file_exists(l->path) ? SAC_BAD_FILE : SAC_NOT_FOUND,
-                        "%s: %s; give a Hugging Face folder or a .gguf file", l->path,
-                        sac_file_exists(l->path) ? "not a model" : "no such file or folder");
+        return sac_fail(l->err, SAC_NOT_FOUND,
+                        "%s: no such file or folder; give a Hugging Face folder or a .gguf file", l->path);
     l->m->family = l->config.family->name;
     finish_stop_ids(l);
     read_ahead(&l->files->weights);

@@ -302,8 +302,12 @@ def open_model(path):
     return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)
 
 
-def run(model, case, stop_ids=()):
-    """Fills ids, tokens, gaps; returns the two rows of logits."""
+class TooClose(Exception):
+    pass
+
+
+def run(model, case, stop_ids=(), min_gap=0.0):
+    """Fills ids, tokens, gaps; returns the two rows of logits. TooClose when a token led by less than min_gap."""
     ids, n_visual = model.prompt(case)
     logits, cache = model.first(ids, case)
     first = logits.numpy().copy()
@@ -312,6 +316,8 @@ def run(model, case, stop_ids=()):
         top = torch.topk(logits, 2)
         gaps.append(round(float(top.values[0] - top.values[1]), 4))
         tokens.append(int(top.indices[0]))
+        if gaps[-1] < min_gap:
+            raise TooClose
         if len(tokens) == N_TOKENS or tokens[-1] in stop_ids:
             break
         logits, cache = model.step([tokens[-1]], cache)
@@ -319,7 +325,7 @@ def run(model, case, stop_ids=()):
     return first, logits.numpy().copy()
 
 
-def golden(path, cases=None, stop_ids=(), tokenizer=None):
+def golden(path, cases=None, stop_ids=(), tokenizer=None, min_gap=0.0):
     """The cases of golden.json and the floats of golden.bin."""
     model = open_model(path)
     if tokenizer:
@@ -327,7 +333,7 @@ def golden(path, cases=None, stop_ids=(), tokenizer=None):
     cases = json.loads(json.dumps(cases or CASES.get(architecture_of(path), [text_case("text")])))
     values = []
     for case in cases:
-        for key, row in zip(("logits", "last_logits"), run(model, case, stop_ids)):
+        for key, row in zip(("logits", "last_logits"), run(model, case, stop_ids, min_gap)):
             case[key] = [sum(map(len, values)), len(row)]
             values.append(row.astype("<f4"))
     return cases, np.concatenate(values)

@@ -23,7 +23,7 @@ FOLDER = goldens.FOLDER
 VOCAB = 288
 SPECIAL = ["<|endoftext|>", "<image>", "<|im_start|>", "<|im_end|>", "<s>", "</s>", "<|user|>", "<pad>"]
 END, IMAGE = VOCAB - 8, VOCAB - 7
-MIN_GAP = 0.012  # of the best logit, twelve times the tolerance
+MIN_GAP = 0.004  # by which every greedy token must lead: four times the tolerance
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -80,7 +80,9 @@ def draw(shapes, seed, tied):
         elif "embed" in name or "newline" in name:
             x = 0.5 * x
         else:
-            x = x * 1.2 / math.sqrt(np.prod(shape[1:]))
+            # a tied head makes a token predict itself; louder layers drown that
+            gain = 3 if tied and name.split(".")[-2] in ("o_proj", "down_proj") else 1.2
+            x = x * gain / math.sqrt(np.prod(shape[1:]))
         out[name] = x
     return out
 
@@ -419,12 +421,13 @@ def make(name):
         (write_gguf if name.startswith("gguf_") else write_checkpoint)(name, seed)
         path = goldens.model_path_of(name)
         tokenizer = goldens.tokenizer_of(FOLDER) if path.endswith(".gguf") else None
-        cases, values = goldens.golden(path, tokenizer=tokenizer)
-        gap = min(min(c["gaps"]) for c in cases)
-        distinct = min(len(set(c["tokens"])) for c in cases)
-        if (gap >= MIN_GAP or goldens.is_quantised(path)) and distinct >= 6:
-            goldens.write_golden(name, path, cases, values, goldens.is_quantised(path))
-            return
+        quantised = goldens.is_quantised(path)
+        try:
+            cases, values = goldens.golden(path, tokenizer=tokenizer, min_gap=0 if quantised else MIN_GAP)
+        except goldens.TooClose:
+            continue
+        if min(len(set(c["tokens"])) for c in cases) >= 6:
+            return goldens.write_golden(name, path, cases, values, quantised)
     raise SystemExit(f"{name}: no seed gives clear tokens")
 
 

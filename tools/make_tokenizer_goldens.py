@@ -12,6 +12,8 @@ import pathlib
 import sys
 
 import jinja2
+import jinja2.ext
+import jinja2.sandbox
 import sentencepiece
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -109,13 +111,32 @@ def charsmap():
     rules.write_text("".join("%s\t%s\n" % (" ".join("%X" % ord(c) for c in a), " ".join("%X" % ord(c) for c in b)) for a, b in
                              [("ﬁ", "fi"), ("½", "1/2"), ("é", "e\u0301"), ("e\u0301", "E"), ("\u00a0", " "), ("\t", " "), ("！", "!"), ("Å", ""), ("①", "1")]))
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT.splitlines()), model_writer=model, vocab_size=150, character_coverage=0.9,
-                                             hard_vocab_limit=False, normalization_rule_tsv=str(rules), minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["a cab"] * 9), model_writer=model, model_type="char", vocab_size=7,
+                                             normalization_rule_tsv=str(rules), minloglevel=2)
     rules.unlink()
-    from sentencepiece import sentencepiece_model_pb2 as pb
-    proto = pb.ModelProto()
-    proto.ParseFromString(model.getvalue())
-    return proto.normalizer_spec.precompiled_charsmap
+    return protobuf_field(protobuf_field(model.getvalue(), 3), 2)  # normalizer_spec.precompiled_charsmap
+
+
+def protobuf_field(data, wanted):
+    """The bytes of a length-delimited field of a message."""
+    def varint(at):
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value, at
+    at = 0
+    while at < len(data):
+        key, at = varint(at)
+        kind = key & 7
+        n, at = (varint(at) if kind in (0, 2) else (0, at))
+        if kind == 2 and key >> 3 == wanted:
+            return data[at:at + n]
+        at += {0: 0, 1: 8, 2: n, 5: 4}[kind]
+    raise KeyError(wanted)
 
 
 def unigram(normalizer, byte_fallback=False):
@@ -151,10 +172,17 @@ def odd_added(model):
     return t
 
 
+def few_characters():
+    """A model of the commonest characters and pairs, everything else unknown."""
+    t = Tokenizer(models.BPE(unk_token="<unk>"))
+    t.train_from_iterator(TEXT.splitlines(), trainers.BpeTrainer(vocab_size=70, limit_alphabet=45, special_tokens=["<unk>"], show_progress=False))
+    return json.loads(t.to_str())["model"]
+
+
 def splits(model):
     """Behaviours of Split, Whitespace and their like, on raw characters without a byte level."""
     def make(pre):
-        t = Tokenizer.from_str(json.dumps(empty(dict(model, unk_token="!"))))
+        t = Tokenizer.from_str(json.dumps(empty(model)))
         t.pre_tokenizer = pre
         return t
     S = pre_tokenizers.Split
@@ -170,20 +198,40 @@ def splits(model):
     }
 
 
+def without_added(t):
+    """The same tokenizer with nothing in a text recognised as an added token, except white space that is not special."""
+    file = json.loads(t.to_str())
+    file["post_processor"] = None
+    model = file["model"]
+    for token in file["added_tokens"]:
+        old, new = token["content"], "\ue100%d\ue101" % token["id"]
+        if not token["special"] and not old.strip():
+            continue
+        token["content"] = new
+        if model["type"] == "BPE":
+            model["vocab"] = {new if k == old else k: v for k, v in model["vocab"].items()}
+            model["unk_token"] = new if model.get("unk_token") == old else model.get("unk_token")
+        else:
+            model["vocab"] = [[new if k == old else k, v] for k, v in model["vocab"]]
+    return Tokenizer.from_str(json.dumps(file))
+
+
 def cases(t):
-    """Ids of every string with and without what the tokenizer adds, with control tokens as plain text, and back."""
+    """Ids of every string with and without what the tokenizer adds, with all of it plain text, and the way back."""
     out = {"ids": [], "added": [], "plain": [], "skip": [], "all": []}
+    plain = without_added(t)
+    begin = [t.encode("a", add_special_tokens=a).ids[0] for a in (False, True)]
     for s in STRINGS:
         ids = t.encode(s, add_special_tokens=False).ids
-        with_added = t.encode(s).ids
-        twice = with_added[len(with_added) - len(ids) - 1:] if False else with_added
+        added = t.encode(s).ids
+        repeats = begin[0] != begin[1] and ids and ids[0] == begin[1]
         out["ids"].append(ids)
-        out["added"].append(twice)
+        out["added"].append(ids if repeats else added)  # Saccade does not repeat a begin token, as processors do not
+        out["plain"].append(plain.encode(s, add_special_tokens=False).ids)
         out["skip"].append(t.decode(ids, skip_special_tokens=True))
-        out["all"].append(t.decode(with_added, skip_special_tokens=False))
-    t.encode_special_tokens = True
-    out["plain"] = [t.encode(s, add_special_tokens=False).ids for s in STRINGS]
-    t.encode_special_tokens = False
+        out["all"].append(t.decode(ids, skip_special_tokens=False))
+    for key, like in (("added", "ids"), ("plain", "ids"), ("all", "skip")):  # null: as in the other list
+        out[key] = [None if a == b else a for a, b in zip(out[key], out[like])]
     return out
 
 
@@ -203,7 +251,7 @@ def content_of(message, as_list):
     """Content as the template wants it: a list of parts, or one string with the placeholders in front."""
     parts = message["parts"]
     if as_list:
-        return [{"type": "image"} for p in parts for _ in range(p.get("images", 0))] + [{"type": "text", "text": p["text"]} for p in parts if "text" in p]
+        return [c for p in parts for c in ([{"type": "text", "text": p["text"]}] if "text" in p else [{"type": "image"}] * p["images"])]
     images = sum(p.get("images", 0) for p in parts)
     return "<image>\n" * images + "".join(p["text"] for p in parts if "text" in p)
 
@@ -227,7 +275,6 @@ def write(name, data):
 
 
 def main():
-    import jinja2.ext, jinja2.sandbox  # noqa: F401
     OUT.mkdir(parents=True, exist_ok=True)
     model = train_byte_level(500)
     charsmap_json = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap()).decode()}
@@ -243,9 +290,10 @@ def main():
         "unigram_charsmap": unigram(charsmap_json),
         "unigram_bytes": unigram(None, byte_fallback=True),
     }
-    all_.update(splits(json.loads(sentencepiece_bpe(True).to_str())["model"] | {"byte_fallback": False}))
+    all_.update(splits(few_characters()))
     for name, t in all_.items():
-        (OUT / (name + ".json")).write_text(json.dumps(json.loads(t.to_str()), ensure_ascii=False, separators=(",", ":")) + "\n")
+        file = json.loads(t.to_str())
+        (OUT / (name + ".json")).write_text(json.dumps(file, ensure_ascii=False, separators=(",", ":")) + "\n")
     write("cases.json", {"made_by": "tokenizers " + tokenizers.__version__, "strings": STRINGS, "tokenizers": {n: cases(t) for n, t in all_.items()}})
     write("chat.json", chat_cases())
 

@@ -51,6 +51,11 @@ static int compare_keys(const void *a, const void *b) {
 bool sac_frame_table_finish(sac_frame_table *t) {
     if (t->n_frames) qsort(t->pts, (size_t)t->n_frames, sizeof *t->pts, compare_pts);
     if (t->n_keys) qsort(t->keys, (size_t)t->n_keys, sizeof *t->keys, compare_keys);
+    int64_t *fitted = t->n_frames ? realloc(t->pts, (size_t)t->n_frames * sizeof *t->pts) : NULL;
+    if (fitted) {
+        t->pts = fitted;
+        t->frame_capacity = t->n_frames;
+    }
     for (int64_t k = 1; k < t->n_frames; k++)
         if (t->pts[k] == t->pts[k - 1]) return false;
     return true;

@@ -28,7 +28,8 @@ void sac_frame_table_free(sac_frame_table *t); /* a zeroed table is fine */
 sac_status sac_frame_table_add(sac_frame_table *t, int64_t pts, sac_error *err);
 sac_status sac_frame_table_add_key(sac_frame_table *t, int64_t pts, int64_t seek_ts, sac_error *err);
 
-/* Sorts. False when two frames claim the same time: then times cannot tell frames apart. */
+/* Sorts, and gives back spare room. False when two frames claim the same time: then times cannot tell frames
+ * apart. */
 bool sac_frame_table_finish(sac_frame_table *t);
 
 /* Number of frames shown before pts: the index of pts where the table has it. */

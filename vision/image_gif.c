@@ -98,10 +98,9 @@ typedef struct bit_reader {
 static int read_code(bit_reader *r, int n_bits) { /* -1 at the end of the data */
     while (r->n_bits < n_bits) {
         if (r->block_bytes == 0) {
-            if (r->p >= r->end || *r->p == 0) return -1;
+            if (r->p >= r->end || *r->p == 0 || r->end - r->p <= *r->p) return -1; /* sub-blocks are whole */
             r->block_bytes = *r->p++;
         }
-        if (r->p >= r->end) return -1;
         r->bits |= (uint32_t)*r->p++ << r->n_bits;
         r->n_bits += 8;
         r->block_bytes--;

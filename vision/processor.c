@@ -70,7 +70,13 @@ static void plan_tiles(const sac_processor_config *c, sac_visual_plan *p) {
 /* Size after the CLIP rule's resize. */
 static sac_status clip_size(const sac_processor_config *c, int64_t width, int64_t height, int64_t *w,
                             int64_t *h, sac_error *err) {
-    if (c->pad_to_square) width = height = width > height ? width : height;
+    if (c->pad_to_square) {
+        width = height = width > height ? width : height;
+        if (width > SAC_PROCESSOR_MAX_PADDED_SIDE)
+            return sac_fail(err, SAC_BAD_ARGUMENT,
+                            "a picture with a side of %lld pixels cannot be made square: %d at most",
+                            (long long)width, SAC_PROCESSOR_MAX_PADDED_SIDE);
+    }
     int64_t side = c->resize_shortest;
     if (!c->do_resize) {
         *w = width;

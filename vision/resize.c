@@ -175,8 +175,8 @@ static const uint8_t *input_row(const job *j, int y, uint8_t *line) {
     size_t at = (size_t)(y - a->border_top) * row_bytes;
     bool sides = a->border_left || a->border_right;
     if (!sides && total - at >= row_bytes + SAC_RESIZE_ROW_SLACK) return a->src + at;
-    memcpy(line + (size_t)a->border_left * 3, a->src + at,
-           row_bytes); /* its sides were coloured by job_open */
+    /* The sides of the line were coloured by job_open. */
+    memcpy(line + (size_t)a->border_left * 3, a->src + at, row_bytes);
     return line;
 }
 

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define HEAD_FRAMES 8  /* decoded when a file is opened, to see whether packets are frames */
-#define JUMP_FRAMES 16 /* a jump empties the decoder's pipeline: not worth it for fewer */
+#define JUMP_FRAMES 10 /* a jump empties the decoder's pipeline: not worth it for fewer */
 
 struct sac_video {
     sac_video_limits limits;

@@ -6,7 +6,7 @@
  *   256-element blocks:  int8 q[8][rows][32], f32 d[rows], then int16 sum[rows][8] (q4_k, of each 32) or
  *                        int32 start[rows][16] (q6_k)
  * `start` is where an integer sum begins when the weights are kept unsigned, q + c with c = 128 (q8_0), 8 (q4_0)
- * or 32 (q6_k): -c * (sum of x). 512 bytes of q of one 32-group and 16 rows are one AMX tile. */
+ * or 32 (q6_k): -c * (sum of x), for 32-element blocks on top of the template's MAGIC. 512 bytes of q of one 32-group and 16 rows are one AMX tile. */
 #ifndef SAC_LINEAR_QUANT_JOB_H
 #define SAC_LINEAR_QUANT_JOB_H
 

@@ -32,6 +32,8 @@ static inline vi vi_add8(vi a, vi b) { return _mm512_add_epi8(a, b); }
 #define vi_shift_right(v, n)        _mm512_srli_epi32(v, n)
 #define vi_shift_right_signed(v, n) _mm512_srai_epi32(v, n)
 static inline vf vi_to_float(vi v) { return _mm512_cvtepi32_ps(v); }
+static inline vi vi_from_bits(vf v) { return _mm512_castps_si512(v); }
+static inline vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 static inline vf vf_msub(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); } /* a b - c */
 
 /* acc + the products of four unsigned bytes of w and four signed of x; of two int16 and two int16. */
@@ -70,23 +72,21 @@ static inline vi vi_load_words(const uint8_t *p, size_t stride) {
     return _mm512_i32gather_epi32(at, p, 1);
 }
 
-/* q[i] = x[i] * inverse to the nearest integer, ties to even, for 16 elements; returns their sum. */
-static inline int round16(const float *x, float inverse, int8_t *q) {
+static inline vi vi_max_unsigned(vi a, vi b) { return _mm512_max_epu32(a, b); }
+/* 0 in the lanes where the divisor is */
+static inline vf vf_divide_or_zero(vf a, vf b) {
+    return _mm512_maskz_div_ps(_mm512_cmp_ps_mask(b, vf_zero(), _CMP_NEQ_UQ), a, b);
+}
+static inline vf vf_round_f16(vf v) { return _mm512_cvtph_ps(_mm512_cvtps_ph(v, 0)); }
+
+/* q[i] = x[i] * inverse to the nearest integer, ties to even, for 16 elements; the integers, added up in lanes
+ * as they fall. */
+static inline vi round16_lanes(const float *x, float inverse, int8_t *q) {
     vi v = _mm512_cvtps_epi32(vf_mul(vf_load(x), vf_set1(inverse)));
     _mm_storeu_si128((__m128i *)q, _mm512_cvtsepi32_epi8(v));
-    return _mm512_reduce_add_epi32(v);
+    return v;
 }
-
-/* Largest |x| of n, by the bits, so that a NaN wins; n a multiple of 32. */
-static inline float largest_magnitude(const float *x, int n) {
-    vi magnitude = vi_set1(0x7fffffff), a = vi_zero(), b = vi_zero();
-    for (int i = 0; i < n; i += 32) {
-        a = _mm512_max_epu32(a, vi_and(vi_load(x + i), magnitude));
-        b = _mm512_max_epu32(b, vi_and(vi_load(x + i + 16), magnitude));
-    }
-    uint32_t u = _mm512_reduce_max_epu32(_mm512_max_epu32(a, b));
-    return load_f32(&u);
-}
+static inline int vi_sum(vi v) { return _mm512_reduce_add_epi32(v); }
 
 #else
 
@@ -101,6 +101,8 @@ static inline vi vi_add8(vi a, vi b) { return _mm256_add_epi8(a, b); }
 #define vi_shift_right(v, n)        _mm256_srli_epi32(v, n)
 #define vi_shift_right_signed(v, n) _mm256_srai_epi32(v, n)
 static inline vf vi_to_float(vi v) { return _mm256_cvtepi32_ps(v); }
+static inline vi vi_from_bits(vf v) { return _mm256_castps_si256(v); }
+static inline vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 static inline vf vf_msub(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); }
 
 /* No saturation: unsigned weights stay below 64, signed ones come as magnitudes up to 128, and two products
@@ -138,21 +140,18 @@ static inline int32_t vi_sum(vi v) {
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-static inline int round16(const float *x, float inverse, int8_t *q) {
+static inline vi vi_max_unsigned(vi a, vi b) { return _mm256_max_epu32(a, b); }
+static inline vf vf_divide_or_zero(vf a, vf b) {
+    return _mm256_and_ps(_mm256_div_ps(a, b), _mm256_cmp_ps(b, vf_zero(), _CMP_NEQ_UQ));
+}
+static inline vf vf_round_f16(vf v) { return _mm256_cvtph_ps(_mm256_cvtps_ph(v, 0)); }
+
+static inline vi round16_lanes(const float *x, float inverse, int8_t *q) {
     vi a = _mm256_cvtps_epi32(vf_mul(vf_load(x), vf_set1(inverse)));
     vi b = _mm256_cvtps_epi32(vf_mul(vf_load(x + 8), vf_set1(inverse)));
     vi ab = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
     _mm_storeu_si128((__m128i *)q, _mm_packs_epi16(_mm256_castsi256_si128(ab), _mm256_extracti128_si256(ab, 1)));
-    return vi_sum(vi_add(a, b));
-}
-
-static inline float largest_magnitude(const float *x, int n) {
-    vi magnitude = vi_set1(0x7fffffff), max = vi_zero();
-    for (int i = 0; i < n; i += 8) max = _mm256_max_epu32(max, vi_and(vi_load(x + i), magnitude));
-    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
-    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
-    int32_t u = _mm_cvtsi128_si32(_mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1)));
-    return load_f32(&u);
+    return vi_add(a, b);
 }
 
 #endif

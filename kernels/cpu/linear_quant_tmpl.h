@@ -12,6 +12,8 @@
 #include "linear_quant_job.h"
 #include "linear_quant_simd.h"
 
+#define SAC_LQ_ONE_COPY static __attribute__((noinline)) /* large, and called for hundreds of products or more */
+
 enum { K_STRETCH = 16384, MAX_TASK_PANELS = 32, PANEL_ROWS = SAC_LQ_MAX_PANEL_ROWS };
 
 typedef struct weights32 {
@@ -85,7 +87,7 @@ SAC_INLINE void unpack_q4_k_scales(const vi bytes[4], weights256 *w) {
     }
 }
 
-SAC_INLINE void unpack_q4_k(const uint8_t *p, size_t stride, weights256 *w) {
+SAC_LQ_ONE_COPY void unpack_q4_k(const uint8_t *p, size_t stride, weights256 *w) {
     vi head[4];
     vi_load_rows(p, stride, head);
     w->d = vf_f16_low(head[0]);
@@ -116,7 +118,7 @@ SAC_INLINE void unpack_q6_k_half(const uint8_t *p, const uint8_t *high, size_t s
     }
 }
 
-SAC_INLINE void unpack_q6_k(const uint8_t *p, size_t stride, bool as_signed, weights256 *w) {
+SAC_LQ_ONE_COPY void unpack_q6_k(const uint8_t *p, size_t stride, bool as_signed, weights256 *w) {
     vi scale[4];
     int32_t offset = as_signed ? (int32_t)0xe0e0e0e0 : 0; /* -32 */
     unpack_q6_k_half(p, p + 128, stride, offset, w->q);
@@ -153,15 +155,26 @@ SAC_INLINE vi dot32(sac_dtype t, vi start, const vi *q, const uint8_t *x, int n_
     return vi_add(start, odd);
 }
 
+/* An integer sum that began at MAGIC, read as a float, is 1.5 * 2^23 + sum, exactly, for |sum| < 2^22. So
+ * d * sum, rounded, is one fused multiply-add: d * that - d * 1.5 * 2^23, where the last product is exact. */
+enum { MAGIC = 0x4b400000 };
+SAC_INLINE vf minus_magic(vf d) { return vf_mul(d, vf_set1(-0x1.8p23f)); }
+
 SAC_INLINE void product32(sac_dtype t, const weights32 *w, const uint8_t *x, int n_panel_rows, int r0, int n,
                           vf *acc) {
     const uint8_t *d = x + 32 * n_panel_rows, *s = d + 4 * n_panel_rows;
+    vf offset = minus_magic(w->d);
     for (int r = r0; r < r0 + n; r++) {
-        vi start = t == SAC_DTYPE_Q4_1 ? vi_zero() : vi_set1(load_i32(s + 4 * r));
-        vf sum = vi_to_float(dot32(t, start, w->q, x + 32 * r, 8));
-        acc[r - r0] = vf_fma(vf_mul(w->d, sum), vf_set1(load_f32(d + 4 * r)), acc[r - r0]);
-        if (t == SAC_DTYPE_Q4_1) acc[r - r0] = vf_fma(w->m, vf_set1(load_f32(s + 4 * r)), acc[r - r0]);
+        vi start = vi_set1(t == SAC_DTYPE_Q4_1 ? MAGIC : load_i32(s + 4 * r));
+        vf sum = vf_from_bits(dot32(t, start, w->q, x + 32 * r, 8));
+        acc[r - r0] = vf_fma(vf_fma(w->d, sum, offset), vf_set1(load_f32(d + 4 * r)), acc[r - r0]);
     }
+}
+
+/* q4_1's other sum, of m times the sum of x. */
+SAC_INLINE void product_minima(const weights32 *w, const uint8_t *x, int n_panel_rows, int r0, int n, vf *acc) {
+    const uint8_t *s = x + 36 * n_panel_rows;
+    for (int r = r0; r < r0 + n; r++) acc[r - r0] = vf_fma(w->m, vf_set1(load_f32(s + 4 * r)), acc[r - r0]);
 }
 
 /* dmin (sum of min x), x summed in 32s: sums of row r, int16 [8] */
@@ -223,7 +236,7 @@ SAC_INLINE void finish_rows_as(sac_activation act, const sac_lq_job *j, const sa
 }
 
 /* Sums [n][VF] of rows [row, row + n); one more vector may be read. */
-SAC_INLINE void finish_rows(const sac_lq_job *j, const sac_lq_columns *c, int64_t row, int n, const float *sums) {
+SAC_LQ_ONE_COPY void finish_rows(const sac_lq_job *j, const sac_lq_columns *c, int64_t row, int n, const float *sums) {
     switch (j->a->act) { /* act a constant in each copy */
     case SAC_ACT_NONE: finish_rows_as(SAC_ACT_NONE, j, c, row, n, sums); break;
     case SAC_ACT_GELU: finish_rows_as(SAC_ACT_GELU, j, c, row, n, sums); break;
@@ -245,8 +258,8 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
     int64_t n_blocks = j->k / j->block;
     for (int64_t g = first; g < last; g++) {
         sac_lq_columns c = sac_lq_column_group(j, VF, g);
-        vf acc[SAC_LQ_DIRECT_ROWS];
-        for (int r = 0; r < n_rows; r++) acc[r] = vf_zero();
+        vf acc[SAC_LQ_DIRECT_ROWS], low[SAC_LQ_DIRECT_ROWS];
+        for (int r = 0; r < n_rows; r++) acc[r] = low[r] = vf_zero();
         const uint8_t *next = c.w + VF * c.stride;
         for (int64_t b = 0; b < n_blocks; b++) {
             union {
@@ -256,9 +269,11 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
             prefetch(next + (size_t)b * VF * block_bytes, VF * block_bytes);
             unpack(t, c.w + (size_t)b * block_bytes, c.stride, false, &w);
             product(t, &w, j->x + (size_t)b * j->record_bytes, n_rows, 0, n_rows, acc);
+            if (t == SAC_DTYPE_Q4_1)
+                product_minima(&w.small, j->x + (size_t)b * j->record_bytes, n_rows, 0, n_rows, low);
         }
         float sums[(SAC_LQ_DIRECT_ROWS + 1) * VF];
-        for (int r = 0; r < n_rows; r++) vf_store(sums + r * VF, acc[r]);
+        for (int r = 0; r < n_rows; r++) vf_store(sums + r * VF, t == SAC_DTYPE_Q4_1 ? vf_add(acc[r], low[r]) : acc[r]);
         vf_store(sums + n_rows * VF, vf_zero());
         finish_rows(j, &c, 0, n_rows, sums);
     }
@@ -270,25 +285,45 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
 typedef void (*panels_fn)(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_panels,
                           int64_t n_blocks, float *sum);
 
+/* The same for q4_1's minima. */
+SAC_LQ_ONE_COPY void add_minima(const sac_lq_job *j, const weights32 *w, const uint8_t *x, int64_t n_panels,
+                                int64_t n_blocks, float *low) {
+    for (int64_t eight = 0; eight < n_panels * j->n_panel_rows; eight += 8, low += 8 * VF) {
+        const uint8_t *panel = x + (size_t)(eight / j->n_panel_rows) * j->panel_bytes;
+        vf acc[8];
+        for (int r = 0; r < 8; r++) acc[r] = vf_load(low + r * VF);
+        for (int64_t b = 0; b < n_blocks; b++)
+            product_minima(&w[b], panel + (size_t)b * j->record_bytes, j->n_panel_rows,
+                           (int)(eight % j->n_panel_rows), 8, acc);
+        for (int r = 0; r < 8; r++) vf_store(low + r * VF, acc[r]);
+    }
+}
+
 SAC_INLINE void multiply_panels(sac_dtype t, const sac_lq_job *j, int64_t first, int64_t last,
                                 int64_t first_panel, int64_t last_panel, void *scratch, bool as_signed,
                                 panels_fn add_panels) {
-    int64_t n_blocks = j->k / j->block, stretch = K_STRETCH / j->block;
-    int64_t first_row = first_panel * j->n_panel_rows;
+    enum { SUMS = (MAX_TASK_PANELS * PANEL_ROWS + 1) * VF }; /* and a vector that finish_rows may read */
+    int64_t n_blocks = j->k / j->block, stretch = K_STRETCH / j->block, n_panels = last_panel - first_panel;
+    int64_t first_row = first_panel * j->n_panel_rows, n_sums = n_panels * j->n_panel_rows * VF;
     int n_rows = (int)(sac_min_i64(last_panel * j->n_panel_rows, j->m) - first_row);
-    float *sum = scratch; /* [panels][rows][VF] and a vector that finish_rows may read */
-    uint8_t *weights = (uint8_t *)(sum + (MAX_TASK_PANELS * PANEL_ROWS + 1) * VF);
+    const uint8_t *x = j->x + (size_t)first_panel * j->panel_bytes;
+    float *sum = scratch, *low = sum + SUMS; /* [panels][rows][VF] */
+    uint8_t *weights = (uint8_t *)(low + SUMS);
     for (int64_t g = first; g < last; g++) {
         sac_lq_columns c = sac_lq_column_group(j, VF, g);
-        memset(sum, 0, (size_t)((last_panel - first_panel) * j->n_panel_rows * VF) * sizeof *sum);
+        memset(sum, 0, (size_t)n_sums * sizeof *sum);
+        if (t == SAC_DTYPE_Q4_1) memset(low, 0, (size_t)n_sums * sizeof *low);
         for (int64_t b0 = 0; b0 < n_blocks; b0 += stretch) {
             int64_t n = sac_min_i64(stretch, n_blocks - b0);
             for (int64_t b = 0; b < n; b++)
                 unpack(t, c.w + (size_t)(b0 + b) * j->w_block_bytes, c.stride, as_signed,
                        weights + (size_t)b * weights_bytes(t));
-            add_panels(t, j, weights, j->x + (size_t)first_panel * j->panel_bytes + (size_t)b0 * j->record_bytes,
-                       last_panel - first_panel, n, sum);
+            const uint8_t *at = x + (size_t)b0 * j->record_bytes;
+            add_panels(t, j, weights, at, n_panels, n, sum);
+            if (t == SAC_DTYPE_Q4_1) add_minima(j, (const void *)weights, at, n_panels, n, low);
         }
+        if (t == SAC_DTYPE_Q4_1)
+            for (int64_t i = 0; i < n_sums; i += VF) vf_store(sum + i, vf_add(vf_load(sum + i), vf_load(low + i)));
         finish_rows(j, &c, first_row, n_rows, sum);
     }
 }
@@ -327,31 +362,73 @@ SAC_INLINE void multiply_as(sac_dtype t, const sac_lq_job *j, int64_t first, int
 
 /* ---- activations ---- */
 
-SAC_INLINE float round_f16(float f) { return _cvtsh_ss(_cvtss_sh(f, 0)); }
+/* Largest |x| of n, a multiple of 16, by the bits: a NaN is above all. */
+SAC_INLINE vi magnitude_lanes(const float *x, int n) {
+    vi max = vi_zero();
+    for (int i = 0; i < n; i += VF) max = vi_max_unsigned(max, vi_and(vi_load(x + i), vi_set1(0x7fffffff)));
+    return max;
+}
 
-SAC_INLINE void quantize32(sac_dtype t, const float *x, uint8_t *record, int n_panel_rows, int r) {
-    float max = largest_magnitude(x, 32), d = max / 127, inverse = max != 0 ? 127 / max : 0;
-    int8_t *q = (int8_t *)record + 32 * r;
-    int sum = round16(x, inverse, q);
-    sum += round16(x + 16, inverse, q + 16);
-    uint8_t *at = record + 32 * n_panel_rows + 4 * r;
-    float d16 = round_f16(d), s = round_f16(d * (float)sum);
-    int32_t start = -(t == SAC_DTYPE_Q8_0 ? SAC_LQ_Q8_START : 8) * sum;
-    memcpy(at, &d16, 4);
+/* VF pieces of x of 32 elements, x_step apart, to q, q_step apart: scales and what stands beside them (q4_1's
+ * sums, or where integer sums begin) in lanes. Reducing across VF vectors at once, by a transpose, costs less
+ * than a reduction each. */
+SAC_INLINE void quantize_pieces(sac_dtype t, const float *x, int64_t x_step, uint8_t *q, size_t q_step, vf *scale,
+                                vi *beside) {
+    vi rows[VF], max = vi_zero(), sum = vi_zero();
+    for (int i = 0; i < VF; i++) rows[i] = magnitude_lanes(x + i * x_step, 32);
+    vi_transpose(rows);
+    for (int i = 0; i < VF; i++) max = vi_max_unsigned(max, rows[i]);
+    float inverse[VF];
+    vf d = vf_div(vf_from_bits(max), vf_set1(127));
+    vf_store(inverse, vf_divide_or_zero(vf_set1(127), vf_from_bits(max)));
+    for (int i = 0; i < VF; i++) {
+        int8_t *to = (int8_t *)q + (size_t)i * q_step;
+        rows[i] = round16_lanes(x + i * x_step, inverse[i], to);
+        rows[i] = vi_add(rows[i], round16_lanes(x + i * x_step + 16, inverse[i], to + 16));
+    }
+    vi_transpose(rows);
+    for (int i = 0; i < VF; i++) sum = vi_add(sum, rows[i]);
+    *scale = vf_round_f16(d);
     if (t == SAC_DTYPE_Q4_1)
-        memcpy(at + 4 * n_panel_rows, &s, 4);
+        *beside = vi_from_bits(vf_round_f16(vf_mul(d, vi_to_float(sum))));
     else
-        memcpy(at + 4 * n_panel_rows, &start, 4);
+        *beside = vi_add(vi_set1(MAGIC), vi_mul(sum, vi_set1(t == SAC_DTYPE_Q8_0 ? -SAC_LQ_Q8_START : -8)));
+}
+
+/* Blocks [b, b + n) of a row, n <= VF; fewer than VF go through a copy. */
+static void quantize_blocks(const sac_lq_job *j, const float *x, uint8_t *record, int r, int n) {
+    float few[VF * 32], d[VF];
+    int8_t q[VF * 32];
+    int32_t beside[VF];
+    if (n < VF) {
+        memset(few, 0, sizeof few);
+        memcpy(few, x, (size_t)n * 32 * sizeof *x);
+        x = few;
+    }
+    vf scale;
+    vi lanes;
+    quantize_pieces(j->a->w.dtype, x, 32, (uint8_t *)q, 32, &scale, &lanes);
+    vf_store(d, scale);
+    vi_store(beside, lanes);
+    for (int i = 0; i < n; i++, record += j->record_bytes) {
+        uint8_t *at = record + 32 * j->n_panel_rows;
+        memcpy(record + 32 * r, q + 32 * i, 32);
+        memcpy(at + 4 * r, &d[i], 4);
+        memcpy(at + 4 * (j->n_panel_rows + r), &beside[i], 4);
+    }
 }
 
 SAC_INLINE void quantize256(sac_dtype t, const float *x, uint8_t *record, int n_panel_rows, int r) {
-    float max = largest_magnitude(x, 256), inverse = max != 0 ? 127 / max : 0, d = max != 0 ? 1 / inverse : 0;
+    uint32_t lanes[VF], bits = 0;
+    vi_store(lanes, magnitude_lanes(x, 256));
+    for (int i = 0; i < VF; i++) bits = lanes[i] > bits ? lanes[i] : bits;
+    float max = load_f32(&bits), inverse = max != 0 ? 127 / max : 0, d = max != 0 ? 1 / inverse : 0;
     uint8_t *at = record + 256 * n_panel_rows, *extra = at + 4 * n_panel_rows;
     memcpy(at + 4 * r, &d, 4);
     for (int g = 0; g < 8; g++) {
         int8_t *q = (int8_t *)record + 32 * (g * n_panel_rows + r);
         int32_t sum[2];
-        for (int h = 0; h < 2; h++) sum[h] = round16(x + 32 * g + 16 * h, inverse, q + 16 * h);
+        for (int h = 0; h < 2; h++) sum[h] = vi_sum(round16_lanes(x + 32 * g + 16 * h, inverse, q + 16 * h));
         int16_t both = (int16_t)(sum[0] + sum[1]);
         for (int h = 0; h < 2; h++) sum[h] *= -32;
         if (t == SAC_DTYPE_Q4_K)
@@ -365,11 +442,13 @@ static void quantize_row(const sac_lq_job *j, int64_t row) {
     const float *x = sac_mat_row_f32(j->a->x, row);
     uint8_t *record = j->x + (size_t)(row / j->n_panel_rows) * j->panel_bytes;
     int r = (int)(row % j->n_panel_rows);
-    for (int64_t at = 0; at < j->k; at += j->block, record += j->record_bytes) {
-        if (is_k_quant(j->a->w.dtype))
-            quantize256(j->a->w.dtype, x + at, record, j->n_panel_rows, r);
-        else
-            quantize32(j->a->w.dtype, x + at, record, j->n_panel_rows, r);
+    int64_t n_blocks = j->k / j->block;
+    if (is_k_quant(j->a->w.dtype)) {
+        for (int64_t b = 0; b < n_blocks; b++, record += j->record_bytes)
+            quantize256(j->a->w.dtype, x + 256 * b, record, j->n_panel_rows, r);
+    } else {
+        for (int64_t b = 0; b < n_blocks; b += VF, record += VF * j->record_bytes)
+            quantize_blocks(j, x + 32 * b, record, r, (int)sac_min_i64(VF, n_blocks - b));
     }
 }
 

@@ -110,7 +110,7 @@ class Files(Case):
         run = saccade("ask", "-m", self.path("model"), "q")
         self.assertIn(run.returncode, (65, 66))
         self.assert_refused(run, run.returncode, "model")
-        self.assert_refused(saccade("inspect", self.path("x.gguf", b"GGUF" + bytes(64))), 65, "x.gguf")
+        self.assert_refused(saccade("inspect", self.path("x.gguf", b"GGUF\3\0\0\0" + b"\xff" * 64)), 65, "x.gguf")
 
     def test_a_terminal_never_sees_control_codes_of_a_name(self):
         run = saccade("ask", "--image", self.path("a\033[2Jb.png"), "q")

@@ -227,20 +227,19 @@ static void test_extreme_sizes(void **state) {
     sac_error err = {0};
     sac_processor_config c;
     sac_visual_plan plan;
-    const int sizes[][2] = {{1, 200000}, {200000, 1}, {3, 1048576}};
-    for (int pad = 0; pad < 2; pad++) {
-        assert_ok(read_text(&c, SAC_PROCESSOR_CLIP, 28, NULL,
-                            pad ? "{\"image_aspect_ratio\": \"pad\"}" : NULL, &err),
-                  err);
-        for (size_t i = 0; i < (pad ? 0 : SAC_COUNT(sizes)); i++) {
-            sac_image image = {picture_new(2, sizes[i][0], sizes[i][1], 0), sizes[i][0], sizes[i][1]};
-            uint8_t tile[28 * 28 * 3];
-            assert_ok(sac_processor_plan(&c, image.width, image.height, false, &plan, &err), err);
-            assert_ok(sac_processor_run(&c, &image, &plan, tile, &err), err);
-            assert_int_equal(plan.n_tokens, 4);
-            sac_image_free(&image);
-        }
+    const int sizes[][3] = {{1, 200000, 0}, {200000, 1, 0}, {3, 1048576, 0}, {1, 3000, 1}, {3000, 1, 1}};
+    for (size_t i = 0; i < SAC_COUNT(sizes); i++) {
+        const char *pad = sizes[i][2] ? "{\"image_aspect_ratio\": \"pad\"}" : NULL;
+        assert_ok(read_text(&c, SAC_PROCESSOR_CLIP, 28, NULL, pad, &err), err);
+        sac_image image = {picture_new(2, sizes[i][0], sizes[i][1], 0), sizes[i][0], sizes[i][1]};
+        uint8_t tile[28 * 28 * 3];
+        assert_ok(sac_processor_plan(&c, image.width, image.height, false, &plan, &err), err);
+        assert_ok(sac_processor_run(&c, &image, &plan, tile, &err), err);
+        assert_int_equal(plan.n_tokens, 4);
+        sac_image_free(&image);
     }
+    assert_true(c.pad_to_square);
+    assert_int_equal(sac_processor_plan(&c, 1, 40000, false, &plan, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_processor_plan(&c, 1 << 21, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_processor_plan(&c, 0, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
     assert_ok(read_text(&c, SAC_PROCESSOR_ANYRES, 336, NULL, NULL, &err), err);

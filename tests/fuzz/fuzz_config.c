@@ -1,0 +1,47 @@
+/* Configuration of a stranger. The first byte chooses what the rest is: config.json, generation_config.json, or a
+ * family's YAML. */
+#include "fuzz.h"
+
+#include "family_spec.h"
+#include "family.h"
+
+#include <stdlib.h>
+
+static sac_status read_config(const json_t *object, sac_error *err) {
+    static sac_model_config c;
+    SAC_TRY(sac_model_config_read(&c, object, err));
+    /* what is accepted can be computed with */
+    if (c.decoder.n_heads % c.decoder.n_kv_heads || c.decoder.rope.rot_dim < 2) abort();
+    if (c.has_vision && sac_vit_grid(&c.vit) < 1) abort();
+    if (sac_config_check_decoder(&c.decoder, NULL) != SAC_OK) abort();
+    return SAC_OK;
+}
+
+static sac_status read_generation(const json_t *object, sac_error *err) {
+    sac_generation_config g = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
+    int32_t ids[SAC_MAX_STOP_IDS];
+    int n = 0;
+    SAC_TRY(sac_config_read_generation(&g, object, err));
+    return sac_config_add_stop_ids(ids, &n, object, 1000, err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    sac_error err = {0};
+    if (size == 0) return 0;
+    const char *text = (const char *)data + 1;
+    sac_status st;
+    if (data[0] == 'y') {
+        sac_family_spec spec;
+        st = sac_family_spec_parse(&spec, text, size - 1, &err);
+        if (st == SAC_OK) sac_family_spec_free(&spec);
+    } else {
+        json_t *object;
+        st = sac_json_parse(&object, text, size - 1, &err);
+        if (st == SAC_OK) {
+            st = data[0] == 'g' ? read_generation(object, &err) : read_config(object, &err);
+            json_decref(object);
+        }
+    }
+    if ((st == SAC_OK) != (err.text[0] == 0)) abort();
+    return 0;
+}

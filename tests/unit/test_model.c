@@ -1,0 +1,531 @@
+#define _POSIX_C_SOURCE 200809L
+/* Configuration, families and opening of models: the tiny checkpoints of tests/golden/models, and copies of them that
+ * something is wrong with. */
+#include "binder.h"
+#include "family.h"
+#include "family_spec.h"
+#include "model.h"
+#include "test.h"
+
+#include <unistd.h>
+
+#define TINY "tests/golden/models/"
+
+static void says(const sac_error *err, const char *expect) {
+    if (!strstr(err->text, expect)) fail_msg("\"%s\" does not say \"%s\"", err->text, expect);
+    assert_null(strchr(err->text, '\n'));
+}
+
+/* ---- config.json ---- */
+
+static sac_status read_config(sac_model_config *c, const char *text, sac_error *err) {
+    json_t *config;
+    SAC_TRY(sac_json_parse(&config, text, strlen(text), err));
+    sac_status st = sac_model_config_read(c, config, err);
+    c->tower_name = NULL; /* lived in the JSON */
+    json_decref(config);
+    return st;
+}
+
+static void config_defaults_are_the_published_models(void **state) {
+    (void)state;
+    static sac_model_config c;
+    sac_error err;
+    assert_ok(read_config(&c, /* of LLaVA-1.5-7B */
+                          "{\"architectures\":[\"LlavaForConditionalGeneration\"],\"text_config\":{\"vocab_size\":32064}}",
+                          &err),
+              err);
+    assert_string_equal(c.family->name, "llava");
+    assert_string_equal(c.text_family->name, "llama");
+    assert_int_equal(c.decoder.hidden, 4096);
+    assert_int_equal(c.decoder.n_kv_heads, 32);
+    assert_int_equal(c.decoder.head_dim, 128);
+    assert_int_equal(c.vit.image_size, 336);
+    assert_int_equal(c.vit.n_feature_layers, 1);
+    assert_int_equal(c.vit.feature_layer[0], 23); /* -2 of 24 layers: the input of the last */
+    assert_int_equal(c.image_token, 32000);
+}
+
+static void config_default_image_token_must_be_a_token(void **state) {
+    (void)state;
+    static sac_model_config c;
+    sac_error err;
+    sac_status st = read_config(&c,
+                                "{\"model_type\":\"llava\",\"text_config\":{\"vocab_size\":100},"
+                                "\"vision_config\":{}}",
+                                &err);
+    assert_int_equal(st, SAC_BAD_FILE);
+    says(&err, "image_token_index");
+}
+
+static void config_reads_what_is_given(void **state) {
+    (void)state;
+    static sac_model_config c;
+    sac_error err;
+    assert_ok(read_config(&c,
+                          "{\"model_type\":\"llava\",\"image_token_id\":7,\"tie_word_embeddings\":true,"
+                          "\"vision_feature_layer\":[-1,0,2],\"vision_feature_select_strategy\":\"full\","
+                          "\"projector_hidden_act\":\"gelu_pytorch_tanh\",\"multimodal_projector_bias\":false,"
+                          "\"eos_token_id\":9,"
+                          "\"text_config\":{\"model_type\":\"mistral\",\"vocab_size\":50,\"hidden_size\":12,"
+                          "\"num_attention_heads\":4,\"num_key_value_heads\":null,\"head_dim\":6,\"eos_token_id\":[3,4],"
+                          "\"sliding_window\":null,\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":500,"
+                          "\"factor\":4,\"original_max_position_embeddings\":64,\"beta_fast\":16,\"truncate\":false}},"
+                          "\"vision_config\":{\"num_hidden_layers\":5,\"image_size\":[30,30],\"patch_size\":7}}",
+                          &err),
+              err);
+    assert_int_equal(c.decoder.n_kv_heads, 4);
+    assert_int_equal(c.decoder.head_dim, 6);
+    assert_int_equal(c.decoder.sliding_window, 0);
+    assert_int_equal(c.decoder.rope.scaling, SAC_ROPE_YARN);
+    assert_true(c.decoder.rope.theta == 500 && c.decoder.rope.factor == 4 && c.decoder.rope.beta_fast == 16);
+    assert_true(c.decoder.rope.original_max_position == 64 && !c.decoder.rope.truncate);
+    assert_true(c.tied_head);
+    assert_false(c.projector_bias);
+    assert_int_equal(c.projector_act, SAC_ACT_GELU_TANH);
+    assert_int_equal(c.vit.n_feature_layers, 3);
+    assert_int_equal(c.vit.feature_layer[0], 5);
+    assert_int_equal(c.vit.feature_layer[1], 0);
+    assert_true(c.vit.keep_class);
+    assert_int_equal(c.n_stop_ids, 3);
+    assert_int_equal(c.stop_ids[2], 9);
+}
+
+#define LLAMA(keys)  "{\"model_type\":\"llama\"," keys "}"
+#define QWEN2(keys)  "{\"model_type\":\"qwen2\"," keys "}"
+#define LLAVA(keys)  "{\"model_type\":\"llava\"," keys "}"
+#define LONGVA(keys) "{\"model_type\":\"llava_qwen\"," keys "}"
+#define ROPE(keys)   LLAMA("\"rope_scaling\":{" keys "}")
+
+static void config_refuses(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *expect;
+    } cases[] = {
+        {"[]", "not a JSON object"},
+        {"{}", "not a model's config.json"},
+        {"{\"architectures\":[]}", "not a model's config.json"},
+        {"{\"architectures\":\"x\"}", "\"architectures\""},
+        {"{\"model_type\":\"gpt2\"}", "model_type gpt2) is not supported; these families are: llama, mistral"},
+        {"{\"model_type\":\"llava\",\"architectures\":[\"LlavaLlamaForCausalLM\"]}", "LlavaLlamaForCausalLM"},
+        {LLAMA("\"hidden_size\":0"), "\"hidden_size\" is 0"},
+        {LLAMA("\"hidden_size\":\"big\""), "\"hidden_size\" must be an integer"},
+        {LLAMA("\"hidden_size\":99999999999"), "\"hidden_size\" is 99999999999"},
+        {LLAMA("\"num_hidden_layers\":-1"), "\"num_hidden_layers\""},
+        {LLAMA("\"vocab_size\":1e300"), "\"vocab_size\""},
+        {LLAMA("\"num_attention_heads\":3"), "\"hidden_size\" 4096 is not a multiple"},
+        {LLAMA("\"num_key_value_heads\":5"), "32 heads cannot share 5 key-value heads"},
+        {LLAMA("\"head_dim\":7"), "7 of 7 channels"},
+        {LLAMA("\"head_dim\":1024,\"num_attention_heads\":4096"), "heads times head size"},
+        {LLAMA("\"rms_norm_eps\":-1"), "\"rms_norm_eps\""},
+        {LLAMA("\"rms_norm_eps\":0"), "\"rms_norm_eps\""},
+        {LLAMA("\"hidden_act\":\"gelu\""), "only silu"},
+        {LLAMA("\"mlp_bias\":true"), "\"mlp_bias\""},
+        {LLAMA("\"tie_word_embeddings\":1"), "\"tie_word_embeddings\" must be true or false"},
+        {LLAMA("\"eos_token_id\":32000"), "\"eos_token_id\" must hold ids from 0 to 31999"},
+        {LLAMA("\"eos_token_id\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]"), "more than 16"},
+        {LLAMA("\"rope_theta\":0"), "\"rope_theta\""},
+        {LLAMA("\"partial_rotary_factor\":0.5"), "\"partial_rotary_factor\""},
+        {ROPE("\"type\":\"longrope\",\"factor\":2"), "rope type \"longrope\" is not supported"},
+        {ROPE("\"rope_type\":\"linear\""), "needs a \"factor\""},
+        {ROPE("\"rope_type\":\"linear\",\"factor\":0"), "\"factor\" is 0"},
+        {ROPE("\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4"), "must be above"},
+        {ROPE("\"rope_type\":\"yarn\",\"factor\":2,\"rope_theta\":1"), "above 1"},
+        {"{\"model_type\":\"llama\",\"head_dim\":2,\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", "more than 2"},
+        {QWEN2("\"use_sliding_window\":true,\"max_window_layers\":28"), "in 4 of 32 layers"},
+        {"{\"model_type\":\"mistral\",\"sliding_window\":0}", "\"sliding_window\" is 0"},
+        {LLAVA("\"text_config\":{\"model_type\":\"gemma\"}"), "model_type \"gemma\" is not supported under llava"},
+        {LLAVA("\"text_config\":{\"model_type\":\"llava\"}"), "model_type \"llava\" is not supported under llava"},
+        {LLAVA("\"text_config\":[]"), "\"text_config\""},
+        {LLAVA("\"text_config\":{\"hidden_size\":-5}"), "text_config: \"hidden_size\""},
+        {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "siglip_vision_model"},
+        {LLAVA("\"vision_config\":{\"patch_size\":225}"), "patch size is 225"},
+        {LLAVA("\"vision_config\":{\"image_size\":4096,\"patch_size\":1}"), "patches a side is 4096"},
+        {LLAVA("\"vision_config\":{\"image_size\":[224,336]}"), "\"image_size\" must be one size"},
+        {LLAVA("\"vision_config\":{\"num_attention_heads\":5}"), "not a multiple of 5 heads"},
+        {LLAVA("\"vision_config\":{\"num_channels\":1}"), "\"num_channels\" is 1"},
+        {LLAVA("\"vision_config\":{\"hidden_act\":\"relu\"}"), "\"hidden_act\" is \"relu\""},
+        {LLAVA("\"vision_feature_layer\":25"), "layers 0 to 24"},
+        {LLAVA("\"vision_feature_layer\":-26"), "layers 0 to 24"},
+        {LLAVA("\"vision_feature_layer\":[]"), "lists 0 layers"},
+        {LLAVA("\"vision_feature_layer\":[1,\"2\"]"), "must be a layer or a list"},
+        {LLAVA("\"vision_feature_select_strategy\":\"cls\""), "must be default or full"},
+        {LLAVA("\"image_token_index\":32000"), "\"image_token_index\" is 32000"},
+        {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\""), "only unires"},
+        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"linear\""), "only mlp2x_gelu"},
+        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\""), "\"mm_vision_tower\""},
+        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_tower\":\"x/y\""),
+         "x/y are not known"},
+    };
+    static sac_model_config c;
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) {
+        sac_error err = {0};
+        if (read_config(&c, cases[i].text, &err) == SAC_OK) fail_msg("accepted: %s", cases[i].text);
+        says(&err, cases[i].expect);
+    }
+}
+
+/* ---- families ---- */
+
+static void every_yaml_fits_the_structs(void **state) {
+    (void)state;
+    sac_error err;
+    for (int i = 0; i < sac_n_family_yaml; i++) assert_ok(sac_bind_check_spec(sac_family_yaml[i].name, &err), err);
+    for (int i = 0; sac_families[i]; i++) {
+        sac_family_spec spec;
+        assert_ok(sac_family_spec_open(&spec, sac_families[i]->name, &err), err);
+        assert_string_equal(spec.family, sac_families[i]->name);
+        assert_non_null(sac_chat_find(spec.chat));
+        assert_true(spec.architectures.n > 0 && spec.model_types.n > 0);
+        sac_family_spec_free(&spec);
+    }
+    assert_null(sac_family_find("nothing"));
+}
+
+static void yaml_refused(const char *text, size_t n, const char *expect) {
+    sac_family_spec spec;
+    sac_error err = {0};
+    assert_int_equal(sac_family_spec_parse(&spec, text, n, &err), SAC_BAD_CONFIG);
+    says(&err, expect);
+}
+
+static void yaml_refuses(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *expect;
+    } cases[] = {
+        {"", "empty"},
+        {"- a", "line 1: a mapping is expected"},
+        {"family: [a]", "line 1: a single value is expected"},
+        {"family: a\nfamly: b", "line 2: unknown key"},
+        {"family: a\nfamily: b", "line 2: the key is there twice"},
+        {"text: a", "line 1: a list is expected"},
+        {"text: [a, [b]]", "line 1: a single value is expected"},
+        {"text: [a, b, c, d, e, f, g, h, i]", "too long"},
+        {"tensors: {q: {names: [a]}}", "needs names and a shape"},
+        {"tensors: {q: {name: [a]}}", "unknown key of a tensor"},
+        {"{", "line"},
+        {"a: &x *x", "line"},
+        {"? {a: b}\n: c", "a single value is expected"},
+    };
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) yaml_refused(cases[i].text, strlen(cases[i].text), cases[i].expect);
+    size_t n = 60000;
+    char *deep = malloc(n);
+    memset(deep, '[', n);
+    yaml_refused(deep, n, "line");
+    memset(deep, ' ', n);
+    free(deep);
+    char *big = calloc(1, SAC_SPEC_MAX_BYTES + 1);
+    yaml_refused(big, SAC_SPEC_MAX_BYTES + 1, "more than");
+    free(big);
+}
+
+/* ---- opening ---- */
+
+static void opens_tiny_models(void **state) {
+    (void)state;
+    sac_loaded_model m;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, TINY "llava", NULL, NULL, &err), err);
+    assert_string_equal(m.family, "llava");
+    assert_true(m.has_vision);
+    assert_int_equal(m.dtype, SAC_DTYPE_BF16);
+    assert_int_equal(m.decoder.config.hidden, 40);
+    assert_false(m.decoder.config.tied_head);
+    assert_int_equal(m.vit.config.feature_layer[0], 2);
+    assert_int_equal(m.vit.patch_embed.n_dims, 2);
+    assert_int_equal(m.vit.patch_embed.dim[1], 3 * 7 * 7);
+    assert_int_equal(m.projector.in, 36);
+    assert_int_equal(m.processor.tile_size, 30);
+    assert_non_null(m.projector.fc1_bias);
+    assert_null(m.image_newline);
+    assert_int_equal(m.stop_ids[0], 280);
+    for (int i = 1; i < m.n_tensors; i++) assert_true(strcmp(m.tensors[i - 1].name, m.tensors[i].name) < 0);
+    sac_loaded_model_free(&m);
+    sac_loaded_model_free(&m);
+
+    assert_ok(sac_loaded_model_open(&m, TINY "llava_next", NULL, NULL, &err), err);
+    assert_int_equal(m.processor.kind, SAC_PROCESSOR_ANYRES);
+    assert_non_null(m.image_newline);
+    sac_loaded_model_free(&m);
+
+    assert_ok(sac_loaded_model_open(&m, TINY "longva_tower", NULL, NULL, &err), err);
+    assert_int_equal(m.frame_layout, SAC_FRAMES_JOINED);
+    assert_int_equal(m.processor.pool_video, 2);
+    assert_int_equal(m.image_token, -200);
+    sac_loaded_model_free(&m);
+
+    assert_ok(sac_loaded_model_open(&m, TINY "gguf_qwen2_q4_k/q4_k.gguf", NULL, NULL, &err), err);
+    assert_int_equal(m.dtype, SAC_DTYPE_Q4_K);
+    assert_true(m.decoder.config.tied_head);
+    assert_false(m.decoder.config.rope.interleaved);
+    assert_non_null(m.decoder.layers[1].k_bias);
+    assert_ptr_equal(m.decoder.head.data, m.decoder.embed.data);
+    sac_loaded_model_free(&m);
+
+    assert_ok(sac_loaded_model_open(&m, TINY "gguf_llama_f16/f16.gguf", NULL, NULL, &err), err);
+    assert_true(m.decoder.config.rope.interleaved);
+    assert_null(m.decoder.layers[0].q_bias);
+    assert_int_equal(m.stop_ids[0], 280);
+    sac_loaded_model_free(&m);
+}
+
+typedef struct progress {
+    int64_t done, total, calls;
+} progress;
+
+static void on_progress(void *ctx, int64_t done, int64_t total) {
+    progress *p = ctx;
+    assert_true(done == p->done + 1 && done <= total && (p->calls == 0 || total == p->total));
+    p->done = done;
+    p->total = total;
+    p->calls++;
+}
+
+static void reports_progress(void **state) {
+    (void)state;
+    sac_loaded_model m;
+    sac_error err;
+    progress p = {0};
+    assert_ok(sac_loaded_model_open(&m, TINY "llama_f32", on_progress, &p, &err), err);
+    assert_true(p.calls > 0 && p.done == p.total);
+    sac_loaded_model_free(&m);
+}
+
+static void fingerprint_of(const char *path, uint8_t out[32]) {
+    sac_loaded_model m;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    memcpy(out, m.fingerprint, 32);
+    sac_loaded_model_free(&m);
+}
+
+/* ---- what is wrong with a copy ---- */
+
+static char folder[64];
+
+static void shell(const char *format, ...) {
+    char command[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    if (system(command) != 0) fail_msg("%s", command);
+}
+
+static int copy_of(const char *name) {
+    strcpy(folder, "/tmp/sac_model_XXXXXX");
+    if (!mkdtemp(folder)) return 1;
+    shell("cp -r " TINY "%s/. %s/ && chmod -R u+w %s", name, folder, folder);
+    return 0;
+}
+static int remove_copy(void **state) {
+    (void)state;
+    shell("rm -r '%s'", folder);
+    return 0;
+}
+static int copy_llama(void **state) {
+    (void)state;
+    return copy_of("llama_f32");
+}
+static int copy_llava(void **state) {
+    (void)state;
+    return copy_of("llava_full");
+}
+static int copy_longva(void **state) {
+    (void)state;
+    return copy_of("longva_tower");
+}
+
+static char *slurp(const char *name, size_t *n) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *text;
+    sac_error err;
+    assert_ok(sac_file_read(&text, n, path, (size_t)1 << 24, &err), err);
+    return text;
+}
+static void spit(const char *name, const char *bytes, size_t n) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+/* In place, same length: offsets stay. */
+static void replace(const char *name, const char *from, const char *to) {
+    size_t n;
+    char *text = slurp(name, &n);
+    char *at = NULL;
+    for (size_t i = 0; i + strlen(from) <= n && !at; i++)
+        if (memcmp(text + i, from, strlen(from)) == 0) at = text + i;
+    if (!at) fail_msg("%s is not in %s", from, name);
+    assert_int_equal(strlen(from), strlen(to));
+    memcpy(at, to, strlen(to));
+    spit(name, text, n);
+    free(text);
+}
+
+static void refused(sac_status status, const char *expect) {
+    sac_loaded_model m;
+    sac_error err = {0};
+    sac_status st = sac_loaded_model_open(&m, folder, NULL, NULL, &err);
+    if (st == SAC_OK) fail_msg("opened");
+    says(&err, expect);
+    assert_int_equal(st, status);
+    assert_null(m.checkpoint);
+}
+
+static void refuses_missing_and_misshapen_tensors(void **state) {
+    (void)state;
+    size_t n;
+    char *weights = slurp("model.safetensors", &n);
+    replace("model.safetensors", "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.heavie");
+    refused(SAC_BAD_FILE, "tensor model.layers.1.mlp.up_proj.weight is missing");
+    spit("model.safetensors", weights, n);
+    replace("model.safetensors", "[51,24]", "[24,51]");
+    refused(SAC_BAD_FILE, "has shape [24, 51], the configuration asks for [51, 24]");
+    spit("model.safetensors", weights, n);
+    replace("model.safetensors", "\"dtype\":\"F32\",\"shape\":[24]", "\"dtype\":\"I32\",\"shape\":[24]");
+    refused(SAC_UNSUPPORTED, "is i32");
+    spit("model.safetensors", weights, n);
+    replace("model.safetensors", "lm_head.weight", "lm_tail.weight");
+    refused(SAC_BAD_FILE, "\"tie_word_embeddings\" is false");
+    spit("model.safetensors", weights, n / 2);
+    refused(SAC_BAD_FILE, "model.safetensors: tensor");
+    spit("model.safetensors", weights, 9);
+    refused(SAC_BAD_FILE, "truncated");
+    spit("model.safetensors", weights, n);
+    free(weights);
+    shell("sed -i 's/\"intermediate_size\": 51/\"intermediate_size\": 52/' %s/config.json", folder);
+    refused(SAC_BAD_FILE, "has shape [51, 24], the configuration asks for [52, 24]");
+}
+
+static void refuses_missing_files(void **state) {
+    (void)state;
+    sac_loaded_model m;
+    sac_error err = {0};
+    assert_int_equal(sac_loaded_model_open(&m, "/nonexistent", NULL, NULL, &err), SAC_NOT_FOUND);
+    says(&err, "/nonexistent: no such file or folder; give a Hugging Face folder or a .gguf file");
+    assert_int_equal(sac_loaded_model_open(&m, TINY "index.json", NULL, NULL, &err), SAC_BAD_FILE);
+    says(&err, "not a GGUF file; give a Hugging Face folder");
+    assert_int_equal(sac_loaded_model_open(&m, "tests", NULL, NULL, &err), SAC_NOT_FOUND);
+    says(&err, "no config.json in tests: give a Hugging Face folder or a .gguf file");
+    shell("rm %s/tokenizer.json", folder);
+    refused(SAC_NOT_FOUND, "no tokenizer.json");
+    shell("rm %s/model.safetensors", folder);
+    refused(SAC_NOT_FOUND, "no model.safetensors");
+    spit("config.json", "{\"model_type\": ", 15);
+    refused(SAC_BAD_FILE, "config.json: not valid JSON");
+    spit("config.json", "[]", 2);
+    refused(SAC_BAD_FILE, "config.json: not a JSON object");
+    spit("config.json", "", 0);
+    refused(SAC_BAD_FILE, "config.json: empty");
+    size_t depth = 1 << 20;
+    char *deep = malloc(depth);
+    memset(deep, '[', depth);
+    spit("config.json", deep, depth);
+    free(deep);
+    refused(SAC_BAD_FILE, "config.json: not valid JSON");
+}
+
+static void reads_generation_and_chat(void **state) {
+    (void)state;
+    const char *g = "{\"eos_token_id\":[5,6],\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}";
+    spit("generation_config.json", g, strlen(g));
+    const char *t = "{\"chat_template\":[{\"name\":\"tool\",\"template\":\"ASSISTANT:\"},"
+                    "{\"name\":\"default\",\"template\":\"<|im_start|> <|im_end|> You are a helpful assistant.\"}]}";
+    spit("tokenizer_config.json", t, strlen(t));
+    sac_loaded_model m;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
+    assert_string_equal(m.chat->name, "chatml");
+    assert_int_equal(m.stop_ids[0], 5);
+    assert_int_equal(m.stop_ids[1], 6);
+    assert_int_equal(m.stop_ids[2], 283); /* <|im_end|>, the format's own */
+    assert_int_equal(m.n_stop_ids, 3);
+    assert_true(m.generation.do_sample && m.generation.temperature == 0.6 && m.generation.top_k == 20);
+    sac_loaded_model_free(&m);
+    spit("chat_template.jinja", "USER: ASSISTANT:", 16); /* comes before tokenizer_config.json */
+    assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
+    assert_string_equal(m.chat->name, "vicuna");
+    sac_loaded_model_free(&m);
+    spit("generation_config.json", "{\"top_p\":2}", 11);
+    refused(SAC_BAD_FILE, "generation_config.json: \"top_p\" is 2");
+    spit("generation_config.json", "{\"eos_token_id\":\"x\"}", 20);
+    refused(SAC_BAD_FILE, "\"eos_token_id\"");
+}
+
+/* Weights at odd addresses are copied, so that they are read as aligned ones. */
+static void takes_unaligned_weights(void **state) {
+    (void)state;
+    size_t n;
+    char *weights = slurp("model.safetensors", &n);
+    char *shifted = malloc(n + 1);
+    uint64_t header;
+    memcpy(&header, weights, 8);
+    memcpy(shifted + 8, weights + 8, header);
+    shifted[8 + header] = ' '; /* white space is JSON */
+    memcpy(shifted + 9 + header, weights + 8 + header, n - 8 - header);
+    header++;
+    memcpy(shifted, &header, 8);
+    spit("model.safetensors", shifted, n + 1);
+    free(weights);
+    free(shifted);
+    sac_loaded_model a, b;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&a, TINY "llama_f32", NULL, NULL, &err), err);
+    assert_ok(sac_loaded_model_open(&b, folder, NULL, NULL, &err), err);
+    assert_int_equal((uintptr_t)b.decoder.layers[1].up.data % 4, 0);
+    assert_memory_equal(a.decoder.layers[1].up.data, b.decoder.layers[1].up.data, 51 * 24 * 4);
+    assert_memory_equal(a.decoder.final_norm, b.decoder.final_norm, 24 * 4);
+    sac_loaded_model_free(&a);
+    sac_loaded_model_free(&b);
+}
+
+static void fingerprint_follows_the_vision_part(void **state) {
+    (void)state;
+    uint8_t a[32], b[32];
+    fingerprint_of(TINY "llava_full", a);
+    fingerprint_of(folder, b);
+    assert_memory_equal(a, b, 32);
+    shell("sed -i 's/\"resample\": 3/\"resample\": 2/' %s/preprocessor_config.json", folder);
+    fingerprint_of(folder, b);
+    assert_memory_not_equal(a, b, 32);
+    shell("cp " TINY "llava_full/preprocessor_config.json %s/", folder);
+    size_t n;
+    char *weights = slurp("model.safetensors", &n);
+    weights[n - 1] ^= 1; /* the last tensor by name is the tower's */
+    spit("model.safetensors", weights, n);
+    free(weights);
+    fingerprint_of(folder, b);
+    assert_memory_not_equal(a, b, 32);
+}
+
+static void refuses_a_missing_tower(void **state) {
+    (void)state;
+    shell("rm %s/vision_tower/model.safetensors", folder);
+    refused(SAC_NOT_FOUND, "vision_tower: no model.safetensors");
+    shell("rm -r %s/vision_tower", folder);
+    refused(SAC_NOT_FOUND, "put that model into");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(config_defaults_are_the_published_models),
+        cmocka_unit_test(config_default_image_token_must_be_a_token),
+        cmocka_unit_test(config_reads_what_is_given),
+        cmocka_unit_test(config_refuses),
+        cmocka_unit_test(every_yaml_fits_the_structs),
+        cmocka_unit_test(yaml_refuses),
+        cmocka_unit_test(opens_tiny_models),
+        cmocka_unit_test(reports_progress),
+        cmocka_unit_test_setup_teardown(refuses_missing_and_misshapen_tensors, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(refuses_missing_files, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(reads_generation_and_chat, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(takes_unaligned_weights, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(fingerprint_follows_the_vision_part, copy_llava, remove_copy),
+        cmocka_unit_test_setup_teardown(refuses_a_missing_tower, copy_longva, remove_copy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* Whole models against transformers, through the public API: goldens of tools/make_model_goldens.py, whose head says
+ * what the files hold. Keys and values are kept in f32, so that what differs is the order of sums only. */
+#include "json.h"
+#include "saccade/saccade.h"
+#include "test.h"
+
+#include <math.h>
+
+#define FOLDER "tests/golden/models"
+#define N_CTX  1024
+#define MAX_PARTS 4
+#define MAX_FRAMES 16
+
+typedef struct golden {
+    char name[64];
+    json_t *head;
+    float *logits; /* golden.bin */
+    size_t n_logits;
+    double tolerance;
+    bool quantised;
+    sac_model *model;
+    int vocab;
+    double worst; /* largest difference seen, for the log */
+} golden;
+
+static json_t *load_json(const char *path) {
+    json_t *v;
+    sac_error err;
+    assert_ok(sac_json_parse_file(&v, path, &err), err);
+    return v;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+
+static void open_golden(golden *g, const char *name) {
+    memset(g, 0, sizeof *g);
+    snprintf(g->name, sizeof g->name, "%s", name);
+    char path[256];
+    snprintf(path, sizeof path, FOLDER "/%s/golden.json", name);
+    g->head = load_json(path);
+    g->tolerance = json_number_value(json_object_get(g->head, "tolerance"));
+    g->quantised = json_is_true(json_object_get(g->head, "quantised"));
+    snprintf(path, sizeof path, FOLDER "/%s/golden.bin", name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    g->n_logits = (size_t)n / sizeof(float);
+    g->logits = malloc((size_t)n);
+    assert_int_equal(fread(g->logits, 1, (size_t)n, f), (size_t)n);
+    fclose(f);
+}
+
+static void open_model(golden *g, const char *chat_format) {
+    sac_model_options o;
+    sac_error err;
+    sac_model_options_default(&o);
+    o.chat_format = chat_format;
+    assert_ok(sac_model_open(&g->model, text_of(g->head, "model"), &o, &err), err);
+    sac_model_info info;
+    sac_model_get_info(g->model, &info);
+    g->vocab = info.vocab;
+}
+
+/* ---- the prompt of a case ---- */
+
+typedef struct conversation {
+    sac_message message;
+    sac_part parts[MAX_PARTS];
+    char paths[MAX_PARTS][512];
+    sac_frame frames[MAX_PARTS][MAX_FRAMES];
+    char frame_paths[MAX_PARTS][MAX_FRAMES][512];
+} conversation;
+
+static void fill_part(conversation *c, size_t i, const json_t *part) {
+    sac_part *p = &c->parts[i];
+    const json_t *frames = json_object_get(part, "frames");
+    if (text_of(part, "text")) {
+        p->kind = SAC_PART_TEXT;
+        p->text = text_of(part, "text");
+    } else if (frames) {
+        p->kind = SAC_PART_FRAMES;
+        p->frames = c->frames[i];
+        p->n_frames = json_array_size(frames);
+        assert_true(p->n_frames <= MAX_FRAMES);
+        for (size_t k = 0; k < p->n_frames; k++) {
+            snprintf(c->frame_paths[i][k], 512, FOLDER "/%s", json_string_value(json_array_get(frames, k)));
+            c->frames[i][k] = (sac_frame){.path = c->frame_paths[i][k], .time_s = (double)k / 2};
+        }
+    } else {
+        snprintf(c->paths[i], 512, FOLDER "/%s", text_of(part, "image"));
+        p->kind = SAC_PART_IMAGE;
+        p->path = c->paths[i];
+    }
+}
+
+static void fill_conversation(conversation *c, const json_t *testcase) {
+    memset(c, 0, sizeof *c);
+    const json_t *messages = json_object_get(testcase, "messages");
+    assert_int_equal(json_array_size(messages), 1);
+    const json_t *m = json_array_get(messages, 0), *parts = json_object_get(m, "parts");
+    assert_true(json_array_size(parts) <= MAX_PARTS);
+    c->message = (sac_message){text_of(m, "role"), c->parts, json_array_size(parts)};
+    for (size_t i = 0; i < c->message.n_parts; i++) fill_part(c, i, json_array_get(parts, i));
+}
+
+static void same_ids(const golden *g, const json_t *testcase, const int32_t *ids, size_t n) {
+    const json_t *want = json_object_get(testcase, "ids");
+    if (n != json_array_size(want))
+        fail_msg("%s, %s: a prompt of %zu tokens, not %zu", g->name, text_of(testcase, "name"), n, json_array_size(want));
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] != json_integer_value(json_array_get(want, i)))
+            fail_msg("%s, %s: token %zu is %d, not %lld", g->name, text_of(testcase, "name"), i, ids[i],
+                     (long long)json_integer_value(json_array_get(want, i)));
+}
+
+/* Checks the token ids, then runs the prompt. */
+static void run_prompt(golden *g, const json_t *testcase, sac_session *s) {
+    static int32_t ids[N_CTX];
+    size_t n;
+    sac_error err;
+    const char *text = text_of(testcase, "text");
+    if (text) {
+        assert_ok(sac_tokenize_text(g->model, text, strlen(text), true, true, ids, N_CTX, &n, &err), err);
+        same_ids(g, testcase, ids, n);
+        assert_ok(sac_session_append(s, ids, n, NULL, &err), err);
+        return;
+    }
+    static conversation c;
+    fill_conversation(&c, testcase);
+    assert_ok(sac_session_prompt(s, &c.message, 1, ids, N_CTX, &n, &err), err);
+    same_ids(g, testcase, ids, n);
+    assert_ok(sac_session_prefill(s, &c.message, 1, NULL, &err), err);
+    assert_int_equal(sac_session_n_tokens(s), n);
+}
+
+/* ---- logits and tokens ---- */
+
+static void same_logits(golden *g, const json_t *testcase, const char *key, const float *found) {
+    const json_t *place = json_object_get(testcase, key);
+    size_t first = (size_t)json_integer_value(json_array_get(place, 0));
+    assert_int_equal(json_integer_value(json_array_get(place, 1)), g->vocab);
+    assert_true(first + (size_t)g->vocab <= g->n_logits);
+    for (int i = 0; i < g->vocab; i++) {
+        double want = (double)g->logits[first + (size_t)i], diff = fabs((double)found[i] - want);
+        if (!(diff <= g->tolerance))
+            fail_msg("%s, %s: %s[%d] is %g, not %g", g->name, text_of(testcase, "name"), key, i, (double)found[i], want);
+        if (diff > g->worst) g->worst = diff;
+    }
+}
+
+static int32_t best(const float *logits, int n) {
+    int32_t b = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (logits[i] > logits[b]) b = i;
+    return b;
+}
+
+/* Every greedy token must be the reference's; each is fed as the reference has it. */
+static void run_case(golden *g, const json_t *testcase) {
+    sac_session_config config;
+    sac_session *s;
+    sac_error err;
+    sac_session_config_default(&config);
+    config.n_ctx = N_CTX;
+    config.prefill_chunk = 7; /* odd, so that chunks and windows meet at every place */
+    config.kv = "f32";
+    assert_ok(sac_session_create(&s, g->model, &config, &err), err);
+    run_prompt(g, testcase, s);
+    same_logits(g, testcase, "logits", sac_session_logits(s));
+    const json_t *tokens = json_object_get(testcase, "tokens"), *gaps = json_object_get(testcase, "gaps");
+    size_t n = json_array_size(tokens);
+    for (size_t i = 0; i < n; i++) {
+        int32_t want = (int32_t)json_integer_value(json_array_get(tokens, i)), found = best(sac_session_logits(s), g->vocab);
+        double gap = json_number_value(json_array_get(gaps, i));
+        if (found != want && (!g->quantised || gap > 2 * g->tolerance))
+            fail_msg("%s, %s: token %zu is %d, not %d (which leads by %g)", g->name, text_of(testcase, "name"), i, found,
+                     want, gap);
+        if (i + 1 < n) assert_ok(sac_session_append(s, &want, 1, NULL, &err), err);
+    }
+    same_logits(g, testcase, "last_logits", sac_session_logits(s));
+    sac_session_free(s);
+}
+
+static void run_golden(const char *name) {
+    golden g;
+    open_golden(&g, name);
+    const json_t *cases = json_object_get(g.head, "cases");
+    assert_true(json_array_size(cases) > 0);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *c = json_array_get(cases, i);
+        open_model(&g, text_of(c, "chat_format"));
+        run_case(&g, c);
+        sac_model_free(g.model);
+    }
+    print_message("           %-20s %zu cases, logits at most %.2g apart\n", name, json_array_size(cases), g.worst);
+    json_decref(g.head);
+    free(g.logits);
+}
+
+/* Each golden is a test of its own, so that one failure does not hide others. */
+static void parity(void **state) {
+    run_golden(*state);
+}
+
+int main(int argc, char **argv) {
+    json_t *index;
+    sac_error err;
+    if (sac_json_parse_file(&index, FOLDER "/index.json", &err) != SAC_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    static struct CMUnitTest tests[128];
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(index) && n < 128; i++) {
+        const char *name = json_string_value(json_array_get(index, i));
+        if (argc > 1 && strcmp(argv[1], name) != 0) continue;
+        tests[n++] = (struct CMUnitTest){.name = name, .test_func = parity, .initial_state = (void *)(uintptr_t)name};
+    }
+    int failed = _cmocka_run_group_tests("parity", tests, n, NULL, NULL);
+    json_decref(index);
+    return failed;
+}
