@@ -131,7 +131,6 @@ static const sac_chat_format formats[] = {
      .generation = "ASSISTANT:",
      .text_after = " ",
      .media_after = "\n",
-     .stops = LIST("USER:"),
      .markers = LIST("ASSISTANT:", "<image>")},
     {.name = "vicuna-v1.1",
      .source = "Vicuna 1.5, the authors' LLaVA (vicuna_v1)",
@@ -143,7 +142,6 @@ static const sac_chat_format formats[] = {
      .generation = "ASSISTANT:",
      .media_after = "\n",
      .default_system = VICUNA_SYSTEM,
-     .stops = LIST("USER:"),
      .markers = LIST("ASSISTANT:", "USER:")},
     {.name = "plain", .source = "base models: text as it is", .media_after = "\n", .media_in_place = true},
 };

@@ -142,14 +142,21 @@ static sac_layer_attention layer_attention(const run *r, int layer, int64_t past
 
 /* ---------------------------------------------------------------- the sequence */
 
-/* Dynamic scaling ties the table to the length, so it is rebuilt whenever the sequence outgrows the trained
- * one. */
-static void prepare_positions(const run *r, int64_t n_total) {
+static bool outgrown(const sac_rope_config *rope, int64_t n_total) {
+    return rope->scaling == SAC_ROPE_DYNAMIC && (double)n_total > rope->original_max_position;
+}
+
+bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t n_total) {
+    return !outgrown(&c->rope, n_held) && !outgrown(&c->rope, n_total);
+}
+
+/* Dynamic scaling ties the frequencies to the length, so its rows are made anew for every call; only the new
+ * tokens' rows are read, since keys are stored rotated. */
+static void prepare_positions(const run *r, int64_t past, int64_t n_total) {
     sac_decoder_state *s = r->s;
     const sac_rope_config *rope = &r->d->config.rope;
-    if (rope->scaling == SAC_ROPE_DYNAMIC && (double)n_total > rope->original_max_position) s->n_cos_sin = 0;
-    if (s->n_cos_sin >= n_total) return;
-    int64_t first = s->n_cos_sin;
+    int64_t first = rope->scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
+    if (first >= n_total) return;
     sac_rope_fill(rope, first, n_total - first, n_total, s->cos_sin);
     for (int64_t p = first; p < n_total; p++) s->positions[p] = (int32_t)p;
     s->n_cos_sin = n_total;
@@ -166,7 +173,7 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
             (long long)n, (long long)past, (long long)s->n_ctx);
     run r = {d, s, ops, stream};
     int64_t end = past + n;
-    prepare_positions(&r, end);
+    prepare_positions(&r, past, end);
     for (int layer = 0; layer < d->config.n_layers; layer++) {
         if (on_layer) SAC_TRY(on_layer(ctx, layer, d->config.n_layers));
         for (int64_t i = past; i < end; i += s->chunk)
@@ -176,6 +183,7 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
         for (int64_t i = past; i < end; i += s->chunk)
             SAC_TRY(project_out(&r, layer, i, end - i < s->chunk ? end - i : s->chunk));
     }
+    if (on_layer) SAC_TRY(on_layer(ctx, d->config.n_layers, d->config.n_layers));
     s->cache.n_rows = end;
     return SAC_OK;
 }

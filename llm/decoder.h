@@ -70,7 +70,12 @@ void sac_decoder_plan_bytes(const sac_decoder_config *c, int64_t n_ctx, int64_t 
 sac_status sac_decoder_state_init(sac_decoder_state *s, const sac_decoder *d, int64_t n_ctx, int64_t chunk,
                                   const sac_kv_format *format, sac_arena *arena, sac_error *err);
 
-/* Called between layers: report progress, or return CANCELLED. */
+/* Whether cached rows of a sequence of n_held tokens may serve as the beginning of one of n_total: not when
+ * dynamic rope scaling has outgrown the trained length, because keys were then rotated with other frequencies
+ * than a fresh run would use. */
+bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t n_total);
+
+/* Called between layers (and with layer = n_layers at the end): report progress, or return CANCELLED. */
 typedef sac_status (*sac_layer_fn)(void *ctx, int layer, int n_layers);
 
 /* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens

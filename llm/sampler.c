@@ -4,14 +4,17 @@
 #include <string.h>
 
 size_t sac_sampler_bytes(int vocab) {
-    return sac_arena_block_bytes((size_t)vocab) + sac_arena_block_bytes((size_t)vocab * sizeof(int32_t));
+    return sac_arena_block_bytes((size_t)vocab) + sac_arena_block_bytes((size_t)vocab * sizeof(int32_t)) +
+           sac_arena_block_bytes((size_t)vocab * sizeof(float));
 }
 
 sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_error *err) {
     *s = (sac_sampler){.vocab = vocab};
     s->seen = sac_arena_take(arena, (size_t)vocab);
     s->heap = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
-    if (!s->seen || !s->heap)
+    s->scores = sac_arena_take(arena, (size_t)vocab * sizeof(float));
+    if (!s->seen || !s->heap || !s->scores)
+
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sampler");
     return SAC_OK;
 }
@@ -36,11 +39,12 @@ void sac_sampler_see(sac_sampler *s, int32_t id) {
     if (id >= 0 && id < s->vocab) s->seen[id] = 1;
 }
 
-static void penalise_repetition(const sac_sampler *s, float *logits) {
+static void penalise_repetition(const sac_sampler *s, const float *logits) {
     float penalty = (float)s->config.repetition_penalty;
+    memcpy(s->scores, logits, (size_t)s->vocab * sizeof *logits);
     if (penalty == 1) return;
     for (int i = 0; i < s->vocab; i++)
-        if (s->seen[i]) logits[i] = logits[i] < 0 ? logits[i] * penalty : logits[i] / penalty;
+        if (s->seen[i]) s->scores[i] = logits[i] < 0 ? logits[i] * penalty : logits[i] / penalty;
 }
 
 static int32_t greedy(const float *logits, int n) {
@@ -88,26 +92,29 @@ static double uniform(uint64_t seed, uint64_t step) {
     return (double)(z >> 11) * 0x1p-53;
 }
 
-int32_t sac_sampler_next(sac_sampler *s, float *logits, uint64_t step) {
+/* Weight of a candidate relative to the best: in doubles, and from the difference, so that no temperature
+ * overflows. */
+static double weight(const sac_sampler *s, int32_t id, float best) {
+    return exp(((double)s->scores[id] - best) / s->config.temperature);
+}
+
+int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {
     const sac_sampler_config *c = &s->config;
     int n = s->vocab;
     penalise_repetition(s, logits);
-    if (c->temperature == 0) return greedy(logits, n);
+    int32_t first = greedy(s->scores, n);
+    if (c->temperature == 0) return first;
 
-    float inv_temperature = (float)(1 / c->temperature), max = -INFINITY;
-    for (int i = 0; i < n; i++) {
-        logits[i] *= inv_temperature;
-        if (logits[i] > max) max = logits[i];
-        s->heap[i] = i;
-    }
-    for (int i = n / 2 - 1; i >= 0; i--) sift_down(s->heap, n, i, logits);
+    float best = s->scores[first];
+    for (int i = 0; i < n; i++) s->heap[i] = i;
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(s->heap, n, i, s->scores);
 
     double total = 0; /* what top-p is a share of: everything, or the top k */
     int k = c->top_k > 0 && c->top_k < n ? c->top_k : n, n_left = n;
     if (k < n)
-        for (int i = 0; i < k; i++) total += exp((double)logits[pop(s->heap, n_left--, logits)] - max);
+        for (int i = 0; i < k; i++) total += weight(s, pop(s->heap, n_left--, s->scores), best);
     else
-        for (int i = 0; i < n; i++) total += exp((double)logits[i] - max);
+        for (int i = 0; i < n; i++) total += weight(s, i, best);
 
     /* Candidates in falling order: first those that top-k took (at the end of the heap), then, without top-k,
      * more pops. */
@@ -115,16 +122,16 @@ int32_t sac_sampler_next(sac_sampler *s, float *logits, uint64_t step) {
     double u = uniform(c->seed, step), kept_mass = 0;
     int n_kept = 0;
     for (; n_kept < k; n_kept++) {
-        if (k == n) pop(s->heap, n_left--, logits);
-        double p = exp((double)logits[s->heap[n - 1 - n_kept]] - max);
+        if (k == n) pop(s->heap, n_left--, s->scores);
+        double p = weight(s, s->heap[n - 1 - n_kept], best);
         if (n_kept > 0 && (p < c->min_p || kept_mass >= c->top_p * total)) break;
         kept_mass += p;
         if (!limited && kept_mass > u * total) return s->heap[n - 1 - n_kept];
     }
     double target = u * kept_mass, sum = 0;
     for (int i = 0; i < n_kept; i++) {
-        sum += exp((double)logits[s->heap[n - 1 - i]] - max);
+        sum += weight(s, s->heap[n - 1 - i], best);
         if (sum > target) return s->heap[n - 1 - i];
     }
-    return s->heap[n - n_kept]; /* rounding left the target just above the sum */
+    return first; /* rounding left the target just above the sum */
 }

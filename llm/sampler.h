@@ -21,6 +21,7 @@ typedef struct sac_sampler {
     int vocab;
     uint8_t *seen; /* [vocab] tokens of prompt and answer */
     int32_t *heap; /* [vocab] */
+    float *scores; /* [vocab] logits after the repetition penalty */
 } sac_sampler;
 
 size_t sac_sampler_bytes(int vocab);
@@ -30,8 +31,8 @@ sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_err
 sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *config, sac_error *err);
 void sac_sampler_see(sac_sampler *s, int32_t id);
 
-/* Filters apply in transformers' order: repetition penalty, temperature, top-k, top-p, min-p. Scales logits
- * in place. The draw depends on (seed, step) alone. */
-int32_t sac_sampler_next(sac_sampler *s, float *logits, uint64_t step);
+/* Filters apply in transformers' order: repetition penalty, temperature, top-k, top-p, min-p. The draw
+ * depends on (seed, step) alone. */
+int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step);
 
 #endif

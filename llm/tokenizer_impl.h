@@ -14,6 +14,8 @@
 #include "tokenizer_vocab.h"
 #include "unicode.h"
 
+#include <string.h>
+
 #define SAC_MAX_STEPS     32 /* of one kind; real files have at most 6 */
 #define SAC_MAX_TEMPLATE  16 /* tokens put before or behind a text */
 
@@ -214,7 +216,16 @@ sac_status sac_tokenizer_finish(sac_tokenizer *t, sac_error *err);
 uint32_t sac_char_of_byte(unsigned char byte);
 int sac_byte_of_char(uint32_t code_point); /* -1 = stands for no byte */
 
-/* Parts of tokenizer.json. */
+static inline bool sac_is_name(const char *text, size_t n_bytes, const char *name) {
+    return strlen(name) == n_bytes && memcmp(text, name, n_bytes) == 0;
+}
+
+/* Parts of tokenizer.json: the large ones from a stream, ... */
+struct sac_json_stream;
+sac_status sac_load_vocab(sac_tokenizer *t, struct sac_json_stream *s, sac_error *err);
+sac_status sac_load_merges(sac_tokenizer *t, struct sac_json_stream *s, sac_error *err);
+sac_status sac_load_tokenizer_config(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err);
+/* ... the small ones from jansson's trees. */
 struct json_t;
 sac_status sac_load_normalizer(sac_steps *steps, const struct json_t *json, int depth, sac_error *err);
 sac_status sac_load_pre_tokenizer(sac_steps *steps, const struct json_t *json, int depth, sac_error *err);

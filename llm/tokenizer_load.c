@@ -16,196 +16,13 @@
 #define MAX_FILE_BYTES   ((size_t)512 << 20)
 #define MAX_CONFIG_BYTES ((size_t)16 << 20)
 
-typedef struct span {
-    const char *text;
-    size_t n_bytes;
-} span;
-
 /* Positions of the values of one JSON object. */
 typedef struct file_parts {
-    span added_tokens, normalizer, pre_tokenizer, post_processor, decoder, type, unk_token, unk_id, vocab, merges,
+    sac_text_span added_tokens, normalizer, pre_tokenizer, post_processor, decoder, type, unk_token, unk_id, vocab, merges,
         byte_fallback, fuse_unk, ignore_merges, dropout, prefix, suffix;
 } file_parts;
 
-static bool is(const char *key, size_t n_bytes, const char *name) {
-    return strlen(name) == n_bytes && memcmp(key, name, n_bytes) == 0;
-}
-
-/* ---- the two large values ---- */
-
-static sac_status read_vocab_object(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
-    const char *text;
-    size_t n_bytes;
-    int64_t id;
-    SAC_TRY(sac_json_stream_enter(s, '{', err));
-    for (bool more;;) {
-        SAC_TRY(sac_json_stream_next(s, &more, err));
-        if (!more) return SAC_OK;
-        SAC_TRY(sac_json_stream_key(s, &text, &n_bytes, err));
-        SAC_TRY(sac_json_stream_int(s, &id, err));
-        SAC_TRY(sac_vocab_add(&t->vocab, id, text, n_bytes, SAC_VOCAB_MODEL, err));
-    }
-}
-
-static sac_status read_unigram_piece(sac_tokenizer *t, sac_json_stream *s, size_t *capacity, sac_error *err) {
-    sac_unigram *u = &t->unigram;
-    const char *text;
-    size_t n_bytes;
-    bool more, after;
-    double score;
-    if ((size_t)u->n == *capacity) {
-        size_t grown = *capacity ? 2 * *capacity : 4096;
-        double *p = realloc(u->score, grown * sizeof *p);
-        if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu scores", grown);
-        u->score = p;
-        *capacity = grown;
-    }
-    SAC_TRY(sac_json_stream_enter(s, '[', err));
-    SAC_TRY(sac_json_stream_next(s, &more, err));
-    if (!more) return sac_fail(err, SAC_BAD_FILE, "model.vocab: entry %d is not [text, score]", (int)u->n);
-    SAC_TRY(sac_json_stream_string(s, &text, &n_bytes, err));
-    SAC_TRY(sac_vocab_add(&t->vocab, u->n, text, n_bytes, SAC_VOCAB_MODEL, err));
-    SAC_TRY(sac_json_stream_next(s, &more, err));
-    if (!more) return sac_fail(err, SAC_BAD_FILE, "model.vocab: entry %d has no score", (int)u->n);
-    SAC_TRY(sac_json_stream_float(s, &score, err));
-    SAC_TRY(sac_json_stream_next(s, &after, err));
-    if (after) return sac_fail(err, SAC_BAD_FILE, "model.vocab: entry %d is not [text, score]", (int)u->n);
-    u->score[u->n++] = score;
-    return SAC_OK;
-}
-
-static sac_status read_vocab_list(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
-    size_t capacity = 0;
-    SAC_TRY(sac_json_stream_enter(s, '[', err));
-    for (bool more;;) {
-        SAC_TRY(sac_json_stream_next(s, &more, err));
-        if (!more) return SAC_OK;
-        SAC_TRY(read_unigram_piece(t, s, &capacity, err));
-    }
-}
-
-/* Merges wait in a ring, so that the memory behind two look-ups each has time to answer. */
-#define AHEAD 8
-
-typedef struct waiting_merge {
-    span left, right; /* in the file's text */
-    uint64_t asked_left, asked_right;
-} waiting_merge;
-
-typedef struct merge_reader {
-    sac_tokenizer *t;
-    uint32_t rank; /* of the next merge to be added */
-    int32_t last;  /* id made by the merge before */
-    waiting_merge wait[AHEAD];
-    uint32_t n_waiting, n_read;
-    char both[2 * SAC_MAX_TOKEN_BYTES]; /* left and right, one behind the other */
-    char pair_left[SAC_MAX_TOKEN_BYTES];
-} merge_reader;
-
-/* Merges are mostly written in the order of the ids they make: the next id is tried before the table is asked. */
-static int32_t find_merged(merge_reader *m, span left, span right) {
-    const sac_vocab *v = &m->t->vocab;
-    int32_t guess = m->last + 1;
-    size_t n_bytes = left.n_bytes + right.n_bytes;
-    if (sac_vocab_has(v, guess) && v->token[guess].n_bytes == n_bytes) {
-        const char *text = sac_vocab_text(v, guess);
-        if (memcmp(text, left.text, left.n_bytes) == 0 && memcmp(text + left.n_bytes, right.text, right.n_bytes) == 0)
-            return guess;
-    }
-    memcpy(m->both, left.text, left.n_bytes);
-    memcpy(m->both + left.n_bytes, right.text, right.n_bytes);
-    return sac_vocab_find(v, m->both, n_bytes);
-}
-
-static sac_status missing(const merge_reader *m, span token, sac_error *err) {
-    return sac_fail(err, SAC_BAD_FILE, "merge %u needs the token \"%.*s\", which is not in the vocabulary", m->rank,
-                    (int)(token.n_bytes < 80 ? token.n_bytes : 80), token.text);
-}
-
-static sac_status add_oldest(merge_reader *m, sac_error *err) {
-    const sac_vocab *v = &m->t->vocab;
-    waiting_merge *w = &m->wait[(m->n_read - m->n_waiting) % AHEAD];
-    int32_t left = sac_vocab_answer(v, w->asked_left, w->left.text, w->left.n_bytes);
-    if (left < 0) return missing(m, w->left, err);
-    int32_t right = sac_vocab_answer(v, w->asked_right, w->right.text, w->right.n_bytes);
-    if (right < 0) return missing(m, w->right, err);
-    m->last = find_merged(m, w->left, w->right);
-    if (m->last < 0) return missing(m, (span){m->both, w->left.n_bytes + w->right.n_bytes}, err);
-    m->n_waiting--;
-    return sac_bpe_add(&m->t->bpe, left, right, m->rank++, m->last, err);
-}
-
-static sac_status add_waiting(merge_reader *m, sac_error *err) {
-    while (m->n_waiting) SAC_TRY(add_oldest(m, err));
-    return SAC_OK;
-}
-
-static sac_status add_merge(merge_reader *m, span left, span right, sac_error *err) {
-    if (!left.n_bytes || !right.n_bytes || left.n_bytes > SAC_MAX_TOKEN_BYTES || right.n_bytes > SAC_MAX_TOKEN_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "merge %u is not two tokens", m->n_read);
-    if (m->n_waiting == AHEAD) SAC_TRY(add_oldest(m, err));
-    m->wait[m->n_read++ % AHEAD] = (waiting_merge){left, right, sac_vocab_ask(&m->t->vocab, left.text, left.n_bytes),
-                                                  sac_vocab_ask(&m->t->vocab, right.text, right.n_bytes)};
-    m->n_waiting++;
-    return SAC_OK;
-}
-
-/* "left right" */
-static sac_status read_merge_string(merge_reader *m, sac_json_stream *s, sac_error *err) {
-    const char *text;
-    size_t n_bytes;
-    SAC_TRY(sac_json_stream_string(s, &text, &n_bytes, err));
-    if (n_bytes >= 8 && memcmp(text, "#version", 8) == 0) return SAC_OK;
-    const char *space = memchr(text, ' ', n_bytes), *end = text + n_bytes;
-    if (!space || memchr(space + 1, ' ', (size_t)(end - space - 1)))
-        return sac_fail(err, SAC_BAD_FILE, "merge %u \"%.*s\" is not two tokens with a space between", m->n_read,
-                        (int)(n_bytes < 80 ? n_bytes : 80), text);
-    SAC_TRY(add_merge(m, (span){text, (size_t)(space - text)}, (span){space + 1, (size_t)(end - space - 1)}, err));
-    return text == s->unescaped ? add_waiting(m, err) : SAC_OK; /* that text is gone with the next string */
-}
-
-/* ["left", "right"] */
-static sac_status read_merge_pair(merge_reader *m, sac_json_stream *s, sac_error *err) {
-    span part[2] = {{0}};
-    size_t n_parts = 0;
-    bool escaped = false;
-    SAC_TRY(sac_json_stream_enter(s, '[', err));
-    for (bool more;;) {
-        SAC_TRY(sac_json_stream_next(s, &more, err));
-        if (!more) break;
-        if (n_parts == 2) return sac_fail(err, SAC_BAD_FILE, "merge %u is not a pair of tokens", m->n_read);
-        span *p = &part[n_parts++];
-        SAC_TRY(sac_json_stream_string(s, &p->text, &p->n_bytes, err));
-        if (p->text != s->unescaped || p->n_bytes > SAC_MAX_TOKEN_BYTES) continue;
-        escaped = true;
-        if (n_parts == 1) p->text = memcpy(m->pair_left, p->text, p->n_bytes);
-    }
-    if (n_parts != 2) return sac_fail(err, SAC_BAD_FILE, "merge %u is not a pair of tokens", m->n_read);
-    SAC_TRY(add_merge(m, part[0], part[1], err));
-    return escaped ? add_waiting(m, err) : SAC_OK;
-}
-
-static sac_status read_merges(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
-    merge_reader *m = malloc(sizeof *m);
-    if (!m) return sac_fail(err, SAC_NO_MEMORY, "no memory for merges");
-    m->t = t;
-    m->rank = m->n_waiting = m->n_read = 0;
-    m->last = -1;
-    sac_status st = sac_bpe_reserve(&t->bpe, (size_t)t->vocab.n_tokens, err);
-    if (st == SAC_OK) st = sac_json_stream_enter(s, '[', err);
-    for (bool more = true; st == SAC_OK;) {
-        st = sac_json_stream_next(s, &more, err);
-        if (st != SAC_OK || !more) break;
-        st = sac_json_stream_peek(s) == SAC_JSON_ARRAY ? read_merge_pair(m, s, err) : read_merge_string(m, s, err);
-    }
-    if (st == SAC_OK) st = add_waiting(m, err);
-    free(m);
-    return st;
-}
-
-/* ---- walking over the file ---- */
-
-static sac_status keep(sac_json_stream *s, span *to, const char *name, sac_error *err) {
+static sac_status keep(sac_json_stream *s, sac_text_span *to, const char *name, sac_error *err) {
     if (to->text) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is there twice", name);
     return sac_json_stream_skip(s, &to->text, &to->n_bytes, err);
 }
@@ -218,7 +35,7 @@ typedef struct part_name {
 static sac_status keep_named(sac_json_stream *s, file_parts *parts, const part_name *names, size_t n_names, const char *key,
                              size_t n_bytes, sac_error *err) {
     for (size_t i = 0; i < n_names; i++)
-        if (is(key, n_bytes, names[i].name)) return keep(s, (span *)((char *)parts + names[i].offset), names[i].name, err);
+        if (sac_is_name(key, n_bytes, names[i].name)) return keep(s, (sac_text_span *)((char *)parts + names[i].offset), names[i].name, err);
     return sac_json_stream_skip(s, NULL, NULL, err);
 }
 
@@ -242,19 +59,13 @@ static sac_status walk_model(sac_tokenizer *t, sac_json_stream *s, file_parts *p
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) return SAC_OK;
         SAC_TRY(sac_json_stream_key(s, &key, &n_bytes, err));
-        if (is(key, n_bytes, "vocab")) {
+        if (sac_is_name(key, n_bytes, "vocab")) {
             if (parts->vocab.text) return sac_fail(err, SAC_BAD_FILE, "\"vocab\" is there twice");
-            sac_json_kind kind = sac_json_stream_peek(s);
             parts->vocab.text = s->at;
-            if (kind == SAC_JSON_ARRAY)
-                SAC_TRY(read_vocab_list(t, s, err));
-            else
-                SAC_TRY(read_vocab_object(t, s, err));
-            SAC_TRY(sac_vocab_index(&t->vocab, err));
-            t->model = kind == SAC_JSON_ARRAY ? SAC_MODEL_UNIGRAM : SAC_MODEL_BPE;
-        } else if (is(key, n_bytes, "merges") && parts->vocab.text && !parts->merges.text) {
+            SAC_TRY(sac_load_vocab(t, s, err));
+        } else if (sac_is_name(key, n_bytes, "merges") && parts->vocab.text && !parts->merges.text) {
             parts->merges.text = s->at; /* the usual order: read at once, not skipped first */
-            SAC_TRY(read_merges(t, s, err));
+            SAC_TRY(sac_load_merges(t, s, err));
         } else {
             SAC_TRY(keep_named(s, parts, names, SAC_COUNT(names), key, n_bytes, err));
         }
@@ -275,7 +86,7 @@ static sac_status walk_file(sac_tokenizer *t, sac_json_stream *s, file_parts *pa
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) break;
         SAC_TRY(sac_json_stream_key(s, &key, &n_bytes, err));
-        if (!is(key, n_bytes, "model")) {
+        if (!sac_is_name(key, n_bytes, "model")) {
             SAC_TRY(keep_named(s, parts, names, SAC_COUNT(names), key, n_bytes, err));
             continue;
         }
@@ -290,28 +101,28 @@ static sac_status walk_file(sac_tokenizer *t, sac_json_stream *s, file_parts *pa
 /* ---- the small values ---- */
 
 /* *out = NULL when the value is absent or null. */
-static sac_status parse_part(json_t **out, span part, const char *name, sac_error *err) {
+static sac_status parse_part(json_t **out, sac_text_span part, const char *name, sac_error *err) {
     *out = NULL;
-    if (!part.text || is(part.text, part.n_bytes, "null")) return SAC_OK;
+    if (!part.text || sac_is_name(part.text, part.n_bytes, "null")) return SAC_OK;
     sac_status st = sac_json_parse(out, part.text, part.n_bytes, err);
     return st == SAC_OK ? SAC_OK : sac_fail_prefix(err, st, "%s", name);
 }
 
-static sac_status flag_part(bool *value, span part, const char *name, sac_error *err) {
-    if (!part.text || is(part.text, part.n_bytes, "null")) return SAC_OK;
-    if (!is(part.text, part.n_bytes, "true") && !is(part.text, part.n_bytes, "false"))
+static sac_status flag_part(bool *value, sac_text_span part, const char *name, sac_error *err) {
+    if (!part.text || sac_is_name(part.text, part.n_bytes, "null")) return SAC_OK;
+    if (!sac_is_name(part.text, part.n_bytes, "true") && !sac_is_name(part.text, part.n_bytes, "false"))
         return sac_fail(err, SAC_BAD_FILE, "model.%s must be true or false", name);
     *value = part.text[0] == 't';
     return SAC_OK;
 }
 
 /* Absent, null or "" only. */
-static sac_status refuse_part(span part, const char *name, sac_error *err) {
-    if (!part.text || is(part.text, part.n_bytes, "null") || is(part.text, part.n_bytes, "\"\"")) return SAC_OK;
+static sac_status refuse_part(sac_text_span part, const char *name, sac_error *err) {
+    if (!part.text || sac_is_name(part.text, part.n_bytes, "null") || sac_is_name(part.text, part.n_bytes, "\"\"")) return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE, "model.%s is not supported", name);
 }
 
-static sac_status check_type(const sac_tokenizer *t, span part, sac_error *err) {
+static sac_status check_type(const sac_tokenizer *t, sac_text_span part, sac_error *err) {
     const char *want = t->model == SAC_MODEL_BPE ? "BPE" : "Unigram";
     json_t *type;
     SAC_TRY(parse_part(&type, part, "model.type", err));
@@ -329,7 +140,7 @@ static sac_status finish_bpe(sac_tokenizer *t, const file_parts *parts, sac_erro
     SAC_TRY(flag_part(&b->byte_fallback, parts->byte_fallback, "byte_fallback", err));
     SAC_TRY(flag_part(&b->fuse_unk, parts->fuse_unk, "fuse_unk", err));
     SAC_TRY(flag_part(&b->ignore_merges, parts->ignore_merges, "ignore_merges", err));
-    SAC_TRY(refuse_part(parts->dropout.text && is(parts->dropout.text, parts->dropout.n_bytes, "0.0") ? (span){0} : parts->dropout,
+    SAC_TRY(refuse_part(parts->dropout.text && sac_is_name(parts->dropout.text, parts->dropout.n_bytes, "0.0") ? (sac_text_span){0} : parts->dropout,
                         "dropout", err));
     SAC_TRY(refuse_part(parts->prefix, "continuing_subword_prefix", err));
     SAC_TRY(refuse_part(parts->suffix, "end_of_word_suffix", err));
@@ -337,7 +148,7 @@ static sac_status finish_bpe(sac_tokenizer *t, const file_parts *parts, sac_erro
     if (parts->merges.n_bytes) { /* it came before the vocabulary */
         sac_json_stream s;
         sac_json_stream_open(&s, parts->merges.text, parts->merges.n_bytes);
-        sac_status st = read_merges(t, &s, err);
+        sac_status st = sac_load_merges(t, &s, err);
         sac_json_stream_close(&s);
         SAC_TRY(st);
     }
@@ -395,7 +206,7 @@ static sac_status add_token(sac_tokenizer *t, const json_t *json, int32_t n_mode
     return sac_added_tokens_add(t, text, n_bytes, token, err);
 }
 
-static sac_status read_added_tokens(sac_tokenizer *t, span part, sac_error *err) {
+static sac_status read_added_tokens(sac_tokenizer *t, sac_text_span part, sac_error *err) {
     json_t *list;
     SAC_TRY(parse_part(&list, part, "added_tokens", err));
     if (!list) return SAC_OK;
@@ -411,7 +222,7 @@ static sac_status read_added_tokens(sac_tokenizer *t, span part, sac_error *err)
 
 static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, sac_error *err) {
     static const char *const name[] = {"normalizer", "pre_tokenizer", "post_processor", "decoder"};
-    const span part[] = {parts->normalizer, parts->pre_tokenizer, parts->post_processor, parts->decoder};
+    const sac_text_span part[] = {parts->normalizer, parts->pre_tokenizer, parts->post_processor, parts->decoder};
     for (size_t i = 0; i < SAC_COUNT(part); i++) {
         json_t *json;
         SAC_TRY(parse_part(&json, part[i], name[i], err));
@@ -424,94 +235,6 @@ static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, sac_erro
         if (st != SAC_OK) return sac_fail_prefix(err, st, "%s", name[i]);
     }
     return SAC_OK;
-}
-
-/* ---- tokenizer_config.json ---- */
-
-/* A string, or the string under `key` of an object; *text = NULL for anything else. */
-static sac_status string_or_member(sac_json_stream *s, const char *key, const char **text, size_t *n_bytes, sac_error *err) {
-    *text = NULL;
-    sac_json_kind kind = sac_json_stream_peek(s);
-    if (kind == SAC_JSON_STRING) return sac_json_stream_string(s, text, n_bytes, err);
-    if (kind != SAC_JSON_OBJECT) return sac_json_stream_skip(s, NULL, NULL, err);
-    SAC_TRY(sac_json_stream_enter(s, '{', err));
-    span found = {0};
-    for (bool more;;) {
-        const char *name;
-        size_t length;
-        SAC_TRY(sac_json_stream_next(s, &more, err));
-        if (!more) break;
-        SAC_TRY(sac_json_stream_key(s, &name, &length, err));
-        bool wanted = is(name, length, key);
-        SAC_TRY(sac_json_stream_skip(s, wanted ? &found.text : NULL, &found.n_bytes, err));
-    }
-    if (!found.text || *found.text != '"') return SAC_OK;
-    sac_json_stream member;
-    sac_json_stream_open(&member, found.text, found.n_bytes);
-    sac_status st = sac_json_stream_string(&member, text, n_bytes, err);
-    if (st == SAC_OK && *text == member.unescaped) { /* keep it alive in the outer reader */
-        free(s->unescaped);
-        s->unescaped = member.unescaped;
-        s->unescaped_capacity = member.unescaped_capacity;
-        member.unescaped = NULL;
-    }
-    sac_json_stream_close(&member);
-    return st;
-}
-
-static sac_status keep_template(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err) {
-    if (!text || t->chat_template) return SAC_OK;
-    t->chat_template = malloc(n_bytes + 1);
-    if (!t->chat_template) return sac_fail(err, SAC_NO_MEMORY, "no memory for a chat template");
-    memcpy(t->chat_template, text, n_bytes);
-    t->chat_template[n_bytes] = 0;
-    return SAC_OK;
-}
-
-/* "chat_template": "..." or [{"name": "default", "template": "..."}, ...]: the first one then. */
-static sac_status read_template(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
-    const char *text;
-    size_t n_bytes;
-    if (sac_json_stream_peek(s) != SAC_JSON_ARRAY) {
-        SAC_TRY(string_or_member(s, "template", &text, &n_bytes, err));
-        return keep_template(t, text, n_bytes, err);
-    }
-    SAC_TRY(sac_json_stream_enter(s, '[', err));
-    for (bool more;;) {
-        SAC_TRY(sac_json_stream_next(s, &more, err));
-        if (!more) return SAC_OK;
-        SAC_TRY(string_or_member(s, "template", &text, &n_bytes, err));
-        SAC_TRY(keep_template(t, text, n_bytes, err));
-    }
-}
-
-/* Read with the stream reader because real files hold integers beyond 2^63 (model_max_length), which jansson refuses. */
-static sac_status walk_config(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
-    SAC_TRY(sac_json_stream_enter(s, '{', err));
-    for (bool more;;) {
-        const char *key, *text;
-        size_t n_bytes;
-        SAC_TRY(sac_json_stream_next(s, &more, err));
-        if (!more) return sac_json_stream_end(s, err);
-        SAC_TRY(sac_json_stream_key(s, &key, &n_bytes, err));
-        int32_t *id = is(key, n_bytes, "bos_token") ? &t->bos : is(key, n_bytes, "eos_token") ? &t->eos : NULL;
-        if (id) {
-            SAC_TRY(string_or_member(s, "content", &text, &n_bytes, err));
-            *id = text ? sac_vocab_find(&t->vocab, text, n_bytes) : -1;
-        } else if (is(key, n_bytes, "chat_template")) {
-            SAC_TRY(read_template(t, s, err));
-        } else {
-            SAC_TRY(sac_json_stream_skip(s, NULL, NULL, err));
-        }
-    }
-}
-
-static sac_status read_config(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err) {
-    sac_json_stream s;
-    sac_json_stream_open(&s, text, n_bytes);
-    sac_status st = walk_config(t, &s, err);
-    sac_json_stream_close(&s);
-    return st == SAC_OK ? SAC_OK : sac_fail_prefix(err, st, "tokenizer_config.json");
 }
 
 static sac_status load(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err) {
@@ -538,7 +261,7 @@ sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t
     if (!t) return sac_fail(err, SAC_NO_MEMORY, "no memory for a tokenizer");
     t->bos = t->eos = -1;
     sac_status st = load(t, text, n_bytes, err);
-    if (st == SAC_OK && config_json) st = read_config(t, config_json, config_bytes, err);
+    if (st == SAC_OK && config_json) st = sac_load_tokenizer_config(t, config_json, config_bytes, err);
     if (st == SAC_OK && t->bos < 0 && t->n_before > 0) t->bos = t->before[0];
     if (st != SAC_OK) {
         sac_tokenizer_free(t);

@@ -63,9 +63,9 @@ static const slot slots[] = {
     {"image_newline", NEWLINE, false, offsetof(sac_loaded_model, image_newline)},
 };
 
-#define MAX_SPECS     4
-#define MAX_NAME      512
-#define MAX_SYMBOLS   20
+#define MAX_SPECS   4
+#define MAX_NAME    512
+#define MAX_SYMBOLS 20
 
 typedef struct symbol {
     const char *name;
@@ -96,7 +96,8 @@ static sac_status open_spec(binder *b, const char *name) {
     if (!like) return SAC_OK;
     SAC_TRY(sac_family_spec_open(&b->specs[b->n_specs], like, b->err));
     if (b->specs[b->n_specs++].like)
-        return sac_fail(b->err, SAC_BAD_CONFIG, "models/%s.yaml: is like another itself; one step is allowed", like);
+        return sac_fail(b->err, SAC_BAD_CONFIG, "models/%s.yaml: is like another itself; one step is allowed",
+                        like);
     return SAC_OK;
 }
 
@@ -127,7 +128,8 @@ static void add_symbols(binder *b) {
     add_symbol(b, "p_hidden", d->hidden);
 }
 
-static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bind_source *s, sac_error *err) {
+static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bind_source *s,
+                              sac_error *err) {
     memset(b, 0, sizeof *b);
     b->c = c;
     b->s = s;
@@ -147,8 +149,8 @@ static const sac_spec_tensor *find_row(const binder *b, const char *slot_name) {
 
 /* ---- names ---- */
 
-/* `pattern` with {i} replaced by the layer and {other} by the k-th prefix of that name. False when there is no k-th
- * prefix, or when the name does not fit. */
+/* `pattern` with {i} replaced by the layer and {other} by the k-th prefix of that name. False when there is
+ * no k-th prefix, or when the name does not fit. */
 static bool expand(const binder *b, const char *pattern, int layer, int k, char out[MAX_NAME]) {
     size_t used = 0;
     bool has_prefix = false;
@@ -174,7 +176,8 @@ static bool expand(const binder *b, const char *pattern, int layer, int k, char 
     return has_prefix || k == 0;
 }
 
-/* The tensor under the first of its names that the checkpoint has; `name` receives that, or the first tried. */
+/* The tensor under the first of its names that the checkpoint has; `name` receives that, or the first tried.
+ */
 static const sac_checkpoint_tensor *find_tensor(const binder *b, const slot *sl, const sac_spec_tensor *row,
                                                 int layer, char name[MAX_NAME]) {
     bool tower = sl->part == TOWER || sl->part == TOWER_LAYER;
@@ -221,14 +224,15 @@ static sac_status check_shape(const binder *b, const sac_spec_tensor *row, const
     for (int i = 0; i < row->shape.n; i++) {
         want[i] = evaluate(b, row->shape.item[i]);
         if (want[i] < 0)
-            return sac_fail(b->err, SAC_INTERNAL, "shape \"%s\" of %s cannot be evaluated", row->shape.item[i],
-                            row->slot);
+            return sac_fail(b->err, SAC_INTERNAL, "shape \"%s\" of %s cannot be evaluated",
+                            row->shape.item[i], row->slot);
         same = same && t->dim[i] == want[i];
     }
     if (same) return SAC_OK;
     char found[SAC_SHAPE_TEXT], wanted[SAC_SHAPE_TEXT];
-    return sac_fail(b->err, SAC_BAD_FILE, "tensor %.100s has shape %s, the configuration asks for %s", t->name,
-                    sac_shape_text(found, t->dim, t->n_dims), sac_shape_text(wanted, want, row->shape.n));
+    return sac_fail(b->err, SAC_BAD_FILE, "tensor %.100s has shape %s, the configuration asks for %s",
+                    t->name, sac_shape_text(found, t->dim, t->n_dims),
+                    sac_shape_text(wanted, want, row->shape.n));
 }
 
 /* ---- values ---- */
@@ -258,8 +262,8 @@ static void to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
 
 static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const float **out) {
     if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
-        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; f32, f16 or bf16 is needed here", t->name,
-                        t->dtype_name);
+        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; f32, f16 or bf16 is needed here",
+                        t->name, t->dtype_name);
     int64_t n = count(t);
     if (!b->fill) {
         b->arena_bytes += sac_arena_block_bytes((size_t)n * sizeof(float));
@@ -274,8 +278,9 @@ static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const f
 
 static sac_status bind_matrix(binder *b, const sac_checkpoint_tensor *t, sac_tensor *out) {
     if (t->dtype < 0)
-        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s, a type that cannot be computed with here",
-                        t->name, t->dtype_name);
+        return sac_fail(b->err, SAC_UNSUPPORTED,
+                        "tensor %.100s is %s, a type that cannot be computed with here", t->name,
+                        t->dtype_name);
     const uint8_t *data = t->data;
     if ((uintptr_t)data % natural_alignment(t->dtype) != 0) {
         if (!b->fill) {
@@ -283,7 +288,8 @@ static sac_status bind_matrix(binder *b, const sac_checkpoint_tensor *t, sac_ten
             return SAC_OK;
         }
         uint8_t *copy = sac_arena_take(&b->m->arena, t->n_bytes);
-        if (!copy) return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", t->name);
+        if (!copy)
+            return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", t->name);
         memcpy(copy, t->data, t->n_bytes);
         data = copy;
     }
@@ -302,10 +308,8 @@ static sac_status flag_set(const binder *b, const slot *sl, const sac_spec_tenso
         const char *name;
         bool set;
     } flags[] = {
-        {"untied", b->own_head},
-        {"qkv_bias", b->c->qkv_bias},
-        {"o_bias", b->c->o_bias},
-        {"projector_bias", b->c->projector_bias},
+        {"untied", b->own_head},          {"qkv_bias", b->c->qkv_bias},
+        {"o_bias", b->c->o_bias},         {"projector_bias", b->c->projector_bias},
         {"newline", b->c->image_newline},
     };
     for (size_t i = 0; i < SAC_COUNT(flags); i++)
@@ -318,7 +322,8 @@ static sac_status flag_set(const binder *b, const slot *sl, const sac_spec_tenso
 
 static sac_status bind_slot(binder *b, const slot *sl, int layer, void *part) {
     const sac_spec_tensor *row = find_row(b, sl->name);
-    if (!row) return sac_fail(b->err, SAC_INTERNAL, "no YAML of %s describes %s", b->c->family->name, sl->name);
+    if (!row)
+        return sac_fail(b->err, SAC_INTERNAL, "no YAML of %s describes %s", b->c->family->name, sl->name);
     char name[MAX_NAME];
     bool wanted;
     SAC_TRY(flag_set(b, sl, row, &wanted));
@@ -329,7 +334,8 @@ static sac_status bind_slot(binder *b, const slot *sl, int layer, void *part) {
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     uint8_t *at = (uint8_t *)part + sl->offset;
-    return sl->matrix ? bind_matrix(b, t, (sac_tensor *)(void *)at) : bind_vector(b, t, (const float **)(void *)at);
+    return sl->matrix ? bind_matrix(b, t, (sac_tensor *)(void *)at)
+                      : bind_vector(b, t, (const float **)(void *)at);
 }
 
 static int n_layers_of(const binder *b, slot_part part) {
@@ -403,7 +409,8 @@ static void fill_configs(binder *b) {
 static sac_status decide_head(binder *b) {
     SAC_TRY(sac_bind_has(&b->own_head, b->c, b->s, "head", b->err));
     if (b->own_head || b->c->tied_head || b->s->gguf) return SAC_OK;
-    return sac_fail(b->err, SAC_BAD_FILE, "tensor lm_head.weight is missing, and \"tie_word_embeddings\" is false");
+    return sac_fail(b->err, SAC_BAD_FILE,
+                    "tensor lm_head.weight is missing, and \"tie_word_embeddings\" is false");
 }
 
 static sac_status bind_with(binder *b) {
@@ -449,7 +456,8 @@ sac_status sac_bind_check_spec(const char *family, sac_error *err) {
         size_t i = 0;
         while (i < SAC_COUNT(slots) && strcmp(slots[i].name, spec.tensors[k].slot) != 0) i++;
         if (i == SAC_COUNT(slots))
-            st = sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: no such slot: %s", family, spec.tensors[k].slot);
+            st = sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: no such slot: %s", family,
+                          spec.tensors[k].slot);
     }
     sac_family_spec_free(&spec);
     return st;

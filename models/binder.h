@@ -15,11 +15,12 @@ typedef struct sac_bind_source {
     void *progress_ctx;
 } sac_bind_source;
 
-/* Fills m->decoder, vit, projector, image_newline and their configs from c; opens m->arena. Linear weights and
- * embeddings stay where they are mapped, unless they lie at an address that their element type may not have; norms,
- * biases and other vectors become f32 in the arena. A missing or misshapen tensor is BAD_FILE with its name and
- * both shapes. */
-sac_status sac_bind_model(sac_loaded_model *m, const sac_model_config *c, const sac_bind_source *s, sac_error *err);
+/* Fills m->decoder, vit, projector, image_newline and their configs from c; opens m->arena. Linear weights
+ * and embeddings stay where they are mapped, unless they lie at an address that their element type may not
+ * have; norms, biases and other vectors become f32 in the arena. A missing or misshapen tensor is BAD_FILE
+ * with its name and both shapes. */
+sac_status sac_bind_model(sac_loaded_model *m, const sac_model_config *c, const sac_bind_source *s,
+                          sac_error *err);
 
 /* Whether the slot ("head") is in the source under any of its names. */
 sac_status sac_bind_has(bool *out, const sac_model_config *c, const sac_bind_source *s, const char *slot,

@@ -93,7 +93,8 @@ const sac_checkpoint_tensor *sac_checkpoint_find(const sac_checkpoint *c, const 
 const char *sac_shape_text(char buf[SAC_SHAPE_TEXT], const int64_t *dim, int n_dims) {
     size_t used = (size_t)snprintf(buf, SAC_SHAPE_TEXT, "[");
     for (int i = 0; i < n_dims && used < SAC_SHAPE_TEXT; i++)
-        used += (size_t)snprintf(buf + used, SAC_SHAPE_TEXT - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+        used +=
+            (size_t)snprintf(buf + used, SAC_SHAPE_TEXT - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
     if (used < SAC_SHAPE_TEXT) snprintf(buf + used, SAC_SHAPE_TEXT - used, "]");
     return buf;
 }

@@ -1,5 +1,5 @@
-/* config.c - what every family's config.json has in common. Limits are generous for any published model and small
- * enough that products of two or three of them stay far below 2^63. */
+/* config.c - what every family's config.json has in common. Limits are generous for any published model and
+ * small enough that products of two or three of them stay far below 2^63. */
 #include "config.h"
 
 #include "family.h"
@@ -85,7 +85,8 @@ static sac_status rope_scaling_named(const char *name, sac_rope_scaling *out, sa
             return SAC_OK;
         }
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "rope type \"%.30s\" is not supported (default, linear, dynamic, yarn, llama3 are)", name);
+                    "rope type \"%.30s\" is not supported (default, linear, dynamic, yarn, llama3 are)",
+                    name);
 }
 
 /* DeepSeek's spelling of yarn's attention factor (transformers: get_mscale). */
@@ -120,7 +121,8 @@ sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_e
         SAC_TRY(sac_json_get_float(p, "partial_rotary_factor", &partial, err));
     }
     if (partial != 1)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
+        return sac_fail(err, SAC_UNSUPPORTED, "\"partial_rotary_factor\" is %g; only 1 is supported",
+                        partial);
     if (r->scaling == SAC_ROPE_DEFAULT) return SAC_OK;
 
     if (r->scaling != SAC_ROPE_DYNAMIC) {
@@ -150,7 +152,8 @@ sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_e
 
 static sac_status in_range(const char *what, int64_t value, int64_t max, sac_error *err) {
     if (value >= 1 && value <= max) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "%s is %lld, must be 1 to %lld", what, (long long)value, (long long)max);
+    return sac_fail(err, SAC_BAD_FILE, "%s is %lld, must be 1 to %lld", what, (long long)value,
+                    (long long)max);
 }
 
 sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err) {
@@ -167,8 +170,9 @@ sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err)
         return sac_fail(err, SAC_BAD_FILE, "%d heads cannot share %d key-value heads evenly", d->n_heads,
                         d->n_kv_heads);
     if (d->rope.rot_dim < 2 || d->rope.rot_dim % 2 != 0 || d->rope.rot_dim > d->head_dim)
-        return sac_fail(err, SAC_BAD_FILE, "%d of %d channels of a head are rotated; an even number is needed",
-                        d->rope.rot_dim, d->head_dim);
+        return sac_fail(err, SAC_BAD_FILE,
+                        "%d of %d channels of a head are rotated; an even number is needed", d->rope.rot_dim,
+                        d->head_dim);
     /* dynamic divides by rot_dim - 2, yarn by log(theta) */
     if (d->rope.scaling == SAC_ROPE_DYNAMIC && d->rope.rot_dim == 2)
         return sac_fail(err, SAC_BAD_FILE, "rope type \"dynamic\" needs more than 2 rotated channels");
@@ -194,8 +198,9 @@ sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sa
     if (json_is_null(kv) || d->n_kv_heads == 0) d->n_kv_heads = d->n_heads;
     SAC_TRY(get_int(object, "num_key_value_heads", 1, MAX_HEADS, &d->n_kv_heads, err));
     if (!given(object, "head_dim") && d->hidden % d->n_heads != 0)
-        return sac_fail(err, SAC_BAD_FILE, "\"hidden_size\" %d is not a multiple of \"num_attention_heads\" %d",
-                        d->hidden, d->n_heads);
+        return sac_fail(err, SAC_BAD_FILE,
+                        "\"hidden_size\" %d is not a multiple of \"num_attention_heads\" %d", d->hidden,
+                        d->n_heads);
     d->head_dim = d->hidden / d->n_heads;
     SAC_TRY(get_int(object, "head_dim", 1, MAX_HEAD_DIM, &d->head_dim, err));
     SAC_TRY(sac_json_get_bool(object, "tie_word_embeddings", &c->tied_head, err));
@@ -219,9 +224,12 @@ sac_status sac_config_read_activation(sac_activation *act, const json_t *object,
         const char *name;
         sac_activation act;
     } names[] = {
-        {"gelu", SAC_ACT_GELU},           {"gelu_new", SAC_ACT_GELU_TANH},
-        {"gelu_fast", SAC_ACT_GELU_TANH}, {"gelu_pytorch_tanh", SAC_ACT_GELU_TANH},
-        {"quick_gelu", SAC_ACT_QUICK_GELU}, {"silu", SAC_ACT_SILU},
+        {"gelu", SAC_ACT_GELU},
+        {"gelu_new", SAC_ACT_GELU_TANH},
+        {"gelu_fast", SAC_ACT_GELU_TANH},
+        {"gelu_pytorch_tanh", SAC_ACT_GELU_TANH},
+        {"quick_gelu", SAC_ACT_QUICK_GELU},
+        {"silu", SAC_ACT_SILU},
         {"swish", SAC_ACT_SILU},
     };
     const char *name = NULL;
@@ -257,7 +265,8 @@ static sac_status get_side(const json_t *object, const char *key, int *value, sa
     const json_t *h = json_array_get(v, 0), *w = json_array_get(v, 1);
     if (json_array_size(v) != 2 || !json_is_integer(h) || !json_equal(h, w) || json_integer_value(h) < 1 ||
         json_integer_value(h) > MAX_IMAGE)
-        return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be one size of 1 to %d, or the same twice", key, MAX_IMAGE);
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be one size of 1 to %d, or the same twice", key,
+                        MAX_IMAGE);
     *value = (int)json_integer_value(h);
     return SAC_OK;
 }
@@ -267,8 +276,8 @@ sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_er
     const char *type = "clip_vision_model";
     SAC_TRY(sac_json_get_string(object, "model_type", &type, err));
     if (strcmp(type, "clip_vision_model") != 0)
-        return sac_fail(err, SAC_UNSUPPORTED, "vision model_type \"%.40s\"; only clip_vision_model is supported",
-                        type);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "vision model_type \"%.40s\"; only clip_vision_model is supported", type);
     int channels = 3;
     SAC_TRY(get_int(object, "num_channels", 3, 3, &channels, err));
     SAC_TRY(get_int(object, "hidden_size", 1, MAX_WIDTH, &v->hidden, err));
@@ -282,21 +291,23 @@ sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_er
     return sac_config_check_vit(v, err);
 }
 
-/* hidden_states[i] of transformers: 0 is the embeddings' output, n_layers the last layer's, negative numbers count
- * from the end. */
+/* hidden_states[i] of transformers: 0 is the embeddings' output, n_layers the last layer's, negative numbers
+ * count from the end. */
 static sac_status feature_layer(const sac_model_config *c, const json_t *v, const char *key, int *out,
                                 sac_error *err) {
     int n = c->vit.n_layers;
-    if (!json_is_integer(v)) return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be a layer or a list of layers", key);
+    if (!json_is_integer(v))
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be a layer or a list of layers", key);
     int64_t i = json_integer_value(v);
     if (i < -(n + 1) || i > n)
-        return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %lld, but the tower has layers 0 to %d (or -1 to -%d)", key,
-                        (long long)i, n, n + 1);
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %lld, but the tower has layers 0 to %d (or -1 to -%d)",
+                        key, (long long)i, n, n + 1);
     *out = (int)(i < 0 ? i + n + 1 : i);
     return SAC_OK;
 }
 
-sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, sac_error *err) {
+sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key,
+                                  sac_error *err) {
     const json_t *v = json_object_get(object, key);
     json_t *fallback = NULL;
     if (!v || json_is_null(v)) v = fallback = json_integer(-2); /* LLaVA's default, in every family */

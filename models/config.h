@@ -28,7 +28,7 @@ typedef struct sac_generation_config {
 typedef struct sac_model_config {
     const sac_family *family;
     const sac_family *text_family; /* whose tensors the decoder has: the family itself when it is text only */
-    char default_chat[32]; /* of the family's YAML */
+    char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;
     bool qkv_bias, o_bias;
     bool tied_head; /* as the file says; the checkpoint decides (binder.h) */
@@ -56,12 +56,14 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
 /* Reads config.json through its family; `config` must live as long as c->tower_name is used. */
 sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_error *err);
 
-/* Parts, for the families. `object` is where the keys stand (config.json or its text_config / vision_config). */
+/* Parts, for the families. `object` is where the keys stand (config.json or its text_config / vision_config).
+ */
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, sac_error *err);
-sac_status sac_config_read_activation(sac_activation *act, const json_t *object, const char *key, sac_error *err);
+sac_status sac_config_read_activation(sac_activation *act, const json_t *object, const char *key,
+                                      sac_error *err);
 /* LLaVA's and LLaVA-NeXT's (llava.c): text_config, vision_config and what joins them. */
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_error *err);
 

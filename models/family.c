@@ -6,8 +6,12 @@
 #include <string.h>
 
 const sac_family *const sac_families[] = {
-    &sac_family_llama, &sac_family_mistral,    &sac_family_qwen2,
-    &sac_family_llava, &sac_family_llava_next, &sac_family_longva,
+    &sac_family_llama,
+    &sac_family_mistral,
+    &sac_family_qwen2,
+    &sac_family_llava,
+    &sac_family_llava_next,
+    &sac_family_longva,
     NULL,
 };
 
@@ -50,11 +54,13 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
     SAC_TRY(sac_json_get_array(config, "architectures", &list, err));
     const char *architecture = json_string_value(json_array_get(list, 0));
     if (!architecture && !type)
-        return sac_fail(err, SAC_BAD_FILE, "neither \"architectures\" nor \"model_type\": not a model's config.json");
-    SAC_TRY(family_listing(out, architecture ? BY_ARCHITECTURE : BY_MODEL_TYPE, architecture ? architecture : type,
-                           err));
+        return sac_fail(err, SAC_BAD_FILE,
+                        "neither \"architectures\" nor \"model_type\": not a model's config.json");
+    SAC_TRY(family_listing(out, architecture ? BY_ARCHITECTURE : BY_MODEL_TYPE,
+                           architecture ? architecture : type, err));
     if (*out) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "architecture %.60s (model_type %.40s) is not supported; these families are: %s",
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "architecture %.60s (model_type %.40s) is not supported; these families are: %s",
                     architecture ? architecture : "not given", type ? type : "not given",
                     all_names(names, sizeof names));
 }
@@ -62,6 +68,6 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err) {
     SAC_TRY(family_listing(out, BY_GGUF, architecture, err));
     if (*out) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "GGUF architecture \"%.40s\" is not supported (llama and qwen2 are)",
-                    architecture);
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "GGUF architecture \"%.40s\" is not supported (llama and qwen2 are)", architecture);
 }

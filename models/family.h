@@ -1,8 +1,8 @@
 /* family.h - the families of models that can be loaded.
  *
- * A family is one .yaml (which config.json it answers to, the names and shapes of its tensors, its chat format)
- * and one .c (the values that its files leave out, and what it refuses): a new one is those two files and a line
- * in family.c. The YAML travels inside the library as text. */
+ * A family is one .yaml (which config.json it answers to, the names and shapes of its tensors, its chat
+ * format) and one .c (the values that its files leave out, and what it refuses): a new one is those two files
+ * and a line in family.c. The YAML travels inside the library as text. */
 #ifndef SAC_MODELS_FAMILY_H
 #define SAC_MODELS_FAMILY_H
 
@@ -27,7 +27,7 @@ struct sac_family {
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2; /* text */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_longva;
 
-extern const sac_family *const sac_families[]; /* NULL-terminated */
+extern const sac_family *const sac_families[];       /* NULL-terminated */
 const sac_family *sac_family_find(const char *name); /* NULL when there is none */
 
 /* The family whose YAML lists the config's architecture, or without "architectures" its model_type. */

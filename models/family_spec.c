@@ -43,7 +43,8 @@ static sac_status each_pair(const reader *r, const yaml_node_t *n, pair_fn fn, v
         const char *key;
         SAC_TRY(text_of(r, key_node, &key));
         for (const yaml_node_pair_t *q = first; q < p; q++)
-            if (strcmp((const char *)yaml_document_get_node(r->document, q->key)->data.scalar.value, key) == 0)
+            if (strcmp((const char *)yaml_document_get_node(r->document, q->key)->data.scalar.value, key) ==
+                0)
                 return bad(r, key_node, "the key is there twice");
         SAC_TRY(fn(r, into, key, yaml_document_get_node(r->document, p->value)));
     }

@@ -53,7 +53,8 @@ typedef struct sac_family_spec {
     void *document; /* owns every string above */
 } sac_family_spec;
 
-/* Unknown keys, wrong types and oversized lists are BAD_CONFIG, naming the line. Nesting is fixed by the schema. */
+/* Unknown keys, wrong types and oversized lists are BAD_CONFIG, naming the line. Nesting is fixed by the
+ * schema. */
 sac_status sac_family_spec_parse(sac_family_spec *s, const char *text, size_t n_bytes, sac_error *err);
 void sac_family_spec_free(sac_family_spec *s); /* a zeroed one is fine */
 

@@ -1,10 +1,10 @@
-/* fingerprint.c - one hash for all that the embeddings of a picture depend on: the configuration files, and name,
- * type, shape and bytes of every tensor of tower, projector and newline.
+/* fingerprint.c - one hash for all that the embeddings of a picture depend on: the configuration files, and
+ * name, type, shape and bytes of every tensor of tower, projector and newline.
  *
- * Up to 64 MB of such weights are hashed whole (a few ms per 10 MB). Of larger ones, 4 KB out of every 64 KB of
- * each tensor, together with size and time stamp of the files: 25 ms instead of half a second for a CLIP-L tower.
- * A fine-tune changes nearly every page of what it trains; to collide, two models would have to differ only
- * between the samples, in files of the same size and nanosecond. */
+ * Up to 64 MB of such weights are hashed whole (a few ms per 10 MB). Of larger ones, 4 KB out of every 64 KB
+ * of each tensor, together with size and time stamp of the files: 25 ms instead of half a second for a CLIP-L
+ * tower. A fine-tune changes nearly every page of what it trains; to collide, two models would have to differ
+ * only between the samples, in files of the same size and nanosecond. */
 #define _POSIX_C_SOURCE 200809L
 #include "model_load.h"
 
@@ -20,8 +20,8 @@ static bool has_prefix(const char *s, const char *prefix) {
 
 /* Everything that is not the language model's: names differ by family, these parts do not. */
 static bool is_visual(const sac_checkpoint_tensor *t) {
-    static const char *const text[] = {"language_model.", "model.language_model.", "lm_head.", "model.layers.",
-                                       "model.embed_tokens.", "model.norm."};
+    static const char *const text[] = {"language_model.", "model.language_model.", "lm_head.",
+                                       "model.layers.",   "model.embed_tokens.",   "model.norm."};
     for (size_t i = 0; i < SAC_COUNT(text); i++)
         if (has_prefix(t->name, text[i])) return has_prefix(t->name, "language_model.model.image_newline");
     return true;

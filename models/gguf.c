@@ -40,8 +40,9 @@ static sac_status truncated(const char *what, sac_error *err) {
 /* ---- metadata ---- */
 
 static const uint8_t scalar_bytes[SAC_N_GGUF_TYPES] = {
-    [SAC_GGUF_U8] = 1,  [SAC_GGUF_I8] = 1,  [SAC_GGUF_U16] = 2,  [SAC_GGUF_I16] = 2, [SAC_GGUF_U32] = 4, [SAC_GGUF_I32] = 4,
-    [SAC_GGUF_F32] = 4, [SAC_GGUF_BOOL] = 1, [SAC_GGUF_U64] = 8, [SAC_GGUF_I64] = 8, [SAC_GGUF_F64] = 8,
+    [SAC_GGUF_U8] = 1,  [SAC_GGUF_I8] = 1,  [SAC_GGUF_U16] = 2, [SAC_GGUF_I16] = 2,
+    [SAC_GGUF_U32] = 4, [SAC_GGUF_I32] = 4, [SAC_GGUF_F32] = 4, [SAC_GGUF_BOOL] = 1,
+    [SAC_GGUF_U64] = 8, [SAC_GGUF_I64] = 8, [SAC_GGUF_F64] = 8,
 };
 
 static sac_status skip_items(cursor *c, sac_gguf_type type, uint64_t n, int depth, sac_error *err);
@@ -49,7 +50,8 @@ static sac_status skip_items(cursor *c, sac_gguf_type type, uint64_t n, int dept
 static sac_status array_head(cursor *c, sac_gguf_type *item_type, uint64_t *n, sac_error *err) {
     uint64_t type;
     if (!take_uint(c, 4, &type) || !take_uint(c, 8, n)) return truncated("an array", err);
-    if (type >= SAC_N_GGUF_TYPES) return sac_fail(err, SAC_BAD_FILE, "array of unknown type %u", (unsigned)type);
+    if (type >= SAC_N_GGUF_TYPES)
+        return sac_fail(err, SAC_BAD_FILE, "array of unknown type %u", (unsigned)type);
     *item_type = (sac_gguf_type)type;
     return SAC_OK;
 }
@@ -114,36 +116,54 @@ static sac_status read_values(sac_gguf *g, cursor *c, uint64_t n, sac_error *err
     if (n > 1) qsort(g->values, (size_t)n, sizeof *g->values, by_key);
     for (size_t i = 1; i < n; i++)
         if (by_key(&g->values[i - 1], &g->values[i]) == 0)
-            return sac_fail(err, SAC_BAD_FILE, "metadata key %.*s is there twice", (int)g->values[i].key.n_bytes,
-                            g->values[i].key.text);
+            return sac_fail(err, SAC_BAD_FILE, "metadata key %.*s is there twice",
+                            (int)g->values[i].key.n_bytes, g->values[i].key.text);
     return SAC_OK;
 }
 
 /* ---- tensors ---- */
 
-/* ggml's types by number: elements and bytes of a block. Those with dtype -1 are listed and refused when used. */
+/* ggml's types by number: elements and bytes of a block. Those with dtype -1 are listed and refused when
+ * used. */
 static const struct {
     const char *name;
     uint16_t block, block_bytes;
     int dtype;
 } tensor_types[] = {
-    [0] = {"f32", 1, 4, SAC_DTYPE_F32},       [1] = {"f16", 1, 2, SAC_DTYPE_F16},
-    [2] = {"q4_0", 32, 18, SAC_DTYPE_Q4_0},   [3] = {"q4_1", 32, 20, SAC_DTYPE_Q4_1},
-    [6] = {"q5_0", 32, 22, -1},               [7] = {"q5_1", 32, 24, -1},
-    [8] = {"q8_0", 32, 34, SAC_DTYPE_Q8_0},   [9] = {"q8_1", 32, 36, -1},
-    [10] = {"q2_k", 256, 84, -1},             [11] = {"q3_k", 256, 110, -1},
-    [12] = {"q4_k", 256, 144, SAC_DTYPE_Q4_K}, [13] = {"q5_k", 256, 176, -1},
-    [14] = {"q6_k", 256, 210, SAC_DTYPE_Q6_K}, [15] = {"q8_k", 256, 292, -1},
-    [16] = {"iq2_xxs", 256, 66, -1},          [17] = {"iq2_xs", 256, 74, -1},
-    [18] = {"iq3_xxs", 256, 98, -1},          [19] = {"iq1_s", 256, 50, -1},
-    [20] = {"iq4_nl", 32, 18, -1},            [21] = {"iq3_s", 256, 110, -1},
-    [22] = {"iq2_s", 256, 82, -1},            [23] = {"iq4_xs", 256, 136, -1},
-    [24] = {"i8", 1, 1, -1},                  [25] = {"i16", 1, 2, -1},
-    [26] = {"i32", 1, 4, -1},                 [27] = {"i64", 1, 8, -1},
-    [28] = {"f64", 1, 8, -1},                 [29] = {"iq1_m", 256, 56, -1},
-    [30] = {"bf16", 1, 2, SAC_DTYPE_BF16},    [34] = {"tq1_0", 256, 54, -1},
-    [35] = {"tq2_0", 256, 66, -1},            [39] = {"mxfp4", 32, 17, -1},
-    [40] = {"nvfp4", 64, 36, -1},             [41] = {"q1_0", 128, 18, -1},
+    [0] = {"f32", 1, 4, SAC_DTYPE_F32},
+    [1] = {"f16", 1, 2, SAC_DTYPE_F16},
+    [2] = {"q4_0", 32, 18, SAC_DTYPE_Q4_0},
+    [3] = {"q4_1", 32, 20, SAC_DTYPE_Q4_1},
+    [6] = {"q5_0", 32, 22, -1},
+    [7] = {"q5_1", 32, 24, -1},
+    [8] = {"q8_0", 32, 34, SAC_DTYPE_Q8_0},
+    [9] = {"q8_1", 32, 36, -1},
+    [10] = {"q2_k", 256, 84, -1},
+    [11] = {"q3_k", 256, 110, -1},
+    [12] = {"q4_k", 256, 144, SAC_DTYPE_Q4_K},
+    [13] = {"q5_k", 256, 176, -1},
+    [14] = {"q6_k", 256, 210, SAC_DTYPE_Q6_K},
+    [15] = {"q8_k", 256, 292, -1},
+    [16] = {"iq2_xxs", 256, 66, -1},
+    [17] = {"iq2_xs", 256, 74, -1},
+    [18] = {"iq3_xxs", 256, 98, -1},
+    [19] = {"iq1_s", 256, 50, -1},
+    [20] = {"iq4_nl", 32, 18, -1},
+    [21] = {"iq3_s", 256, 110, -1},
+    [22] = {"iq2_s", 256, 82, -1},
+    [23] = {"iq4_xs", 256, 136, -1},
+    [24] = {"i8", 1, 1, -1},
+    [25] = {"i16", 1, 2, -1},
+    [26] = {"i32", 1, 4, -1},
+    [27] = {"i64", 1, 8, -1},
+    [28] = {"f64", 1, 8, -1},
+    [29] = {"iq1_m", 256, 56, -1},
+    [30] = {"bf16", 1, 2, SAC_DTYPE_BF16},
+    [34] = {"tq1_0", 256, 54, -1},
+    [35] = {"tq2_0", 256, 66, -1},
+    [39] = {"mxfp4", 32, 17, -1},
+    [40] = {"nvfp4", 64, 36, -1},
+    [41] = {"q1_0", 128, 18, -1},
 };
 
 /* Dimensions stand innermost first in the file. */
@@ -156,7 +176,8 @@ static sac_status read_shape(cursor *c, sac_checkpoint_tensor *t, sac_error *err
     t->n_dims = (int)n_dims;
     for (int i = t->n_dims - 1; i >= 0; i--) {
         if (!take_uint(c, 8, &d)) return truncated("its tensor list", err);
-        if (d > INT64_MAX) return sac_fail(err, SAC_BAD_FILE, "dimension %d is %llu", i, (unsigned long long)d);
+        if (d > INT64_MAX)
+            return sac_fail(err, SAC_BAD_FILE, "dimension %d is %llu", i, (unsigned long long)d);
         t->dim[i] = (int64_t)d;
     }
     return SAC_OK;
@@ -171,17 +192,19 @@ static sac_status read_type(cursor *c, sac_checkpoint_tensor *t, sac_error *err)
     t->dtype_name = tensor_types[type].name;
     int64_t row = t->dim[t->n_dims - 1];
     if (row % tensor_types[type].block != 0)
-        return sac_fail(err, SAC_BAD_FILE, "rows of %lld elements do not divide into %s blocks of %d", (long long)row,
-                        t->dtype_name, tensor_types[type].block);
+        return sac_fail(err, SAC_BAD_FILE, "rows of %lld elements do not divide into %s blocks of %d",
+                        (long long)row, t->dtype_name, tensor_types[type].block);
     size_t n = (size_t)(row / tensor_types[type].block);
     for (int i = 0; i < t->n_dims - 1; i++)
-        if (!sac_mul_size(n, (size_t)t->dim[i], &n)) return sac_fail(err, SAC_BAD_FILE, "its shape overflows");
+        if (!sac_mul_size(n, (size_t)t->dim[i], &n))
+            return sac_fail(err, SAC_BAD_FILE, "its shape overflows");
     if (!sac_mul_size(n, tensor_types[type].block_bytes, &t->n_bytes))
         return sac_fail(err, SAC_BAD_FILE, "its shape overflows");
     return SAC_OK;
 }
 
-/* The offset counts from the data's start, which is known only after the whole list: kept in data until then. */
+/* The offset counts from the data's start, which is known only after the whole list: kept in data until then.
+ */
 static sac_status read_tensor(cursor *c, sac_checkpoint *ck, int file, sac_error *err) {
     sac_checkpoint_tensor t = {.file = file};
     sac_text_span name;
@@ -203,11 +226,14 @@ static sac_status place_tensors(sac_checkpoint *ck, int first, const uint8_t *ba
         sac_checkpoint_tensor *t = &ck->tensors[i];
         uint64_t offset = (uint64_t)(uintptr_t)t->data;
         if (offset % alignment != 0)
-            return sac_fail(err, SAC_BAD_FILE, "tensor %.100s starts at %llu, which is not a multiple of %llu",
-                            t->name, (unsigned long long)offset, (unsigned long long)alignment);
+            return sac_fail(err, SAC_BAD_FILE,
+                            "tensor %.100s starts at %llu, which is not a multiple of %llu", t->name,
+                            (unsigned long long)offset, (unsigned long long)alignment);
         if (offset > base_bytes || t->n_bytes > base_bytes - offset)
-            return sac_fail(err, SAC_BAD_FILE, "tensor %.100s: %zu bytes at %llu are outside the file's %zu bytes of "
-                            "tensors: truncated?", t->name, t->n_bytes, (unsigned long long)offset, base_bytes);
+            return sac_fail(err, SAC_BAD_FILE,
+                            "tensor %.100s: %zu bytes at %llu are outside the file's %zu bytes of "
+                            "tensors: truncated?",
+                            t->name, t->n_bytes, (unsigned long long)offset, base_bytes);
         t->data = base + offset;
     }
     return sac_checkpoint_check_disjoint(ck, first, err);
@@ -218,7 +244,7 @@ sac_status sac_gguf_parse(sac_gguf *g, sac_checkpoint *ck, int file, const uint8
     memset(g, 0, sizeof *g);
     cursor c = {data, data + n_bytes};
     uint64_t magic, version, n_tensors, n_values;
-    if (!take_uint(&c, 4, &magic) || magic != 0x46554747) 
+    if (!take_uint(&c, 4, &magic) || magic != 0x46554747)
         return sac_fail(err, SAC_BAD_FILE, "not a GGUF file; give a Hugging Face folder or a .gguf file");
     if (!take_uint(&c, 4, &version) || !take_uint(&c, 8, &n_tensors) || !take_uint(&c, 8, &n_values))
         return truncated("its header", err);
@@ -230,7 +256,8 @@ sac_status sac_gguf_parse(sac_gguf *g, sac_checkpoint *ck, int file, const uint8
     int64_t alignment = 32;
     SAC_TRY(sac_gguf_get_int(g, "general.alignment", 8, 1 << 20, &alignment, err));
     if (alignment & (alignment - 1))
-        return sac_fail(err, SAC_BAD_FILE, "general.alignment is %lld, must be a power of two", (long long)alignment);
+        return sac_fail(err, SAC_BAD_FILE, "general.alignment is %lld, must be a power of two",
+                        (long long)alignment);
     if (n_tensors > left(&c) / 32) return truncated("its tensor list", err); /* the least an entry takes */
     int first = ck->n_tensors;
     for (uint64_t i = 0; i < n_tensors; i++) SAC_TRY(read_tensor(&c, ck, file, err));

@@ -1,6 +1,7 @@
-/* gguf.h - reading GGUF files, versions 2 and 3 (little endian): typed metadata, tensor descriptions, then the
- * tensors' bytes at an aligned offset. Values and names are looked at where they are mapped; arrays of strings are
- * walked once to find their end. Counts are checked against the bytes that are left before anything is allocated. */
+/* gguf.h - reading GGUF files, versions 2 and 3 (little endian): typed metadata, tensor descriptions, then
+ * the tensors' bytes at an aligned offset. Values and names are looked at where they are mapped; arrays of
+ * strings are walked once to find their end. Counts are checked against the bytes that are left before
+ * anything is allocated. */
 #ifndef SAC_MODELS_GGUF_H
 #define SAC_MODELS_GGUF_H
 
@@ -10,20 +11,20 @@
 #define SAC_GGUF_MAX_DEPTH 4 /* arrays in arrays */
 
 typedef enum sac_gguf_type { /* the file's numbers */
-    SAC_GGUF_U8,
-    SAC_GGUF_I8,
-    SAC_GGUF_U16,
-    SAC_GGUF_I16,
-    SAC_GGUF_U32,
-    SAC_GGUF_I32,
-    SAC_GGUF_F32,
-    SAC_GGUF_BOOL,
-    SAC_GGUF_STRING,
-    SAC_GGUF_ARRAY,
-    SAC_GGUF_U64,
-    SAC_GGUF_I64,
-    SAC_GGUF_F64,
-    SAC_N_GGUF_TYPES
+                             SAC_GGUF_U8,
+                             SAC_GGUF_I8,
+                             SAC_GGUF_U16,
+                             SAC_GGUF_I16,
+                             SAC_GGUF_U32,
+                             SAC_GGUF_I32,
+                             SAC_GGUF_F32,
+                             SAC_GGUF_BOOL,
+                             SAC_GGUF_STRING,
+                             SAC_GGUF_ARRAY,
+                             SAC_GGUF_U64,
+                             SAC_GGUF_I64,
+                             SAC_GGUF_F64,
+                             SAC_N_GGUF_TYPES
 } sac_gguf_type;
 
 typedef struct sac_gguf_value {

@@ -74,8 +74,8 @@ sac_status sac_gguf_get_int(const sac_gguf *g, const char *key, int64_t min, int
     if (v->type == SAC_GGUF_ARRAY || !load_int(v->type, v->data, &n))
         return sac_fail(err, SAC_BAD_FILE, "%s must be an integer", key);
     if (n < min || n > max)
-        return sac_fail(err, SAC_BAD_FILE, "%s is %lld, must be %lld to %lld", key, (long long)n, (long long)min,
-                        (long long)max);
+        return sac_fail(err, SAC_BAD_FILE, "%s is %lld, must be %lld to %lld", key, (long long)n,
+                        (long long)min, (long long)max);
     *value = n;
     return SAC_OK;
 }
@@ -93,7 +93,8 @@ sac_status sac_gguf_get_float(const sac_gguf *g, const char *key, double *value,
 sac_status sac_gguf_get_bool(const sac_gguf *g, const char *key, int *value, sac_error *err) {
     const sac_gguf_value *v = sac_gguf_find(g, key);
     if (!v) return SAC_OK;
-    if (v->type != SAC_GGUF_BOOL || v->data[0] > 1) return sac_fail(err, SAC_BAD_FILE, "%s must be a bool", key);
+    if (v->type != SAC_GGUF_BOOL || v->data[0] > 1)
+        return sac_fail(err, SAC_BAD_FILE, "%s must be a bool", key);
     *value = v->data[0];
     return SAC_OK;
 }
@@ -106,8 +107,8 @@ sac_status sac_gguf_get_string(const sac_gguf *g, const char *key, sac_text_span
     return SAC_OK;
 }
 
-/* The array under key and room for its items; *v is NULL when absent. The parser has seen all of its items inside
- * the file, so n_items is bounded by its size. */
+/* The array under key and room for its items; *v is NULL when absent. The parser has seen all of its items
+ * inside the file, so n_items is bounded by its size. */
 static sac_status open_array(const sac_gguf *g, const char *key, size_t item_bytes, const sac_gguf_value **v,
                              void **items, size_t *n, sac_error *err) {
     *items = NULL;
@@ -190,7 +191,8 @@ sac_status sac_gguf_get_ints(const sac_gguf *g, const char *key, int32_t **items
     int32_t *values = block;
     for (size_t i = 0; i < *n; i++) {
         int64_t x;
-        if (!load_int(v->item_type, v->data + i * width_of(v->item_type), &x) || x < INT32_MIN || x > INT32_MAX) {
+        if (!load_int(v->item_type, v->data + i * width_of(v->item_type), &x) || x < INT32_MIN ||
+            x > INT32_MAX) {
             free(block);
             return sac_fail(err, SAC_BAD_FILE, "%s must be an array of integers of 32 bits", key);
         }

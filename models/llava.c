@@ -48,8 +48,8 @@ static sac_status read_text(sac_model_config *c, const json_t *config, sac_error
     bool allowed = sac_spec_list_has(&spec.text, type);
     sac_family_spec_free(&spec);
     if (!family || !allowed)
-        return sac_fail(err, SAC_UNSUPPORTED, "text_config: model_type \"%.40s\" is not supported under %s", type,
-                        c->family->name);
+        return sac_fail(err, SAC_UNSUPPORTED, "text_config: model_type \"%.40s\" is not supported under %s",
+                        type, c->family->name);
     family->defaults(c);
     json_t *empty = json_object();
     sac_status st = family->read(c, text ? text : empty, err);
@@ -85,8 +85,10 @@ sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_
     SAC_TRY(sac_json_get_int(config, "image_token_index", 0, c->decoder.vocab - 1, &token, err));
     SAC_TRY(sac_json_get_int(config, "image_token_id", 0, c->decoder.vocab - 1, &token, err));
     if (token >= c->decoder.vocab)
-        return sac_fail(err, SAC_BAD_FILE, "\"image_token_index\" is missing, and its default %lld is outside the "
-                        "vocabulary of %d", (long long)token, c->decoder.vocab);
+        return sac_fail(err, SAC_BAD_FILE,
+                        "\"image_token_index\" is missing, and its default %lld is outside the "
+                        "vocabulary of %d",
+                        (long long)token, c->decoder.vocab);
     c->image_token = (int32_t)token;
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }

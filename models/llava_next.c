@@ -1,5 +1,5 @@
-/* llava_next.c - LLaVA-NeXT (1.6): LLaVA with tiles of the picture at its best pinpoint size; rows of the unpadded
- * token grid end in the learned image_newline. */
+/* llava_next.c - LLaVA-NeXT (1.6): LLaVA with tiles of the picture at its best pinpoint size; rows of the
+ * unpadded token grid end in the learned image_newline. */
 #include "family.h"
 
 static void defaults(sac_model_config *c) {

@@ -66,8 +66,14 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     const json_t *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
     if (vision) {
-        c->vit = (sac_vit_config){.image_size = 224, .patch_size = 32, .hidden = 768, .n_layers = 12, .n_heads = 12,
-                                  .intermediate = 3072, .layer_norm_eps = 1e-5f, .act = SAC_ACT_QUICK_GELU};
+        c->vit = (sac_vit_config){.image_size = 224,
+                                  .patch_size = 32,
+                                  .hidden = 768,
+                                  .n_layers = 12,
+                                  .n_heads = 12,
+                                  .intermediate = 3072,
+                                  .layer_norm_eps = 1e-5f,
+                                  .act = SAC_ACT_QUICK_GELU};
         SAC_TRY(sac_config_read_vit(c, vision, err));
     } else {
         SAC_TRY(tower_by_name(c, err));
@@ -75,8 +81,8 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     SAC_TRY(sac_config_read_layers(c, config, "mm_vision_select_layer", err));
     c->vit.keep_class = strcmp(feature, "cls_patch") == 0;
     if (strcmp(feature, "patch") != 0) /* pooling needs the bare grid */
-        return sac_fail(err, SAC_UNSUPPORTED, "\"mm_vision_select_feature\" is \"%.30s\"; only patch is supported",
-                        feature);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"mm_vision_select_feature\" is \"%.30s\"; only patch is supported", feature);
     return SAC_OK;
 }
 

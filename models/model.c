@@ -65,7 +65,8 @@ static sac_status list_tensors(sac_load_context *l) {
     return SAC_OK;
 }
 
-/* Reading ahead helps when the page cache is cold; where memory is short it would only push out what it has read. */
+/* Reading ahead helps when the page cache is cold; where memory is short it would only push out what it has
+ * read. */
 static void read_ahead(const sac_checkpoint *c) {
     long pages = sysconf(_SC_AVPHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     size_t free_bytes = pages > 0 && page_bytes > 0 ? (size_t)pages * (size_t)page_bytes : 0, total = 0;
@@ -98,8 +99,14 @@ static void finish_stop_ids(sac_load_context *l) {
     if (m->n_stop_ids == 0) add_stop_id(m, sac_tokenizer_eos(m->tokenizer));
     if (m->n_stop_ids == 0 && l->config.default_stop_id < m->decoder.config.vocab)
         add_stop_id(m, l->config.default_stop_id);
-    const char *const *stops = sac_chat_stops(m->chat);
-    for (int i = 0; stops && stops[i]; i++) add_stop_id(m, sac_token_find(m->tokenizer, stops[i], strlen(stops[i])));
+    sac_loaded_model_set_chat(m, m->chat);
+}
+
+void sac_loaded_model_set_chat(sac_loaded_model *m, const sac_chat_format *chat) {
+    m->chat = chat;
+    const char *const *stops = sac_chat_stops(chat);
+    for (int i = 0; stops && stops[i]; i++)
+        add_stop_id(m, sac_token_find(m->tokenizer, stops[i], strlen(stops[i])));
 }
 
 static sac_status load(sac_load_context *l) {
@@ -130,8 +137,12 @@ sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load
     if (!l || !m->checkpoint)
         st = sac_fail(err, SAC_NO_MEMORY, "no memory to load a model");
     else {
-        *l = (sac_load_context){.m = m, .files = m->checkpoint, .path = path, .progress = progress,
-                                .progress_ctx = ctx, .err = err};
+        *l = (sac_load_context){.m = m,
+                                .files = m->checkpoint,
+                                .path = path,
+                                .progress = progress,
+                                .progress_ctx = ctx,
+                                .err = err};
         st = load(l);
         uint8_t unused[32];
         if (l->hash) sac_sha256_finish(l->hash, unused);

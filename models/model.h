@@ -58,4 +58,7 @@ sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load
                                  sac_error *err);
 void sac_loaded_model_free(sac_loaded_model *m); /* a zeroed model is fine */
 
+/* Writes conversations in another format from now on; its end of turn then ends answers too. */
+void sac_loaded_model_set_chat(sac_loaded_model *m, const sac_chat_format *chat);
+
 #endif

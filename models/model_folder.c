@@ -66,7 +66,8 @@ static sac_status adopt_tower_config(const char *folder, json_t *config, sac_err
 static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bind_source *source) {
     sac_model_files *f = l->files;
     SAC_TRY(sac_safetensors_open_folder(&f->weights, l->path, l->err));
-    *source = (sac_bind_source){.weights = &f->weights, .progress = l->progress, .progress_ctx = l->progress_ctx};
+    *source =
+        (sac_bind_source){.weights = &f->weights, .progress = l->progress, .progress_ctx = l->progress_ctx};
     if (!l->config.tower_name) return SAC_OK;
     bool here;
     SAC_TRY(sac_bind_has(&here, &l->config, source, "tower.class_embed", l->err));
@@ -75,10 +76,11 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     bool found;
     SAC_TRY(find_tower_folder(l, config, folder, &found));
     if (!found)
-        return sac_fail(l->err, SAC_NOT_FOUND,
-                        "%s: the weights of its vision tower (%.80s) are not among the model's; put that model into "
-                        "%s/vision_tower",
-                        l->path, l->config.tower_name, l->path);
+        return sac_fail(
+            l->err, SAC_NOT_FOUND,
+            "%s: the weights of its vision tower (%.80s) are not among the model's; put that model into "
+            "%s/vision_tower",
+            l->path, l->config.tower_name, l->path);
     SAC_TRY(sac_safetensors_open_folder(&f->tower, folder, l->err));
     source->tower = &f->tower;
     return SAC_OK;
@@ -100,7 +102,8 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
     json_decref(preprocessor);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     if (l->m->processor.tile_size != l->config.vit.image_size)
-        return sac_fail(l->err, SAC_BAD_FILE, "%s: pictures of %d pixels a side, but the vision tower takes %d", l->path,
+        return sac_fail(l->err, SAC_BAD_FILE,
+                        "%s: pictures of %d pixels a side, but the vision tower takes %d", l->path,
                         l->m->processor.tile_size, l->config.vit.image_size);
     return SAC_OK;
 }
@@ -143,7 +146,8 @@ static sac_status load_folder_chat(sac_load_context *l) {
         free(text);
         return st;
     }
-    static const char *const files[] = {"chat_template.json", "processor_config.json", "tokenizer_config.json"};
+    static const char *const files[] = {"chat_template.json", "processor_config.json",
+                                        "tokenizer_config.json"};
     for (size_t i = 0; i < SAC_COUNT(files); i++) {
         json_t *object;
         SAC_TRY(optional_json(&object, l->path, files[i], l->err));
@@ -199,8 +203,8 @@ sac_status sac_load_folder(sac_load_context *l) {
     json_t *config;
     SAC_TRY(optional_json(&config, l->path, "config.json", l->err));
     if (!config)
-        return sac_fail(l->err, SAC_NOT_FOUND, "no config.json in %s: give a Hugging Face folder or a .gguf file",
-                        l->path);
+        return sac_fail(l->err, SAC_NOT_FOUND,
+                        "no config.json in %s: give a Hugging Face folder or a .gguf file", l->path);
     sac_status st = load_parts(l, config);
     l->config.tower_name = NULL; /* was the JSON's */
     json_decref(config);

@@ -1,6 +1,6 @@
 /* model_gguf.c - a language model in one GGUF file, as llama.cpp's converters write it: metadata instead of
- * config.json, the tokenizer inside. In files of the llama architecture (Mistral's too) the rows of the query and
- * key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
+ * config.json, the tokenizer inside. In files of the llama architecture (Mistral's too) the rows of the query
+ * and key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
 #include "binder.h"
 #include "family.h"
 #include "gguf.h"
@@ -49,17 +49,19 @@ static sac_status read_sizes(reader *r, sac_decoder_config *d) {
     SAC_TRY(get_int(r, "attention.head_count_kv", 1, INT32_MAX, &d->n_kv_heads));
     d->head_dim = d->hidden / d->n_heads;
     if (!sac_gguf_find(&r->g, arch_key(r, "attention.key_length")) && d->hidden % d->n_heads != 0)
-        return sac_fail(r->l->err, SAC_BAD_FILE, "%s.embedding_length %d is not a multiple of the %d heads", r->arch,
-                        d->hidden, d->n_heads);
+        return sac_fail(r->l->err, SAC_BAD_FILE, "%s.embedding_length %d is not a multiple of the %d heads",
+                        r->arch, d->hidden, d->n_heads);
     SAC_TRY(get_int(r, "attention.key_length", 1, INT32_MAX, &d->head_dim));
     int value_dim = d->head_dim, n_experts = 0;
     SAC_TRY(get_int(r, "attention.value_length", 1, INT32_MAX, &value_dim));
     if (value_dim != d->head_dim)
-        return sac_fail(r->l->err, SAC_UNSUPPORTED, "values of %d channels beside keys of %d are not supported",
-                        value_dim, d->head_dim);
+        return sac_fail(r->l->err, SAC_UNSUPPORTED,
+                        "values of %d channels beside keys of %d are not supported", value_dim, d->head_dim);
     SAC_TRY(get_int(r, "expert_count", 0, INT32_MAX, &n_experts));
-    if (n_experts) return sac_fail(r->l->err, SAC_UNSUPPORTED, "mixtures of experts (%s) are not supported", r->key);
-    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "context_length"), 1, INT32_MAX, &d->max_position, r->l->err));
+    if (n_experts)
+        return sac_fail(r->l->err, SAC_UNSUPPORTED, "mixtures of experts (%s) are not supported", r->key);
+    SAC_TRY(
+        sac_gguf_get_int(&r->g, arch_key(r, "context_length"), 1, INT32_MAX, &d->max_position, r->l->err));
     d->sliding_window = 0;
     SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "attention.sliding_window"), 0, INT32_MAX, &d->sliding_window,
                              r->l->err));
@@ -67,7 +69,8 @@ static sac_status read_sizes(reader *r, sac_decoder_config *d) {
     SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "attention.layer_norm_rms_epsilon"), &eps, r->l->err));
     d->rms_eps = (float)eps;
     const sac_checkpoint_tensor *embed = sac_checkpoint_find(&r->l->files->weights, "token_embd.weight");
-    if (!embed) return sac_fail(r->l->err, SAC_BAD_FILE, "tensor token_embd.weight is missing: a vocabulary only?");
+    if (!embed)
+        return sac_fail(r->l->err, SAC_BAD_FILE, "tensor token_embd.weight is missing: a vocabulary only?");
     d->vocab = embed->dim[0] > INT32_MAX ? INT32_MAX : (int)embed->dim[0];
     return SAC_OK;
 }
@@ -77,12 +80,14 @@ static sac_status read_freq_factors(reader *r, sac_rope_config *rope) {
     const sac_checkpoint_tensor *t = sac_checkpoint_find(&r->l->files->weights, "rope_freqs.weight");
     if (!t) return SAC_OK;
     if (t->dtype != SAC_DTYPE_F32 || t->n_dims != 1 || t->dim[0] != rope->rot_dim / 2)
-        return sac_fail(r->l->err, SAC_BAD_FILE, "tensor rope_freqs.weight must be %d f32 values", rope->rot_dim / 2);
+        return sac_fail(r->l->err, SAC_BAD_FILE, "tensor rope_freqs.weight must be %d f32 values",
+                        rope->rot_dim / 2);
     for (int64_t i = 0; i < t->dim[0]; i++) {
         float f;
         memcpy(&f, t->data + 4 * i, 4);
         if (!isfinite(f) || f <= 0)
-            return sac_fail(r->l->err, SAC_BAD_FILE, "tensor rope_freqs.weight holds a value that is not positive");
+            return sac_fail(r->l->err, SAC_BAD_FILE,
+                            "tensor rope_freqs.weight holds a value that is not positive");
     }
     /* the data start is aligned to at least 8 bytes, so this may be read in place */
     rope->freq_factors = (const float *)(const void *)t->data;
@@ -103,10 +108,12 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     bool linear = type.n_bytes == 6 && memcmp(type.text, "linear", 6) == 0;
     bool yarn = type.n_bytes == 4 && memcmp(type.text, "yarn", 4) == 0;
     if (!linear && !yarn && !(type.n_bytes == 4 && memcmp(type.text, "none", 4) == 0))
-        return sac_fail(err, SAC_UNSUPPORTED, "%s \"%.*s\" is not supported (none, linear and yarn are)", r->key,
-                        type.n_bytes > 30 ? 30 : (int)type.n_bytes, type.text);
-    if (linear || yarn) SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.factor"), &rope->factor, err));
-    if (!(rope->factor > 0)) return sac_fail(err, SAC_BAD_FILE, "%s is %g, must be positive", r->key, rope->factor);
+        return sac_fail(err, SAC_UNSUPPORTED, "%s \"%.*s\" is not supported (none, linear and yarn are)",
+                        r->key, type.n_bytes > 30 ? 30 : (int)type.n_bytes, type.text);
+    if (linear || yarn)
+        SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.factor"), &rope->factor, err));
+    if (!(rope->factor > 0))
+        return sac_fail(err, SAC_BAD_FILE, "%s is %g, must be positive", r->key, rope->factor);
     rope->scaling = linear ? SAC_ROPE_LINEAR : yarn ? SAC_ROPE_YARN : SAC_ROPE_DEFAULT;
     if (!yarn) return SAC_OK;
     double scale = 1; /* on top of yarn's own factor, unlike transformers' attention_factor */
@@ -158,8 +165,8 @@ static sac_status read_vocab(reader *r, sac_vocab_source *src, vocab_arrays *a) 
     SAC_TRY(sac_gguf_get_ints(&r->g, "tokenizer.ggml.token_type", &a->types, &a->n_types, err));
     if (!a->tokens) return sac_fail(err, SAC_BAD_FILE, "metadata key tokenizer.ggml.tokens is missing");
     if ((a->scores && a->n_scores != src->n_tokens) || (a->types && a->n_types != src->n_tokens))
-        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml: %zu tokens, %zu scores and %zu token types", src->n_tokens,
-                        a->n_scores, a->n_types);
+        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml: %zu tokens, %zu scores and %zu token types",
+                        src->n_tokens, a->n_scores, a->n_types);
     src->tokens = a->tokens;
     src->merges = a->merges;
     src->scores = a->scores;
@@ -226,7 +233,8 @@ static sac_status read_config(reader *r) {
     int64_t n_splits = 1;
     SAC_TRY(sac_gguf_get_int(&r->g, "split.count", 0, INT32_MAX, &n_splits, err));
     if (n_splits > 1)
-        return sac_fail(err, SAC_UNSUPPORTED, "one of %lld parts of a model; join them first (llama-gguf-split --merge)",
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "one of %lld parts of a model; join them first (llama-gguf-split --merge)",
                         (long long)n_splits);
     const sac_family *family;
     SAC_TRY(sac_family_of_gguf(&family, arch, err));
@@ -260,8 +268,8 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(sac_gguf_parse(&r->g, weights, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
     sac_sha256_update(l->hash, f->map.data, f->header_bytes);
     SAC_TRY(read_config(r));
-    sac_bind_source source = {.weights = weights, .gguf = true, .progress = l->progress,
-                              .progress_ctx = l->progress_ctx};
+    sac_bind_source source = {
+        .weights = weights, .gguf = true, .progress = l->progress, .progress_ctx = l->progress_ctx};
     SAC_TRY(find_biases(r, &source));
     SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
     SAC_TRY(load_tokenizer(r));

@@ -10,8 +10,8 @@
 /* Behind sac_loaded_model.checkpoint. */
 typedef struct sac_model_files {
     sac_checkpoint weights;
-    sac_checkpoint tower;         /* empty unless the tower's weights have a folder of their own */
-    sac_tensor_entry *tensors;    /* what sac_loaded_model.tensors points to */
+    sac_checkpoint tower;      /* empty unless the tower's weights have a folder of their own */
+    sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */
 } sac_model_files;
 
 typedef struct sac_load_context {

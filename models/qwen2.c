@@ -44,9 +44,10 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     if (!slides || json_is_null(json_object_get(config, "sliding_window"))) return SAC_OK;
     int n = sliding_layers(c, config, max_window_layers);
     if (n != 0 && n != c->decoder.n_layers)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "\"use_sliding_window\" in %d of %d layers (\"max_window_layers\"); all or none are supported",
-                        n, c->decoder.n_layers);
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "\"use_sliding_window\" in %d of %d layers (\"max_window_layers\"); all or none are supported", n,
+            c->decoder.n_layers);
     if (n) c->decoder.sliding_window = window;
     return SAC_OK;
 }

@@ -12,15 +12,24 @@ static const struct {
     int bits; /* F4 is two to a byte */
     int dtype;
 } file_types[] = {
-    {"F32", "f32", 32, SAC_DTYPE_F32},   {"F16", "f16", 16, SAC_DTYPE_F16},
-    {"BF16", "bf16", 16, SAC_DTYPE_BF16}, {"F64", "f64", 64, -1},
-    {"I64", "i64", 64, -1},              {"U64", "u64", 64, -1},
-    {"I32", "i32", 32, -1},              {"U32", "u32", 32, -1},
-    {"I16", "i16", 16, -1},              {"U16", "u16", 16, -1},
-    {"I8", "i8", 8, -1},                 {"U8", "u8", 8, -1},
-    {"BOOL", "bool", 8, -1},             {"F8_E4M3", "f8_e4m3", 8, -1},
-    {"F8_E5M2", "f8_e5m2", 8, -1},       {"F8_E8M0", "f8_e8m0", 8, -1},
-    {"F4", "f4", 4, -1},                 {"C64", "c64", 64, -1},
+    {"F32", "f32", 32, SAC_DTYPE_F32},
+    {"F16", "f16", 16, SAC_DTYPE_F16},
+    {"BF16", "bf16", 16, SAC_DTYPE_BF16},
+    {"F64", "f64", 64, -1},
+    {"I64", "i64", 64, -1},
+    {"U64", "u64", 64, -1},
+    {"I32", "i32", 32, -1},
+    {"U32", "u32", 32, -1},
+    {"I16", "i16", 16, -1},
+    {"U16", "u16", 16, -1},
+    {"I8", "i8", 8, -1},
+    {"U8", "u8", 8, -1},
+    {"BOOL", "bool", 8, -1},
+    {"F8_E4M3", "f8_e4m3", 8, -1},
+    {"F8_E5M2", "f8_e5m2", 8, -1},
+    {"F8_E8M0", "f8_e8m0", 8, -1},
+    {"F4", "f4", 4, -1},
+    {"C64", "c64", 64, -1},
 };
 
 /* Bytes of the shape at so many bits an element; 0 on overflow of either. */
@@ -164,18 +173,18 @@ sac_status sac_safetensors_open_folder(sac_checkpoint *c, const char *folder, sa
         json_t *index;
         SAC_TRY(sac_json_parse_file(&index, path, err));
         const json_t *map = json_object_get(index, "weight_map");
-        sac_status st = json_is_object(map)
-                            ? open_shards(c, folder, map, err)
-                            : sac_fail(err, SAC_BAD_FILE, "\"weight_map\" must be an object");
+        sac_status st = json_is_object(map) ? open_shards(c, folder, map, err)
+                                            : sac_fail(err, SAC_BAD_FILE, "\"weight_map\" must be an object");
         json_decref(index);
         return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s", path);
     }
     SAC_TRY(sac_path_join(path, sizeof path, folder, "model.safetensors", err));
     if (!sac_file_exists(path))
-        return sac_fail(err, SAC_NOT_FOUND,
-                        "%s: no model.safetensors and no model.safetensors.index.json; weights in other formats "
-                        "must be converted (transformers: save_pretrained)",
-                        folder);
+        return sac_fail(
+            err, SAC_NOT_FOUND,
+            "%s: no model.safetensors and no model.safetensors.index.json; weights in other formats "
+            "must be converted (transformers: save_pretrained)",
+            folder);
     SAC_TRY(add_shard(c, path, err));
     sac_status st = sac_checkpoint_seal(c, err);
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s", path);

@@ -350,6 +350,10 @@ def write_golden(name, model_path, cases, values, quantised=False):
     with open(os.path.join(folder, "golden.json"), "w") as f:
         f.write(text + "\n")
     values.tofile(os.path.join(folder, "golden.bin"))
+    index = read_json(FOLDER, "index.json")
+    if name not in index:
+        with open(os.path.join(FOLDER, "index.json"), "w") as f:
+            json.dump(index + [name], f, indent=1)
     gap = min(min(c["gaps"]) for c in cases)
     print(f"{name}: {len(cases)} cases, smallest gap {gap:.4f}, largest logit {np.abs(values).max():.2f}", flush=True)
 

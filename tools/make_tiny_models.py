@@ -438,7 +438,8 @@ def main():
     if not os.path.exists(tokenizer):
         make_tokenizer().save(tokenizer, pretty=False)
         make_pictures()
-    write_json(FOLDER, "index.json", names + ["demo"])
+    demo = ["demo"] if os.path.exists(os.path.join(FOLDER, "demo")) else []
+    write_json(FOLDER, "index.json", names + demo)
     for name in sys.argv[1:] or names:
         make(name)
 

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev
-  libstb-dev libturbojpeg0-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev"
+  libstb-dev libjpeg62-turbo-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev"
 test="g++ libcmocka-dev python3"
 
 case "${2:-}" in

@@ -213,9 +213,12 @@ static sac_status find_decoder(const AVCodecParameters *par, const AVCodec **cod
     for (size_t i = 0; i < SAC_COUNT(allowed_codecs); i++) allowed |= par->codec_id == allowed_codecs[i];
     *codec = allowed ? avcodec_find_decoder(par->codec_id) : NULL;
     if (*codec) return SAC_OK;
+    if (par->codec_id == AV_CODEC_ID_NONE)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "the codec of the video is unknown: the file is damaged or of a rare kind");
     return sac_fail(err, SAC_UNSUPPORTED,
                     "video codec %s is not supported: convert the file, e.g. with ffmpeg -c:v libx264",
-                    par->codec_id == AV_CODEC_ID_NONE ? "of unknown name" : avcodec_get_name(par->codec_id));
+                    avcodec_get_name(par->codec_id));
 }
 
 static int default_threads(void) {

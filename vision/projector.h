@@ -12,8 +12,8 @@ typedef struct sac_projector {
     const float *fc1_bias, *fc2_bias; /* NULL where absent */
 } sac_projector;
 
-/* y [n][out] from x [n][in]; mid [n][hidden] is scratch. */
+/* y [n][out] from x [n][in]; mid [n][hidden] is scratch; fast allows bf16 products. */
 sac_status sac_projector_forward(const sac_projector *p, const sac_ops *ops, const sac_stream *stream,
-                                 sac_mat x, sac_mat mid, sac_mat y);
+                                 sac_mat x, sac_mat mid, sac_mat y, bool fast);
 
 #endif

@@ -17,8 +17,8 @@
  * says.
  * - Options are plain structs; get them with the _default function and change what you need. NULL means the
  * defaults.
- * - All memory of a session is taken by sac_session_create; running the model allocates nothing more (decoding
- *   media and tokenising text do). */
+ * - All memory of a session is taken by sac_session_create; running the model allocates nothing more
+ * (decoding media and tokenising text do). */
 #ifndef SACCADE_SACCADE_H
 #define SACCADE_SACCADE_H
 
@@ -150,11 +150,12 @@ void sac_session_reset(sac_session *s);
 /* Which frames of a video are looked at. Rules that are given compose by the smallest count; see
  * sac_media_report.rule. */
 typedef struct sac_video_options {
-    double fps;         /* frames a second of video; 0 = not asked */
-    int num_frames;     /* spread evenly over the video; 0 = not asked */
-    int max_frames;     /* never more than this; 0 = what the context holds */
-    int64_t max_pixels; /* refuse frames larger than this; 0 = 178,956,970 */
-    bool no_rotate;     /* ignore rotation metadata */
+    double fps;     /* frames a second of video; 0 = not asked */
+    int num_frames; /* spread evenly over the video; 0 = not asked */
+    int max_frames; /* never more than this; 0 = what the context holds */
+    int64_t
+        max_pixels; /* of all frames together, as the tower sees them (image_size^2 each); 0 = not asked */
+    bool no_rotate; /* ignore rotation metadata */
 } sac_video_options;
 
 typedef enum sac_part_kind {
@@ -248,8 +249,8 @@ typedef struct sac_result {
 } sac_result;
 
 /* Answers a conversation whose last message is the user's. The whole conversation is given each time; what
- * the call before has in the cache is reused. On failure *result is zeroed and the session holds no
- * conversation. */
+ * the call before has in the cache is reused. On failure *result is zeroed; what is still valid in the cache
+ * stays for the next call. */
 sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
                                 const sac_sampling *sampling, const sac_events *events, sac_result *result,
                                 sac_error *err);

@@ -14,11 +14,11 @@
 #define GEMM_TILE_ROWS SAC_TILE_ROWS_AVX2
 #endif
 #define GEMM_PANEL      (2 * VF) /* columns of a tile */
-#define GEMM_MAX_K      512      /* longest stretch of k */
-#define GEMM_MAX_N      256      /* weight rows of a task */
-#define GEMM_MAX_M      480      /* x rows of a task; also bounds the sums kept between stretches of k */
-#define GEMM_WEIGHTS_M  96       /* fewer x rows than this and packing shows */
-#define GEMM_TASKS      4        /* tasks a thread that balance well */
+#define GEMM_MAX_K   256 /* longest stretch of k: one panel of it fits the first-level cache */
+#define GEMM_MAX_N   256 /* weight rows of a task */
+#define GEMM_MAX_M   480 /* x rows of a task; also bounds the sums kept between stretches of k */
+#define GEMM_FEW_M   192 /* fewer x rows than this and packing shows: then a panel at a time, out of that cache */
+#define GEMM_BALANCE 4   /* tasks a thread that even out */
 
 typedef struct gemm_job {
     const sac_stream *s;
@@ -79,15 +79,15 @@ static int64_t round_up(int64_t n, int64_t to) {
 }
 
 static void linear_gemm(const sac_stream *s, const sac_linear_args *a) {
-    int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
-    int64_t tasks = GEMM_TASKS * (int64_t)sac_pool_n_threads(s->pool);
+    int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols, n_threads = sac_pool_n_threads(s->pool);
+    int64_t tasks = n_threads > 1 ? GEMM_BALANCE * n_threads : 1;
     gemm_job job = {.s = s, .a = a};
-    job.k_block = round_up(sac_div_up(k, sac_div_up(k, GEMM_MAX_K)), 32);
-    int64_t n_m_blocks = sac_div_up(m, GEMM_MAX_M), n_n_blocks = sac_div_up(n, GEMM_MAX_N);
+    job.k_block = round_up(sac_div_up(k, sac_div_up(k, GEMM_MAX_K)), 8);
+    int64_t n_m_blocks = sac_div_up(m, GEMM_MAX_M);
+    int64_t n_n_blocks = sac_div_up(n, m < GEMM_FEW_M ? GEMM_PANEL : GEMM_MAX_N);
     if (n_m_blocks * n_n_blocks < tasks) /* more blocks: of x first, as far as packing does not show */
-        n_m_blocks = sac_max_i64(n_m_blocks, sac_min_i64(m / GEMM_WEIGHTS_M, sac_div_up(tasks, n_n_blocks)));
-    if (n_m_blocks * n_n_blocks < tasks)
-        n_n_blocks = sac_max_i64(n_n_blocks, sac_div_up(tasks, n_m_blocks));
+        n_m_blocks = sac_max_i64(n_m_blocks, sac_min_i64(m / GEMM_FEW_M, sac_div_up(tasks, n_n_blocks)));
+    if (n_m_blocks * n_n_blocks < tasks) n_n_blocks = sac_max_i64(n_n_blocks, sac_div_up(tasks, n_m_blocks));
     job.m_block = sac_div_up(m, n_m_blocks);
     job.n_block = round_up(sac_div_up(n, n_n_blocks), GEMM_PANEL);
     job.n_m_blocks = sac_div_up(m, job.m_block);

@@ -15,7 +15,7 @@ static size_t record_bytes(sac_dtype w, int rows) {
 }
 
 static int panel_rows(int64_t m) {
-    return m <= SAC_LQ_DIRECT_ROWS ? (int)m : m <= 8 ? 8 : SAC_LQ_MAX_PANEL_ROWS;
+    return m <= 2 ? (int)m : m <= SAC_LQ_DIRECT_ROWS ? SAC_LQ_DIRECT_ROWS : m <= 8 ? 8 : SAC_LQ_MAX_PANEL_ROWS;
 }
 
 size_t sac_linear_quant_scratch_bytes(int64_t m, int64_t k) {
@@ -43,16 +43,10 @@ typedef struct tasks {
     int64_t n_groups, groups_a_task, panels_a_task, n_column_tasks;
 } tasks;
 
-static void quantize_panel_task(void *ctx, int64_t panel, int thread) {
+static void quantize_task(void *ctx, int64_t panel, int thread) {
     const tasks *t = ctx;
-    const sac_lq_job *j = t->job;
     (void)thread;
-    int64_t first = panel * j->n_panel_rows, last = first + j->n_panel_rows;
-    if (last > j->m) {
-        last = j->m;
-        memset(j->x + (size_t)panel * j->panel_bytes, 0, j->panel_bytes);
-    }
-    for (int64_t row = first; row < last; row++) t->variant->quantize_row(j, row);
+    t->variant->quantize_panel(t->job, panel);
 }
 
 static void multiply_task(void *ctx, int64_t task, int thread) {
@@ -64,19 +58,17 @@ static void multiply_task(void *ctx, int64_t task, int thread) {
                          sac_stream_thread_scratch(t->stream, thread));
 }
 
-/* Few rows: reading weights is the work; tasks of 8-128 KB keep both the counter and the imbalance cheap.
- * Many: a task unpacks two column groups and takes them past up to 512 rows. */
+/* Few rows: reading weights is the work. Four tasks a thread even out its speed; of at least 32 KB, since each
+ * starts with cold reads. Many rows: a task unpacks two column groups and takes them past up to 512 rows. */
 static void cut(tasks *t, int n_lanes) {
     const sac_lq_job *j = t->job;
-    int n_threads = sac_pool_n_threads(t->stream->pool);
     t->n_groups = j->n < n_lanes ? j->n : sac_div_up(j->n, n_lanes);
     t->panels_a_task = 512 / SAC_LQ_MAX_PANEL_ROWS;
     t->groups_a_task = 2;
     if (j->m <= SAC_LQ_DIRECT_ROWS) {
         int64_t group_bytes = (int64_t)j->w_row_bytes * n_lanes;
-        int64_t share = group_bytes * t->n_groups / (6 * n_threads);
-        int64_t task_bytes = sac_max_i64(8 << 10, sac_min_i64(share, 128 << 10));
-        t->groups_a_task = sac_div_up(task_bytes, group_bytes);
+        int64_t share = group_bytes * t->n_groups / (4 * sac_pool_n_threads(t->stream->pool));
+        t->groups_a_task = sac_div_up(sac_max_i64(32 << 10, sac_min_i64(share, 256 << 10)), group_bytes);
     }
     t->n_column_tasks = sac_div_up(t->n_groups, t->groups_a_task);
 }
@@ -99,7 +91,7 @@ sac_status sac_lq_run(const sac_stream *s, const sac_linear_args *a, const sac_l
 
     tasks t = {.job = &j, .variant = v, .stream = s};
     cut(&t, v->n_lanes);
-    sac_pool_run(s->pool, j.n_panels, quantize_panel_task, &t);
+    sac_pool_run(s->pool, j.n_panels, quantize_task, &t);
     sac_pool_run(s->pool, t.n_column_tasks * sac_div_up(j.n_panels, t.panels_a_task), multiply_task, &t);
     return SAC_OK;
 }

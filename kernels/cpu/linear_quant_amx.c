@@ -68,7 +68,7 @@ SAC_INLINE void scale_unit(sac_dtype t, const sac_lq_job *j, int rows, const uin
                            const uint8_t *panel, int64_t u, const int32_t *sums, vf *acc) {
     if (is_k_quant(t)) {
         const weights256 *w = (const weights256 *)(const void *)weights + u / units_a_block(t);
-        scale256(rows, w->scale[u % units_a_block(t)], sums, acc);
+        scale256(rows, w->head.scale[u % units_a_block(t)], sums, acc);
     } else {
         const weights32 *w = (const weights32 *)(const void *)weights + u;
         scale32(rows, w, panel + (size_t)u * j->record_bytes, sums, acc);
@@ -80,7 +80,7 @@ SAC_INLINE void join_block(sac_dtype t, const sac_lq_job *j, int rows, const uin
     const weights256 *w = (const weights256 *)(const void *)weights + b;
     const uint8_t *record = panel + (size_t)b * j->record_bytes;
     for (int r = 0; r < rows; r++) {
-        vf_store(sum + r * VF, join256(t, w, acc[r], record, rows, r, vf_load(sum + r * VF)));
+        vf_store(sum + r * VF, join256(t, &w->head, acc[r], record, rows, r, vf_load(sum + r * VF)));
         acc[r] = vf_zero();
     }
 }
@@ -169,7 +169,7 @@ static void multiply_with_tiles(const sac_lq_job *j, int64_t first, int64_t last
 }
 
 sac_status sac_linear_quant_amx(const sac_stream *s, const sac_linear_args *a) {
-    static const sac_lq_variant tiles = {VF, quantize_row, multiply_with_tiles};
+    static const sac_lq_variant tiles = {VF, quantize_panel, multiply_with_tiles};
     (void)variant;
     return sac_lq_run(s, a, &tiles);
 }

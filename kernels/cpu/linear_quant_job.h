@@ -42,8 +42,7 @@ sac_lq_columns sac_lq_column_group(const sac_lq_job *j, int n_lanes, int64_t gro
 
 typedef struct sac_lq_variant {
     int n_lanes;
-    /* Row `row` of x into its place in the panels. */
-    void (*quantize_row)(const sac_lq_job *j, int64_t row);
+    void (*quantize_panel)(const sac_lq_job *j, int64_t panel);
     /* Column groups [first, last) of panels [first_panel, last_panel). */
     void (*multiply)(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel, int64_t last_panel,
                      void *scratch);

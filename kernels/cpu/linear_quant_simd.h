@@ -18,6 +18,10 @@ static inline float load_f32(const void *p) {
     return v;
 }
 
+/* Hides where p and stride come from, so that a loop computes the addresses of its rows from them as it goes
+ * instead of keeping one pointer a row, most of them on the stack. */
+#define SAC_LQ_OPAQUE(p, stride) __asm__("" : "+r"(p), "+r"(stride))
+
 #if defined(__AVX512F__)
 
 static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
@@ -55,6 +59,7 @@ static inline vi four_rows(const uint8_t *p, size_t stride) {
 
 /* out[j] lane r = bytes [4 j, 4 j + 4) of row r, for rows of 16 bytes `stride` apart. */
 static inline void vi_load_rows(const uint8_t *p, size_t stride, vi out[4]) {
+    SAC_LQ_OPAQUE(p, stride);
     vi a = four_rows(p, stride), b = four_rows(p + stride, stride);
     vi c = four_rows(p + 2 * stride, stride), d = four_rows(p + 3 * stride, stride);
     vi ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
@@ -79,6 +84,24 @@ static inline vf vf_divide_or_zero(vf a, vf b) {
 }
 static inline vf vf_round_f16(vf v) { return _mm512_cvtph_ps(_mm512_cvtps_ph(v, 0)); }
 
+/* Lane i: all lanes of row i joined by `join`. Pairs of rows, then of pairs, then 128-bit quarters. */
+#define VI_JOIN_ROWS(name, join)                                                                             \
+    static inline vi name(const vi row[16]) {                                                                \
+        vi a[8], b[4];                                                                                       \
+        for (int i = 0; i < 8; i++)                                                                          \
+            a[i] = join(_mm512_unpacklo_epi32(row[2 * i], row[2 * i + 1]),                                   \
+                        _mm512_unpackhi_epi32(row[2 * i], row[2 * i + 1]));                                  \
+        for (int i = 0; i < 4; i++)                                                                          \
+            b[i] = join(_mm512_unpacklo_epi64(a[2 * i], a[2 * i + 1]),                                       \
+                        _mm512_unpackhi_epi64(a[2 * i], a[2 * i + 1]));                                      \
+        for (int i = 0; i < 2; i++)                                                                          \
+            a[i] = join(_mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0x88),                                  \
+                        _mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0xdd));                                 \
+        return join(_mm512_shuffle_i32x4(a[0], a[1], 0x88), _mm512_shuffle_i32x4(a[0], a[1], 0xdd));         \
+    }
+VI_JOIN_ROWS(vi_sum_rows, vi_add)
+VI_JOIN_ROWS(vi_max_rows, vi_max_unsigned)
+
 /* q[i] = x[i] * inverse to the nearest integer, ties to even, for 16 elements; the integers, added up in lanes
  * as they fall. */
 static inline vi round16_lanes(const float *x, float inverse, int8_t *q) {
@@ -86,7 +109,8 @@ static inline vi round16_lanes(const float *x, float inverse, int8_t *q) {
     _mm_storeu_si128((__m128i *)q, _mm512_cvtsepi32_epi8(v));
     return v;
 }
-static inline int vi_sum(vi v) { return _mm512_reduce_add_epi32(v); }
+static inline int32_t vi_sum(vi v) { return _mm512_reduce_add_epi32(v); }
+static inline uint32_t vi_max_lane(vi v) { return _mm512_reduce_max_epu32(v); }
 
 #else
 
@@ -119,6 +143,7 @@ static inline vi two_rows(const uint8_t *p, size_t stride) {
     return _mm256_loadu2_m128i((const __m128i *)(p + 4 * stride), (const __m128i *)p);
 }
 static inline void vi_load_rows(const uint8_t *p, size_t stride, vi out[4]) {
+    SAC_LQ_OPAQUE(p, stride);
     vi a = two_rows(p, stride), b = two_rows(p + stride, stride);
     vi c = two_rows(p + 2 * stride, stride), d = two_rows(p + 3 * stride, stride);
     vi ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
@@ -140,7 +165,28 @@ static inline int32_t vi_sum(vi v) {
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
+static inline uint32_t vi_max_lane(vi v) {
+    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1)));
+}
+
 static inline vi vi_max_unsigned(vi a, vi b) { return _mm256_max_epu32(a, b); }
+#define VI_JOIN_ROWS(name, join)                                                                             \
+    static inline vi name(const vi row[8]) {                                                                 \
+        vi a[4], b[2];                                                                                       \
+        for (int i = 0; i < 4; i++)                                                                          \
+            a[i] = join(_mm256_unpacklo_epi32(row[2 * i], row[2 * i + 1]),                                   \
+                        _mm256_unpackhi_epi32(row[2 * i], row[2 * i + 1]));                                  \
+        for (int i = 0; i < 2; i++)                                                                          \
+            b[i] = join(_mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]),                                       \
+                        _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]));                                      \
+        return join(_mm256_permute2x128_si256(b[0], b[1], 0x20),                                             \
+                    _mm256_permute2x128_si256(b[0], b[1], 0x31));                                            \
+    }
+VI_JOIN_ROWS(vi_sum_rows, vi_add)
+VI_JOIN_ROWS(vi_max_rows, vi_max_unsigned)
+
 static inline vf vf_divide_or_zero(vf a, vf b) {
     return _mm256_and_ps(_mm256_div_ps(a, b), _mm256_cmp_ps(b, vf_zero(), _CMP_NEQ_UQ));
 }

@@ -18,4 +18,4 @@ static void multiply(const sac_lq_job *j, int64_t first, int64_t last, int64_t f
     }
 }
 
-static const sac_lq_variant variant = {VF, quantize_row, multiply};
+static const sac_lq_variant variant = {VF, quantize_panel, multiply};

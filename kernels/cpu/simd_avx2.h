@@ -141,24 +141,19 @@ static inline vf vf_f16_high(vi v) {
 }
 static inline vf vf_f16_low(vi v) { return vf_f16_high(_mm256_slli_epi32(v, 16)); }
 
-/* Lane j of row[i] becomes lane i of row[j]: in pairs, in fours, then whole 128-bit halves. */
-static inline void vi_transpose(vi row[8]) {
-    vi a[8];
-    for (int i = 0; i < 8; i += 2) {
-        a[i] = _mm256_unpacklo_epi32(row[i], row[i + 1]);
-        a[i + 1] = _mm256_unpackhi_epi32(row[i], row[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4) {
-        row[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
-        row[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
-        row[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
-        row[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
-    }
-    for (int i = 0; i < 4; i++) {
-        a[i] = _mm256_permute2x128_si256(row[i], row[i + 4], 0x20);
-        a[i + 4] = _mm256_permute2x128_si256(row[i], row[i + 4], 0x31);
-    }
-    for (int i = 0; i < 8; i++) row[i] = a[i];
+/* Four columns of 8 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Halves of a vector are loaded
+ * from rows 4 apart, so what is left of the transposition stays within halves. */
+static inline void vi_load_columns(const void *const row[8], size_t offset, vi column[4]) {
+    vi a[4];
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_loadu2_m128i((const __m128i *)(const void *)((const char *)row[i + 4] + offset),
+                                   (const __m128i *)(const void *)((const char *)row[i] + offset));
+    vi low01 = _mm256_unpacklo_epi32(a[0], a[1]), high01 = _mm256_unpackhi_epi32(a[0], a[1]);
+    vi low23 = _mm256_unpacklo_epi32(a[2], a[3]), high23 = _mm256_unpackhi_epi32(a[2], a[3]);
+    column[0] = _mm256_unpacklo_epi64(low01, low23);
+    column[1] = _mm256_unpackhi_epi64(low01, low23);
+    column[2] = _mm256_unpacklo_epi64(high01, high23);
+    column[3] = _mm256_unpackhi_epi64(high01, high23);
 }
 
 #endif

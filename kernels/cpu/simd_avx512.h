@@ -118,31 +118,25 @@ static inline vf vf_bf16_high(vi v) {
 static inline vf vf_f16_low(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
 static inline vf vf_f16_high(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16))); }
 
-/* Lane j of row[i] becomes lane i of row[j]: in pairs, in fours, then whole 128-bit quarters. */
-static inline void vi_transpose(vi row[16]) {
-    vi a[16];
-    for (int i = 0; i < 16; i += 2) {
-        a[i] = _mm512_unpacklo_epi32(row[i], row[i + 1]);
-        a[i + 1] = _mm512_unpackhi_epi32(row[i], row[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        row[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
-        row[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
-        row[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
-        row[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
-    }
-    for (int i = 0; i < 4; i++) { /* quarters 0, 2 and 1, 3 of rows i and i + 4; of i + 8 and i + 12 */
-        a[i] = _mm512_shuffle_i32x4(row[i], row[i + 4], 0x88);
-        a[i + 4] = _mm512_shuffle_i32x4(row[i], row[i + 4], 0xdd);
-        a[i + 8] = _mm512_shuffle_i32x4(row[i + 8], row[i + 12], 0x88);
-        a[i + 12] = _mm512_shuffle_i32x4(row[i + 8], row[i + 12], 0xdd);
-    }
+/* Four columns of 16 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Quarters of a vector are
+ * loaded from rows 4 apart, so what is left of the transposition stays within quarters: half the shuffles, and the
+ * insertions have two ports where shuffles have one. */
+static inline void vi_load_columns(const void *const row[16], size_t offset, vi column[4]) {
+    vi a[4];
     for (int i = 0; i < 4; i++) {
-        row[i] = _mm512_shuffle_i32x4(a[i], a[i + 8], 0x88);
-        row[i + 4] = _mm512_shuffle_i32x4(a[i + 4], a[i + 12], 0x88);
-        row[i + 8] = _mm512_shuffle_i32x4(a[i], a[i + 8], 0xdd);
-        row[i + 12] = _mm512_shuffle_i32x4(a[i + 4], a[i + 12], 0xdd);
+#define QUARTER(q) _mm_loadu_si128((const __m128i *)(const void *)((const char *)row[i + 4 * (q)] + offset))
+        a[i] = _mm512_castsi128_si512(QUARTER(0));
+        a[i] = _mm512_inserti32x4(a[i], QUARTER(1), 1);
+        a[i] = _mm512_inserti32x4(a[i], QUARTER(2), 2);
+        a[i] = _mm512_inserti32x4(a[i], QUARTER(3), 3);
+#undef QUARTER
     }
+    vi low01 = _mm512_unpacklo_epi32(a[0], a[1]), high01 = _mm512_unpackhi_epi32(a[0], a[1]);
+    vi low23 = _mm512_unpacklo_epi32(a[2], a[3]), high23 = _mm512_unpackhi_epi32(a[2], a[3]);
+    column[0] = _mm512_unpacklo_epi64(low01, low23);
+    column[1] = _mm512_unpackhi_epi64(low01, low23);
+    column[2] = _mm512_unpacklo_epi64(high01, high23);
+    column[3] = _mm512_unpackhi_epi64(high01, high23);
 }
 
 #endif

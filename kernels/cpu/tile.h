@@ -25,7 +25,7 @@ extern const sac_tile_fn sac_tiles_avx2[2][SAC_TILE_ROWS_AVX2];
 /* Packs n rows (F32, F16 or BF16), k elements of each, as f32 columns: out[c][j] = row[j][c], `width` floats a
  * row. Columns from n to width repeat the last row: their sums are never read. out holds SAC_PACK_ROWS(k) rows, the
  * last of them zero padding. width, a multiple of two vectors of floats, is at most SAC_PACK_WIDTH; n <= width. */
-#define SAC_PACK_ROWS(k) (((k) + 31) & ~(int64_t)31)
+#define SAC_PACK_ROWS(k) (((k) + 7) & ~(int64_t)7)
 #define SAC_PACK_WIDTH   32
 void sac_pack_avx512(sac_dtype t, const void *const *row, int64_t n, int64_t k, float *out, int width);
 void sac_pack_avx2(sac_dtype t, const void *const *row, int64_t n, int64_t k, float *out, int width);

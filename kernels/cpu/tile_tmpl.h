@@ -59,15 +59,13 @@ ALL_TILES(TILE, 2)
 #define NAME(rows, n_vectors) tile_##rows##x##n_vectors,
 const sac_tile_fn SAC_ISA(sac_tiles)[2][TILE_ROWS] = {{ALL_TILES(NAME, 1)}, {ALL_TILES(NAME, 2)}};
 
-/* One block of VF rows by VF (F32) or 2 VF (halves) elements. Halves are transposed as pairs, which moves two of
- * them for the price of one, and parted after. */
+/* 16 bytes of VF rows. Halves are transposed as pairs, which moves two of them for the price of one, and parted
+ * after. */
 SAC_INLINE void pack_block(sac_dtype t, const void *const row[VF], size_t offset, float *out, int width) {
-    vi v[VF];
-#pragma GCC unroll 16
-    for (int i = 0; i < VF; i++) v[i] = vi_load((const char *)row[i] + offset);
-    vi_transpose(v);
-#pragma GCC unroll 16
-    for (int i = 0; i < VF; i++) {
+    vi v[4];
+    vi_load_columns(row, offset, v);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
         if (t == SAC_DTYPE_F32) {
             vf_store(out + i * width, vf_from_bits(v[i]));
         } else {
@@ -80,11 +78,11 @@ SAC_INLINE void pack_block(sac_dtype t, const void *const row[VF], size_t offset
 /* VF columns of a panel. The end of the rows, less than a block, is copied into zeros first. */
 SAC_INLINE void pack_columns(sac_dtype t, const void *const row[VF], int64_t k, float *out, int width) {
     const size_t element = t == SAC_DTYPE_F32 ? 4 : 2;
-    const int64_t step = t == SAC_DTYPE_F32 ? VF : 2 * VF;
+    const int64_t step = 16 / (int64_t)element;
     int64_t p = 0;
     for (; p + step <= k; p += step) pack_block(t, row, (size_t)p * element, out + p * width, width);
     if (p == k) return;
-    uint32_t rest[VF][VF] = {{0}};
+    uint32_t rest[VF][4] = {{0}};
     const void *rest_row[VF];
     for (int i = 0; i < VF; i++) {
         memcpy(rest[i], (const char *)row[i] + (size_t)p * element, (size_t)(k - p) * element);

@@ -52,7 +52,7 @@ const setting settings_table[] = {
     {"max-frames", 0, "video", false, SETTING_INT, AT(max_frames), AB, 1, 1000000, "N",
      "never more frames than this (otherwise what the context holds)"},
     {"max-pixels", 0, "video", false, SETTING_INT, AT(max_pixels), AB, 1, 1e12, "N",
-     "refuse frames of more pixels (178956970)"},
+     "of all frames together, as the model sees them"},
     {"no-rotate", 0, "video", false, SETTING_FLAG, AT(no_rotate), AB, 0, 0, NULL,
      "ignore the rotation that the video's metadata asks for"},
 

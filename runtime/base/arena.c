@@ -37,7 +37,6 @@ sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err) {
     if (p == MAP_FAILED)
         return sac_fail(err, SAC_NO_MEMORY, "cannot reserve %zu bytes: %s; use a smaller context",
                         capacity_bytes, strerror(errno));
-    madvise(p, capacity_bytes, MADV_HUGEPAGE); /* advice only: fewer TLB misses where the kernel agrees */
     a->base = p;
     a->capacity_bytes = capacity_bytes;
     POISON(a->base, capacity_bytes);

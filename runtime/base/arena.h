@@ -1,9 +1,10 @@
 /* arena.h - one block of memory, taken once, handed out in order, given back as a whole.
  *
  * Used for the session's state (taken when a session is created) and for step scratch (reset after each
- * step). Blocks are 64-byte aligned, so that vector code may load whole lines, and carry a tag for the memory
- * report. Memory comes from mmap: untouched pages cost nothing, so a long context may be planned for without
- * being paid for. Under ASan every block ends in a red zone and what is not handed out is poisoned. */
+ * step). Blocks are 64-byte aligned, so that vector code may load whole lines. Memory comes from mmap, in
+ * small pages: untouched ones cost nothing, so a long context may be planned for without being paid for (huge
+ * pages would be: every head's rows start a megabyte apart). Under ASan every block ends in a red zone and
+ * what is not handed out is poisoned. */
 #ifndef SAC_BASE_ARENA_H
 #define SAC_BASE_ARENA_H
 

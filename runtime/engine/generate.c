@@ -69,7 +69,6 @@ static sac_status run_prompt(call *c, const sac_message *messages, size_t n_mess
     SAC_TRY(sac_prompt_place(s, &prompt, c->err));
     SAC_TRY(embed_prompt(c, prompt.n_reused, prompt.n_tokens));
     int64_t prefill_ns = sac_now_ns();
-    s->decoder.cache.n_rows = prompt.n_reused;
     SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream,
                                 prompt.n_reused, prompt.n_tokens - prompt.n_reused, on_layer, c, c->err));
     SAC_TRY(sac_decoder_logits(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream,
@@ -156,16 +155,19 @@ static bool is_stop_id(const sac_loaded_model *m, int32_t id) {
 }
 
 static sac_status start_sampler(call *c, const sac_sampling *o) {
-    sac_session *s = c->s;
+    if (o->max_tokens < 0)
+        return sac_fail(c->err, SAC_BAD_ARGUMENT, "max_tokens %d: give 1 or more, or 0 for all that fits",
+                        o->max_tokens);
+    for (size_t i = 0; i < o->n_stop; i++)
+        if (!o->stop[i] || !o->stop[i][0])
+            return sac_fail(c->err, SAC_BAD_ARGUMENT, "stop text %zu is empty", i);
     sac_sampler_config config = {.temperature = o->temperature,
                                  .top_k = o->top_k,
                                  .top_p = o->top_p,
                                  .min_p = o->min_p,
                                  .repetition_penalty = o->repetition_penalty,
                                  .seed = o->seed};
-    SAC_TRY(sac_sampler_start(&s->sampler, &config, c->err));
-    for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
-    return SAC_OK;
+    return sac_sampler_start(&c->s->sampler, &config, c->err);
 }
 
 static sac_status decode(call *c, const sac_sampling *o, writer *w) {
@@ -194,10 +196,8 @@ static sac_status decode(call *c, const sac_sampling *o, writer *w) {
         s->identity[past] = (uint64_t)(uint32_t)id;
         SAC_TRY(sac_decoder_step(&m->decoder, &s->decoder, &s->model->ops, &s->stream, past, id, c->err));
     }
-    if (out == GO_ON) {
-        out = append_text(w, sac_detokenizer_flush(s->detokenizer));
-        if (out == GO_ON && !send_text(w, w->n_bytes)) out = LEFT;
-    }
+    if (out == GO_ON) out = append_text(w, sac_detokenizer_flush(s->detokenizer));
+    if ((out == GO_ON || out == FULL) && !send_text(w, w->n_bytes)) out = LEFT;
     if (out == LEFT) return sac_fail(c->err, SAC_CANCELLED, "cancelled by the receiver of the text");
     return SAC_OK;
 }
@@ -206,12 +206,11 @@ static sac_status decode(call *c, const sac_sampling *o, writer *w) {
 
 static sac_status generate(call *c, const sac_message *messages, size_t n_messages, const sac_sampling *o) {
     sac_session *s = c->s;
-    if (o->max_tokens < 0)
-        return sac_fail(c->err, SAC_BAD_ARGUMENT, "max_tokens %d: give 1 or more, or 0 for all that fits",
-                        o->max_tokens);
-    SAC_TRY(run_prompt(c, messages, n_messages));
     SAC_TRY(start_sampler(c, o));
-    writer w = {.c = c, .sampling = o, .format_stops = sac_chat_stops(s->model->loaded.chat)};
+    SAC_TRY(run_prompt(c, messages, n_messages));
+    for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
+    writer w = {.c = c, .sampling = o};
+    if (!o->ignore_eos) w.format_stops = sac_chat_stops(s->model->loaded.chat);
     sac_detokenizer_reset(s->detokenizer);
     s->text[0] = 0;
     int64_t decode_ns = sac_now_ns();
@@ -239,11 +238,8 @@ sac_status sac_session_generate(sac_session *s, const sac_message *messages, siz
     call c;
     begin(&c, s, events, err);
     sac_status st = generate(&c, messages, n_messages, sampling ? sampling : &defaults);
-    if (st != SAC_OK) {
-        sac_session_reset(s); /* rows of an unfinished prefill must not be reused */
-        c.result = (sac_result){0};
-    }
-    *result = c.result;
+    sac_media_close(s);
+    *result = st == SAC_OK ? c.result : (sac_result){0};
     return st;
 }
 
@@ -252,7 +248,7 @@ sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size
     call c;
     begin(&c, s, events, err);
     sac_status st = run_prompt(&c, messages, n_messages);
-    if (st != SAC_OK) sac_session_reset(s);
+    sac_media_close(s);
     return st;
 }
 

@@ -1,6 +1,6 @@
-/* Pictures and videos: opened and measured first, so that a prompt that does not fit is refused before any
- * frame is decoded or encoded; encoded after that, straight into the rows of hidden states where the prompt
- * wants them. */
+/* Pictures and videos: measured first, so that a prompt that does not fit is refused before the tower runs;
+ * encoded after that, straight into the rows of hidden states where the prompt wants them. Measuring a
+ * picture takes its decoding, of which only the tower's tiles are kept; of a video the container is read. */
 #define _GNU_SOURCE
 #include "media.h"
 
@@ -73,28 +73,43 @@ uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index) {
 /* ---------------------------------------------------------------- opening and measuring */
 
 static sac_status open_picture(sac_image *image, const char *path, const void *bytes, size_t n_bytes,
-                               int64_t max_pixels, sac_error *err) {
-    sac_image_limits limits = sac_image_limits_default();
-    if (max_pixels > 0) limits.max_pixels = max_pixels;
-    if (path) return sac_image_open(image, path, &limits, err);
+                               sac_error *err) {
+    if (path) return sac_image_open(image, path, NULL, err);
     if (!bytes) return sac_fail(err, SAC_BAD_ARGUMENT, "a picture needs a path or bytes");
-    return sac_image_decode(image, bytes, n_bytes, &limits, err);
+    return sac_image_decode(image, bytes, n_bytes, NULL, err);
 }
 
-static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
-    const sac_part *p = m->part;
-    SAC_TRY(open_picture(&m->image, p->path, p->bytes, p->n_bytes, p->video.max_pixels, err));
-    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, m->image.width, m->image.height, false, &m->plan,
-                               err));
+/* Bytes of n tiles of the tower's input. */
+static size_t tile_bytes(const sac_session *s, int64_t n) {
+    size_t side = (size_t)s->model->loaded.processor.tile_size;
+    return (size_t)n * side * side * 3;
+}
+
+static sac_status cut_picture(sac_session *s, sac_media *m, const sac_image *image, sac_error *err) {
+    const sac_processor_config *p = &s->model->loaded.processor;
+    SAC_TRY(sac_processor_plan(p, image->width, image->height, false, &m->plan, err));
     if (m->plan.n_tiles > s->vision.max_tiles || m->plan.n_tokens > s->vision.max_tokens)
         return sac_fail(err, SAC_INTERNAL,
                         "a picture of %d tiles and %lld tokens is more than was planned for", m->plan.n_tiles,
                         (long long)m->plan.n_tokens);
+    m->tiles = malloc(tile_bytes(s, m->plan.n_tiles));
+    if (!m->tiles) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", m->plan.n_tiles);
+    return sac_processor_run(p, image, &m->plan, m->tiles, err);
+}
+
+static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
+    const sac_part *p = m->part;
+    sac_image image = {0};
+    SAC_TRY(open_picture(&image, p->path, p->bytes, p->n_bytes, err));
+    sac_status st = cut_picture(s, m, &image, err);
+    int width = image.width, height = image.height;
+    sac_image_free(&image);
+    SAC_TRY(st);
     m->n_blocks = 1;
     m->block_tokens = m->plan.n_tokens;
     m->report = (sac_media_report){.kind = p->kind,
-                                   .width = m->image.width,
-                                   .height = m->image.height,
+                                   .width = width,
+                                   .height = height,
                                    .n_frames = 1,
                                    .n_tiles = m->plan.n_tiles,
                                    .rule = "picture"};
@@ -109,18 +124,31 @@ static sac_status plan_frame(sac_session *s, int width, int height, sac_visual_p
     return SAC_OK;
 }
 
-static sac_status frame_request(const sac_video_options *o, int64_t context_frames, sac_frame_request *r,
-                                sac_error *err) {
+/* Frames that the context can hold, with a little room for the question: the bound when nobody gives one. */
+static int64_t context_frames(const sac_session *s, const sac_visual_plan *frame) {
+    int64_t room = s->memory.n_ctx - 256, each = frame->n_tokens + 1;
+    return room / each > 0 ? room / each : 1;
+}
+
+/* A frame costs the pixels of the tower's input, whatever the size of the source: that is what the model pays
+ * for. */
+static sac_status frame_request(const sac_session *s, const sac_video_options *o,
+                                const sac_visual_plan *frame, sac_frame_request *r, sac_error *err) {
     if (o->num_frames < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "num_frames %d: give 1 or more", o->num_frames);
     if (o->max_frames < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "max_frames %d: give 1 or more", o->max_frames);
+    if (o->max_pixels < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "max_pixels %lld: give 1 or more", (long long)o->max_pixels);
     *r = (sac_frame_request){.has_fps = o->fps != 0,
                              .fps = o->fps,
                              .has_num_frames = o->num_frames != 0,
                              .num_frames = o->num_frames,
                              .has_max_frames = true,
-                             .max_frames = o->max_frames ? o->max_frames : context_frames};
+                             .max_frames = o->max_frames ? o->max_frames : context_frames(s, frame),
+                             .has_max_pixels = o->max_pixels != 0,
+                             .max_pixels = o->max_pixels,
+                             .frame_pixels = (int64_t)frame->tile_size * frame->tile_size};
     return SAC_OK;
 }
 
@@ -141,16 +169,9 @@ static void describe_frames(sac_media *m, const sac_visual_plan *plan, sac_frame
                                    .time_s = m->frames.time_s};
 }
 
-/* Frames that the context can hold, with a little room for the question: the bound when nobody gives one. */
-static int64_t context_frames(const sac_session *s, const sac_visual_plan *frame) {
-    int64_t room = s->memory.n_ctx - 256, each = frame->n_tokens + 1;
-    return room / each > 0 ? room / each : 1;
-}
-
 static sac_status prepare_video(sac_session *s, sac_media *m, sac_error *err) {
     const sac_part *p = m->part;
     sac_video_limits limits = sac_video_limits_default();
-    if (p->video.max_pixels > 0) limits.max_pixels = p->video.max_pixels;
     limits.n_threads = sac_pool_n_threads(s->model->pool) < 8 ? sac_pool_n_threads(s->model->pool) : 8;
     if (p->path)
         SAC_TRY(sac_video_open(&m->video, p->path, &limits, err));
@@ -162,7 +183,7 @@ static sac_status prepare_video(sac_session *s, sac_media *m, sac_error *err) {
     sac_visual_plan frame;
     SAC_TRY(plan_frame(s, info->width, info->height, &frame, err));
     sac_frame_request request;
-    SAC_TRY(frame_request(&p->video, context_frames(s, &frame), &request, err));
+    SAC_TRY(frame_request(s, &p->video, &frame, &request, err));
     SAC_TRY(sac_video_plan(m->video, &request, &m->frames, err));
     describe_frames(m, &frame, s->model->loaded.frame_layout, info->width, info->height);
     return SAC_OK;
@@ -176,14 +197,13 @@ static sac_status prepare_frames(sac_session *s, sac_media *m, sac_error *err) {
             return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu at %g s does not come after frame %zu at %g s",
                             i, p->frames[i].time_s, i - 1, p->frames[i - 1].time_s);
     sac_image first = {0}; /* its size goes into the report; all are decoded when they are encoded */
-    SAC_TRY(open_picture(&first, p->frames[0].path, p->frames[0].bytes, p->frames[0].n_bytes,
-                         p->video.max_pixels, err));
+    SAC_TRY(open_picture(&first, p->frames[0].path, p->frames[0].bytes, p->frames[0].n_bytes, err));
     int width = first.width, height = first.height;
     sac_image_free(&first);
     sac_visual_plan frame;
     SAC_TRY(plan_frame(s, width, height, &frame, err));
     sac_frame_request request;
-    SAC_TRY(frame_request(&p->video, context_frames(s, &frame), &request, err));
+    SAC_TRY(frame_request(s, &p->video, &frame, &request, err));
     double span = p->frames[p->n_frames - 1].time_s - p->frames[0].time_s;
     sac_sampling_source source = {.total_frames = (int64_t)p->n_frames,
                                   .frame_pixels = (int64_t)width * height,
@@ -234,10 +254,14 @@ sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t
 }
 
 static void close_source(sac_media *m) {
-    sac_image_free(&m->image);
-    m->image = (sac_image){0};
+    free(m->tiles);
+    m->tiles = NULL;
     sac_video_free(m->video);
     m->video = NULL;
+}
+
+void sac_media_close(sac_session *s) {
+    for (size_t i = 0; i < s->n_media; i++) close_source(&s->media[i]);
 }
 
 void sac_media_release(sac_session *s) {
@@ -265,23 +289,21 @@ typedef struct encoder {
     int n_tiles;    /* waiting */
 } encoder;
 
-/* Tiles [first, first + n) of the buffer to rows of pooled projector outputs, the same order. */
-static sac_status encode_tiles(encoder *e, int first, int n, float *pooled) {
+/* n tiles to rows of pooled projector outputs, the same order. */
+static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int n, float *pooled) {
     sac_session *s = e->s;
     const sac_loaded_model *m = &s->model->loaded;
     const sac_ops *ops = &s->model->ops;
     sac_vision_state *v = &s->vision;
-    int side = m->vit.config.image_size, rows = sac_vit_rows(&m->vit.config),
-        grid = sac_vit_grid(&m->vit.config);
+    int rows = sac_vit_rows(&m->vit.config), grid = sac_vit_grid(&m->vit.config);
     int pool = e->m->plan.pool, hidden = m->projector.out;
     int64_t start_ns = sac_now_ns();
     sac_mat features = sac_mat_f32(v->features, (int64_t)n * rows, sac_vit_cols(&m->vit.config));
     sac_mat mid = sac_mat_f32(v->mid, (int64_t)n * rows, m->projector.hidden);
     sac_mat raw = sac_mat_f32(pool > 1 ? v->raw : pooled, (int64_t)n * rows, hidden);
-    SAC_TRY(sac_vit_forward(&m->vit, &v->vit, ops, &s->stream,
-                            v->tiles + (size_t)first * (size_t)side * (size_t)side * 3, n, m->processor.mean,
-                            m->processor.std, features));
-    SAC_TRY(sac_projector_forward(&m->projector, ops, &s->stream, features, mid, raw));
+    SAC_TRY(sac_vit_forward(&m->vit, &v->vit, ops, &s->stream, tiles, n, m->processor.mean, m->processor.std,
+                            features));
+    SAC_TRY(sac_projector_forward(&m->projector, ops, &s->stream, features, mid, raw, s->model->fast));
     if (pool > 1) {
         sac_mat y = sac_mat_f32(pooled, (int64_t)n * e->m->plan.tokens_per_tile, hidden);
         SAC_TRY(ops->pool_tokens(
@@ -305,7 +327,7 @@ static void report_progress(const encoder *e, int64_t done) {
 static sac_status flush_frames(encoder *e, sac_error *err) {
     if (e->n_tiles == 0) return SAC_OK;
     SAC_TRY(sac_session_check_cancel(e->s, err));
-    SAC_TRY(encode_tiles(e, 0, e->n_tiles, e->s->vision.pooled));
+    SAC_TRY(encode_tiles(e, e->s->vision.tiles, e->n_tiles, e->s->vision.pooled));
     int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.projector.out;
     for (int i = 0; i < e->n_tiles; i++)
         memcpy(token_row(e, (e->n_done + i) * each), e->s->vision.pooled + i * each * hidden,
@@ -323,9 +345,7 @@ static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image 
     const sac_processor_config *p = &e->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
     SAC_TRY(plan_frame(e->s, frame->width, frame->height, &plan, err));
-    SAC_TRY(sac_processor_run(
-        p, frame, &plan,
-        e->s->vision.tiles + (size_t)e->n_tiles * (size_t)p->tile_size * (size_t)p->tile_size * 3, err));
+    SAC_TRY(sac_processor_run(p, frame, &plan, e->s->vision.tiles + tile_bytes(e->s, e->n_tiles), err));
     return ++e->n_tiles == e->s->vision.batch_tiles ? flush_frames(e, err) : SAC_OK;
 }
 
@@ -334,7 +354,7 @@ static sac_status encode_frame_list(encoder *e, sac_error *err) {
     for (int64_t i = 0; i < e->m->frames.n_frames; i++) {
         const sac_frame *f = &p->frames[e->m->frames.index[i]];
         sac_image image = {0};
-        SAC_TRY(open_picture(&image, f->path, f->bytes, f->n_bytes, p->video.max_pixels, err));
+        SAC_TRY(open_picture(&image, f->path, f->bytes, f->n_bytes, err));
         sac_status st = on_frame(e, i, f->time_s, &image, err);
         sac_image_free(&image);
         SAC_TRY(st);
@@ -346,12 +366,11 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
     sac_session *s = e->s;
     const sac_loaded_model *m = &s->model->loaded;
     int64_t hidden = m->projector.out;
-    SAC_TRY(sac_processor_run(&m->processor, &e->m->image, &e->m->plan, s->vision.tiles, err));
     for (int first = 0; first < e->m->plan.n_tiles; first += s->vision.batch_tiles) {
         int left = e->m->plan.n_tiles - first,
             n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
         SAC_TRY(sac_session_check_cancel(s, err));
-        SAC_TRY(encode_tiles(e, first, n,
+        SAC_TRY(encode_tiles(e, e->m->tiles + tile_bytes(s, first), n,
                              s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden));
     }
     sac_processor_layout(&e->m->plan, m->processor.kind, s->vision.layout);

@@ -7,7 +7,7 @@
 
 struct sac_media {
     const sac_part *part; /* borrowed for the call */
-    sac_image image;      /* a picture, until it is encoded */
+    uint8_t *tiles;       /* a picture, cut and resized, until it is encoded */
     sac_video *video;     /* a video, until it is encoded */
     sac_frame_plan frames;
     sac_visual_plan plan; /* of the picture, or of each frame */
@@ -21,6 +21,10 @@ struct sac_media {
 /* Opens, samples and measures every picture and video of the conversation: after this all token counts are
  * known. */
 sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t n_messages, sac_error *err);
+
+/* Lets go of what a call borrowed and opened (pixels, files); reports stay until the next sac_media_prepare.
+ */
+void sac_media_close(sac_session *s);
 
 /* A hash for visual token `index` of item i: equal content gives equal values. */
 uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index);

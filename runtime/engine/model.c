@@ -20,10 +20,11 @@ static void on_load(void *ctx, int64_t done, int64_t total) {
 
 static sac_status choose_chat(sac_loaded_model *m, const char *name, sac_error *err) {
     if (!name) return SAC_OK;
-    m->chat = sac_chat_find(name);
-    if (!m->chat)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "chat format \"%s\" is not known; saccade help lists them",
+    const sac_chat_format *chat = sac_chat_find(name);
+    if (!chat)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "chat format \"%s\" is not known; saccade help ask lists them",
                         name);
+    sac_loaded_model_set_chat(m, chat);
     return SAC_OK;
 }
 

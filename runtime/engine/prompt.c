@@ -140,7 +140,7 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     size_t m = 0;
     int64_t block = 0;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
-        if (s->prompt[i] != image || image < 0) {
+        if (s->prompt[i] != image) {
             place(&p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
             continue;
         }
@@ -152,8 +152,10 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
             place(&p, image, sac_media_identity(s, m, block * medium->block_tokens + t));
         block++;
     }
+    if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p.n_held, prompt->n_tokens)) p.n_equal = 0;
     /* The last token is always run: its logits are wanted. */
     prompt->n_reused = p.n_equal < prompt->n_tokens - 1 ? p.n_equal : prompt->n_tokens - 1;
+    s->decoder.cache.n_rows = prompt->n_reused;
     return SAC_OK;
 }
 
@@ -164,17 +166,13 @@ int64_t sac_prompt_media_end(const sac_session *s, size_t i) {
 
 /* ---------------------------------------------------------------- the public calls */
 
-sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
-                              size_t capacity, size_t *n_ids, sac_error *err) {
-    sac_prompt prompt;
-    SAC_TRY(sac_media_prepare(s, messages, n_messages, err));
-    SAC_TRY(sac_prompt_build(s, messages, n_messages, &prompt, err));
-    int32_t image = s->model->loaded.image_token;
+/* Copies the prompt with placeholders widened; the full count is returned. */
+static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids, size_t capacity) {
     size_t n = 0, m = 0;
     int64_t block = 0;
-    for (int64_t i = 0; i < prompt.n_ids; i++) {
+    for (int64_t i = 0; i < prompt->n_ids; i++) {
         int64_t repeat = 1;
-        if (s->prompt[i] == image && image >= 0) {
+        if (s->prompt[i] == s->model->loaded.image_token) {
             while (block == s->media[m].n_blocks) m++, block = 0;
             repeat = s->media[m].block_tokens;
             block++;
@@ -182,8 +180,17 @@ sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_
         for (int64_t r = 0; r < repeat; r++, n++)
             if (n < capacity) ids[n] = s->prompt[i];
     }
-    *n_ids = n;
-    return SAC_OK;
+    return n;
+}
+
+sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
+                              size_t capacity, size_t *n_ids, sac_error *err) {
+    sac_prompt prompt;
+    sac_status st = sac_media_prepare(s, messages, n_messages, err);
+    if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);
+    if (st == SAC_OK) *n_ids = widen(s, &prompt, ids, capacity);
+    sac_media_close(s);
+    return st;
 }
 
 const char *const *sac_chat_format_names(void) {

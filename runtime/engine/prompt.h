@@ -17,7 +17,7 @@ sac_status sac_prompt_build(sac_session *s, const sac_message *messages, size_t 
                             sac_prompt *prompt, sac_error *err);
 
 /* Writes the widened sequence over s->ids and s->identity, tells every medium where its tokens stand, and
- * finds n_reused. */
+ * finds n_reused; rows of the cache past that are given up. */
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err);
 
 /* Position after the last visual token of item i. */

@@ -1,7 +1,9 @@
+#define _GNU_SOURCE
 #include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_DEFAULT_CTX 32768
 #define DEFAULT_CHUNK   256
@@ -188,6 +190,17 @@ static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
     return SAC_OK;
 }
 
+/* The arena is mapped lazily, so a plan beyond all memory would only be noticed by the kernel's killer, half
+ * way. */
+static sac_status check_memory(const sac_memory_report *r, sac_error *err) {
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    size_t machine = pages > 0 && page_bytes > 0 ? (size_t)pages * (size_t)page_bytes : SIZE_MAX;
+    if (r->total_bytes <= machine) return SAC_OK;
+    return sac_fail(err, SAC_NO_MEMORY,
+                    "a context of %lld tokens takes %.1f GiB, this machine has %.1f: give a smaller context",
+                    (long long)r->n_ctx, (double)r->total_bytes / (1 << 30), (double)machine / (1 << 30));
+}
+
 sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
                               sac_error *err) {
     *out = NULL;
@@ -201,6 +214,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     atomic_init(&s->cancel, false);
     plan(m, &c, &s->memory);
     sac_status st;
+    SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
     SAC_TRY_GOTO(st, sac_stream_init(&s->stream, m->pool, &s->arena, shared_scratch(m, c.chunk), err), fail);
     SAC_TRY_GOTO(

@@ -1,9 +1,9 @@
-/* Configuration of a stranger. The first byte chooses what the rest is: config.json, generation_config.json, or a
- * family's YAML. */
+/* Configuration of a stranger. The first byte chooses what the rest is: config.json, generation_config.json,
+ * or a family's YAML. */
 #include "fuzz.h"
 
-#include "family_spec.h"
 #include "family.h"
+#include "family_spec.h"
 
 #include <stdlib.h>
 

@@ -37,7 +37,8 @@ static void put_array(writer *w, const char *key, sac_gguf_type item, uint64_t n
     put_uint(w, n, 8);
 }
 /* dims innermost first, as the file has them */
-static void put_tensor(writer *w, const char *name, int n_dims, const uint64_t *dims, uint32_t type, uint64_t offset) {
+static void put_tensor(writer *w, const char *name, int n_dims, const uint64_t *dims, uint32_t type,
+                       uint64_t offset) {
     put_text(w, name);
     put_uint(w, (uint64_t)n_dims, 4);
     for (int i = 0; i < n_dims; i++) put_uint(w, dims[i], 8);
@@ -77,8 +78,8 @@ static void write_good(writer *w) {
         put_uint(w, 1, 8);
         put_uint(w, 0x40000000u, 4);
     }
-    put_tensor(w, "w", 2, (uint64_t[]){64, 3}, 2, 0);  /* q4_0: 3 rows of 2 blocks of 18 = 108 */
-    put_tensor(w, "n", 1, (uint64_t[]){5}, 0, 128);    /* f32: 20 */
+    put_tensor(w, "w", 2, (uint64_t[]){64, 3}, 2, 0);     /* q4_0: 3 rows of 2 blocks of 18 = 108 */
+    put_tensor(w, "n", 1, (uint64_t[]){5}, 0, 128);       /* f32: 20 */
     put_tensor(w, "x", 2, (uint64_t[]){256, 1}, 10, 160); /* q2_k, listed only: 84 */
     pad(w, 32);
     put_zeros(w, 160 + 84);
@@ -121,8 +122,8 @@ static void reads_values_of_every_type(void **state) {
     static const struct {
         const char *key;
         int64_t value;
-    } ints[] = {{"u8", 200}, {"i8", -2},         {"u16", 60000},     {"i16", -3}, {"u32", 4000000000},
-                {"i32", -4}, {"u64", 1ll << 40}, {"i64", -5},        {"bool", 1}};
+    } ints[] = {{"u8", 200}, {"i8", -2},         {"u16", 60000}, {"i16", -3}, {"u32", 4000000000},
+                {"i32", -4}, {"u64", 1ll << 40}, {"i64", -5},    {"bool", 1}};
     for (size_t i = 0; i < SAC_COUNT(ints); i++) {
         int64_t v = 77;
         assert_ok(sac_gguf_get_int(&p.g, ints[i].key, INT64_MIN, INT64_MAX, &v, &p.err), p.err);
@@ -334,10 +335,14 @@ static void refuses_wrong_tensors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_values_of_every_type), cmocka_unit_test(getters_name_the_key),
-        cmocka_unit_test(lists_tensors),              cmocka_unit_test(refuses_what_is_cut_at_any_byte),
-        cmocka_unit_test(survives_changed_bytes),     cmocka_unit_test(refuses_wrong_headers),
-        cmocka_unit_test(refuses_deep_nesting),       cmocka_unit_test(refuses_wrong_tensors),
+        cmocka_unit_test(reads_values_of_every_type),
+        cmocka_unit_test(getters_name_the_key),
+        cmocka_unit_test(lists_tensors),
+        cmocka_unit_test(refuses_what_is_cut_at_any_byte),
+        cmocka_unit_test(survives_changed_bytes),
+        cmocka_unit_test(refuses_wrong_headers),
+        cmocka_unit_test(refuses_deep_nesting),
+        cmocka_unit_test(refuses_wrong_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
-/* Configuration, families and opening of models: the tiny checkpoints of tests/golden/models, and copies of them that
- * something is wrong with. */
+/* Configuration, families and opening of models: the tiny checkpoints of tests/golden/models, and copies of
+ * them that something is wrong with. */
 #include "binder.h"
 #include "family.h"
 #include "family_spec.h"
@@ -31,10 +31,12 @@ static void config_defaults_are_the_published_models(void **state) {
     (void)state;
     static sac_model_config c;
     sac_error err;
-    assert_ok(read_config(&c, /* of LLaVA-1.5-7B */
-                          "{\"architectures\":[\"LlavaForConditionalGeneration\"],\"text_config\":{\"vocab_size\":32064}}",
-                          &err),
-              err);
+    assert_ok(
+        read_config(
+            &c, /* of LLaVA-1.5-7B */
+            "{\"architectures\":[\"LlavaForConditionalGeneration\"],\"text_config\":{\"vocab_size\":32064}}",
+            &err),
+        err);
     assert_string_equal(c.family->name, "llava");
     assert_string_equal(c.text_family->name, "llama");
     assert_int_equal(c.decoder.hidden, 4096);
@@ -62,18 +64,20 @@ static void config_reads_what_is_given(void **state) {
     (void)state;
     static sac_model_config c;
     sac_error err;
-    assert_ok(read_config(&c,
-                          "{\"model_type\":\"llava\",\"image_token_id\":7,\"tie_word_embeddings\":true,"
-                          "\"vision_feature_layer\":[-1,0,2],\"vision_feature_select_strategy\":\"full\","
-                          "\"projector_hidden_act\":\"gelu_pytorch_tanh\",\"multimodal_projector_bias\":false,"
-                          "\"eos_token_id\":9,"
-                          "\"text_config\":{\"model_type\":\"mistral\",\"vocab_size\":50,\"hidden_size\":12,"
-                          "\"num_attention_heads\":4,\"num_key_value_heads\":null,\"head_dim\":6,\"eos_token_id\":[3,4],"
-                          "\"sliding_window\":null,\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":500,"
-                          "\"factor\":4,\"original_max_position_embeddings\":64,\"beta_fast\":16,\"truncate\":false}},"
-                          "\"vision_config\":{\"num_hidden_layers\":5,\"image_size\":[30,30],\"patch_size\":7}}",
-                          &err),
-              err);
+    assert_ok(
+        read_config(
+            &c,
+            "{\"model_type\":\"llava\",\"image_token_id\":7,\"tie_word_embeddings\":true,"
+            "\"vision_feature_layer\":[-1,0,2],\"vision_feature_select_strategy\":\"full\","
+            "\"projector_hidden_act\":\"gelu_pytorch_tanh\",\"multimodal_projector_bias\":false,"
+            "\"eos_token_id\":9,"
+            "\"text_config\":{\"model_type\":\"mistral\",\"vocab_size\":50,\"hidden_size\":12,"
+            "\"num_attention_heads\":4,\"num_key_value_heads\":null,\"head_dim\":6,\"eos_token_id\":[3,4],"
+            "\"sliding_window\":null,\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":500,"
+            "\"factor\":4,\"original_max_position_embeddings\":64,\"beta_fast\":16,\"truncate\":false}},"
+            "\"vision_config\":{\"num_hidden_layers\":5,\"image_size\":[30,30],\"patch_size\":7}}",
+            &err),
+        err);
     assert_int_equal(c.decoder.n_kv_heads, 4);
     assert_int_equal(c.decoder.head_dim, 6);
     assert_int_equal(c.decoder.sliding_window, 0);
@@ -106,7 +110,8 @@ static void config_refuses(void **state) {
         {"{}", "not a model's config.json"},
         {"{\"architectures\":[]}", "not a model's config.json"},
         {"{\"architectures\":\"x\"}", "\"architectures\""},
-        {"{\"model_type\":\"gpt2\"}", "model_type gpt2) is not supported; these families are: llama, mistral"},
+        {"{\"model_type\":\"gpt2\"}",
+         "model_type gpt2) is not supported; these families are: llama, mistral"},
         {"{\"model_type\":\"llava\",\"architectures\":[\"LlavaLlamaForCausalLM\"]}", "LlavaLlamaForCausalLM"},
         {LLAMA("\"hidden_size\":0"), "\"hidden_size\" is 0"},
         {LLAMA("\"hidden_size\":\"big\""), "\"hidden_size\" must be an integer"},
@@ -129,13 +134,17 @@ static void config_refuses(void **state) {
         {ROPE("\"type\":\"longrope\",\"factor\":2"), "rope type \"longrope\" is not supported"},
         {ROPE("\"rope_type\":\"linear\""), "needs a \"factor\""},
         {ROPE("\"rope_type\":\"linear\",\"factor\":0"), "\"factor\" is 0"},
-        {ROPE("\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4"), "must be above"},
+        {ROPE("\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4"),
+         "must be above"},
         {ROPE("\"rope_type\":\"yarn\",\"factor\":2,\"rope_theta\":1"), "above 1"},
-        {"{\"model_type\":\"llama\",\"head_dim\":2,\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", "more than 2"},
+        {"{\"model_type\":\"llama\",\"head_dim\":2,\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}",
+         "more than 2"},
         {QWEN2("\"use_sliding_window\":true,\"max_window_layers\":28"), "in 4 of 32 layers"},
         {"{\"model_type\":\"mistral\",\"sliding_window\":0}", "\"sliding_window\" is 0"},
-        {LLAVA("\"text_config\":{\"model_type\":\"gemma\"}"), "model_type \"gemma\" is not supported under llava"},
-        {LLAVA("\"text_config\":{\"model_type\":\"llava\"}"), "model_type \"llava\" is not supported under llava"},
+        {LLAVA("\"text_config\":{\"model_type\":\"gemma\"}"),
+         "model_type \"gemma\" is not supported under llava"},
+        {LLAVA("\"text_config\":{\"model_type\":\"llava\"}"),
+         "model_type \"llava\" is not supported under llava"},
         {LLAVA("\"text_config\":[]"), "\"text_config\""},
         {LLAVA("\"text_config\":{\"hidden_size\":-5}"), "text_config: \"hidden_size\""},
         {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "siglip_vision_model"},
@@ -153,8 +162,10 @@ static void config_refuses(void **state) {
         {LLAVA("\"image_token_index\":32000"), "\"image_token_index\" is 32000"},
         {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\""), "only unires"},
         {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"linear\""), "only mlp2x_gelu"},
-        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\""), "\"mm_vision_tower\""},
-        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_tower\":\"x/y\""),
+        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\""),
+         "\"mm_vision_tower\""},
+        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_tower\":"
+                "\"x/y\""),
          "x/y are not known"},
     };
     static sac_model_config c;
@@ -170,7 +181,8 @@ static void config_refuses(void **state) {
 static void every_yaml_fits_the_structs(void **state) {
     (void)state;
     sac_error err;
-    for (int i = 0; i < sac_n_family_yaml; i++) assert_ok(sac_bind_check_spec(sac_family_yaml[i].name, &err), err);
+    for (int i = 0; i < sac_n_family_yaml; i++)
+        assert_ok(sac_bind_check_spec(sac_family_yaml[i].name, &err), err);
     for (int i = 0; sac_families[i]; i++) {
         sac_family_spec spec;
         assert_ok(sac_family_spec_open(&spec, sac_families[i]->name, &err), err);
@@ -208,7 +220,8 @@ static void yaml_refuses(void **state) {
         {"a: &x *x", "line"},
         {"? {a: b}\n: c", "a single value is expected"},
     };
-    for (size_t i = 0; i < SAC_COUNT(cases); i++) yaml_refused(cases[i].text, strlen(cases[i].text), cases[i].expect);
+    for (size_t i = 0; i < SAC_COUNT(cases); i++)
+        yaml_refused(cases[i].text, strlen(cases[i].text), cases[i].expect);
     size_t n = 60000;
     char *deep = malloc(n);
     memset(deep, '[', n);
@@ -431,10 +444,12 @@ static void refuses_missing_files(void **state) {
 
 static void reads_generation_and_chat(void **state) {
     (void)state;
-    const char *g = "{\"eos_token_id\":[5,6],\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}";
+    const char *g =
+        "{\"eos_token_id\":[5,6],\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}";
     spit("generation_config.json", g, strlen(g));
-    const char *t = "{\"chat_template\":[{\"name\":\"tool\",\"template\":\"ASSISTANT:\"},"
-                    "{\"name\":\"default\",\"template\":\"<|im_start|> <|im_end|> You are a helpful assistant.\"}]}";
+    const char *t =
+        "{\"chat_template\":[{\"name\":\"tool\",\"template\":\"ASSISTANT:\"},"
+        "{\"name\":\"default\",\"template\":\"<|im_start|> <|im_end|> You are a helpful assistant.\"}]}";
     spit("tokenizer_config.json", t, strlen(t));
     sac_loaded_model m;
     sac_error err;

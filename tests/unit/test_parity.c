@@ -1,14 +1,15 @@
-/* Whole models against transformers, through the public API: goldens of tools/make_model_goldens.py, whose head says
- * what the files hold. Keys and values are kept in f32, so that what differs is the order of sums only. */
+/* Whole models against transformers, through the public API: goldens of tools/make_model_goldens.py, whose
+ * head says what the files hold. Keys and values are kept in f32, so that what differs is the order of sums
+ * only. */
 #include "json.h"
 #include "saccade/saccade.h"
 #include "test.h"
 
 #include <math.h>
 
-#define FOLDER "tests/golden/models"
-#define N_CTX  1024
-#define MAX_PARTS 4
+#define FOLDER     "tests/golden/models"
+#define N_CTX      1024
+#define MAX_PARTS  4
 #define MAX_FRAMES 16
 
 typedef struct golden {
@@ -110,7 +111,8 @@ static void fill_conversation(conversation *c, const json_t *testcase) {
 static void same_ids(const golden *g, const json_t *testcase, const int32_t *ids, size_t n) {
     const json_t *want = json_object_get(testcase, "ids");
     if (n != json_array_size(want))
-        fail_msg("%s, %s: a prompt of %zu tokens, not %zu", g->name, text_of(testcase, "name"), n, json_array_size(want));
+        fail_msg("%s, %s: a prompt of %zu tokens, not %zu", g->name, text_of(testcase, "name"), n,
+                 json_array_size(want));
     for (size_t i = 0; i < n; i++)
         if (ids[i] != json_integer_value(json_array_get(want, i)))
             fail_msg("%s, %s: token %zu is %d, not %lld", g->name, text_of(testcase, "name"), i, ids[i],
@@ -147,7 +149,8 @@ static void same_logits(golden *g, const json_t *testcase, const char *key, cons
     for (int i = 0; i < g->vocab; i++) {
         double want = (double)g->logits[first + (size_t)i], diff = fabs((double)found[i] - want);
         if (!(diff <= g->tolerance))
-            fail_msg("%s, %s: %s[%d] is %g, not %g", g->name, text_of(testcase, "name"), key, i, (double)found[i], want);
+            fail_msg("%s, %s: %s[%d] is %g, not %g", g->name, text_of(testcase, "name"), key, i,
+                     (double)found[i], want);
         if (diff > g->worst) g->worst = diff;
     }
 }
@@ -174,11 +177,12 @@ static void run_case(golden *g, const json_t *testcase) {
     const json_t *tokens = json_object_get(testcase, "tokens"), *gaps = json_object_get(testcase, "gaps");
     size_t n = json_array_size(tokens);
     for (size_t i = 0; i < n; i++) {
-        int32_t want = (int32_t)json_integer_value(json_array_get(tokens, i)), found = best(sac_session_logits(s), g->vocab);
+        int32_t want = (int32_t)json_integer_value(json_array_get(tokens, i)),
+                found = best(sac_session_logits(s), g->vocab);
         double gap = json_number_value(json_array_get(gaps, i));
         if (found != want && (!g->quantised || gap > 2 * g->tolerance))
-            fail_msg("%s, %s: token %zu is %d, not %d (which leads by %g)", g->name, text_of(testcase, "name"), i, found,
-                     want, gap);
+            fail_msg("%s, %s: token %zu is %d, not %d (which leads by %g)", g->name,
+                     text_of(testcase, "name"), i, found, want, gap);
         if (i + 1 < n) assert_ok(sac_session_append(s, &want, 1, NULL, &err), err);
     }
     same_logits(g, testcase, "last_logits", sac_session_logits(s));
@@ -196,7 +200,8 @@ static void run_golden(const char *name) {
         run_case(&g, c);
         sac_model_free(g.model);
     }
-    print_message("           %-20s %zu cases, logits at most %.2g apart\n", name, json_array_size(cases), g.worst);
+    print_message("           %-20s %zu cases, logits at most %.2g apart\n", name, json_array_size(cases),
+                  g.worst);
     json_decref(g.head);
     free(g.logits);
 }
@@ -218,7 +223,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < json_array_size(index) && n < 128; i++) {
         const char *name = json_string_value(json_array_get(index, i));
         if (argc > 1 && strcmp(argv[1], name) != 0) continue;
-        tests[n++] = (struct CMUnitTest){.name = name, .test_func = parity, .initial_state = (void *)(uintptr_t)name};
+        tests[n++] =
+            (struct CMUnitTest){.name = name, .test_func = parity, .initial_state = (void *)(uintptr_t)name};
     }
     int failed = _cmocka_run_group_tests("parity", tests, n, NULL, NULL);
     json_decref(index);

@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
-/* A file of a header text and n_data bytes 0, 1, 2, ... as a fresh block of exactly its size, so that a read beyond it
- * is one beyond the block. */
+/* A file of a header text and n_data bytes 0, 1, 2, ... as a fresh block of exactly its size, so that a read
+ * beyond it is one beyond the block. */
 static uint8_t *file_of(const char *header, size_t n_data, size_t *n_bytes) {
     size_t n = strlen(header);
     uint8_t *f = malloc(8 + n + n_data);
@@ -17,13 +17,12 @@ static uint8_t *file_of(const char *header, size_t n_data, size_t *n_bytes) {
     return f;
 }
 
-static const char *const good =
-    "{\"__metadata__\":{\"format\":\"pt\"},"
-    "\"b.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
-    "\"a.bias\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[24,30]},"
-    "\"ids\":{\"dtype\":\"I64\",\"shape\":[1,1],\"data_offsets\":[30,38]},"
-    "\"scalar\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[38,40]},"
-    "\"none\":{\"dtype\":\"F16\",\"shape\":[0,7],\"data_offsets\":[40,40]}}";
+static const char *const good = "{\"__metadata__\":{\"format\":\"pt\"},"
+                                "\"b.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+                                "\"a.bias\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[24,30]},"
+                                "\"ids\":{\"dtype\":\"I64\",\"shape\":[1,1],\"data_offsets\":[30,38]},"
+                                "\"scalar\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[38,40]},"
+                                "\"none\":{\"dtype\":\"F16\",\"shape\":[0,7],\"data_offsets\":[40,40]}}";
 
 static void lists_tensors(void **state) {
     (void)state;
@@ -99,10 +98,12 @@ static void refuses_wrong_headers(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", "outside"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[11],\"data_offsets\":[0,44]}}", "outside"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,9223372036854775807]}}", "outside"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,92233720368547758070]}}", "not valid JSON"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,92233720368547758070]}}",
+         "not valid JSON"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", "does not take that many"},
         /* 2^62 * 4 * 4 bytes is 2^66: 0 modulo 2^64 */
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", "does not take"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}",
+         "does not take"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
          "overlap"},
@@ -171,7 +172,8 @@ static void put(const char *name, const void *bytes, size_t n) {
 
 static void put_shard(const char *name, const char *tensor) {
     char header[256];
-    snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", tensor);
+    snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+             tensor);
     size_t n;
     uint8_t *f = file_of(header, 8, &n);
     put(name, f, n);
@@ -211,7 +213,8 @@ static void reads_shards(void **state) {
     folder_refused("{\"weight_map\":{\"x\":\"\"}}", "no plain file name");
     folder_refused("{\"weight_map\":{\"x\":\"three.safetensors\"}}", "three.safetensors: No such file");
     folder_refused("{\"weight_map\":{\"x\":\"two.safetensors\"}}", "x is in two.safetensors, but it is not");
-    folder_refused("{\"weight_map\":{\"x\":\"one.safetensors\",\"x2\":\"again.safetensors\"}}", "x is there twice");
+    folder_refused("{\"weight_map\":{\"x\":\"one.safetensors\",\"x2\":\"again.safetensors\"}}",
+                   "x is there twice");
     folder_refused("not json", "not valid JSON");
 }
 

@@ -55,8 +55,9 @@ static void repetition_penalty_works_on_both_signs(void **state) {
     logits[2] = -1;
     logits[3] = 2.5f;
     assert_int_equal(sac_sampler_next(s, logits, 0), 3);
-    assert_float_equal(logits[1], 2, 0);
-    assert_float_equal(logits[2], -2, 0);
+    assert_float_equal(s->scores[1], 2, 0);
+    assert_float_equal(s->scores[2], -2, 0);
+    assert_float_equal(logits[1], 4, 0); /* what the caller sees stays raw */
 }
 
 /* How often each token is drawn over many steps. */
@@ -120,6 +121,21 @@ static void draws_follow_the_filtered_distribution(void **state) {
     }
 }
 
+static void tiny_temperatures_are_greedy(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    sac_error err;
+    float logits[VOCAB];
+    fill(logits);
+    assert_ok(sac_sampler_start(s, &off, &err), err);
+    int32_t best = sac_sampler_next(s, logits, 0);
+    for (double t = 1e-3; t > 0; t *= 1e-20) {
+        sac_sampler_config c = off;
+        c.temperature = t;
+        assert_ok(sac_sampler_start(s, &c, &err), err);
+        for (uint64_t step = 0; step < 50; step++) assert_int_equal(sac_sampler_next(s, logits, step), best);
+    }
+}
+
 static void same_seed_same_draws(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
     const sac_sampler_config c = {1.0, 0, 0.95, 0, 1, 77};
@@ -150,6 +166,7 @@ int main(void) {
         cmocka_unit_test(repetition_penalty_works_on_both_signs),
         cmocka_unit_test(draws_follow_the_filtered_distribution),
         cmocka_unit_test(same_seed_same_draws),
+        cmocka_unit_test(tiny_temperatures_are_greedy),
         cmocka_unit_test(bad_settings_are_named),
     };
     return cmocka_run_group_tests_name("sampler", tests, setup, teardown);

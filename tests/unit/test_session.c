@@ -9,8 +9,8 @@
 #include <time.h>
 
 #define MODEL   "models/demo"
-#define PICTURE "samples/picture_1.png"
-#define VIDEO   "samples/video_16.mp4"
+#define PICTURE "samples/picture0000.png"
+#define VIDEO   "samples/video0000_16.mp4"
 
 static sac_model *model;
 
@@ -93,7 +93,7 @@ static void another_picture_is_not_taken_for_the_first(void **state) {
     ask(s, about(&q, SAC_PART_IMAGE, PICTURE, "Describe the image."), 1, &r);
     char first[512];
     snprintf(first, sizeof first, "%s", r.text);
-    ask(s, about(&q, SAC_PART_IMAGE, "samples/picture_2.png", "Describe the image."), 1, &r);
+    ask(s, about(&q, SAC_PART_IMAGE, "samples/picture0003.png", "Describe the image."), 1, &r);
     assert_true(r.n_reused_tokens < 4);
     assert_string_not_equal(r.text, first);
     sac_session_free(s);
@@ -177,9 +177,9 @@ static void receiver_can_cancel_and_the_session_goes_on(void **state) {
     assert_int_equal(sac_session_generate(s, m, 1, NULL, &events, &r, &err), SAC_CANCELLED);
     assert_int_equal(c.calls, 2);
     assert_null(r.text);
-    assert_int_equal(sac_session_n_tokens(s), 0);
     ask(s, m, 1, &r);
     assert_true(r.n_text_bytes > 0);
+    assert_true(r.n_reused_tokens > 64); /* what was run before the cancellation still serves */
     sac_session_free(s);
 }
 

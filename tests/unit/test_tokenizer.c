@@ -193,9 +193,9 @@ static void test_marks_survive_normalizers(void **state) {
     sac_tokenizer *t = open_golden("odd_added");
     int32_t ids[MAX_IDS], fix = sac_token_find(t, "<fix>", 5);
     sac_text_segment good[] = {PLAIN("e"), SPECIAL("\xcc\x81 <fix>"), PLAIN("\xef\xac\x81 \r\n\r\n<fix>"), SPECIAL("\n\n<\xef\xac\x81x>"),
-                               PLAIN("\xcc\x81<fix>   ")};
+                               PLAIN("\xcc\xb8<fix>   ")};
     size_t n = run(t, good, SAC_COUNT(good), ids);
-    assert_int_equal(count(ids, n, fix), 1); /* the last is joined with an accent that the user wrote */
+    assert_int_equal(count(ids, n, fix), 1); /* the last is joined with a stroke that the user wrote */
     sac_text_segment two[] = {PLAIN("\xe4\xbd\xa0"), SPECIAL("<fix>"), PLAIN("\xe5\xa5\xbd"), SPECIAL("<\xef\xac\x81x>"), PLAIN("<fix>")};
     n = run(t, two, SAC_COUNT(two), ids);
     assert_int_equal(count(ids, n, fix), 2);
@@ -359,7 +359,7 @@ static void test_long_words(void **state) {
     static const char *const names[] = {"gpt2", "llama3", "sentencepiece", "unigram"};
     const size_t n_bytes = 1 << 20;
     char *text = malloc(n_bytes);
-    int32_t *ids = malloc(n_bytes * sizeof *ids);
+    int32_t *ids = malloc((n_bytes + 1) * sizeof *ids); /* SentencePiece's puts a space in front */
     assert_true(text && ids);
     for (size_t i = 0; i < SAC_COUNT(names); i++) {
         sac_tokenizer *t = open_golden(names[i]);
@@ -369,7 +369,7 @@ static void test_long_words(void **state) {
             size_t n;
             sac_error err = {0};
             int64_t start = sac_now_ns();
-            assert_ok(sac_tokenize(t, &s, 1, false, ids, n_bytes, &n, &err), err);
+            assert_ok(sac_tokenize(t, &s, 1, false, ids, n_bytes + 1, &n, &err), err);
             assert_true(sac_seconds_since(start) < 60);
         }
         sac_tokenizer_free(t);
@@ -546,7 +546,7 @@ static void test_deep_and_slow(void **state) {
         free(text);
     }
     /* a pattern that backtracks without end stops with an error */
-    static const char slow[] = MODEL(",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a*)*(a*)*b\"},\"behavior\":\"Isolated\"}");
+    static const char slow[] = MODEL(",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?:a+)+[bc]\"},\"behavior\":\"Isolated\"}");
     sac_tokenizer *t;
     assert_ok(sac_tokenizer_open_json(&t, slow, strlen(slow), NULL, 0, &err), err);
     char text[2000];

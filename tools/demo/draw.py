@@ -32,8 +32,10 @@ class Painter:
 
     def frame(self, row, size, noise=0.):
         side = min(size)
-        renderer = self.renderers.setdefault(side, None) or Renderer(side)
-        self.renderers[side] = renderer
+        if side not in self.renderers:
+            self.renderers[side] = Renderer(side)
+        renderer = self.renderers[side]
+        row = row[:2 + 4 * int((row[2::4] >= 0).sum())]     # no time for absent items
         square = renderer(torch.from_numpy(row[None]), noise)[0].round().byte().permute(1, 2, 0).numpy()
         left, top = (size[0] - side) // 2, (size[1] - side) // 2
         return np.pad(square, ((top, size[1] - side - top), (left, size[0] - side - left), (0, 0)), mode="edge")
@@ -65,7 +67,7 @@ def write_picture(path, frame, quality):
 
 
 def ask(rng, subject, kinds, make, mc_share, n):
-    """n different questions, over kinds in turn so that rare ones are not missed"""
+    """n different questions, over kinds in turn so that rare ones are not missed; those with options come last"""
     kinds, asked = list(kinds), {}
     rng.shuffle(kinds)
     for i in range(20 * n):
@@ -73,7 +75,7 @@ def ask(rng, subject, kinds, make, mc_share, n):
         asked.setdefault(question.text, question)
         if len(asked) == n:
             break
-    return list(asked.values())
+    return sorted(asked.values(), key=lambda q: q.kind.endswith("_mc"))
 
 
 def main():
@@ -92,6 +94,7 @@ def main():
     args = p.parse_args()
     rng, painter = random.Random(args.seed), Painter()
     torch.manual_seed(args.seed)
+    torch.set_num_threads(1)
     args.out.mkdir(parents=True, exist_ok=True)
     with open(args.out / "questions.jsonl", "w") as out:
         def note(path, kind, n_frames, questions):

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 
-from scenes import BACKGROUNDS, COLORS, MAX_ITEMS
+from scenes import BACKGROUNDS, COLORS
 
 BASE_SIDE = 112         # lengths below are in pixels of a picture of this side
 CELL_PITCH, CELL_CENTER, NUMBER_BOX, FONT_SIZE = 37, 18, 36, 26
@@ -66,25 +66,26 @@ class Renderer:
         return self.digits[number.clamp(min=0)[:, None, None], y, x] * inside
 
     def __call__(self, rows, noise):
-        """rows [n, ROW_LENGTH] as Scene.row(); noise: standard deviation in grey levels, a number or [n].
+        """rows [n, ROW_LENGTH] as Scene.row(), or fewer columns when there are fewer items; noise: standard deviation in grey levels, a number or [n].
         Returns [n, 3, side, side] float in 0..255. Positions jitter by 2 base pixels, the background has a slight slope."""
         rows = rows.to(self.device).long()
         n, dev, s = rows.shape[0], self.device, self.scale
+        n_items = (rows.shape[1] - 2) // 4
         slope = (torch.rand(n, 2, 1, 1, 1, device=dev) - .5) * 16
         half = self.side / 2
         image = self.backgrounds[rows[:, 0]][:, :, None, None] + slope[:, 0] * (self.x - half) / half + slope[:, 1] * (self.y - half) / half
-        items = rows[:, 2:].reshape(n * MAX_ITEMS, 4)
+        items = rows[:, 2:].reshape(n * n_items, 4)
         shape, cell = items[:, 0], items[:, 2].clamp(min=0)
         radius = torch.where(items[:, 3] > 0, 16., 10.)[:, None, None] * s
-        jitter = (torch.rand(n * MAX_ITEMS, 2, device=dev) - .5) * 4
+        jitter = (torch.rand(n * n_items, 2, device=dev) - .5) * 4
         dx = self.x - (((cell % 3) * CELL_PITCH + CELL_CENTER + jitter[:, 0]) * s)[:, None, None]
         dy = self.y - (((cell // 3) * CELL_PITCH + CELL_CENTER + jitter[:, 1]) * s)[:, None, None]
         dist = torch.full_like(dx, 1e3)         # an absent item is far away
         for k, d in enumerate(distances(dx, dy, radius)):
             dist = torch.where((shape == k)[:, None, None], d, dist)
-        alphas = (.5 - dist).clamp(0, 1).view(n, MAX_ITEMS, 1, self.side, self.side)
-        colors = self.colors[items[:, 1].clamp(min=0)].view(n, MAX_ITEMS, 3, 1, 1)
-        for j in range(MAX_ITEMS):
+        alphas = (.5 - dist).clamp(0, 1).view(n, n_items, 1, self.side, self.side)
+        colors = self.colors[items[:, 1].clamp(min=0)].view(n, n_items, 3, 1, 1)
+        for j in range(n_items):
             image = torch.lerp(image, colors[:, j].expand_as(image), alphas[:, j].expand_as(image))
         jitter = (torch.rand(n, 2, device=dev) - .5) * 3 * s
         alpha = self._number_coverage(rows[:, 1], jitter)[:, None]
@@ -148,3 +149,9 @@ def roughen(image, dct):
     cb, cr = torch.lerp(smooth, blocky, some(.5)[:, None, None, None]).unbind(1)
     coded = torch.stack([y + 1.402 * cr, y - .344136 * cb - .714136 * cr, y + 1.772 * cb], 1)
     return torch.lerp(image, coded, some(.6)[:, None, None, None]).clamp(0, 255).round()
+
+
+def draw_rough(renderer, rows):
+    """What training sees: rows [n, ROW_LENGTH] drawn with noise, roughened and normalised for the tower"""
+    noise = torch.rand(rows.shape[0], device=renderer.device) * 5
+    return renderer.normalise(roughen(renderer(rows, noise), renderer.dct))

@@ -45,7 +45,8 @@ class Answerer:
         tokenizer = self.processor.tokenizer
         tail = question + "<|assistant|>"
         ids = tokenizer("\n" + tail)["input_ids"][1:]       # as they follow the newline after the last frame
-        cache.crop(length)
+        if cache.get_seq_length() > length:
+            cache.crop(length - cache.get_seq_length())     # forget the question before
         chosen, step = [], torch.tensor([ids])
         while len(chosen) < max_tokens:
             logits = self.model(input_ids=step, past_key_values=cache, use_cache=True, logits_to_keep=1).logits

@@ -1,7 +1,7 @@
 """Trains the demo model (CLIP tower + projector + Qwen2 decoder in the LLaVA shape) on drawn pictures and videos.
 
-    train.py OUT --minutes 20 --init models/demo                      on one accelerator
-    torchrun --nproc-per-node 4 train.py OUT --minutes 20 ...         on four of one machine
+    train.py OUT --minutes 20 --init FOLDER                       on one accelerator
+    torchrun --nproc-per-node 4 train.py OUT --minutes 20 ...     on four of one machine
 
 OUT receives a Hugging Face checkpoint (weights in bfloat16 shards, config.json), accuracy.json and train.log.
 Prompt: <|user|> (<image>\\n) x frames, question, <|assistant|> answer <|end|>.
@@ -16,17 +16,17 @@ import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 from transformers import LlavaForConditionalGeneration
 
-from batches import Mix, make_batch, stream_batches
+from batches import Mix, stream_batches
+from measure import format_table, gap_to_library, measure, to_device
 from network import Network, make_model
 from optimise import Optimiser
-from render import Renderer, roughen
+from render import Renderer, draw_rough
 from scenes import Encoder
 
 SHARD_BYTES = 14_000_000
@@ -40,8 +40,8 @@ def parse_arguments():
     p.add_argument("--init", type=Path, help="folder of a checkpoint to start from; more layers than it has start as identities")
     p.add_argument("--fresh-decoder", action="store_true", help="with --init: take its tower, projector and embeddings only")
     p.add_argument("--tokenizer", type=Path, default=repo / "models/demo/tokenizer.json")
-    p.add_argument("--layers", type=int, default=12, help="of the decoder")
-    p.add_argument("--intermediate", type=int, default=704, help="width inside the decoder's MLP")
+    p.add_argument("--layers", type=int, default=9, help="of the decoder")
+    p.add_argument("--intermediate", type=int, default=1024, help="width inside the decoder's MLP")
     p.add_argument("--muon-lr", type=float, default=2e-3, help="for matrices; 0: AdamW for them too")
     p.add_argument("--adamw-lr", type=float, default=1e-3)
     p.add_argument("--weight-decay", type=float, default=.05)
@@ -104,15 +104,6 @@ def initial_model(args):
     return model
 
 
-def to_device(tensors, device):
-    return {k: v.to(device, non_blocking=True) for k, v in tensors.items()}
-
-
-def draw(renderer, rows):
-    noise = torch.rand(rows.shape[0], device=renderer.device) * 5
-    return renderer.normalise(roughen(renderer(rows, noise), renderer.dct))
-
-
 class Trainer:
     """One step: draw, forward, backward, average, update. On an accelerator each part is recorded once as a CUDA graph (one
     for each number of frames) and replayed, since a model this small would otherwise wait for kernel launches."""
@@ -149,73 +140,34 @@ class Trainer:
         self.pool = self.pool or graph.pool()
         return graph, out
 
-    def step(self, n_frames, tensors, scale):
-        if self.process.device.type != "cuda":
-            loss = self.gradient(tensors)
-        else:
-            if n_frames not in self.graphs:
-                held = to_device(tensors, self.process.device)
-                self.optimiser.scale.zero_()
-                self.graphs[n_frames] = held, *self._record(partial(self.gradient, held))
-            held, graph, loss = self.graphs[n_frames]
-            for name, tensor in tensors.items():
-                held[name].copy_(tensor, non_blocking=True)
-            graph.replay()
-            loss = loss.clone()         # the graphs share their memory
-        self.optimiser.average_gradient(self.process.count)
+    def _replay_gradient(self, n_frames, tensors):
+        if n_frames not in self.graphs:
+            held = to_device(tensors, self.process.device)
+            self.graphs[n_frames] = held, *self._record(partial(self.gradient, held))
+        held, graph, loss = self.graphs[n_frames]
+        for name, tensor in tensors.items():
+            held[name].copy_(tensor, non_blocking=True)
+        graph.replay()
+        return loss.clone()         # the graphs share their memory
+
+    def _replay_update(self, scale):
+        if not self.update_graph:
+            self.optimiser.scale.zero_()        # so that the runs before the recording change nothing but momentum
+            self.update_graph, _ = self._record(self.update)
         self.optimiser.scale.fill_(scale)
-        if self.process.device.type != "cuda":
-            self.update()
+        self.update_graph.replay()
+
+    def step(self, n_frames, tensors, scale):
+        """scale: of the learning rates. Returns the loss (of this process's batch)."""
+        cuda = self.process.device.type == "cuda"
+        loss = self._replay_gradient(n_frames, tensors) if cuda else self.gradient(tensors)
+        self.optimiser.average_gradient(self.process.count)
+        if cuda:
+            self._replay_update(scale)
         else:
-            if not self.update_graph:
-                self.optimiser.scale.zero_()        # the two runs before the recording change nothing but momentum
-                self.update_graph, _ = self._record(self.update)
-                self.optimiser.scale.fill_(scale)
-            self.update_graph.replay()
+            self.optimiser.scale.fill_(scale)
+            self.update()
         return loss
-
-
-@torch.no_grad()
-def measure(network, paint, encode, rng, sizes, mix, dtype, process, also_fp32=0):
-    """Exact match by frames and kind: every token of the answer is the likeliest one given the right ones before it,
-    which is what greedy decoding produces. sizes {n_frames: batches}. Returns ({n_frames: {kind: [right, asked]}},
-    {n_frames: share of tokens where float32 chooses as dtype does, on the first also_fp32 batches})."""
-    table, agreement = {}, {}
-    for n_frames, n_batches in sizes.items():
-        counts, same = {}, []
-        for i in range(n_batches):
-            tensors, owner, questions = make_batch(rng, encode, n_frames, mix)
-            batch = to_device(tensors, process.device)
-            pixels = paint(batch["rows"])
-            chosen = network.logits(pixels, batch, dtype).argmax(-1)
-            if i < also_fp32:
-                agree = network.logits(pixels, batch, torch.float32).argmax(-1) == chosen
-                same.append(agree[batch["weight"] > 0].float().mean().item())
-            right = np.ones(len(questions), bool)
-            right[owner[(chosen != batch["target"]).cpu().numpy() & (owner >= 0)]] = False
-            for question, hit in zip(questions, right):
-                c = counts.setdefault(question.kind, [0, 0])
-                c[0] += int(hit)
-                c[1] += 1
-        merged = {}
-        for part in process.gather(counts):
-            for kind, (hits, asked) in part.items():
-                m = merged.setdefault(kind, [0, 0])
-                m[0] += hits
-                m[1] += asked
-        table[n_frames] = dict(sorted(merged.items()))
-        if same:
-            agreement[n_frames] = process.mean(sum(same) / len(same))
-    return table, agreement
-
-
-def format_table(table):
-    kinds = sorted({kind for row in table.values() for kind in row})
-    lines = ["| question | " + " | ".join("picture" if f == 1 else f"{f} frames" for f in table) + " |", "|---" * (len(table) + 1) + "|"]
-    for kind in kinds:
-        cells = [f"{row[kind][0] / row[kind][1]:.3f}" if kind in row else "" for row in table.values()]
-        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def save(model, out):
@@ -224,82 +176,75 @@ def save(model, out):
     half.save_pretrained(out, max_shard_size=SHARD_BYTES)
 
 
-@torch.no_grad()
-def gap_to_library(network, tokenizer, process):
-    """Largest difference between our logits and transformers' own, float32, on one small video."""
-    rng = random.Random(5)
-    tensors, _, _ = make_batch(rng, Encoder(tokenizer), 2, Mix(turn_share=0., batch_scale=0.))
-    batch = to_device(tensors, process.device)
-    pixels = draw(Renderer(device=process.device), batch["rows"])
-    ours = network.logits(pixels, batch, torch.float32)
-    n_first = int((batch["segments"][0] == 1).sum())
-    frame = [1] * 64 + [network.newline]
-    prompt = torch.tensor([[2] + frame * 2 + batch["ids"][0, :n_first].tolist()], device=process.device)
-    theirs = network.model(input_ids=prompt, pixel_values=pixels).logits[0, 1 + 2 * len(frame):]
-    return (ours[0, :n_first] - theirs).abs().max().item()
+class Log:
+    """Prints and writes lines, in the first process only."""
+
+    def __init__(self, path, on):
+        self.file = open(path, "a") if on else None
+
+    def __call__(self, text):
+        if self.file:
+            print(text, flush=True)
+            print(text, file=self.file, flush=True)
+
+
+def rate(args, step, share):
+    """Factor on the learning rates: a short rise, level, then a straight fall over the last part of the time"""
+    return min(1., (step + 1) / args.warmup_steps, max(.01, (1 - share) / (1 - args.decay_from)))
+
+
+def train(args, process, trainer, batches, progress, report):
+    """Steps until the clock says stop; returns how many. The share of the schedule that has passed is agreed on by all
+    processes every 20 steps, and read by the makers of batches through `progress`."""
+    start = last_report = time.time()
+    step, losses = 0, {}
+    while True:
+        if step % 20 == 0:
+            progress.value = args.start_at + process.mean(time.time() - start) / (args.minutes * 60)
+        if progress.value >= args.stop_at:
+            return step
+        n_frames, tensors = next(batches)
+        losses[n_frames] = trainer.step(n_frames, tensors, rate(args, step, progress.value))
+        step += 1
+        if step % 20 == 0 and process.mean(time.time() - last_report) > args.report_seconds:
+            report(f"{time.time() - start:.0f}s step {step} loss " + " ".join(f"{f}:{v.item():.3f}" for f, v in sorted(losses.items())))
+            last_report = time.time()
 
 
 def main():
     args = parse_arguments()
     process = Process(args.device)
-    cuda = process.device.type == "cuda"
-    torch.backends.cuda.matmul.allow_tf32 = False
     tokenizer = Tokenizer.from_file(str(args.tokenizer))
     encode = Encoder(tokenizer)
     mix = Mix(mc_share=args.mc_share, batch_scale=args.batch_scale)
     progress = multiprocessing.Value("d", args.start_at)
-    batches = stream_batches(tokenizer, mix, progress, args.seed, process.rank, args.workers, cuda)
-    next_batch = next(batches)
+    batches = stream_batches(tokenizer, mix, progress, args.seed, process.rank, args.workers, process.device.type == "cuda")
 
     model = initial_model(args).to(process.device).train()
     network = Network(model, encode.newline, compiled=not args.no_compile)
-    paint = partial(draw, Renderer(device=process.device))
-    optimiser = Optimiser(model, args.muon_lr, args.adamw_lr, args.weight_decay)
-    trainer = Trainer(network, paint, optimiser, process)
-    dtype = torch.bfloat16
+    paint = partial(draw_rough, Renderer(device=process.device))
+    trainer = Trainer(network, paint, Optimiser(model, args.muon_lr, args.adamw_lr, args.weight_decay), process)
     args.out.mkdir(parents=True, exist_ok=True)
-    log_file = open(args.out / "train.log", "a") if process.rank == 0 else None
-
-    def log(text):
-        if log_file:
-            print(text, flush=True)
-            print(text, file=log_file, flush=True)
+    log = Log(args.out / "train.log", process.rank == 0)
     n_parameters = sum(p.numel() for p in model.parameters())
     log(f"{n_parameters} parameters ({n_parameters * 2 / 1e6:.1f} MB as bfloat16), {process.count} process(es), {vars(args)}")
-
     torch.manual_seed(args.seed * 1000 + process.rank)
-    report_rng = random.Random(f"report-{args.seed}-{process.rank}")
-    total = args.minutes * 60
-    start = last_report = time.time()
-    step, elapsed, waited, losses = 0, args.start_at * total, 0., {}
-    while True:
-        if step % 20 == 0:
-            elapsed = process.mean(time.time() - start) + args.start_at * total
-            progress.value = elapsed / total
-        if elapsed >= total * args.stop_at:
-            break
-        n_frames, tensors = next_batch
-        scale = min(1., (step + 1) / args.warmup_steps, max(.01, (1 - elapsed / total) / (1 - args.decay_from)))
-        loss = trainer.step(n_frames, tensors, scale)
-        losses[n_frames] = loss
-        step += 1
-        if step in (1, 10, 100):
-            log(f"step {step} after {time.time() - start:.1f}s, loss {loss.item():.3f}")
-        t = time.time()
-        next_batch = next(batches)
-        waited += time.time() - t
-        if step % 20 == 0 and process.mean(time.time() - last_report) > args.report_seconds:
-            table, _ = measure(network, paint, encode, report_rng, {1: 1, 4: 1, 16: 3, 64: 4}, mix, dtype, process)
-            log(f"{elapsed:.0f}s step {step} waited {waited:.0f}s loss " + " ".join(f"{f}:{v.item():.3f}" for f, v in sorted(losses.items())))
-            for f, row in table.items():
-                log(f"  {f}: " + " ".join(f"{k}={h / n:.2f}" for k, (h, n) in row.items()))
-            if process.rank == 0:
-                save(model, args.out)
-            if process.count > 1:
-                for p in model.parameters():        # should rounding ever have led the copies apart
-                    dist.broadcast(p.data, 0)
-            last_report = time.time()
+    rng = random.Random(f"report-{args.seed}-{process.rank}")
 
+    def report(headline):
+        log(headline)
+        table, _ = measure(network, paint, encode, rng, {1: 1, 4: 1, 16: 3, 64: 4}, mix, torch.bfloat16, process)
+        for f, row in table.items():
+            log(f"  {f}: " + " ".join(f"{k}={h / n:.2f}" for k, (h, n) in row.items()))
+        if process.rank == 0:
+            save(model, args.out)
+        if process.count > 1:
+            for p in model.parameters():        # should rounding ever have led the copies apart
+                dist.broadcast(p.data, 0)
+
+    start = time.time()
+    n_steps = train(args, process, trainer, batches, progress, report)
+    seconds = round(time.time() - start)
     model.eval()
     with torch.no_grad():
         for p in model.parameters():        # score what is saved: weights rounded to bfloat16
@@ -307,11 +252,11 @@ def main():
     if process.rank == 0:
         save(model, args.out)
     sizes = {f: max(1, round(n * args.final_batches)) for f, n in {1: 8, 4: 8, 16: 12, 64: 24, 128: 24, 256: 30}.items()}
-    table, agreement = measure(network, paint, encode, report_rng, sizes, Mix(drill_share=0., turn_share=0.), dtype, process, also_fp32=2)
+    table, agreement = measure(network, paint, encode, rng, sizes, Mix(drill_share=0., turn_share=0.), torch.bfloat16, process, also_fp32=2)
     log(format_table(table))
     log(f"float32 chooses the same tokens: {agreement}; largest logit gap to transformers: {gap_to_library(network, tokenizer, process):.2e}")
     if process.rank == 0:
-        result = dict(steps=step, train_seconds=round(time.time() - start), processes=process.count, float32_agreement=agreement,
+        result = dict(steps=n_steps, train_seconds=seconds, processes=process.count, float32_agreement=agreement,
                       accuracy={f: {k: [round(h / n, 4), n] for k, (h, n) in row.items()} for f, row in table.items()})
         (args.out / "accuracy.json").write_text(json.dumps(result, indent=1) + "\n")
     if process.count > 1:
