@@ -15,32 +15,32 @@ if ! { cmake --preset release && cmake --build --preset release --target saccade
   exit 1
 fi
 
-# A member of one of our own lines of JSON: a text without quotes in it.
-member() { sed -nE 's/.*"'"$1"'": *"([^"]*)".*/\1/p' <<<"$2"; }
+# A member of one of our own lines of JSON: a text without quotes in it, or a number.
+member() { printf %b "$(grep -oE "\"$1\": *(\"[^\"]*\"|[0-9]+)" <<<"$2" | sed -E 's/^[^:]*: *//; s/^"(.*)"$/\1/')"; }
 
 right=0 wrong=0
 declare -A asked
 while IFS= read -r line; do
   file=samples/$(member file "$line") question=$(member question "$line") wanted=$(member answer "$line")
-  [ -n "$question" ] || continue
-  kind=--image limit=2 # questions for each file
-  case $file in *.mp4 | *.mkv | *.webm) kind=--video ;; esac
   asked[$file]=$((${asked[$file]:-0} + 1))
+  limit=2 # questions about a file; the longest video only when all are asked
+  [ "$(member n_frames "$line")" -le 64 ] || limit=0
   [ "${1:-}" = all ] || [ "${asked[$file]}" -le $limit ] || continue
   [ "${asked[$file]}" -gt 1 ] || printf '\n%s\n' "$file"
   start=$(date +%s%N)
-  answer=$(build/release/saccade ask $kind "$file" "$question") || answer="(failed with code $?)"
-  seconds=$(($(date +%s%N) - start))
+  answer=$(build/release/saccade ask "--$(member kind "$line" | sed s/picture/image/)" "$file" "$question") ||
+    answer="(failed with code $?)"
+  hundredths=$((($(date +%s%N) - start) / 10000000))
   if [ "$answer" = "$wanted" ]; then
     verdict=right right=$((right + 1))
   else
     verdict="WRONG, it is: $wanted" wrong=$((wrong + 1))
   fi
-  printf '  %s\n    %s   (%s; %d.%02d s)\n' "$question" "$answer" "$verdict" \
-    $((seconds / 1000000000)) $((seconds / 10000000 % 100))
+  printf '  %s\n    %s   (%s; %d.%02d s)\n' "${question//$'\n'/$'\n'  }" "$answer" "$verdict" \
+    $((hundredths / 100)) $((hundredths % 100))
 done <samples/questions.jsonl
 
 printf '\n%d answers right, %d wrong\n' $right $wrong
 [ $wrong -eq 0 ] && [ $right -gt 0 ] || exit 1
-echo "Ask it yourself:   build/release/saccade ask --image $file \"...\"" | sed 's|--image \(.*mp4\)|--video \1|'
+echo "Ask it yourself:   build/release/saccade ask --image samples/picture0000.png \"...\""
 echo "With your model:   build/release/saccade ask -m MODEL --image FILE \"...\""

@@ -76,7 +76,8 @@ sac_status sac_bpe_reserve(sac_bpe *b, size_t n_merges, sac_error *err) {
     return SAC_OK;
 }
 
-sac_status sac_bpe_add(sac_bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t merged, sac_error *err) {
+sac_status sac_bpe_add(sac_bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t merged,
+                       sac_error *err) {
     SAC_TRY(sac_bpe_reserve(b, b->n_merges + 1, err));
     sac_bpe_merge new = {left, right, rank, merged};
     uint64_t hash = pair_hash(left, right);
@@ -129,8 +130,10 @@ static sac_status push_unknown(const sac_bpe *b, sac_bpe_scratch *s, size_t *n, 
                                size_t n_bytes, sac_error *err) {
     if (!b->wants_unk) return SAC_OK;
     if (b->unk_id < 0)
-        return sac_fail(err, SAC_BAD_FILE, "the tokenizer has no token for \"%.*s\" and its unknown token is not in its vocabulary",
-                        (int)n_bytes, text);
+        return sac_fail(
+            err, SAC_BAD_FILE,
+            "the tokenizer has no token for \"%.*s\" and its unknown token is not in its vocabulary",
+            (int)n_bytes, text);
     if (*unk && !b->fuse_unk) push_symbol(s, n, b->unk_id);
     *unk = true;
     return SAC_OK;
@@ -143,10 +146,10 @@ static bool push_bytes(const sac_bpe *b, sac_bpe_scratch *s, size_t *n, const ch
     return true;
 }
 
-/* One symbol a character; `tokenizers` puts pending unknowns before the next known character only, hence behind
- * byte tokens, and so does this. */
-static sac_status split_chars(const sac_bpe *b, const sac_vocab *v, sac_bpe_scratch *s, const char *text, size_t n_bytes,
-                              size_t *n, sac_error *err) {
+/* One symbol a character; `tokenizers` puts pending unknowns before the next known character only, hence
+ * behind byte tokens, and so does this. */
+static sac_status split_chars(const sac_bpe *b, const sac_vocab *v, sac_bpe_scratch *s, const char *text,
+                              size_t n_bytes, size_t *n, sac_error *err) {
     bool unk = false;
     *n = 0;
     for (const char *p = text, *end = text + n_bytes; p < end;) {
@@ -238,8 +241,8 @@ static sac_status make_room(sac_bpe_scratch *s, size_t n, sac_error *err) {
     return SAC_OK;
 }
 
-sac_status sac_bpe_word(const sac_bpe *b, const sac_vocab *v, sac_bpe_scratch *s, const char *text, size_t n_bytes,
-                        sac_id_sink *out, sac_error *err) {
+sac_status sac_bpe_word(const sac_bpe *b, const sac_vocab *v, sac_bpe_scratch *s, const char *text,
+                        size_t n_bytes, sac_id_sink *out, sac_error *err) {
     if (b->ignore_merges) {
         int32_t id = sac_vocab_find(v, text, n_bytes);
         if (id >= 0 && (v->token[id].flags & (SAC_VOCAB_MODEL | SAC_VOCAB_SPECIAL)) == SAC_VOCAB_MODEL) {

@@ -7,17 +7,19 @@
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-#define CHATML                                                                                                         \
-    .system_before = "<|im_start|>system\n", .system_after = "<|im_end|>\n", .user_before = "<|im_start|>user\n",      \
-    .user_after = "<|im_end|>\n", .assistant_before = "<|im_start|>assistant\n", .assistant_after = "<|im_end|>\n",    \
-    .generation = "<|im_start|>assistant\n", .media_after = "\n", .stops = LIST("<|im_end|>", "<|endoftext|>")
+#define CHATML                                                                                               \
+    .system_before = "<|im_start|>system\n", .system_after = "<|im_end|>\n",                                 \
+    .user_before = "<|im_start|>user\n", .user_after = "<|im_end|>\n",                                       \
+    .assistant_before = "<|im_start|>assistant\n", .assistant_after = "<|im_end|>\n",                        \
+    .generation = "<|im_start|>assistant\n", .media_after = "\n",                                            \
+    .stops = LIST("<|im_end|>", "<|endoftext|>")
 
 #define QWEN25_SYSTEM  "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 #define SMOLLM2_SYSTEM "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 #define QWEN2_SYSTEM   "You are a helpful assistant."
-#define VICUNA_SYSTEM                                                                                                  \
-    "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, "  \
-    "and polite answers to the user's questions."
+#define VICUNA_SYSTEM                                                                                        \
+    "A chat between a curious user and an artificial intelligence assistant. "                               \
+    "The assistant gives helpful, detailed, and polite answers to the user's questions."
 
 /* Order matters for sac_chat_detect: a format whose markers include another's stands first. */
 static const sac_chat_format formats[] = {
@@ -147,8 +149,9 @@ static const sac_chat_format formats[] = {
 };
 
 static const char *const names[] = {
-    "saccade",    "chatml",     "chatml-plain", "chatml-qwen2.5", "chatml-smollm2", "llama-2", "llama-3", "llava-mistral",
-    "mistral",    "mistral-v1", "mistral-v3",   "vicuna",         "vicuna-v1.1",    "plain",   NULL};
+    "saccade",    "chatml",  "chatml-plain",  "chatml-qwen2.5", "chatml-smollm2",
+    "llama-2",    "llama-3", "llava-mistral", "mistral",        "mistral-v1",
+    "mistral-v3", "vicuna",  "vicuna-v1.1",   "plain",          NULL};
 _Static_assert(SAC_COUNT(names) == SAC_COUNT(formats) + 1, "every format has its name in the list");
 
 const char *const *sac_chat_names(void) {
@@ -186,7 +189,8 @@ static void put_segment(writer *w, sac_text_segment s) {
 }
 
 static void put(writer *w, const char *text, size_t n_bytes, bool parse_special) {
-    if (text && n_bytes) put_segment(w, (sac_text_segment){.text = text, .n_bytes = n_bytes, .parse_special = parse_special});
+    if (text && n_bytes)
+        put_segment(w, (sac_text_segment){.text = text, .n_bytes = n_bytes, .parse_special = parse_special});
 }
 
 static void put_template(writer *w, const char *text) {
@@ -220,7 +224,9 @@ static bool is_python_space(uint32_t c) { /* what str.strip takes away */
 static void trim_left(sac_text_segment *s) {
     const char *end = s->text + s->n_bytes;
     size_t n;
-    while (s->text < end && sac_utf8_next(s->text, end, &n, NULL) && is_python_space(sac_utf8_decode(s->text))) s->text += n;
+    while (s->text < end && sac_utf8_next(s->text, end, &n, NULL) &&
+           is_python_space(sac_utf8_decode(s->text)))
+        s->text += n;
     s->n_bytes = (size_t)(end - s->text);
 }
 
@@ -229,7 +235,8 @@ static void trim_right(sac_text_segment *s) {
         const char *end = s->text + s->n_bytes, *last = end - 1;
         size_t n;
         while (last > s->text && sac_utf8_continues(*last)) last--;
-        if (!sac_utf8_next(last, end, &n, NULL) || last + n != end || !is_python_space(sac_utf8_decode(last))) return;
+        if (!sac_utf8_next(last, end, &n, NULL) || last + n != end || !is_python_space(sac_utf8_decode(last)))
+            return;
         s->n_bytes = (size_t)(last - s->text);
     }
 }
@@ -282,19 +289,22 @@ static bool is_role(const sac_chat_message *m, const char *role) {
     return strcmp(m->role, role) == 0;
 }
 
-static sac_status check_roles(const sac_chat_format *f, const sac_chat_message *messages, size_t n, bool has_system,
-                              sac_error *err) {
+static sac_status check_roles(const sac_chat_format *f, const sac_chat_message *messages, size_t n,
+                              bool has_system, sac_error *err) {
     if (has_system && f->system == SAC_SYSTEM_NONE)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "chat format \"%s\" has no system message: put it into the question", f->name);
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "chat format \"%s\" has no system message: put it into the question", f->name);
     for (size_t i = has_system; i < n; i++) {
         bool user = is_role(&messages[i], "user"), assistant = is_role(&messages[i], "assistant");
         if (is_role(&messages[i], "system"))
             return sac_fail(err, SAC_BAD_ARGUMENT, "message %zu: a system message must be the first", i);
         if (!user && !assistant)
-            return sac_fail(err, SAC_BAD_ARGUMENT, "message %zu: role \"%.40s\" is none of system, user, assistant", i,
+            return sac_fail(err, SAC_BAD_ARGUMENT,
+                            "message %zu: role \"%.40s\" is none of system, user, assistant", i,
                             messages[i].role);
         if (f->alternates && user != ((i - has_system) % 2 == 0))
-            return sac_fail(err, SAC_BAD_ARGUMENT, "message %zu: in chat format \"%s\" user and assistant must take turns", i,
+            return sac_fail(err, SAC_BAD_ARGUMENT,
+                            "message %zu: in chat format \"%s\" user and assistant must take turns", i,
                             f->name);
     }
     return SAC_OK;
@@ -322,6 +332,7 @@ sac_status sac_chat_render(const sac_chat_format *f, const sac_chat_message *mes
     if (add_generation_prompt) put_template(&w, f->generation);
     *n_segments = w.n;
     if (w.n > capacity)
-        return sac_fail(err, SAC_INTERNAL, "a conversation of %zu segments, there is room for %zu", w.n, capacity);
+        return sac_fail(err, SAC_INTERNAL, "a conversation of %zu segments, there is room for %zu", w.n,
+                        capacity);
     return SAC_OK;
 }

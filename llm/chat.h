@@ -1,9 +1,10 @@
 /* chat.h - chat formats: how a conversation is written as one text for the model.
  *
- * Every format is one entry of the table in chat.c, equal to the template its models publish (tests/golden/tokenizer/
- * chat.json has those templates' own output). A rendering is a list of text segments: the format's own parts may
- * contain control tokens ("<|im_end|>"), a user's text never does (parse_special stays false there). A picture becomes
- * its placeholder token itself. Tokenise with add_special: a begin token that the format writes is not doubled. */
+ * Every format is one entry of the table in chat.c, equal to the template its models publish
+ * (tests/golden/tokenizer/ chat.json has those templates' own output). A rendering is a list of text
+ * segments: the format's own parts may contain control tokens ("<|im_end|>"), a user's text never does
+ * (parse_special stays false there). A picture becomes its placeholder token itself. Tokenise with
+ * add_special: a begin token that the format writes is not doubled. */
 #ifndef SAC_LLM_CHAT_H
 #define SAC_LLM_CHAT_H
 
@@ -16,7 +17,11 @@ typedef enum sac_system_place {
     SAC_SYSTEM_NONE,    /* the format has none: refused */
 } sac_system_place;
 
-enum { SAC_TRIM_SYSTEM = 1, SAC_TRIM_USER = 2, SAC_TRIM_ASSISTANT = 4 }; /* white space around the content goes */
+enum {
+    SAC_TRIM_SYSTEM = 1,
+    SAC_TRIM_USER = 2,
+    SAC_TRIM_ASSISTANT = 4
+}; /* white space around the content goes */
 
 typedef struct sac_chat_format {
     const char *name;   /* "chatml" */
@@ -65,9 +70,9 @@ typedef struct sac_chat_message {
 /* Segments that are always enough for such a conversation. */
 size_t sac_chat_max_segments(size_t n_messages, size_t n_parts, int64_t n_placeholders);
 
-/* BAD_ARGUMENT for an unknown role, a system message that is not the first or that the format does not have, and
- * roles out of turn where the model's template refuses them. Segments borrow from messages and format; placeholders
- * come in the order of the media parts. */
+/* BAD_ARGUMENT for an unknown role, a system message that is not the first or that the format does not have,
+ * and roles out of turn where the model's template refuses them. Segments borrow from messages and format;
+ * placeholders come in the order of the media parts. */
 sac_status sac_chat_render(const sac_chat_format *format, const sac_chat_message *messages, size_t n_messages,
                            bool add_generation_prompt, int32_t image_token, sac_text_segment *segments,
                            size_t capacity, size_t *n_segments, sac_error *err);

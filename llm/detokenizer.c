@@ -1,4 +1,5 @@
-/* detokenizer.c - see detokenizer.h. One engine does both: `whole` only decides what happens to runs of byte tokens. */
+/* detokenizer.c - see detokenizer.h. One engine does both: `whole` only decides what happens to runs of byte
+ * tokens. */
 #include "detokenizer.h"
 
 #include "tokenizer_impl.h"
@@ -48,8 +49,8 @@ static void emit_text(sac_detokenizer *d, const char *text, size_t n_bytes) {
     emit(d, text, (size_t)(end - text));
 }
 
-/* Whole characters of the tail go out, broken bytes as U+FFFD; what could still become a character stays, unless
- * this is the end. per_byte: a broken character costs one U+FFFD for each of its bytes. */
+/* Whole characters of the tail go out, broken bytes as U+FFFD; what could still become a character stays,
+ * unless this is the end. per_byte: a broken character costs one U+FFFD for each of its bytes. */
 static void drain_tail(sac_detokenizer *d, bool at_end, bool per_byte) {
     const char *p = d->tail.data, *end = p + d->tail.n_bytes, *good = p;
     while (p < end) {
@@ -90,14 +91,18 @@ static int byte_of(const char *text, size_t n_bytes) {
     int value = 0;
     for (int i = 3; i < 5; i++) {
         char c = text[i];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                           : -1;
         if (digit < 0) return -1;
         value = value << 4 | digit;
     }
     return value;
 }
 
-static size_t replace_all(const sac_decoder_replace *r, bool first, const char *from, size_t n_bytes, char *to) {
+static size_t replace_all(const sac_decoder_replace *r, bool first, const char *from, size_t n_bytes,
+                          char *to) {
     size_t n = 0;
     for (size_t i = 0; i < n_bytes;) {
         if (n_bytes - i >= r->from_bytes && memcmp(from + i, r->from, r->from_bytes) == 0) {
@@ -204,18 +209,23 @@ static size_t longest_token(const sac_tokenizer *t) {
     return n + 1;
 }
 
-static sac_status detokenizer_make(sac_detokenizer *d, const sac_tokenizer *t, bool skip_special, sac_error *err) {
+static sac_status detokenizer_make(sac_detokenizer *d, const sac_tokenizer *t, bool skip_special,
+                                   sac_error *err) {
     d->t = t;
     d->skip_special = skip_special;
     d->token_capacity = longest_token(t);
     if (d->token_capacity > SAC_MAX_TEXT_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "the tokenizer's decoder makes texts of %zu bytes out of one token", d->token_capacity);
+        return sac_fail(err, SAC_BAD_FILE,
+                        "the tokenizer's decoder makes texts of %zu bytes out of one token",
+                        d->token_capacity);
     for (int i = 0; i < 2; i++) {
         d->token[i] = malloc(d->token_capacity);
-        if (!d->token[i]) return sac_fail(err, SAC_NO_MEMORY, "no memory for a token of %zu bytes", d->token_capacity);
+        if (!d->token[i])
+            return sac_fail(err, SAC_NO_MEMORY, "no memory for a token of %zu bytes", d->token_capacity);
     }
     SAC_TRY(sac_buffer_reserve(&d->tail, d->token_capacity + 8, err));
-    SAC_TRY(sac_buffer_reserve(&d->out, 3 * (d->token_capacity + 8), err)); /* U+FFFD for each byte at worst */
+    SAC_TRY(
+        sac_buffer_reserve(&d->out, 3 * (d->token_capacity + 8), err)); /* U+FFFD for each byte at worst */
     sac_detokenizer_reset(d);
     return SAC_OK;
 }
@@ -227,7 +237,8 @@ static void detokenizer_clear(sac_detokenizer *d) {
     free(d->token[1]);
 }
 
-sac_status sac_detokenizer_open(sac_detokenizer **out, const sac_tokenizer *t, bool skip_special, sac_error *err) {
+sac_status sac_detokenizer_open(sac_detokenizer **out, const sac_tokenizer *t, bool skip_special,
+                                sac_error *err) {
     *out = NULL;
     sac_detokenizer *d = calloc(1, sizeof *d);
     if (!d) return sac_fail(err, SAC_NO_MEMORY, "no memory for a detokenizer");
@@ -258,8 +269,8 @@ sac_text_span sac_detokenizer_flush(sac_detokenizer *d) {
     return (sac_text_span){d->out.data, d->out.n_bytes};
 }
 
-sac_status sac_detokenize(const sac_tokenizer *t, const int32_t *ids, size_t n_ids, bool skip_special, char *text,
-                          size_t capacity, size_t *n_bytes, sac_error *err) {
+sac_status sac_detokenize(const sac_tokenizer *t, const int32_t *ids, size_t n_ids, bool skip_special,
+                          char *text, size_t capacity, size_t *n_bytes, sac_error *err) {
     sac_detokenizer d = {.whole = true};
     *n_bytes = 0;
     sac_status st = detokenizer_make(&d, t, skip_special, err);
@@ -274,7 +285,8 @@ sac_status sac_detokenize(const sac_tokenizer *t, const int32_t *ids, size_t n_i
         if (n) memcpy(text, d.out.data, n);
         *n_bytes = d.out.n_bytes;
         if (d.out.n_bytes > capacity)
-            st = sac_fail(err, SAC_TOO_LONG, "the text has %zu bytes, more than the %zu there is room for", d.out.n_bytes, capacity);
+            st = sac_fail(err, SAC_TOO_LONG, "the text has %zu bytes, more than the %zu there is room for",
+                          d.out.n_bytes, capacity);
     }
     detokenizer_clear(&d);
     return st;

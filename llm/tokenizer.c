@@ -43,7 +43,10 @@ static bool segments_differ(const sac_text_segment *segments, size_t n) {
 static sac_status end_piece(sac_run *run, size_t begin, sac_error *err) {
     size_t n_bytes = run->passage.text.n_bytes - begin;
     if (n_bytes == 0) return SAC_OK;
-    return sac_pieces_add(&run->pieces, (sac_piece){.begin = (uint32_t)begin, .n_bytes = (uint32_t)n_bytes, .at_start = run->pieces.n == 0}, err);
+    return sac_pieces_add(
+        &run->pieces,
+        (sac_piece){.begin = (uint32_t)begin, .n_bytes = (uint32_t)n_bytes, .at_start = run->pieces.n == 0},
+        err);
 }
 
 /* Segments into one passage; neighbouring texts are one piece. */
@@ -56,7 +59,9 @@ static sac_status gather(sac_run *run, const sac_text_segment *segments, size_t 
         if (s->is_token) {
             SAC_TRY(end_piece(run, begin, err));
             begin = to->text.n_bytes;
-            SAC_TRY(sac_pieces_add(&run->pieces, (sac_piece){.begin = (uint32_t)begin, .id = s->token_id, .is_token = true}, err));
+            SAC_TRY(sac_pieces_add(&run->pieces,
+                                   (sac_piece){.begin = (uint32_t)begin, .id = s->token_id, .is_token = true},
+                                   err));
             continue;
         }
         size_t before = to->text.n_bytes;
@@ -67,11 +72,11 @@ static sac_status gather(sac_run *run, const sac_text_segment *segments, size_t 
     return end_piece(run, begin, err);
 }
 
-/* Words come back: what the last ones with the same hash became is kept for the length of a call. English text has
- * four of five words answered here. */
-#define MEMO_SLOTS      4096
-#define MEMO_MAX_IDS    5
-#define MEMO_MAX_BYTES  48
+/* Words come back: what the last ones with the same hash became is kept for the length of a call. English
+ * text has four of five words answered here. */
+#define MEMO_SLOTS     4096
+#define MEMO_MAX_IDS   5
+#define MEMO_MAX_BYTES 48
 
 typedef struct sac_memo {
     const char *text; /* in the passage */
@@ -87,7 +92,8 @@ static sac_memo *memo_of(sac_memo *memo, const char *text, size_t n_bytes) {
 
 static sac_status emit_bpe(sac_run *run, sac_memo *memo, const char *text, size_t n_bytes, sac_error *err) {
     const sac_tokenizer *t = run->t;
-    if (n_bytes > MEMO_MAX_BYTES) return sac_bpe_word(&t->bpe, &t->vocab, &run->bpe, text, n_bytes, &run->out, err);
+    if (n_bytes > MEMO_MAX_BYTES)
+        return sac_bpe_word(&t->bpe, &t->vocab, &run->bpe, text, n_bytes, &run->out, err);
     sac_memo *m = memo_of(memo, text, n_bytes);
     if (m->n_bytes == n_bytes && memcmp(m->text, text, n_bytes) == 0) {
         for (uint32_t i = 0; i < m->n_ids; i++) sac_emit(&run->out, m->ids[i]);
@@ -131,7 +137,8 @@ static sac_status run_all(sac_run *run, const sac_text_segment *segments, size_t
     SAC_TRY(sac_run_added(run, true, err));
     run->passage.may.n_bytes = 0;
     for (int i = 0; i < t->split.n; i++) SAC_TRY(sac_run_split(run, &t->split.step[i], err));
-    if (run->pieces.n && run->pieces.piece[0].is_token && t->n_before && run->pieces.piece[0].id == t->before[0])
+    if (run->pieces.n && run->pieces.piece[0].is_token && t->n_before &&
+        run->pieces.piece[0].id == t->before[0])
         add_special = false; /* a chat template that writes the begin token itself */
     for (int i = 0; add_special && i < t->n_before; i++) sac_emit(&run->out, t->before[i]);
     SAC_TRY(emit_pieces(run, err));
@@ -139,14 +146,15 @@ static sac_status run_all(sac_run *run, const sac_text_segment *segments, size_t
     return SAC_OK;
 }
 
-sac_status sac_tokenize(const sac_tokenizer *t, const sac_text_segment *segments, size_t n_segments, bool add_special,
-                        int32_t *ids, size_t capacity, size_t *n_ids, sac_error *err) {
+sac_status sac_tokenize(const sac_tokenizer *t, const sac_text_segment *segments, size_t n_segments,
+                        bool add_special, int32_t *ids, size_t capacity, size_t *n_ids, sac_error *err) {
     sac_run run = {.t = t, .out = {ids, capacity, 0}};
     sac_status st = run_all(&run, segments, n_segments, add_special, err);
     run_free(&run);
     *n_ids = run.out.n;
     if (st == SAC_OK && run.out.n > capacity)
-        st = sac_fail(err, SAC_TOO_LONG, "the text has %zu tokens, more than the %zu there is room for", run.out.n, capacity);
+        st = sac_fail(err, SAC_TOO_LONG, "the text has %zu tokens, more than the %zu there is room for",
+                      run.out.n, capacity);
     return st;
 }
 

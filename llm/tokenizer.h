@@ -13,14 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SAC_MAX_TOKENS_OF_VOCAB ((int32_t)1 << 21)   /* ids are below this */
-#define SAC_MAX_TOKEN_BYTES     65535                /* of one token's text */
-#define SAC_MAX_TEXT_BYTES      ((size_t)64 << 20)  /* of one sac_tokenize call, normalised */
+#define SAC_MAX_TOKENS_OF_VOCAB ((int32_t)1 << 21) /* ids are below this */
+#define SAC_MAX_TOKEN_BYTES     65535              /* of one token's text */
+#define SAC_MAX_TEXT_BYTES      ((size_t)64 << 20) /* of one sac_tokenize call, normalised */
 
 typedef struct sac_tokenizer sac_tokenizer;
 
-/* Reads a Hugging Face tokenizer.json: BPE and Unigram models. When a tokenizer_config.json lies beside it, the
- * begin and end tokens and the chat template come from there. The error names the file. */
+/* Reads a Hugging Face tokenizer.json: BPE and Unigram models. When a tokenizer_config.json lies beside it,
+ * the begin and end tokens and the chat template come from there. The error names the file. */
 sac_status sac_tokenizer_open_file(sac_tokenizer **out, const char *path, sac_error *err);
 
 /* The same from memory; config_json may be NULL. */
@@ -33,25 +33,26 @@ typedef struct sac_text_span {
 } sac_text_span;
 
 typedef enum sac_token_type { /* values of GGUF's tokenizer.ggml.token_type */
-    SAC_TOKEN_NORMAL = 1,
-    SAC_TOKEN_UNKNOWN = 2,
-    SAC_TOKEN_CONTROL = 3,
-    SAC_TOKEN_USER_DEFINED = 4,
-    SAC_TOKEN_UNUSED = 5,
-    SAC_TOKEN_BYTE = 6,
+                              SAC_TOKEN_NORMAL = 1,
+                              SAC_TOKEN_UNKNOWN = 2,
+                              SAC_TOKEN_CONTROL = 3,
+                              SAC_TOKEN_USER_DEFINED = 4,
+                              SAC_TOKEN_UNUSED = 5,
+                              SAC_TOKEN_BYTE = 6,
 } sac_token_type;
 
 /* A vocabulary as GGUF files carry it; everything is borrowed and only read during the call that opens it. */
 typedef struct sac_vocab_source {
-    const char *model; /* tokenizer.ggml.model: "llama" (SentencePiece BPE by scores) or "gpt2" (byte-level BPE) */
-    const char *pre;   /* tokenizer.ggml.pre, NULL when absent: which split pattern a gpt2 vocabulary uses */
+    const char
+        *model; /* tokenizer.ggml.model: "llama" (SentencePiece BPE by scores) or "gpt2" (byte-level BPE) */
+    const char *pre; /* tokenizer.ggml.pre, NULL when absent: which split pattern a gpt2 vocabulary uses */
     size_t n_tokens;
     const sac_text_span *tokens; /* [n_tokens] */
     const float *scores;         /* [n_tokens]; needed by "llama" */
     const int32_t *types;        /* [n_tokens] sac_token_type; NULL = all normal */
     size_t n_merges;
-    const sac_text_span *merges; /* [n_merges] "left right"; needed by "gpt2" */
-    int64_t bos_id, eos_id, unk_id; /* -1 = absent */
+    const sac_text_span *merges;            /* [n_merges] "left right"; needed by "gpt2" */
+    int64_t bos_id, eos_id, unk_id;         /* -1 = absent */
     int add_bos, add_eos, add_space_prefix; /* 0, 1, or -1 = absent: the model's usual */
 } sac_vocab_source;
 
@@ -73,8 +74,9 @@ typedef struct sac_text_segment {
 } sac_text_segment;
 
 /* Writes at most `capacity` ids; *n_ids is their full number, also when that is more (TOO_LONG; ids may be
- * NULL when capacity is 0). add_special: with the tokens that the tokenizer adds before and behind a text, unless the
- * text starts with the first of them already, as transformers' processors do for rendered chats. */
+ * NULL when capacity is 0). add_special: with the tokens that the tokenizer adds before and behind a text,
+ * unless the text starts with the first of them already, as transformers' processors do for rendered chats.
+ */
 sac_status sac_tokenize(const sac_tokenizer *t, const sac_text_segment *segments, size_t n_segments,
                         bool add_special, int32_t *ids, size_t capacity, size_t *n_ids, sac_error *err);
 
@@ -84,12 +86,13 @@ int32_t sac_tokenizer_bos(const sac_tokenizer *t); /* -1 = none known */
 int32_t sac_tokenizer_eos(const sac_tokenizer *t);
 bool sac_tokenizer_adds_bos(const sac_tokenizer *t); /* add_special puts the begin token first */
 
-/* "chat_template" of tokenizer_config.json, for sac_chat_detect; NULL = none. (A chat_template.jinja beside the
- * file goes first; reading that is the caller's.) */
+/* "chat_template" of tokenizer_config.json, for sac_chat_detect; NULL = none. (A chat_template.jinja beside
+ * the file goes first; reading that is the caller's.) */
 const char *sac_tokenizer_chat_template(const sac_tokenizer *t);
 
 int32_t sac_token_find(const sac_tokenizer *t, const char *text, size_t n_bytes); /* -1 = no such token */
-/* A token's name as the vocabulary writes it ("Ġthe", "▁the", "<0x0A>"); {NULL, 0} when the id has no token. */
+/* A token's name as the vocabulary writes it ("Ġthe", "▁the", "<0x0A>"); {NULL, 0} when the id has no token.
+ */
 sac_text_span sac_token_text(const sac_tokenizer *t, int32_t id);
 bool sac_token_is_special(const sac_tokenizer *t, int32_t id);
 

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_bytes, sac_added_token token, sac_error *err) {
+sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_bytes, sac_added_token token,
+                                sac_error *err) {
     sac_added_tokens *a = &t->added;
     if (a->n == a->capacity) {
         size_t capacity = a->capacity ? 2 * a->capacity : 32;
@@ -24,13 +25,14 @@ sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_byt
 sac_text_span sac_added_name(const sac_added_tokens *a, int32_t id) {
     for (size_t i = 0; i < a->n; i++)
         if (a->token[i].id == id)
-            return (sac_text_span){a->names.data + a->name_offset[i], a->name_offset[i + 1] - a->name_offset[i]};
+            return (sac_text_span){a->names.data + a->name_offset[i],
+                                   a->name_offset[i + 1] - a->name_offset[i]};
     return (sac_text_span){NULL, 0};
 }
 
 /* The longest token that starts at p (limit: end of the piece) and may stand there, or -1. */
-static int32_t longest_at(const sac_added_tokens *a, const sac_prefix_set *set, const char *p, const char *limit,
-                          const char *may, bool may_all, size_t *n_bytes) {
+static int32_t longest_at(const sac_added_tokens *a, const sac_prefix_set *set, const char *p,
+                          const char *limit, const char *may, bool may_all, size_t *n_bytes) {
     int32_t best = -1;
     sac_prefix_walk w = sac_prefix_start();
     while (p + w.depth < limit && sac_prefix_step(set, &w, p[w.depth])) {
@@ -55,7 +57,7 @@ static bool stands_alone(const char *text, const char *begin, const char *end, c
 
 typedef struct finder {
     sac_run *run;
-    sac_piece from; /* the piece being searched */
+    sac_piece from;                  /* the piece being searched */
     const char *text, *limit, *done; /* done: up to here pieces have been put out */
     sac_error *err;
 } finder;
@@ -90,9 +92,10 @@ static sac_status search(sac_run *run, const sac_prefix_set *set, sac_piece piec
     for (const char *p = text; p < limit;) {
         unsigned char b = (unsigned char)*p;
         size_t n_bytes = 0;
-        int32_t i = set->first[b] < set->first[b + 1]
-                        ? longest_at(a, set, p, limit, may ? may + (p - text) : NULL, run->passage.may_all, &n_bytes)
-                        : -1;
+        int32_t i =
+            set->first[b] < set->first[b + 1]
+                ? longest_at(a, set, p, limit, may ? may + (p - text) : NULL, run->passage.may_all, &n_bytes)
+                : -1;
         if (i < 0) {
             p++;
             continue;

@@ -8,7 +8,8 @@
 sac_status sac_buffer_reserve(sac_buffer *b, size_t n_bytes, sac_error *err) {
     if (n_bytes <= b->capacity - b->n_bytes) return SAC_OK;
     if (n_bytes > SAC_MAX_TEXT_BYTES || b->n_bytes + n_bytes > SAC_MAX_TEXT_BYTES)
-        return sac_fail(err, SAC_TOO_LONG, "a text of more than %zu bytes after normalisation", SAC_MAX_TEXT_BYTES);
+        return sac_fail(err, SAC_TOO_LONG, "a text of more than %zu bytes after normalisation",
+                        SAC_MAX_TEXT_BYTES);
     size_t capacity = b->capacity * 2;
     if (capacity < b->n_bytes + n_bytes) capacity = b->n_bytes + n_bytes;
     if (capacity < 256) capacity = 256;

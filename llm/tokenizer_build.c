@@ -8,7 +8,8 @@
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 sac_status sac_steps_new(sac_steps *steps, sac_step **out, sac_error *err) {
-    if (steps->n == SAC_MAX_STEPS) return sac_fail(err, SAC_BAD_FILE, "more than %d steps in a sequence", SAC_MAX_STEPS);
+    if (steps->n == SAC_MAX_STEPS)
+        return sac_fail(err, SAC_BAD_FILE, "more than %d steps in a sequence", SAC_MAX_STEPS);
     *out = &steps->step[steps->n++];
     memset(*out, 0, sizeof **out);
     return SAC_OK;
@@ -16,7 +17,8 @@ sac_status sac_steps_new(sac_steps *steps, sac_step **out, sac_error *err) {
 
 sac_status sac_step_set_text(sac_step *step, const char *text, size_t n_bytes, sac_error *err) {
     if (n_bytes > SAC_MAX_TOKEN_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "a replacement of %zu bytes, at most %d", n_bytes, SAC_MAX_TOKEN_BYTES);
+        return sac_fail(err, SAC_BAD_FILE, "a replacement of %zu bytes, at most %d", n_bytes,
+                        SAC_MAX_TOKEN_BYTES);
     step->text = malloc(n_bytes + 1);
     if (!step->text) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu bytes", n_bytes);
     memcpy(step->text, text, n_bytes);
@@ -43,7 +45,8 @@ sac_status sac_steps_add_byte_level(sac_steps *steps, bool prefix_space, bool us
         SAC_TRY(sac_step_set_text(s, " ", 1, err));
     }
     if (use_regex)
-        SAC_TRY(sac_steps_add_split(steps, GPT2_PATTERN, strlen(GPT2_PATTERN), false, SAC_SPLIT_ISOLATED, false, err));
+        SAC_TRY(sac_steps_add_split(steps, GPT2_PATTERN, strlen(GPT2_PATTERN), false, SAC_SPLIT_ISOLATED,
+                                    false, err));
     SAC_TRY(sac_steps_new(steps, &s, err));
     s->kind = SAC_STEP_BYTE_CHARS;
     return SAC_OK;
@@ -83,7 +86,8 @@ static sac_status normalize_names(sac_tokenizer *t, sac_error *err) {
 static sac_status index_added(sac_tokenizer *t, sac_error *err) {
     sac_added_tokens *a = &t->added;
     SAC_TRY(normalize_names(t, err));
-    sac_prefix_entry *plain = calloc(a->n + 1, sizeof *plain), *normalized = calloc(a->n + 1, sizeof *normalized);
+    sac_prefix_entry *plain = calloc(a->n + 1, sizeof *plain),
+                     *normalized = calloc(a->n + 1, sizeof *normalized);
     if (!plain || !normalized) {
         free(plain);
         free(normalized);
@@ -94,9 +98,11 @@ static sac_status index_added(sac_tokenizer *t, sac_error *err) {
         int32_t id = a->token[i].id;
         size_t from = a->name_offset[i], to = a->name_offset[i + 1];
         if (!a->token[i].normalized)
-            plain[n_plain++] = (sac_prefix_entry){sac_vocab_text(&t->vocab, id), t->vocab.token[id].n_bytes, (int32_t)i};
+            plain[n_plain++] =
+                (sac_prefix_entry){sac_vocab_text(&t->vocab, id), t->vocab.token[id].n_bytes, (int32_t)i};
         else if (to > from)
-            normalized[n_normalized++] = (sac_prefix_entry){a->names.data + from, (uint32_t)(to - from), (int32_t)i};
+            normalized[n_normalized++] =
+                (sac_prefix_entry){a->names.data + from, (uint32_t)(to - from), (int32_t)i};
     }
     sac_prefix_set_make(&a->plain, plain, n_plain);
     sac_prefix_set_make(&a->normalized, normalized, n_normalized);

@@ -1,8 +1,8 @@
 /* tokenizer_charsmap.c - normaliser "Precompiled": SentencePiece's table of character replacements.
  *
- * The table is base64 of: u32 size of the trie in bytes, the trie (a darts-clone double array of u32 units), then
- * the replacements, each ended by NUL. As in `tokenizers`: a grapheme of fewer than 6 bytes is looked up whole,
- * otherwise or if that fails each of its characters; the shortest key that is a prefix decides. */
+ * The table is base64 of: u32 size of the trie in bytes, the trie (a darts-clone double array of u32 units),
+ * then the replacements, each ended by NUL. As in `tokenizers`: a grapheme of fewer than 6 bytes is looked up
+ * whole, otherwise or if that fails each of its characters; the shortest key that is a prefix decides. */
 #include "tokenizer_impl.h"
 
 #include "utf8.h"
@@ -53,7 +53,8 @@ static uint32_t u32_at(const unsigned char *p) {
 static sac_status unpack(sac_charsmap *m, const unsigned char *bytes, size_t n_bytes, sac_error *err) {
     size_t trie_bytes = n_bytes >= 4 ? u32_at(bytes) : 0;
     if (n_bytes < 4 || trie_bytes > n_bytes - 4 || trie_bytes % 4 || trie_bytes == 0)
-        return sac_fail(err, SAC_BAD_FILE, "precompiled_charsmap: a table of %zu bytes cannot hold its trie", n_bytes);
+        return sac_fail(err, SAC_BAD_FILE, "precompiled_charsmap: a table of %zu bytes cannot hold its trie",
+                        n_bytes);
     m->n_units = trie_bytes / 4;
     m->text_bytes = n_bytes - 4 - trie_bytes + 1;
     m->unit = malloc(trie_bytes);
@@ -70,12 +71,12 @@ static sac_status unpack(sac_charsmap *m, const unsigned char *bytes, size_t n_b
 sac_status sac_charsmap_open(sac_charsmap **out, const char *base64, size_t n_bytes, sac_error *err) {
     *out = NULL;
     if (n_bytes > MAX_CHARSMAP_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "precompiled_charsmap: %zu bytes are more than %zu", n_bytes, MAX_CHARSMAP_BYTES);
+        return sac_fail(err, SAC_BAD_FILE, "precompiled_charsmap: %zu bytes are more than %zu", n_bytes,
+                        MAX_CHARSMAP_BYTES);
     sac_charsmap *m = calloc(1, sizeof *m);
     unsigned char *bytes = malloc(n_bytes / 4 * 3 + 3);
     sac_status st = SAC_OK;
-    if (!m || !bytes)
-        st = sac_fail(err, SAC_NO_MEMORY, "no memory for precompiled_charsmap");
+    if (!m || !bytes) st = sac_fail(err, SAC_NO_MEMORY, "no memory for precompiled_charsmap");
     size_t n = st == SAC_OK ? decode_base64(base64, n_bytes, bytes) : 0;
     if (st == SAC_OK && n == SIZE_MAX) st = sac_fail(err, SAC_BAD_FILE, "precompiled_charsmap: not base64");
     if (st == SAC_OK) st = unpack(m, bytes, n, err);
@@ -98,7 +99,8 @@ static uint32_t unit_offset(uint32_t unit) {
     return unit >> 10 << ((unit & 1u << 9) >> 6);
 }
 
-/* The replacement for the shortest key that begins the text, or NULL. A trie that leads out of itself has none. */
+/* The replacement for the shortest key that begins the text, or NULL. A trie that leads out of itself has
+ * none. */
 static const char *look_up(const sac_charsmap *m, const char *text, size_t n_bytes) {
     uint32_t at = unit_offset(m->unit[0]);
     for (size_t i = 0; i < n_bytes; i++) {
@@ -117,7 +119,8 @@ static const char *look_up(const sac_charsmap *m, const char *text, size_t n_byt
     return NULL;
 }
 
-static sac_status map_grapheme(const sac_charsmap *m, sac_buffer *out, const char *text, size_t n_bytes, sac_error *err) {
+static sac_status map_grapheme(const sac_charsmap *m, sac_buffer *out, const char *text, size_t n_bytes,
+                               sac_error *err) {
     const char *to = n_bytes < 6 ? look_up(m, text, n_bytes) : NULL;
     if (to) return sac_buffer_add(out, to, strlen(to), err);
     for (size_t i = 0, n; i < n_bytes; i += n) {
@@ -128,7 +131,8 @@ static sac_status map_grapheme(const sac_charsmap *m, sac_buffer *out, const cha
     return SAC_OK;
 }
 
-sac_status sac_charsmap_apply(const sac_charsmap *m, sac_buffer *out, const char *text, size_t n_bytes, sac_error *err) {
+sac_status sac_charsmap_apply(const sac_charsmap *m, sac_buffer *out, const char *text, size_t n_bytes,
+                              sac_error *err) {
     utf8proc_int32_t state = 0;
     for (size_t from = 0, to; from < n_bytes; from = to) {
         to = from + sac_utf8_length(text[from]);

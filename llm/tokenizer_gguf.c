@@ -1,9 +1,9 @@
 /* tokenizer_gguf.c - a tokenizer from the arrays of a GGUF file.
  *
- * Such files say what kind of vocabulary they hold and, for byte-level BPE, name the split pattern ("pre"); the
- * steps that tokenizer.json would spell out are put together here. Facts about the names and patterns are those of
- * llama.cpp (src/llama-vocab.cpp); the answers are meant to be transformers', so Qwen2's NFC is applied although
- * GGUF does not mention it. */
+ * Such files say what kind of vocabulary they hold and, for byte-level BPE, name the split pattern ("pre");
+ * the steps that tokenizer.json would spell out are put together here. Facts about the names and patterns are
+ * those of llama.cpp (src/llama-vocab.cpp); the answers are meant to be transformers', so Qwen2's NFC is
+ * applied although GGUF does not mention it. */
 #include "tokenizer_impl.h"
 
 #include "utf8.h"
@@ -12,20 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METASPACE "\xe2\x96\x81" /* U+2581 */
+#define METASPACE  "\xe2\x96\x81" /* U+2581 */
 
 /* ---- split patterns ---- */
 
 #define GPT2_SPLIT "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define LLAMA3_SPLIT                                                                                                   \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"            \
+#define LLAMA3_SPLIT                                                                                         \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define QWEN2_SPLIT                                                                                                    \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"                 \
+#define QWEN2_SPLIT                                                                                          \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"      \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define TEKKEN_SPLIT                                                                                                   \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"                        \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|"                 \
+#define TEKKEN_SPLIT                                                                                         \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"             \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|"      \
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 typedef struct pre_kind {
@@ -36,13 +36,16 @@ typedef struct pre_kind {
 
 static const pre_kind pre_kinds[] = {
     {.names = "gpt-2 phi-2 mpt olmo jais trillion exaone4 mellum modern-bert", .pattern = {GPT2_SPLIT}},
-    {.names = "llama3 llama-v3 llama-bpe falcon3 pixtral lfm2", .pattern = {LLAMA3_SPLIT}, .ignore_merges = true,
+    {.names = "llama3 llama-v3 llama-bpe falcon3 pixtral lfm2",
+     .pattern = {LLAMA3_SPLIT},
+     .ignore_merges = true,
      .add_bos = true},
     {.names = "dbrx smaug-bpe chatglm-bpe", .pattern = {LLAMA3_SPLIT}},
     {.names = "glm4", .pattern = {LLAMA3_SPLIT}, .ignore_merges = true},
     {.names = "qwen2", .pattern = {QWEN2_SPLIT}, .nfc = true},
     {.names = "deepseek-r1-qwen stablelm2 hunyuan megrez grok-2", .pattern = {QWEN2_SPLIT}},
-    {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b", .pattern = {"\\p{N}", GPT2_SPLIT}},
+    {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b",
+     .pattern = {"\\p{N}", GPT2_SPLIT}},
     {.names = "tekken", .pattern = {TEKKEN_SPLIT}, .ignore_merges = true},
     {.names = "default", .pattern = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2_SPLIT, "\\p{N}+", "[0-9][0-9][0-9]"}},
 };
@@ -63,7 +66,8 @@ static sac_status find_pre(const char *name, const pre_kind **out, sac_error *er
     return sac_fail(err, SAC_UNSUPPORTED, "tokenizer.ggml.pre \"%.60s\" is not a known split pattern", name);
 }
 
-static sac_status set_byte_level_steps(sac_tokenizer *t, const pre_kind *pre, bool prefix_space, sac_error *err) {
+static sac_status set_byte_level_steps(sac_tokenizer *t, const pre_kind *pre, bool prefix_space,
+                                       sac_error *err) {
     sac_step *step;
     if (pre->nfc) {
         SAC_TRY(sac_steps_new(&t->normalize, &step, err));
@@ -76,7 +80,8 @@ static sac_status set_byte_level_steps(sac_tokenizer *t, const pre_kind *pre, bo
         SAC_TRY(sac_step_set_text(step, " ", 1, err));
     }
     for (size_t i = 0; i < SAC_COUNT(pre->pattern) && pre->pattern[i]; i++)
-        SAC_TRY(sac_steps_add_split(&t->split, pre->pattern[i], strlen(pre->pattern[i]), false, SAC_SPLIT_ISOLATED, false, err));
+        SAC_TRY(sac_steps_add_split(&t->split, pre->pattern[i], strlen(pre->pattern[i]), false,
+                                    SAC_SPLIT_ISOLATED, false, err));
     t->decoder.byte_level = true;
     t->bpe.ignore_merges = pre->ignore_merges;
     return sac_steps_add_byte_level(&t->split, false, false, err);
@@ -112,8 +117,8 @@ static sac_status set_sentencepiece_steps(sac_tokenizer *t, bool prefix_space, s
 static sac_status add_tokens(sac_tokenizer *t, const sac_vocab_source *src, sac_error *err) {
     size_t text_bytes = 0;
     if (src->n_tokens == 0 || src->n_tokens > (size_t)SAC_MAX_TOKENS_OF_VOCAB)
-        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.tokens: %zu tokens, must be 1 to %d", src->n_tokens,
-                        (int)SAC_MAX_TOKENS_OF_VOCAB);
+        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.tokens: %zu tokens, must be 1 to %d",
+                        src->n_tokens, (int)SAC_MAX_TOKENS_OF_VOCAB);
     for (size_t i = 0; i < src->n_tokens; i++) text_bytes += src->tokens[i].n_bytes;
     SAC_TRY(sac_vocab_reserve(&t->vocab, src->n_tokens, text_bytes, err));
     for (size_t i = 0; i < src->n_tokens; i++) {
@@ -126,7 +131,8 @@ static sac_status add_tokens(sac_tokenizer *t, const sac_vocab_source *src, sac_
         SAC_TRY(sac_vocab_add(&t->vocab, (int64_t)i, text.text, text.n_bytes, flags, err));
         bool special = type == SAC_TOKEN_CONTROL || type == SAC_TOKEN_UNKNOWN;
         if (special || type == SAC_TOKEN_USER_DEFINED)
-            SAC_TRY(sac_added_tokens_add(t, text.text, text.n_bytes, (sac_added_token){.id = (int32_t)i, .special = special}, err));
+            SAC_TRY(sac_added_tokens_add(t, text.text, text.n_bytes,
+                                         (sac_added_token){.id = (int32_t)i, .special = special}, err));
     }
     return sac_vocab_index(&t->vocab, err);
 }
@@ -148,7 +154,8 @@ static sac_status add_merges(sac_tokenizer *t, const sac_vocab_source *src, sac_
             ids[2] = sac_vocab_find(&t->vocab, both, left + right);
         }
         if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
-            st = sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.merges[%zu] \"%.*s\" is not two tokens that make a third", i,
+            st = sac_fail(err, SAC_BAD_FILE,
+                          "tokenizer.ggml.merges[%zu] \"%.*s\" is not two tokens that make a third", i,
                           (int)(m.n_bytes < 80 ? m.n_bytes : 80), m.text);
         else
             st = sac_bpe_add(&t->bpe, ids[0], ids[1], (uint32_t)i, ids[2], err);
@@ -182,8 +189,8 @@ static sac_status add_pairs_of(sac_tokenizer *t, int32_t id, uint32_t rank, sac_
     return SAC_OK;
 }
 
-/* SentencePiece's BPE has no merges: of all neighbours whose joined text is a token, the one with the highest score
- * is joined, the leftmost of equals. The same as ranks shared by tokens of equal score. */
+/* SentencePiece's BPE has no merges: of all neighbours whose joined text is a token, the one with the highest
+ * score is joined, the leftmost of equals. The same as ranks shared by tokens of equal score. */
 static sac_status add_merges_by_score(sac_tokenizer *t, const sac_vocab_source *src, sac_error *err) {
     if (!src->scores) return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.scores is missing");
     scored *list = calloc(src->n_tokens, sizeof *list);
@@ -191,7 +198,8 @@ static sac_status add_merges_by_score(sac_tokenizer *t, const sac_vocab_source *
     size_t n = 0;
     sac_status st = sac_bpe_reserve(&t->bpe, 2 * src->n_tokens, err);
     for (size_t i = 0; st == SAC_OK && i < src->n_tokens; i++) {
-        if (!isfinite(src->scores[i])) st = sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.scores[%zu] is not a number", i);
+        if (!isfinite(src->scores[i]))
+            st = sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.scores[%zu] is not a number", i);
         if (sac_vocab_has(&t->vocab, (int64_t)i) && (t->vocab.token[i].flags & SAC_VOCAB_MODEL))
             list[n++] = (scored){src->scores[i], (int32_t)i};
     }
@@ -207,11 +215,13 @@ static sac_status add_merges_by_score(sac_tokenizer *t, const sac_vocab_source *
 
 /* ---- the whole ---- */
 
-static sac_status check_id(const sac_tokenizer *t, int64_t id, const char *name, int32_t *out, sac_error *err) {
+static sac_status check_id(const sac_tokenizer *t, int64_t id, const char *name, int32_t *out,
+                           sac_error *err) {
     *out = -1;
     if (id < 0) return SAC_OK;
     if (!sac_vocab_has(&t->vocab, id))
-        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.%s_token_id %lld is not a token", name, (long long)id);
+        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml.%s_token_id %lld is not a token", name,
+                        (long long)id);
     *out = (int32_t)id;
     return SAC_OK;
 }
@@ -220,7 +230,8 @@ static sac_status build(sac_tokenizer *t, const sac_vocab_source *src, sac_error
     bool llama = strcmp(src->model, "llama") == 0, gpt2 = strcmp(src->model, "gpt2") == 0;
     const pre_kind *pre = NULL;
     if (!llama && !gpt2)
-        return sac_fail(err, SAC_UNSUPPORTED, "tokenizer.ggml.model \"%.60s\" is not supported (llama and gpt2 are)", src->model);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "tokenizer.ggml.model \"%.60s\" is not supported (llama and gpt2 are)", src->model);
     if (gpt2) SAC_TRY(find_pre(src->pre ? src->pre : "default", &pre, err));
     SAC_TRY(add_tokens(t, src, err));
     SAC_TRY(check_id(t, src->bos_id, "bos", &t->bos, err));
@@ -228,7 +239,8 @@ static sac_status build(sac_tokenizer *t, const sac_vocab_source *src, sac_error
     SAC_TRY(check_id(t, src->unk_id, "unknown", &t->bpe.unk_id, err));
     t->bpe.wants_unk = llama;
     bool prefix_space = src->add_space_prefix < 0 ? llama : src->add_space_prefix != 0;
-    SAC_TRY(llama ? set_sentencepiece_steps(t, prefix_space, err) : set_byte_level_steps(t, pre, prefix_space, err));
+    SAC_TRY(llama ? set_sentencepiece_steps(t, prefix_space, err)
+                  : set_byte_level_steps(t, pre, prefix_space, err));
     SAC_TRY(llama ? add_merges_by_score(t, src, err) : add_merges(t, src, err));
     bool add_bos = src->add_bos < 0 ? llama || pre->add_bos : src->add_bos != 0;
     if (add_bos && t->bos >= 0) t->before[t->n_before++] = t->bos;

@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-#define SAC_MAX_STEPS     32 /* of one kind; real files have at most 6 */
-#define SAC_MAX_TEMPLATE  16 /* tokens put before or behind a text */
+#define SAC_MAX_STEPS    32 /* of one kind; real files have at most 6 */
+#define SAC_MAX_TEMPLATE 16 /* tokens put before or behind a text */
 
 /* ---- steps ---- */
 
@@ -43,12 +43,16 @@ typedef enum sac_split_behavior {
     SAC_SPLIT_CONTIGUOUS,
 } sac_split_behavior;
 
-typedef enum sac_prepend_scheme { SAC_PREPEND_NEVER, SAC_PREPEND_FIRST, SAC_PREPEND_ALWAYS } sac_prepend_scheme;
+typedef enum sac_prepend_scheme {
+    SAC_PREPEND_NEVER,
+    SAC_PREPEND_FIRST,
+    SAC_PREPEND_ALWAYS
+} sac_prepend_scheme;
 
 typedef struct sac_step {
     sac_step_kind kind;
-    sac_regex regex;   /* owned */
-    char *text;        /* owned */
+    sac_regex regex; /* owned */
+    char *text;      /* owned */
     size_t text_bytes;
     sac_unicode_form form;
     sac_split_behavior behavior;
@@ -78,7 +82,8 @@ sac_status sac_steps_add_split(sac_steps *steps, const char *pattern, size_t n_b
 typedef struct sac_charsmap sac_charsmap;
 sac_status sac_charsmap_open(sac_charsmap **out, const char *base64, size_t n_bytes, sac_error *err);
 void sac_charsmap_free(sac_charsmap *m);
-sac_status sac_charsmap_apply(const sac_charsmap *m, sac_buffer *out, const char *text, size_t n_bytes, sac_error *err);
+sac_status sac_charsmap_apply(const sac_charsmap *m, sac_buffer *out, const char *text, size_t n_bytes,
+                              sac_error *err);
 
 /* ---- added tokens ---- */
 
@@ -118,8 +123,8 @@ void sac_unigram_free(sac_unigram *u);
 void sac_unigram_scratch_free(sac_unigram_scratch *s);
 /* Once the vocabulary and its special tokens are known. */
 sac_status sac_unigram_index(sac_unigram *u, const sac_vocab *v, sac_error *err);
-sac_status sac_unigram_word(const sac_unigram *u, const sac_vocab *v, sac_unigram_scratch *s, const char *text,
-                            size_t n_bytes, sac_id_sink *out, sac_error *err);
+sac_status sac_unigram_word(const sac_unigram *u, const sac_vocab *v, sac_unigram_scratch *s,
+                            const char *text, size_t n_bytes, sac_id_sink *out, sac_error *err);
 
 /* ---- decoding ---- */
 
@@ -177,8 +182,8 @@ typedef struct sac_pieces {
 
 sac_status sac_pieces_add(sac_pieces *p, sac_piece piece, sac_error *err);
 
-/* A text on its way: `may` holds for each byte whether added tokens are recognised there; all bytes alike: may
- * is empty and may_all says it. */
+/* A text on its way: `may` holds for each byte whether added tokens are recognised there; all bytes alike:
+ * may is empty and may_all says it. */
 typedef struct sac_passage {
     sac_buffer text, may;
     bool may_all;
@@ -200,15 +205,16 @@ sac_status sac_run_normalize(sac_run *run, sac_error *err);
 sac_status sac_run_split(sac_run *run, const sac_step *step, sac_error *err);
 
 /* Normalises one text by all steps, e.g. the name of an added token. */
-sac_status sac_normalize_text(const sac_steps *steps, sac_regex_scratch *regex, sac_passage *text, sac_passage *spare,
-                              sac_error *err);
+sac_status sac_normalize_text(const sac_steps *steps, sac_regex_scratch *regex, sac_passage *text,
+                              sac_passage *spare, sac_error *err);
 
 /* ---- building, shared by tokenizer.json and GGUF ---- */
 
 /* The normalised name of a renamed added token, which is what it decodes to. */
 sac_text_span sac_added_name(const sac_added_tokens *a, int32_t id);
 
-sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_bytes, sac_added_token token, sac_error *err);
+sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_bytes, sac_added_token token,
+                                sac_error *err);
 /* When all is read: indexes, flags; merges must have been added already. */
 sac_status sac_tokenizer_finish(sac_tokenizer *t, sac_error *err);
 

@@ -1,8 +1,9 @@
 /* tokenizer_load.c - reading tokenizer.json.
  *
- * Two of its values are nearly all of the file: the vocabulary and the merges. They go through json_stream straight
- * into the tables; the small values around them are cut out and read with jansson (tokenizer_load_steps.c).
- * Qwen2.5's 7 MB: 330 ms and 50 MB for a tree of jansson, 45 ms and 14 MB this way (test_tokenizer --time). */
+ * Two of its values are nearly all of the file: the vocabulary and the merges. They go through json_stream
+ * straight into the tables; the small values around them are cut out and read with jansson
+ * (tokenizer_load_steps.c). Qwen2.5's 7 MB: 330 ms and 50 MB for a tree of jansson, 45 ms and 14 MB this way
+ * (test_tokenizer_vectors --time). */
 #include "tokenizer_impl.h"
 
 #include "file_map.h"
@@ -18,8 +19,8 @@
 
 /* Positions of the values of one JSON object. */
 typedef struct file_parts {
-    sac_text_span added_tokens, normalizer, pre_tokenizer, post_processor, decoder, type, unk_token, unk_id, vocab, merges,
-        byte_fallback, fuse_unk, ignore_merges, dropout, prefix, suffix;
+    sac_text_span added_tokens, normalizer, pre_tokenizer, post_processor, decoder, type, unk_token, unk_id,
+        vocab, merges, byte_fallback, fuse_unk, ignore_merges, dropout, prefix, suffix;
 } file_parts;
 
 static sac_status keep(sac_json_stream *s, sac_text_span *to, const char *name, sac_error *err) {
@@ -32,10 +33,11 @@ typedef struct part_name {
     size_t offset;
 } part_name;
 
-static sac_status keep_named(sac_json_stream *s, file_parts *parts, const part_name *names, size_t n_names, const char *key,
-                             size_t n_bytes, sac_error *err) {
+static sac_status keep_named(sac_json_stream *s, file_parts *parts, const part_name *names, size_t n_names,
+                             const char *key, size_t n_bytes, sac_error *err) {
     for (size_t i = 0; i < n_names; i++)
-        if (sac_is_name(key, n_bytes, names[i].name)) return keep(s, (sac_text_span *)((char *)parts + names[i].offset), names[i].name, err);
+        if (sac_is_name(key, n_bytes, names[i].name))
+            return keep(s, (sac_text_span *)((char *)parts + names[i].offset), names[i].name, err);
     return sac_json_stream_skip(s, NULL, NULL, err);
 }
 
@@ -74,8 +76,10 @@ static sac_status walk_model(sac_tokenizer *t, sac_json_stream *s, file_parts *p
 
 static sac_status walk_file(sac_tokenizer *t, sac_json_stream *s, file_parts *parts, sac_error *err) {
     static const part_name names[] = {
-        {"added_tokens", offsetof(file_parts, added_tokens)},     {"normalizer", offsetof(file_parts, normalizer)},
-        {"pre_tokenizer", offsetof(file_parts, pre_tokenizer)},   {"decoder", offsetof(file_parts, decoder)},
+        {"added_tokens", offsetof(file_parts, added_tokens)},
+        {"normalizer", offsetof(file_parts, normalizer)},
+        {"pre_tokenizer", offsetof(file_parts, pre_tokenizer)},
+        {"decoder", offsetof(file_parts, decoder)},
         {"post_processor", offsetof(file_parts, post_processor)},
     };
     bool has_model = false;
@@ -118,7 +122,9 @@ static sac_status flag_part(bool *value, sac_text_span part, const char *name, s
 
 /* Absent, null or "" only. */
 static sac_status refuse_part(sac_text_span part, const char *name, sac_error *err) {
-    if (!part.text || sac_is_name(part.text, part.n_bytes, "null") || sac_is_name(part.text, part.n_bytes, "\"\"")) return SAC_OK;
+    if (!part.text || sac_is_name(part.text, part.n_bytes, "null") ||
+        sac_is_name(part.text, part.n_bytes, "\"\""))
+        return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE, "model.%s is not supported", name);
 }
 
@@ -129,7 +135,8 @@ static sac_status check_type(const sac_tokenizer *t, sac_text_span part, sac_err
     sac_status st = SAC_OK;
     const char *is_type = type && json_is_string(type) ? json_string_value(type) : NULL;
     if (type && (!is_type || strcmp(is_type, want) != 0))
-        st = sac_fail(err, SAC_BAD_FILE, "model type \"%.60s\" is not supported (BPE and Unigram are)", is_type ? is_type : "?");
+        st = sac_fail(err, SAC_BAD_FILE, "model type \"%.60s\" is not supported (BPE and Unigram are)",
+                      is_type ? is_type : "?");
     json_decref(type);
     return st;
 }
@@ -140,7 +147,9 @@ static sac_status finish_bpe(sac_tokenizer *t, const file_parts *parts, sac_erro
     SAC_TRY(flag_part(&b->byte_fallback, parts->byte_fallback, "byte_fallback", err));
     SAC_TRY(flag_part(&b->fuse_unk, parts->fuse_unk, "fuse_unk", err));
     SAC_TRY(flag_part(&b->ignore_merges, parts->ignore_merges, "ignore_merges", err));
-    SAC_TRY(refuse_part(parts->dropout.text && sac_is_name(parts->dropout.text, parts->dropout.n_bytes, "0.0") ? (sac_text_span){0} : parts->dropout,
+    SAC_TRY(refuse_part(parts->dropout.text && sac_is_name(parts->dropout.text, parts->dropout.n_bytes, "0.0")
+                            ? (sac_text_span){0}
+                            : parts->dropout,
                         "dropout", err));
     SAC_TRY(refuse_part(parts->prefix, "continuing_subword_prefix", err));
     SAC_TRY(refuse_part(parts->suffix, "end_of_word_suffix", err));
@@ -156,7 +165,8 @@ static sac_status finish_bpe(sac_tokenizer *t, const file_parts *parts, sac_erro
     SAC_TRY(parse_part(&unk, parts->unk_token, "model.unk_token", err));
     if (unk) {
         b->wants_unk = true;
-        if (json_is_string(unk)) b->unk_id = sac_vocab_find(&t->vocab, json_string_value(unk), json_string_length(unk));
+        if (json_is_string(unk))
+            b->unk_id = sac_vocab_find(&t->vocab, json_string_value(unk), json_string_length(unk));
         json_decref(unk);
     }
     return SAC_OK;
@@ -171,14 +181,16 @@ static sac_status finish_unigram(sac_tokenizer *t, const file_parts *parts, sac_
     if (!unk) return SAC_OK;
     int64_t id = json_is_integer(unk) ? json_integer_value(unk) : -1;
     json_decref(unk);
-    if (id < 0 || id >= u->n) return sac_fail(err, SAC_BAD_FILE, "model.unk_id must be an id of the %d pieces", (int)u->n);
+    if (id < 0 || id >= u->n)
+        return sac_fail(err, SAC_BAD_FILE, "model.unk_id must be an id of the %d pieces", (int)u->n);
     u->unk_id = (int32_t)id;
     return SAC_OK;
 }
 
-/* The file names an id for each added token, but `tokenizers` goes by the text: an id of the model's vocabulary if
- * it is there, otherwise the next free one. */
-static sac_status add_token(sac_tokenizer *t, const json_t *json, int32_t n_model, int32_t *next_id, sac_error *err) {
+/* The file names an id for each added token, but `tokenizers` goes by the text: an id of the model's
+ * vocabulary if it is there, otherwise the next free one. */
+static sac_status add_token(sac_tokenizer *t, const json_t *json, int32_t n_model, int32_t *next_id,
+                            sac_error *err) {
     sac_added_token token = {.id = -1, .normalized = true};
     const char *text = NULL;
     int64_t id = 0;
@@ -210,7 +222,8 @@ static sac_status read_added_tokens(sac_tokenizer *t, sac_text_span part, sac_er
     json_t *list;
     SAC_TRY(parse_part(&list, part, "added_tokens", err));
     if (!list) return SAC_OK;
-    sac_status st = json_is_array(list) ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "\"added_tokens\" must be an array");
+    sac_status st =
+        json_is_array(list) ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "\"added_tokens\" must be an array");
     int32_t n_model = t->vocab.n_tokens, next_id = 0;
     for (size_t i = 0; st == SAC_OK && i < json_array_size(list); i++) {
         st = add_token(t, json_array_get(list, i), n_model, &next_id, err);
@@ -222,7 +235,8 @@ static sac_status read_added_tokens(sac_tokenizer *t, sac_text_span part, sac_er
 
 static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, sac_error *err) {
     static const char *const name[] = {"normalizer", "pre_tokenizer", "post_processor", "decoder"};
-    const sac_text_span part[] = {parts->normalizer, parts->pre_tokenizer, parts->post_processor, parts->decoder};
+    const sac_text_span part[] = {parts->normalizer, parts->pre_tokenizer, parts->post_processor,
+                                  parts->decoder};
     for (size_t i = 0; i < SAC_COUNT(part); i++) {
         json_t *json;
         SAC_TRY(parse_part(&json, part[i], name[i], err));
@@ -252,11 +266,12 @@ static sac_status load(sac_tokenizer *t, const char *text, size_t n_bytes, sac_e
     return sac_tokenizer_finish(t, err);
 }
 
-sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes, const char *config_json,
-                                   size_t config_bytes, sac_error *err) {
+sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes,
+                                   const char *config_json, size_t config_bytes, sac_error *err) {
     *out = NULL;
     if (n_bytes > MAX_FILE_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "%zu bytes are more than the %zu read as a tokenizer", n_bytes, MAX_FILE_BYTES);
+        return sac_fail(err, SAC_BAD_FILE, "%zu bytes are more than the %zu read as a tokenizer", n_bytes,
+                        MAX_FILE_BYTES);
     sac_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return sac_fail(err, SAC_NO_MEMORY, "no memory for a tokenizer");
     t->bos = t->eos = -1;

@@ -1,6 +1,8 @@
-/* tokenizer_load_config.c - what of tokenizer_config.json concerns us: the begin and end tokens, the chat template.
+/* tokenizer_load_config.c - what of tokenizer_config.json concerns us: the begin and end tokens, the chat
+ * template.
  *
- * Read with the stream reader because real files hold integers beyond 2^63 (model_max_length), which jansson refuses. */
+ * Read with the stream reader because real files hold integers beyond 2^63 (model_max_length), which jansson
+ * refuses. */
 #include "json_stream.h"
 #include "tokenizer_impl.h"
 
@@ -25,7 +27,9 @@ static sac_status read_config_value(sac_json_stream *s, const char *wanted, conf
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) return SAC_OK;
         SAC_TRY(sac_json_stream_key(s, &key, &n_bytes, err));
-        sac_text_span *to = sac_is_name(key, n_bytes, wanted) ? &v->of_key : sac_is_name(key, n_bytes, "name") ? &v->name : NULL;
+        sac_text_span *to = sac_is_name(key, n_bytes, wanted)   ? &v->of_key
+                            : sac_is_name(key, n_bytes, "name") ? &v->name
+                                                                : NULL;
         bool keeps = to && sac_json_stream_peek(s) == SAC_JSON_STRING;
         SAC_TRY(sac_json_stream_skip(s, keeps ? &to->text : NULL, keeps ? &to->n_bytes : NULL, err));
     }
@@ -39,7 +43,8 @@ static sac_status unquote(sac_text_span json, char **out, size_t *n_bytes, sac_e
     sac_json_stream_open(&s, json.text, json.n_bytes);
     sac_status st = sac_json_stream_string(&s, &text, n_bytes, err);
     if (st == SAC_OK) *out = malloc(*n_bytes + 1);
-    if (st == SAC_OK && !*out) st = sac_fail(err, SAC_NO_MEMORY, "no memory for a string of %zu bytes", *n_bytes);
+    if (st == SAC_OK && !*out)
+        st = sac_fail(err, SAC_NO_MEMORY, "no memory for a string of %zu bytes", *n_bytes);
     if (st == SAC_OK) {
         memcpy(*out, text, *n_bytes);
         (*out)[*n_bytes] = 0;
@@ -92,7 +97,9 @@ static sac_status walk_config(sac_tokenizer *t, sac_json_stream *s, sac_error *e
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) return sac_json_stream_end(s, err);
         SAC_TRY(sac_json_stream_key(s, &key, &n_bytes, err));
-        int32_t *id = sac_is_name(key, n_bytes, "bos_token") ? &t->bos : sac_is_name(key, n_bytes, "eos_token") ? &t->eos : NULL;
+        int32_t *id = sac_is_name(key, n_bytes, "bos_token")   ? &t->bos
+                      : sac_is_name(key, n_bytes, "eos_token") ? &t->eos
+                                                               : NULL;
         if (id) {
             SAC_TRY(read_named_token(t, s, id, err));
         } else if (sac_is_name(key, n_bytes, "chat_template")) {

@@ -1,5 +1,5 @@
-/* tokenizer_load_model.c - the two values that are nearly all of a tokenizer.json: the vocabulary and the merges.
- * They go through json_stream straight into the tables. */
+/* tokenizer_load_model.c - the two values that are nearly all of a tokenizer.json: the vocabulary and the
+ * merges. They go through json_stream straight into the tables. */
 #include "json_stream.h"
 #include "tokenizer_impl.h"
 
@@ -75,14 +75,16 @@ typedef struct merge_reader {
     char pair_left[SAC_MAX_TOKEN_BYTES];
 } merge_reader;
 
-/* Merges are mostly written in the order of the ids they make: the next id is tried before the table is asked. */
+/* Merges are mostly written in the order of the ids they make: the next id is tried before the table is
+ * asked. */
 static int32_t find_merged(merge_reader *m, sac_text_span left, sac_text_span right) {
     const sac_vocab *v = &m->t->vocab;
     int32_t guess = m->last + 1;
     size_t n_bytes = left.n_bytes + right.n_bytes;
     if (sac_vocab_has(v, guess) && v->token[guess].n_bytes == n_bytes) {
         const char *text = sac_vocab_text(v, guess);
-        if (memcmp(text, left.text, left.n_bytes) == 0 && memcmp(text + left.n_bytes, right.text, right.n_bytes) == 0)
+        if (memcmp(text, left.text, left.n_bytes) == 0 &&
+            memcmp(text + left.n_bytes, right.text, right.n_bytes) == 0)
             return guess;
     }
     memcpy(m->both, left.text, left.n_bytes);
@@ -91,8 +93,8 @@ static int32_t find_merged(merge_reader *m, sac_text_span left, sac_text_span ri
 }
 
 static sac_status missing(const merge_reader *m, sac_text_span token, sac_error *err) {
-    return sac_fail(err, SAC_BAD_FILE, "merge %u needs the token \"%.*s\", which is not in the vocabulary", m->rank,
-                    (int)(token.n_bytes < 80 ? token.n_bytes : 80), token.text);
+    return sac_fail(err, SAC_BAD_FILE, "merge %u needs the token \"%.*s\", which is not in the vocabulary",
+                    m->rank, (int)(token.n_bytes < 80 ? token.n_bytes : 80), token.text);
 }
 
 static sac_status add_oldest(merge_reader *m, sac_error *err) {
@@ -114,11 +116,13 @@ static sac_status add_waiting(merge_reader *m, sac_error *err) {
 }
 
 static sac_status add_merge(merge_reader *m, sac_text_span left, sac_text_span right, sac_error *err) {
-    if (!left.n_bytes || !right.n_bytes || left.n_bytes > SAC_MAX_TOKEN_BYTES || right.n_bytes > SAC_MAX_TOKEN_BYTES)
+    if (!left.n_bytes || !right.n_bytes || left.n_bytes > SAC_MAX_TOKEN_BYTES ||
+        right.n_bytes > SAC_MAX_TOKEN_BYTES)
         return sac_fail(err, SAC_BAD_FILE, "merge %u is not two tokens", m->n_read);
     if (m->n_waiting == AHEAD) SAC_TRY(add_oldest(m, err));
-    m->wait[m->n_read++ % AHEAD] = (waiting_merge){left, right, sac_vocab_ask(&m->t->vocab, left.text, left.n_bytes),
-                                                  sac_vocab_ask(&m->t->vocab, right.text, right.n_bytes)};
+    m->wait[m->n_read++ % AHEAD] =
+        (waiting_merge){left, right, sac_vocab_ask(&m->t->vocab, left.text, left.n_bytes),
+                        sac_vocab_ask(&m->t->vocab, right.text, right.n_bytes)};
     m->n_waiting++;
     return SAC_OK;
 }
@@ -131,9 +135,10 @@ static sac_status read_merge_string(merge_reader *m, sac_json_stream *s, sac_err
     if (n_bytes >= 8 && memcmp(text, "#version", 8) == 0) return SAC_OK;
     const char *space = memchr(text, ' ', n_bytes), *end = text + n_bytes;
     if (!space || memchr(space + 1, ' ', (size_t)(end - space - 1)))
-        return sac_fail(err, SAC_BAD_FILE, "merge %u \"%.*s\" is not two tokens with a space between", m->n_read,
-                        (int)(n_bytes < 80 ? n_bytes : 80), text);
-    SAC_TRY(add_merge(m, (sac_text_span){text, (size_t)(space - text)}, (sac_text_span){space + 1, (size_t)(end - space - 1)}, err));
+        return sac_fail(err, SAC_BAD_FILE, "merge %u \"%.*s\" is not two tokens with a space between",
+                        m->n_read, (int)(n_bytes < 80 ? n_bytes : 80), text);
+    SAC_TRY(add_merge(m, (sac_text_span){text, (size_t)(space - text)},
+                      (sac_text_span){space + 1, (size_t)(end - space - 1)}, err));
     return text == s->unescaped ? add_waiting(m, err) : SAC_OK; /* that text is gone with the next string */
 }
 
@@ -169,7 +174,8 @@ sac_status sac_load_merges(sac_tokenizer *t, sac_json_stream *s, sac_error *err)
     for (bool more = true; st == SAC_OK;) {
         st = sac_json_stream_next(s, &more, err);
         if (st != SAC_OK || !more) break;
-        st = sac_json_stream_peek(s) == SAC_JSON_ARRAY ? read_merge_pair(m, s, err) : read_merge_string(m, s, err);
+        st = sac_json_stream_peek(s) == SAC_JSON_ARRAY ? read_merge_pair(m, s, err)
+                                                       : read_merge_string(m, s, err);
     }
     if (st == SAC_OK) st = add_waiting(m, err);
     free(m);

@@ -1,7 +1,8 @@
-/* tokenizer_load_steps.c - the small parts of tokenizer.json: normalizer, pre_tokenizer, post_processor, decoder.
+/* tokenizer_load_steps.c - the small parts of tokenizer.json: normalizer, pre_tokenizer, post_processor,
+ * decoder.
  *
- * Each is an object with a "type"; Sequences are flattened. A type, an option or an order that is not handled is an
- * error that names it: a tokenizer that is nearly right gives answers that are quietly worse. */
+ * Each is an object with a "type"; Sequences are flattened. A type, an option or an order that is not handled
+ * is an error that names it: a tokenizer that is nearly right gives answers that are quietly worse. */
 #include "tokenizer_impl.h"
 
 #include "json.h"
@@ -13,7 +14,8 @@
 #define MAX_DEPTH   8
 #define METASPACE   "\xe2\x96\x81" /* U+2581 */
 #define PUNCTUATION "[\\p{P}$+<=>^`|~]"
-#define WORDS       "[\\w\\x{200C}\\x{200D}]+|[^\\w\\s\\x{200C}\\x{200D}]+" /* in classes: there \w is Unicode's own */
+#define WORDS                                                                                                \
+    "[\\w\\x{200C}\\x{200D}]+|[^\\w\\s\\x{200C}\\x{200D}]+" /* in classes: there \w is Unicode's own */
 
 static sac_status type_of(const json_t *json, const char **type, sac_error *err) {
     *type = NULL;
@@ -26,8 +28,10 @@ static sac_status unknown(const char *type, sac_error *err) {
     return sac_fail(err, SAC_BAD_FILE, "type \"%.60s\" is not supported", type);
 }
 
-static sac_status list_of(const json_t *json, const char *key, int depth, const json_t **list, sac_error *err) {
-    if (depth > MAX_DEPTH) return sac_fail(err, SAC_BAD_FILE, "Sequences nested more than %d deep", MAX_DEPTH);
+static sac_status list_of(const json_t *json, const char *key, int depth, const json_t **list,
+                          sac_error *err) {
+    if (depth > MAX_DEPTH)
+        return sac_fail(err, SAC_BAD_FILE, "Sequences nested more than %d deep", MAX_DEPTH);
     SAC_TRY(sac_json_get_array(json, key, list, err));
     return *list ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", key);
 }
@@ -71,8 +75,10 @@ static sac_status load_precompiled(sac_steps *steps, const json_t *json, sac_err
     return sac_charsmap_open(&step->charsmap, table, strlen(table), err);
 }
 
-static sac_status load_simple_normalizer(sac_steps *steps, const char *type, const json_t *json, sac_error *err) {
-    static const char *const forms[] = {[SAC_NFC] = "NFC", [SAC_NFD] = "NFD", [SAC_NFKC] = "NFKC", [SAC_NFKD] = "NFKD"};
+static sac_status load_simple_normalizer(sac_steps *steps, const char *type, const json_t *json,
+                                         sac_error *err) {
+    static const char *const forms[] = {
+        [SAC_NFC] = "NFC", [SAC_NFD] = "NFD", [SAC_NFKC] = "NFKC", [SAC_NFKD] = "NFKD"};
     sac_step *step;
     SAC_TRY(sac_steps_new(steps, &step, err));
     for (size_t i = 0; i < SAC_COUNT(forms); i++) {
@@ -187,15 +193,16 @@ static sac_status load_metaspace(sac_steps *steps, const json_t *json, sac_error
     return sac_steps_add_split(steps, text, strlen(text), true, SAC_SPLIT_MERGED_WITH_NEXT, false, err);
 }
 
-static sac_status load_simple_pre_tokenizer(sac_steps *steps, const char *type, const json_t *json, sac_error *err) {
+static sac_status load_simple_pre_tokenizer(sac_steps *steps, const char *type, const json_t *json,
+                                            sac_error *err) {
     if (strcmp(type, "ByteLevel") == 0) return load_byte_level(steps, json, err);
     if (strcmp(type, "Split") == 0) return load_split(steps, json, err);
     if (strcmp(type, "Metaspace") == 0) return load_metaspace(steps, json, err);
     if (strcmp(type, "Digits") == 0) {
         bool individual = false;
         SAC_TRY(sac_json_get_bool(json, "individual_digits", &individual, err));
-        return sac_steps_add_split(steps, "\\p{N}", 5, false, individual ? SAC_SPLIT_ISOLATED : SAC_SPLIT_CONTIGUOUS, false,
-                                   err);
+        return sac_steps_add_split(steps, "\\p{N}", 5, false,
+                                   individual ? SAC_SPLIT_ISOLATED : SAC_SPLIT_CONTIGUOUS, false, err);
     }
     if (strcmp(type, "Punctuation") == 0) {
         sac_split_behavior behavior = SAC_SPLIT_ISOLATED;
@@ -222,7 +229,8 @@ sac_status sac_load_pre_tokenizer(sac_steps *steps, const json_t *json, int dept
 
 /* ---- post_processor ---- */
 
-static sac_status add_template_ids(sac_tokenizer *t, bool behind, const json_t *ids, const char *name, sac_error *err) {
+static sac_status add_template_ids(sac_tokenizer *t, bool behind, const json_t *ids, const char *name,
+                                   sac_error *err) {
     int32_t *to = behind ? t->behind : t->before;
     int *n = behind ? &t->n_behind : &t->n_before;
     for (size_t i = 0; i < json_array_size(ids); i++) {
@@ -230,7 +238,8 @@ static sac_status add_template_ids(sac_tokenizer *t, bool behind, const json_t *
         json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
         if (!sac_vocab_has(&t->vocab, value))
             return sac_fail(err, SAC_BAD_FILE, "special token \"%.60s\" has an id that is no token", name);
-        if (*n == SAC_MAX_TEMPLATE) return sac_fail(err, SAC_BAD_FILE, "more than %d tokens are added", SAC_MAX_TEMPLATE);
+        if (*n == SAC_MAX_TEMPLATE)
+            return sac_fail(err, SAC_BAD_FILE, "more than %d tokens are added", SAC_MAX_TEMPLATE);
         to[(*n)++] = (int32_t)value;
     }
     return SAC_OK;
@@ -243,7 +252,8 @@ static sac_status load_template(sac_tokenizer *t, const json_t *json, sac_error 
     SAC_TRY(sac_json_get_array(json, "single", &single, err));
     SAC_TRY(sac_json_get_object(json, "special_tokens", &tokens, err));
     for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *special = NULL, *sequence = NULL, *known = NULL, *ids = NULL, *part = json_array_get(single, i);
+        const json_t *special = NULL, *sequence = NULL, *known = NULL, *ids = NULL,
+                     *part = json_array_get(single, i);
         const char *name = NULL;
         if (!json_is_object(part)) return sac_fail(err, SAC_BAD_FILE, "single[%zu] must be an object", i);
         SAC_TRY(sac_json_get_object(part, "Sequence", &sequence, err));
@@ -253,7 +263,8 @@ static sac_status load_template(sac_tokenizer *t, const json_t *json, sac_error 
             behind = true;
             continue;
         }
-        if (!special) return sac_fail(err, SAC_BAD_FILE, "single[%zu] is neither Sequence nor SpecialToken", i);
+        if (!special)
+            return sac_fail(err, SAC_BAD_FILE, "single[%zu] is neither Sequence nor SpecialToken", i);
         SAC_TRY(string_of(special, "id", &name, err));
         if (tokens) SAC_TRY(sac_json_get_object(tokens, name, &known, err));
         if (known) SAC_TRY(sac_json_get_array(known, "ids", &ids, err));
@@ -281,7 +292,8 @@ sac_status sac_load_post_processor(sac_tokenizer *t, const json_t *json, int dep
 
 /* ---- decoder ---- */
 
-static sac_status add_decoder_replace(sac_decoder *d, const char *from, const char *to, bool drop_in_first, sac_error *err) {
+static sac_status add_decoder_replace(sac_decoder *d, const char *from, const char *to, bool drop_in_first,
+                                      sac_error *err) {
     if (d->n_replaces == SAC_MAX_DECODER_REPLACES)
         return sac_fail(err, SAC_BAD_FILE, "more than %d Replace decoders", SAC_MAX_DECODER_REPLACES);
     size_t from_bytes = strlen(from), to_bytes = strlen(to);
@@ -300,7 +312,8 @@ typedef struct decoder_state {
     bool fused, stripped;
 } decoder_state;
 
-static sac_status load_strip_decoder(sac_decoder *d, const json_t *json, decoder_state *state, sac_error *err) {
+static sac_status load_strip_decoder(sac_decoder *d, const json_t *json, decoder_state *state,
+                                     sac_error *err) {
     const char *content;
     int64_t left = 0, right = 0;
     SAC_TRY(string_of(json, "content", &content, err));
@@ -309,8 +322,10 @@ static sac_status load_strip_decoder(sac_decoder *d, const json_t *json, decoder
     if (!*content || sac_utf8_length(*content) != strlen(content))
         return sac_fail(err, SAC_BAD_FILE, "Strip: \"content\" must be one character");
     if (state->stripped) return sac_fail(err, SAC_BAD_FILE, "a second Strip is not supported");
-    if (state->fused && right) return sac_fail(err, SAC_BAD_FILE, "Strip with \"stop\" behind Fuse is not supported");
-    if (!state->fused && d->byte_fallback) return sac_fail(err, SAC_BAD_FILE, "Strip between ByteFallback and Fuse is not supported");
+    if (state->fused && right)
+        return sac_fail(err, SAC_BAD_FILE, "Strip with \"stop\" behind Fuse is not supported");
+    if (!state->fused && d->byte_fallback)
+        return sac_fail(err, SAC_BAD_FILE, "Strip between ByteFallback and Fuse is not supported");
     state->stripped = true;
     d->strip_tokens = !state->fused;
     d->strip_char = sac_utf8_decode(content);
@@ -319,11 +334,13 @@ static sac_status load_strip_decoder(sac_decoder *d, const json_t *json, decoder
     return SAC_OK;
 }
 
-static sac_status load_decoder_step(sac_decoder *d, const json_t *json, decoder_state *state, int depth, sac_error *err) {
+static sac_status load_decoder_step(sac_decoder *d, const json_t *json, decoder_state *state, int depth,
+                                    sac_error *err) {
     const char *type, *from, *to;
     bool literal;
     SAC_TRY(type_of(json, &type, err));
-    if (d->byte_level) return sac_fail(err, SAC_BAD_FILE, "\"%.40s\" behind ByteLevel is not supported", type);
+    if (d->byte_level)
+        return sac_fail(err, SAC_BAD_FILE, "\"%.40s\" behind ByteLevel is not supported", type);
     if (strcmp(type, "Sequence") == 0) {
         const json_t *list;
         SAC_TRY(list_of(json, "decoders", depth, &list, err));
@@ -337,7 +354,9 @@ static sac_status load_decoder_step(sac_decoder *d, const json_t *json, decoder_
         state->fused = true;
         return SAC_OK;
     }
-    if (!untouched) return sac_fail(err, SAC_BAD_FILE, "\"%.40s\" behind ByteFallback, Fuse or Strip is not supported", type);
+    if (!untouched)
+        return sac_fail(err, SAC_BAD_FILE, "\"%.40s\" behind ByteFallback, Fuse or Strip is not supported",
+                        type);
     if (strcmp(type, "ByteFallback") == 0) {
         d->byte_fallback = true;
     } else if (strcmp(type, "ByteLevel") == 0) {

@@ -29,7 +29,8 @@ void sac_prefix_set_free(sac_prefix_set *set) {
 }
 
 /* First entry of [low, high) whose byte at `depth` is at least `byte`; all are longer than depth. */
-static uint32_t lower_bound(const sac_prefix_set *set, uint32_t low, uint32_t high, uint32_t depth, unsigned byte) {
+static uint32_t lower_bound(const sac_prefix_set *set, uint32_t low, uint32_t high, uint32_t depth,
+                            unsigned byte) {
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if ((unsigned char)set->entry[middle].text[depth] < byte)
@@ -46,7 +47,8 @@ bool sac_prefix_step(const sac_prefix_set *set, sac_prefix_walk *w, char c) {
         w->low = set->first[byte];
         w->high = set->first[byte + 1];
     } else {
-        while (w->low < w->high && set->entry[w->low].n_bytes == w->depth) w->low++; /* shorter ones sort first */
+        while (w->low < w->high && set->entry[w->low].n_bytes == w->depth)
+            w->low++; /* shorter ones sort first */
         w->low = lower_bound(set, w->low, w->high, w->depth, byte);
         w->high = lower_bound(set, w->low, w->high, w->depth, byte + 1u);
     }

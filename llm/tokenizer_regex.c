@@ -11,14 +11,15 @@
 #define MAX_PATTERN_BYTES 16384
 /* A match of `\s*[\r\n]+` over a text of n spaces takes n steps; these let a megabyte of them pass and stop
  * `(a*)*b` within a second. */
-#define MATCH_LIMIT     10000000
-#define HEAP_LIMIT_KIB  65536
-#define JIT_STACK_BYTES (1 << 20)
+#define MATCH_LIMIT       10000000
+#define HEAP_LIMIT_KIB    65536
+#define JIT_STACK_BYTES   (1 << 20)
 
 /* ---- from Oniguruma's dialect to PCRE2's ---- */
 
 /* PCRE2's \s has U+180E, Oniguruma's has not; otherwise both are White_Space. */
-#define SPACES "\\t-\\r \\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
+#define SPACES                                                                                               \
+    "\\t-\\r \\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 /* PCRE2's \w has no marks. Oniguruma's outside of a class also has the Latin-1 numbers. */
 #define WORDS     "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define WORDS_OUT "[" WORDS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}]"
@@ -52,9 +53,10 @@ static sac_status property(translator *t, const char *from) {
     memcpy(script + n + (size_t)(close - name), "}", 2);
     int code;
     PCRE2_SIZE at;
-    pcre2_code *probe = close - name > 2 && !memchr(name, ':', (size_t)(close - name))
-                            ? pcre2_compile((PCRE2_SPTR)script, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &at, NULL)
-                            : NULL;
+    pcre2_code *probe =
+        close - name > 2 && !memchr(name, ':', (size_t)(close - name))
+            ? pcre2_compile((PCRE2_SPTR)script, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &at, NULL)
+            : NULL;
     SAC_TRY(sac_buffer_add(&t->out, from, (size_t)(name - from), t->err));
     if (probe) SAC_TRY(put(t, "sc:"));
     pcre2_code_free(probe);
@@ -64,7 +66,10 @@ static sac_status property(translator *t, const char *from) {
 }
 
 static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* \xHH, \x{H...} and \uHHHH; t->p is behind the letter. */
@@ -76,9 +81,12 @@ static sac_status code_point(translator *t, const char *from, char letter) {
         t->p++;
         want = 6;
     }
-    for (; n < want && t->p < t->end && hex_digit(*t->p) >= 0; t->p++, n++) c = c << 4 | (uint32_t)hex_digit(*t->p);
-    if (n == 0 || (letter == 'u' && n < 4) || (braces && (t->p == t->end || *t->p++ != '}'))) return refuse(t, from, 10);
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || (letter == 'x' && !braces && c > 0x7f)) return refuse(t, from, 10);
+    for (; n < want && t->p < t->end && hex_digit(*t->p) >= 0; t->p++, n++)
+        c = c << 4 | (uint32_t)hex_digit(*t->p);
+    if (n == 0 || (letter == 'u' && n < 4) || (braces && (t->p == t->end || *t->p++ != '}')))
+        return refuse(t, from, 10);
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || (letter == 'x' && !braces && c > 0x7f))
+        return refuse(t, from, 10);
     static const char digits[] = "0123456789ABCDEF";
     char text[12] = "\\x{";
     size_t at = 3;
@@ -121,7 +129,8 @@ static sac_status escape(translator *t) {
     case 'a':
     case 'e': break;
     default:
-        if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return refuse(t, from, 2);
+        if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+            return refuse(t, from, 2);
         t->p = from + 1 + sac_utf8_length(c);
         if ((unsigned char)c >= 0x80) from++; /* PCRE2 wants no backslash before these */
     }
@@ -194,7 +203,8 @@ static sac_status translate(translator *t) {
 
 /* ---- compiling and matching ---- */
 
-static sac_status compile(sac_regex *re, const char *pattern, size_t n_bytes, uint32_t options, sac_error *err) {
+static sac_status compile(sac_regex *re, const char *pattern, size_t n_bytes, uint32_t options,
+                          sac_error *err) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context) return sac_fail(err, SAC_NO_MEMORY, "no memory for a regular expression");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
@@ -205,22 +215,25 @@ static sac_status compile(sac_regex *re, const char *pattern, size_t n_bytes, ui
     if (!re->code) {
         char text[120];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
-        return sac_fail(err, SAC_BAD_FILE, "bad regular expression \"%.*s\": %s", (int)(n_bytes < 160 ? n_bytes : 160), pattern,
-                        text);
+        return sac_fail(err, SAC_BAD_FILE, "bad regular expression \"%.*s\": %s",
+                        (int)(n_bytes < 160 ? n_bytes : 160), pattern, text);
     }
     re->has_jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0; /* without it, slower but the same */
     return SAC_OK;
 }
 
-sac_status sac_regex_compile(sac_regex *re, const char *pattern, size_t n_bytes, bool literal, sac_error *err) {
+sac_status sac_regex_compile(sac_regex *re, const char *pattern, size_t n_bytes, bool literal,
+                             sac_error *err) {
     memset(re, 0, sizeof *re);
     if (n_bytes == 0 || n_bytes > MAX_PATTERN_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "a pattern of %zu bytes, must be 1 to %d", n_bytes, MAX_PATTERN_BYTES);
+        return sac_fail(err, SAC_BAD_FILE, "a pattern of %zu bytes, must be 1 to %d", n_bytes,
+                        MAX_PATTERN_BYTES);
     if (literal) return compile(re, pattern, n_bytes, PCRE2_UTF | PCRE2_LITERAL, err);
     translator t = {pattern, pattern + n_bytes, {0}, false, err};
     sac_status st = translate(&t);
     if (st == SAC_OK) /* "^" and "$" are about lines in Ruby's syntax */
-        st = compile(re, t.out.data, t.out.n_bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, err);
+        st = compile(re, t.out.data, t.out.n_bytes,
+                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, err);
     sac_buffer_free(&t.out);
     return st;
 }
@@ -252,7 +265,8 @@ static sac_status make_scratch(sac_regex_scratch *s, sac_error *err) {
     return SAC_OK;
 }
 
-sac_regex_iter sac_regex_find(const sac_regex *re, sac_regex_scratch *scratch, const char *text, size_t n_bytes) {
+sac_regex_iter sac_regex_find(const sac_regex *re, sac_regex_scratch *scratch, const char *text,
+                              size_t n_bytes) {
     return (sac_regex_iter){re, scratch, text, n_bytes, 0, 0, false};
 }
 
@@ -262,13 +276,14 @@ sac_status sac_regex_next(sac_regex_iter *it, size_t *begin, size_t *end, bool *
     while (it->at <= it->n_bytes) {
         int (*run)(const pcre2_code *, PCRE2_SPTR, PCRE2_SIZE, PCRE2_SIZE, uint32_t, pcre2_match_data *,
                    pcre2_match_context *) = it->re->has_jit ? pcre2_jit_match : pcre2_match;
-        int n = run(it->re->code, (PCRE2_SPTR)it->text, it->n_bytes, it->at, PCRE2_NO_UTF_CHECK, it->scratch->match,
-                    it->scratch->context);
+        int n = run(it->re->code, (PCRE2_SPTR)it->text, it->n_bytes, it->at, PCRE2_NO_UTF_CHECK,
+                    it->scratch->match, it->scratch->context);
         if (n == PCRE2_ERROR_NOMATCH) break;
         if (n < 0) {
             char text[120];
             pcre2_get_error_message(n, (PCRE2_UCHAR *)text, sizeof text);
-            return sac_fail(err, SAC_BAD_FILE, "the tokenizer's regular expression takes too long on this text (%s)", text);
+            return sac_fail(err, SAC_BAD_FILE,
+                            "the tokenizer's regular expression takes too long on this text (%s)", text);
         }
         const PCRE2_SIZE *where = pcre2_get_ovector_pointer(it->scratch->match);
         bool empty = where[0] == where[1];

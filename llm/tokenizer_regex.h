@@ -12,12 +12,13 @@
 #include <stddef.h>
 
 typedef struct sac_regex {
-    void *code;   /* pcre2_code */
+    void *code; /* pcre2_code */
     bool has_jit;
 } sac_regex;
 
 /* literal: the pattern is a plain string. The pattern must be valid UTF-8. */
-sac_status sac_regex_compile(sac_regex *re, const char *pattern, size_t n_bytes, bool literal, sac_error *err);
+sac_status sac_regex_compile(sac_regex *re, const char *pattern, size_t n_bytes, bool literal,
+                             sac_error *err);
 void sac_regex_free(sac_regex *re); /* a zeroed one is fine */
 
 typedef struct sac_regex_scratch { /* for one thread */
@@ -26,8 +27,8 @@ typedef struct sac_regex_scratch { /* for one thread */
 
 void sac_regex_scratch_free(sac_regex_scratch *s);
 
-/* Walks over all matches as Oniguruma's find_iter does: after an empty match it goes on one character later, and
- * an empty match right behind the last match does not count. */
+/* Walks over all matches as Oniguruma's find_iter does: after an empty match it goes on one character later,
+ * and an empty match right behind the last match does not count. */
 typedef struct sac_regex_iter {
     const sac_regex *re;
     sac_regex_scratch *scratch;
@@ -36,7 +37,8 @@ typedef struct sac_regex_iter {
     bool any;
 } sac_regex_iter;
 
-sac_regex_iter sac_regex_find(const sac_regex *re, sac_regex_scratch *scratch, const char *text, size_t n_bytes);
+sac_regex_iter sac_regex_find(const sac_regex *re, sac_regex_scratch *scratch, const char *text,
+                              size_t n_bytes);
 /* *found = false at the end. A pattern that backtracks without end is BAD_FILE. */
 sac_status sac_regex_next(sac_regex_iter *it, size_t *begin, size_t *end, bool *found, sac_error *err);
 

@@ -13,9 +13,9 @@ static bool is_visible(unsigned b) {
 
 uint32_t sac_char_of_byte(unsigned char byte) {
     if (is_visible(byte)) return byte;
-    if (byte <= 0x20) return 0x100u + byte;         /* 33 of them */
+    if (byte <= 0x20) return 0x100u + byte;            /* 33 of them */
     if (byte < 0xa1) return 0x100u + 33 + byte - 0x7f; /* 0x7f .. 0xa0 */
-    return 0x143;                                   /* 0xad */
+    return 0x143;                                      /* 0xad */
 }
 
 int sac_byte_of_char(uint32_t c) {
@@ -29,7 +29,7 @@ int sac_byte_of_char(uint32_t c) {
 
 typedef struct cutter {
     sac_pieces *out;
-    size_t first;  /* pieces of the text being cut begin here in out */
+    size_t first;   /* pieces of the text being cut begin here in out */
     sac_piece from; /* that text */
     sac_split_behavior behavior;
     bool invert, previous_match, holds;
@@ -60,8 +60,8 @@ static sac_status merge_with_next(cutter *c, size_t begin, size_t end, bool matc
     return SAC_OK;
 }
 
-/* One range of the text, ranges in order and without gaps; what the behaviours do is NormalizedString::split of
- * `tokenizers`. */
+/* One range of the text, ranges in order and without gaps; what the behaviours do is NormalizedString::split
+ * of `tokenizers`. */
 static sac_status cut(cutter *c, size_t begin, size_t end, bool match) {
     match = match != c->invert;
     bool previous = c->previous_match;
@@ -86,8 +86,12 @@ static sac_status finish_cut(cutter *c) {
 }
 
 static sac_status cut_piece(sac_run *run, const sac_step *step, sac_piece p, sac_error *err) {
-    cutter c = {.out = &run->next_pieces, .first = run->next_pieces.n, .from = p, .behavior = step->behavior,
-                .invert = step->invert, .err = err};
+    cutter c = {.out = &run->next_pieces,
+                .first = run->next_pieces.n,
+                .from = p,
+                .behavior = step->behavior,
+                .invert = step->invert,
+                .err = err};
     const char *text = run->passage.text.data + p.begin;
     sac_regex_iter it = sac_regex_find(&step->regex, &run->regex, text, p.n_bytes);
     size_t done = 0, begin, end;
@@ -122,7 +126,8 @@ static bool starts_with(const char *text, size_t n_bytes, const char *prefix, si
     return n_bytes >= prefix_bytes && memcmp(text, prefix, prefix_bytes) == 0;
 }
 
-static sac_status write_metaspace(const sac_step *s, sac_buffer *out, const char *text, sac_piece p, sac_error *err) {
+static sac_status write_metaspace(const sac_step *s, sac_buffer *out, const char *text, sac_piece p,
+                                  sac_error *err) {
     bool has = text[0] == ' ' || starts_with(text, p.n_bytes, s->text, s->text_bytes);
     bool wants = s->scheme == SAC_PREPEND_ALWAYS || (s->scheme == SAC_PREPEND_FIRST && p.at_start);
     if (wants && !has) SAC_TRY(sac_buffer_add(out, s->text, s->text_bytes, err));

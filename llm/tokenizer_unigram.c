@@ -74,8 +74,8 @@ static void fill_lattice(const sac_unigram *u, node *best, const char *text, siz
     }
 }
 
-static sac_status emit_unknown(const sac_unigram *u, const sac_vocab *v, const char *text, size_t n_bytes, sac_id_sink *out,
-                               sac_error *err) {
+static sac_status emit_unknown(const sac_unigram *u, const sac_vocab *v, const char *text, size_t n_bytes,
+                               sac_id_sink *out, sac_error *err) {
     int32_t id = sac_vocab_find(v, text, n_bytes); /* unknown characters may together spell a piece */
     if (id >= 0 && (v->token[id].flags & (SAC_VOCAB_MODEL | SAC_VOCAB_SPECIAL)) == SAC_VOCAB_MODEL) {
         sac_emit(out, id);
@@ -92,8 +92,8 @@ static sac_status emit_unknown(const sac_unigram *u, const sac_vocab *v, const c
     return SAC_OK;
 }
 
-sac_status sac_unigram_word(const sac_unigram *u, const sac_vocab *v, sac_unigram_scratch *s, const char *text,
-                            size_t n_bytes, sac_id_sink *out, sac_error *err) {
+sac_status sac_unigram_word(const sac_unigram *u, const sac_vocab *v, sac_unigram_scratch *s,
+                            const char *text, size_t n_bytes, sac_id_sink *out, sac_error *err) {
     if (s->capacity < n_bytes + 1) {
         size_t capacity = (n_bytes + 1) + (n_bytes + 1) / 2;
         node *p = realloc(s->node, capacity * sizeof *p);
@@ -103,7 +103,8 @@ sac_status sac_unigram_word(const sac_unigram *u, const sac_vocab *v, sac_unigra
     }
     node *best = s->node;
     fill_lattice(u, best, text, n_bytes);
-    for (uint32_t end = (uint32_t)n_bytes; end > 0; end = best[end].starts_at) best[best[end].starts_at].next = end;
+    for (uint32_t end = (uint32_t)n_bytes; end > 0; end = best[end].starts_at)
+        best[best[end].starts_at].next = end;
     for (uint32_t at = 0, end; at < n_bytes; at = end) {
         end = best[at].next;
         if (best[end].id != u->unk_id) {

@@ -109,16 +109,17 @@ sac_status sac_vocab_add(sac_vocab *v, int64_t id, const char *text, size_t n_by
         return sac_fail(err, SAC_BAD_FILE, "token id %lld is not between 0 and %d", (long long)id,
                         (int)SAC_MAX_TOKENS_OF_VOCAB - 1);
     if (n_bytes == 0 || n_bytes > SAC_MAX_TOKEN_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "token %lld has a text of %zu bytes, must be 1 to %d", (long long)id, n_bytes,
-                        SAC_MAX_TOKEN_BYTES);
+        return sac_fail(err, SAC_BAD_FILE, "token %lld has a text of %zu bytes, must be 1 to %d",
+                        (long long)id, n_bytes, SAC_MAX_TOKEN_BYTES);
     if (v->text_bytes + n_bytes > UINT32_MAX)
         return sac_fail(err, SAC_BAD_FILE, "the token texts together are longer than 4 GiB");
     SAC_TRY(grow_tokens(v, (size_t)id + 1, err));
     SAC_TRY(grow_text(v, v->text_bytes + n_bytes, err));
     sac_vocab_token *t = &v->token[id];
     if (t->flags)
-        return sac_fail(err, SAC_BAD_FILE, "id %lld stands for two tokens, \"%.*s\" and \"%.*s\"", (long long)id,
-                        t->n_bytes < 60 ? t->n_bytes : 60, v->text + t->offset, (int)(n_bytes < 60 ? n_bytes : 60), text);
+        return sac_fail(err, SAC_BAD_FILE, "id %lld stands for two tokens, \"%.*s\" and \"%.*s\"",
+                        (long long)id, t->n_bytes < 60 ? t->n_bytes : 60, v->text + t->offset,
+                        (int)(n_bytes < 60 ? n_bytes : 60), text);
     memcpy(v->text + v->text_bytes, text, n_bytes);
     *t = (sac_vocab_token){(uint32_t)v->text_bytes, (uint16_t)n_bytes, (uint16_t)(flags | SAC_VOCAB_PRESENT)};
     v->text_bytes += n_bytes;
@@ -136,8 +137,8 @@ static sac_status insert(sac_vocab *v, int32_t id, uint64_t hash, sac_error *err
     for (int probes = 0; v->slot[i]; i = (i + 1) & v->slot_mask) {
         int32_t other = (int32_t)(v->slot[i] & ID_MASK) - 1;
         if ((v->slot[i] & ~ID_MASK) == tag && same_text(v, other, text, n_bytes))
-            return sac_fail(err, SAC_BAD_FILE, "token \"%.*s\" has two ids, %d and %d", (int)(n_bytes < 80 ? n_bytes : 80),
-                            text, (int)other, (int)id);
+            return sac_fail(err, SAC_BAD_FILE, "token \"%.*s\" has two ids, %d and %d",
+                            (int)(n_bytes < 80 ? n_bytes : 80), text, (int)other, (int)id);
         if (++probes == MAX_PROBES)
             return sac_fail(err, SAC_BAD_FILE, "the vocabulary's texts collide, as if made to");
     }
@@ -145,8 +146,8 @@ static sac_status insert(sac_vocab *v, int32_t id, uint64_t hash, sac_error *err
     return SAC_OK;
 }
 
-/* The table is far larger than the cache's first levels and the places are random: they are asked for some tokens
- * ahead of their use. */
+/* The table is far larger than the cache's first levels and the places are random: they are asked for some
+ * tokens ahead of their use. */
 sac_status sac_vocab_index(sac_vocab *v, sac_error *err) {
     enum { AHEAD = 16 };
     uint64_t hash[AHEAD] = {0};
@@ -165,7 +166,8 @@ sac_status sac_vocab_index(sac_vocab *v, sac_error *err) {
     return SAC_OK;
 }
 
-sac_status sac_vocab_add_indexed(sac_vocab *v, int64_t id, const char *text, size_t n_bytes, unsigned flags, sac_error *err) {
+sac_status sac_vocab_add_indexed(sac_vocab *v, int64_t id, const char *text, size_t n_bytes, unsigned flags,
+                                 sac_error *err) {
     SAC_TRY(sac_vocab_add(v, id, text, n_bytes, flags, err));
     if (!v->slot || slots_for((size_t)v->n_tokens) > (size_t)v->slot_mask + 1) return sac_vocab_index(v, err);
     return insert(v, (int32_t)id, hash_bytes(text, n_bytes), err);

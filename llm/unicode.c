@@ -8,8 +8,8 @@
 
 bool sac_is_space(uint32_t c) {
     if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13);
-    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
+    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 /* Alphabetic | M | Nd | Pc | Join_Control; of Other_Alphabetic, what is not a mark: letters in circles and
@@ -59,7 +59,8 @@ sac_status sac_utf8_repair(sac_buffer *out, const char *text, size_t n_bytes, sa
     return sac_buffer_add(out, from, (size_t)(end - from), err);
 }
 
-static sac_status map_form(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes, sac_error *err) {
+static sac_status map_form(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes,
+                           sac_error *err) {
     static const utf8proc_option_t options[] = {
         [SAC_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
         [SAC_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
@@ -67,23 +68,26 @@ static sac_status map_form(sac_buffer *out, sac_unicode_form form, const char *t
         [SAC_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
     };
     utf8proc_uint8_t *mapped = NULL;
-    utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n_bytes, &mapped, options[form]);
+    utf8proc_ssize_t n =
+        utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n_bytes, &mapped, options[form]);
     if (n < 0)
-        return sac_fail(err, n == UTF8PROC_ERROR_NOMEM ? SAC_NO_MEMORY : SAC_INTERNAL, "Unicode normalisation: %s",
-                        utf8proc_errmsg(n));
+        return sac_fail(err, n == UTF8PROC_ERROR_NOMEM ? SAC_NO_MEMORY : SAC_INTERNAL,
+                        "Unicode normalisation: %s", utf8proc_errmsg(n));
     sac_status st = sac_buffer_add(out, (const char *)mapped, (size_t)n, err);
     free(mapped);
     return st;
 }
 
-/* Characters below a limit are their own normal form and join with nothing before them: below U+0300 for NFC (the
- * first combining mark), ASCII for the others. So only the runs above it, each with the one character in front that
- * it may join, go through utf8proc. */
-sac_status sac_unicode_normalize(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes, sac_error *err) {
+/* Characters below a limit are their own normal form and join with nothing before them: below U+0300 for NFC
+ * (the first combining mark), ASCII for the others. So only the runs above it, each with the one character in
+ * front that it may join, go through utf8proc. */
+sac_status sac_unicode_normalize(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes,
+                                 sac_error *err) {
     unsigned char limit = form == SAC_NFC ? 0xcc : 0xc2; /* first bytes of U+0300 and U+0080 */
     const char *end = text + n_bytes, *done = text, *last = text;
     for (const char *p = text; p < end;) {
-        if ((unsigned char)*p < limit) { /* continuation bytes too are below it: they belong to the last character */
+        if ((unsigned char)*p <
+            limit) { /* continuation bytes too are below it: they belong to the last character */
             if (!sac_utf8_continues(*p)) last = p;
             p++;
             continue;

@@ -21,6 +21,7 @@ sac_status sac_utf8_repair(sac_buffer *out, const char *text, size_t n_bytes, sa
 typedef enum sac_unicode_form { SAC_NFC, SAC_NFD, SAC_NFKC, SAC_NFKD } sac_unicode_form;
 
 /* Appends the text in the given normal form (utf8proc). */
-sac_status sac_unicode_normalize(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes, sac_error *err);
+sac_status sac_unicode_normalize(sac_buffer *out, sac_unicode_form form, const char *text, size_t n_bytes,
+                                 sac_error *err);
 
 #endif

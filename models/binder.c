@@ -1,12 +1,9 @@
 #include "binder.h"
 
 #include "family.h"
-#include "family_spec.h"
+#include "tensor_table.h"
 
-#include <ctype.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 typedef enum slot_part { DECODER, DECODER_LAYER, TOWER, TOWER_LAYER, PROJECTOR, NEWLINE } slot_part;
 
@@ -63,70 +60,18 @@ static const slot slots[] = {
     {"image_newline", NEWLINE, false, offsetof(sac_loaded_model, image_newline)},
 };
 
-#define MAX_SPECS   4
-#define MAX_NAME    512
-#define MAX_SYMBOLS 20
-
-typedef struct symbol {
-    const char *name;
-    int64_t value;
-} symbol;
-
-/* One binding run: the tables, the values of their symbols, and the arena's need so far. */
+/* One binding run, and the arena's need so far. */
 typedef struct binder {
     sac_loaded_model *m;
     const sac_model_config *c;
     const sac_bind_source *s;
     sac_error *err;
-    sac_family_spec specs[MAX_SPECS]; /* the family, what it is like, its text family, what that is like */
-    int n_specs;
-    symbol symbols[MAX_SYMBOLS];
-    int n_symbols;
+    sac_tensor_table table;
     bool own_head;
     bool fill; /* second pass */
     size_t arena_bytes;
     int64_t done, total;
 } binder;
-
-/* ---- tables ---- */
-
-static sac_status open_spec(binder *b, const char *name) {
-    SAC_TRY(sac_family_spec_open(&b->specs[b->n_specs], name, b->err));
-    const char *like = b->specs[b->n_specs++].like;
-    if (!like) return SAC_OK;
-    SAC_TRY(sac_family_spec_open(&b->specs[b->n_specs], like, b->err));
-    if (b->specs[b->n_specs++].like)
-        return sac_fail(b->err, SAC_BAD_CONFIG, "models/%s.yaml: is like another itself; one step is allowed",
-                        like);
-    return SAC_OK;
-}
-
-static void close_binder(binder *b) {
-    for (int i = 0; i < b->n_specs; i++) sac_family_spec_free(&b->specs[i]);
-}
-
-static void add_symbol(binder *b, const char *name, int64_t value) {
-    b->symbols[b->n_symbols++] = (symbol){name, value};
-}
-
-static void add_symbols(binder *b) {
-    const sac_decoder_config *d = &b->c->decoder;
-    const sac_vit_config *v = &b->c->vit;
-    add_symbol(b, "hidden", d->hidden);
-    add_symbol(b, "heads", d->n_heads);
-    add_symbol(b, "kv_heads", d->n_kv_heads);
-    add_symbol(b, "head_dim", d->head_dim);
-    add_symbol(b, "intermediate", d->intermediate);
-    add_symbol(b, "vocab", d->vocab);
-    if (!b->c->has_vision) return;
-    add_symbol(b, "t_hidden", v->hidden);
-    add_symbol(b, "t_intermediate", v->intermediate);
-    add_symbol(b, "channels", 3);
-    add_symbol(b, "patch", v->patch_size);
-    add_symbol(b, "grid", sac_vit_grid(v));
-    add_symbol(b, "p_in", sac_vit_cols(v));
-    add_symbol(b, "p_hidden", d->hidden);
-}
 
 static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bind_source *s,
                               sac_error *err) {
@@ -134,105 +79,14 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
     b->c = c;
     b->s = s;
     b->err = err;
-    SAC_TRY(open_spec(b, c->family->name));
-    if (c->text_family != c->family) SAC_TRY(open_spec(b, c->text_family->name));
-    add_symbols(b);
-    return SAC_OK;
+    return sac_tensor_table_open(&b->table, c, err);
 }
 
-static const sac_spec_tensor *find_row(const binder *b, const char *slot_name) {
-    for (int i = 0; i < b->n_specs; i++)
-        for (int k = 0; k < b->specs[i].n_tensors; k++)
-            if (strcmp(b->specs[i].tensors[k].slot, slot_name) == 0) return &b->specs[i].tensors[k];
-    return NULL;
-}
-
-/* ---- names ---- */
-
-/* `pattern` with {i} replaced by the layer and {other} by the k-th prefix of that name. False when there is
- * no k-th prefix, or when the name does not fit. */
-static bool expand(const binder *b, const char *pattern, int layer, int k, char out[MAX_NAME]) {
-    size_t used = 0;
-    bool has_prefix = false;
-    for (const char *p = pattern; *p;) {
-        int n;
-        const char *close = *p == '{' ? strchr(p, '}') : NULL;
-        if (!close) {
-            n = snprintf(out + used, MAX_NAME - used, "%c", *p++);
-        } else if (strncmp(p, "{i}", 3) == 0) {
-            n = snprintf(out + used, MAX_NAME - used, "%d", layer);
-            p = close + 1;
-        } else {
-            char name[32];
-            snprintf(name, sizeof name, "%.*s", (int)(close - p - 1), p + 1);
-            const sac_spec_list *prefixes = sac_family_spec_prefix(&b->specs[0], name);
-            if (!prefixes || k >= prefixes->n) return false;
-            n = snprintf(out + used, MAX_NAME - used, "%s", prefixes->item[k]);
-            has_prefix = true;
-            p = close + 1;
-        }
-        if (n < 0 || (used += (size_t)n) >= MAX_NAME) return false;
-    }
-    return has_prefix || k == 0;
-}
-
-/* The tensor under the first of its names that the checkpoint has; `name` receives that, or the first tried.
- */
 static const sac_checkpoint_tensor *find_tensor(const binder *b, const slot *sl, const sac_spec_tensor *row,
-                                                int layer, char name[MAX_NAME]) {
+                                                int layer, char name[SAC_TENSOR_NAME_BYTES]) {
     bool tower = sl->part == TOWER || sl->part == TOWER_LAYER;
     const sac_checkpoint *ck = tower && b->s->tower ? b->s->tower : b->s->weights;
-    char first[MAX_NAME] = "";
-    if (b->s->gguf) {
-        if (!row->gguf || !expand(b, row->gguf, layer, 0, name)) return NULL;
-        return sac_checkpoint_find(ck, name);
-    }
-    for (int i = 0; i < row->names.n; i++)
-        for (int k = 0; expand(b, row->names.item[i], layer, k, name); k++) {
-            const sac_checkpoint_tensor *t = sac_checkpoint_find(ck, name);
-            if (t) return t;
-            if (!*first) memcpy(first, name, sizeof first);
-        }
-    memcpy(name, first, sizeof first);
-    return NULL;
-}
-
-/* ---- shapes ---- */
-
-/* Sum of products of symbols and integers: "grid*grid+1". -1 when it is not one. */
-static int64_t evaluate(const binder *b, const char *text) {
-    int64_t sum = 0, product = 1;
-    for (const char *p = text;; p++) {
-        size_t n = strcspn(p, "*+");
-        int64_t value = -1;
-        if (n && isdigit((unsigned char)*p)) value = strtol(p, NULL, 10);
-        for (int i = 0; i < b->n_symbols && value < 0; i++)
-            if (strncmp(b->symbols[i].name, p, n) == 0 && !b->symbols[i].name[n]) value = b->symbols[i].value;
-        if (value < 0) return -1;
-        product *= value;
-        p += n;
-        if (*p == '*') continue;
-        sum += product;
-        product = 1;
-        if (!*p) return sum;
-    }
-}
-
-static sac_status check_shape(const binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t) {
-    int64_t want[SAC_SPEC_MAX_ITEMS];
-    bool same = t->n_dims == row->shape.n;
-    for (int i = 0; i < row->shape.n; i++) {
-        want[i] = evaluate(b, row->shape.item[i]);
-        if (want[i] < 0)
-            return sac_fail(b->err, SAC_INTERNAL, "shape \"%s\" of %s cannot be evaluated",
-                            row->shape.item[i], row->slot);
-        same = same && t->dim[i] == want[i];
-    }
-    if (same) return SAC_OK;
-    char found[SAC_SHAPE_TEXT], wanted[SAC_SHAPE_TEXT];
-    return sac_fail(b->err, SAC_BAD_FILE, "tensor %.100s has shape %s, the configuration asks for %s",
-                    t->name, sac_shape_text(found, t->dim, t->n_dims),
-                    sac_shape_text(wanted, want, row->shape.n));
+    return sac_tensor_table_find(&b->table, row, ck, b->s->gguf, layer, name);
 }
 
 /* ---- values ---- */
@@ -321,16 +175,16 @@ static sac_status flag_set(const binder *b, const slot *sl, const sac_spec_tenso
 }
 
 static sac_status bind_slot(binder *b, const slot *sl, int layer, void *part) {
-    const sac_spec_tensor *row = find_row(b, sl->name);
+    const sac_spec_tensor *row = sac_tensor_table_row(&b->table, sl->name);
     if (!row)
         return sac_fail(b->err, SAC_INTERNAL, "no YAML of %s describes %s", b->c->family->name, sl->name);
-    char name[MAX_NAME];
+    char name[SAC_TENSOR_NAME_BYTES];
     bool wanted;
     SAC_TRY(flag_set(b, sl, row, &wanted));
     if (!wanted) return SAC_OK;
     const sac_checkpoint_tensor *t = find_tensor(b, sl, row, layer, name);
     if (!t) return sac_fail(b->err, SAC_BAD_FILE, "tensor %.200s is missing", name);
-    SAC_TRY(check_shape(b, row, t));
+    SAC_TRY(sac_tensor_table_check(&b->table, row, t, b->err));
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     uint8_t *at = (uint8_t *)part + sl->offset;
@@ -431,7 +285,7 @@ sac_status sac_bind_model(sac_loaded_model *m, const sac_model_config *c, const 
     sac_status st = open_binder(&b, c, s, err);
     b.m = m;
     if (st == SAC_OK) st = bind_with(&b);
-    close_binder(&b);
+    sac_tensor_table_close(&b.table);
     return st;
 }
 
@@ -440,11 +294,11 @@ sac_status sac_bind_has(bool *out, const sac_model_config *c, const sac_bind_sou
     binder b;
     *out = false;
     sac_status st = open_binder(&b, c, s, err);
-    const sac_spec_tensor *row = st == SAC_OK ? find_row(&b, slot_name) : NULL;
-    char name[MAX_NAME];
+    const sac_spec_tensor *row = st == SAC_OK ? sac_tensor_table_row(&b.table, slot_name) : NULL;
+    char name[SAC_TENSOR_NAME_BYTES];
     for (size_t i = 0; row && i < SAC_COUNT(slots); i++)
         if (strcmp(slots[i].name, slot_name) == 0) *out = find_tensor(&b, &slots[i], row, 0, name) != NULL;
-    close_binder(&b);
+    sac_tensor_table_close(&b.table);
     return st;
 }
 

@@ -4,7 +4,7 @@
     tools/make_tiny_models.py            # (re)creates the checkpoints and their goldens
     tools/make_model_goldens.py [NAME]   # goldens only: of one folder, or of all
 
-Needs torch, transformers 5, tokenizers, pillow, gguf. What tests/unit/test_parity.c reads:
+Needs torch, transformers 5, accelerate, tokenizers, pillow, gguf. What tests/unit/test_parity.c reads:
 
 tests/golden/models/index.json   ["llama_f32", ..., "demo"]
 tests/golden/models/NAME/golden.json

@@ -6,7 +6,7 @@
 A checkpoint's weights are drawn so that logits are of a few units, and drawn again with the next seed until no greedy
 token on the way is closely tied, so that a comparison of tokens means something. transformers then loads the folder
 as it would load a published one (make_model_goldens.py), which also checks names, shapes and configuration.
-Needs torch, transformers 5, tokenizers, safetensors, gguf, pillow, numpy."""
+Needs torch, transformers 5, accelerate, tokenizers, safetensors, gguf, pillow, numpy."""
 import json
 import math
 import os

@@ -192,7 +192,7 @@ def splits(model):
         "split_next": make(S(Regex(r"\s|[aeiou]"), "merged_with_next")),
         "split_contiguous": make(S(Regex(r"\w"), "contiguous")),
         "split_inverted": make(S(Regex(r"\b\w+\b|\d{2}"), "removed", invert=True)),
-        "split_lookahead": make(S(Regex(r"(?=[A-Z])|(?<=\d)(?=\D)"), "isolated")),
+        "split_lookahead": make(S(Regex(r"(?=h)|(?<=e)(?=[rs])"), "isolated")),
         "split_space": make(pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("isolated")])),
         "split_whitespace": make(pre_tokenizers.Whitespace()),
     }

@@ -71,8 +71,12 @@ void sac_libav_set_up(void) {
     pthread_once(&once, set_up_once);
 }
 
-static sac_status out_of_memory(sac_error *err) {
-    return sac_fail(err, SAC_NO_MEMORY, "no memory for decoding video");
+sac_status sac_libav_no_memory(sac_error *err) {
+    void *p = malloc(MAX_ALLOC_BYTES); /* untouched, so it costs nothing */
+    free(p);
+    if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for decoding video");
+    return sac_fail(err, SAC_BAD_FILE, "asks for more than %zu MiB of memory at once: the file is damaged",
+                    MAX_ALLOC_BYTES >> 20);
 }
 
 /* ---- bytes ---- */
@@ -156,12 +160,18 @@ static void close_container(sac_libav_input *in) {
     free_io(io);
 }
 
+/* Decoders count padding in, up to a few hundred pixels on each axis; the limit itself is checked on every
+ * frame. */
+static int64_t padded_limit(int64_t max_pixels) {
+    return max_pixels < INT64_MAX / 4 ? 2 * max_pixels + (1 << 18) : INT64_MAX;
+}
+
 /* What is decoded while probing obeys the limit on pixels, too. */
 static int probe_streams(AVFormatContext *c, int64_t max_pixels) {
     unsigned n = c->nb_streams;
     AVDictionary **options = av_calloc(n ? n : 1, sizeof *options);
     if (!options) return AVERROR(ENOMEM);
-    for (unsigned i = 0; i < n; i++) av_dict_set_int(&options[i], "max_pixels", max_pixels, 0);
+    for (unsigned i = 0; i < n; i++) av_dict_set_int(&options[i], "max_pixels", padded_limit(max_pixels), 0);
     int r = avformat_find_stream_info(c, options);
     for (unsigned i = 0; i < n; i++) av_dict_free(&options[i]);
     av_free(options);
@@ -188,12 +198,12 @@ static sac_status open_container(sac_libav_input *in, sac_error *err) {
     in->source.position = 0;
     in->cut = false;
     AVFormatContext *c = new_container(&in->source);
-    if (!c) return out_of_memory(err);
+    if (!c) return sac_libav_no_memory(err);
     AVIOContext *io = c->pb;
     int r = avformat_open_input(&c, NULL, NULL, NULL);
     if (r < 0) { /* c is gone, io is not */
         free_io(io);
-        if (r == AVERROR(ENOMEM)) return out_of_memory(err);
+        if (r == AVERROR(ENOMEM)) return sac_libav_no_memory(err);
         return sac_fail(
             err, SAC_BAD_FILE,
             "not a video that can be read: give a whole MP4, MOV, Matroska, WebM, AVI, MPEG, FLV, "
@@ -201,7 +211,7 @@ static sac_status open_container(sac_libav_input *in, sac_error *err) {
     }
     in->container = c;
     r = probe_streams(c, in->max_pixels);
-    if (r == AVERROR(ENOMEM)) return out_of_memory(err);
+    if (r == AVERROR(ENOMEM)) return sac_libav_no_memory(err);
     if (r < 0) return sac_fail(err, SAC_BAD_FILE, "the video's streams cannot be read: the file is damaged");
     return pick_stream(in, err);
 }
@@ -235,12 +245,12 @@ static sac_status open_decoder(sac_libav_input *in, int n_threads, sac_error *er
         return sac_fail(err, SAC_BAD_FILE, "frames of %d x %d pixels: more than the limit of %" PRId64,
                         par->width, par->height, in->max_pixels);
     in->decoder = avcodec_alloc_context3(codec);
-    if (!in->decoder || avcodec_parameters_to_context(in->decoder, par) < 0) return out_of_memory(err);
+    if (!in->decoder || avcodec_parameters_to_context(in->decoder, par) < 0) return sac_libav_no_memory(err);
     in->decoder->thread_count = n_threads > 0 ? n_threads : default_threads();
     in->decoder->pkt_timebase = s->time_base;
-    in->decoder->max_pixels = in->max_pixels;
+    in->decoder->max_pixels = padded_limit(in->max_pixels);
     int r = avcodec_open2(in->decoder, codec, NULL);
-    if (r == AVERROR(ENOMEM)) return out_of_memory(err);
+    if (r == AVERROR(ENOMEM)) return sac_libav_no_memory(err);
     if (r < 0)
         return sac_fail(err, SAC_BAD_FILE, "the %s decoder refuses the video: the file is damaged",
                         codec->name);
@@ -251,7 +261,7 @@ static sac_status open_all(sac_libav_input *in, const sac_video_limits *limits, 
     in->packet = av_packet_alloc();
     in->scratch = av_frame_alloc();
     in->newest = av_frame_alloc();
-    if (!in->packet || !in->scratch || !in->newest) return out_of_memory(err);
+    if (!in->packet || !in->scratch || !in->newest) return sac_libav_no_memory(err);
     SAC_TRY(open_container(in, err));
     in->tick_s = in->container->streams[in->stream]->time_base;
     if (in->tick_s.num <= 0 || in->tick_s.den <= 0)
@@ -266,7 +276,7 @@ sac_status sac_libav_input_open(sac_libav_input **out, int fd, const uint8_t *by
     sac_libav_input *in = calloc(1, sizeof *in);
     if (!in) {
         if (fd >= 0) close(fd);
-        return out_of_memory(err);
+        return sac_libav_no_memory(err);
     }
     in->source = (byte_source){.fd = fd, .bytes = bytes, .n_bytes = n_bytes};
     in->max_pixels = limits->max_pixels;

@@ -20,7 +20,7 @@ typedef enum sac_step {
     SAC_STEP_DONE,
     SAC_STEP_END,       /* of the file, also where damage ends it early */
     SAC_STEP_LOST,      /* after a jump: the key frame that it was meant for did not come */
-    SAC_STEP_NO_MEMORY, /* the only one that has to be reported */
+    SAC_STEP_NO_MEMORY, /* see sac_libav_no_memory */
 } sac_step;
 
 typedef struct sac_packet_head {
@@ -36,6 +36,10 @@ typedef struct sac_packet_head {
 
 /* Mutes libav's log and bounds its allocations, once for the process. */
 void sac_libav_set_up(void);
+
+/* The status for a failed allocation in libav: BAD_FILE when there is memory, but the file asked for more
+ * than the bound; else NO_MEMORY. */
+sac_status sac_libav_no_memory(sac_error *err);
 
 /* Opens the container, the first video stream in it and its decoder. fd is taken over (also on failure), -1 =
  * bytes in memory, borrowed. */

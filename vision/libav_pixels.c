@@ -35,10 +35,6 @@ struct sac_libav_rgb {
     size_t capacity_bytes;
 };
 
-static sac_status out_of_memory(sac_error *err) {
-    return sac_fail(err, SAC_NO_MEMORY, "no memory for the pixels of a frame");
-}
-
 sac_libav_rgb *sac_libav_rgb_create(void) {
     sac_libav_rgb *c = calloc(1, sizeof *c);
     if (c) c->wide = av_frame_alloc();
@@ -133,7 +129,7 @@ static sac_status spread_chroma_rows(sac_libav_rgb *c, const AVFrame *f, sac_err
         wide->format = AV_PIX_FMT_YUV422P16;
         if (av_frame_get_buffer(wide, 0) < 0) {
             av_frame_unref(wide);
-            return out_of_memory(err);
+            return sac_libav_no_memory(err);
         }
     }
     wide->colorspace = f->colorspace;
@@ -147,7 +143,7 @@ static sac_status make_room(sac_libav_rgb *c, size_t n_bytes, sac_error *err) {
     av_free(c->pixels);
     c->pixels = av_malloc(n_bytes);
     c->capacity_bytes = c->pixels ? n_bytes : 0;
-    return c->pixels ? SAC_OK : out_of_memory(err);
+    return c->pixels ? SAC_OK : sac_libav_no_memory(err);
 }
 
 /* Rows are converted at a padded stride and moved together afterwards: libswscale leaves the last columns
@@ -202,7 +198,7 @@ static sac_status decode_webp(AVFrame *frame, const sac_webp *w, sac_error *err)
     }
     avcodec_free_context(&decoder);
     av_packet_free(&packet);
-    if (r == AVERROR(ENOMEM)) return out_of_memory(err);
+    if (r == AVERROR(ENOMEM)) return sac_libav_no_memory(err);
     if (r < 0 || frame->width != w->width || frame->height != w->height)
         return sac_fail(err, SAC_BAD_FILE, "the WebP picture is damaged");
     return SAC_OK;
@@ -235,7 +231,7 @@ sac_status sac_libav_decode_still(sac_image *out, const uint8_t *bytes, size_t n
     sac_webp w;
     SAC_TRY(sac_webp_find(&w, bytes, n_bytes, err));
     AVFrame *frame = av_frame_alloc();
-    if (!frame) return out_of_memory(err);
+    if (!frame) return sac_libav_no_memory(err);
     sac_status st = sac_image_alloc(out, w.width, w.height, &most, err);
     if (st == SAC_OK) st = decode_webp(frame, &w, err);
     if (st == SAC_OK) st = copy_webp(out, frame, err);

@@ -57,10 +57,6 @@ const sac_video_info *sac_video_get_info(const sac_video *video) {
     return &video->info;
 }
 
-static sac_status out_of_memory(sac_error *err) {
-    return sac_fail(err, SAC_NO_MEMORY, "no memory for decoding video");
-}
-
 static sac_status nothing_decodes(sac_error *err) {
     return sac_fail(err, SAC_BAD_FILE, "no frame of the video can be decoded: the file is damaged or empty");
 }
@@ -108,7 +104,7 @@ static sac_status scan_container(sac_video *v, scan *s, sac_error *err) {
     for (;;) {
         sac_packet_head packet;
         sac_step step = sac_libav_input_scan(v->input, &packet);
-        if (step == SAC_STEP_NO_MEMORY) return out_of_memory(err);
+        if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
         if (step != SAC_STEP_DONE) return SAC_OK;
         SAC_TRY(add_packet(v, s, &packet, err));
         SAC_TRY(check_scan(v, s, err));
@@ -126,7 +122,7 @@ static sac_status list_shown(sac_video *v, shown_frames *s, int64_t max_frames, 
     s->ordered = true;
     while (s->table.n_frames < max_frames) {
         sac_step step = sac_libav_input_decode(v->input);
-        if (step == SAC_STEP_NO_MEMORY) return out_of_memory(err);
+        if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
         if (step != SAC_STEP_DONE) {
             s->ordered &= step != SAC_STEP_LOST;
             s->ended = true;
@@ -235,12 +231,12 @@ static sac_status open_video(sac_video **out, int fd, const uint8_t *bytes, int6
     sac_video *v = calloc(1, sizeof *v);
     if (!v) {
         sac_libav_input_free(input);
-        return out_of_memory(err);
+        return sac_libav_no_memory(err);
     }
     v->limits = most;
     v->input = input;
     v->rgb = sac_libav_rgb_create();
-    st = v->rgb ? build_table(v, err) : out_of_memory(err);
+    st = v->rgb ? build_table(v, err) : sac_libav_no_memory(err);
     if (st != SAC_OK) {
         sac_video_free(v);
         return st;
@@ -375,11 +371,11 @@ static sac_status find_by_time(sac_video *v, int64_t pts, bool *exact, sac_error
         late = false; /* frames in between came out: what is missing is damaged */
     }
     if (step == SAC_STEP_DONE && (!late || v->restart_useless)) return SAC_OK;
-    if (step == SAC_STEP_NO_MEMORY) return out_of_memory(err);
+    if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
 
     SAC_TRY(sac_libav_input_restart(v->input, err));
     step = decode_to(v, pts, exact, &late);
-    if (step == SAC_STEP_NO_MEMORY) return out_of_memory(err);
+    if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
     if (step != SAC_STEP_DONE) return nothing_decodes(err);
     v->jumps_fail |= jumped && *exact;
     v->restart_useless |= !*exact;
@@ -392,7 +388,7 @@ static sac_status find_by_count(sac_video *v, int64_t index, int64_t *at, bool *
     *exact = true;
     while (*at < index && *exact) {
         sac_step step = decode(v);
-        if (step == SAC_STEP_NO_MEMORY) return out_of_memory(err);
+        if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
         if (step != SAC_STEP_DONE && *at < 0) return nothing_decodes(err);
         *exact = step == SAC_STEP_DONE;
         *at += *exact;
@@ -415,7 +411,7 @@ static sac_status turn_upright(sac_video *v, sac_image *image, sac_error *err) {
         free(v->upright);
         v->upright = malloc(n_bytes);
         v->upright_bytes = v->upright ? n_bytes : 0;
-        if (!v->upright) return out_of_memory(err);
+        if (!v->upright) return sac_libav_no_memory(err);
     }
     sac_turn_rgb(v->upright, image->rgb, image->width, image->height, v->turn);
     int width = v->turn.transpose ? image->height : image->width;

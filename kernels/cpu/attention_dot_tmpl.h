@@ -6,10 +6,25 @@
 /* Keys that fill a vector with one score for each row. */
 #define DOT_KEYS(rows) (VF / ((rows) == 3 ? 4 : (rows)))
 
+/* Keys between a load and the prefetch of what it will need: several pages' worth of streams in flight, where the
+ * processor's own prefetcher stops at each page. */
+#define DOT_AHEAD 128
+
+/* Asks for K of the key DOT_AHEAD further and for V of this one, which the mix reads next. */
+SAC_INLINE void prefetch_key(const attention_state *st, int64_t key) {
+    const char *v = key_address(st, st->t.v, key);
+    const char *k = key_address(st, st->t.k, sac_min_i64(key + DOT_AHEAD, st->t.key_end - 1));
+    size_t bytes = sac_dtype_row_bytes(st->dtype, st->d);
+    for (size_t i = 0; i < bytes; i += 64) {
+        _mm_prefetch(k + i, _MM_HINT_T0);
+        _mm_prefetch(v + i, _MM_HINT_T0);
+    }
+}
+
 /* rows x DOT_KEYS(rows) scores, one vector of them at a time: VF sums over channels, added across lanes
  * together. Keys past the end repeat the last; nobody looks at their scores. */
 SAC_INLINE void dot_scores(const attention_state *st, sac_dtype t, const int rows, const float *q, int64_t key0,
-                           int64_t first, int64_t end, float *scores) {
+                           int64_t first, int64_t end, float *scores, bool first_rows) {
     const int keys = DOT_KEYS(rows);
     for (int64_t j = first; j < end; j += keys) {
         const char *k[VF];
@@ -17,6 +32,7 @@ SAC_INLINE void dot_scores(const attention_state *st, sac_dtype t, const int row
         float each[VF];
         for (int i = 0; i < keys; i++)
             k[i] = key_address(st, st->t.k, key0 + sac_min_i64(j + i, end - 1));
+        for (int i = 0; first_rows && i < keys; i++) prefetch_key(st, key0 + sac_min_i64(j + i, end - 1));
 #pragma GCC unroll 16
         for (int i = 0; i < VF; i++) acc[i] = vf_zero();
         for (int64_t c = 0; c < st->d; c += VF) {
@@ -65,7 +81,7 @@ SAC_INLINE void direct_mix(const attention_state *st, sac_dtype t, const int row
 SAC_INLINE void dot_scores_rows(const attention_state *st, sac_dtype t, const int rows, const attention_tile *tile,
                                 int64_t row) {
     dot_scores(st, t, rows, st->q + (tile->row + row) * st->d_pad, tile->key0, tile->first / VF * VF, tile->end,
-               st->scores + row * SCORE_STRIDE);
+               st->scores + row * SCORE_STRIDE, row == 0);
 }
 
 SAC_INLINE void direct_mix_rows(const attention_state *st, sac_dtype t, const int rows, const attention_tile *tile,

@@ -89,37 +89,55 @@ static void tile_open(attention_tile *tile, const attention_state *st, int64_t r
     }
 }
 
+/* Largest of the scores that row r sees. Rows that see all of [begin, end) go without masks. */
+static float row_top(const attention_tile *tile, const float *s, int64_t r, int64_t begin) {
+    vf m[2] = {vf_set1(-FLT_MAX), vf_set1(-FLT_MAX)};
+    int64_t j = begin;
+    if (tile->row_first[r] <= begin)
+        for (; j + 2 * VF <= tile->row_end[r]; j += 2 * VF) {
+            m[0] = vf_max(m[0], vf_load(s + j));
+            m[1] = vf_max(m[1], vf_load(s + j + VF));
+        }
+    for (; j < tile->row_end[r]; j += VF)
+        m[0] = vf_max(m[0], vf_keep_lanes(vf_load(s + j), tile->row_first[r] - j, tile->row_end[r] - j, m[0]));
+    return vf_max_lane(vf_max(m[0], m[1]));
+}
+
+/* 2^(score - max) of what row r sees, zero elsewhere up to the end of the tile; returns their sum. */
+static float row_weights(const attention_tile *tile, float *s, int64_t r, int64_t begin, float max) {
+    vf m = vf_set1(max), total = vf_zero();
+    int64_t j = begin;
+    if (tile->row_first[r] <= begin)
+        for (; j + VF <= tile->row_end[r]; j += VF) {
+            vf p = vf_exp2(vf_sub(vf_load(s + j), m));
+            total = vf_add(total, p);
+            vf_store(s + j, p);
+        }
+    for (; j < tile->end; j += VF) {
+        vf p = vf_exp2(vf_sub(vf_load(s + j), m));
+        p = vf_keep_lanes(p, tile->row_first[r] - j, tile->row_end[r] - j, vf_zero());
+        total = vf_add(total, p);
+        vf_store(s + j, p);
+    }
+    return vf_sum(total);
+}
+
 /* Scores to weights 2^(score - max), zero for keys that a row does not see; rescale[r] is what the old output
  * is to be multiplied with, as it is in units of the old maximum. Vectors begin at multiples of VF from the
  * stretch, whatever the tile sees, so that a row's sum does not depend on the other rows. */
 static void softmax(attention_state *st, const attention_tile *tile, float rescale[ROWS_MAX + VF]) {
     int64_t begin = tile->first / VF * VF;
     float *max = st->max + tile->row, *sum = st->sum + tile->row;
-    float top[ROWS_MAX + VF], added[ROWS_MAX + VF];
-    for (int64_t r = 0; r < tile->n; r++) {
-        vf m = vf_set1(-FLT_MAX);
-        const float *s = st->scores + r * SCORE_STRIDE;
-        for (int64_t j = begin; j < tile->end; j += VF)
-            m = vf_max(m, vf_keep_lanes(vf_load(s + j), tile->row_first[r] - j, tile->row_end[r] - j, m));
-        top[r] = vf_max_lane(m);
-    }
+    float top[ROWS_MAX + VF];
+    for (int64_t r = 0; r < tile->n; r++)
+        top[r] = row_top(tile, st->scores + r * SCORE_STRIDE, r, begin);
     for (int64_t r = 0; r < tile->n; r += VF) {
         vf old = vf_load(max + r), new = vf_max(old, vf_load(top + r));
         vf_store(rescale + r, vf_exp2(vf_sub(old, new)));
         vf_store_part(max + r, new, tile->n - r);
     }
-    for (int64_t r = 0; r < tile->n; r++) {
-        vf m = vf_set1(max[r]), total = vf_zero();
-        float *s = st->scores + r * SCORE_STRIDE;
-        for (int64_t j = begin; j < tile->end; j += VF) {
-            vf p = vf_exp2(vf_sub(vf_load(s + j), m));
-            p = vf_keep_lanes(p, tile->row_first[r] - j, tile->row_end[r] - j, vf_zero());
-            total = vf_add(total, p);
-            vf_store(s + j, p);
-        }
-        added[r] = vf_sum(total);
-    }
-    for (int64_t r = 0; r < tile->n; r++) sum[r] = sum[r] * rescale[r] + added[r];
+    for (int64_t r = 0; r < tile->n; r++)
+        sum[r] = sum[r] * rescale[r] + row_weights(tile, st->scores + r * SCORE_STRIDE, r, begin, max[r]);
 }
 
 /* K of the stretch as columns, V as f32 rows. */

@@ -3,7 +3,7 @@
 #include "linear_gemm_tmpl.h"
 
 /* Rows of x up to which reading the weights as they lie beats packing them (checkkernels --bench). */
-#define DOT_MAX_M (2 * DOT_MAX_X)
+#define DOT_MAX_M (4 * DOT_MAX_X)
 
 sac_status SAC_ISA(sac_linear_float)(const sac_stream *s, const sac_linear_args *a) {
     if (a->x.rows == 0) return SAC_OK;

@@ -14,7 +14,7 @@
 #define GEMM_TILE_ROWS SAC_TILE_ROWS_AVX2
 #endif
 #define GEMM_PANEL      (2 * VF) /* columns of a tile */
-#define GEMM_MAX_K   256 /* longest stretch of k: one panel of it fits the first-level cache */
+#define GEMM_MAX_K   512 /* longest stretch of k */
 #define GEMM_MAX_N   256 /* weight rows of a task */
 #define GEMM_MAX_M   480 /* x rows of a task; also bounds the sums kept between stretches of k */
 #define GEMM_FEW_M   192 /* fewer x rows than this and packing shows: then a panel at a time, out of that cache */

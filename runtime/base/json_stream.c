@@ -78,9 +78,9 @@ sac_status sac_json_stream_next(sac_json_stream *s, bool *more, sac_error *err) 
     return SAC_OK;
 }
 
-/* Bytes from p on that stand for themselves: ASCII, no control character, quote or backslash. Eight at a time:
- * (w - n * ones) & ~w has the top bit of every byte below n (bytes above the first hit may be wrong, but only
- * the first is used). */
+/* Bytes from p on that stand for themselves: ASCII, no control character, quote or backslash. Eight at a
+ * time: (w - n * ones) & ~w has the top bit of every byte below n (bytes above the first hit may be wrong,
+ * but only the first is used). */
 static inline size_t plain_bytes(const char *p, const char *end) {
     const uint64_t ones = 0x0101010101010101u;
     const char *from = p;
@@ -89,7 +89,9 @@ static inline size_t plain_bytes(const char *p, const char *end) {
         memcpy(&w, p, 8);
         quote = w ^ ones * '"';
         slash = w ^ ones * '\\';
-        uint64_t hit = (((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash) | w) & ones * 0x80;
+        uint64_t hit =
+            (((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash) | w) &
+            ones * 0x80;
         if (hit) return (size_t)(p - from) + (size_t)__builtin_ctzll(hit) / 8;
     }
     while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' && *p != '\\') p++;
@@ -114,7 +116,8 @@ static sac_status pass_string(sac_json_stream *s, bool *has_escapes, sac_error *
             what = *p == '\\' ? "a string does not end" : "a control character in a string";
         } else {
             size_t n = 2;
-            bool two = (unsigned char)*p >= 0xc2 && (unsigned char)*p < 0xe0 && end - p >= 2 && sac_utf8_continues(p[1]);
+            bool two = (unsigned char)*p >= 0xc2 && (unsigned char)*p < 0xe0 && end - p >= 2 &&
+                       sac_utf8_continues(p[1]);
             if (two || sac_utf8_next(p, end, &n, NULL))
                 p += n;
             else
@@ -130,7 +133,10 @@ static bool hex4(const char *p, const char *end, uint32_t *out) {
     *out = 0;
     for (int i = 0; i < 4; i++) {
         char c = p[i];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0) return false;
         *out = *out << 4 | (uint32_t)digit;
     }
@@ -163,7 +169,8 @@ static bool unescape_one(const char **p, const char *end, char *out, size_t *n_o
     return true;
 }
 
-static sac_status unescape(sac_json_stream *s, const char *from, const char *to, size_t *n_bytes, sac_error *err) {
+static sac_status unescape(sac_json_stream *s, const char *from, const char *to, size_t *n_bytes,
+                           sac_error *err) {
     size_t need = (size_t)(to - from); /* every escape is longer than what it stands for */
     if (s->unescaped_capacity < need) {
         char *bigger = realloc(s->unescaped, need * 2);
@@ -179,7 +186,8 @@ static sac_status unescape(sac_json_stream *s, const char *from, const char *to,
         }
         p++;
         size_t n_out;
-        if (!unescape_one(&p, to, s->unescaped + n, &n_out)) return broken(s, "a bad escape in a string", err);
+        if (!unescape_one(&p, to, s->unescaped + n, &n_out))
+            return broken(s, "a bad escape in a string", err);
         n += n_out;
     }
     *n_bytes = n;

@@ -1,9 +1,9 @@
 /* json_stream.h - reading JSON text in one pass, value by value, without building a tree.
  *
  * For files whose weight is one or two huge maps (a tokenizer's vocabulary and merges): jansson needs about
- * 0.3 s for 7 MB of them, this reader 0.02 s. Small parts of such a file are cut out with sac_json_stream_skip
- * and given to sac_json_parse. As strict as jansson: RFC 8259, valid UTF-8, bounded nesting; but U+0000
- * in strings is allowed and equal keys are not noticed.
+ * 0.3 s for 7 MB of them, this reader 0.02 s. Small parts of such a file are cut out with
+ * sac_json_stream_skip and given to sac_json_parse. As strict as jansson: RFC 8259, valid UTF-8, bounded
+ * nesting; but U+0000 in strings is allowed and equal keys are not noticed.
  *
  * A map is read as
  *     SAC_TRY(sac_json_stream_enter(&s, '{', err));

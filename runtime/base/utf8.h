@@ -22,7 +22,8 @@ static inline uint32_t sac_utf8_decode(const char *p) {
     if (b[0] < 0x80) return b[0];
     if (b[0] < 0xe0) return (uint32_t)(b[0] & 31) << 6 | (b[1] & 63u);
     if (b[0] < 0xf0) return (uint32_t)(b[0] & 15) << 12 | (uint32_t)(b[1] & 63) << 6 | (b[2] & 63u);
-    return (uint32_t)(b[0] & 7) << 18 | (uint32_t)(b[1] & 63) << 12 | (uint32_t)(b[2] & 63) << 6 | (b[3] & 63u);
+    return (uint32_t)(b[0] & 7) << 18 | (uint32_t)(b[1] & 63) << 12 | (uint32_t)(b[2] & 63) << 6 |
+           (b[3] & 63u);
 }
 
 /* Length of the valid character whose first byte this is. */

@@ -17,7 +17,7 @@ import unittest
 import zlib
 
 SACCADE = os.path.abspath(os.environ.get("SACCADE", "build/release/saccade"))
-TIMEOUT_S = 600  # a sanitizer build on a busy machine is slow; a hang is still found
+TIMEOUT_S = 400  # a sanitizer build on a busy machine is slow; a hang is still found
 
 
 def saccade(*arguments, **options):

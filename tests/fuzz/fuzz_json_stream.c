@@ -1,5 +1,6 @@
-/* The stream reader against jansson: what jansson reads, it passes over, to the same end. (Not the other way round:
- * jansson also refuses equal keys and integers beyond 64 bits.) */
+/* The stream reader against jansson: what jansson reads, it passes over, to the same end. (Not the other way
+ * round: jansson also refuses equal keys and integers beyond 64 bits. And it swallows a NUL byte behind a
+ * number.) */
 #include "fuzz.h"
 
 #include "json_stream.h"
@@ -40,7 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (walk_st == SAC_OK) walk_st = sac_json_stream_end(&walked, &walk_err);
     if (st == SAC_OK && walk_st != SAC_OK && !strstr(walk_err.text, "number")) abort(); /* 1e999 */
     if (st != SAC_OK && (walk_st == SAC_OK || !err.text[0])) abort();
-    json_t *tree = json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    bool has_nul = size && memchr(data, 0, size);
+    json_t *tree =
+        has_nul ? NULL : json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (tree && st != SAC_OK && !strstr(err.text, "nested too deeply")) abort();
     json_decref(tree);
     sac_json_stream_close(&skimmed);

@@ -1,5 +1,6 @@
-/* tokenizer.json of strangers: open it, tokenise an odd text in every way, and turn the ids back. What follows a byte
- * 0xFF (which no JSON text contains) is a tokenizer_config.json. Run it with -dict=tests/fuzz/tokenizer.dict. */
+/* tokenizer.json of strangers: open it, tokenise an odd text in every way, and turn the ids back. What
+ * follows a byte 0xFF (which no JSON text contains) is a tokenizer_config.json. Run it with
+ * -dict=tests/fuzz/tokenizer.dict. */
 #include "fuzz.h"
 
 #include "chat.h"
@@ -29,7 +30,8 @@ static void decode(const sac_tokenizer *t, const int32_t *ids, size_t n, bool sk
 }
 
 static void use(const sac_tokenizer *t) {
-    static const char odd[] = "ab c<x>A\xcc\x8a \xe4\xbd\xa0\xe5\xa5\xbd\t12 34\r\n\n  \xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb aaaaaaaaaaaaaaaaaaaaaaaaa"
+    static const char odd[] = "ab c<x>A\xcc\x8a \xe4\xbd\xa0\xe5\xa5\xbd\t12 34\r\n\n  "
+                              "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb aaaaaaaaaaaaaaaaaaaaaaaaa"
                               "\xe2\x96\x81the \xff\xc3 <x><s></s> it's ab\xef\xac\x81";
     const size_t n_bytes = sizeof odd - 1;
     const sac_text_segment segments[] = {{.text = odd, .n_bytes = n_bytes, .parse_special = true},
@@ -60,8 +62,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n_bytes = config ? (size_t)(config - data) : size;
     sac_tokenizer *t = NULL;
     sac_error err = {0};
-    sac_status st = sac_tokenizer_open_json(&t, (const char *)data, n_bytes, config ? (const char *)config + 1 : NULL,
-                                            config ? size - n_bytes - 1 : 0, &err);
+    sac_status st =
+        sac_tokenizer_open_json(&t, (const char *)data, n_bytes, config ? (const char *)config + 1 : NULL,
+                                config ? size - n_bytes - 1 : 0, &err);
     check_status(st, &err);
     if ((st == SAC_OK) != (t != NULL)) abort();
     if (t) use(t);

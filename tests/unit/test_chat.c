@@ -27,7 +27,8 @@ static void read_conversation(conversation *c, const json_t *json) {
     for (size_t i = 0; i < json_array_size(json); i++) {
         const json_t *m = json_array_get(json, i), *parts = json_object_get(m, "parts");
         sac_chat_message *to = &c->messages[c->n_messages++];
-        *to = (sac_chat_message){.role = json_string_value(json_object_get(m, "role")), .parts = c->parts + c->n_parts,
+        *to = (sac_chat_message){.role = json_string_value(json_object_get(m, "role")),
+                                 .parts = c->parts + c->n_parts,
                                  .n_parts = json_array_size(parts)};
         if (strcmp(to->role, "system") == 0) c->has_system = true;
         for (size_t k = 0; k < to->n_parts; k++) {
@@ -43,7 +44,8 @@ static void read_conversation(conversation *c, const json_t *json) {
 }
 
 /* The segments as one text; also: nothing a user or system wrote may hold control tokens. */
-static void join(const sac_text_segment *segments, size_t n, const conversation *c, char *out, size_t out_bytes) {
+static void join(const sac_text_segment *segments, size_t n, const conversation *c, char *out,
+                 size_t out_bytes) {
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         const char *text = segments[i].is_token ? "<image>" : segments[i].text;
@@ -78,8 +80,9 @@ static void test_templates(void **state) {
         size_t n, capacity = sac_chat_max_segments(c.n_messages, c.n_parts, c.n_placeholders);
         assert_true(capacity <= SAC_COUNT(segments));
         sac_error err = {0};
-        sac_status st = sac_chat_render(f, c.messages, c.n_messages, json_is_true(json_object_get(t, "generation")), IMAGE,
-                                        segments, capacity, &n, &err);
+        sac_status st =
+            sac_chat_render(f, c.messages, c.n_messages, json_is_true(json_object_get(t, "generation")),
+                            IMAGE, segments, capacity, &n, &err);
         /* where the template raises an exception; the demo's would write a system message as an answer */
         bool refused = json_is_null(text) || (f->system == SAC_SYSTEM_NONE && c.has_system);
         if (refused) {

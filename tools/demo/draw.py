@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Draws fresh pictures (PNG, JPEG) and videos (H.264 in MP4) with questions and right answers, from a seed.
 
     draw.py OUT --pictures 500 --videos 100 --seed 1

@@ -19,7 +19,8 @@ def orthogonalise(g, steps=5):
 
 class Optimiser:
     """step() uses p.grad of every parameter; grads are views of self.gradient, so that several processes average them
-    with one call. The rate's scale is a tensor, so that a CUDA graph can hold a step. Muon's update has the size of an AdamW update (0.2 RMS; Liu et al., arXiv:2502.16982)."""
+    with one call. The rate's scale is a tensor, so that a CUDA graph can hold a step. Muon's update
+    has the size of an AdamW update (0.2 RMS; Liu et al., arXiv:2502.16982)."""
 
     def __init__(self, model, muon_lr, adamw_lr, weight_decay, momentum=.95):
         parameters = [p for p in model.parameters() if p.requires_grad]

@@ -66,8 +66,9 @@ class Renderer:
         return self.digits[number.clamp(min=0)[:, None, None], y, x] * inside
 
     def __call__(self, rows, noise):
-        """rows [n, ROW_LENGTH] as Scene.row(), or fewer columns when there are fewer items; noise: standard deviation in grey levels, a number or [n].
-        Returns [n, 3, side, side] float in 0..255. Positions jitter by 2 base pixels, the background has a slight slope."""
+        """rows [n, ROW_LENGTH] as Scene.row(), or fewer columns when there are fewer items; noise: standard deviation in grey
+        levels, a number or [n]. Returns [n, 3, side, side] float in 0..255. Positions jitter by 2 base pixels, the
+        background has a slight slope."""
         rows = rows.to(self.device).long()
         n, dev, s = rows.shape[0], self.device, self.scale
         n_items = (rows.shape[1] - 2) // 4

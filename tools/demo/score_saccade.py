@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asks the saccade command every question of a questions.jsonl (made by draw.py) and prints the share of exact answers.
 
-    tools/demo/draw.py --out /tmp/fresh --pictures 500 --videos 100 --seed 12345
+    tools/demo/draw.py /tmp/fresh --pictures 500 --videos 100 --seed 12345
     tools/demo/score_saccade.py /tmp/fresh/questions.jsonl --out /tmp/saccade.jsonl
 
 One process a question, so decoding, sampling, tokenizer and command are all part of what is scored. Answers are appended to

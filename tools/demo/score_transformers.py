@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Answers a questions.jsonl (see draw.py) with transformers and prints exact match by question and number of frames.
 
     score_transformers.py FOLDER --model models/demo --answers answers.jsonl
@@ -63,7 +64,7 @@ def print_table(rows):
     for r in rows:
         column = next(c for c in COLUMNS if r["n_frames"] <= c)
         c = counts.setdefault((r["question_type"], column), [0, 0])
-        c[0] += r["answer"] == r["model"]
+        c[0] += r["right"]
         c[1] += 1
     print("| question | " + " | ".join("picture" if c == 1 else f"to {c} frames" for c in COLUMNS) + " |")
     print("|---" * (len(COLUMNS) + 1) + "|")
@@ -74,7 +75,7 @@ def print_table(rows):
     for kind in ("picture", "video"):
         of_kind = [r for r in rows if r["kind"] == kind]
         if of_kind:
-            right = sum(r["answer"] == r["model"] for r in of_kind)
+            right = sum(r["right"] for r in of_kind)
             print(f"{kind}s: {right} of {len(of_kind)} questions right ({right / len(of_kind):.4f}), "
                   f"{len({r['file'] for r in of_kind})} files")
 
@@ -109,13 +110,13 @@ def main():
             if len(frames) != left[0]["n_frames"]:
                 raise SystemExit(f"{name}: has {len(frames)} frames, questions.jsonl says {left[0]['n_frames']}")
             for q, text in zip(left, answerer.answer(frames, [q["question"] for q in left])):
-                done[name, q["question"]] = dict(q, model=text)
+                done[name, q["question"]] = dict(q, response=text, right=text == q["answer"])
                 print(json.dumps(done[name, q["question"]]), file=out, flush=True)
     rows = [done[q["file"], q["question"]] for name in files for q in by_file[name]]
     if args.show_wrong:
         for r in rows:
-            if r["answer"] != r["model"]:
-                print(f"{r['file']} {r['question_type']}: {r['question']!r} wants {r['answer']!r}, got {r['model']!r}")
+            if not r["right"]:
+                print(f"{r['file']} {r['question_type']}: {r['question']!r} wants {r['answer']!r}, got {r['response']!r}")
     print_table(rows)
     print(f"{time.time() - start:.0f} s")
 

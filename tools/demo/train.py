@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Trains the demo model (CLIP tower + projector + Qwen2 decoder in the LLaVA shape) on drawn pictures and videos.
 
     train.py OUT --minutes 20 --init FOLDER                       on one accelerator
@@ -254,7 +255,8 @@ def main():
     sizes = {f: max(1, round(n * args.final_batches)) for f, n in {1: 8, 4: 8, 16: 12, 64: 24, 128: 24, 256: 30}.items()}
     table, agreement = measure(network, paint, encode, rng, sizes, Mix(drill_share=0., turn_share=0.), torch.bfloat16, process, also_fp32=2)
     log(format_table(table))
-    log(f"float32 chooses the same tokens: {agreement}; largest logit gap to transformers: {gap_to_library(network, tokenizer, process):.2e}")
+    gap = gap_to_library(network, tokenizer, process)
+    log(f"float32 chooses the same tokens: {agreement}; largest logit gap to transformers: {gap:.2e}")
     if process.rank == 0:
         result = dict(steps=n_steps, train_seconds=seconds, processes=process.count, float32_agreement=agreement,
                       accuracy={f: {k: [round(h / n, 4), n] for k, (h, n) in row.items()} for f, row in table.items()})

@@ -1,0 +1,152 @@
+#include "tensor_table.h"
+
+#include "family.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static sac_status open_spec(sac_tensor_table *t, const char *name, sac_error *err) {
+    SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], name, err));
+    const char *like = t->specs[t->n_specs++].like;
+    if (!like) return SAC_OK;
+    SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], like, err));
+    if (t->specs[t->n_specs++].like)
+        return sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: is like another itself; one step is allowed",
+                        like);
+    return SAC_OK;
+}
+
+static void add_symbol(sac_tensor_table *t, const char *name, int64_t value) {
+    t->symbols[t->n_symbols].name = name;
+    t->symbols[t->n_symbols++].value = value;
+}
+
+static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
+    const sac_decoder_config *d = &c->decoder;
+    const sac_vit_config *v = &c->vit;
+    add_symbol(t, "hidden", d->hidden);
+    add_symbol(t, "heads", d->n_heads);
+    add_symbol(t, "kv_heads", d->n_kv_heads);
+    add_symbol(t, "head_dim", d->head_dim);
+    add_symbol(t, "intermediate", d->intermediate);
+    add_symbol(t, "vocab", d->vocab);
+    if (!c->has_vision) return;
+    add_symbol(t, "t_hidden", v->hidden);
+    add_symbol(t, "t_intermediate", v->intermediate);
+    add_symbol(t, "channels", 3);
+    add_symbol(t, "patch", v->patch_size);
+    add_symbol(t, "grid", sac_vit_grid(v));
+    add_symbol(t, "p_in", sac_vit_cols(v));
+    add_symbol(t, "p_hidden", d->hidden);
+}
+
+sac_status sac_tensor_table_open(sac_tensor_table *t, const sac_model_config *c, sac_error *err) {
+    memset(t, 0, sizeof *t);
+    SAC_TRY(open_spec(t, c->family->name, err));
+    if (c->text_family != c->family) SAC_TRY(open_spec(t, c->text_family->name, err));
+    add_symbols(t, c);
+    return SAC_OK;
+}
+
+void sac_tensor_table_close(sac_tensor_table *t) {
+    for (int i = 0; i < t->n_specs; i++) sac_family_spec_free(&t->specs[i]);
+    t->n_specs = 0;
+}
+
+const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot) {
+    for (int i = 0; i < t->n_specs; i++)
+        for (int k = 0; k < t->specs[i].n_tensors; k++)
+            if (strcmp(t->specs[i].tensors[k].slot, slot) == 0) return &t->specs[i].tensors[k];
+    return NULL;
+}
+
+/* ---- names ---- */
+
+/* `pattern` with {i} replaced by the layer and {other} by the k-th prefix of that name, which the model's own
+ * family lists. False when there is no k-th prefix, or when the name does not fit. */
+static bool expand(const sac_tensor_table *t, const char *pattern, int layer, int k,
+                   char out[SAC_TENSOR_NAME_BYTES]) {
+    size_t used = 0;
+    bool has_prefix = false;
+    for (const char *p = pattern; *p;) {
+        char *at = out + used;
+        size_t room = SAC_TENSOR_NAME_BYTES - used;
+        int n;
+        const char *close = *p == '{' ? strchr(p, '}') : NULL;
+        if (!close) {
+            n = snprintf(at, room, "%c", *p++);
+        } else if (strncmp(p, "{i}", 3) == 0) {
+            n = snprintf(at, room, "%d", layer);
+            p = close + 1;
+        } else {
+            char name[32];
+            snprintf(name, sizeof name, "%.*s", (int)(close - p - 1), p + 1);
+            const sac_spec_list *prefixes = sac_family_spec_prefix(&t->specs[0], name);
+            if (!prefixes || k >= prefixes->n) return false;
+            n = snprintf(at, room, "%s", prefixes->item[k]);
+            has_prefix = true;
+            p = close + 1;
+        }
+        if (n < 0 || (used += (size_t)n) >= SAC_TENSOR_NAME_BYTES) return false;
+    }
+    return has_prefix || k == 0;
+}
+
+const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, const sac_spec_tensor *row,
+                                                   const sac_checkpoint *checkpoint, bool gguf, int layer,
+                                                   char name[SAC_TENSOR_NAME_BYTES]) {
+    name[0] = 0;
+    if (gguf) {
+        if (!row->gguf || !expand(t, row->gguf, layer, 0, name)) return NULL;
+        return sac_checkpoint_find(checkpoint, name);
+    }
+    char first[SAC_TENSOR_NAME_BYTES] = "";
+    for (int i = 0; i < row->names.n; i++)
+        for (int k = 0; expand(t, row->names.item[i], layer, k, name); k++) {
+            const sac_checkpoint_tensor *found = sac_checkpoint_find(checkpoint, name);
+            if (found) return found;
+            if (!*first) memcpy(first, name, sizeof first);
+        }
+    memcpy(name, first, sizeof first);
+    return NULL;
+}
+
+/* ---- shapes ---- */
+
+/* Sum of products of symbols and integers: "grid*grid+1". -1 when it is not one. */
+static int64_t evaluate(const sac_tensor_table *t, const char *text) {
+    int64_t sum = 0, product = 1;
+    for (const char *p = text;; p++) {
+        size_t n = strcspn(p, "*+");
+        int64_t value = -1;
+        if (n && isdigit((unsigned char)*p)) value = strtol(p, NULL, 10);
+        for (int i = 0; i < t->n_symbols && value < 0; i++)
+            if (strncmp(t->symbols[i].name, p, n) == 0 && !t->symbols[i].name[n]) value = t->symbols[i].value;
+        if (value < 0) return -1;
+        product *= value;
+        p += n;
+        if (*p == '*') continue;
+        sum += product;
+        product = 1;
+        if (!*p) return sum;
+    }
+}
+
+sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row,
+                                  const sac_checkpoint_tensor *found, sac_error *err) {
+    int64_t want[SAC_SPEC_MAX_ITEMS];
+    bool same = found->n_dims == row->shape.n;
+    for (int i = 0; i < row->shape.n; i++) {
+        want[i] = evaluate(t, row->shape.item[i]);
+        if (want[i] < 0)
+            return sac_fail(err, SAC_INTERNAL, "shape \"%s\" of %s cannot be evaluated", row->shape.item[i],
+                            row->slot);
+        same = same && found->dim[i] == want[i];
+    }
+    if (same) return SAC_OK;
+    char a[SAC_SHAPE_TEXT], b[SAC_SHAPE_TEXT];
+    return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has shape %s, the configuration asks for %s",
+                    found->name, sac_shape_text(a, found->dim, found->n_dims),
+                    sac_shape_text(b, want, row->shape.n));
+}

@@ -1,0 +1,37 @@
+/* tensor_table.h - the rows of a model's YAML (its family's, its text family's and what these are like), the
+ * names that they stand for in a checkpoint, and the shapes that they ask for. */
+#ifndef SAC_MODELS_TENSOR_TABLE_H
+#define SAC_MODELS_TENSOR_TABLE_H
+
+#include "checkpoint.h"
+#include "config.h"
+#include "family_spec.h"
+
+#define SAC_TENSOR_NAME_BYTES 512
+
+typedef struct sac_tensor_table {
+    sac_family_spec specs[4]; /* the first that has a slot counts */
+    int n_specs;
+    struct {
+        const char *name; /* "hidden" */
+        int64_t value;
+    } symbols[16];
+    int n_symbols;
+} sac_tensor_table;
+
+sac_status sac_tensor_table_open(sac_tensor_table *t, const sac_model_config *c, sac_error *err);
+void sac_tensor_table_close(sac_tensor_table *t); /* also after a failed open */
+
+const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot); /* or NULL */
+
+/* The tensor under the first of its names that the checkpoint has; `name` receives that, or the first tried.
+ */
+const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, const sac_spec_tensor *row,
+                                                   const sac_checkpoint *checkpoint, bool gguf, int layer,
+                                                   char name[SAC_TENSOR_NAME_BYTES]);
+
+/* BAD_FILE with both shapes when they differ. */
+sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row,
+                                  const sac_checkpoint_tensor *found, sac_error *err);
+
+#endif
