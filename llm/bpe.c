@@ -106,10 +106,15 @@ static inline const sac_bpe_merge *find_pair(const sac_bpe *b, int32_t left, int
     return NULL;
 }
 
+static int32_t find_text(const sac_vocab *v, const char *text, size_t n_bytes) {
+    int32_t id = sac_vocab_find(v, text, n_bytes);
+    return id >= 0 && sac_vocab_is_text(v, id) ? id : -1;
+}
+
 void sac_bpe_index_chars(sac_bpe *b, const sac_vocab *v) {
     for (uint32_t c = 0; c < SAC_BPE_LOW_CHARS; c++) {
         char text[4];
-        b->char_id[c] = sac_vocab_find(v, text, sac_utf8_encode(c, text));
+        b->char_id[c] = find_text(v, text, sac_utf8_encode(c, text));
     }
     for (int byte = 0; byte < 256; byte++) {
         char text[8];
@@ -155,7 +160,7 @@ static sac_status split_chars(const sac_bpe *b, const sac_vocab *v, sac_bpe_scra
     for (const char *p = text, *end = text + n_bytes; p < end;) {
         size_t len = sac_utf8_length(*p);
         uint32_t c = sac_utf8_decode(p);
-        int32_t id = c < SAC_BPE_LOW_CHARS ? b->char_id[c] : sac_vocab_find(v, p, len);
+        int32_t id = c < SAC_BPE_LOW_CHARS ? b->char_id[c] : find_text(v, p, len);
         if (id >= 0) {
             if (unk) push_symbol(s, n, b->unk_id);
             unk = false;
@@ -244,8 +249,8 @@ static sac_status make_room(sac_bpe_scratch *s, size_t n, sac_error *err) {
 sac_status sac_bpe_word(const sac_bpe *b, const sac_vocab *v, sac_bpe_scratch *s, const char *text,
                         size_t n_bytes, sac_id_sink *out, sac_error *err) {
     if (b->ignore_merges) {
-        int32_t id = sac_vocab_find(v, text, n_bytes);
-        if (id >= 0 && (v->token[id].flags & (SAC_VOCAB_MODEL | SAC_VOCAB_SPECIAL)) == SAC_VOCAB_MODEL) {
+        int32_t id = find_text(v, text, n_bytes);
+        if (id >= 0) {
             sac_emit(out, id);
             return SAC_OK;
         }

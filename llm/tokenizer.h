@@ -2,8 +2,8 @@
  *
  * A tokenizer is read-only once open and may be shared by threads; calls take their scratch from the heap and
  * keep nothing. What a file asks for and this library does not do is refused when it is opened, by name.
- * Known differences from `tokenizers`: letters and numbers that Unicode added after version 14 (PCRE2) count
- * as symbols when text is split; NFC knows Unicode 15 (utf8proc). */
+ * Known differences from `tokenizers`: letters, numbers and symbols are those of Unicode 14 (PCRE2) where a
+ * text is split, so newer ones fall into other pieces; NFC knows Unicode 15 (utf8proc). */
 #ifndef SAC_LLM_TOKENIZER_H
 #define SAC_LLM_TOKENIZER_H
 

@@ -29,7 +29,7 @@ sac_status sac_step_set_text(sac_step *step, const char *text, size_t n_bytes, s
 
 sac_status sac_steps_add_split(sac_steps *steps, const char *pattern, size_t n_bytes, bool literal,
                                sac_split_behavior behavior, bool invert, sac_error *err) {
-    sac_step *s;
+    sac_step *s = NULL;
     SAC_TRY(sac_steps_new(steps, &s, err));
     s->kind = SAC_STEP_SPLIT;
     s->behavior = behavior;
@@ -38,7 +38,7 @@ sac_status sac_steps_add_split(sac_steps *steps, const char *pattern, size_t n_b
 }
 
 sac_status sac_steps_add_byte_level(sac_steps *steps, bool prefix_space, bool use_regex, sac_error *err) {
-    sac_step *s;
+    sac_step *s = NULL;
     if (prefix_space) {
         SAC_TRY(sac_steps_new(steps, &s, err));
         s->kind = SAC_STEP_PREFIX;

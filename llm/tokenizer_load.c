@@ -1,9 +1,9 @@
 /* tokenizer_load.c - reading tokenizer.json.
  *
  * Two of its values are nearly all of the file: the vocabulary and the merges. They go through json_stream
- * straight into the tables; the small values around them are cut out and read with jansson
- * (tokenizer_load_steps.c). Qwen2.5's 7 MB: 330 ms and 50 MB for a tree of jansson, 45 ms and 14 MB this way
- * (test_tokenizer_vectors --time). */
+ * straight into the tables (tokenizer_load_model.c); the small values around them are cut out and read with
+ * jansson (tokenizer_load_steps.c). Qwen2.5's 7 MB: 46 ms of processor time in all; a tree of the file alone
+ * takes cJSON 37, json-c 133 and jansson 204 ms (2-core Xeon, shared; test_tokenizer_vectors --time). */
 #include "tokenizer_impl.h"
 
 #include "file_map.h"

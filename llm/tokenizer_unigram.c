@@ -39,8 +39,7 @@ sac_status sac_unigram_index(sac_unigram *u, const sac_vocab *v, sac_error *err)
     double lowest = 0;
     for (int32_t id = 0; id < u->n; id++) {
         if (id == 0 || u->score[id] < lowest) lowest = u->score[id];
-        unsigned flags = v->token[id].flags;
-        if ((flags & (SAC_VOCAB_MODEL | SAC_VOCAB_SPECIAL)) == SAC_VOCAB_MODEL)
+        if (sac_vocab_is_text(v, id))
             entry[n++] = (sac_prefix_entry){sac_vocab_text(v, id), v->token[id].n_bytes, id};
     }
     sac_prefix_set_make(&u->pieces, entry, n);
@@ -77,7 +76,7 @@ static void fill_lattice(const sac_unigram *u, node *best, const char *text, siz
 static sac_status emit_unknown(const sac_unigram *u, const sac_vocab *v, const char *text, size_t n_bytes,
                                sac_id_sink *out, sac_error *err) {
     int32_t id = sac_vocab_find(v, text, n_bytes); /* unknown characters may together spell a piece */
-    if (id >= 0 && (v->token[id].flags & (SAC_VOCAB_MODEL | SAC_VOCAB_SPECIAL)) == SAC_VOCAB_MODEL) {
+    if (id >= 0 && sac_vocab_is_text(v, id)) {
         sac_emit(out, id);
         return SAC_OK;
     }

@@ -62,6 +62,10 @@ int32_t sac_vocab_answer(const sac_vocab *v, uint64_t asked, const char *text, s
 static inline bool sac_vocab_has(const sac_vocab *v, int64_t id) {
     return id >= 0 && id < v->n_ids && v->token[id].flags;
 }
+/* Text may become this token by the model's rules: it is the model's own, and no control token. */
+static inline bool sac_vocab_is_text(const sac_vocab *v, int32_t id) {
+    return (v->token[id].flags & (SAC_VOCAB_MODEL | SAC_VOCAB_SPECIAL)) == SAC_VOCAB_MODEL;
+}
 static inline const char *sac_vocab_text(const sac_vocab *v, int32_t id) {
     return v->text + v->token[id].offset;
 }

@@ -40,7 +40,7 @@ static sac_status each_pair(const reader *r, const yaml_node_t *n, pair_fn fn, v
     const yaml_node_pair_t *first = n->data.mapping.pairs.start;
     for (const yaml_node_pair_t *p = first; p < n->data.mapping.pairs.top; p++) {
         const yaml_node_t *key_node = yaml_document_get_node(r->document, p->key);
-        const char *key;
+        const char *key = NULL;
         SAC_TRY(text_of(r, key_node, &key));
         for (const yaml_node_pair_t *q = first; q < p; q++)
             if (strcmp((const char *)yaml_document_get_node(r->document, q->key)->data.scalar.value, key) ==

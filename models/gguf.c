@@ -211,7 +211,7 @@ static sac_status read_tensor(cursor *c, sac_checkpoint *ck, int file, sac_error
     if (!take_span(c, &name)) return truncated("its tensor list", err);
     if (name.n_bytes == 0 || name.n_bytes > 1024 || memchr(name.text, 0, name.n_bytes))
         return sac_fail(err, SAC_BAD_FILE, "a tensor name of %zu bytes", name.n_bytes);
-    uint64_t offset;
+    uint64_t offset = 0;
     sac_status st = read_shape(c, &t, err);
     if (st == SAC_OK) st = read_type(c, &t, err);
     if (st == SAC_OK && !take_uint(c, 8, &offset)) st = truncated("its tensor list", err);
@@ -242,10 +242,10 @@ static sac_status place_tensors(sac_checkpoint *ck, int first, const uint8_t *ba
 sac_status sac_gguf_parse(sac_gguf *g, sac_checkpoint *ck, int file, const uint8_t *data, size_t n_bytes,
                           size_t *header_bytes, sac_error *err) {
     memset(g, 0, sizeof *g);
-    cursor c = {data, data + n_bytes};
-    uint64_t magic, version, n_tensors, n_values;
-    if (!take_uint(&c, 4, &magic) || magic != 0x46554747)
+    if (n_bytes < 4 || load_uint(data, 4) != 0x46554747)
         return sac_fail(err, SAC_BAD_FILE, "not a GGUF file; give a Hugging Face folder or a .gguf file");
+    cursor c = {data + 4, data + n_bytes};
+    uint64_t version, n_tensors, n_values;
     if (!take_uint(&c, 4, &version) || !take_uint(&c, 8, &n_tensors) || !take_uint(&c, 8, &n_values))
         return truncated("its header", err);
     if (version != 2 && version != 3)

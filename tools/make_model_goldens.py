@@ -9,12 +9,9 @@ Needs torch, transformers 5, accelerate, tokenizers, pillow, gguf. What tests/un
 tests/golden/models/index.json   ["llama_f32", ..., "demo"]
 tests/golden/models/NAME/golden.json
     model      folder or .gguf file, from the root of the tree
-    tolerance  how far logits may be from those below (largest absolute difference)
-    quantised  true where weights are quantised: the reference multiplies dequantised weights by unrounded
-               activations, the runtime rounds activations as well, so tokens are then compared by feeding the
-               reference's tokens, and only where its best logit leads by more than the tolerance
     cases      [{
         name        for messages
+        tolerance   how far logits may be from those below (largest absolute difference)
         text        the prompt, for tokenising; absent where messages are given
         messages    [{"role": ..., "parts": [{"text": ...} | {"image": FILE} | {"frames": [FILE, ...]}]}], files
                     beside index.json, to be rendered in chat_format
@@ -22,11 +19,17 @@ tests/golden/models/NAME/golden.json
         ids         the prompt as token ids, a visual token as the model's placeholder id
         n_visual    visual tokens among them
         tokens      64 greedy tokens (or up to the end token, which is then the last)
-        gaps        for each of them, by how much its logit led in the reference
+        gaps        for each of them, by how much its logit led; always more than the tolerance, except where weights
+                    are quantised
         logits      where in golden.bin: [first float, number of floats], the logits of the prompt's last token
         last_logits the same for the sequence of prompt and all tokens but the last
     }]
 tests/golden/models/NAME/golden.bin   f32, little endian
+
+With quantised weights transformers multiplies the dequantised weights by f32 activations, while the runtime, like
+llama.cpp, rounds the activations to 8 bits first. Such a model has two cases: as transformers computes it, with a wide
+tolerance, and with the inputs of every linear layer rounded in the same way, where only the order of sums (and
+a rounding that it tips over now and then) is left.
 """
 import json
 import os
@@ -69,7 +72,7 @@ class TextModel:
             self.model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, **options)
         else:
             self.model = AutoModelForCausalLM.from_pretrained(path, **options)
-            self.tokenizer = tokenizer_of(path)
+        self.tokenizer = tokenizer_of(path) if os.path.isdir(path) else None
         self.model.eval()
 
     def step(self, ids, cache):
@@ -81,6 +84,28 @@ class TextModel:
 
     def first(self, ids, case):
         return self.step(ids, None)
+
+
+class RoundedModel(TextModel):
+    """A quantised GGUF file whose linear layers round their inputs as the runtime does."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        super_blocks = bool(re.search(r"q\d_k\.gguf$", path))
+        for module in self.model.modules():
+            if isinstance(module, torch.nn.Linear):
+                whole = super_blocks and module.in_features % 256 == 0
+                module.register_forward_pre_hook(lambda m, args, whole=whole: (rounded(args[0], whole),))
+
+
+def rounded(x, super_block):
+    """Nearest of 255 levels: blocks of 32 with an f16 scale, or of 256 with an f32 scale (ggml's q8_0 and q8_K)."""
+    blocks = x.reshape(-1, 256 if super_block else 32)
+    largest = blocks.abs().amax(-1, keepdim=True).clamp(min=1e-30)
+    scale = largest / 127
+    if not super_block:
+        scale = scale.half().float()
+    return (torch.round(blocks * (127 / largest)) * scale).reshape(x.shape)
 
 
 class ImageModel(TextModel):
@@ -327,24 +352,27 @@ def run(model, case, stop_ids=(), min_gap=0.0):
 
 def golden(path, cases=None, stop_ids=(), tokenizer=None, min_gap=0.0):
     """The cases of golden.json and the floats of golden.bin."""
-    model = open_model(path)
-    if tokenizer:
-        model.tokenizer = tokenizer
+    models = [open_model(path)]
     cases = json.loads(json.dumps(cases or CASES.get(architecture_of(path), [text_case("text")])))
+    if is_quantised(path):
+        models.append(RoundedModel(path))
+        cases = [text_case("as transformers"), text_case("activations rounded")]
     values = []
-    for case in cases:
+    for i, case in enumerate(cases):
+        model = models[i % len(models)]
+        model.tokenizer = tokenizer or model.tokenizer
         for key, row in zip(("logits", "last_logits"), run(model, case, stop_ids, min_gap)):
             case[key] = [sum(map(len, values)), len(row)]
             values.append(row.astype("<f4"))
+        largest = max(float(np.abs(v).max()) for v in values[-2:])
+        case["tolerance"] = 1e-3 if not is_quantised(path) else round((0.04, 0.005)[i] * largest, 3)
     return cases, np.concatenate(values)
 
 
-def write_golden(name, model_path, cases, values, quantised=False):
+def write_golden(name, model_path, cases, values):
     folder = os.path.join(FOLDER, name)
     os.makedirs(folder, exist_ok=True)
-    head = {"model": os.path.relpath(model_path, ROOT),
-            "tolerance": round(0.03 * float(np.abs(values).max()), 3) if quantised else 1e-3,
-            "quantised": quantised, "cases": cases}
+    head = {"model": os.path.relpath(model_path, ROOT), "cases": cases}
     text = json.dumps(head, ensure_ascii=False, indent=1)
     text = re.sub(r"\[\s+(-?\d[^\[\]{}]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", " ", m.group(1)) + "]", text)
     with open(os.path.join(folder, "golden.json"), "w") as f:
@@ -372,8 +400,8 @@ def make(name):
     if name == "demo":
         return make_demo()
     path = model_path_of(name)
-    tokenizer = tokenizer_of(os.path.join(FOLDER, "qwen2")) if path.endswith(".gguf") else None
-    write_golden(name, path, *golden(path, tokenizer=tokenizer), is_quantised(path))
+    tokenizer = tokenizer_of(FOLDER) if path.endswith(".gguf") else None
+    write_golden(name, path, *golden(path, tokenizer=tokenizer))
 
 
 def make_demo():

@@ -152,8 +152,8 @@ def qwen2(**keys):
 
 
 def clip(**keys):
-    return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 36, "num_attention_heads": 3,
-            "num_hidden_layers": 3, "intermediate_size": 50, **keys}
+    return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 24, "num_attention_heads": 3,
+            "num_hidden_layers": 3, "intermediate_size": 35, **keys}
 
 
 def under(text, vision, architecture, model_type, **keys):
@@ -172,7 +172,7 @@ def llava_next(text, vision, **keys):
     return under(text, vision, "LlavaNextForConditionalGeneration", "llava_next", image_grid_pinpoints=pinpoints, **keys)
 
 
-SMALL = dict(hidden_size=40, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=60)
+SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=40)
 
 # name: config.json, type of the stored weights, style of the tensor names, further options
 MODELS = {
@@ -223,7 +223,7 @@ def longva_parts():
     text = qwen2(**SMALL, rope_theta=1e6, tie_word_embeddings=False)
     config = {**text, "architectures": ["LlavaQwenForCausalLM"], "model_type": "llava_qwen", "rope_scaling": None,
               "image_aspect_ratio": "anyres", "image_grid_pinpoints": [[30, 60], [60, 30], [60, 60], [90, 30], [30, 90]],
-              "mm_hidden_size": 36, "mm_patch_merge_type": "unires", "mm_projector_type": "mlp2x_gelu",
+              "mm_hidden_size": 24, "mm_patch_merge_type": "unires", "mm_projector_type": "mlp2x_gelu",
               "mm_spatial_pool_mode": "average", "mm_spatial_pool_stride": 2, "mm_vision_select_feature": "patch",
               "mm_vision_select_layer": -2, "mm_vision_tower": "openai/clip-vit-large-patch14-336"}
     vision = clip()
@@ -334,33 +334,31 @@ def pack(w, kind):
 
 
 def gguf_sizes(arch, kind):
-    k = kind in ("q4_k", "q6_k")
-    hidden = 256 if k else 32 if kind == "f32" else 64
-    heads, kv = (2, 1) if k else (4, 2)
-    head_dim = 32 if k else hidden // heads
-    return hidden, heads, kv, head_dim, 32 if k else 2 * hidden
+    """hidden, heads, key-value heads, channels a head, feed-forward, layers. transformers reads no head size of
+    qwen2 from GGUF files, so its heads fill the hidden size."""
+    if kind not in ("q4_k", "q6_k"):
+        return 32, 2, 1, 16, 64, 2
+    return (256, 2, 1, 32, 64, 1) if arch == "llama" else (256, 4, 1, 64, 32, 1)
 
 
 def write_gguf(name, seed):
     import gguf
     arch, kind = name.removeprefix("gguf_").split("_", 1)
-    hidden, heads, kv, head_dim, ff = gguf_sizes(arch, kind)
+    hidden, heads, kv, head_dim, ff, layers = gguf_sizes(arch, kind)
     folder = os.path.join(FOLDER, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     tied = arch == "qwen2"
     config = (llama if arch == "llama" else qwen2)(
-        hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, num_hidden_layers=2,
+        hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, num_hidden_layers=layers,
         intermediate_size=ff, tie_word_embeddings=tied, rope_theta=20000.0)
-    shapes = [(k, s) for k, s in tensor_shapes(config)]
-    shapes = [(k, shape_with_head_dim(k, s, heads, kv, head_dim)) for k, s in shapes]
-    weights = {k: v.numpy() for k, v in draw(shapes, seed, tied).items()}
+    weights = {k: v.numpy() for k, v in draw(tensor_shapes(config), seed, tied).items()}
 
     w = gguf.GGUFWriter(os.path.join(folder, f"{kind}.gguf"), arch)
     w.add_name(name)
     w.add_context_length(512)
     w.add_embedding_length(hidden)
-    w.add_block_count(2)
+    w.add_block_count(layers)
     w.add_feed_forward_length(ff)
     w.add_head_count(heads)
     w.add_head_count_kv(kv)
@@ -371,7 +369,7 @@ def write_gguf(name, seed):
     w.add_layer_norm_rms_eps(config["rms_norm_eps"])
     w.add_vocab_size(VOCAB)
     add_vocabulary(w)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], 2)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], layers)
     for k, v in weights.items():
         out = names.get_name(k, try_suffixes=(".weight", ".bias"))
         if arch == "llama" and ".q_proj." in k:
@@ -387,14 +385,6 @@ def write_gguf(name, seed):
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
-
-
-def shape_with_head_dim(name, shape, heads, kv, head_dim):
-    """transformers' Qwen2 has no head_dim of its own here; the GGUF file states it."""
-    n = {"q_proj": heads, "k_proj": kv, "v_proj": kv}.get(name.split(".")[-2])
-    if n:
-        return (n * head_dim,) + tuple(shape[1:])
-    return (shape[0], heads * head_dim) if "o_proj" in name else shape
 
 
 def add_vocabulary(w):
@@ -427,7 +417,7 @@ def make(name):
         except goldens.TooClose:
             continue
         if min(len(set(c["tokens"])) for c in cases) >= 6:
-            return goldens.write_golden(name, path, cases, values, quantised)
+            return goldens.write_golden(name, path, cases, values)
     raise SystemExit(f"{name}: no seed gives clear tokens")
 
 

@@ -181,13 +181,13 @@ def few_characters():
 
 def splits(model):
     """Behaviours of Split, Whitespace and their like, on raw characters without a byte level."""
-    def make(pre):
-        t = Tokenizer.from_str(json.dumps(empty(model)))
+    def make(pre, fuse_unk=False):
+        t = Tokenizer.from_str(json.dumps(empty(dict(model, fuse_unk=fuse_unk))))
         t.pre_tokenizer = pre
         return t
     S = pre_tokenizers.Split
     return {
-        "split_removed": make(S(" ", "removed")),
+        "split_removed": make(S(" ", "removed"), fuse_unk=True),
         "split_previous": make(S(Regex(r"[aeiou]"), "merged_with_previous")),
         "split_next": make(S(Regex(r"\s|[aeiou]"), "merged_with_next")),
         "split_contiguous": make(S(Regex(r"\w"), "contiguous")),

@@ -18,6 +18,8 @@
 #define IO_BUFFER_BYTES (64 * 1024)
 #define MAX_ALLOC_BYTES ((size_t)1 << 30) /* of one block in libav: sample tables of hostile files */
 #define MAX_STREAMS     256
+#define MAX_THREADS     16  /* each holds frames of its own */
+#define MAX_CUT_OFF     256 /* as many packets as any decoder holds back */
 #define MAX_TICKS       (INT64_MAX / 4)
 
 static const char allowed_containers[] =
@@ -55,6 +57,9 @@ struct sac_libav_input {
     int64_t wanted_key;
     sac_wanted_fn wanted;
     void *wanted_ctx;
+    int64_t cut_off[MAX_CUT_OFF]; /* times of the last packets fed that an edit list cuts off, a ring */
+    int64_t n_cut_off;
+    int width, height, pixel_format; /* of the first frame */
 };
 
 static void be_silent(void *ctx, int level, const char *format, va_list args) {
@@ -246,7 +251,9 @@ static sac_status open_decoder(sac_libav_input *in, int n_threads, sac_error *er
                         par->width, par->height, in->max_pixels);
     in->decoder = avcodec_alloc_context3(codec);
     if (!in->decoder || avcodec_parameters_to_context(in->decoder, par) < 0) return sac_libav_no_memory(err);
-    in->decoder->thread_count = n_threads > 0 ? n_threads : default_threads();
+    in->decoder->thread_count = n_threads < 1             ? default_threads()
+                                : n_threads < MAX_THREADS ? n_threads
+                                                          : MAX_THREADS;
     in->decoder->pkt_timebase = s->time_base;
     in->decoder->max_pixels = padded_limit(in->max_pixels);
     int r = avcodec_open2(in->decoder, codec, NULL);
@@ -324,17 +331,16 @@ static sac_turn stated_turn(const AVStream *s) {
 
 void sac_libav_input_describe(const sac_libav_input *in, sac_video_info *info, sac_turn *turn) {
     const AVStream *s = in->container->streams[in->stream];
-    const AVCodecContext *d = in->decoder;
     *turn = stated_turn(s);
     info->rotation_degrees = sac_turn_degrees(*turn, &info->mirrored);
-    info->stored_width = d->width;
-    info->stored_height = d->height;
-    info->width = turn->transpose ? d->height : d->width;
-    info->height = turn->transpose ? d->width : d->height;
+    info->stored_width = in->width;
+    info->stored_height = in->height;
+    info->width = turn->transpose ? in->height : in->width;
+    info->height = turn->transpose ? in->width : in->height;
     info->fps = s->avg_frame_rate.num > 0 && s->avg_frame_rate.den > 0 ? av_q2d(s->avg_frame_rate) : 0;
-    const char *format = av_get_pix_fmt_name(d->pix_fmt);
+    const char *format = av_get_pix_fmt_name(in->pixel_format);
     snprintf(info->pixel_format, sizeof info->pixel_format, "%s", format ? format : "unknown");
-    snprintf(info->codec, sizeof info->codec, "%s", avcodec_get_name(d->codec_id));
+    snprintf(info->codec, sizeof info->codec, "%s", avcodec_get_name(in->decoder->codec_id));
     snprintf(info->container, sizeof info->container, "%s", in->container->iformat->name);
 }
 
@@ -415,6 +421,7 @@ static sac_step feed(sac_libav_input *in) {
         }
         if (step != SAC_STEP_DONE) return step;
     }
+    if (in->packet->flags & AV_PKT_FLAG_DISCARD) in->cut_off[in->n_cut_off++ % MAX_CUT_OFF] = in->packet->pts;
     bool wanted = !in->wanted || in->wanted(in->wanted_ctx, in->packet->pts);
     in->decoder->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
     int r = avcodec_send_packet(in->decoder, in->packet);
@@ -423,12 +430,28 @@ static sac_step feed(sac_libav_input *in) {
     return r == AVERROR(ENOMEM) ? SAC_STEP_NO_MEMORY : SAC_STEP_DONE;
 }
 
+static void note_format(sac_libav_input *in, const AVFrame *f) {
+    in->width = f->width;
+    in->height = f->height;
+    in->pixel_format = f->format;
+}
+
+/* libavcodec drops what an edit list cuts off after decoding it, but not what libdav1d decodes. */
+static bool is_cut_off(const sac_libav_input *in, const AVFrame *f) {
+    int64_t n = in->n_cut_off < MAX_CUT_OFF ? in->n_cut_off : MAX_CUT_OFF;
+    for (int64_t i = 0; i < n; i++)
+        if (f->pts != AV_NOPTS_VALUE && in->cut_off[i] == f->pts) return true;
+    return false;
+}
+
 sac_step sac_libav_input_decode(sac_libav_input *in) {
     for (;;) {
         int r = avcodec_receive_frame(in->decoder, in->scratch);
+        if (r == 0 && is_cut_off(in, in->scratch)) continue;
         if (r == 0) {
             av_frame_unref(in->newest);
             av_frame_move_ref(in->newest, in->scratch);
+            if (in->width == 0) note_format(in, in->newest);
             return SAC_STEP_DONE;
         }
         if (r == AVERROR_EOF) return SAC_STEP_END;
@@ -458,6 +481,7 @@ void sac_libav_input_forget(sac_libav_input *in) {
     av_frame_unref(in->newest);
     in->packet_pending = false;
     in->waits_for_key = false;
+    in->n_cut_off = 0;
 }
 
 bool sac_libav_input_jump(sac_libav_input *in, int64_t pts, int64_t seek_ts) {

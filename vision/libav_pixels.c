@@ -18,6 +18,8 @@
 
 #define CHROMA_IN_THE_MIDDLE (-513) /* libswscale's value for "not told" */
 
+typedef enum sac_field { WHOLE, UPPER, LOWER } sac_field;
+
 typedef struct setting {
     const char *name;
     int value;
@@ -30,7 +32,8 @@ typedef struct conversion {
 
 struct sac_libav_rgb {
     conversion to_wide, to_rgb;
-    AVFrame *wide;
+    AVFrame *wide;  /* see spread_chroma_rows */
+    AVFrame *field; /* see convert_fields */
     uint8_t *pixels;
     size_t capacity_bytes;
 };
@@ -38,8 +41,9 @@ struct sac_libav_rgb {
 sac_libav_rgb *sac_libav_rgb_create(void) {
     sac_libav_rgb *c = calloc(1, sizeof *c);
     if (c) c->wide = av_frame_alloc();
-    if (c && c->wide) return c;
-    free(c);
+    if (c) c->field = av_frame_alloc();
+    if (c && c->wide && c->field) return c;
+    sac_libav_rgb_free(c);
     return NULL;
 }
 
@@ -48,6 +52,7 @@ void sac_libav_rgb_free(sac_libav_rgb *c) {
     sws_freeContext(c->to_wide.sws);
     sws_freeContext(c->to_rgb.sws);
     av_frame_free(&c->wide);
+    av_frame_free(&c->field);
     av_free(c->pixels);
     free(c);
 }
@@ -61,17 +66,26 @@ static struct SwsContext *new_sws(const setting *settings, size_t n) {
     return NULL;
 }
 
+/* Where the chroma samples lie, handed over as FFmpeg 8 does by itself; 5.1 decodes it but does not look. The
+ * rows of an interlaced picture lie lower in the lower field. */
+static void chroma_position(const AVFrame *f, sac_field field, int *x, int *y) {
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(f->format);
+    *x = *y = CHROMA_IN_THE_MIDDLE;
+    if (f->chroma_location != AVCHROMA_LOC_UNSPECIFIED) avcodec_enum_to_chroma_pos(x, y, f->chroma_location);
+    if (!d->log2_chroma_w) *x = CHROMA_IN_THE_MIDDLE;
+    if (!d->log2_chroma_h) *y = CHROMA_IN_THE_MIDDLE;
+    if (!d->log2_chroma_h || field == WHOLE) return;
+    int whole = *y == CHROMA_IN_THE_MIDDLE ? 128 : *y;
+    *y = (field == LOWER ? whole + 256 : whole) / 2;
+}
+
 /* libswscale's default path, without the flags for accurate rounding and for interpolated chroma, is what
- * PyAV's to_ndarray and so the reference pipelines use. Where the chroma samples lie is handed over as FFmpeg
- * 8 does by itself; 5.1 decodes it but does not look. */
-static bool make_conversion(conversion *c, const AVFrame *f, int format) {
+ * PyAV's to_ndarray and so the reference pipelines use. */
+static bool make_conversion(conversion *c, const AVFrame *f, sac_field field, int format) {
     const AVPixFmtDescriptor *from = av_pix_fmt_desc_get(f->format), *to = av_pix_fmt_desc_get(format);
     if (!from || !to) return false;
-    int x = CHROMA_IN_THE_MIDDLE, y = CHROMA_IN_THE_MIDDLE;
-    if (f->chroma_location != AVCHROMA_LOC_UNSPECIFIED)
-        avcodec_enum_to_chroma_pos(&x, &y, f->chroma_location);
-    if (!from->log2_chroma_w) x = CHROMA_IN_THE_MIDDLE;
-    if (!from->log2_chroma_h) y = CHROMA_IN_THE_MIDDLE;
+    int x, y;
+    chroma_position(f, field, &x, &y);
     int to_x = to->log2_chroma_w ? x : CHROMA_IN_THE_MIDDLE; /* columns of chroma stay where they are */
     const int key[] = {f->width, f->height, f->format, format, x, y};
     if (c->sws && memcmp(key, c->key, sizeof key) == 0) return true;
@@ -99,9 +113,9 @@ static void set_colours(struct SwsContext *sws, const AVFrame *f, int format) {
                              to_rgb ? to_full : from_full, brightness, contrast, saturation);
 }
 
-static sac_status scale(conversion *c, const AVFrame *f, int format, uint8_t *const planes[],
+static sac_status scale(conversion *c, const AVFrame *f, sac_field field, int format, uint8_t *const planes[],
                         const int strides[], sac_error *err) {
-    if (make_conversion(c, f, format)) {
+    if (make_conversion(c, f, field, format)) {
         set_colours(c->sws, f, format);
         const uint8_t *const *from = (const uint8_t *const *)f->data;
         if (sws_scale(c->sws, from, f->linesize, 0, f->height, planes, strides) >= 0) return SAC_OK;
@@ -120,7 +134,7 @@ static bool is_deep_420(const AVFrame *f) {
 /* 4:2:0 of more than 8 bits: on the way to RGB, 5.1 takes the nearest row of chroma or the mean of two where
  * FFmpeg 8 weighs them. So the rows are made first, by the path between planar formats, which weighs them
  * too. */
-static sac_status spread_chroma_rows(sac_libav_rgb *c, const AVFrame *f, sac_error *err) {
+static sac_status spread_chroma_rows(sac_libav_rgb *c, const AVFrame *f, sac_field field, sac_error *err) {
     AVFrame *wide = c->wide;
     if (wide->width != f->width || wide->height != f->height) {
         av_frame_unref(wide);
@@ -135,7 +149,7 @@ static sac_status spread_chroma_rows(sac_libav_rgb *c, const AVFrame *f, sac_err
     wide->colorspace = f->colorspace;
     wide->color_range = f->color_range;
     wide->chroma_location = f->chroma_location;
-    return scale(&c->to_wide, f, wide->format, wide->data, wide->linesize, err);
+    return scale(&c->to_wide, f, field, wide->format, wide->data, wide->linesize, err);
 }
 
 static sac_status make_room(sac_libav_rgb *c, size_t n_bytes, sac_error *err) {
@@ -144,6 +158,40 @@ static sac_status make_room(sac_libav_rgb *c, size_t n_bytes, sac_error *err) {
     c->pixels = av_malloc(n_bytes);
     c->capacity_bytes = c->pixels ? n_bytes : 0;
     return c->pixels ? SAC_OK : sac_libav_no_memory(err);
+}
+
+static sac_status convert_rows(sac_libav_rgb *c, const AVFrame *f, sac_field field, uint8_t *rgb,
+                               size_t stride, sac_error *err) {
+    uint8_t *const planes[4] = {rgb};
+    const int strides[4] = {(int)stride};
+    if (!is_deep_420(f)) return scale(&c->to_rgb, f, field, AV_PIX_FMT_RGB24, planes, strides, err);
+    SAC_TRY(spread_chroma_rows(c, f, field, err));
+    return scale(&c->to_rgb, c->wide, WHOLE, AV_PIX_FMT_RGB24, planes, strides, err);
+}
+
+/* In interlaced 4:2:0 every other row of chroma belongs to the other field; as FFmpeg 8, each field is
+ * converted alone. */
+static sac_status convert_fields(sac_libav_rgb *c, const AVFrame *f, uint8_t *rgb, size_t stride,
+                                 sac_error *err) {
+    for (int lower = 0; lower < 2; lower++) {
+        av_frame_unref(c->field);
+        if (av_frame_ref(c->field, f) < 0) return sac_libav_no_memory(err);
+        c->field->height = (f->height + 1 - lower) / 2;
+        for (int i = 0; i < 4; i++) {
+            if (lower && f->data[i]) c->field->data[i] += f->linesize[i];
+            c->field->linesize[i] *= 2;
+        }
+        sac_status st =
+            convert_rows(c, c->field, lower ? LOWER : UPPER, rgb + (size_t)lower * stride, 2 * stride, err);
+        av_frame_unref(c->field);
+        SAC_TRY(st);
+    }
+    return SAC_OK;
+}
+
+static bool has_fields(const AVFrame *f) {
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(f->format);
+    return f->interlaced_frame && d && d->log2_chroma_h > 0 && f->height > 3;
 }
 
 /* Rows are converted at a padded stride and moved together afterwards: libswscale leaves the last columns
@@ -156,14 +204,8 @@ sac_status sac_libav_rgb_convert(sac_libav_rgb *c, const AVFrame *f, int64_t max
                         f->height, max_pixels);
     size_t row_bytes = (size_t)f->width * 3, stride = (row_bytes + 127) & ~(size_t)63;
     SAC_TRY(make_room(c, stride * (size_t)f->height + 64, err));
-    uint8_t *const planes[4] = {c->pixels};
-    const int strides[4] = {(int)stride};
-    const AVFrame *from = f;
-    if (is_deep_420(f)) {
-        SAC_TRY(spread_chroma_rows(c, f, err));
-        from = c->wide;
-    }
-    SAC_TRY(scale(&c->to_rgb, from, AV_PIX_FMT_RGB24, planes, strides, err));
+    SAC_TRY(has_fields(f) ? convert_fields(c, f, c->pixels, stride, err)
+                          : convert_rows(c, f, WHOLE, c->pixels, stride, err));
     for (int y = 1; y < f->height; y++)
         memmove(c->pixels + (size_t)y * row_bytes, c->pixels + (size_t)y * stride, row_bytes);
     *lent = (sac_image){c->pixels, f->width, f->height};

@@ -1,14 +1,21 @@
 /* attention_dot_tmpl.h - the two products of attention for a few rows, bound by reading K and V: both are
- * converted in registers, once for up to four rows. Part of attention_tmpl.h. */
+ * converted in registers, once for all rows of a tile (eight at most). Part of attention_tmpl.h. */
 
-#define DOT_ROWS_MAX 4
+#define DOT_ROWS_MAX   ATTENTION_DOT_ROWS
 
-/* Keys that fill a vector with one score for each row. */
-#define DOT_KEYS(rows) (VF / ((rows) == 3 ? 4 : (rows)))
+/* Keys whose scores, one for each row, fill a vector. */
+#define DOT_KEYS(rows) (VF / (rows))
 
-/* Keys between a load and the prefetch of what it will need: several pages' worth of streams in flight, where the
- * processor's own prefetcher stops at each page. */
-#define DOT_AHEAD 128
+/* Vectors of channels mixed at a time: as many sums as registers hold. */
+#ifdef __AVX512F__
+#define MIX_VECTORS(rows) ((rows) > 4 ? 2 : 4)
+#else
+#define MIX_VECTORS(rows) ((rows) > 3 ? 2 : 4)
+#endif
+
+/* Keys between a load and the prefetch of what it will need: several pages' worth of streams in flight, where
+ * the processor's own prefetcher stops at each page. */
+#define DOT_AHEAD 32
 
 /* Asks for K of the key DOT_AHEAD further and for V of this one, which the mix reads next. */
 SAC_INLINE void prefetch_key(const attention_state *st, int64_t key) {
@@ -23,26 +30,25 @@ SAC_INLINE void prefetch_key(const attention_state *st, int64_t key) {
 
 /* rows x DOT_KEYS(rows) scores, one vector of them at a time: VF sums over channels, added across lanes
  * together. Keys past the end repeat the last; nobody looks at their scores. */
-SAC_INLINE void dot_scores(const attention_state *st, sac_dtype t, const int rows, const float *q, int64_t key0,
-                           int64_t first, int64_t end, float *scores, bool first_rows) {
+SAC_INLINE void dot_scores(const attention_state *st, sac_dtype t, const int rows, const float *q,
+                           int64_t key0, int64_t first, int64_t end, float *scores) {
     const int keys = DOT_KEYS(rows);
     for (int64_t j = first; j < end; j += keys) {
         const char *k[VF];
         vf acc[VF];
         float each[VF];
-        for (int i = 0; i < keys; i++)
-            k[i] = key_address(st, st->t.k, key0 + sac_min_i64(j + i, end - 1));
-        for (int i = 0; first_rows && i < keys; i++) prefetch_key(st, key0 + sac_min_i64(j + i, end - 1));
+        for (int i = 0; i < keys; i++) k[i] = key_address(st, st->t.k, key0 + sac_min_i64(j + i, end - 1));
+        for (int i = 0; i < keys; i++) prefetch_key(st, key0 + sac_min_i64(j + i, end - 1));
 #pragma GCC unroll 16
         for (int i = 0; i < VF; i++) acc[i] = vf_zero();
         for (int64_t c = 0; c < st->d; c += VF) {
             vf qv[DOT_ROWS_MAX];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
             for (int r = 0; r < rows; r++) qv[r] = vf_load(q + r * st->d_pad + c);
 #pragma GCC unroll 16
             for (int i = 0; i < keys; i++) {
                 vf kv = vf_load_as_part(t, k[i], c, st->d - c);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
                 for (int r = 0; r < rows; r++) acc[r * keys + i] = vf_fma(qv[r], kv, acc[r * keys + i]);
             }
         }
@@ -53,51 +59,57 @@ SAC_INLINE void dot_scores(const attention_state *st, sac_dtype t, const int row
 }
 
 /* o[row][c ..] = o * rescale + weights v, n_vectors of channels (the last of them may be a part). */
-SAC_INLINE void direct_mix(const attention_state *st, sac_dtype t, const int rows, const int n_vectors, int64_t c,
-                           const attention_tile *tile, int64_t row, const float *rescale) {
+SAC_INLINE void direct_mix(const attention_state *st, sac_dtype t, const int rows, const int n_vectors,
+                           int64_t c, const attention_tile *tile, const float *rescale) {
     vf acc[DOT_ROWS_MAX][4];
-    float *o = st->o + (tile->row + row) * st->d_pad + c;
-#pragma GCC unroll 4
+    float *o = st->o + tile->row * st->d_pad + c;
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++)
-            acc[r][v] = vf_mul(vf_load(o + r * st->d_pad + v * VF), vf_set1(rescale[row + r]));
-    const float *weight = st->scores + row * SCORE_STRIDE;
+            acc[r][v] = vf_mul(vf_load(o + r * st->d_pad + v * VF), vf_set1(rescale[r]));
     for (int64_t j = tile->first; j < tile->end; j++) {
         const char *value = key_address(st, st->t.v, tile->key0 + j);
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
-            vf vv = n_vectors > 1 ? vf_load_as(t, value, c + v * VF) : vf_load_as_part(t, value, c, st->d - c);
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) acc[r][v] = vf_fma(vf_set1(weight[r * SCORE_STRIDE + j]), vv, acc[r][v]);
+            vf vv =
+                n_vectors > 1 ? vf_load_as(t, value, c + v * VF) : vf_load_as_part(t, value, c, st->d - c);
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++)
+                acc[r][v] = vf_fma(vf_set1(st->scores[r * SCORE_STRIDE + j]), vv, acc[r][v]);
         }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) vf_store(o + r * st->d_pad + v * VF, acc[r][v]);
 }
 
-SAC_INLINE void dot_scores_rows(const attention_state *st, sac_dtype t, const int rows, const attention_tile *tile,
-                                int64_t row) {
-    dot_scores(st, t, rows, st->q + (tile->row + row) * st->d_pad, tile->key0, tile->first / VF * VF, tile->end,
-               st->scores + row * SCORE_STRIDE, row == 0);
+SAC_INLINE void dot_scores_rows(const attention_state *st, sac_dtype t, const int rows,
+                                const attention_tile *tile) {
+    dot_scores(st, t, rows, st->q + tile->row * st->d_pad, tile->key0, tile->first / VF * VF, tile->end,
+               st->scores);
 }
 
-SAC_INLINE void direct_mix_rows(const attention_state *st, sac_dtype t, const int rows, const attention_tile *tile,
-                                int64_t row, const float *rescale) {
+SAC_INLINE void direct_mix_rows(const attention_state *st, sac_dtype t, const int rows,
+                                const attention_tile *tile, const float *rescale) {
+    const int n = MIX_VECTORS(rows);
     int64_t c = 0;
-    for (; c + 4 * VF <= st->d; c += 4 * VF) direct_mix(st, t, rows, 4, c, tile, row, rescale);
-    for (; c < st->d; c += VF) direct_mix(st, t, rows, 1, c, tile, row, rescale);
+    for (; c + n * VF <= st->d; c += n * VF) direct_mix(st, t, rows, n, c, tile, rescale);
+    for (; c < st->d; c += VF) direct_mix(st, t, rows, 1, c, tile, rescale);
 }
 
 /* Constants for the type and the number of rows in each copy. */
 #define FOR_ROWS(t, fn, ...)                                                                                 \
-    switch (rows) {                                                                                          \
+    switch (tile->n) {                                                                                       \
     case 1: fn(st, t, 1, __VA_ARGS__); break;                                                                \
     case 2: fn(st, t, 2, __VA_ARGS__); break;                                                                \
     case 3: fn(st, t, 3, __VA_ARGS__); break;                                                                \
-    default: fn(st, t, 4, __VA_ARGS__); break;                                                               \
+    case 4: fn(st, t, 4, __VA_ARGS__); break;                                                                \
+    case 5: fn(st, t, 5, __VA_ARGS__); break;                                                                \
+    case 6: fn(st, t, 6, __VA_ARGS__); break;                                                                \
+    case 7: fn(st, t, 7, __VA_ARGS__); break;                                                                \
+    default: fn(st, t, 8, __VA_ARGS__); break;                                                               \
     }
 #define FOR_TYPE_AND_ROWS(fn, ...)                                                                           \
     switch ((int)st->dtype) {                                                                                \
@@ -107,15 +119,9 @@ SAC_INLINE void direct_mix_rows(const attention_state *st, sac_dtype t, const in
     }
 
 static void scores_dot(const attention_state *st, const attention_tile *tile) {
-    for (int64_t row = 0; row < tile->n; row += DOT_ROWS_MAX) {
-        int64_t rows = sac_min_i64(DOT_ROWS_MAX, tile->n - row);
-        FOR_TYPE_AND_ROWS(dot_scores_rows, tile, row)
-    }
+    FOR_TYPE_AND_ROWS(dot_scores_rows, tile)
 }
 
 static void mix_direct(const attention_state *st, const attention_tile *tile, const float *rescale) {
-    for (int64_t row = 0; row < tile->n; row += DOT_ROWS_MAX) {
-        int64_t rows = sac_min_i64(DOT_ROWS_MAX, tile->n - row);
-        FOR_TYPE_AND_ROWS(direct_mix_rows, tile, row, rescale)
-    }
+    FOR_TYPE_AND_ROWS(direct_mix_rows, tile, rescale)
 }

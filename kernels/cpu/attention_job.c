@@ -1,7 +1,7 @@
 #include "attention_job.h"
 
 #define TARGET_TASKS   ATTENTION_MAX_CHUNKS /* enough for any machine of today to share */
-#define MIN_CHUNK_KEYS 512 /* shorter, and joining costs more than it brings */
+#define MIN_CHUNK_KEYS 512                  /* shorter, and joining costs more than it brings */
 #define PARTIAL_FLOATS ((int64_t)(SAC_THREAD_SCRATCH_BYTES / 2 / sizeof(float)))
 
 /* First index in [0, n_kv] whose row is greater than `row`. */
@@ -73,7 +73,8 @@ attention_task sac_attention_task(const attention_job *job, int64_t number) {
     block_sees(a, t.query, t.n_queries, &t.key_first, &t.key_end);
     t.key_first = sac_max_i64(t.key_first, job->key_first + chunk * job->key_chunk);
     t.key_end = sac_min_i64(t.key_end, job->key_first + (chunk + 1) * job->key_chunk);
-    size_t offset = (size_t)(t.batch * a->batch_rows * kv->row_stride + t.kv_head * kv->head_stride) * element;
+    size_t offset =
+        (size_t)(t.batch * a->batch_rows * kv->row_stride + t.kv_head * kv->head_stride) * element;
     t.k = (const char *)kv->k + offset;
     t.v = (const char *)kv->v + offset;
     t.row_bytes = (size_t)kv->row_stride * element;

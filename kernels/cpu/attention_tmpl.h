@@ -1,10 +1,11 @@
-/* attention_tmpl.h - softmax(q k^T) v over tiles of keys with a running maximum (Dao et al., arXiv:2205.14135).
+/* attention_tmpl.h - softmax(q k^T) v over tiles of keys with a running maximum (Dao et al.,
+ * arXiv:2205.14135).
  *
- * Scores are kept in units of log2 (q is scaled by scale * log2 e on the way in), so the softmax needs 2^x only. A
- * task walks over its keys, ATTENTION_KEYS at a time; for each stretch its rows go a tile at a time through
- * scores, softmax and mix, so the scores never leave the first-level cache. Many rows: K is packed as columns
- * and V widened to f32 once a stretch, then both products are register tiles. Few rows (decode): K and V are read
- * once as they lie (attention_dot_tmpl.h). */
+ * Scores are kept in units of log2 (q is scaled by scale * log2 e on the way in), so the softmax needs 2^x
+ * only. A task walks over its keys, ATTENTION_KEYS at a time; for each stretch its rows go a tile at a time
+ * through scores, softmax and mix, so the scores never leave the first-level cache. Many rows: K is packed as
+ * columns and V widened to f32 once a stretch, then both products are register tiles. Few rows (decode): K
+ * and V are read once as they lie (attention_dot_tmpl.h). */
 #include "attention_job.h"
 #include "ref/ref.h"
 #include "simd_math.h"
@@ -68,12 +69,14 @@ static void attention_open(attention_state *st, const attention_job *job, int64_
     }
 }
 _Static_assert(sizeof(float) * (2 * ATTENTION_MAX_ROWS * (ATTENTION_MAX_D + 16) + ROWS_MAX * SCORE_STRIDE +
-                                2 * ATTENTION_KEYS * ATTENTION_MAX_D) <= SAC_THREAD_SCRATCH_BYTES / 2,
+                                2 * ATTENTION_KEYS * ATTENTION_MAX_D) <=
+                   SAC_THREAD_SCRATCH_BYTES / 2,
                "a task fits half the scratch of a thread");
 
 /* Rows of the tile and the keys they see in the stretch [key0, key0 + n). */
 static void tile_open(attention_tile *tile, const attention_state *st, int64_t row, int64_t key0, int64_t n) {
-    *tile = (attention_tile){.row = row, .n = sac_min_i64(ROWS_MAX, st->t.rows - row), .key0 = key0, .first = n};
+    *tile =
+        (attention_tile){.row = row, .n = sac_min_i64(ROWS_MAX, st->t.rows - row), .key0 = key0, .first = n};
     int64_t first = 0, end = 0, query = -1;
     for (int64_t r = 0; r < tile->n; r++) {
         if (query != st->t.query + (row + r) / st->job->group) {
@@ -99,7 +102,8 @@ static float row_top(const attention_tile *tile, const float *s, int64_t r, int6
             m[1] = vf_max(m[1], vf_load(s + j + VF));
         }
     for (; j < tile->row_end[r]; j += VF)
-        m[0] = vf_max(m[0], vf_keep_lanes(vf_load(s + j), tile->row_first[r] - j, tile->row_end[r] - j, m[0]));
+        m[0] =
+            vf_max(m[0], vf_keep_lanes(vf_load(s + j), tile->row_first[r] - j, tile->row_end[r] - j, m[0]));
     return vf_max_lane(vf_max(m[0], m[1]));
 }
 
@@ -129,8 +133,7 @@ static void softmax(attention_state *st, const attention_tile *tile, float resca
     int64_t begin = tile->first / VF * VF;
     float *max = st->max + tile->row, *sum = st->sum + tile->row;
     float top[ROWS_MAX + VF];
-    for (int64_t r = 0; r < tile->n; r++)
-        top[r] = row_top(tile, st->scores + r * SCORE_STRIDE, r, begin);
+    for (int64_t r = 0; r < tile->n; r++) top[r] = row_top(tile, st->scores + r * SCORE_STRIDE, r, begin);
     for (int64_t r = 0; r < tile->n; r += VF) {
         vf old = vf_load(max + r), new = vf_max(old, vf_load(top + r));
         vf_store(rescale + r, vf_exp2(vf_sub(old, new)));
@@ -158,17 +161,17 @@ static void pack_keys(attention_state *st, int64_t key0, int64_t n) {
 
 static void scores_packed(const attention_state *st, const attention_tile *tile) {
     for (int64_t j = tile->first / PANEL * PANEL; j < tile->end; j += PANEL)
-        SAC_ISA(sac_tiles)[1][tile->n - 1](st->d, st->q + tile->row * st->d_pad, st->d_pad,
-                                           st->k + j * SAC_PACK_ROWS(st->d), PANEL, st->scores + j,
-                                           SCORE_STRIDE, NULL);
+        SAC_ISA(sac_tiles)
+        [1][tile->n - 1](st->d, st->q + tile->row * st->d_pad, st->d_pad, st->k + j * SAC_PACK_ROWS(st->d),
+                         PANEL, st->scores + j, SCORE_STRIDE, NULL);
 }
 
 static void mix_packed(const attention_state *st, const attention_tile *tile, const float *rescale) {
     for (int64_t c = 0; c < st->d_pad; c += PANEL)
-        SAC_ISA(sac_tiles)[c + PANEL <= st->d_pad][tile->n - 1](
-            tile->end - tile->first, st->scores + tile->first, SCORE_STRIDE,
-            st->v + tile->first * st->d_pad + c, st->d_pad, st->o + tile->row * st->d_pad + c, st->d_pad,
-            rescale);
+        SAC_ISA(sac_tiles)
+        [c + PANEL <= st->d_pad][tile->n - 1](tile->end - tile->first, st->scores + tile->first, SCORE_STRIDE,
+                                              st->v + tile->first * st->d_pad + c, st->d_pad,
+                                              st->o + tile->row * st->d_pad + c, st->d_pad, rescale);
 }
 
 #include "attention_dot_tmpl.h"

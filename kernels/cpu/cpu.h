@@ -15,6 +15,8 @@ sac_linear_fn sac_linear_find(unsigned cpu_flags);
 /* F32, F16 and BF16 weights. */
 sac_status sac_linear_float_avx2(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_linear_float_avx512(const sac_stream *s, const sac_linear_args *a);
+sac_status sac_linear_float_amx(const sac_stream *s, const sac_linear_args *a);
+size_t sac_linear_float_amx_scratch_bytes(int64_t m, int64_t k);
 
 sac_status sac_attention_avx2(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_attention_avx512(const sac_stream *s, const sac_attention_args *a);
@@ -24,8 +26,8 @@ sac_status sac_cpu_embed(const sac_stream *s, const sac_embed_args *a);
 sac_status sac_cpu_patchify(const sac_stream *s, const sac_patchify_args *a);
 sac_status sac_cpu_gather_rows(const sac_stream *s, const sac_gather_rows_args *a);
 
-/* Starting the pool costs some microseconds, so a row op wakes it only for more than a few of these. A task is
- * about as many bytes of memory traffic (or as much arithmetic as moving them costs). */
+/* Starting the pool costs some microseconds, so a row op wakes it only for more than a few of these. A task
+ * is about as many bytes of memory traffic (or as much arithmetic as moving them costs). */
 #define SAC_TASK_BYTES ((int64_t)64 << 10)
 
 /* fn over rows [first, end) */
@@ -34,8 +36,14 @@ typedef void (*sac_rows_fn)(const void *args, int64_t first, int64_t end);
 /* Calls fn for all rows, on the caller alone when they are few. */
 void sac_for_rows(const sac_stream *s, int64_t n_rows, int64_t row_bytes, sac_rows_fn fn, const void *args);
 
-static inline int64_t sac_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t sac_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t sac_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t sac_min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t sac_max_i64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+static inline int64_t sac_div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
 
 #endif

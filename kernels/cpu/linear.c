@@ -20,7 +20,7 @@ LINEAR_AT(linear_ref, 0, sac_ref_linear)
 LINEAR_AT(linear_avx2, LEVEL_AVX2, sac_linear_float_avx2)
 LINEAR_AT(linear_avx512, LEVEL_AVX512, sac_linear_float_avx512)
 LINEAR_AT(linear_vnni, LEVEL_VNNI, sac_linear_float_avx512)
-LINEAR_AT(linear_amx, LEVEL_AMX, sac_linear_float_avx512)
+LINEAR_AT(linear_amx, LEVEL_AMX, sac_linear_float_amx)
 
 sac_linear_fn sac_linear_find(unsigned cpu_flags) {
     static const struct {

@@ -1,9 +1,9 @@
 /* linear_dot_tmpl.h - a few rows of x against weight rows as they lie: the decode step, bound by memory.
  *
  * Several weight rows are read side by side (each a stream for the prefetcher), converted in registers and
- * multiplied with every row of x, which stays in the cache. A sum is one vector over all of k, added up across
- * lanes at the end: its bits depend neither on the number of threads nor on m, as long as m stays on this
- * path. */
+ * multiplied with every row of x, which stays in the cache. A sum is one vector over all of k, added up
+ * across lanes at the end: its bits depend neither on the number of threads nor on m, as long as m stays on
+ * this path. */
 #include "cpu.h"
 #include "linear_epilogue.h"
 
@@ -12,7 +12,8 @@
 #else
 #define DOT_MAX_X 3 /* 3 x 4 sums of 16 registers */
 #endif
-#define DOT_ROWS(n_x) ((n_x) == 1 ? 8 : 4) /* weight rows at a time: 8 sums hide the latency of an addition */
+#define DOT_ROWS(n_x) ((n_x) == 1 ? 8 : 4) /* weight rows at a time: 8 sums hide the latency of an addition  \
+                                            */
 #define DOT_GROUP     64                   /* weight rows between two epilogues */
 
 /* sum[x][w] of n_w weight rows and n_x rows of x. */
@@ -62,7 +63,7 @@ typedef void (*dot_group_fn)(const char *w, size_t w_row_bytes, int64_t n_w, con
                              int64_t k, float (*sum)[DOT_GROUP]);
 #define DOT_GROUP_FN(t, n_x)                                                                                 \
     static void dot_group_##t##_##n_x(const char *w, size_t w_row_bytes, int64_t n_w, const float *x,        \
-                                      int64_t x_stride, int64_t k, float (*sum)[DOT_GROUP]) {                \
+                                      int64_t x_stride, int64_t k, float(*sum)[DOT_GROUP]) {                 \
         dot_group(SAC_DTYPE_##t, n_x, w, w_row_bytes, n_w, x, x_stride, k, sum);                             \
     }
 #define DOT_GROUP_NAME(t, n_x) dot_group_##t##_##n_x,
@@ -98,7 +99,8 @@ static void dot_task(void *ctx, int64_t task, int thread) {
         const char *w = (const char *)a->w.data + (size_t)j * w_row_bytes;
         for (int64_t i = 0; i < m; i += DOT_MAX_X) { /* a second pass finds the weights in the cache */
             int64_t n_x = sac_min_i64(DOT_MAX_X, m - i);
-            dot_groups[a->w.dtype][n_x - 1](w, w_row_bytes, n_w, sac_mat_row_f32(a->x, i), a->x.stride, k, sum);
+            dot_groups[a->w.dtype][n_x - 1](w, w_row_bytes, n_w, sac_mat_row_f32(a->x, i), a->x.stride, k,
+                                            sum);
             for (int64_t r = 0; r < n_x; r++) linear_finish_row(a, i + r, j, sum[r], n_w);
         }
     }
@@ -111,7 +113,6 @@ static void linear_dot(const sac_stream *s, const sac_linear_args *a) {
     rows_per_task = sac_max_i64(rows_per_task, n / (16 * (int64_t)sac_pool_n_threads(s->pool)));
     rows_per_task = sac_div_up(rows_per_task, 8) * 8;
     dot_job job = {a, rows_per_task};
-    if (n * row_bytes <= SAC_TASK_BYTES)
-        job.rows_per_task = n;
+    if (n * row_bytes <= SAC_TASK_BYTES) job.rows_per_task = n;
     sac_pool_run(s->pool, sac_div_up(n, job.rows_per_task), dot_task, &job);
 }

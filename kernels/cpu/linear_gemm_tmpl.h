@@ -13,12 +13,13 @@
 #else
 #define GEMM_TILE_ROWS SAC_TILE_ROWS_AVX2
 #endif
-#define GEMM_PANEL      (2 * VF) /* columns of a tile */
-#define GEMM_MAX_K   512 /* longest stretch of k */
-#define GEMM_MAX_N   256 /* weight rows of a task */
-#define GEMM_MAX_M   480 /* x rows of a task; also bounds the sums kept between stretches of k */
-#define GEMM_FEW_M   192 /* fewer x rows than this and packing shows: then a panel at a time, out of that cache */
-#define GEMM_BALANCE 4   /* tasks a thread that even out */
+#define GEMM_PANEL (2 * VF) /* columns of a tile */
+#define GEMM_MAX_K 512      /* longest stretch of k */
+#define GEMM_MAX_N 256      /* weight rows of a task */
+#define GEMM_MAX_M 480      /* x rows of a task; also bounds the sums kept between stretches of k */
+#define GEMM_FEW_M                                                                                           \
+    192 /* fewer x rows than this and packing shows: then a panel at a time, out of that cache */
+#define GEMM_BALANCE 4 /* tasks a thread that even out */
 
 typedef struct gemm_job {
     const sac_stream *s;
@@ -27,7 +28,8 @@ typedef struct gemm_job {
     int64_t n_m_blocks;
 } gemm_job;
 
-_Static_assert((GEMM_MAX_K * GEMM_MAX_N + GEMM_MAX_M * GEMM_MAX_N) * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES,
+_Static_assert((GEMM_MAX_K * GEMM_MAX_N + GEMM_MAX_M * GEMM_MAX_N) * sizeof(float) <=
+                   SAC_THREAD_SCRATCH_BYTES,
                "panels and sums of a task fit the scratch of a thread");
 
 /* Weight rows [j, j + n), elements [k0, k0 + k). */
@@ -42,15 +44,27 @@ static void gemm_pack(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0
 /* Rows of x [i, i + rows) against all packed panels. */
 static void gemm_tile_rows(const gemm_job *job, int64_t i, int64_t rows, int64_t n, int64_t k0, int64_t k,
                            const float *panels, float *sums) {
-    static const float ones[GEMM_TILE_ROWS] = {1, 1, 1, 1, 1, 1
+    static const float ones[GEMM_TILE_ROWS] = {1,
+                                               1,
+                                               1,
+                                               1,
+                                               1,
+                                               1
 #ifdef __AVX512F__
-                                               , 1, 1, 1, 1, 1, 1
+                                               ,
+                                               1,
+                                               1,
+                                               1,
+                                               1,
+                                               1,
+                                               1
 #endif
     };
     const float *x = sac_mat_row_f32(job->a->x, i) + k0;
     for (int64_t j = 0; j < n; j += GEMM_PANEL)
-        SAC_ISA(sac_tiles)[1][rows - 1](k, x, job->a->x.stride, panels + j * SAC_PACK_ROWS(k), GEMM_PANEL,
-                                        sums + j, job->n_block, k0 ? ones : NULL);
+        SAC_ISA(sac_tiles)
+        [1][rows - 1](k, x, job->a->x.stride, panels + j * SAC_PACK_ROWS(k), GEMM_PANEL, sums + j,
+                      job->n_block, k0 ? ones : NULL);
 }
 
 static void gemm_task(void *ctx, int64_t task, int thread) {

@@ -15,7 +15,10 @@ static size_t record_bytes(sac_dtype w, int rows) {
 }
 
 static int panel_rows(int64_t m) {
-    return m <= 2 ? (int)m : m <= SAC_LQ_DIRECT_ROWS ? SAC_LQ_DIRECT_ROWS : m <= 8 ? 8 : SAC_LQ_MAX_PANEL_ROWS;
+    return m <= 2                    ? (int)m
+           : m <= SAC_LQ_DIRECT_ROWS ? SAC_LQ_DIRECT_ROWS
+           : m <= 8                  ? 8
+                                     : SAC_LQ_MAX_PANEL_ROWS;
 }
 
 size_t sac_linear_quant_scratch_bytes(int64_t m, int64_t k) {
@@ -58,8 +61,9 @@ static void multiply_task(void *ctx, int64_t task, int thread) {
                          sac_stream_thread_scratch(t->stream, thread));
 }
 
-/* Few rows: reading weights is the work. Four tasks a thread even out its speed; of at least 32 KB, since each
- * starts with cold reads. Many rows: a task unpacks two column groups and takes them past up to 512 rows. */
+/* Few rows: reading weights is the work. Four tasks a thread even out its speed; of at least 32 KB, since
+ * each starts with cold reads. Many rows: a task unpacks two column groups and takes them past up to 512
+ * rows. */
 static void cut(tasks *t, int n_lanes) {
     const sac_lq_job *j = t->job;
     t->n_groups = j->n < n_lanes ? j->n : sac_div_up(j->n, n_lanes);
@@ -107,8 +111,8 @@ typedef struct plain_job {
 static void plain_quantize(void *ctx, int64_t row, int thread) {
     const plain_job *j = ctx;
     (void)thread;
-    sac_quantize_activations(j->a->w.dtype, sac_mat_row_f32(j->a->x, row), j->xq + (size_t)row * j->xq_row_bytes,
-                             j->a->x.cols);
+    sac_quantize_activations(j->a->w.dtype, sac_mat_row_f32(j->a->x, row),
+                             j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
 }
 
 static void plain_column(void *ctx, int64_t col, int thread) {

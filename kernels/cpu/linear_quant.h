@@ -1,9 +1,9 @@
 /* linear_quant.h - `linear` with quantised weights, used as they lie in a mapped GGUF file.
  *
- * x is rounded to 8 bits once a call (quants.h), then every output is the sum that sac_quant_dot defines: exact
- * integer products inside a block, joined by f32 fused multiply-adds from the first block to the last. So all
- * variants, one row or many, any thread count give the same bits: prefill and decode agree, and a row does not
- * depend on its neighbours. */
+ * x is rounded to 8 bits once a call (quants.h), then every output is the sum that sac_quant_dot defines:
+ * exact integer products inside a block, joined by f32 fused multiply-adds from the first block to the last.
+ * So all variants, one row or many, any thread count give the same bits: prefill and decode agree, and a row
+ * does not depend on its neighbours. */
 #ifndef SAC_LINEAR_QUANT_H
 #define SAC_LINEAR_QUANT_H
 

@@ -1,11 +1,11 @@
 /* linear_quant_amx.c - many rows on AMX tiles: 16 rows of x (a panel) by 16 columns by one unit of k.
  *
- * The weights' scales change every 32 elements (q6_k: 16), so a tile product covers one such unit, and its 256
- * integer sums leave through memory to be scaled on vectors, where the 16 f32 sums of the panel stay in
- * registers. That epilogue, two or three fused multiply-adds for every 16 sums, bounds the speed. The tile unit
- * takes about 16 cycles a product but some 80 from load to store, so products run two quads of units ahead of
- * the vectors, over the ends of panels: in a step, four products start, the four before them are stored and the
- * four before those are scaled. */
+ * The weights' scales change every 32 elements (q6_k: 16), so a tile product covers one such unit, and its
+ * 256 integer sums leave through memory to be scaled on vectors, where the 16 f32 sums of the panel stay in
+ * registers. That epilogue, two or three fused multiply-adds for every 16 sums, bounds the speed. The tile
+ * unit takes about 16 cycles a product but some 80 from load to store, so products run two quads of units
+ * ahead of the vectors, over the ends of panels: in a step, four products start, the four before them are
+ * stored and the four before those are scaled. */
 #if defined(__AMX_INT8__)
 #include "linear_quant_tmpl.h"
 
@@ -33,7 +33,8 @@ static void configure_tiles(int n_panel_rows, int unit) {
 SAC_INLINE int units_a_block(sac_dtype t) {
     return t == SAC_DTYPE_Q4_K ? 8 : t == SAC_DTYPE_Q6_K ? 16 : 1;
 }
-SAC_INLINE const uint8_t *unit_x(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *panel, int64_t u) {
+SAC_INLINE const uint8_t *unit_x(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *panel,
+                                 int64_t u) {
     const uint8_t *record = panel + (size_t)(u / units_a_block(t)) * j->record_bytes;
     if (t == SAC_DTYPE_Q4_K) return record + 32 * rows * (u % 8);
     if (t == SAC_DTYPE_Q6_K) return record + 32 * rows * (u % 16 / 2) + 16 * (u % 2);
@@ -104,7 +105,8 @@ SAC_INLINE void advance(cursor *c, int64_t n_units) {
 #define TILE_STEP(i, x_tile, w_tile)                                                                         \
     do {                                                                                                     \
         if (i < n_started) {                                                                                 \
-            _tile_loadd(x_tile, unit_x(t, j, rows, x + (size_t)start.panel * j->panel_bytes, start.unit + i), 32); \
+            _tile_loadd(x_tile,                                                                              \
+                        unit_x(t, j, rows, x + (size_t)start.panel * j->panel_bytes, start.unit + i), 32);   \
             _tile_loadd(w_tile, unit_w(t, w, start.unit + i), 64);                                           \
         }                                                                                                    \
         if (i < n_stored) _tile_stored(i, sums[step & 1][i], 64);                                            \
@@ -149,8 +151,8 @@ SAC_INLINE void tile_rows(sac_dtype t, int rows, const sac_lq_job *j, const uint
     }
 }
 
-SAC_INLINE void tile_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_panels,
-                            int64_t n_blocks, float *sum) {
+SAC_INLINE void tile_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
+                            int64_t n_panels, int64_t n_blocks, float *sum) {
     if (j->n_panel_rows == 8)
         tile_rows(t, 8, j, w, x, n_panels, n_blocks, sum);
     else
@@ -163,7 +165,8 @@ SAC_INLINE void tile_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w, 
 
 static void multiply_with_tiles(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
                                 int64_t last_panel, void *scratch) {
-    if (j->m > SAC_LQ_DIRECT_ROWS) configure_tiles(j->n_panel_rows, j->a->w.dtype == SAC_DTYPE_Q6_K ? 16 : 32);
+    if (j->m > SAC_LQ_DIRECT_ROWS)
+        configure_tiles(j->n_panel_rows, j->a->w.dtype == SAC_DTYPE_Q6_K ? 16 : 32);
     multiply(j, first, last, first_panel, last_panel, scratch);
     if (j->m > SAC_LQ_DIRECT_ROWS) _tile_release();
 }

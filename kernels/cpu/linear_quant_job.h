@@ -1,19 +1,21 @@
-/* linear_quant_job.h - what the variants of linear_quant share: how rounded activations lie in memory, and the
- * cut of the work into tasks. Inside kernels/cpu only.
+/* linear_quant_job.h - what the variants of linear_quant share: how rounded activations lie in memory, and
+ * the cut of the work into tasks. Inside kernels/cpu only.
  *
  * Rounded activations are panels of 1-16 rows (n_panel_rows; rows past m are zero), one record a block:
  *   32-element blocks:   int8 q[rows][32], f32 d[rows], then f32 s[rows] (q4_1) or int32 start[rows]
  *   256-element blocks:  int8 q[8][rows][32], f32 d[rows], then int16 sum[rows][8] (q4_k, of each 32) or
  *                        int32 start[rows][16] (q6_k)
- * `start` is where an integer sum begins when the weights are kept unsigned, q + c with c = 128 (q8_0), 8 (q4_0)
- * or 32 (q6_k): -c * (sum of x), for 32-element blocks on top of the template's MAGIC. 512 bytes of q of one 32-group and 16 rows are one AMX tile. */
+ * `start` is where an integer sum begins when the weights are kept unsigned, q + c with c = 128 (q8_0), 8
+ * (q4_0) or 32 (q6_k): -c * (sum of x), for 32-element blocks on top of the template's MAGIC. 512 bytes of q
+ * of one 32-group and 16 rows are one AMX tile. */
 #ifndef SAC_LINEAR_QUANT_JOB_H
 #define SAC_LINEAR_QUANT_JOB_H
 
 #include "cpu.h"
 
 #define SAC_LQ_MAX_PANEL_ROWS 16
-#define SAC_LQ_DIRECT_ROWS 4 /* up to here weights go from memory to registers; above, through unpacked panels */
+#define SAC_LQ_DIRECT_ROWS                                                                                   \
+    4 /* up to here weights go from memory to registers; above, through unpacked panels */
 
 typedef struct sac_lq_job {
     const sac_linear_args *a;
@@ -29,8 +31,8 @@ typedef struct sac_lq_job {
 } sac_lq_job;
 
 /* Up to n_lanes rows of w, `stride` bytes apart, whose results go to columns [col, col + n_cols) and stand in
- * lanes [lane, lane + n_cols). The last rows are reached by moving back over rows already done; with fewer rows
- * than lanes each is a group of its own, repeated in all lanes. */
+ * lanes [lane, lane + n_cols). The last rows are reached by moving back over rows already done; with fewer
+ * rows than lanes each is a group of its own, repeated in all lanes. */
 typedef struct sac_lq_columns {
     const uint8_t *w;
     size_t stride;
@@ -44,8 +46,8 @@ typedef struct sac_lq_variant {
     int n_lanes;
     void (*quantize_panel)(const sac_lq_job *j, int64_t panel);
     /* Column groups [first, last) of panels [first_panel, last_panel). */
-    void (*multiply)(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel, int64_t last_panel,
-                     void *scratch);
+    void (*multiply)(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
+                     int64_t last_panel, void *scratch);
 } sac_lq_variant;
 
 sac_status sac_lq_run(const sac_stream *s, const sac_linear_args *a, const sac_lq_variant *v);

@@ -1,7 +1,8 @@
 /* linear_quant_simd.h - the integer vectors of linear_quant, beside the vocabulary of simd.h.
  *
- * A lane is a row of weights (an output column). A vi of weights holds four consecutive elements of each row, so
- * one vi_dot against a broadcast group of four of x advances VF columns and nothing is ever summed across lanes. */
+ * A lane is a row of weights (an output column). A vi of weights holds four consecutive elements of each row,
+ * so one vi_dot against a broadcast group of four of x advances VF columns and nothing is ever summed across
+ * lanes. */
 #ifndef SAC_LINEAR_QUANT_SIMD_H
 #define SAC_LINEAR_QUANT_SIMD_H
 
@@ -24,29 +25,61 @@ static inline float load_f32(const void *p) {
 
 #if defined(__AVX512F__)
 
-static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
-static inline vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
-static inline void vi_store(void *p, vi v) { _mm512_storeu_si512(p, v); }
-static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
-static inline vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
-static inline vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
-static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
-static inline vi vi_add8(vi a, vi b) { return _mm512_add_epi8(a, b); }
+static inline vi vi_zero(void) {
+    return _mm512_setzero_si512();
+}
+static inline vi vi_set1(int32_t x) {
+    return _mm512_set1_epi32(x);
+}
+static inline void vi_store(void *p, vi v) {
+    _mm512_storeu_si512(p, v);
+}
+static inline vi vi_and(vi a, vi b) {
+    return _mm512_and_si512(a, b);
+}
+static inline vi vi_or(vi a, vi b) {
+    return _mm512_or_si512(a, b);
+}
+static inline vi vi_xor(vi a, vi b) {
+    return _mm512_xor_si512(a, b);
+}
+static inline vi vi_add(vi a, vi b) {
+    return _mm512_add_epi32(a, b);
+}
+static inline vi vi_add8(vi a, vi b) {
+    return _mm512_add_epi8(a, b);
+}
 #define vi_shift_left(v, n)         _mm512_slli_epi32(v, n)
 #define vi_shift_right(v, n)        _mm512_srli_epi32(v, n)
 #define vi_shift_right_signed(v, n) _mm512_srai_epi32(v, n)
-static inline vf vi_to_float(vi v) { return _mm512_cvtepi32_ps(v); }
-static inline vi vi_from_bits(vf v) { return _mm512_castps_si512(v); }
-static inline vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
-static inline vf vf_msub(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); } /* a b - c */
+static inline vf vi_to_float(vi v) {
+    return _mm512_cvtepi32_ps(v);
+}
+static inline vi vi_from_bits(vf v) {
+    return _mm512_castps_si512(v);
+}
+static inline vi vi_mul(vi a, vi b) {
+    return _mm512_mullo_epi32(a, b);
+}
+static inline vf vf_msub(vf a, vf b, vf c) {
+    return _mm512_fmsub_ps(a, b, c);
+} /* a b - c */
 
 /* acc + the products of four unsigned bytes of w and four signed of x; of two int16 and two int16. */
-static inline vi vi_dot(vi acc, vi w, vi x) { return _mm512_dpbusd_epi32(acc, w, x); }
-static inline vi vi_dot16(vi acc, vi a, vi b) { return _mm512_dpwssd_epi32(acc, a, b); }
+static inline vi vi_dot(vi acc, vi w, vi x) {
+    return _mm512_dpbusd_epi32(acc, w, x);
+}
+static inline vi vi_dot16(vi acc, vi a, vi b) {
+    return _mm512_dpwssd_epi32(acc, a, b);
+}
 
 /* Eight-bit weights are made unsigned, w + 128; the sum's start takes 128 (sum of x) back. */
-static inline vi vi_from_q8(vi w) { return _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80)); }
-static inline vi vi_dot_q8(vi acc, vi w, vi x) { return _mm512_dpbusd_epi32(acc, w, x); }
+static inline vi vi_from_q8(vi w) {
+    return _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
+}
+static inline vi vi_dot_q8(vi acc, vi w, vi x) {
+    return _mm512_dpbusd_epi32(acc, w, x);
+}
 #define SAC_LQ_Q8_START 128
 
 /* Rows i, i + 4, i + 8, i + 12 of 16 bytes each, the unit that the in-lane unpacks below transpose. */
@@ -77,12 +110,16 @@ static inline vi vi_load_words(const uint8_t *p, size_t stride) {
     return _mm512_i32gather_epi32(at, p, 1);
 }
 
-static inline vi vi_max_unsigned(vi a, vi b) { return _mm512_max_epu32(a, b); }
+static inline vi vi_max_unsigned(vi a, vi b) {
+    return _mm512_max_epu32(a, b);
+}
 /* 0 in the lanes where the divisor is */
 static inline vf vf_divide_or_zero(vf a, vf b) {
     return _mm512_maskz_div_ps(_mm512_cmp_ps_mask(b, vf_zero(), _CMP_NEQ_UQ), a, b);
 }
-static inline vf vf_round_f16(vf v) { return _mm512_cvtph_ps(_mm512_cvtps_ph(v, 0)); }
+static inline vf vf_round_f16(vf v) {
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(v, 0));
+}
 
 /* Lane i: all lanes of row i joined by `join`. Pairs of rows, then of pairs, then 128-bit quarters. */
 #define VI_JOIN_ROWS(name, join)                                                                             \
@@ -102,42 +139,74 @@ static inline vf vf_round_f16(vf v) { return _mm512_cvtph_ps(_mm512_cvtps_ph(v, 
 VI_JOIN_ROWS(vi_sum_rows, vi_add)
 VI_JOIN_ROWS(vi_max_rows, vi_max_unsigned)
 
-/* q[i] = x[i] * inverse to the nearest integer, ties to even, for 16 elements; the integers, added up in lanes
- * as they fall. */
+/* q[i] = x[i] * inverse to the nearest integer, ties to even, for 16 elements; the integers, added up in
+ * lanes as they fall. */
 static inline vi round16_lanes(const float *x, float inverse, int8_t *q) {
     vi v = _mm512_cvtps_epi32(vf_mul(vf_load(x), vf_set1(inverse)));
     _mm_storeu_si128((__m128i *)q, _mm512_cvtsepi32_epi8(v));
     return v;
 }
-static inline int32_t vi_sum(vi v) { return _mm512_reduce_add_epi32(v); }
-static inline uint32_t vi_max_lane(vi v) { return _mm512_reduce_max_epu32(v); }
+static inline int32_t vi_sum(vi v) {
+    return _mm512_reduce_add_epi32(v);
+}
+static inline uint32_t vi_max_lane(vi v) {
+    return _mm512_reduce_max_epu32(v);
+}
 
 #else
 
-static inline vi vi_zero(void) { return _mm256_setzero_si256(); }
-static inline vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
-static inline void vi_store(void *p, vi v) { _mm256_storeu_si256((__m256i *)p, v); }
-static inline vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
-static inline vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
-static inline vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
-static inline vi vi_add8(vi a, vi b) { return _mm256_add_epi8(a, b); }
+static inline vi vi_zero(void) {
+    return _mm256_setzero_si256();
+}
+static inline vi vi_set1(int32_t x) {
+    return _mm256_set1_epi32(x);
+}
+static inline void vi_store(void *p, vi v) {
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+static inline vi vi_and(vi a, vi b) {
+    return _mm256_and_si256(a, b);
+}
+static inline vi vi_or(vi a, vi b) {
+    return _mm256_or_si256(a, b);
+}
+static inline vi vi_add(vi a, vi b) {
+    return _mm256_add_epi32(a, b);
+}
+static inline vi vi_add8(vi a, vi b) {
+    return _mm256_add_epi8(a, b);
+}
 #define vi_shift_left(v, n)         _mm256_slli_epi32(v, n)
 #define vi_shift_right(v, n)        _mm256_srli_epi32(v, n)
 #define vi_shift_right_signed(v, n) _mm256_srai_epi32(v, n)
-static inline vf vi_to_float(vi v) { return _mm256_cvtepi32_ps(v); }
-static inline vi vi_from_bits(vf v) { return _mm256_castps_si256(v); }
-static inline vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
-static inline vf vf_msub(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); }
+static inline vf vi_to_float(vi v) {
+    return _mm256_cvtepi32_ps(v);
+}
+static inline vi vi_from_bits(vf v) {
+    return _mm256_castps_si256(v);
+}
+static inline vi vi_mul(vi a, vi b) {
+    return _mm256_mullo_epi32(a, b);
+}
+static inline vf vf_msub(vf a, vf b, vf c) {
+    return _mm256_fmsub_ps(a, b, c);
+}
 
 /* No saturation: unsigned weights stay below 64, signed ones come as magnitudes up to 128, and two products
  * below 2^15 are summed. */
 static inline vi vi_dot(vi acc, vi w, vi x) {
     return vi_add(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
 }
-static inline vi vi_dot16(vi acc, vi a, vi b) { return vi_add(acc, _mm256_madd_epi16(a, b)); }
-static inline vi vi_from_q8(vi w) { return w; }
-static inline vi vi_dot_q8(vi acc, vi w, vi x) { return vi_dot(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w)); }
-#define SAC_LQ_Q8_START 0
+static inline vi vi_dot16(vi acc, vi a, vi b) {
+    return vi_add(acc, _mm256_madd_epi16(a, b));
+}
+static inline vi vi_from_q8(vi w) {
+    return w;
+}
+static inline vi vi_dot_q8(vi acc, vi w, vi x) {
+    return vi_dot(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+}
+#define SAC_LQ_Q8_START             0
 
 static inline vi two_rows(const uint8_t *p, size_t stride) {
     return _mm256_loadu2_m128i((const __m128i *)(p + 4 * stride), (const __m128i *)p);
@@ -171,7 +240,9 @@ static inline uint32_t vi_max_lane(vi v) {
     return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1)));
 }
 
-static inline vi vi_max_unsigned(vi a, vi b) { return _mm256_max_epu32(a, b); }
+static inline vi vi_max_unsigned(vi a, vi b) {
+    return _mm256_max_epu32(a, b);
+}
 #define VI_JOIN_ROWS(name, join)                                                                             \
     static inline vi name(const vi row[8]) {                                                                 \
         vi a[4], b[2];                                                                                       \
@@ -190,13 +261,16 @@ VI_JOIN_ROWS(vi_max_rows, vi_max_unsigned)
 static inline vf vf_divide_or_zero(vf a, vf b) {
     return _mm256_and_ps(_mm256_div_ps(a, b), _mm256_cmp_ps(b, vf_zero(), _CMP_NEQ_UQ));
 }
-static inline vf vf_round_f16(vf v) { return _mm256_cvtph_ps(_mm256_cvtps_ph(v, 0)); }
+static inline vf vf_round_f16(vf v) {
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(v, 0));
+}
 
 static inline vi round16_lanes(const float *x, float inverse, int8_t *q) {
     vi a = _mm256_cvtps_epi32(vf_mul(vf_load(x), vf_set1(inverse)));
     vi b = _mm256_cvtps_epi32(vf_mul(vf_load(x + 8), vf_set1(inverse)));
     vi ab = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-    _mm_storeu_si128((__m128i *)q, _mm_packs_epi16(_mm256_castsi256_si128(ab), _mm256_extracti128_si256(ab, 1)));
+    _mm_storeu_si128((__m128i *)q,
+                     _mm_packs_epi16(_mm256_castsi256_si128(ab), _mm256_extracti128_si256(ab, 1)));
     return vi_add(a, b);
 }
 

@@ -3,8 +3,8 @@
  *
  * A group of VF weight rows is unpacked a block at a time into vectors of four elements a row. Up to
  * SAC_LQ_DIRECT_ROWS rows of x meet a block right there, and a product runs at the speed of memory; for more
- * rows a group's blocks go to thread scratch first (in stretches of K_STRETCH, whose sums wait in scratch too)
- * and every panel of x passes over them. */
+ * rows a group's blocks go to thread scratch first (in stretches of K_STRETCH, whose sums wait in scratch
+ * too) and every panel of x passes over them. */
 #ifndef SAC_LINEAR_QUANT_TMPL_H
 #define SAC_LINEAR_QUANT_TMPL_H
 
@@ -38,7 +38,8 @@ SAC_INLINE void product32(sac_dtype t, const weights32 *w, const uint8_t *x, int
 }
 
 /* q4_1's other sum, of m times the sum of x. */
-SAC_INLINE void product_minima(const weights32 *w, const uint8_t *x, int n_panel_rows, int r0, int n, vf *acc) {
+SAC_INLINE void product_minima(const weights32 *w, const uint8_t *x, int n_panel_rows, int r0, int n,
+                               vf *acc) {
     const uint8_t *s = x + 36 * n_panel_rows;
     for (int r = r0; r < r0 + n; r++) acc[r - r0] = vf_fma(w->m, vf_set1(load_f32(s + 4 * r)), acc[r - r0]);
 }
@@ -76,15 +77,16 @@ SAC_INLINE vf scaled_groups(sac_dtype t, const head256 *w, const vi *q, int g0, 
     return scaled;
 }
 
-SAC_INLINE void product256(sac_dtype t, const weights256 *w, const uint8_t *x, int n_panel_rows, int r0, int n,
-                           vf *acc) {
+SAC_INLINE void product256(sac_dtype t, const weights256 *w, const uint8_t *x, int n_panel_rows, int r0,
+                           int n, vf *acc) {
     for (int r = r0; r < r0 + n; r++) {
         vf scaled = scaled_groups(t, &w->head, w->q, 0, 8, x, n_panel_rows, r, vf_zero());
         acc[r - r0] = join256(t, &w->head, scaled, x, n_panel_rows, r, acc[r - r0]);
     }
 }
 
-SAC_INLINE void product(sac_dtype t, const void *w, const uint8_t *x, int n_panel_rows, int r0, int n, vf *acc) {
+SAC_INLINE void product(sac_dtype t, const void *w, const uint8_t *x, int n_panel_rows, int r0, int n,
+                        vf *acc) {
     if (is_k_quant(t))
         product256(t, w, x, n_panel_rows, r0, n, acc);
     else
@@ -107,7 +109,8 @@ SAC_INLINE void finish_rows_as(sac_activation act, const sac_lq_job *j, const sa
 }
 
 /* Sums [n][VF] of rows [row, row + n); one more vector may be read. */
-SAC_LQ_ONE_COPY void finish_rows(const sac_lq_job *j, const sac_lq_columns *c, int64_t row, int n, const float *sums) {
+SAC_LQ_ONE_COPY void finish_rows(const sac_lq_job *j, const sac_lq_columns *c, int64_t row, int n,
+                                 const float *sums) {
     switch (j->a->act) { /* act a constant in each copy */
     case SAC_ACT_NONE: finish_rows_as(SAC_ACT_NONE, j, c, row, n, sums); break;
     case SAC_ACT_GELU: finish_rows_as(SAC_ACT_GELU, j, c, row, n, sums); break;
@@ -123,8 +126,8 @@ SAC_INLINE void prefetch(const uint8_t *at, size_t n) {
     for (size_t i = 0; i < n; i += 64) _mm_prefetch((const char *)(at + i), _MM_HINT_T0);
 }
 
-/* A block of a group of columns against n_rows of x. The bytes [ahead, ahead + VF blocks) of the next group are
- * asked for beside the work; they come in this order, whatever order the rows of a block have. */
+/* A block of a group of columns against n_rows of x. The bytes [ahead, ahead + VF blocks) of the next group
+ * are asked for beside the work; they come in this order, whatever order the rows of a block have. */
 SAC_INLINE void direct32(sac_dtype t, int n_rows, const uint8_t *p, size_t stride, const uint8_t *ahead,
                          const uint8_t *x, vf *acc, vf *low) {
     weights32 w;
@@ -178,8 +181,8 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
 /* ---- many rows ---- */
 
 /* sum[panels][rows][VF] += n_blocks records of n_panels from x with as many blocks of weights */
-typedef void (*panels_fn)(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x, int64_t n_panels,
-                          int64_t n_blocks, float *sum);
+typedef void (*panels_fn)(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
+                          int64_t n_panels, int64_t n_blocks, float *sum);
 
 /* The same for q4_1's minima. */
 SAC_LQ_ONE_COPY void add_minima(const sac_lq_job *j, const weights32 *w, const uint8_t *x, int64_t n_panels,
@@ -219,7 +222,8 @@ SAC_INLINE void multiply_panels(sac_dtype t, const sac_lq_job *j, int64_t first,
             if (t == SAC_DTYPE_Q4_1) add_minima(j, (const void *)weights, at, n_panels, n, low);
         }
         if (t == SAC_DTYPE_Q4_1)
-            for (int64_t i = 0; i < n_sums; i += VF) vf_store(sum + i, vf_add(vf_load(sum + i), vf_load(low + i)));
+            for (int64_t i = 0; i < n_sums; i += VF)
+                vf_store(sum + i, vf_add(vf_load(sum + i), vf_load(low + i)));
         finish_rows(j, &c, first_row, n_rows, sum);
     }
 }
@@ -238,21 +242,21 @@ SAC_INLINE void vector_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w
     }
 }
 
-SAC_INLINE void multiply_as(sac_dtype t, const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
-                            int64_t last_panel, void *scratch, bool as_signed, panels_fn add_panels) {
+SAC_INLINE void multiply_as(sac_dtype t, const sac_lq_job *j, int64_t first, int64_t last,
+                            int64_t first_panel, int64_t last_panel, void *scratch, bool as_signed,
+                            panels_fn add_panels) {
     switch (j->n_panel_rows) { /* a constant in each copy */
     case 1: multiply_direct(t, 1, j, first, last); break;
     case 2: multiply_direct(t, 2, j, first, last); break;
     case 4: multiply_direct(t, 4, j, first, last); break;
-    default:
-        multiply_panels(t, j, first, last, first_panel, last_panel, scratch, as_signed, add_panels);
+    default: multiply_panels(t, j, first, last, first_panel, last_panel, scratch, as_signed, add_panels);
     }
 }
 
 #define SAC_LQ_MULTIPLY(name, type, as_signed, add_panels)                                                   \
     static void name(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,                  \
                      int64_t last_panel, void *scratch) {                                                    \
-        multiply_as(type, j, first, last, first_panel, last_panel, scratch, as_signed, add_panels);      \
+        multiply_as(type, j, first, last, first_panel, last_panel, scratch, as_signed, add_panels);          \
     }
 
 #endif

@@ -1,12 +1,13 @@
-/* linear_quant_weights.h - blocks of VF rows of quantised weights, unpacked to vectors of four elements a row.
- * quants.c says what each format means; this file is the same by lanes. `as_signed` gives the elements
+/* linear_quant_weights.h - blocks of VF rows of quantised weights, unpacked to vectors of four elements a
+ * row. quants.c says what each format means; this file is the same by lanes. `as_signed` gives the elements
  * themselves, for AMX; otherwise q8_0, q4_0 and q6_k stay unsigned, 128, 8 and 32 above them. */
 #ifndef SAC_LINEAR_QUANT_WEIGHTS_H
 #define SAC_LINEAR_QUANT_WEIGHTS_H
 
 #include "linear_quant_simd.h"
 
-#define SAC_LQ_ONE_COPY static __attribute__((noinline)) /* large, and called for hundreds of products or more */
+#define SAC_LQ_ONE_COPY                                                                                      \
+    static __attribute__((noinline)) /* large, and called for hundreds of products or more */
 
 typedef struct weights32 {
     vi q[8];
@@ -24,8 +25,12 @@ typedef struct weights256 {
     head256 head;
 } weights256;
 
-SAC_INLINE bool is_k_quant(sac_dtype t) { return t == SAC_DTYPE_Q4_K || t == SAC_DTYPE_Q6_K; }
-SAC_INLINE size_t weights_bytes(sac_dtype t) { return is_k_quant(t) ? sizeof(weights256) : sizeof(weights32); }
+SAC_INLINE bool is_k_quant(sac_dtype t) {
+    return t == SAC_DTYPE_Q4_K || t == SAC_DTYPE_Q6_K;
+}
+SAC_INLINE size_t weights_bytes(sac_dtype t) {
+    return is_k_quant(t) ? sizeof(weights256) : sizeof(weights32);
+}
 
 SAC_INLINE size_t block_bytes_of(sac_dtype t) { /* a constant where t is one */
     switch (t) {
@@ -103,9 +108,10 @@ SAC_INLINE void unpack_q6_k_head(const uint8_t *p, size_t stride, head256 *w) {
     w->d = vf_f16_high(vi_load_words(p + 206, stride)); /* not at 208: the last row may end the file */
 }
 
-/* 128 elements, by 16 of each 32: 32 bytes of low bits hold elements of two groups of 32, 16 of high bits those
- * of all four. */
-SAC_INLINE void unpack_q6_k_half(const uint8_t *low, const uint8_t *high, size_t stride, int32_t offset, vi *q) {
+/* 128 elements, by 16 of each 32: 32 bytes of low bits hold elements of two groups of 32, 16 of high bits
+ * those of all four. */
+SAC_INLINE void unpack_q6_k_half(const uint8_t *low, const uint8_t *high, size_t stride, int32_t offset,
+                                 vi *q) {
     vi high2 = vi_set1(0x30303030), add = vi_set1(offset);
     for (int e = 0; e < 2; e++) {
         vi h[4], a[4], b[4], c[4], d[4];
@@ -123,7 +129,9 @@ SAC_INLINE void unpack_q6_k_half(const uint8_t *low, const uint8_t *high, size_t
 }
 
 /* A block of 256 falls into parts of 64 (q4_k) or 128 (q6_k) elements that are unpacked together. */
-SAC_INLINE int groups_a_part(sac_dtype t) { return t == SAC_DTYPE_Q4_K ? 2 : 4; }
+SAC_INLINE int groups_a_part(sac_dtype t) {
+    return t == SAC_DTYPE_Q4_K ? 2 : 4;
+}
 
 SAC_INLINE void unpack_part(sac_dtype t, const uint8_t *p, size_t stride, int part, bool as_signed, vi *q) {
     if (t == SAC_DTYPE_Q4_K) {

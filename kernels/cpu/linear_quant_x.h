@@ -1,5 +1,5 @@
-/* linear_quant_x.h - rows of x rounded to 8 bits, to their place in the panels of linear_quant_job.h; the same
- * values as sac_quantize_activations gives. */
+/* linear_quant_x.h - rows of x rounded to 8 bits, to their place in the panels of linear_quant_job.h; the
+ * same values as sac_quantize_activations gives. */
 #ifndef SAC_LINEAR_QUANT_X_H
 #define SAC_LINEAR_QUANT_X_H
 
@@ -20,14 +20,18 @@ SAC_INLINE float magnitude(const float *x, int n) {
 /* An integer sum that began at MAGIC, read as a float, is 1.5 * 2^23 + sum, exactly, for |sum| < 2^22. So
  * d * sum, rounded, is one fused multiply-add: d * that - d * 1.5 * 2^23, where the last product is exact. */
 enum { MAGIC = 0x4b400000 };
-SAC_INLINE vf minus_magic(vf d) { return vf_mul(d, vf_set1(-0x1.8p23f)); }
+SAC_INLINE vf minus_magic(vf d) {
+    return vf_mul(d, vf_set1(-0x1.8p23f));
+}
 
 /* Times the sum of x: where an integer sum begins, before MAGIC. */
 SAC_INLINE int32_t start_factor(sac_dtype t) {
     return t == SAC_DTYPE_Q8_0 ? -SAC_LQ_Q8_START : -8;
 }
 
-SAC_INLINE float round_f16(float f) { return _cvtsh_ss(_cvtss_sh(f, 0)); }
+SAC_INLINE float round_f16(float f) {
+    return _cvtsh_ss(_cvtss_sh(f, 0));
+}
 
 SAC_INLINE void quantize32(sac_dtype t, const float *x, uint8_t *record, int n_panel_rows, int r) {
     float max = magnitude(x, 32), d = max / 127, inverse = max != 0 ? 127 / max : 0;
@@ -43,10 +47,10 @@ SAC_INLINE void quantize32(sac_dtype t, const float *x, uint8_t *record, int n_p
         memcpy(beside, &start, 4);
 }
 
-/* The same for VF pieces of 32 elements, x_step apart, to q, q_step apart, with VF scales and what stands beside
- * them in vectors. Reducing VF vectors at once, by a transpose, costs less than a reduction each. */
-SAC_INLINE void quantize_pieces(sac_dtype t, const float *x, int64_t x_step, uint8_t *q, size_t q_step, float *scale,
-                                uint8_t *beside) {
+/* The same for VF pieces of 32 elements, x_step apart, to q, q_step apart, with VF scales and what stands
+ * beside them in vectors. Reducing VF vectors at once, by a transpose, costs less than a reduction each. */
+SAC_INLINE void quantize_pieces(sac_dtype t, const float *x, int64_t x_step, uint8_t *q, size_t q_step,
+                                float *scale, uint8_t *beside) {
     vi rows[VF];
     for (int i = 0; i < VF; i++) rows[i] = magnitude_lanes(x + i * x_step, 32);
     float inverse[VF];

@@ -16,10 +16,18 @@ static inline __m256i vf_first_lanes(int64_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-static inline vf vf_zero(void) { return _mm256_setzero_ps(); }
-static inline vf vf_set1(float x) { return _mm256_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+static inline vf vf_zero(void) {
+    return _mm256_setzero_ps();
+}
+static inline vf vf_set1(float x) {
+    return _mm256_set1_ps(x);
+}
+static inline vf vf_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf v) {
+    _mm256_storeu_ps(p, v);
+}
 static inline vf vf_load_part(const float *p, int64_t n) {
     return n >= 8 ? vf_load(p) : _mm256_maskload_ps(p, vf_first_lanes(n));
 }
@@ -29,14 +37,30 @@ static inline void vf_store_part(float *p, vf v, int64_t n) {
     else
         _mm256_maskstore_ps(p, vf_first_lanes(n), v);
 }
-static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf vf_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+static inline vf vf_add(vf a, vf b) {
+    return _mm256_add_ps(a, b);
+}
+static inline vf vf_sub(vf a, vf b) {
+    return _mm256_sub_ps(a, b);
+}
+static inline vf vf_mul(vf a, vf b) {
+    return _mm256_mul_ps(a, b);
+}
+static inline vf vf_div(vf a, vf b) {
+    return _mm256_div_ps(a, b);
+}
+static inline vf vf_max(vf a, vf b) {
+    return _mm256_max_ps(a, b);
+}
+static inline vf vf_min(vf a, vf b) {
+    return _mm256_min_ps(a, b);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+static inline vf vf_fnma(vf a, vf b, vf c) {
+    return _mm256_fnmadd_ps(a, b, c);
+}
 static inline vf vf_round(vf a) {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -54,7 +78,9 @@ static inline vf vf_scale2(vf a, vf n) {
     __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(e, half), bias), 23);
     return _mm256_mul_ps(_mm256_mul_ps(a, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
 }
-static inline vf vf_abs(vf a) { return _mm256_andnot_ps(vf_set1(-0.0f), a); }
+static inline vf vf_abs(vf a) {
+    return _mm256_andnot_ps(vf_set1(-0.0f), a);
+}
 static inline vf vf_select_negative(vf sign, vf if_negative, vf otherwise) {
     return _mm256_blendv_ps(otherwise, if_negative, sign);
 }
@@ -91,12 +117,16 @@ static inline void store_halves(void *p, __m128i v, int64_t n) {
     _mm_storeu_si128((__m128i *)part, v);
     memcpy(p, part, (size_t)(n > 8 ? 8 : n) * 2);
 }
-static inline vf vf_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+static inline vf vf_load_f16(const void *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
 static inline vf vf_load_bf16(const void *p) {
     return _mm256_castsi256_ps(
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
-static inline vf vf_load_f16_part(const void *p, int64_t n) { return _mm256_cvtph_ps(load_halves(p, n)); }
+static inline vf vf_load_f16_part(const void *p, int64_t n) {
+    return _mm256_cvtph_ps(load_halves(p, n));
+}
 static inline vf vf_load_bf16_part(const void *p, int64_t n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_halves(p, n)), 16));
 }
@@ -128,10 +158,16 @@ static inline vf vf_rotate_pairs(vf v, vf cs) {
     return _mm256_fmaddsub_ps(v, _mm256_moveldup_ps(cs), _mm256_mul_ps(swapped, _mm256_movehdup_ps(cs)));
 }
 
-static inline vi vi_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-static inline vf vf_from_bits(vi v) { return _mm256_castsi256_ps(v); }
+static inline vi vi_load(const void *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+static inline vf vf_from_bits(vi v) {
+    return _mm256_castsi256_ps(v);
+}
 /* f32 of the lower or upper 16-bit half of every lane */
-static inline vf vf_bf16_low(vi v) { return _mm256_castsi256_ps(_mm256_slli_epi32(v, 16)); }
+static inline vf vf_bf16_low(vi v) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
+}
 static inline vf vf_bf16_high(vi v) {
     return _mm256_castsi256_ps(_mm256_and_si256(v, _mm256_set1_epi32((int)0xffff0000u)));
 }
@@ -139,10 +175,12 @@ static inline vf vf_f16_high(vi v) {
     v = _mm256_srli_epi32(v, 16);
     return _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
-static inline vf vf_f16_low(vi v) { return vf_f16_high(_mm256_slli_epi32(v, 16)); }
+static inline vf vf_f16_low(vi v) {
+    return vf_f16_high(_mm256_slli_epi32(v, 16));
+}
 
-/* Four columns of 8 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Halves of a vector are loaded
- * from rows 4 apart, so what is left of the transposition stays within halves. */
+/* Four columns of 8 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Halves of a vector
+ * are loaded from rows 4 apart, so what is left of the transposition stays within halves. */
 static inline void vi_load_columns(const void *const row[8], size_t offset, vi column[4]) {
     vi a[4];
     for (int i = 0; i < 4; i++)

@@ -1,4 +1,5 @@
-/* simd_avx512.h - the vector type of the kernel templates, 16 lanes. See simd.h for what each function does. */
+/* simd_avx512.h - the vector type of the kernel templates, 16 lanes. See simd.h for what each function does.
+ */
 #ifndef SAC_SIMD_AVX512_H
 #define SAC_SIMD_AVX512_H
 
@@ -14,24 +15,48 @@ static inline __mmask16 vf_first_lanes(int64_t n) {
     return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1u);
 }
 
-static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
-static inline vf vf_set1(float x) { return _mm512_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+static inline vf vf_zero(void) {
+    return _mm512_setzero_ps();
+}
+static inline vf vf_set1(float x) {
+    return _mm512_set1_ps(x);
+}
+static inline vf vf_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf v) {
+    _mm512_storeu_ps(p, v);
+}
 static inline vf vf_load_part(const float *p, int64_t n) {
     return _mm512_maskz_loadu_ps(vf_first_lanes(n), p);
 }
 static inline void vf_store_part(float *p, vf v, int64_t n) {
     _mm512_mask_storeu_ps(p, vf_first_lanes(n), v);
 }
-static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline vf vf_add(vf a, vf b) {
+    return _mm512_add_ps(a, b);
+}
+static inline vf vf_sub(vf a, vf b) {
+    return _mm512_sub_ps(a, b);
+}
+static inline vf vf_mul(vf a, vf b) {
+    return _mm512_mul_ps(a, b);
+}
+static inline vf vf_div(vf a, vf b) {
+    return _mm512_div_ps(a, b);
+}
+static inline vf vf_max(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
+static inline vf vf_min(vf a, vf b) {
+    return _mm512_min_ps(a, b);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+static inline vf vf_fnma(vf a, vf b, vf c) {
+    return _mm512_fnmadd_ps(a, b, c);
+}
 static inline vf vf_round(vf a) {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -39,8 +64,12 @@ static inline vf vf_round(vf a) {
 static inline vf vf_fraction(vf a) {
     return _mm512_reduce_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-static inline vf vf_scale2(vf a, vf n) { return _mm512_scalef_ps(a, n); }
-static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
+static inline vf vf_scale2(vf a, vf n) {
+    return _mm512_scalef_ps(a, n);
+}
+static inline vf vf_abs(vf a) {
+    return _mm512_abs_ps(a);
+}
 static inline vf vf_select_negative(vf sign, vf if_negative, vf otherwise) {
     return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(sign)), otherwise, if_negative);
 }
@@ -48,7 +77,9 @@ static inline vf vf_keep_lanes(vf v, int64_t first, int64_t end, vf otherwise) {
     __mmask16 m = (__mmask16)(vf_first_lanes(end < 0 ? 0 : end) & ~vf_first_lanes(first < 0 ? 0 : first));
     return _mm512_mask_blend_ps(m, otherwise, v);
 }
-static inline float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
+static inline float vf_sum(vf a) {
+    return _mm512_reduce_add_ps(a);
+}
 /* Lane i = sum of a[i]'s lanes: a transposition that adds on the way. */
 static inline vf vf_sum_each(const vf a[16]) {
     vf b[8], c[4], d[2];
@@ -65,7 +96,9 @@ static inline vf vf_sum_each(const vf a[16]) {
                              _mm512_shuffle_f32x4(c[2 * i], c[2 * i + 1], 0xdd));
     return _mm512_add_ps(_mm512_shuffle_f32x4(d[0], d[1], 0x88), _mm512_shuffle_f32x4(d[0], d[1], 0xdd));
 }
-static inline float vf_max_lane(vf a) { return _mm512_reduce_max_ps(a); }
+static inline float vf_max_lane(vf a) {
+    return _mm512_reduce_max_ps(a);
+}
 
 static inline vf vf_load_f16(const void *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
@@ -108,19 +141,29 @@ static inline vf vf_rotate_pairs(vf v, vf cs) {
     return _mm512_fmaddsub_ps(v, _mm512_moveldup_ps(cs), _mm512_mul_ps(swapped, _mm512_movehdup_ps(cs)));
 }
 
-static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
-static inline vf vf_from_bits(vi v) { return _mm512_castsi512_ps(v); }
+static inline vi vi_load(const void *p) {
+    return _mm512_loadu_si512(p);
+}
+static inline vf vf_from_bits(vi v) {
+    return _mm512_castsi512_ps(v);
+}
 /* f32 of the lower or upper 16-bit half of every lane */
-static inline vf vf_bf16_low(vi v) { return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16)); }
+static inline vf vf_bf16_low(vi v) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
+}
 static inline vf vf_bf16_high(vi v) {
     return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000u)));
 }
-static inline vf vf_f16_low(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
-static inline vf vf_f16_high(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16))); }
+static inline vf vf_f16_low(vi v) {
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+}
+static inline vf vf_f16_high(vi v) {
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16)));
+}
 
-/* Four columns of 16 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Quarters of a vector are
- * loaded from rows 4 apart, so what is left of the transposition stays within quarters: half the shuffles, and the
- * insertions have two ports where shuffles have one. */
+/* Four columns of 16 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Quarters of a
+ * vector are loaded from rows 4 apart, so what is left of the transposition stays within quarters: half the
+ * shuffles, and the insertions have two ports where shuffles have one. */
 static inline void vi_load_columns(const void *const row[16], size_t offset, vi column[4]) {
     vi a[4];
     for (int i = 0; i < 4; i++) {

@@ -44,8 +44,8 @@ SAC_INLINE vf vf_x_sigmoid(vf x, vf u) {
 }
 
 /* x Phi(x). The small tail Phi(-|x|) = e^(-x^2/2) R(1 / (1 + 0.3 |x|)), with R a polynomial of degree 8 (the
- * form of Hastings, Abramowitz and Stegun 26.2.17; our fit, 5.8e-8 relative up to |x| = 14), so negative x keep
- * their relative precision where 1 + erf would cancel. */
+ * form of Hastings, Abramowitz and Stegun 26.2.17; our fit, 5.8e-8 relative up to |x| = 14), so negative x
+ * keep their relative precision where 1 + erf would cancel. */
 SAC_INLINE vf vf_gelu(vf x) {
     vf z = vf_abs(x);
     vf t = vf_div(vf_set1(1.0f), vf_fma(vf_set1(0.3f), z, vf_set1(1.0f)));

@@ -15,6 +15,7 @@ static void swiglu_rows(const void *args, int64_t first, int64_t end) {
 }
 
 static sac_status SAC_ISA(swiglu)(const sac_stream *s, const sac_swiglu_args *a) {
-    sac_for_rows(s, a->y.rows, a->y.cols * 24, swiglu_rows, a); /* the exponential costs more than the moves */
+    sac_for_rows(s, a->y.rows, a->y.cols * 24, swiglu_rows,
+                 a); /* the exponential costs more than the moves */
     return SAC_OK;
 }

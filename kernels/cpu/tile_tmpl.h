@@ -21,8 +21,7 @@ SAC_INLINE void tile_product(const int rows, const int n_vectors, int64_t k, con
         if (i % 3 == 0) third[i / 3] = a + i * a_stride;
 #pragma GCC unroll 2
         for (int v = 0; v < n_vectors; v++)
-            acc[i][v] =
-                rescale ? vf_mul(vf_load(c + i * c_stride + v * VF), vf_set1(rescale[i])) : vf_zero();
+            acc[i][v] = rescale ? vf_mul(vf_load(c + i * c_stride + v * VF), vf_set1(rescale[i])) : vf_zero();
     }
     for (int64_t p = 0; p < k; p++) {
         vf bv[2];
@@ -59,8 +58,8 @@ ALL_TILES(TILE, 2)
 #define NAME(rows, n_vectors) tile_##rows##x##n_vectors,
 const sac_tile_fn SAC_ISA(sac_tiles)[2][TILE_ROWS] = {{ALL_TILES(NAME, 1)}, {ALL_TILES(NAME, 2)}};
 
-/* 16 bytes of VF rows. Halves are transposed as pairs, which moves two of them for the price of one, and parted
- * after. */
+/* 16 bytes of VF rows. Halves are transposed as pairs, which moves two of them for the price of one, and
+ * parted after. */
 SAC_INLINE void pack_block(sac_dtype t, const void *const row[VF], size_t offset, float *out, int width) {
     vi v[4];
     vi_load_columns(row, offset, v);

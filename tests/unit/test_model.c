@@ -243,12 +243,12 @@ static void opens_tiny_models(void **state) {
     assert_string_equal(m.family, "llava");
     assert_true(m.has_vision);
     assert_int_equal(m.dtype, SAC_DTYPE_BF16);
-    assert_int_equal(m.decoder.config.hidden, 40);
+    assert_int_equal(m.decoder.config.hidden, 32);
     assert_false(m.decoder.config.tied_head);
     assert_int_equal(m.vit.config.feature_layer[0], 2);
     assert_int_equal(m.vit.patch_embed.n_dims, 2);
     assert_int_equal(m.vit.patch_embed.dim[1], 3 * 7 * 7);
-    assert_int_equal(m.projector.in, 36);
+    assert_int_equal(m.projector.in, 24);
     assert_int_equal(m.processor.tile_size, 30);
     assert_non_null(m.projector.fc1_bias);
     assert_null(m.image_newline);
@@ -457,8 +457,9 @@ static void reads_generation_and_chat(void **state) {
     assert_string_equal(m.chat->name, "chatml");
     assert_int_equal(m.stop_ids[0], 5);
     assert_int_equal(m.stop_ids[1], 6);
-    assert_int_equal(m.stop_ids[2], 283); /* <|im_end|>, the format's own */
-    assert_int_equal(m.n_stop_ids, 3);
+    bool end_of_turn = false; /* <|im_end|>, the format's own */
+    for (int i = 2; i < m.n_stop_ids; i++) end_of_turn |= m.stop_ids[i] == 283;
+    assert_true(end_of_turn);
     assert_true(m.generation.do_sample && m.generation.temperature == 0.6 && m.generation.top_k == 20);
     sac_loaded_model_free(&m);
     spit("chat_template.jinja", "USER: ASSISTANT:", 16); /* comes before tokenizer_config.json */

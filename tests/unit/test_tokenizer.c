@@ -176,13 +176,35 @@ static void test_no_control_by_merging(void **state) {
     t = open_text(
         "{\"normalizer\":{\"type\":\"NFC\"},\"model\":{\"vocab\":{\"e\":0,\"q\":1,\"\xc3\xa9\":2},\"merges\":"
         "[]},"
-        "\"added_tokens\":[{\"id\":3,\"content\":\"q\xc3\xa9\",\"special\":true,\"normalized\":true}]}");
+        "\"added_tokens\":[{\"id\":3,\"content\":\"q\xc3\xa9\",\"special\":true,\"normalized\":true},"
+        "{\"id\":4,\"content\":\"\xc3\xa9q\",\"special\":true,\"normalized\":true}]}");
     sac_text_segment whole[] = {SPECIAL("qe\xcc\x81"), PLAIN(" ")},
                      mark[] = {SPECIAL("qe"), PLAIN("\xcc\x81")};
+    sac_text_segment behind[] = {PLAIN("q"), SPECIAL("\xc3\xa9q")},
+                     half[] = {PLAIN("q\xc3\xa9"), SPECIAL("q")};
     assert_int_equal(run(t, whole, 2, ids), 1);
     assert_int_equal(ids[0], 3);
     assert_int_equal(run(t, mark, 2, ids), 2);
     assert_int_equal(ids[0], 1);
+    assert_int_equal(run(t, behind, 2, ids), 2);
+    assert_int_equal(ids[1], 4);
+    assert_int_equal(run(t, half, 2, ids), 3);
+    sac_tokenizer_free(t);
+}
+
+static void test_added_token_flags(void **state) { /* ids are those of `tokenizers` */
+    (void)state;
+    static const char strips[] = "a \xe3\x80\x80<l> a <r>  a<r>  <l>", words[] = "b xb b-b\xcc\x81 b?a";
+    static const int32_t strips_ids[] = {0, 2, 1, 0, 1, 3, 0, 3, 2}, words_ids[] = {4, 1, 1, 4, 1, 4, 0};
+    int32_t ids[MAX_IDS];
+    sac_tokenizer *t = open_text("{\"model\":{\"vocab\":{\"a\":0,\" \":1},\"merges\":[]},\"added_tokens\":["
+                                 "{\"id\":2,\"content\":\"<l>\",\"special\":true,\"lstrip\":true},"
+                                 "{\"id\":3,\"content\":\"<r>\",\"special\":true,\"rstrip\":true},"
+                                 "{\"id\":4,\"content\":\"b\",\"special\":true,\"single_word\":true}]}");
+    assert_int_equal(ids_of(t, strips, strlen(strips), true, false, ids), SAC_COUNT(strips_ids));
+    assert_memory_equal(ids, strips_ids, sizeof strips_ids);
+    assert_int_equal(ids_of(t, words, strlen(words), true, false, ids), SAC_COUNT(words_ids));
+    assert_memory_equal(ids, words_ids, sizeof words_ids);
     sac_tokenizer_free(t);
 }
 
@@ -384,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_segments_join),
         cmocka_unit_test(test_user_text_is_no_control),
         cmocka_unit_test(test_no_control_by_merging),
+        cmocka_unit_test(test_added_token_flags),
         cmocka_unit_test(test_unigram_ties),
         cmocka_unit_test(test_marks_survive_normalizers),
         cmocka_unit_test(test_token_segments),

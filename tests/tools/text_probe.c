@@ -1,0 +1,195 @@
+/* text_probe.c - a language model on token ids, for the comparison with llama.cpp (tools/compare_llamacpp.py).
+ *
+ *   text_probe MODEL N_CTX N_THREADS
+ *
+ * Each line of standard input is a request, answered by a line of JSON:
+ *   tokenize TEXT         ids of TEXT (\n is a line end), control tokens recognised
+ *   greedy N ID...        N greedy tokens after the prompt
+ *   logits ID... : ID...  after the prompt, logits of the ids behind the colon
+ *   nll ID...             sum of -ln p of every id but the first
+ *   speed N ID...         seconds of prefill of the prompt, and of N greedy tokens after it */
+#define _GNU_SOURCE
+#include "saccade/saccade.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_IDS = 16384, NLL_ROWS = 128 };
+
+typedef struct probe {
+    sac_model *model;
+    sac_session *session;
+    int vocab;
+    int32_t ids[MAX_IDS];
+    size_t n_ids;
+    char *rest; /* of the line, behind the ids */
+    float *logits; /* [NLL_ROWS][vocab] */
+} probe;
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void read_ids(probe *p, char *at) {
+    char *end;
+    for (p->n_ids = 0; p->n_ids < MAX_IDS; p->n_ids++, at = end) {
+        long id = strtol(at, &end, 10);
+        if (end == at) break;
+        p->ids[p->n_ids] = (int32_t)id;
+    }
+    p->rest = at;
+}
+
+static int32_t best_of(const float *logits, int n) {
+    int32_t best = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+static sac_status prefill(probe *p, sac_error *err) {
+    sac_session_reset(p->session);
+    return sac_session_append(p->session, p->ids, p->n_ids, NULL, err);
+}
+
+static sac_status greedy(probe *p, long n, bool print, sac_error *err) {
+    for (long i = 0; i < n; i++) {
+        int32_t id = best_of(sac_session_logits(p->session), p->vocab);
+        if (print) printf("%s%d", i ? ", " : "", id);
+        sac_status st = sac_session_append(p->session, &id, 1, NULL, err);
+        if (st != SAC_OK) return st;
+    }
+    return SAC_OK;
+}
+
+static sac_status answer_greedy(probe *p, char *at, sac_error *err) {
+    long n = strtol(at, &at, 10);
+    read_ids(p, at);
+    sac_status st = prefill(p, err);
+    if (st != SAC_OK) return st;
+    printf("{\"tokens\": [");
+    st = greedy(p, n, true, err);
+    printf("]}\n");
+    return st;
+}
+
+static sac_status answer_speed(probe *p, char *at, sac_error *err) {
+    long n = strtol(at, &at, 10);
+    read_ids(p, at);
+    double start = seconds();
+    sac_status st = prefill(p, err);
+    double middle = seconds();
+    if (st == SAC_OK) st = greedy(p, n, false, err);
+    if (st == SAC_OK)
+        printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f}\n", middle - start, seconds() - middle);
+    return st;
+}
+
+static sac_status answer_logits(probe *p, char *at, sac_error *err) {
+    read_ids(p, at);
+    at = strchr(p->rest, ':');
+    sac_status st = prefill(p, err);
+    if (st != SAC_OK) return st;
+    read_ids(p, at ? at + 1 : p->rest);
+    printf("{\"logits\": [");
+    for (size_t i = 0; i < p->n_ids; i++)
+        printf("%s%.9g", i ? ", " : "", (double)sac_session_logits(p->session)[p->ids[i] % p->vocab]);
+    printf("]}\n");
+    return SAC_OK;
+}
+
+static double log_sum_exp(const float *x, int n) {
+    double max = (double)x[best_of(x, n)], sum = 0;
+    for (int i = 0; i < n; i++) sum += exp((double)x[i] - max);
+    return max + log(sum);
+}
+
+static sac_status answer_nll(probe *p, char *at, sac_error *err) {
+    double nll = 0;
+    read_ids(p, at);
+    sac_session_reset(p->session);
+    for (size_t first = 0; first + 1 < p->n_ids; first += NLL_ROWS) {
+        size_t n = p->n_ids - 1 - first < NLL_ROWS ? p->n_ids - 1 - first : NLL_ROWS;
+        sac_status st = sac_session_append(p->session, p->ids + first, n, p->logits, err);
+        if (st != SAC_OK) return st;
+        for (size_t i = 0; i < n; i++) {
+            const float *row = p->logits + i * (size_t)p->vocab;
+            nll += log_sum_exp(row, p->vocab) - (double)row[p->ids[first + i + 1] % p->vocab];
+        }
+    }
+    printf("{\"nll\": %.9g, \"n\": %zu}\n", nll, p->n_ids ? p->n_ids - 1 : 0);
+    return SAC_OK;
+}
+
+static sac_status answer_tokenize(probe *p, char *text, sac_error *err) {
+    size_t n = 0;
+    for (char *c = text; *c; c++, n++) {
+        bool line_end = c[0] == '\\' && c[1] == 'n';
+        text[n] = line_end ? '\n' : *c;
+        c += line_end;
+    }
+    sac_status st = sac_tokenize_text(p->model, text, n, false, true, p->ids, MAX_IDS, &p->n_ids, err);
+    if (st != SAC_OK) return st;
+    printf("{\"tokens\": [");
+    for (size_t i = 0; i < p->n_ids && i < MAX_IDS; i++) printf("%s%d", i ? ", " : "", p->ids[i]);
+    printf("]}\n");
+    return SAC_OK;
+}
+
+static sac_status answer(probe *p, char *line, sac_error *err) {
+    static const struct {
+        const char *name;
+        sac_status (*fn)(probe *, char *, sac_error *);
+    } requests[] = {{"tokenize ", answer_tokenize},
+                    {"greedy ", answer_greedy},
+                    {"logits ", answer_logits},
+                    {"nll ", answer_nll},
+                    {"speed ", answer_speed}};
+    line[strcspn(line, "\n")] = 0;
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        size_t n = strlen(requests[i].name);
+        if (strncmp(line, requests[i].name, n) == 0) return requests[i].fn(p, line + n, err);
+    }
+    fprintf(stderr, "text_probe: no such request: %.20s\n", line);
+    return SAC_BAD_ARGUMENT;
+}
+
+int main(int argc, char **argv) {
+    static probe p;
+    sac_error err = {0};
+    if (argc != 4) {
+        fprintf(stderr, "usage: text_probe MODEL N_CTX N_THREADS\n");
+        return 64;
+    }
+    sac_model_options o;
+    sac_model_options_default(&o);
+    o.n_threads = atoi(argv[3]);
+    sac_session_config c;
+    sac_session_config_default(&c);
+    c.n_ctx = atol(argv[2]);
+    sac_status st = sac_model_open(&p.model, argv[1], &o, &err);
+    if (st == SAC_OK) st = sac_session_create(&p.session, p.model, &c, &err);
+    if (st == SAC_OK) {
+        sac_model_info info;
+        sac_model_get_info(p.model, &info);
+        p.vocab = info.vocab;
+        p.logits = malloc((size_t)NLL_ROWS * (size_t)p.vocab * sizeof *p.logits);
+    }
+    char *line = NULL;
+    size_t n_line = 0;
+    while (st == SAC_OK && p.logits && getline(&line, &n_line, stdin) > 0) {
+        st = answer(&p, line, &err);
+        fflush(stdout);
+    }
+    if (st != SAC_OK) fprintf(stderr, "text_probe: %s\n", err.text);
+    free(line);
+    free(p.logits);
+    sac_session_free(p.session);
+    sac_model_free(p.model);
+    return sac_status_exit_code(st);
+}
