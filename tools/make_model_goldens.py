@@ -45,6 +45,9 @@ FOLDER = os.path.join(ROOT, "tests", "golden", "models")
 N_TOKENS = 64
 TEXT = "Three owls sat on the wire; two of them saw 47 mice, the third one slept. Which owl was tired, and why?"
 
+LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 64}
+
 torch.set_grad_enabled(False)
 torch.set_num_threads(2)
 
@@ -70,10 +73,18 @@ class TextModel:
         if path.endswith(".gguf"):
             folder, name = os.path.split(path)
             self.model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, **options)
+            if "freqs" in name:
+                self.use_llama3_rope()
         else:
             self.model = AutoModelForCausalLM.from_pretrained(path, **options)
         self.tokenizer = tokenizer_of(path) if os.path.isdir(path) else None
         self.model.eval()
+
+    def use_llama3_rope(self):
+        """transformers passes over the rope_freqs of a GGUF file; the scaling that these were made from."""
+        config = self.model.config
+        config.rope_parameters = dict(LLAMA3_ROPE, rope_theta=config.rope_parameters["rope_theta"])
+        self.model.model.rotary_emb = type(self.model.model.rotary_emb)(config)
 
     def step(self, ids, cache):
         out = self.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True)

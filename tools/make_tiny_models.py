@@ -343,7 +343,8 @@ def gguf_sizes(arch, kind):
 
 def write_gguf(name, seed):
     import gguf
-    arch, kind = name.removeprefix("gguf_").split("_", 1)
+    arch, file = name.removeprefix("gguf_").split("_", 1)
+    kind = file.removesuffix("_freqs")
     hidden, heads, kv, head_dim, ff, layers = gguf_sizes(arch, kind)
     folder = os.path.join(FOLDER, name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -354,7 +355,7 @@ def write_gguf(name, seed):
         intermediate_size=ff, tie_word_embeddings=tied, rope_theta=20000.0)
     weights = {k: v.numpy() for k, v in draw(tensor_shapes(config), seed, tied).items()}
 
-    w = gguf.GGUFWriter(os.path.join(folder, f"{kind}.gguf"), arch)
+    w = gguf.GGUFWriter(os.path.join(folder, file + ".gguf"), arch)
     w.add_name(name)
     w.add_context_length(512)
     w.add_embedding_length(hidden)
@@ -381,10 +382,22 @@ def write_gguf(name, seed):
         else:
             data, t = pack(np.ascontiguousarray(v), kind)
             w.add_tensor(out, data, raw_dtype=t)
+    if file != kind:
+        w.add_tensor("rope_freqs.weight", rope_freqs(config))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+
+
+def rope_freqs(config):
+    """What llama.cpp's converter writes for Llama 3.1's scaling: the divisor of each inverse frequency."""
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+    theta, dim = config["rope_theta"], config["head_dim"]
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](LlamaConfig(**{**config, "rope_scaling": dict(goldens.LLAMA3_ROPE)}), "cpu")
+    plain = 1.0 / theta ** (torch.arange(0, dim, 2, dtype=torch.float) / dim)
+    return (plain / scaled).numpy().astype(np.float32)
 
 
 def add_vocabulary(w):
@@ -424,6 +437,7 @@ def make(name):
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     names = list(MODELS) + [f"gguf_{a}_{t}" for a in ("llama", "qwen2") for t in GGUF_TYPES]
+    names.append("gguf_llama_f32_freqs")
     tokenizer = os.path.join(FOLDER, "tokenizer.json")
     if not os.path.exists(tokenizer):
         make_tokenizer().save(tokenizer, pretty=False)

@@ -101,7 +101,7 @@ static void dot_task(void *ctx, int64_t task, int thread) {
             int64_t n_x = sac_min_i64(DOT_MAX_X, m - i);
             dot_groups[a->w.dtype][n_x - 1](w, w_row_bytes, n_w, sac_mat_row_f32(a->x, i), a->x.stride, k,
                                             sum);
-            for (int64_t r = 0; r < n_x; r++) linear_finish_row(a, i + r, j, sum[r], n_w);
+            linear_finish_rows(a, i, n_x, j, sum[0], DOT_GROUP, n_w);
         }
     }
 }

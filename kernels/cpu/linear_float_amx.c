@@ -102,15 +102,16 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* gcc 12 believes that the instruction reads the first eight bytes only; the barrier keeps the others from being
- * dropped as dead. */
+/* gcc's tile intrinsics do not tell the compiler that they read and write memory: nothing may move over this. */
+#define TILE_BARRIER() __asm__ volatile("" : : : "memory")
+
 static void configure(void) {
     tile_config c = {.palette = 1};
     for (int i = 0; i < 8; i++) {
         c.row_bytes[i] = 64;
         c.rows[i] = 16;
     }
-    __asm__ volatile("" : : "r"(&c) : "memory");
+    __asm__ volatile("" : : "r"(&c) : "memory"); /* c is read */
     _tile_loadconfig(&c);
 }
 
@@ -119,6 +120,7 @@ static void configure(void) {
 static inline void block(const uint8_t *x0, const uint8_t *x1, const uint8_t *w, int64_t n_steps, int64_t n_terms,
                          float *sums, int64_t stride, bool first) {
     size_t bytes = (size_t)stride * 4;
+    TILE_BARRIER();
     if (first) {
         _tile_zero(0);
         _tile_zero(1);
@@ -149,6 +151,7 @@ static inline void block(const uint8_t *x0, const uint8_t *x1, const uint8_t *w,
     _tile_stored(1, sums + 16, bytes);
     _tile_stored(2, sums + 16 * stride, bytes);
     _tile_stored(3, sums + 16 * stride + 16, bytes);
+    TILE_BARRIER();
 }
 
 static void product_task(void *ctx, int64_t task, int thread) {
@@ -158,7 +161,8 @@ static void product_task(void *ctx, int64_t task, int thread) {
     int64_t i_end = sac_min_i64(job->rows, i0 + job->m_block), j_end = sac_min_i64(a->y.cols, j0 + job->n_block);
     uint8_t *w = sac_stream_thread_scratch(job->s, thread);
     float *sums = (float *)(void *)(w + MAX_K * ROWS * 2);
-    int64_t stride = job->n_steps > job->k_steps ? job->n_block : ROWS;
+    bool at_once = job->n_steps <= job->k_steps; /* no sums to keep between stretches: one block's room is enough */
+    int64_t stride = at_once ? ROWS : job->n_block;
     configure();
     for (int64_t s0 = 0; s0 < job->n_steps; s0 += job->k_steps) {
         int64_t n_steps = sac_min_i64(job->k_steps, job->n_steps - s0);
@@ -166,11 +170,12 @@ static void product_task(void *ctx, int64_t task, int thread) {
             pack(a, j, s0, n_steps, w);
             for (int64_t i = i0; i < i_end; i += ROWS) {
                 int64_t panel = i / 16, second = i + 16 < i_end ? panel + 1 : panel;
-                float *c = stride == ROWS ? sums : sums + (i - i0) * stride + (j - j0);
+                float *c = at_once ? sums : sums + (i - i0) * stride + (j - j0);
                 block(x_tile(job, panel, s0, 0), x_tile(job, second, s0, 0), w, n_steps, job->n_terms, c, stride,
                       s0 == 0);
-                for (int64_t r = 0; s0 + n_steps == job->n_steps && r < ROWS && i + r < i_end; r++)
-                    linear_finish_row(a, job->row + i + r, j, c + r * stride, sac_min_i64(ROWS, j_end - j));
+                if (s0 + n_steps == job->n_steps)
+                    linear_finish_rows(a, job->row + i, sac_min_i64(ROWS, i_end - i), j, c, stride,
+                                       sac_min_i64(ROWS, j_end - j));
             }
         }
     }

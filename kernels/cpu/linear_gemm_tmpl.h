@@ -82,8 +82,7 @@ static void gemm_task(void *ctx, int64_t task, int thread) {
             int64_t rows = sac_min_i64(tile_rows, m - i);
             float *tile_sums = k_all <= job->k_block ? sums : sums + i * job->n_block;
             gemm_tile_rows(job, i0 + i, rows, n, k0, k, panels, tile_sums);
-            for (int64_t r = 0; k0 + k == k_all && r < rows; r++)
-                linear_finish_row(a, i0 + i + r, j0, tile_sums + r * job->n_block, n);
+            if (k0 + k == k_all) linear_finish_rows(a, i0 + i, rows, j0, tile_sums, job->n_block, n);
         }
     }
 }

@@ -163,8 +163,8 @@ static int32_t best(const float *logits, int n) {
     return b;
 }
 
-/* Every greedy token that leads by more than twice the tolerance must be the reference's; each is fed as the reference has
- * it. */
+/* Every greedy token that leads by more than twice the tolerance must be the reference's; each is fed as the
+ * reference has it. */
 static void run_case(golden *g, const json_t *testcase) {
     sac_session_config config;
     sac_session *s;

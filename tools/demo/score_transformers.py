@@ -113,6 +113,8 @@ def main():
                 done[name, q["question"]] = dict(q, response=text, right=text == q["answer"])
                 print(json.dumps(done[name, q["question"]]), file=out, flush=True)
     rows = [done[q["file"], q["question"]] for name in files for q in by_file[name]]
+    if not args.limit:      # in the order of the questions, however often the run was interrupted
+        answers.write_text("".join(json.dumps(r) + "\n" for r in rows))
     if args.show_wrong:
         for r in rows:
             if not r["right"]:
