@@ -376,7 +376,9 @@ def golden(path, cases=None, stop_ids=(), tokenizer=None, min_gap=0.0):
             case[key] = [sum(map(len, values)), len(row)]
             values.append(row.astype("<f4"))
         largest = max(float(np.abs(v).max()) for v in values[-2:])
-        case["tolerance"] = 1e-3 if not is_quantised(path) else round((0.04, 0.005)[i] * largest, 3)
+        # q4_1's minimum meets the block's sum of x, which q8_1 keeps as f16 of the unrounded scale; the rounding here does not.
+        near = 0.02 if "q4_1" in os.path.basename(path) else 0.005
+        case["tolerance"] = 1e-3 if not is_quantised(path) else round((0.04, near)[i] * largest, 3)
     return cases, np.concatenate(values)
 
 

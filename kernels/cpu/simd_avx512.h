@@ -12,7 +12,7 @@ typedef __m512i vi;
 #define SAC_ISA_TEXT "avx512"
 
 static inline __mmask16 vf_first_lanes(int64_t n) {
-    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1u);
+    return n >= 16 ? (__mmask16)0xffff : (__mmask16)(((1u << n) - 1u) & 0xffffu);
 }
 
 static inline vf vf_zero(void) {
