@@ -12,7 +12,8 @@ typedef __m512i vi;
 #define SAC_ISA_TEXT "avx512"
 
 static inline __mmask16 vf_first_lanes(int64_t n) {
-    return n >= 16 ? (__mmask16)0xffff : (__mmask16)(((1u << n) - 1u) & 0xffffu);
+    if (n >= 16) return (__mmask16)0xffff;
+    return (__mmask16)((1u << n) - 1u);
 }
 
 static inline vf vf_zero(void) {
