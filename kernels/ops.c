@@ -9,11 +9,10 @@ static size_t no_scratch(int64_t m, int64_t k) {
 }
 
 void sac_ops_init_ref(sac_ops *t) {
-    *t = (sac_ops){
-        .backend = "ref",
-        .linear_scratch_bytes = no_scratch,
+    *t = (sac_ops){.backend = "ref",
+                   .linear_scratch_bytes = no_scratch,
 #define X(op) .op = sac_ref_##op,
-        SAC_OPS(X)
+                   SAC_OPS(X)
 #undef X
     };
 }
@@ -23,7 +22,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     sac_ops_init_ref(t);
     t->backend = "cpu";
     t->linear = sac_linear_find(cpu_flags);
-    t->linear_scratch_bytes = sac_linear_quant_scratch_bytes;
+    t->linear_scratch_bytes = sac_linear_scratch_find(cpu_flags);
     t->embed = sac_cpu_embed;
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;

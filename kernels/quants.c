@@ -43,8 +43,8 @@ static void q4_1_row(const sac_block_q4_1 *b, float *y, int64_t n) {
     }
 }
 
-/* Bytes 0-3 hold scales 0-3 and bytes 4-7 minima 0-3 in their low six bits; the top two bits of each are those
- * of scale and minimum 4-7, whose low four share bytes 8-11. */
+/* Bytes 0-3 hold scales 0-3 and bytes 4-7 minima 0-3 in their low six bits; the top two bits of each are
+ * those of scale and minimum 4-7, whose low four share bytes 8-11. */
 void sac_q4_k_scales(const sac_block_q4_k *b, uint8_t scale[8], uint8_t min[8]) {
     const uint8_t *s = b->scales;
     for (int j = 0; j < 4; j++) {
@@ -69,8 +69,8 @@ static void q4_k_row(const sac_block_q4_k *b, float *y, int64_t n) {
     }
 }
 
-/* Element j of a q6_k block, -32..31. In each half of 128: the low four bits of elements 0-63 and 64-127 share
- * 64 bytes of `low`, the high two of elements j, j + 32, j + 64 and j + 96 one byte of `high`. */
+/* Element j of a q6_k block, -32..31. In each half of 128: the low four bits of elements 0-63 and 64-127
+ * share 64 bytes of `low`, the high two of elements j, j + 32, j + 64 and j + 96 one byte of `high`. */
 static int q6_k_element(const sac_block_q6_k *b, int j) {
     int half = j / 128, r = j % 128;
     int low = b->low[half * 64 + r % 64] >> (r / 64 * 4) & 15;
@@ -158,8 +158,7 @@ static void quantize_q8_k(const float *x, sac_xblock_q8_k *y, int64_t n) {
     for (int64_t i = 0; i < n / 256; i++, x += 256, y++) {
         float max = largest_magnitude(x, 256), inverse = max != 0 ? 127 / max : 0;
         y->d = max != 0 ? 1 / inverse : 0;
-        for (int g = 0; g < 16; g++)
-            y->sum[g] = (int16_t)round_block(x + 16 * g, y->q + 16 * g, inverse, 16);
+        for (int g = 0; g < 16; g++) y->sum[g] = (int16_t)round_block(x + 16 * g, y->q + 16 * g, inverse, 16);
     }
 }
 

@@ -2,9 +2,10 @@
  * meet them.
  *
  * Weights are what a file stores; layouts and formulas are the GGML project's (ggml-quants, MIT), restated
- * where each format is decoded in quants.c. Activations are rounded to 8 bits in blocks just before a product:
- * q8_0 for weights without a minimum, q8_1 (with the sum of the block) for q4_1, q8_k (256 elements) for the
- * k-quants. Everything here is plain C and the contract for the fast products in cpu/linear_quant*. */
+ * where each format is decoded in quants.c. Activations are rounded to 8 bits in blocks just before a
+ * product: q8_0 for weights without a minimum, q8_1 (with the sum of the block) for q4_1, q8_k (256 elements)
+ * for the k-quants. Everything here is plain C and the contract for the fast products in cpu/linear_quant*.
+ */
 #ifndef SAC_QUANTS_H
 #define SAC_QUANTS_H
 
@@ -64,8 +65,8 @@ void sac_quantize_activations(sac_dtype w, const float *x, void *xq, int64_t n);
 size_t sac_activation_row_bytes(sac_dtype w, int64_t n);
 
 /* The product of one weight row and one activation row that the fast kernels reproduce to the bit: exact
- * integer sums inside a block (q8_0, q4_0, q4_1: 32 elements) or a sub-block (q4_k: 32, q6_k: 16), joined from
- * the first to the last by f32 fused multiply-adds. */
+ * integer sums inside a block (q8_0, q4_0, q4_1: 32 elements) or a sub-block (q4_k: 32, q6_k: 16), joined
+ * from the first to the last by f32 fused multiply-adds. */
 float sac_quant_dot(sac_dtype w, const void *row, const void *xq, int64_t n);
 
 #endif

@@ -27,7 +27,8 @@ typedef struct sac_rope_config {
     double original_max_position;             /* dynamic, yarn, llama3 */
     int rot_dim;                              /* channels rotated, even */
     bool interleaved;                         /* pairs (2i, 2i+1): weights from GGUF's llama family */
-    const float *freq_factors; /* [rot_dim / 2], divisors of the inverse frequencies, or NULL: GGUF's rope_freqs */
+    const float
+        *freq_factors; /* [rot_dim / 2], divisors of the inverse frequencies, or NULL: GGUF's rope_freqs */
 } sac_rope_config;
 
 void sac_rope_config_default(sac_rope_config *c, int head_dim);

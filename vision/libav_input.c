@@ -363,9 +363,14 @@ static bool is_hidden(enum AVCodecID codec, const AVPacket *p) {
     return !repeats && !shown;
 }
 
+static int read_packet(sac_libav_input *in) {
+    if (!in->container) return AVERROR_EOF; /* a restart has failed */
+    return av_read_frame(in->container, in->packet);
+}
+
 sac_step sac_libav_input_scan(sac_libav_input *in, sac_packet_head *head) {
     memset(head, 0, sizeof *head);
-    int r = av_read_frame(in->container, in->packet);
+    int r = read_packet(in);
     if (r == AVERROR(ENOMEM)) return SAC_STEP_NO_MEMORY;
     if (r < 0) {
         in->cut = r != AVERROR_EOF;
@@ -401,7 +406,7 @@ static bool take_packet(sac_libav_input *in, bool *lost) {
 /* The next packet for the decoder into in->packet. */
 static sac_step next_packet(sac_libav_input *in) {
     for (;;) {
-        int r = av_read_frame(in->container, in->packet);
+        int r = read_packet(in);
         if (r == AVERROR(ENOMEM)) return SAC_STEP_NO_MEMORY;
         if (r < 0) return in->waits_for_key ? SAC_STEP_LOST : SAC_STEP_END;
         bool lost = false;
@@ -488,6 +493,7 @@ bool sac_libav_input_jump(sac_libav_input *in, int64_t pts, int64_t seek_ts) {
     sac_libav_input_forget(in);
     in->waits_for_key = true;
     in->wanted_key = pts;
+    if (!in->container) return false;
     return av_seek_frame(in->container, in->stream, seek_ts, AVSEEK_FLAG_BACKWARD) >= 0;
 }
 

@@ -27,7 +27,8 @@ typedef struct setting {
 
 typedef struct conversion {
     struct SwsContext *sws;
-    int key[6]; /* what it was made for */
+    int key[6];          /* what it was made for */
+    int full_by_default; /* range of frames that do not state one */
 } conversion;
 
 struct sac_libav_rgb {
@@ -97,26 +98,32 @@ static bool make_conversion(conversion *c, const AVFrame *f, sac_field field, in
     sws_freeContext(c->sws);
     c->sws = new_sws(settings, SAC_COUNT(settings));
     memcpy(c->key, key, sizeof key);
-    return c->sws != NULL;
+    if (!c->sws) return false;
+    int *table, ignored;
+    c->full_by_default = 0;
+    sws_getColorspaceDetails(c->sws, &table, &c->full_by_default, &table, &ignored, &ignored, &ignored,
+                             &ignored);
+    return true;
 }
 
 /* By the frame's own matrix and range; unknown is BT.601, limited. */
-static void set_colours(struct SwsContext *sws, const AVFrame *f, int format) {
+static void set_colours(conversion *c, const AVFrame *f, int format) {
     int *from_matrix, *to_matrix, from_full, to_full, brightness, contrast, saturation;
-    if (sws_getColorspaceDetails(sws, &from_matrix, &from_full, &to_matrix, &to_full, &brightness, &contrast,
-                                 &saturation) < 0)
+    if (sws_getColorspaceDetails(c->sws, &from_matrix, &from_full, &to_matrix, &to_full, &brightness,
+                                 &contrast, &saturation) < 0)
         return; /* RGB and the like: nothing to set */
-    if (f->color_range != AVCOL_RANGE_UNSPECIFIED) from_full = f->color_range == AVCOL_RANGE_JPEG;
+    from_full =
+        f->color_range == AVCOL_RANGE_UNSPECIFIED ? c->full_by_default : f->color_range == AVCOL_RANGE_JPEG;
     const int *matrix = sws_getCoefficients((int)f->colorspace);
     bool to_rgb = (av_pix_fmt_desc_get(format)->flags & AV_PIX_FMT_FLAG_RGB) != 0;
-    sws_setColorspaceDetails(sws, matrix, from_full, to_rgb ? to_matrix : matrix,
+    sws_setColorspaceDetails(c->sws, matrix, from_full, to_rgb ? to_matrix : matrix,
                              to_rgb ? to_full : from_full, brightness, contrast, saturation);
 }
 
 static sac_status scale(conversion *c, const AVFrame *f, sac_field field, int format, uint8_t *const planes[],
                         const int strides[], sac_error *err) {
     if (make_conversion(c, f, field, format)) {
-        set_colours(c->sws, f, format);
+        set_colours(c, f, format);
         const uint8_t *const *from = (const uint8_t *const *)f->data;
         if (sws_scale(c->sws, from, f->linesize, 0, f->height, planes, strides) >= 0) return SAC_OK;
     }

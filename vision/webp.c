@@ -89,5 +89,6 @@ void sac_webp_write_file(const sac_webp *w, uint8_t *file) {
     memcpy(file, "RIFF....WEBP", 12);
     for (int i = 0; i < 4; i++) file[4 + i] = (uint8_t)(n >> (8 * i));
     memcpy(file + 12, w->chunk, w->chunk_bytes);
-    if (w->chunk_bytes & 1) file[12 + w->chunk_bytes] = 0; /* libavcodec passes over an odd chunk that is not padded */
+    if (w->chunk_bytes & 1)
+        file[12 + w->chunk_bytes] = 0; /* libavcodec passes over an odd chunk that is not padded */
 }

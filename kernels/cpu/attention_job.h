@@ -10,11 +10,12 @@
 
 #include "cpu.h"
 
-#define ATTENTION_KEYS       128 /* keys between two rescalings of the output */
-#define ATTENTION_MAX_ROWS   96  /* of a task */
-#define ATTENTION_MAX_D      512
-#define ATTENTION_DOT_ROWS   8 /* tasks up to this many rows read K and V as they lie; more, and packing pays \
-                                */
+#define ATTENTION_KEYS     128 /* keys between two rescalings of the output */
+#define ATTENTION_MAX_ROWS 96  /* of a task */
+#define ATTENTION_MAX_D    512
+#define ATTENTION_DOT_ROWS                                                                                   \
+    8 /* tasks up to this many rows read K and V as they lie; more, and packing pays                         \
+       */
 #define ATTENTION_MAX_CHUNKS 128
 
 typedef struct attention_job {

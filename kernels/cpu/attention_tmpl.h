@@ -160,18 +160,16 @@ static void pack_keys(attention_state *st, int64_t key0, int64_t n) {
 }
 
 static void scores_packed(const attention_state *st, const attention_tile *tile) {
-    for (int64_t j = tile->first / PANEL * PANEL; j < tile->end; j += PANEL)
-        SAC_ISA(sac_tiles)
-        [1][tile->n - 1](st->d, st->q + tile->row * st->d_pad, st->d_pad, st->k + j * SAC_PACK_ROWS(st->d),
-                         PANEL, st->scores + j, SCORE_STRIDE, NULL);
+    for (int64_t j = tile->first / PANEL * PANEL; j < tile->end; j += PANEL) SAC_ISA(sac_tiles)
+    [1][tile->n - 1](st->d, st->q + tile->row * st->d_pad, st->d_pad, st->k + j * SAC_PACK_ROWS(st->d), PANEL,
+                     st->scores + j, SCORE_STRIDE, NULL);
 }
 
 static void mix_packed(const attention_state *st, const attention_tile *tile, const float *rescale) {
-    for (int64_t c = 0; c < st->d_pad; c += PANEL)
-        SAC_ISA(sac_tiles)
-        [c + PANEL <= st->d_pad][tile->n - 1](tile->end - tile->first, st->scores + tile->first, SCORE_STRIDE,
-                                              st->v + tile->first * st->d_pad + c, st->d_pad,
-                                              st->o + tile->row * st->d_pad + c, st->d_pad, rescale);
+    for (int64_t c = 0; c < st->d_pad; c += PANEL) SAC_ISA(sac_tiles)
+    [c + PANEL <= st->d_pad][tile->n - 1](tile->end - tile->first, st->scores + tile->first, SCORE_STRIDE,
+                                          st->v + tile->first * st->d_pad + c, st->d_pad,
+                                          st->o + tile->row * st->d_pad + c, st->d_pad, rescale);
 }
 
 #include "attention_dot_tmpl.h"

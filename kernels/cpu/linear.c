@@ -17,12 +17,30 @@ enum {
         return linear_float(s, a);                                                                           \
     }
 LINEAR_AT(linear_ref, 0, sac_ref_linear)
+#if defined(__x86_64__)
 LINEAR_AT(linear_avx2, LEVEL_AVX2, sac_linear_float_avx2)
 LINEAR_AT(linear_avx512, LEVEL_AVX512, sac_linear_float_avx512)
 LINEAR_AT(linear_vnni, LEVEL_VNNI, sac_linear_float_avx512)
 LINEAR_AT(linear_amx, LEVEL_AMX, sac_linear_float_amx)
+#endif
+
+#if defined(__x86_64__)
+static size_t amx_scratch_bytes(int64_t m, int64_t k) {
+    size_t quant = sac_linear_quant_scratch_bytes(m, k), split = sac_linear_float_amx_scratch_bytes(m, k);
+    return quant > split ? quant : split;
+}
+#endif
+
+sac_linear_scratch_fn sac_linear_scratch_find(unsigned cpu_flags) {
+#if defined(__x86_64__)
+    if ((cpu_flags & LEVEL_AMX) == LEVEL_AMX) return amx_scratch_bytes;
+#endif
+    (void)cpu_flags;
+    return sac_linear_quant_scratch_bytes;
+}
 
 sac_linear_fn sac_linear_find(unsigned cpu_flags) {
+#if defined(__x86_64__)
     static const struct {
         unsigned needs;
         sac_linear_fn fn;
@@ -32,5 +50,7 @@ sac_linear_fn sac_linear_find(unsigned cpu_flags) {
                   {LEVEL_AVX2, linear_avx2}};
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if ((cpu_flags & levels[i].needs) == levels[i].needs) return levels[i].fn;
+#endif
+    (void)cpu_flags;
     return linear_ref;
 }

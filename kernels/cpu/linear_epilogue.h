@@ -23,11 +23,13 @@ SAC_INLINE void linear_finish_row_as(sac_activation act, float *y, const float *
     vf_store_part(y + j, v, n - j);
 }
 
-SAC_INLINE void linear_finish_rows_as(sac_activation act, const sac_linear_args *a, int64_t row, int64_t n_rows,
-                                      int64_t first, const float *sums, int64_t stride, int64_t n) {
+SAC_INLINE void linear_finish_rows_as(sac_activation act, const sac_linear_args *a, int64_t row,
+                                      int64_t n_rows, int64_t first, const float *sums, int64_t stride,
+                                      int64_t n) {
     const float *bias = a->bias ? a->bias + first : NULL;
     for (int64_t r = 0; r < n_rows; r++)
-        linear_finish_row_as(act, sac_mat_row_f32(a->y, row + r) + first, sums + r * stride, bias, n, a->accumulate);
+        linear_finish_row_as(act, sac_mat_row_f32(a->y, row + r) + first, sums + r * stride, bias, n,
+                             a->accumulate);
 }
 
 /* Rows [row, row + n_rows), columns [first, first + n) of y from sums, whose rows are stride apart. */
@@ -36,8 +38,12 @@ static inline void linear_finish_rows(const sac_linear_args *a, int64_t row, int
     switch (a->act) { /* act a constant in each copy */
     case SAC_ACT_NONE: linear_finish_rows_as(SAC_ACT_NONE, a, row, n_rows, first, sums, stride, n); break;
     case SAC_ACT_GELU: linear_finish_rows_as(SAC_ACT_GELU, a, row, n_rows, first, sums, stride, n); break;
-    case SAC_ACT_GELU_TANH: linear_finish_rows_as(SAC_ACT_GELU_TANH, a, row, n_rows, first, sums, stride, n); break;
-    case SAC_ACT_QUICK_GELU: linear_finish_rows_as(SAC_ACT_QUICK_GELU, a, row, n_rows, first, sums, stride, n); break;
+    case SAC_ACT_GELU_TANH:
+        linear_finish_rows_as(SAC_ACT_GELU_TANH, a, row, n_rows, first, sums, stride, n);
+        break;
+    case SAC_ACT_QUICK_GELU:
+        linear_finish_rows_as(SAC_ACT_QUICK_GELU, a, row, n_rows, first, sums, stride, n);
+        break;
     case SAC_ACT_SILU: linear_finish_rows_as(SAC_ACT_SILU, a, row, n_rows, first, sums, stride, n); break;
     }
 }

@@ -1,17 +1,18 @@
 /* linear_float_amx.c - f32 x times bf16 weights on the matrix unit (AMX), without losing f32.
  *
- * A bf16 has 8 bits of mantissa, an f32 24: x = x0 + x1 + x2 exactly, each a bf16 (round, subtract, round the rest,
- * twice). A product of two bf16 is exact in f32, so x w = x0 w + x1 w + x2 w, summed in f32, is what an f32 product
- * of unrounded x gives. Three passes of a unit that multiplies sixteen times faster than f32 vectors do. `fast` keeps x0
- * only. (Infinite x gives NaN: infinity - infinity. Parts of x below 2^-126 count as zero.)
+ * A bf16 has 8 bits of mantissa, an f32 24: x = x0 + x1 + x2 exactly, each a bf16 (round, subtract, round the
+ * rest, twice). A product of two bf16 is exact in f32, so x w = x0 w + x1 w + x2 w, summed in f32, is what an
+ * f32 product of unrounded x gives. Three passes of a unit that multiplies sixteen times faster than f32
+ * vectors do. `fast` keeps x0 only. (Infinite x gives NaN: infinity - infinity. Parts of x below 2^-126 count
+ * as zero.)
  *
- * x is split once a call, in tiles as the unit loads them, into the shared scratch. A task then takes a block of x
- * rows by a block of weight rows: for each stretch of k it packs 32 weight rows at a time as pairs of k by columns and runs
- * down x. Stretches depend on k alone, so a row's bits depend neither on threads nor on other rows. */
+ * x is split once a call, in tiles as the unit loads them, into the shared scratch. A task then takes a block
+ * of x rows by a block of weight rows: for each stretch of k it packs 32 weight rows at a time as pairs of k
+ * by columns and runs down x. Stretches depend on k alone, so a row's bits depend neither on threads nor on
+ * other rows. */
 #include "cpu.h"
+#if defined(__AMX_BF16__)
 #include "linear_epilogue.h"
-
-#include <assert.h>
 
 #define TILE_BYTES 1024 /* 16 rows of 64 bytes: 32 elements of k for A, 16 pairs of k by 16 columns for B */
 #define STEP       32   /* elements of k a tile */
@@ -24,13 +25,13 @@
 typedef struct amx_job {
     const sac_stream *s;
     const sac_linear_args *a;
-    int64_t row, rows;         /* of x, those that are split in the shared scratch now */
-    int64_t n_steps, n_terms;  /* of the whole k */
+    int64_t row, rows;        /* of x, those that are split in the shared scratch now */
+    int64_t n_steps, n_terms; /* of the whole k */
     int64_t m_block, n_block, k_steps;
     int64_t n_m_blocks;
 } amx_job;
 
-_Static_assert(MAX_K * ROWS * 2 + MAX_M * MAX_N * 4 + ROWS * ROWS * 4 <= SAC_THREAD_SCRATCH_BYTES,
+_Static_assert(MAX_K *ROWS * 2 + MAX_M * MAX_N * 4 + ROWS * ROWS * 4 <= SAC_THREAD_SCRATCH_BYTES,
                "packed weights and sums of a task fit the scratch of a thread");
 
 /* Tile (panel of 16 rows, step, term) of the split x. */
@@ -66,7 +67,8 @@ static void split_task(void *ctx, int64_t panel, int thread) {
     for (int64_t step = 0; step < job->n_steps; step++)
         for (int64_t r = 0; r < 16; r++) {
             bool inside = panel * 16 + r < job->rows;
-            const float *x = sac_mat_row_f32(job->a->x, job->row + (inside ? panel * 16 + r : 0)) + step * STEP;
+            const float *x =
+                sac_mat_row_f32(job->a->x, job->row + (inside ? panel * 16 + r : 0)) + step * STEP;
             split(x, inside ? k - step * STEP : 0, x_tile(job, panel, step, 0) + r * 64, job->n_terms);
         }
 }
@@ -102,7 +104,8 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* gcc's tile intrinsics do not tell the compiler that they read and write memory: nothing may move over this. */
+/* gcc's tile intrinsics do not tell the compiler that they read and write memory: nothing may move over this.
+ */
 #define TILE_BARRIER() __asm__ volatile("" : : : "memory")
 
 static void configure(void) {
@@ -115,10 +118,10 @@ static void configure(void) {
     _tile_loadconfig(&c);
 }
 
-/* sums[32][32] (+)= x panels x, x + 1 times packed weights. Tiles 0 to 3 are sums, 4 and 5 x, 6 and 7 weights; a sum
- * is touched again after three others, as long as a product takes. */
-static inline void block(const uint8_t *x0, const uint8_t *x1, const uint8_t *w, int64_t n_steps, int64_t n_terms,
-                         float *sums, int64_t stride, bool first) {
+/* sums[32][32] (+)= x panels x, x + 1 times packed weights. Tiles 0 to 3 are sums, 4 and 5 x, 6 and 7
+ * weights; a sum is touched again after three others, as long as a product takes. */
+static inline void block(const uint8_t *x0, const uint8_t *x1, const uint8_t *w, int64_t n_steps,
+                         int64_t n_terms, float *sums, int64_t stride, bool first) {
     size_t bytes = (size_t)stride * 4;
     TILE_BARRIER();
     if (first) {
@@ -158,10 +161,12 @@ static void product_task(void *ctx, int64_t task, int thread) {
     const amx_job *job = ctx;
     const sac_linear_args *a = job->a;
     int64_t i0 = task % job->n_m_blocks * job->m_block, j0 = task / job->n_m_blocks * job->n_block;
-    int64_t i_end = sac_min_i64(job->rows, i0 + job->m_block), j_end = sac_min_i64(a->y.cols, j0 + job->n_block);
+    int64_t i_end = sac_min_i64(job->rows, i0 + job->m_block),
+            j_end = sac_min_i64(a->y.cols, j0 + job->n_block);
     uint8_t *w = sac_stream_thread_scratch(job->s, thread);
     float *sums = (float *)(void *)(w + MAX_K * ROWS * 2);
-    bool at_once = job->n_steps <= job->k_steps; /* no sums to keep between stretches: one block's room is enough */
+    bool at_once =
+        job->n_steps <= job->k_steps; /* no sums to keep between stretches: one block's room is enough */
     int64_t stride = at_once ? ROWS : job->n_block;
     configure();
     for (int64_t s0 = 0; s0 < job->n_steps; s0 += job->k_steps) {
@@ -171,8 +176,8 @@ static void product_task(void *ctx, int64_t task, int thread) {
             for (int64_t i = i0; i < i_end; i += ROWS) {
                 int64_t panel = i / 16, second = i + 16 < i_end ? panel + 1 : panel;
                 float *c = at_once ? sums : sums + (i - i0) * stride + (j - j0);
-                block(x_tile(job, panel, s0, 0), x_tile(job, second, s0, 0), w, n_steps, job->n_terms, c, stride,
-                      s0 == 0);
+                block(x_tile(job, panel, s0, 0), x_tile(job, second, s0, 0), w, n_steps, job->n_terms, c,
+                      stride, s0 == 0);
                 if (s0 + n_steps == job->n_steps)
                     linear_finish_rows(a, job->row + i, sac_min_i64(ROWS, i_end - i), j, c, stride,
                                        sac_min_i64(ROWS, j_end - j));
@@ -214,3 +219,4 @@ sac_status sac_linear_float_amx(const sac_stream *s, const sac_linear_args *a) {
     }
     return SAC_OK;
 }
+#endif

@@ -1,1 +1,5 @@
+/* linear over F32, F16 and BF16 weights at AVX-512. */
+#include "cpu.h"
+#if defined(__AVX512F__) /* given to files of this name on x86 */
 #include "linear_float_tmpl.h"
+#endif

@@ -61,10 +61,9 @@ static void gemm_tile_rows(const gemm_job *job, int64_t i, int64_t rows, int64_t
 #endif
     };
     const float *x = sac_mat_row_f32(job->a->x, i) + k0;
-    for (int64_t j = 0; j < n; j += GEMM_PANEL)
-        SAC_ISA(sac_tiles)
-        [1][rows - 1](k, x, job->a->x.stride, panels + j * SAC_PACK_ROWS(k), GEMM_PANEL, sums + j,
-                      job->n_block, k0 ? ones : NULL);
+    for (int64_t j = 0; j < n; j += GEMM_PANEL) SAC_ISA(sac_tiles)
+    [1][rows - 1](k, x, job->a->x.stride, panels + j * SAC_PACK_ROWS(k), GEMM_PANEL, sums + j, job->n_block,
+                  k0 ? ones : NULL);
 }
 
 static void gemm_task(void *ctx, int64_t task, int thread) {

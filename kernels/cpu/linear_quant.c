@@ -37,6 +37,43 @@ sac_lq_columns sac_lq_column_group(const sac_lq_job *j, int n_lanes, int64_t gro
                             n_lanes - (int)back};
 }
 
+/* ---- plain C ---- */
+
+typedef struct plain_job {
+    const sac_linear_args *a;
+    uint8_t *xq;
+    size_t xq_row_bytes, w_row_bytes;
+} plain_job;
+
+static void plain_quantize(void *ctx, int64_t row, int thread) {
+    const plain_job *j = ctx;
+    (void)thread;
+    sac_quantize_activations(j->a->w.dtype, sac_mat_row_f32(j->a->x, row),
+                             j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
+}
+
+static void plain_column(void *ctx, int64_t col, int thread) {
+    const plain_job *j = ctx;
+    const uint8_t *w = (const uint8_t *)j->a->w.data + (size_t)col * j->w_row_bytes;
+    (void)thread;
+    for (int64_t row = 0; row < j->a->x.rows; row++) {
+        float sum = sac_quant_dot(j->a->w.dtype, w, j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
+        float *y = sac_mat_row_f32(j->a->y, row) + col;
+        if (j->a->bias) sum += j->a->bias[col];
+        sum = (float)sac_ref_activation(j->a->act, (double)sum);
+        *y = j->a->accumulate ? *y + sum : sum;
+    }
+}
+
+static sac_status linear_quant_plain(const sac_stream *s, const sac_linear_args *a) {
+    plain_job j = {a, s->shared_scratch, sac_activation_row_bytes(a->w.dtype, a->x.cols),
+                   sac_dtype_row_bytes(a->w.dtype, a->x.cols)};
+    assert((size_t)a->x.rows * j.xq_row_bytes <= s->shared_scratch_bytes);
+    sac_pool_run(s->pool, a->x.rows, plain_quantize, &j);
+    sac_pool_run(s->pool, a->y.cols, plain_column, &j);
+    return SAC_OK;
+}
+
 /* ---- tasks ---- */
 
 typedef struct tasks {
@@ -93,47 +130,13 @@ sac_status sac_lq_run(const sac_stream *s, const sac_linear_args *a, const sac_l
     j.x = s->shared_scratch;
     assert((size_t)j.n_panels * j.panel_bytes <= s->shared_scratch_bytes);
 
+    if (j.w_row_bytes >= (size_t)1 << 27)
+        return linear_quant_plain(s, a); /* 16 rows apart no longer fit an int32 */
+
     tasks t = {.job = &j, .variant = v, .stream = s};
     cut(&t, v->n_lanes);
     sac_pool_run(s->pool, j.n_panels, quantize_task, &t);
     sac_pool_run(s->pool, t.n_column_tasks * sac_div_up(j.n_panels, t.panels_a_task), multiply_task, &t);
-    return SAC_OK;
-}
-
-/* ---- plain C ---- */
-
-typedef struct plain_job {
-    const sac_linear_args *a;
-    uint8_t *xq;
-    size_t xq_row_bytes, w_row_bytes;
-} plain_job;
-
-static void plain_quantize(void *ctx, int64_t row, int thread) {
-    const plain_job *j = ctx;
-    (void)thread;
-    sac_quantize_activations(j->a->w.dtype, sac_mat_row_f32(j->a->x, row),
-                             j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
-}
-
-static void plain_column(void *ctx, int64_t col, int thread) {
-    const plain_job *j = ctx;
-    const uint8_t *w = (const uint8_t *)j->a->w.data + (size_t)col * j->w_row_bytes;
-    (void)thread;
-    for (int64_t row = 0; row < j->a->x.rows; row++) {
-        float sum = sac_quant_dot(j->a->w.dtype, w, j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
-        float *y = sac_mat_row_f32(j->a->y, row) + col;
-        if (j->a->bias) sum += j->a->bias[col];
-        sum = (float)sac_ref_activation(j->a->act, (double)sum);
-        *y = j->a->accumulate ? *y + sum : sum;
-    }
-}
-
-static sac_status linear_quant_plain(const sac_stream *s, const sac_linear_args *a) {
-    plain_job j = {a, s->shared_scratch, sac_activation_row_bytes(a->w.dtype, a->x.cols),
-                   sac_dtype_row_bytes(a->w.dtype, a->x.cols)};
-    assert((size_t)a->x.rows * j.xq_row_bytes <= s->shared_scratch_bytes);
-    sac_pool_run(s->pool, a->x.rows, plain_quantize, &j);
-    sac_pool_run(s->pool, a->y.cols, plain_column, &j);
     return SAC_OK;
 }
 

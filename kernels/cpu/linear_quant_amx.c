@@ -65,21 +65,21 @@ SAC_INLINE void scale256(int rows, vf scale, const int32_t *sums, vf *acc) {
     for (int r = 0; r < rows; r++) acc[r] = vf_fma(vi_to_float(vi_load(sums + 16 * r)), scale, acc[r]);
 }
 
-SAC_INLINE void scale_unit(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *weights,
-                           const uint8_t *panel, int64_t u, const int32_t *sums, vf *acc) {
+SAC_INLINE void scale_unit(sac_dtype t, const pass *p, int rows, const uint8_t *panel, int64_t u,
+                           const int32_t *sums, vf *acc) {
     if (is_k_quant(t)) {
-        const weights256 *w = (const weights256 *)(const void *)weights + u / units_a_block(t);
+        const weights256 *w = (const weights256 *)(const void *)p->weights + u / units_a_block(t);
         scale256(rows, w->head.scale[u % units_a_block(t)], sums, acc);
     } else {
-        const weights32 *w = (const weights32 *)(const void *)weights + u;
-        scale32(rows, w, panel + (size_t)u * j->record_bytes, sums, acc);
+        const weights32 *w = (const weights32 *)(const void *)p->weights + u;
+        scale32(rows, w, panel + (size_t)u * p->j->record_bytes, sums, acc);
     }
 }
 
-SAC_INLINE void join_block(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *weights,
-                           const uint8_t *panel, int64_t b, float *sum, vf *acc) {
-    const weights256 *w = (const weights256 *)(const void *)weights + b;
-    const uint8_t *record = panel + (size_t)b * j->record_bytes;
+SAC_INLINE void join_block(sac_dtype t, const pass *p, int rows, const uint8_t *panel, int64_t b, float *sum,
+                           vf *acc) {
+    const weights256 *w = (const weights256 *)(const void *)p->weights + b;
+    const uint8_t *record = panel + (size_t)b * p->j->record_bytes;
     for (int r = 0; r < rows; r++) {
         vf_store(sum + r * VF, join256(t, &w->head, acc[r], record, rows, r, vf_load(sum + r * VF)));
         acc[r] = vf_zero();
@@ -105,44 +105,42 @@ SAC_INLINE void advance(cursor *c, int64_t n_units) {
 #define TILE_STEP(i, x_tile, w_tile)                                                                         \
     do {                                                                                                     \
         if (i < n_started) {                                                                                 \
-            _tile_loadd(x_tile,                                                                              \
-                        unit_x(t, j, rows, x + (size_t)start.panel * j->panel_bytes, start.unit + i), 32);   \
-            _tile_loadd(w_tile, unit_w(t, w, start.unit + i), 64);                                           \
+            const uint8_t *panel = p->x + (size_t)start.panel * p->j->panel_bytes;                           \
+            _tile_loadd(x_tile, unit_x(t, p->j, rows, panel, start.unit + i), 32);                           \
+            _tile_loadd(w_tile, unit_w(t, p->weights, start.unit + i), 64);                                  \
         }                                                                                                    \
         if (i < n_stored) _tile_stored(i, sums[step & 1][i], 64);                                            \
         if (i < n_started) {                                                                                 \
             _tile_zero(i);                                                                                   \
             _tile_dpbssd(i, x_tile, w_tile);                                                                 \
         }                                                                                                    \
-        if (i < n_scaled)                                                                                    \
-            scale_unit(t, j, rows, w, x + (size_t)scale.panel * j->panel_bytes, scale.unit + i,              \
-                       sums[~step & 1][i], acc);                                                             \
+        if (i < n_scaled) scale_unit(t, p, rows, scale_x, scale.unit + i, sums[~step & 1][i], acc);          \
     } while (0)
 
-SAC_INLINE void tile_rows(sac_dtype t, int rows, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
-                          int64_t n_panels, int64_t n_blocks, float *sum) {
+SAC_INLINE void tile_rows(sac_dtype t, int rows, const pass *p) {
     _Alignas(64) int32_t sums[2][4][PANEL_ROWS * 16];
-    int64_t n_units = n_blocks * units_a_block(t), n_steps = n_panels * sac_div_up(n_units, 4);
+    int64_t n_units = p->n_blocks * units_a_block(t), n_steps = p->n_panels * sac_div_up(n_units, 4);
     cursor start = {0, 0}, scale = {0, 0};
     int64_t n_stored = 0, n_scaled = 0;
     vf acc[PANEL_ROWS];
-    for (int r = 0; r < rows; r++) acc[r] = is_k_quant(t) ? vf_zero() : vf_load(sum + r * VF);
+    for (int r = 0; r < rows; r++) acc[r] = is_k_quant(t) ? vf_zero() : vf_load(p->sum + r * VF);
     for (int64_t step = 0; step < n_steps + 2; step++) {
         int64_t n_started = step < n_steps ? sac_min_i64(4, n_units - start.unit) : 0;
+        const uint8_t *scale_x = p->x + (size_t)scale.panel * p->j->panel_bytes;
         TILE_STEP(0, 4, 6);
         TILE_STEP(1, 5, 7);
         TILE_STEP(2, 4, 6);
         TILE_STEP(3, 5, 7);
         if (n_scaled) {
-            float *panel_sum = sum + scale.panel * rows * VF;
+            int64_t row = scale.panel * rows;
+            float *sum = p->sum + row * VF;
             if (is_k_quant(t) && (scale.unit + 4) % units_a_block(t) == 0)
-                join_block(t, j, rows, w, x + (size_t)scale.panel * j->panel_bytes,
-                           scale.unit / units_a_block(t), panel_sum, acc);
+                join_block(t, p, rows, scale_x, scale.unit / units_a_block(t), sum, acc);
             advance(&scale, n_units);
-            if (!is_k_quant(t) && scale.unit == 0) {
-                for (int r = 0; r < rows; r++) vf_store(panel_sum + r * VF, acc[r]);
-                if (scale.panel < n_panels)
-                    for (int r = 0; r < rows; r++) acc[r] = vf_load(panel_sum + (rows + r) * VF);
+            if (scale.unit == 0) { /* the panel is complete */
+                for (int r = 0; r < rows && !is_k_quant(t); r++) vf_store(sum + r * VF, acc[r]);
+                rows_done(p, row, rows);
+                for (int r = 0; r < rows && !is_k_quant(t); r++) acc[r] = vf_load(sum + (rows + r) * VF);
             }
         }
         advance(&start, n_units);
@@ -151,12 +149,11 @@ SAC_INLINE void tile_rows(sac_dtype t, int rows, const sac_lq_job *j, const uint
     }
 }
 
-SAC_INLINE void tile_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
-                            int64_t n_panels, int64_t n_blocks, float *sum) {
-    if (j->n_panel_rows == 8)
-        tile_rows(t, 8, j, w, x, n_panels, n_blocks, sum);
+SAC_INLINE void tile_panels(sac_dtype t, const pass *p) {
+    if (p->j->n_panel_rows == 8)
+        tile_rows(t, 8, p);
     else
-        tile_rows(t, 16, j, w, x, n_panels, n_blocks, sum);
+        tile_rows(t, 16, p);
 }
 
 #define PANELS    tile_panels

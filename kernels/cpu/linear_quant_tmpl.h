@@ -180,21 +180,59 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
 
 /* ---- many rows ---- */
 
-/* sum[panels][rows][VF] += n_blocks records of n_panels from x with as many blocks of weights */
-typedef void (*panels_fn)(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
-                          int64_t n_panels, int64_t n_blocks, float *sum);
+/* A column group on its way past the panels of a task: sum and low are [panels][rows][VF]. */
+typedef struct pass {
+    const sac_lq_job *j;
+    sac_lq_columns columns;
+    int64_t first_row, n_panels;
+    const uint8_t *weights, *x; /* of the stretch of n_blocks at hand */
+    int64_t n_blocks;
+    bool last; /* stretch of k */
+    float *sum, *low;
+} pass;
 
-/* The same for q4_1's minima. */
-SAC_LQ_ONE_COPY void add_minima(const sac_lq_job *j, const weights32 *w, const uint8_t *x, int64_t n_panels,
-                                int64_t n_blocks, float *low) {
-    for (int64_t eight = 0; eight < n_panels * j->n_panel_rows; eight += 8, low += 8 * VF) {
-        const uint8_t *panel = x + (size_t)(eight / j->n_panel_rows) * j->panel_bytes;
+/* Called when rows [row, row + n) of the task have met all blocks of a stretch. */
+SAC_LQ_ONE_COPY void rows_done(const pass *p, int64_t row, int n) {
+    if (!p->last) return;
+    float *sum = p->sum + row * VF;
+    if (p->low)
+        for (int i = 0; i < n * VF; i += VF)
+            vf_store(sum + i, vf_add(vf_load(sum + i), vf_load(p->low + row * VF + i)));
+    row += p->first_row;
+    finish_rows(p->j, &p->columns, row, (int)sac_min_i64(n, p->j->m - row), sum);
+}
+
+/* Adds n_blocks of every panel to p->sum. */
+typedef void (*panels_fn)(sac_dtype t, const pass *p);
+
+/* The same for q4_1's minima, to p->low; goes first. */
+SAC_LQ_ONE_COPY void add_minima(const pass *p) {
+    const weights32 *w = (const void *)p->weights;
+    int rows = p->j->n_panel_rows;
+    for (int64_t row = 0; row < p->n_panels * rows; row += 8) {
+        const uint8_t *panel = p->x + (size_t)(row / rows) * p->j->panel_bytes;
+        float *low = p->low + row * VF;
         vf acc[8];
         for (int r = 0; r < 8; r++) acc[r] = vf_load(low + r * VF);
-        for (int64_t b = 0; b < n_blocks; b++)
-            product_minima(&w[b], panel + (size_t)b * j->record_bytes, j->n_panel_rows,
-                           (int)(eight % j->n_panel_rows), 8, acc);
+        for (int64_t b = 0; b < p->n_blocks; b++)
+            product_minima(&w[b], panel + (size_t)b * p->j->record_bytes, rows, (int)(row % rows), 8, acc);
         for (int r = 0; r < 8; r++) vf_store(low + r * VF, acc[r]);
+    }
+}
+
+/* Eight rows of x at a time: eight sums and eight vectors of weights stay in registers. */
+SAC_INLINE void vector_panels(sac_dtype t, const pass *p) {
+    int rows = p->j->n_panel_rows;
+    for (int64_t row = 0; row < p->n_panels * rows; row += 8) {
+        const uint8_t *panel = p->x + (size_t)(row / rows) * p->j->panel_bytes;
+        float *sum = p->sum + row * VF;
+        vf acc[8];
+        for (int r = 0; r < 8; r++) acc[r] = vf_load(sum + r * VF);
+        for (int64_t b = 0; b < p->n_blocks; b++)
+            product(t, p->weights + (size_t)b * weights_bytes(t), panel + (size_t)b * p->j->record_bytes,
+                    rows, (int)(row % rows), 8, acc);
+        for (int r = 0; r < 8; r++) vf_store(sum + r * VF, acc[r]);
+        rows_done(p, row, 8);
     }
 }
 
@@ -202,43 +240,33 @@ SAC_INLINE void multiply_panels(sac_dtype t, const sac_lq_job *j, int64_t first,
                                 int64_t first_panel, int64_t last_panel, void *scratch, bool as_signed,
                                 panels_fn add_panels) {
     enum { SUMS = (MAX_TASK_PANELS * PANEL_ROWS + 1) * VF }; /* and a vector that finish_rows may read */
-    int64_t n_blocks = j->k / j->block, stretch = K_STRETCH / j->block, n_panels = last_panel - first_panel;
-    int64_t first_row = first_panel * j->n_panel_rows, n_sums = n_panels * j->n_panel_rows * VF;
-    int n_rows = (int)(sac_min_i64(last_panel * j->n_panel_rows, j->m) - first_row);
-    const uint8_t *x = j->x + (size_t)first_panel * j->panel_bytes;
-    float *sum = scratch, *low = sum + SUMS; /* [panels][rows][VF] */
-    uint8_t *weights = (uint8_t *)(low + SUMS);
+    _Static_assert(
+        2 * SUMS * sizeof(float) + K_STRETCH / 32 * sizeof(weights32) <= SAC_THREAD_SCRATCH_BYTES &&
+            2 * SUMS * sizeof(float) + K_STRETCH / 256 * sizeof(weights256) <= SAC_THREAD_SCRATCH_BYTES,
+        "a stretch fits the scratch of a thread");
+    int64_t n_blocks = j->k / j->block, stretch = K_STRETCH / j->block;
+    uint8_t *weights = (uint8_t *)scratch + 2 * SUMS * sizeof(float);
+    pass p = {.j = j,
+              .first_row = first_panel * j->n_panel_rows,
+              .n_panels = last_panel - first_panel,
+              .weights = weights,
+              .sum = scratch,
+              .low = t == SAC_DTYPE_Q4_1 ? (float *)scratch + SUMS : NULL};
+    size_t sums_bytes = (size_t)(p.n_panels * j->n_panel_rows * VF) * sizeof(float);
     for (int64_t g = first; g < last; g++) {
-        sac_lq_columns c = sac_lq_column_group(j, VF, g);
-        memset(sum, 0, (size_t)n_sums * sizeof *sum);
-        if (t == SAC_DTYPE_Q4_1) memset(low, 0, (size_t)n_sums * sizeof *low);
+        p.columns = sac_lq_column_group(j, VF, g);
+        memset(p.sum, 0, sums_bytes);
+        if (p.low) memset(p.low, 0, sums_bytes);
         for (int64_t b0 = 0; b0 < n_blocks; b0 += stretch) {
-            int64_t n = sac_min_i64(stretch, n_blocks - b0);
-            for (int64_t b = 0; b < n; b++)
-                unpack(t, c.w + (size_t)(b0 + b) * j->w_block_bytes, c.stride, as_signed,
+            p.n_blocks = sac_min_i64(stretch, n_blocks - b0);
+            p.last = b0 + p.n_blocks == n_blocks;
+            p.x = j->x + (size_t)first_panel * j->panel_bytes + (size_t)b0 * j->record_bytes;
+            for (int64_t b = 0; b < p.n_blocks; b++)
+                unpack(t, p.columns.w + (size_t)(b0 + b) * j->w_block_bytes, p.columns.stride, as_signed,
                        weights + (size_t)b * weights_bytes(t));
-            const uint8_t *at = x + (size_t)b0 * j->record_bytes;
-            add_panels(t, j, weights, at, n_panels, n, sum);
-            if (t == SAC_DTYPE_Q4_1) add_minima(j, (const void *)weights, at, n_panels, n, low);
+            if (p.low) add_minima(&p);
+            add_panels(t, &p);
         }
-        if (t == SAC_DTYPE_Q4_1)
-            for (int64_t i = 0; i < n_sums; i += VF)
-                vf_store(sum + i, vf_add(vf_load(sum + i), vf_load(low + i)));
-        finish_rows(j, &c, first_row, n_rows, sum);
-    }
-}
-
-/* Eight rows of x at a time: eight sums and eight vectors of weights stay in registers. */
-SAC_INLINE void vector_panels(sac_dtype t, const sac_lq_job *j, const uint8_t *w, const uint8_t *x,
-                              int64_t n_panels, int64_t n_blocks, float *sum) {
-    for (int64_t eight = 0; eight < n_panels * j->n_panel_rows; eight += 8, sum += 8 * VF) {
-        const uint8_t *panel = x + (size_t)(eight / j->n_panel_rows) * j->panel_bytes;
-        vf acc[8];
-        for (int r = 0; r < 8; r++) acc[r] = vf_load(sum + r * VF);
-        for (int64_t b = 0; b < n_blocks; b++)
-            product(t, w + (size_t)b * weights_bytes(t), panel + (size_t)b * j->record_bytes, j->n_panel_rows,
-                    (int)(eight % j->n_panel_rows), 8, acc);
-        for (int r = 0; r < 8; r++) vf_store(sum + r * VF, acc[r]);
     }
 }
 

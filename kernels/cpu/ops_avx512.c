@@ -1,6 +1,7 @@
 /* The row ops at this instruction set, and its slots of the table. */
 #include "cpu.h"
 
+#if defined(__AVX512F__)
 #include "kv_store_tmpl.h"
 #include "layernorm_tmpl.h"
 #include "pool_tokens_tmpl.h"
@@ -17,3 +18,4 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->pool_tokens = pool_tokens_avx512;
     t->attention = sac_attention_avx512;
 }
+#endif

@@ -1,1 +1,5 @@
+/* Register tiles and packing at AVX2. */
+#include "cpu.h"
+#if defined(__AVX2__) /* given to files of this name on x86 */
 #include "tile_tmpl.h"
+#endif

@@ -12,8 +12,7 @@ sac_status sac_ref_patchify(const sac_stream *s, const sac_patchify_args *a) {
             for (int py = 0; py < p; py++)
                 for (int px = 0; px < p; px++) {
                     uint8_t v = pixels[((gy * p + py) * a->size + gx * p + px) * 3 + c];
-                    y[(c * p + py) * p + px] =
-                        (float)((v / 255.0 - (double)a->mean[c]) / (double)a->std[c]);
+                    y[(c * p + py) * p + px] = (float)((v / 255.0 - (double)a->mean[c]) / (double)a->std[c]);
                 }
     }
     return SAC_OK;

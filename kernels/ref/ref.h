@@ -14,7 +14,8 @@ double sac_ref_activation(sac_activation act, double x);
 
 /* An f32 matrix of at least one column whose rows do not overlap. */
 static inline bool sac_ref_is_mat(sac_mat m) {
-    return (m.data || m.rows == 0) && m.dtype == SAC_DTYPE_F32 && m.rows >= 0 && m.cols > 0 && m.stride >= m.cols;
+    return (m.data || m.rows == 0) && m.dtype == SAC_DTYPE_F32 && m.rows >= 0 && m.cols > 0 &&
+           m.stride >= m.cols;
 }
 static inline bool sac_ref_same_shape(sac_mat a, sac_mat b) {
     return a.rows == b.rows && a.cols == b.cols;

@@ -34,8 +34,8 @@ typedef struct bench {
     const char *first_copy; /* the streamed tensor, or the keys */
 } bench;
 
-/* With one thread time is the processor's, so that other programs on the machine do not count; a pool is timed by the
- * wall. */
+/* With one thread time is the processor's, so that other programs on the machine do not count; a pool is
+ * timed by the wall. */
 static bool processor_time;
 static int64_t now_ns(void) {
     struct timespec t;

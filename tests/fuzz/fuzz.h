@@ -1,5 +1,6 @@
-/* fuzz.h - what the fuzz targets share. A target is one file fuzz_<name>.c with LLVMFuzzerTestOneInput; its corpus is
- * corpus/<name>/. Built with SAC_FUZZ it is a libFuzzer program, otherwise replay.c runs the corpus through it. */
+/* fuzz.h - what the fuzz targets share. A target is one file fuzz_<name>.c with LLVMFuzzerTestOneInput; its
+ * corpus is corpus/<name>/. Built with SAC_FUZZ it is a libFuzzer program, otherwise replay.c runs the corpus
+ * through it. */
 #ifndef SAC_FUZZ_H
 #define SAC_FUZZ_H
 

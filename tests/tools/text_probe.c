@@ -1,4 +1,5 @@
-/* text_probe.c - a language model on token ids, for the comparison with llama.cpp (tools/compare_llamacpp.py).
+/* text_probe.c - a language model on token ids, for the comparison with llama.cpp
+ * (tools/compare_llamacpp.py).
  *
  *   text_probe MODEL N_CTX N_THREADS
  *
@@ -25,7 +26,7 @@ typedef struct probe {
     int vocab;
     int32_t ids[MAX_IDS];
     size_t n_ids;
-    char *rest; /* of the line, behind the ids */
+    char *rest;    /* of the line, behind the ids */
     float *logits; /* [NLL_ROWS][vocab] */
 } probe;
 

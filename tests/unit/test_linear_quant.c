@@ -1,8 +1,8 @@
-/* Every variant of linear_quant gives the bits of sac_quant_dot: any shape, any alignment, any number of rows or
- * threads. Weights end at the end of a page that nothing follows. */
+/* Every variant of linear_quant gives the bits of sac_quant_dot: any shape, any alignment, any number of rows
+ * or threads. Weights end at the end of a page that nothing follows. */
 #define _GNU_SOURCE
-#include "cpu_flags.h"
 #include "cpu/linear_quant.h"
+#include "cpu_flags.h"
 #include "quants.h"
 #include "test.h"
 
@@ -11,7 +11,8 @@
 
 enum { PAGE = 4096, MAX_THREADS = 3 };
 
-static const sac_dtype dtypes[] = {SAC_DTYPE_Q8_0, SAC_DTYPE_Q4_0, SAC_DTYPE_Q4_1, SAC_DTYPE_Q4_K, SAC_DTYPE_Q6_K};
+static const sac_dtype dtypes[] = {SAC_DTYPE_Q8_0, SAC_DTYPE_Q4_0, SAC_DTYPE_Q4_1, SAC_DTYPE_Q4_K,
+                                   SAC_DTYPE_Q6_K};
 static const struct {
     const char *name;
     unsigned needs;
@@ -98,7 +99,8 @@ static void want_rows(product *p) {
 
 static product open_product(fixture *f, sac_dtype t, int64_t m, int64_t n, int64_t k, bool with_bias) {
     product p = {.t = t, .m = m, .n = n, .k = k, .gap = test_rand_int(&f->seed, 0, 3)};
-    size_t w_bytes = sac_dtype_row_bytes(t, k) * (size_t)n, x_bytes = (size_t)(m * (k + p.gap)) * sizeof(float);
+    size_t w_bytes = sac_dtype_row_bytes(t, k) * (size_t)n,
+           x_bytes = (size_t)(m * (k + p.gap)) * sizeof(float);
     size_t y_bytes = (size_t)(m * (n + p.gap)) * sizeof(float);
     p.w = open_edge(w_bytes);
     fill_weights(t, p.w.data, w_bytes, &f->seed);
@@ -175,7 +177,8 @@ static void all_variants_give_the_same_bits(void **state) {
 /* More than one stretch of k, whose sums are carried over; the 19 blocks fall unevenly on quads. */
 static void long_rows_and_many_rows(void **state) {
     (void)state;
-    fixture *f = open_fixture(sac_linear_quant_scratch_bytes(1100, 2304) + sac_linear_quant_scratch_bytes(17, 33536));
+    fixture *f =
+        open_fixture(sac_linear_quant_scratch_bytes(1100, 2304) + sac_linear_quant_scratch_bytes(17, 33536));
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++) {
         check_product(f, dtypes[t], 17, 17, 33536, true);
         check_product(f, dtypes[t], 1, 33, 33536, false);
@@ -195,7 +198,8 @@ static void nan_stays_in_its_row(void **state) {
             p.x[3 * (p.k + p.gap) + 100] = __builtin_nanf("");
             run_product(f, &p, variants[v].needs, 1, p.y);
             for (int64_t r = 0; r < p.m; r++)
-                for (int64_t c = 0; c < p.n; c++) assert_int_equal(__builtin_isnan(p.y[r * (p.n + p.gap) + c]), r == 3);
+                for (int64_t c = 0; c < p.n; c++)
+                    assert_int_equal(__builtin_isnan(p.y[r * (p.n + p.gap) + c]), r == 3);
             close_product(&p);
         }
     close_fixture(f);

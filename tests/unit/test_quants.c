@@ -62,7 +62,8 @@ static void products_are_as_close_as_the_rounding(void **state) {
             for (int i = 0; i < n; i++) {
                 float max = 0;
                 int block = sac_dtype_block(t);
-                for (int j = i / block * block; j < (i / block + 1) * block; j++) max = fmaxf(max, fabsf(x[j]));
+                for (int j = i / block * block; j < (i / block + 1) * block; j++)
+                    max = fmaxf(max, fabsf(x[j]));
                 want += (double)x[i] * (double)w[i];
                 bound += (double)max / 127 * 0.502 * fabs((double)w[i]);
                 magnitude += fabs((double)x[i] * (double)w[i]);

@@ -1,9 +1,10 @@
 /* Ids and texts against `tokenizers` (goldens of small tokenizers, tools/make_tokenizer_goldens.py);
  * segments, streams, long texts, threads. */
-#include "clock.h"
 #include "json.h"
 #include "thread_pool.h"
 #include "tokenizer_data.h"
+
+#include <time.h>
 
 static sac_tokenizer *open_golden(const char *name) {
     char path[200];
@@ -352,9 +353,9 @@ static void test_long_words(void **state) {
             sac_text_segment s = {.text = text, .n_bytes = n_bytes, .parse_special = true};
             size_t n;
             sac_error err = {0};
-            int64_t start = sac_now_ns();
+            clock_t start = clock(); /* processor time: a busy machine is no fault */
             assert_ok(sac_tokenize(t, &s, 1, false, ids, n_bytes + 1, &n, &err), err);
-            assert_true(sac_seconds_since(start) < 60);
+            assert_true(clock() - start < 60 * CLOCKS_PER_SEC);
         }
         sac_tokenizer_free(t);
     }
