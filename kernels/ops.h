@@ -57,13 +57,21 @@ typedef struct sac_layernorm_args {
 
 /* Rotary position embedding in place on every head's first rot_dim channels (Su et al., arXiv:2104.09864).
  * Pairs are (i, i + rot_dim/2), Hugging Face's layout, or (2i, 2i + 1) when interleaved (GGUF's for the llama
- * family). */
+ * family). Turning back takes pos[row] positions away again: R(-p) x, without the table's attention factor.
+ */
+typedef struct sac_rotation {
+    const float *cos_sin; /* [positions][rot_dim/2][2], cos and sin times `factor` */
+    int rot_dim;
+    bool interleaved;
+    float factor; /* yarn's attention factor, else 1 */
+} sac_rotation;
+
 typedef struct sac_rope_args {
     sac_mat x; /* [rows][n_heads * head_dim] */
-    int n_heads, head_dim, rot_dim;
-    bool interleaved;
-    const float *cos_sin; /* [positions][rot_dim/2][2] */
-    const int32_t *pos;   /* [rows], rows of cos_sin */
+    int n_heads, head_dim;
+    sac_rotation rotation;
+    const int32_t *pos; /* [rows], rows of cos_sin */
+    bool back;
 } sac_rope_args;
 
 /* y = silu(gate) * up; y may be gate or up. */
@@ -88,16 +96,27 @@ typedef struct sac_kv_store_args {
     int64_t first;
 } sac_kv_store_args;
 
+/* Row numbers of keys and values, each list ascending: one list for all heads, one for each key-value head or
+ * one for each query head. */
+typedef struct sac_row_lists {
+    const int32_t *rows;  /* the lists, one after the other */
+    const int64_t *start; /* [n_lists + 1]: list i is rows[start[i]] .. rows[start[i + 1] - 1] */
+    int n_lists;          /* 1, kv.n_heads or n_heads */
+} sac_row_lists;
+
 /* o = softmax(scale q k^T) v, streamed over the keys with a running maximum (Dao et al., arXiv:2205.14135):
  * no n x n matrix. Query head h reads key-value head h / (n_heads / kv.n_heads). n_batch independent problems
  * lie batch_rows apart in q, o and in the rows of kv (a tower's pictures); a decoder has n_batch 1. Which
  * keys query i (of a batch's n_q) sees: all n_kv rows; when causal only row j <= first + i; when window > 0
- * only j > first + i - window. With `rows` the keys are kv rows rows[0..n_kv), ascending, and the causal test
- * uses the row number. */
+ * only j > first + i - window. With `lists` a head's keys are the rows of its list (n_kv is not read), and
+ * the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
+ * denominator, ln sum exp(scale q k), and -infinity for a query that sees no key: two results over disjoint
+ * keys can be joined by it. */
 typedef struct sac_attention_args {
     sac_mat o, q; /* [n_batch * batch_rows or n_q][n_heads * head_dim]; o may be q */
     sac_kv_view kv;
-    const int32_t *rows; /* [n_kv] or NULL = 0..n_kv-1 */
+    const sac_row_lists *lists; /* NULL = rows 0..n_kv-1; not with batches */
+    float *lse;                 /* [n_q][n_heads] or NULL; not with batches */
     int64_t n_q, n_kv, first;
     int64_t n_batch, batch_rows; /* 1, 0 for one problem */
     int n_heads;
@@ -105,6 +124,76 @@ typedef struct sac_attention_args {
     bool causal;
     int64_t window; /* 0 = none */
 } sac_attention_args;
+
+/* scores[h][i] = scale * (q_h . k_row), row = lists' i-th of head h, or first + i for i < n without lists.
+ * With `back` keys are first turned back by their row number (which must be their position), as if stored
+ * before rope. */
+typedef struct sac_key_scores_args {
+    float *scores;  /* [n_heads][stride] */
+    int64_t stride; /* at least the longest list */
+    const float *q; /* [n_heads * head_dim] */
+    sac_kv_view kv; /* v is not read */
+    int n_heads;
+    const sac_row_lists *lists; /* or NULL */
+    int64_t first, n;
+    float scale;
+    const sac_rotation *back; /* or NULL */
+} sac_key_scores_args;
+
+/* How much attention keys get: sums[s][j] = sum over the probes r and the query heads of set s of
+ * softmax_j(scale q_r k^T), with key j visible to probe r when j <= first + r (and within the window). Set s
+ * of n_sums is all heads (1), those of key-value head s, or query head s. Two passes over the keys; the
+ * matrix is never kept. With n_diagonals > 0, diagonals[s][c] gets the same mass summed by distance c = first
+ * + r - j (only distances below n_diagonals). */
+typedef struct sac_attention_sums_args {
+    float *sums;           /* [n_sums][stride] */
+    int64_t stride;        /* at least n_kv */
+    int n_sums;            /* 1, kv.n_heads or n_heads */
+    sac_mat q;             /* [n][n_heads * head_dim] */
+    const int32_t *probes; /* [n_probes] ascending rows of q; NULL = all, n_probes = q.rows */
+    int64_t n_probes;
+    int64_t first;  /* row number of q's row 0 */
+    sac_kv_view kv; /* v is not read */
+    int64_t n_kv;
+    int n_heads;
+    float scale;
+    int64_t window;   /* 0 = none */
+    float *diagonals; /* [n_sums][n_diagonals] or NULL */
+    int64_t n_diagonals;
+} sac_attention_sums_args;
+
+/* Rows of src to rows 0.. of dst: dst row i of key-value head h = src row of h's list, keys turned back by
+ * turn_back[i] positions where that is given (laid out like the lists' rows). dst may have another dtype. */
+typedef struct sac_kv_gather_args {
+    sac_kv_view dst, src;
+    const sac_row_lists *lists; /* n_lists 1 or kv heads, all of the same length when dst is read as dense */
+    const int32_t *turn_back;   /* or NULL */
+    const sac_rotation *rotation;
+    bool keys_only;
+} sac_kv_gather_args;
+
+/* The k best of each row of scores, as ascending indices: order by (score descending, index ascending), so
+ * ties are settled. NaN counts as -infinity. */
+typedef struct sac_top_k_args {
+    const float *scores; /* [n_rows][stride] */
+    int64_t stride, n;   /* n scores a row */
+    int n_rows;
+    int64_t k;        /* fewer when n is smaller */
+    int32_t *indices; /* [n_rows][min(k, n)] */
+} sac_top_k_args;
+
+/* The smallest set that weighs at least p of the whole, whole classes of equal weights at a time (Twilight,
+ * arXiv:2502.02770, Algorithm 1, with an exact search over the bits of the threshold): row r keeps weights >=
+ * threshold[r]. Weights are not negative; n_kept[r] is how many pass. p >= 1 keeps all. */
+typedef struct sac_top_p_args {
+    const float *weights;  /* [n_rows][stride] */
+    const int64_t *counts; /* [n_rows] weights in a row, or NULL = n each */
+    int64_t stride, n;
+    int n_rows;
+    double p;
+    float *threshold; /* [n_rows] */
+    int64_t *n_kept;  /* [n_rows] */
+} sac_top_p_args;
 
 /* Pixels to rows of the patch embedding's input: y[(tile * g + gy) * g + gx][(c * p + py) * p + px] = (pixel
  * / 255 - mean[c]) / std[c], with g = size / p patches a side; a remainder of size / p at the right and
@@ -142,6 +231,11 @@ typedef struct sac_gather_rows_args {
     X(swiglu)                                                                                                \
     X(kv_store)                                                                                              \
     X(attention)                                                                                             \
+    X(key_scores)                                                                                            \
+    X(attention_sums)                                                                                        \
+    X(kv_gather)                                                                                             \
+    X(top_k)                                                                                                 \
+    X(top_p)                                                                                                 \
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
     X(gather_rows)

@@ -1,14 +1,31 @@
+/* Every storage format, by name. */
 #include "kvquant.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static const sac_kv_format *const formats[] = {&sac_kv_f32, &sac_kv_f16, &sac_kv_bf16};
-static const char *const names[] = {"f32", "f16", "bf16", NULL};
+#define X(name) &sac_kv_##name,
+static const sac_kv_format *const formats[] = {SAC_KV_FORMATS(X)};
+#undef X
+#define X(name) #name,
+static const char *const names[] = {SAC_KV_FORMATS(X) NULL};
+#undef X
 
-const sac_kv_format *sac_kv_format_find(const char *name) {
+sac_status sac_kv_choice_parse(sac_kv_choice *c, const char *line, const sac_attention_shape *shape,
+                               sac_error *err) {
+    size_t n = sac_method_name_bytes(line), used = 0;
+    *c = (sac_kv_choice){0};
     for (size_t i = 0; i < SAC_COUNT(formats); i++)
-        if (strcmp(formats[i]->name, name) == 0) return formats[i];
-    return NULL;
+        if (strlen(formats[i]->name) == n && memcmp(formats[i]->name, line, n) == 0) c->format = formats[i];
+    if (!c->format) {
+        char text[200] = "";
+        for (size_t i = 0; names[i] && used < sizeof text; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format \"%s\" is not known: there are %s", line, text);
+    }
+    SAC_TRY(sac_method_parse("KV format", line, c->format->params, NULL, false, c->p, err));
+    const sac_kv_packing *packing = c->format->packing;
+    return packing && packing->check ? packing->check(c->p, shape, err) : SAC_OK;
 }
 
 const char *const *sac_kv_format_names(void) {

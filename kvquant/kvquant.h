@@ -1,21 +1,64 @@
-/* kvquant.h - how keys and values are stored. One file a format, one line in formats.c. */
+/* kvquant.h - how keys and values are stored. One file a format, one line in formats.c.
+ *
+ * A plain format rounds every element to a float type, and attention reads its rows where they lie. A packed
+ * format keeps rows of finished prompts and old answers in few bits. The layer that a prefill works on is
+ * then held in a staging area of plain rows, shared by all layers: earlier rows are unpacked into it, the
+ * prompt's own are added, and once the layer's attention is done they are packed (`seal`). New tokens of an
+ * answer go to a plain tail of each layer; a step attends over packed rows and tail (`attend`), and the
+ * format seals the tail when it is full. */
 #ifndef SAC_KVQUANT_H
 #define SAC_KVQUANT_H
 
-#include "dtype.h"
+#include "sparse.h"
+
+typedef struct sac_kv_packing {
+    size_t state_bytes;
+    sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
+    void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    void (*begin)(void *state); /* nothing is stored any more */
+    /* Packs rows [first, first + n) of a layer's staging area; all earlier ones are packed already.
+     * `important`: those that a prefill method chose, counted from `first`, ascending; NULL when no method
+     * did. */
+    sac_status (*seal)(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n,
+                       const int32_t *important, int64_t n_important);
+    /* All packed rows of a layer back to rows 0 .. of the view; their number. */
+    int64_t (*unpack)(void *state, int layer, const sac_kv_view *rows);
+    /* A step: a->kv is the tail (its last row the step's own), a->q is replaced by the output over packed
+     * rows and tail. Says in *n_tail how many tail rows are left: 0 after it has packed them. */
+    sac_status (*attend)(void *state, const sac_layer_attention *a, int64_t *n_tail);
+    int64_t (*n_tail_max)(const double *p); /* rows of a tail */
+    /* Bytes of a layer's packed rows, metadata counted. */
+    size_t (*bytes)(const void *state, int layer);
+} sac_kv_packing;
 
 typedef struct sac_kv_format {
     const char *name;   /* "f16" */
     const char *source; /* paper, or what it is */
-    sac_dtype dtype;    /* element type of a plain format */
-    /* Bytes of n rows of one head's keys (or values), metadata counted. */
-    size_t (*rows_bytes)(int64_t n_rows, int head_dim);
+    sac_dtype dtype;    /* of plain rows: of the cache, or of staging area and tail */
+    const sac_method_param *params;
+    const sac_kv_packing *packing; /* NULL: plain */
 } sac_kv_format;
 
-extern const sac_kv_format sac_kv_f32, sac_kv_f16, sac_kv_bf16;
+/* Every format: one line each. */
+#define SAC_KV_FORMATS(X)                                                                                    \
+    X(f32)                                                                                                   \
+    X(f16)                                                                                                   \
+    X(bf16)
 
-/* By name, NULL when there is none; names for help texts, NULL-terminated. */
-const sac_kv_format *sac_kv_format_find(const char *name);
+#define X(name) extern const sac_kv_format sac_kv_##name;
+SAC_KV_FORMATS(X)
+#undef X
+
+/* A format with its settings, from a line "name:key=value,...". */
+typedef struct sac_kv_choice {
+    const sac_kv_format *format;
+    double p[SAC_METHOD_MAX_PARAMS];
+} sac_kv_choice;
+
+sac_status sac_kv_choice_parse(sac_kv_choice *c, const char *line, const sac_attention_shape *shape,
+                               sac_error *err);
+
+/* Names for help texts, NULL-terminated. */
 const char *const *sac_kv_format_names(void);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- memory */
@@ -17,42 +18,135 @@ static size_t floats(int64_t rows, int64_t cols) {
     return (size_t)rows * (size_t)cols * sizeof(float);
 }
 
-void sac_decoder_plan_bytes(const sac_decoder_config *c, int64_t n_ctx, int64_t chunk,
-                            const sac_kv_format *format, sac_decoder_plan *plan) {
-    *plan = (sac_decoder_plan){
-        .kv_bytes =
-            sac_arena_block_bytes(sac_kv_cache_bytes(c->n_layers, c->n_kv_heads, c->head_dim, n_ctx, format)),
-        .hidden_bytes =
-            sac_arena_block_bytes(floats(n_ctx, c->hidden)) + sac_arena_block_bytes(floats(n_ctx, q_cols(c))),
-        .activation_bytes = sac_arena_block_bytes(floats(chunk, c->hidden)) +
-                            2 * sac_arena_block_bytes(floats(chunk, kv_cols(c))) +
-                            2 * sac_arena_block_bytes(floats(chunk, c->intermediate)),
-        .rope_bytes = sac_arena_block_bytes(floats(n_ctx, c->rope.rot_dim)) +
-                      sac_arena_block_bytes((size_t)n_ctx * sizeof(int32_t)),
-        .logits_bytes = sac_arena_block_bytes(floats(1, c->vocab)),
+static sac_attention_shape attention_shape(const sac_decoder_config *c, const sac_decoder_options *o,
+                                           const sac_rope_config *rope) {
+    return (sac_attention_shape){
+        .n_layers = c->n_layers,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+        .hidden = c->hidden,
+        .n_ctx = o->n_ctx,
+        .chunk = o->chunk,
+        .max_position = c->max_position,
+        .window = c->sliding_window,
+        .measure_mass = o->measure_mass,
+        .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC,
     };
 }
 
-sac_status sac_decoder_state_init(sac_decoder_state *s, const sac_decoder *d, int64_t n_ctx, int64_t chunk,
-                                  const sac_kv_format *format, sac_arena *arena, sac_error *err) {
-    const sac_decoder_config *c = &d->config;
-    *s = (sac_decoder_state){
-        .n_ctx = n_ctx, .chunk = chunk, .prefill = &sac_prefill_dense, .decode = &sac_decode_dense};
-    SAC_TRY(sac_kv_cache_init(&s->cache, c->n_layers, c->n_kv_heads, c->head_dim, n_ctx, format, arena, err));
-    s->hidden = sac_arena_take(arena, floats(n_ctx, c->hidden));
-    s->queries = sac_arena_take(arena, floats(n_ctx, q_cols(c)));
-    s->norm = sac_arena_take(arena, floats(chunk, c->hidden));
-    s->k = sac_arena_take(arena, floats(chunk, kv_cols(c)));
-    s->v = sac_arena_take(arena, floats(chunk, kv_cols(c)));
-    s->gate = sac_arena_take(arena, floats(chunk, c->intermediate));
-    s->up = sac_arena_take(arena, floats(chunk, c->intermediate));
-    s->cos_sin = sac_arena_take(arena, floats(n_ctx, c->rope.rot_dim));
-    s->positions = sac_arena_take(arena, (size_t)n_ctx * sizeof(int32_t));
-    s->logits = sac_arena_take(arena, floats(1, c->vocab));
-    if (!s->hidden || !s->queries || !s->norm || !s->k || !s->v || !s->gate || !s->up || !s->cos_sin ||
-        !s->positions || !s->logits)
-        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder's activations");
+/* Combinations that make no sense, with the reason. */
+static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const sac_decode_policy *d = s->decode.policy;
+    if (kv->format->packing && d != &sac_decode_dense)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
+                        d->name, kv->format->name);
+    if (s->prefill.policy->keep && d->rebuild)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy %s drops tokens that decode policy %s may rebuild",
+                        s->prefill.policy->name, d->name);
+    if (s->shape.window && s->shape.window < s->n_ctx && (d->settle || s->prefill.policy->keep))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "%s drops rows, and this model's sliding window of %lld counts rows: use --ctx %lld or less",
+            d->settle ? d->name : s->prefill.policy->name, (long long)s->shape.window,
+            (long long)s->shape.window);
     return SAC_OK;
+}
+
+sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, const sac_decoder_options *o,
+                                  sac_error *err) {
+    const sac_decoder_config *c = &d->config;
+    *s = (sac_decoder_state){.n_ctx = o->n_ctx, .chunk = o->chunk, .fast = o->fast, .rope = c->rope};
+    sac_kv_choice kv;
+    sac_status st;
+    snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
+    SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
+    s->shape = attention_shape(c, o, &s->rope);
+    SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : "f16", &s->shape, err), fail);
+    SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
+    SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
+    SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
+    if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
+    SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
+    return SAC_OK;
+fail:
+    sac_decoder_state_free(s);
+    return st;
+}
+
+void sac_decoder_state_free(sac_decoder_state *s) {
+    sac_kv_cache_free(&s->cache);
+    sac_prefill_free(&s->prefill);
+    sac_decode_free(&s->decode);
+    *s = (sac_decoder_state){0};
+}
+
+/* Takes everything; the bytes of each purpose go to the plan. */
+static void take(sac_decoder_state *s, const sac_decoder *d, sac_arena *a, sac_decoder_plan *plan) {
+    const sac_decoder_config *c = &d->config;
+    int64_t n_rows = s->n_ctx + s->n_spare;
+    size_t at = a->used_bytes;
+#define ADD_TO(part) (plan->part = a->used_bytes - at, at = a->used_bytes)
+    sac_kv_cache_take(&s->cache, a);
+    ADD_TO(kv_bytes);
+    s->hidden = sac_arena_take(a, floats(n_rows, c->hidden));
+    s->queries = sac_arena_take(a, floats(n_rows, q_cols(c)));
+    s->positions = sac_arena_take(a, (size_t)n_rows * sizeof(int32_t));
+    ADD_TO(hidden_bytes);
+    s->norm = sac_arena_take(a, floats(s->chunk, c->hidden));
+    s->k = sac_arena_take(a, floats(s->chunk, kv_cols(c)));
+    s->v = sac_arena_take(a, floats(s->chunk, kv_cols(c)));
+    s->gate = sac_arena_take(a, floats(s->chunk, c->intermediate));
+    s->up = sac_arena_take(a, floats(s->chunk, c->intermediate));
+    ADD_TO(activation_bytes);
+    s->cos_sin = sac_arena_take(a, floats(s->n_ctx, c->rope.rot_dim));
+    ADD_TO(rope_bytes);
+    s->logits = sac_arena_take(a, floats(1, c->vocab));
+    ADD_TO(logits_bytes);
+    sac_prefill_take(&s->prefill, &s->shape, a);
+    sac_decode_take(&s->decode, &s->shape, a);
+    s->stats = sac_arena_take(a, (size_t)c->n_layers * sizeof *s->stats);
+    if (s->shape.measure_mass) s->mass = sac_arena_take(a, floats(c->n_heads, s->n_ctx));
+    ADD_TO(method_bytes);
+#undef ADD_TO
+}
+
+void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_decoder_plan *plan) {
+    sac_arena measure = sac_arena_measure();
+    take(s, d, &measure, plan);
+}
+
+sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *arena,
+                                  sac_error *err) {
+    sac_decoder_plan planned, taken;
+    sac_decoder_state_plan(s, d, &planned);
+    size_t before = arena->used_bytes;
+    take(s, d, arena, &taken);
+    if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats || arena->used_bytes == before)
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
+    sac_decoder_rewind(s, 0);
+    return SAC_OK;
+}
+
+/* Whether the attention holds nothing but plain rows of every token. */
+static bool is_stateless(const sac_decoder_state *s) {
+    return s->prefill.policy == &sac_prefill_dense && s->decode.policy == &sac_decode_dense &&
+           !sac_kv_cache_is_packed(&s->cache);
+}
+
+int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
+    sac_kv_cache *c = &s->cache;
+    if (n > 0 && n == c->n_rows) return n;
+    if (n > 0 && n < c->n_rows && is_stateless(s)) {
+        for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
+        return c->n_rows = n;
+    }
+    sac_kv_cache_clear(c);
+    if (s->prefill.policy->begin) s->prefill.policy->begin(s->prefill.state);
+    sac_decode_begin(&s->decode);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- one layer */
@@ -79,21 +173,25 @@ static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w
                        .y = y, .x = x, .w = *w, .bias = bias, .accumulate = accumulate, .fast = r->s->fast});
 }
 
-static sac_status rotate(const run *r, sac_mat x, int n_heads, int64_t first) {
-    const sac_decoder_config *c = &r->d->config;
-    return r->ops->rope(r->stream, &(sac_rope_args){
-                                       .x = x,
-                                       .n_heads = n_heads,
-                                       .head_dim = c->head_dim,
-                                       .rot_dim = c->rope.rot_dim,
-                                       .interleaved = c->rope.interleaved,
-                                       .cos_sin = r->s->cos_sin,
-                                       .pos = r->s->positions + first,
-                                   });
+static sac_rotation rotation(const run *r) {
+    return (sac_rotation){.cos_sin = r->s->cos_sin,
+                          .rot_dim = r->s->rope.rot_dim,
+                          .interleaved = r->s->rope.interleaved,
+                          .factor = sac_rope_attention_factor(&r->s->rope)};
 }
 
-/* Rows [first, first + n): norm, q, k, v, rope; q to the queries, k and v to the cache. */
-static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n) {
+static sac_status rotate(const run *r, sac_mat x, int n_heads, int64_t first) {
+    return r->ops->rope(r->stream, &(sac_rope_args){.x = x,
+                                                    .n_heads = n_heads,
+                                                    .head_dim = r->d->config.head_dim,
+                                                    .rotation = rotation(r),
+                                                    .pos = r->s->positions + first});
+}
+
+/* Hidden rows [first, first + n): norm, q, k, v, rope; q to the queries, k and v to rows [at, at + n) of the
+ * view. */
+static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n, const sac_kv_view *kv,
+                              int64_t at) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
     sac_mat norm = sac_mat_f32(r->s->norm, n, c->hidden), q = query_rows(r, first, n);
@@ -105,8 +203,7 @@ static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n)
     SAC_TRY(linear(r, v, norm, &w->v, w->v_bias, false));
     SAC_TRY(rotate(r, q, c->n_heads, first));
     SAC_TRY(rotate(r, k, c->n_kv_heads, first));
-    return r->ops->kv_store(
-        r->stream, &(sac_kv_store_args){sac_kv_cache_view(&r->s->cache, layer, first + n), k, v, first});
+    return r->ops->kv_store(r->stream, &(sac_kv_store_args){*kv, k, v, at});
 }
 
 /* Rows [first, first + n): attention output into the hidden states, then the MLP. */
@@ -124,19 +221,26 @@ static sac_status project_out(const run *r, int layer, int64_t first, int64_t n)
     return linear(r, h, gate, &w->down, NULL, true);
 }
 
-static sac_layer_attention layer_attention(const run *r, int layer, int64_t past, int64_t n) {
-    const sac_decoder_config *c = &r->d->config;
+/* Hidden rows [first, first + n), whose keys and values stand in the view from row `past` on. */
+static sac_layer_attention layer_attention(const run *r, int layer, int64_t first, int64_t n, sac_kv_view kv,
+                                           int64_t past, int64_t n_seen) {
+    sac_decoder_state *s = r->s;
     return (sac_layer_attention){
         .ops = r->ops,
         .stream = r->stream,
+        .shape = &s->shape,
         .layer = layer,
-        .n_layers = c->n_layers,
-        .n_heads = c->n_heads,
-        .q = query_rows(r, past, n),
-        .kv = sac_kv_cache_view(&r->s->cache, layer, past + n),
+        .q = query_rows(r, first, n),
+        .kv = kv,
         .past = past,
-        .window = c->sliding_window,
-        .scale = 1.0f / sqrtf((float)c->head_dim),
+        .position = s->positions + first,
+        .n_seen = n_seen,
+        .scale = 1.0f / sqrtf((float)s->shape.head_dim),
+        .rotation = rotation(r),
+        .visual = s->visual,
+        .n_visual = s->n_visual,
+        .observer = s->observer,
+        .stats = &s->stats[layer],
     };
 }
 
@@ -152,14 +256,75 @@ bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t 
 
 /* Dynamic scaling ties the frequencies to the length, so its rows are made anew for every call; only the new
  * tokens' rows are read, since keys are stored rotated. */
-static void prepare_positions(const run *r, int64_t past, int64_t n_total) {
+static void prepare_rotations(const run *r, int64_t past, int64_t n_total) {
     sac_decoder_state *s = r->s;
-    const sac_rope_config *rope = &r->d->config.rope;
-    int64_t first = rope->scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
+    int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
     if (first >= n_total) return;
-    sac_rope_fill(rope, first, n_total - first, n_total, s->cos_sin);
-    for (int64_t p = first; p < n_total; p++) s->positions[p] = (int32_t)p;
+    sac_rope_fill(&s->rope, first, n_total - first, n_total, s->cos_sin);
     s->n_cos_sin = n_total;
+}
+
+static int64_t min_rows(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Hidden rows and positions of [first, first + *n) without those that the prefill method drops here. */
+static sac_status drop_tokens(const run *r, const sac_layer_attention *a, int64_t first, int64_t *n) {
+    sac_decoder_state *s = r->s;
+    int64_t hidden = r->d->config.hidden, n_kept;
+    const int32_t *kept = s->prefill.policy->keep(s->prefill.state, a, &n_kept);
+    if (!kept) return SAC_OK;
+    for (int64_t i = 0; i < n_kept; i++) { /* rows only move up, to where nothing is still wanted */
+        if (kept[i] == i) continue;
+        memcpy(s->hidden + (first + i) * hidden, s->hidden + (first + kept[i]) * hidden,
+               (size_t)hidden * sizeof(float));
+        s->positions[first + i] = s->positions[first + kept[i]];
+    }
+    *n = n_kept;
+    return SAC_OK;
+}
+
+static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t *n, int64_t n_seen) {
+    sac_decoder_state *s = r->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    int64_t past, end = first + *n, n_important = 0;
+    sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
+    for (int64_t i = first; i < end; i += s->chunk)
+        SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), &kv, past + i - first));
+    sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
+    if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
+    SAC_TRY(sac_prefill_attend(&s->prefill, &a));
+    const int32_t *important =
+        s->prefill.policy->important ? s->prefill.policy->important(s->prefill.state, &n_important) : NULL;
+    int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
+    SAC_TRY(sac_kv_cache_end_layer(&s->cache, layer, &kv, past, left, important, n_important));
+    for (int64_t i = first; i < end; i += s->chunk)
+        SAC_TRY(project_out(r, layer, i, min_rows(end - i, s->chunk)));
+    return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
+}
+
+static sac_status prefill(const run *r, int64_t past, int64_t n, sac_layer_fn on_layer, void *ctx) {
+    sac_decoder_state *s = r->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    int64_t end = past + n;
+    prepare_rotations(r, past, end);
+    for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
+    if (decode->inputs)
+        SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, hidden_rows(r, past, n), past));
+    for (int layer = 0; layer < s->shape.n_layers; layer++) {
+        if (on_layer) SAC_TRY(on_layer(ctx, layer, s->shape.n_layers));
+        SAC_TRY(prefill_layer(r, layer, past, &n, end));
+    }
+    if (on_layer) SAC_TRY(on_layer(ctx, s->shape.n_layers, s->shape.n_layers));
+    s->last_row = past + n - 1;
+    s->cache.n_rows = end;
+    return SAC_OK;
+}
+
+/* What a failed call leaves: layers that have met the new tokens and layers that have not. */
+static void cut_back(sac_decoder_state *s, int64_t past) {
+    s->cache.n_rows = past + 1; /* not `past`, so that rewinding cuts the layers */
+    sac_decoder_rewind(s, past);
 }
 
 sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
@@ -172,44 +337,76 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
             "%lld tokens after %lld do not fit a context of %lld: ask with fewer frames or a larger --ctx",
             (long long)n, (long long)past, (long long)s->n_ctx);
     run r = {d, s, ops, stream};
-    int64_t end = past + n;
-    prepare_positions(&r, past, end);
-    for (int layer = 0; layer < d->config.n_layers; layer++) {
-        if (on_layer) SAC_TRY(on_layer(ctx, layer, d->config.n_layers));
-        for (int64_t i = past; i < end; i += s->chunk)
-            SAC_TRY(project_qkv(&r, layer, i, end - i < s->chunk ? end - i : s->chunk));
-        sac_layer_attention a = layer_attention(&r, layer, past, n);
-        SAC_TRY(n == 1 ? s->decode->attend(NULL, &a) : s->prefill->attend(NULL, &a));
-        for (int64_t i = past; i < end; i += s->chunk)
-            SAC_TRY(project_out(&r, layer, i, end - i < s->chunk ? end - i : s->chunk));
-    }
-    if (on_layer) SAC_TRY(on_layer(ctx, d->config.n_layers, d->config.n_layers));
-    s->cache.n_rows = end;
-    return SAC_OK;
+    sac_status st = prefill(&r, past, n, on_layer, ctx);
+    if (st != SAC_OK) cut_back(s, past);
+    return st;
+}
+
+static sac_status project_logits(const run *r, int64_t first, int64_t n, float *out) {
+    const sac_decoder_config *c = &r->d->config;
+    sac_mat norm = sac_mat_f32(r->s->norm, n, c->hidden);
+    SAC_TRY(r->ops->rmsnorm(
+        r->stream, &(sac_rmsnorm_args){norm, hidden_rows(r, first, n), r->d->final_norm, c->rms_eps}));
+    return linear(r, sac_mat_f32(out, n, c->vocab), norm, &r->d->head, NULL, false);
 }
 
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                               const sac_stream *stream, int64_t first, int64_t n, float *out) {
-    const sac_decoder_config *c = &d->config;
     run r = {d, s, ops, stream};
-    assert(out || n == 1);
-    for (int64_t i = 0; i < n; i += s->chunk) {
-        int64_t rows = n - i < s->chunk ? n - i : s->chunk;
-        sac_mat norm = sac_mat_f32(s->norm, rows, c->hidden);
-        sac_mat y = sac_mat_f32(out ? out + i * c->vocab : s->logits, rows, c->vocab);
-        SAC_TRY(ops->rmsnorm(
-            stream, &(sac_rmsnorm_args){norm, hidden_rows(&r, first + i, rows), d->final_norm, c->rms_eps}));
-        SAC_TRY(linear(&r, y, norm, &d->head, NULL, false));
-    }
+    for (int64_t i = 0; i < n; i += s->chunk)
+        SAC_TRY(project_logits(&r, first + i, min_rows(n - i, s->chunk), out + i * d->config.vocab));
     return SAC_OK;
+}
+
+sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                                   const sac_stream *stream) {
+    run r = {d, s, ops, stream};
+    return project_logits(&r, s->last_row, 1, s->logits);
+}
+
+static sac_status step_layer(const run *r, int layer, int64_t first, int64_t n, int64_t n_seen) {
+    sac_decoder_state *s = r->s;
+    const sac_kv_packing *packing = s->cache.choice.format->packing;
+    int64_t past, left;
+    sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, n, true, &past);
+    SAC_TRY(project_qkv(r, layer, first, n, &kv, past));
+    sac_layer_attention a = layer_attention(r, layer, first, n, kv, past, n_seen);
+    if (packing) {
+        SAC_TRY(packing->attend(s->cache.packing, &a, &left));
+    } else {
+        SAC_TRY(sac_decode_attend(&s->decode, &a, s->mass));
+        left = s->decode.policy->settle ? s->decode.policy->settle(s->decode.state, &a) : past + n;
+    }
+    s->cache.layer_rows[layer] = left;
+    return project_out(r, layer, first, n);
+}
+
+/* Tokens that are computed again stand before the step's own. */
+static sac_status step(const run *r, int64_t past, int32_t id) {
+    sac_decoder_state *s = r->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    int64_t n = 0;
+    prepare_rotations(r, past, past + 1);
+    if (decode->rebuild)
+        n = decode->rebuild(s->decode.state, hidden_rows(r, past, s->n_spare), s->positions + past);
+    s->positions[past + n] = (int32_t)past;
+    sac_mat own = hidden_rows(r, past + n, 1);
+    SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){own, r->d->embed, &id}));
+    if (decode->inputs) SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, own, past));
+    for (int layer = 0; layer < s->shape.n_layers; layer++)
+        SAC_TRY(step_layer(r, layer, past, n + 1, past + 1));
+    s->last_row = past + n;
+    s->cache.n_rows = past + 1;
+    return project_logits(r, s->last_row, 1, s->logits);
 }
 
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err) {
     run r = {d, s, ops, stream};
+    assert(past == s->cache.n_rows);
     if (past >= s->n_ctx)
         return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
-    SAC_TRY(ops->embed(stream, &(sac_embed_args){hidden_rows(&r, past, 1), d->embed, &id}));
-    SAC_TRY(sac_decoder_prefill(d, s, ops, stream, past, 1, NULL, NULL, err));
-    return sac_decoder_logits(d, s, ops, stream, past, 1, NULL);
+    sac_status st = step(&r, past, id);
+    if (st != SAC_OK) cut_back(s, past);
+    return st;
 }

@@ -42,33 +42,57 @@ typedef struct sac_decoder {
     sac_decoder_layer *layers; /* [n_layers] */
 } sac_decoder;
 
-/* Buffers of one session, out of its arena. */
+/* What a session runs with. */
+typedef struct sac_decoder_options {
+    int64_t n_ctx, chunk;                     /* tokens; rows of a linear layer at a time */
+    const char *prefill, *decode, *kv, *rope; /* lines "name:key=value,..." */
+    bool fast;                                /* bf16 products allowed */
+    bool measure_mass;                        /* methods are compared with dense attention: slow */
+} sac_decoder_options;
+
+/* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
 typedef struct sac_decoder_state {
-    int64_t n_ctx, chunk;
+    sac_attention_shape shape;
+    sac_rope_config rope; /* the model's, or what a position scheme made of it */
+    char rope_line[64];   /* how it was asked for */
+    int64_t n_ctx, chunk, n_spare;
     sac_kv_cache cache;
-    float *hidden;    /* [n_ctx][hidden]: a prompt's hidden states, all tokens */
-    float *queries;   /* [n_ctx][heads * head_dim], then the attention output */
+    sac_prefill prefill;
+    sac_decode decode;
+    float *hidden;    /* [n_ctx + n_spare][hidden]: a prompt's hidden states, all tokens */
+    float *queries;   /* [n_ctx + n_spare][heads * head_dim], then the attention output */
     float *norm;      /* [chunk][hidden] */
     float *k, *v;     /* [chunk][kv_heads * head_dim] */
     float *gate, *up; /* [chunk][intermediate] */
     float *cos_sin;   /* [n_ctx][rot_dim/2][2] */
     int64_t n_cos_sin;
-    int32_t *positions; /* [n_ctx] */
-    float *logits;      /* [vocab] */
-    const sac_prefill_policy *prefill;
-    const sac_decode_policy *decode;
-    bool fast; /* bf16 products allowed */
+    int32_t *positions;            /* [n_ctx + n_spare] of the hidden rows at hand */
+    float *logits;                 /* [vocab] */
+    float *mass;                   /* [heads][n_ctx], when mass is measured */
+    int64_t last_row;              /* hidden row of the last token run */
+    sac_layer_stats *stats;        /* [n_layers], since the last reset */
+    const sac_visual_span *visual; /* of the prompt at hand; borrowed */
+    int n_visual;
+    sac_kept_observer observer;
+    bool fast;
 } sac_decoder_state;
 
 typedef struct sac_decoder_plan {
-    size_t kv_bytes, hidden_bytes, activation_bytes, rope_bytes, logits_bytes;
+    size_t kv_bytes, hidden_bytes, activation_bytes, rope_bytes, logits_bytes, method_bytes;
 } sac_decoder_plan;
 
-/* What sac_decoder_state_init takes for n_ctx tokens and chunks of `chunk`. */
-void sac_decoder_plan_bytes(const sac_decoder_config *c, int64_t n_ctx, int64_t chunk,
-                            const sac_kv_format *format, sac_decoder_plan *plan);
-sac_status sac_decoder_state_init(sac_decoder_state *s, const sac_decoder *d, int64_t n_ctx, int64_t chunk,
-                                  const sac_kv_format *format, sac_arena *arena, sac_error *err);
+/* Resolves the options; takes no arena memory yet. On failure there is nothing to free. */
+sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, const sac_decoder_options *o,
+                                  sac_error *err);
+/* What sac_decoder_state_take takes. */
+void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_decoder_plan *plan);
+sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *arena,
+                                  sac_error *err);
+void sac_decoder_state_free(sac_decoder_state *s);
+
+/* Keeps the first n tokens of the sequence, or fewer: returns how many are left. Methods that have looked at
+ * more than those, and packed formats, keep all or nothing. */
+int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
 
 /* Whether cached rows of a sequence of n_held tokens may serve as the beginning of one of n_total: not when
  * dynamic rope scaling has outgrown the trained length, because keys were then rotated with other frequencies
@@ -79,15 +103,20 @@ bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t 
 typedef sac_status (*sac_layer_fn)(void *ctx, int layer, int n_layers);
 
 /* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens
- * already cached. Afterwards hidden rows hold the last layer's output (before the final norm). */
+ * already cached. Afterwards s->last_row is the hidden row of the last layer's output for the last token
+ * (before the final norm); rows [past, past + n) hold every token's, unless the prefill method has dropped
+ * some. On failure the sequence is cut back to at most `past` tokens. */
 sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                const sac_stream *stream, int64_t past, int64_t n, sac_layer_fn on_layer,
                                void *ctx, sac_error *err);
 
-/* Logits of hidden rows [first, first + n) into out [n][vocab]; NULL = the last of them into s->logits (n is
- * then 1). */
+/* Logits of hidden rows [first, first + n) into out [n][vocab]. */
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                               const sac_stream *stream, int64_t first, int64_t n, float *out);
+
+/* Those of the last token run, into s->logits. */
+sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                                   const sac_stream *stream);
 
 /* One token after `past` cached ones; leaves its logits in s->logits. */
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,

@@ -1,30 +1,106 @@
 #include "kv_cache.h"
 
-size_t sac_kv_cache_bytes(int n_layers, int n_heads, int head_dim, int64_t n_ctx,
-                          const sac_kv_format *format) {
-    return (size_t)n_layers * 2 * (size_t)n_heads * format->rows_bytes(n_ctx, head_dim);
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of n rows of keys and values of one layer. */
+static size_t rows_bytes(const sac_kv_cache *c, int64_t n) {
+    return 2 * (size_t)n * (size_t)c->shape->n_kv_heads *
+           sac_dtype_row_bytes(c->choice.format->dtype, c->shape->head_dim);
 }
 
-sac_status sac_kv_cache_init(sac_kv_cache *c, int n_layers, int n_heads, int head_dim, int64_t n_ctx,
-                             const sac_kv_format *format, sac_arena *arena, sac_error *err) {
-    *c = (sac_kv_cache){
-        .format = format, .n_layers = n_layers, .n_heads = n_heads, .head_dim = head_dim, .n_ctx = n_ctx};
-    c->layer_bytes = sac_kv_cache_bytes(1, n_heads, head_dim, n_ctx, format);
-    c->data = sac_arena_take(arena, c->layer_bytes * (size_t)n_layers);
-    if (!c->data) return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the KV cache");
-    return SAC_OK;
+sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
+                             int64_t n_spare, sac_error *err) {
+    const sac_kv_packing *packing = choice->format->packing;
+    *c = (sac_kv_cache){.choice = *choice, .shape = shape, .capacity = shape->n_ctx + n_spare};
+    c->layer_bytes = rows_bytes(c, c->capacity);
+    if (!packing) return SAC_OK;
+    c->tail = packing->n_tail_max(choice->p);
+    c->packing = calloc(1, packing->state_bytes);
+    return c->packing ? SAC_OK
+                      : sac_fail(err, SAC_NO_MEMORY, "no memory for KV format %s", choice->format->name);
 }
 
-sac_kv_view sac_kv_cache_view(const sac_kv_cache *c, int layer, int64_t n_rows) {
-    uint8_t *k = c->data + (size_t)layer * c->layer_bytes;
+void sac_kv_cache_take(sac_kv_cache *c, sac_arena *arena) {
+    const sac_kv_packing *packing = c->choice.format->packing;
+    size_t n_layers = (size_t)c->shape->n_layers;
+    c->layer_rows = sac_arena_take(arena, n_layers * sizeof *c->layer_rows);
+    c->data = sac_arena_take(arena, packing ? c->layer_bytes + n_layers * rows_bytes(c, c->tail)
+                                            : n_layers * c->layer_bytes);
+    if (packing && packing->take) packing->take(c->packing, c->choice.p, c->shape, arena);
+}
+
+void sac_kv_cache_free(sac_kv_cache *c) {
+    free(c->packing);
+    *c = (sac_kv_cache){0};
+}
+
+void sac_kv_cache_clear(sac_kv_cache *c) {
+    const sac_kv_packing *packing = c->choice.format->packing;
+    c->n_rows = 0;
+    memset(c->layer_rows, 0, (size_t)c->shape->n_layers * sizeof *c->layer_rows);
+    if (packing && packing->begin) packing->begin(c->packing);
+}
+
+static sac_kv_view view_of(const sac_kv_cache *c, uint8_t *data, int64_t capacity, int64_t n_rows) {
     return (sac_kv_view){
-        .k = k,
-        .v = k + c->layer_bytes / 2,
-        .dtype = c->format->dtype,
-        .n_heads = c->n_heads,
-        .head_dim = c->head_dim,
+        .k = data,
+        .v = data + rows_bytes(c, capacity) / 2,
+        .dtype = c->choice.format->dtype,
+        .n_heads = c->shape->n_kv_heads,
+        .head_dim = c->shape->head_dim,
         .n_rows = n_rows,
-        .row_stride = c->head_dim,
-        .head_stride = c->n_ctx * c->head_dim,
+        .row_stride = c->shape->head_dim,
+        .head_stride = capacity * c->shape->head_dim,
     };
+}
+
+static uint8_t *tail_data(const sac_kv_cache *c, int layer) {
+    return c->data + c->layer_bytes + (size_t)layer * rows_bytes(c, c->tail);
+}
+
+/* Rows [0, n) of one view to rows [at, at + n) of another, head by head. */
+static void copy_rows(const sac_kv_view *from, const sac_kv_view *to, int64_t at, int64_t n) {
+    size_t row = sac_dtype_row_bytes(from->dtype, from->head_dim);
+    size_t element = sac_dtype_row_bytes(from->dtype, 1);
+    for (int h = 0; h < from->n_heads; h++) {
+        size_t source = (size_t)(h * from->head_stride) * element;
+        size_t target = (size_t)(h * to->head_stride) * element + (size_t)at * row;
+        memcpy((uint8_t *)to->k + target, (const uint8_t *)from->k + source, (size_t)n * row);
+        memcpy((uint8_t *)to->v + target, (const uint8_t *)from->v + source, (size_t)n * row);
+    }
+}
+
+sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool step, int64_t *past) {
+    const sac_kv_packing *packing = c->choice.format->packing;
+    *past = c->layer_rows[layer];
+    if (!packing) return view_of(c, c->data + (size_t)layer * c->layer_bytes, c->capacity, *past + n);
+    sac_kv_view tail = view_of(c, tail_data(c, layer), c->tail, *past + n);
+    if (step) return tail;
+    sac_kv_view staging = view_of(c, c->data, c->capacity, c->capacity);
+    int64_t n_packed = packing->unpack(c->packing, layer, &staging);
+    copy_rows(&tail, &staging, n_packed, *past);
+    *past += n_packed;
+    staging.n_rows = *past + n;
+    return staging;
+}
+
+sac_status sac_kv_cache_end_layer(sac_kv_cache *c, int layer, const sac_kv_view *view, int64_t past,
+                                  int64_t n_rows, const int32_t *important, int64_t n_important) {
+    const sac_kv_packing *packing = c->choice.format->packing;
+    int64_t n_tail = c->layer_rows[layer];
+    c->layer_rows[layer] = n_rows;
+    if (!packing) return SAC_OK;
+    c->layer_rows[layer] = 0;
+    if (n_tail) SAC_TRY(packing->seal(c->packing, layer, view, past - n_tail, n_tail, NULL, 0));
+    return packing->seal(c->packing, layer, view, past, n_rows - past, important, n_important);
+}
+
+size_t sac_kv_cache_bytes_used(const sac_kv_cache *c) {
+    size_t sum = 0;
+    for (int layer = 0; layer < c->shape->n_layers; layer++) {
+        sum += rows_bytes(c, c->layer_rows[layer]);
+        if (sac_kv_cache_is_packed(c)) sum += c->choice.format->packing->bytes(c->packing, layer);
+    }
+    return sum;
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #define PI 3.14159265358979323846
 
@@ -71,16 +72,16 @@ static float inverse_frequency(const sac_rope_config *c, int i, int64_t n_total)
     return f;
 }
 
-static double attention_factor(const sac_rope_config *c) {
+float sac_rope_attention_factor(const sac_rope_config *c) {
     if (c->scaling != SAC_ROPE_YARN) return 1;
-    if (c->attention_factor > 0) return c->attention_factor;
-    return c->factor <= 1 ? 1 : 0.1 * log(c->factor) + 1;
+    if (c->attention_factor > 0) return (float)c->attention_factor;
+    return c->factor <= 1 ? 1 : (float)(0.1 * log(c->factor) + 1);
 }
 
 void sac_rope_fill(const sac_rope_config *c, int64_t first, int64_t n, int64_t n_total, float *cos_sin) {
     int half = c->rot_dim / 2;
     assert(half * 2 == c->rot_dim && half > 0);
-    float factor = (float)attention_factor(c);
+    float factor = sac_rope_attention_factor(c);
     for (int i = 0; i < half; i++) {
         float f = inverse_frequency(c, i, n_total);
         for (int64_t p = first; p < first + n; p++) {
@@ -89,4 +90,29 @@ void sac_rope_fill(const sac_rope_config *c, int64_t first, int64_t n, int64_t n
             cos_sin[(p * half + i) * 2 + 1] = sinf(angle) * factor;
         }
     }
+}
+
+sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_position, int64_t n_ctx,
+                           sac_error *err) {
+    static const sac_method_param params[] = {
+        {.name = "factor",
+         .min = 0,
+         .max = 1e6,
+         .help = "how much longer than trained; 0 = what the context needs"},
+        {0}};
+    static const sac_method_param none[] = {{0}};
+    double p[SAC_METHOD_MAX_PARAMS];
+    size_t n = sac_method_name_bytes(line);
+    if (n == 5 && memcmp(line, "model", n) == 0)
+        return sac_method_parse("position scheme", line, none, NULL, false, p, err);
+    if (n != 3 || memcmp(line, "ntk", n) != 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "position scheme \"%s\" is not known: there are model, ntk",
+                        line);
+    SAC_TRY(sac_method_parse("position scheme", line, params, NULL, false, p, err));
+    double factor = p[0] != 0 ? p[0] : (double)n_ctx / (double)max_position;
+    if (factor <= 1) return SAC_OK;
+    if (c->scaling != SAC_ROPE_DEFAULT)
+        return sac_fail(err, SAC_UNSUPPORTED, "position scheme ntk: this model scales its positions already");
+    c->theta *= pow(factor, c->rot_dim / (c->rot_dim - 2.0));
+    return SAC_OK;
 }

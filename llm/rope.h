@@ -3,7 +3,7 @@
 #ifndef SAC_LLM_ROPE_H
 #define SAC_LLM_ROPE_H
 
-#include "status.h"
+#include "method.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +32,15 @@ typedef struct sac_rope_config {
 } sac_rope_config;
 
 void sac_rope_config_default(sac_rope_config *c, int head_dim);
+
+/* A position scheme by its line: "model" (as the checkpoint says) or "ntk:factor=4", which stretches the base
+ * so that the lowest frequency turns `factor` times slower and the highest as before: theta * factor^(d / (d
+ * - 2)). factor=0: what max_position needs for n_ctx. */
+sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_position, int64_t n_ctx,
+                           sac_error *err);
+
+/* What cos and sin in the table are multiplied with: yarn's attention factor, else 1. */
+float sac_rope_attention_factor(const sac_rope_config *c);
 
 /* Rows [first, first + n) of cos_sin [..][rot_dim/2][2], computed as transformers does: f32 inverse
  * frequencies, f32 angles, cos and sin of the f32 angle, both times the attention factor. n_total is the

@@ -1,21 +1,22 @@
 #include "sparse.h"
 
-static sac_status attend(void *state, const sac_layer_attention *a) {
+static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     (void)state;
-    return a->ops->attention(a->stream, &(sac_attention_args){
-                                            .o = a->q,
-                                            .q = a->q,
-                                            .kv = a->kv,
-                                            .n_q = a->q.rows,
-                                            .n_kv = a->past + a->q.rows,
-                                            .first = a->past,
-                                            .n_batch = 1,
-                                            .n_heads = a->n_heads,
-                                            .scale = a->scale,
-                                            .causal = true,
-                                            .window = a->window,
-                                        });
+    return sac_attend_prompt_dense(a);
 }
 
-const sac_prefill_policy sac_prefill_dense = {"dense", "every query meets every earlier key", attend};
-const sac_decode_policy sac_decode_dense = {"dense", "a step reads every stored row", attend};
+static sac_status select_all(void *state, const sac_layer_attention *a, sac_choice *choice) {
+    (void)state;
+    (void)a;
+    choice->all = true;
+    return SAC_OK;
+}
+
+static const sac_method_param no_params[] = {{0}};
+
+const sac_prefill_policy sac_prefill_dense = {.name = "dense",
+                                              .source = "every query meets every earlier key",
+                                              .params = no_params,
+                                              .attend = attend_prompt};
+const sac_decode_policy sac_decode_dense = {
+    .name = "dense", .source = "a step reads every stored row", .params = no_params, .select = select_all};

@@ -1,18 +1,118 @@
+/* Every policy, by name; and the life of a session's instance of one. */
 #include "sparse.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const sac_prefill_policy *const prefill_policies[] = {&sac_prefill_dense};
-static const sac_decode_policy *const decode_policies[] = {&sac_decode_dense};
+#define X(name) &sac_prefill_##name,
+static const sac_prefill_policy *const prefill_policies[] = {SAC_PREFILL_POLICIES(X)};
+#undef X
+#define X(name) &sac_decode_##name,
+static const sac_decode_policy *const decode_policies[] = {SAC_DECODE_POLICIES(X)};
+#undef X
+#define X(name) #name,
+static const char *const prefill_names[] = {SAC_PREFILL_POLICIES(X) NULL};
+static const char *const decode_names[] = {SAC_DECODE_POLICIES(X) NULL};
+#undef X
 
-const sac_prefill_policy *sac_prefill_policy_find(const char *name) {
-    for (size_t i = 0; i < SAC_COUNT(prefill_policies); i++)
-        if (strcmp(prefill_policies[i]->name, name) == 0) return prefill_policies[i];
+const char *const *sac_prefill_policy_names(void) {
+    return prefill_names;
+}
+const char *const *sac_decode_policy_names(void) {
+    return decode_names;
+}
+
+static bool is_named(const char *name, const char *line) {
+    size_t n = sac_method_name_bytes(line);
+    return strlen(name) == n && memcmp(name, line, n) == 0;
+}
+
+static sac_status unknown(const char *what, const char *line, const char *const *names, sac_error *err) {
+    char text[300] = "";
+    size_t used = 0;
+    for (size_t i = 0; names[i] && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "%s \"%s\" is not known: there are %s", what, line, text);
+}
+
+static void *new_state(size_t n_bytes) {
+    return calloc(1, n_bytes ? n_bytes : 1);
+}
+
+sac_status sac_prefill_open(sac_prefill *m, const char *line, const sac_attention_shape *shape,
+                            sac_error *err) {
+    *m = (sac_prefill){0};
+    for (size_t i = 0; i < SAC_COUNT(prefill_policies) && !m->policy; i++)
+        if (is_named(prefill_policies[i]->name, line)) m->policy = prefill_policies[i];
+    if (!m->policy) return unknown("prefill policy", line, prefill_names, err);
+    SAC_TRY(sac_method_parse("prefill policy", line, m->policy->params, NULL, false, m->p, err));
+    if (m->policy->check) SAC_TRY(m->policy->check(m->p, shape, err));
+    if (m->policy->is_off && m->policy->is_off(m->p, shape)) m->policy = &sac_prefill_dense;
+    m->state = new_state(m->policy->state_bytes);
+    return m->state ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for prefill policy \"%s\"", line);
+}
+
+static const sac_decode_policy *find_decode(const char *line) {
+    for (size_t i = 0; i < SAC_COUNT(decode_policies); i++)
+        if (is_named(decode_policies[i]->name, line)) return decode_policies[i];
     return NULL;
 }
 
-const sac_decode_policy *sac_decode_policy_find(const char *name) {
-    for (size_t i = 0; i < SAC_COUNT(decode_policies); i++)
-        if (strcmp(decode_policies[i]->name, name) == 0) return decode_policies[i];
-    return NULL;
+static sac_status open_decode(sac_decode *m, const sac_decode_policy *policy, const char *line, bool as_base,
+                              const sac_attention_shape *shape, sac_error *err) {
+    const char *prefix = as_base || policy->wrap ? "base." : NULL;
+    m->policy = policy;
+    SAC_TRY(sac_method_parse("decode policy", line, policy->params, prefix, as_base, m->p, err));
+    if (policy->check) SAC_TRY(policy->check(m->p, shape, err));
+    if (policy->is_off && policy->is_off(m->p, shape)) m->policy = &sac_decode_dense;
+    m->state = new_state(m->policy->state_bytes);
+    return m->state ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for decode policy \"%s\"", line);
+}
+
+/* The policy that the setting "base" names. */
+static const sac_decode_policy *base_policy(const sac_decode *m) {
+    const sac_method_param *p = m->policy->params;
+    while (strcmp(p->name, "base") != 0) p++;
+    return find_decode(p->choices[(size_t)m->p[p - m->policy->params]]);
+}
+
+sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_shape *shape,
+                           sac_error *err) {
+    *m = (sac_decode){0};
+    const sac_decode_policy *policy = find_decode(line);
+    if (!policy) return unknown("decode policy", line, decode_names, err);
+    SAC_TRY(open_decode(m, policy, line, false, shape, err));
+    if (!m->policy->wrap) return SAC_OK;
+    m->base = calloc(1, sizeof *m->base);
+    if (!m->base) return sac_fail(err, SAC_NO_MEMORY, "no memory for decode policy \"%s\"", line);
+    SAC_TRY(open_decode(m->base, base_policy(m), line, true, shape, err));
+    m->policy->wrap(m->state, m->base);
+    return SAC_OK;
+}
+
+void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena) {
+    if (m->policy->take) m->policy->take(m->state, m->p, shape, arena);
+}
+
+void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena) {
+    if (m->base) sac_decode_take(m->base, shape, arena);
+    if (m->policy->take) m->policy->take(m->state, m->p, shape, arena);
+}
+
+void sac_decode_begin(sac_decode *m) {
+    if (m->base) sac_decode_begin(m->base);
+    if (m->policy->begin) m->policy->begin(m->state);
+}
+
+void sac_prefill_free(sac_prefill *m) {
+    free(m->state);
+    *m = (sac_prefill){0};
+}
+
+void sac_decode_free(sac_decode *m) {
+    if (m->base) sac_decode_free(m->base);
+    free(m->base);
+    free(m->state);
+    *m = (sac_decode){0};
 }

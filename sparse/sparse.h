@@ -3,39 +3,217 @@
  *
  * A policy chooses rows; the shared attention op reads them. One file a method, one line in policies.c.
  * `dense` reads everything and is the oracle for the others: every method's off-value takes its path and
- * gives its bits. */
+ * gives its bits.
+ *
+ * Rows and positions. A layer's keys and values lie in rows 0 .. n - 1 of its view, stored after rope. As
+ * long as nothing was dropped, row and position are the same number; a method that needs keys without their
+ * rotation, or at other positions, turns them back by their position (sac_rotation). After a method has
+ * dropped rows
+ * (`settle`, `keep`) a layer holds fewer rows than the sequence has tokens; rows stay in order of position.
+ *
+ * Memory. A method's state is a struct of state_bytes, zeroed, whose blocks `take` gets out of the session's
+ * arena. `take` runs twice, first with a measuring arena (pointers are then NULL), so it must only take. */
 #ifndef SAC_SPARSE_H
 #define SAC_SPARSE_H
 
+#include "method.h"
 #include "ops.h"
+
+typedef struct sac_decode sac_decode;
+
+/* What a method may know of the model and the session when it is set up. */
+typedef struct sac_attention_shape {
+    int n_layers, n_heads, n_kv_heads, head_dim, hidden;
+    int64_t n_ctx, chunk; /* tokens of the session; rows of a linear layer at a time */
+    int64_t max_position; /* trained length */
+    int64_t window;       /* the model's own sliding window, 0 = none */
+    bool measure_mass;    /* room to compare choices with dense attention */
+    bool fixed_rotation;  /* false: frequencies change with the length, so keys cannot be turned back */
+} sac_attention_shape;
+
+/* What methods did, summed over calls, for a layer. "Dense" is what attention over everything would have
+ * done. A pair is one query head meeting one key. */
+typedef struct sac_layer_stats {
+    double prefill_kept, prefill_tokens; /* tokens that took part in attention, of all */
+    double prefill_pairs, prefill_pairs_dense;
+    double decode_rows, decode_rows_dense; /* rows read, summed over key-value heads */
+    double decode_budget;                  /* rows chosen, summed over query heads (before a union) */
+    double mass, n_mass;                   /* attention that the chosen rows hold, where measured */
+    int64_t select_ns, attend_ns;
+    double n_steps;
+    int64_t n_cache_hits, n_selections;
+} sac_layer_stats;
+
+/* A stretch of visual tokens of the prompt: positions [first, first + n). */
+typedef struct sac_visual_span {
+    int64_t first, n;
+} sac_visual_span;
+
+/* Who wants to see which tokens a layer kept (positions, ascending); NULL fn = nobody. */
+typedef struct sac_kept_observer {
+    void (*fn)(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
+    void *ctx;
+} sac_kept_observer;
 
 /* One layer of a prefill or of a decode step, keys and values already stored. */
 typedef struct sac_layer_attention {
     const sac_ops *ops;
     const sac_stream *stream;
-    int layer, n_layers;
-    int n_heads;
-    sac_mat q;      /* [n][n_heads * head_dim], rotated; the output replaces it */
-    sac_kv_view kv; /* past + n rows */
-    int64_t past;   /* tokens before the first query */
-    int64_t window; /* the model's own sliding window, 0 = none */
+    const sac_attention_shape *shape;
+    int layer;
+    sac_mat q;               /* [n][n_heads * head_dim], rotated; the output replaces it */
+    sac_kv_view kv;          /* past + n rows */
+    int64_t past;            /* rows before those of the queries */
+    const int32_t *position; /* [n] of the queries, ascending */
+    int64_t n_seen;          /* tokens of the sequence, these included */
     float scale;
+    sac_rotation rotation;
+    const sac_visual_span *visual;
+    int n_visual;
+    sac_kept_observer observer;
+    sac_layer_stats *stats;
 } sac_layer_attention;
 
 typedef struct sac_prefill_policy {
     const char *name, *source;
+    const sac_method_param *params;
+    size_t state_bytes;
+    /* Refuses settings that make no sense for this model. NULL: all are fine. */
+    sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
+    /* Whether these settings mean dense for every sequence that fits; the session then runs dense. */
+    bool (*is_off)(const double *p, const sac_attention_shape *shape);
+    void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    void (*begin)(void *state); /* a new sequence */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
+    /* After attend: the tokens of this layer that deserve more bits in a packed cache, ascending, counted
+     * from the first query. NULL: the method has no opinion. */
+    const int32_t *(*important)(void *state, int64_t *n);
+    /* After a layer: the queries whose tokens later layers go on with, ascending, or NULL for all. The last
+     * one is always among them. NULL: the method never drops tokens. */
+    const int32_t *(*keep)(void *state, const sac_layer_attention *a, int64_t *n);
 } sac_prefill_policy;
+
+/* Room for keys and values that are read at other positions than they were stored for. */
+typedef struct sac_choice_scratch {
+    float *k, *v;       /* [n_kv_heads][capacity][head_dim] */
+    int32_t *turn_back; /* [capacity] */
+    int64_t capacity;
+} sac_choice_scratch;
+
+/* The rows that a step reads. */
+typedef struct sac_choice {
+    bool all;
+    sac_row_lists lists; /* when not all */
+    bool compact; /* keys are read at positions 0, 1 .. of their list, the query at its last: n_lists is 1,
+                     and the query's own row is the last */
+    sac_choice_scratch *scratch; /* when compact: the method's, of the list's length or more */
+} sac_choice;
 
 typedef struct sac_decode_policy {
     const char *name, *source;
+    const sac_method_param *params;
+    size_t state_bytes;
+    sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
+    bool (*is_off)(const double *p, const sac_attention_shape *shape);
+    void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    void (*begin)(void *state);
+    /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
+     */
+    sac_status (*prompt)(void *state, const sac_layer_attention *a);
+    /* A step: which rows. The row of the step's own token is a->past, already stored. */
+    sac_status (*select)(void *state, const sac_layer_attention *a, sac_choice *choice);
+    /* In place of select and the shared attention, for methods with positions of their own (InfLLM,
+     * SelfExtend, ADORE). */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
+    /* After the attention of a layer of prefill or of a step: may move rows of the view together; returns how
+     * many are left. NULL: rows are never dropped. */
+    int64_t (*settle)(void *state, const sac_layer_attention *a);
+    /* Before a prefill or a step: the tokens' input embeddings, [n][hidden], for methods that look at tokens
+     * and not at attention (ADORE). */
+    sac_status (*inputs)(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
+                         int64_t position);
+    /* Before a step: tokens whose keys and values are to be computed again with it; their input embeddings go
+     * to x [capacity][hidden], their positions, ascending, to position. Their rows are stored after those of
+     * the cache, before the step's own; `settle` sees them and drops what it does not keep. */
+    int64_t (*rebuild)(void *state, sac_mat x, int32_t *position);
+    int64_t (*max_rebuild)(const double *p); /* capacity of the above */
+    /* Over another policy, its setting "base": the instance whose choices it refines. */
+    void (*wrap)(void *state, sac_decode *base);
 } sac_decode_policy;
 
-extern const sac_prefill_policy sac_prefill_dense;
-extern const sac_decode_policy sac_decode_dense;
+/* A policy with its settings and state, one for a session. */
+typedef struct sac_prefill {
+    const sac_prefill_policy *policy;
+    double p[SAC_METHOD_MAX_PARAMS];
+    void *state;
+} sac_prefill;
 
-const sac_prefill_policy *sac_prefill_policy_find(const char *name); /* NULL when there is none */
-const sac_decode_policy *sac_decode_policy_find(const char *name);
+struct sac_decode {
+    const sac_decode_policy *policy;
+    double p[SAC_METHOD_MAX_PARAMS];
+    void *state;
+    sac_decode *base; /* of a policy that wraps another, or NULL */
+};
+
+/* From a line "name:key=value,..."; an off-value gives dense. The states are the caller's, freed by _free;
+ * their blocks come out of the arena given to _take (a measuring one for the plan). */
+sac_status sac_prefill_open(sac_prefill *m, const char *line, const sac_attention_shape *shape,
+                            sac_error *err);
+sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_shape *shape, sac_error *err);
+void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena);
+void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena);
+void sac_prefill_free(sac_prefill *m);
+void sac_decode_free(sac_decode *m);
+void sac_decode_begin(sac_decode *m);
+
+/* Every policy: one line each. */
+#define SAC_PREFILL_POLICIES(X) X(dense)
+#define SAC_DECODE_POLICIES(X)  X(dense)
+
+#define X(name)                 extern const sac_prefill_policy sac_prefill_##name;
+SAC_PREFILL_POLICIES(X)
+#undef X
+#define X(name) extern const sac_decode_policy sac_decode_##name;
+SAC_DECODE_POLICIES(X)
+#undef X
+
+/* Their names for help texts, NULL-terminated. */
+const char *const *sac_prefill_policy_names(void);
+const char *const *sac_decode_policy_names(void);
+
+/* ---------------------------------------------------------------- shared parts of methods */
+
+/* Causal attention of queries [first, first + n) over all rows up to theirs. */
+sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n);
+
+/* A prefill that is dense after all, counted as such. */
+sac_status sac_attend_prompt_dense(const sac_layer_attention *a);
+
+/* What a prefill method did instead of dense attention: n_kept tokens took part, n_pairs query heads met
+ * keys. */
+void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs);
+
+void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
+                             sac_arena *arena);
+
+/* Queries q, at `position`, over a list of rows as if these tokens were all there ever was: token i of the
+ * list stands at position i, the queries at the last positions. The queries' own rows end the list. */
+sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                              const sac_row_lists *list, sac_choice_scratch *s);
+
+/* A decode step over a choice. */
+sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice);
+
+/* Runs a method on a layer, and counts. */
+sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);
+sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch);
+
+/* Share of dense attention's weight that a step's choice holds, added to the stats: mean over query heads.
+ * scratch: [n_heads][n_ctx]. */
+sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, float *scratch);
+
+/* Random number i of a stream that seed, layer and request name: counter-based, so order of use is
+ * immaterial. */
+uint32_t sac_random_u32(uint64_t seed, uint64_t stream, uint64_t i);
 
 #endif

@@ -107,9 +107,13 @@ sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_i
 typedef struct sac_session_config {
     int64_t n_ctx;         /* tokens of prompt and answer; 0 = the model's length, at most 32,768 */
     int64_t prefill_chunk; /* rows of a linear layer at a time; 0 = 256 */
-    const char *kv;        /* "f16" (default), "f32", "bf16" */
-    const char *prefill;   /* prefill policy, "dense" (default) */
-    const char *decode;    /* decode policy, "dense" (default) */
+    /* Attention methods, "name" or "name:key=value,key=value"; NULL = the default. docs/methods.md has them
+     * all. */
+    const char *kv;      /* how keys and values are stored, "f16" (default) */
+    const char *prefill; /* which queries meet which keys in a prompt, "dense" (default) */
+    const char *decode;  /* which stored rows a step reads, "dense" (default) */
+    const char *rope;    /* positions: "model" (default), "ntk:factor=4" */
+    bool measure_mass;   /* compare what decode methods read with dense attention: slow, for tables */
 } sac_session_config;
 
 void sac_session_config_default(sac_session_config *c);
@@ -276,6 +280,38 @@ const float *sac_session_logits(const sac_session *s);
 int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
 
 /* ---------------------------------------------------------------- measuring */
+
+/* What attention methods did in a layer since the session was made or sac_session_reset_stats. */
+typedef struct sac_layer_report {
+    double prefill_kept;  /* share of tokens that took part in attention */
+    double prefill_work;  /* query-key pairs, of dense attention's */
+    double decode_read;   /* rows read, of dense attention's */
+    double decode_rows;   /* rows read a step, mean over key-value heads */
+    double decode_budget; /* rows chosen a step, mean over query heads */
+    double retained_mass; /* of dense attention's weight, in decode; 1 when not measured */
+    double select_seconds, attend_seconds;
+    int64_t selections, selection_cache_hits;
+} sac_layer_report;
+bool sac_session_layer_stats(const sac_session *s, int layer,
+                             sac_layer_report *report); /* false past the last */
+void sac_session_reset_stats(sac_session *s);
+
+/* Bytes that keys and values of the tokens now in the cache take, metadata counted. */
+size_t sac_session_kv_bytes(const sac_session *s);
+
+/* The methods that run, every setting written out. A method whose settings mean dense is "dense" here. */
+typedef struct sac_session_method_lines {
+    char prefill[400], decode[400], kv[400], rope[100];
+} sac_session_method_lines;
+void sac_session_methods(const sac_session *s, sac_session_method_lines *lines);
+
+/* Which tokens (positions, ascending) a layer's prefill kept, called after each layer. NULL fn = nobody. */
+typedef void (*sac_kept_fn)(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
+void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx);
+
+/* Methods by kind, for help texts; NULL-terminated. */
+const char *const *sac_prefill_names(void);
+const char *const *sac_decode_names(void);
 
 /* Read bandwidth of this machine with the model's threads, bytes a second: the roof of decode. Takes about
  * 0.3 s. */

@@ -4,13 +4,13 @@
 #define MIN_CHUNK_KEYS 512                  /* shorter, and joining costs more than it brings */
 #define PARTIAL_FLOATS ((int64_t)(SAC_THREAD_SCRATCH_BYTES / 2 / sizeof(float)))
 
-/* First index in [0, n_kv] whose row is greater than `row`. */
-static int64_t first_after(const sac_attention_args *a, int64_t row) {
-    if (!a->rows) return sac_max_i64(0, sac_min_i64(a->n_kv, row + 1));
-    int64_t low = 0, high = a->n_kv;
+/* First index in [0, n] whose row is greater than `row`. */
+static int64_t first_after(const attention_keys *keys, int64_t row) {
+    if (!keys->rows) return sac_max_i64(0, sac_min_i64(keys->n, row + 1));
+    int64_t low = 0, high = keys->n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (a->rows[middle] > row)
+        if (keys->rows[middle] > row)
             high = middle;
         else
             low = middle + 1;
@@ -18,42 +18,60 @@ static int64_t first_after(const sac_attention_args *a, int64_t row) {
     return low;
 }
 
-void sac_attention_sees(const sac_attention_args *a, int64_t query, int64_t *first, int64_t *end) {
+void sac_attention_sees(const sac_attention_args *a, const attention_keys *keys, int64_t query,
+                        int64_t *first, int64_t *end) {
     int64_t position = a->first + query;
-    *first = a->window ? first_after(a, position - a->window) : 0;
-    *end = a->causal ? first_after(a, position) : a->n_kv;
+    *first = a->window ? first_after(keys, position - a->window) : 0;
+    *end = a->causal ? first_after(keys, position) : keys->n;
     if (*end < *first) *end = *first;
 }
 
 /* Keys that any of the queries [query, query + n) sees; first on a tile. */
-static void block_sees(const sac_attention_args *a, int64_t query, int64_t n, int64_t *first, int64_t *end) {
+static void block_sees(const sac_attention_args *a, const attention_keys *keys, int64_t query, int64_t n,
+                       int64_t *first, int64_t *end) {
     int64_t unused;
-    sac_attention_sees(a, query, first, &unused);
-    sac_attention_sees(a, query + n - 1, &unused, end);
+    sac_attention_sees(a, keys, query, first, &unused);
+    sac_attention_sees(a, keys, query + n - 1, &unused, end);
     *first = *first / ATTENTION_KEYS * ATTENTION_KEYS;
     if (*end < *first) *end = *first;
 }
 
-/* Several chunks of keys when queries and heads alone leave processors idle. */
+static attention_keys group_keys(const attention_job *job, int64_t group) {
+    const sac_row_lists *l = job->a->lists;
+    if (!l) return (attention_keys){NULL, job->a->n_kv};
+    int64_t list = group / (job->n_groups / l->n_lists);
+    return (attention_keys){l->rows + l->start[list], l->start[list + 1] - l->start[list]};
+}
+
+/* Several chunks of keys when queries and heads alone leave processors idle, or one list is much longer than
+ * the others. */
 static void plan_chunks(attention_job *job) {
     const sac_attention_args *a = job->a;
-    int64_t n_keys = job->key_end - job->key_first, blocks = sac_attention_n_tasks(job);
+    int64_t longest = 0, first, end;
+    for (int64_t g = 0; g < job->n_groups; g++) {
+        attention_keys keys = group_keys(job, g);
+        block_sees(a, &keys, 0, a->n_q, &first, &end);
+        longest = sac_max_i64(longest, end - first);
+        job->n_keys += end - first;
+    }
+    int64_t blocks = sac_attention_n_tasks(job), per_group = blocks / job->n_groups;
     int64_t chunk_floats = blocks * job->q_block * job->group * (a->kv.head_dim + 2);
-    int64_t n = sac_min_i64(sac_div_up(TARGET_TASKS, blocks), n_keys / MIN_CHUNK_KEYS);
+    int64_t work = sac_max_i64(1, per_group * job->n_keys);
+    int64_t n = sac_min_i64(sac_div_up(TARGET_TASKS * longest, work), longest / MIN_CHUNK_KEYS);
     n = sac_max_i64(1, sac_min_i64(n, PARTIAL_FLOATS / chunk_floats));
-    job->key_chunk = sac_div_up(sac_div_up(sac_max_i64(1, n_keys), n), ATTENTION_KEYS) * ATTENTION_KEYS;
-    job->n_chunks = sac_max_i64(1, sac_div_up(n_keys, job->key_chunk));
+    job->key_chunk = sac_div_up(sac_div_up(sac_max_i64(1, longest), n), ATTENTION_KEYS) * ATTENTION_KEYS;
+    job->n_chunks = sac_max_i64(1, sac_div_up(longest, job->key_chunk));
 }
 
 bool sac_attention_plan(attention_job *job, const sac_stream *s, const sac_attention_args *a) {
     int64_t d = a->kv.head_dim, group = a->n_heads / a->kv.n_heads;
+    if (a->lists && a->lists->n_lists > a->kv.n_heads) group = 1;
     if (d % 8 != 0 || d > ATTENTION_MAX_D || group > ATTENTION_MAX_ROWS) return false;
-    *job = (attention_job){.s = s, .a = a, .group = group, .n_chunks = 1};
+    *job = (attention_job){.s = s, .a = a, .group = group, .n_groups = a->n_heads / group, .n_chunks = 1};
     job->q_block = sac_min_i64(a->n_q, ATTENTION_MAX_ROWS / group);
     job->n_q_blocks = sac_div_up(a->n_q, job->q_block);
     job->q_block = sac_div_up(a->n_q, job->n_q_blocks);
     job->n_q_blocks = sac_div_up(a->n_q, job->q_block);
-    block_sees(a, 0, a->n_q, &job->key_first, &job->key_end);
     plan_chunks(job);
     job->partial = (float *)(void *)(s->thread_scratch + SAC_THREAD_SCRATCH_BYTES / 2);
     return true;
@@ -63,18 +81,20 @@ attention_task sac_attention_task(const attention_job *job, int64_t number) {
     const sac_attention_args *a = job->a;
     const sac_kv_view *kv = &a->kv;
     size_t element = sac_dtype_row_bytes(kv->dtype, 1);
-    attention_task t = {.kv_head = number % kv->n_heads};
-    int64_t chunk = number / kv->n_heads % job->n_chunks, rest = number / kv->n_heads / job->n_chunks;
+    attention_task t = {.group = number % job->n_groups};
+    int64_t chunk = number / job->n_groups % job->n_chunks, rest = number / job->n_groups / job->n_chunks;
+    int64_t all_first, unused, kv_head = t.group / (job->n_groups / kv->n_heads);
     t.batch = rest % a->n_batch;
     /* the last queries see the most keys: begin with them, so that the short tasks even out the end */
     t.query = (job->n_q_blocks - 1 - rest / a->n_batch) * job->q_block;
     t.n_queries = sac_min_i64(job->q_block, a->n_q - t.query);
     t.rows = t.n_queries * job->group;
-    block_sees(a, t.query, t.n_queries, &t.key_first, &t.key_end);
-    t.key_first = sac_max_i64(t.key_first, job->key_first + chunk * job->key_chunk);
-    t.key_end = sac_min_i64(t.key_end, job->key_first + (chunk + 1) * job->key_chunk);
-    size_t offset =
-        (size_t)(t.batch * a->batch_rows * kv->row_stride + t.kv_head * kv->head_stride) * element;
+    t.keys = group_keys(job, t.group);
+    block_sees(a, &t.keys, 0, a->n_q, &all_first, &unused);
+    block_sees(a, &t.keys, t.query, t.n_queries, &t.key_first, &t.key_end);
+    t.key_first = sac_max_i64(t.key_first, all_first + chunk * job->key_chunk);
+    t.key_end = sac_min_i64(t.key_end, all_first + (chunk + 1) * job->key_chunk);
+    size_t offset = (size_t)(t.batch * a->batch_rows * kv->row_stride + kv_head * kv->head_stride) * element;
     t.k = (const char *)kv->k + offset;
     t.v = (const char *)kv->v + offset;
     t.row_bytes = (size_t)kv->row_stride * element;
@@ -83,8 +103,7 @@ attention_task sac_attention_task(const attention_job *job, int64_t number) {
 
 void sac_attention_run(attention_job *job, sac_task_fn fn, int64_t n_tasks) {
     const sac_attention_args *a = job->a;
-    int64_t n_keys = job->key_end - job->key_first;
-    int64_t kv_bytes = n_keys * a->kv.n_heads * (int64_t)sac_dtype_row_bytes(a->kv.dtype, a->kv.head_dim) * 2;
+    int64_t kv_bytes = job->n_keys * (int64_t)sac_dtype_row_bytes(a->kv.dtype, a->kv.head_dim) * 2;
     if (a->n_batch * a->n_q * kv_bytes > 2 * SAC_TASK_BYTES)
         sac_pool_run(job->s->pool, n_tasks, fn, job);
     else

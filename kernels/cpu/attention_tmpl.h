@@ -12,6 +12,7 @@
 #include "tile.h"
 
 #include <float.h>
+#include <math.h>
 
 #ifdef __AVX512F__
 #define ROWS_MAX SAC_TILE_ROWS_AVX512 /* rows of a tile */
@@ -40,7 +41,7 @@ typedef struct attention_tile {
 } attention_tile;
 
 static const char *key_address(const attention_state *st, const char *base, int64_t key) {
-    return base + (size_t)sac_attention_key_row(st->job->a, key) * st->t.row_bytes;
+    return base + (size_t)sac_attention_key_row(&st->t.keys, key) * st->t.row_bytes;
 }
 
 /* Scratch of a task: at most half of the thread's, as the first thread's other half holds partial results. */
@@ -81,7 +82,7 @@ static void tile_open(attention_tile *tile, const attention_state *st, int64_t r
     for (int64_t r = 0; r < tile->n; r++) {
         if (query != st->t.query + (row + r) / st->job->group) {
             query = st->t.query + (row + r) / st->job->group;
-            sac_attention_sees(st->job->a, query, &first, &end);
+            sac_attention_sees(st->job->a, &st->t.keys, query, &first, &end);
             first = sac_max_i64(0, sac_min_i64(n, first - key0));
             end = sac_max_i64(first, sac_min_i64(n, end - key0));
         }
@@ -174,6 +175,11 @@ static void mix_packed(const attention_state *st, const attention_tile *tile, co
 
 #include "attention_dot_tmpl.h"
 
+/* ln sum exp, from a maximum in units of log2 and the sum of 2^(score - maximum). */
+static float log_sum(float max, float sum) {
+    return sum > 0 ? (max + log2f(sum)) * 0.693147181f : -INFINITY;
+}
+
 /* The output, or the partial result of a chunk. */
 static void attention_close(const attention_state *st, int64_t task) {
     const attention_job *job = st->job;
@@ -187,6 +193,7 @@ static void attention_close(const attention_state *st, int64_t task) {
             memcpy(partial + r * partial_row + 2, o, (size_t)st->d * sizeof(float));
             continue;
         }
+        if (job->a->lse) *sac_attention_lse(job, &st->t, r) = log_sum(st->max[r], st->sum[r]);
         float *out = sac_attention_row(job->a->o, job, &st->t, r);
         vf scale = vf_set1(st->sum[r] > 0 ? 1.0f / st->sum[r] : 0.0f); /* no key seen: zeros */
         for (int64_t c = 0; c < st->d; c += VF)
@@ -217,13 +224,13 @@ static void attention_task_fn(void *ctx, int64_t task, int thread) {
 /* Joins the chunks of one block: each in units of its own maximum, first to last. */
 static void attention_join_fn(void *ctx, int64_t block, int thread) {
     const attention_job *job = ctx;
-    int64_t heads = job->a->kv.n_heads, d = job->a->kv.head_dim;
-    int64_t first = (block / heads * job->n_chunks) * heads + block % heads;
+    int64_t groups = job->n_groups, d = job->a->kv.head_dim;
+    int64_t first = (block / groups * job->n_chunks) * groups + block % groups;
     attention_task t = sac_attention_task(job, first);
     (void)thread;
     for (int64_t r = 0; r < t.rows; r++) {
         const float *part = job->partial + (first * job->q_block * job->group + r) * (d + 2);
-        const int64_t next = heads * job->q_block * job->group * (d + 2);
+        const int64_t next = groups * job->q_block * job->group * (d + 2);
         float max = -FLT_MAX, sum = 0, *out = sac_attention_row(job->a->o, job, &t, r);
         float weight[ATTENTION_MAX_CHUNKS];
         for (int64_t i = 0; i < job->n_chunks; i++) max = part[i * next] > max ? part[i * next] : max;
@@ -231,6 +238,7 @@ static void attention_join_fn(void *ctx, int64_t block, int thread) {
             weight[i] = vf_sum(vf_keep_lanes(vf_exp2(vf_set1(part[i * next] - max)), 0, 1, vf_zero()));
             sum += weight[i] * part[i * next + 1];
         }
+        if (job->a->lse) *sac_attention_lse(job, &t, r) = log_sum(max, sum);
         vf scale = vf_set1(sum > 0 ? 1.0f / sum : 0.0f);
         for (int64_t c = 0; c < d; c += VF) {
             vf o = vf_zero();

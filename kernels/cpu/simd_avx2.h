@@ -152,6 +152,10 @@ static inline void vf_load_pairs(const float *p, int64_t n, vf *c, vf *s) {
     *c = _mm256_permutevar8x32_ps(_mm256_shuffle_ps(lo, hi, 0x88), order);
     *s = _mm256_permutevar8x32_ps(_mm256_shuffle_ps(lo, hi, 0xdd), order);
 }
+/* {a b a b ...} */
+static inline vf vf_alternate(vf a, vf b) {
+    return _mm256_blend_ps(a, b, 0xaa);
+}
 /* Pairs (x0, x1) in v turned by the pairs (cos, sin) in cs */
 static inline vf vf_rotate_pairs(vf v, vf cs) {
     vf swapped = _mm256_permute_ps(v, 0xb1);

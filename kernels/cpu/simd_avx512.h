@@ -136,6 +136,10 @@ static inline void vf_load_pairs(const float *p, int64_t n, vf *c, vf *s) {
     *c = _mm512_permutex2var_ps(lo, even, hi);
     *s = _mm512_permutex2var_ps(lo, _mm512_add_epi32(even, _mm512_set1_epi32(1)), hi);
 }
+/* {a b a b ...} */
+static inline vf vf_alternate(vf a, vf b) {
+    return _mm512_mask_blend_ps((__mmask16)0xaaaa, a, b);
+}
 /* Pairs (x0, x1) in v turned by the pairs (cos, sin) in cs */
 static inline vf vf_rotate_pairs(vf v, vf cs) {
     vf swapped = _mm512_permute_ps(v, 0xb1);

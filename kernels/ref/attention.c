@@ -10,9 +10,10 @@ static void assert_attention(const sac_attention_args *a) {
     assert(a->q.rows >= n_rows && a->o.rows >= n_rows && a->n_q >= 0 && a->n_kv >= 0);
     assert(a->n_batch == 1 || (a->batch_rows >= a->n_q && a->batch_rows >= a->n_kv));
     assert(a->q.cols == (int64_t)a->n_heads * kv->head_dim && a->o.cols == a->q.cols);
-    assert(kv->n_heads > 0 && a->n_heads % kv->n_heads == 0);
-    assert(kv->dtype == SAC_DTYPE_F32 || kv->dtype == SAC_DTYPE_F16 || kv->dtype == SAC_DTYPE_BF16);
-    assert(a->rows || (a->n_batch - 1) * a->batch_rows + a->n_kv <= kv->n_rows);
+    assert(sac_ref_is_kv(kv) && a->n_heads % kv->n_heads == 0);
+    assert(a->n_batch == 1 || (!a->lists && !a->lse));
+    assert(a->lists ? sac_ref_is_lists(a->lists, kv, a->n_heads)
+                    : (a->n_batch - 1) * a->batch_rows + a->n_kv <= kv->n_rows);
     assert((size_t)kv->head_dim * sizeof(double) <= SAC_THREAD_SCRATCH_BYTES);
     (void)kv;
     (void)n_rows;
@@ -31,10 +32,13 @@ static void attend(const sac_attention_args *a, int64_t batch, int64_t query, in
     int d = kv->head_dim;
     int64_t kv_head = (int64_t)(head / (a->n_heads / kv->n_heads)) * kv->head_stride;
     const float *q = sac_mat_row_f32(a->q, batch * a->batch_rows + query) + (int64_t)head * d;
+    int list = a->lists ? sac_ref_list_of(a->lists, head, a->n_heads) : 0;
+    int64_t begin = a->lists ? a->lists->start[list] : 0,
+            end = a->lists ? a->lists->start[list + 1] : a->n_kv;
     double max = -INFINITY, sum = 0;
     memset(acc, 0, (size_t)d * sizeof *acc);
-    for (int64_t j = 0; j < a->n_kv; j++) {
-        int64_t row = a->rows ? a->rows[j] : j;
+    for (int64_t j = begin; j < end; j++) {
+        int64_t row = a->lists ? a->lists->rows[j] : j;
         if (!sees(a, query, row)) continue;
         int64_t at = (batch * a->batch_rows + row) * kv->row_stride + kv_head;
         double score = 0;
@@ -49,6 +53,7 @@ static void attend(const sac_attention_args *a, int64_t batch, int64_t query, in
     }
     float *o = sac_mat_row_f32(a->o, batch * a->batch_rows + query) + (int64_t)head * d;
     for (int c = 0; c < d; c++) o[c] = sum > 0 ? (float)(acc[c] / sum) : 0.0f;
+    if (a->lse) a->lse[query * a->n_heads + head] = sum > 0 ? (float)(log(sum) + max) : -INFINITY;
 }
 
 sac_status sac_ref_attention(const sac_stream *s, const sac_attention_args *a) {

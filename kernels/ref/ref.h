@@ -12,6 +12,38 @@ SAC_OPS(X)
 
 double sac_ref_activation(sac_activation act, double x);
 
+/* What the ops on keys and values ask of their arguments. */
+bool sac_ref_is_kv(const sac_kv_view *kv);
+bool sac_ref_is_lists(const sac_row_lists *l, const sac_kv_view *kv, int n_heads);
+bool sac_ref_is_rotation(const sac_rotation *r, int head_dim);
+
+/* The list of a query head. */
+static inline int sac_ref_list_of(const sac_row_lists *l, int head, int n_heads) {
+    return head / (n_heads / l->n_lists);
+}
+
+/* Channels of a head that turn together. */
+typedef struct sac_ref_pair {
+    int first, second;
+} sac_ref_pair;
+static inline sac_ref_pair sac_ref_pair_at(const sac_rotation *r, int i) {
+    return r->interleaved ? (sac_ref_pair){2 * i, 2 * i + 1} : (sac_ref_pair){i, i + r->rot_dim / 2};
+}
+static inline void sac_ref_turn(const sac_rotation *r, int64_t pos, int i, bool back, double *u, double *v) {
+    const float *cos_sin = r->cos_sin + pos * r->rot_dim + 2 * i;
+    double c = (double)cos_sin[0], s = (double)cos_sin[1], x = *u, y = *v;
+    if (back) {
+        c /= (double)r->factor;
+        s /= -(double)r->factor;
+    }
+    *u = x * c - y * s;
+    *v = y * c + x * s;
+}
+
+/* One key of one key-value head, turned back by pos positions when `back` is given. */
+void sac_ref_load_key(const sac_kv_view *kv, int64_t row, int head, const sac_rotation *back, int64_t pos,
+                      double *key);
+
 /* An f32 matrix of at least one column whose rows do not overlap. */
 static inline bool sac_ref_is_mat(sac_mat m) {
     return (m.data || m.rows == 0) && m.dtype == SAC_DTYPE_F32 && m.rows >= 0 && m.cols > 0 &&

@@ -90,6 +90,8 @@ static void print_wrapped(const char *text, size_t at, size_t width) {
 /* The names that an option takes come from the library, so that --help cannot miss one. */
 static const char *const *names_of(const setting *row) {
     if (!strcmp(row->name, "chat")) return sac_chat_format_names();
+    if (!strcmp(row->name, "prefill")) return sac_prefill_names();
+    if (!strcmp(row->name, "decode")) return sac_decode_names();
     return strcmp(row->name, "kv") ? NULL : sac_kv_names();
 }
 

@@ -41,6 +41,7 @@ sac_session_config run_session_config(const settings *s) {
     if (s->kv) c.kv = s->kv;
     if (s->prefill) c.prefill = s->prefill;
     if (s->decode) c.decode = s->decode;
+    if (s->rope) c.rope = s->rope;
     return c;
 }
 

@@ -80,6 +80,8 @@ const setting settings_table[] = {
      "attention over the prompt (dense)"},
     {"decode", 0, "session", false, SETTING_TEXT, AT(decode), ALL, 0, 0, "POLICY",
      "attention while answering (dense)"},
+    {"rope", 0, "session", false, SETTING_TEXT, AT(rope), ALL, 0, 0, "SCHEME",
+     "positions: model, or ntk:factor=F to reach further than trained (model)"},
     {"prefill-chunk", 0, "session", false, SETTING_INT, AT(prefill_chunk), ALL, 0, 1 << 20, "N",
      "tokens that pass a linear layer together; 0 = 256"},
 

@@ -71,7 +71,7 @@ typedef struct settings {
     uint64_t seed;
     text_list stop;
     int64_t ctx, prefill_chunk;
-    char *kv, *prefill, *decode;
+    char *kv, *prefill, *decode, *rope;
     int64_t prompt_tokens, gen_tokens, repeat;
     bool plan, tensors;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */

@@ -29,6 +29,10 @@ size_t sac_arena_block_bytes(size_t n_bytes) {
     return rounded & ~(size_t)(SAC_ARENA_ALIGN - 1);
 }
 
+sac_arena sac_arena_measure(void) {
+    return (sac_arena){.capacity_bytes = SIZE_MAX};
+}
+
 sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err) {
     memset(a, 0, sizeof *a);
     if (capacity_bytes == 0) return SAC_OK;
@@ -54,10 +58,10 @@ void sac_arena_free(sac_arena *a) {
 void *sac_arena_take(sac_arena *a, size_t n_bytes) {
     size_t block = sac_arena_block_bytes(n_bytes);
     if (block > a->capacity_bytes - a->used_bytes) return NULL;
-    uint8_t *p = a->base + a->used_bytes;
+    uint8_t *p = a->base ? a->base + a->used_bytes : NULL;
     a->used_bytes += block;
     if (a->used_bytes > a->peak_bytes) a->peak_bytes = a->used_bytes;
-    UNPOISON(p, n_bytes);
+    if (p) UNPOISON(p, n_bytes);
     return p;
 }
 

@@ -25,6 +25,10 @@ typedef struct sac_arena {
 /* Bytes that a block of n_bytes takes out of an arena; sums of it give the capacity to open with. */
 size_t sac_arena_block_bytes(size_t n_bytes);
 
+/* An arena without memory: takes give NULL and only add to used_bytes. With it a function that takes its
+ * blocks is its own memory plan. */
+sac_arena sac_arena_measure(void);
+
 sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err);
 void sac_arena_free(sac_arena *a); /* a zeroed or freed arena is fine */
 

@@ -50,7 +50,8 @@ struct sac_session {
     uint64_t *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index */
     int32_t *prompt;    /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
     int32_t *answer;    /* [n_ctx] */
-    char *text;         /* the answer */
+    sac_visual_span *visual; /* [n_ctx] of the prompt, more than enough */
+    char *text;              /* the answer */
     size_t text_capacity;
     bool has_logits;
     atomic_bool cancel;

@@ -57,6 +57,16 @@ static sac_status embed_prompt(call *c, int64_t past, int64_t n) {
     return SAC_OK;
 }
 
+/* Where visual tokens stand, for methods that treat them apart. */
+static void find_visual(sac_session *s) {
+    s->decoder.n_visual = 0;
+    s->decoder.visual = s->visual;
+    for (size_t m = 0; m < s->n_media; m++)
+        for (int64_t b = 0; b < s->media[m].n_blocks; b++)
+            s->visual[s->decoder.n_visual++] =
+                (sac_visual_span){s->media[m].start[b], s->media[m].block_tokens};
+}
+
 /* Runs a conversation's prompt; the logits of its last token are left in the session. */
 static sac_status run_prompt(call *c, const sac_message *messages, size_t n_messages) {
     sac_session *s = c->s;
@@ -68,11 +78,11 @@ static sac_status run_prompt(call *c, const sac_message *messages, size_t n_mess
     SAC_TRY(sac_prompt_build(s, messages, n_messages, &prompt, c->err));
     SAC_TRY(sac_prompt_place(s, &prompt, c->err));
     SAC_TRY(embed_prompt(c, prompt.n_reused, prompt.n_tokens));
+    find_visual(s);
     int64_t prefill_ns = sac_now_ns();
     SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream,
                                 prompt.n_reused, prompt.n_tokens - prompt.n_reused, on_layer, c, c->err));
-    SAC_TRY(sac_decoder_logits(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream,
-                               prompt.n_tokens - 1, 1, NULL));
+    SAC_TRY(sac_decoder_last_logits(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream));
     s->has_logits = true;
     c->result.seconds.prefill = sac_seconds_since(prefill_ns);
     c->result.n_prompt_tokens = prompt.n_tokens;
@@ -285,7 +295,7 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
     if (all_logits)
         SAC_TRY(
             sac_decoder_logits(&m->decoder, &s->decoder, &s->model->ops, &s->stream, past, n, all_logits));
-    SAC_TRY(sac_decoder_logits(&m->decoder, &s->decoder, &s->model->ops, &s->stream, past + n - 1, 1, NULL));
+    SAC_TRY(sac_decoder_last_logits(&m->decoder, &s->decoder, &s->model->ops, &s->stream));
     s->has_logits = true;
     return SAC_OK;
 }

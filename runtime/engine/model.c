@@ -126,6 +126,14 @@ bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *in
     return true;
 }
 
+const char *const *sac_prefill_names(void) {
+    return sac_prefill_policy_names();
+}
+
+const char *const *sac_decode_names(void) {
+    return sac_decode_policy_names();
+}
+
 const char *const *sac_kv_names(void) {
     return sac_kv_format_names();
 }

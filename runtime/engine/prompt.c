@@ -154,8 +154,8 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     }
     if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p.n_held, prompt->n_tokens)) p.n_equal = 0;
     /* The last token is always run: its logits are wanted. */
-    prompt->n_reused = p.n_equal < prompt->n_tokens - 1 ? p.n_equal : prompt->n_tokens - 1;
-    s->decoder.cache.n_rows = prompt->n_reused;
+    int64_t n_equal = p.n_equal < prompt->n_tokens - 1 ? p.n_equal : prompt->n_tokens - 1;
+    prompt->n_reused = sac_decoder_rewind(&s->decoder, n_equal);
     return SAC_OK;
 }
 

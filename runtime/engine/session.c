@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,19 +16,19 @@ void sac_session_config_default(sac_session_config *c) {
 
 /* ---------------------------------------------------------------- the plan */
 
-/* A configuration with every default filled in and every name resolved. */
-typedef struct choices {
-    int64_t n_ctx, chunk;
-    const sac_kv_format *kv;
-    const sac_prefill_policy *prefill;
-    const sac_decode_policy *decode;
-} choices;
-
-static sac_status resolve(const sac_model *m, const sac_session_config *c, choices *out, sac_error *err) {
+/* The configuration with every default filled in. */
+static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_decoder_options *out,
+                          sac_error *err) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
-    *out = (choices){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
-                     .chunk = c->prefill_chunk ? c->prefill_chunk : DEFAULT_CHUNK};
+    *out = (sac_decoder_options){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
+                                 .chunk = c->prefill_chunk ? c->prefill_chunk : DEFAULT_CHUNK,
+                                 .prefill = c->prefill,
+                                 .decode = c->decode,
+                                 .kv = c->kv,
+                                 .rope = c->rope,
+                                 .fast = m->fast,
+                                 .measure_mass = c->measure_mass};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
                         (long long)out->n_ctx, INT32_MAX / 2);
@@ -35,15 +36,6 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, choic
         return sac_fail(err, SAC_BAD_ARGUMENT, "a prefill chunk of %lld tokens: give 1 to 65536",
                         (long long)out->chunk);
     if (out->chunk > out->n_ctx) out->chunk = out->n_ctx;
-    out->kv = sac_kv_format_find(c->kv ? c->kv : "f16");
-    if (!out->kv)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format \"%s\" is not known: f32, f16 or bf16", c->kv);
-    out->prefill = sac_prefill_policy_find(c->prefill ? c->prefill : "dense");
-    if (!out->prefill)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy \"%s\" is not known: dense", c->prefill);
-    out->decode = sac_decode_policy_find(c->decode ? c->decode : "dense");
-    if (!out->decode)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "decode policy \"%s\" is not known: dense", c->decode);
     return SAC_OK;
 }
 
@@ -120,6 +112,7 @@ static size_t text_capacity(int64_t n_ctx) {
 static size_t sequence_bytes(int64_t n_ctx) {
     return 3 * sac_arena_block_bytes((size_t)n_ctx * sizeof(int32_t)) +
            sac_arena_block_bytes((size_t)n_ctx * sizeof(uint64_t)) +
+           sac_arena_block_bytes((size_t)n_ctx * sizeof(sac_visual_span)) +
            sac_arena_block_bytes(text_capacity(n_ctx));
 }
 
@@ -129,29 +122,34 @@ static void add_part(sac_memory_report *r, const char *tag, size_t n_bytes) {
     r->total_bytes += n_bytes;
 }
 
-static void plan(const sac_model *m, const choices *c, sac_memory_report *r) {
+static void plan(const sac_model *m, sac_decoder_state *decoder, sac_memory_report *r) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
+    int64_t n_ctx = decoder->n_ctx, chunk = decoder->chunk;
     sac_decoder_plan p;
-    sac_decoder_plan_bytes(d, c->n_ctx, c->chunk, c->kv, &p);
-    *r = (sac_memory_report){.n_ctx = c->n_ctx, .weight_bytes = m->loaded.weight_bytes};
-    r->kv_bytes_per_token = sac_kv_cache_bytes(d->n_layers, d->n_kv_heads, d->head_dim, 1, c->kv);
+    sac_decoder_state_plan(decoder, &m->loaded.decoder, &p);
+    *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
+    r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_part(r, "kv cache", p.kv_bytes);
+    add_part(r, "attention methods", p.method_bytes);
     add_part(r, "hidden states and queries", p.hidden_bytes);
     add_part(r, "activations of a chunk", p.activation_bytes);
     add_part(r, "rotary table", p.rope_bytes);
     add_part(r, "logits and sampler", p.logits_bytes + sac_sampler_bytes(d->vocab));
     add_part(r, "vision", vision_bytes(&m->loaded));
-    add_part(r, "tokens and text", sequence_bytes(c->n_ctx));
-    add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, c->chunk)));
+    add_part(r, "tokens and text", sequence_bytes(n_ctx));
+    add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, chunk)));
 }
 
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
                             sac_error *err) {
     sac_session_config defaults;
     sac_session_config_default(&defaults);
-    choices c;
-    SAC_TRY(resolve(m, config ? config : &defaults, &c, err));
-    plan(m, &c, report);
+    sac_decoder_options o;
+    sac_decoder_state decoder;
+    SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
+    SAC_TRY(sac_decoder_state_open(&decoder, &m->loaded.decoder, &o, err));
+    plan(m, &decoder, report);
+    sac_decoder_state_free(&decoder);
     return SAC_OK;
 }
 
@@ -183,9 +181,10 @@ static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
     s->prompt = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->prompt);
     s->answer = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->answer);
     s->identity = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->identity);
+    s->visual = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->visual);
     s->text_capacity = text_capacity(n_ctx);
     s->text = sac_arena_take(&s->arena, s->text_capacity);
-    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->text)
+    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->visual || !s->text)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sequence");
     return SAC_OK;
 }
@@ -206,27 +205,23 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     *out = NULL;
     sac_session_config defaults;
     sac_session_config_default(&defaults);
-    choices c;
-    SAC_TRY(resolve(m, config ? config : &defaults, &c, err));
+    sac_decoder_options o;
+    SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
     sac_session *s = calloc(1, sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a session");
     s->model = m;
     atomic_init(&s->cancel, false);
-    plan(m, &c, &s->memory);
     sac_status st;
+    SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, &m->loaded.decoder, &o, err), fail);
+    plan(m, &s->decoder, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
-    SAC_TRY_GOTO(st, sac_stream_init(&s->stream, m->pool, &s->arena, shared_scratch(m, c.chunk), err), fail);
-    SAC_TRY_GOTO(
-        st, sac_decoder_state_init(&s->decoder, &m->loaded.decoder, c.n_ctx, c.chunk, c.kv, &s->arena, err),
-        fail);
-    s->decoder.prefill = c.prefill;
-    s->decoder.decode = c.decode;
-    s->decoder.fast = m->fast;
+    SAC_TRY_GOTO(st, sac_stream_init(&s->stream, m->pool, &s->arena, shared_scratch(m, o.chunk), err), fail);
+    SAC_TRY_GOTO(st, sac_decoder_state_take(&s->decoder, &m->loaded.decoder, &s->arena, err), fail);
     SAC_TRY_GOTO(st, sac_sampler_init(&s->sampler, m->loaded.decoder.config.vocab, &s->arena, err), fail);
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_vision(s, err), fail);
-    SAC_TRY_GOTO(st, take_sequence(s, c.n_ctx, err), fail);
+    SAC_TRY_GOTO(st, take_sequence(s, o.n_ctx, err), fail);
     *out = s;
     return SAC_OK;
 fail:
@@ -238,6 +233,7 @@ void sac_session_free(sac_session *s) {
     if (!s) return;
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
+    sac_decoder_state_free(&s->decoder);
     sac_arena_free(&s->arena);
     free(s);
 }
@@ -260,8 +256,53 @@ sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
 
 void sac_session_reset(sac_session *s) {
     sac_media_release(s);
-    s->decoder.cache.n_rows = 0;
+    sac_decoder_rewind(&s->decoder, 0);
     s->has_logits = false;
+}
+
+void sac_session_reset_stats(sac_session *s) {
+    memset(s->decoder.stats, 0, (size_t)s->decoder.shape.n_layers * sizeof *s->decoder.stats);
+}
+
+static double ratio(double part, double whole) {
+    return whole > 0 ? part / whole : 1;
+}
+
+bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *report) {
+    if (layer < 0 || layer >= s->decoder.shape.n_layers) return false;
+    const sac_layer_stats *l = &s->decoder.stats[layer];
+    *report = (sac_layer_report){
+        .prefill_kept = ratio(l->prefill_kept, l->prefill_tokens),
+        .prefill_work = ratio(l->prefill_pairs, l->prefill_pairs_dense),
+        .decode_read = ratio(l->decode_rows, l->decode_rows_dense),
+        .decode_rows = l->n_steps > 0 ? l->decode_rows / (l->n_steps * s->decoder.shape.n_kv_heads) : 0,
+        .decode_budget = l->n_steps > 0 ? l->decode_budget / (l->n_steps * s->decoder.shape.n_heads) : 0,
+        .retained_mass = l->n_mass > 0 ? l->mass / l->n_mass : 1,
+        .select_seconds = (double)l->select_ns * 1e-9,
+        .attend_seconds = (double)l->attend_ns * 1e-9,
+        .selections = l->n_selections,
+        .selection_cache_hits = l->n_cache_hits,
+    };
+    return true;
+}
+
+size_t sac_session_kv_bytes(const sac_session *s) {
+    return sac_kv_cache_bytes_used(&s->decoder.cache);
+}
+
+void sac_session_methods(const sac_session *s, sac_session_method_lines *lines) {
+    const sac_decoder_state *d = &s->decoder;
+    const sac_kv_choice *kv = &d->cache.choice;
+    sac_method_print(d->prefill.policy->name, d->prefill.policy->params, d->prefill.p, lines->prefill,
+                     sizeof lines->prefill);
+    sac_method_print(d->decode.policy->name, d->decode.policy->params, d->decode.p, lines->decode,
+                     sizeof lines->decode);
+    snprintf(lines->rope, sizeof lines->rope, "%s", d->rope_line);
+    sac_method_print(kv->format->name, kv->format->params, kv->p, lines->kv, sizeof lines->kv);
+}
+
+void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx) {
+    s->decoder.observer = (sac_kept_observer){fn, ctx};
 }
 
 const float *sac_session_logits(const sac_session *s) {

@@ -209,7 +209,8 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_swiglu: c->swiglu = (sac_swiglu_args){y, x, x}; break;
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
     case CHECK_rope:
-        c->rope = (sac_rope_args){x, (int)(n / 64), 64, 64, false, random_floats(b, rows * 64), index};
+        c->rope =
+            (sac_rope_args){x, (int)(n / 64), 64, {random_floats(b, rows * 64), 64, false, 1}, index, false};
         break;
     case CHECK_kv_store: {
         sac_kv_view kv = {pages((size_t)(rows * n) * 2),

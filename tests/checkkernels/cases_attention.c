@@ -87,16 +87,6 @@ static void fill_kv(check_case *c, void *p, const sac_kv_view *kv, check_values 
         }
 }
 
-static void make_list(check_case *c, sac_attention_args *a, const attention_shape *sh) {
-    int32_t *rows =
-        check_buffer_add(c, false, SAC_DTYPE_F32, 1, sh->n_kv, sh->n_kv, 4); /* int32 are 4 bytes too */
-    int64_t n = 0;
-    for (int64_t row = 0; row < sh->n_kv; row++)
-        if (check_rand_int(c, 0, sh->list - 1) == 0 || row + 1 == sh->n_kv) rows[n++] = (int32_t)row;
-    a->rows = rows;
-    a->n_kv = n;
-}
-
 bool check_make_attention(check_case *c, int i, bool quick) {
     if (i >= N_SHAPES * 3) return false;
     const attention_shape *sh = &shapes[i % N_SHAPES];
@@ -131,7 +121,7 @@ bool check_make_attention(check_case *c, int i, bool quick) {
     double k_norm = 0, v_max = 0, unused = 0;
     fill_kv(c, kv->k, kv, v == CHECK_LARGE ? CHECK_UNIFORM : v, n_valid, &k_norm, &unused);
     fill_kv(c, kv->v, kv, CHECK_UNIFORM, n_valid, &unused, &v_max);
-    if (sh->list) make_list(c, a, sh);
+    if (sh->list) a->lists = check_row_lists(c, 1, sh->n_kv, sh->list);
     a->o = check_mat(c, true, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
     a->q = a->o;
     if (check_rand_int(c, 0, 2)) a->q = check_mat(c, false, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
@@ -141,7 +131,7 @@ bool check_make_attention(check_case *c, int i, bool quick) {
              "%s batch=%lld n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s %s",
              sac_dtype_name(t), (long long)a->n_batch, (long long)a->n_q, (long long)a->n_kv,
              (long long)a->first, sh->n_heads, sh->n_kv_heads, sh->head_dim, a->causal ? " causal" : "",
-             (long long)a->window, a->rows ? " list" : "", a->q.data == a->o.data ? " in place" : "",
+             (long long)a->window, a->lists ? " list" : "", a->q.data == a->o.data ? " in place" : "",
              check_values_name(v));
     return true;
 }

@@ -74,16 +74,18 @@ static void make_rope(check_case *c, const row_case *r, int i) {
     static const int dims[] = {64, 8, 80, 128, 2, 96, 20, 44};
     sac_rope_args *a = &c->rope;
     a->head_dim = dims[i % 8];
-    a->rot_dim = i % 3 == 2 ? a->head_dim / 2 / 2 * 2 : a->head_dim;
-    if (a->rot_dim == 0) a->rot_dim = 2;
+    a->rotation.rot_dim = i % 3 == 2 ? a->head_dim / 2 / 2 * 2 : a->head_dim;
+    if (a->rotation.rot_dim == 0) a->rotation.rot_dim = 2;
     a->n_heads = 1 + i % 5;
-    a->interleaved = i / 2 % 2;
+    a->rotation.interleaved = i / 2 % 2;
+    a->rotation.factor = i % 4 == 3 ? 1.25f : 1;
+    a->back = i % 5 >= 3;
     int64_t n_pos = 40, cols = (int64_t)a->n_heads * a->head_dim;
     a->x = check_mat(c, true, r->rows, cols, r->gap, r->misalign, r->v);
-    float *angles = check_mat(c, false, n_pos, a->rot_dim, 0, 4, CHECK_UNIFORM).data;
+    float *angles = check_mat(c, false, n_pos, a->rotation.rot_dim, 0, 4, CHECK_UNIFORM).data;
     int32_t *pos = check_buffer_add(c, false, SAC_DTYPE_F32, 1, r->rows, r->rows, 4);
     for (int64_t row = 0; row < r->rows; row++) pos[row] = (int32_t)check_rand_int(c, 0, n_pos - 1);
-    a->cos_sin = angles;
+    a->rotation.cos_sin = angles;
     a->pos = pos;
     double *allowed = check_allow(c, r->rows * cols);
     for (int64_t j = 0; j < r->rows * cols; j++) { /* |x| of the pair is at most the largest of the row */
@@ -93,8 +95,9 @@ static void make_rope(check_case *c, const row_case *r, int i) {
         for (; j < end; j++) allowed[j] = 4 * EPS * max;
         j--;
     }
-    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text), " heads=%dx%d rot=%d%s", a->n_heads,
-             a->head_dim, a->rot_dim, a->interleaved ? " interleaved" : "");
+    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text), " heads=%dx%d rot=%d%s%s",
+             a->n_heads, a->head_dim, a->rotation.rot_dim, a->rotation.interleaved ? " interleaved" : "",
+             a->back ? " back" : "");
 }
 
 static void make_swiglu(check_case *c, const row_case *r) {
@@ -209,6 +212,7 @@ static bool make_far_gather(check_case *c) {
 }
 
 bool check_make_rows(check_case *c, int i, bool quick) {
+    if (c->op >= CHECK_key_scores && c->op <= CHECK_top_p) return false; /* TODO now: cases_keys.c */
     if (i == N_SHAPES * CHECK_N_VALUES) return c->op == CHECK_gather_rows && make_far_gather(c);
     if (i > N_SHAPES * CHECK_N_VALUES) return false;
     row_case r = row_shape(c, i);

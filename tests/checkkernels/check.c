@@ -146,6 +146,21 @@ sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_
     return (sac_tensor){w, t, 2, {n, k}};
 }
 
+const sac_row_lists *check_row_lists(check_case *c, int n_lists, int64_t n_rows, int every) {
+    int64_t most = n_lists * n_rows, n = 0;
+    int32_t *rows = check_buffer_add(c, false, SAC_DTYPE_F32, 1, most, most, 4); /* int32 are 4 bytes too */
+    int64_t *start = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * (int64_t)(n_lists + 1),
+                                      2 * (int64_t)(n_lists + 1), 0);
+    for (int i = 0; i < n_lists; i++) {
+        start[i] = n;
+        for (int64_t row = 0; row < n_rows; row++)
+            if (check_rand_int(c, 0, (int64_t)every * (1 + i % 3) - 1) == 0) rows[n++] = (int32_t)row;
+    }
+    start[n_lists] = n;
+    c->lists = (sac_row_lists){rows, start, n_lists};
+    return &c->lists;
+}
+
 const char *check_values_name(check_values v) {
     static const char *const names[] = {"uniform", "outliers", "tiny", "ties", "large"};
     return names[v];

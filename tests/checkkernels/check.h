@@ -51,6 +51,8 @@ typedef struct check_case {
         SAC_OPS(X)
 #undef X
     };
+    sac_row_lists lists; /* what args point to */
+    sac_rotation rotation;
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
     double *allowed; /* [output elements], when not exact: absolute part, from the inputs */
@@ -75,6 +77,9 @@ sac_mat check_mat(check_case *c, bool output, int64_t rows, int64_t cols, int64_
                   check_values v);
 /* Random stored weights of any type, sane scales. */
 sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v);
+/* Lists over rows [0, n_rows): every `every`-th row on average, of other lengths from list to list when there
+ * are several. Kept in c->lists. */
+const sac_row_lists *check_row_lists(check_case *c, int n_lists, int64_t n_rows, int every);
 const char *check_values_name(check_values v);
 const char *check_op_name(check_op op);
 

@@ -98,8 +98,8 @@ static sac_status attention_sees_next(const sac_stream *s, const sac_attention_a
 
 static sac_status rope_no_rest(const sac_stream *s, const sac_rope_args *a) { /* whole vectors of 8 only */
     sac_rope_args b = *a;
-    b.rot_dim = a->rot_dim / 16 * 16;
-    if (b.rot_dim == a->rot_dim || b.rot_dim == 0) return ref().rope(s, a);
+    b.rotation.rot_dim = a->rotation.rot_dim / 16 * 16;
+    if (b.rotation.rot_dim == a->rotation.rot_dim || b.rotation.rot_dim == 0) return ref().rope(s, a);
     return SAC_OK;
 }
 

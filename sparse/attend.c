@@ -1,0 +1,151 @@
+/* What every method shares: dense attention, attention over chosen rows, and the counting of both. */
+#include "sparse.h"
+
+#include "clock.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static sac_attention_args causal_args(const sac_layer_attention *a, sac_mat q, int64_t first) {
+    return (sac_attention_args){.o = q,
+                                .q = q,
+                                .kv = a->kv,
+                                .n_q = q.rows,
+                                .n_kv = first + q.rows,
+                                .first = first,
+                                .n_batch = 1,
+                                .n_heads = a->shape->n_heads,
+                                .scale = a->scale,
+                                .causal = true,
+                                .window = a->shape->window};
+}
+
+sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_attention_args args = causal_args(a, sac_mat_rows(a->q, first, n), a->past + first);
+    return a->ops->attention(a->stream, &args);
+}
+
+/* Pairs of causal attention of n queries over what came before and themselves. */
+static double dense_pairs(const sac_layer_attention *a) {
+    double n = (double)a->q.rows;
+    return (n * (n + 1) / 2 + n * (double)a->past) * a->shape->n_heads;
+}
+
+void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs) {
+    a->stats->prefill_kept += n_kept;
+    a->stats->prefill_pairs += n_pairs;
+}
+
+sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
+    sac_count_prefill(a, (double)a->q.rows, dense_pairs(a));
+    return sac_attend_dense(a, 0, a->q.rows);
+}
+
+/* ---------------------------------------------------------------- a choice of rows */
+
+void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
+                             sac_arena *arena) {
+    size_t row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim * sizeof(float);
+    s->capacity = capacity;
+    s->k = sac_arena_take(arena, (size_t)capacity * row);
+    s->v = sac_arena_take(arena, (size_t)capacity * row);
+    s->turn_back = sac_arena_take(arena, (size_t)capacity * sizeof *s->turn_back);
+}
+
+/* Keys and queries are turned back by the difference of positions, and the rest is dense. */
+sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                              const sac_row_lists *lists, sac_choice_scratch *s) {
+    int64_t n = lists->start[1] - lists->start[0];
+    const int32_t *rows = lists->rows + lists->start[0];
+    assert(lists->n_lists == 1 && n <= s->capacity && n >= q.rows && a->shape->fixed_rotation);
+    for (int64_t i = 0; i < n; i++) s->turn_back[i] = rows[i] - (int32_t)i;
+    int d = a->shape->head_dim;
+    sac_kv_view dense = {.k = s->k,
+                         .v = s->v,
+                         .dtype = SAC_DTYPE_F32,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = d,
+                         .n_rows = n,
+                         .row_stride = d,
+                         .head_stride = n * d};
+    SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = dense,
+                                                               .src = a->kv,
+                                                               .lists = lists,
+                                                               .turn_back = s->turn_back,
+                                                               .rotation = &a->rotation}));
+    for (int64_t i = 0; i < q.rows; i++) s->turn_back[i] = position[i] - (int32_t)(n - q.rows + i);
+    SAC_TRY(a->ops->rope(a->stream, &(sac_rope_args){.x = q,
+                                                     .n_heads = a->shape->n_heads,
+                                                     .head_dim = d,
+                                                     .rotation = a->rotation,
+                                                     .pos = s->turn_back,
+                                                     .back = true}));
+    sac_attention_args args = causal_args(a, q, n - q.rows);
+    args.kv = dense;
+    return a->ops->attention(a->stream, &args);
+}
+
+sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
+    if (choice->all) return sac_attend_dense(a, 0, a->q.rows);
+    if (choice->compact) return sac_attend_compact(a, a->q, a->position, &choice->lists, choice->scratch);
+    sac_attention_args args = causal_args(a, a->q, a->past);
+    args.lists = &choice->lists;
+    return a->ops->attention(a->stream, &args);
+}
+
+/* ---------------------------------------------------------------- counting */
+
+static void count_step(const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_attention_shape *s = a->shape;
+    double dense = (double)a->kv.n_rows;
+    a->stats->n_steps += 1;
+    a->stats->decode_rows_dense += dense * s->n_kv_heads;
+    if (choice->all) {
+        a->stats->decode_rows += dense * s->n_kv_heads;
+        a->stats->decode_budget += dense * s->n_heads;
+        return;
+    }
+    const sac_row_lists *l = &choice->lists;
+    double n = (double)(l->start[l->n_lists] - l->start[0]);
+    a->stats->decode_rows += n / l->n_lists * s->n_kv_heads; /* lists of query heads: the mean of a group */
+    a->stats->decode_budget += n / l->n_lists * s->n_heads;
+}
+
+sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch) {
+    int64_t start = sac_now_ns();
+    if (m->policy->attend) {
+        SAC_TRY(m->policy->attend(m->state, a));
+        a->stats->attend_ns += sac_now_ns() - start;
+        return SAC_OK;
+    }
+    sac_choice choice = {0};
+    SAC_TRY(m->policy->select(m->state, a, &choice));
+    count_step(a, &choice);
+    int64_t selected = sac_now_ns();
+    a->stats->select_ns += selected - start;
+    if (a->shape->measure_mass) SAC_TRY(sac_measure_mass(a, &choice, mass_scratch));
+    selected = sac_now_ns();
+    SAC_TRY(sac_attend_choice(a, &choice));
+    a->stats->attend_ns += sac_now_ns() - selected;
+    return SAC_OK;
+}
+
+sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a) {
+    a->stats->prefill_tokens += (double)a->q.rows;
+    a->stats->prefill_pairs_dense += dense_pairs(a);
+    int64_t start = sac_now_ns();
+    SAC_TRY(m->policy->attend(m->state, a));
+    a->stats->attend_ns += sac_now_ns() - start; /* methods move their share to select_ns */
+    return SAC_OK;
+}
+
+uint32_t sac_random_u32(uint64_t seed, uint64_t stream, uint64_t i) {
+    uint64_t x = seed * 0x9e3779b97f4a7c15u + stream * 0xd1342543de82ef95u + i;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* Stafford's mix 13 of splitmix64, twice */
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return (uint32_t)((x ^ (x >> 31)) >> 32);
+}
