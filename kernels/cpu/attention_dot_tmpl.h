@@ -1,10 +1,6 @@
 /* attention_dot_tmpl.h - the two products of attention for a few rows, bound by reading K and V: both are
  * converted in registers, once for all rows of a tile (eight at most). Part of attention_tmpl.h. */
-
-#define DOT_ROWS_MAX   ATTENTION_DOT_ROWS
-
-/* Keys whose scores, one for each row, fill a vector. */
-#define DOT_KEYS(rows) (VF / (rows))
+#include "dot_tmpl.h"
 
 /* Vectors of channels mixed at a time: as many sums as registers hold. */
 #ifdef __AVX512F__
@@ -12,10 +8,6 @@
 #else
 #define MIX_VECTORS(rows) ((rows) > 3 ? 2 : 4)
 #endif
-
-/* Keys between a load and the prefetch of what it will need: several pages' worth of streams in flight, where
- * the processor's own prefetcher stops at each page. */
-#define DOT_AHEAD 32
 
 /* Asks for K of the key DOT_AHEAD further and for V of this one, which the mix reads next. */
 SAC_INLINE void prefetch_key(const attention_state *st, int64_t key) {
@@ -34,25 +26,11 @@ SAC_INLINE void dot_scores(const attention_state *st, sac_dtype t, const int row
                            int64_t key0, int64_t first, int64_t end, float *scores) {
     const int keys = DOT_KEYS(rows);
     for (int64_t j = first; j < end; j += keys) {
-        const char *k[VF];
-        vf acc[VF];
+        const void *k[VF];
         float each[VF];
         for (int i = 0; i < keys; i++) k[i] = key_address(st, st->t.k, key0 + sac_min_i64(j + i, end - 1));
         for (int i = 0; i < keys; i++) prefetch_key(st, key0 + sac_min_i64(j + i, end - 1));
-#pragma GCC unroll 16
-        for (int i = 0; i < VF; i++) acc[i] = vf_zero();
-        for (int64_t c = 0; c < st->d; c += VF) {
-            vf qv[DOT_ROWS_MAX];
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; r++) qv[r] = vf_load(q + r * st->d_pad + c);
-#pragma GCC unroll 16
-            for (int i = 0; i < keys; i++) {
-                vf kv = vf_load_as_part(t, k[i], c, st->d - c);
-#pragma GCC unroll 8
-                for (int r = 0; r < rows; r++) acc[r * keys + i] = vf_fma(qv[r], kv, acc[r * keys + i]);
-            }
-        }
-        vf_store(each, vf_sum_each(acc));
+        dot_keys(t, rows, q, st->d_pad, st->d, k, each);
         for (int r = 0; r < rows; r++)
             memcpy(scores + r * SCORE_STRIDE + j, each + r * keys, (size_t)keys * sizeof(float));
     }
@@ -85,13 +63,13 @@ SAC_INLINE void direct_mix(const attention_state *st, sac_dtype t, const int row
         for (int v = 0; v < n_vectors; v++) vf_store(o + r * st->d_pad + v * VF, acc[r][v]);
 }
 
-SAC_INLINE void dot_scores_rows(const attention_state *st, sac_dtype t, const int rows,
+SAC_INLINE void dot_scores_rows(sac_dtype t, const int rows, const attention_state *st,
                                 const attention_tile *tile) {
     dot_scores(st, t, rows, st->q + tile->row * st->d_pad, tile->key0, tile->first / VF * VF, tile->end,
                st->scores);
 }
 
-SAC_INLINE void direct_mix_rows(const attention_state *st, sac_dtype t, const int rows,
+SAC_INLINE void direct_mix_rows(sac_dtype t, const int rows, const attention_state *st,
                                 const attention_tile *tile, const float *rescale) {
     const int n = MIX_VECTORS(rows);
     int64_t c = 0;
@@ -99,29 +77,10 @@ SAC_INLINE void direct_mix_rows(const attention_state *st, sac_dtype t, const in
     for (; c < st->d; c += VF) direct_mix(st, t, rows, 1, c, tile, rescale);
 }
 
-/* Constants for the type and the number of rows in each copy. */
-#define FOR_ROWS(t, fn, ...)                                                                                 \
-    switch (tile->n) {                                                                                       \
-    case 1: fn(st, t, 1, __VA_ARGS__); break;                                                                \
-    case 2: fn(st, t, 2, __VA_ARGS__); break;                                                                \
-    case 3: fn(st, t, 3, __VA_ARGS__); break;                                                                \
-    case 4: fn(st, t, 4, __VA_ARGS__); break;                                                                \
-    case 5: fn(st, t, 5, __VA_ARGS__); break;                                                                \
-    case 6: fn(st, t, 6, __VA_ARGS__); break;                                                                \
-    case 7: fn(st, t, 7, __VA_ARGS__); break;                                                                \
-    default: fn(st, t, 8, __VA_ARGS__); break;                                                               \
-    }
-#define FOR_TYPE_AND_ROWS(fn, ...)                                                                           \
-    switch ((int)st->dtype) {                                                                                \
-    case SAC_DTYPE_F32: FOR_ROWS(SAC_DTYPE_F32, fn, __VA_ARGS__) break;                                      \
-    case SAC_DTYPE_F16: FOR_ROWS(SAC_DTYPE_F16, fn, __VA_ARGS__) break;                                      \
-    default: FOR_ROWS(SAC_DTYPE_BF16, fn, __VA_ARGS__) break;                                                \
-    }
-
 static void scores_dot(const attention_state *st, const attention_tile *tile) {
-    FOR_TYPE_AND_ROWS(dot_scores_rows, tile)
+    DOT_CASES(st->dtype, tile->n, dot_scores_rows, st, tile)
 }
 
 static void mix_direct(const attention_state *st, const attention_tile *tile, const float *rescale) {
-    FOR_TYPE_AND_ROWS(direct_mix_rows, tile, rescale)
+    DOT_CASES(st->dtype, tile->n, direct_mix_rows, st, tile, rescale)
 }

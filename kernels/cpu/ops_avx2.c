@@ -2,6 +2,8 @@
 #include "cpu.h"
 
 #if defined(__AVX2__)
+#include "key_scores_tmpl.h"
+#include "kv_gather_tmpl.h"
 #include "kv_store_tmpl.h"
 #include "layernorm_tmpl.h"
 #include "pool_tokens_tmpl.h"
@@ -15,6 +17,8 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->rope = rope_avx2;
     t->swiglu = swiglu_avx2;
     t->kv_store = kv_store_avx2;
+    t->key_scores = key_scores_avx2;
+    t->kv_gather = kv_gather_avx2;
     t->pool_tokens = pool_tokens_avx2;
     t->attention = sac_attention_avx2;
 }

@@ -2,6 +2,8 @@
 #include "cpu.h"
 
 #if defined(__AVX512F__)
+#include "key_scores_tmpl.h"
+#include "kv_gather_tmpl.h"
 #include "kv_store_tmpl.h"
 #include "layernorm_tmpl.h"
 #include "pool_tokens_tmpl.h"
@@ -15,6 +17,8 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->rope = rope_avx512;
     t->swiglu = swiglu_avx512;
     t->kv_store = kv_store_avx512;
+    t->key_scores = key_scores_avx512;
+    t->kv_gather = kv_gather_avx512;
     t->pool_tokens = pool_tokens_avx512;
     t->attention = sac_attention_avx512;
 }
