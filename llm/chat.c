@@ -321,6 +321,12 @@ sac_status sac_chat_render(const sac_chat_format *f, const sac_chat_message *mes
     const sac_chat_message *system = n_messages > 0 && is_role(&messages[0], "system") ? &messages[0] : NULL;
     size_t first = system ? 1 : 0, host = f->system == SAC_SYSTEM_FIRST ? first : n_messages - 1;
     SAC_TRY(check_roles(f, messages, n_messages, system != NULL, err));
+    if (system && f->system != SAC_SYSTEM_MESSAGE &&
+        (host >= n_messages || !is_role(&messages[host], "user")))
+        return sac_fail(
+            err, SAC_BAD_ARGUMENT,
+            "chat format \"%s\" puts the system message into a question, and there is none to hold it",
+            f->name);
     put_template(&w, f->begin);
     if (f->system == SAC_SYSTEM_MESSAGE) put_system(&w, system);
     for (size_t i = first; i < n_messages; i++) {

@@ -46,6 +46,11 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
         return sac_fail(err, SAC_UNSUPPORTED,
                         "prefill policy %s drops tokens that decode policy %s may rebuild",
                         s->prefill.policy->name, d->name);
+    for (const sac_decode *m = &s->decode; m; m = m->base)
+        if (s->prefill.policy->keep && m->policy->turns_keys)
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "prefill policy %s drops tokens, and decode policy %s needs the rows of all",
+                            s->prefill.policy->name, m->policy->name);
     if (s->shape.window && s->shape.window < s->n_ctx && (d->settle || s->prefill.policy->keep))
         return sac_fail(
             err, SAC_UNSUPPORTED,

@@ -357,11 +357,14 @@ sac_status sac_config_read_generation(sac_generation_config *g, const json_t *ob
     SAC_TRY(sac_json_get_bool(object, "do_sample", &g->do_sample, err));
     SAC_TRY(sac_json_get_float(object, "temperature", &g->temperature, err));
     SAC_TRY(sac_json_get_float(object, "top_p", &g->top_p, err));
+    SAC_TRY(sac_json_get_float(object, "min_p", &g->min_p, err));
     SAC_TRY(get_int(object, "top_k", 0, INT32_MAX, &g->top_k, err));
     SAC_TRY(get_positive(object, "repetition_penalty", &g->repetition_penalty, err));
     if (!(g->temperature >= 0) || !(g->temperature < 1e6))
         return sac_fail(err, SAC_BAD_FILE, "\"temperature\" is %g, must be at least 0", g->temperature);
     if (!(g->top_p > 0) || !(g->top_p <= 1))
         return sac_fail(err, SAC_BAD_FILE, "\"top_p\" is %g, must be above 0 and at most 1", g->top_p);
+    if (!(g->min_p >= 0) || !(g->min_p <= 1))
+        return sac_fail(err, SAC_BAD_FILE, "\"min_p\" is %g, must be from 0 to 1", g->min_p);
     return SAC_OK;
 }

@@ -21,7 +21,7 @@ typedef enum sac_frame_layout {
 
 typedef struct sac_generation_config {
     bool do_sample;
-    double temperature, top_p, repetition_penalty;
+    double temperature, top_p, min_p, repetition_penalty;
     int top_k;
 } sac_generation_config;
 

@@ -34,13 +34,8 @@ typedef struct sac_loaded_model {
     const sac_chat_format *chat; /* detected, or the family's default */
     int32_t stop_ids[16];        /* eos ids of generation_config / config / chat format */
     int n_stop_ids;
-    /* sampling defaults of generation_config.json; do_sample false = greedy */
-    struct {
-        bool do_sample;
-        double temperature, top_p, repetition_penalty;
-        int top_k;
-    } generation;
-    const sac_tensor_entry *tensors; /* [n_tensors], sorted by name */
+    sac_generation_config generation; /* sampling defaults; do_sample false = greedy */
+    const sac_tensor_entry *tensors;  /* [n_tensors], sorted by name */
     int n_tensors;
     int64_t n_parameters;
     size_t weight_bytes;

@@ -164,18 +164,13 @@ static sac_status load_generation(sac_load_context *l) {
     json_t *object;
     SAC_TRY(optional_json(&object, l->path, "generation_config.json", l->err));
     if (!object) return SAC_OK;
-    sac_generation_config g = {m->generation.do_sample, m->generation.temperature, m->generation.top_p,
-                               m->generation.repetition_penalty, m->generation.top_k};
+    sac_generation_config g = m->generation;
     sac_status st = sac_config_read_generation(&g, object, l->err);
     if (st == SAC_OK)
         st = sac_config_add_stop_ids(m->stop_ids, &m->n_stop_ids, object, l->config.decoder.vocab, l->err);
     json_decref(object);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/generation_config.json", l->path);
-    m->generation.do_sample = g.do_sample;
-    m->generation.temperature = g.temperature;
-    m->generation.top_p = g.top_p;
-    m->generation.repetition_penalty = g.repetition_penalty;
-    m->generation.top_k = g.top_k;
+    m->generation = g;
     return SAC_OK;
 }
 

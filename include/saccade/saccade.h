@@ -218,6 +218,9 @@ typedef struct sac_events {
     /* A piece of the answer, whole UTF-8 characters; false cancels. */
     bool (*text)(void *ctx, const char *utf8, size_t n_bytes);
     sac_progress_fn progress;
+    /* Asked often (between layers, tokens, frames, files): true ends this call with SAC_CANCELLED. For
+     * deadlines, and for cancelling that belongs to one call whenever it begins. */
+    bool (*stopped)(void *ctx);
 } sac_events;
 
 /* What was seen of one picture or video. */

@@ -55,7 +55,8 @@ struct sac_session {
     size_t text_capacity;
     bool has_logits;
     atomic_bool cancel;
-    sac_media *media; /* of the last call; freed by the next */
+    const sac_events *events; /* of the call that is running, or NULL */
+    sac_media *media;         /* of the last call; freed by the next */
     size_t n_media;
     sac_media_report *reports;
 };

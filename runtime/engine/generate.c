@@ -15,6 +15,7 @@ void sac_sampling_of_model(const sac_model *model, sac_sampling *s) {
     s->temperature = m->generation.temperature;
     s->top_k = m->generation.top_k;
     s->top_p = m->generation.top_p;
+    s->min_p = m->generation.min_p;
 }
 
 /* ---------------------------------------------------------------- prefill */
@@ -238,6 +239,12 @@ static sac_status generate(call *c, const sac_message *messages, size_t n_messag
 static void begin(call *c, sac_session *s, const sac_events *events, sac_error *err) {
     *c = (call){.s = s, .events = events, .err = err, .start_ns = sac_now_ns()};
     atomic_store(&s->cancel, false);
+    s->events = events;
+}
+
+static void end(sac_session *s) {
+    sac_media_close(s);
+    s->events = NULL;
 }
 
 sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
@@ -248,7 +255,7 @@ sac_status sac_session_generate(sac_session *s, const sac_message *messages, siz
     call c;
     begin(&c, s, events, err);
     sac_status st = generate(&c, messages, n_messages, sampling ? sampling : &defaults);
-    sac_media_close(s);
+    end(s);
     *result = st == SAC_OK ? c.result : (sac_result){0};
     return st;
 }
@@ -258,7 +265,7 @@ sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size
     call c;
     begin(&c, s, events, err);
     sac_status st = run_prompt(&c, messages, n_messages);
-    sac_media_close(s);
+    end(s);
     return st;
 }
 

@@ -22,26 +22,32 @@ static void hash_bytes(sac_sha256 *h, const void *bytes, size_t n_bytes) {
 }
 
 /* Read, not mapped: the pages of an hour of video would otherwise count as this process's memory. */
-static sac_status hash_file(sac_sha256 *h, const char *path, sac_error *err) {
+static sac_status hash_file(sac_session *s, sac_sha256 *h, const char *path, sac_error *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
     uint8_t block[1 << 16];
     uint64_t total = 0;
-    ssize_t n;
-    while ((n = read(fd, block, sizeof block)) > 0) {
+    ssize_t n = 0;
+    sac_status st = SAC_OK;
+    while (st == SAC_OK && (n = read(fd, block, sizeof block)) > 0) {
         sac_sha256_update(h, block, (size_t)n);
         total += (uint64_t)n;
+        st = sac_session_check_cancel(s, err);
     }
     close(fd);
+    SAC_TRY(st);
     if (n < 0) return sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
     sac_sha256_update(h, &total, sizeof total);
     return SAC_OK;
 }
 
-static sac_status hash_source(sac_sha256 *h, const char *path, const void *bytes, size_t n_bytes,
-                              sac_error *err) {
-    if (path) return hash_file(h, path, err);
-    hash_bytes(h, bytes, n_bytes);
+/* The same file by path or as bytes gives the same key. */
+static sac_status hash_source(sac_session *s, sac_sha256 *h, const char *path, const void *bytes,
+                              size_t n_bytes, sac_error *err) {
+    if (path) return hash_file(s, h, path, err);
+    uint64_t total = n_bytes;
+    sac_sha256_update(h, bytes, n_bytes);
+    sac_sha256_update(h, &total, sizeof total);
     return SAC_OK;
 }
 
@@ -56,9 +62,9 @@ static sac_status make_key(sac_session *s, sac_media *m, sac_error *err) {
     sac_status st = SAC_OK;
     if (p->kind == SAC_PART_FRAMES)
         for (size_t i = 0; st == SAC_OK && i < p->n_frames; i++)
-            st = hash_source(h, p->frames[i].path, p->frames[i].bytes, p->frames[i].n_bytes, err);
+            st = hash_source(s, h, p->frames[i].path, p->frames[i].bytes, p->frames[i].n_bytes, err);
     else
-        st = hash_source(h, p->path, p->bytes, p->n_bytes, err);
+        st = hash_source(s, h, p->path, p->bytes, p->n_bytes, err);
     sac_sha256_finish(h, m->key.hash);
     return st;
 }
@@ -124,16 +130,16 @@ static sac_status plan_frame(sac_session *s, int width, int height, sac_visual_p
     return SAC_OK;
 }
 
-/* Frames that the context can hold, with a little room for the question: the bound when nobody gives one. */
-static int64_t context_frames(const sac_session *s, const sac_visual_plan *frame) {
-    int64_t room = s->memory.n_ctx - 256, each = frame->n_tokens + 1;
+/* Frames that the share of the context left to this video can hold: the bound when nobody gives one. */
+static int64_t context_frames(int64_t room, const sac_visual_plan *frame) {
+    int64_t each = frame->n_tokens + 1;
     return room / each > 0 ? room / each : 1;
 }
 
 /* A frame costs the pixels of the tower's input, whatever the size of the source: that is what the model pays
  * for. */
-static sac_status frame_request(const sac_session *s, const sac_video_options *o,
-                                const sac_visual_plan *frame, sac_frame_request *r, sac_error *err) {
+static sac_status frame_request(const sac_video_options *o, int64_t room, const sac_visual_plan *frame,
+                                sac_frame_request *r, sac_error *err) {
     if (o->num_frames < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "num_frames %d: give 1 or more", o->num_frames);
     if (o->max_frames < 0)
@@ -145,7 +151,7 @@ static sac_status frame_request(const sac_session *s, const sac_video_options *o
                              .has_num_frames = o->num_frames != 0,
                              .num_frames = o->num_frames,
                              .has_max_frames = true,
-                             .max_frames = o->max_frames ? o->max_frames : context_frames(s, frame),
+                             .max_frames = o->max_frames ? o->max_frames : context_frames(room, frame),
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
                              .frame_pixels = (int64_t)frame->tile_size * frame->tile_size};
@@ -169,7 +175,7 @@ static void describe_frames(sac_media *m, const sac_visual_plan *plan, sac_frame
                                    .time_s = m->frames.time_s};
 }
 
-static sac_status prepare_video(sac_session *s, sac_media *m, sac_error *err) {
+static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     const sac_part *p = m->part;
     sac_video_limits limits = sac_video_limits_default();
     limits.n_threads = sac_pool_n_threads(s->model->pool) < 8 ? sac_pool_n_threads(s->model->pool) : 8;
@@ -183,13 +189,13 @@ static sac_status prepare_video(sac_session *s, sac_media *m, sac_error *err) {
     sac_visual_plan frame;
     SAC_TRY(plan_frame(s, info->width, info->height, &frame, err));
     sac_frame_request request;
-    SAC_TRY(frame_request(s, &p->video, &frame, &request, err));
+    SAC_TRY(frame_request(&p->video, room, &frame, &request, err));
     SAC_TRY(sac_video_plan(m->video, &request, &m->frames, err));
     describe_frames(m, &frame, s->model->loaded.frame_layout, info->width, info->height);
     return SAC_OK;
 }
 
-static sac_status prepare_frames(sac_session *s, sac_media *m, sac_error *err) {
+static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     const sac_part *p = m->part;
     if (p->n_frames == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "a list of frames is empty");
     for (size_t i = 1; i < p->n_frames; i++)
@@ -203,7 +209,7 @@ static sac_status prepare_frames(sac_session *s, sac_media *m, sac_error *err) {
     sac_visual_plan frame;
     SAC_TRY(plan_frame(s, width, height, &frame, err));
     sac_frame_request request;
-    SAC_TRY(frame_request(s, &p->video, &frame, &request, err));
+    SAC_TRY(frame_request(&p->video, room, &frame, &request, err));
     double span = p->frames[p->n_frames - 1].time_s - p->frames[0].time_s;
     sac_sampling_source source = {.total_frames = (int64_t)p->n_frames,
                                   .frame_pixels = (int64_t)width * height,
@@ -215,17 +221,63 @@ static sac_status prepare_frames(sac_session *s, sac_media *m, sac_error *err) {
     return SAC_OK;
 }
 
-static sac_status prepare(sac_session *s, sac_media *m, sac_error *err) {
+static sac_status prepare(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
+    SAC_TRY(sac_session_check_cancel(s, err));
     switch (m->part->kind) {
     case SAC_PART_IMAGE: SAC_TRY(prepare_image(s, m, err)); break;
-    case SAC_PART_VIDEO: SAC_TRY(prepare_video(s, m, err)); break;
-    case SAC_PART_FRAMES: SAC_TRY(prepare_frames(s, m, err)); break;
+    case SAC_PART_VIDEO: SAC_TRY(prepare_video(s, m, room, err)); break;
+    case SAC_PART_FRAMES: SAC_TRY(prepare_frames(s, m, room, err)); break;
     case SAC_PART_TEXT: break;
     }
     m->report.n_tokens = m->n_blocks * m->block_tokens;
     m->start = calloc((size_t)m->n_blocks, sizeof *m->start);
     if (!m->start) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)m->n_blocks);
     return make_key(s, m, err);
+}
+
+static bool is_picture(const sac_media *m) {
+    return m->part->kind == SAC_PART_IMAGE;
+}
+
+/* Tokens that the conversation's texts take, each on its own; the chat format's few come on top. */
+static sac_status count_text(const sac_session *s, const sac_message *messages, size_t n_messages, int64_t *n,
+                             sac_error *err) {
+    *n = 0;
+    for (size_t i = 0; i < n_messages; i++)
+        for (size_t j = 0; j < messages[i].n_parts; j++) {
+            const sac_part *p = &messages[i].parts[j];
+            if (p->kind != SAC_PART_TEXT || !p->text) continue;
+            sac_text_segment segment = {.text = p->text, .n_bytes = strlen(p->text)};
+            size_t n_ids = 0;
+            sac_status st =
+                sac_tokenize(s->model->loaded.tokenizer, &segment, 1, false, NULL, 0, &n_ids, err);
+            if (st != SAC_OK && st != SAC_TOO_LONG) return st;
+            *n += (int64_t)n_ids;
+        }
+    return SAC_OK;
+}
+
+/* Pictures first: what they, the texts and an answer leave of the context is shared by the videos. */
+static sac_status prepare_all(sac_session *s, const sac_message *messages, size_t n_messages,
+                              sac_error *err) {
+    enum { ANSWER_AND_FORMAT = 256 };
+    int64_t n_text, n_videos = 0;
+    SAC_TRY(count_text(s, messages, n_messages, &n_text, err));
+    int64_t room = s->memory.n_ctx - ANSWER_AND_FORMAT - n_text;
+    for (size_t i = 0; i < s->n_media; i++) {
+        n_videos += !is_picture(&s->media[i]);
+        if (!is_picture(&s->media[i])) continue;
+        SAC_TRY(prepare(s, &s->media[i], 0, err));
+        room -= s->media[i].report.n_tokens;
+    }
+    for (size_t i = 0; i < s->n_media; i++) {
+        sac_media *m = &s->media[i];
+        if (is_picture(m)) continue;
+        SAC_TRY(prepare(s, m, room / n_videos--, err));
+        room -= m->report.n_tokens;
+    }
+    for (size_t i = 0; i < s->n_media; i++) s->reports[i] = s->media[i].report;
+    return SAC_OK;
 }
 
 sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t n_messages, sac_error *err) {
@@ -243,14 +295,10 @@ sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t
     s->reports = calloc(n, sizeof *s->reports);
     if (!s->media || !s->reports) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures", n);
     for (size_t i = 0; i < n_messages; i++)
-        for (size_t j = 0; j < messages[i].n_parts; j++) {
-            if (messages[i].parts[j].kind == SAC_PART_TEXT) continue;
-            sac_media *m = &s->media[s->n_media++];
-            m->part = &messages[i].parts[j];
-            SAC_TRY(prepare(s, m, err));
-            s->reports[s->n_media - 1] = m->report;
-        }
-    return SAC_OK;
+        for (size_t j = 0; j < messages[i].n_parts; j++)
+            if (messages[i].parts[j].kind != SAC_PART_TEXT)
+                s->media[s->n_media++].part = &messages[i].parts[j];
+    return prepare_all(s, messages, n_messages, err);
 }
 
 static void close_source(sac_media *m) {

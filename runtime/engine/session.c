@@ -249,7 +249,8 @@ void sac_session_cancel(sac_session *s) {
 }
 
 sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
-    if (atomic_load_explicit(&s->cancel, memory_order_relaxed))
+    const sac_events *e = s->events;
+    if (atomic_load_explicit(&s->cancel, memory_order_relaxed) || (e && e->stopped && e->stopped(e->ctx)))
         return sac_fail(err, SAC_CANCELLED, "cancelled");
     return SAC_OK;
 }
