@@ -325,6 +325,30 @@ void sac_media_release(sac_session *s) {
     s->n_media = 0;
 }
 
+/* ---------------------------------------------------------------- places */
+
+/* Visual token t of an item: its tile, and its place among the tile's tokens; -1 for a newline. */
+static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, int64_t *tile) {
+    int64_t each = m->plan.tokens_per_tile;
+    int64_t row = m->part_kind == SAC_PART_IMAGE ? s->vision.layout[t] : t;
+    *tile = row < 0 ? -1 : row / each;
+    return row < 0 ? -1 : row % each;
+}
+
+void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity) {
+    const sac_media *m = &s->media[i];
+    int grid = m->plan.grid, n_class = m->plan.tokens_per_tile - grid * grid;
+    if (m->part_kind == SAC_PART_IMAGE)
+        sac_processor_layout(&m->plan, s->model->loaded.processor.kind, s->vision.layout);
+    for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
+        int64_t tile, at = m->start[t / m->block_tokens] + t % m->block_tokens;
+        int64_t cell = tile_token(s, m, t, &tile) - n_class;
+        if (at >= capacity || tile < 0 || cell < 0) continue;
+        places[at] = (sac_token_place){(int32_t)i, (int32_t)tile, (int32_t)(cell / grid),
+                                       (int32_t)(cell % grid), grid};
+    }
+}
+
 /* ---------------------------------------------------------------- encoding */
 
 /* One item on its way through the tower: tiles collect in the session's buffer until a batch is full. */
@@ -337,8 +361,8 @@ typedef struct encoder {
     int n_tiles;    /* waiting */
 } encoder;
 
-/* n tiles to rows of pooled projector outputs, the same order. */
-static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int n, float *pooled) {
+/* n tiles, the item's first_tile and those behind it, to rows of pooled projector outputs, the same order. */
+static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int64_t first_tile, int n, float *pooled) {
     sac_session *s = e->s;
     const sac_loaded_model *m = &s->model->loaded;
     const sac_ops *ops = &s->model->ops;
@@ -359,6 +383,9 @@ static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int n, float *p
             &(sac_pool_tokens_args){.y = y, .x = raw, .n_tiles = n, .grid = grid, .stride = pool}));
     }
     *e->vision_seconds += sac_seconds_since(start_ns);
+    for (int i = 0; i < n && e->events && e->events->tile; i++)
+        e->events->tile(e->events->ctx, (size_t)(e->m - s->media), first_tile + i, e->m->plan.tile_size,
+                        tiles + tile_bytes(s, i));
     return SAC_OK;
 }
 
@@ -375,7 +402,7 @@ static void report_progress(const encoder *e, int64_t done) {
 static sac_status flush_frames(encoder *e, sac_error *err) {
     if (e->n_tiles == 0) return SAC_OK;
     SAC_TRY(sac_session_check_cancel(e->s, err));
-    SAC_TRY(encode_tiles(e, e->s->vision.tiles, e->n_tiles, e->s->vision.pooled));
+    SAC_TRY(encode_tiles(e, e->s->vision.tiles, e->n_done, e->n_tiles, e->s->vision.pooled));
     int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.projector.out;
     for (int i = 0; i < e->n_tiles; i++)
         memcpy(token_row(e, (e->n_done + i) * each), e->s->vision.pooled + i * each * hidden,
@@ -418,7 +445,7 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
         int left = e->m->plan.n_tiles - first,
             n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
         SAC_TRY(sac_session_check_cancel(s, err));
-        SAC_TRY(encode_tiles(e, e->m->tiles + tile_bytes(s, first), n,
+        SAC_TRY(encode_tiles(e, e->m->tiles + tile_bytes(s, first), first, n,
                              s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden));
     }
     sac_processor_layout(&e->m->plan, m->processor.kind, s->vision.layout);

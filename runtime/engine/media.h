@@ -7,8 +7,9 @@
 
 struct sac_media {
     const sac_part *part; /* borrowed for the call */
-    uint8_t *tiles;       /* a picture, cut and resized, until it is encoded */
-    sac_video *video;     /* a video, until it is encoded */
+    sac_part_kind part_kind;
+    uint8_t *tiles;   /* a picture, cut and resized, until it is encoded */
+    sac_video *video; /* a video, until it is encoded */
     sac_frame_plan frames;
     sac_visual_plan plan; /* of the picture, or of each frame */
     int64_t n_blocks;     /* placeholders in the prompt: one a picture, one a frame or one for all frames */
@@ -28,6 +29,9 @@ void sac_media_close(sac_session *s);
 
 /* A hash for visual token `index` of item i: equal content gives equal values. */
 uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index);
+
+/* Where the visual tokens of item i come from, into those of places [0, capacity) that they stand at. */
+void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity);
 
 /* Encodes item i into the hidden rows that its blocks name, or takes it from the cache. Adds to the seconds.
  */
