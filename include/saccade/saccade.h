@@ -276,8 +276,9 @@ sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_
 sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size_t n_messages,
                                const sac_events *events, sac_error *err);
 
-/* Evaluation: appends tokens to the sequence. When all_logits is given it receives [n_ids][vocab]; otherwise
- * only the last token's logits are computed. */
+/* Evaluation: appends tokens to the sequence. Several run as a prompt does (the prefill policy), one as an
+ * answer's tokens do (the decode policy). When all_logits is given it receives [n_ids][vocab]; otherwise only
+ * the last token's logits are computed. */
 sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                               sac_error *err);
 

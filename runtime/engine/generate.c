@@ -278,9 +278,33 @@ static sac_status check_ids(const sac_session *s, const int32_t *ids, size_t n_i
     return SAC_OK;
 }
 
+/* n tokens as a prompt goes: the prefill policy. */
+static sac_status append_prompt(call *c, int64_t past, int64_t n, float *all_logits) {
+    sac_session *s = c->s;
+    const sac_decoder *d = &s->model->loaded.decoder;
+    const sac_ops *ops = &s->model->ops;
+    if (all_logits && s->decoder.prefill.policy->keep)
+        return sac_fail(c->err, SAC_UNSUPPORTED, "prefill policy %s drops tokens, so not all have logits",
+                        s->decoder.prefill.policy->name);
+    sac_mat rows = sac_mat_rows(sac_mat_f32(s->decoder.hidden, s->memory.n_ctx, d->config.hidden), past, n);
+    SAC_TRY(ops->embed(&s->stream, &(sac_embed_args){rows, d->embed, s->ids + past}));
+    s->decoder.n_visual = 0;
+    SAC_TRY(sac_decoder_prefill(d, &s->decoder, ops, &s->stream, past, n, on_layer, c, c->err));
+    if (all_logits) SAC_TRY(sac_decoder_logits(d, &s->decoder, ops, &s->stream, past, n, all_logits));
+    return sac_decoder_last_logits(d, &s->decoder, ops, &s->stream);
+}
+
+/* One token as an answer's go: the decode policy. */
+static sac_status append_step(call *c, int64_t past, float *logits) {
+    sac_session *s = c->s;
+    const sac_decoder *d = &s->model->loaded.decoder;
+    SAC_TRY(sac_decoder_step(d, &s->decoder, &s->model->ops, &s->stream, past, s->ids[past], c->err));
+    if (logits) memcpy(logits, s->decoder.logits, (size_t)d->config.vocab * sizeof *logits);
+    return SAC_OK;
+}
+
 sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                               sac_error *err) {
-    const sac_loaded_model *m = &s->model->loaded;
     int64_t past = s->decoder.cache.n_rows, n = (int64_t)n_ids;
     call c;
     begin(&c, s, NULL, err);
@@ -294,15 +318,7 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
         s->ids[past + i] = ids[i];
         s->identity[past + i] = (uint64_t)(uint32_t)ids[i];
     }
-    sac_mat rows =
-        sac_mat_rows(sac_mat_f32(s->decoder.hidden, s->memory.n_ctx, m->decoder.config.hidden), past, n);
-    SAC_TRY(s->model->ops.embed(&s->stream, &(sac_embed_args){rows, m->decoder.embed, s->ids + past}));
-    SAC_TRY(sac_decoder_prefill(&m->decoder, &s->decoder, &s->model->ops, &s->stream, past, n, on_layer, &c,
-                                err));
-    if (all_logits)
-        SAC_TRY(
-            sac_decoder_logits(&m->decoder, &s->decoder, &s->model->ops, &s->stream, past, n, all_logits));
-    SAC_TRY(sac_decoder_last_logits(&m->decoder, &s->decoder, &s->model->ops, &s->stream));
+    SAC_TRY(n == 1 ? append_step(&c, past, all_logits) : append_prompt(&c, past, n, all_logits));
     s->has_logits = true;
     return SAC_OK;
 }
