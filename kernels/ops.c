@@ -23,6 +23,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->backend = "cpu";
     t->linear = sac_linear_find(cpu_flags);
     t->linear_scratch_bytes = sac_linear_scratch_find(cpu_flags);
+    t->packed_attention = sac_packed_attention_find(cpu_flags);
     t->embed = sac_cpu_embed;
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;

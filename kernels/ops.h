@@ -195,6 +195,39 @@ typedef struct sac_top_p_args {
     int64_t *n_kept;  /* [n_rows] */
 } sac_top_p_args;
 
+/* Rows of keys and values as codes of 2, 4 or 8 bits, x = code * scale + min (packed_rows.h has the layout).
+ * Parameters are IEEE halves. Keys: one range a channel over every k_group rows (a multiple of 16, or of
+ * capacity or more), k_scale [n_heads][groups][head_dim]; or, k_group 0, one range a row and head, [n_heads]
+ * [capacity]. Values: one range a row for every v_group channels (all heads' channels, whole heads, or a
+ * multiple of 16 within a head, whose last group may be shorter), v_scale [groups][capacity]; with v_channel
+ * [n_heads * head_dim] they are then multiplied by it. */
+typedef struct sac_packed_rows {
+    int64_t n, capacity; /* rows stored; rows that the layout has room for */
+    int n_heads, head_dim, bits;
+    uint32_t *k, *v; /* v may be NULL where only scores are wanted */
+    uint16_t *k_scale, *k_min, *v_scale, *v_min, *v_channel;
+    int64_t k_group;
+    int v_group;
+} sac_packed_rows;
+
+/* One query against packed rows of several parts, one after the other: o = softmax(scale q k^T) v. With o
+ * NULL the scores are only written; with scores and o they are read, not computed. Rows whose score is below
+ * min_score[head] do not count, and their values need not be read. lse as in attention. Variants may round a
+ * head's q (times the keys' scale) to 16 bits, and its weights (times the values' scale) to 15 bits of the
+ * largest of 256 rows. */
+typedef struct sac_packed_attention_args {
+    float *o;       /* [n_heads * head_dim], or NULL; may be q */
+    const float *q; /* [n_heads * head_dim] */
+    const sac_packed_rows *parts;
+    int n_parts; /* at least one, all of the same heads */
+    int n_heads;
+    float scale;
+    float *scores; /* [n_heads][stride] or NULL */
+    int64_t stride;
+    const float *min_score; /* [n_heads] or NULL */
+    float *lse;             /* [n_heads] or NULL */
+} sac_packed_attention_args;
+
 /* Pixels to rows of the patch embedding's input: y[(tile * g + gy) * g + gx][(c * p + py) * p + px] = (pixel
  * / 255 - mean[c]) / std[c], with g = size / p patches a side; a remainder of size / p at the right and
  * bottom is not read (a convolution without padding). */
@@ -238,7 +271,8 @@ typedef struct sac_gather_rows_args {
     X(top_p)                                                                                                 \
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
-    X(gather_rows)
+    X(gather_rows)                                                                                           \
+    X(packed_attention)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu" */

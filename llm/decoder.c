@@ -239,6 +239,7 @@ static sac_layer_attention layer_attention(const run *r, int layer, int64_t firs
         .kv = kv,
         .past = past,
         .position = s->positions + first,
+        .n_before = first, /* a call's hidden rows begin at its first token's number */
         .n_seen = n_seen,
         .scale = 1.0f / sqrtf((float)s->shape.head_dim),
         .rotation = rotation(r),

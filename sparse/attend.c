@@ -27,9 +27,9 @@ sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t
 }
 
 /* Pairs of causal attention of n queries over what came before and themselves. */
-static double dense_pairs(const sac_layer_attention *a) {
-    double n = (double)a->q.rows;
-    return (n * (n + 1) / 2 + n * (double)a->past) * a->shape->n_heads;
+static double causal_pairs(const sac_layer_attention *a, int64_t n_before, int64_t n_queries) {
+    double n = (double)n_queries;
+    return (n * (n + 1) / 2 + n * (double)n_before) * a->shape->n_heads;
 }
 
 void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs) {
@@ -38,7 +38,7 @@ void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pai
 }
 
 sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
-    sac_count_prefill(a, (double)a->q.rows, dense_pairs(a));
+    sac_count_prefill(a, (double)a->q.rows, causal_pairs(a, a->past, a->q.rows));
     return sac_attend_dense(a, 0, a->q.rows);
 }
 
@@ -98,12 +98,12 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
 
 static void count_step(const sac_layer_attention *a, const sac_choice *choice) {
     const sac_attention_shape *s = a->shape;
-    double dense = (double)a->kv.n_rows;
+    double held = (double)a->kv.n_rows; /* fewer than the sequence has tokens when rows were dropped */
     a->stats->n_steps += 1;
-    a->stats->decode_rows_dense += dense * s->n_kv_heads;
+    a->stats->decode_rows_dense += (double)a->n_seen * s->n_kv_heads;
     if (choice->all) {
-        a->stats->decode_rows += dense * s->n_kv_heads;
-        a->stats->decode_budget += dense * s->n_heads;
+        a->stats->decode_rows += held * s->n_kv_heads;
+        a->stats->decode_budget += held * s->n_heads;
         return;
     }
     const sac_row_lists *l = &choice->lists;
@@ -132,8 +132,10 @@ sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float 
 }
 
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a) {
-    a->stats->prefill_tokens += (double)a->q.rows;
-    a->stats->prefill_pairs_dense += dense_pairs(a);
+    int64_t n_new =
+        a->n_seen - a->n_before; /* more than the queries when an earlier layer has dropped some */
+    a->stats->prefill_tokens += (double)n_new;
+    a->stats->prefill_pairs_dense += causal_pairs(a, a->n_before, n_new);
     int64_t start = sac_now_ns();
     SAC_TRY(m->policy->attend(m->state, a));
     a->stats->attend_ns += sac_now_ns() - start; /* methods move their share to select_ns */

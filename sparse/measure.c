@@ -7,6 +7,7 @@
 sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, float *scratch) {
     const sac_attention_shape *s = a->shape;
     int64_t n = a->kv.n_rows;
+    if (n < a->n_seen) return SAC_OK; /* what dropped rows would weigh is not known */
     if (choice->all) {
         a->stats->mass += 1;
         a->stats->n_mass += 1;

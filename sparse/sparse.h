@@ -65,7 +65,8 @@ typedef struct sac_layer_attention {
     sac_kv_view kv;          /* past + n rows */
     int64_t past;            /* rows before those of the queries */
     const int32_t *position; /* [n] of the queries, ascending */
-    int64_t n_seen;          /* tokens of the sequence, these included */
+    int64_t n_before;        /* tokens of the sequence before this call's */
+    int64_t n_seen;          /* tokens of the sequence, all of this call's included */
     float scale;
     sac_rotation rotation;
     const sac_visual_span *visual;
@@ -139,6 +140,9 @@ typedef struct sac_decode_policy {
     int64_t (*max_rebuild)(const double *p); /* capacity of the above */
     /* Over another policy, its setting "base": the instance whose choices it refines. */
     void (*wrap)(void *state, sac_decode *base);
+    /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not after
+     * a prefill method that drops tokens. */
+    bool turns_keys;
 } sac_decode_policy;
 
 /* A policy with its settings and state, one for a session. */
@@ -167,10 +171,18 @@ void sac_decode_free(sac_decode *m);
 void sac_decode_begin(sac_decode *m);
 
 /* Every policy: one line each. */
-#define SAC_PREFILL_POLICIES(X) X(dense)
-#define SAC_DECODE_POLICIES(X)  X(dense)
+#define SAC_PREFILL_POLICIES(X)                                                                              \
+    X(dense)                                                                                                 \
+    X(fastv)                                                                                                 \
+    X(minference)                                                                                            \
+    X(tokenselect)
+#define SAC_DECODE_POLICIES(X)                                                                               \
+    X(dense)                                                                                                 \
+    X(h2o)                                                                                                   \
+    X(snapkv)                                                                                                \
+    X(tokenselect)
 
-#define X(name)                 extern const sac_prefill_policy sac_prefill_##name;
+#define X(name) extern const sac_prefill_policy sac_prefill_##name;
 SAC_PREFILL_POLICIES(X)
 #undef X
 #define X(name) extern const sac_decode_policy sac_decode_##name;
@@ -211,6 +223,29 @@ sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float 
 /* Share of dense attention's weight that a step's choice holds, added to the stats: mean over query heads.
  * scratch: [n_heads][n_ctx]. */
 sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, float *scratch);
+
+/* Room for a part of a prompt. */
+typedef struct sac_part_scratch {
+    float *q;      /* [n_ctx][n_heads * head_dim] */
+    float *k, *v;  /* [n_kv_heads][n_ctx][head_dim] */
+    float *zeros;  /* [n_heads * head_dim] */
+    int32_t *rows; /* [n_ctx] */
+} sac_part_scratch;
+
+void sac_part_scratch_take(sac_part_scratch *s, const sac_attention_shape *shape, sac_arena *arena);
+
+/* Two-sided sparse prefill: the queries of the part (ascending, counted from the first query) meet the rows
+ * before the prompt and each other's, in order; the outputs of all other queries are zeros. Not with a
+ * sliding window. */
+sac_status sac_attend_part(const sac_layer_attention *a, const int32_t *part, int64_t n_part,
+                           sac_part_scratch *s);
+
+/* One head's row to another place of the same view. */
+void sac_move_row(const sac_kv_view *kv, int head, int64_t from, int64_t to);
+
+/* Moves the rows of the lists (one for all heads or one a head, ascending, equally long) together to the
+ * front of the view, for `settle`; how many they are. */
+int64_t sac_keep_rows(const sac_kv_view *kv, const sac_row_lists *lists);
 
 /* Random number i of a stream that seed, layer and request name: counter-based, so order of use is
  * immaterial. */

@@ -14,6 +14,10 @@ sac_linear_fn sac_linear_find(unsigned cpu_flags);
 typedef size_t (*sac_linear_scratch_fn)(int64_t m, int64_t k);
 sac_linear_scratch_fn sac_linear_scratch_find(unsigned cpu_flags);
 
+/* packed_attention for these flags. */
+typedef sac_status (*sac_packed_attention_fn)(const sac_stream *s, const sac_packed_attention_args *a);
+sac_packed_attention_fn sac_packed_attention_find(unsigned cpu_flags);
+
 /* F32, F16 and BF16 weights. */
 sac_status sac_linear_float_avx2(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_linear_float_avx512(const sac_stream *s, const sac_linear_args *a);
@@ -22,6 +26,8 @@ size_t sac_linear_float_amx_scratch_bytes(int64_t m, int64_t k);
 
 sac_status sac_attention_avx2(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_attention_avx512(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_attention_sums_avx2(const sac_stream *s, const sac_attention_sums_args *a);
+sac_status sac_attention_sums_avx512(const sac_stream *s, const sac_attention_sums_args *a);
 
 /* Plain C over the pool: memory moves and table look-ups, which no instruction set speeds up. */
 sac_status sac_cpu_embed(const sac_stream *s, const sac_embed_args *a);

@@ -10,6 +10,8 @@
 #include "rmsnorm_tmpl.h"
 #include "rope_tmpl.h"
 #include "swiglu_tmpl.h"
+#include "top_k_tmpl.h"
+#include "top_p_tmpl.h"
 
 void sac_ops_set_avx512(sac_ops *t) {
     t->rmsnorm = rmsnorm_avx512;
@@ -19,7 +21,10 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->kv_store = kv_store_avx512;
     t->key_scores = key_scores_avx512;
     t->kv_gather = kv_gather_avx512;
+    t->top_k = top_k_avx512;
+    t->top_p = top_p_avx512;
     t->pool_tokens = pool_tokens_avx512;
     t->attention = sac_attention_avx512;
+    t->attention_sums = sac_attention_sums_avx512;
 }
 #endif

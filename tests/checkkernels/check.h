@@ -53,6 +53,7 @@ typedef struct check_case {
     };
     sac_row_lists lists; /* what args point to */
     sac_rotation rotation;
+    sac_packed_rows parts[4];
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
     double *allowed; /* [output elements], when not exact: absolute part, from the inputs */
@@ -87,6 +88,7 @@ const char *check_op_name(check_op op);
 typedef bool (*check_make_fn)(check_case *c, int i, bool quick);
 bool check_make_linear(check_case *c, int i, bool quick);
 bool check_make_attention(check_case *c, int i, bool quick);
+bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_rows(check_case *c, int i, bool quick); /* every other op, by c->op */
 
 /* Calls the op of the case out of a table. */

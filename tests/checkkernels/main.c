@@ -28,6 +28,7 @@ static bool make(check_case *c, check_op op, int i, const options *o) {
     c->rng = o->seed * 1000003u + (uint64_t)op * 10007u + (uint64_t)i;
     check_make_fn fn = op == CHECK_linear      ? check_make_linear
                        : op == CHECK_attention ? check_make_attention
+                       : op == CHECK_packed_attention ? check_make_packed
                                                : check_make_rows;
     return fn(c, i, o->quick);
 }

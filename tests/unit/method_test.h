@@ -171,6 +171,7 @@ static inline sac_layer_attention case_tokens(layer_case *c, int64_t n) {
                                  .kv = kv,
                                  .past = c->n_rows,
                                  .position = position,
+                                 .n_before = c->n,
                                  .n_seen = c->n + n,
                                  .scale = 1.0f / sqrtf((float)s->head_dim),
                                  .rotation = c->rotation,

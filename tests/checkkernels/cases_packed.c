@@ -1,0 +1,135 @@
+#include "check.h"
+#include "packed_rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define EPS 0x1p-24
+
+typedef struct packed_shape {
+    int64_t n[4], capacity[4]; /* of up to four parts */
+    int bits[4];
+    int n_heads, n_kv_heads, head_dim;
+    int64_t k_group; /* -1: one for all rows of a part */
+    int v_group;     /* -1: over all heads */
+    bool channel;
+} packed_shape;
+
+/* Narrow last tiles, padded words of values, ranges by channel, by row and by groups of rows, heads that are
+ * no multiple of a vector, several parts in one run, groups of 1, 3, 7, 8 and 9 heads. */
+static const packed_shape shapes[] = {
+    {{1}, {1}, {4}, 1, 1, 16, -1, -1, true},
+    {{5, 11}, {5, 11}, {4, 2}, 2, 1, 8, -1, -1, true},
+    {{17, 83}, {17, 83}, {4, 2}, 6, 2, 64, -1, -1, true},
+    {{130, 401}, {130, 401}, {4, 2}, 6, 2, 64, -1, -1, true},
+    {{600, 1100, 37, 63}, {600, 1100, 37, 63}, {4, 2, 4, 2}, 14, 2, 64, -1, -1, true},
+    {{700, 0, 90}, {700, 1, 90}, {8, 2, 8}, 4, 4, 80, -1, -1, true},
+    {{1537, 1000}, {1537, 1000}, {4, 2}, 28, 4, 128, -1, -1, true},
+    {{257}, {640}, {4}, 8, 1, 64, 0, 64, false},
+    {{300}, {320}, {4}, 7, 7, 24, 0, 24, false},
+    {{96, 300}, {96, 320}, {2, 4}, 9, 1, 64, 32, 32, false},
+    {{1000}, {1024}, {2}, 6, 2, 80, 32, 32, false},
+    {{515}, {2048}, {4}, 4, 2, 96, 128, 64, false},
+    {{1030}, {1536}, {8}, 3, 1, 256, 512, 128, false},
+};
+#define N_SHAPES ((int)SAC_COUNT(shapes))
+
+/* Halves between low and high. */
+static uint16_t *halves(check_case *c, uint16_t **at, int64_t n, double low, double high) {
+    uint16_t *h = *at;
+    *at += n;
+    for (int64_t i = 0; i < n; i++) h[i] = sac_f32_to_f16((float)(low + (high - low) * check_rand_unit(c)));
+    return h;
+}
+
+static int64_t n_key_ranges(const sac_packed_rows *p) {
+    int64_t groups = p->k_group ? (p->capacity + p->k_group - 1) / p->k_group : 0;
+    return p->n_heads * (p->k_group ? groups * p->head_dim : p->capacity);
+}
+static int64_t n_value_ranges(const sac_packed_rows *p) {
+    return sac_packed_value_groups(p->n_heads, p->head_dim, p->v_group) * p->capacity;
+}
+
+/* Random codes under sane ranges; one buffer of words and one of halves for all parts. */
+static void make_parts(check_case *c, const packed_shape *sh, int n_parts) {
+    int64_t n_words = 0, n_halves = 0, d = sh->head_dim;
+    for (int i = 0; i < n_parts; i++) {
+        sac_packed_rows *p = &c->parts[i];
+        *p = (sac_packed_rows){.n = sh->n[i], .capacity = sh->capacity[i], .bits = sh->bits[i]};
+        p->n_heads = sh->n_kv_heads;
+        p->head_dim = sh->head_dim;
+        p->k_group = sh->k_group < 0 ? p->capacity : sh->k_group;
+        p->v_group = sh->v_group < 0 ? sh->n_kv_heads * sh->head_dim : sh->v_group;
+        n_words += (int64_t)sac_packed_key_words(p->n_heads, p->head_dim, p->bits, p->capacity) +
+                   (int64_t)sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->capacity);
+        n_halves += 2 * n_key_ranges(p) + 2 * n_value_ranges(p) + d * p->n_heads;
+    }
+    uint32_t *words = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_words, n_words, 4);
+    uint16_t *half = check_buffer_add(c, false, SAC_DTYPE_F16, 1, n_halves, n_halves, 2);
+    for (int64_t i = 0; i < n_words; i++) words[i] = (uint32_t)check_rand(&c->rng);
+    for (int i = 0; i < n_parts; i++) {
+        sac_packed_rows *p = &c->parts[i];
+        double step = 2.0 / ((1 << p->bits) - 1);
+        p->k = words;
+        words += sac_packed_key_words(p->n_heads, p->head_dim, p->bits, p->capacity);
+        p->v = words;
+        words += sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->capacity);
+        p->k_scale = halves(c, &half, n_key_ranges(p), 0, step);
+        p->k_min = halves(c, &half, n_key_ranges(p), -1, 0);
+        p->v_scale = halves(c, &half, n_value_ranges(p), 0, step);
+        p->v_min = halves(c, &half, n_value_ranges(p), -1, 0);
+        if (sh->channel) p->v_channel = halves(c, &half, d * p->n_heads, 0.1, 2);
+    }
+}
+
+/* Keys and values are at most 1 and 2 in size. A score's q is rounded to 2^-16 of its largest element times
+ * its scale (a code's share is at most 2), independently for d channels; the output moves by twice that times
+ * 2, and by weights rounded to 2^-16 of the largest, for n rows. */
+static void allow_packed(check_case *c, int64_t n_rows) {
+    const sac_packed_attention_args *a = &c->packed_attention;
+    int64_t d = c->parts[0].head_dim, n = a->n_heads * (a->o ? d : n_rows);
+    double q_max = 0;
+    for (int64_t i = 0; i < a->n_heads * d; i++) q_max = fmax(q_max, fabs((double)a->q[i]));
+    double score = 2 * q_max * (double)a->scale * sqrt((double)d) * (0x1p-15 + 2 * EPS * sqrt((double)d));
+    double out = 2 * (2 * score + sqrt((double)n_rows) * (0x1p-15 + EPS));
+    if (a->scores && a->o) out = 2 * (sqrt((double)n_rows) * (0x1p-15 + EPS) + 4 * EPS);
+    double *allowed = check_allow(c, n > a->n_heads ? n : a->n_heads);
+    for (int64_t i = 0; i < n; i++) allowed[i] = a->o ? out : score + 4 * EPS;
+    c->relative = 4 * EPS;
+}
+
+/* Modes: the output alone; scores with lse; the output from given scores, of rows above a threshold. */
+bool check_make_packed(check_case *c, int i, bool quick) {
+    const packed_shape *sh = &shapes[i % N_SHAPES];
+    int mode = i / N_SHAPES, n_parts = 0;
+    int64_t n_rows = 0, cols = (int64_t)sh->n_heads * sh->head_dim;
+    if (mode == 3) return false;
+    if (quick && sh->n[0] > 1500 && mode != 0) return true;
+    while (n_parts < 4 && sh->capacity[n_parts]) n_rows += sh->n[n_parts++];
+    make_parts(c, sh, n_parts);
+    sac_packed_attention_args *a = &c->packed_attention;
+    check_values v = check_rand_int(c, 0, 1) ? CHECK_UNIFORM : CHECK_OUTLIERS;
+    *a = (sac_packed_attention_args){.parts = c->parts, .n_parts = n_parts, .n_heads = sh->n_heads};
+    a->scale = 1 / sqrtf((float)sh->head_dim);
+    a->stride = n_rows + 3;
+    if (mode == 0) a->q = a->o = check_mat(c, true, 1, cols, 0, 4, v).data; /* in place */
+    if (mode != 0) a->q = check_mat(c, false, 1, cols, 0, 4, v).data;
+    if (mode == 1) {
+        a->scores = check_mat(c, true, sh->n_heads, n_rows, 3, 4, v).data;
+        a->lse = check_mat(c, true, 1, sh->n_heads, 0, 4, v).data;
+    }
+    if (mode == 2) {
+        a->o = check_mat(c, true, 1, cols, 0, 4, v).data;
+        a->scores = check_mat(c, false, sh->n_heads, n_rows, 3, 4, CHECK_UNIFORM).data;
+        float *least = check_mat(c, false, 1, sh->n_heads, 0, 4, CHECK_UNIFORM).data;
+        if (sh->n_heads > 1) least[sh->n_heads - 1] = 2; /* nothing counts */
+        a->min_score = least;
+    }
+    c->same_bits = true;
+    allow_packed(c, n_rows);
+    snprintf(c->text, sizeof c->text,
+             "mode %d parts=%d rows=%lld bits=%d heads=%d/%d d=%d k_group=%lld v_group=%d %s", mode, n_parts,
+             (long long)n_rows, sh->bits[0], sh->n_heads, sh->n_kv_heads, sh->head_dim,
+             (long long)sh->k_group, sh->v_group, check_values_name(v));
+    return true;
+}
