@@ -277,6 +277,11 @@ void sac_media_release(sac_session *s) {
     s->n_media = 0;
 }
 
+size_t sac_session_media(const sac_session *s, const sac_media_report **media) {
+    *media = s->reports;
+    return s->n_media;
+}
+
 /* ---------------------------------------------------------------- encoding */
 
 /* One item on its way through the tower: tiles collect in the session's buffer until a batch is full. */
