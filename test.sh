@@ -13,12 +13,12 @@ jobs=$(nproc)
 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=$PWD/tests/tsan.supp}
 
 tools/packages.sh install test || exit
 
 # What threads share is in a few places; the rest would only be slower under ThreadSanitizer.
-threaded='test_base test_vision_cache'
+threaded='test_base test_vision_cache test_session'
 
 # Counts the tests within ctest's log: cmocka's programs and the tests of the command have many each; any other
 # program is one. Prints "passed failed skipped" and, on standard error, what failed and was skipped.

@@ -271,6 +271,11 @@ sac_status sac_session_generate(sac_session *s, const sac_message *messages, siz
 sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
                               size_t capacity, size_t *n_ids, sac_error *err);
 
+/* What the session's last call that took messages looked at, as in sac_result.media; after
+ * sac_session_prompt, which decodes no frames, too. Returns how many; they live until the session's next
+ * call. */
+size_t sac_session_media(const sac_session *s, const sac_media_report **media);
+
 /* Runs a whole conversation as prompt and leaves the logits of its last token; the first half of
  * sac_session_generate. */
 sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size_t n_messages,

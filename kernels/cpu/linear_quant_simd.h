@@ -143,6 +143,7 @@ VI_JOIN_ROWS(vi_max_rows, vi_max_unsigned)
  * lanes as they fall. */
 static inline vi round16_lanes(const float *x, float inverse, int8_t *q) {
     vi v = _mm512_cvtps_epi32(vf_mul(vf_load(x), vf_set1(inverse)));
+    v = _mm512_max_epi32(v, _mm512_set1_epi32(-128)); /* NaN becomes INT_MIN, and sums of it overflow */
     _mm_storeu_si128((__m128i *)q, _mm512_cvtsepi32_epi8(v));
     return v;
 }

@@ -1,6 +1,7 @@
 #include "failure.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,4 +35,14 @@ sac_status app_fail_prefix(sac_error *err, const char *format, ...) {
 
 sac_status app_fail_no_memory(sac_error *err) {
     return app_fail(err, SAC_NO_MEMORY, "out of memory");
+}
+
+static bool partial;
+
+void app_note_partial(void) {
+    partial = true;
+}
+
+int app_exit_code(sac_status s) {
+    return s == SAC_OK && partial ? APP_EXIT_PARTIAL : sac_status_exit_code(s);
 }

@@ -14,6 +14,13 @@ sac_status app_fail_prefix(sac_error *err, const char *format, ...) __attribute_
 
 sac_status app_fail_no_memory(sac_error *err);
 
+/* Exit code of a command that did its work, but not all of it (EX_TEMPFAIL of sysexits.h). */
+#define APP_EXIT_PARTIAL 75
+void app_note_partial(void);
+
+/* Of the process, for what its command returned. */
+int app_exit_code(sac_status s);
+
 #define APP_TRY(expr)                                                                                        \
     do {                                                                                                     \
         sac_status app_try_status_ = (expr);                                                                 \

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const command *const commands[] = {&command_ask, &command_inspect, &command_bench};
+static const command *const commands[] = {&command_ask, &command_inspect, &command_bench, &command_eval};
 
 static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "Asks vision-language models about pictures and videos.\n\n"
@@ -16,6 +16,7 @@ static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "  ask       answer a question; without one, on a terminal, a chat\n"
                             "  inspect   tell what a model is and the memory it takes\n"
                             "  bench     measure how fast each part is\n"
+                            "  eval      ask and score a set of questions about videos\n"
                             "  help      help [COMMAND]\n\n"
                             "Examples:\n"
                             "  saccade ask --image cat.jpg \"What is this?\"\n"
@@ -76,5 +77,5 @@ int main(int argc, char **argv) {
     sac_error err = {0};
     sac_status st = run_main(argc, argv, &err);
     if (st != SAC_OK) fprintf(stderr, "saccade: %s\n", err.text);
-    return sac_status_exit_code(st);
+    return app_exit_code(st);
 }

@@ -114,7 +114,8 @@ static const char *heading_of(const setting *row) {
     return !strcmp(row->group, "video")      ? "Which frames of a video ('video:' in a config file)"
            : !strcmp(row->group, "sampling") ? "The answer ('sampling:')"
            : !strcmp(row->group, "session")  ? "Context and attention ('session:')"
-                                             : "Measuring ('bench:')";
+           : !strcmp(row->group, "bench")    ? "Measuring ('bench:')"
+                                             : "Question sets ('eval:')";
 }
 
 void options_print_help(const command *c) {

@@ -42,11 +42,22 @@ static void print_count(char *text, size_t n_bytes, double v) {
 /* What a stage counts; NULL when its steps mean nothing to a reader (layers, bytes). */
 static const char *unit_of(const char *stage) {
     if (!strcmp(stage, "media") || !strcmp(stage, "vision")) return "frames";
+    if (!strcmp(stage, "questions")) return stage;
     return !strcmp(stage, "decode") ? "tokens" : NULL;
 }
 
+/* "34 s", "12 min", "3 h 05 min" */
+static void print_duration(char *text, size_t n_bytes, double seconds) {
+    if (seconds < 120)
+        snprintf(text, n_bytes, "%.0f s", seconds);
+    else if (seconds < 7200)
+        snprintf(text, n_bytes, "%.0f min", seconds / 60);
+    else
+        snprintf(text, n_bytes, "%d h %02d min", (int)(seconds / 3600), (int)(seconds / 60) % 60);
+}
+
 static void draw(progress *p, double t, int64_t done, int64_t total) {
-    char line[160], count[24], rate[24], of[24];
+    char line[160], count[24], rate[24], of[24], left[32];
     const char *unit = unit_of(p->stage);
     double seconds = t - p->t_stage, per_second = seconds > 0 ? (double)done / seconds : 0;
     int n = snprintf(line, sizeof line, "%-8s", p->stage);
@@ -57,14 +68,18 @@ static void draw(progress *p, double t, int64_t done, int64_t total) {
         n += snprintf(line + n, sizeof line - (size_t)n, " [%s] %3.0f%%", bar, 100 * part);
     }
     print_count(count, sizeof count, (double)done);
-    print_count(rate, sizeof rate, per_second);
+    bool slow = per_second < 1; /* then by the minute */
+    print_count(rate, sizeof rate - 4, slow ? 60 * per_second : per_second);
+    strcat(rate, slow ? "/min" : "/s");
     print_count(of, sizeof of, (double)total);
     if (unit && total > 0)
-        n += snprintf(line + n, sizeof line - (size_t)n, "  %s of %s %s  %s/s", count, of, unit, rate);
+        n += snprintf(line + n, sizeof line - (size_t)n, "  %s of %s %s  %s", count, of, unit, rate);
     else if (unit)
-        n += snprintf(line + n, sizeof line - (size_t)n, " %s %s  %s/s", count, unit, rate);
-    if (done > 0 && done < total)
-        snprintf(line + n, sizeof line - (size_t)n, "  %.0f s left", (double)(total - done) / per_second);
+        n += snprintf(line + n, sizeof line - (size_t)n, " %s %s  %s", count, unit, rate);
+    if (done > 0 && done < total) {
+        print_duration(left, sizeof left, (double)(total - done) / per_second);
+        snprintf(line + n, sizeof line - (size_t)n, "  %s left", left);
+    }
     fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, line);
     fflush(stderr);
     p->drawn = true;

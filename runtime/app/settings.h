@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { COMMAND_ASK = 1, COMMAND_INSPECT = 2, COMMAND_BENCH = 4, COMMAND_ALL = 7 };
+enum { COMMAND_ASK = 1, COMMAND_INSPECT = 2, COMMAND_BENCH = 4, COMMAND_EVAL = 8, COMMAND_ALL = 15 };
 
 typedef enum setting_kind {
     SETTING_FLAG,  /* bool */
@@ -56,7 +56,7 @@ typedef struct media_list {
 
 typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE } setting_origin;
 
-#define SETTINGS_MAX 48
+#define SETTINGS_MAX 64
 
 typedef struct settings {
     media_list media;
@@ -74,6 +74,9 @@ typedef struct settings {
     char *kv, *prefill, *decode, *rope;
     int64_t prompt_tokens, gen_tokens, repeat;
     bool plan, tensors;
+    char *videos, *subtitles, *prompt, *out;
+    int64_t limit;
+    bool reuse, retry, score;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;
 

@@ -349,6 +349,11 @@ void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t
     }
 }
 
+size_t sac_session_media(const sac_session *s, const sac_media_report **media) {
+    *media = s->reports;
+    return s->n_media;
+}
+
 /* ---------------------------------------------------------------- encoding */
 
 /* One item on its way through the tower: tiles collect in the session's buffer until a batch is full. */

@@ -6,7 +6,7 @@
 
 One process a question, so decoding, sampling, tokenizer and command are all part of what is scored. Answers are appended to
 --out as they come; a run that was stopped goes on where it left off. --against FILE compares with the answers of
-score_transformers.py on the same questions."""
+score_transformers.py on the same questions. Options of saccade ask may follow after --, e.g. -- -t 1."""
 import argparse
 import collections
 import json
@@ -50,6 +50,18 @@ def table(rows):
     return lines
 
 
+def compare(rows, others):
+    """The questions that both were asked, in whatever order."""
+    theirs = {(r['file'], r['question']): r for r in others}
+    pairs = [(r, theirs[r['file'], r['question']]) for r in rows if (r['file'], r['question']) in theirs]
+    if not pairs:
+        print('no question in common')
+        return
+    same = sum(x['response'] == y['response'] for x, y in pairs)
+    share = [100 * sum(r['right'] for r in side) / len(pairs) for side in zip(*pairs)]
+    print(f'saccade {share[0]:.2f} %, transformers {share[1]:.2f} %, same answer to {same} of {len(pairs)}')
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('questions', help='questions.jsonl of draw.py; files are beside it')
@@ -58,8 +70,8 @@ def main():
     p.add_argument('--model', default=os.path.join(ROOT, 'models/demo'))
     p.add_argument('--against', help='answers of score_transformers.py to compare with')
     p.add_argument('--limit', type=int, default=0, help='only the first N questions')
-    p.add_argument('extra', nargs='*', help='more options for saccade ask, after --')
-    a = p.parse_args()
+    end = sys.argv.index('--') if '--' in sys.argv else len(sys.argv)
+    a, extra = p.parse_args(sys.argv[1:end]), sys.argv[end + 1:]
     folder, questions = os.path.dirname(os.path.abspath(a.questions)), load(a.questions)
     questions = questions[:a.limit] if a.limit else questions
     rows = load(a.out) if os.path.exists(a.out) else []
@@ -67,7 +79,7 @@ def main():
     with open(a.out, 'a') as out:
         for i in range(len(rows), len(questions)):
             q = questions[i]
-            got = ask(a.binary, a.model, folder, q, a.extra)
+            got = ask(a.binary, a.model, folder, q, extra)
             row = dict(q, response=got['text'].strip(), right=got['text'].strip() == q['answer'])
             if 'error' in got:
                 row['error'] = got['error']
@@ -82,10 +94,7 @@ def main():
     if errors:
         print(f'{len(errors)} questions ended in an error, the first: {errors[0]["file"]}: {errors[0]["error"]}')
     if a.against:
-        other = load(a.against)[:len(rows)]
-        same = sum(x['response'] == y['response'] for x, y in zip(rows, other))
-        mine, theirs = (100 * sum(r['right'] for r in rs) / len(rs) for rs in (rows, other))
-        print(f'saccade {mine:.2f} %, transformers {theirs:.2f} %, same answer to {same} of {len(other)}')
+        compare(rows, load(a.against))
     return 1 if errors else 0
 
 

@@ -1,0 +1,243 @@
+/* eval.c - `saccade eval`: a question set in Video-MME's schema, asked, recorded and scored. */
+#define _GNU_SOURCE
+#include "commands.h"
+#include "eval_file.h"
+#include "eval_header.h"
+#include "eval_journal.h"
+#include "eval_report.h"
+#include "eval_run.h"
+#include "output.h"
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct evaluation {
+    const settings *s;
+    const char *set_path;
+    char *own_videos; /* the set's folder, where --videos is not given */
+    eval_set set;
+    eval_task task;
+    run r;
+    json_t *header;
+    json_t **records; /* [set.n_questions] */
+    eval_journal journal;
+    eval_outcome outcome;
+} evaluation;
+
+/* ---------------------------------------------------------------- before any work */
+
+static sac_status check_folder(const char *option, const char *path, sac_error *err) {
+    struct stat st;
+    if (stat(path, &st)) return app_fail(err, SAC_NOT_FOUND, "%s %s: %s", option, path, strerror(errno));
+    return S_ISDIR(st.st_mode) ? SAC_OK
+                               : app_fail(err, SAC_BAD_ARGUMENT, "%s %s: not a folder", option, path);
+}
+
+static sac_status folder_of(const char *path, char **out, sac_error *err) {
+    const char *slash = strrchr(path, '/');
+    *out = !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    return *out ? SAC_OK : app_fail_no_memory(err);
+}
+
+static sac_status prepare(evaluation *e, sac_error *err) {
+    const settings *s = e->s;
+    e->task = (eval_task){.set = &e->set,
+                          .videos = s->videos,
+                          .subtitles = s->subtitles,
+                          .reuse = s->reuse,
+                          .title = "questions"};
+    APP_TRY(eval_prompt_parse(s->prompt, &e->task.prompt, err));
+    if (s->retry && !s->out)
+        return app_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
+    if (!s->videos) APP_TRY(folder_of(e->set_path, &e->own_videos, err));
+    if (!s->videos) e->task.videos = e->own_videos;
+    APP_TRY(check_folder("--videos", e->task.videos, err));
+    if (s->subtitles) APP_TRY(check_folder("--subtitles", s->subtitles, err));
+    e->records = calloc(e->set.n_questions, sizeof(json_t *));
+    return e->records ? SAC_OK : app_fail_no_memory(err);
+}
+
+/* ---------------------------------------------------------------- asking */
+
+/* Greedy and short unless told otherwise, as both projects ask; the rest is the model's own. */
+static void choose_sampling(run *r, bool open) {
+    if (!settings_given(r->s, offsetof(settings, temperature))) r->sampling.temperature = 0;
+    if (!settings_given(r->s, offsetof(settings, max_tokens))) r->sampling.max_tokens = open ? 64 : 16;
+}
+
+static sac_status open_run(evaluation *e, sac_error *err) {
+    APP_TRY(run_open(&e->r, e->s, (size_t)e->s->vision_cache_mib << 20, err));
+    if (!e->r.info.has_vision)
+        return app_fail(err, SAC_UNSUPPORTED, "%s: reads text only; the questions are about videos",
+                        e->r.model_path);
+    choose_sampling(&e->r, eval_prompt_is_open(e->task.prompt));
+    APP_TRY(run_create_session(&e->r, err));
+    e->header = eval_header(&e->r, &e->task, e->set_path, err);
+    return e->header ? SAC_OK : err->status;
+}
+
+static sac_status open_journal(evaluation *e, sac_error *err) {
+    if (!e->s->out) return SAC_OK;
+    APP_TRY(eval_make_folder(e->s->out, err));
+    char *path = eval_path(e->s->out, "journal.jsonl");
+    if (!path) return app_fail_no_memory(err);
+    sac_status st = eval_journal_open(&e->journal, path, e->header, &e->set, e->s->retry, e->records, err);
+    free(path);
+    if (st == SAC_OK) eval_sync_folder(e->s->out);
+    return st;
+}
+
+static sac_status keep_record(void *ctx, size_t question, const json_t *record, sac_error *err) {
+    evaluation *e = ctx;
+    (void)question;
+    return e->s->out ? eval_journal_write(&e->journal, record, err) : SAC_OK;
+}
+
+/* What there is reaches the disk also when the run was cut short. */
+static sac_status ask_and_close(evaluation *e, sac_error *err) {
+    sac_error at_close;
+    sac_status st = open_journal(e, err);
+    if (st == SAC_OK && e->journal.n_resumed && e->r.progress.on)
+        fprintf(stderr, "%s[%zu of %zu questions were answered before]%s\n", progress_dim(&e->r.progress),
+                e->journal.n_resumed, e->set.n_questions, progress_plain(&e->r.progress));
+    if (st == SAC_OK) st = eval_run(&e->r, &e->task, e->records, keep_record, e, err);
+    sac_status closed = eval_journal_close(&e->journal, &at_close);
+    if (st == SAC_OK && closed != SAC_OK) *err = at_close;
+    return st == SAC_OK ? closed : st;
+}
+
+/* ---------------------------------------------------------------- results */
+
+/* Seconds of all questions by part, over the records that have them. */
+static json_t *total_seconds(const evaluation *e) {
+    static const char *const parts[] = {"media", "vision", "prefill", "decode", "total"};
+    json_t *j = json_object();
+    for (size_t p = 0; j && p < APP_COUNT(parts); p++) {
+        double sum = 0;
+        for (size_t i = 0; i < e->set.n_questions; i++)
+            sum += json_real_value(json_object_get(json_object_get(e->records[i], "seconds"), parts[p]));
+        if (!json_object_set_new(j, parts[p], json_real(sum))) continue;
+        json_decref(j);
+        j = NULL;
+    }
+    return j;
+}
+
+/* {"header", "questions", ..., "scores", "seconds"} */
+static json_t *summary(const evaluation *e) {
+    json_t *j = eval_outcome_scores(&e->outcome);
+    if (!j) return NULL;
+    bool ok = true;
+    if (e->header)
+        ok = !json_object_set(j, "header", e->header) && !json_object_set_new(j, "seconds", total_seconds(e));
+    if (ok) return j;
+    json_decref(j);
+    return NULL;
+}
+
+static void print_heading(const evaluation *e) {
+    const json_t *settings_of_run = json_object_get(e->header, "settings");
+    const json_t *session = json_object_get(settings_of_run, "session");
+    if (!e->header) return;
+    printf("set      %s: %s questions about %s videos; prompt %s%s%s\n", e->set_path,
+           report_count((int64_t)e->set.n_questions), report_count((int64_t)e->set.n_videos),
+           eval_prompt_name(e->task.prompt),
+           eval_prompt_is_open(e->task.prompt) ? " (not Video-MME's protocol: answers are texts)" : "",
+           e->task.subtitles ? ", with subtitles" : "");
+    printf("model    %s, %d threads\n", e->r.model_path, e->r.info.n_threads);
+    printf("methods  prefill=%s kv=%s decode=%s\n\n", json_string_value(json_object_get(session, "prefill")),
+           json_string_value(json_object_get(session, "kv")),
+           json_string_value(json_object_get(session, "decode")));
+}
+
+static sac_status print_outcome(evaluation *e, sac_error *err) {
+    if (e->s->json) return report_print(summary(e), err);
+    print_heading(e);
+    eval_outcome_print(&e->outcome);
+    return output_finish(err);
+}
+
+static void note_errors(const evaluation *e) {
+    if (!e->outcome.n_errors) return;
+    fprintf(stderr, "saccade: %" PRId64 " of %zu questions could not be asked; the first: %s\n",
+            e->outcome.n_errors, e->set.n_questions, e->outcome.first_error);
+    app_note_partial();
+}
+
+static sac_status write_results(const evaluation *e, sac_error *err) {
+    if (!e->s->out) return SAC_OK;
+    APP_TRY(eval_write_json(e->s->out, "result.json", eval_outcome_result(&e->outcome), err));
+    return eval_write_json(e->s->out, "scores.json", summary(e), err);
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static sac_status ask_set(evaluation *e, sac_error *err) {
+    eval_set_cut(&e->set, (size_t)e->s->limit);
+    APP_TRY(prepare(e, err));
+    APP_TRY(open_run(e, err));
+    APP_TRY(ask_and_close(e, err));
+    e->outcome = (eval_outcome){.set = &e->set, .records = e->records, .prompt = e->task.prompt};
+    APP_TRY(eval_outcome_count(&e->outcome, err));
+    APP_TRY(write_results(e, err));
+    APP_TRY(print_outcome(e, err));
+    note_errors(e);
+    return SAC_OK;
+}
+
+/* A result file, of this command or another program's: its responses are scored as they are. */
+static sac_status score_result(evaluation *e, sac_error *err) {
+    bool any = false;
+    for (size_t i = 0; i < e->set.n_videos; i++)
+        for (size_t k = 0; k < e->set.videos[i].n_questions; k++)
+            any = any || e->set.videos[i].questions[k].response;
+    if (!any)
+        return app_fail(err, SAC_BAD_FILE, "%s: no question in it has a response to score", e->set_path);
+    e->outcome = (eval_outcome){.set = &e->set, .prompt = EVAL_PROMPT_OFFICIAL};
+    APP_TRY(eval_outcome_count(&e->outcome, err));
+    return print_outcome(e, err);
+}
+
+static void free_evaluation(evaluation *e) {
+    eval_scores_free(&e->outcome.scores);
+    for (size_t i = 0; e->records && i < e->set.n_questions; i++) json_decref(e->records[i]);
+    free(e->records);
+    json_decref(e->header);
+    run_close(&e->r);
+    eval_set_free(&e->set);
+    free(e->own_videos);
+}
+
+static sac_status eval_command(const settings *s, char **words, int n_words, sac_error *err) {
+    if (n_words != 1)
+        return app_fail(err, SAC_BAD_ARGUMENT,
+                        "one question set is expected, found %d words; see 'saccade eval --help'", n_words);
+    evaluation e = {.s = s, .set_path = words[0]};
+    sac_status st = eval_set_read(&e.set, words[0], err);
+    if (st == SAC_OK) st = s->score ? score_result(&e, err) : ask_set(&e, err);
+    free_evaluation(&e);
+    return st;
+}
+
+const command command_eval = {
+    .name = "eval",
+    .mask = COMMAND_EVAL,
+    .synopsis = "[options] SET.json",
+    .summary = "Asks a set of multiple-choice questions about videos, in Video-MME's schema, and scores the "
+               "answers by the\n"
+               "official rule and by the strict one. Answers are greedy and at most 16 tokens long (64 with "
+               "--prompt open)\n"
+               "unless told otherwise. With --out a run that was stopped or killed goes on where it was.",
+    .examples = "  saccade eval samples/drawn/set.json --prompt open --out runs/dense\n"
+                "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle --num-frames 32 "
+                "--out runs/m32\n"
+                "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval --max-frames 64 "
+                "--out runs/lmms\n"
+                "  saccade eval --score runs/m32/result.json --json\n",
+    .run = eval_command,
+};
