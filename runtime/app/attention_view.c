@@ -10,7 +10,6 @@
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STBI_WRITE_NO_STDIO
-#define STB_IMAGE_WRITE_STATIC
 #include <stb/stb_image_write.h>
 
 enum {

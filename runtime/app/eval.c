@@ -6,6 +6,7 @@
 #include "eval_journal.h"
 #include "eval_report.h"
 #include "eval_run.h"
+#include "eval_text.h"
 #include "output.h"
 #include "report.h"
 
@@ -213,7 +214,19 @@ static void free_evaluation(evaluation *e) {
     free(e->own_videos);
 }
 
+static sac_status ask_text(const settings *s, int n_words, sac_error *err) {
+    if (n_words) return app_fail(err, SAC_BAD_ARGUMENT, "--text TASK is in place of a question set");
+    text_task task = {
+        .name = s->text, .length = s->length, .samples = s->samples, .tail = s->tail, .seed = s->seed};
+    run r;
+    sac_status st = run_open(&r, s, 0, err);
+    if (st == SAC_OK) st = eval_text(&r, &task, err);
+    run_close(&r);
+    return st;
+}
+
 static sac_status eval_command(const settings *s, char **words, int n_words, sac_error *err) {
+    if (s->text) return ask_text(s, n_words, err);
     if (n_words != 1)
         return app_fail(err, SAC_BAD_ARGUMENT,
                         "one question set is expected, found %d words; see 'saccade eval --help'", n_words);
@@ -238,6 +251,7 @@ const command command_eval = {
                 "--out runs/m32\n"
                 "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval --max-frames 64 "
                 "--out runs/lmms\n"
+                "  saccade eval -m MODEL.gguf --text passkey --length 8192 --decode tokenselect\n"
                 "  saccade eval --score runs/m32/result.json --json\n",
     .run = eval_command,
 };

@@ -105,7 +105,56 @@ static sac_status inspect_model(run *r, sac_error *err) {
     return output_finish(err);
 }
 
+/* The title line of a drawing: question and methods. */
+static void describe(const run *r, const char *question, const sac_result *result, char *title, char *line,
+                     size_t room) {
+    sac_session_method_lines methods;
+    sac_session_methods(r->session, &methods);
+    snprintf(title, room, "%s", question);
+    snprintf(line, room, "answer: %.*s - prefill %s - %" PRId64 " tokens, %" PRId64 " of them visual",
+             (int)(result->n_text_bytes < 100 ? result->n_text_bytes : 100), result->text, methods.prefill,
+             result->n_prompt_tokens, result->n_visual_tokens);
+}
+
+static sac_status draw_attention(run *r, const char *question, sac_error *err) {
+    attention_view view;
+    conversation c = {0};
+    answer a = {.quiet = true};
+    sac_result result;
+    char title[600], line[900];
+    sac_status st = attention_view_open(&view, r->info.n_layers, err);
+    r->view = &view;
+    if (st == SAC_OK) st = conversation_ask(&c, r->s, &r->s->media, question, err);
+    if (st == SAC_OK) st = run_create_session(r, err);
+    if (st == SAC_OK) {
+        sac_session_observe_kept(r->session, attention_view_kept, &view);
+        st = run_answer(r, &c, &a, &result, err);
+    }
+    if (st == SAC_OK) {
+        describe(r, question, &result, title, line, sizeof title);
+        st = attention_view_write(&view, r->session, title, line, r->s->attention, err);
+    }
+    answer_free(&a);
+    conversation_free(&c);
+    attention_view_free(&view);
+    r->view = NULL;
+    return st;
+}
+
+static sac_status inspect_attention(const settings *s, char **words, int n_words, sac_error *err) {
+    if (n_words != 1 || s->media.n == 0)
+        return app_fail(err, SAC_BAD_ARGUMENT,
+                        "--attention wants one question and --image, --video or --frames");
+    run r = {0};
+    sac_status st = media_list_check(&s->media, err);
+    if (st == SAC_OK) st = run_open(&r, s, 0, err);
+    if (st == SAC_OK) st = draw_attention(&r, words[0], err);
+    run_close(&r);
+    return st;
+}
+
 static sac_status inspect(const settings *s, char **words, int n_words, sac_error *err) {
+    if (s->attention) return inspect_attention(s, words, n_words, err);
     if (n_words > 1 || (n_words == 1 && settings_given(s, offsetof(settings, model))))
         return app_fail(err, SAC_BAD_ARGUMENT, "one model is expected, found also '%.80s'",
                         words[n_words - 1]);
@@ -121,13 +170,14 @@ static sac_status inspect(const settings *s, char **words, int n_words, sac_erro
 const command command_inspect = {
     .name = "inspect",
     .mask = COMMAND_INSPECT,
-    .synopsis = "[options] [MODEL]",
+    .synopsis = "[options] [MODEL | question]",
     .summary =
         "Tells what a model is (family, shapes, parameters, chat format) and the memory that a session of\n"
-        "a given context takes. No weights are computed with.",
+        "a given context takes; or draws what a prefill method keeps of a picture.",
     .examples = "  saccade inspect MODEL\n"
                 "  saccade inspect MODEL --ctx 32768 --kv bf16\n"
                 "  saccade inspect model.gguf --tensors\n"
-                "  saccade inspect MODEL --json\n",
+                "  saccade inspect MODEL --json\n"
+                "  saccade inspect --attention kept.svg --image cat.jpg --prefill zipvl \"What is this?\"\n",
     .run = inspect,
 };

@@ -42,6 +42,7 @@ sac_session_config run_session_config(const settings *s) {
     if (s->prefill) c.prefill = s->prefill;
     if (s->decode) c.decode = s->decode;
     if (s->rope) c.rope = s->rope;
+    c.measure_mass = s->measure_mass;
     return c;
 }
 
@@ -128,6 +129,11 @@ static void on_progress(void *ctx, const char *stage, int64_t done, int64_t tota
     if (interrupt_pending()) sac_session_cancel(a->r->session);
 }
 
+static void on_tile(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb) {
+    answer *a = ctx;
+    attention_view_tile(a->r->view, media, tile, side, rgb);
+}
+
 void answer_free(answer *a) {
     free(a->text);
     *a = (answer){0};
@@ -136,7 +142,8 @@ void answer_free(answer *a) {
 sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *result, sac_error *err) {
     *a = (answer){.quiet = a->quiet, .r = r};
     if (!keep(a, "", 0)) return app_fail_no_memory(err);
-    sac_events events = {.ctx = a, .text = on_text, .progress = on_progress};
+    sac_events events = {
+        .ctx = a, .text = on_text, .progress = on_progress, .tile = r->view ? on_tile : NULL};
     interrupt_begin(r->session);
     sac_status st =
         sac_session_generate(r->session, c->messages, c->n_messages, &r->sampling, &events, result, err);

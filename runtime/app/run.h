@@ -4,6 +4,7 @@
 #ifndef APP_RUN_H
 #define APP_RUN_H
 
+#include "attention_view.h"
 #include "conversation.h"
 #include "progress.h"
 #include "settings.h"
@@ -18,6 +19,7 @@ typedef struct run {
     sac_session *session;
     sac_session_config session_config;
     sac_sampling sampling;
+    attention_view *view; /* what is looked at goes there too, or NULL */
     progress progress;
     double load_seconds;
     char own_path[4096]; /* of the demo model, when it lies beside the installed command */

@@ -15,17 +15,19 @@
 #define B         COMMAND_BENCH
 #define E         COMMAND_EVAL
 #define AE        (COMMAND_ASK | COMMAND_EVAL)
-#define ABE       (COMMAND_ASK | COMMAND_BENCH | COMMAND_EVAL)
+#define BE        (COMMAND_BENCH | COMMAND_EVAL)
+#define ABI       (COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT)
+#define ABEI      (COMMAND_ASK | COMMAND_BENCH | COMMAND_EVAL | COMMAND_INSPECT)
 #define ALL       COMMAND_ALL
 #define TOP       NULL
 
 /* name, letter, group, command line only, kind, field, commands, min, max, value, help */
 const setting settings_table[] = {
-    {"image", 0, TOP, true, SETTING_MEDIA, MEDIA_IMAGE, AB, 0, 0, "FILE",
+    {"image", 0, TOP, true, SETTING_MEDIA, MEDIA_IMAGE, ABI, 0, 0, "FILE",
      "a picture to look at; repeat for more"},
-    {"video", 0, TOP, true, SETTING_MEDIA, MEDIA_VIDEO, AB, 0, 0, "FILE",
+    {"video", 0, TOP, true, SETTING_MEDIA, MEDIA_VIDEO, ABI, 0, 0, "FILE",
      "a video to look at; repeat for more"},
-    {"frames", 0, TOP, true, SETTING_MEDIA, MEDIA_FRAMES, AB, 0, 0, "DIR|LIST",
+    {"frames", 0, TOP, true, SETTING_MEDIA, MEDIA_FRAMES, ABI, 0, 0, "DIR|LIST",
      "pictures as the frames of a video: a folder (in order of name, one second apart) or a text file of "
      "lines 'FILE SECONDS'"},
 
@@ -46,17 +48,20 @@ const setting settings_table[] = {
     {"quiet", 'q', TOP, false, SETTING_FLAG, AT(quiet), ALL, 0, 0, NULL, "no progress on the terminal"},
     {"help", 'h', TOP, true, SETTING_FLAG, AT(help), ALL, 0, 0, NULL, "this text"},
     {"plan", 0, TOP, true, SETTING_FLAG, AT(plan), B, 0, 0, NULL, "print the memory plan and stop"},
+    {"attention", 0, TOP, true, SETTING_TEXT, AT(attention), I, 0, 0, "FILE.svg",
+     "draw which visual tokens each layer keeps while the model reads the question about --image, --video or "
+     "--frames; --prefill says by which method"},
     {"tensors", 0, TOP, true, SETTING_FLAG, AT(tensors), I, 0, 0, NULL, "list the tensors"},
 
-    {"fps", 0, "video", false, SETTING_REAL, AT(fps), ABE, 0.001, 1000, "F",
+    {"fps", 0, "video", false, SETTING_REAL, AT(fps), ABEI, 0.001, 1000, "F",
      "frames for each second of the video"},
-    {"num-frames", 0, "video", false, SETTING_INT, AT(num_frames), ABE, 1, 1000000, "N",
+    {"num-frames", 0, "video", false, SETTING_INT, AT(num_frames), ABEI, 1, 1000000, "N",
      "frames spread evenly over the video"},
-    {"max-frames", 0, "video", false, SETTING_INT, AT(max_frames), ABE, 1, 1000000, "N",
+    {"max-frames", 0, "video", false, SETTING_INT, AT(max_frames), ABEI, 1, 1000000, "N",
      "never more frames than this (otherwise what the context holds)"},
-    {"max-pixels", 0, "video", false, SETTING_INT, AT(max_pixels), ABE, 1, 1e12, "N",
+    {"max-pixels", 0, "video", false, SETTING_INT, AT(max_pixels), ABEI, 1, 1e12, "N",
      "of all frames together, as the model sees them"},
-    {"no-rotate", 0, "video", false, SETTING_FLAG, AT(no_rotate), ABE, 0, 0, NULL,
+    {"no-rotate", 0, "video", false, SETTING_FLAG, AT(no_rotate), ABEI, 0, 0, NULL,
      "ignore the rotation that the video's metadata asks for"},
 
     {"max-tokens", 'n', "sampling", false, SETTING_INT, AT(max_tokens), AE, 0, INT_MAX, "N",
@@ -85,6 +90,8 @@ const setting settings_table[] = {
      "attention while answering (dense)"},
     {"rope", 0, "session", false, SETTING_TEXT, AT(rope), ALL, 0, 0, "SCHEME",
      "positions: model, or ntk:factor=F to reach further than trained (model)"},
+    {"measure-mass", 0, "session", false, SETTING_FLAG, AT(measure_mass), BE, 0, 0, NULL,
+     "compare what the decode policy reads with dense attention: slow, for tables"},
     {"prefill-chunk", 0, "session", false, SETTING_INT, AT(prefill_chunk), ALL, 0, 1 << 20, "N",
      "tokens that pass a linear layer together; 0 = 256"},
 
@@ -107,6 +114,14 @@ const setting settings_table[] = {
      "keep journal.jsonl while asking, then result.json and scores.json; a run cut short goes on there"},
     {"limit", 0, "eval", false, SETTING_INT, AT(limit), E, 0, INT_MAX, "N",
      "only the first N questions; 0 = all"},
+    {"text", 0, "eval", true, SETTING_TEXT, AT(text), E, 0, 0, "TASK",
+     "in place of a set: passkey or kv (is a needle found in a long text?), or a text file (perplexity)"},
+    {"length", 0, "eval", false, SETTING_INT, AT(length), E, 16, INT_MAX, "N",
+     "of --text: tokens of each prompt (2048)"},
+    {"samples", 0, "eval", false, SETTING_INT, AT(samples), E, 1, INT_MAX, "N",
+     "of --text: prompts (20), with the needle at as many depths"},
+    {"tail", 0, "eval", false, SETTING_INT, AT(tail), E, 1, INT_MAX, "N",
+     "of --text FILE: tokens measured at the end of each window, one decode step each (256)"},
     {"reuse", 0, "eval", false, SETTING_FLAG, AT(reuse), E, 0, 0, NULL,
      "keep keys and values of the video from question to question: faster, but a question is then no longer "
      "answered as it is alone"},
@@ -123,6 +138,9 @@ void settings_init(settings *s) {
     s->vision_cache_mib = 256;
     s->prompt_tokens = 512;
     s->gen_tokens = 128;
+    s->length = 2048;
+    s->samples = 20;
+    s->tail = 256;
     s->repeat = 3;
 }
 

@@ -56,7 +56,7 @@ typedef struct media_list {
 
 typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE } setting_origin;
 
-#define SETTINGS_MAX 64
+#define SETTINGS_MAX 80
 
 typedef struct settings {
     media_list media;
@@ -77,6 +77,9 @@ typedef struct settings {
     char *videos, *subtitles, *prompt, *out;
     int64_t limit;
     bool reuse, retry, score;
+    char *text, *attention;
+    int64_t length, samples, tail;
+    bool measure_mass;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;
 
