@@ -127,7 +127,7 @@ typedef struct sac_attention_args {
 
 /* scores[h][i] = scale * (q_h . k_row), row = lists' i-th of head h, or first + i for i < n without lists.
  * With `back` keys are first turned back by their row number (which must be their position), as if stored
- * before rope. */
+ * before rope but for the attention factor, which they keep. What lies beyond a list is not written. */
 typedef struct sac_key_scores_args {
     float *scores;  /* [n_heads][stride] */
     int64_t stride; /* at least the longest list */
@@ -144,7 +144,9 @@ typedef struct sac_key_scores_args {
  * softmax_j(scale q_r k^T), with key j visible to probe r when j <= first + r (and within the window). Set s
  * of n_sums is all heads (1), those of key-value head s, or query head s. Two passes over the keys; the
  * matrix is never kept. With n_diagonals > 0, diagonals[s][c] gets the same mass summed by distance c = first
- * + r - j (only distances below n_diagonals). */
+ * + r - j (only distances below n_diagonals). A probe that sees no key adds nothing. Any number of probes:
+ * those that fit the scratch go together (about 1500 rows of heads of 128 channels, a row = a probe and a
+ * query head), and share the work of unpacking keys. */
 typedef struct sac_attention_sums_args {
     float *sums;           /* [n_sums][stride] */
     int64_t stride;        /* at least n_kv */
@@ -163,7 +165,8 @@ typedef struct sac_attention_sums_args {
 } sac_attention_sums_args;
 
 /* Rows of src to rows 0.. of dst: dst row i of key-value head h = src row of h's list, keys turned back by
- * turn_back[i] positions where that is given (laid out like the lists' rows). dst may have another dtype. */
+ * turn_back[i] >= 0 positions where that is given (laid out like the lists' rows). dst may have another dtype
+ * but not src's memory. */
 typedef struct sac_kv_gather_args {
     sac_kv_view dst, src;
     const sac_row_lists *lists; /* n_lists 1 or kv heads, all of the same length when dst is read as dense */
@@ -184,7 +187,9 @@ typedef struct sac_top_k_args {
 
 /* The smallest set that weighs at least p of the whole, whole classes of equal weights at a time (Twilight,
  * arXiv:2502.02770, Algorithm 1, with an exact search over the bits of the threshold): row r keeps weights >=
- * threshold[r]. Weights are not negative; n_kept[r] is how many pass. p >= 1 keeps all. */
+ * threshold[r]. Weights are not negative (NaN weighs nothing and is not kept); n_kept[r] is how many pass.
+ * The threshold is one of the weights: p >= 1 keeps all (threshold 0), p <= 0 the largest, a row without
+ * weights has threshold 0. */
 typedef struct sac_top_p_args {
     const float *weights;  /* [n_rows][stride] */
     const int64_t *counts; /* [n_rows] weights in a row, or NULL = n each */

@@ -30,13 +30,13 @@ sac_packed_range sac_packed_range_of(float min, float max, int bits) {
     return r;
 }
 
-void sac_packed_encode(const float *x, int64_t n, const uint16_t *scale, const uint16_t *min, int64_t stride,
+void sac_packed_encode(const float *x, int64_t n, const float *scale, const float *min, int64_t stride,
                        int bits, uint8_t *codes) {
     float top = (float)((1 << bits) - 1);
     for (int64_t i = 0; i < n; i++) {
-        float s = sac_f16_to_f32(scale[i * stride]), low = sac_f16_to_f32(min[i * stride]);
-        float u = s > 0 ? (x[i] - low) / s + 0.5f : 0.0f;      /* a constant has no scale */
-        codes[i] = (uint8_t)(u > 0 ? (u < top ? u : top) : 0); /* NaN becomes 0 */
+        float s = scale[i * stride];
+        float u = s > 0 ? (x[i] - min[i * stride]) / s + 0.5f : 0.0f; /* a constant has no scale */
+        codes[i] = (uint8_t)(u > 0 ? (u < top ? u : top) : 0);        /* NaN becomes 0 */
     }
 }
 

@@ -23,8 +23,8 @@ typedef struct sac_packed_range {
 } sac_packed_range;
 sac_packed_range sac_packed_range_of(float min, float max, int bits);
 
-/* Codes of n numbers: stride 1 ranges are one for each number, stride 0 one for all. */
-void sac_packed_encode(const float *x, int64_t n, const uint16_t *scale, const uint16_t *min, int64_t stride,
+/* Codes of n numbers under ranges as floats: one for each number (stride 1) or one for all (stride 0). */
+void sac_packed_encode(const float *x, int64_t n, const float *scale, const float *min, int64_t stride,
                        int bits, uint8_t *codes);
 
 static inline int64_t sac_packed_per_word(int bits) {

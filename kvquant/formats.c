@@ -1,5 +1,6 @@
 /* Every storage format, by name. */
 #include "kvquant.h"
+#include "pack.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,18 @@ sac_status sac_kv_choice_parse(sac_kv_choice *c, const char *line, const sac_att
     }
     SAC_TRY(sac_method_parse("KV format", line, c->format->params, NULL, false, c->p, err));
     const sac_kv_packing *packing = c->format->packing;
-    return packing && packing->check ? packing->check(c->p, shape, err) : SAC_OK;
+    if (!packing) return SAC_OK;
+    if (shape->window && shape->window < shape->n_ctx)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format %s does not know this model's sliding window of %lld: use --ctx %lld or less",
+            c->format->name, (long long)shape->window, (long long)shape->window);
+    if (shape->head_dim > SAC_KV_MAX_D)
+        return sac_fail(err, SAC_UNSUPPORTED, "KV format %s: this model's heads of %d are larger than %d",
+                        c->format->name, shape->head_dim, SAC_KV_MAX_D);
+    if (packing->check) SAC_TRY(packing->check(c->p, shape, err));
+    if (packing->is_off && packing->is_off(c->p, shape)) *c = (sac_kv_choice){.format = &sac_kv_f16};
+    return SAC_OK;
 }
 
 const char *const *sac_kv_format_names(void) {

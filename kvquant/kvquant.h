@@ -14,17 +14,20 @@
 typedef struct sac_kv_packing {
     size_t state_bytes;
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
+    /* Whether these settings mean that nothing is ever packed; the session then stores f16. */
+    bool (*is_off)(const double *p, const sac_attention_shape *shape);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
     void (*begin)(void *state); /* nothing is stored any more */
-    /* Packs rows [first, first + n) of a layer's staging area; all earlier ones are packed already.
-     * `important`: those that a prefill method chose, counted from `first`, ascending; NULL when no method
-     * did. */
-    sac_status (*seal)(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n,
-                       const int32_t *important, int64_t n_important);
+    /* After a layer of prefill: packs rows [first, first + n_old + n_new) of the staging area, of which n_old
+     * were the tail; all earlier ones are packed already. The last *n_left of them, fewer than n_tail_max,
+     * stay plain and become the tail (the format may round them in the staging area). `important` is counted
+     * from the first new row. */
+    sac_status (*seal)(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n_old,
+                       int64_t n_new, const sac_important *important, int64_t *n_left);
     /* All packed rows of a layer back to rows 0 .. of the view; their number. */
     int64_t (*unpack)(void *state, int layer, const sac_kv_view *rows);
     /* A step: a->kv is the tail (its last row the step's own), a->q is replaced by the output over packed
-     * rows and tail. Says in *n_tail how many tail rows are left: 0 after it has packed them. */
+     * rows and tail. Says in *n_tail how many tail rows are left: 0 after it has packed them all. */
     sac_status (*attend)(void *state, const sac_layer_attention *a, int64_t *n_tail);
     int64_t (*n_tail_max)(const double *p); /* rows of a tail */
     /* Bytes of a layer's packed rows, metadata counted. */
@@ -43,7 +46,11 @@ typedef struct sac_kv_format {
 #define SAC_KV_FORMATS(X)                                                                                    \
     X(f32)                                                                                                   \
     X(f16)                                                                                                   \
-    X(bf16)
+    X(bf16)                                                                                                  \
+    X(mixed)                                                                                                 \
+    X(zipcache)                                                                                              \
+    X(kivi)                                                                                                  \
+    X(int4)
 
 #define X(name) extern const sac_kv_format sac_kv_##name;
 SAC_KV_FORMATS(X)

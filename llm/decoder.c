@@ -18,8 +18,9 @@ static size_t floats(int64_t rows, int64_t cols) {
     return (size_t)rows * (size_t)cols * sizeof(float);
 }
 
-static sac_attention_shape attention_shape(const sac_decoder_config *c, const sac_decoder_options *o,
+static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decoder_options *o,
                                            const sac_rope_config *rope) {
+    const sac_decoder_config *c = &d->config;
     return (sac_attention_shape){
         .n_layers = c->n_layers,
         .n_heads = c->n_heads,
@@ -32,6 +33,7 @@ static sac_attention_shape attention_shape(const sac_decoder_config *c, const sa
         .window = c->sliding_window,
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC,
+        .controller = d->controller,
     };
 }
 
@@ -51,6 +53,10 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
             return sac_fail(err, SAC_UNSUPPORTED,
                             "prefill policy %s drops tokens, and decode policy %s needs the rows of all",
                             s->prefill.policy->name, m->policy->name);
+    if (s->prefill.policy->turns_keys && d->settle)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy %s drops rows, and prefill policy %s needs those of all tokens", d->name,
+                        s->prefill.policy->name);
     if (s->shape.window && s->shape.window < s->n_ctx && (d->settle || s->prefill.policy->keep))
         return sac_fail(
             err, SAC_UNSUPPORTED,
@@ -68,7 +74,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
     SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
-    s->shape = attention_shape(c, o, &s->rope);
+    s->shape = attention_shape(d, o, &s->rope);
     SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : "f16", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
@@ -293,17 +299,17 @@ static sac_status drop_tokens(const run *r, const sac_layer_attention *a, int64_
 static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t *n, int64_t n_seen) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
-    int64_t past, end = first + *n, n_important = 0;
+    int64_t past, end = first + *n;
     sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
     for (int64_t i = first; i < end; i += s->chunk)
         SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), &kv, past + i - first));
     sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
     if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
     SAC_TRY(sac_prefill_attend(&s->prefill, &a));
-    const int32_t *important =
-        s->prefill.policy->important ? s->prefill.policy->important(s->prefill.state, &n_important) : NULL;
+    sac_important important = {0};
+    if (s->prefill.policy->important) important = s->prefill.policy->important(s->prefill.state);
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
-    SAC_TRY(sac_kv_cache_end_layer(&s->cache, layer, &kv, past, left, important, n_important));
+    SAC_TRY(sac_kv_cache_end_layer(&s->cache, layer, &kv, past, left, &important));
     for (int64_t i = first; i < end; i += s->chunk)
         SAC_TRY(project_out(r, layer, i, min_rows(end - i, s->chunk)));
     return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
@@ -394,7 +400,8 @@ static sac_status step(const run *r, int64_t past, int32_t id) {
     int64_t n = 0;
     prepare_rotations(r, past, past + 1);
     if (decode->rebuild)
-        n = decode->rebuild(s->decode.state, hidden_rows(r, past, s->n_spare), s->positions + past);
+        SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, hidden_rows(r, past, s->n_spare),
+                                s->positions + past, &n));
     s->positions[past + n] = (int32_t)past;
     sac_mat own = hidden_rows(r, past + n, 1);
     SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){own, r->d->embed, &id}));

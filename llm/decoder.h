@@ -39,7 +39,9 @@ typedef struct sac_decoder {
     sac_tensor embed; /* [vocab][hidden] */
     sac_tensor head;  /* [vocab][hidden]; equals embed when tied */
     const float *final_norm;
-    sac_decoder_layer *layers; /* [n_layers] */
+    sac_decoder_layer *layers;               /* [n_layers] */
+    const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or
+                                                NULL */
 } sac_decoder;
 
 /* What a session runs with. */

@@ -1,5 +1,6 @@
 #include "kv_cache.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,12 +60,12 @@ static uint8_t *tail_data(const sac_kv_cache *c, int layer) {
     return c->data + c->layer_bytes + (size_t)layer * rows_bytes(c, c->tail);
 }
 
-/* Rows [0, n) of one view to rows [at, at + n) of another, head by head. */
-static void copy_rows(const sac_kv_view *from, const sac_kv_view *to, int64_t at, int64_t n) {
+/* Rows [first, first + n) of one view to rows [at, at + n) of another, head by head. */
+static void copy_rows(const sac_kv_view *from, int64_t first, const sac_kv_view *to, int64_t at, int64_t n) {
     size_t row = sac_dtype_row_bytes(from->dtype, from->head_dim);
     size_t element = sac_dtype_row_bytes(from->dtype, 1);
     for (int h = 0; h < from->n_heads; h++) {
-        size_t source = (size_t)(h * from->head_stride) * element;
+        size_t source = (size_t)(h * from->head_stride) * element + (size_t)first * row;
         size_t target = (size_t)(h * to->head_stride) * element + (size_t)at * row;
         memcpy((uint8_t *)to->k + target, (const uint8_t *)from->k + source, (size_t)n * row);
         memcpy((uint8_t *)to->v + target, (const uint8_t *)from->v + source, (size_t)n * row);
@@ -79,21 +80,24 @@ sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool
     if (step) return tail;
     sac_kv_view staging = view_of(c, c->data, c->capacity, c->capacity);
     int64_t n_packed = packing->unpack(c->packing, layer, &staging);
-    copy_rows(&tail, &staging, n_packed, *past);
+    copy_rows(&tail, 0, &staging, n_packed, *past);
     *past += n_packed;
     staging.n_rows = *past + n;
     return staging;
 }
 
 sac_status sac_kv_cache_end_layer(sac_kv_cache *c, int layer, const sac_kv_view *view, int64_t past,
-                                  int64_t n_rows, const int32_t *important, int64_t n_important) {
+                                  int64_t n_rows, const sac_important *important) {
     const sac_kv_packing *packing = c->choice.format->packing;
     int64_t n_tail = c->layer_rows[layer];
     c->layer_rows[layer] = n_rows;
     if (!packing) return SAC_OK;
-    c->layer_rows[layer] = 0;
-    if (n_tail) SAC_TRY(packing->seal(c->packing, layer, view, past - n_tail, n_tail, NULL, 0));
-    return packing->seal(c->packing, layer, view, past, n_rows - past, important, n_important);
+    SAC_TRY(packing->seal(c->packing, layer, view, past - n_tail, n_tail, n_rows - past, important,
+                          &c->layer_rows[layer]));
+    sac_kv_view tail = view_of(c, tail_data(c, layer), c->tail, c->layer_rows[layer]);
+    assert(tail.n_rows < c->tail);
+    copy_rows(view, n_rows - tail.n_rows, &tail, 0, tail.n_rows);
+    return SAC_OK;
 }
 
 size_t sac_kv_cache_bytes_used(const sac_kv_cache *c) {

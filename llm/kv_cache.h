@@ -36,7 +36,7 @@ sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool
 /* After a layer of prefill: n_rows rows are left in the view that begin_layer gave; those from `past` on are
  * new, and a packed format packs what is not packed yet. */
 sac_status sac_kv_cache_end_layer(sac_kv_cache *c, int layer, const sac_kv_view *view, int64_t past,
-                                  int64_t n_rows, const int32_t *important, int64_t n_important);
+                                  int64_t n_rows, const sac_important *important);
 
 /* Bytes that the stored rows take, metadata counted; and what an f16 cache of every token would. */
 size_t sac_kv_cache_bytes_used(const sac_kv_cache *c);

@@ -14,6 +14,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);
         free(files->tensors);
+        free(files->controller_block);
         free(files);
     }
     memset(m, 0, sizeof *m);

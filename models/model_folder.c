@@ -191,6 +191,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (l->m->has_vision) SAC_TRY(load_processor(l, config));
     SAC_TRY(load_tokenizer(l));
     SAC_TRY(load_folder_chat(l));
+    SAC_TRY(sac_load_controller(l));
     return load_generation(l);
 }
 

@@ -4,6 +4,7 @@
 
 #include "checkpoint.h"
 #include "config.h"
+#include "controller.h"
 #include "hash.h"
 #include "model.h"
 
@@ -12,6 +13,8 @@ typedef struct sac_model_files {
     sac_checkpoint weights;
     sac_checkpoint tower;      /* empty unless the tower's weights have a folder of their own */
     sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */
+    sac_controller controller; /* what sac_decoder.controller points to, and its weights */
+    float *controller_block;
 } sac_model_files;
 
 typedef struct sac_load_context {
@@ -30,6 +33,9 @@ sac_status sac_load_gguf(sac_load_context *l);
 
 /* m->chat from a template's text (may be NULL), else the family's default. */
 sac_status sac_load_chat(sac_load_context *l, const char *chat_template);
+
+/* The folder's controller for ADORE, when it has one. */
+sac_status sac_load_controller(sac_load_context *l);
 
 /* m->fingerprint; frees l->hash. */
 sac_status sac_load_fingerprint(sac_load_context *l);

@@ -130,6 +130,12 @@ static sac_status add_shard(sac_checkpoint *c, const char *path, sac_error *err)
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s", path);
 }
 
+sac_status sac_safetensors_open_file(sac_checkpoint *c, const char *path, sac_error *err) {
+    SAC_TRY(add_shard(c, path, err));
+    sac_status st = sac_checkpoint_seal(c, err);
+    return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s", path);
+}
+
 /* A file name of the same folder, nothing that walks out of it. */
 static int plain_name(const char *s) {
     return *s && !strchr(s, '/') && strcmp(s, ".") != 0 && strcmp(s, "..") != 0;
@@ -185,7 +191,5 @@ sac_status sac_safetensors_open_folder(sac_checkpoint *c, const char *folder, sa
             "%s: no model.safetensors and no model.safetensors.index.json; weights in other formats "
             "must be converted (transformers: save_pretrained)",
             folder);
-    SAC_TRY(add_shard(c, path, err));
-    sac_status st = sac_checkpoint_seal(c, err);
-    return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s", path);
+    return sac_safetensors_open_file(c, path, err);
 }

@@ -16,6 +16,9 @@
 sac_status sac_safetensors_parse(sac_checkpoint *c, int file, const uint8_t *data, size_t n_bytes,
                                  size_t *header_bytes, sac_error *err);
 
+/* Maps one file and seals the table. On failure c may be partly filled: sac_checkpoint_free. */
+sac_status sac_safetensors_open_file(sac_checkpoint *c, const char *path, sac_error *err);
+
 /* Maps a folder's model.safetensors, or the shards that its model.safetensors.index.json names (plain file
  * names of the same folder), and seals the table. On failure c may be partly filled: sac_checkpoint_free. */
 sac_status sac_safetensors_open_folder(sac_checkpoint *c, const char *folder, sac_error *err);

@@ -53,41 +53,73 @@ void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *s
     s->turn_back = sac_arena_take(arena, (size_t)capacity * sizeof *s->turn_back);
 }
 
+/* The list's keys and values side by side, keys turned back by scratch->turn_back. */
+static sac_status gather_turned(const sac_layer_attention *a, const sac_row_lists *list,
+                                const sac_choice_scratch *s, sac_kv_view *dense) {
+    int64_t n = list->start[1] - list->start[0], d = a->shape->head_dim;
+    assert(list->n_lists == 1 && n <= s->capacity && a->shape->fixed_rotation);
+    *dense = (sac_kv_view){.k = s->k,
+                           .v = s->v,
+                           .dtype = SAC_DTYPE_F32,
+                           .n_heads = a->shape->n_kv_heads,
+                           .head_dim = (int)d,
+                           .n_rows = n,
+                           .row_stride = d,
+                           .head_stride = n * d};
+    return a->ops->kv_gather(
+        a->stream,
+        &(sac_kv_gather_args){
+            .dst = *dense, .src = a->kv, .lists = list, .turn_back = s->turn_back, .rotation = &a->rotation});
+}
+
+static sac_status turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *turn_back) {
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = q,
+                                                    .n_heads = a->shape->n_heads,
+                                                    .head_dim = a->shape->head_dim,
+                                                    .rotation = a->rotation,
+                                                    .pos = turn_back,
+                                                    .back = true});
+}
+
 /* Keys and queries are turned back by the difference of positions, and the rest is dense. */
 sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int32_t *position,
-                              const sac_row_lists *lists, sac_choice_scratch *s) {
-    int64_t n = lists->start[1] - lists->start[0];
-    const int32_t *rows = lists->rows + lists->start[0];
-    assert(lists->n_lists == 1 && n <= s->capacity && n >= q.rows && a->shape->fixed_rotation);
+                              const sac_row_lists *list, sac_choice_scratch *s) {
+    int64_t n = list->start[1] - list->start[0];
+    const int32_t *rows = list->rows + list->start[0];
+    sac_kv_view dense;
+    assert(n >= q.rows);
     for (int64_t i = 0; i < n; i++) s->turn_back[i] = rows[i] - (int32_t)i;
-    int d = a->shape->head_dim;
-    sac_kv_view dense = {.k = s->k,
-                         .v = s->v,
-                         .dtype = SAC_DTYPE_F32,
-                         .n_heads = a->shape->n_kv_heads,
-                         .head_dim = d,
-                         .n_rows = n,
-                         .row_stride = d,
-                         .head_stride = n * d};
-    SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = dense,
-                                                               .src = a->kv,
-                                                               .lists = lists,
-                                                               .turn_back = s->turn_back,
-                                                               .rotation = &a->rotation}));
+    SAC_TRY(gather_turned(a, list, s, &dense));
     for (int64_t i = 0; i < q.rows; i++) s->turn_back[i] = position[i] - (int32_t)(n - q.rows + i);
-    SAC_TRY(a->ops->rope(a->stream, &(sac_rope_args){.x = q,
-                                                     .n_heads = a->shape->n_heads,
-                                                     .head_dim = d,
-                                                     .rotation = a->rotation,
-                                                     .pos = s->turn_back,
-                                                     .back = true}));
+    SAC_TRY(turn_queries(a, q, s->turn_back));
     sac_attention_args args = causal_args(a, q, n - q.rows);
     args.kv = dense;
     return a->ops->attention(a->stream, &args);
 }
 
+/* A step over a part of a compact list. */
+static sac_status attend_part_of_compact(const sac_layer_attention *a, const sac_choice *choice) {
+    const int32_t *rows = choice->lists.rows + choice->lists.start[0];
+    int64_t n = choice->lists.start[1] - choice->lists.start[0];
+    sac_choice_scratch *s = choice->scratch;
+    sac_kv_view dense;
+    for (int64_t i = 0; i < n; i++) s->turn_back[i] = rows[i] - choice->place[i];
+    SAC_TRY(gather_turned(a, &choice->lists, s, &dense));
+    s->turn_back[0] = a->position[0] - (int32_t)choice->query_place;
+    SAC_TRY(turn_queries(a, a->q, s->turn_back));
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
+                                                              .q = a->q,
+                                                              .kv = dense,
+                                                              .lists = &choice->within,
+                                                              .n_q = 1,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale});
+}
+
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
     if (choice->all) return sac_attend_dense(a, 0, a->q.rows);
+    if (choice->place) return attend_part_of_compact(a, choice);
     if (choice->compact) return sac_attend_compact(a, a->q, a->position, &choice->lists, choice->scratch);
     sac_attention_args args = causal_args(a, a->q, a->past);
     args.lists = &choice->lists;
@@ -96,20 +128,19 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
 
 /* ---------------------------------------------------------------- counting */
 
-static void count_step(const sac_layer_attention *a, const sac_choice *choice) {
-    const sac_attention_shape *s = a->shape;
-    double held = (double)a->kv.n_rows; /* fewer than the sequence has tokens when rows were dropped */
+void sac_count_step(const sac_layer_attention *a, double n_rows) {
     a->stats->n_steps += 1;
-    a->stats->decode_rows_dense += (double)a->n_seen * s->n_kv_heads;
-    if (choice->all) {
-        a->stats->decode_rows += held * s->n_kv_heads;
-        a->stats->decode_budget += held * s->n_heads;
-        return;
-    }
-    const sac_row_lists *l = &choice->lists;
-    double n = (double)(l->start[l->n_lists] - l->start[0]);
-    a->stats->decode_rows += n / l->n_lists * s->n_kv_heads; /* lists of query heads: the mean of a group */
-    a->stats->decode_budget += n / l->n_lists * s->n_heads;
+    a->stats->decode_rows_dense += (double)a->n_seen * a->shape->n_kv_heads; /* dropped ones too */
+    a->stats->decode_rows += n_rows * a->shape->n_kv_heads;
+    a->stats->decode_budget += n_rows * a->shape->n_heads;
+}
+
+static void count_step(const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_row_lists *l = &choice->lists; /* of query heads: the mean of a group */
+    double n_rows =
+        choice->all ? (double)a->kv.n_rows : (double)(l->start[l->n_lists] - l->start[0]) / l->n_lists;
+    sac_count_step(a, n_rows);
+    if (choice->n_chosen > 0) a->stats->decode_budget += choice->n_chosen - n_rows * a->shape->n_heads;
 }
 
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch) {

@@ -20,7 +20,7 @@ sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choi
                                                                  .n_heads = s->n_heads,
                                                                  .n = n,
                                                                  .scale = a->scale}));
-    const sac_row_lists *l = &choice->lists;
+    const sac_row_lists *l = choice->place ? &choice->within : &choice->lists;
     double held = 0;
     for (int h = 0; h < s->n_heads; h++) {
         const float *score = scratch + h * s->n_ctx;
@@ -29,7 +29,7 @@ sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choi
         for (int64_t j = 0; j < n; j++) all += exp((double)score[j] - max);
         int list = (int)((int64_t)h * l->n_lists / s->n_heads);
         for (int64_t i = l->start[list]; i < l->start[list + 1]; i++)
-            chosen += exp((double)score[l->rows[i]] - max);
+            chosen += exp((double)score[choice->place ? choice->lists.rows[l->rows[i]] : l->rows[i]] - max);
         held += chosen / all;
     }
     a->stats->mass += held / s->n_heads;

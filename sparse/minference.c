@@ -136,14 +136,14 @@ static void fix_shape(minference *m) {
 }
 
 /* The keys of one head for queries at rows [begin, end): columns before `end`, and the strips that the
- * diagonals cut, [begin - c, end - c). Strips come from the farthest diagonal to the nearest, so they ascend;
- * columns are merged in. */
+ * diagonals cut, [begin - c, begin + BLOCK - c), as if the block were full. Strips come from the farthest
+ * diagonal to the nearest, so they ascend; columns are merged in. */
 static int64_t list_head(const minference *m, int head, int64_t begin, int64_t end, int32_t *rows) {
     const int32_t *column = m->best_columns + head * m->v, *last_column = column + m->v;
     const int32_t *diagonal = m->best_diagonals + head * m->s;
     int64_t n = 0, next = 0; /* rows below `next` are decided */
     for (int64_t i = m->s; i-- > 0;) {
-        int64_t to = end - diagonal[i];
+        int64_t to = min_i64(end, begin + BLOCK - diagonal[i]);
         if (to <= next) continue;
         int64_t from = max_i64(next, begin - diagonal[i]);
         while (column < last_column && *column < from) {

@@ -8,8 +8,9 @@
  * Rows and positions. A layer's keys and values lie in rows 0 .. n - 1 of its view, stored after rope. As
  * long as nothing was dropped, row and position are the same number; a method that needs keys without their
  * rotation, or at other positions, turns them back by their position (sac_rotation). After a method has
- * dropped rows
- * (`settle`, `keep`) a layer holds fewer rows than the sequence has tokens; rows stay in order of position.
+ * dropped rows (`settle`, `keep`) a layer holds fewer rows than the sequence has tokens, and heads may hold
+ * different ones. Every row stored before a query is seen by it, so the order of earlier rows is immaterial;
+ * a method that reorders them keeps their positions itself (H2O, ADORE).
  *
  * Memory. A method's state is a struct of state_bytes, zeroed, whose blocks `take` gets out of the session's
  * arena. `take` runs twice, first with a measuring arena (pointers are then NULL), so it must only take. */
@@ -29,6 +30,7 @@ typedef struct sac_attention_shape {
     int64_t window;       /* the model's own sliding window, 0 = none */
     bool measure_mass;    /* room to compare choices with dense attention */
     bool fixed_rotation;  /* false: frequencies change with the length, so keys cannot be turned back */
+    const struct sac_controller *controller; /* the model's for ADORE, or NULL */
 } sac_attention_shape;
 
 /* What methods did, summed over calls, for a layer. "Dense" is what attention over everything would have
@@ -75,6 +77,14 @@ typedef struct sac_layer_attention {
     sac_layer_stats *stats;
 } sac_layer_attention;
 
+/* The tokens of a layer that deserve more bits in a packed cache: one list for all heads or one for each
+ * key-value head, equally long, ascending, counted from the first query. rows NULL: nobody has an opinion. */
+typedef struct sac_important {
+    const int32_t *rows; /* [n_lists][n] */
+    int64_t n;
+    int n_lists;
+} sac_important;
+
 typedef struct sac_prefill_policy {
     const char *name, *source;
     const sac_method_param *params;
@@ -86,12 +96,14 @@ typedef struct sac_prefill_policy {
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
     void (*begin)(void *state); /* a new sequence */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
-    /* After attend: the tokens of this layer that deserve more bits in a packed cache, ascending, counted
-     * from the first query. NULL: the method has no opinion. */
-    const int32_t *(*important)(void *state, int64_t *n);
+    /* After attend. NULL: the method has no opinion. */
+    sac_important (*important)(void *state);
     /* After a layer: the queries whose tokens later layers go on with, ascending, or NULL for all. The last
      * one is always among them. NULL: the method never drops tokens. */
     const int32_t *(*keep)(void *state, const sac_layer_attention *a, int64_t *n);
+    /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not with
+     * a decode policy that drops rows. */
+    bool turns_keys;
 } sac_prefill_policy;
 
 /* Room for keys and values that are read at other positions than they were stored for. */
@@ -105,9 +117,16 @@ typedef struct sac_choice_scratch {
 typedef struct sac_choice {
     bool all;
     sac_row_lists lists; /* when not all */
-    bool compact; /* keys are read at positions 0, 1 .. of their list, the query at its last: n_lists is 1,
-                     and the query's own row is the last */
+    double n_chosen; /* rows chosen, summed over query heads, where heads read what others chose; 0 = those
+                        of the lists */
+    bool compact;    /* keys are read at positions 0, 1 .. of their list, the query at its last: n_lists is 1,
+                        and the query's own row is the last */
     sac_choice_scratch *scratch; /* when compact: the method's, of the list's length or more */
+    /* A part of a compact list that is read where it stood in the whole one: the places of its rows there,
+     * the query's, and which of these rows (numbers in the part) each head reads. NULL: the whole list. */
+    const int32_t *place;
+    int64_t query_place;
+    sac_row_lists within;
 } sac_choice;
 
 typedef struct sac_decode_policy {
@@ -134,9 +153,11 @@ typedef struct sac_decode_policy {
     sac_status (*inputs)(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
                          int64_t position);
     /* Before a step: tokens whose keys and values are to be computed again with it; their input embeddings go
-     * to x [capacity][hidden], their positions, ascending, to position. Their rows are stored after those of
-     * the cache, before the step's own; `settle` sees them and drops what it does not keep. */
-    int64_t (*rebuild)(void *state, sac_mat x, int32_t *position);
+     * to x [capacity][hidden], their positions, ascending, to position, their number to *n. Their rows are
+     * stored after those of the cache, before the step's own; `settle` sees them and drops what it does not
+     * keep. */
+    sac_status (*rebuild)(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
+                          int32_t *position, int64_t *n);
     int64_t (*max_rebuild)(const double *p); /* capacity of the above */
     /* Over another policy, its setting "base": the instance whose choices it refines. */
     void (*wrap)(void *state, sac_decode *base);
@@ -175,12 +196,20 @@ void sac_decode_begin(sac_decode *m);
     X(dense)                                                                                                 \
     X(fastv)                                                                                                 \
     X(minference)                                                                                            \
-    X(tokenselect)
+    X(streaming)                                                                                             \
+    X(tokenselect)                                                                                           \
+    X(zipcache)                                                                                              \
+    X(zipvl)
 #define SAC_DECODE_POLICIES(X)                                                                               \
     X(dense)                                                                                                 \
+    X(adore)                                                                                                 \
+    X(doublesparse)                                                                                          \
     X(h2o)                                                                                                   \
+    X(quest)                                                                                                 \
     X(snapkv)                                                                                                \
-    X(tokenselect)
+    X(streaming)                                                                                             \
+    X(tokenselect)                                                                                           \
+    X(twilight)
 
 #define X(name) extern const sac_prefill_policy sac_prefill_##name;
 SAC_PREFILL_POLICIES(X)
@@ -204,6 +233,9 @@ sac_status sac_attend_prompt_dense(const sac_layer_attention *a);
 /* What a prefill method did instead of dense attention: n_kept tokens took part, n_pairs query heads met
  * keys. */
 void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs);
+
+/* A step of a method with an attention of its own, which read n_rows rows for each head. */
+void sac_count_step(const sac_layer_attention *a, double n_rows);
 
 void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
                              sac_arena *arena);

@@ -364,6 +364,7 @@ const sac_prefill_policy sac_prefill_tokenselect = {
     .is_off = is_off,
     .take = take,
     .attend = attend_prompt,
+    .turns_keys = true,
 };
 
 const sac_decode_policy sac_decode_tokenselect = {

@@ -83,7 +83,30 @@ static sac_status embed(const run *r, const uint8_t *tiles, const float mean[3],
     return norm(r, h, h, r->v->pre_ln_w, r->v->pre_ln_b);
 }
 
-static sac_status run_layer(const run *r, const sac_vit_layer *w) {
+/* What the class token of each tile looks at, out[tiles][tokens]; it is a tile's first, and sees all. */
+static sac_status sum_class_attention(const run *r, sac_mat q, const sac_kv_view *kv, float scale,
+                                      float *out) {
+    int tokens = tile_tokens(&r->v->config);
+    for (int64_t t = 0; out && t < r->n_tiles; t++) {
+        sac_kv_view tile = *kv;
+        tile.k = (float *)kv->k + t * tokens * kv->row_stride;
+        tile.v = (float *)kv->v + t * tokens * kv->row_stride;
+        tile.n_rows = tokens;
+        SAC_TRY(
+            r->ops->attention_sums(r->stream, &(sac_attention_sums_args){.sums = out + t * tokens,
+                                                                         .stride = tokens,
+                                                                         .n_sums = 1,
+                                                                         .q = sac_mat_rows(q, t * tokens, 1),
+                                                                         .first = tokens - 1,
+                                                                         .kv = tile,
+                                                                         .n_kv = tokens,
+                                                                         .n_heads = r->v->config.n_heads,
+                                                                         .scale = scale}));
+    }
+    return SAC_OK;
+}
+
+static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_first, float *class_last) {
     const sac_vit_config *c = &r->v->config;
     int hidden = c->hidden, tokens = tile_tokens(c);
     sac_mat h = sac_mat_f32(r->s->h, r->rows, hidden), n = sac_mat_f32(r->s->norm, r->rows, hidden);
@@ -94,23 +117,27 @@ static sac_status run_layer(const run *r, const sac_vit_layer *w) {
     SAC_TRY(linear(r, q, n, &w->q, w->q_bias, SAC_ACT_NONE, false));
     SAC_TRY(linear(r, k, n, &w->k, w->k_bias, SAC_ACT_NONE, false));
     SAC_TRY(linear(r, v, n, &w->v, w->v_bias, SAC_ACT_NONE, false));
+    float scale = 1.0f / sqrtf((float)hidden / (float)c->n_heads);
+    sac_kv_view kv = {.k = k.data,
+                      .v = v.data,
+                      .dtype = SAC_DTYPE_F32,
+                      .n_heads = c->n_heads,
+                      .head_dim = hidden / c->n_heads,
+                      .n_rows = r->rows,
+                      .row_stride = hidden,
+                      .head_stride = hidden / c->n_heads};
+    SAC_TRY(sum_class_attention(r, q, &kv, scale, class_first));
+    SAC_TRY(sum_class_attention(r, q, &kv, scale, class_last));
     SAC_TRY(r->ops->attention(r->stream, &(sac_attention_args){
                                              .o = q,
                                              .q = q,
-                                             .kv = {.k = k.data,
-                                                    .v = v.data,
-                                                    .dtype = SAC_DTYPE_F32,
-                                                    .n_heads = c->n_heads,
-                                                    .head_dim = hidden / c->n_heads,
-                                                    .n_rows = r->rows,
-                                                    .row_stride = hidden,
-                                                    .head_stride = hidden / c->n_heads},
+                                             .kv = kv,
                                              .n_q = tokens,
                                              .n_kv = tokens,
                                              .n_batch = r->n_tiles,
                                              .batch_rows = tokens,
                                              .n_heads = c->n_heads,
-                                             .scale = 1.0f / sqrtf((float)hidden / (float)c->n_heads),
+                                             .scale = scale,
                                          }));
     SAC_TRY(linear(r, h, q, &w->o, w->o_bias, SAC_ACT_NONE, true));
     sac_mat mlp = sac_mat_f32(r->s->mlp, r->rows, c->intermediate);
@@ -144,7 +171,8 @@ sac_status sac_vit_forward(const sac_vit *v, sac_vit_state *s, const sac_ops *op
     SAC_TRY(embed(&r, tiles, mean, std));
     keep_features(&r, 0, features);
     for (int i = 0; i < last; i++) {
-        SAC_TRY(run_layer(&r, &v->layers[i]));
+        SAC_TRY(run_layer(&r, &v->layers[i], i == 0 ? s->class_first : NULL,
+                          i == last - 1 ? s->class_last : NULL));
         keep_features(&r, i + 1, features);
     }
     return SAC_OK;

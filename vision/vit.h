@@ -53,6 +53,9 @@ typedef struct sac_vit_state {
     int max_tiles;
     bool fast; /* bf16 products allowed */
     float *patches, *h, *norm, *qkv, *mlp;
+    /* For who asks (otherwise NULL): attention that the class token of each tile gives, summed over heads, in
+     * the first layer and in the last that runs; [n_tiles][1 + patches], its own share first. */
+    float *class_first, *class_last;
 } sac_vit_state;
 
 size_t sac_vit_state_bytes(const sac_vit_config *c, int max_tiles);

@@ -113,6 +113,7 @@ typedef struct sac_session_config {
     const char *prefill; /* which queries meet which keys in a prompt, "dense" (default) */
     const char *decode;  /* which stored rows a step reads, "dense" (default) */
     const char *rope;    /* positions: "model" (default), "ntk:factor=4" */
+    const char *reduce;  /* visual tokens of pictures left out: "none" (default), "hired:rate=0.2" */
     bool measure_mass;   /* compare what decode methods read with dense attention: slow, for tables */
 } sac_session_config;
 
@@ -313,7 +314,7 @@ size_t sac_session_kv_bytes(const sac_session *s);
 
 /* The methods that run, every setting written out. A method whose settings mean dense is "dense" here. */
 typedef struct sac_session_method_lines {
-    char prefill[400], decode[400], kv[400], rope[100];
+    char prefill[400], decode[400], kv[400], rope[100], reduce[100];
 } sac_session_method_lines;
 void sac_session_methods(const sac_session *s, sac_session_method_lines *lines);
 

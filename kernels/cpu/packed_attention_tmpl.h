@@ -13,7 +13,7 @@
 #include <math.h>
 
 #define ROWS_AT_ONCE 8 /* query heads that share unpacked codes */
-#define SCORE_STRIDE (PACKED_STRETCH + 16)
+#define SCORE_STRIDE (PACKED_STRETCH + 32)
 #define LOG2_E       1.44269504f
 #define LN_2         0.693147181f
 
@@ -248,17 +248,18 @@ static void exchange_scores(packed_state *st, const packed_stretch *t) {
     }
 }
 
-/* Scores to weights 2^(score - max); the output so far is rescaled to the new maximum. */
+/* Scores to weights 2^(score - max), zero for what the last vector has beyond the stretch; the output so far
+ * is rescaled to the new maximum. */
 static void soften(packed_state *st, int64_t n) {
     for (int64_t r = 0; r < st->job->group; r++) {
         float *s = st->scores + r * SCORE_STRIDE, *o = st->o + r * st->d_pad;
         vf top = vf_set1(-FLT_MAX), total = vf_zero();
-        for (int64_t j = 0; j < n; j += VF) top = vf_max(vf_keep_lanes(vf_load(s + j), 0, n - j, top), top);
+        for (int64_t j = n; j < n + VF; j++) s[j] = -INFINITY;
+        for (int64_t j = 0; j < n; j += VF) top = vf_max(vf_load(s + j), top);
         float old = st->max[r], max = vf_max_lane(top);
         max = max > old ? max : old;
         for (int64_t j = 0; j < n; j += VF) {
             vf w = vf_exp2(vf_sub(vf_load(s + j), vf_set1(max)));
-            w = vf_keep_lanes(w, 0, n - j, vf_zero());
             total = vf_add(total, w);
             vf_store(s + j, w);
         }
@@ -283,6 +284,17 @@ typedef struct packed_mix {
     int64_t n_words;
 } packed_mix;
 
+/* Whether any of `rows` heads gives weight to the rows of a word. */
+static bool any_weight(const int16_t *w, int64_t rows, int64_t per_word) {
+    uint64_t any = 0, four;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < per_word; j += 4) {
+            memcpy(&four, w + r * SCORE_STRIDE + j, sizeof four);
+            any |= four;
+        }
+    return any != 0;
+}
+
 /* Weights times the values' scales, in 15 bits; padded with zeros to whole words. */
 static void prepare_weights(packed_state *st, packed_mix *m, int64_t rows) {
     const sac_packed_rows *p = m->t->p;
@@ -304,11 +316,8 @@ static void prepare_weights(packed_state *st, packed_mix *m, int64_t rows) {
     }
     m->n_words = 0;
     for (int64_t i = 0; i * per_word < n; i++) {
-        int any = 0;
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t j = 0; j < per_word; j++) any |= st->w16[r * SCORE_STRIDE + i * per_word + j];
         m->word[m->n_words] = (uint16_t)i;
-        m->n_words += any != 0;
+        m->n_words += any_weight(st->w16 + i * per_word, rows, per_word);
     }
 }
 

@@ -165,6 +165,9 @@ static inline vf vf_rotate_pairs(vf v, vf cs) {
 static inline vi vi_load(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
+static inline vi vf_bits(vf v) {
+    return _mm256_castps_si256(v);
+}
 static inline vf vf_from_bits(vi v) {
     return _mm256_castsi256_ps(v);
 }
@@ -181,6 +184,25 @@ static inline vf vf_f16_high(vi v) {
 }
 static inline vf vf_f16_low(vi v) {
     return vf_f16_high(_mm256_slli_epi32(v, 16));
+}
+
+/* Stores the lanes of `what` whose lane of key is in [base, base + width) together at `to`, which has room
+ * for a whole vector; returns their number. AVX2 cannot do this with a whole vector. */
+static inline int64_t vi_pack_range(void *to, vi what, vi key, uint32_t base, uint32_t width) {
+    uint32_t w[8], k[8], packed[16];
+    int64_t n = 0;
+    _mm256_storeu_si256((__m256i *)w, what);
+    _mm256_storeu_si256((__m256i *)k, key);
+    for (int i = 0; i < 8; i++) {
+        packed[n] = w[i];
+        n += k[i] - base < width;
+    }
+    memcpy(to, packed, 32);
+    return n;
+}
+/* {first, first + 1 ...} */
+static inline vi vi_count_from(int32_t first) {
+    return _mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 /* Four columns of 8 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Halves of a vector

@@ -149,6 +149,9 @@ static inline vf vf_rotate_pairs(vf v, vf cs) {
 static inline vi vi_load(const void *p) {
     return _mm512_loadu_si512(p);
 }
+static inline vi vf_bits(vf v) {
+    return _mm512_castps_si512(v);
+}
 static inline vf vf_from_bits(vi v) {
     return _mm512_castsi512_ps(v);
 }
@@ -164,6 +167,20 @@ static inline vf vf_f16_low(vi v) {
 }
 static inline vf vf_f16_high(vi v) {
     return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16)));
+}
+
+/* Stores the lanes of `what` whose lane of key is in [base, base + width) together at `to`, which has room
+ * for a whole vector; returns their number. */
+static inline int64_t vi_pack_range(void *to, vi what, vi key, uint32_t base, uint32_t width) {
+    vi offset = _mm512_sub_epi32(key, _mm512_set1_epi32((int)base));
+    __mmask16 in = _mm512_cmplt_epu32_mask(offset, _mm512_set1_epi32((int)width));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(in, what)); /* storing compressed is slow on some */
+    return __builtin_popcount(in);
+}
+/* {first, first + 1 ...} */
+static inline vi vi_count_from(int32_t first) {
+    const vi lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_add_epi32(_mm512_set1_epi32(first), lanes);
 }
 
 /* Four columns of 16 rows: lane i of column[j] = the j-th 32-bit number at row[i] + offset. Quarters of a

@@ -4,66 +4,60 @@
 #include "cpu.h"
 #include "simd.h"
 
-#include <math.h>
+#include <string.h>
 
-#define TOP_K_BLOCK   1024
-#define TOP_K_BUCKETS 2048
+#define TOP_K_BLOCK 1024
 
-/* Digits of a key from the top: lowest bit, number of bits. */
-static const int top_k_digits[3][2] = {{21, 11}, {10, 11}, {0, 10}};
-
-/* Keys in the order of the scores, -0 equal to 0 and NaN to -infinity. Returns their number. */
-static int64_t top_k_keys(const float *scores, int64_t n, uint32_t key[TOP_K_BLOCK]) {
+/* Keys in the order of the scores, -0 equal to 0 and NaN to -infinity, by integers alone, which no compiler
+ * hesitates to vectorise. After the last a vector of zeros, which no score has for a key. Returns their
+ * number. */
+static int64_t top_k_keys(const float *scores, int64_t n, uint32_t key[TOP_K_BLOCK + VF]) {
+    const uint32_t infinity = 0x7f800000, sign = 0x80000000;
     n = sac_min_i64(n, TOP_K_BLOCK);
+    memcpy(key, scores, (size_t)n * sizeof *key);
+    memset(key + n, 0, VF * sizeof *key);
     for (int64_t i = 0; i < n; i++) {
-        float f = scores[i] != scores[i] ? -INFINITY : scores[i] + 0.0f;
-        uint32_t u;
-        memcpy(&u, &f, sizeof u);
-        key[i] = u ^ ((uint32_t)((int32_t)u >> 31) | 0x80000000u);
+        uint32_t u = key[i], size = u & ~sign;
+        u = size == 0 ? 0 : u;
+        u = size > infinity ? sign | infinity : u;
+        key[i] = u ^ ((uint32_t)((int32_t)u >> 31) | sign);
     }
     return n;
 }
 
-/* Moves the keys that begin with `prefix` together; returns their number. No branch to mispredict. */
-static int64_t top_k_candidates(uint32_t key[TOP_K_BLOCK], int64_t n, int shift, uint32_t prefix) {
+/* Moves the keys in [base, base + width) together; returns their number. */
+static int64_t top_k_candidates(uint32_t *key, int64_t n, uint32_t base, uint32_t width) {
     int64_t m = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u = key[i];
-        key[m] = u;
-        m += u >> shift == prefix;
-    }
+    for (int64_t i = 0; i < n; i += VF)
+        m += vi_pack_range(key + m, vi_load(key + i), vi_load(key + i), base, width);
     return m;
 }
 
-/* The k-th best's key, *n_equal of whose equals are among the k. The four histograms are taken in turn:
- * counting twice in a row into one place waits for memory. */
-static uint32_t top_k_find(const float *scores, int64_t n, int64_t k, uint32_t (*count)[4],
-                           int64_t *n_equal) {
-    uint32_t key[TOP_K_BLOCK], prefix = 0;
-    for (int level = 0; level < 3; level++) {
-        int shift = top_k_digits[level][0];
-        uint32_t n_buckets = 1u << top_k_digits[level][1], digit = n_buckets - 1;
-        memset(count, 0, n_buckets * sizeof *count);
-        for (int64_t at = 0; at < n; at += TOP_K_BLOCK) {
-            int64_t m = top_k_keys(scores + at, n - at, key);
-            if (level > 0) m = top_k_candidates(key, m, top_k_digits[level - 1][0], prefix);
-            for (int64_t i = 0; i < m; i++) count[key[i] >> shift & (n_buckets - 1)][i & 3]++;
-        }
-        for (;; digit--) {
-            int64_t here = (int64_t)count[digit][0] + count[digit][1] + count[digit][2] + count[digit][3];
-            if (here >= k) break;
-            k -= here;
-        }
-        prefix = prefix << top_k_digits[level][1] | digit;
+/* The digit of n_bits bits at `shift` of the k-th best key, whose higher bits are those of `prefix`; lowers
+ * *k to its place among the keys that share the digit. The four histograms are taken in turn: counting twice
+ * in a row into one place waits for memory. */
+SAC_INLINE uint32_t top_k_digit(const float *scores, int64_t n, const int shift, const int n_bits,
+                                uint32_t prefix, uint32_t (*count)[4], int64_t *k) {
+    const uint32_t n_buckets = 1u << n_bits;
+    uint32_t key[TOP_K_BLOCK + VF], digit = n_buckets - 1;
+    memset(count, 0, n_buckets * sizeof *count);
+    for (int64_t at = 0; at < n; at += TOP_K_BLOCK) {
+        int64_t m = top_k_keys(scores + at, n - at, key);
+        if (shift + n_bits < 32) m = top_k_candidates(key, m, prefix, n_buckets << shift);
+        for (int64_t i = 0; i < m; i++) count[key[i] >> shift & (n_buckets - 1)][i & 3]++;
     }
-    *n_equal = k;
-    return prefix;
+    for (;; digit--) {
+        int64_t here = (int64_t)count[digit][0] + count[digit][1] + count[digit][2] + count[digit][3];
+        if (here >= *k) break;
+        *k -= here;
+    }
+    return prefix | digit << shift;
 }
 
 /* Indices of the keys above the k-th best's and of the first n_equal of its equals, ascending. */
 static void top_k_collect(const float *scores, int64_t n, uint32_t kth, int64_t n_equal, int32_t *indices) {
-    uint32_t key[TOP_K_BLOCK];
-    int32_t found[TOP_K_BLOCK];
+    uint32_t key[TOP_K_BLOCK + VF];
+    int32_t found[TOP_K_BLOCK + VF];
     for (int64_t at = 0; at < n; at += TOP_K_BLOCK) {
         int64_t m = 0, n_keys = top_k_keys(scores + at, n - at, key), equal = 0;
         for (int64_t i = 0; i < n_keys; i++) equal += key[i] == kth;
@@ -72,10 +66,8 @@ static void top_k_collect(const float *scores, int64_t n, uint32_t kth, int64_t 
                 key[i] = 0;
                 equal--;
             }
-        for (int64_t i = 0; i < n_keys; i++) {
-            found[m] = (int32_t)(at + i);
-            m += key[i] >= kth;
-        }
+        for (int64_t i = 0; i < n_keys; i += VF) /* all numbers from kth on: 2^32 - kth of them */
+            m += vi_pack_range(found + m, vi_count_from((int32_t)(at + i)), vi_load(key + i), kth, 0 - kth);
         memcpy(indices, found, (size_t)m * sizeof *indices);
         indices += m;
         n_equal -= equal;
@@ -92,12 +84,15 @@ static void top_k_row(void *ctx, int64_t row, int thread) {
     const top_k_job *job = ctx;
     const float *scores = job->a->scores + row * job->a->stride;
     int32_t *indices = job->a->indices + row * job->k;
-    int64_t n_equal, n = job->a->n;
+    int64_t n_equal = job->k, n = job->a->n;
+    uint32_t(*count)[4] = sac_stream_thread_scratch(job->s, thread), kth = 0;
     if (job->k == n) {
         for (int64_t i = 0; i < n; i++) indices[i] = (int32_t)i;
         return;
     }
-    uint32_t kth = top_k_find(scores, n, job->k, sac_stream_thread_scratch(job->s, thread), &n_equal);
+    kth = top_k_digit(scores, n, 21, 11, kth, count, &n_equal);
+    kth = top_k_digit(scores, n, 10, 11, kth, count, &n_equal);
+    kth = top_k_digit(scores, n, 0, 10, kth, count, &n_equal);
     top_k_collect(scores, n, kth, n_equal, indices);
 }
 

@@ -6,29 +6,47 @@
 
 #define TOP_P_BLOCK 1024
 
-/* Digits of a weight's bits from the top, its sign aside: lowest bit, number of bits. */
-static const int top_p_digits[3][2] = {{20, 11}, {9, 11}, {0, 9}};
-
-/* Positive weights of the block that begin with `prefix`, together; zeros and NaN weigh nothing. */
-static int64_t top_p_candidates(const float *weights, int64_t n, int shift, uint32_t prefix,
-                                uint32_t bits[TOP_P_BLOCK]) {
+/* Bits of the block's weights in [base, base + width), together; returns their number. base is above 0. */
+static int64_t top_p_candidates(const float *weights, int64_t n, uint32_t base, uint32_t width,
+                                uint32_t bits[TOP_P_BLOCK + VF]) {
     int64_t m = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u;
-        memcpy(&u, &weights[i], sizeof u);
-        bits[m] = u;
-        m += (weights[i] > 0) & (u >> shift == prefix);
+    for (int64_t i = 0; i < n; i += VF) {
+        vi v = vf_bits(vf_load_part(weights + i, n - i));
+        m += vi_pack_range(bits + m, v, v, base, width);
     }
     return m;
 }
 
+/* Weights whose higher bits are those of `prefix`, by their n_bits bits at `shift`. Zeros and what is not a
+ * weight count for nothing. Four histograms are taken in turn: adding twice in a row into one place waits for
+ * memory. */
+SAC_INLINE void top_p_histogram(const float *weights, int64_t n, const int shift, const int n_bits,
+                                uint32_t prefix, double (*sum)[4]) {
+    const uint32_t n_buckets = 1u << n_bits, infinity = 0x7f800000;
+    uint32_t bits[TOP_P_BLOCK + VF], zero = prefix == 0;
+    uint32_t width = shift + n_bits == 31 ? infinity + 1 : n_buckets << shift;
+    memset(sum, 0, n_buckets * sizeof *sum);
+    for (int64_t at = 0; at < n; at += TOP_P_BLOCK) {
+        int64_t m = top_p_candidates(weights + at, sac_min_i64(n - at, TOP_P_BLOCK), prefix + zero,
+                                     width - zero, bits);
+        for (int64_t i = 0; i < m; i++) {
+            float w;
+            memcpy(&w, &bits[i], sizeof w);
+            sum[bits[i] >> shift & (n_buckets - 1)][i & 3] += (double)w;
+        }
+    }
+}
+static double top_p_bucket(double (*sum)[4], uint32_t digit) {
+    return (sum[digit][0] + sum[digit][1]) + (sum[digit][2] + sum[digit][3]);
+}
+
 /* Of the buckets from the top the first with which they hold `target`; *above is what those above it hold.
  * The last that holds anything, when rounding keeps all of them short of it. */
-static uint32_t top_p_digit(double (*sum)[2], uint32_t n_buckets, double target, double *above) {
+static uint32_t top_p_digit(double (*sum)[4], uint32_t n_buckets, double target, double *above) {
     uint32_t last = 0;
     double total = *above;
     for (uint32_t digit = n_buckets; digit-- > 0;) {
-        double here = sum[digit][0] + sum[digit][1];
+        double here = top_p_bucket(sum, digit);
         if (here <= 0) continue;
         last = digit;
         *above = total;
@@ -38,30 +56,18 @@ static uint32_t top_p_digit(double (*sum)[2], uint32_t n_buckets, double target,
     return last;
 }
 
-static float top_p_find(const float *weights, int64_t n, double p, double (*sum)[2]) {
-    uint32_t bits[TOP_P_BLOCK], prefix = 0;
+static float top_p_find(const float *weights, int64_t n, double p, double (*sum)[4]) {
     double target = 0, above = 0;
-    for (int level = 0; level < 3; level++) {
-        int shift = top_p_digits[level][0];
-        uint32_t n_buckets = 1u << top_p_digits[level][1];
-        memset(sum, 0, n_buckets * sizeof *sum);
-        for (int64_t at = 0; at < n; at += TOP_P_BLOCK) {
-            int64_t m = top_p_candidates(weights + at, sac_min_i64(n - at, TOP_P_BLOCK),
-                                         level ? top_p_digits[level - 1][0] : 31, prefix, bits);
-            for (int64_t i = 0; i < m; i++) {
-                float w;
-                memcpy(&w, &bits[i], sizeof w);
-                sum[bits[i] >> shift & (n_buckets - 1)][i & 1] += (double)w;
-            }
-        }
-        if (level == 0) {
-            for (uint32_t digit = n_buckets; digit-- > 0;) target += sum[digit][0] + sum[digit][1];
-            target *= p;
-        }
-        prefix = prefix << top_p_digits[level][1] | top_p_digit(sum, n_buckets, target, &above);
-    }
+    top_p_histogram(weights, n, 20, 11, 0, sum);
+    for (uint32_t digit = 2048; digit-- > 0;) target += top_p_bucket(sum, digit);
+    target *= p;
+    uint32_t bits = top_p_digit(sum, 2048, target, &above) << 20;
+    top_p_histogram(weights, n, 9, 11, bits, sum);
+    bits |= top_p_digit(sum, 2048, target, &above) << 9;
+    top_p_histogram(weights, n, 0, 9, bits, sum);
+    bits |= top_p_digit(sum, 512, target, &above);
     float threshold;
-    memcpy(&threshold, &prefix, sizeof threshold);
+    memcpy(&threshold, &bits, sizeof threshold);
     return threshold;
 }
 
@@ -75,7 +81,7 @@ static void top_p_row(void *ctx, int64_t row, int thread) {
     const sac_top_p_args *a = job->a;
     const float *weights = a->weights + row * a->stride;
     int64_t n = a->counts ? a->counts[row] : a->n, n_kept = 0;
-    double(*sum)[2] = sac_stream_thread_scratch(job->s, thread);
+    double(*sum)[4] = sac_stream_thread_scratch(job->s, thread);
     float threshold = a->p >= 1 ? 0 : top_p_find(weights, n, a->p, sum);
     for (int64_t i = 0; i < n; i++) n_kept += weights[i] >= threshold;
     a->threshold[row] = threshold;

@@ -1,12 +1,10 @@
-#define _GNU_SOURCE
 #include "attention_view.h"
+#include "svg.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STBI_WRITE_NO_STDIO
@@ -87,7 +85,7 @@ void attention_view_tile(void *ctx, size_t media, int64_t tile, int side, const 
 /* ---------------------------------------------------------------- drawing */
 
 typedef struct page {
-    FILE *f;
+    svg svg;
     const attention_view *v;
     const sac_token_place *places;
     int64_t n_tokens;
@@ -95,14 +93,7 @@ typedef struct page {
 } page;
 
 static void put_text(const page *p, double x, double y, int size, const char *text) {
-    fprintf(p->f, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\">", x, y, size);
-    for (const char *c = text; *c; c++) switch (*c) {
-        case '<': fputs("&lt;", p->f); break;
-        case '>': fputs("&gt;", p->f); break;
-        case '&': fputs("&amp;", p->f); break;
-        default: fputc((unsigned char)*c < 0x20 ? ' ' : *c, p->f);
-        }
-    fputs("</text>\n", p->f);
+    svg_text(&p->svg, x, y, size, SVG_START, text);
 }
 
 static void put_base64(FILE *f, const uint8_t *bytes, size_t n) {
@@ -120,16 +111,16 @@ static void put_base64(FILE *f, const uint8_t *bytes, size_t n) {
 
 /* Every tile once, to be drawn by reference. */
 static void put_tiles(const page *p) {
-    fputs("<defs>\n", p->f);
+    fputs("<defs>\n", p->svg.f);
     for (size_t i = 0; i < p->v->n_tiles; i++) {
-        fprintf(p->f,
+        fprintf(p->svg.f,
                 "<image id=\"t%zu\" width=\"1\" height=\"1\" preserveAspectRatio=\"none\" "
                 "href=\"data:image/jpeg;base64,",
                 i);
-        put_base64(p->f, p->v->tiles[i].jpeg, p->v->tiles[i].n_jpeg);
-        fputs("\"/>\n", p->f);
+        put_base64(p->svg.f, p->v->tiles[i].jpeg, p->v->tiles[i].n_jpeg);
+        fputs("\"/>\n", p->svg.f);
     }
-    fputs("</defs>\n", p->f);
+    fputs("</defs>\n", p->svg.f);
 }
 
 /* Share of the layers [first, end) that kept a token. */
@@ -145,17 +136,19 @@ static double kept_share(const page *p, int first, int end, int64_t token) {
 
 static void put_tile(const page *p, size_t i, double x, double y, double size, int first, int end) {
     const view_tile *t = &p->v->tiles[i];
-    fprintf(p->f, "<use href=\"#t%zu\" transform=\"translate(%.1f %.1f) scale(%.1f)\"/>\n", i, x, y, size);
-    fprintf(p->f, "<g fill=\"#000\" transform=\"translate(%.1f %.1f)\">", x, y);
+    fprintf(p->svg.f, "<use href=\"#t%zu\" transform=\"translate(%.1f %.1f) scale(%.1f)\"/>\n", i, x, y,
+            size);
+    fprintf(p->svg.f, "<g fill=\"#000\" transform=\"translate(%.1f %.1f)\">", x, y);
     for (int64_t token = 0; token < p->n_tokens; token++) {
         const sac_token_place *at = &p->places[token];
         if (at->tile != t->tile || at->media != (int32_t)t->media) continue;
         double left_out = 1 - kept_share(p, first, end, token), cell = size / at->grid;
         if (left_out <= 0) continue;
-        fprintf(p->f, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill-opacity=\"%.2f\"/>",
+        fprintf(p->svg.f,
+                "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill-opacity=\"%.2f\"/>",
                 at->column * cell, at->row * cell, cell, cell, 0.85 * left_out);
     }
-    fputs("</g>\n", p->f);
+    fputs("</g>\n", p->svg.f);
 }
 
 /* All tiles, line by line, with a caption each when there are many. */
@@ -214,17 +207,15 @@ static void put_plot(page *p) {
         double y = top + PLOT_HEIGHT * (1 - tick / 4.0);
         char text[8];
         snprintf(text, sizeof text, "%.2f", tick / 4.0);
-        fprintf(p->f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", left, y,
-                left + width, y);
+        svg_line(&p->svg, left, y, left + width, y, "#ddd", 1);
         put_text(p, MARGIN, y + 4, 11, text);
     }
     for (int layer = 0; layer < p->v->n_layers; layer++) {
         if (!p->v->kept[layer]) continue;
         for (int text = 0; text < 2; text++) {
             double share = layer_share(p, layer, !text), x = left + step * (layer + 0.15 + 0.35 * text);
-            fprintf(p->f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x,
-                    top + PLOT_HEIGHT * (1 - share), step * 0.33, PLOT_HEIGHT * share,
-                    text ? "#9fc5e8" : "#1f4e79");
+            svg_rect(&p->svg, x, top + PLOT_HEIGHT * (1 - share), step * 0.33, PLOT_HEIGHT * share,
+                     text ? "#9fc5e8" : "#1f4e79");
         }
         char number[12];
         snprintf(number, sizeof number, "%d", layer);
@@ -245,16 +236,7 @@ static double page_height(const attention_view *v, bool by_layer) {
     return height + PLOT_HEIGHT + 3 * LINE + MARGIN;
 }
 
-static void draw(page *p, const char *title, const char *answer) {
-    enum {
-        LAYERS_OF_TILES = 6
-    }; /* more tiles than this, and a copy for each layer would be too small to read */
-    bool by_layer = p->v->n_tiles <= LAYERS_OF_TILES;
-    double height = page_height(p->v, by_layer);
-    fprintf(p->f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
-            "font-family=\"sans-serif\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-            PAGE_WIDTH, height, PAGE_WIDTH, height);
+static void draw(page *p, bool by_layer, const char *title, const char *answer) {
     put_tiles(p);
     put_text(p, MARGIN, MARGIN + 14, 18, title);
     put_text(p, MARGIN, MARGIN + 14 + LINE, 14, answer);
@@ -263,24 +245,17 @@ static void draw(page *p, const char *title, const char *answer) {
               p->v->n_layers);
     if (by_layer) put_layers(p);
     put_plot(p);
-    fputs("</svg>\n", p->f);
 }
+
+/* More tiles than this, and a copy for each layer would be too small to read. */
+static const size_t most_tiles_by_layer = 6;
 
 static sac_status write_file(page *p, const char *title, const char *answer, const char *path,
                              sac_error *err) {
-    char part[4096];
-    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
-        return app_fail(err, SAC_BAD_ARGUMENT, "%.60s...: the path is too long", path);
-    p->f = fopen(part, "wxe");
-    if (!p->f) return app_fail(err, SAC_IO, "%s: %s", part, strerror(errno));
-    draw(p, title, answer);
-    bool bad = ferror(p->f) || fflush(p->f) || fsync(fileno(p->f));
-    int why = errno;
-    bad = fclose(p->f) || bad;
-    if (!bad && rename(part, path) == 0) return SAC_OK;
-    if (!bad) why = errno;
-    unlink(part);
-    return app_fail(err, SAC_IO, "%s: %s", path, strerror(why));
+    bool by_layer = p->v->n_tiles <= most_tiles_by_layer;
+    APP_TRY(svg_open(&p->svg, path, PAGE_WIDTH, page_height(p->v, by_layer), err));
+    draw(p, by_layer, title, answer);
+    return svg_close(&p->svg, err);
 }
 
 sac_status attention_view_write(const attention_view *v, sac_session *s, const char *title,

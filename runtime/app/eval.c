@@ -4,23 +4,21 @@
 #include "eval_file.h"
 #include "eval_header.h"
 #include "eval_journal.h"
+#include "eval_open.h"
 #include "eval_report.h"
-#include "eval_run.h"
 #include "eval_text.h"
+#include "method_record.h"
 #include "output.h"
 #include "report.h"
 
-#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 typedef struct evaluation {
     const settings *s;
     const char *set_path;
-    char *own_videos; /* the set's folder, where --videos is not given */
     eval_set set;
     eval_task task;
     run r;
@@ -30,53 +28,13 @@ typedef struct evaluation {
     eval_outcome outcome;
 } evaluation;
 
-/* ---------------------------------------------------------------- before any work */
-
-static sac_status check_folder(const char *option, const char *path, sac_error *err) {
-    struct stat st;
-    if (stat(path, &st)) return app_fail(err, SAC_NOT_FOUND, "%s %s: %s", option, path, strerror(errno));
-    return S_ISDIR(st.st_mode) ? SAC_OK
-                               : app_fail(err, SAC_BAD_ARGUMENT, "%s %s: not a folder", option, path);
-}
-
-static sac_status folder_of(const char *path, char **out, sac_error *err) {
-    const char *slash = strrchr(path, '/');
-    *out = !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    return *out ? SAC_OK : app_fail_no_memory(err);
-}
-
-static sac_status prepare(evaluation *e, sac_error *err) {
-    const settings *s = e->s;
-    e->task = (eval_task){.set = &e->set,
-                          .videos = s->videos,
-                          .subtitles = s->subtitles,
-                          .reuse = s->reuse,
-                          .title = "questions"};
-    APP_TRY(eval_prompt_parse(s->prompt, &e->task.prompt, err));
-    if (s->retry && !s->out)
-        return app_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
-    if (!s->videos) APP_TRY(folder_of(e->set_path, &e->own_videos, err));
-    if (!s->videos) e->task.videos = e->own_videos;
-    APP_TRY(check_folder("--videos", e->task.videos, err));
-    if (s->subtitles) APP_TRY(check_folder("--subtitles", s->subtitles, err));
-    e->records = calloc(e->set.n_questions, sizeof(json_t *));
-    return e->records ? SAC_OK : app_fail_no_memory(err);
-}
-
 /* ---------------------------------------------------------------- asking */
 
-/* Greedy and short unless told otherwise, as both projects ask; the rest is the model's own. */
-static void choose_sampling(run *r, bool open) {
-    if (!settings_given(r->s, offsetof(settings, temperature))) r->sampling.temperature = 0;
-    if (!settings_given(r->s, offsetof(settings, max_tokens))) r->sampling.max_tokens = open ? 64 : 16;
-}
-
 static sac_status open_run(evaluation *e, sac_error *err) {
-    APP_TRY(run_open(&e->r, e->s, (size_t)e->s->vision_cache_mib << 20, err));
-    if (!e->r.info.has_vision)
-        return app_fail(err, SAC_UNSUPPORTED, "%s: reads text only; the questions are about videos",
-                        e->r.model_path);
-    choose_sampling(&e->r, eval_prompt_is_open(e->task.prompt));
+    APP_TRY(eval_task_open(&e->task, e->s, &e->set, e->set_path, err));
+    e->records = calloc(e->set.n_questions, sizeof(json_t *));
+    if (!e->records) return app_fail_no_memory(err);
+    APP_TRY(eval_open_model(&e->r, e->s, e->task.prompt, err));
     APP_TRY(run_create_session(&e->r, err));
     e->header = eval_header(&e->r, &e->task, e->set_path, err);
     return e->header ? SAC_OK : err->status;
@@ -106,7 +64,7 @@ static sac_status ask_and_close(evaluation *e, sac_error *err) {
     if (st == SAC_OK && e->journal.n_resumed && e->r.progress.on)
         fprintf(stderr, "%s[%zu of %zu questions were answered before]%s\n", progress_dim(&e->r.progress),
                 e->journal.n_resumed, e->set.n_questions, progress_plain(&e->r.progress));
-    if (st == SAC_OK) st = eval_run(&e->r, &e->task, e->records, keep_record, e, err);
+    if (st == SAC_OK) st = eval_run(&e->r, &e->task, NULL, e->records, keep_record, e, err);
     sac_status closed = eval_journal_close(&e->journal, &at_close);
     if (st == SAC_OK && closed != SAC_OK) *err = at_close;
     return st == SAC_OK ? closed : st;
@@ -116,7 +74,7 @@ static sac_status ask_and_close(evaluation *e, sac_error *err) {
 
 /* Seconds of all questions by part, over the records that have them. */
 static json_t *total_seconds(const evaluation *e) {
-    static const char *const parts[] = {"media", "vision", "prefill", "decode", "total"};
+    static const char *const parts[] = {"media", "vision", "prefill", "decode", "total", "select", "attend"};
     json_t *j = json_object();
     for (size_t p = 0; j && p < APP_COUNT(parts); p++) {
         double sum = 0;
@@ -129,21 +87,43 @@ static json_t *total_seconds(const evaluation *e) {
     return j;
 }
 
-/* {"header", "questions", ..., "scores", "seconds"} */
+static void mean_methods(const evaluation *e, method_summary *m) {
+    sac_session_methods(e->r.session, &m->lines);
+    method_record_mean(e->records, e->set.n_questions, m);
+}
+
+static json_t *methods_did(const evaluation *e) {
+    method_summary m;
+    mean_methods(e, &m);
+    return method_summary_json(&m);
+}
+
+/* {"header", "questions", ..., "scores", "methods", "seconds"} */
 static json_t *summary(const evaluation *e) {
     json_t *j = eval_outcome_scores(&e->outcome);
     if (!j) return NULL;
     bool ok = true;
     if (e->header)
-        ok = !json_object_set(j, "header", e->header) && !json_object_set_new(j, "seconds", total_seconds(e));
+        ok = !json_object_set(j, "header", e->header) && !json_object_set_new(j, "methods", methods_did(e)) &&
+             !json_object_set_new(j, "seconds", total_seconds(e));
     if (ok) return j;
     json_decref(j);
     return NULL;
 }
 
+static void print_methods(const evaluation *e) {
+    method_summary m;
+    mean_methods(e, &m);
+    printf("methods  prefill=%s kv=%s decode=%s rope=%s\n", m.lines.prefill, m.lines.kv, m.lines.decode,
+           m.lines.rope);
+    if (isfinite(m.kept)) /* a question was answered */
+        printf("         kept %.3f, attention FLOPs saved %.1f %%, KV %.0f bytes a token (%.2fx less than "
+               "f16)\n",
+               m.kept, 100 * m.flops_saved, m.kv_bytes_token, m.kv_factor);
+    printf("\n");
+}
+
 static void print_heading(const evaluation *e) {
-    const json_t *settings_of_run = json_object_get(e->header, "settings");
-    const json_t *session = json_object_get(settings_of_run, "session");
     if (!e->header) return;
     printf("set      %s: %s questions about %s videos; prompt %s%s%s\n", e->set_path,
            report_count((int64_t)e->set.n_questions), report_count((int64_t)e->set.n_videos),
@@ -151,9 +131,7 @@ static void print_heading(const evaluation *e) {
            eval_prompt_is_open(e->task.prompt) ? " (not Video-MME's protocol: answers are texts)" : "",
            e->task.subtitles ? ", with subtitles" : "");
     printf("model    %s, %d threads\n", e->r.model_path, e->r.info.n_threads);
-    printf("methods  prefill=%s kv=%s decode=%s\n\n", json_string_value(json_object_get(session, "prefill")),
-           json_string_value(json_object_get(session, "kv")),
-           json_string_value(json_object_get(session, "decode")));
+    print_methods(e);
 }
 
 static sac_status print_outcome(evaluation *e, sac_error *err) {
@@ -180,7 +158,6 @@ static sac_status write_results(const evaluation *e, sac_error *err) {
 
 static sac_status ask_set(evaluation *e, sac_error *err) {
     eval_set_cut(&e->set, (size_t)e->s->limit);
-    APP_TRY(prepare(e, err));
     APP_TRY(open_run(e, err));
     APP_TRY(ask_and_close(e, err));
     e->outcome = (eval_outcome){.set = &e->set, .records = e->records, .prompt = e->task.prompt};
@@ -211,7 +188,7 @@ static void free_evaluation(evaluation *e) {
     json_decref(e->header);
     run_close(&e->r);
     eval_set_free(&e->set);
-    free(e->own_videos);
+    eval_task_free(&e->task);
 }
 
 static sac_status ask_text(const settings *s, int n_words, sac_error *err) {

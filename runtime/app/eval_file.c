@@ -44,18 +44,23 @@ static sac_status write_all(const char *path, const char *text, sac_error *err) 
     return ok ? SAC_OK : app_fail(err, SAC_IO, "%s: cannot be written: %s", path, strerror(failed));
 }
 
-sac_status eval_write_json(const char *folder, const char *name, json_t *json, sac_error *err) {
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+sac_status eval_write_text(const char *folder, const char *name, const char *text, sac_error *err) {
     char *part = NULL, *path = eval_path(folder, name);
-    json_decref(json);
     if (path && asprintf(&part, "%s.part", path) < 0) part = NULL;
-    sac_status st = text && path && part ? write_all(part, text, err) : app_fail_no_memory(err);
+    sac_status st = path && part ? write_all(part, text, err) : app_fail_no_memory(err);
     if (st == SAC_OK && rename(part, path))
         st = app_fail(err, SAC_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
     if (st == SAC_OK) eval_sync_folder(folder);
-    free(text);
     free(part);
     free(path);
+    return st;
+}
+
+sac_status eval_write_json(const char *folder, const char *name, json_t *json, sac_error *err) {
+    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(json);
+    sac_status st = text ? eval_write_text(folder, name, text, err) : app_fail_no_memory(err);
+    free(text);
     return st;
 }
 

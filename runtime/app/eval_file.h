@@ -18,8 +18,10 @@ sac_status eval_make_folder(const char *folder, sac_error *err);
  */
 void eval_sync_folder(const char *folder);
 
-/* Writes `json` (released in any case; NULL = out of memory) beside its place, and then renames it to
- * folder/name. */
+/* Writes the text and a line end beside its place, and then renames it to folder/name. */
+sac_status eval_write_text(const char *folder, const char *name, const char *text, sac_error *err);
+
+/* The same of `json`, which is released in any case; NULL = out of memory. */
 sac_status eval_write_json(const char *folder, const char *name, json_t *json, sac_error *err);
 
 /* Tells whether a model is the same without reading all of it: names, sizes and some bytes of the file, or of

@@ -2,6 +2,7 @@
 #include "eval_run.h"
 #include "eval_file.h"
 #include "eval_subtitles.h"
+#include "method_record.h"
 #include "output.h"
 #include "report.h"
 
@@ -47,17 +48,25 @@ static double micro(double seconds) {
     return round(1e6 * seconds) / 1e6;
 }
 
-static json_t *answer_record(const eval_question *q, const source *v, const answer *a, const sac_result *r) {
+static json_t *seconds_of(const sac_result *r, const method_summary *did) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "media", micro(r->seconds.media), "vision",
+                     micro(r->seconds.vision), "prefill", micro(r->seconds.prefill), "decode",
+                     micro(r->seconds.decode), "total", micro(r->seconds.total), "select",
+                     micro(did->select_seconds), "attend", micro(did->attend_seconds));
+}
+
+static json_t *answer_record(const run *u, const eval_question *q, const source *v, const answer *a,
+                             const sac_result *r) {
     const sac_media_report *m = r->n_media ? &r->media[0] : NULL;
-    json_t *seconds = json_pack("{s:f, s:f, s:f, s:f, s:f}", "media", micro(r->seconds.media), "vision",
-                                micro(r->seconds.vision), "prefill", micro(r->seconds.prefill), "decode",
-                                micro(r->seconds.decode), "total", micro(r->seconds.total));
-    return json_pack(
-        "{s:s, s:o, s:s, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "question_id", q->id, "response",
-        report_text(a->text), "finish", r->finish_reason, "frames", m ? m->n_frames : 0, "rule",
-        report_text(m ? m->rule : ""), "subtitles", (json_int_t)v->n_subtitles, "prompt_tokens",
-        (json_int_t)r->n_prompt_tokens, "visual_tokens", (json_int_t)r->n_visual_tokens, "reused_tokens",
-        (json_int_t)r->n_reused_tokens, "answer_tokens", (json_int_t)r->n_tokens, "seconds", seconds);
+    method_summary did;
+    method_summary_read(u->session, &u->info, u->session_config.measure_mass, &did);
+    return json_pack("{s:s, s:o, s:s, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "question_id", q->id,
+                     "response", report_text(a->text), "finish", r->finish_reason, "frames",
+                     m ? m->n_frames : 0, "rule", report_text(m ? m->rule : ""), "subtitles",
+                     (json_int_t)v->n_subtitles, "prompt_tokens", (json_int_t)r->n_prompt_tokens,
+                     "visual_tokens", (json_int_t)r->n_visual_tokens, "reused_tokens",
+                     (json_int_t)r->n_reused_tokens, "answer_tokens", (json_int_t)r->n_tokens, "methods",
+                     method_record(u->session, &did), "seconds", seconds_of(r, &did));
 }
 
 /* ---------------------------------------------------------------- a video */
@@ -145,9 +154,10 @@ static sac_status ask(runner *u, const source *v, const eval_question *q, json_t
     sac_result result;
     char *text = eval_prompt_text(u->t->prompt, q, v->subtitles);
     if (!u->t->reuse) sac_session_reset(u->r->session);
+    sac_session_reset_stats(u->r->session);
     sac_status st = text ? ask_conversation(u, &c, v, text, err) : app_fail_no_memory(err);
     if (st == SAC_OK) st = run_answer(u->r, &c, &a, &result, err);
-    if (st == SAC_OK && !(*record = answer_record(q, v, &a, &result))) st = app_fail_no_memory(err);
+    if (st == SAC_OK && !(*record = answer_record(u->r, q, v, &a, &result))) st = app_fail_no_memory(err);
     answer_free(&a);
     conversation_free(&c);
     free(text);
@@ -169,18 +179,20 @@ static sac_status make_record(runner *u, const source *v, const eval_question *q
 
 /* ---------------------------------------------------------------- the set */
 
-static int64_t count_missing(const eval_set *set, json_t *const *records) {
+int64_t eval_run_missing(const eval_set *set, const eval_part *part, json_t *const *records) {
     int64_t n = 0;
-    for (size_t i = 0; i < set->n_questions; i++) n += !records[i];
+    for (size_t i = part->first; i < part->first + part->n; i++)
+        for (size_t j = 0; j < set->videos[i].n_questions; j++) n += !records[set->videos[i].first + j];
     return n;
 }
 
-static sac_status ask_all(runner *u, json_t **records, eval_record_fn done, void *ctx, progress *line) {
+static sac_status ask_all(runner *u, const eval_part *part, json_t **records, eval_record_fn done, void *ctx,
+                          progress *line) {
     const eval_set *set = u->t->set;
-    int64_t n = count_missing(set, records), k = 0;
+    int64_t n = eval_run_missing(set, part, records), k = 0;
     sac_status st = SAC_OK;
-    progress_update(line, u->t->title, 0, n);
-    for (size_t i = 0; i < set->n_videos && st == SAC_OK; i++) {
+    if (u->t->title) progress_update(line, u->t->title, 0, n);
+    for (size_t i = part->first; i < part->first + part->n && st == SAC_OK; i++) {
         const eval_video *video = &set->videos[i];
         bool opened = false;
         source v = {0};
@@ -191,21 +203,22 @@ static sac_status ask_all(runner *u, json_t **records, eval_record_fn done, void
             opened = true;
             st = make_record(u, &v, &video->questions[j], &records[at]);
             if (st == SAC_OK && done) st = done(ctx, at, records[at], u->err);
-            progress_update(line, u->t->title, ++k, n);
+            if (u->t->title) progress_update(line, u->t->title, ++k, n);
         }
         close_source(&v);
     }
     return st;
 }
 
-sac_status eval_run(run *r, const eval_task *t, json_t **records, eval_record_fn done, void *ctx,
-                    sac_error *err) {
+sac_status eval_run(run *r, const eval_task *t, const eval_part *part, json_t **records, eval_record_fn done,
+                    void *ctx, sac_error *err) {
+    const eval_part all = {.n = t->set->n_videos};
     runner u = {.r = r, .t = t, .err = err};
     progress line;
     bool was_on = r->progress.on;
     r->progress.on = false; /* one line: that of the set */
     progress_init(&line, r->s->quiet);
-    sac_status st = ask_all(&u, records, done, ctx, &line);
+    sac_status st = ask_all(&u, part ? part : &all, records, done, ctx, &line);
     progress_clear(&line);
     r->progress.on = was_on;
     return st;

@@ -78,10 +78,12 @@ double eval_strict(const eval_tally *t) {
     return t->asked ? (double)t->correct / (double)t->asked : 0;
 }
 
+static const double z95 = 1.959963984540054;
+
 /* Wilson 1927: the set of p that a normal test at 95 % would not refuse; unlike p +- 1.96 s it stays within
  * 0..1 and has a width when all answers are right. */
 void eval_wilson(int64_t k, int64_t n, double *low, double *high) {
-    const double z = 1.959963984540054;
+    const double z = z95;
     *low = 0;
     *high = 1;
     if (n <= 0) return;
@@ -89,6 +91,23 @@ void eval_wilson(int64_t k, int64_t n, double *low, double *high) {
     double centre = p + 0.5 * zz, half = z * sqrt(p * (1 - p) / (double)n + 0.25 * zz / (double)n);
     *low = fmax(0, (centre - half) / (1 + zz));
     *high = fmin(1, (centre + half) / (1 + zz));
+}
+
+double eval_paired(const eval_pairs *p, double *low, double *high) {
+    double n = (double)p->n + 2, gained = (double)p->gained + 0.5, lost = (double)p->lost + 0.5;
+    double centre = (gained - lost) / n;
+    double half = z95 * sqrt(gained + lost - n * centre * centre) / n;
+    *low = fmax(-1, centre - half);
+    *high = fmin(1, centre + half);
+    return p->n > 0 ? (double)(p->gained - p->lost) / (double)p->n : 0;
+}
+
+double eval_mcnemar(const eval_pairs *p) {
+    double m = (double)(p->gained + p->lost), sum = 0;
+    int64_t fewer = p->gained < p->lost ? p->gained : p->lost;
+    for (int64_t i = 0; i <= fewer; i++)
+        sum += exp(lgamma(m + 1) - lgamma((double)i + 1) - lgamma(m - (double)i + 1) - m * log(2));
+    return fmin(1, 2 * sum);
 }
 
 /* ---------------------------------------------------------------- tallies */

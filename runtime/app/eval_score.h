@@ -30,6 +30,22 @@ double eval_strict(const eval_tally *t);   /* correct / asked */
 /* 95 % confidence interval of k of n by Wilson's score, in 0..1; all of it when n is 0. */
 void eval_wilson(int64_t k, int64_t n, double *low, double *high);
 
+/* The same n questions asked in two ways: answered rightly only the first way (lost), only the second
+ * (gained). */
+typedef struct eval_pairs {
+    int64_t n, gained, lost;
+} eval_pairs;
+
+/* Difference of the two accuracies, (gained - lost) / n, and its 95 % confidence interval for paired
+ * proportions: Wald's after half a question was added to each of the four cells (right or wrong, either way),
+ * by Agresti and Min, Statistics in Medicine 24, 2005. Unlike Wald's own it has a width when the two never
+ * differ, and it covers 95 % for small n too. It need not be symmetric about the difference. */
+double eval_paired(const eval_pairs *p, double *low, double *high);
+
+/* Two-sided p of McNemar's exact test: how likely the questions on which the two differ are shared out at
+ * least this unevenly by a fair coin. */
+double eval_mcnemar(const eval_pairs *p);
+
 /* One line of the scores: scope "all" or a duration; dimension "overall", "domain", "sub_category" or
  * "task_type"; key its value ("" for overall). */
 typedef struct eval_score_row {

@@ -34,6 +34,8 @@ void method_summary_read(const sac_session *s, const sac_model_info *m, bool mas
     out->decode_rows = ratio(out->decode_rows, n);
     out->decode_budget = ratio(out->decode_budget, n);
     out->retained_mass = mass ? ratio(out->retained_mass, n) : NAN;
+    out->select_seconds = select;
+    out->attend_seconds = attend;
     out->select_share = ratio(select, select + attend);
     out->cache_hits = hits > 0 ? hits / selections : NAN;
     double n_tokens = (double)sac_session_n_tokens(s);
@@ -48,13 +50,13 @@ void method_summary_layers(const sac_session *s, int n_layers, double *kept) {
 }
 
 json_t *method_summary_json(const method_summary *m) {
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "prefill",
-                     m->lines.prefill, "kv", m->lines.kv, "decode", m->lines.decode, "rope", m->lines.rope,
-                     "kept_ratio", report_real(m->kept), "attention_flops_saved", report_real(m->flops_saved),
-                     "attention_pairs_saved", report_real(m->pairs_saved), "decode_rows_read",
-                     report_real(m->decode_read), "decode_rows", report_real(m->decode_rows), "decode_budget",
-                     report_real(m->decode_budget), "retained_mass", report_real(m->retained_mass),
-                     "select_share", report_real(m->select_share), "selection_cache_hits",
-                     report_real(m->cache_hits), "kv_bytes_per_token", report_real(m->kv_bytes_token),
-                     "kv_factor", report_real(m->kv_factor));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "prefill",
+        m->lines.prefill, "kv", m->lines.kv, "decode", m->lines.decode, "rope", m->lines.rope, "reduce",
+        m->lines.reduce, "kept_ratio", report_real(m->kept), "attention_flops_saved",
+        report_real(m->flops_saved), "attention_pairs_saved", report_real(m->pairs_saved), "decode_rows_read",
+        report_real(m->decode_read), "decode_rows", report_real(m->decode_rows), "decode_budget",
+        report_real(m->decode_budget), "retained_mass", report_real(m->retained_mass), "select_share",
+        report_real(m->select_share), "selection_cache_hits", report_real(m->cache_hits),
+        "kv_bytes_per_token", report_real(m->kv_bytes_token), "kv_factor", report_real(m->kv_factor));
 }

@@ -9,14 +9,15 @@
 
 typedef struct method_summary {
     sac_session_method_lines lines;
-    double kept;           /* share of tokens in prefill attention, mean over layers */
-    double flops_saved;    /* of prefill attention: 1 - mean of kept^2, as the papers count */
-    double pairs_saved;    /* 1 - query-key pairs met / those of dense attention */
-    double decode_read;    /* rows read / rows there, mean over layers */
-    double decode_rows;    /* rows read a step */
-    double decode_budget;  /* rows chosen a step and query head, before a union */
-    double retained_mass;  /* NAN when the session does not measure it */
-    double select_share;   /* of the time in attention and selection */
+    double kept;          /* share of tokens in prefill attention, mean over layers */
+    double flops_saved;   /* of prefill attention: 1 - mean of kept^2, as the papers count */
+    double pairs_saved;   /* 1 - query-key pairs met / those of dense attention */
+    double decode_read;   /* rows read / rows there, mean over layers */
+    double decode_rows;   /* rows read a step */
+    double decode_budget; /* rows chosen a step and query head, before a union */
+    double retained_mass; /* NAN when the session does not measure it */
+    double select_share;  /* of the time in attention and selection */
+    double select_seconds, attend_seconds;
     double cache_hits;     /* selections answered by a selection cache, of all; NAN without one */
     double kv_bytes_token; /* bytes of keys and values a token of the sequence */
     double kv_factor;      /* f16 bytes / bytes */

@@ -57,10 +57,10 @@ static void print_duration(char *text, size_t n_bytes, double seconds) {
 }
 
 static void draw(progress *p, double t, int64_t done, int64_t total) {
-    char line[160], count[24], rate[24], of[24], left[32];
+    char line[240], count[24], rate[24], of[24], left[32];
     const char *unit = unit_of(p->stage);
     double seconds = t - p->t_stage, per_second = seconds > 0 ? (double)done / seconds : 0;
-    int n = snprintf(line, sizeof line, "%-8s", p->stage);
+    int n = snprintf(line, sizeof line, "%-8s", *p->label ? p->label : p->stage);
     if (total > 0) {
         char bar[21] = "....................";
         double part = done < total ? (double)done / (double)total : 1;
@@ -78,8 +78,9 @@ static void draw(progress *p, double t, int64_t done, int64_t total) {
         n += snprintf(line + n, sizeof line - (size_t)n, " %s %s  %s", count, unit, rate);
     if (done > 0 && done < total) {
         print_duration(left, sizeof left, (double)(total - done) / per_second);
-        snprintf(line + n, sizeof line - (size_t)n, "  %s left", left);
+        n += snprintf(line + n, sizeof line - (size_t)n, "  %s left", left);
     }
+    if (*p->note) snprintf(line + n, sizeof line - (size_t)n, "  %s", p->note);
     fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, line);
     fflush(stderr);
     p->drawn = true;

@@ -125,6 +125,9 @@ static json_t *session_settings(const run *r) {
     set_text(&b, "kv", r->session_config.kv);
     set_text(&b, "prefill", r->session_config.prefill);
     set_text(&b, "decode", r->session_config.decode);
+    set_text(&b, "rope", r->session_config.rope ? r->session_config.rope : "model");
+    set_text(&b, "reduce", r->session_config.reduce ? r->session_config.reduce : "none");
+    set(&b, "measure_mass", json_boolean(r->session_config.measure_mass));
     set_int(&b, "prefill_chunk", r->session_config.prefill_chunk);
     return end(&b);
 }

@@ -42,6 +42,7 @@ sac_session_config run_session_config(const settings *s) {
     if (s->prefill) c.prefill = s->prefill;
     if (s->decode) c.decode = s->decode;
     if (s->rope) c.rope = s->rope;
+    if (s->reduce) c.reduce = s->reduce;
     c.measure_mass = s->measure_mass;
     return c;
 }
@@ -90,11 +91,15 @@ sac_status run_create_session(run *r, sac_error *err) {
     return sac_session_create(&r->session, r->model, &r->session_config, err);
 }
 
+void run_free_session(run *r) {
+    sac_session_free(r->session);
+    r->session = NULL;
+}
+
 void run_close(run *r) {
     progress_clear(&r->progress);
-    sac_session_free(r->session);
+    run_free_session(r);
     sac_model_free(r->model);
-    r->session = NULL;
     r->model = NULL;
 }
 

@@ -39,6 +39,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
 
 /* Takes the session's memory. */
 sac_status run_create_session(run *r, sac_error *err);
+void run_free_session(run *r);
 void run_close(run *r);
 
 /* Answers the conversation, writing the text to standard output as it comes. Ctrl-C: SAC_CANCELLED. A failed

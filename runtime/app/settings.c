@@ -14,8 +14,10 @@
 #define I         COMMAND_INSPECT
 #define B         COMMAND_BENCH
 #define E         COMMAND_EVAL
-#define AE        (COMMAND_ASK | COMMAND_EVAL)
-#define BE        (COMMAND_BENCH | COMMAND_EVAL)
+#define C         COMMAND_COMPARE
+#define EC        (COMMAND_EVAL | COMMAND_COMPARE)
+#define AEC       (COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE)
+#define BEC       (COMMAND_BENCH | COMMAND_EVAL | COMMAND_COMPARE)
 #define ABI       (COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT)
 #define ABEI      (COMMAND_ASK | COMMAND_BENCH | COMMAND_EVAL | COMMAND_INSPECT)
 #define ALL       COMMAND_ALL
@@ -35,12 +37,12 @@ const setting settings_table[] = {
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
     {"chat", 0, TOP, false, SETTING_TEXT, AT(chat), ALL, 0, 0, "FORMAT",
      "chat format, otherwise the model's own"},
-    {"system", 0, TOP, false, SETTING_TEXT, AT(system), AE, 0, 0, "TEXT", "system message"},
+    {"system", 0, TOP, false, SETTING_TEXT, AT(system), AEC, 0, 0, "TEXT", "system message"},
     {"threads", 't', TOP, false, SETTING_INT, AT(threads), ALL, 0, 1024, "N",
      "threads; 0 = one for each processor"},
     {"fast", 0, TOP, false, SETTING_FLAG, AT(fast), ALL, 0, 0, NULL,
      "allow bf16 products: faster, logits differ in the third digit"},
-    {"vision-cache", 0, TOP, false, SETTING_INT, AT(vision_cache_mib), AE, 0, 1 << 20, "MIB",
+    {"vision-cache", 0, TOP, false, SETTING_INT, AT(vision_cache_mib), AEC, 0, 1 << 20, "MIB",
      "memory for pictures already encoded; 0 = none (256)"},
     {"config", 0, TOP, true, SETTING_TEXT, AT(config), ALL, 0, 0, "FILE.yaml",
      "read run settings from a file; options given here win"},
@@ -53,44 +55,46 @@ const setting settings_table[] = {
      "--frames; --prefill says by which method"},
     {"tensors", 0, TOP, true, SETTING_FLAG, AT(tensors), I, 0, 0, NULL, "list the tensors"},
 
-    {"fps", 0, "video", false, SETTING_REAL, AT(fps), ABEI, 0.001, 1000, "F",
+    {"fps", 0, "video", false, SETTING_REAL, AT(fps), ALL, 0.001, 1000, "F",
      "frames for each second of the video"},
-    {"num-frames", 0, "video", false, SETTING_INT, AT(num_frames), ABEI, 1, 1000000, "N",
+    {"num-frames", 0, "video", false, SETTING_INT, AT(num_frames), ALL, 1, 1000000, "N",
      "frames spread evenly over the video"},
-    {"max-frames", 0, "video", false, SETTING_INT, AT(max_frames), ABEI, 1, 1000000, "N",
+    {"max-frames", 0, "video", false, SETTING_INT, AT(max_frames), ALL, 1, 1000000, "N",
      "never more frames than this (otherwise what the context holds)"},
-    {"max-pixels", 0, "video", false, SETTING_INT, AT(max_pixels), ABEI, 1, 1e12, "N",
+    {"max-pixels", 0, "video", false, SETTING_INT, AT(max_pixels), ALL, 1, 1e12, "N",
      "of all frames together, as the model sees them"},
-    {"no-rotate", 0, "video", false, SETTING_FLAG, AT(no_rotate), ABEI, 0, 0, NULL,
+    {"no-rotate", 0, "video", false, SETTING_FLAG, AT(no_rotate), ALL, 0, 0, NULL,
      "ignore the rotation that the video's metadata asks for"},
 
-    {"max-tokens", 'n', "sampling", false, SETTING_INT, AT(max_tokens), AE, 0, INT_MAX, "N",
+    {"max-tokens", 'n', "sampling", false, SETTING_INT, AT(max_tokens), AEC, 0, INT_MAX, "N",
      "length of the answer at most; 0 = to the end of the context (512)"},
-    {"temperature", 0, "sampling", false, SETTING_REAL, AT(temperature), AE, 0, 100, "T",
+    {"temperature", 0, "sampling", false, SETTING_REAL, AT(temperature), AEC, 0, 100, "T",
      "0 = always the likeliest token (otherwise the model's own setting)"},
-    {"top-k", 0, "sampling", false, SETTING_INT, AT(top_k), AE, 0, INT_MAX, "K",
+    {"top-k", 0, "sampling", false, SETTING_INT, AT(top_k), AEC, 0, INT_MAX, "K",
      "choose among the K likeliest; 0 = all"},
-    {"top-p", 0, "sampling", false, SETTING_REAL, AT(top_p), AE, 0, 1, "P",
+    {"top-p", 0, "sampling", false, SETTING_REAL, AT(top_p), AEC, 0, 1, "P",
      "choose among the likeliest that together have P; 1 = all"},
-    {"min-p", 0, "sampling", false, SETTING_REAL, AT(min_p), AE, 0, 1, "P",
+    {"min-p", 0, "sampling", false, SETTING_REAL, AT(min_p), AEC, 0, 1, "P",
      "drop tokens below P times the likeliest; 0 = none"},
-    {"repetition-penalty", 0, "sampling", false, SETTING_REAL, AT(repetition_penalty), AE, 0.01, 100, "R",
+    {"repetition-penalty", 0, "sampling", false, SETTING_REAL, AT(repetition_penalty), AEC, 0.01, 100, "R",
      "make tokens seen before less likely; 1 = off"},
-    {"seed", 0, "sampling", false, SETTING_SEED, AT(seed), AE, 0, 0, "N", "same seed, same answer"},
-    {"stop", 0, "sampling", false, SETTING_TEXTS, AT(stop), AE, 0, 0, "TEXT",
+    {"seed", 0, "sampling", false, SETTING_SEED, AT(seed), AEC, 0, 0, "N", "same seed, same answer"},
+    {"stop", 0, "sampling", false, SETTING_TEXTS, AT(stop), AEC, 0, 0, "TEXT",
      "end the answer before this text; repeat for more"},
 
     {"ctx", 'c', "session", false, SETTING_INT, AT(ctx), ALL, 0, INT_MAX, "N",
      "tokens of prompt and answer together; 0 = the model's length, at most 32768"},
-    {"kv", 0, "session", false, SETTING_TEXT, AT(kv), ALL, 0, 0, "FORMAT",
+    {"kv", 0, "session", false, SETTING_TEXT, AT(kv), ABEI, 0, 0, "FORMAT",
      "storage of keys and values, f16 if not given"},
-    {"prefill", 0, "session", false, SETTING_TEXT, AT(prefill), ALL, 0, 0, "POLICY",
+    {"prefill", 0, "session", false, SETTING_TEXT, AT(prefill), ABEI, 0, 0, "POLICY",
      "attention over the prompt (dense)"},
-    {"decode", 0, "session", false, SETTING_TEXT, AT(decode), ALL, 0, 0, "POLICY",
+    {"decode", 0, "session", false, SETTING_TEXT, AT(decode), ABEI, 0, 0, "POLICY",
      "attention while answering (dense)"},
-    {"rope", 0, "session", false, SETTING_TEXT, AT(rope), ALL, 0, 0, "SCHEME",
+    {"rope", 0, "session", false, SETTING_TEXT, AT(rope), ABEI, 0, 0, "SCHEME",
      "positions: model, or ntk:factor=F to reach further than trained (model)"},
-    {"measure-mass", 0, "session", false, SETTING_FLAG, AT(measure_mass), BE, 0, 0, NULL,
+    {"reduce", 0, "session", false, SETTING_TEXT, AT(reduce), ABEI, 0, 0, "REDUCER",
+     "visual tokens of pictures left out: none, or hired:rate=R (none)"},
+    {"measure-mass", 0, "session", false, SETTING_FLAG, AT(measure_mass), BEC, 0, 0, NULL,
      "compare what the decode policy reads with dense attention: slow, for tables"},
     {"prefill-chunk", 0, "session", false, SETTING_INT, AT(prefill_chunk), ALL, 0, 1 << 20, "N",
      "tokens that pass a linear layer together; 0 = 256"},
@@ -102,17 +106,17 @@ const setting settings_table[] = {
     {"repeat", 'r', "bench", false, SETTING_INT, AT(repeat), B, 1, 1000, "R",
      "repeats; the median is reported (3)"},
 
-    {"videos", 0, "eval", false, SETTING_TEXT, AT(videos), E, 0, 0, "DIR",
+    {"videos", 0, "eval", false, SETTING_TEXT, AT(videos), EC, 0, 0, "DIR",
      "where the videos are, named by videoID (.mp4, .mkv, .webm); otherwise beside the set"},
-    {"subtitles", 0, "eval", false, SETTING_TEXT, AT(subtitles), E, 0, 0, "DIR",
+    {"subtitles", 0, "eval", false, SETTING_TEXT, AT(subtitles), EC, 0, 0, "DIR",
      "subtitles of the same names (.srt): those at the times of the frames go into the prompt"},
-    {"prompt", 0, "eval", false, SETTING_TEXT, AT(prompt), E, 0, 0, "NAME",
+    {"prompt", 0, "eval", false, SETTING_TEXT, AT(prompt), EC, 0, 0, "NAME",
      "official (Video-MME's, the default), lmms-eval, bare (question and options), or open (the question "
      "alone; "
      "the answer's text is looked up among the options, which is not Video-MME's protocol)"},
-    {"out", 0, "eval", false, SETTING_TEXT, AT(out), E, 0, 0, "DIR",
-     "keep journal.jsonl while asking, then result.json and scores.json; a run cut short goes on there"},
-    {"limit", 0, "eval", false, SETTING_INT, AT(limit), E, 0, INT_MAX, "N",
+    {"out", 0, "eval", false, SETTING_TEXT, AT(out), EC, 0, 0, "DIR",
+     "keep what is answered there while asking, then the results; a run cut short goes on there"},
+    {"limit", 0, "eval", false, SETTING_INT, AT(limit), EC, 0, INT_MAX, "N",
      "only the first N questions; 0 = all"},
     {"text", 0, "eval", true, SETTING_TEXT, AT(text), E, 0, 0, "TASK",
      "in place of a set: passkey or kv (is a needle found in a long text?), or a text file (perplexity)"},
@@ -122,13 +126,19 @@ const setting settings_table[] = {
      "of --text: prompts (20), with the needle at as many depths"},
     {"tail", 0, "eval", false, SETTING_INT, AT(tail), E, 1, INT_MAX, "N",
      "of --text FILE: tokens measured at the end of each window, one decode step each (256)"},
-    {"reuse", 0, "eval", false, SETTING_FLAG, AT(reuse), E, 0, 0, NULL,
+    {"reuse", 0, "eval", false, SETTING_FLAG, AT(reuse), EC, 0, 0, NULL,
      "keep keys and values of the video from question to question: faster, but a question is then no longer "
      "answered as it is alone"},
-    {"retry", 0, "eval", true, SETTING_FLAG, AT(retry), E, 0, 0, NULL,
+    {"retry", 0, "eval", true, SETTING_FLAG, AT(retry), EC, 0, 0, NULL,
      "ask again what the run in --out could not ask"},
     {"score", 0, "eval", true, SETTING_FLAG, AT(score), E, 0, 0, NULL,
      "SET is a result file: score the responses in it, ask nothing"},
+
+    {"method", 0, "compare", false, SETTING_TEXTS, AT(method), C, 0, 0, "LINE",
+     "a method line, \"prefill=zipvl:tau=0.975 kv=mixed decode=dense\"; repeat for more; dense is always "
+     "there"},
+    {"methods", 0, "compare", false, SETTING_TEXT, AT(methods), C, 0, 0, "FILE.yaml",
+     "method lines and sweeps from a file"},
 };
 const size_t settings_n = APP_COUNT(settings_table);
 _Static_assert(APP_COUNT(settings_table) <= SETTINGS_MAX, "settings.origin is too short");

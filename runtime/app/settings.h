@@ -12,7 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { COMMAND_ASK = 1, COMMAND_INSPECT = 2, COMMAND_BENCH = 4, COMMAND_EVAL = 8, COMMAND_ALL = 15 };
+enum {
+    COMMAND_ASK = 1,
+    COMMAND_INSPECT = 2,
+    COMMAND_BENCH = 4,
+    COMMAND_EVAL = 8,
+    COMMAND_COMPARE = 16,
+    COMMAND_ALL = 31
+};
 
 typedef enum setting_kind {
     SETTING_FLAG,  /* bool */
@@ -71,7 +78,7 @@ typedef struct settings {
     uint64_t seed;
     text_list stop;
     int64_t ctx, prefill_chunk;
-    char *kv, *prefill, *decode, *rope;
+    char *kv, *prefill, *decode, *rope, *reduce;
     int64_t prompt_tokens, gen_tokens, repeat;
     bool plan, tensors;
     char *videos, *subtitles, *prompt, *out;
@@ -80,6 +87,8 @@ typedef struct settings {
     char *text, *attention;
     int64_t length, samples, tail;
     bool measure_mass;
+    text_list method;
+    char *methods;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;
 

@@ -4,6 +4,7 @@
 
 #include "detokenizer.h"
 #include "model.h"
+#include "reduce.h"
 #include "saccade/saccade.h"
 #include "sampler.h"
 #include "vision_cache.h"
@@ -31,6 +32,7 @@ typedef struct sac_vision_state {
     float *pooled;   /* [max_tiles * tokens_per_tile][hidden] */
     int32_t *layout; /* [max_tokens of one picture] */
     int64_t max_tokens;
+    float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
 } sac_vision_state;
 
 /* Where one picture or video stands: its report, its key, its embeddings' place in the prompt. */
@@ -39,6 +41,7 @@ typedef struct sac_media sac_media;
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
+    sac_reduce reduce;
     sac_memory_report memory;
     sac_arena arena;
     sac_stream stream;

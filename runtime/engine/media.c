@@ -58,6 +58,7 @@ static sac_status make_key(sac_session *s, sac_media *m, sac_error *err) {
     sac_sha256_update(h, s->model->loaded.fingerprint, sizeof s->model->loaded.fingerprint);
     int32_t how[] = {(int32_t)p->kind, p->video.no_rotate, s->model->fast};
     sac_sha256_update(h, how, sizeof how);
+    if (s->reduce.is_on) hash_bytes(h, s->reduce.p, sizeof s->reduce.p);
     if (m->frames.index) hash_bytes(h, m->frames.index, (size_t)m->frames.n_frames * sizeof *m->frames.index);
     sac_status st = SAC_OK;
     if (p->kind == SAC_PART_FRAMES)
@@ -91,9 +92,15 @@ static size_t tile_bytes(const sac_session *s, int64_t n) {
     return (size_t)n * side * side * 3;
 }
 
+static sac_reduce_picture tiling(const sac_visual_plan *p) {
+    return (sac_reduce_picture){p->n_tiles, p->grid, p->tiles_w, p->tiles_h};
+}
+
 static sac_status cut_picture(sac_session *s, sac_media *m, const sac_image *image, sac_error *err) {
     const sac_processor_config *p = &s->model->loaded.processor;
     SAC_TRY(sac_processor_plan(p, image->width, image->height, false, &m->plan, err));
+    sac_reduce_picture picture = tiling(&m->plan);
+    if (s->reduce.is_on) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
     if (m->plan.n_tiles > s->vision.max_tiles || m->plan.n_tokens > s->vision.max_tokens)
         return sac_fail(err, SAC_INTERNAL,
                         "a picture of %d tiles and %lld tokens is more than was planned for", m->plan.n_tiles,
@@ -442,6 +449,26 @@ static sac_status encode_frame_list(encoder *e, sac_error *err) {
     return SAC_OK;
 }
 
+/* Where each visual token of a picture comes from. */
+static void lay_out(sac_session *s, const sac_media *m) {
+    const sac_loaded_model *model = &s->model->loaded;
+    sac_reduce_picture picture = tiling(&m->plan);
+    int64_t stride = m->plan.tokens_per_tile + 1; /* the class token's own share comes first */
+    const float *first = s->vision.class_attention + 1, *last = first + s->vision.max_tiles * stride;
+    if (s->reduce.is_on)
+        sac_reduce_choose(&s->reduce, &picture, first, last, stride, s->vision.layout);
+    else
+        sac_processor_layout(&m->plan, model->processor.kind, s->vision.layout);
+}
+
+/* The tower says what its class token looks at, from tile `first` on. */
+static void watch_class(sac_session *s, const sac_media *m, int first) {
+    sac_vit_state *v = &s->vision.vit;
+    int64_t stride = m->plan.tokens_per_tile + 1;
+    v->class_first = s->reduce.is_on ? s->vision.class_attention + first * stride : NULL;
+    v->class_last = s->reduce.is_on ? v->class_first + s->vision.max_tiles * stride : NULL;
+}
+
 static sac_status encode_picture(encoder *e, sac_error *err) {
     sac_session *s = e->s;
     const sac_loaded_model *m = &s->model->loaded;
@@ -450,10 +477,11 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
         int left = e->m->plan.n_tiles - first,
             n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
         SAC_TRY(sac_session_check_cancel(s, err));
+        watch_class(s, e->m, first);
         SAC_TRY(encode_tiles(e, e->m->tiles + tile_bytes(s, first), first, n,
                              s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden));
     }
-    sac_processor_layout(&e->m->plan, m->processor.kind, s->vision.layout);
+    lay_out(s, e->m);
     report_progress(e, 1);
     return s->model->ops.gather_rows(
         &s->stream, &(sac_gather_rows_args){
@@ -471,6 +499,7 @@ sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, 
     encoder e = {.s = s, .m = m, .events = events, .vision_seconds = vision_seconds};
     sac_vision_blocks blocks = {s->decoder.hidden, m->start, m->n_blocks, m->block_tokens,
                                 s->model->loaded.projector.out};
+    s->vision.vit.class_first = s->vision.vit.class_last = NULL;
     m->report.from_cache = sac_vision_cache_get(s->model->vision_cache, &m->key, &blocks);
     s->reports[i] = m->report;
     if (m->report.from_cache) {

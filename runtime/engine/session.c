@@ -39,6 +39,24 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
     return SAC_OK;
 }
 
+/* The reducer, where this model's pictures can be reduced: by the attention of a class token to tokens that
+ * reach the language model one by one. */
+static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduce *r, sac_error *err) {
+    const sac_processor_config *p = &m->loaded.processor;
+    const sac_vit_config *v = &m->loaded.vit.config;
+    SAC_TRY(sac_reduce_parse(r, line ? line : "none", err));
+    if (!r->is_on) return SAC_OK;
+    if (!m->loaded.has_vision)
+        return sac_fail(err, SAC_UNSUPPORTED, "reducer \"%s\": this model reads text only", line);
+    bool one_by_one = p->kind != SAC_PROCESSOR_UNIRES && p->pool_image == 1 && !v->keep_class;
+    if (one_by_one && (v->n_feature_layers > 1 || v->feature_layer[0] > 0)) return SAC_OK;
+    return sac_fail(
+        err, SAC_UNSUPPORTED,
+        "reducer \"%s\": the visual tokens of this model's pictures are pooled, or its tower keeps "
+        "the class token",
+        line);
+}
+
 static int max_tiles_of_picture(const sac_processor_config *p) {
     int most = 1;
     for (int i = 0; i < p->n_pinpoints; i++) {
@@ -52,7 +70,7 @@ static int max_tiles_of_picture(const sac_processor_config *p) {
 /* Sizes of the vision buffers, in one place for the plan and for the taking. */
 typedef struct vision_sizes {
     int batch_tiles, max_tiles;
-    size_t tiles, features, mid, raw, pooled, layout;
+    size_t tiles, features, mid, raw, pooled, layout, class_attention;
 } vision_sizes;
 
 static vision_sizes measure_vision(const sac_loaded_model *m) {
@@ -67,6 +85,7 @@ static vision_sizes measure_vision(const sac_loaded_model *m) {
     z.pooled = most * (size_t)rows * (size_t)m->projector.out * sizeof(float);
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
     z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
+    z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
     return z;
 }
 
@@ -75,7 +94,8 @@ static size_t vision_bytes(const sac_loaded_model *m) {
     vision_sizes z = measure_vision(m);
     return sac_vit_state_bytes(&m->vit.config, z.batch_tiles) + sac_arena_block_bytes(z.tiles) +
            sac_arena_block_bytes(z.features) + sac_arena_block_bytes(z.mid) + sac_arena_block_bytes(z.raw) +
-           sac_arena_block_bytes(z.pooled) + sac_arena_block_bytes(z.layout);
+           sac_arena_block_bytes(z.pooled) + sac_arena_block_bytes(z.layout) +
+           sac_arena_block_bytes(z.class_attention);
 }
 
 static int64_t widest_row(const sac_loaded_model *m) {
@@ -146,7 +166,9 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
     sac_session_config_default(&defaults);
     sac_decoder_options o;
     sac_decoder_state decoder;
+    sac_reduce reduce;
     SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
+    SAC_TRY(resolve_reduce(m, config ? config->reduce : NULL, &reduce, err));
     SAC_TRY(sac_decoder_state_open(&decoder, &m->loaded.decoder, &o, err));
     plan(m, &decoder, report);
     sac_decoder_state_free(&decoder);
@@ -171,7 +193,8 @@ static sac_status take_vision(sac_session *s, sac_error *err) {
     v->raw = sac_arena_take(&s->arena, z.raw);
     v->pooled = sac_arena_take(&s->arena, z.pooled);
     v->layout = sac_arena_take(&s->arena, z.layout);
-    if (!v->tiles || !v->features || !v->mid || !v->raw || !v->pooled || !v->layout)
+    v->class_attention = sac_arena_take(&s->arena, z.class_attention);
+    if (!v->tiles || !v->features || !v->mid || !v->raw || !v->pooled || !v->layout || !v->class_attention)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
     return SAC_OK;
 }
@@ -212,6 +235,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     s->model = m;
     atomic_init(&s->cancel, false);
     sac_status st;
+    SAC_TRY_GOTO(st, resolve_reduce(m, config ? config->reduce : NULL, &s->reduce, err), fail);
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, &m->loaded.decoder, &o, err), fail);
     plan(m, &s->decoder, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
@@ -299,6 +323,7 @@ void sac_session_methods(const sac_session *s, sac_session_method_lines *lines) 
     sac_method_print(d->decode.policy->name, d->decode.policy->params, d->decode.p, lines->decode,
                      sizeof lines->decode);
     snprintf(lines->rope, sizeof lines->rope, "%s", d->rope_line);
+    sac_reduce_print(&s->reduce, lines->reduce, sizeof lines->reduce);
     sac_method_print(kv->format->name, kv->format->params, kv->p, lines->kv, sizeof lines->kv);
 }
 

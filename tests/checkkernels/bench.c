@@ -2,7 +2,7 @@
  * products against the measured peak of f32 fused multiply-adds (bf16 and 8-bit units can exceed it). Times
  * are the best and the median of many calls; decode shapes walk over more weights than the caches hold. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "bench.h"
 
 #include "clock.h"
 #include "cpu_flags.h"
@@ -25,15 +25,6 @@ typedef struct machine {
     double read_bytes_s, flops_s;
 } machine;
 
-typedef struct bench {
-    check_case c;
-    const char *shape;
-    double flops, bytes; /* of one call; bytes 0: not bound by memory */
-    int n_copies;        /* of what is streamed, taken in turn */
-    size_t copy_bytes;
-    const char *first_copy; /* the streamed tensor, or the keys */
-} bench;
-
 /* With one thread time is the processor's, so that other programs on the machine do not count; a pool is
  * timed by the wall. */
 static bool processor_time;
@@ -47,7 +38,7 @@ static double since(int64_t start_ns) {
     return (double)(now_ns() - start_ns) * 1e-9;
 }
 
-static void *pages(size_t n) {
+void *bench_pages(size_t n) {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) exit(1);
     madvise(p, n, MADV_HUGEPAGE);
@@ -119,7 +110,7 @@ static machine measure_machine(sac_pool *pool) {
     machine m = {0};
     int n = sac_pool_n_threads(pool);
     static peak_job j;
-    uint8_t *data = pages(FAR_BYTES);
+    uint8_t *data = bench_pages(FAR_BYTES);
     memset(data, 1, FAR_BYTES);
     unsigned flags = sac_cpu_flags();
     if (!(flags & SAC_CPU_AVX2)) return m;
@@ -139,18 +130,18 @@ static machine measure_machine(sac_pool *pool) {
     return m;
 }
 
-static float *random_floats(bench *b, int64_t n) {
-    float *x = pages((size_t)n * 4);
+float *bench_floats(bench *b, int64_t n) {
+    float *x = bench_pages((size_t)n * 4);
     check_fill(&b->c, x, n, CHECK_UNIFORM);
     return x;
 }
 
 /* Copies of n bytes of weights or keys, at least `far` bytes in all; random blocks, so that no NaN slows a
  * unit. */
-static char *copies(bench *b, sac_dtype t, int64_t rows, int64_t cols, bool far) {
+char *bench_copies(bench *b, sac_dtype t, int64_t rows, int64_t cols, bool far) {
     b->copy_bytes = sac_dtype_row_bytes(t, cols) * (size_t)rows;
     b->n_copies = far ? (int)(FAR_BYTES / b->copy_bytes) + 1 : 1;
-    char *all = pages(b->copy_bytes * (size_t)b->n_copies);
+    char *all = bench_pages(b->copy_bytes * (size_t)b->n_copies);
     sac_tensor w = check_weights(&b->c, t, rows < 256 ? rows : 256, cols, 0, CHECK_UNIFORM);
     size_t part = sac_dtype_row_bytes(t, cols) * (size_t)w.dim[0],
            total = b->copy_bytes * (size_t)b->n_copies;
@@ -161,9 +152,9 @@ static char *copies(bench *b, sac_dtype t, int64_t rows, int64_t cols, bool far)
 static void bench_linear(bench *b, sac_dtype t, int64_t m, int64_t k, int64_t n, bool fast) {
     sac_linear_args *a = &b->c.linear;
     b->c.op = CHECK_linear;
-    b->first_copy = copies(b, t, n, k, m == 1);
-    *a = (sac_linear_args){.x = sac_mat_f32(random_floats(b, m * k), m, k),
-                           .y = sac_mat_f32(random_floats(b, m * n), m, n),
+    b->first_copy = bench_copies(b, t, n, k, m == 1);
+    *a = (sac_linear_args){.x = sac_mat_f32(bench_floats(b, m * k), m, k),
+                           .y = sac_mat_f32(bench_floats(b, m * n), m, n),
                            .w = {b->first_copy, t, 2, {n, k}},
                            .fast = fast};
     b->flops = 2.0 * (double)m * (double)n * (double)k;
@@ -176,7 +167,7 @@ static void bench_attention(bench *b, sac_dtype t, int64_t n_batch, int64_t n_q,
     b->c.op = CHECK_attention;
     bool decode = n_q < 8, causal = n_batch == 1;
     int64_t rows = n_batch * n_kv, cols = (int64_t)kv_heads * d;
-    b->first_copy = copies(b, t, 2 * rows, cols, decode); /* k, then v */
+    b->first_copy = bench_copies(b, t, 2 * rows, cols, decode); /* k, then v */
     *a = (sac_attention_args){.n_q = n_q,
                               .n_kv = n_kv,
                               .first = n_kv - n_q,
@@ -187,8 +178,8 @@ static void bench_attention(bench *b, sac_dtype t, int64_t n_batch, int64_t n_q,
                               .causal = causal};
     a->kv = (sac_kv_view){
         .dtype = t, .n_heads = kv_heads, .head_dim = d, .n_rows = rows, .row_stride = cols, .head_stride = d};
-    a->q = sac_mat_f32(random_floats(b, n_batch * n_q * heads * d), n_batch * n_q, (int64_t)heads * d);
-    a->o = sac_mat_f32(random_floats(b, n_batch * n_q * heads * d), n_batch * n_q, (int64_t)heads * d);
+    a->q = sac_mat_f32(bench_floats(b, n_batch * n_q * heads * d), n_batch * n_q, (int64_t)heads * d);
+    a->o = sac_mat_f32(bench_floats(b, n_batch * n_q * heads * d), n_batch * n_q, (int64_t)heads * d);
     double seen = causal ? (double)n_q * ((double)n_kv - (double)n_q / 2 + 0.5) : (double)n_q * (double)n_kv;
     b->flops = 4.0 * (double)n_batch * seen * heads * d;
     b->bytes = decode ? (double)b->copy_bytes : 0;
@@ -197,10 +188,10 @@ static void bench_attention(bench *b, sac_dtype t, int64_t n_batch, int64_t n_q,
 static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     check_case *c = &b->c;
     c->op = op;
-    sac_mat x = sac_mat_f32(random_floats(b, rows * n), rows, n),
-            y = sac_mat_f32(random_floats(b, rows * n), rows, n);
-    float *w = random_floats(b, n);
-    int32_t *index = pages((size_t)rows * 4);
+    sac_mat x = sac_mat_f32(bench_floats(b, rows * n), rows, n),
+            y = sac_mat_f32(bench_floats(b, rows * n), rows, n);
+    float *w = bench_floats(b, n);
+    int32_t *index = bench_pages((size_t)rows * 4);
     for (int64_t i = 0; i < rows; i++) index[i] = (int32_t)(i * 7 % rows);
     b->bytes = 8.0 * (double)(rows * n);
     switch ((int)op) {
@@ -210,11 +201,11 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
     case CHECK_rope:
         c->rope =
-            (sac_rope_args){x, (int)(n / 64), 64, {random_floats(b, rows * 64), 64, false, 1}, index, false};
+            (sac_rope_args){x, (int)(n / 64), 64, {bench_floats(b, rows * 64), 64, false, 1}, index, false};
         break;
     case CHECK_kv_store: {
-        sac_kv_view kv = {pages((size_t)(rows * n) * 2),
-                          pages((size_t)(rows * n) * 2),
+        sac_kv_view kv = {bench_pages((size_t)(rows * n) * 2),
+                          bench_pages((size_t)(rows * n) * 2),
                           SAC_DTYPE_F16,
                           (int)(n / 64),
                           64,
@@ -226,15 +217,15 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
         break;
     }
     case CHECK_pool_tokens: { /* rows = tiles of 8 x 8 */
-        sac_mat tokens = sac_mat_f32(random_floats(b, rows * 64 * n), rows * 64, n);
-        c->pool_tokens = (sac_pool_tokens_args){sac_mat_f32(random_floats(b, rows * 16 * n), rows * 16, n),
+        sac_mat tokens = sac_mat_f32(bench_floats(b, rows * 64 * n), rows * 64, n);
+        c->pool_tokens = (sac_pool_tokens_args){sac_mat_f32(bench_floats(b, rows * 16 * n), rows * 16, n),
                                                 tokens, rows, 8, 2};
         b->bytes = 80.0 * 4 * (double)(rows * n);
         break;
     }
     case CHECK_patchify: { /* rows = tiles of 112 */
-        uint8_t *tiles = pages((size_t)rows * 112 * 112 * 3);
-        sac_mat patches = sac_mat_f32(random_floats(b, rows * 64 * 588), rows * 64, 588);
+        uint8_t *tiles = bench_pages((size_t)rows * 112 * 112 * 3);
+        sac_mat patches = sac_mat_f32(bench_floats(b, rows * 64 * 588), rows * 64, 588);
         c->patchify =
             (sac_patchify_args){patches, tiles, rows, 112, 14, {0.5f, 0.5f, 0.5f}, {0.3f, 0.3f, 0.3f}};
         b->bytes = 5.0 * 112 * 112 * 3 * (double)rows;
@@ -242,7 +233,7 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     }
     default:
         c->embed = (sac_embed_args){
-            y, {copies(b, SAC_DTYPE_BF16, rows, n, false), SAC_DTYPE_BF16, 2, {rows, n}}, index};
+            y, {bench_copies(b, SAC_DTYPE_BF16, rows, n, false), SAC_DTYPE_BF16, 2, {rows, n}}, index};
         b->bytes = 6.0 * (double)(rows * n);
         break;
     }
@@ -251,8 +242,8 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
 static const struct bench_row {
     const char *shape;
     check_op op;
-    int64_t a[7]; /* linear: type, m, k, n, fast; attention: type, batch, n_q, n_kv, heads, kv heads, d; rows,
-                     n */
+    int64_t a[8]; /* linear: type, m, k, n, fast; attention: type, batch, n_q, n_kv, heads, kv heads, d (batch
+                     0: see bench_keys.c); rows, n */
 } rows[] = {
     {"decode f32 4096->4096", CHECK_linear, {SAC_DTYPE_F32, 1, 4096, 4096}},
     {"decode f16 4096->4096", CHECK_linear, {SAC_DTYPE_F16, 1, 4096, 4096}},
@@ -288,6 +279,24 @@ static const struct bench_row {
     {"decode 32768 28/4x128 bf16", CHECK_attention, {SAC_DTYPE_BF16, 1, 1, 32768, 28, 4, 128}},
     {"decode 4096 32/32x128 f16", CHECK_attention, {SAC_DTYPE_F16, 1, 1, 4096, 32, 32, 128}},
     {"decode 8192 32/8x128 f32", CHECK_attention, {SAC_DTYPE_F32, 1, 1, 8192, 32, 8, 128}},
+    {"decode list 8192 28/4x128", CHECK_attention, {SAC_DTYPE_BF16, 0, 28, 4, 128, 32768, 1, 4}},
+    {"decode 4 lists 8192 28/4x128", CHECK_attention, {SAC_DTYPE_BF16, 0, 28, 4, 128, 32768, 4, 4}},
+    {"decode 28 lists 8192 28/4x128", CHECK_attention, {SAC_DTYPE_BF16, 0, 28, 4, 128, 32768, 28, 4}},
+    {"32768 28/4x128 bf16", CHECK_key_scores, {SAC_DTYPE_BF16, 0, 28, 4, 128, 32768}},
+    {"32768 32/8x128 f32", CHECK_key_scores, {SAC_DTYPE_F32, 0, 32, 8, 128, 32768}},
+    {"32768 6/2x64 f16", CHECK_key_scores, {SAC_DTYPE_F16, 0, 6, 2, 64, 32768}},
+    {"turned back 32768 28/4x128", CHECK_key_scores, {SAC_DTYPE_BF16, 1, 28, 4, 128, 32768}},
+    {"28 lists 8192 28/4x128", CHECK_key_scores, {SAC_DTYPE_BF16, 0, 28, 4, 128, 32768, 28, 4}},
+    {"1 probe 32768 28/4x128", CHECK_attention_sums, {SAC_DTYPE_BF16, 1, 28, 4, 128, 32768, 4, 0}},
+    {"64 probes 8192 28/4x128 diag", CHECK_attention_sums, {SAC_DTYPE_BF16, 64, 28, 4, 128, 8192, 28, 1}},
+    {"128 probes 8192 28/4x128", CHECK_attention_sums, {SAC_DTYPE_BF16, 128, 28, 4, 128, 8192, 1, 0}},
+    {"128 probes 4096 6/2x64 f16", CHECK_attention_sums, {SAC_DTYPE_F16, 128, 6, 2, 64, 4096, 2, 0}},
+    {"all of 2048 6/2x64 f16", CHECK_attention_sums, {SAC_DTYPE_F16, 2048, 6, 2, 64, 2048, 1, 0}},
+    {"8192 of 32768 4x128 bf16", CHECK_kv_gather, {SAC_DTYPE_BF16, 0, 0, 4, 128, 32768, 4, 4}},
+    {"turned 8192 of 32768 to f32", CHECK_kv_gather, {SAC_DTYPE_BF16, 1, 0, 4, 128, 32768, 1, 4}},
+    {"2048 of 28x32768", CHECK_top_k, {28, 32768, 2048}},
+    {"16384 of 200000", CHECK_top_k, {1, 200000, 16384}},
+    {"28x32768", CHECK_top_p, {28, 32768}},
     {"1x384", CHECK_rmsnorm, {1, 384}},
     {"4160x384", CHECK_rmsnorm, {4160, 384}},
     {"4096x256", CHECK_layernorm, {4096, 256}},
@@ -307,12 +316,17 @@ static int by_value(const void *a, const void *b) {
 
 /* The next copy of what the op streams. */
 static void turn(bench *b, int call) {
-    const char *copy = b->first_copy + (size_t)(call % b->n_copies) * b->copy_bytes;
-    if (b->c.op == CHECK_linear) b->c.linear.w.data = copy;
-    if (b->c.op == CHECK_attention) {
-        b->c.attention.kv.k = (void *)(uintptr_t)copy;
-        b->c.attention.kv.v = (void *)(uintptr_t)(copy + b->copy_bytes / 2);
-    }
+    char *copy = (char *)(uintptr_t)b->first_copy + (size_t)(call % b->n_copies) * b->copy_bytes;
+    check_case *c = &b->c;
+    sac_kv_view *kv = c->op == CHECK_attention        ? &c->attention.kv
+                      : c->op == CHECK_key_scores     ? &c->key_scores.kv
+                      : c->op == CHECK_attention_sums ? &c->attention_sums.kv
+                      : c->op == CHECK_kv_gather      ? &c->kv_gather.src
+                                                      : NULL;
+    if (c->op == CHECK_linear) c->linear.w.data = copy;
+    if (!kv) return;
+    kv->k = copy;
+    kv->v = copy + b->copy_bytes / 2;
 }
 
 static double seconds(bench *b, const sac_ops *t, const sac_stream *s, double limit, double *median) {
@@ -345,7 +359,7 @@ static double openblas_seconds(const bench *b, int n_threads) {
     set_threads(n_threads);
     const sac_linear_args *a = &b->c.linear;
     int m = (int)a->x.rows, n = (int)a->y.cols, k = (int)a->x.cols;
-    float *w = pages((size_t)n * (size_t)k * 4), *y = pages((size_t)m * (size_t)n * 4);
+    float *w = bench_pages((size_t)n * (size_t)k * 4), *y = bench_pages((size_t)m * (size_t)n * 4);
     for (int64_t i = 0; i < (int64_t)n * k; i++) w[i] = (float)(i % 13) - 6;
     double best = 1e9;
     int64_t start = now_ns();
@@ -364,6 +378,8 @@ static void bench_open(bench *b, const struct bench_row *r) {
     *b = (bench){.shape = r->shape, .n_copies = 1};
     if (r->op == CHECK_linear)
         bench_linear(b, (sac_dtype)r->a[0], r->a[1], r->a[2], r->a[3], r->a[4]);
+    else if (r->op >= CHECK_attention && r->op <= CHECK_top_p && (r->op != CHECK_attention || r->a[1] == 0))
+        bench_keys(b, r->op, r->a);
     else if (r->op == CHECK_attention)
         bench_attention(b, (sac_dtype)r->a[0], r->a[1], r->a[2], r->a[3], (int)r->a[4], (int)r->a[5],
                         (int)r->a[6]);
@@ -375,7 +391,7 @@ static void print_row(const bench *b, const char *variant, const machine *m, dou
                       double ref, double blas, bool csv) {
     double gb = b->bytes / best * 1e-9, gf = b->flops / best * 1e-9;
     const char *format = csv ? "%s,%s,%s,%.2f,%.2f,%.2f,%.0f,%.1f,%.0f,%.1f,%.2f\n"
-                             : "%-11s %-7s %-29s %10.1f %10.1f %7.1f %4.0f%% %8.1f %4.0f%% %8.1f %8.2f\n";
+                             : "%-14s %-7s %-30s %10.1f %10.1f %7.1f %4.0f%% %8.1f %4.0f%% %8.1f %8.2f\n";
     printf(format, check_op_name(b->c.op), variant, b->shape, best * 1e6, median * 1e6, gb,
            100 * b->bytes / best / m->read_bytes_s, gf, 100 * b->flops / best / m->flops_s, ref / best,
            blas / best);
@@ -391,7 +407,7 @@ int check_bench(const char *op, const char *variant, bool csv, int n_threads) {
     machine m = measure_machine(cs.s.pool);
     if (!csv)
         printf("%d threads: read %.1f GB/s, f32 fma %.1f GFLOP/s\n"
-               "%-11s %-7s %-29s %10s %10s %7s %5s %8s %5s %8s %8s\n",
+               "%-14s %-7s %-30s %10s %10s %7s %5s %8s %5s %8s %8s\n",
                n_threads, m.read_bytes_s * 1e-9, m.flops_s * 1e-9, "op", "variant", "shape", "best us",
                "median us", "GB/s", "", "GFLOP/s", "", "x ref", "x openblas");
     for (size_t i = 0; i < SAC_COUNT(rows); i++) {

@@ -10,7 +10,7 @@ typedef struct attention_shape {
     int n_heads, n_kv_heads, head_dim;
     bool causal, slow;
     int64_t window;
-    int list; /* keys by a list: every list-th row on average */
+    int list; /* keys by lists: every list-th row on average */
 } attention_shape;
 
 /* One and few queries (decode), either side of tiles of rows (6, 12, 96) and keys (128), chunks of keys,
@@ -33,63 +33,60 @@ static const attention_shape shapes[] = {
     {1, 100, 1400, -1, 6, 2, 64, true, true, 0, 0},  {2, 257, 257, 0, 2, 2, 64, false, true, 0, 0},
     {1, 1, 9000, -1, 8, 8, 128, true, true, 0, 0},   {1, 260, 800, -1, 4, 4, 128, true, true, 300, 0},
 };
-#define N_SHAPES ((int)SAC_COUNT(shapes))
 
-static float load(const float *p) {
-    float f;
-    memcpy(&f, p, 4);
-    return f;
-}
+/* Lists for each key-value head and each head, of unequal lengths, and the softmax's denominator. */
+static const struct lists_shape {
+    attention_shape shape;
+    int n_lists; /* 0: no lists or one */
+    bool lse;
+} lists_shapes[] = {
+    {{1, 1, 40, -1, 7, 1, 64, true, false, 0, 2}, 7, true},
+    {{1, 1, 1300, -1, 8, 2, 64, true, false, 0, 1}, 2, true},
+    {{1, 1, 1300, -1, 8, 2, 128, true, false, 0, 2}, 8, true},
+    {{1, 1, 2700, -1, 28, 4, 80, true, true, 0, 1}, 4, true},
+    {{1, 1, 700, -1, 28, 4, 64, true, false, 200, 2}, 28, false},
+    {{1, 1, 5000, -1, 8, 8, 64, true, true, 0, 1}, 8, true},
+    {{1, 3, 900, -1, 8, 1, 64, true, false, 0, 3}, 8, true},
+    {{1, 17, 300, -1, 14, 2, 64, true, false, 0, 2}, 2, true},
+    {{1, 17, 300, -1, 14, 2, 64, true, false, 0, 2}, 14, true},
+    {{1, 40, 300, -1, 4, 4, 80, true, false, 70, 1}, 4, true},
+    {{1, 6, 100, -1, 4, 2, 12, true, false, 0, 2}, 4, true},
+    {{1, 1, 2100, -1, 7, 1, 128, true, false, 0, 0}, 0, true},
+    {{1, 30, 200, -1, 6, 2, 64, true, false, 0, 0}, 0, true},
+    {{1, 40, 300, 100, 2, 1, 64, true, false, 16, 0}, 0, true},
+    {{1, 9, 50, -4, 2, 1, 32, true, false, 0, 0}, 0, true},
+    {{1, 5, 0, 0, 2, 2, 64, false, false, 0, 0}, 0, true},
+};
+#define N_PLAIN  ((int)SAC_COUNT(shapes))
+#define N_SHAPES (N_PLAIN + (int)SAC_COUNT(lists_shapes))
 
 /* A score of s is wrong by eps (4 + sqrt d) |q| |k| scale, so is the logarithm of its weight; the output, an
  * average of v, moves by twice that times max|v|, and by eps (4 + sqrt n) max|v| for its own sums. */
 static void allow_attention(check_case *c, double k_norm, double v_max) {
     const sac_attention_args *a = &c->attention;
     int64_t d = a->kv.head_dim, cols = d * a->n_heads;
-    double *allowed = check_allow(c, a->o.rows * cols);
+    int64_t n_lse = a->lse ? a->n_q * a->n_heads : 0;
+    double *allowed = check_allow(c, a->o.rows * cols + n_lse), *lse = allowed + a->o.rows * cols;
     for (int64_t r = 0; r < a->q.rows; r++)
         for (int64_t col = 0; col < cols; col++) {
-            double q2 = 0;
-            for (int64_t i = 0; i < d; i++) {
-                double q = (double)load((const float *)a->q.data + r * a->q.stride + col / d * d + i);
-                q2 += q * q;
+            if (col % d) {
+                allowed[r * cols + col] = allowed[r * cols + col - 1];
+                continue;
             }
-            double score = sqrt(q2) * k_norm * (double)a->scale;
+            double q_norm = check_norm((const float *)a->q.data + r * a->q.stride + col, d);
+            double score = q_norm * k_norm * (double)a->scale;
             allowed[r * cols + col] =
                 EPS * v_max * (4 + sqrt((double)a->n_kv) + 2 * (4 + sqrt((double)d)) * score) + 1e-40;
-            if (col % d) allowed[r * cols + col] = allowed[r * cols + col - 1];
+            if (n_lse) lse[r * a->n_heads + col / d] = EPS * (8 + 2 * (4 + sqrt((double)d)) * score);
         }
     c->relative = 2 * EPS;
 }
 
-/* Random keys or values; what no query may see is NaN, so that a look at it shows. */
-static void fill_kv(check_case *c, void *p, const sac_kv_view *kv, check_values v, int64_t n_valid,
-                    double *largest_norm, double *largest) {
-    for (int64_t row = 0; row < kv->n_rows; row++)
-        for (int head = 0; head < kv->n_heads; head++) {
-            double norm = 0;
-            for (int i = 0; i < kv->head_dim; i++) {
-                float f;
-                check_fill(c, &f, 1, v);
-                if (row >= n_valid) f = NAN;
-                int64_t at = row * kv->row_stride + head * kv->head_stride + i;
-                uint16_t h = kv->dtype == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
-                if (kv->dtype == SAC_DTYPE_F32)
-                    memcpy((char *)p + at * 4, &f, 4);
-                else
-                    memcpy((char *)p + at * 2, &h, 2);
-                if (row < n_valid) {
-                    norm += (double)f * (double)f;
-                    *largest = fmax(*largest, fabs((double)f));
-                }
-            }
-            *largest_norm = fmax(*largest_norm, sqrt(norm));
-        }
-}
-
 bool check_make_attention(check_case *c, int i, bool quick) {
     if (i >= N_SHAPES * 3) return false;
-    const attention_shape *sh = &shapes[i % N_SHAPES];
+    int number = i % N_SHAPES;
+    const struct lists_shape *more = number < N_PLAIN ? NULL : &lists_shapes[number - N_PLAIN];
+    const attention_shape *sh = more ? &more->shape : &shapes[number];
     sac_dtype t = (sac_dtype)(i / N_SHAPES);
     if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
     sac_attention_args *a = &c->attention;
@@ -108,30 +105,28 @@ bool check_make_attention(check_case *c, int i, bool quick) {
     a->first = sh->first == -1 ? sh->n_kv - sh->n_q : sh->first;
     int64_t n_valid = sh->n_batch > 1 ? q_rows : sh->n_kv; /* a batch's spare rows are ordinary numbers */
     if (a->causal && a->first + a->n_q < n_valid) n_valid = a->first + a->n_q;
-    sac_kv_view *kv = &a->kv;
-    *kv = (sac_kv_view){.dtype = t, .n_heads = sh->n_kv_heads, .head_dim = sh->head_dim};
-    kv->n_rows = (sh->n_batch > 1 ? q_rows : sh->n_kv) + check_rand_int(c, 0, 4);
-    bool by_head = check_rand_int(c, 0, 1); /* [head][row][d] or [row][head][d] */
-    kv->row_stride = by_head ? sh->head_dim : (int64_t)sh->n_kv_heads * sh->head_dim;
-    kv->head_stride = by_head ? kv->n_rows * sh->head_dim : sh->head_dim;
-    int64_t n = kv->n_rows * kv->n_heads * kv->head_dim;
-    size_t misalign = t == SAC_DTYPE_F32 ? 4 : 2;
-    kv->k = check_buffer_add(c, false, t, 1, n, n, misalign * (size_t)check_rand_int(c, 0, 3));
-    kv->v = check_buffer_add(c, false, t, 1, n, n, misalign);
-    double k_norm = 0, v_max = 0, unused = 0;
-    fill_kv(c, kv->k, kv, v == CHECK_LARGE ? CHECK_UNIFORM : v, n_valid, &k_norm, &unused);
-    fill_kv(c, kv->v, kv, CHECK_UNIFORM, n_valid, &unused, &v_max);
-    if (sh->list) a->lists = check_row_lists(c, 1, sh->n_kv, sh->list);
+    check_kv_shape kv = {.dtype = t,
+                         .n_heads = sh->n_kv_heads,
+                         .head_dim = sh->head_dim,
+                         .n_rows = sh->n_batch > 1 ? q_rows : sh->n_kv,
+                         .n_valid = n_valid,
+                         .k = v == CHECK_LARGE ? CHECK_UNIFORM : v};
+    double k_norm, v_max;
+    a->kv = check_kv(c, &kv, &k_norm, &v_max);
+    if (sh->list) a->lists = check_row_lists(c, more ? more->n_lists : 1, sh->n_kv, sh->list);
     a->o = check_mat(c, true, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
     a->q = a->o;
     if (check_rand_int(c, 0, 2)) a->q = check_mat(c, false, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
+    if (more && more->lse) a->lse = check_mat(c, true, sh->n_q, sh->n_heads, 0, 4, CHECK_UNIFORM).data;
     c->same_bits = true;
     allow_attention(c, k_norm, v_max);
+    char lists[24] = "";
+    if (a->lists) snprintf(lists, sizeof lists, " lists=%d", a->lists->n_lists);
     snprintf(c->text, sizeof c->text,
-             "%s batch=%lld n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s %s",
+             "%s batch=%lld n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s%s %s",
              sac_dtype_name(t), (long long)a->n_batch, (long long)a->n_q, (long long)a->n_kv,
              (long long)a->first, sh->n_heads, sh->n_kv_heads, sh->head_dim, a->causal ? " causal" : "",
-             (long long)a->window, a->lists ? " list" : "", a->q.data == a->o.data ? " in place" : "",
+             (long long)a->window, lists, a->lse ? " lse" : "", a->q.data == a->o.data ? " in place" : "",
              check_values_name(v));
     return true;
 }

@@ -87,13 +87,13 @@ static void make_parts(check_case *c, const packed_shape *sh, int n_parts) {
  * 2, and by weights rounded to 2^-16 of the largest, for n rows. */
 static void allow_packed(check_case *c, int64_t n_rows) {
     const sac_packed_attention_args *a = &c->packed_attention;
-    int64_t d = c->parts[0].head_dim, n = a->n_heads * (a->o ? d : n_rows);
+    int64_t d = c->parts[0].head_dim, n = a->n_heads * (a->o ? d : n_rows + 1); /* scores, then lse */
     double q_max = 0;
     for (int64_t i = 0; i < a->n_heads * d; i++) q_max = fmax(q_max, fabs((double)a->q[i]));
     double score = 2 * q_max * (double)a->scale * sqrt((double)d) * (0x1p-15 + 2 * EPS * sqrt((double)d));
     double out = 2 * (2 * score + sqrt((double)n_rows) * (0x1p-15 + EPS));
     if (a->scores && a->o) out = 2 * (sqrt((double)n_rows) * (0x1p-15 + EPS) + 4 * EPS);
-    double *allowed = check_allow(c, n > a->n_heads ? n : a->n_heads);
+    double *allowed = check_allow(c, n);
     for (int64_t i = 0; i < n; i++) allowed[i] = a->o ? out : score + 4 * EPS;
     c->relative = 4 * EPS;
 }

@@ -1,4 +1,4 @@
-/* cases_rows.c - cases of every op but linear and attention. */
+/* cases_rows.c - cases of the ops on rows: norms, moves, conversions. */
 #include "check.h"
 
 #include <math.h>
@@ -212,7 +212,6 @@ static bool make_far_gather(check_case *c) {
 }
 
 bool check_make_rows(check_case *c, int i, bool quick) {
-    if (c->op >= CHECK_key_scores && c->op <= CHECK_top_p) return false; /* TODO now: cases_keys.c */
     if (i == N_SHAPES * CHECK_N_VALUES) return c->op == CHECK_gather_rows && make_far_gather(c);
     if (i > N_SHAPES * CHECK_N_VALUES) return false;
     row_case r = row_shape(c, i);

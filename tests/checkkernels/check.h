@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#define CHECK_MAX_BUFFERS 10
+#define CHECK_MAX_BUFFERS 16
 
 typedef enum check_op {
 #define X(op) CHECK_##op,
@@ -33,10 +33,10 @@ typedef struct check_buffer {
     size_t block_bytes;
     int64_t rows;
     size_t row_bytes, stride_bytes;
-    bool sparse; /* mapped and mostly untouched: only the rows are looked at */
-    bool output;
-    sac_dtype dtype; /* of an output */
-    uint8_t *start;  /* contents before a run, rows one after another */
+    bool sparse;           /* mapped and mostly untouched: only the rows are looked at */
+    bool output, integers; /* int32 in place of F32 */
+    sac_dtype dtype;       /* of an output */
+    uint8_t *start;        /* contents before a run, rows one after another */
     uint8_t *want, *got;
 } check_buffer;
 
@@ -56,7 +56,7 @@ typedef struct check_case {
     sac_packed_rows parts[4];
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
-    double *allowed; /* [output elements], when not exact: absolute part, from the inputs */
+    double *allowed; /* [elements of all outputs], when not exact: absolute part, from the inputs */
     double relative; /* plus this times the reference */
 } check_case;
 
@@ -78,18 +78,33 @@ sac_mat check_mat(check_case *c, bool output, int64_t rows, int64_t cols, int64_
                   check_values v);
 /* Random stored weights of any type, sane scales. */
 sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v);
-/* Lists over rows [0, n_rows): every `every`-th row on average, of other lengths from list to list when there
- * are several. Kept in c->lists. */
+/* Keys and values of n_rows rows and some more, in either order of rows and heads, misaligned. Rows from
+ * n_valid on are NaN, so that a look at them shows. k_norm: largest length of a key, v_max: largest value;
+ * either may be NULL. */
+typedef struct check_kv_shape {
+    sac_dtype dtype;
+    int n_heads, head_dim;
+    int64_t n_rows, n_valid;
+    bool output;
+    check_values k, v;
+} check_kv_shape;
+sac_kv_view check_kv(check_case *c, const check_kv_shape *shape, double *k_norm, double *v_max);
+/* Lists over rows [0, n_rows): every `every`-th row on average, of other lengths from list to list (one is
+ * empty) when there are several. Kept in c->lists. */
 const sac_row_lists *check_row_lists(check_case *c, int n_lists, int64_t n_rows, int every);
+/* A table of angles for n positions, kept in c->rotation. */
+const sac_rotation *check_rotation(check_case *c, int64_t n, int rot_dim, bool interleaved, float factor);
+double check_norm(const float *x, int64_t n); /* length of a vector that may be misaligned */
 const char *check_values_name(check_values v);
 const char *check_op_name(check_op op);
 
 /* Builds case i of an op; false when there is no such case. `quick` leaves out the long ones. */
-typedef bool (*check_make_fn)(check_case *c, int i, bool quick);
 bool check_make_linear(check_case *c, int i, bool quick);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
-bool check_make_rows(check_case *c, int i, bool quick); /* every other op, by c->op */
+bool check_make_keys(check_case *c, int i, bool quick);   /* key_scores, attention_sums, kv_gather */
+bool check_make_select(check_case *c, int i, bool quick); /* top_k, top_p */
+bool check_make_rows(check_case *c, int i, bool quick);   /* every other op, by c->op */
 
 /* Calls the op of the case out of a table. */
 sac_status check_call(const sac_ops *t, const sac_stream *s, check_case *c);
@@ -107,6 +122,10 @@ typedef struct check_result {
 /* Runs the op from the starting contents and compares everything. got keeps the bits. */
 void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_result *r);
 bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s); /* as the last check_run */
+
+/* What must hold of an op's results whatever the reference says; returns how often it does not, with the
+ * first of these in text. */
+int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_t seed, char text[160]);
 
 /* Planted faults: wrong on purpose, must be caught. */
 typedef struct check_fault {

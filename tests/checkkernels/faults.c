@@ -112,6 +112,119 @@ static sac_status linear_unsteady(const sac_stream *s, const sac_linear_args *a)
     return st;
 }
 
+/* ---- keys, lists and selections ---- */
+
+static sac_status attention_lse_log2(const sac_stream *s, const sac_attention_args *a) {
+    sac_status st = ref().attention(s, a);
+    for (int64_t i = 0; a->lse && i < a->n_q * a->n_heads; i++) a->lse[i] *= 1.44269504f;
+    return st;
+}
+
+/* Every head reads the first list. */
+static sac_status attention_first_list(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    sac_row_lists first;
+    if (a->lists) {
+        first = (sac_row_lists){a->lists->rows, a->lists->start, 1};
+        b.lists = &first;
+    }
+    return ref().attention(s, &b);
+}
+
+static sac_status rope_back_with_factor(const sac_stream *s, const sac_rope_args *a) {
+    sac_rope_args b = *a;
+    b.rotation.factor = 1;
+    return ref().rope(s, &b);
+}
+
+static sac_status key_scores_as_stored(const sac_stream *s, const sac_key_scores_args *a) {
+    sac_key_scores_args b = *a;
+    b.back = NULL;
+    return ref().key_scores(s, &b);
+}
+
+/* The rows of a list as if they were the first ones. */
+static sac_status key_scores_no_list(const sac_stream *s, const sac_key_scores_args *a) {
+    sac_key_scores_args b = *a;
+    if (a->lists) {
+        b.lists = NULL;
+        b.first = 0;
+        b.n = a->lists->start[1];
+    }
+    return ref().key_scores(s, &b);
+}
+
+static sac_status attention_sums_one_late(const sac_stream *s, const sac_attention_sums_args *a) {
+    sac_attention_sums_args b = *a;
+    b.first--; /* the last key of each probe unseen */
+    return ref().attention_sums(s, &b);
+}
+
+static sac_status attention_sums_all_probes(const sac_stream *s, const sac_attention_sums_args *a) {
+    sac_attention_sums_args b = *a;
+    b.probes = NULL;
+    return ref().attention_sums(s, &b);
+}
+
+static sac_status attention_sums_shifted_diagonal(const sac_stream *s, const sac_attention_sums_args *a) {
+    sac_status st = ref().attention_sums(s, a);
+    for (int64_t i = a->n_sums * a->n_diagonals - 1; i > 0; i--) a->diagonals[i] = a->diagonals[i - 1];
+    return st;
+}
+
+static sac_status kv_gather_turns_by_row(const sac_stream *s, const sac_kv_gather_args *a) {
+    sac_kv_gather_args b = *a;
+    if (a->turn_back && a->src.n_rows <= 60) b.turn_back = a->lists->rows;
+    return ref().kv_gather(s, &b);
+}
+
+static sac_status kv_gather_keys_only(const sac_stream *s, const sac_kv_gather_args *a) {
+    sac_kv_gather_args b = *a;
+    b.keys_only = true;
+    return ref().kv_gather(s, &b);
+}
+
+/* Of equals the last: the row from its end. */
+static sac_status top_k_last_of_equals(const sac_stream *s, const sac_top_k_args *a) {
+    int64_t k = a->k < a->n ? a->k : a->n;
+    float *back = malloc((size_t)a->n * sizeof *back + 1);
+    for (int row = 0; row < a->n_rows; row++) {
+        for (int64_t i = 0; i < a->n; i++) back[i] = a->scores[row * a->stride + a->n - 1 - i];
+        int32_t *found = a->indices + row * k, t;
+        ref().top_k(s, &(sac_top_k_args){back, a->n, a->n, 1, k, found});
+        for (int64_t i = 0; i < k; i++) found[i] = (int32_t)a->n - 1 - found[i];
+        for (int64_t i = 0; i < k / 2; i++) {
+            t = found[i];
+            found[i] = found[k - 1 - i];
+            found[k - 1 - i] = t;
+        }
+    }
+    free(back);
+    return SAC_OK;
+}
+
+static sac_status top_k_not_ascending(const sac_stream *s, const sac_top_k_args *a) {
+    sac_status st = ref().top_k(s, a);
+    if (a->k < 2 || a->n < 2 || a->n_rows == 0) return st;
+    int32_t t = a->indices[0];
+    a->indices[0] = a->indices[1];
+    a->indices[1] = t;
+    return st;
+}
+
+static sac_status top_p_ignores_counts(const sac_stream *s, const sac_top_p_args *a) {
+    sac_top_p_args b = *a;
+    b.counts = NULL;
+    return ref().top_p(s, &b);
+}
+
+/* The threshold's class left out. */
+static sac_status top_p_strictly_above(const sac_stream *s, const sac_top_p_args *a) {
+    sac_status st = ref().top_p(s, a);
+    for (int row = 0; row < a->n_rows; row++) a->threshold[row] = nextafterf(a->threshold[row], INFINITY);
+    return st;
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -127,6 +240,20 @@ FAULT(gather_rows, gather_changes_input)
 FAULT(attention, attention_wrong_head)
 FAULT(attention, attention_sees_next)
 FAULT(rope, rope_no_rest)
+FAULT(rope, rope_back_with_factor)
+FAULT(attention, attention_lse_log2)
+FAULT(attention, attention_first_list)
+FAULT(key_scores, key_scores_as_stored)
+FAULT(key_scores, key_scores_no_list)
+FAULT(attention_sums, attention_sums_one_late)
+FAULT(attention_sums, attention_sums_all_probes)
+FAULT(attention_sums, attention_sums_shifted_diagonal)
+FAULT(kv_gather, kv_gather_turns_by_row)
+FAULT(kv_gather, kv_gather_keys_only)
+FAULT(top_k, top_k_last_of_equals)
+FAULT(top_k, top_k_not_ascending)
+FAULT(top_p, top_p_ignores_counts)
+FAULT(top_p, top_p_strictly_above)
 
 const check_fault check_faults[] = {
     {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
@@ -140,5 +267,19 @@ const check_fault check_faults[] = {
     {"wrong_gqa_head", CHECK_attention, plant_attention_wrong_head},
     {"sees_next_key", CHECK_attention, plant_attention_sees_next},
     {"no_rest", CHECK_rope, plant_rope_no_rest},
+    {"back_with_factor", CHECK_rope, plant_rope_back_with_factor},
+    {"lse_log2", CHECK_attention, plant_attention_lse_log2},
+    {"first_list", CHECK_attention, plant_attention_first_list},
+    {"as_stored", CHECK_key_scores, plant_key_scores_as_stored},
+    {"no_list", CHECK_key_scores, plant_key_scores_no_list},
+    {"one_late", CHECK_attention_sums, plant_attention_sums_one_late},
+    {"all_probes", CHECK_attention_sums, plant_attention_sums_all_probes},
+    {"shifted_diagonal", CHECK_attention_sums, plant_attention_sums_shifted_diagonal},
+    {"turns_by_row", CHECK_kv_gather, plant_kv_gather_turns_by_row},
+    {"keys_only", CHECK_kv_gather, plant_kv_gather_keys_only},
+    {"last_of_equals", CHECK_top_k, plant_top_k_last_of_equals},
+    {"not_ascending", CHECK_top_k, plant_top_k_not_ascending},
+    {"ignores_counts", CHECK_top_p, plant_top_p_ignores_counts},
+    {"strictly_above", CHECK_top_p, plant_top_p_strictly_above},
 };
 const int check_n_faults = (int)SAC_COUNT(check_faults);

@@ -26,11 +26,16 @@ static bool make(check_case *c, check_op op, int i, const options *o) {
     memset(c, 0, sizeof *c);
     c->op = op;
     c->rng = o->seed * 1000003u + (uint64_t)op * 10007u + (uint64_t)i;
-    check_make_fn fn = op == CHECK_linear      ? check_make_linear
-                       : op == CHECK_attention ? check_make_attention
-                       : op == CHECK_packed_attention ? check_make_packed
-                                               : check_make_rows;
-    return fn(c, i, o->quick);
+    switch (op) {
+    case CHECK_linear: return check_make_linear(c, i, o->quick);
+    case CHECK_attention: return check_make_attention(c, i, o->quick);
+    case CHECK_key_scores:
+    case CHECK_attention_sums:
+    case CHECK_kv_gather: return check_make_keys(c, i, o->quick);
+    case CHECK_top_k:
+    case CHECK_top_p: return check_make_select(c, i, o->quick);
+    default: return check_make_rows(c, i, o->quick);
+    }
 }
 
 /* A table under test and what became of it. */
@@ -77,6 +82,13 @@ static void run_op(check_op op, subject *y, int n, const options *o, bool print)
         check_case_free(&c);
         if (!print && y->n_bad) return;
     }
+}
+
+static void run_properties(check_op op, subject *y, const options *o) {
+    char text[160];
+    int n_bad = check_properties(op, &y->table, &streams[1].s, o->seed, text);
+    if (n_bad) printf("FAIL %s/%s property: %s\n", check_op_name(op), y->name, text);
+    y->n_bad += n_bad;
 }
 
 static void report(check_op op, const subject *y, const options *o) {
@@ -133,6 +145,7 @@ static int check_all(const options *o) {
             last = t;
         }
         run_op((check_op)op, y, n_subjects, o, true);
+        for (int i = 0; i < n_subjects; i++) run_properties((check_op)op, &y[i], o);
         for (int i = 0; i < n_subjects; i++) {
             report((check_op)op, &y[i], o);
             n_bad += y[i].n_bad;

@@ -86,7 +86,7 @@ class Answers(EvalCase):
         self.assertEqual(header["settings"]["threads"], 1)
         self.assertEqual(header["settings"]["sampling"]["temperature"], 0)
         self.assertEqual(header["settings"]["session"], {"ctx": 32768, "kv": "f16", "prefill": "dense", "decode": "dense",
-                                                         "prefill_chunk": 0})
+                                                         "rope": "model", "reduce": "none", "measure_mass": False, "prefill_chunk": 0})
         self.assertRegex(header["started"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertGreater(header["model"]["image_size"], 0)
         journal = lines(out, "journal.jsonl")

@@ -187,6 +187,10 @@ static void sessions_hold_fewer_rows_and_repeat(void **state) {
     size_t n_dropped = TOLD_FRAMES * (size_t)info.tokens_per_frame / 2;
     assert_int_equal(dense.kv_bytes - t.kv_bytes, (size_t)(info.n_layers - 2) * n_dropped * row_bytes);
     assert_true(t.layer.decode_read < 0.7 && t.layer.prefill_kept < 0.7);
+    told_again("fastv", "h2o", &t); /* what is left of the prompt shrinks again */
+    assert_true(t.kv_bytes < dense.kv_bytes / 4);
+    told_again("fastv", "snapkv:cap=60", &t);
+    assert_true(t.kv_bytes < dense.kv_bytes / 2);
     told_again("fastv:mode=attn,ratio=1", NULL, &t);
     assert_int_equal(dense.kv_bytes, t.kv_bytes);
     sac_model_free(m);

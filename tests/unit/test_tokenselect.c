@@ -151,6 +151,28 @@ static void a_large_local_window_votes_from_beyond_the_end(void **state) {
     case_close(&c);
 }
 
+/* A yarn table holds a factor, in stored keys and in queries, that turning must neither add nor take. */
+static void the_factor_of_a_table_stays_what_it_is(void **state) {
+    (void)state;
+    static const char *const lines[] = {"tokenselect:init=1,k=2,local=40,chunk=31",
+                                        "tokenselect:init=3,k=7,local=13,chunk=11"};
+    static float plain[61 * 96];
+    for (size_t l = 0; l < SAC_COUNT(lines); l++) {
+        layer_case c;
+        case_open(&c, &(case_shape){6, 2, 16, .n_ctx = 128}, 5);
+        case_method(&c, lines[l], "dense");
+        case_prompt(&c, 61);
+        memcpy(plain, c.out, sizeof plain);
+        for (int64_t i = 0; i < 128 * 16; i++) c.cos_sin[i] *= 1.25f;
+        for (int64_t i = 0; i < 128 * 96; i++) c.raw_q[i] *= 0.8f * 0.8f;
+        c.rotation.factor = 1.25f;
+        case_method(&c, lines[l], "dense");
+        case_prompt(&c, 61);
+        for (int64_t i = 0; i < 61 * 96; i++) assert_true(fabsf(c.out[i] - plain[i]) < 1e-5f);
+        case_close(&c);
+    }
+}
+
 static void select_step(layer_case *c, sac_choice *choice) {
     sac_layer_attention a = case_tokens(c, 1);
     *choice = (sac_choice){0};
@@ -479,7 +501,15 @@ static void refused(const char *prefill, const char *decode, const sac_attention
 
 static void senseless_settings_are_refused(void **state) {
     (void)state;
-    sac_attention_shape shape = {1, 4, 2, 16, 64, 10000, 64, 1000, 0, false, true};
+    sac_attention_shape shape = {.n_layers = 1,
+                                 .n_heads = 4,
+                                 .n_kv_heads = 2,
+                                 .head_dim = 16,
+                                 .hidden = 64,
+                                 .n_ctx = 10000,
+                                 .chunk = 64,
+                                 .max_position = 1000,
+                                 .fixed_rotation = true};
     refused("tokenselect:chunk=513", "dense", &shape, "give chunk <= local");
     refused("tokenselect", "dense", &shape, "trained on 1000");
     refused("dense", "tokenselect", &shape, "= 2688 tokens at once");
@@ -509,6 +539,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompts_equal_the_oracle),
         cmocka_unit_test(a_large_local_window_votes_from_beyond_the_end),
+        cmocka_unit_test(the_factor_of_a_table_stays_what_it_is),
         cmocka_unit_test(steps_choose_what_the_oracle_chooses),
         cmocka_unit_test(a_planted_key_is_found),
         cmocka_unit_test(votes_of_all_keys_sum_to_the_heads),

@@ -1,0 +1,199 @@
+#include "blocks.h"
+
+#include <assert.h>
+
+#define ALIGN 64
+
+static size_t align(size_t n) {
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* A part of n rows of a tier, without memory. */
+static sac_packed_rows part_of(const sac_kv_blocks *b, int tier, int64_t n) {
+    return (sac_packed_rows){.n = n,
+                             .capacity = n,
+                             .n_heads = b->n_kv_heads,
+                             .head_dim = b->head_dim,
+                             .bits = b->bits[tier],
+                             .k_group = n,
+                             .v_group = b->n_kv_heads * b->head_dim};
+}
+
+static size_t channel_bytes(const sac_kv_blocks *b) {
+    return (size_t)b->n_kv_heads * (size_t)b->head_dim * sizeof(uint16_t);
+}
+
+/* Enough for blocks of the least size, all rows in the larger tier: codes and ranges grow with rows but for
+ * what a block adds, which is measured on blocks of one row of each tier. */
+static size_t layer_bytes(const sac_kv_blocks *b) {
+    int most = b->bits[0] > b->bits[1] ? 0 : 1;
+    sac_packed_rows all = part_of(b, most, b->n_ctx), high = part_of(b, 0, 1), low = part_of(b, most, 1);
+    if (b->bits[1]) low = part_of(b, 1, 1);
+    size_t each = sac_pack_bytes(&high) + sac_pack_bytes(&low) + channel_bytes(b) + 4 * ALIGN;
+    size_t bits = (size_t)(b->n_ctx / 8 + b->max_blocks) * (size_t)b->n_kv_heads;
+    return sac_pack_bytes(&all) + (size_t)b->max_blocks * each + bits;
+}
+
+void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
+                        sac_arena *arena) {
+    *b = (sac_kv_blocks){.n_layers = shape->n_layers,
+                         .n_kv_heads = shape->n_kv_heads,
+                         .head_dim = shape->head_dim,
+                         .bits = {high, low},
+                         .n_ctx = shape->n_ctx,
+                         .max_blocks = shape->n_ctx / SAC_KV_BLOCK_MIN + 1};
+    size_t n = (size_t)b->max_blocks, list = (size_t)b->n_kv_heads * (size_t)b->n_ctx * sizeof(int32_t);
+    b->memory_bytes = layer_bytes(b);
+    b->layer = sac_arena_take(arena, (size_t)b->n_layers * sizeof *b->layer);
+    for (int i = 0; i < b->n_layers; i++) {
+        sac_kv_block_layer l = {.memory = sac_arena_take(arena, b->memory_bytes),
+                                .part = sac_arena_take(arena, 2 * n * sizeof *l.part),
+                                .block = sac_arena_take(arena, n * sizeof *l.block)};
+        if (b->layer) b->layer[i] = l;
+    }
+    for (int tier = 0; tier < 2; tier++) b->list[tier] = sac_arena_take(arena, list);
+}
+
+void sac_kv_blocks_clear(sac_kv_blocks *b, int layer) {
+    sac_kv_block_layer *l = &b->layer[layer];
+    l->used_bytes = l->n_bytes = 0;
+    l->n_parts = l->n_blocks = 0;
+    l->n_rows = 0;
+}
+
+void sac_kv_blocks_begin(sac_kv_blocks *b) {
+    for (int i = 0; i < b->n_layers; i++) sac_kv_blocks_clear(b, i);
+}
+
+/* ---------------------------------------------------------------- packing */
+
+static void *carve(const sac_kv_blocks *b, sac_kv_block_layer *l, size_t n_bytes) {
+    assert(l->used_bytes + align(n_bytes) <= b->memory_bytes);
+    void *p = l->memory + l->used_bytes;
+    l->used_bytes += align(n_bytes);
+    l->n_bytes += n_bytes;
+    (void)b;
+    return p;
+}
+
+/* Rows of both tiers, [n_lists][..] counted from the block's first; returns how many are important. */
+static int64_t list_rows(const sac_kv_blocks *b, int64_t n_old, int64_t n_new,
+                         const sac_important *important) {
+    int64_t n_high = n_old + important->n, n_low = n_new - important->n;
+    for (int i = 0; i < important->n_lists; i++) {
+        const int32_t *chosen = important->rows + i * important->n;
+        int32_t *high = b->list[0] + i * n_high, *low = b->list[1] + i * n_low;
+        int64_t at = 0;
+        for (int64_t row = 0; row < n_old; row++) *high++ = (int32_t)row;
+        for (int64_t row = 0; row < n_new; row++) {
+            if (at < important->n && chosen[at] == row) {
+                *high++ = (int32_t)(n_old + row);
+                at++;
+            } else {
+                *low++ = (int32_t)(n_old + row);
+            }
+        }
+        assert(at == important->n); /* ascending, each once, within the new rows */
+    }
+    return n_high;
+}
+
+static uint8_t *mark_rows(const sac_kv_blocks *b, sac_kv_block_layer *l, const sac_pack_rows *high,
+                          int64_t n) {
+    size_t row_bytes = (size_t)(n + 7) / 8;
+    uint8_t *bits = carve(b, l, (size_t)high->n_lists * row_bytes);
+    memset(bits, 0, (size_t)high->n_lists * row_bytes);
+    for (int i = 0; i < high->n_lists; i++)
+        for (int64_t j = 0; j < high->n; j++) {
+            int32_t row = high->rows[i * high->n + j];
+            bits[(size_t)i * row_bytes + (size_t)row / 8] |= (uint8_t)(1u << row % 8);
+        }
+    return bits;
+}
+
+static int add_part(const sac_kv_blocks *b, sac_kv_block_layer *l, int tier, const sac_kv_view *kv,
+                    const sac_pack_rows *rows, uint16_t *channel) {
+    if (rows->n == 0 || b->bits[tier] == 0) return -1;
+    sac_packed_rows *p = &l->part[l->n_parts];
+    *p = part_of(b, tier, rows->n);
+    p->v_channel = channel;
+    sac_pack_place(p, carve(b, l, sac_pack_bytes(p)));
+    sac_pack_keys(p, 0, kv, rows);
+    sac_pack_values(p, 0, kv, rows);
+    l->n_rows += rows->n;
+    return l->n_parts++;
+}
+
+sac_status sac_kv_blocks_add(sac_kv_blocks *b, int layer, const sac_kv_view *rows, int64_t first,
+                             int64_t n_old, int64_t n_new, const sac_important *important) {
+    sac_kv_block_layer *l = &b->layer[layer];
+    int64_t n = n_old + n_new;
+    sac_pack_rows set[2] = {{NULL, n, first, 1}, {NULL, 0, first, 1}}, all = set[0];
+    if (important && important->rows) {
+        set[0].n = list_rows(b, n_old, n_new, important);
+        set[1].n = n - set[0].n;
+        for (int tier = 0; tier < 2; tier++) {
+            set[tier].rows = b->list[tier];
+            set[tier].n_lists = important->n_lists;
+        }
+    }
+    if (l->n_blocks == b->max_blocks || l->n_rows + n > b->n_ctx) return SAC_INTERNAL;
+    sac_kv_block *block = &l->block[l->n_blocks++];
+    *block = (sac_kv_block){.n = b->bits[1] ? n : set[0].n, .n_lists = set[0].n_lists};
+    uint16_t *channel = carve(b, l, channel_bytes(b));
+    sac_pack_channels(channel, rows, b->bits[1] ? &all : &set[0], false);
+    if (set[0].n > 0 && set[1].n > 0 && b->bits[1]) block->high = mark_rows(b, l, &set[0], n);
+    for (int tier = 0; tier < 2; tier++) block->part[tier] = add_part(b, l, tier, rows, &set[tier], channel);
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- unpacking */
+
+static bool is_high(const sac_kv_block *block, int head, int64_t row) {
+    if (!block->high) return block->part[0] >= 0;
+    const uint8_t *bits = block->high + (block->n_lists > 1 ? head * ((block->n + 7) / 8) : 0);
+    return bits[row / 8] >> row % 8 & 1;
+}
+
+static void unpack_block(const sac_kv_block_layer *l, const sac_kv_block *block, const sac_kv_view *rows,
+                         int64_t first) {
+    float x[SAC_KV_MAX_D];
+    for (int head = 0; head < rows->n_heads; head++) {
+        int64_t at[2] = {0, 0};
+        for (int64_t row = 0; row < block->n; row++) {
+            int tier = !is_high(block, head, row);
+            const sac_packed_rows *p = &l->part[block->part[tier]];
+            sac_packed_get_key(p, head, at[tier], x);
+            sac_kv_save(rows, rows->k, head, first + row, x);
+            sac_packed_get_value(p, head, at[tier]++, x);
+            sac_kv_save(rows, rows->v, head, first + row, x);
+        }
+    }
+}
+
+int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows) {
+    const sac_kv_block_layer *l = &b->layer[layer];
+    int64_t n = 0;
+    for (int i = 0; i < l->n_blocks; i++) {
+        unpack_block(l, &l->block[i], rows, n);
+        n += l->block[i].n;
+    }
+    return n;
+}
+
+/* A block whose rows are all in one tier has no lists of its own for the heads: they are the same. */
+const int32_t *sac_kv_blocks_important(sac_kv_blocks *b, int layer, int64_t *n, int *n_lists) {
+    const sac_kv_block_layer *l = &b->layer[layer];
+    *n_lists = 1;
+    *n = 0;
+    for (int i = 0; i < l->n_blocks; i++) {
+        if (l->block[i].n_lists > 1) *n_lists = l->block[i].n_lists;
+        if (l->block[i].part[0] >= 0) *n += l->part[l->block[i].part[0]].n;
+    }
+    int32_t *out = b->list[0];
+    for (int head = 0; head < *n_lists; head++)
+        for (int64_t i = 0, first = 0; i < l->n_blocks; first += l->block[i++].n)
+            for (int64_t row = 0; row < l->block[i].n; row++)
+                if (is_high(&l->block[i], head, row)) *out++ = (int32_t)(first + row);
+    return b->list[0];
+}

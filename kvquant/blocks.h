@@ -1,0 +1,62 @@
+/* blocks.h - packed rows in blocks of two tiers: those that matter in more bits than the rest (ZipVL and
+ * ZipCache).
+ *
+ * A block is what was packed at once, a prompt or the answer's last tokens. Its important rows and its others
+ * are two parts of the op's packed rows, each with one range a channel for keys; values are divided by a
+ * factor of their channel, sqrt(max |v|) over the block, and have one range a row over all heads. A bit a row
+ * says which tier it is in, so that rows can be put back in order. Every head may have important rows of its
+ * own, as many as the others. Blocks are never packed again. */
+#ifndef SAC_KV_BLOCKS_H
+#define SAC_KV_BLOCKS_H
+
+#include "kvquant.h"
+#include "pack.h"
+
+/* Fewer rows than this are not worth a block: its channels' ranges and factors take as much. */
+#define SAC_KV_BLOCK_MIN 32
+
+typedef struct sac_kv_block {
+    int64_t n;     /* rows, of both tiers */
+    int part[2];   /* of the important ones and of the others; -1 = none */
+    uint8_t *high; /* [n_lists][(n + 7) / 8] bits, or NULL when one tier is empty */
+    int n_lists;   /* 1, or a list for each key-value head */
+} sac_kv_block;
+
+typedef struct sac_kv_block_layer {
+    uint8_t *memory;
+    size_t used_bytes;     /* of memory */
+    size_t n_bytes;        /* of codes, ranges and bits */
+    sac_packed_rows *part; /* [2 * max_blocks] */
+    int n_parts;
+    sac_kv_block *block; /* [max_blocks] */
+    int n_blocks;
+    int64_t n_rows; /* stored */
+} sac_kv_block_layer;
+
+typedef struct sac_kv_blocks {
+    int n_layers, n_kv_heads, head_dim;
+    int bits[2]; /* of important rows and of the others; 0 = these are not stored */
+    int64_t n_ctx, max_blocks;
+    size_t memory_bytes; /* of a layer */
+    sac_kv_block_layer *layer;
+    int32_t *list[2]; /* [n_kv_heads][n_ctx] rows of both tiers of the block at hand */
+} sac_kv_blocks;
+
+void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
+                        sac_arena *arena);
+void sac_kv_blocks_begin(sac_kv_blocks *b);
+void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
+
+/* Packs rows [first, first + n_old + n_new) as a block. The old ones are all important, of the new ones those
+ * that `important` says (counted from the first new one), or all when it says nothing. */
+sac_status sac_kv_blocks_add(sac_kv_blocks *b, int layer, const sac_kv_view *rows, int64_t first,
+                             int64_t n_old, int64_t n_new, const sac_important *important);
+
+/* All rows back in order, to rows 0 .. of the view; their number. */
+int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows);
+
+/* The important rows of a layer as they lie after unpacking: [n_kv_heads or 1] lists of *n rows in list[0].
+ */
+const int32_t *sac_kv_blocks_important(sac_kv_blocks *b, int layer, int64_t *n, int *n_lists);
+
+#endif

@@ -1,0 +1,111 @@
+/* int4: every key and value row of a head with a range of its own, packed as it comes. The plain baseline;
+ * the keys of it are what Twilight estimates with. */
+#include "kvquant.h"
+#include "pack.h"
+#include "packed_step.h"
+
+enum { BITS };
+
+static const sac_method_param params[] = {[BITS] = {"bits", 4, 2, 8, "of keys and values: 2, 4, 8", NULL},
+                                          {0}};
+
+typedef struct int4 {
+    int n_layers;
+    sac_packed_rows *layer; /* [n_layers] */
+    sac_packed_step step;
+} int4;
+
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    (void)shape;
+    if (p[BITS] != 2 && p[BITS] != 4 && p[BITS] != 8)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format int4: bits=%g: give 2, 4 or 8", p[BITS]);
+    return SAC_OK;
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    int4 *q = state;
+    int64_t capacity = (shape->n_ctx + SAC_PACKED_TILE - 1) / SAC_PACKED_TILE * SAC_PACKED_TILE;
+    sac_packed_rows part = {.capacity = capacity,
+                            .n_heads = shape->n_kv_heads,
+                            .head_dim = shape->head_dim,
+                            .bits = (int)p[BITS],
+                            .k_group = 0,
+                            .v_group = shape->head_dim};
+    q->n_layers = shape->n_layers;
+    q->layer = sac_arena_take(arena, (size_t)q->n_layers * sizeof *q->layer);
+    for (int i = 0; i < q->n_layers; i++) {
+        void *memory = sac_arena_take(arena, sac_pack_bytes(&part));
+        if (!memory || !q->layer) continue;
+        q->layer[i] = part;
+        sac_pack_place(&q->layer[i], memory);
+    }
+    sac_packed_step_take(&q->step, shape, 1, arena);
+}
+
+static void begin(void *state) {
+    int4 *q = state;
+    for (int i = 0; i < q->n_layers; i++) q->layer[i].n = 0;
+}
+
+static void append(sac_packed_rows *p, const sac_kv_view *kv, int64_t first, int64_t n) {
+    const sac_pack_rows rows = {NULL, n, first, 1};
+    sac_pack_keys(p, p->n, kv, &rows);
+    sac_pack_values(p, p->n, kv, &rows);
+    p->n += n;
+}
+
+static sac_status seal(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n_old,
+                       int64_t n_new, const sac_important *important, int64_t *n_left) {
+    (void)important;
+    *n_left = 0;
+    append(&((int4 *)state)->layer[layer], rows, first, n_old + n_new);
+    return SAC_OK;
+}
+
+static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
+    const sac_packed_rows *p = &((int4 *)state)->layer[layer];
+    float x[SAC_KV_MAX_D];
+    for (int head = 0; head < rows->n_heads; head++)
+        for (int64_t i = 0; i < p->n; i++) {
+            sac_packed_get_key(p, head, i, x);
+            sac_kv_save(rows, rows->k, head, i, x);
+            sac_packed_get_value(p, head, i, x);
+            sac_kv_save(rows, rows->v, head, i, x);
+        }
+    return p->n;
+}
+
+/* The step's own row is packed first: what it attends to is what later steps will. */
+static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
+    int4 *q = state;
+    sac_packed_rows *p = &q->layer[a->layer];
+    sac_layer_attention packed = *a;
+    append(p, &a->kv, 0, a->kv.n_rows);
+    packed.kv.n_rows = 0;
+    *n_tail = 0;
+    return sac_packed_step_attend(&q->step, &packed, p, 1);
+}
+
+static int64_t n_tail_max(const double *p) {
+    (void)p;
+    return 1;
+}
+
+static size_t bytes(const void *state, int layer) {
+    const sac_packed_rows *p = &((const int4 *)state)->layer[layer];
+    size_t words = sac_packed_key_words(p->n_heads, p->head_dim, p->bits, p->n) +
+                   sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->n);
+    return words * sizeof(uint32_t) + 2 * (size_t)(p->n * p->n_heads) * 2 * sizeof(uint16_t);
+}
+
+static const sac_kv_packing packing = {.state_bytes = sizeof(int4),
+                                       .check = check,
+                                       .take = take,
+                                       .begin = begin,
+                                       .seal = seal,
+                                       .unpack = unpack,
+                                       .attend = attend,
+                                       .n_tail_max = n_tail_max,
+                                       .bytes = bytes};
+
+const sac_kv_format sac_kv_int4 = {"int4", "a range a row and head", SAC_DTYPE_F16, params, &packing};

@@ -1,0 +1,195 @@
+/* kivi: keys by channel, values by token, and the most recent tokens plain.
+ *
+ * Source: Liu et al., "KIVI", arXiv:2402.02750, and its published code. With N tokens the first floor(N / R)
+ * R keys are packed, each channel of G tokens with a range of its own; the first N - R values are, each G
+ * channels of a token with one. Prompts attend at full precision; a step attends first and packs then.
+ *
+ * Tokens whose keys are packed and whose values are not yet stand in the plain tail, their keys already
+ * rounded to what the packed ones say; the tail sheds tokens when it is twice R long. Models with grouped
+ * heads want bits=4 (the authors' advice). */
+#include "kvquant.h"
+#include "pack.h"
+#include "packed_step.h"
+
+enum { BITS, GROUP, RESIDUAL };
+
+static const sac_method_param params[] = {
+    [BITS] = {"bits", 2, 2, 8, "of keys and values: 2, 4, 8", NULL},
+    [GROUP] = {"group", 32, 16, 256, "tokens of a channel, or channels of a token, that share a range", NULL},
+    [RESIDUAL] = {"residual", 128, 16, 1 << 20, "most recent tokens that stay plain, a multiple of group",
+                  NULL},
+    {0}};
+
+typedef struct kivi_layer {
+    sac_packed_rows part; /* n: tokens whose values are packed too */
+    int64_t n_keys;       /* tokens whose keys are packed, n or more */
+    int64_t n_dead;       /* tokens at the front of the tail that the part holds whole */
+} kivi_layer;
+
+typedef struct kivi {
+    int64_t residual;
+    int n_layers;
+    kivi_layer *layer;
+    sac_packed_step step;
+} kivi;
+
+static bool is_off(const double *p, const sac_attention_shape *shape) {
+    return p[RESIDUAL] >= (double)shape->n_ctx;
+}
+
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    (void)shape;
+    if (p[BITS] != 2 && p[BITS] != 4 && p[BITS] != 8)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format kivi: bits=%g: give 2, 4 or 8", p[BITS]);
+    if ((int64_t)p[GROUP] % 16 || (int64_t)p[RESIDUAL] % (int64_t)p[GROUP])
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "KV format kivi: group=%g,residual=%g: give a multiple of 16, and a multiple of that",
+                        p[GROUP], p[RESIDUAL]);
+    return SAC_OK;
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    kivi *k = state;
+    k->residual = (int64_t)p[RESIDUAL];
+    k->n_layers = shape->n_layers;
+    int group = (int)p[GROUP];
+    int64_t n = (shape->n_ctx + k->residual - 1) / k->residual * k->residual;
+    sac_packed_rows part = {.capacity = n,
+                            .n_heads = shape->n_kv_heads,
+                            .head_dim = shape->head_dim,
+                            .bits = (int)p[BITS],
+                            .k_group = group,
+                            .v_group = group < shape->head_dim ? group : shape->head_dim};
+    k->layer = sac_arena_take(arena, (size_t)k->n_layers * sizeof *k->layer);
+    for (int i = 0; i < k->n_layers; i++) {
+        void *memory = sac_arena_take(arena, sac_pack_bytes(&part));
+        if (!memory || !k->layer) continue;
+        k->layer[i] = (kivi_layer){.part = part};
+        sac_pack_place(&k->layer[i].part, memory);
+    }
+    sac_packed_step_take(&k->step, shape, 1, arena);
+}
+
+static void begin(void *state) {
+    kivi *k = state;
+    for (int i = 0; i < k->n_layers; i++) k->layer[i].part.n = k->layer[i].n_keys = k->layer[i].n_dead = 0;
+}
+
+/* Packed rows [row, end) back into the view, whose row 0 is token `first`. */
+static void restore(const sac_packed_rows *p, const sac_kv_view *rows, int64_t first, int64_t row,
+                    int64_t end, bool keys) {
+    float x[SAC_KV_MAX_D];
+    for (int head = 0; head < p->n_heads; head++)
+        for (int64_t i = row; i < end; i++) {
+            if (keys)
+                sac_packed_get_key(p, head, i, x);
+            else
+                sac_packed_get_value(p, head, i, x);
+            sac_kv_save(rows, keys ? rows->k : rows->v, head, i - first, x);
+        }
+}
+
+/* With token `first` in the view's row 0: packs the keys up to n_keys and the values up to n_values that are
+ * not packed yet, and leaves them rounded in the view. */
+static void pack_due(kivi_layer *l, const sac_kv_view *rows, int64_t first, int64_t n_keys,
+                     int64_t n_values) {
+    sac_packed_rows *p = &l->part;
+    sac_pack_rows keys = {NULL, n_keys - l->n_keys, l->n_keys - first, 1};
+    sac_pack_rows values = {NULL, n_values - p->n, p->n - first, 1};
+    if (keys.n > 0) {
+        sac_pack_keys(p, l->n_keys, rows, &keys);
+        restore(p, rows, first, l->n_keys, n_keys, true);
+        l->n_keys = n_keys;
+    }
+    if (values.n > 0) {
+        sac_pack_values(p, p->n, rows, &values);
+        restore(p, rows, first, p->n, n_values, false);
+        p->n = n_values;
+    }
+}
+
+static sac_status seal(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n_old,
+                       int64_t n_new, const sac_important *important, int64_t *n_left) {
+    kivi *k = state;
+    kivi_layer *l = &k->layer[layer];
+    int64_t n = first + n_old + n_new, n_values = n > k->residual ? n - k->residual : 0;
+    (void)important;
+    pack_due(l, rows, 0, n / k->residual * k->residual, n_values);
+    l->n_dead = 0;
+    *n_left = n - n_values;
+    return SAC_OK;
+}
+
+/* The tail follows, with the tokens that the part holds as well. */
+static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
+    const kivi_layer *l = &((kivi *)state)->layer[layer];
+    int64_t n = l->part.n - l->n_dead;
+    restore(&l->part, rows, 0, 0, n, true);
+    restore(&l->part, rows, 0, 0, n, false);
+    return n;
+}
+
+/* The view without its first n rows. */
+static sac_kv_view skip_rows(sac_kv_view kv, int64_t n) {
+    size_t bytes = (size_t)(n * kv.row_stride) * sizeof(uint16_t);
+    kv.k = (char *)kv.k + bytes;
+    kv.v = (char *)kv.v + bytes;
+    kv.n_rows -= n;
+    return kv;
+}
+
+static void move_up(const sac_kv_view *kv, int64_t from, int64_t n) {
+    size_t bytes = (size_t)(n * kv->row_stride) * sizeof(uint16_t);
+    for (int head = 0; head < kv->n_heads; head++) {
+        uint16_t *k = (uint16_t *)kv->k + head * kv->head_stride,
+                 *v = (uint16_t *)kv->v + head * kv->head_stride;
+        memmove(k, k + from * kv->row_stride, bytes);
+        memmove(v, v + from * kv->row_stride, bytes);
+    }
+}
+
+static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
+    kivi *k = state;
+    kivi_layer *l = &k->layer[a->layer];
+    sac_layer_attention live = *a;
+    live.kv = skip_rows(a->kv, l->n_dead);
+    SAC_TRY(sac_packed_step_attend(&k->step, &live, &l->part, l->part.n > 0));
+    int64_t first = l->part.n - l->n_dead, n = first + a->kv.n_rows;
+    int64_t n_values = n > k->residual ? n - k->residual : 0;
+    pack_due(l, &a->kv, first, n / k->residual * k->residual, n_values);
+    l->n_dead = n_values - first;
+    *n_tail = a->kv.n_rows;
+    if (a->kv.n_rows < 2 * k->residual) return SAC_OK;
+    *n_tail = a->kv.n_rows - l->n_dead;
+    move_up(&a->kv, l->n_dead, *n_tail);
+    l->n_dead = 0;
+    return SAC_OK;
+}
+
+static int64_t n_tail_max(const double *p) {
+    return 2 * (int64_t)p[RESIDUAL];
+}
+
+/* Of what is in use; the tail's tokens that are packed already are counted by the cache as well. */
+static size_t bytes(const void *state, int layer) {
+    const kivi_layer *l = &((const kivi *)state)->layer[layer];
+    const sac_packed_rows *p = &l->part;
+    size_t words = sac_packed_key_words(p->n_heads, p->head_dim, p->bits, l->n_keys) +
+                   sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->n);
+    int64_t key_ranges = l->n_keys / p->k_group * p->n_heads * p->head_dim;
+    int64_t value_ranges = p->n * sac_packed_value_groups(p->n_heads, p->head_dim, p->v_group);
+    return words * sizeof(uint32_t) + (size_t)(key_ranges + value_ranges) * 2 * sizeof(uint16_t);
+}
+
+static const sac_kv_packing packing = {.state_bytes = sizeof(kivi),
+                                       .check = check,
+                                       .is_off = is_off,
+                                       .take = take,
+                                       .begin = begin,
+                                       .seal = seal,
+                                       .unpack = unpack,
+                                       .attend = attend,
+                                       .n_tail_max = n_tail_max,
+                                       .bytes = bytes};
+
+const sac_kv_format sac_kv_kivi = {"kivi", "Liu et al., arXiv:2402.02750", SAC_DTYPE_F16, params, &packing};

@@ -1,0 +1,116 @@
+#include "packed_step.h"
+
+#include "clock.h"
+
+#include <math.h>
+
+void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, double top_p,
+                          sac_arena *arena) {
+    size_t heads = (size_t)shape->n_heads, all = heads * (size_t)shape->n_ctx * sizeof(float);
+    *s = (sac_packed_step){.top_p = top_p, .n_ctx = shape->n_ctx};
+    s->out = sac_arena_take(arena, heads * (size_t)shape->head_dim * sizeof(float));
+    s->lse_packed = sac_arena_take(arena, heads * sizeof(float));
+    s->lse = sac_arena_take(arena, heads * sizeof(float));
+    if (top_p >= 1) return;
+    s->scores = sac_arena_take(arena, all);
+    s->weights = sac_arena_take(arena, all);
+    s->least = sac_arena_take(arena, heads * sizeof(float));
+    s->n_kept = sac_arena_take(arena, heads * sizeof(int64_t));
+}
+
+static sac_packed_attention_args packed_args(const sac_packed_step *s, const sac_layer_attention *a,
+                                             const sac_packed_rows *parts, int n_parts) {
+    return (sac_packed_attention_args){.o = s->out,
+                                       .q = sac_mat_row_f32(a->q, 0),
+                                       .parts = parts,
+                                       .n_parts = n_parts,
+                                       .n_heads = a->shape->n_heads,
+                                       .scale = a->scale,
+                                       .lse = s->lse_packed};
+}
+
+/* Scores first; then, for each head, the smallest set of rows that holds top_p of its weight (Twilight's
+ * rule). Only these rows' values are read. */
+static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
+                               int n_parts, int64_t n) {
+    sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
+    int n_heads = a->shape->n_heads;
+    double held = 0;
+    args.o = NULL;
+    args.scores = s->scores;
+    args.stride = s->n_ctx;
+    SAC_TRY(a->ops->packed_attention(a->stream, &args));
+    for (int h = 0; h < n_heads; h++)
+        for (int64_t i = 0; i < n; i++)
+            s->weights[h * s->n_ctx + i] = expf(s->scores[h * s->n_ctx + i] - s->lse_packed[h]);
+    SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = s->weights,
+                                                       .stride = s->n_ctx,
+                                                       .n = n,
+                                                       .n_rows = n_heads,
+                                                       .p = s->top_p,
+                                                       .threshold = s->least,
+                                                       .n_kept = s->n_kept}));
+    for (int h = 0; h < n_heads; h++) {
+        const float *w = s->weights + h * s->n_ctx;
+        float least = INFINITY;
+        for (int64_t i = 0; i < n; i++)
+            if (w[i] >= s->least[h]) {
+                held += (double)w[i];
+                least = fminf(least, s->scores[h * s->n_ctx + i]);
+            }
+        s->least[h] = least;
+        a->stats->decode_budget += (double)s->n_kept[h];
+        a->stats->decode_rows += (double)s->n_kept[h] * a->shape->n_kv_heads / n_heads;
+    }
+    if (a->shape->measure_mass) {
+        a->stats->mass += held / n_heads;
+        a->stats->n_mass += 1;
+    }
+    args.o = s->out;
+    args.min_score = s->least;
+    return a->ops->packed_attention(a->stream, &args);
+}
+
+/* The output over the tail stands in a->q: both in proportion to their denominators. */
+static void join(sac_packed_step *s, const sac_layer_attention *a) {
+    int d = a->shape->head_dim;
+    float *o = sac_mat_row_f32(a->q, 0);
+    for (int h = 0; h < a->shape->n_heads; h++) {
+        float max = fmaxf(s->lse[h], s->lse_packed[h]);
+        float tail = expf(s->lse[h] - max), packed = expf(s->lse_packed[h] - max), sum = tail + packed;
+        for (int c = 0; c < d; c++) o[h * d + c] = (o[h * d + c] * tail + s->out[h * d + c] * packed) / sum;
+        s->lse[h] = max + logf(sum);
+    }
+}
+
+sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
+                                  const sac_packed_rows *parts, int n_parts) {
+    const sac_attention_shape *shape = a->shape;
+    int64_t start = sac_now_ns(), n = 0, n_tail = a->kv.n_rows;
+    for (int i = 0; i < n_parts; i++) n += parts[i].n;
+    if (n > 0 && s->top_p < 1) {
+        SAC_TRY(attend_top_p(s, a, parts, n_parts, n));
+    } else if (n > 0) {
+        sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
+        SAC_TRY(a->ops->packed_attention(a->stream, &args));
+        a->stats->decode_rows += (double)(n * shape->n_kv_heads);
+        a->stats->decode_budget += (double)(n * shape->n_heads);
+    }
+    SAC_TRY(a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
+                                                               .q = a->q,
+                                                               .kv = a->kv,
+                                                               .lse = s->lse,
+                                                               .n_q = 1,
+                                                               .n_kv = n_tail,
+                                                               .first = n_tail - 1,
+                                                               .n_batch = 1,
+                                                               .n_heads = shape->n_heads,
+                                                               .scale = a->scale}));
+    if (n > 0) join(s, a);
+    a->stats->n_steps += 1;
+    a->stats->decode_rows += (double)(n_tail * shape->n_kv_heads);
+    a->stats->decode_budget += (double)(n_tail * shape->n_heads);
+    a->stats->decode_rows_dense += (double)(a->n_seen * shape->n_kv_heads);
+    a->stats->attend_ns += sac_now_ns() - start;
+    return SAC_OK;
+}

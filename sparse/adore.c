@@ -1,0 +1,330 @@
+/* ADORE: a cache of m tokens, the same in all layers; tokens that left it are computed again when wanted.
+ *
+ * Source: Zhang et al., ACL 2024, arXiv:2407.02328, sections 2.2 and 2.3 (its repository holds no code). A
+ * controller (controller.h) scores every token once. The cache keeps the m best; each step adds its token and
+ * releases the worst of the others. Of the released tokens the R best go through the whole model again beside
+ * the step's own token, at their own positions, and are forgotten again after the step.
+ *
+ * What the paper leaves open, and how it is here: a rebuilt token sees the cached and rebuilt tokens before
+ * it (causal by position); a prompt is attended densely and cut to m afterwards; the scalar that the
+ * controller sees as position is i / trained length (feature=rel: (n - i) / trained length, which ages); up
+ * to the trained length tokens keep their positions, beyond it those that take part stand at 0, 1 .. in order
+ * (pos). A later prompt of a conversation meets the cached tokens, not the released ones.
+ *
+ * sigma=attention needs no controller: a token's score is the attention it was given so far by all layers and
+ * heads. That is not ADORE but what the paper's tables call H2O (Rebuilt). Since the score of a prompt's
+ * token is known after the last layer only, the cut is then made by the first step.
+ *
+ * A released token's row is overwritten by the newest one, so rows are in no order; which token each holds is
+ * kept beside. */
+#include "adore_plan.h"
+#include "vote.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { M, R, SIGMA, POS, FEATURE, RECENT, SINK };
+
+static const char *const sigmas[] = {"gru", "attention", NULL};
+static const char *const positions[] = {"auto", "orig", "compact", NULL};
+static const char *const features[] = {"abs", "rel", NULL};
+static const sac_method_param params[] = {
+    [M] = {"m", 192, 2, 1 << 30, "tokens that the cache holds", NULL},
+    [R] = {"r", 8, 0, 4096, "released tokens that are computed again with each step", NULL},
+    [SIGMA] = {"sigma", SIGMA_GRU, 0, 1, "what scores tokens: gru (the model's controller), attention",
+               sigmas},
+    [POS] = {"pos", POS_AUTO, 0, 2, "positions: orig, compact, auto (compact beyond the trained length)",
+             positions},
+    [FEATURE] = {"feature", FEATURE_ABS, 0, 1, "position that the controller sees: abs, rel", features},
+    [RECENT] = {"recent", 0, 0, 1 << 30, "newest tokens that are never released", NULL},
+    [SINK] = {"sink", 0, 0, 1 << 30, "first tokens that are never released", NULL},
+    {0}};
+
+typedef sac_adore_state adore;
+
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if ((int)p[SIGMA] == SIGMA_GRU && !shape->controller)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy adore: the model's folder has no controller, adore.safetensors: use "
+                        "sigma=attention (H2O with rebuilt tokens) or train one");
+    if (p[RECENT] + p[SINK] >= p[M])
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "decode policy adore: recent=%g and sink=%g leave nothing of m=%g to choose",
+                        p[RECENT], p[SINK], p[M]);
+    if (p[R] + 1 > (double)shape->chunk)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "decode policy adore: r=%g rebuilt tokens and the step's own need a prefill chunk of "
+                        "that many, not %lld",
+                        p[R], (long long)shape->chunk);
+    bool may_compact =
+        (int)p[POS] == POS_COMPACT || ((int)p[POS] == POS_AUTO && shape->n_ctx > shape->max_position);
+    if (may_compact && !shape->fixed_rotation)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy adore: this model's rotary frequencies change with the length, so "
+                        "keys cannot be moved: use pos=orig");
+    return SAC_OK;
+}
+
+static bool is_off(const double *p, const sac_attention_shape *shape) {
+    return p[M] >= (double)shape->n_ctx;
+}
+
+static int64_t max_rebuild(const double *p) {
+    return (int64_t)p[R];
+}
+
+static void take_scores(adore *s, const sac_attention_shape *shape, sac_arena *arena) {
+    size_t n = (size_t)shape->n_ctx, n_rows = n + (size_t)s->r + 1;
+    if (s->sigma == SIGMA_GRU) {
+        s->controller = shape->controller;
+        size_t z_bytes = (n + 1) * (size_t)s->controller->hidden * sizeof(float);
+        s->z = sac_arena_take(arena, z_bytes);
+        if (s->z) memset(s->z, 0, (size_t)s->controller->hidden * sizeof(float));
+        sac_controller_scratch_take(&s->scratch, s->controller, shape->chunk, arena);
+    } else {
+        s->weights =
+            sac_arena_take(arena, (size_t)shape->n_heads * (size_t)(s->m + s->r + 1) * sizeof(float));
+        s->lse = sac_arena_take(arena, (size_t)shape->n_heads * sizeof(float));
+    }
+    s->score = sac_arena_take(arena, n * sizeof(float));
+    s->ranks = sac_arena_take(arena, n_rows * sizeof(float));
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    adore *s = state;
+    *s = (adore){.m = (int64_t)p[M],
+                 .r = (int64_t)p[R],
+                 .recent = (int64_t)p[RECENT],
+                 .sink = (int64_t)p[SINK],
+                 .sigma = (int)p[SIGMA],
+                 .pos = (int)p[POS],
+                 .feature = (int)p[FEATURE],
+                 .n_ctx = shape->n_ctx,
+                 .max_position = shape->max_position,
+                 .hidden = shape->hidden,
+                 .n_layers = shape->n_layers};
+    size_t n = (size_t)shape->n_ctx, part = (size_t)(s->m + s->r + 1);
+    take_scores(s, shape, arena);
+    s->x = sac_arena_take(arena, n * (size_t)s->hidden * sizeof(float));
+    s->row_token = sac_arena_take(arena, (n + (size_t)s->r) * sizeof(int32_t));
+    s->stay = sac_arena_take(arena, (size_t)s->m * sizeof(int32_t));
+    s->part_row = sac_arena_take(arena, part * sizeof(int32_t));
+    s->part_token = sac_arena_take(arena, part * sizeof(int32_t));
+    s->part_rank = sac_arena_take(arena, part * sizeof(int32_t));
+    s->visible = sac_arena_take(arena, part * sizeof(int32_t));
+    if (s->pos != POS_ORIG) sac_choice_scratch_take(&s->turned, shape, (int64_t)part, arena);
+}
+
+static void begin(void *state) {
+    adore *s = state;
+    s->n_seen = s->n_cached = s->n_rebuilt = 0;
+    s->in_step = false;
+}
+
+/* ---------------------------------------------------------------- scores */
+
+static sac_status score_tokens(adore *s, const sac_ops *ops, const sac_stream *stream, int64_t first,
+                               int64_t n) {
+    double unit = 1 / (double)s->max_position;
+    const float *z = s->z + s->controller->hidden;
+    if (s->feature == FEATURE_ABS)
+        return sac_controller_score(s->controller, ops, stream, z + first * s->controller->hidden, n,
+                                    (double)first * unit, unit, s->score + first, &s->scratch);
+    return sac_controller_score(s->controller, ops, stream, z, s->n_seen, (double)s->n_seen * unit, -unit,
+                                s->score, &s->scratch);
+}
+
+static sac_status inputs(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
+                         int64_t position) {
+    adore *s = state;
+    for (int64_t i = 0; i < x.rows; i++) {
+        memcpy(s->x + (position + i) * s->hidden, sac_mat_row_f32(x, i), (size_t)s->hidden * sizeof(float));
+        s->score[position + i] = 0;
+    }
+    s->n_seen = position + x.rows;
+    if (s->sigma == SIGMA_ATTENTION) return SAC_OK;
+    float *before = s->z + position * s->controller->hidden; /* row 0 is "before the first" */
+    SAC_TRY(sac_controller_follow(s->controller, ops, stream, x, before, before + s->controller->hidden,
+                                  &s->scratch));
+    return score_tokens(s, ops, stream, position, x.rows);
+}
+
+/* ---------------------------------------------------------------- a prompt */
+
+static int32_t token_of_row(const adore *s, const sac_layer_attention *a, int64_t row) {
+    return row < a->past ? s->row_token[row] : a->position[row - a->past];
+}
+
+/* sigma=attention: what the prompt's queries give to each token. */
+static sac_status add_prompt_weights(adore *s, const sac_layer_attention *a) {
+    SAC_TRY(a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = s->ranks,
+                                                                         .stride = s->n_ctx,
+                                                                         .n_sums = 1,
+                                                                         .q = a->q,
+                                                                         .first = a->past,
+                                                                         .kv = a->kv,
+                                                                         .n_kv = a->kv.n_rows,
+                                                                         .n_heads = a->shape->n_heads,
+                                                                         .scale = a->scale}));
+    for (int64_t row = 0; row < a->kv.n_rows; row++) s->score[token_of_row(s, a, row)] += s->ranks[row];
+    return SAC_OK;
+}
+
+static sac_status prompt(void *state, const sac_layer_attention *a) {
+    adore *s = state;
+    s->in_step = false;
+    a->stats->n_selections++;
+    if (s->sigma == SIGMA_ATTENTION) return add_prompt_weights(s, a);
+    if (a->layer > 0) return SAC_OK;
+    s->n_stay = a->kv.n_rows < s->m ? a->kv.n_rows : s->m;
+    for (int64_t row = 0; row < a->kv.n_rows; row++)
+        s->ranks[row] = sac_adore_rank(s, token_of_row(s, a, row));
+    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->ranks,
+                                                      .stride = a->kv.n_rows,
+                                                      .n = a->kv.n_rows,
+                                                      .n_rows = 1,
+                                                      .k = s->m,
+                                                      .indices = s->stay});
+}
+
+/* All layers have done the same; says which token is where now. */
+static void commit_prompt(adore *s, const sac_layer_attention *a, const int32_t *stay, int64_t n) {
+    for (int64_t i = 0; i < n; i++) /* rows only move up */
+        s->row_token[i] = token_of_row(s, a, stay ? stay[i] : i);
+    s->n_cached = n;
+}
+
+static int64_t settle_prompt(adore *s, const sac_layer_attention *a) {
+    bool is_last = a->layer == s->n_layers - 1;
+    if (s->sigma == SIGMA_ATTENTION || a->kv.n_rows <= s->m) {
+        if (is_last) commit_prompt(s, a, NULL, a->kv.n_rows);
+        return a->kv.n_rows;
+    }
+    int64_t start[2] = {0, s->n_stay};
+    if (is_last) commit_prompt(s, a, s->stay, s->n_stay);
+    return sac_keep_rows(&a->kv, &(sac_row_lists){s->stay, start, 1});
+}
+
+/* ---------------------------------------------------------------- a step */
+
+static sac_status rebuild(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
+                          int32_t *position, int64_t *n) {
+    adore *s = state;
+    SAC_TRY(sac_adore_plan_step(s, ops, stream));
+    *n = s->n_rebuilt;
+    for (int64_t i = 0; i < *n; i++) {
+        int32_t token = s->part_token[s->n_stay + i];
+        memcpy(sac_mat_row_f32(x, i), s->x + token * s->hidden, (size_t)s->hidden * sizeof(float));
+        position[i] = token;
+    }
+    return SAC_OK;
+}
+
+/* Keys and values of all that take part, at positions 0, 1 .. in order of their tokens; queries likewise. */
+static sac_status turn_to_ranks(adore *s, const sac_layer_attention *a, sac_kv_view *kv) {
+    int64_t start[2] = {0, s->n_part}, d = a->shape->head_dim;
+    for (int64_t i = 0; i < s->n_part; i++) s->turned.turn_back[i] = s->part_token[i] - s->part_rank[i];
+    *kv = (sac_kv_view){.k = s->turned.k,
+                        .v = s->turned.v,
+                        .dtype = SAC_DTYPE_F32,
+                        .n_heads = a->shape->n_kv_heads,
+                        .head_dim = (int)d,
+                        .n_rows = s->n_part,
+                        .row_stride = d,
+                        .head_stride = s->n_part * d};
+    SAC_TRY(
+        a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = *kv,
+                                                           .src = a->kv,
+                                                           .lists = &(sac_row_lists){s->part_row, start, 1},
+                                                           .turn_back = s->turned.turn_back,
+                                                           .rotation = &a->rotation}));
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = a->q,
+                                                    .n_heads = a->shape->n_heads,
+                                                    .head_dim = (int)d,
+                                                    .rotation = a->rotation,
+                                                    .pos = s->turned.turn_back + s->n_stay,
+                                                    .back = true});
+}
+
+/* sigma=attention: what the step's own token gives to all that take part. */
+static sac_status add_step_weights(adore *s, const sac_layer_attention *a, const sac_kv_view *kv) {
+    int64_t start[2] = {0, s->n_part}, stride = s->m + s->r + 1;
+    int n_heads = a->shape->n_heads;
+    sac_row_lists lists = {s->part_row, start, 1};
+    SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->weights,
+                                                                 .stride = stride,
+                                                                 .q = sac_mat_row_f32(a->q, s->n_rebuilt),
+                                                                 .kv = *kv,
+                                                                 .n_heads = n_heads,
+                                                                 .lists = s->compact ? NULL : &lists,
+                                                                 .n = s->n_part,
+                                                                 .scale = a->scale}));
+    sac_scores_lse(a->stream, s->weights, stride, n_heads, NULL, s->n_part, s->lse);
+    sac_scores_softmax(a->stream, s->weights, stride, n_heads, NULL, s->n_part, s->lse);
+    sac_sum_vote(s->weights, stride, n_heads, s->n_part, s->ranks);
+    for (int64_t i = 0; i < s->n_part; i++) s->score[s->part_token[i]] += s->ranks[i];
+    return SAC_OK;
+}
+
+/* Query i over what takes part and does not come after it. */
+static sac_status attend_query(adore *s, const sac_layer_attention *a, const sac_kv_view *kv, int64_t i) {
+    int64_t start[2] = {0, 0};
+    for (int64_t k = 0; k < s->n_part; k++)
+        if (s->part_token[k] <= a->position[i])
+            s->visible[start[1]++] = s->compact ? (int32_t)k : s->part_row[k];
+    sac_mat q = sac_mat_rows(a->q, i, 1);
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                              .q = q,
+                                                              .kv = *kv,
+                                                              .lists = &(sac_row_lists){s->visible, start, 1},
+                                                              .n_q = 1,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale});
+}
+
+static sac_status attend(void *state, const sac_layer_attention *a) {
+    adore *s = state;
+    int64_t own = s->n_rebuilt;
+    assert(a->past == s->n_cached && a->q.rows == own + 1);
+    sac_count_step(a, (double)s->n_part);
+    a->stats->n_selections++;
+    sac_kv_view kv = a->kv;
+    if (s->compact) SAC_TRY(turn_to_ranks(s, a, &kv));
+    if (s->sigma == SIGMA_ATTENTION) SAC_TRY(add_step_weights(s, a, &kv));
+    for (int64_t i = 0; i < own; i++) SAC_TRY(attend_query(s, a, &kv, i));
+    bool sees_all = !s->compact && s->n_stay == s->n_cached; /* dense, and dense's bits */
+    return sees_all ? sac_attend_dense(a, own, 1) : attend_query(s, a, &kv, own);
+}
+
+static int64_t settle_step(adore *s, const sac_layer_attention *a) {
+    int64_t start[2] = {0, s->n_stay}, own_row = a->kv.n_rows - 1;
+    if (s->n_stay < s->n_cached) sac_keep_rows(&a->kv, &(sac_row_lists){s->stay, start, 1});
+    int64_t place = s->evicted >= 0 ? s->evicted : s->n_stay;
+    for (int h = 0; h < a->kv.n_heads; h++) sac_move_row(&a->kv, h, own_row, place);
+    if (a->layer == s->n_layers - 1) sac_adore_commit_step(s, place);
+    return s->evicted >= 0 ? s->n_stay : s->n_stay + 1;
+}
+
+static int64_t settle(void *state, const sac_layer_attention *a) {
+    adore *s = state;
+    return s->in_step ? settle_step(s, a) : settle_prompt(s, a);
+}
+
+const sac_decode_policy sac_decode_adore = {
+    .name = "adore",
+    .source = "Zhang et al., ACL 2024, arXiv:2407.02328",
+    .params = params,
+    .state_bytes = sizeof(adore),
+    .check = check,
+    .is_off = is_off,
+    .take = take,
+    .begin = begin,
+    .prompt = prompt,
+    .attend = attend,
+    .settle = settle,
+    .inputs = inputs,
+    .rebuild = rebuild,
+    .max_rebuild = max_rebuild,
+};

@@ -1,0 +1,45 @@
+/* controller.h - a small recurrent network that tells from tokens alone which of them attention will want.
+ *
+ * Source: Zhang et al., ACL 2024, arXiv:2407.02328 (ADORE), section 2.2 and appendix B.
+ *   z_i = GRU(x_i, z_{i-1}),  score_i = w2 . tanh(W1 (p_i + z_i) + b1) + b2
+ * with x_i the token's input embedding and p_i a linear function of its position, a scalar. GRU as
+ * frameworks have it, gates in the order r, u, c:
+ *   r = sg(Wr x + br + Ur z + cr), u likewise, c = tanh(Wc x + bc + r (Uc z + cc)), z' = (1 - u) c + u z
+ * The probability of the paper is sg(score); only its order matters, and the score orders without the
+ * sigmoid's saturation. A model folder may bring one along, adore.safetensors (models/token_controller.c). */
+#ifndef SAC_CONTROLLER_H
+#define SAC_CONTROLLER_H
+
+#include "ops.h"
+
+typedef struct sac_controller {
+    int input, hidden;                     /* width of embeddings, and of z */
+    sac_tensor input_gates, state_gates;   /* [3 * hidden][input], [3 * hidden][hidden] */
+    const float *input_bias, *state_bias;  /* [3 * hidden] */
+    const float *position, *position_bias; /* [hidden] */
+    sac_tensor inner, outer;               /* W1 [hidden][hidden], w2 [1][hidden] */
+    const float *inner_bias, *outer_bias;  /* [hidden], [1] */
+} sac_controller;
+
+/* Room for `capacity` tokens at a time. */
+typedef struct sac_controller_scratch {
+    float *gates; /* [capacity][3 * hidden] */
+    float *state; /* [3 * hidden] */
+    float *inner; /* [capacity][hidden] */
+    int64_t capacity;
+} sac_controller_scratch;
+
+void sac_controller_scratch_take(sac_controller_scratch *s, const sac_controller *c, int64_t capacity,
+                                 sac_arena *arena);
+
+/* z [x.rows][hidden] of the tokens whose embeddings are x; before [hidden]: z of the token before the first,
+ * zeros at the beginning. */
+sac_status sac_controller_follow(const sac_controller *c, const sac_ops *ops, const sac_stream *stream,
+                                 sac_mat x, const float *before, float *z, sac_controller_scratch *s);
+
+/* scores [n] of tokens with states z [n][hidden]; token i's scalar position is first + i * step. */
+sac_status sac_controller_score(const sac_controller *c, const sac_ops *ops, const sac_stream *stream,
+                                const float *z, int64_t n, double first, double step, float *scores,
+                                sac_controller_scratch *s);
+
+#endif

@@ -1,0 +1,114 @@
+/* HiRED: a picture in several tiles keeps the visual tokens that its tower's class token looks at.
+ *
+ * Source: Arif et al., AAAI 2025, arXiv:2408.10945, and its published code. Of n tiles of N tokens, n * N *
+ * rate stay. The tile that shows the whole picture gets the share `alpha`, N at most. What is left goes to
+ * the parts in proportion to the whole picture's best N * (1 - alpha) tokens that fall into each, ranked by
+ * the tower's first layer, which tells where there is content. Within a tile the tokens stay that the last
+ * layer ranks best. There are no newline tokens between rows.
+ *
+ * Ours: parts cover the whole picture's grid as they lie in the picture; the published code cuts the flat
+ * list of tokens instead, which makes horizontal strips (compat=strip). Rounding down loses a few tokens
+ * there; here the remainder goes to the largest fractions, so that the number of tokens depends on the rate
+ * alone and is known before the picture is encoded. A picture of one tile keeps its best N * rate. */
+#include "reduce.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RATE, ALPHA, COMPAT };
+enum { COMPAT_GRID, COMPAT_STRIP };
+
+static const char *const compats[] = {"grid", "strip", NULL};
+static const sac_method_param params[] = {
+    [RATE] = {"rate", 0.2, 0.001, 1, "share of a picture's visual tokens that stay", NULL},
+    [ALPHA] = {"alpha", 0.5, 0, 1, "share of these for the tile of the whole picture", NULL},
+    [COMPAT] = {"compat", COMPAT_GRID, 0, 1, "where parts lie in the whole: grid, strip (published code)",
+                compats},
+    {0}};
+
+sac_status sac_reduce_parse(sac_reduce *r, const char *line, sac_error *err) {
+    *r = (sac_reduce){0};
+    size_t n = sac_method_name_bytes(line);
+    bool is_none = n == 4 && memcmp(line, "none", 4) == 0 && line[4] == 0;
+    if (is_none) return SAC_OK;
+    if (n != 5 || memcmp(line, "hired", 5) != 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "reducer \"%s\" is not known: there are none, hired", line);
+    SAC_TRY(sac_method_parse("reducer", line, params, NULL, false, r->p, err));
+    r->is_on = r->p[RATE] < 1;
+    return SAC_OK;
+}
+
+void sac_reduce_print(const sac_reduce *r, char *text, size_t capacity) {
+    if (r->is_on)
+        sac_method_print("hired", params, r->p, text, capacity);
+    else
+        snprintf(text, capacity, "none");
+}
+
+int64_t sac_reduce_count(const sac_reduce *r, const sac_reduce_picture *p) {
+    int64_t n = (int64_t)((double)p->n_tiles * p->grid * p->grid * r->p[RATE]);
+    return n > 0 ? n : 1;
+}
+
+/* Tokens of a tile that come before token i by (score descending, number ascending). */
+static int64_t rank_of(const float *score, int64_t n, int64_t i) {
+    int64_t rank = 0;
+    for (int64_t j = 0; j < n; j++) rank += score[j] > score[i] || (score[j] == score[i] && j < i);
+    return rank;
+}
+
+/* The part that a token of the whole picture lies in. */
+static int part_of(const sac_reduce *r, const sac_reduce_picture *p, int64_t token) {
+    int64_t per = (int64_t)p->grid * p->grid;
+    if ((int)r->p[COMPAT] == COMPAT_STRIP) return (int)(token * (p->n_tiles - 1) / per);
+    int64_t x = token % p->grid * p->tiles_w / p->grid, y = token / p->grid * p->tiles_h / p->grid;
+    return (int)(y * p->tiles_w + x);
+}
+
+/* Splits `rest` tokens over the parts by weight, none more than per: whole shares first, then one at a time
+ * where the most is missing. */
+static void split(int64_t rest, const int64_t *weight, int n_parts, int64_t per, int64_t *budget) {
+    double sum = 0, want[SAC_REDUCE_MAX_TILES];
+    for (int k = 0; k < n_parts; k++) sum += (double)weight[k];
+    for (int k = 0; k < n_parts; k++) {
+        want[k] = sum > 0 ? (double)rest * (double)weight[k] / sum : (double)rest / n_parts;
+        budget[k] = want[k] < (double)per ? (int64_t)want[k] : per;
+    }
+    for (int k = 0; k < n_parts; k++) rest -= budget[k];
+    for (; rest > 0; rest--) {
+        int most = -1;
+        for (int k = 0; k < n_parts; k++)
+            if (budget[k] < per &&
+                (most < 0 || want[k] - (double)budget[k] > want[most] - (double)budget[most]))
+                most = k;
+        budget[most]++;
+    }
+}
+
+static void set_budgets(const sac_reduce *r, const sac_reduce_picture *p, const float *first,
+                        int64_t *budget) {
+    int64_t per = (int64_t)p->grid * p->grid, total = sac_reduce_count(r, p);
+    int64_t weight[SAC_REDUCE_MAX_TILES] = {0}, room = per * (p->n_tiles - 1);
+    budget[0] = total;
+    if (p->n_tiles == 1) return;
+    budget[0] = (int64_t)((double)total * r->p[ALPHA]);
+    if (budget[0] > per) budget[0] = per;
+    if (total - budget[0] > room) budget[0] = total - room;
+    int64_t n_best = (int64_t)((double)per * (1 - r->p[ALPHA]));
+    for (int64_t i = 0; i < per; i++)
+        if (rank_of(first, per, i) < n_best) weight[part_of(r, p, i)]++;
+    split(total - budget[0], weight, p->n_tiles - 1, per, budget + 1);
+}
+
+void sac_reduce_choose(const sac_reduce *r, const sac_reduce_picture *p, const float *first,
+                       const float *last, int64_t stride, int32_t *source) {
+    int64_t per = (int64_t)p->grid * p->grid, budget[SAC_REDUCE_MAX_TILES], n = 0;
+    assert(p->n_tiles >= 1 && p->n_tiles <= SAC_REDUCE_MAX_TILES && stride >= per);
+    assert(p->n_tiles == 1 || p->tiles_w * p->tiles_h == p->n_tiles - 1);
+    set_budgets(r, p, first, budget);
+    for (int t = 0; t < p->n_tiles; t++)
+        for (int64_t i = 0; i < per; i++)
+            if (rank_of(last + t * stride, per, i) < budget[t]) source[n++] = (int32_t)(t * per + i);
+    assert(n == sac_reduce_count(r, p));
+}

@@ -1,0 +1,225 @@
+/* quest.c - read only the pages that can matter to this query.
+ *
+ * Quest (Tang et al., arXiv:2406.10774, section 3). Of every page of 16 keys the smallest and the largest
+ * value of each channel are kept. No key of a page can score more than sum_c max(q_c max_c, q_c min_c); the
+ * pages with the best bounds are read whole, and the last one always (as the released kernels do: the step's
+ * own token is in it). The first layers stay dense, as in the paper.
+ *
+ * The bound is one dot product of twice the length: (q+, q-) . (max, min), q+ and q- the query's positive and
+ * negative part, so the shared op computes it. Where key-value heads serve groups of query heads, which the
+ * paper leaves open, the group reads the pages with the best sum of bounds (heads=sum), or what any of its
+ * heads chose (heads=union), or each head reads its own (heads=query, as the evaluation code). */
+#include "key_block.h"
+
+#include <string.h>
+
+enum { PAGE, BUDGET, SKIP, HEADS };
+enum { SUM, UNION, QUERY };
+
+static const char *const sharings[] = {"sum", "union", "query", NULL};
+
+static const sac_method_param params[] = {
+    {"page", 16, 1, 4096, "tokens of a page", NULL},
+    {"budget", 1024, 1, 1 << 24, "tokens that a head chooses, in whole pages", NULL},
+    {"skip", 2, 0, 1 << 16, "first layers that stay dense", NULL},
+    {"heads", SUM, 0, 2, "pages of a group: best summed bounds, what any head chose, or each its own",
+     sharings},
+    {0}};
+
+typedef struct quest {
+    int64_t page, budget_pages, max_pages;
+    int skip, sharing, n_layers;
+    float *bounds;    /* [n_layers - skip][n_kv_heads][max_pages][2][head_dim]: max, min */
+    int64_t *n_known; /* [n_layers] rows whose pages are up to date */
+    sac_key_block keys;
+    float *halves;  /* [n_heads][2][head_dim]: the query's positive and negative parts */
+    float *scores;  /* [n_heads][max_pages] */
+    int32_t *best;  /* [n_heads][budget_pages] */
+    uint8_t *marks; /* [max_pages], for heads=union */
+    int32_t *rows;
+    int64_t *start; /* [n_heads + 1] */
+} quest;
+
+static int64_t pages_of(int64_t n_tokens, int64_t page) {
+    return (n_tokens + page - 1) / page;
+}
+
+static bool is_off(const double *p, const sac_attention_shape *shape) {
+    int64_t page = (int64_t)p[PAGE];
+    return pages_of(shape->n_ctx, page) <= pages_of((int64_t)p[BUDGET], page) ||
+           p[SKIP] >= (double)shape->n_layers;
+}
+
+/* Lists of a step, and the pages that one of them may hold. */
+static int n_lists(const quest *s, const sac_attention_shape *shape) {
+    return s->sharing == QUERY ? shape->n_heads : shape->n_kv_heads;
+}
+static int64_t list_pages(const quest *s, const sac_attention_shape *shape) {
+    int64_t group = shape->n_heads / shape->n_kv_heads;
+    int64_t n = s->sharing == UNION ? s->budget_pages * group : s->budget_pages;
+    return n < s->max_pages ? n : s->max_pages;
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    quest *s = state;
+    size_t d = (size_t)shape->head_dim, n_heads = (size_t)shape->n_heads, n_kv = (size_t)shape->n_kv_heads;
+    s->page = (int64_t)p[PAGE];
+    s->budget_pages = pages_of((int64_t)p[BUDGET], s->page);
+    s->max_pages = pages_of(shape->n_ctx, s->page);
+    s->skip = (int)p[SKIP];
+    s->sharing = (int)p[HEADS];
+    s->n_layers = shape->n_layers;
+    size_t max_pages = (size_t)s->max_pages, n_layers = (size_t)s->n_layers;
+    s->bounds =
+        sac_arena_take(arena, (n_layers - (size_t)s->skip) * n_kv * max_pages * 2 * d * sizeof(float));
+    s->n_known = sac_arena_take(arena, n_layers * sizeof *s->n_known);
+    sac_key_block_take(&s->keys, shape, arena);
+    s->halves = sac_arena_take(arena, n_heads * 2 * d * sizeof(float));
+    s->scores = sac_arena_take(arena, n_heads * max_pages * sizeof(float));
+    s->best = sac_arena_take(arena, n_heads * (size_t)s->budget_pages * sizeof *s->best);
+    s->marks = sac_arena_take(arena, max_pages);
+    s->rows = sac_arena_take(arena, (size_t)n_lists(s, shape) * (size_t)(list_pages(s, shape) * s->page) *
+                                        sizeof *s->rows);
+    s->start = sac_arena_take(arena, (n_heads + 1) * sizeof *s->start);
+}
+
+static void begin(void *state) {
+    quest *s = state;
+    memset(s->n_known, 0, (size_t)s->n_layers * sizeof *s->n_known);
+}
+
+/* ---------------------------------------------------------------- bounds of pages */
+
+static float *page_bounds(const quest *s, const sac_layer_attention *a, int head, int64_t page) {
+    int64_t of_layer = (a->layer - s->skip) * a->shape->n_kv_heads + head;
+    return s->bounds + (of_layer * s->max_pages + page) * 2 * a->shape->head_dim;
+}
+
+/* A key joins its page; the first of a page begins it. */
+static void add_key(float *bounds, const float *key, int d, bool begins) {
+    float *max = bounds, *min = bounds + d;
+    for (int c = 0; c < d; c++) {
+        max[c] = begins || key[c] > max[c] ? key[c] : max[c];
+        min[c] = begins || key[c] < min[c] ? key[c] : min[c];
+    }
+}
+
+/* Rows that have come since the last call. */
+static sac_status learn(void *state, const sac_layer_attention *a) {
+    quest *s = state;
+    int d = a->shape->head_dim;
+    if (a->layer < s->skip) return SAC_OK;
+    for (int64_t *known = &s->n_known[a->layer]; *known < a->kv.n_rows;) {
+        int64_t n = sac_key_block_next(*known, a->kv.n_rows);
+        SAC_TRY(sac_key_block_load(&s->keys, a, *known, n));
+        for (int h = 0; h < a->shape->n_kv_heads; h++)
+            for (int64_t i = 0; i < n; i++)
+                add_key(page_bounds(s, a, h, (*known + i) / s->page), sac_key_block_row(&s->keys, h, i), d,
+                        (*known + i) % s->page == 0);
+        *known += n;
+    }
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- a step */
+
+static sac_status score_pages(quest *s, const sac_layer_attention *a, int64_t n_pages) {
+    int d = a->shape->head_dim, n_heads = a->shape->n_heads;
+    const float *q = sac_mat_row_f32(a->q, 0);
+    for (int h = 0; h < n_heads; h++)
+        for (int c = 0; c < d; c++) {
+            float x = q[h * d + c];
+            s->halves[h * 2 * d + c] = x > 0 ? x : 0;
+            s->halves[h * 2 * d + d + c] = x < 0 ? x : 0;
+        }
+    sac_kv_view pages = {.k = page_bounds(s, a, 0, 0),
+                         .v = page_bounds(s, a, 0, 0),
+                         .dtype = SAC_DTYPE_F32,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = 2 * d,
+                         .n_rows = n_pages,
+                         .row_stride = 2 * d,
+                         .head_stride = s->max_pages * 2 * d};
+    return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->scores,
+                                                                .stride = s->max_pages,
+                                                                .q = s->halves,
+                                                                .kv = pages,
+                                                                .n_heads = n_heads,
+                                                                .n = n_pages,
+                                                                .scale = 1});
+}
+
+/* The sum of each group's scores takes the place of its first head's, then moves up. */
+static void sum_groups(quest *s, const sac_attention_shape *shape, int64_t n_pages) {
+    int group = shape->n_heads / shape->n_kv_heads;
+    for (int kv = 0; kv < shape->n_kv_heads; kv++) {
+        float *sum = s->scores + kv * s->max_pages, *first = s->scores + kv * group * s->max_pages;
+        for (int64_t i = 0; i < n_pages; i++) {
+            float x = first[i];
+            for (int h = 1; h < group; h++) x += first[h * s->max_pages + i];
+            sum[i] = x;
+        }
+    }
+}
+
+static int64_t add_page(quest *s, int64_t at, int64_t page, int64_t n_rows) {
+    for (int64_t row = page * s->page; row < (page + 1) * s->page && row < n_rows; row++)
+        s->rows[at++] = (int32_t)row;
+    return at;
+}
+
+/* One list's rows from the chosen pages of its heads, n_sets of `best`, and the last page. */
+static int64_t list_rows(quest *s, const int32_t *best, int n_sets, int64_t k, int64_t n_rows, int64_t at) {
+    int64_t last = pages_of(n_rows, s->page) - 1;
+    if (n_sets == 1) {
+        for (int64_t i = 0; i < k; i++) at = add_page(s, at, best[i], n_rows);
+        return add_page(s, at, last, n_rows);
+    }
+    memset(s->marks, 0, (size_t)last + 1);
+    for (int64_t i = 0; i < k * n_sets; i++) s->marks[best[i]] = 1;
+    s->marks[last] = 1;
+    for (int64_t page = 0; page <= last; page++)
+        if (s->marks[page]) at = add_page(s, at, page, n_rows);
+    return at;
+}
+
+static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
+    quest *s = state;
+    const sac_attention_shape *shape = a->shape;
+    int64_t n_rows = a->kv.n_rows, n_pages = pages_of(n_rows, s->page), k = s->budget_pages - 1;
+    SAC_TRY(learn(s, a));
+    if (a->layer < s->skip || n_pages <= s->budget_pages) {
+        choice->all = true;
+        return SAC_OK;
+    }
+    SAC_TRY(score_pages(s, a, n_pages));
+    if (s->sharing == SUM) sum_groups(s, shape, n_pages);
+    SAC_TRY(a->ops->top_k(a->stream,
+                          &(sac_top_k_args){.scores = s->scores,
+                                            .stride = s->max_pages,
+                                            .n = n_pages - 1,
+                                            .n_rows = s->sharing == SUM ? shape->n_kv_heads : shape->n_heads,
+                                            .k = k,
+                                            .indices = s->best}));
+    int lists = n_lists(s, shape), n_sets = s->sharing == UNION ? shape->n_heads / lists : 1;
+    s->start[0] = 0;
+    for (int i = 0; i < lists; i++)
+        s->start[i + 1] = list_rows(s, s->best + i * n_sets * k, n_sets, k, n_rows, s->start[i]);
+    int64_t n_last = n_rows - (n_pages - 1) * s->page;
+    *choice = (sac_choice){.lists = {s->rows, s->start, lists},
+                           .n_chosen = (double)(shape->n_heads * (k * s->page + n_last))};
+    a->stats->n_selections++;
+    return SAC_OK;
+}
+
+const sac_decode_policy sac_decode_quest = {
+    .name = "quest",
+    .source = "Tang et al., Quest, arXiv:2406.10774",
+    .params = params,
+    .state_bytes = sizeof(quest),
+    .is_off = is_off,
+    .take = take,
+    .begin = begin,
+    .prompt = learn,
+    .select = select_rows,
+};

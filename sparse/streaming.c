@@ -1,0 +1,180 @@
+/* streaming.c - the first tokens and the last ones, as if there were no others.
+ *
+ * StreamingLLM (Xiao et al., arXiv:2309.17453). A step reads `start` first tokens, the sinks that a softmax
+ * puts weight on for want of anything better, and `recent` last ones, its own counted; keys stand at their
+ * places in this list and the query at its end, so positions never exceed start + recent. In a prompt
+ * (prefill policy) every query does the same: its recent tokens are a sliding window, where places in the
+ * list and true positions lie equally far apart, and the sinks are met by the query turned back to position
+ * start + recent - 1; the two are joined by their denominators.
+ *
+ * What is in the middle stays stored and unread, so this is a bound for what a method without a memory of the
+ * middle can do, not a way to save memory. pos=orig leaves all positions as they are. */
+#include "join.h"
+
+enum { START, RECENT, POS };
+
+static const char *const positions[] = {"compact", "orig", NULL};
+
+static const sac_method_param params[] = {
+    {"start", 4, 0, 1 << 24, "first tokens that are read", NULL},
+    {"recent", 2000, 1, 1 << 24, "last tokens that are read", NULL},
+    {"pos", 0, 0, 1, "positions in attention: in the list, or the tokens' own", positions},
+    {0}};
+
+#define CHUNK 256 /* queries of a prompt at a time */
+
+typedef struct streaming {
+    int64_t start, recent;
+    bool compact;
+    int32_t *rows;              /* a step's */
+    int64_t span[2];            /* of rows */
+    sac_choice_scratch scratch; /* of a step */
+    sac_join_scratch join;      /* of a prompt */
+} streaming;
+
+static bool is_off(const double *p, const sac_attention_shape *shape) {
+    return p[START] + p[RECENT] >= (double)shape->n_ctx;
+}
+
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if (p[POS] != 0 || is_off(p, shape)) return SAC_OK;
+    if (!shape->fixed_rotation)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "streaming moves keys to other positions, and this model's dynamic rope scaling cannot "
+            "be taken back: use pos=orig");
+    if (p[START] + p[RECENT] > (double)shape->max_position)
+        return sac_fail(
+            err, SAC_BAD_ARGUMENT,
+            "streaming: start + recent = %g tokens at once, and the model was trained on %lld: lower "
+            "them, or use pos=orig",
+            p[START] + p[RECENT], (long long)shape->max_position);
+    return SAC_OK;
+}
+
+static void take_settings(streaming *s, const double *p) {
+    s->start = (int64_t)p[START];
+    s->recent = (int64_t)p[RECENT];
+    s->compact = p[POS] == 0;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    streaming *s = state;
+    take_settings(s, p);
+    s->rows = sac_arena_take(arena, (size_t)(s->start + s->recent) * sizeof *s->rows);
+    if (s->compact) sac_choice_scratch_take(&s->scratch, shape, s->start + s->recent, arena);
+}
+
+static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
+    streaming *s = state;
+    int64_t n = 0, n_rows = a->kv.n_rows;
+    if (n_rows <= s->start + s->recent) {
+        choice->all = true;
+        return SAC_OK;
+    }
+    for (int64_t i = 0; i < s->start; i++) s->rows[n++] = (int32_t)i;
+    for (int64_t i = n_rows - s->recent; i < n_rows; i++) s->rows[n++] = (int32_t)i;
+    s->span[0] = 0;
+    s->span[1] = n;
+    *choice = (sac_choice){.lists = {s->rows, s->span, 1}, .compact = s->compact, .scratch = &s->scratch};
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- prompts */
+
+static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    streaming *s = state;
+    take_settings(s, p);
+    sac_join_scratch_take(&s->join, shape, CHUNK < shape->n_ctx ? CHUNK : shape->n_ctx, arena);
+}
+
+/* The last tokens of queries whose windows begin after the sinks. */
+static sac_status attend_recent(streaming *s, const sac_layer_attention *a, int64_t first, int64_t n) {
+    int64_t window = a->shape->window;
+    sac_mat q = sac_mat_rows(a->q, first, n);
+    return a->ops->attention(
+        a->stream, &(sac_attention_args){.o = q,
+                                         .q = q,
+                                         .kv = a->kv,
+                                         .lse = s->join.lse[0],
+                                         .n_q = n,
+                                         .n_kv = a->past + first + n,
+                                         .first = a->past + first,
+                                         .n_batch = 1,
+                                         .n_heads = a->shape->n_heads,
+                                         .scale = a->scale,
+                                         .causal = true,
+                                         .window = window && window < s->recent ? window : s->recent});
+}
+
+static sac_status attend_sinks(streaming *s, const sac_layer_attention *a, int64_t n) {
+    sac_mat q = sac_mat_f32(s->join.q, n, a->q.cols);
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                              .q = q,
+                                                              .kv = a->kv,
+                                                              .lse = s->join.lse[1],
+                                                              .n_q = n,
+                                                              .n_kv = s->start,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale});
+}
+
+static sac_status attend_chunk(streaming *s, const sac_layer_attention *a, int64_t first, int64_t n) {
+    int32_t to[CHUNK];
+    for (int64_t i = 0; i < n; i++)
+        to[i] = s->compact ? (int32_t)(s->start + s->recent - 1) : a->position[first + i];
+    if (s->start > 0) SAC_TRY(sac_join_copy_queries(&s->join, a, first, n, to));
+    SAC_TRY(attend_recent(s, a, first, n));
+    if (s->start == 0) return SAC_OK;
+    SAC_TRY(attend_sinks(s, a, n));
+    sac_join(&s->join, a->shape, sac_mat_rows(a->q, first, n));
+    return SAC_OK;
+}
+
+static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
+    streaming *s = state;
+    int64_t n_read = s->start + s->recent, n = a->q.rows, first = n_read - a->past;
+    if (first >= n) return sac_attend_prompt_dense(a);
+    if (first > 0) {
+        sac_layer_attention beginning = *a;
+        beginning.q.rows = first;
+        SAC_TRY(sac_attend_prompt_dense(&beginning));
+    } else {
+        first = 0;
+    }
+    double kept = 0;
+    for (int64_t i = first; i < n; i++) kept += (double)n_read / (double)(a->past + i + 1);
+    sac_count_prefill(a, kept, (double)(n - first) * (double)n_read * a->shape->n_heads);
+    for (; first < n; first += s->join.capacity)
+        SAC_TRY(attend_chunk(s, a, first, n - first < s->join.capacity ? n - first : s->join.capacity));
+    return SAC_OK;
+}
+
+#define SOURCE "Xiao et al., StreamingLLM, arXiv:2309.17453"
+
+const sac_prefill_policy sac_prefill_streaming = {
+    .name = "streaming",
+    .source = SOURCE,
+    .params = params,
+    .state_bytes = sizeof(streaming),
+    .check = check,
+    .is_off = is_off,
+    .take = take_prefill,
+    .attend = attend_prompt,
+    .turns_keys = true,
+};
+
+const sac_decode_policy sac_decode_streaming = {
+    .name = "streaming",
+    .source = SOURCE,
+    .params = params,
+    .state_bytes = sizeof(streaming),
+    .check = check,
+    .is_off = is_off,
+    .take = take_decode,
+    .select = select_rows,
+    .turns_keys = true,
+};

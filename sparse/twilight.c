@@ -1,0 +1,314 @@
+/* twilight.c - another method's choice, cut down to what carries the weight.
+ *
+ * Twilight (Lin et al., arXiv:2502.02770). A base method chooses generously; the weights of its rows are
+ * estimated from a copy of the keys in 4 bits, one range a row and head; they are normalised over these rows,
+ * and each query head keeps the smallest set that holds a share p of them (Algorithm 1, with an exact search
+ * for the threshold, whole classes of equal weights). The rows that any head of a key-value group keeps are
+ * read by the whole group (union=1, the paper's third version), or each head reads its own (union=0). The
+ * full-precision keys then give the true weights. The first layers stay dense.
+ *
+ * The estimate runs over all rows of the copy, chosen or not: an eighth of the bytes of dense attention, in
+ * the shared op for packed keys. Over a base that reads its rows at compact positions (tokenselect,
+ * streaming) the copy's rows are turned there first, and the kept ones stay where the base put them. */
+#include "key_block.h"
+#include "vote.h"
+
+#include <string.h>
+
+enum { BASE, P, BITS, SKIP, UNION, FORCE_LAST };
+
+static const char *const bases[] = {"dense", "quest", "doublesparse", "tokenselect", "streaming", NULL};
+static const char *const widths[] = {"4", "2", "8", NULL};
+static const int width_bits[] = {4, 2, 8};
+
+static const sac_method_param params[] = {
+    {"base", 0, 0, 4, "method whose choice is cut down; its settings are base.<name>", bases},
+    {"p", 0.95, 0, 1, "share of the base's weight that a head keeps", NULL},
+    {"bits", 0, 0, 2, "of the copy of the keys that weights are estimated from", widths},
+    {"skip", 2, 0, 1 << 16, "first layers that stay dense", NULL},
+    {"union", 1, 0, 1, "1: a group reads what any of its heads keeps; 0: each head its own", NULL},
+    {"force_last", 0, 0, 1, "1: the step's own token is always kept", NULL},
+    {0}};
+
+typedef struct twilight {
+    double p;
+    bool unite, force_last;
+    int bits, skip, n_layers;
+    sac_decode *base;
+    sac_packed_rows *copy; /* [n_layers - skip], keys only; n counts the rows packed */
+    sac_key_block keys;
+    uint8_t *codes; /* [head_dim] */
+    float *scores;  /* [n_heads][n_ctx], by row */
+    float *weights; /* [n_heads][n_ctx], by place in the head's list */
+    float *lse, *threshold;
+    int64_t *counts, *n_kept; /* [n_heads] */
+    float *query;             /* [n_heads * head_dim], turned to a compact position */
+    uint8_t *marks;           /* [n_ctx] */
+    int32_t *rows;            /* [lists][n_ctx] */
+    int64_t *start;           /* [n_heads + 1] */
+    int32_t *part, *place;    /* [n_ctx] rows of a compact list that are left, and their places in it */
+    int32_t *number;          /* [n_ctx] of each place, among those that are left */
+    int64_t part_start[2];
+} twilight;
+
+static bool is_off(const double *p, const sac_attention_shape *shape) {
+    return p[SKIP] >= (double)shape->n_layers || (p[P] >= 1 && p[BASE] == 0);
+}
+
+static void wrap(void *state, sac_decode *base) {
+    ((twilight *)state)->base = base;
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    twilight *s = state;
+    size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx, d = (size_t)shape->head_dim;
+    s->p = p[P];
+    s->bits = width_bits[(int)p[BITS]];
+    s->skip = (int)p[SKIP];
+    s->unite = p[UNION] != 0;
+    s->force_last = p[FORCE_LAST] != 0;
+    s->n_layers = shape->n_layers;
+    size_t n_copies = (size_t)(s->n_layers - s->skip);
+    s->copy = sac_arena_take(arena, n_copies * sizeof *s->copy);
+    for (size_t i = 0; i < n_copies; i++) {
+        sac_packed_rows copy = sac_key_copy_take(shape, shape->head_dim, s->bits, arena);
+        if (s->copy) s->copy[i] = copy;
+    }
+    sac_key_block_take(&s->keys, shape, arena);
+    s->codes = sac_arena_take(arena, d);
+    s->scores = sac_arena_take(arena, n_heads * n_ctx * sizeof(float));
+    s->weights = sac_arena_take(arena, n_heads * n_ctx * sizeof(float));
+    s->lse = sac_arena_take(arena, n_heads * sizeof(float));
+    s->threshold = sac_arena_take(arena, n_heads * sizeof(float));
+    s->counts = sac_arena_take(arena, n_heads * sizeof *s->counts);
+    s->n_kept = sac_arena_take(arena, n_heads * sizeof *s->n_kept);
+    s->query = sac_arena_take(arena, n_heads * d * sizeof(float));
+    s->marks = sac_arena_take(arena, n_ctx);
+    size_t lists = s->unite ? (size_t)shape->n_kv_heads : n_heads;
+    s->rows = sac_arena_take(arena, lists * n_ctx * sizeof *s->rows);
+    s->start = sac_arena_take(arena, (n_heads + 1) * sizeof *s->start);
+    s->part = sac_arena_take(arena, n_ctx * sizeof *s->part);
+    s->place = sac_arena_take(arena, n_ctx * sizeof *s->place);
+    s->number = sac_arena_take(arena, n_ctx * sizeof *s->number);
+}
+
+static void begin(void *state) {
+    twilight *s = state;
+    for (int i = 0; i < s->n_layers - s->skip; i++) s->copy[i].n = 0;
+}
+
+/* ---------------------------------------------------------------- the copy of the keys */
+
+/* Packs rows that have come since the last call. */
+static sac_status pack_rows(twilight *s, const sac_layer_attention *a) {
+    sac_packed_rows *copy = &s->copy[a->layer - s->skip];
+    while (copy->n < a->kv.n_rows) {
+        int64_t n = sac_key_block_next(copy->n, a->kv.n_rows);
+        SAC_TRY(sac_key_block_load(&s->keys, a, copy->n, n));
+        for (int h = 0; h < copy->n_heads; h++)
+            for (int64_t i = 0; i < n; i++)
+                sac_key_copy_put(copy, h, copy->n + i, sac_key_block_row(&s->keys, h, i), s->codes);
+        copy->n += n;
+    }
+    return SAC_OK;
+}
+
+static sac_status prompt(void *state, const sac_layer_attention *a) {
+    twilight *s = state;
+    const sac_decode_policy *base = s->base->policy;
+    if (base->prompt) SAC_TRY(base->prompt(s->base->state, a));
+    return a->layer < s->skip ? SAC_OK : pack_rows(s, a);
+}
+
+/* ---------------------------------------------------------------- estimated weights of the base's rows */
+
+/* Of all rows, by row. */
+static sac_status estimate(twilight *s, const sac_layer_attention *a) {
+    const sac_packed_rows *copy = &s->copy[a->layer - s->skip];
+    return a->ops->packed_attention(a->stream, &(sac_packed_attention_args){.q = sac_mat_row_f32(a->q, 0),
+                                                                            .parts = copy,
+                                                                            .n_parts = 1,
+                                                                            .n_heads = a->shape->n_heads,
+                                                                            .scale = a->scale,
+                                                                            .scores = s->scores,
+                                                                            .stride = a->shape->n_ctx});
+}
+
+/* Weights of each head's listed rows, before the softmax. */
+static void gather_scores(twilight *s, const sac_layer_attention *a, const sac_choice *choice) {
+    int64_t stride = a->shape->n_ctx;
+    for (int h = 0; h < a->shape->n_heads; h++) {
+        float *to = s->weights + h * stride;
+        const float *from = s->scores + h * stride;
+        if (choice->all) {
+            s->counts[h] = a->kv.n_rows;
+            memcpy(to, from, (size_t)a->kv.n_rows * sizeof *to);
+            continue;
+        }
+        const sac_row_lists *l = &choice->lists;
+        int list = h / (a->shape->n_heads / l->n_lists);
+        s->counts[h] = l->start[list + 1] - l->start[list];
+        for (int64_t i = 0; i < s->counts[h]; i++) to[i] = from[l->rows[l->start[list] + i]];
+    }
+}
+
+/* The copy's keys of a compact list, turned to their places, against the query at its end. The base's scratch
+ * is free until the attention. */
+static sac_status estimate_compact(twilight *s, const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_packed_rows *copy = &s->copy[a->layer - s->skip];
+    const int32_t *rows = choice->lists.rows + choice->lists.start[0];
+    int64_t n = choice->lists.start[1] - choice->lists.start[0], d = copy->head_dim;
+    sac_choice_scratch *room = choice->scratch;
+    sac_rope_args turn = {.head_dim = (int)d, .rotation = a->rotation, .pos = room->turn_back, .back = true};
+    for (int64_t i = 0; i < n; i++) room->turn_back[i] = rows[i] - (int32_t)i;
+    for (int h = 0; h < copy->n_heads; h++) {
+        for (int64_t i = 0; i < n; i++) sac_packed_get_key(copy, h, rows[i], room->k + (h * n + i) * d);
+        turn.n_heads = 1;
+        turn.x = sac_mat_f32(room->k + h * n * d, n, d);
+        SAC_TRY(a->ops->rope(a->stream, &turn));
+    }
+    memcpy(s->query, sac_mat_row_f32(a->q, 0), (size_t)a->q.cols * sizeof(float));
+    room->turn_back[0] = a->position[0] - (int32_t)(n - 1);
+    turn.n_heads = a->shape->n_heads;
+    turn.x = sac_mat_f32(s->query, 1, a->q.cols);
+    SAC_TRY(a->ops->rope(a->stream, &turn));
+    for (int h = 0; h < a->shape->n_heads; h++) s->counts[h] = n;
+    sac_kv_view keys = {.k = room->k,
+                        .v = room->v,
+                        .dtype = SAC_DTYPE_F32,
+                        .n_heads = copy->n_heads,
+                        .head_dim = (int)d,
+                        .n_rows = n,
+                        .row_stride = d,
+                        .head_stride = n * d};
+    return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->weights,
+                                                                .stride = a->shape->n_ctx,
+                                                                .q = s->query,
+                                                                .kv = keys,
+                                                                .n_heads = a->shape->n_heads,
+                                                                .n = n,
+                                                                .scale = a->scale});
+}
+
+/* ---------------------------------------------------------------- the smallest sets */
+
+static sac_status find_thresholds(twilight *s, const sac_layer_attention *a) {
+    int64_t stride = a->shape->n_ctx;
+    int n_heads = a->shape->n_heads;
+    sac_scores_lse(a->stream, s->weights, stride, n_heads, s->counts, 0, s->lse);
+    sac_scores_softmax(a->stream, s->weights, stride, n_heads, s->counts, 0, s->lse);
+    return a->ops->top_p(a->stream, &(sac_top_p_args){.weights = s->weights,
+                                                      .counts = s->counts,
+                                                      .stride = stride,
+                                                      .n_rows = n_heads,
+                                                      .p = s->p,
+                                                      .threshold = s->threshold,
+                                                      .n_kept = s->n_kept});
+}
+
+/* Row of a head's listed place. */
+static int32_t row_at(const sac_choice *choice, int n_heads, int head, int64_t i) {
+    if (choice->all) return (int32_t)i;
+    const sac_row_lists *l = &choice->lists;
+    return l->rows[l->start[head / (n_heads / l->n_lists)] + i];
+}
+
+/* 1 when force_last adds a row to what the head keeps. */
+static int64_t forced(const twilight *s, const sac_layer_attention *a, const sac_choice *choice, int head) {
+    int64_t last = s->counts[head] - 1;
+    if (!s->force_last) return 0;
+    if (last < 0 || row_at(choice, a->shape->n_heads, head, last) != a->kv.n_rows - 1) return 1;
+    return !(s->weights[head * a->shape->n_ctx + last] >= s->threshold[head]);
+}
+
+/* Marks what heads [first, end) keep: rows, or places in the list when it is compact. */
+static void mark_kept(twilight *s, const sac_layer_attention *a, const sac_choice *choice, int first, int end,
+                      int64_t n_marks) {
+    int64_t stride = a->shape->n_ctx;
+    memset(s->marks, 0, (size_t)n_marks);
+    for (int h = first; h < end; h++) {
+        const float *w = s->weights + h * stride;
+        for (int64_t i = 0; i < s->counts[h]; i++)
+            if (w[i] >= s->threshold[h])
+                s->marks[choice->compact ? i : row_at(choice, a->shape->n_heads, h, i)] = 1;
+    }
+    if (s->force_last) s->marks[n_marks - 1] = 1;
+}
+
+/* Lists of what is kept, by row, or by place in a compact list. */
+static sac_row_lists list_kept(twilight *s, const sac_layer_attention *a, const sac_choice *choice) {
+    int n_heads = a->shape->n_heads, n_lists = s->unite ? a->shape->n_kv_heads : n_heads;
+    int64_t n_marks = choice->compact ? s->counts[0] : a->kv.n_rows, n = 0;
+    for (int i = 0; i < n_lists; i++) {
+        s->start[i] = n;
+        mark_kept(s, a, choice, i * (n_heads / n_lists), (i + 1) * (n_heads / n_lists), n_marks);
+        for (int64_t j = 0; j < n_marks; j++)
+            if (s->marks[j]) s->rows[n++] = (int32_t)j;
+    }
+    s->start[n_lists] = n;
+    return (sac_row_lists){s->rows, s->start, n_lists};
+}
+
+/* Of a compact list: the rows that any head keeps are gathered, with their places in it; the heads' lists
+ * then count these rows. */
+static void cut_compact(twilight *s, sac_choice *choice, sac_row_lists kept) {
+    const int32_t *rows = choice->lists.rows + choice->lists.start[0];
+    int64_t n_all = choice->lists.start[1] - choice->lists.start[0], n = 0;
+    memset(s->marks, 0, (size_t)n_all);
+    for (int64_t i = 0; i < kept.start[kept.n_lists]; i++) s->marks[kept.rows[i]] = 1;
+    for (int64_t i = 0; i < n_all; i++) {
+        if (!s->marks[i]) continue;
+        s->number[i] = (int32_t)n;
+        s->place[n] = (int32_t)i;
+        s->part[n++] = rows[i];
+    }
+    for (int64_t i = 0; i < kept.start[kept.n_lists]; i++) s->rows[i] = s->number[s->rows[i]];
+    s->part_start[0] = 0;
+    s->part_start[1] = n;
+    choice->lists = (sac_row_lists){s->part, s->part_start, 1};
+    choice->place = s->place;
+    choice->query_place = n_all - 1;
+    choice->within = kept;
+}
+
+static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
+    twilight *s = state;
+    if (a->layer < s->skip) {
+        choice->all = true;
+        return SAC_OK;
+    }
+    SAC_TRY(pack_rows(s, a));
+    SAC_TRY(s->base->policy->select(s->base->state, a, choice));
+    if (s->p >= 1) return SAC_OK;
+    if (choice->compact) {
+        SAC_TRY(estimate_compact(s, a, choice));
+    } else {
+        SAC_TRY(estimate(s, a));
+        gather_scores(s, a, choice);
+    }
+    SAC_TRY(find_thresholds(s, a));
+    sac_row_lists kept = list_kept(s, a, choice);
+    choice->n_chosen = 0;
+    for (int h = 0; h < a->shape->n_heads; h++)
+        choice->n_chosen += (double)(s->n_kept[h] + forced(s, a, choice, h));
+    if (choice->all) a->stats->n_selections++; /* bases count theirs */
+    if (choice->compact)
+        cut_compact(s, choice, kept);
+    else
+        choice->lists = kept;
+    choice->all = false;
+    return SAC_OK;
+}
+
+const sac_decode_policy sac_decode_twilight = {
+    .name = "twilight",
+    .source = "Lin et al., Twilight, arXiv:2502.02770",
+    .params = params,
+    .state_bytes = sizeof(twilight),
+    .is_off = is_off,
+    .take = take,
+    .begin = begin,
+    .prompt = prompt,
+    .select = select_rows,
+    .wrap = wrap,
+};

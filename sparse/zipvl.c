@@ -1,0 +1,247 @@
+/* ZipVL: attention over the tokens that matter, as many as a layer's attention says.
+ *
+ * Source: He et al., "ZipVL", arXiv:2410.08584, sections 4.1, 4.2 and appendix A. A few probe queries (the
+ * last ones and some at random) give every key a sum a_j of their softmax weights, over all heads, and a mean
+ * a_j / nnz_j over the probes that see it. The budget p is the smallest number of tokens whose largest sums
+ * hold tau of all; the set T are the p tokens with the best means. Only T's queries meet T's keys: rows are
+ * gathered once and the dense causal op runs on them. The other tokens get no attention output in this layer
+ * (zeros, so the residual passes); their keys and values are stored all the same.
+ *
+ * Ours: probe scores are scaled and masked (appendix A writes neither); heads are summed, as T is one set for
+ * a layer; probes are drawn without replacement, by a counter. The last token is always in T, in place of the
+ * worst, because its output is what the answer is read from (strict=1: as the paper). T need not hold tau of
+ * the weight, since budget and choice look at different scores: budget=cover takes the smallest T that does.
+ * side=one lets every query meet T's keys instead.
+ *
+ * Later turns: what earlier turns left in the cache is read whole; the new tokens compete among themselves
+ * for tau of the weight that the probes give to them. */
+#include "importance.h"
+#include "sparse.h"
+
+#include "clock.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK };
+
+static const char *const sides[] = {"two", "one", NULL};
+static const char *const budgets[] = {"sums", "cover", NULL};
+static const sac_method_param params[] = {
+    [TAU] = {"tau", 0.975, 0, 1, "share of the probes' attention that the budget holds", NULL},
+    [RECENT] = {"recent", 64, 0, 1 << 20, "probes: last queries", NULL},
+    [RANDOM] = {"random", 64, 0, 1 << 20, "probes: random queries before them", NULL},
+    [SEED] = {"seed", 0, 0, 1e9, "of the random probes", NULL},
+    [SIDE] = {"side", 0, 0, 1, "two: important queries meet important keys; one: all queries do", sides},
+    [BUDGET] = {"budget", 0, 0, 1, "sums: as many as the largest sums need; cover: as the chosen need",
+                budgets},
+    [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", NULL},
+    [KEEP_SINK] = {"keep_sink", 0, 0, 1, "1: the first token is always important", NULL},
+    {0}};
+
+typedef struct zipvl {
+    const double *p;
+    int64_t recent, random, n_ctx;
+    float *sums, *means;    /* [n_ctx] */
+    int32_t *probes, *draw; /* [recent + random], [n_ctx] */
+    int32_t *kept;          /* [n_ctx] T, counted from the first query */
+    int32_t *rows;          /* [n_ctx] of the view: earlier ones and T */
+    float *k, *v;           /* [n_kv_heads][n_ctx][head_dim] gathered */
+    int64_t n_kept;
+} zipvl;
+
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if (p[RECENT] + p[RANDOM] < 1)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy zipvl: recent=0,random=0 leave no probes");
+    if (shape->window && shape->window < shape->n_ctx)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy zipvl gathers tokens, and this model's sliding window of %lld counts "
+                        "them: use --ctx %lld or less",
+                        (long long)shape->window, (long long)shape->window);
+    return SAC_OK;
+}
+
+static bool is_off(const double *p, const sac_attention_shape *shape) {
+    (void)shape;
+    return p[TAU] >= 1;
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    zipvl *z = state;
+    size_t n = (size_t)shape->n_ctx, row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim;
+    *z = (zipvl){.p = p, .recent = (int64_t)p[RECENT], .random = (int64_t)p[RANDOM], .n_ctx = shape->n_ctx};
+    z->sums = sac_arena_take(arena, n * sizeof(float));
+    z->means = sac_arena_take(arena, n * sizeof(float));
+    z->probes = sac_arena_take(arena, (size_t)(z->recent + z->random) * sizeof(int32_t));
+    z->draw = sac_arena_take(arena, n * sizeof(int32_t));
+    z->kept = sac_arena_take(arena, n * sizeof(int32_t));
+    z->rows = sac_arena_take(arena, n * sizeof(int32_t));
+    if (p[SIDE] != 0) return;
+    z->k = sac_arena_take(arena, n * row * sizeof(float));
+    z->v = sac_arena_take(arena, n * row * sizeof(float));
+}
+
+/* ---------------------------------------------------------------- scores */
+
+/* Sums of the probes' weights for the new tokens, and their means over the probes that see each. */
+static sac_status score(zipvl *z, const sac_layer_attention *a, const float **sums) {
+    int64_t seen_by = 0, n_probes = sac_draw_probes((uint64_t)z->p[SEED], sac_probe_stream(a), a->q.rows,
+                                                    z->recent, z->random, z->draw, z->probes);
+    SAC_TRY(a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = z->sums,
+                                                                         .stride = z->n_ctx,
+                                                                         .n_sums = 1,
+                                                                         .q = a->q,
+                                                                         .probes = z->probes,
+                                                                         .n_probes = n_probes,
+                                                                         .first = a->past,
+                                                                         .kv = a->kv,
+                                                                         .n_kv = a->kv.n_rows,
+                                                                         .n_heads = a->shape->n_heads,
+                                                                         .scale = a->scale}));
+    *sums = z->sums + a->past;
+    for (int64_t j = a->q.rows - 1; j >= 0; j--) {
+        while (seen_by < n_probes && z->probes[n_probes - 1 - seen_by] >= j) seen_by++;
+        z->means[j] = seen_by ? (*sums)[j] / (float)seen_by : 0; /* no probe sees it: recent=0 */
+    }
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- the choice */
+
+static void measure_mass(const zipvl *z, const sac_layer_attention *a, const float *sums) {
+    double held = 0, all = 0;
+    for (int64_t j = 0; j < a->q.rows; j++) all += (double)sums[j];
+    for (int64_t i = 0; i < z->n_kept; i++) held += (double)sums[z->kept[i]];
+    a->stats->mass += held / all;
+    a->stats->n_mass += 1;
+}
+
+static sac_status choose(zipvl *z, const sac_layer_attention *a) {
+    const float *sums;
+    int64_t n = a->q.rows, n_forced = 0;
+    SAC_TRY(score(z, a, &sums));
+    if (z->p[KEEP_SINK] != 0 && z->p[STRICT] == 0 && a->n_before == 0) {
+        z->means[0] = INFINITY;
+        n_forced++;
+    }
+    if (z->p[STRICT] == 0) {
+        n_forced += z->means[n - 1] < INFINITY;
+        z->means[n - 1] = INFINITY;
+    }
+    if (z->p[BUDGET] != 0) {
+        SAC_TRY(sac_importance_cover(a->ops, a->stream, z->means, sums, n, z->p[TAU], z->kept, &z->n_kept));
+    } else {
+        SAC_TRY(sac_importance_count(a->ops, a->stream, sums, n, z->p[TAU], &z->n_kept));
+    }
+    if (z->n_kept < n_forced) z->n_kept = n_forced;
+    SAC_TRY(sac_importance_best(a->ops, a->stream, z->means, n, z->n_kept, z->kept));
+    if (a->shape->measure_mass) measure_mass(z, a, sums);
+    for (int64_t i = 0; i < a->past; i++) z->rows[i] = (int32_t)i;
+    for (int64_t i = 0; i < z->n_kept; i++) z->rows[a->past + i] = (int32_t)(a->past + z->kept[i]);
+    a->stats->n_selections++;
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- attention */
+
+/* Outputs of T, standing in the first rows, to their places; zeros elsewhere. From the last on, since a row
+ * only ever moves down. */
+static void spread(const zipvl *z, sac_mat o) {
+    size_t row_bytes = (size_t)o.cols * sizeof(float);
+    int64_t end = o.rows;
+    for (int64_t i = z->n_kept - 1; i >= 0; i--) {
+        int64_t to = z->kept[i];
+        if (to != i) memcpy(sac_mat_row_f32(o, to), sac_mat_row_f32(o, i), row_bytes);
+        for (int64_t r = to + 1; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
+        end = to;
+    }
+    for (int64_t r = 0; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
+}
+
+static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
+    int d = a->shape->head_dim;
+    int64_t n = a->past + z->n_kept;
+    sac_kv_view kv = {.k = z->k,
+                      .v = z->v,
+                      .dtype = a->kv.dtype,
+                      .n_heads = a->shape->n_kv_heads,
+                      .head_dim = d,
+                      .n_rows = n,
+                      .row_stride = d,
+                      .head_stride = n * d};
+    SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
+    for (int64_t i = 0; i < z->n_kept; i++) /* kept[i] >= i: nothing that is still wanted is overwritten */
+        if (z->kept[i] != i)
+            memcpy(sac_mat_row_f32(a->q, i), sac_mat_row_f32(a->q, z->kept[i]),
+                   (size_t)a->q.cols * sizeof(float));
+    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept);
+    SAC_TRY(a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                               .q = q,
+                                                               .kv = kv,
+                                                               .n_q = z->n_kept,
+                                                               .n_kv = n,
+                                                               .first = a->past,
+                                                               .n_batch = 1,
+                                                               .n_heads = a->shape->n_heads,
+                                                               .scale = a->scale,
+                                                               .causal = true}));
+    spread(z, a->q);
+    return SAC_OK;
+}
+
+static sac_status attend_one_sided(const sac_layer_attention *a, const sac_row_lists *lists) {
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
+                                                              .q = a->q,
+                                                              .kv = a->kv,
+                                                              .lists = lists,
+                                                              .n_q = a->q.rows,
+                                                              .first = a->past,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale,
+                                                              .causal = true});
+}
+
+/* Query-key pairs for each head. */
+static double n_pairs(const zipvl *z, const sac_layer_attention *a) {
+    double n = (double)z->n_kept, past = (double)a->past, pairs = 0;
+    if (z->p[SIDE] == 0) return n * (n + 1) / 2 + n * past;
+    for (int64_t i = 0; i < z->n_kept; i++) pairs += (double)(a->q.rows - z->kept[i]);
+    return pairs + (double)a->q.rows * past;
+}
+
+static void tell(const zipvl *z, const sac_layer_attention *a) {
+    if (!a->observer.fn) return;
+    for (int64_t i = 0; i < z->n_kept; i++) z->draw[i] = a->position[z->kept[i]];
+    a->observer.fn(a->observer.ctx, a->layer, z->draw, z->n_kept, a->n_seen);
+}
+
+static sac_status attend(void *state, const sac_layer_attention *a) {
+    zipvl *z = state;
+    int64_t start = sac_now_ns();
+    SAC_TRY(choose(z, a));
+    int64_t chosen = sac_now_ns() - start;
+    a->stats->select_ns += chosen;
+    a->stats->attend_ns -= chosen; /* the caller adds all */
+    tell(z, a);
+    if (z->n_kept == a->q.rows) return sac_attend_prompt_dense(a);
+    sac_count_prefill(a, (double)z->n_kept, n_pairs(z, a) * a->shape->n_heads);
+    const int64_t start_of[2] = {0, a->past + z->n_kept};
+    const sac_row_lists lists = {z->rows, start_of, 1};
+    return z->p[SIDE] == 0 ? attend_two_sided(z, a, &lists) : attend_one_sided(a, &lists);
+}
+
+static sac_important important(void *state) {
+    const zipvl *z = state;
+    return (sac_important){z->kept, z->n_kept, 1};
+}
+
+const sac_prefill_policy sac_prefill_zipvl = {.name = "zipvl",
+                                              .source = "He et al., arXiv:2410.08584",
+                                              .params = params,
+                                              .state_bytes = sizeof(zipvl),
+                                              .check = check,
+                                              .is_off = is_off,
+                                              .take = take,
+                                              .attend = attend,
+                                              .important = important};

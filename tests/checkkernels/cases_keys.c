@@ -1,0 +1,224 @@
+/* cases_keys.c - cases of the ops that read keys for a choice of rows: key_scores, attention_sums, kv_gather.
+ */
+#include "check.h"
+
+#include <math.h>
+
+#define EPS 0x1p-24
+
+static double dtype_eps(sac_dtype t) {
+    return t == SAC_DTYPE_F32 ? EPS : t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
+}
+
+/* ---------------------------------------------------------------- key_scores */
+
+static const struct scores_shape {
+    int n_heads, n_kv_heads, head_dim;
+    int64_t n_rows, first; /* first -1: lists */
+    int n_lists, every;
+    int rot_dim; /* 0: keys as they lie */
+    bool interleaved;
+} scores_shapes[] = {{1, 1, 64, 1, 0, 0, 0, 0, false},        {4, 1, 64, 300, 0, 0, 0, 0, false},
+                     {7, 1, 128, 259, 3, 0, 0, 0, false},     {8, 1, 80, 513, 0, 0, 0, 0, false},
+                     {28, 4, 128, 700, 0, 0, 0, 0, false},    {8, 8, 64, 300, 17, 0, 0, 0, false},
+                     {12, 1, 64, 100, 0, 0, 0, 0, false},     {6, 2, 20, 90, 0, 0, 0, 0, false},
+                     {28, 4, 64, 900, -1, 1, 2, 0, false},    {14, 2, 80, 800, -1, 2, 1, 0, false},
+                     {14, 2, 64, 800, -1, 14, 2, 0, false},   {8, 8, 128, 600, -1, 8, 2, 0, false},
+                     {8, 2, 64, 500, 40, 0, 0, 64, false},    {7, 1, 128, 300, 0, 0, 0, 128, false},
+                     {8, 4, 80, 270, 0, 0, 0, 80, false},     {4, 4, 64, 300, -1, 4, 2, 32, false},
+                     {8, 2, 64, 300, 0, 0, 0, 64, true},      {6, 2, 44, 300, -1, 6, 1, 20, true},
+                     {7, 1, 128, 0, 0, 0, 0, 0, false},       {4, 1, 1056, 20, 0, 0, 0, 0, false},
+                     {28, 4, 128, 5000, 11, 0, 0, 128, false}};
+#define N_SCORES ((int)SAC_COUNT(scores_shapes))
+
+static bool make_key_scores(check_case *c, int i) {
+    if (i >= N_SCORES * 3) return false;
+    const struct scores_shape *sh = &scores_shapes[i % N_SCORES];
+    sac_key_scores_args *a = &c->key_scores;
+    check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
+    check_kv_shape kv = {.dtype = (sac_dtype)(i / N_SCORES),
+                         .n_heads = sh->n_kv_heads,
+                         .head_dim = sh->head_dim,
+                         .n_rows = sh->n_rows,
+                         .n_valid = sh->n_rows,
+                         .k = v == CHECK_LARGE ? CHECK_UNIFORM : v};
+    double k_norm;
+    *a = (sac_key_scores_args){.n_heads = sh->n_heads,
+                               .first = sh->first < 0 ? 0 : sh->first,
+                               .stride = sh->n_rows + check_rand_int(c, 0, 9),
+                               .scale = 1 / sqrtf((float)sh->head_dim)};
+    a->n = sh->n_rows - a->first;
+    a->kv = check_kv(c, &kv, &k_norm, NULL);
+    a->q = check_mat(c, false, 1, (int64_t)sh->n_heads * sh->head_dim, 0, 4, v).data;
+    if (sh->first < 0) a->lists = check_row_lists(c, sh->n_lists, sh->n_rows, sh->every);
+    if (sh->rot_dim) a->back = check_rotation(c, sh->n_rows, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
+    a->scores = check_mat(c, true, sh->n_heads, a->stride, 0, 4, CHECK_UNIFORM).data;
+    double *allowed = check_allow(c, sh->n_heads * a->stride);
+    for (int64_t j = 0; j < sh->n_heads * a->stride; j++) {
+        double q = check_norm(a->q + j / a->stride * sh->head_dim, sh->head_dim);
+        allowed[j] = EPS * (8 + sqrt(sh->head_dim)) * q * k_norm * 1.5 * (double)a->scale + 1e-44;
+    }
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d n=%lld first=%lld lists=%d rot=%d%s %s",
+             sac_dtype_name(kv.dtype), sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_rows,
+             (long long)sh->first, sh->n_lists, sh->rot_dim, sh->interleaved ? " interleaved" : "",
+             check_values_name(v));
+    return true;
+}
+
+/* ---------------------------------------------------------------- attention_sums */
+
+static const struct sums_shape {
+    int n_heads, n_kv_heads, head_dim;
+    int64_t n_q, n_probes, n_kv, first; /* n_probes 0: all; first -1: the queries are the last keys */
+    int n_sums;
+    int64_t window, n_diagonals;
+    bool slow;
+} sums_shapes[] = {
+    {1, 1, 64, 1, 0, 1, -1, 1, 0, 0, false},        {4, 1, 64, 1, 0, 300, -1, 1, 0, 0, false},
+    {7, 1, 128, 1, 0, 1100, -1, 7, 0, 0, false},    {28, 4, 64, 1, 0, 700, -1, 4, 0, 700, false},
+    {8, 8, 80, 1, 0, 300, -1, 8, 100, 0, false},    {4, 2, 64, 3, 0, 200, -1, 2, 0, 0, false},
+    {14, 2, 64, 40, 9, 150, 110, 2, 0, 0, false},   {8, 1, 128, 16, 0, 260, -1, 1, 0, 300, false},
+    {7, 1, 64, 33, 0, 400, -1, 7, 0, 0, false},     {4, 4, 80, 64, 0, 300, -1, 4, 0, 300, false},
+    {6, 2, 64, 64, 0, 1200, -1, 1, 0, 1200, false}, {6, 2, 64, 64, 0, 700, -1, 6, 0, 90, false},
+    {8, 2, 64, 300, 0, 300, 0, 2, 0, 0, true},      {8, 2, 64, 300, 50, 300, 0, 8, 70, 300, true},
+    {2, 1, 24, 130, 60, 90, 0, 1, 30, 200, false},  {2, 2, 64, 40, 0, 60, -30, 2, 0, 0, false},
+    {4, 2, 12, 20, 0, 60, -1, 2, 20, 60, false},    {3, 1, 64, 10, 0, 0, 0, 1, 0, 4, false},
+    {56, 1, 512, 13, 0, 150, -1, 1, 0, 150, true},  {2, 1, 8, 6000, 30, 6000, 0, 2, 0, 6000, true},
+    {28, 4, 128, 30, 0, 900, -1, 4, 0, 0, true},
+};
+#define N_SUMS ((int)SAC_COUNT(sums_shapes))
+
+static void add_probes(check_case *c, sac_attention_sums_args *a, const struct sums_shape *sh) {
+    int32_t *probes = check_buffer_add(c, false, SAC_DTYPE_F32, 1, sh->n_probes, sh->n_probes, 4);
+    int64_t wanted = sh->n_probes;
+    for (int64_t row = 0; row < sh->n_q && wanted > 0; row++) /* each of the rest with the same chance */
+        if (check_rand_int(c, 0, sh->n_q - row - 1) < wanted) {
+            probes[sh->n_probes - wanted] = (int32_t)row;
+            wanted--;
+        }
+    a->probes = probes;
+    a->n_probes = sh->n_probes;
+}
+
+/* The logarithm of a weight is wrong by what score and denominator are; weights are positive, so their sum is
+ * wrong by no more than the worst of them, and by its own rounding. */
+static void allow_sums(check_case *c, const sac_attention_sums_args *a, double k_norm) {
+    double q_norm = 0, d = a->kv.head_dim, n = (double)(a->probes ? a->n_probes : a->q.rows) * a->n_heads;
+    for (int64_t r = 0; r < a->q.rows; r++)
+        for (int h = 0; h < a->n_heads; h++)
+            q_norm = fmax(q_norm, check_norm(sac_mat_row_f32(a->q, r) + h * a->kv.head_dim, a->kv.head_dim));
+    double score = q_norm * k_norm * (double)a->scale;
+    int64_t total = a->n_sums * (a->stride + a->n_diagonals);
+    double *allowed = check_allow(c, total);
+    for (int64_t i = 0; i < total; i++) allowed[i] = 1e-36;
+    c->relative = EPS * (24 + n / 8 + 2 * (6 + sqrt(d)) * score);
+}
+
+static bool make_attention_sums(check_case *c, int i, bool quick) {
+    if (i >= N_SUMS * 3) return false;
+    const struct sums_shape *sh = &sums_shapes[i % N_SUMS];
+    sac_attention_sums_args *a = &c->attention_sums;
+    check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
+    sac_dtype t = (sac_dtype)(i / N_SUMS);
+    if (sh->slow && t != SAC_DTYPE_BF16 && (quick || i % 2)) return true;
+    if (v == CHECK_OUTLIERS) v = CHECK_UNIFORM; /* weights of nothing but the largest score */
+    *a = (sac_attention_sums_args){.n_heads = sh->n_heads,
+                                   .n_sums = sh->n_sums,
+                                   .stride = sh->n_kv + check_rand_int(c, 0, 5),
+                                   .first = sh->first == -1 ? sh->n_kv - sh->n_q : sh->first,
+                                   .n_kv = sh->n_kv,
+                                   .scale = 1 / sqrtf((float)sh->head_dim),
+                                   .window = sh->window,
+                                   .n_diagonals = sh->n_diagonals};
+    check_kv_shape kv = {.dtype = t,
+                         .n_heads = sh->n_kv_heads,
+                         .head_dim = sh->head_dim,
+                         .n_rows = sh->n_kv,
+                         .n_valid = sh->n_kv,
+                         .k = v == CHECK_LARGE ? CHECK_UNIFORM : v};
+    if (a->first + sh->n_q < sh->n_kv) kv.n_valid = a->first + sh->n_q;
+    double k_norm;
+    a->kv = check_kv(c, &kv, &k_norm, NULL);
+    a->q = check_mat(c, false, sh->n_q, (int64_t)sh->n_heads * sh->head_dim, check_rand_int(c, 0, 5), 4, v);
+    if (sh->n_probes) add_probes(c, a, sh);
+    a->sums = check_mat(c, true, sh->n_sums, sh->n_kv, a->stride - sh->n_kv, 4, CHECK_UNIFORM).data;
+    if (sh->n_diagonals)
+        a->diagonals = check_mat(c, true, sh->n_sums, sh->n_diagonals, 0, 4, CHECK_UNIFORM).data;
+    allow_sums(c, a, k_norm);
+    snprintf(
+        c->text, sizeof c->text,
+        "%s heads=%d/%d d=%d n_q=%lld probes=%lld n_kv=%lld first=%lld sums=%d window=%lld diagonals=%lld %s",
+        sac_dtype_name(t), sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_q,
+        (long long)sh->n_probes, (long long)sh->n_kv, (long long)a->first, sh->n_sums, (long long)sh->window,
+        (long long)sh->n_diagonals, check_values_name(v));
+    return true;
+}
+
+/* ---------------------------------------------------------------- kv_gather */
+
+static const struct gather_shape {
+    int n_heads, head_dim;
+    int64_t n_rows;
+    int n_lists, every;
+    int rot_dim;
+    bool interleaved, keys_only;
+} gather_shapes[] = {{1, 64, 1, 1, 1, 0, false, false},      {4, 64, 300, 1, 2, 0, false, false},
+                     {2, 128, 150, 2, 1, 0, false, true},    {8, 80, 200, 8, 2, 0, false, false},
+                     {4, 64, 300, 1, 2, 64, false, false},   {2, 128, 200, 2, 1, 128, false, false},
+                     {4, 80, 100, 4, 1, 80, false, true},    {2, 64, 100, 1, 3, 32, true, false},
+                     {3, 20, 50, 3, 1, 12, false, false},    {2, 44, 50, 1, 1, 20, true, true},
+                     {2, 64, 0, 1, 1, 0, false, false},      {1, 1056, 10, 1, 2, 64, false, false},
+                     {4, 128, 3000, 4, 1, 128, false, false}};
+#define N_GATHERS ((int)SAC_COUNT(gather_shapes))
+
+/* A turned key is rounded once more, to the type it goes to. */
+static void allow_gather(check_case *c, const sac_kv_gather_args *a, double k_norm) {
+    int64_t n = a->dst.n_rows * a->dst.n_heads * a->dst.head_dim;
+    double *allowed = check_allow(c, 2 * n), error = (8 * EPS + 2 * dtype_eps(a->dst.dtype)) * k_norm * 1.5;
+    for (int64_t i = 0; i < n; i++) allowed[i] = error + (a->dst.dtype == SAC_DTYPE_F16 ? 0x1p-24 : 1e-38);
+}
+
+static bool make_kv_gather(check_case *c, int i) {
+    if (i >= N_GATHERS * 9) return false;
+    const struct gather_shape *sh = &gather_shapes[i % N_GATHERS];
+    sac_kv_gather_args *a = &c->kv_gather;
+    check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
+    check_kv_shape src = {.dtype = (sac_dtype)(i / N_GATHERS % 3),
+                          .n_heads = sh->n_heads,
+                          .head_dim = sh->head_dim,
+                          .n_rows = sh->n_rows,
+                          .n_valid = sh->n_rows,
+                          .k = v,
+                          .v = v},
+                   dst = src;
+    double k_norm;
+    *a = (sac_kv_gather_args){.keys_only = sh->keys_only};
+    a->src = check_kv(c, &src, &k_norm, NULL);
+    a->lists = check_row_lists(c, sh->n_lists, sh->n_rows, sh->every);
+    int64_t total = a->lists->start[a->lists->n_lists];
+    dst.dtype = (sac_dtype)(i / N_GATHERS / 3);
+    dst.output = true;
+    a->dst = check_kv(c, &dst, NULL, NULL);
+    c->exact = !sh->rot_dim;
+    if (sh->rot_dim) {
+        a->rotation = check_rotation(c, 60, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
+        int32_t *turn = check_buffer_add(c, false, SAC_DTYPE_F32, 1, total, total, 4);
+        for (int64_t j = 0; j < total; j++) turn[j] = (int32_t)check_rand_int(c, 0, 59);
+        a->turn_back = turn;
+        allow_gather(c, a, k_norm);
+    }
+    snprintf(c->text, sizeof c->text, "%s to %s heads=%dx%d rows=%lld lists=%d rot=%d%s%s %s",
+             sac_dtype_name(src.dtype), sac_dtype_name(dst.dtype), sh->n_heads, sh->head_dim,
+             (long long)sh->n_rows, sh->n_lists, sh->rot_dim, sh->interleaved ? " interleaved" : "",
+             sh->keys_only ? " keys only" : "", check_values_name(v));
+    return true;
+}
+
+bool check_make_keys(check_case *c, int i, bool quick) {
+    c->same_bits = true;
+    switch ((int)c->op) {
+    case CHECK_key_scores: return make_key_scores(c, i);
+    case CHECK_attention_sums: return make_attention_sums(c, i, quick);
+    default: return make_kv_gather(c, i);
+    }
+}

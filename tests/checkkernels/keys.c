@@ -1,0 +1,79 @@
+/* keys.c - random keys and values, lists of rows and tables of angles for the cases that read them. */
+#include "check.h"
+
+#include <math.h>
+
+double check_norm(const float *x, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float f;
+        memcpy(&f, (const char *)x + i * 4, 4);
+        sum += (double)f * (double)f;
+    }
+    return sqrt(sum);
+}
+
+static void put(sac_dtype t, void *p, int64_t at, float f) {
+    uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+    if (t == SAC_DTYPE_F32)
+        memcpy((char *)p + at * 4, &f, 4);
+    else
+        memcpy((char *)p + at * 2, &h, 2);
+}
+
+static void fill(check_case *c, void *p, const sac_kv_view *kv, check_values v, int64_t n_valid,
+                 double *largest_norm, double *largest) {
+    for (int64_t row = 0; row < kv->n_rows; row++)
+        for (int head = 0; head < kv->n_heads; head++) {
+            double norm = 0;
+            for (int i = 0; i < kv->head_dim; i++) {
+                float f;
+                check_fill(c, &f, 1, v);
+                put(kv->dtype, p, row * kv->row_stride + head * kv->head_stride + i, row < n_valid ? f : NAN);
+                if (row < n_valid) {
+                    norm += (double)f * (double)f;
+                    *largest = fmax(*largest, fabs((double)f));
+                }
+            }
+            *largest_norm = fmax(*largest_norm, sqrt(norm));
+        }
+}
+
+sac_kv_view check_kv(check_case *c, const check_kv_shape *sh, double *k_norm, double *v_max) {
+    double norm = 0, largest = 0, unused = 0;
+    sac_kv_view kv = {.dtype = sh->dtype, .n_heads = sh->n_heads, .head_dim = sh->head_dim};
+    kv.n_rows = sh->n_rows + check_rand_int(c, 0, 4);
+    bool by_head = check_rand_int(c, 0, 1); /* [head][row][d] or [row][head][d] */
+    kv.row_stride = by_head ? sh->head_dim : (int64_t)sh->n_heads * sh->head_dim;
+    kv.head_stride = by_head ? kv.n_rows * sh->head_dim : sh->head_dim;
+    int64_t n = kv.n_rows * kv.n_heads * kv.head_dim;
+    size_t misalign = sh->dtype == SAC_DTYPE_F32 ? 4 : 2;
+    kv.k = check_buffer_add(c, sh->output, sh->dtype, 1, n, n, misalign * (size_t)check_rand_int(c, 0, 3));
+    kv.v = check_buffer_add(c, sh->output, sh->dtype, 1, n, n, misalign);
+    fill(c, kv.k, &kv, sh->k, sh->n_valid, &norm, &unused);
+    fill(c, kv.v, &kv, sh->v, sh->n_valid, &unused, &largest);
+    if (k_norm) *k_norm = norm;
+    if (v_max) *v_max = largest;
+    return kv;
+}
+
+const sac_row_lists *check_row_lists(check_case *c, int n_lists, int64_t n_rows, int every) {
+    int64_t most = n_lists * n_rows, n = 0, n_start = 2 * ((int64_t)n_lists + 1);
+    int32_t *rows = check_buffer_add(c, false, SAC_DTYPE_F32, 1, most, most, 4); /* int32 are 4 bytes too */
+    int64_t *start = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_start, n_start, 0);
+    for (int i = 0; i < n_lists; i++) {
+        start[i] = n;
+        if (i % 5 == 3) continue;
+        for (int64_t row = 0; row < n_rows; row++)
+            if (check_rand_int(c, 0, (int64_t)every * (1 + i % 3) - 1) == 0) rows[n++] = (int32_t)row;
+    }
+    start[n_lists] = n;
+    c->lists = (sac_row_lists){rows, start, n_lists};
+    return &c->lists;
+}
+
+const sac_rotation *check_rotation(check_case *c, int64_t n, int rot_dim, bool interleaved, float factor) {
+    float *cos_sin = check_mat(c, false, n, rot_dim, 0, 4, CHECK_UNIFORM).data;
+    c->rotation = (sac_rotation){cos_sin, rot_dim, interleaved, factor};
+    return &c->rotation;
+}

@@ -1,0 +1,390 @@
+/* ZipVL's prefill against fp64: probes, budget, choice, attention over the chosen, one-sided and later turns.
+ */
+#include "importance.h"
+#include "method_session.h"
+#include "method_test.h"
+
+enum { MAX_TOKENS = 300, MAX_COLS = 8 * 16 };
+
+static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+
+/* What the method should find. */
+typedef struct found {
+    double sums[MAX_TOKENS], means[MAX_TOKENS];
+    int64_t p;
+    bool kept[MAX_TOKENS]; /* by token of the prompt */
+    int64_t first, n;      /* the prompt's tokens */
+} found;
+
+typedef struct options {
+    double tau;
+    int64_t recent, random, seed;
+    bool strict;
+} options;
+
+static void find_sums(const layer_case *c, const int32_t *probes, int64_t n_probes, found *f) {
+    for (int64_t j = 0; j < f->n; j++) f->sums[j] = f->means[j] = 0;
+    for (int h = 0; h < c->shape.n_heads; h++)
+        for (int64_t i = 0; i < n_probes; i++) {
+            double w[2 * MAX_TOKENS], sum = 0;
+            int64_t query = f->first + probes[i];
+            for (int64_t key = 0; key <= query; key++)
+                sum += w[key] = exp(case_dot(c, h, query, key, query, key) / sqrt(c->shape.head_dim));
+            for (int64_t key = f->first; key <= query; key++) f->sums[key - f->first] += w[key] / sum;
+        }
+    for (int64_t j = 0; j < f->n; j++) {
+        int n_see = 0;
+        for (int64_t i = 0; i < n_probes; i++) n_see += probes[i] >= j;
+        f->means[j] = n_see ? f->sums[j] / n_see : 0;
+    }
+}
+
+static void find(const layer_case *c, int64_t first, int64_t n, const options *o, found *f) {
+    int32_t scratch[MAX_TOKENS], probes[MAX_TOKENS];
+    double left[MAX_TOKENS], total = 0, held = 0;
+    *f = (found){.first = first, .n = n};
+    uint64_t stream = (uint64_t)first << 16 | (uint64_t)c->layer;
+    int64_t n_probes = sac_draw_probes((uint64_t)o->seed, stream, n, o->recent, o->random, scratch, probes);
+    find_sums(c, probes, n_probes, f);
+    for (int64_t j = 0; j < n; j++) total += left[j] = f->sums[j];
+    while (f->p < n && held < o->tau * total) {
+        int64_t best = 0;
+        for (int64_t j = 0; j < n; j++) best = left[j] > left[best] ? j : best;
+        held += left[best];
+        left[best] = -1;
+        f->p++;
+    }
+    if (f->p == 0) f->p = 1;
+    if (!o->strict) f->means[n - 1] = INFINITY;
+    for (int64_t k = 0; k < f->p; k++) {
+        int64_t best = -1;
+        for (int64_t j = 0; j < n; j++)
+            if (!f->kept[j] && (best < 0 || f->means[j] > f->means[best])) best = j;
+        f->kept[best] = true;
+    }
+}
+
+static bool sees_kept(void *ctx, int h, int64_t query, int64_t key) {
+    const found *f = ctx;
+    (void)h;
+    (void)query;
+    return key < f->first || f->kept[key - f->first];
+}
+
+static void same_set(layer_case *c, const found *f) {
+    sac_important got = c->prefill.policy->important(c->prefill.state);
+    int64_t at = 0;
+    assert_int_equal(got.n_lists, 1);
+    for (int64_t j = 0; j < f->n; j++) {
+        bool is_in = at < got.n && got.rows[at] == j;
+        if (is_in != f->kept[j])
+            fail_msg("token %lld of %lld is %s, p %lld of %lld", (long long)j, (long long)f->n,
+                     is_in ? "in" : "out", (long long)got.n, (long long)f->p);
+        at += is_in;
+    }
+    assert_int_equal(at, got.n);
+    assert_int_equal(got.n, f->p);
+}
+
+static void same_outputs(const layer_case *c, const found *f, bool one_sided) {
+    double want[MAX_COLS];
+    int64_t cols = (int64_t)c->shape.n_heads * c->shape.head_dim;
+    static const float zeros[MAX_COLS];
+    for (int64_t i = 0; i < f->n; i++) {
+        if (!one_sided && !f->kept[i]) {
+            assert_memory_equal(c->out + i * cols, zeros, (size_t)cols * sizeof(float));
+            continue;
+        }
+        case_oracle(c, f->first + i, sees_kept, NULL, (void *)(uintptr_t)f, want);
+        case_expect(c, i, want, 4e-6);
+    }
+}
+
+/* All rows are probes up to 128 tokens; either side of it, and of the probes' number. */
+static void sets_and_outputs_equal_the_oracle(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {1, 2, 37, 64, 65, 128, 129, 211};
+    static found f;
+    for (size_t g = 0; g < SAC_COUNT(GROUPS); g++)
+        for (size_t i = 0; i < SAC_COUNT(lengths); i++)
+            for (int side = 0; side < 2; side++) {
+                layer_case c;
+                const options o = {.tau = 0.75 + 0.05 * (double)g, .recent = 64, .random = 64, .seed = 3};
+                char line[80];
+                snprintf(line, sizeof line, "zipvl:tau=%g,seed=3,side=%s", o.tau, side ? "one" : "two");
+                case_open(&c,
+                          &(case_shape){.n_heads = GROUPS[g][0],
+                                        .n_kv_heads = GROUPS[g][1],
+                                        .head_dim = 16,
+                                        .n_ctx = MAX_TOKENS,
+                                        .use_cpu = i % 2 == 0},
+                          7 * g + i);
+                case_method(&c, line, "dense");
+                case_prompt(&c, lengths[i]);
+                find(&c, 0, lengths[i], &o, &f);
+                same_set(&c, &f);
+                same_outputs(&c, &f, side == 1);
+                assert_int_equal((int64_t)c.stats.prefill_kept, f.p);
+                case_close(&c);
+            }
+}
+
+static void later_turns_read_all_that_came_before(void **state) {
+    (void)state;
+    static found f;
+    const options o = {.tau = 0.85, .recent = 64, .random = 64};
+    static const char *const lines[] = {"zipvl:tau=0.85", "zipvl:tau=0.85,side=one"};
+    for (int side = 0; side < 2; side++) {
+        layer_case c;
+        case_open(&c, &(case_shape){.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 5);
+        case_method(&c, lines[side], "dense");
+        case_prompt(&c, 83);
+        case_step(&c);
+        case_prompt(&c, 47);
+        find(&c, 84, 47, &o, &f);
+        assert_true(f.p < 47);
+        same_set(&c, &f);
+        same_outputs(&c, &f, side == 1);
+        double pairs = 0; /* of one head, both prompts: recount the second */
+        for (int64_t i = 0; i < 47; i++)
+            if (side == 1 || f.kept[i]) {
+                pairs += 84;
+                for (int64_t j = 0; j <= i; j++) pairs += f.kept[j];
+            }
+        sac_layer_stats both = c.stats;
+        case_method(&c, lines[side], "dense");
+        case_prompt(&c, 83);
+        assert_true(fabs(both.prefill_pairs - c.stats.prefill_pairs - 6 * pairs) < 0.5);
+        case_close(&c);
+    }
+}
+
+static int64_t n_kept_at(layer_case *c, const char *line, int64_t n, int32_t *kept) {
+    case_method(c, line, "dense");
+    case_prompt(c, n);
+    sac_important got = c->prefill.policy->important(c->prefill.state);
+    memcpy(kept, got.rows, (size_t)got.n * sizeof *kept);
+    return got.n;
+}
+
+static void budget_grows_with_tau(void **state) {
+    (void)state;
+    layer_case c;
+    int32_t kept[MAX_TOKENS];
+    int64_t last = 0;
+    case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 11);
+    for (int i = 0; i < 20; i++) {
+        char line[40];
+        snprintf(line, sizeof line, "zipvl:tau=%g", 0.05 * i + 0.01);
+        int64_t n = n_kept_at(&c, line, 150, kept);
+        assert_true(n >= last && n >= 1 && kept[n - 1] == 149);
+        last = n;
+    }
+    assert_true(last > 100);
+    assert_int_equal(n_kept_at(&c, "zipvl:tau=0", 150, kept), 1); /* the last token alone */
+    case_close(&c);
+}
+
+static void seed_moves_random_probes_only(void **state) {
+    (void)state;
+    int32_t scratch[200], a[128], b[128];
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        assert_int_equal(sac_draw_probes(seed, 9, 200, 64, 64, scratch, a), 128);
+        assert_int_equal(sac_draw_probes(seed, 9, 200, 64, 64, scratch, b), 128);
+        assert_memory_equal(a, b, sizeof a);
+        for (int i = 0; i < 128; i++) {
+            assert_true(i == 0 || a[i] > a[i - 1]);
+            if (i >= 64) assert_int_equal(a[i], 72 + i);
+        }
+        sac_draw_probes(seed + 1, 9, 200, 64, 64, scratch, b);
+        assert_memory_not_equal(a, b, 64 * sizeof *a);
+        assert_memory_equal(a + 64, b + 64, 64 * sizeof *a);
+    }
+    assert_int_equal(sac_draw_probes(1, 1, 100, 64, 64, scratch, a), 100);
+    for (int i = 0; i < 100; i++) assert_int_equal(a[i], i);
+}
+
+/* Every eighth of the draws lands in every eighth of the range about as often. */
+static void random_probes_are_spread(void **state) {
+    (void)state;
+    static int32_t scratch[4096], probes[64];
+    int n[8] = {0};
+    for (uint64_t layer = 0; layer < 200; layer++) {
+        sac_draw_probes(0, layer, 4096, 0, 64, scratch, probes);
+        for (int i = 0; i < 64; i++) n[probes[i] / 512]++;
+    }
+    for (int i = 0; i < 8; i++) assert_in_range(n[i], 1600 - 160, 1600 + 160);
+}
+
+/* Equal weights need as many as arithmetic says; a key that gets everything is enough. */
+static void count_of_equal_and_of_peaked_weights(void **state) {
+    (void)state;
+    sac_ops ops;
+    sac_stream stream = {0};
+    float w[100];
+    int64_t p;
+    sac_ops_init_ref(&ops);
+    for (int i = 0; i < 100; i++) w[i] = 0.37f;
+    for (int i = 1; i <= 100; i++) {
+        assert_int_equal(sac_importance_count(&ops, &stream, w, 100, i / 100.0, &p), SAC_OK);
+        assert_int_equal(p, i);
+    }
+    for (int i = 0; i < 100; i++) w[i] = i == 40 ? 99.0f : 0.01f;
+    assert_int_equal(sac_importance_count(&ops, &stream, w, 100, 0.9, &p), SAC_OK);
+    assert_int_equal(p, 1);
+    for (int i = 0; i < 100; i++) w[i] = 0;
+    assert_int_equal(sac_importance_count(&ops, &stream, w, 100, 0.9, &p), SAC_OK);
+    assert_int_equal(p, 1);
+}
+
+/* Keys of zeros: every row of the matrix is even. One large key: it takes all. */
+static void even_and_peaked_attention(void **state) {
+    (void)state;
+    static found f;
+    layer_case c;
+    int32_t kept[MAX_TOKENS];
+    const options o = {.tau = 0.9, .recent = 64, .random = 64};
+    case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 2);
+    memset(c.raw_k, 0, (size_t)(MAX_TOKENS * 2 * 16) * sizeof(float));
+    case_method(&c, "zipvl:tau=0.9", "dense");
+    case_prompt(&c, 120);
+    find(&c, 0, 120, &o, &f);
+    same_set(&c, &f);
+    assert_true(f.p > 60);
+    for (int64_t i = 0; i < 200 * 4;
+         i++) /* queries alike, and a key along them: rotation moves both by less */
+        for (int d = 0; d < 16; d++) c.raw_q[i * 16 + d] = d % 8 == 7 ? 12.0f : 0;
+    for (int h = 0; h < 2; h++)
+        for (int d = 0; d < 16; d++) c.raw_k[(5 * 2 + h) * 16 + d] = d % 8 == 7 ? 12.0f : 0;
+    assert_true(n_kept_at(&c, "zipvl:tau=0.8", 40, kept) <= 3);
+    case_close(&c);
+}
+
+static void order_of_heads_is_immaterial(void **state) {
+    (void)state;
+    layer_case c;
+    int32_t kept[MAX_TOKENS], again[MAX_TOKENS];
+    case_open(&c, &(case_shape){.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 21);
+    int64_t n = n_kept_at(&c, "zipvl:tau=0.9", 170, kept);
+    for (int64_t i = 0; i < MAX_TOKENS; i++) /* the three heads of each group the other way round */
+        for (int group = 0; group < 2; group++)
+            for (int d = 0; d < 16; d++) {
+                float *a = c.raw_q + (i * 6 + group * 3) * 16 + d, *b = a + 2 * 16, t = *a;
+                *a = *b;
+                *b = t;
+            }
+    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.9", 170, again), n);
+    assert_memory_equal(kept, again, (size_t)n * sizeof *kept);
+    case_close(&c);
+}
+
+static void cover_holds_tau_and_no_token_too_many(void **state) {
+    (void)state;
+    static found f;
+    layer_case c;
+    int32_t kept[MAX_TOKENS];
+    const options o = {.tau = 0.9, .recent = 64, .random = 64};
+    case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 8);
+    int64_t n = n_kept_at(&c, "zipvl:tau=0.9,budget=cover", 160, kept);
+    find(&c, 0, 160, &o, &f);
+    double held = 0, total = 0, least = INFINITY;
+    int64_t worst = 0;
+    for (int64_t j = 0; j < 160; j++) total += f.sums[j];
+    for (int64_t i = 0; i < n; i++) {
+        held += f.sums[kept[i]];
+        if (f.means[kept[i]] < least) {
+            least = f.means[kept[i]];
+            worst = kept[i];
+        }
+    }
+    assert_true(held >= 0.9 * total - 1e-6 && held - f.sums[worst] < 0.9 * total);
+    assert_true(n >= f.p); /* the largest sums need the fewest */
+    case_close(&c);
+}
+
+static void sink_and_last_token(void **state) {
+    (void)state;
+    layer_case c;
+    int32_t kept[MAX_TOKENS];
+    case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 4);
+    for (int d = 0; d < 2 * 16; d++) { /* nobody looks at the first or the last key */
+        c.raw_k[d] *= 0.01f;
+        c.raw_k[99 * 2 * 16 + d] = 0;
+    }
+    for (int64_t i = 0; i < 100 * 4 * 16; i++) c.raw_q[i] *= 3;
+    int64_t n = n_kept_at(&c, "zipvl:tau=0.5,strict=1", 100, kept);
+    assert_true(kept[n - 1] != 99);
+    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.5", 100, kept), n);
+    assert_int_equal(kept[n - 1], 99);
+    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.5,keep_sink=1", 100, kept), n);
+    assert_true(kept[0] == 0 && kept[n - 1] == 99);
+    assert_int_equal(n_kept_at(&c, "zipvl:tau=0,keep_sink=1", 100, kept), 2);
+    case_close(&c);
+}
+
+static void full_budget_gives_dense_bits(void **state) {
+    (void)state;
+    layer_case c;
+    int32_t kept[MAX_TOKENS];
+    float *dense = malloc((size_t)(90 * 4 * 16) * sizeof *dense);
+    case_open(
+        &c,
+        &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS, .use_cpu = true},
+        4);
+    case_method(&c, "dense", "dense");
+    case_prompt(&c, 90);
+    memcpy(dense, c.out, (size_t)(90 * 4 * 16) * sizeof *dense);
+    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.999999", 90, kept), 90);
+    assert_memory_equal(dense, c.out, (size_t)(90 * 4 * 16) * sizeof *dense);
+    free(dense);
+    case_close(&c);
+}
+
+static void bad_settings_are_refused(void **state) {
+    (void)state;
+    sac_attention_shape shape = {.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 100};
+    sac_prefill m;
+    sac_error err;
+    assert_int_equal(sac_prefill_open(&m, "zipvl:recent=0,random=0", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:tau=1.5", &shape, &err), SAC_BAD_ARGUMENT);
+    shape.window = 50;
+    assert_int_equal(sac_prefill_open(&m, "zipvl", &shape, &err), SAC_UNSUPPORTED);
+    shape.window = 100;
+    assert_ok(sac_prefill_open(&m, "zipvl", &shape, &err), err);
+    sac_prefill_free(&m);
+}
+
+static void session_off_value_is_dense(void **state) {
+    (void)state;
+    told_as_dense("zipvl:tau=1", NULL);
+}
+
+static void session_repeats_itself(void **state) {
+    (void)state;
+    static told t;
+    told_again("zipvl:tau=0.9,seed=5", NULL, &t);
+    assert_true(t.layer.prefill_kept > 0.02 && t.layer.prefill_kept < 0.999);
+    assert_true(t.layer.prefill_work < t.layer.prefill_kept);
+    told_again("zipvl:tau=0.9,side=one,budget=cover", NULL, &t);
+    assert_true(t.layer.prefill_kept < 0.999);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sets_and_outputs_equal_the_oracle),
+        cmocka_unit_test(later_turns_read_all_that_came_before),
+        cmocka_unit_test(budget_grows_with_tau),
+        cmocka_unit_test(seed_moves_random_probes_only),
+        cmocka_unit_test(random_probes_are_spread),
+        cmocka_unit_test(count_of_equal_and_of_peaked_weights),
+        cmocka_unit_test(even_and_peaked_attention),
+        cmocka_unit_test(order_of_heads_is_immaterial),
+        cmocka_unit_test(cover_holds_tau_and_no_token_too_many),
+        cmocka_unit_test(sink_and_last_token),
+        cmocka_unit_test(full_budget_gives_dense_bits),
+        cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(session_off_value_is_dense),
+        cmocka_unit_test(session_repeats_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
