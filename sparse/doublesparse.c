@@ -106,7 +106,6 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
 static void begin(void *state) {
     doublesparse *s = state;
     memset(s->n_known, 0, (size_t)s->n_layers * sizeof *s->n_known);
-    for (int i = 0; s->codes && i < s->n_layers - s->skip; i++) s->codes[i].n = 0;
 }
 
 static int32_t *channels_of(const doublesparse *s, const sac_layer_attention *a, int head) {

@@ -116,3 +116,15 @@ void sac_decode_free(sac_decode *m) {
     free(m->state);
     *m = (sac_decode){0};
 }
+
+void sac_decode_print(const sac_decode *m, char *text, size_t capacity) {
+    char base[400];
+    sac_method_print(m->policy->name, m->policy->params, m->p, text, capacity);
+    if (!m->base) return;
+    sac_method_print("", m->base->policy->params, m->base->p, base, sizeof base);
+    size_t used = strlen(text);
+    for (char *at = base + (base[0] == ':'), *end = at; *at && used < capacity; at = end + (*end == ',')) {
+        end = at + strcspn(at, ",");
+        used += (size_t)snprintf(text + used, capacity - used, ",base.%.*s", (int)(end - at), at);
+    }
+}

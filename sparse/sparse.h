@@ -190,6 +190,8 @@ void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena 
 void sac_prefill_free(sac_prefill *m);
 void sac_decode_free(sac_decode *m);
 void sac_decode_begin(sac_decode *m);
+/* The whole line, every setting of it and of its base written out. Cut at capacity. */
+void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
 
 /* Every policy: one line each. */
 #define SAC_PREFILL_POLICIES(X)                                                                              \

@@ -11,7 +11,7 @@
  * by columns and runs down x. Stretches depend on k alone, so a row's bits depend neither on threads nor on
  * other rows. */
 #include "cpu.h"
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__) /* the second is what clang 14 says */
 #include "linear_epilogue.h"
 
 #define TILE_BYTES 1024 /* 16 rows of 64 bytes: 32 elements of k for A, 16 pairs of k by 16 columns for B */

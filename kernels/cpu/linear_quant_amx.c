@@ -6,7 +6,7 @@
  * unit takes about 16 cycles a product but some 80 from load to store, so products run two quads of units
  * ahead of the vectors, over the ends of panels: in a step, four products start, the four before them are
  * stored and the four before those are scaled. */
-#if defined(__AMX_INT8__)
+#if defined(__AMX_INT8__) || defined(__AMXINT8__) /* the second is what clang 14 says */
 #include "linear_quant_tmpl.h"
 
 typedef struct tile_config {

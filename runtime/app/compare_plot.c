@@ -128,25 +128,31 @@ typedef struct point {
     const compare_row *row;
 } point;
 
+typedef struct curve {
+    point *points; /* [n], ascending */
+    size_t n;
+    bool numbers; /* of the values; otherwise nothing lies between two points */
+} curve;
+
 static int by_x(const void *a, const void *b) {
     double x = ((const point *)a)->x, y = ((const point *)b)->x;
     return (x > y) - (x < y);
 }
 
 /* Values that are all numbers stand where they belong, others side by side. */
-static void sort_points(const comparison *c, const method_sweep *s, point *points) {
-    bool numbers = true;
+static void sort_points(const comparison *c, const method_sweep *s, curve *out) {
+    out->numbers = true;
     for (size_t i = 0; i < s->n; i++) {
         char *end;
-        points[i] = (point){strtod(s->over[i], &end), s->over[i], &c->rows[s->lines[i]]};
-        numbers = numbers && !*end && isfinite(points[i].x);
+        out->points[i] = (point){strtod(s->over[i], &end), s->over[i], &c->rows[s->lines[i]]};
+        out->numbers = out->numbers && !*end && isfinite(out->points[i].x);
     }
-    for (size_t i = 0; !numbers && i < s->n; i++) points[i].x = (double)i;
-    qsort(points, s->n, sizeof *points, by_x);
+    for (size_t i = 0; !out->numbers && i < s->n; i++) out->points[i].x = (double)i;
+    qsort(out->points, s->n, sizeof *out->points, by_x);
 }
 
-static axis x_axis(const point *points, size_t n, double at, double length) {
-    axis a = {.low = points[0].x, .high = points[n - 1].x, .at = at, .length = length};
+static axis x_axis(const curve *k, double at, double length) {
+    axis a = {.low = k->points[0].x, .high = k->points[k->n - 1].x, .at = at, .length = length};
     if (a.low > 0 && a.high / a.low >= 20) {
         a.log = true;
         a.low /= 1.1;
@@ -159,51 +165,52 @@ static axis x_axis(const point *points, size_t n, double at, double length) {
     return a;
 }
 
-static void draw_curve(const panel *p, const point *points, size_t n, figure what) {
-    double *xy = calloc(2 * n, sizeof *xy);
+static void draw_curve(const panel *p, const curve *c, figure what) {
+    double *xy = calloc(2 * c->n, sizeof *xy);
     size_t k = 0;
-    for (size_t i = 0; i < n; i++) {
-        value v = get(points[i].row, what);
-        double x = place(&p->x, points[i].x);
-        if (points[i].row->refused != SAC_OK) svg_text(p->s, x, p->y.at - 4, 10, SVG_MIDDLE, "refused");
+    for (size_t i = 0; i < c->n; i++) {
+        const point *at = &c->points[i];
+        value v = get(at->row, what);
+        double x = place(&p->x, at->x);
+        if (at->row->refused != SAC_OK) svg_text(p->s, x, p->y.at - 4, 10, SVG_MIDDLE, "refused");
         if (!isfinite(v.v)) continue;
         double y = place(&p->y, v.v);
         if (what == ACCURACY) draw_bar(p, x, v, light_blue);
         if (xy) xy[k++] = x, xy[k++] = y;
     }
-    if (xy) svg_polyline(p->s, xy, k / 2, blue, 2);
+    if (xy && c->numbers) svg_polyline(p->s, xy, k / 2, blue, 2);
     for (size_t i = 0; i + 1 < k; i += 2) svg_circle(p->s, xy[i], xy[i + 1], 4, blue);
     free(xy);
 }
 
 /* Labels that would touch the one before them are left out. */
-static void label_points(const panel *p, const point *points, size_t n) {
+static void label_points(const panel *p, const curve *k) {
     double free_from = -1e9;
-    for (size_t i = 0; i < n; i++) {
-        double x = place(&p->x, points[i].x), half = 3.5 * (double)strlen(points[i].label) + 3;
-        draw_x_tick(p, points[i].x, x - half < free_from ? "" : points[i].label);
+    for (size_t i = 0; i < k->n; i++) {
+        double x = place(&p->x, k->points[i].x), half = 3.5 * (double)strlen(k->points[i].label) + 3;
+        draw_x_tick(p, k->points[i].x, x - half < free_from ? "" : k->points[i].label);
         if (x - half >= free_from) free_from = x + half;
     }
 }
 
-static axis y_axis(const comparison *c, const point *points, size_t n, figure what) {
+static axis y_axis(const comparison *c, const curve *k, figure what) {
     value dense = get(&c->rows[0], what);
     axis a = {.low = dense.v, .high = dense.v};
-    for (size_t i = 0; i < n; i++) stretch(&a, get(points[i].row, what));
+    for (size_t i = 0; i < k->n; i++) stretch(&a, get(k->points[i].row, what));
     finish_axis(&a, what);
     return a;
 }
 
-static bool differs_from_dense(const comparison *c, const point *points, size_t n, figure what) {
+static bool differs_from_dense(const comparison *c, const curve *k, figure what) {
     double dense = get(&c->rows[0], what).v;
-    for (size_t i = 0; i < n; i++)
-        if (fabs(get(points[i].row, what).v - dense) > 1e-3) return true;
+    for (size_t i = 0; i < k->n; i++)
+        if (fabs(get(k->points[i].row, what).v - dense) > 1e-3) return true;
     return what == ACCURACY;
 }
 
 enum { WIDTH = 760, LEFT = 60, RIGHT = 70, TOP = 72, TALL = 260, LOW = 150, BETWEEN = 64 };
 
-static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sweep, const point *points,
+static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sweep, const curve *k,
                        const bool *shown) {
     double y = TOP;
     svg_text(s, LEFT, 24, 16, SVG_START, sweep->name);
@@ -213,36 +220,35 @@ static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sw
     for (int what = 0; what < FIGURES; what++) {
         if (!shown[what]) continue;
         double height = what == ACCURACY ? TALL : LOW;
-        panel p = {s, x_axis(points, sweep->n, LEFT, WIDTH - LEFT - RIGHT),
-                   y_axis(c, points, sweep->n, (figure)what)};
+        panel p = {s, x_axis(k, LEFT, WIDTH - LEFT - RIGHT), y_axis(c, k, (figure)what)};
         p.y.at = y + height;
         p.y.length = -height;
         draw_frame(&p, titles[what]);
-        label_points(&p, points, sweep->n);
+        label_points(&p, k);
         if (isfinite(get(&c->rows[0], (figure)what).v)) draw_dense(&p, get(&c->rows[0], (figure)what).v);
-        draw_curve(&p, points, sweep->n, (figure)what);
+        draw_curve(&p, k, (figure)what);
         y += height + BETWEEN;
     }
 }
 
 static sac_status write_sweep(const comparison *c, const method_sweep *sweep, const char *path,
                               sac_error *err) {
-    point *points = calloc(sweep->n, sizeof *points);
-    if (!points) return app_fail_no_memory(err);
+    curve k = {.points = calloc(sweep->n, sizeof(point)), .n = sweep->n};
+    if (!k.points) return app_fail_no_memory(err);
     bool shown[FIGURES];
     double height = TOP;
     svg s;
-    sort_points(c, sweep, points);
+    sort_points(c, sweep, &k);
     for (int what = 0; what < FIGURES; what++) {
-        shown[what] = differs_from_dense(c, points, sweep->n, (figure)what);
+        shown[what] = differs_from_dense(c, &k, (figure)what);
         if (shown[what]) height += (what == ACCURACY ? TALL : LOW) + BETWEEN;
     }
     sac_status st = svg_open(&s, path, WIDTH, height - BETWEEN / 2.0, err);
     if (st == SAC_OK) {
-        draw_sweep(&s, c, sweep, points, shown);
+        draw_sweep(&s, c, sweep, &k, shown);
         st = svg_close(&s, err);
     }
-    free(points);
+    free(k.points);
     return st;
 }
 
@@ -297,7 +303,7 @@ static void draw_overview_panel(const svg *s, const comparison *c, int which, la
     for (size_t i = 0; i < c->n_rows; i++)
         if (overview_x(&c->rows[i], which, i == 0, &x))
             draw_bar(&p, place(&p.x, x), get(&c->rows[i], ACCURACY), light_blue);
-    for (size_t i = 0; i < c->n_rows; i++) {
+    for (size_t i = c->n_rows; i-- > 0;) { /* dense last, on top */
         char text[16];
         if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
         double y = place(&p.y, get(&c->rows[i], ACCURACY).v);

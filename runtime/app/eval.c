@@ -114,8 +114,8 @@ static json_t *summary(const evaluation *e) {
 static void print_methods(const evaluation *e) {
     method_summary m;
     mean_methods(e, &m);
-    printf("methods  prefill=%s kv=%s decode=%s rope=%s\n", m.lines.prefill, m.lines.kv, m.lines.decode,
-           m.lines.rope);
+    printf("methods  prefill=%s kv=%s decode=%s rope=%s reduce=%s\n", m.lines.prefill, m.lines.kv,
+           m.lines.decode, m.lines.rope, m.lines.reduce);
     if (isfinite(m.kept)) /* a question was answered */
         printf("         kept %.3f, attention FLOPs saved %.1f %%, KV %.0f bytes a token (%.2fx less than "
                "f16)\n",

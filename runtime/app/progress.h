@@ -11,7 +11,7 @@ typedef struct progress {
     bool drawn;          /* a line is on the screen now */
     char stage[16];
     char label[24], note[40]; /* shown in place of the stage, and at the end; the caller writes them */
-    double t_stage, t_drawn; /* when the stage began and the line was drawn last, seconds */
+    double t_stage, t_drawn;  /* when the stage began and the line was drawn last, seconds */
 } progress;
 
 void progress_init(progress *p, bool quiet);

@@ -320,8 +320,7 @@ void sac_session_methods(const sac_session *s, sac_session_method_lines *lines) 
     const sac_kv_choice *kv = &d->cache.choice;
     sac_method_print(d->prefill.policy->name, d->prefill.policy->params, d->prefill.p, lines->prefill,
                      sizeof lines->prefill);
-    sac_method_print(d->decode.policy->name, d->decode.policy->params, d->decode.p, lines->decode,
-                     sizeof lines->decode);
+    sac_decode_print(&d->decode, lines->decode, sizeof lines->decode);
     snprintf(lines->rope, sizeof lines->rope, "%s", d->rope_line);
     sac_reduce_print(&s->reduce, lines->reduce, sizeof lines->reduce);
     sac_method_print(kv->format->name, kv->format->params, kv->p, lines->kv, sizeof lines->kv);

@@ -11,6 +11,7 @@ typedef struct bench {
     int n_copies;        /* of what is streamed, taken in turn */
     size_t copy_bytes;
     const char *first_copy; /* the streamed tensor, or the keys */
+    const char *copy;       /* of packed rows: the one at hand */
 } bench;
 
 void *bench_pages(size_t n);
@@ -21,5 +22,9 @@ char *bench_copies(bench *b, sac_dtype t, int64_t rows, int64_t cols, bool far);
 /* A row of attention over lists, key_scores, attention_sums, kv_gather, top_k or top_p: bench_keys.c says
  * what the numbers are. */
 void bench_keys(bench *b, check_op op, const int64_t a[8]);
+
+/* A row of packed_attention (bench_packed.c). */
+void bench_packed(bench *b, const int64_t a[8]);
+void bench_packed_turn(bench *b, const char *copy);
 
 #endif

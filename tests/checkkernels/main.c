@@ -32,6 +32,7 @@ static bool make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_key_scores:
     case CHECK_attention_sums:
     case CHECK_kv_gather: return check_make_keys(c, i, o->quick);
+    case CHECK_packed_attention: return check_make_packed(c, i, o->quick);
     case CHECK_top_k:
     case CHECK_top_p: return check_make_select(c, i, o->quick);
     default: return check_make_rows(c, i, o->quick);
