@@ -240,7 +240,6 @@ static sac_status decode_webp(AVFrame *frame, const sac_webp *w, sac_error *err)
     int r = AVERROR(ENOMEM);
     if (decoder && packet) {
         decoder->thread_count = 1;
-        decoder->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE | AV_EF_COMPLIANT;
         decoder->max_pixels = ((int64_t)w->width + 64) * w->height; /* it counts rows as aligned */
         r = avcodec_open2(decoder, codec, NULL);
         if (r >= 0) r = avcodec_send_packet(decoder, packet);

@@ -19,6 +19,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -270,6 +273,13 @@ sac_status sac_video_open_bytes(sac_video **out, const uint8_t *bytes, size_t n_
     return open_video(out, -1, bytes, (int64_t)n_bytes, limits, err);
 }
 
+/* What a decoder has freed, 10 MB and more, would else lie unused in glibc's heap during the prefill. */
+static void return_freed_memory(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 void sac_video_free(sac_video *v) {
     if (!v) return;
     sac_libav_input_free(v->input);
@@ -277,6 +287,7 @@ void sac_video_free(sac_video *v) {
     sac_frame_table_free(&v->table);
     free(v->upright);
     free(v);
+    return_freed_memory();
 }
 
 sac_status sac_video_plan(const sac_video *v, const sac_frame_request *request, sac_frame_plan *plan,

@@ -11,7 +11,7 @@ double sac_ref_activation(sac_activation act, double x) {
     case SAC_ACT_QUICK_GELU: return x / (1 + exp(-1.702 * x));
     case SAC_ACT_SILU: return x / (1 + exp(-x));
     }
-    assert(!"no such activation");
+    assert(0 && "no such activation");
     return x;
 }
 

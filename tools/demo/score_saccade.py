@@ -16,6 +16,7 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+COLUMNS = [1, 4, 16, 64, 128, 256]  # upper ends of the table's columns
 
 
 def ask(binary, model, folder, row, extra):
@@ -33,20 +34,20 @@ def load(path):
 
 
 def table(rows):
-    """{(question type, frames): [right, asked]} as lines of a Markdown table."""
-    frames = sorted({r['n_frames'] for r in rows})
+    """Share of right answers (number asked) by question and number of frames, as lines of a Markdown table."""
     cells = collections.defaultdict(lambda: [0, 0])
     for r in rows:
-        for key in ((r['question_type'], r['n_frames']), (r['question_type'], None), ('all', r['n_frames']), ('all', None)):
+        column = next(c for c in COLUMNS if r['n_frames'] <= c)
+        for key in ((r['question_type'], column), (r['question_type'], None), ('all', column), ('all', None)):
             cells[key][0] += r['right']
             cells[key][1] += 1
-    def cell(t, f):
-        right, asked = cells.get((t, f), (0, 0))
+    def cell(t, column):
+        right, asked = cells.get((t, column), (0, 0))
         return f'{right / asked:.3f} ({asked})' if asked else ''
-    lines = ['| question | ' + ' | '.join('picture' if f == 1 else f'{f} frames' for f in frames) + ' | all |',
-             '|---' * (len(frames) + 2) + '|']
+    lines = ['| question | ' + ' | '.join('picture' if c == 1 else f'to {c} frames' for c in COLUMNS) + ' | all |',
+             '|---' * (len(COLUMNS) + 2) + '|']
     for t in sorted({r['question_type'] for r in rows}) + ['all']:
-        lines.append(f'| {t} | ' + ' | '.join(cell(t, f) for f in frames) + f' | {cell(t, None)} |')
+        lines.append(f'| {t} | ' + ' | '.join(cell(t, c) for c in [*COLUMNS, None]) + ' |')
     return lines
 
 
