@@ -200,6 +200,29 @@ typedef struct sac_top_p_args {
     int64_t *n_kept;  /* [n_rows] */
 } sac_top_p_args;
 
+/* lse[r] = ln sum_j exp(scores[r][j]) over a row's first counts[r] (or n) scores, -infinity when there are
+ * none above -infinity; and, where asked for, weights[r][j] = exp(scores[r][j] - lse[r]), 0 in a row without
+ * lse. */
+typedef struct sac_softmax_args {
+    const float *scores; /* [n_rows][stride] */
+    int64_t stride, n;
+    const int64_t *counts; /* [n_rows] or NULL */
+    int n_rows;
+    float *lse;     /* [n_rows] */
+    float *weights; /* [n_rows][stride] or NULL; may be scores */
+} sac_softmax_args;
+
+/* votes[j] = ln sum_r exp(scores[r][j] - lse[r]): the sum over rows of their softmaxes, as a logarithm, so
+ * that columns far below every row's best keep their order where the sum itself would underflow
+ * (TokenSelect's soft vote, arXiv:2411.02886, eq. 7). Rows whose lse is -infinity have no vote. */
+typedef struct sac_soft_vote_args {
+    const float *scores; /* [n_rows][stride] */
+    int64_t stride, n;
+    int n_rows;
+    const float *lse; /* [n_rows] */
+    float *votes;     /* [n] */
+} sac_soft_vote_args;
+
 /* Rows of keys and values as codes of 2, 4 or 8 bits, x = code * scale + min (packed_rows.h has the layout).
  * Parameters are IEEE halves. Keys: one range a channel over every k_group rows (a multiple of 16, or of
  * capacity or more), k_scale [n_heads][groups][head_dim]; or, k_group 0, one range a row and head, [n_heads]
@@ -277,7 +300,9 @@ typedef struct sac_gather_rows_args {
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
     X(gather_rows)                                                                                           \
-    X(packed_attention)
+    X(packed_attention)                                                                                      \
+    X(softmax)                                                                                               \
+    X(soft_vote)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu" */

@@ -57,7 +57,7 @@ static inline int64_t sums_probe_row(const sac_attention_sums_args *a, int64_t i
 /* Keys [*first, *end) that probe i sees. */
 static inline void sums_sees(const sac_attention_sums_args *a, int64_t i, int64_t *first, int64_t *end) {
     int64_t position = a->first + sums_probe_row(a, i);
-    *first = a->window > 0 ? sac_max_i64(0, position - a->window + 1) : 0;
+    *first = a->window > 0 ? sac_max_i64(0, sac_min_i64(a->n_kv, position - a->window + 1)) : 0;
     *end = sac_max_i64(0, sac_min_i64(a->n_kv, position + 1));
     if (*end < *first) *end = *first;
 }

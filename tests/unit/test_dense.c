@@ -77,7 +77,15 @@ static void choices_are_read_at_true_or_compact_positions(void **state) {
 }
 
 static void refused(const char *prefill, const char *decode, const char *text) {
-    sac_attention_shape shape = {1, 4, 2, 16, 64, 64, 64, 64, 0, false, true};
+    sac_attention_shape shape = {.n_layers = 1,
+                                 .n_heads = 4,
+                                 .n_kv_heads = 2,
+                                 .head_dim = 16,
+                                 .hidden = 64,
+                                 .n_ctx = 64,
+                                 .chunk = 64,
+                                 .max_position = 64,
+                                 .fixed_rotation = true};
     sac_error err = {0};
     sac_prefill p;
     sac_decode d;
