@@ -200,6 +200,29 @@ typedef struct sac_top_p_args {
     int64_t *n_kept;  /* [n_rows] */
 } sac_top_p_args;
 
+/* lse[r] = ln sum_j exp(scores[r][j]) over a row's first counts[r] (or n) scores, -infinity when there are
+ * none above -infinity; and, where asked for, weights[r][j] = exp(scores[r][j] - lse[r]), 0 in a row without
+ * lse. */
+typedef struct sac_softmax_args {
+    const float *scores; /* [n_rows][stride] */
+    int64_t stride, n;
+    const int64_t *counts; /* [n_rows] or NULL */
+    int n_rows;
+    float *lse;     /* [n_rows] */
+    float *weights; /* [n_rows][stride] or NULL; may be scores */
+} sac_softmax_args;
+
+/* votes[j] = ln sum_r exp(scores[r][j] - lse[r]): the sum over rows of their softmaxes, as a logarithm, so
+ * that columns far below every row's best keep their order where the sum itself would underflow
+ * (TokenSelect's soft vote, arXiv:2411.02886, eq. 7). Rows whose lse is -infinity have no vote. */
+typedef struct sac_soft_vote_args {
+    const float *scores; /* [n_rows][stride] */
+    int64_t stride, n;
+    int n_rows;
+    const float *lse; /* [n_rows] */
+    float *votes;     /* [n] */
+} sac_soft_vote_args;
+
 /* Rows of keys and values as codes of 2, 4 or 8 bits, x = code * scale + min (packed_rows.h has the layout).
  * Parameters are IEEE halves. Keys: one range a channel over every k_group rows (a multiple of 16, or of
  * capacity or more), k_scale [n_heads][groups][head_dim]; or, k_group 0, one range a row and head, [n_heads]
@@ -217,7 +240,9 @@ typedef struct sac_packed_rows {
 
 /* One query against packed rows of several parts, one after the other: o = softmax(scale q k^T) v. With o
  * NULL the scores are only written; with scores and o they are read, not computed. Rows whose score is below
- * min_score[head] do not count, and their values need not be read. lse as in attention. Variants may round a
+ * min_score[head] do not count, and their values need not be read. lse as in attention. With `weights` what
+ * stands in scores is exp(score - lse) instead, written or read, min_score is compared with that, and where
+ * it is read lse becomes the logarithm of the sum of what counts. Variants may round a
  * head's q (times the keys' scale) to 16 bits, and its weights (times the values' scale) to 15 bits of the
  * largest of 256 rows. */
 typedef struct sac_packed_attention_args {
@@ -229,7 +254,8 @@ typedef struct sac_packed_attention_args {
     float scale;
     float *scores; /* [n_heads][stride] or NULL */
     int64_t stride;
-    const float *min_score; /* [n_heads] or NULL */
+    bool weights;
+    const float *min_score; /* [n_heads] or NULL; not where weights are written */
     float *lse;             /* [n_heads] or NULL */
 } sac_packed_attention_args;
 
@@ -277,7 +303,9 @@ typedef struct sac_gather_rows_args {
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
     X(gather_rows)                                                                                           \
-    X(packed_attention)
+    X(packed_attention)                                                                                      \
+    X(softmax)                                                                                               \
+    X(soft_vote)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu" */

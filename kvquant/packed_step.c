@@ -12,8 +12,8 @@ void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, 
     s->lse_packed = sac_arena_take(arena, heads * sizeof(float));
     s->lse = sac_arena_take(arena, heads * sizeof(float));
     if (top_p >= 1) return;
-    s->scores = sac_arena_take(arena, all);
     s->weights = sac_arena_take(arena, all);
+    s->lse_kept = sac_arena_take(arena, heads * sizeof(float));
     s->least = sac_arena_take(arena, heads * sizeof(float));
     s->n_kept = sac_arena_take(arena, heads * sizeof(int64_t));
 }
@@ -29,20 +29,18 @@ static sac_packed_attention_args packed_args(const sac_packed_step *s, const sac
                                        .lse = s->lse_packed};
 }
 
-/* Scores first; then, for each head, the smallest set of rows that holds top_p of its weight (Twilight's
- * rule). Only these rows' values are read. */
+/* Weights first; then, for each head, the smallest set of rows that holds top_p of them (Twilight's rule).
+ * Only these rows' values are read. */
 static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
                                int n_parts, int64_t n) {
     sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
     int n_heads = a->shape->n_heads;
     double held = 0;
     args.o = NULL;
-    args.scores = s->scores;
+    args.scores = s->weights;
     args.stride = s->n_ctx;
+    args.weights = true;
     SAC_TRY(a->ops->packed_attention(a->stream, &args));
-    for (int h = 0; h < n_heads; h++)
-        for (int64_t i = 0; i < n; i++)
-            s->weights[h * s->n_ctx + i] = expf(s->scores[h * s->n_ctx + i] - s->lse_packed[h]);
     SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = s->weights,
                                                        .stride = s->n_ctx,
                                                        .n = n,
@@ -50,15 +48,13 @@ static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a,
                                                        .p = s->top_p,
                                                        .threshold = s->least,
                                                        .n_kept = s->n_kept}));
+    args.o = s->out;
+    args.min_score = s->least;
+    args.lse = s->lse_kept;
+    SAC_TRY(a->ops->packed_attention(a->stream, &args));
     for (int h = 0; h < n_heads; h++) {
-        const float *w = s->weights + h * s->n_ctx;
-        float least = INFINITY;
-        for (int64_t i = 0; i < n; i++)
-            if (w[i] >= s->least[h]) {
-                held += (double)w[i];
-                least = fminf(least, s->scores[h * s->n_ctx + i]);
-            }
-        s->least[h] = least;
+        held += exp((double)s->lse_kept[h]);
+        s->lse_packed[h] += s->lse_kept[h];
         a->stats->decode_budget += (double)s->n_kept[h];
         a->stats->decode_rows += (double)s->n_kept[h] * a->shape->n_kv_heads / n_heads;
     }
@@ -66,9 +62,7 @@ static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a,
         a->stats->mass += held / n_heads;
         a->stats->n_mass += 1;
     }
-    args.o = s->out;
-    args.min_score = s->least;
-    return a->ops->packed_attention(a->stream, &args);
+    return SAC_OK;
 }
 
 /* The output over the tail stands in a->q: both in proportion to their denominators. */

@@ -9,12 +9,12 @@ typedef struct sac_packed_step {
     double top_p; /* < 1: of the packed rows only those that hold this share are mixed */
     int64_t n_ctx;
     float *out;        /* [n_heads * head_dim] over the packed rows */
-    float *lse_packed; /* [n_heads] */
-    float *lse;        /* [n_heads] of the tail, then of all rows that were scored */
-    float *scores;     /* [n_heads][n_ctx] when top_p < 1 */
-    float *weights;    /* [n_heads][n_ctx] likewise; summed over a group when the choice is a group's */
-    float *least;      /* [n_heads] thresholds */
-    int64_t *n_kept;   /* [n_heads] */
+    float *lse_packed; /* [n_heads] of those that were mixed */
+    float *lse;        /* [n_heads] of the tail, then of everything */
+    /* When top_p < 1. */
+    float *weights;          /* [n_heads][n_ctx] of the packed rows */
+    float *least, *lse_kept; /* [n_heads] the smallest that is mixed; ln of the share that is */
+    int64_t *n_kept;         /* [n_heads] */
 } sac_packed_step;
 
 void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, double top_p,

@@ -18,7 +18,6 @@
  * A released token's row is overwritten by the newest one, so rows are in no order; which token each holds is
  * kept beside. */
 #include "adore_plan.h"
-#include "vote.h"
 
 #include <assert.h>
 #include <math.h>
@@ -260,10 +259,14 @@ static sac_status add_step_weights(adore *s, const sac_layer_attention *a, const
                                                                  .lists = s->compact ? NULL : &lists,
                                                                  .n = s->n_part,
                                                                  .scale = a->scale}));
-    sac_scores_lse(a->stream, s->weights, stride, n_heads, NULL, s->n_part, s->lse);
-    sac_scores_softmax(a->stream, s->weights, stride, n_heads, NULL, s->n_part, s->lse);
-    sac_sum_vote(s->weights, stride, n_heads, s->n_part, s->ranks);
-    for (int64_t i = 0; i < s->n_part; i++) s->score[s->part_token[i]] += s->ranks[i];
+    SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = s->weights,
+                                                           .stride = stride,
+                                                           .n = s->n_part,
+                                                           .n_rows = n_heads,
+                                                           .lse = s->lse,
+                                                           .weights = s->weights}));
+    for (int64_t i = 0; i < s->n_part; i++)
+        for (int h = 0; h < n_heads; h++) s->score[s->part_token[i]] += s->weights[h * stride + i];
     return SAC_OK;
 }
 

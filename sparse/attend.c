@@ -26,6 +26,15 @@ sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t
     return a->ops->attention(a->stream, &args);
 }
 
+sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_layer_attention chunk = *a;
+    chunk.q = sac_mat_rows(a->q, first, n);
+    chunk.past = a->past + first;
+    chunk.position = a->position + first;
+    chunk.kv.n_rows = chunk.past + n;
+    return chunk;
+}
+
 /* Pairs of causal attention of n queries over what came before and themselves. */
 static double causal_pairs(const sac_layer_attention *a, int64_t n_before, int64_t n_queries) {
     double n = (double)n_queries;

@@ -12,7 +12,6 @@
  * one set of channels (the mean goes over its heads) and by default one set of tokens, by the soft vote of
  * its heads. */
 #include "key_block.h"
-#include "vote.h"
 
 #include <math.h>
 #include <string.h>
@@ -223,11 +222,19 @@ static sac_status choose_rows(doublesparse *s, const sac_layer_attention *a, int
     int n_sets = a->shape->n_heads, group = n_sets / a->shape->n_kv_heads;
     const float *scores = s->scores;
     if (s->sharing == VOTE && group > 1) {
-        sac_scores_lse(a->stream, s->scores, stride, n_sets, NULL, n_rows, s->lse);
+        SAC_TRY(a->ops->softmax(
+            a->stream,
+            &(sac_softmax_args){
+                .scores = s->scores, .stride = stride, .n = n_rows, .n_rows = n_sets, .lse = s->lse}));
         n_sets = a->shape->n_kv_heads;
         for (int kv = 0; kv < n_sets; kv++)
-            sac_soft_vote(a->stream, s->scores + kv * group * stride, stride, group, n_rows,
-                          s->lse + kv * group, s->votes + kv * stride);
+            SAC_TRY(
+                a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores + kv * group * stride,
+                                                                   .stride = stride,
+                                                                   .n = n_rows,
+                                                                   .n_rows = group,
+                                                                   .lse = s->lse + kv * group,
+                                                                   .votes = s->votes + kv * stride}));
         scores = s->votes;
     }
     return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = scores,

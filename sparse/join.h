@@ -12,15 +12,15 @@
 typedef struct sac_join_scratch {
     float *q;          /* [capacity][n_heads * head_dim]: queries at their other positions, then outputs */
     float *lse[2];     /* [capacity][n_heads] of the first and of the second */
-    int32_t *position; /* [capacity] */
+    int32_t *position; /* [capacity], that queries are turned back by */
     int64_t capacity;
 } sac_join_scratch;
 
 void sac_join_scratch_take(sac_join_scratch *s, const sac_attention_shape *shape, int64_t capacity,
                            sac_arena *arena);
 
-/* Copies queries [first, first + n) of the layer to the scratch, turned from where they stand to `to` [n]. */
-sac_status sac_join_copy_queries(sac_join_scratch *s, const sac_layer_attention *a, int64_t first, int64_t n,
+/* Copies the layer's first n queries to the scratch, turned back from where they stand to `to` [n]. */
+sac_status sac_join_copy_queries(sac_join_scratch *s, const sac_layer_attention *a, int64_t n,
                                  const int32_t *to);
 
 /* o [n][n_heads * head_dim], of lse[0], becomes the attention over its keys and those of s->q, of lse[1]. */

@@ -197,7 +197,9 @@ void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
 #define SAC_PREFILL_POLICIES(X)                                                                              \
     X(dense)                                                                                                 \
     X(fastv)                                                                                                 \
+    X(infllm)                                                                                                \
     X(minference)                                                                                            \
+    X(selfextend)                                                                                            \
     X(streaming)                                                                                             \
     X(tokenselect)                                                                                           \
     X(zipcache)                                                                                              \
@@ -207,7 +209,9 @@ void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
     X(adore)                                                                                                 \
     X(doublesparse)                                                                                          \
     X(h2o)                                                                                                   \
+    X(infllm)                                                                                                \
     X(quest)                                                                                                 \
+    X(selfextend)                                                                                            \
     X(snapkv)                                                                                                \
     X(streaming)                                                                                             \
     X(tokenselect)                                                                                           \
@@ -228,6 +232,9 @@ const char *const *sac_decode_policy_names(void);
 
 /* Causal attention of queries [first, first + n) over all rows up to theirs. */
 sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n);
+
+/* Queries [first, first + n) as a prompt of their own, after all that precedes them. */
+sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n);
 
 /* A prefill that is dense after all, counted as such. */
 sac_status sac_attend_prompt_dense(const sac_layer_attention *a);

@@ -91,46 +91,45 @@ static void take_prefill(void *state, const double *p, const sac_attention_shape
 }
 
 /* The last tokens of queries whose windows begin after the sinks. */
-static sac_status attend_recent(streaming *s, const sac_layer_attention *a, int64_t first, int64_t n) {
-    int64_t window = a->shape->window;
-    sac_mat q = sac_mat_rows(a->q, first, n);
-    return a->ops->attention(
-        a->stream, &(sac_attention_args){.o = q,
-                                         .q = q,
-                                         .kv = a->kv,
-                                         .lse = s->join.lse[0],
-                                         .n_q = n,
-                                         .n_kv = a->past + first + n,
-                                         .first = a->past + first,
-                                         .n_batch = 1,
-                                         .n_heads = a->shape->n_heads,
-                                         .scale = a->scale,
-                                         .causal = true,
-                                         .window = window && window < s->recent ? window : s->recent});
+static sac_status attend_recent(streaming *s, const sac_layer_attention *chunk) {
+    int64_t window = chunk->shape->window;
+    return chunk->ops->attention(
+        chunk->stream, &(sac_attention_args){.o = chunk->q,
+                                             .q = chunk->q,
+                                             .kv = chunk->kv,
+                                             .lse = s->join.lse[0],
+                                             .n_q = chunk->q.rows,
+                                             .n_kv = chunk->kv.n_rows,
+                                             .first = chunk->past,
+                                             .n_batch = 1,
+                                             .n_heads = chunk->shape->n_heads,
+                                             .scale = chunk->scale,
+                                             .causal = true,
+                                             .window = window && window < s->recent ? window : s->recent});
 }
 
-static sac_status attend_sinks(streaming *s, const sac_layer_attention *a, int64_t n) {
-    sac_mat q = sac_mat_f32(s->join.q, n, a->q.cols);
-    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
-                                                              .q = q,
-                                                              .kv = a->kv,
-                                                              .lse = s->join.lse[1],
-                                                              .n_q = n,
-                                                              .n_kv = s->start,
-                                                              .n_batch = 1,
-                                                              .n_heads = a->shape->n_heads,
-                                                              .scale = a->scale});
+static sac_status attend_sinks(streaming *s, const sac_layer_attention *chunk) {
+    sac_mat q = sac_mat_f32(s->join.q, chunk->q.rows, chunk->q.cols);
+    return chunk->ops->attention(chunk->stream, &(sac_attention_args){.o = q,
+                                                                      .q = q,
+                                                                      .kv = chunk->kv,
+                                                                      .lse = s->join.lse[1],
+                                                                      .n_q = q.rows,
+                                                                      .n_kv = s->start,
+                                                                      .n_batch = 1,
+                                                                      .n_heads = chunk->shape->n_heads,
+                                                                      .scale = chunk->scale});
 }
 
-static sac_status attend_chunk(streaming *s, const sac_layer_attention *a, int64_t first, int64_t n) {
+static sac_status attend_chunk(streaming *s, const sac_layer_attention *chunk) {
     int32_t to[CHUNK];
-    for (int64_t i = 0; i < n; i++)
-        to[i] = s->compact ? (int32_t)(s->start + s->recent - 1) : a->position[first + i];
-    if (s->start > 0) SAC_TRY(sac_join_copy_queries(&s->join, a, first, n, to));
-    SAC_TRY(attend_recent(s, a, first, n));
-    if (s->start == 0) return SAC_OK;
-    SAC_TRY(attend_sinks(s, a, n));
-    sac_join(&s->join, a->shape, sac_mat_rows(a->q, first, n));
+    if (s->start == 0) return attend_recent(s, chunk);
+    for (int64_t i = 0; i < chunk->q.rows; i++)
+        to[i] = s->compact ? (int32_t)(s->start + s->recent - 1) : chunk->position[i];
+    SAC_TRY(sac_join_copy_queries(&s->join, chunk, chunk->q.rows, to));
+    SAC_TRY(attend_recent(s, chunk));
+    SAC_TRY(attend_sinks(s, chunk));
+    sac_join(&s->join, chunk->shape, chunk->q);
     return SAC_OK;
 }
 
@@ -139,8 +138,7 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     int64_t n_read = s->start + s->recent, n = a->q.rows, first = n_read - a->past;
     if (first >= n) return sac_attend_prompt_dense(a);
     if (first > 0) {
-        sac_layer_attention beginning = *a;
-        beginning.q.rows = first;
+        sac_layer_attention beginning = sac_prompt_chunk(a, 0, first);
         SAC_TRY(sac_attend_prompt_dense(&beginning));
     } else {
         first = 0;
@@ -148,8 +146,11 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     double kept = 0;
     for (int64_t i = first; i < n; i++) kept += (double)n_read / (double)(a->past + i + 1);
     sac_count_prefill(a, kept, (double)(n - first) * (double)n_read * a->shape->n_heads);
-    for (; first < n; first += s->join.capacity)
-        SAC_TRY(attend_chunk(s, a, first, n - first < s->join.capacity ? n - first : s->join.capacity));
+    for (; first < n; first += s->join.capacity) {
+        int64_t rows = n - first < s->join.capacity ? n - first : s->join.capacity;
+        sac_layer_attention chunk = sac_prompt_chunk(a, first, rows);
+        SAC_TRY(attend_chunk(s, &chunk));
+    }
     return SAC_OK;
 }
 

@@ -15,7 +15,6 @@
  * (Twilight's rule over TokenSelect's vote). */
 #include "clock.h"
 #include "sparse.h"
-#include "vote.h"
 
 #include <math.h>
 #include <string.h>
@@ -201,24 +200,38 @@ static sac_status head_vote(tokenselect *s, const sac_layer_attention *a, int64_
     return SAC_OK;
 }
 
+/* The sum of all heads' scores (eq. 5). */
+static void sum_scores(tokenselect *s, const sac_attention_shape *shape, int64_t n) {
+    memcpy(s->votes, s->scores, (size_t)n * sizeof *s->votes);
+    for (int h = 1; h < shape->n_heads; h++)
+        for (int64_t j = 0; j < n; j++) s->votes[j] += s->scores[h * shape->n_ctx + j];
+}
+
 static sac_status vote(tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t k) {
     int n_heads = a->shape->n_heads;
     int64_t stride = a->shape->n_ctx;
     if (s->p[SELECT] == HEAD) return head_vote(s, a, n, k);
     if (s->p[SELECT] == TOPK) {
-        sac_sum_vote(s->scores, stride, n_heads, n, s->votes);
+        sum_scores(s, a->shape, n);
         return SAC_OK;
     }
-    sac_scores_lse(a->stream, s->scores, stride, n_heads, NULL, n, s->lse);
-    sac_soft_vote(a->stream, s->scores, stride, n_heads, n, s->lse, s->votes);
-    return SAC_OK;
+    SAC_TRY(a->ops->softmax(
+        a->stream, &(sac_softmax_args){
+                       .scores = s->scores, .stride = stride, .n = n, .n_rows = n_heads, .lse = s->lse}));
+    return a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores,
+                                                              .stride = stride,
+                                                              .n = n,
+                                                              .n_rows = n_heads,
+                                                              .lse = s->lse,
+                                                              .votes = s->votes});
 }
 
 /* How many of the best hold p of the vote. */
 static sac_status count_by_mass(tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t *k) {
-    float threshold, none = 0, *mass = s->scores;
-    memcpy(mass, s->votes, (size_t)n * sizeof *mass);
-    sac_scores_softmax(a->stream, mass, n, 1, NULL, n, &none);
+    float threshold, lse, *mass = s->scores;
+    SAC_TRY(a->ops->softmax(
+        a->stream, &(sac_softmax_args){
+                       .scores = s->votes, .stride = n, .n = n, .n_rows = 1, .lse = &lse, .weights = mass}));
     SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = mass,
                                                        .stride = n,
                                                        .n = n,
@@ -326,28 +339,17 @@ static sac_status attend_chunk(tokenselect *s, const sac_layer_attention *chunk,
     return sac_attend_choice(chunk, &choice);
 }
 
-/* Queries [first, first + n) of a prompt. */
-static sac_layer_attention part_of(const sac_layer_attention *a, int64_t first, int64_t n) {
-    sac_layer_attention part = *a;
-    part.q = sac_mat_rows(a->q, first, n);
-    part.past = a->past + first;
-    part.position = a->position + first;
-    part.kv.n_rows = part.past + n;
-    part.n_seen = a->n_seen - (a->q.rows - first - n);
-    return part;
-}
-
 static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     tokenselect *s = state;
     int64_t chunk = (int64_t)s->p[CHUNK], n = a->q.rows, first = 0;
     while (first < n && a->past + (first + chunk < n ? first + chunk : n) <= dense_up_to(s->p))
         first += chunk;
     if (first > 0) { /* the short beginning, all at once */
-        sac_layer_attention beginning = part_of(a, 0, first < n ? first : n);
+        sac_layer_attention beginning = sac_prompt_chunk(a, 0, first < n ? first : n);
         SAC_TRY(sac_attend_prompt_dense(&beginning));
     }
     for (; first < n; first += chunk) {
-        sac_layer_attention part = part_of(a, first, n - first < chunk ? n - first : chunk);
+        sac_layer_attention part = sac_prompt_chunk(a, first, n - first < chunk ? n - first : chunk);
         SAC_TRY(attend_chunk(s, &part, first + chunk >= n));
     }
     return SAC_OK;

@@ -11,7 +11,6 @@
  * the shared op for packed keys. Over a base that reads its rows at compact positions (tokenselect,
  * streaming) the copy's rows are turned there first, and the kept ones stay where the base put them. */
 #include "key_block.h"
-#include "vote.h"
 
 #include <string.h>
 
@@ -195,8 +194,12 @@ static sac_status estimate_compact(twilight *s, const sac_layer_attention *a, co
 static sac_status find_thresholds(twilight *s, const sac_layer_attention *a) {
     int64_t stride = a->shape->n_ctx;
     int n_heads = a->shape->n_heads;
-    sac_scores_lse(a->stream, s->weights, stride, n_heads, s->counts, 0, s->lse);
-    sac_scores_softmax(a->stream, s->weights, stride, n_heads, s->counts, 0, s->lse);
+    SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = s->weights,
+                                                           .stride = stride,
+                                                           .counts = s->counts,
+                                                           .n_rows = n_heads,
+                                                           .lse = s->lse,
+                                                           .weights = s->weights}));
     return a->ops->top_p(a->stream, &(sac_top_p_args){.weights = s->weights,
                                                       .counts = s->counts,
                                                       .stride = stride,

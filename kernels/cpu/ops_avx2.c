@@ -9,6 +9,7 @@
 #include "pool_tokens_tmpl.h"
 #include "rmsnorm_tmpl.h"
 #include "rope_tmpl.h"
+#include "softmax_tmpl.h"
 #include "swiglu_tmpl.h"
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
@@ -23,6 +24,8 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->kv_gather = kv_gather_avx2;
     t->top_k = top_k_avx2;
     t->top_p = top_p_avx2;
+    t->softmax = softmax_avx2;
+    t->soft_vote = soft_vote_avx2;
     t->pool_tokens = pool_tokens_avx2;
     t->attention = sac_attention_avx2;
     t->attention_sums = sac_attention_sums_avx2;

@@ -9,6 +9,7 @@
 #include "pool_tokens_tmpl.h"
 #include "rmsnorm_tmpl.h"
 #include "rope_tmpl.h"
+#include "softmax_tmpl.h"
 #include "swiglu_tmpl.h"
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
@@ -23,6 +24,8 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->kv_gather = kv_gather_avx512;
     t->top_k = top_k_avx512;
     t->top_p = top_p_avx512;
+    t->softmax = softmax_avx512;
+    t->soft_vote = soft_vote_avx512;
     t->pool_tokens = pool_tokens_avx512;
     t->attention = sac_attention_avx512;
     t->attention_sums = sac_attention_sums_avx512;

@@ -46,17 +46,17 @@ static bool is_fast(const sac_packed_rows *p) {
 }
 
 bool sac_packed_plan(packed_job *job, const sac_stream *s, const sac_packed_attention_args *a) {
-    int64_t n_rows = 0, d = a->parts[0].head_dim;
+    int64_t d = a->parts[0].head_dim;
     *job = (packed_job){.s = s, .a = a, .d = (int)d, .n_kv_heads = a->parts[0].n_heads};
     job->group = a->n_heads / job->n_kv_heads;
     for (int i = 0; i < a->n_parts; i++) {
         if (!is_fast(&a->parts[i])) return false;
         job->n_stretches += sac_div_up(a->parts[i].n, rows_of_stretch(&a->parts[i]));
-        n_rows += a->parts[i].n;
+        job->n_rows += a->parts[i].n;
     }
-    if (n_rows == 0 || d > PACKED_MAX_D || job->group > PACKED_MAX_GROUP) return false;
+    if (job->n_rows == 0 || d > PACKED_MAX_D || job->group > PACKED_MAX_GROUP) return false;
     if (a->n_heads * (d + 2) > PARTIAL_FLOATS) return false;
-    int64_t n = sac_min_i64(n_rows / MIN_CHUNK_ROWS, sac_div_up(TARGET_TASKS, job->n_kv_heads));
+    int64_t n = sac_min_i64(job->n_rows / MIN_CHUNK_ROWS, sac_div_up(TARGET_TASKS, job->n_kv_heads));
     n = sac_min_i64(n, PARTIAL_FLOATS / (a->n_heads * (d + 2)));
     n = sac_min_i64(sac_min_i64(n, PACKED_MAX_CHUNKS), job->n_stretches);
     job->n_chunks = sac_max_i64(1, n);

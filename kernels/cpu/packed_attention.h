@@ -18,7 +18,7 @@ typedef struct packed_job {
     const sac_stream *s;
     const sac_packed_attention_args *a;
     int group, d, n_kv_heads;
-    int64_t n_stretches, n_chunks;
+    int64_t n_rows, n_stretches, n_chunks;
     float *partial; /* [chunk][n_heads][2 + d], in the upper half of the first thread's scratch */
 } packed_job;
 

@@ -107,7 +107,7 @@ static void packed_open(packed_state *st, const packed_job *job, int64_t task, i
         const float *q = job->a->q + (st->head * group + r) * d;
         for (int64_t c = 0; c < d; c += VF)
             vf_store(st->q + r * d_pad + c, vf_mul(vf_load_part(q + c, d - c), scale));
-        st->max[r] = -FLT_MAX;
+        st->max[r] = job->a->o && job->a->weights ? 0 : -FLT_MAX;
         st->sum[r] = 0;
     }
 }
@@ -273,6 +273,21 @@ static void soften(packed_state *st, int64_t n) {
     }
 }
 
+/* The caller's weights instead. */
+static void take_weights(packed_state *st, const packed_stretch *t) {
+    const sac_packed_attention_args *a = st->job->a;
+    for (int64_t r = 0; r < st->job->group; r++) {
+        int64_t head = st->head * st->job->group + r;
+        const float *w = a->scores + head * a->stride + t->scores;
+        float *s = st->scores + r * SCORE_STRIDE, least = a->min_score ? a->min_score[head] : 0;
+        vf total = vf_zero();
+        for (int64_t j = 0; j < t->n; j++) s[j] = w[j] < least ? 0 : w[j];
+        for (int64_t j = t->n; j < t->n + VF; j++) s[j] = 0;
+        for (int64_t j = 0; j < t->n; j += VF) total = vf_add(total, vf_load(s + j));
+        st->sum[r] += vf_sum(total);
+    }
+}
+
 /* ---------------------------------------------------------------- values */
 
 /* Channels [first, end) of a head that share the rows' ranges, for `rows` heads from `row` on. */
@@ -391,9 +406,13 @@ static void packed_task(void *ctx, int64_t task, int thread) {
     packed_open(&st, job, task, thread);
     packed_stretch t = sac_packed_stretch_at(job, first);
     for (int64_t i = first; i < end; i++, sac_packed_stretch_next(job, &t)) {
-        if (!a->scores || !a->o) compute_scores(&st, &t);
-        exchange_scores(&st, &t);
-        soften(&st, t.n);
+        if (a->o && a->weights) {
+            take_weights(&st, &t);
+        } else {
+            if (!a->scores || !a->o) compute_scores(&st, &t);
+            exchange_scores(&st, &t);
+            soften(&st, t.n);
+        }
         if (a->o) mix(&st, &t);
     }
     for (int64_t r = 0; r < job->group; r++) {
@@ -401,6 +420,14 @@ static void packed_task(void *ctx, int64_t task, int thread) {
         partial[0] = st.max[r];
         partial[1] = st.sum[r];
         memcpy(partial + 2, st.o + r * st.d_pad, (size_t)d * sizeof(float));
+    }
+}
+
+static void scores_to_weights(float *scores, int64_t n, float log2_sum) {
+    vf scale = vf_set1(LOG2_E), sum = vf_set1(log2_sum);
+    for (int64_t i = 0; i < n; i += VF) {
+        vf s = vf_sub(vf_mul(vf_load_part(scores + i, n - i), scale), sum);
+        vf_store_part(scores + i, vf_exp2(s), n - i);
     }
 }
 
@@ -417,7 +444,9 @@ static void packed_join(const void *args, int64_t first, int64_t end) {
             weight[i] = vf_max_lane(vf_exp2(vf_set1(part[i * next] - max)));
             sum += weight[i] * part[i * next + 1];
         }
-        if (a->lse) a->lse[h] = sum > 0 ? (max + log2f(sum)) * LN_2 : -INFINITY;
+        float log2_sum = sum > 0 ? max + log2f(sum) : -INFINITY;
+        if (a->lse) a->lse[h] = log2_sum * LN_2;
+        if (!a->o && a->weights) scores_to_weights(a->scores + h * a->stride, job->n_rows, log2_sum);
         vf scale = vf_set1(sum > 0 ? 1.0f / sum : 0.0f);
         for (int64_t c = 0; a->o && c < d; c += VF) {
             vf o = vf_zero();
@@ -432,6 +461,7 @@ sac_status PACKED_ATTENTION(const sac_stream *s, const sac_packed_attention_args
     packed_job job;
     if (!sac_packed_plan(&job, s, a)) return sac_ref_packed_attention(s, a);
     sac_packed_run(&job, packed_task);
-    sac_for_rows(s, a->n_heads, job.n_chunks * (job.d + 2) * (int64_t)sizeof(float), packed_join, &job);
+    int64_t floats = job.n_chunks * (job.d + 2) + (a->o ? 0 : 2 * job.n_rows);
+    sac_for_rows(s, a->n_heads, floats * (int64_t)sizeof(float), packed_join, &job);
     return SAC_OK;
 }

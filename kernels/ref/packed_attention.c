@@ -13,6 +13,7 @@ static void assert_packed(const sac_packed_attention_args *a) {
     }
     assert(a->n_parts > 0 && a->n_heads % a->parts[0].n_heads == 0);
     assert(a->q && (a->o || a->scores) && (!a->scores || a->stride >= n));
+    assert(!a->weights || (a->scores && (a->o || !a->min_score)));
     (void)n;
 }
 
@@ -36,6 +37,8 @@ static void attend(const sac_packed_attention_args *a, int head, double *acc, fl
         for (int64_t row = 0; row < p->n; row++, at++) {
             double s = a->scores ? (double)a->scores[head * a->stride + at] : score(a, p, head, row, x);
             if (a->min_score && s < (double)a->min_score[head]) continue;
+            if (a->scores && a->weights) s = log(s); /* a weight of 0 counts for nothing */
+            if (s == -INFINITY) continue;
             double new_max = s > max ? s : max, rescale = exp(max - new_max), w = exp(s - new_max);
             sac_packed_get_value(p, head / (a->n_heads / p->n_heads), row, x);
             sum = sum * rescale + w;
@@ -55,11 +58,12 @@ static void write_scores(const sac_packed_attention_args *a, int head, float *x)
     for (int i = 0; i < a->n_parts; i++)
         for (int64_t row = 0; row < a->parts[i].n; row++)
             out[n++] = (float)score(a, &a->parts[i], head, row, x);
-    if (!a->lse) return;
     float least = a->min_score ? a->min_score[head] : -INFINITY;
     for (int64_t j = 0; j < n; j++) max = out[j] >= least ? fmax(max, (double)out[j]) : max;
     for (int64_t j = 0; j < n; j++) sum += out[j] >= least ? exp((double)out[j] - max) : 0;
-    a->lse[head] = sum > 0 ? (float)(log(sum) + max) : -INFINITY;
+    double lse = sum > 0 ? log(sum) + max : -INFINITY;
+    for (int64_t j = 0; a->weights && j < n; j++) out[j] = (float)exp((double)out[j] - lse);
+    if (a->lse) a->lse[head] = (float)lse;
 }
 
 sac_status sac_ref_packed_attention(const sac_stream *s, const sac_packed_attention_args *a) {

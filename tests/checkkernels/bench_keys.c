@@ -1,7 +1,8 @@
 /* bench_keys.c - rows of the ops that read keys for a choice of rows, and of the selections.
  *
  * Keys: {type, mode, heads, kv heads, d, rows of the cache, lists or sums, every n-th row or diagonals};
- * mode: probes of attention_sums, otherwise 1 for keys turned back. top_k, top_p: {rows, n, k}. */
+ * mode: probes of attention_sums, otherwise 1 for keys turned back. top_k, top_p, softmax, soft_vote: {rows,
+ * n, k}. */
 #include "bench.h"
 
 #include <math.h>
@@ -107,6 +108,13 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
         b->c.top_k = (sac_top_k_args){x, n, n, (int)rows, k, found};
         return;
     }
+    if (op == CHECK_softmax || op == CHECK_soft_vote) {
+        float *lse = bench_floats(b, rows);
+        b->c.softmax = (sac_softmax_args){x, n, n, NULL, (int)rows, lse, NULL};
+        if (op == CHECK_soft_vote)
+            b->c.soft_vote = (sac_soft_vote_args){x, n, n, (int)rows, lse, bench_floats(b, n)};
+        return;
+    }
     for (int64_t i = 0; i < rows * n; i++) x[i] = expf(10 * x[i]);
     b->c.top_p = (sac_top_p_args){
         x, NULL, n, n, (int)rows, 0.9, bench_pages((size_t)rows * 4), bench_pages((size_t)rows * 8)};
@@ -114,7 +122,7 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
 
 void bench_keys(bench *b, check_op op, const int64_t a[8]) {
     b->c.op = op;
-    if (op == CHECK_top_k || op == CHECK_top_p) {
+    if (op == CHECK_top_k || op == CHECK_top_p || op == CHECK_softmax || op == CHECK_soft_vote) {
         bench_select(b, op, a[0], a[1], a[2]);
         return;
     }

@@ -93,23 +93,28 @@ static void allow_packed(check_case *c, int64_t n_rows) {
     double score = 2 * q_max * (double)a->scale * sqrt((double)d) * (0x1p-15 + 2 * EPS * sqrt((double)d));
     double out = 2 * (2 * score + sqrt((double)n_rows) * (0x1p-15 + EPS));
     if (a->scores && a->o) out = 2 * (sqrt((double)n_rows) * (0x1p-15 + EPS) + 4 * EPS);
+    if (a->weights && !a->o) score *= 2; /* of what is at most 1 */
     double *allowed = check_allow(c, n);
     for (int64_t i = 0; i < n; i++) allowed[i] = a->o ? out : score + 4 * EPS;
     c->relative = 4 * EPS;
 }
 
-/* Modes: the output alone; scores with lse; the output from given scores, of rows above a threshold. */
+/* Modes: the output alone; scores with lse; the output from given scores, of rows above a threshold; the
+ * last two with weights. */
 bool check_make_packed(check_case *c, int i, bool quick) {
     const packed_shape *sh = &shapes[i % N_SHAPES];
     int mode = i / N_SHAPES, n_parts = 0;
     int64_t n_rows = 0, cols = (int64_t)sh->n_heads * sh->head_dim;
-    if (mode == 3) return false;
+    bool weights = mode > 2;
+    if (mode == 5) return false;
     if (quick && sh->n[0] > 1500 && mode != 0) return true;
+    if (weights) mode -= 2;
     while (n_parts < 4 && sh->capacity[n_parts]) n_rows += sh->n[n_parts++];
     make_parts(c, sh, n_parts);
     sac_packed_attention_args *a = &c->packed_attention;
     check_values v = check_rand_int(c, 0, 1) ? CHECK_UNIFORM : CHECK_OUTLIERS;
-    *a = (sac_packed_attention_args){.parts = c->parts, .n_parts = n_parts, .n_heads = sh->n_heads};
+    *a = (sac_packed_attention_args){
+        .parts = c->parts, .n_parts = n_parts, .n_heads = sh->n_heads, .weights = weights};
     a->scale = 1 / sqrtf((float)sh->head_dim);
     a->stride = n_rows + 3;
     if (mode == 0) a->q = a->o = check_mat(c, true, 1, cols, 0, 4, v).data; /* in place */
@@ -123,13 +128,15 @@ bool check_make_packed(check_case *c, int i, bool quick) {
         a->scores = check_mat(c, false, sh->n_heads, n_rows, 3, 4, CHECK_UNIFORM).data;
         float *least = check_mat(c, false, 1, sh->n_heads, 0, 4, CHECK_UNIFORM).data;
         if (sh->n_heads > 1) least[sh->n_heads - 1] = 2; /* nothing counts */
+        for (int64_t j = 0; weights && j < sh->n_heads * a->stride - 3; j++)
+            if (j % a->stride < n_rows) a->scores[j] = fabsf(a->scores[j]);
         a->min_score = least;
     }
     c->same_bits = true;
     allow_packed(c, n_rows);
     snprintf(c->text, sizeof c->text,
-             "mode %d parts=%d rows=%lld bits=%d heads=%d/%d d=%d k_group=%lld v_group=%d %s", mode, n_parts,
-             (long long)n_rows, sh->bits[0], sh->n_heads, sh->n_kv_heads, sh->head_dim,
-             (long long)sh->k_group, sh->v_group, check_values_name(v));
+             "mode %d%s parts=%d rows=%lld bits=%d heads=%d/%d d=%d k_group=%lld v_group=%d %s", mode,
+             weights ? " weights" : "", n_parts, (long long)n_rows, sh->bits[0], sh->n_heads, sh->n_kv_heads,
+             sh->head_dim, (long long)sh->k_group, sh->v_group, check_values_name(v));
     return true;
 }

@@ -102,9 +102,10 @@ const char *check_op_name(check_op op);
 bool check_make_linear(check_case *c, int i, bool quick);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
-bool check_make_keys(check_case *c, int i, bool quick);   /* key_scores, attention_sums, kv_gather */
-bool check_make_select(check_case *c, int i, bool quick); /* top_k, top_p */
-bool check_make_rows(check_case *c, int i, bool quick);   /* every other op, by c->op */
+bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attention_sums, kv_gather */
+bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
+bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
+bool check_make_rows(check_case *c, int i, bool quick);    /* every other op, by c->op */
 
 /* Calls the op of the case out of a table. */
 sac_status check_call(const sac_ops *t, const sac_stream *s, check_case *c);

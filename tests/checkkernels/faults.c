@@ -225,6 +225,38 @@ static sac_status top_p_strictly_above(const sac_stream *s, const sac_top_p_args
     return st;
 }
 
+/* Forgets the channels' factors of values. */
+static sac_status packed_no_channel(const sac_stream *s, const sac_packed_attention_args *a) {
+    sac_packed_attention_args b = *a;
+    sac_packed_rows parts[4];
+    for (int i = 0; i < a->n_parts; i++) {
+        parts[i] = a->parts[i];
+        parts[i].v_channel = NULL;
+    }
+    b.parts = parts;
+    return ref().packed_attention(s, &b);
+}
+
+/* Weights of a row's counted scores only, but a sum over all of them. */
+static sac_status softmax_ignores_counts(const sac_stream *s, const sac_softmax_args *a) {
+    sac_softmax_args b = *a;
+    b.counts = NULL;
+    b.weights = NULL;
+    sac_status st = ref().softmax(s, a);
+    return st == SAC_OK ? ref().softmax(s, &b) : st;
+}
+
+/* The best row's share in place of the sum. */
+static sac_status soft_vote_of_the_best(const sac_stream *s, const sac_soft_vote_args *a) {
+    (void)s;
+    for (int64_t j = 0; j < a->n; j++) {
+        float best = -INFINITY;
+        for (int r = 0; r < a->n_rows; r++) best = fmaxf(best, a->scores[r * a->stride + j] - a->lse[r]);
+        a->votes[j] = best;
+    }
+    return SAC_OK;
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -240,6 +272,7 @@ FAULT(gather_rows, gather_changes_input)
 FAULT(attention, attention_wrong_head)
 FAULT(attention, attention_sees_next)
 FAULT(rope, rope_no_rest)
+FAULT(packed_attention, packed_no_channel)
 FAULT(rope, rope_back_with_factor)
 FAULT(attention, attention_lse_log2)
 FAULT(attention, attention_first_list)
@@ -254,6 +287,8 @@ FAULT(top_k, top_k_last_of_equals)
 FAULT(top_k, top_k_not_ascending)
 FAULT(top_p, top_p_ignores_counts)
 FAULT(top_p, top_p_strictly_above)
+FAULT(softmax, softmax_ignores_counts)
+FAULT(soft_vote, soft_vote_of_the_best)
 
 const check_fault check_faults[] = {
     {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
@@ -267,6 +302,7 @@ const check_fault check_faults[] = {
     {"wrong_gqa_head", CHECK_attention, plant_attention_wrong_head},
     {"sees_next_key", CHECK_attention, plant_attention_sees_next},
     {"no_rest", CHECK_rope, plant_rope_no_rest},
+    {"no_channel", CHECK_packed_attention, plant_packed_no_channel},
     {"back_with_factor", CHECK_rope, plant_rope_back_with_factor},
     {"lse_log2", CHECK_attention, plant_attention_lse_log2},
     {"first_list", CHECK_attention, plant_attention_first_list},
@@ -281,5 +317,7 @@ const check_fault check_faults[] = {
     {"not_ascending", CHECK_top_k, plant_top_k_not_ascending},
     {"ignores_counts", CHECK_top_p, plant_top_p_ignores_counts},
     {"strictly_above", CHECK_top_p, plant_top_p_strictly_above},
+    {"sums_past_counts", CHECK_softmax, plant_softmax_ignores_counts},
+    {"vote_of_the_best", CHECK_soft_vote, plant_soft_vote_of_the_best},
 };
 const int check_n_faults = (int)SAC_COUNT(check_faults);

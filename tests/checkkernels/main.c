@@ -35,6 +35,8 @@ static bool make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_packed_attention: return check_make_packed(c, i, o->quick);
     case CHECK_top_k:
     case CHECK_top_p: return check_make_select(c, i, o->quick);
+    case CHECK_softmax:
+    case CHECK_soft_vote: return check_make_softmax(c, i, o->quick);
     default: return check_make_rows(c, i, o->quick);
     }
 }

@@ -1,0 +1,81 @@
+/* Position schemes: which frequencies they leave alone and which they stretch. */
+#include "rope.h"
+#include "test.h"
+
+#include <math.h>
+
+enum { D = 64 };
+
+/* Angle by which pair i turns from one position to the next. */
+static double frequency(const sac_rope_config *c, int i) {
+    static float table[2 * D];
+    sac_rope_fill(c, 0, 2, 2, table);
+    return atan2((double)table[D + 2 * i + 1], (double)table[D + 2 * i]);
+}
+
+static void ntk_stretches_the_lowest_frequency_alone(void **state) {
+    (void)state;
+    static const double factors[] = {1.5, 4, 32};
+    for (size_t f = 0; f < SAC_COUNT(factors); f++) {
+        sac_rope_config plain, ntk;
+        sac_error err;
+        char line[40];
+        sac_rope_config_default(&plain, D);
+        ntk = plain;
+        snprintf(line, sizeof line, "ntk:factor=%g", factors[f]);
+        assert_ok(sac_rope_scheme(&ntk, line, 2048, 2048, &err), err);
+        assert_true(frequency(&ntk, 0) == frequency(&plain, 0));
+        double before = 0;
+        for (int i = 0; i < D / 2; i++) {
+            double stretch = frequency(&plain, i) / frequency(&ntk, i);
+            assert_true(stretch > before - 1e-5);
+            before = stretch;
+        }
+        assert_true(fabs(before / factors[f] - 1) < 1e-4); /* angles are floats */
+    }
+}
+
+static void ntk_takes_what_the_context_needs(void **state) {
+    (void)state;
+    sac_rope_config plain, ntk, automatic;
+    sac_error err;
+    sac_rope_config_default(&plain, D);
+    ntk = automatic = plain;
+    assert_ok(sac_rope_scheme(&ntk, "ntk:factor=4", 2048, 100, &err), err);
+    assert_ok(sac_rope_scheme(&automatic, "ntk", 2048, 8192, &err), err);
+    assert_true(ntk.theta == automatic.theta && ntk.theta > plain.theta);
+}
+
+static void schemes_that_change_nothing(void **state) {
+    (void)state;
+    static const char *const lines[] = {"model", "ntk:factor=1", "ntk"};
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        sac_rope_config plain, c;
+        sac_error err;
+        sac_rope_config_default(&plain, D);
+        c = plain;
+        assert_ok(sac_rope_scheme(&c, lines[i], 2048, 2048, &err), err);
+        assert_true(c.theta == plain.theta && c.scaling == plain.scaling);
+    }
+}
+
+static void senseless_schemes_are_refused(void **state) {
+    (void)state;
+    sac_rope_config c;
+    sac_error err;
+    sac_rope_config_default(&c, D);
+    assert_int_equal(sac_rope_scheme(&c, "ntk:factor=-1", 2048, 8192, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_rope_scheme(&c, "alibi", 2048, 8192, &err), SAC_BAD_ARGUMENT);
+    c.scaling = SAC_ROPE_LINEAR;
+    assert_int_equal(sac_rope_scheme(&c, "ntk:factor=4", 2048, 8192, &err), SAC_UNSUPPORTED);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ntk_stretches_the_lowest_frequency_alone),
+        cmocka_unit_test(ntk_takes_what_the_context_needs),
+        cmocka_unit_test(schemes_that_change_nothing),
+        cmocka_unit_test(senseless_schemes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
