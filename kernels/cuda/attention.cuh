@@ -1,9 +1,9 @@
 /* attention.cuh - one attention call as the kernels see it.
  *
- * A problem is the query heads that read the same keys: a key-value head with its group of query heads, or one
- * query head where every query head has a list of its own. Its rows are (query, head of the group), queries
- * outside: row r is query r / group, head r % group. So a group's heads share every key that is read, and the
- * causal bound grows with the row. */
+ * A problem is the query heads that read the same keys: a key-value head with its group of query heads, or
+ * one query head where every query head has a list of its own. Its rows are (query, head of the group),
+ * queries outside: row r is query r / group, head r % group. So a group's heads share every key that is read,
+ * and the causal bound grows with the row. */
 #ifndef SAC_KERNELS_ATTENTION_CUH
 #define SAC_KERNELS_ATTENTION_CUH
 
@@ -42,15 +42,15 @@ static inline bool attention_is_half(const sac_attention_args *a) {
     const sac_kv_view *kv = &a->kv;
     sac_dtype t = kv->dtype;
     return is_half(t) && a->q.dtype == t && a->o.dtype == t && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
-           is_aligned(kv->k, kv->row_stride) && is_aligned(kv->v, kv->row_stride) && kv->head_stride % 8 == 0 &&
-           mat_aligned(a->q) && mat_aligned(a->o);
+           is_aligned(kv->k, kv->row_stride) && is_aligned(kv->v, kv->row_stride) &&
+           kv->head_stride % 8 == 0 && mat_aligned(a->q) && mat_aligned(a->o);
 }
 
 /* Row numbers and positions as int. */
 static inline bool attention_fits_int(const sac_attention_args *a) {
     const int64_t most = 1 << 30;
-    return a->n_kv <= most && a->kv.n_rows <= most && a->window <= most && a->first <= most && a->first >= -most &&
-           a->n_q <= most;
+    return a->n_kv <= most && a->kv.n_rows <= most && a->window <= most && a->first <= most &&
+           a->first >= -most && a->n_q <= most;
 }
 
 static inline attention_job attention_prepare(const sac_attention_args *a) {

@@ -75,7 +75,7 @@ extern "C" sac_status sac_cuda_attention_any(const sac_stream *s, const sac_atte
     attention_job j = attention_prepare(a);
     dim3 grid((unsigned)a->n_q, (unsigned)a->n_heads, (unsigned)a->n_batch);
     size_t shared = 2 * (size_t)a->kv.head_dim * sizeof(float);
-    BY_DTYPE(a->kv.dtype, (attention_any_kernel<T><<<grid, KEYS, shared, cuda_stream(s)>>>(j, a->q.dtype,
-                                                                                         a->o.dtype)));
+    BY_DTYPE(a->kv.dtype,
+             (attention_any_kernel<T><<<grid, KEYS, shared, cuda_stream(s)>>>(j, a->q.dtype, a->o.dtype)));
     return launched();
 }

@@ -1,56 +1,67 @@
 /* attention_flash.cu - many queries, tensor cores of sm_80 and later, streamed over the keys (Dao,
- * arXiv:2307.08691). The fallback of prefill: lists of rows, windows, head sizes and alignments that cuDNN or a
- * kernel for one processor refuses. A block has 64 rows of a problem (attention.cuh), 16 a warp; tiles of 64
- * keys lie in shared memory, the next one on its way while this one is worked on. */
+ * arXiv:2307.08691). The fallback of prefill: lists of rows, windows, head sizes and alignments that cuDNN or
+ * a kernel for one processor refuses. A block has 64 or, where there are enough of them, 128 rows of a
+ * problem (attention.cuh), 16 or 32 a warp: then a key that a warp loads from shared memory serves twice as
+ * many products, and these loads are what limits it. Tiles of 64 keys lie in shared memory, the next one on
+ * its way while this one is worked on. */
 #include "attention.cuh"
 
-enum { KEYS = 64, ROWS = 64, WARPS = 4 };
+enum { KEYS = 64, WARPS = 4, WARP_ROWS = 16 };
 
-template <int D> constexpr int pitch(void) { /* bytes, odd in chunks of 16: see attention_decode.cu */
-    return (D / 8 | 1) * 16;
-}
 template <int D> constexpr int stage_bytes(void) {
     return 2 * KEYS * pitch<D>();
 }
 
 /* A tile of keys and values; those outside of [.., end) are zeros. */
 template <typename T, int D>
-__device__ __forceinline__ void fetch(const attention_job &a, const attention_keys &keys, int64_t base, const T *k,
-                                      const T *v, uint8_t *stage, int64_t j0, int64_t end) {
-    int chunks = a.d / 8;
+__device__ __forceinline__ void fetch_chunks(const attention_job &a, const int32_t *rows, int64_t base,
+                                             const T *k, const T *v, uint8_t *stage, int j0, int end,
+                                             int chunks) {
     for (int i = threadIdx.x; i < KEYS * chunks; i += WARPS * 32) {
-        int key = i / chunks, c = i % chunks;
-        bool valid = j0 + key < end;
-        int64_t at = valid ? (base + key_row(keys, j0 + key)) * a.k_row + c * 8 : 0;
+        int key = i / chunks, c = i % chunks, j = j0 + key;
+        bool valid = j < end;
+        int64_t at = valid ? (base + (rows ? rows[j] : j)) * a.k_row + c * 8 : 0;
         uint8_t *to = stage + key * pitch<D>() + c * 16;
         copy_async(to, k + at, valid);
         copy_async(to + KEYS * pitch<D>(), v + at, valid);
     }
 }
+template <typename T, int D>
+__device__ __forceinline__ void fetch(const attention_job &a, const int32_t *rows, int64_t base, const T *k,
+                                      const T *v, uint8_t *stage, int j0, int end) {
+    if (a.d == D) /* no division at run time */
+        fetch_chunks<T, D>(a, rows, base, k, v, stage, j0, end, D / 8);
+    else
+        fetch_chunks<T, D>(a, rows, base, k, v, stage, j0, end, a.d / 8);
+}
 
+/* The block's queries; rows that do not exist are zeros. */
+template <typename T, int D, int R>
+__device__ __forceinline__ void fetch_queries(const attention_job &a, int problem, int64_t base, int64_t row0,
+                                              uint8_t *to) {
+    int chunks = a.d / 8;
+    for (int i = threadIdx.x; i < R * WARPS * WARP_ROWS * chunks; i += WARPS * 32) {
+        int row = i / chunks, c = i % chunks;
+        int64_t r = row0 + row, query = r / a.group;
+        bool valid = query < a.n_q;
+        int64_t at =
+            valid ? (base + query) * a.q_stride + (problem * a.group + r % a.group) * a.d + c * 8 : 0;
+        copy_async(to + row * pitch<D>() + c * 16, (const T *)a.q + at, valid);
+    }
+}
+
+/* Sixteen rows of a warp; a lane has rows g and g + 8. */
 template <int D> struct flash_state {
-    uint32_t q[D / 16][4];
     float o[D / 8][4], max[2], sum[2];
     int last[2], before[2]; /* rows in (before, last] are seen */
 };
 
-template <typename T, int D>
-__device__ __forceinline__ void take_queries(const attention_job &a, int problem, int64_t base, int64_t row0,
-                                             int lane, flash_state<D> &w) {
-    int g = lane / 4, t = lane % 4;
+template <int D>
+__device__ __forceinline__ void begin_rows(const attention_job &a, int64_t row0, int lane,
+                                           flash_state<D> &w) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        int64_t r = row0 + g + 8 * i, query = r / a.group;
-        int head = problem * a.group + (int)(r % a.group);
-        bool valid = query < a.n_q;
-        const T *q = (const T *)a.q + (base + query) * a.q_stride + (int64_t)head * a.d;
-#pragma unroll
-        for (int s = 0; s < D / 16; s++) {
-            int c = s * 16 + 2 * t;
-            w.q[s][i] = valid && c < a.d ? *(const uint32_t *)(q + c) : 0;
-            w.q[s][i + 2] = valid && c + 8 < a.d ? *(const uint32_t *)(q + c + 8) : 0;
-        }
-        int position = (int)(a.first + query);
+        int position = (int)(a.first + (row0 + lane / 4 + 8 * i) / a.group);
         w.last[i] = a.causal ? position : INT32_MAX;
         w.before[i] = a.window ? position - (int)a.window : -1;
         w.max[i] = -CUDART_INF_F;
@@ -62,42 +73,57 @@ __device__ __forceinline__ void take_queries(const attention_job &a, int problem
         for (int i = 0; i < 4; i++) w.o[n][i] = 0;
 }
 
-/* Scores in units of log 2, -infinity where a key is not seen. */
-template <typename T, int D>
-__device__ __forceinline__ void score(const attention_job &a, const attention_keys &keys, const uint8_t *stage,
-                                      int64_t j0, int64_t end, bool masked, int lane, const flash_state<D> &w,
-                                      float s[KEYS / 8][4]) {
+/* Products of R times 16 rows with 64 keys. */
+template <typename T, int D, int R>
+__device__ __forceinline__ void multiply(const uint8_t *queries, const uint8_t *stage, int lane,
+                                         float s[R][KEYS / 8][4]) {
+    const uint8_t *q = queries + lane % 16 * pitch<D>() + lane / 16 * 16;
     const uint8_t *k = stage + (lane / 16 * 8 + lane % 8) * pitch<D>() + lane / 8 % 2 * 16;
 #pragma unroll
-    for (int n = 0; n < KEYS / 8; n++)
+    for (int r = 0; r < R; r++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) s[n][i] = 0;
+        for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
-    for (int i = 0; i < D / 16; i++)
+            for (int i = 0; i < 4; i++) s[r][n][i] = 0;
+#pragma unroll
+    for (int i = 0; i < D / 16; i++) {
+        uint32_t f[R][4];
+#pragma unroll
+        for (int r = 0; r < R; r++) load_matrices(f[r], q + r * WARP_ROWS * pitch<D>() + i * 32);
 #pragma unroll
         for (int n = 0; n < KEYS / 16; n++) {
             uint32_t b[4];
             load_matrices(b, k + n * 16 * pitch<D>() + i * 32);
-            mma<T>(s[2 * n], w.q[i][0], w.q[i][1], w.q[i][2], w.q[i][3], b[0], b[1]);
-            mma<T>(s[2 * n + 1], w.q[i][0], w.q[i][1], w.q[i][2], w.q[i][3], b[2], b[3]);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                mma<T>(s[r][2 * n], f[r][0], f[r][1], f[r][2], f[r][3], b[0], b[1]);
+                mma<T>(s[r][2 * n + 1], f[r][0], f[r][1], f[r][2], f[r][3], b[2], b[3]);
+            }
         }
+    }
+}
+
+/* Scores in units of log 2, -infinity where a key is not seen. */
+template <int D>
+__device__ __forceinline__ void mask(const attention_job &a, const int32_t *rows, int j0, int end,
+                                     bool masked, int lane, const flash_state<D> &w, float s[KEYS / 8][4]) {
 #pragma unroll
     for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            int64_t j = j0 + n * 8 + lane % 4 * 2 + i % 2;
             bool seen = true;
             if (masked) {
+                int j = j0 + n * 8 + lane % 4 * 2 + i % 2;
                 seen = j < end;
-                int row = seen ? (int)key_row(keys, j) : 0;
+                int row = seen && rows ? rows[j] : j;
                 seen = seen && row <= w.last[i / 2] && row > w.before[i / 2];
             }
             s[n][i] = seen ? s[n][i] * a.scale_log2 : -CUDART_INF_F;
         }
 }
 
-template <typename T, int D>
-__device__ __forceinline__ void mix(const uint8_t *stage, int lane, flash_state<D> &w, float s[KEYS / 8][4]) {
+/* Scores become weights; what was summed so far is brought to the new maximum. */
+template <int D> __device__ __forceinline__ void weigh(flash_state<D> &w, float s[KEYS / 8][4]) {
     float top[2] = {w.max[0], w.max[1]}, scale[2], base[2];
 #pragma unroll
     for (int n = 0; n < KEYS / 8; n++)
@@ -124,17 +150,29 @@ __device__ __forceinline__ void mix(const uint8_t *stage, int lane, flash_state<
         w.o[n][0] *= scale[0], w.o[n][1] *= scale[0];
         w.o[n][2] *= scale[1], w.o[n][3] *= scale[1];
     }
+}
+
+template <typename T, int D, int R>
+__device__ __forceinline__ void mix(const uint8_t *stage, int lane, flash_state<D> w[R],
+                                    float s[R][KEYS / 8][4]) {
     const uint8_t *v = stage + KEYS * pitch<D>() + lane % 16 * pitch<D>() + lane / 16 * 16;
 #pragma unroll
     for (int n = 0; n < KEYS / 16; n++) {
-        uint32_t p0 = pack<T>(s[2 * n][0], s[2 * n][1]), p1 = pack<T>(s[2 * n][2], s[2 * n][3]);
-        uint32_t p2 = pack<T>(s[2 * n + 1][0], s[2 * n + 1][1]), p3 = pack<T>(s[2 * n + 1][2], s[2 * n + 1][3]);
+        uint32_t p[R][4];
+#pragma unroll
+        for (int r = 0; r < R; r++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                p[r][i] = pack<T>(s[r][2 * n + i / 2][i % 2 * 2], s[r][2 * n + i / 2][i % 2 * 2 + 1]);
 #pragma unroll
         for (int i = 0; i < D / 16; i++) {
             uint32_t b[4];
             load_matrices_transposed(b, v + n * 16 * pitch<D>() + i * 32);
-            mma<T>(w.o[2 * i], p0, p1, p2, p3, b[0], b[1]);
-            mma<T>(w.o[2 * i + 1], p0, p1, p2, p3, b[2], b[3]);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                mma<T>(w[r].o[2 * i], p[r][0], p[r][1], p[r][2], p[r][3], b[0], b[1]);
+                mma<T>(w[r].o[2 * i + 1], p[r][0], p[r][1], p[r][2], p[r][3], b[2], b[3]);
+            }
         }
     }
 }
@@ -162,69 +200,87 @@ __device__ __forceinline__ void put(const attention_job &a, int problem, int64_t
     }
 }
 
-template <typename T, int D>
-static __global__ void __launch_bounds__(WARPS * 32) attention_flash_kernel(attention_job a) {
+template <typename T, int D, int R>
+static __global__ void __launch_bounds__(WARPS * 32, 2) attention_flash_kernel(attention_job a) {
     extern __shared__ __align__(128) uint8_t shared[];
+    const int rows = R * WARPS * WARP_ROWS, query_bytes = rows * pitch<D>();
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, problem = blockIdx.y;
+    uint8_t *stages = shared + query_bytes, *queries = shared + warp * R * WARP_ROWS * pitch<D>();
     /* the longest rows of a causal problem first, so that no block starts late with much to do */
-    int64_t tile = a.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x, row0 = tile * ROWS;
+    int64_t tile = a.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x, row0 = tile * rows;
     int64_t base = (int64_t)blockIdx.z * a.batch_rows;
-    for (int i = threadIdx.x; a.d < D && i < 2 * stage_bytes<D>() / 16; i += WARPS * 32)
+    for (int i = threadIdx.x; a.d < D && i < (query_bytes + 2 * stage_bytes<D>()) / 16; i += WARPS * 32)
         ((uint4 *)shared)[i] = make_uint4(0, 0, 0, 0); /* channels that do not exist */
     __syncthreads();
 
     attention_keys keys = keys_of(a, problem);
-    int64_t first = a.first + row0 / a.group; /* positions of the block's first and last query */
-    int64_t last = a.first + min((row0 + ROWS - 1) / a.group, (int64_t)a.n_q - 1);
-    if (!keys.rows && a.causal) keys.end = min(keys.end, last + 1);
-    if (!keys.rows && a.window) keys.begin = max((int64_t)0, first - a.window + 1);
-    /* of a list, which ascends: cut in halves */
-    if (keys.rows && a.causal) {
-        int64_t low = 0, high = keys.end;
+    const int32_t *list = keys.rows;
+    int first = (int)(a.first + row0 / a.group); /* positions of the block's first and last query */
+    int last = (int)(a.first + min((row0 + rows - 1) / a.group, (int64_t)a.n_q - 1));
+    int begin = 0, end = (int)keys.end;
+    if (!list && a.causal) end = min(end, last + 1);
+    if (!list && a.window) begin = max(0, first - (int)a.window + 1);
+    if (list && a.causal) { /* it ascends: its end by halves */
+        int low = 0, high = end;
         while (low < high) {
-            int64_t mid = (low + high) / 2;
-            if (keys.rows[mid] <= last)
+            int mid = (low + high) / 2;
+            if (list[mid] <= last)
                 low = mid + 1;
             else
                 high = mid;
         }
-        keys.end = low;
+        end = low;
     }
     int64_t head_at = (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head;
     const T *k = (const T *)a.k + head_at, *v = (const T *)a.v + head_at;
-    int64_t n_tiles = max((int64_t)0, (keys.end - keys.begin + KEYS - 1) / KEYS);
+    int n_tiles = max(0, (end - begin + KEYS - 1) / KEYS);
 
-    flash_state<D> w;
-    take_queries<T, D>(a, problem, base, row0 + warp * 16, lane, w);
-    if (n_tiles > 0) fetch<T, D>(a, keys, base, k, v, shared, keys.begin, keys.end);
+    flash_state<D> w[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) begin_rows<D>(a, row0 + (warp * R + r) * WARP_ROWS, lane, w[r]);
+    fetch_queries<T, D, R>(a, problem, base, row0, shared);
+    if (n_tiles > 0) fetch<T, D>(a, list, base, k, v, stages, begin, end);
     copy_commit();
-    for (int64_t i = 0; i < n_tiles; i++) {
-        int64_t j0 = keys.begin + i * KEYS;
-        uint8_t *stage = shared + i % 2 * stage_bytes<D>();
+    for (int i = 0; i < n_tiles; i++) {
+        int j0 = begin + i * KEYS;
+        uint8_t *stage = stages + i % 2 * stage_bytes<D>();
         if (i + 1 < n_tiles)
-            fetch<T, D>(a, keys, base, k, v, shared + (i + 1) % 2 * stage_bytes<D>(), j0 + KEYS, keys.end);
+            fetch<T, D>(a, list, base, k, v, stages + (i + 1) % 2 * stage_bytes<D>(), j0 + KEYS, end);
         copy_commit();
         copy_wait<1>();
         __syncthreads();
-        bool masked = keys.rows || j0 + KEYS > keys.end || (a.causal && j0 + KEYS - 1 > first) ||
-                      (a.window && j0 <= last - a.window);
-        float s[KEYS / 8][4];
-        score<T, D>(a, keys, stage, j0, keys.end, masked, lane, w, s);
-        mix<T, D>(stage, lane, w, s);
+        bool masked = list || j0 + KEYS > end || (a.causal && j0 + KEYS - 1 > first) ||
+                      (a.window && j0 <= last - (int)a.window);
+        float s[R][KEYS / 8][4];
+        multiply<T, D, R>(queries, stage, lane, s);
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            mask<D>(a, list, j0, end, masked, lane, w[r], s[r]);
+            weigh<D>(w[r], s[r]);
+        }
+        mix<T, D, R>(stage, lane, w, s);
         __syncthreads(); /* all warps have read the stage before the next copy into it */
     }
-    put<T, D>(a, problem, base, row0 + warp * 16, lane, w);
+    copy_wait<0>();
+#pragma unroll
+    for (int r = 0; r < R; r++) put<T, D>(a, problem, base, row0 + (warp * R + r) * WARP_ROWS, lane, w[r]);
+}
+
+template <typename T, int D, int R>
+static sac_status launch_rows(const sac_stream *s, const sac_attention_args *a) {
+    attention_job j = attention_prepare(a);
+    const int rows = R * WARPS * WARP_ROWS, bytes = rows * pitch<D>() + 2 * stage_bytes<D>();
+    if (cudaFuncSetAttribute(attention_flash_kernel<T, D, R>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             bytes) != cudaSuccess)
+        return SAC_DEVICE;
+    dim3 grid((unsigned)ceil_div(a->n_q * j.group, rows), (unsigned)j.n_problems, (unsigned)a->n_batch);
+    attention_flash_kernel<T, D, R><<<grid, WARPS * 32, (size_t)bytes, cuda_stream(s)>>>(j);
+    return launched();
 }
 
 template <typename T, int D> static sac_status launch(const sac_stream *s, const sac_attention_args *a) {
-    attention_job j = attention_prepare(a);
-    int bytes = 2 * stage_bytes<D>();
-    if (cudaFuncSetAttribute(attention_flash_kernel<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
-        cudaSuccess)
-        return SAC_DEVICE;
-    dim3 grid((unsigned)ceil_div(a->n_q * j.group, ROWS), (unsigned)j.n_problems, (unsigned)a->n_batch);
-    attention_flash_kernel<T, D><<<grid, WARPS * 32, (size_t)bytes, cuda_stream(s)>>>(j);
-    return launched();
+    int64_t blocks = ceil_div(a->n_q * a->n_heads, 2 * WARPS * WARP_ROWS) * a->n_batch;
+    return blocks >= 4 * s->device->n_processors ? launch_rows<T, D, 2>(s, a) : launch_rows<T, D, 1>(s, a);
 }
 
 template <typename T> static sac_status launch_any(const sac_stream *s, const sac_attention_args *a) {

@@ -22,7 +22,13 @@
     X(BackendFinalize)                                                                                       \
     X(BackendExecute)
 
-enum { MAX_TENSORS = 40, MAX_OPS = 32, N_PLANS = 64, MIN_VERSION = 91000 /* -infinity masks, fp16 bugs gone */ };
+enum {
+    MAX_TENSORS = 40,
+    MAX_OPS = 32,
+    N_PLANS = 256,
+    N_CACHES = 16,
+    MIN_VERSION = 91000 /* -infinity masks, fp16 bugs gone */
+};
 
 typedef struct cudnn_plan {
     cudnn_shape shape;
@@ -42,7 +48,18 @@ struct cudnn_state {
 };
 
 /* Tensors that come from outside, by their number in a variant pack. */
-enum { ID_Q = 1, ID_K, ID_V, ID_O, ID_STATS, ID_LENGTH_Q, ID_LENGTH_KV, ID_SCALE, ID_MINUS_INFINITY, ID_VIRTUAL };
+enum {
+    ID_Q = 1,
+    ID_K,
+    ID_V,
+    ID_O,
+    ID_STATS,
+    ID_LENGTH_Q,
+    ID_LENGTH_KV,
+    ID_SCALE,
+    ID_MINUS_INFINITY,
+    ID_VIRTUAL
+};
 
 /* A graph under construction. After the first failure everything is a no-op. */
 typedef struct graph {
@@ -120,8 +137,9 @@ static void add_op(graph *g, cudnnBackendDescriptor_t op, const char *what) {
     if (g->ok) g->ops[g->n_ops++] = op;
 }
 
-static void matmul(graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t c,
-                   cudnnBackendDescriptor_t m, cudnnBackendDescriptor_t n, cudnnBackendDescriptor_t k) {
+static void matmul(graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
+                   cudnnBackendDescriptor_t c, cudnnBackendDescriptor_t m, cudnnBackendDescriptor_t n,
+                   cudnnBackendDescriptor_t k) {
     cudnnDataType_t f32 = CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t how = make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     set(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &f32);
@@ -140,7 +158,8 @@ static void matmul(graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_
 /* y = mode(x, b) or, for BINARY_SELECT, t ? x : b. GEN_INDEX: y = the index along `axis`. */
 static cudnnBackendDescriptor_t pointwise_to(graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t compute,
                                              cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                                             cudnnBackendDescriptor_t t, cudnnBackendDescriptor_t y, int64_t axis) {
+                                             cudnnBackendDescriptor_t t, cudnnBackendDescriptor_t y,
+                                             int64_t axis) {
     cudnnBackendDescriptor_t how = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
@@ -160,18 +179,19 @@ static cudnnBackendDescriptor_t pointwise(graph *g, cudnnPointwiseMode_t mode, c
     return pointwise_to(g, mode, type, x, b, NULL, step(g, type), 0);
 }
 static cudnnBackendDescriptor_t index_along(graph *g, cudnnBackendDescriptor_t x, int64_t axis) {
-    return pointwise_to(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, x, NULL, NULL, step(g, CUDNN_DATA_INT32),
-                        axis);
+    return pointwise_to(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, x, NULL, NULL,
+                        step(g, CUDNN_DATA_INT32), axis);
 }
-static cudnnBackendDescriptor_t select_or(graph *g, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t other,
-                                          cudnnBackendDescriptor_t where) {
+static cudnnBackendDescriptor_t select_or(graph *g, cudnnBackendDescriptor_t x,
+                                          cudnnBackendDescriptor_t other, cudnnBackendDescriptor_t where) {
     return pointwise_to(g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, x, other, where,
                         step(g, CUDNN_DATA_FLOAT), 0);
 }
 
 static cudnnBackendDescriptor_t reduce(graph *g, cudnnReduceTensorOp_t how_to, cudnnBackendDescriptor_t x) {
     cudnnDataType_t f32 = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t y = column(g, VIRTUAL, 0, NULL), how = make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    cudnnBackendDescriptor_t y = column(g, VIRTUAL, 0, NULL),
+                             how = make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     set(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how_to);
     set(g, how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &f32);
     finish(g, how, "reduction");
@@ -211,7 +231,8 @@ static void describe_attention(graph *g, const cudnn_shape *a) {
     cudnnBackendDescriptor_t m = a->lengths ? n_q : NULL, n = a->lengths ? n_kv : NULL;
     cudnnBackendDescriptor_t x = step(g, CUDNN_DATA_FLOAT);
     matmul(g, q, k, x, m, n, NULL);
-    x = pointwise(g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, x, scalar(g, BY_VALUE, ID_SCALE, CUDNN_DATA_FLOAT));
+    x = pointwise(g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, x,
+                  scalar(g, BY_VALUE, ID_SCALE, CUDNN_DATA_FLOAT));
     if (a->lengths) {
         cudnnBackendDescriptor_t row = index_along(g, x, 2), col = index_along(g, x, 3);
         row = pointwise(g, CUDNN_POINTWISE_CMP_LT, CUDNN_DATA_BOOLEAN, row, n_q);
@@ -230,12 +251,11 @@ static void describe_attention(graph *g, const cudnn_shape *a) {
     x = pointwise(g, CUDNN_POINTWISE_SUB, CUDNN_DATA_FLOAT, x, max);
     x = pointwise(g, CUDNN_POINTWISE_EXP, CUDNN_DATA_FLOAT, x, NULL);
     cudnnBackendDescriptor_t sum = reduce(g, CUDNN_REDUCE_TENSOR_ADD, x);
-    if (a->stats) {
-        cudnnBackendDescriptor_t log = pointwise_to(g, CUDNN_POINTWISE_LOG, CUDNN_DATA_FLOAT, sum, NULL, NULL,
-                                                    column(g, VIRTUAL, 0, NULL), 0);
-        pointwise_to(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, max, log, NULL,
-                     column(g, OUTSIDE, ID_STATS, stats_stride), 0);
-    }
+    /* part of the pattern even where nobody asks for it: without it no engine fits, or one writes astray */
+    cudnnBackendDescriptor_t log = pointwise_to(g, CUDNN_POINTWISE_LOG, CUDNN_DATA_FLOAT, sum, NULL, NULL,
+                                                column(g, VIRTUAL, 0, NULL), 0);
+    pointwise_to(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, max, log, NULL,
+                 a->stats ? column(g, OUTSIDE, ID_STATS, stats_stride) : column(g, VIRTUAL, 0, NULL), 0);
     cudnnBackendDescriptor_t p = step(g, io);
     pointwise_to(g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, x, sum, NULL, p, 0);
     matmul(g, p, v, o, m, NULL, n);
@@ -259,12 +279,13 @@ static void choose_engine(graph *g, cudnn_plan *p, cudnnBackendDescriptor_t whol
     for (int i = 0; i < N_TRIES; i++) config[i] = make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     if (g->ok)
         g->ok = check(c,
-                      c->BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                             N_TRIES, &n, config),
+                      c->BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, N_TRIES, &n, config),
                       "engines");
     for (int i = 0; g->ok && i < n && !p->plan; i++) {
         cudnnBackendDescriptor_t plan = NULL;
-        if (c->BackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) != CUDNN_STATUS_SUCCESS)
+        if (c->BackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) !=
+            CUDNN_STATUS_SUCCESS)
             return;
         bool ok = check(c,
                         c->BackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
@@ -276,8 +297,8 @@ static void choose_engine(graph *g, cudnn_plan *p, cudnnBackendDescriptor_t whol
                         "plan") &&
                   check(c, c->BackendFinalize(plan), "no plan for this shape") &&
                   check(c,
-                        c->BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                                               &one, &p->workspace_bytes),
+                        c->BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                               CUDNN_TYPE_INT64, 1, &one, &p->workspace_bytes),
                         "workspace");
         if (ok)
             p->plan = plan;
@@ -286,6 +307,7 @@ static void choose_engine(graph *g, cudnn_plan *p, cudnnBackendDescriptor_t whol
     }
 }
 
+/* Takes about 30 ms. The library's kernel cache for dynamic shapes was tried: no faster. */
 static void build_plan(cudnn_state *c, cudnn_plan *p) {
     graph g;
     memset(&g, 0, sizeof g);
@@ -311,7 +333,8 @@ static cudnn_plan *find_plan(cudnn_state *c, const cudnn_shape *shape) {
     return p;
 }
 
-sac_status cudnn_attention(cudnn_state *c, const sac_stream *s, const cudnn_shape *shape, const cudnn_pointers *a) {
+sac_status cudnn_attention(cudnn_state *c, const sac_stream *s, const cudnn_shape *shape,
+                           const cudnn_pointers *a) {
     cudnn_plan *p = find_plan(c, shape);
     size_t n_bytes;
     void *workspace = scratch_rest(s, &n_bytes);
@@ -329,7 +352,7 @@ sac_status cudnn_attention(cudnn_state *c, const sac_stream *s, const cudnn_shap
     if (shape->causal || shape->lengths) ADD(ID_MINUS_INFINITY, &minus_infinity);
     if (shape->lengths) {
         ADD(ID_LENGTH_Q, a->lengths);
-        ADD(ID_LENGTH_KV, a->lengths + 1);
+        ADD(ID_LENGTH_KV, a->lengths + 4);
     } else if (shape->causal && n_q != n_kv) {
         ADD(ID_LENGTH_Q, &n_q);
         ADD(ID_LENGTH_KV, &n_kv);
@@ -340,10 +363,14 @@ sac_status cudnn_attention(cudnn_state *c, const sac_stream *s, const cudnn_shap
     if (c->BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack) != CUDNN_STATUS_SUCCESS)
         return SAC_DEVICE;
     bool ok =
-        check(c, c->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, id), "ids") &&
-        check(c, c->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, at),
+        check(c, c->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, id),
+              "ids") &&
+        check(c,
+              c->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, at),
               "pointers") &&
-        check(c, c->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace),
+        check(c,
+              c->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                                     &workspace),
               "workspace") &&
         check(c, c->BackendFinalize(pack), "pointers") &&
         check(c, c->BackendExecute(c->handle, p->plan, pack), "running");
@@ -362,7 +389,8 @@ cudnn_state *cudnn_open(cudaStream_t stream, int *version) {
 #define X(name) ok = ok && (c->name = (decltype(&cudnn##name))dlsym(c->lib, "cudnn" #name)) != NULL;
     FUNCTIONS(X)
 #undef X
-    ok = ok && (*version = (int)c->GetVersion()) >= MIN_VERSION && c->Create(&c->handle) == CUDNN_STATUS_SUCCESS &&
+    ok = ok && (*version = (int)c->GetVersion()) >= MIN_VERSION &&
+         c->Create(&c->handle) == CUDNN_STATUS_SUCCESS &&
          c->SetStream(c->handle, stream) == CUDNN_STATUS_SUCCESS;
     if (ok) return c;
     cudnn_close(c);
@@ -382,9 +410,9 @@ void cudnn_close(cudnn_state *c) {
 struct cudnn_state *cudnn_open(cudaStream_t, int *) {
     return NULL;
 }
-void cudnn_close(struct cudnn_state *) {
-}
-sac_status cudnn_attention(struct cudnn_state *, const sac_stream *, const cudnn_shape *, const cudnn_pointers *) {
+void cudnn_close(struct cudnn_state *) {}
+sac_status cudnn_attention(struct cudnn_state *, const sac_stream *, const cudnn_shape *,
+                           const cudnn_pointers *) {
     return SAC_UNSUPPORTED;
 }
 const char *cudnn_refusal(const struct cudnn_state *) {

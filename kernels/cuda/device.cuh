@@ -115,6 +115,24 @@ __device__ __forceinline__ float activate(sac_activation act, float x) {
     return x;
 }
 
+/* The same for values that will be rounded to halves: 2^-20 off, by the hardware's exponential and
+ * reciprocal. */
+__device__ __forceinline__ float sigmoid_fast(float x) {
+    float e, r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-1.4426950408889634f * x));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1 + e));
+    return r;
+}
+template <typename T> __device__ __forceinline__ float activate_as(sac_activation act, float x) {
+    if constexpr (sizeof(T) == 2) {
+        if (act == SAC_ACT_QUICK_GELU) return x * sigmoid_fast(1.702f * x);
+        if (act == SAC_ACT_SILU) return x * sigmoid_fast(x);
+        if (act == SAC_ACT_GELU_TANH)
+            return x * sigmoid_fast(1.5957691216057308f * (x + 0.044715f * x * x * x));
+    }
+    return activate(act, x);
+}
+
 static inline cudaStream_t cuda_stream(const sac_stream *s) {
     return (cudaStream_t)s->native;
 }

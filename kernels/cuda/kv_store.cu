@@ -38,10 +38,9 @@ extern "C" sac_status sac_cuda_kv_store(const sac_stream *s, const sac_kv_store_
         return launched();
     }
 #define LAUNCH(V)                                                                                            \
-    kv_store_kernel<T, V><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(*kv, (const T *)a->k.data,             \
-                                                                      (const T *)a->v.data, a->k.rows,       \
-                                                                      a->k.cols, a->k.stride, a->v.stride,   \
-                                                                      a->first)
+    kv_store_kernel<T, V><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(                                       \
+        *kv, (const T *)a->k.data, (const T *)a->v.data, a->k.rows, a->k.cols, a->k.stride, a->v.stride,     \
+        a->first)
     BY_DTYPE(kv->dtype, wide ? LAUNCH(8) : LAUNCH(1));
     return launched();
 }

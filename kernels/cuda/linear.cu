@@ -1,7 +1,7 @@
-/* linear.cu - y = act(x w^T + bias) through cuBLASLt, or by one plain kernel where cuBLASLt does not go (types
- * that differ, an activation together with a sum). linear_gemv.cu is taken for a few rows. cuBLASLt adds the
- * bias in y's type, knows the tanh form of GELU only, and does the residual as beta = 1; other activations are
- * a pass of their own over y, in y's precision, as frameworks do them. */
+/* linear.cu - y = act(x w^T + bias) through cuBLASLt, or by one plain kernel where cuBLASLt does not go
+ * (types that differ, an activation together with a sum). linear_gemv.cu is taken for a few rows. cuBLASLt
+ * adds the bias in y's type, knows the tanh form of GELU only, and does the residual as beta = 1; other
+ * activations are a pass of their own over y, in y's precision, as frameworks do them. */
 #include "context.cuh"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static __global__ void activate_kernel(T *y, int64_t rows, int64_t n, int64_t st
         float e[V];
         load<V>(e, y + row * stride + at);
 #pragma unroll
-        for (int i = 0; i < V; i++) e[i] = activate(act, e[i]);
+        for (int i = 0; i < V; i++) e[i] = activate_as<T>(act, e[i]);
         store<V>(y + row * stride + at, e);
     }
 }
@@ -55,7 +55,8 @@ typedef struct matmul_layouts {
 } matmul_layouts;
 
 static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
-    cublasComputeType_t compute = k->fast && k->x == SAC_DTYPE_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasComputeType_t compute =
+        k->fast && k->x == SAC_DTYPE_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasOperation_t transpose = CUBLAS_OP_T;
     cublasLtEpilogue_t epilogue = k->bias && k->gelu ? CUBLASLT_EPILOGUE_GELU_BIAS
                                   : k->bias          ? CUBLASLT_EPILOGUE_BIAS
@@ -141,8 +142,8 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     matmul_plan *p = find_plan(o, &key, &l, workspace_bytes);
     if (!p->usable) return SAC_UNSUPPORTED;
     if (bias != a->bias)
-        convert_bias_kernel<<<(unsigned)ceil_div(n, 256), 256, 0, cuda_stream(s)>>>(a->y.dtype, scratch_bias(s),
-                                                                                  a->bias, n);
+        convert_bias_kernel<<<(unsigned)ceil_div(n, 256), 256, 0, cuda_stream(s)>>>(
+            a->y.dtype, scratch_bias(s), a->bias, n);
     float one = 1, beta = a->accumulate ? 1.0f : 0.0f;
     if (cublasLtMatmul(o->lt, &l.desc, &one, a->w.data, &l.w, a->x.data, &l.x, &beta, a->y.data, &l.y,
                        a->y.data, &l.y, &p->algo, workspace, workspace_bytes,
@@ -192,7 +193,7 @@ extern "C" sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_
     if (rows > 65535) return SAC_UNSUPPORTED;
     dim3 grid((unsigned)ceil_div(a->y.cols, 64), (unsigned)rows);
     linear_any_kernel<<<grid, 256, 0, cuda_stream(s)>>>(a->y, a->x, a->w.dtype, a->w.data, a->bias, a->act,
-                                                      a->accumulate);
+                                                        a->accumulate);
     return launched();
 }
 

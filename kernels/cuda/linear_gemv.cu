@@ -1,75 +1,115 @@
-/* linear_gemv.cu - up to 8 rows of x against weights that are read once: bound by memory, so each lane streams
- * 16 bytes of weights at a time and the tensor cores do the sums (with x as the 8 columns of B, most of them
- * empty: they cost nothing). A block has 16 rows of w; its warps share k and their sums meet in a fixed order.
+/* linear_gemv.cu - up to 4 rows of x against weights that are read once: bound by memory. A warp streams two
+ * rows of w side by side, a line of 512 bytes of each at a time, with four lines of both on their way; x
+ * comes out of the L1 cache. Where w has few rows, several warps share a pair of rows, every so many lines
+ * one, and their sums meet in a fixed order.
  *
- * Sums over k may take k in any order as long as both factors do: a lane's 8 neighbours of a row, which a
- * 16-byte load gives, are handed to two products as if they were the pairs 2t, 2t + 8 of each. */
-#include "mma.cuh"
+ * Tried and dropped: the sums on tensor cores (16 rows of w a block, 64 bytes of a row a load): 2.8 TB/s
+ * where this and cuBLASLt stream 4 (H200, 3584 -> 37888). */
+#include "device.cuh"
 
-#define AHEAD 4 /* loads of a row in flight: 128 of k */
+enum { WARPS = 8, LINE = 256 /* elements that a warp loads at once */, AHEAD = 4, ROWS = 2 };
 
-template <typename T>
-static __global__ void gemv_kernel(sac_mat y, const T *x, int64_t x_stride, const T *w, int64_t k,
-                                   const float *bias, sac_activation act, bool accumulate) {
-    __shared__ float part[16][16][9];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    int n_warps = blockDim.x / 32;
-    int64_t n = y.cols, row0 = (int64_t)blockIdx.x * 16 + g, row1 = row0 + 8;
-    const T *w0 = w + min(row0, n - 1) * k + t * 8, *w1 = w + min(row1, n - 1) * k + t * 8;
-    const T *xg = x + min((int64_t)g, y.rows - 1) * x_stride + t * 8;
+__device__ __forceinline__ void unpack(const uint4 &v, float x[8], bf16) {
+    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = __uint_as_float(w[i] << 16);
+        x[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
+    }
+}
+__device__ __forceinline__ void unpack(const uint4 &v, float x[8], half) {
+    const half2 *h = (const half2 *)&v;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float2 f = __half22float2(h[i]);
+        x[2 * i] = f.x;
+        x[2 * i + 1] = f.y;
+    }
+}
+
+__device__ __forceinline__ uint4 stream(const void *p) { /* read once: nothing else is to leave the caches */
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
+template <typename T, int M>
+static __global__ void __launch_bounds__(WARPS * 32)
+    gemv_kernel(sac_mat y, const T *x, int64_t x_stride, const T *w, int k, int share, const float *bias,
+                sac_activation act, bool accumulate) {
+    __shared__ float part[WARPS][ROWS][M];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, pairs = WARPS / share;
+    int64_t n = y.cols, row = ((int64_t)blockIdx.x * pairs + warp / share) * ROWS;
+    const T *w0 = w + min(row, n - 1) * k, *w1 = w + min(row + 1, n - 1) * k;
     const uint4 zero = make_uint4(0, 0, 0, 0);
-    float acc[4] = {0};
-    for (int64_t k0 = (int64_t)warp * 32 * AHEAD; k0 < k; k0 += (int64_t)n_warps * 32 * AHEAD) {
-        uint4 a0[AHEAD], a1[AHEAD], b[AHEAD];
+    float acc[ROWS][M] = {{0}};
+    int step = share * LINE;
+    for (int k0 = warp % share * LINE + lane * 8; k0 - lane * 8 < k; k0 += step * AHEAD) {
+        uint4 a[ROWS][AHEAD];
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
-            bool in = k0 + u * 32 + t * 8 < k;
-            a0[u] = in ? __ldcs((const uint4 *)(w0 + k0 + u * 32)) : zero;
-            a1[u] = in ? __ldcs((const uint4 *)(w1 + k0 + u * 32)) : zero;
+            bool in = k0 + u * step < k;
+            a[0][u] = in ? stream(w0 + k0 + u * step) : zero;
+            a[1][u] = in ? stream(w1 + k0 + u * step) : zero;
         }
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
-            bool in = k0 + u * 32 + t * 8 < k && g < y.rows;
-            b[u] = in ? __ldg((const uint4 *)(xg + k0 + u * 32)) : zero;
-        }
+            float e[ROWS][8];
+            unpack(a[0][u], e[0], T());
+            unpack(a[1][u], e[1], T());
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++) {
-            mma<T>(acc, a0[u].x, a1[u].x, a0[u].y, a1[u].y, b[u].x, b[u].y);
-            mma<T>(acc, a0[u].z, a1[u].z, a0[u].w, a1[u].w, b[u].z, b[u].w);
+            for (int m = 0; m < M; m++) {
+                float f[8];
+                uint4 b = k0 + u * step < k ? __ldg((const uint4 *)(x + m * x_stride + k0 + u * step)) : zero;
+                unpack(b, f, T());
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    acc[0][m] += e[0][i] * f[i];
+                    acc[1][m] += e[1][i] * f[i];
+                }
+            }
         }
     }
-    part[warp][g][2 * t] = acc[0];
-    part[warp][g][2 * t + 1] = acc[1];
-    part[warp][g + 8][2 * t] = acc[2];
-    part[warp][g + 8][2 * t + 1] = acc[3];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            float sum = warp_sum(acc[r][m]);
+            if (lane == 0) part[warp][r][m] = sum;
+        }
     __syncthreads();
-    for (int i = threadIdx.x; i < 16 * y.rows; i += blockDim.x) {
-        int r = i % 16, col = i / 16;
-        int64_t row = (int64_t)blockIdx.x * 16 + r, at = col * y.stride + row;
-        if (row >= n) continue;
-        float sum = bias ? bias[row] : 0.0f;
-        for (int j = 0; j < n_warps; j++) sum += part[j][r][col];
-        sum = activate(act, sum);
-        store_any(y.dtype, y.data, at, accumulate ? load_any(y.dtype, y.data, at) + sum : sum);
-    }
+    int i = threadIdx.x; /* row of w within the block, then row of x */
+    if (i >= pairs * ROWS * M) return;
+    int m = i % M, r = i / M % ROWS, pair = i / M / ROWS;
+    int64_t col = ((int64_t)blockIdx.x * pairs + pair) * ROWS + r, at = m * y.stride + col;
+    if (col >= n || m >= y.rows) return;
+    float sum = bias ? bias[col] : 0.0f;
+    for (int j = 0; j < share; j++) sum += part[pair * share + j][r][m];
+    sum = activate(act, sum);
+    store_any(y.dtype, y.data, at, accumulate ? load_any(y.dtype, y.data, at) + sum : sum);
+}
+
+template <typename T, int M> static sac_status launch(const sac_stream *s, const sac_linear_args *a) {
+    int64_t n = a->y.cols, k = a->x.cols;
+    /* as many warps as the card runs at once, of which each has a line at least */
+    int share = 1;
+    while (share < WARPS && n / ROWS * share < (int64_t)s->device->n_processors * 16 && k > LINE * share)
+        share *= 2;
+    unsigned blocks = (unsigned)ceil_div(n, WARPS / share * ROWS);
+    gemv_kernel<T, M><<<blocks, WARPS * 32, 0, cuda_stream(s)>>>(
+        a->y, (const T *)a->x.data, a->x.rows > 1 ? a->x.stride : 0, (const T *)a->w.data, (int)k, share,
+        a->bias, a->act, a->accumulate);
+    return launched();
 }
 
 extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
-    if (m > 8 || !is_half(a->x.dtype) || a->w.dtype != a->x.dtype || !is_float(a->y.dtype))
-        return SAC_UNSUPPORTED;
+    if ((m != 1 && m != 2 && m != 4) || k > 1 << 24 || n > (int64_t)1 << 32)
+        return m ? SAC_UNSUPPORTED : SAC_OK;
+    if (!is_half(a->x.dtype) || a->w.dtype != a->x.dtype || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
     if (!mat_aligned(a->x) || !is_aligned(a->w.data, k)) return SAC_UNSUPPORTED;
-    if (!m) return SAC_OK;
-    int64_t blocks = ceil_div(n, 16);
-    /* few rows of w: more warps on each, so that enough bytes are on their way */
-    unsigned threads = blocks >= 2 * s->device->n_processors || k < 8192 / 2 ? 256 : 512;
-    if (a->x.dtype == SAC_DTYPE_F16)
-        gemv_kernel<half><<<(unsigned)blocks, threads, 0, cuda_stream(s)>>>(
-            a->y, (const half *)a->x.data, a->x.stride, (const half *)a->w.data, k, a->bias, a->act,
-            a->accumulate);
-    else
-        gemv_kernel<bf16><<<(unsigned)blocks, threads, 0, cuda_stream(s)>>>(
-            a->y, (const bf16 *)a->x.data, a->x.stride, (const bf16 *)a->w.data, k, a->bias, a->act,
-            a->accumulate);
-    return launched();
+#define LAUNCH(M) (a->x.dtype == SAC_DTYPE_F16 ? launch<half, M>(s, a) : launch<bf16, M>(s, a))
+    return m == 1 ? LAUNCH(1) : m == 2 ? LAUNCH(2) : LAUNCH(4);
 }

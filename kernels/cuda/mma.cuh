@@ -1,8 +1,8 @@
 /* mma.cuh - tensor-core products of 16 x 8 x 16 halves with f32 sums (sm_80 and later), matrix loads from
  * shared memory, and copies that do not wait.
  *
- * With g = lane / 4 and t = lane % 4, a lane holds: of A [16][16] the pairs (g, 2t), (g + 8, 2t), (g, 2t + 8),
- * (g + 8, 2t + 8); of B [16][8] the pairs (2t, g), (2t + 8, g) down its columns; of C [16][8] the floats
+ * With g = lane / 4 and t = lane % 4, a lane holds: of A [16][16] the pairs (g, 2t), (g + 8, 2t), (g, 2t +
+ * 8), (g + 8, 2t + 8); of B [16][8] the pairs (2t, g), (2t + 8, g) down its columns; of C [16][8] the floats
  * (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1). */
 #ifndef SAC_KERNELS_MMA_CUH
 #define SAC_KERNELS_MMA_CUH
@@ -10,8 +10,8 @@
 #include "device.cuh"
 
 template <typename T>
-__device__ __forceinline__ void mma(float c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                                    uint32_t b1);
+__device__ __forceinline__ void mma(float c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                    uint32_t b0, uint32_t b1);
 template <>
 __device__ __forceinline__ void mma<bf16>(float c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                                           uint32_t b0, uint32_t b1) {
@@ -53,6 +53,12 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t r[4], const vo
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at)
                  : "memory");
+}
+
+/* Bytes of a row of D halves in shared memory: an odd number of 16-byte chunks, so that 8 rows at the same
+ * chunk (a matrix load) lie in 8 different groups of banks. */
+template <int D> constexpr int pitch(void) {
+    return (D / 8 | 1) * 16;
 }
 
 /* 16 bytes to shared memory, zeros where !valid (the address is not followed then). */

@@ -1,38 +1,43 @@
 #include "norm.cuh"
 
-/* Rows in turn, so that the weights stay in the L1 cache; a row is read once and kept in registers. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(1024) rmsnorm_kernel(T *y, const T *x, const float *w, int64_t rows, int64_t n,
-                                      int64_t y_stride, int64_t x_stride, float eps) {
+static __global__ void __launch_bounds__(NORM_THREADS, 3)
+    rmsnorm_kernel(T *y, const T *x, const float *w, int64_t rows, int n, int64_t y_stride, int64_t x_stride,
+                   float eps) {
     __shared__ float part[32];
-    int64_t n_vec = n / V;
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const T *xr = x + row * x_stride;
-        T *yr = y + row * y_stride;
-        float v[NORM_CACHED][V], sum = 0;
-        for_row<T, V>(xr, n_vec, v, [&](const float *e, int64_t) {
+    int64_t row = norm_row(rows);
+    int n_vec = n / V;
+    if (row < 0) return;
+    const T *xr = x + row * x_stride;
+    T *yr = y + row * y_stride;
+    raw<T, V> now[NORM_VECTORS];
+    load_row<T, V>(now, xr, n_vec);
+    float sum = 0;
+    for_row<T, V>(now, xr, n_vec, [&](const float *e, int) {
 #pragma unroll
-            for (int i = 0; i < V; i++) sum += e[i] * e[i];
-        });
-        float scale = 1.0f / sqrtf(block_sum(sum, part) / (float)n + eps);
-        for_cached<T, V>(xr, n_vec, v, [&](const float *e, int64_t at) {
-            float g[V], o[V];
-            load<V>(g, w + at);
+        for (int i = 0; i < V; i++) sum += e[i] * e[i];
+    });
+    float scale = 1.0f / sqrtf(block_sum(sum, part) / (float)n + eps);
+    stay_packed<T, V>(now);
+    for_row<T, V>(now, xr, n_vec, [&](const float *e, int at) {
+        float g[V], o[V];
+        load<V>(g, w + at);
 #pragma unroll
-            for (int i = 0; i < V; i++) o[i] = e[i] * scale * g[i];
-            store<V>(yr + at, o);
-        });
-    }
+        for (int i = 0; i < V; i++) o[i] = e[i] * scale * g[i];
+        store<V>(yr + at, o);
+    });
 }
 
 extern "C" sac_status sac_cuda_rmsnorm(const sac_stream *s, const sac_rmsnorm_args *a) {
     if (a->y.dtype != a->x.dtype) return SAC_UNSUPPORTED;
     if (!a->x.rows) return SAC_OK;
     bool wide = mat_aligned(a->x) && mat_aligned(a->y) && (uintptr_t)a->w % 16 == 0;
-    norm_grid g = norm_plan(s, a->x.rows, a->x.cols / (wide ? 8 : 1));
+    if (a->x.cols > 1 << 30 || a->x.rows > 1 << 30) return SAC_UNSUPPORTED;
+    dim3 threads = norm_threads(a->x.cols / (wide ? 16 / element_bytes(a->x.dtype) : 1));
 #define LAUNCH(V)                                                                                            \
-    rmsnorm_kernel<T, V><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(                                        \
-        (T *)a->y.data, (const T *)a->x.data, a->w, a->x.rows, a->x.cols, a->y.stride, a->x.stride, a->eps)
-    BY_DTYPE(a->x.dtype, wide ? LAUNCH(8) : LAUNCH(1));
+    rmsnorm_kernel<T, V><<<(unsigned)ceil_div(a->x.rows, threads.y), threads, 0, cuda_stream(s)>>>(          \
+        (T *)a->y.data, (const T *)a->x.data, a->w, a->x.rows, (int)a->x.cols, a->y.stride, a->x.stride,     \
+        a->eps)
+    BY_DTYPE(a->x.dtype, wide ? LAUNCH((16 / sizeof(T))) : LAUNCH(1));
     return launched();
 }

@@ -79,16 +79,16 @@ extern "C" sac_status sac_cuda_rope(const sac_stream *s, const sac_rope_args *a)
     const sac_rotation *r = &a->rotation;
     turn t = {r->cos_sin, a->pos, r->factor, r->rot_dim / 2, a->head_dim, a->back};
     if (!a->x.rows) return SAC_OK;
-    bool wide = mat_aligned(a->x) && a->head_dim % 8 == 0 && t.half % 8 == 0 &&
-                (uintptr_t)r->cos_sin % 16 == 0;
+    bool wide =
+        mat_aligned(a->x) && a->head_dim % 8 == 0 && t.half % 8 == 0 && (uintptr_t)r->cos_sin % 16 == 0;
     int64_t items = (int64_t)a->n_heads * t.half / (wide ? (r->interleaved ? 4 : 8) : 1);
     unsigned threads = (unsigned)min_of(256, ceil_div(items, 32) * 32);
     unsigned blocks = (unsigned)min_of(a->x.rows, (int64_t)1 << 30);
 #define LAUNCH(kernel, V)                                                                                    \
-    kernel<T, V><<<blocks, threads, 0, cuda_stream(s)>>>((T *)a->x.data, a->x.rows, a->x.stride, a->n_heads, t)
+    kernel<T, V>                                                                                             \
+        <<<blocks, threads, 0, cuda_stream(s)>>>((T *)a->x.data, a->x.rows, a->x.stride, a->n_heads, t)
     if (r->interleaved) {
-        BY_DTYPE(a->x.dtype,
-                 wide ? LAUNCH(rope_interleaved_kernel, 8) : LAUNCH(rope_interleaved_kernel, 2));
+        BY_DTYPE(a->x.dtype, wide ? LAUNCH(rope_interleaved_kernel, 8) : LAUNCH(rope_interleaved_kernel, 2));
     } else {
         BY_DTYPE(a->x.dtype, wide ? LAUNCH(rope_kernel, 8) : LAUNCH(rope_kernel, 1));
     }

@@ -10,7 +10,7 @@ static __global__ void swiglu_kernel(T *y, const T *gate, const T *up, int64_t r
         load<V>(g, gate + row * gate_stride + at);
         load<V>(u, up + row * up_stride + at);
 #pragma unroll
-        for (int i = 0; i < V; i++) g[i] = activate(SAC_ACT_SILU, g[i]) * u[i];
+        for (int i = 0; i < V; i++) g[i] = activate_as<T>(SAC_ACT_SILU, g[i]) * u[i];
         store<V>(y + row * y_stride + at, g);
     }
 }
@@ -23,9 +23,9 @@ extern "C" sac_status sac_cuda_swiglu(const sac_stream *s, const sac_swiglu_args
     unsigned threads = (unsigned)min_of(256, ceil_div(n_vec, 32) * 32);
     dim3 grid((unsigned)ceil_div(n_vec, threads), (unsigned)min_of(a->y.rows, 32768));
 #define LAUNCH(V)                                                                                            \
-    swiglu_kernel<T, V><<<grid, threads, 0, cuda_stream(s)>>>(                                               \
-        (T *)a->y.data, (const T *)a->gate.data, (const T *)a->up.data, a->y.rows, a->y.cols, a->y.stride,   \
-        a->gate.stride, a->up.stride)
+    swiglu_kernel<T, V><<<grid, threads, 0, cuda_stream(s)>>>((T *)a->y.data, (const T *)a->gate.data,       \
+                                                              (const T *)a->up.data, a->y.rows, a->y.cols,   \
+                                                              a->y.stride, a->gate.stride, a->up.stride)
     BY_DTYPE(a->y.dtype, wide ? LAUNCH(8) : LAUNCH(1));
     return launched();
 }

@@ -1,7 +1,7 @@
-/* device.h - where ops run. A device is a table: memory, copies, streams, events. The CPU's is trivial; CUDA's
- * is in cuda.cu. Pointers to device memory are ordinary pointers that only ops and the device's own copies may
- * follow. A stream is the order in which things happen: the thread pool and scratch of one session on the CPU,
- * a CUDA stream with scratch on the card. */
+/* device.h - where ops run. A device is a table: memory, copies, streams, events. The CPU's is trivial;
+ * CUDA's is in cuda.cu. Pointers to device memory are ordinary pointers that only ops and the device's own
+ * copies may follow. A stream is the order in which things happen: the thread pool and scratch of one session
+ * on the CPU, a CUDA stream with scratch on the card. */
 #ifndef SAC_DEVICE_H
 #define SAC_DEVICE_H
 
@@ -24,7 +24,7 @@ typedef struct sac_stream {
     size_t shared_scratch_bytes;
     void *native;             /* cudaStream_t, or NULL */
     const sac_device *device; /* NULL: the CPU */
-    void *ops_state;          /* what a backend's ops keep beside a stream (library handles, plans), or NULL */
+    void *ops_state; /* what a backend's ops keep beside a stream (library handles, plans), or NULL */
 } sac_stream;
 
 /* A point in a stream's order; times between two are measured by the device itself. */
@@ -35,9 +35,9 @@ typedef struct sac_event {
 
 typedef enum sac_device_kind { SAC_DEVICE_CPU, SAC_DEVICE_CUDA } sac_device_kind;
 
-/* Borrowed by streams: outlives them. Copies and zero() are in the stream's order; `from` and `to` on the host
- * may be reused when upload() and download() return, unless they came from host_alloc(): then after a sync.
- * A failure on a CUDA device is SAC_DEVICE and stays: later calls on it fail too. */
+/* Borrowed by streams: outlives them. Copies and zero() are in the stream's order; `from` and `to` on the
+ * host may be reused when upload() and download() return, unless they came from host_alloc(): then after a
+ * sync. A failure on a CUDA device is SAC_DEVICE and stays: later calls on it fail too. */
 struct sac_device {
     sac_device_kind kind;
     int index;           /* which card */
@@ -46,8 +46,9 @@ struct sac_device {
     size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
     char name[80];
 
-    sac_status (*alloc)(const sac_device *d, size_t n_bytes, void **out, sac_error *err); /* 256-byte aligned */
-    void (*free)(const sac_device *d, void *p);                                          /* NULL is fine */
+    sac_status (*alloc)(const sac_device *d, size_t n_bytes, void **out,
+                        sac_error *err);        /* 256-byte aligned */
+    void (*free)(const sac_device *d, void *p); /* NULL is fine */
     sac_status (*host_alloc)(const sac_device *d, size_t n_bytes, void **out, sac_error *err); /* pinned */
     void (*host_free)(const sac_device *d, void *p);
     size_t (*memory_left)(const sac_device *d); /* 0: not known */
@@ -68,7 +69,8 @@ struct sac_device {
     void (*event_free)(sac_event *e);
 };
 
-/* Fills *d. UNSUPPORTED, with one line that says why, when this build, driver or machine has no such device. */
+/* Fills *d. UNSUPPORTED, with one line that says why, when this build, driver or machine has no such device.
+ */
 sac_status sac_device_open(sac_device *d, sac_device_kind kind, int index, sac_error *err);
 
 /* The two tables; sac_cuda_device_open exists in builds with SAC_CUDA only. */

@@ -52,7 +52,8 @@ static void allow_attention(check_case *c, double k_norm, double v_max) {
             if (col % d) allowed[r * cols + col] = allowed[r * cols + col - 1];
         }
     c->relative = 2 * EPS;
-    for (int64_t i = 0; a->lse && i < a->n_q * a->n_heads; i++) /* the score's error, and the logarithm's own */
+    for (int64_t i = 0; a->lse && i < a->n_q * a->n_heads;
+         i++) /* the score's error, and the logarithm's own */
         allowed[a->o.rows * cols + i] =
             allowed[i / a->n_heads * cols + i % a->n_heads * d] / (v_max > 0 ? v_max : 1) + 16 * EPS;
 }
@@ -141,8 +142,7 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
              sac_dtype_name(t), (long long)a->n_batch, (long long)a->n_q, (long long)a->n_kv,
              (long long)a->first, sh->n_heads, sh->n_kv_heads, sh->head_dim, a->causal ? " causal" : "",
              (long long)a->window, a->lists ? " list" : "", a->q.data == a->o.data ? " in place" : "",
-             a->lse ? " lse" : "",
-             check_values_name(v));
+             a->lse ? " lse" : "", check_values_name(v));
     return true;
 }
 

@@ -110,9 +110,9 @@ bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dt
     a->accumulate = a->act == SAC_ACT_NONE && check_rand_int(c, 0, 1);
     c->same_bits = true;
     allow_linear(c);
-    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld act=%d%s%s x %s", sac_dtype_name(t), (long long)m,
-             (long long)n, (long long)k, (int)a->act, a->bias ? " bias" : "", a->accumulate ? " accumulate" : "",
-             check_values_name(v));
+    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld act=%d%s%s x %s", sac_dtype_name(t),
+             (long long)m, (long long)n, (long long)k, (int)a->act, a->bias ? " bias" : "",
+             a->accumulate ? " accumulate" : "", check_values_name(v));
     return true;
 }
 

@@ -239,7 +239,8 @@ static void compare(const check_case *c, const check_buffer *b, check_result *r)
     int64_t n_row = (int64_t)(b->row_bytes / sac_dtype_row_bytes(b->dtype, 1));
     for (int64_t i = 0; i < b->rows * n_row; i++) {
         double want = check_element(b->dtype, b->want, i), got = check_element(b->dtype, b->got, i);
-        double allowed = c->exact ? 0 : c->allowed[b->allowed_at + i] + c->relative * fabs(want), diff = fabs(got - want);
+        double allowed = c->exact ? 0 : c->allowed[b->allowed_at + i] + c->relative * fabs(want),
+               diff = fabs(got - want);
         bool lost = isfinite(want) && !isfinite(got);
         double ratio = lost       ? INFINITY
                        : c->exact ? (diff > 0 ? INFINITY : 0)

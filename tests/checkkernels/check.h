@@ -37,7 +37,7 @@ typedef struct check_buffer {
     bool output;
     sac_dtype dtype;    /* of the elements */
     int64_t allowed_at; /* of an output: where its tolerances begin */
-    uint8_t *start;  /* contents before a run, rows one after another */
+    uint8_t *start;     /* contents before a run, rows one after another */
     uint8_t *want, *got;
 } check_buffer;
 

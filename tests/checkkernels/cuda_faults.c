@@ -24,7 +24,8 @@ static float get(const sac_stream *s, sac_mat m, int64_t row, int64_t col) {
 }
 static void change(const sac_stream *s, sac_mat m, int64_t row, int64_t col, float f) {
     uint16_t h = m.dtype == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
-    put(s, element_at(m, row, col), m.dtype == SAC_DTYPE_F32 ? (void *)&f : (void *)&h, sac_dtype_row_bytes(m.dtype, 1));
+    put(s, element_at(m, row, col), m.dtype == SAC_DTYPE_F32 ? (void *)&f : (void *)&h,
+        sac_dtype_row_bytes(m.dtype, 1));
 }
 
 static sac_status linear_nan(const sac_stream *s, const sac_linear_args *a) {
@@ -32,7 +33,8 @@ static sac_status linear_nan(const sac_stream *s, const sac_linear_args *a) {
     if (st == SAC_OK) change(s, a->y, a->y.rows - 1, a->y.cols - 1, NAN);
     return st;
 }
-static sac_status linear_drift(const sac_stream *s, const sac_linear_args *a) { /* 5 %: more than bf16 rounds */
+static sac_status linear_drift(const sac_stream *s,
+                               const sac_linear_args *a) { /* 5 %: more than bf16 rounds */
     sac_status st = sac_cuda_linear(s, a);
     if (st == SAC_OK) change(s, a->y, 0, 0, 1.05f * get(s, a->y, 0, 0));
     return st;

@@ -172,9 +172,10 @@ int main(int argc, char **argv) {
     char flags[128];
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!parse(argc, argv, &o, &backend)) {
-        fprintf(stderr,
-                "usage: checkkernels [--quick] [--bench] [--op NAME] [--backend cpu|cuda] "
-                "[--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] [--verbose]\n");
+        fprintf(
+            stderr,
+            "usage: checkkernels [--quick] [--bench] [--op NAME] [--backend cpu|cuda] "
+            "[--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] [--verbose]\n");
         return 64;
     }
     if (strcmp(backend, "cuda") == 0) {
