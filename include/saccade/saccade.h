@@ -46,6 +46,7 @@ typedef struct sac_model_options {
     int n_threads;             /* 0 = one for each processor */
     const char *chat_format;   /* NULL = detected; a name of sac_chat_format_names() */
     size_t vision_cache_bytes; /* cache of visual embeddings, by content; 0 = off; default 256 MiB */
+    const char *device;        /* where the language model runs: NULL or "cpu"; "cuda", "cuda:1" */
     bool fast;                 /* allow bf16 products (faster; logits then differ in the third digit) */
     sac_progress_fn progress;
     void *progress_ctx;
@@ -128,6 +129,7 @@ typedef struct sac_memory_report {
     size_t weight_bytes; /* the model's, shared; not in total_bytes */
     size_t kv_bytes_per_token;
     size_t total_bytes;
+    size_t device_bytes; /* of a device's memory, besides; 0 on the CPU */
     int n_parts;
     sac_memory_part parts[16];
 } sac_memory_report;
