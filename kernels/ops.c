@@ -2,7 +2,7 @@
 #include "cpu_flags.h"
 #include "ref/ref.h"
 #ifdef SAC_CUDA
-#include "cuda/cuda.h"
+#include "cuda/cuda_ops.h"
 #endif
 
 static size_t no_scratch(int64_t m, int64_t k) {

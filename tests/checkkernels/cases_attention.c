@@ -5,17 +5,9 @@
 
 #define EPS 0x1p-24
 
-typedef struct attention_shape {
-    int64_t n_batch, n_q, n_kv, first; /* first -1: the queries are the last keys */
-    int n_heads, n_kv_heads, head_dim;
-    bool causal, slow;
-    int64_t window;
-    int list; /* keys by a list: every list-th row on average */
-} attention_shape;
-
 /* One and few queries (decode), either side of tiles of rows (6, 12, 96) and keys (128), chunks of keys,
  * groups, towers, windows, lists, queries that see nothing. */
-static const attention_shape shapes[] = {
+static const check_attention_shape shapes[] = {
     {1, 1, 1, -1, 1, 1, 8, true, false, 0, 0},       {1, 1, 7, -1, 3, 1, 64, true, false, 0, 0},
     {1, 1, 127, -1, 6, 2, 64, true, false, 0, 0},    {1, 1, 129, -1, 6, 2, 80, true, false, 0, 0},
     {1, 2, 300, -1, 4, 4, 128, true, false, 0, 0},   {1, 3, 65, -1, 4, 2, 96, true, false, 0, 0},
@@ -46,7 +38,7 @@ static float load(const float *p) {
 static void allow_attention(check_case *c, double k_norm, double v_max) {
     const sac_attention_args *a = &c->attention;
     int64_t d = a->kv.head_dim, cols = d * a->n_heads;
-    double *allowed = check_allow(c, a->o.rows * cols);
+    double *allowed = check_allow(c, a->o.rows * cols + (a->lse ? a->n_q * a->n_heads : 0));
     for (int64_t r = 0; r < a->q.rows; r++)
         for (int64_t col = 0; col < cols; col++) {
             double q2 = 0;
@@ -60,6 +52,9 @@ static void allow_attention(check_case *c, double k_norm, double v_max) {
             if (col % d) allowed[r * cols + col] = allowed[r * cols + col - 1];
         }
     c->relative = 2 * EPS;
+    for (int64_t i = 0; a->lse && i < a->n_q * a->n_heads; i++) /* the score's error, and the logarithm's own */
+        allowed[a->o.rows * cols + i] =
+            allowed[i / a->n_heads * cols + i % a->n_heads * d] / (v_max > 0 ? v_max : 1) + 16 * EPS;
 }
 
 /* Random keys or values; what no query may see is NaN, so that a look at it shows. */
@@ -87,11 +82,15 @@ static void fill_kv(check_case *c, void *p, const sac_kv_view *kv, check_values 
         }
 }
 
-bool check_make_attention(check_case *c, int i, bool quick) {
-    if (i >= N_SHAPES * 3) return false;
-    const attention_shape *sh = &shapes[i % N_SHAPES];
-    sac_dtype t = (sac_dtype)(i / N_SHAPES);
-    if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
+/* Keys or values of a case: n elements in one row, or `far` apart by row of the view. */
+static void *add_kv(check_case *c, const sac_kv_view *kv, int64_t far, size_t misalign) {
+    int64_t cols = (int64_t)kv->n_heads * kv->head_dim, n = kv->n_rows * cols;
+    if (far) return check_buffer_add_sparse(c, false, kv->dtype, kv->n_rows, cols, far);
+    return check_buffer_add(c, false, kv->dtype, 1, n, n, misalign);
+}
+
+bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
+                             const check_attention_extra *x) {
     sac_attention_args *a = &c->attention;
     check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
     int64_t batch_rows = sh->n_batch > 1 ? sh->n_kv + check_rand_int(c, 0, 3) : 0;
@@ -114,24 +113,43 @@ bool check_make_attention(check_case *c, int i, bool quick) {
     bool by_head = check_rand_int(c, 0, 1); /* [head][row][d] or [row][head][d] */
     kv->row_stride = by_head ? sh->head_dim : (int64_t)sh->n_kv_heads * sh->head_dim;
     kv->head_stride = by_head ? kv->n_rows * sh->head_dim : sh->head_dim;
-    int64_t n = kv->n_rows * kv->n_heads * kv->head_dim;
+    if (x->far) {
+        kv->row_stride = x->far;
+        kv->head_stride = sh->head_dim;
+    }
     size_t misalign = t == SAC_DTYPE_F32 ? 4 : 2;
-    kv->k = check_buffer_add(c, false, t, 1, n, n, misalign * (size_t)check_rand_int(c, 0, 3));
-    kv->v = check_buffer_add(c, false, t, 1, n, n, misalign);
+    kv->k = add_kv(c, kv, x->far, misalign * (size_t)check_rand_int(c, 0, 3));
+    kv->v = add_kv(c, kv, x->far, misalign);
+    if (!kv->k || !kv->v) return false;
     double k_norm = 0, v_max = 0, unused = 0;
     fill_kv(c, kv->k, kv, v == CHECK_LARGE ? CHECK_UNIFORM : v, n_valid, &k_norm, &unused);
     fill_kv(c, kv->v, kv, CHECK_UNIFORM, n_valid, &unused, &v_max);
-    if (sh->list) a->lists = check_row_lists(c, 1, sh->n_kv, sh->list);
-    a->o = check_mat(c, true, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
+    if (sh->list) a->lists = check_row_lists(c, x->n_lists ? x->n_lists : 1, sh->n_kv, sh->list);
+    int64_t gap = x->wide ? 8 * check_rand_int(c, 0, 2) : check_rand_int(c, 0, 5);
+    a->o = check_mat(c, true, q_rows, cols, gap, 4, v);
     a->q = a->o;
-    if (check_rand_int(c, 0, 2)) a->q = check_mat(c, false, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
+    if (check_rand_int(c, 0, 2))
+        a->q = check_mat(c, false, q_rows, cols, x->wide ? 16 : check_rand_int(c, 0, 5), 4, v);
+    if (x->lse) {
+        a->lse = check_buffer_add(c, true, SAC_DTYPE_F32, 1, sh->n_q * sh->n_heads, sh->n_q * sh->n_heads, 0);
+        c->buffer[c->n_buffers - 1].allowed_at = q_rows * cols;
+    }
     c->same_bits = true;
     allow_attention(c, k_norm, v_max);
     snprintf(c->text, sizeof c->text,
-             "%s batch=%lld n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s %s",
+             "%s batch=%lld n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s%s %s",
              sac_dtype_name(t), (long long)a->n_batch, (long long)a->n_q, (long long)a->n_kv,
              (long long)a->first, sh->n_heads, sh->n_kv_heads, sh->head_dim, a->causal ? " causal" : "",
              (long long)a->window, a->lists ? " list" : "", a->q.data == a->o.data ? " in place" : "",
+             a->lse ? " lse" : "",
              check_values_name(v));
     return true;
+}
+
+bool check_make_attention(check_case *c, int i, bool quick) {
+    if (i >= N_SHAPES * 3) return false;
+    const check_attention_shape *sh = &shapes[i % N_SHAPES];
+    sac_dtype t = (sac_dtype)(i / N_SHAPES);
+    if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
+    return check_make_attention_of(c, sh, t, &(check_attention_extra){0});
 }

@@ -35,7 +35,8 @@ typedef struct check_buffer {
     size_t row_bytes, stride_bytes;
     bool sparse; /* mapped and mostly untouched: only the rows are looked at */
     bool output;
-    sac_dtype dtype; /* of an output */
+    sac_dtype dtype;    /* of the elements */
+    int64_t allowed_at; /* of an output: where its tolerances begin */
     uint8_t *start;  /* contents before a run, rows one after another */
     uint8_t *want, *got;
 } check_buffer;
@@ -91,6 +92,23 @@ bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_rows(check_case *c, int i, bool quick); /* every other op, by c->op */
 
+typedef struct check_attention_shape {
+    int64_t n_batch, n_q, n_kv, first; /* first -1: the queries are the last keys */
+    int n_heads, n_kv_heads, head_dim;
+    bool causal, slow;
+    int64_t window;
+    int list; /* keys by a list: every list-th row on average */
+} check_attention_shape;
+typedef struct check_attention_extra {
+    int n_lists; /* 0 = 1 */
+    bool lse;
+    bool wide;   /* rows of q and o on 16-byte lines */
+    int64_t far; /* keys and values this many elements apart, 0 = next to each other */
+} check_attention_extra;
+bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
+                             const check_attention_extra *x);
+bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dtype t);
+
 /* Calls the op of the case out of a table. */
 sac_status check_call(const sac_ops *t, const sac_stream *s, check_case *c);
 
@@ -108,6 +126,10 @@ typedef struct check_result {
 void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_result *r);
 bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s); /* as the last check_run */
 
+double check_element(sac_dtype t, const uint8_t *p, int64_t i);
+uint8_t check_canary(size_t i);
+size_t check_extent(const check_buffer *b); /* bytes from the first row to the end of the last */
+
 /* Planted faults: wrong on purpose, must be caught. */
 typedef struct check_fault {
     const char *name;
@@ -119,6 +141,18 @@ extern const int check_n_faults;
 
 /* Speed: the rows of the table. */
 int check_bench(const char *op, const char *variant, bool csv, int n_threads);
+
+/* The same for a CUDA device (built with SAC_CUDA): compare or, with `bench`, time. */
+typedef struct check_options {
+    const char *op, *variant;
+    uint64_t seed;
+    bool quick, bench, csv, verbose;
+    int n_threads;
+} check_options;
+int check_cuda(const check_options *o);
+
+/* Case i of an op, on a fresh seed; false when there is no such case, no buffers when it is left out. */
+bool check_make(check_case *c, check_op op, int i, const check_options *o);
 
 /* A stream with its own pool. */
 typedef struct check_stream {
