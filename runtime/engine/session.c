@@ -8,6 +8,7 @@
 
 #define MAX_DEFAULT_CTX 32768
 #define DEFAULT_CHUNK   256
+#define DEVICE_CHUNK    4096 /* rows that fill a card */
 #define BATCH_TILES     16
 
 void sac_session_config_default(sac_session_config *c) {
@@ -22,7 +23,9 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
     *out = (sac_decoder_options){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
-                                 .chunk = c->prefill_chunk ? c->prefill_chunk : DEFAULT_CHUNK,
+                                 .chunk = c->prefill_chunk         ? c->prefill_chunk
+                                          : sac_model_on_device(m) ? DEVICE_CHUNK
+                                                                   : DEFAULT_CHUNK,
                                  .prefill = c->prefill,
                                  .decode = c->decode,
                                  .kv = c->kv,
