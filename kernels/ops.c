@@ -48,6 +48,14 @@ void sac_ops_init_cuda(sac_ops *t, int compute) {
 }
 #endif
 
+size_t sac_ops_scratch_bytes(const sac_device *d) {
+#ifdef SAC_CUDA
+    if (d->kind == SAC_DEVICE_CUDA) return SAC_CUDA_SCRATCH_BYTES;
+#endif
+    (void)d;
+    return 0;
+}
+
 sac_status sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err) {
     if (!s->device || s->device->kind == SAC_DEVICE_CPU) {
         sac_ops_init_cpu(t, sac_cpu_flags());
