@@ -135,8 +135,14 @@ static sac_status attend_compact_on_device(const sac_layer_attention *a, sac_mat
                                                     .lists = &(sac_row_lists){list->rows, s->device_start, 1},
                                                     .turn_back = s->device_turn_keys,
                                                     .rotation = &a->rotation}));
-    for (int64_t i = 0; i < q.rows; i++) s->turn_back[i] = position[i] - (int32_t)(start[1] - q.rows + i);
-    SAC_TRY(sac_to_device(a, s->device_turn, s->turn_back, (size_t)q.rows * sizeof *s->turn_back));
+    bool same = s->n_turn_sent == q.rows; /* as in the layer before */
+    for (int64_t i = 0; i < q.rows; i++) {
+        int32_t turn = position[i] - (int32_t)(start[1] - q.rows + i);
+        same = same && s->turn_back[i] == turn;
+        s->turn_back[i] = turn;
+    }
+    if (!same) SAC_TRY(sac_to_device(a, s->device_turn, s->turn_back, (size_t)q.rows * sizeof(int32_t)));
+    s->n_turn_sent = q.rows;
     SAC_TRY(turn_queries(a, q, s->device_turn));
     sac_attention_args args = causal_args(a, q, start[1] - q.rows);
     args.kv = dense;

@@ -120,7 +120,7 @@ typedef struct sac_choice_scratch {
     int64_t capacity;
     int32_t *device_turn, *device_turn_keys; /* [capacity]; of keys as choice_rows gives it */
     int64_t *device_start;                   /* [2] */
-    int64_t sent;                            /* what device_start[1] is */
+    int64_t sent, n_turn_sent;               /* what device_start[1] is; turns of device_turn */
 } sac_choice_scratch;
 
 /* The rows that a step reads. */

@@ -56,7 +56,7 @@ typedef struct tokenselect {
     int64_t start[2];           /* of rows */
     sac_choice_scratch scratch; /* for pos=compact */
     float *query_there;         /* where ops read and write it: query itself, or the device's */
-    int32_t *turn;              /* [1] there */
+    int32_t *turn, turn_sent;   /* [1] there; what it is, and 1 */
     /* Selection Cache, a slot a layer; a prefill policy has none. */
     int n_layers;
     float *cached_query;        /* [n_layers][n_heads * head_dim] */
@@ -187,7 +187,8 @@ static sac_status average_query(tokenselect *s, const sac_layer_attention *a) {
     float scale = (apart < 0 ? 1.0f / a->rotation.factor : 1.0f) / (float)n;
     int32_t turn = (int32_t)(apart < 0 ? -apart : apart), *turn_there = a->shape->device ? s->turn : &turn;
     SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){s->query_there, a->q, scale}));
-    SAC_TRY(sac_to_device(a, turn_there, &turn, sizeof turn));
+    if (s->turn_sent != turn + 1) SAC_TRY(sac_to_device(a, turn_there, &turn, sizeof turn));
+    s->turn_sent = turn + 1;
     return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query_there, 1, cols),
                                                     .n_heads = a->shape->n_heads,
                                                     .head_dim = a->shape->head_dim,
@@ -333,10 +334,11 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
         choice->all = true;
         return SAC_OK;
     }
-    SAC_TRY(average_query(s, a));
+    bool sure = s->p[THETA] <= -1 && is_like_cached(s, a); /* then nobody asks for the query */
+    if (!sure) SAC_TRY(average_query(s, a));
     if (s->p[THETA] > -1 && s->p[THETA] <= 1) /* else nobody looks */
         SAC_TRY(sac_to_host(a, s->query, s->query_there, query_bytes));
-    if (is_like_cached(s, a)) {
+    if (sure || is_like_cached(s, a)) {
         s->n_hits[a->layer]++;
         a->stats->n_cache_hits++;
     } else {
@@ -364,6 +366,7 @@ static sac_status attend_chunk(tokenselect *s, const sac_layer_attention *chunk,
     sac_count_prefill(chunk, n * n_read / n_rows,
                       (n * (n_read - n) + n * (n + 1) / 2) * chunk->shape->n_heads);
     if (is_last && chunk->observer.fn) {
+        s->scratch.n_turn_sent = 0;
         const int32_t *rows = chunk->shape->device ? s->scratch.turn_back : s->rows;
         SAC_TRY(sac_to_host(chunk, s->scratch.turn_back, s->rows, (size_t)s->start[1] * sizeof *s->rows));
         chunk->observer.fn(chunk->observer.ctx, chunk->layer, rows, s->start[1], chunk->kv.n_rows);

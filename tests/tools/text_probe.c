@@ -132,6 +132,17 @@ static sac_status answer_dump(probe *p, char *at, sac_error *err) {
     return st;
 }
 
+static sac_status answer_memory(probe *p, char *at, sac_error *err) {
+    sac_memory_report m;
+    (void)at, (void)err;
+    sac_session_memory(p->session, &m);
+    printf("{\"ctx\": %lld, \"host_bytes\": %zu, \"device_bytes\": %zu, \"weight_bytes\": %zu, "
+           "\"kv_bytes_per_token\": %zu, \"kv_bytes\": %zu}\n",
+           (long long)m.n_ctx, m.total_bytes, m.device_bytes, m.weight_bytes, m.kv_bytes_per_token,
+           sac_session_kv_bytes(p->session));
+    return SAC_OK;
+}
+
 static double log_sum_exp(const float *x, int n) {
     double max = (double)x[best_of(x, n)], sum = 0;
     for (int i = 0; i < n; i++) sum += exp((double)x[i] - max);
@@ -175,7 +186,8 @@ static sac_status answer(probe *p, char *line, sac_error *err) {
         const char *name;
         sac_status (*fn)(probe *, char *, sac_error *);
     } requests[] = {{"tokenize ", answer_tokenize}, {"greedy ", answer_greedy}, {"logits ", answer_logits},
-                    {"dump ", answer_dump},         {"nll ", answer_nll},       {"speed ", answer_speed}};
+                    {"dump ", answer_dump},         {"nll ", answer_nll},       {"speed ", answer_speed},
+                    {"memory", answer_memory}};
     line[strcspn(line, "\n")] = 0;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         size_t n = strlen(requests[i].name);
