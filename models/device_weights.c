@@ -1,5 +1,8 @@
 #include "device_weights.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* Visits every place that points to weights of the decoder, with the bytes behind it. Without an arena's base
  * the visit only counts. */
 typedef struct visit {
@@ -78,5 +81,66 @@ sac_status sac_loaded_model_to_device(sac_loaded_model *m, const sac_stream *str
     SAC_TRY(stream->device->alloc(stream->device, *n_bytes, block, err));
     v.arena = sac_arena_over(*block, *n_bytes);
     SAC_TRY(move_decoder(&v, &m->decoder, progress, ctx));
+    return stream->device->stream_sync(stream, err);
+}
+
+/* ---------------------------------------------------------------- the tower */
+
+static sac_status move_tower_layer(visit *v, const sac_vit_config *c, sac_vit_layer *l) {
+    sac_tensor *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->fc1, &l->fc2};
+    const float **vectors[] = {&l->ln1_w,  &l->ln1_b,  &l->ln2_w,  &l->ln2_b,   &l->q_bias,
+                               &l->k_bias, &l->v_bias, &l->o_bias, &l->fc2_bias};
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(move_matrix(v, matrices[i]));
+    for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(move_vector(v, vectors[i], c->hidden));
+    return move_vector(v, &l->fc1_bias, c->intermediate);
+}
+
+/* Positions in the matrices' type, the class added to the first. */
+static sac_status move_start_rows(visit *v, sac_vit *t) {
+    const sac_vit_config *c = &t->config;
+    size_t n = (size_t)(sac_vit_grid(c) * sac_vit_grid(c) + 1) * (size_t)c->hidden;
+    uint16_t *rows = malloc(n * sizeof *rows);
+    if (!rows) return sac_fail(v->err, SAC_NO_MEMORY, "no memory for the vision tower");
+    for (size_t i = 0; i < n; i++) {
+        float f = t->pos_embed[i] + (i < (size_t)c->hidden ? t->class_embed[i] : 0.0f);
+        rows[i] = v->dtype == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+    }
+    t->start_rows = rows;
+    sac_status st = move(v, &t->start_rows, n * sizeof *rows);
+    if (st == SAC_OK && v->arena.base) st = v->stream->device->stream_sync(v->stream, v->err);
+    free(rows);
+    return st;
+}
+
+static sac_status move_tower(visit *v, sac_vit *t, sac_projector *p) {
+    const sac_vit_config *c = &t->config;
+    SAC_TRY(move_matrix(v, &t->patch_embed));
+    SAC_TRY(move_start_rows(v, t));
+    SAC_TRY(move_vector(v, &t->pre_ln_w, c->hidden));
+    SAC_TRY(move_vector(v, &t->pre_ln_b, c->hidden));
+    for (int i = 0; i < c->n_layers; i++) SAC_TRY(move_tower_layer(v, c, &t->layers[i]));
+    SAC_TRY(move_matrix(v, &p->fc1));
+    SAC_TRY(move_matrix(v, &p->fc2));
+    SAC_TRY(move_vector(v, &p->fc1_bias, p->hidden));
+    return move_vector(v, &p->fc2_bias, p->out);
+}
+
+sac_status sac_tower_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_tower *tower,
+                               sac_error *err) {
+    visit v = {.arena = sac_arena_measure(), .stream = stream, .dtype = m->vit.patch_embed.dtype};
+    *tower = (sac_device_tower){.vit = m->vit, .projector = m->projector};
+    if (v.dtype != SAC_DTYPE_F16 && v.dtype != SAC_DTYPE_BF16) return SAC_OK;
+    size_t n_bytes = (size_t)m->vit.config.n_layers * sizeof *tower->vit.layers;
+    tower->vit.layers = malloc(n_bytes);
+    if (!tower->vit.layers) return sac_fail(err, SAC_NO_MEMORY, "no memory for the vision tower");
+    memcpy(tower->vit.layers, m->vit.layers, n_bytes);
+    sac_status st = move_tower(&v, &tower->vit, &tower->projector);
+    if (st == SAC_UNSUPPORTED) return SAC_OK; /* types that differ: the tower runs on the host */
+    tower->n_bytes = v.arena.used_bytes;
+    v.err = err;
+    if (st == SAC_OK) st = stream->device->alloc(stream->device, tower->n_bytes, &tower->block, err);
+    if (st != SAC_OK) return st;
+    v.arena = sac_arena_over(tower->block, tower->n_bytes);
+    SAC_TRY(move_tower(&v, &tower->vit, &tower->projector));
     return stream->device->stream_sync(stream, err);
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Tokens a tile inside the tower: the class token and the patches. */
@@ -24,18 +25,46 @@ size_t sac_vit_state_bytes(const sac_vit_config *c, int max_tiles) {
            sac_arena_block_bytes(floats(rows, c->intermediate));
 }
 
+static bool take(sac_vit_state *s, const sac_vit_config *c, sac_arena *arena) {
+    int64_t rows = (int64_t)s->max_tiles * tile_tokens(c);
+    int64_t widest = patch_cols(c) > c->hidden ? patch_cols(c) : c->hidden;
+    size_t n = (size_t)rows;
+    s->patches = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, widest));
+    s->h = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, c->hidden));
+    s->norm = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, c->hidden));
+    s->qkv = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, 3 * (int64_t)c->hidden));
+    s->mlp = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, c->intermediate));
+    return s->patches && s->h && s->norm && s->qkv && s->mlp;
+}
+
 sac_status sac_vit_state_init(sac_vit_state *s, const sac_vit_config *c, int max_tiles, sac_arena *arena,
                               sac_error *err) {
-    int64_t rows = (int64_t)max_tiles * tile_tokens(c);
-    *s = (sac_vit_state){.max_tiles = max_tiles};
-    s->patches = sac_arena_take(arena, floats(rows, patch_cols(c) > c->hidden ? patch_cols(c) : c->hidden));
-    s->h = sac_arena_take(arena, floats(rows, c->hidden));
-    s->norm = sac_arena_take(arena, floats(rows, c->hidden));
-    s->qkv = sac_arena_take(arena, floats(rows, 3 * (int64_t)c->hidden));
-    s->mlp = sac_arena_take(arena, floats(rows, c->intermediate));
-    if (!s->patches || !s->h || !s->norm || !s->qkv || !s->mlp)
+    *s = (sac_vit_state){.max_tiles = max_tiles, .dtype = SAC_DTYPE_F32};
+    if (!take(s, c, arena))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the vision tower");
     return SAC_OK;
+}
+
+sac_status sac_vit_state_init_device(sac_vit_state *s, const sac_vit_config *c, int max_tiles, sac_dtype t,
+                                     const sac_stream *stream, sac_arena *arena, sac_error *err) {
+    int tokens = tile_tokens(c), drop = c->keep_class ? 0 : 1, kept = tokens - drop;
+    *s = (sac_vit_state){.max_tiles = max_tiles, .dtype = t};
+    take(s, c, arena);
+    s->start_of = sac_arena_take(arena, (size_t)max_tiles * (size_t)tokens * sizeof(int32_t));
+    s->kept_of = sac_arena_take(arena, (size_t)max_tiles * (size_t)kept * sizeof(int32_t));
+    if (!arena->base) return SAC_OK;
+    int32_t *map = malloc((size_t)max_tiles * (size_t)tokens * sizeof *map);
+    if (!map || !s->kept_of) {
+        free(map);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for the vision tower");
+    }
+    const sac_device *d = stream->device;
+    for (int i = 0; i < max_tiles * tokens; i++) map[i] = i % tokens;
+    sac_status st = d->upload(stream, s->start_of, map, (size_t)max_tiles * (size_t)tokens * sizeof *map);
+    for (int i = 0; i < max_tiles * kept; i++) map[i] = i / kept * tokens + drop + i % kept;
+    if (st == SAC_OK) st = d->upload(stream, s->kept_of, map, (size_t)max_tiles * (size_t)kept * sizeof *map);
+    free(map);
+    return st == SAC_OK ? SAC_OK : sac_fail(err, st, "%s: a copy failed", d->name);
 }
 
 typedef struct run {
@@ -58,12 +87,30 @@ static sac_status norm(const run *r, sac_mat y, sac_mat x, const float *w, const
     return r->ops->layernorm(r->stream, &(sac_layernorm_args){y, x, w, b, r->v->config.layer_norm_eps});
 }
 
+static sac_mat mat(const run *r, void *data, int64_t rows, int64_t cols) {
+    return (sac_mat){data, rows, cols, cols, r->s->dtype};
+}
+
+/* [class; patches] + positions of a tile: on a device the rows begin as what is added. */
+static sac_status add_positions(const run *r, sac_mat h, sac_mat patches, int64_t t) {
+    int n_patches = tile_tokens(&r->v->config) - 1, hidden = r->v->config.hidden;
+    bool begun = r->s->start_of != NULL;
+    float *first = sac_mat_row_f32(h, t * (n_patches + 1));
+    if (!begun) memcpy(first, r->v->class_embed, (size_t)hidden * sizeof(float));
+    SAC_TRY(linear(r, sac_mat_rows(h, t * (n_patches + 1) + 1, n_patches),
+                   sac_mat_rows(patches, t * n_patches, n_patches), &r->v->patch_embed, NULL, SAC_ACT_NONE,
+                   begun));
+    int64_t n = (int64_t)(n_patches + 1) * hidden;
+    for (int64_t i = 0; i < n && !begun; i++) first[i] += r->v->pos_embed[i];
+    return SAC_OK;
+}
+
 /* h = pre_ln([class; patches] + positions) for every tile. */
 static sac_status embed(const run *r, const uint8_t *tiles, const float mean[3], const float std[3]) {
     const sac_vit_config *c = &r->v->config;
     int n_patches = tile_tokens(c) - 1, hidden = c->hidden;
-    sac_mat patches = sac_mat_f32(r->s->patches, r->n_tiles * n_patches, patch_cols(c));
-    sac_mat h = sac_mat_f32(r->s->h, r->rows, hidden);
+    sac_mat patches = mat(r, r->s->patches, r->n_tiles * n_patches, patch_cols(c));
+    sac_mat h = mat(r, r->s->h, r->rows, hidden);
     SAC_TRY(r->ops->patchify(r->stream, &(sac_patchify_args){.y = patches,
                                                              .tiles = tiles,
                                                              .n_tiles = r->n_tiles,
@@ -71,15 +118,12 @@ static sac_status embed(const run *r, const uint8_t *tiles, const float mean[3],
                                                              .patch = c->patch_size,
                                                              .mean = {mean[0], mean[1], mean[2]},
                                                              .std = {std[0], std[1], std[2]}}));
-    for (int64_t t = 0; t < r->n_tiles; t++) {
-        float *first = sac_mat_row_f32(h, t * (n_patches + 1));
-        memcpy(first, r->v->class_embed, (size_t)hidden * sizeof(float));
-        SAC_TRY(linear(r, sac_mat_rows(h, t * (n_patches + 1) + 1, n_patches),
-                       sac_mat_rows(patches, t * n_patches, n_patches), &r->v->patch_embed, NULL,
-                       SAC_ACT_NONE, false));
-        int64_t n = (int64_t)(n_patches + 1) * hidden;
-        for (int64_t i = 0; i < n; i++) first[i] += r->v->pos_embed[i];
-    }
+    if (r->s->start_of)
+        SAC_TRY(r->ops->gather_rows(
+            r->stream,
+            &(sac_gather_rows_args){h, mat(r, (void *)(uintptr_t)r->v->start_rows, n_patches + 1, hidden),
+                                    r->s->start_of, NULL}));
+    for (int64_t t = 0; t < r->n_tiles; t++) SAC_TRY(add_positions(r, h, patches, t));
     return norm(r, h, h, r->v->pre_ln_w, r->v->pre_ln_b);
 }
 
@@ -109,10 +153,9 @@ static sac_status sum_class_attention(const run *r, sac_mat q, const sac_kv_view
 static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_first, float *class_last) {
     const sac_vit_config *c = &r->v->config;
     int hidden = c->hidden, tokens = tile_tokens(c);
-    sac_mat h = sac_mat_f32(r->s->h, r->rows, hidden), n = sac_mat_f32(r->s->norm, r->rows, hidden);
-    sac_mat q = sac_mat_f32(r->s->qkv, r->rows, hidden);
-    sac_mat k = sac_mat_f32(r->s->qkv + r->rows * hidden, r->rows, hidden);
-    sac_mat v = sac_mat_f32(r->s->qkv + 2 * r->rows * hidden, r->rows, hidden);
+    sac_mat h = mat(r, r->s->h, r->rows, hidden), n = mat(r, r->s->norm, r->rows, hidden);
+    sac_mat all = mat(r, r->s->qkv, 3 * r->rows, hidden), q = sac_mat_rows(all, 0, r->rows);
+    sac_mat k = sac_mat_rows(all, r->rows, r->rows), v = sac_mat_rows(all, 2 * r->rows, r->rows);
     SAC_TRY(norm(r, n, h, w->ln1_w, w->ln1_b));
     SAC_TRY(linear(r, q, n, &w->q, w->q_bias, SAC_ACT_NONE, false));
     SAC_TRY(linear(r, k, n, &w->k, w->k_bias, SAC_ACT_NONE, false));
@@ -120,7 +163,7 @@ static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_f
     float scale = 1.0f / sqrtf((float)hidden / (float)c->n_heads);
     sac_kv_view kv = {.k = k.data,
                       .v = v.data,
-                      .dtype = SAC_DTYPE_F32,
+                      .dtype = r->s->dtype,
                       .n_heads = c->n_heads,
                       .head_dim = hidden / c->n_heads,
                       .n_rows = r->rows,
@@ -140,23 +183,32 @@ static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_f
                                              .scale = scale,
                                          }));
     SAC_TRY(linear(r, h, q, &w->o, w->o_bias, SAC_ACT_NONE, true));
-    sac_mat mlp = sac_mat_f32(r->s->mlp, r->rows, c->intermediate);
+    sac_mat mlp = mat(r, r->s->mlp, r->rows, c->intermediate);
     SAC_TRY(norm(r, n, h, w->ln2_w, w->ln2_b));
     SAC_TRY(linear(r, mlp, n, &w->fc1, w->fc1_bias, c->act, false));
     return linear(r, h, mlp, &w->fc2, w->fc2_bias, SAC_ACT_NONE, true);
 }
 
 /* Copies hidden state `state` into its columns of the features, where it is one of the chosen ones. */
-static void keep_features(const run *r, int state, sac_mat features) {
+static sac_status keep_features(const run *r, int state, sac_mat features) {
     const sac_vit_config *c = &r->v->config;
     int tokens = tile_tokens(c), drop = c->keep_class ? 0 : 1, kept = tokens - drop;
+    sac_mat h = mat(r, r->s->h, r->rows, c->hidden);
     for (int f = 0; f < c->n_feature_layers; f++) {
         if (c->feature_layer[f] != state) continue;
+        sac_mat y = features;
+        y.cols = c->hidden;
+        y.data = (uint8_t *)features.data + sac_dtype_row_bytes(features.dtype, (int64_t)f * c->hidden);
+        if (r->s->kept_of) {
+            SAC_TRY(r->ops->gather_rows(r->stream, &(sac_gather_rows_args){y, h, r->s->kept_of, NULL}));
+            continue;
+        }
         for (int64_t t = 0; t < r->n_tiles; t++)
             for (int i = 0; i < kept; i++)
-                memcpy(sac_mat_row_f32(features, t * kept + i) + (size_t)f * (size_t)c->hidden,
-                       r->s->h + (t * tokens + drop + i) * c->hidden, (size_t)c->hidden * sizeof(float));
+                memcpy(sac_mat_row_f32(y, t * kept + i), sac_mat_row_f32(h, t * tokens + drop + i),
+                       (size_t)c->hidden * sizeof(float));
     }
+    return SAC_OK;
 }
 
 sac_status sac_vit_forward(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
@@ -169,11 +221,11 @@ sac_status sac_vit_forward(const sac_vit *v, sac_vit_state *s, const sac_ops *op
     for (int f = 0; f < c->n_feature_layers; f++)
         if (c->feature_layer[f] > last) last = c->feature_layer[f];
     SAC_TRY(embed(&r, tiles, mean, std));
-    keep_features(&r, 0, features);
+    SAC_TRY(keep_features(&r, 0, features));
     for (int i = 0; i < last; i++) {
         SAC_TRY(run_layer(&r, &v->layers[i], i == 0 ? s->class_first : NULL,
                           i == last - 1 ? s->class_last : NULL));
-        keep_features(&r, i + 1, features);
+        SAC_TRY(keep_features(&r, i + 1, features));
     }
     return SAC_OK;
 }

@@ -35,6 +35,8 @@ typedef struct sac_vit {
     const float *class_embed, *pos_embed; /* [hidden], [1 + patches][hidden] */
     const float *pre_ln_w, *pre_ln_b;
     sac_vit_layer *layers;
+    const void *start_rows; /* of a tower on a device: [1 + patches][hidden] of the matrices' type, positions
+                               with the class added to the first; NULL on the CPU */
 } sac_vit;
 
 static inline int sac_vit_grid(const sac_vit_config *c) {
@@ -51,8 +53,12 @@ static inline int sac_vit_cols(const sac_vit_config *c) {
 /* Activations for up to max_tiles tiles at a time. */
 typedef struct sac_vit_state {
     int max_tiles;
-    bool fast; /* bf16 products allowed */
-    float *patches, *h, *norm, *qkv, *mlp;
+    bool fast;       /* bf16 products allowed */
+    sac_dtype dtype; /* of the activations */
+    void *patches, *h, *norm, *qkv, *mlp;
+    /* On a device, there; NULL on the CPU: [max_tiles * tokens] which start row a row begins as, [max_tiles *
+     * kept] which row a feature comes from. */
+    int32_t *start_of, *kept_of;
     /* For who asks (otherwise NULL): attention that the class token of each tile gives, summed over heads, in
      * the first layer and in the last that runs; [n_tiles][1 + patches], its own share first. */
     float *class_first, *class_last;
@@ -61,6 +67,9 @@ typedef struct sac_vit_state {
 size_t sac_vit_state_bytes(const sac_vit_config *c, int max_tiles);
 sac_status sac_vit_state_init(sac_vit_state *s, const sac_vit_config *c, int max_tiles, sac_arena *arena,
                               sac_error *err);
+/* The same out of a device's memory, or measuring: then nothing is written. Not with class_first. */
+sac_status sac_vit_state_init_device(sac_vit_state *s, const sac_vit_config *c, int max_tiles, sac_dtype t,
+                                     const sac_stream *stream, sac_arena *arena, sac_error *err);
 
 /* features [n_tiles * sac_vit_rows][sac_vit_cols] of n_tiles <= max_tiles tiles of uint8 RGB
  * [n_tiles][size][size][3]. */

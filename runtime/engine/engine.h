@@ -3,6 +3,7 @@
 #define SAC_ENGINE_H
 
 #include "detokenizer.h"
+#include "device_weights.h"
 #include "model.h"
 #include "reduce.h"
 #include "saccade/saccade.h"
@@ -19,6 +20,7 @@ struct sac_model {
     sac_stream load_stream; /* of a device that is not the CPU, for the weights */
     void *device_weights;
     size_t device_weight_bytes;
+    sac_device_tower tower;         /* on the device; block NULL: it runs on the host */
     sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
     bool fast;
     char cpu_text[96];
@@ -39,6 +41,16 @@ typedef struct sac_vision_state {
     float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
 } sac_vision_state;
 
+/* The same on a device, where the tower runs there; vit.h NULL elsewhere. */
+typedef struct sac_device_vision {
+    sac_vit_state vit;
+    uint8_t *tiles;       /* [batch_tiles][size][size][3] */
+    void *features, *mid; /* as above, in the tower's type */
+    float *raw, *pooled;  /* [batch_tiles * rows][hidden] */
+    uint8_t *host_tiles;  /* behind the session's tiles and pooled */
+    float *host_pooled;
+} sac_device_vision;
+
 /* Where one picture or video stands: its report, its key, its embeddings' place in the prompt. */
 typedef struct sac_media sac_media;
 
@@ -55,6 +67,7 @@ struct sac_session {
     sac_arena device_arena;
     sac_decoder_state decoder;
     sac_vision_state vision;
+    sac_device_vision device_vision;
     sac_sampler sampler;
     sac_detokenizer *detokenizer;
     int32_t *ids;       /* [n_ctx] the sequence, placeholder ids for visual tokens */

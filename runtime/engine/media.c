@@ -373,6 +373,42 @@ typedef struct encoder {
     int n_tiles;    /* waiting */
 } encoder;
 
+/* Tiles are through. */
+static sac_status told(encoder *e, const uint8_t *tiles, int64_t first_tile, int n, int64_t start_ns) {
+    *e->vision_seconds += sac_seconds_since(start_ns);
+    for (int i = 0; i < n && e->events && e->events->tile; i++)
+        e->events->tile(e->events->ctx, (size_t)(e->m - e->s->media), first_tile + i, e->m->plan.tile_size,
+                        tiles + tile_bytes(e->s, i));
+    return SAC_OK;
+}
+
+/* Tower and projector on the device; their outputs come back. */
+static sac_status run_tower_on_device(sac_session *s, const uint8_t *tiles, int n, int pool,
+                                      int tokens_per_tile, float *pooled) {
+    const sac_device_tower *m = &s->model->tower;
+    const sac_device *d = &s->model->device;
+    const sac_stream *stream = &s->device_stream;
+    sac_device_vision *v = &s->device_vision;
+    int64_t rows = (int64_t)n * sac_vit_rows(&m->vit.config), hidden = m->projector.out;
+    int64_t cols = sac_vit_cols(&m->vit.config), wide = m->projector.hidden;
+    sac_mat features = {v->features, rows, cols, cols, v->vit.dtype};
+    sac_mat mid = {v->mid, rows, wide, wide, v->vit.dtype}, raw = sac_mat_f32(v->raw, rows, hidden);
+    sac_mat out = sac_mat_f32(v->pooled, (int64_t)n * tokens_per_tile, hidden);
+    const float *mean = s->model->loaded.processor.mean, *std = s->model->loaded.processor.std;
+    SAC_TRY(d->upload(stream, v->tiles, tiles, tile_bytes(s, n)));
+    SAC_TRY(sac_vit_forward(&m->vit, &v->vit, &s->device_ops, stream, v->tiles, n, mean, std, features));
+    SAC_TRY(sac_projector_forward(&m->projector, &s->device_ops, stream, features, mid, raw, false));
+    if (pool > 1)
+        SAC_TRY(s->device_ops.pool_tokens(
+            stream,
+            &(sac_pool_tokens_args){
+                .y = out, .x = raw, .n_tiles = n, .grid = sac_vit_grid(&m->vit.config), .stride = pool}));
+    else
+        out = raw;
+    SAC_TRY(d->download(stream, pooled, out.data, (size_t)(out.rows * hidden) * sizeof(float)));
+    return d->stream_sync(stream, NULL);
+}
+
 /* n tiles, the item's first_tile and those behind it, to rows of pooled projector outputs, the same order. */
 static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int64_t first_tile, int n, float *pooled) {
     sac_session *s = e->s;
@@ -382,6 +418,10 @@ static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int64_t first_t
     int rows = sac_vit_rows(&m->vit.config), grid = sac_vit_grid(&m->vit.config);
     int pool = e->m->plan.pool, hidden = m->projector.out;
     int64_t start_ns = sac_now_ns();
+    if (s->device_vision.vit.h) {
+        SAC_TRY(run_tower_on_device(s, tiles, n, pool, e->m->plan.tokens_per_tile, pooled));
+        return told(e, tiles, first_tile, n, start_ns);
+    }
     sac_mat features = sac_mat_f32(v->features, (int64_t)n * rows, sac_vit_cols(&m->vit.config));
     sac_mat mid = sac_mat_f32(v->mid, (int64_t)n * rows, m->projector.hidden);
     sac_mat raw = sac_mat_f32(pool > 1 ? v->raw : pooled, (int64_t)n * rows, hidden);
@@ -394,11 +434,7 @@ static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int64_t first_t
             &s->stream,
             &(sac_pool_tokens_args){.y = y, .x = raw, .n_tiles = n, .grid = grid, .stride = pool}));
     }
-    *e->vision_seconds += sac_seconds_since(start_ns);
-    for (int i = 0; i < n && e->events && e->events->tile; i++)
-        e->events->tile(e->events->ctx, (size_t)(e->m - s->media), first_tile + i, e->m->plan.tile_size,
-                        tiles + tile_bytes(s, i));
-    return SAC_OK;
+    return told(e, tiles, first_tile, n, start_ns);
 }
 
 static float *token_row(const encoder *e, int64_t token) {

@@ -103,6 +103,31 @@ static size_t vision_bytes(const sac_loaded_model *m) {
            sac_arena_block_bytes(z.class_attention);
 }
 
+static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
+    return m->tower.block && !reduce->is_on; /* reducers look into the tower, on the host */
+}
+
+/* Takes a batch's buffers on the device, or measures. */
+static sac_status take_device_vision(sac_device_vision *v, const sac_model *m, const sac_stream *stream,
+                                     sac_arena *arena, sac_error *err) {
+    vision_sizes z = measure_vision(&m->loaded);
+    sac_dtype t = m->tower.vit.patch_embed.dtype;
+    SAC_TRY(sac_vit_state_init_device(&v->vit, &m->tower.vit.config, z.batch_tiles, t, stream, arena, err));
+    v->tiles = sac_arena_take(arena, z.tiles);
+    v->features = sac_arena_take(arena, z.features); /* in f32: more than enough */
+    v->mid = sac_arena_take(arena, z.mid);
+    v->raw = sac_arena_take(arena, z.raw);
+    v->pooled = sac_arena_take(arena, z.raw);
+    return SAC_OK;
+}
+
+static size_t device_vision_bytes(const sac_model *m, const sac_reduce *reduce) {
+    sac_arena measure = sac_arena_measure();
+    sac_device_vision v;
+    if (!tower_on_device(m, reduce)) return 0;
+    return take_device_vision(&v, m, NULL, &measure, NULL) == SAC_OK ? measure.used_bytes : 0;
+}
+
 static int64_t widest_row(const sac_loaded_model *m) {
     const sac_decoder_config *d = &m->decoder.config;
     int64_t k = d->intermediate;
@@ -173,7 +198,8 @@ static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const 
     r->device_bytes = on_device;
 }
 
-static void plan(const sac_model *m, sac_decoder_state *decoder, sac_memory_report *r) {
+static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduce *reduce,
+                 sac_memory_report *r) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t n_ctx = decoder->n_ctx, chunk = decoder->chunk;
     sac_decoder_plan p, host;
@@ -181,6 +207,7 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, sac_memory_repo
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
+    r->device_bytes += device_vision_bytes(m, reduce);
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
     add_part(r, "vision", vision_bytes(&m->loaded));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
@@ -197,7 +224,7 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
     SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
     SAC_TRY(resolve_reduce(m, config ? config->reduce : NULL, &reduce, err));
     SAC_TRY(sac_decoder_state_open(&decoder, &m->loaded.decoder, &o, err));
-    plan(m, &decoder, report);
+    plan(m, &decoder, &reduce, report);
     sac_decoder_state_free(&decoder);
     return SAC_OK;
 }
@@ -223,6 +250,16 @@ static sac_status take_vision(sac_session *s, sac_error *err) {
     v->class_attention = sac_arena_take(&s->arena, z.class_attention);
     if (!v->tiles || !v->features || !v->mid || !v->raw || !v->pooled || !v->layout || !v->class_attention)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
+    if (!tower_on_device(s->model, &s->reduce)) return SAC_OK;
+    SAC_TRY(take_device_vision(&s->device_vision, s->model, &s->device_stream, &s->device_arena, err));
+    if (!s->device_vision.pooled)
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
+    /* what goes over for every batch lies in pinned memory; the arena's pages are never touched then */
+    const sac_device *d = &s->model->device;
+    SAC_TRY(d->host_alloc(d, z.tiles, (void **)&s->device_vision.host_tiles, err));
+    SAC_TRY(d->host_alloc(d, z.pooled, (void **)&s->device_vision.host_pooled, err));
+    v->tiles = s->device_vision.host_tiles;
+    v->pooled = s->device_vision.host_pooled;
     return SAC_OK;
 }
 
@@ -289,7 +326,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     sac_status st;
     SAC_TRY_GOTO(st, resolve_reduce(m, config ? config->reduce : NULL, &s->reduce, err), fail);
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, &m->loaded.decoder, &o, err), fail);
-    plan(m, &s->decoder, &s->memory);
+    plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
     SAC_TRY_GOTO(st, sac_stream_init(&s->stream, m->pool, &s->arena, shared_scratch(m, o.chunk), err), fail);
@@ -311,6 +348,8 @@ void sac_session_free(sac_session *s) {
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);
     if (s->device_stream.device) {
+        s->model->device.host_free(&s->model->device, s->device_vision.host_tiles);
+        s->model->device.host_free(&s->model->device, s->device_vision.host_pooled);
         sac_ops_close(&s->device_stream);
         s->model->device.stream_close(&s->device_stream);
         s->model->device.free(&s->model->device, s->device_memory);
