@@ -418,8 +418,11 @@ static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int64_t first_t
     int rows = sac_vit_rows(&m->vit.config), grid = sac_vit_grid(&m->vit.config);
     int pool = e->m->plan.pool, hidden = m->projector.out;
     int64_t start_ns = sac_now_ns();
-    if (s->device_vision.vit.h) {
-        SAC_TRY(run_tower_on_device(s, tiles, n, pool, e->m->plan.tokens_per_tile, pooled));
+    sac_status st = SAC_UNSUPPORTED;
+    if (s->device_vision.vit.h)
+        st = run_tower_on_device(s, tiles, n, pool, e->m->plan.tokens_per_tile, pooled);
+    if (st != SAC_UNSUPPORTED) { /* what the device has no kernels for runs here */
+        SAC_TRY(st);
         return told(e, tiles, first_tile, n, start_ns);
     }
     sac_mat features = sac_mat_f32(v->features, (int64_t)n * rows, sac_vit_cols(&m->vit.config));

@@ -1,57 +1,18 @@
-/* Methods on a device, without one: memory that only ops and the device's own copies may touch (it is closed
- * to everybody else), and the CPU's ops behind it. Outputs must have the bits of the same method on the CPU.
- */
+/* Methods on a device, without one (closed_device.h). Outputs must have the bits of the same method on the
+ * CPU. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "closed_device.h"
 #include "method_test.h"
-
-#include <sys/mman.h>
-
-enum { REGION_BYTES = 1 << 26 };
-
-static uint8_t *region;
-static sac_ops real;
-
-static void let_in(bool open) {
-    assert_int_equal(mprotect(region, REGION_BYTES, open ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
-}
-
-#define X(op)                                                                                                \
-    static sac_status inside_##op(const sac_stream *s, const sac_##op##_args *a) {                           \
-        let_in(true);                                                                                        \
-        sac_status st = real.op(s, a);                                                                       \
-        let_in(false);                                                                                       \
-        return st;                                                                                           \
-    }
-SAC_OPS(X)
-#undef X
-
-static sac_status move(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
-    (void)s;
-    let_in(true);
-    memcpy(to, from, n_bytes);
-    let_in(false);
-    return SAC_OK;
-}
-static sac_status arrive(const sac_stream *s, sac_error *err) {
-    (void)s, (void)err;
-    return SAC_OK;
-}
-
-static const sac_device device = {.kind = SAC_DEVICE_CUDA,
-                                  .name = "closed memory",
-                                  .upload = move,
-                                  .download = move,
-                                  .stream_sync = arrive};
 
 /* The case's queries, keys and values, and what its methods keep for ops, in the region; opened for the test.
  */
 static void to_device(layer_case *c, const char *prefill, const char *decode) {
     const sac_attention_shape *s = &c->shape;
     sac_error err = {0};
-    let_in(true);
-    memset(region, 0, REGION_BYTES);
-    sac_arena there = sac_arena_over(region, REGION_BYTES);
-    c->shape.device = &device;
+    closed_let_in(true);
+    memset(closed_region, 0, CLOSED_BYTES);
+    sac_arena there = sac_arena_over(closed_region, CLOSED_BYTES);
+    c->shape.device = &closed_device;
     c->shape.dtype = SAC_DTYPE_F32;
     c->q = sac_arena_take(&there, (size_t)(s->n_ctx * s->hidden) * sizeof(float));
     c->kv = sac_arena_take(&there, 2 * (size_t)(s->n_ctx * s->n_kv_heads * s->head_dim) * sizeof(float));
@@ -60,27 +21,23 @@ static void to_device(layer_case *c, const char *prefill, const char *decode) {
     assert_ok(sac_arena_open(&c->method_arena, (size_t)1 << 26, &err), err);
     sac_prefill_take(&c->prefill, s, &c->method_arena, &there);
     sac_decode_take(&c->decode, s, &c->method_arena, &there);
-    assert_true(there.used_bytes < REGION_BYTES);
+    assert_true(there.used_bytes < CLOSED_BYTES);
     if (c->prefill.policy->begin) c->prefill.policy->begin(c->prefill.state);
     sac_decode_begin(&c->decode);
 }
 
 /* The next n tokens as a prompt or, one of them, as a step. */
 static void run_there(layer_case *c, int64_t n, bool step) {
-    let_in(true);
+    closed_let_in(true);
     sac_layer_attention a = case_tokens(c, n);
-    real = c->ops;
-    sac_ops guarded = c->ops;
-#define X(op) guarded.op = inside_##op;
-    SAC_OPS(X)
-#undef X
+    sac_ops guarded = closed_ops(&c->ops);
     a.ops = &guarded;
-    let_in(false);
+    closed_let_in(false);
     if (!step && c->decode.policy->prompt)
         assert_int_equal(c->decode.policy->prompt(c->decode.state, &a), SAC_OK);
     assert_int_equal(step ? sac_decode_attend(&c->decode, &a, NULL) : sac_prefill_attend(&c->prefill, &a),
                      SAC_OK);
-    let_in(true);
+    closed_let_in(true);
     case_finish(c, &a, n);
 }
 
@@ -137,7 +94,7 @@ static void what_cannot_run_there_is_refused(void **state) {
     sac_error err;
     (void)state;
     case_open(&c, &shape, 1);
-    c.shape.device = &device;
+    c.shape.device = &closed_device;
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         sac_prefill m;
         assert_int_equal(sac_prefill_open(&m, lines[i], &c.shape, &err), SAC_UNSUPPORTED);
@@ -146,8 +103,7 @@ static void what_cannot_run_there_is_refused(void **state) {
 }
 
 int main(void) {
-    region = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (region == MAP_FAILED) return 1;
+    if (!closed_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zipvl),
         cmocka_unit_test(tokenselect),

@@ -1,0 +1,116 @@
+/* The tower on a device, without one (closed_device.h): the features of the same tower on the CPU. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "closed_device.h"
+#include "test.h"
+#include "vit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { TILES = 3, SIDE = 28, PATCH = 7, HIDDEN = 32, HEADS = 2, WIDE = 48, LAYERS = 3 };
+
+static uint64_t random_state = 5;
+static sac_arena weights;
+
+static float *floats(int64_t n) {
+    float *x = sac_arena_take(&weights, (size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = 0.3f * test_rand_float(&random_state);
+    return x;
+}
+static sac_tensor matrix(int64_t n, int64_t k) {
+    return (sac_tensor){floats(n * k), SAC_DTYPE_F32, 2, {n, k}};
+}
+
+static void make_tower(sac_vit *v, sac_vit_layer *layers, bool keep_class) {
+    sac_vit_config *c = &v->config;
+    *c = (sac_vit_config){SIDE, PATCH,  HIDDEN,    LAYERS, HEADS, WIDE, 1e-5f, SAC_ACT_QUICK_GELU,
+                          2,    {0, 3}, keep_class};
+    int64_t tokens = sac_vit_grid(c) * sac_vit_grid(c) + 1;
+    v->patch_embed = matrix(HIDDEN, 3 * PATCH * PATCH);
+    v->class_embed = floats(HIDDEN);
+    v->pos_embed = floats(tokens * HIDDEN);
+    v->pre_ln_w = floats(HIDDEN);
+    v->pre_ln_b = floats(HIDDEN);
+    v->layers = layers;
+    v->start_rows = NULL;
+    for (int i = 0; i < LAYERS; i++) {
+        sac_vit_layer *l = &layers[i];
+        const float **vectors[] = {&l->ln1_w,  &l->ln1_b,  &l->ln2_w,  &l->ln2_b,   &l->q_bias,
+                                   &l->k_bias, &l->v_bias, &l->o_bias, &l->fc2_bias};
+        sac_tensor *square[] = {&l->q, &l->k, &l->v, &l->o};
+        for (size_t j = 0; j < SAC_COUNT(vectors); j++) *vectors[j] = floats(HIDDEN);
+        for (size_t j = 0; j < SAC_COUNT(square); j++) *square[j] = matrix(HIDDEN, HIDDEN);
+        l->fc1 = matrix(WIDE, HIDDEN);
+        l->fc1_bias = floats(WIDE);
+        l->fc2 = matrix(HIDDEN, WIDE);
+    }
+}
+
+static void features_equal(void **state) {
+    static const float mean[3] = {0.4f, 0.5f, 0.45f}, std[3] = {0.2f, 0.3f, 0.25f};
+    bool keep_class = *(bool *)*state;
+    sac_error err;
+    sac_pool *pool;
+    sac_arena arena;
+    sac_stream stream;
+    sac_ops ops, guarded;
+    sac_vit v;
+    sac_vit_layer layers[LAYERS];
+    sac_vit_state here, there;
+    assert_ok(sac_pool_create(&pool, 1, &err), err);
+    assert_ok(sac_arena_open(&arena, (size_t)1 << 26, &err), err);
+    assert_ok(sac_arena_open(&weights, (size_t)1 << 24, &err), err);
+    assert_ok(sac_stream_init(&stream, pool, &arena, 1 << 20, &err), err);
+    sac_ops_init_ref(&ops);
+    make_tower(&v, layers, keep_class);
+    const sac_vit_config *c = &v.config;
+    uint8_t tiles[TILES * SIDE * SIDE * 3];
+    for (size_t i = 0; i < sizeof tiles; i++)
+        tiles[i] = (uint8_t)(255 * fabsf(test_rand_float(&random_state)));
+    int64_t rows = (int64_t)TILES * sac_vit_rows(c), cols = sac_vit_cols(c),
+            tokens = sac_vit_grid(c) * sac_vit_grid(c) + 1;
+    float *want = calloc((size_t)(rows * cols), sizeof *want);
+    assert_ok(sac_vit_state_init(&here, c, TILES, &arena, &err), err);
+    assert_int_equal(
+        sac_vit_forward(&v, &here, &ops, &stream, tiles, TILES, mean, std, sac_mat_f32(want, rows, cols)),
+        SAC_OK);
+
+    closed_let_in(true);
+    memset(closed_region, 0xff, CLOSED_BYTES);
+    sac_arena closed = sac_arena_over(closed_region, CLOSED_BYTES), measure = sac_arena_measure();
+    float *got = sac_arena_take(&closed, (size_t)(rows * cols) * sizeof *got);
+    float *start = sac_arena_take(&closed, (size_t)(tokens * HIDDEN) * sizeof *start);
+    uint8_t *tiles_there = sac_arena_take(&closed, sizeof tiles);
+    memcpy(tiles_there, tiles, sizeof tiles);
+    for (int64_t i = 0; i < tokens * HIDDEN; i++)
+        start[i] = v.pos_embed[i] + (i < HIDDEN ? v.class_embed[i] : 0);
+    v.start_rows = start;
+    size_t before = closed.used_bytes;
+    sac_stream device_stream = stream;
+    device_stream.device = &closed_device;
+    assert_ok(sac_vit_state_init_device(&there, c, TILES, SAC_DTYPE_F32, NULL, &measure, &err), err);
+    assert_ok(sac_vit_state_init_device(&there, c, TILES, SAC_DTYPE_F32, &device_stream, &closed, &err), err);
+    assert_int_equal(closed.used_bytes - before, measure.used_bytes);
+    closed_let_in(false);
+    guarded = closed_ops(&ops);
+    assert_int_equal(sac_vit_forward(&v, &there, &guarded, &stream, tiles_there, TILES, mean, std,
+                                     sac_mat_f32(got, rows, cols)),
+                     SAC_OK);
+    closed_let_in(true);
+    for (int64_t i = 0; i < rows * cols; i++)
+        assert_true(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])));
+    free(want);
+    sac_arena_free(&weights);
+    sac_arena_free(&arena);
+    sac_pool_free(pool);
+}
+
+int main(void) {
+    static bool without = false, with = true;
+    if (!closed_open()) return 1;
+    const struct CMUnitTest tests[] = {
+        {"features without the class token", features_equal, NULL, NULL, &without},
+        {"features with the class token", features_equal, NULL, NULL, &with},
+    };
+    return cmocka_run_group_tests_name("the tower on a device", tests, NULL, NULL);
+}
