@@ -13,8 +13,12 @@
 
 struct sac_model {
     sac_loaded_model loaded;
-    sac_ops ops;
+    sac_ops ops; /* on the host: the tower, and everything on the CPU */
     sac_pool *pool;
+    sac_device device;      /* where the decoder runs */
+    sac_stream load_stream; /* of a device that is not the CPU, for the weights */
+    void *device_weights;
+    size_t device_weight_bytes;
     sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
     bool fast;
     char cpu_text[96];
@@ -44,7 +48,11 @@ struct sac_session {
     sac_reduce reduce;
     sac_memory_report memory;
     sac_arena arena;
-    sac_stream stream;
+    sac_stream stream;        /* of the host */
+    sac_stream device_stream; /* of another device */
+    sac_ops device_ops;
+    void *device_memory; /* behind device_arena */
+    sac_arena device_arena;
     sac_decoder_state decoder;
     sac_vision_state vision;
     sac_sampler sampler;
@@ -66,6 +74,17 @@ struct sac_session {
 
 /* CANCELLED once sac_session_cancel was called, until the next call begins. */
 sac_status sac_session_check_cancel(sac_session *s, sac_error *err);
+
+static inline bool sac_model_on_device(const sac_model *m) {
+    return m->device.kind != SAC_DEVICE_CPU;
+}
+/* What the decoder's ops run with. */
+static inline const sac_stream *sac_decoder_stream(const sac_session *s) {
+    return sac_model_on_device(s->model) ? &s->device_stream : &s->stream;
+}
+static inline const sac_ops *sac_decoder_ops(const sac_session *s) {
+    return sac_model_on_device(s->model) ? &s->device_ops : &s->model->ops;
+}
 
 /* Closes what the last call opened. */
 void sac_media_release(sac_session *s);
