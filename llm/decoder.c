@@ -55,8 +55,8 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
                             s->prefill.policy->name, m->policy->name);
     if (s->prefill.policy->turns_keys && d->settle)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "decode policy %s drops rows, and prefill policy %s needs those of all tokens", d->name,
-                        s->prefill.policy->name);
+                        "decode policy %s drops rows, and prefill policy %s needs those of all tokens",
+                        d->name, s->prefill.policy->name);
     if (s->shape.window && s->shape.window < s->n_ctx && (d->settle || s->prefill.policy->keep))
         return sac_fail(
             err, SAC_UNSUPPORTED,
@@ -296,13 +296,19 @@ static sac_status drop_tokens(const run *r, const sac_layer_attention *a, int64_
     return SAC_OK;
 }
 
+static void pause_for_others(const sac_decoder_state *s) {
+    if (s->pause.fn) s->pause.fn(s->pause.ctx);
+}
+
 static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t *n, int64_t n_seen) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t past, end = first + *n;
     sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
-    for (int64_t i = first; i < end; i += s->chunk)
+    for (int64_t i = first; i < end; i += s->chunk) {
+        if (i > first) pause_for_others(s);
         SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), &kv, past + i - first));
+    }
     sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
     if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
     SAC_TRY(sac_prefill_attend(&s->prefill, &a));
@@ -310,8 +316,10 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
     if (s->prefill.policy->important) important = s->prefill.policy->important(s->prefill.state);
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, layer, &kv, past, left, &important));
-    for (int64_t i = first; i < end; i += s->chunk)
+    for (int64_t i = first; i < end; i += s->chunk) {
+        pause_for_others(s);
         SAC_TRY(project_out(r, layer, i, min_rows(end - i, s->chunk)));
+    }
     return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
 }
 
