@@ -252,3 +252,12 @@ sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_i
     if (capacity) text[*n_bytes < capacity - 1 ? *n_bytes : capacity - 1] = 0;
     return st == SAC_TOO_LONG ? SAC_OK : st;
 }
+
+sac_status sac_token_bytes(const sac_model *m, int32_t id, char *bytes, size_t capacity, size_t *n_bytes,
+                           sac_error *err) {
+    *n_bytes = 0;
+    if (id < 0 || id >= m->loaded.decoder.config.vocab)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d is not in the vocabulary of %d", id,
+                        m->loaded.decoder.config.vocab);
+    return sac_detokenize_piece(m->loaded.tokenizer, id, bytes, capacity, n_bytes, err);
+}
