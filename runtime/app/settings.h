@@ -18,7 +18,8 @@ enum {
     COMMAND_BENCH = 4,
     COMMAND_EVAL = 8,
     COMMAND_COMPARE = 16,
-    COMMAND_ALL = 31
+    COMMAND_CAPTION = 32,
+    COMMAND_ALL = 31 | COMMAND_CAPTION
 };
 
 typedef enum setting_kind {
@@ -63,7 +64,7 @@ typedef struct media_list {
 
 typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE } setting_origin;
 
-#define SETTINGS_MAX 80
+#define SETTINGS_MAX 100
 
 typedef struct settings {
     media_list media;
@@ -89,6 +90,9 @@ typedef struct settings {
     bool measure_mass;
     text_list method;
     char *methods;
+    char *ask, *shard, *media_root;
+    text_list format;
+    int64_t shards, batch;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;
 
