@@ -96,22 +96,26 @@ static sac_status make_folder(job *j, sac_error *err) {
     return SAC_OK;
 }
 
+/* What is not given is the batch file's own folder. */
+static sac_status find_media_root(job *j, const char *batch_file, sac_error *err) {
+    char *folder = NULL;
+    const char *slash = strrchr(batch_file, '/'), *root = j->s->media_root;
+    if (!root) root = folder = slash ? strndup(batch_file, (size_t)(slash - batch_file) + 1) : strdup(".");
+    j->media_root = root ? realpath(root, NULL) : NULL;
+    int failed = errno;
+    free(folder);
+    return j->media_root ? SAC_OK : app_fail(err, SAC_NOT_FOUND, "--media-root: %s", strerror(failed));
+}
+
 static sac_status open_job(job *j, char **words, int n_words, sac_error *err) {
     const settings *s = j->s;
-    APP_TRY(caption_formats_check(&s->format, err));
     if (!s->out)
         return app_fail(err, SAC_BAD_ARGUMENT, "--out DIR is needed: captions and the journal go there");
     APP_TRY(caption_shard_find(&j->shard, s->shard, s->shards, err));
     APP_TRY(caption_input_open(&j->in, words, n_words, err));
+    APP_TRY(caption_formats_check(&s->format, caption_kind_name(j->in.kind), err));
     if (j->in.kind == CAPTION_REQUESTS) {
-        char *folder = NULL;
-        const char *slash = strrchr(words[0], '/');
-        if (!s->media_root) folder = slash ? strndup(words[0], (size_t)(slash - words[0]) + 1) : strdup(".");
-        const char *root = s->media_root ? s->media_root : folder;
-        j->media_root = root ? realpath(root, NULL) : NULL;
-        int failed = errno;
-        free(folder);
-        if (!j->media_root) return app_fail(err, SAC_NOT_FOUND, "--media-root: %s", strerror(failed));
+        APP_TRY(find_media_root(j, words[0], err));
     }
     return caption_input_list(&j->in, &j->shard, (size_t)s->limit, err);
 }
@@ -248,7 +252,7 @@ static sac_status merge(const settings *s, char **words, int n_words, sac_error 
     caption_records r = {0};
     sac_error at_close;
     raise_file_limit();
-    sac_status st = caption_formats_check(&s->format, err);
+    sac_status st = caption_formats_check(&s->format, NULL, err);
     if (st == SAC_OK) st = caption_records_merge(&r, words[0], err);
     if (st == SAC_OK) st = caption_output_write(&r, &s->format, s->out ? s->out : words[0], err);
     if (st == SAC_OK) st = print_merged(s, &r, err);

@@ -63,11 +63,12 @@ static char *make_id(const char *name, size_t n) {
 }
 
 /* Results are written under names made from ids. */
-static const char *refuse_id(const char *id) {
+static const char *refuse_id(const char *id, bool any_name) {
     if (!*id) return "its name is empty";
     if (strlen(id) > CAPTION_ID_MAX_BYTES) return "its name is too long";
-    for (const char *part = id; part;) {
+    for (const char *part = id; part && !any_name;) {
         size_t n = strcspn(part, "/");
+        if (n == 0) return "its name begins or ends with a slash, or has two together";
         if (n > 240) return "a part of its name is too long";
         if ((n == 2 && !memcmp(part, "..", 2)) || (n == 1 && *part == '.'))
             return "its name leads out of the folder";
@@ -90,7 +91,7 @@ sac_status caption_add(caption_source *s, const char *name, size_t n_name, int64
     *item = (caption_item){.id = make_id(name, n), .at = at, .n_bytes = n_bytes};
     if (!item->id) return app_fail_no_memory(err);
     s->n_items++;
-    const char *why = refuse_id(item->id);
+    const char *why = refuse_id(item->id, s->any_name);
     return why ? caption_spoil(s, NULL, err, "%s", why) : SAC_OK;
 }
 

@@ -35,6 +35,7 @@ typedef struct caption_source {
     char *path;
     const char *name; /* the last part of path */
     bool listed;      /* items have been looked for */
+    bool any_name;    /* ids are not names of files: custom_id of a batch */
     caption_item *items;
     size_t n_items;
     uint64_t ids_hash, content_hash; /* of the ids in order; of what was seen of the contents as well */

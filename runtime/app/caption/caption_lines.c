@@ -53,6 +53,7 @@ static sac_status add_line(caption_source *s, caption_kind kind, const char *tex
 sac_status caption_list_lines(caption_source *s, caption_kind kind, sac_error *err) {
     FILE *f = fopen(s->path, "rb");
     if (!f) return app_fail(err, SAC_NOT_FOUND, "%s: %s", s->path, strerror(errno));
+    s->any_name = kind == CAPTION_REQUESTS;
     char *line = NULL;
     size_t room = 0, number = 0;
     int64_t at = 0;

@@ -174,12 +174,17 @@ static const format *find_format(const char *name) {
     return NULL;
 }
 
-sac_status caption_formats_check(const text_list *formats, sac_error *err) {
-    for (size_t i = 0; i < formats->n; i++)
-        if (!find_format(formats->items[i]))
+sac_status caption_formats_check(const text_list *formats, const char *input, sac_error *err) {
+    bool is_batch = input && !strcmp(input, "batch");
+    for (size_t i = 0; i < formats->n; i++) {
+        const char *name = formats->items[i];
+        if (!find_format(name))
             return app_fail(err, SAC_BAD_ARGUMENT,
-                            "--format: expected jsonl, coco, text, tar or batch, found '%.40s'",
-                            formats->items[i]);
+                            "--format: expected jsonl, coco, text, tar or batch, found '%.40s'", name);
+        if (is_batch && (!strcmp(name, "text") || !strcmp(name, "tar")))
+            return app_fail(err, SAC_BAD_ARGUMENT,
+                            "--format %s: a batch's custom_id is not the name of a file", name);
+    }
     return SAC_OK;
 }
 
@@ -187,6 +192,7 @@ sac_status caption_output_write(const caption_records *r, const text_list *forma
                                 sac_error *err) {
     const char *kind = json_string_value(json_object_get(r->header, "input"));
     const char *usual = kind && !strcmp(kind, "batch") ? "batch" : "jsonl";
+    APP_TRY(caption_formats_check(formats, kind, err));
     APP_TRY(eval_make_folder(folder, err));
     if (!formats->n) APP_TRY(find_format(usual)->write(r, folder, err));
     for (size_t i = 0; i < formats->n; i++) APP_TRY(find_format(formats->items[i])->write(r, folder, err));

@@ -15,8 +15,8 @@
 
 #include <stdio.h>
 
-/* Checks the names before any work. */
-sac_status caption_formats_check(const text_list *formats, sac_error *err);
+/* Checks the names before any work. input: its kind (caption_kind_name). */
+sac_status caption_formats_check(const text_list *formats, const char *input, sac_error *err);
 
 /* formats: as given; none = what suits the input. folder: made unless it is there. */
 sac_status caption_output_write(const caption_records *r, const text_list *formats, const char *folder,

@@ -48,9 +48,12 @@ static bool slurm_array(caption_shard *s, bool known, sac_error *err) {
     return true;
 }
 
-static bool pair(caption_shard *s, const char *index, const char *count) {
-    if (!variable(index, &s->index) || !variable(count, &s->count)) return false;
-    snprintf(s->origin, sizeof s->origin, "%s", index);
+static bool pair(caption_shard *s, const char *index_name, const char *count_name) {
+    int64_t index, count;
+    if (!variable(index_name, &index) || !variable(count_name, &count)) return false;
+    s->index = index;
+    s->count = count;
+    snprintf(s->origin, sizeof s->origin, "%s", index_name);
     return true;
 }
 
