@@ -109,10 +109,10 @@ static sac_status find_media_root(job *j, const char *batch_file, sac_error *err
 
 static sac_status open_job(job *j, char **words, int n_words, sac_error *err) {
     const settings *s = j->s;
-    if (!s->out)
-        return app_fail(err, SAC_BAD_ARGUMENT, "--out DIR is needed: captions and the journal go there");
     APP_TRY(caption_shard_find(&j->shard, s->shard, s->shards, err));
     APP_TRY(caption_input_open(&j->in, words, n_words, err));
+    if (!s->out)
+        return app_fail(err, SAC_BAD_ARGUMENT, "--out DIR is needed: captions and the journal go there");
     APP_TRY(caption_formats_check(&s->format, caption_kind_name(j->in.kind), err));
     if (j->in.kind == CAPTION_REQUESTS) {
         APP_TRY(find_media_root(j, words[0], err));

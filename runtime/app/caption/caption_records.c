@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const resume_ignored[] = {"started", "machine", "settings.threads", "model.path", NULL};
+static const char *const resume_ignored[] = {"started",    "machine", "settings.threads",
+                                             "model.path", "sources", NULL};
 static const char *const merge_ignored[] = {"started", "machine", "settings.threads", "model.path", "shard",
                                             "sources", NULL};
 
@@ -56,6 +57,33 @@ static caption_place *find_place(const caption_records *r, const json_t *line, s
 
 /* ---------------------------------------------------------------- one shard, going on */
 
+static sac_status check_sources(const caption_records *r, const json_t *there, const char *path,
+                                sac_error *err) {
+    const json_t *now = json_object_get(r->header, "sources");
+    size_t n = json_array_size(now);
+    if (json_array_size(there) != n)
+        return app_fail(err, SAC_BAD_CONFIG,
+                        "%s: begun with %zu sources, now there are %zu; give another --out", path,
+                        json_array_size(there), n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *a = json_array_get(there, i), *b = json_array_get(now, i);
+        const char *name = json_string_value(json_object_get(b, "name"));
+        json_int_t had = json_integer_value(json_object_get(a, "items")),
+                   has = json_integer_value(json_object_get(b, "items"));
+        if (json_equal(a, b)) continue;
+        if (had != has)
+            return app_fail(err, SAC_BAD_CONFIG,
+                            "%s: the input has changed: '%.80s' had %lld items and has %lld now; give "
+                            "another --out",
+                            path, name, (long long)had, (long long)has);
+        return app_fail(err, SAC_BAD_CONFIG,
+                        "%s: the input has changed: '%.80s' holds other files or lines than it did; give "
+                        "another --out",
+                        path, name);
+    }
+    return SAC_OK;
+}
+
 static sac_status check_header(caption_records *r, const json_t *line, sac_error *err) {
     char what[200];
     const char *path = r->journals[0].path;
@@ -66,6 +94,7 @@ static sac_status check_header(caption_records *r, const json_t *line, sac_error
         return app_fail(err, SAC_BAD_CONFIG,
                         "%s: begun with other settings or input: %s; give these, or another --out", path,
                         what);
+    APP_TRY(check_sources(r, json_object_get(line, "sources"), path, err));
     json_t *started = json_object_get(line, "started");
     return started && json_object_set(r->header, "started", started) ? app_fail_no_memory(err) : SAC_OK;
 }
