@@ -101,7 +101,7 @@ static void lines(void **state) {
                                "{\"caption\": 1}\n"
                                "{\"image\": \"a.jpg\"}\n"
                                "{\"id\": \"../../etc/passwd\", \"image\": \"c.jpg\"}\n"
-                               "{\"image\": \"/data/d.jpg\"}\n"
+                               "{\"image\": \"../../data/d.jpg\"}\n"
                                "{\"id\": 7, \"image\": [\"e.jpg\", \"f.jpg\"]}\n"
                                "[1]\n"
                                "{\"id\": \"last\", \"frames\": \"x\"}";
