@@ -215,7 +215,7 @@ class Resuming(CaptionCase):
                 process = self.start(folder, "--out", out, "--batch", batch)
                 self.wait_for(process, self.journal(out), n_lines)
                 time.sleep(rng.random() * .1)
-                process.kill()
+                process.send_signal(rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
                 process.communicate()
             self.caption(folder, "--out", out, "--batch", batch)
             self.assert_same(out, whole, 12)
