@@ -143,7 +143,7 @@ const setting settings_table[] = {
      "of the result: jsonl, coco, text (a file beside each name), tar (parallel to the shards), batch "
      "(OpenAI's); repeat for more (jsonl; batch for a batch file)"},
     {"batch", 'b', "caption", false, SETTING_INT, AT(batch), K, 1, 256, "B",
-     "captions written at the same time; a session's memory each (4)"},
+     "captions written at the same time; a session's memory each (8)"},
     {"media-root", 0, "caption", false, SETTING_TEXT, AT(media_root), K, 0, 0, "DIR",
      "where file:// addresses of a batch file may point to (its own folder)"},
     {"shard", 0, "caption", true, SETTING_TEXT, AT(shard), K, 0, 0, "I/N",
@@ -169,7 +169,7 @@ void settings_init(settings *s) {
     s->samples = 20;
     s->tail = 256;
     s->repeat = 3;
-    s->batch = 4;
+    s->batch = 8;
 }
 
 static void text_list_clear(text_list *list) {
