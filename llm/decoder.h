@@ -52,6 +52,12 @@ typedef struct sac_decoder_options {
     bool measure_mass;                        /* methods are compared with dense attention: slow */
 } sac_decoder_options;
 
+/* Called where other work may run on the same pool. */
+typedef struct sac_pause {
+    void (*fn)(void *ctx);
+    void *ctx;
+} sac_pause;
+
 /* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
 typedef struct sac_decoder_state {
     sac_attention_shape shape;
@@ -76,6 +82,7 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
+    sac_pause pause; /* between chunks of a prefill; fn NULL = nobody */
     bool fast;
 } sac_decoder_state;
 

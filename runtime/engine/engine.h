@@ -5,6 +5,7 @@
 #include "detokenizer.h"
 #include "model.h"
 #include "reduce.h"
+#include "reply.h"
 #include "saccade/saccade.h"
 #include "sampler.h"
 #include "vision_cache.h"
@@ -53,6 +54,7 @@ struct sac_session {
     uint64_t *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index */
     int32_t *prompt;    /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
     int32_t *answer;    /* [n_ctx] */
+    sac_reply reply;
     sac_visual_span *visual; /* [n_ctx] of the prompt, more than enough */
     char *text;              /* the answer */
     size_t text_capacity;
@@ -66,6 +68,9 @@ struct sac_session {
 
 /* CANCELLED once sac_session_cancel was called, until the next call begins. */
 sac_status sac_session_check_cancel(sac_session *s, sac_error *err);
+
+/* Gives up the answer between begin and end. */
+void sac_reply_drop(sac_session *s);
 
 /* Closes what the last call opened. */
 void sac_media_release(sac_session *s);

@@ -126,6 +126,11 @@ bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *in
     return true;
 }
 
+size_t sac_model_stop_ids(const sac_model *m, const int32_t **ids) {
+    *ids = m->loaded.stop_ids;
+    return (size_t)m->loaded.n_stop_ids;
+}
+
 const char *const *sac_prefill_names(void) {
     return sac_prefill_policy_names();
 }

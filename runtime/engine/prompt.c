@@ -1,4 +1,4 @@
-#include "prompt.h"
+#include "generate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +117,38 @@ sac_status sac_prompt_build(sac_session *s, const sac_message *messages, size_t 
     return count(s, prompt, err);
 }
 
+sac_status sac_prompt_of_text(sac_session *s, const char *text, size_t n_bytes, sac_prompt *prompt,
+                              sac_error *err) {
+    sac_text_segment segment = {.text = text, .n_bytes = n_bytes};
+    size_t n_ids = 0;
+    *prompt = (sac_prompt){0};
+    sac_status st = sac_tokenize(s->model->loaded.tokenizer, &segment, 1, true, s->prompt,
+                                 (size_t)s->memory.n_ctx, &n_ids, err);
+    if (st == SAC_TOO_LONG)
+        return sac_fail(err, st, "the prompt has %zu tokens, the context %lld: give a shorter text", n_ids,
+                        (long long)s->memory.n_ctx);
+    SAC_TRY(st);
+    if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt is empty");
+    prompt->n_ids = (int64_t)n_ids;
+    return count(s, prompt, err);
+}
+
+sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids, sac_prompt *prompt,
+                                sac_error *err) {
+    *prompt = (sac_prompt){.n_ids = (int64_t)n_ids};
+    if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt is empty");
+    if (n_ids >= (size_t)s->memory.n_ctx)
+        return sac_fail(err, SAC_TOO_LONG, "the prompt has %zu tokens, the context %lld: give fewer", n_ids,
+                        (long long)s->memory.n_ctx);
+    SAC_TRY(sac_check_ids(s, ids, n_ids, err));
+    for (size_t i = 0; i < n_ids; i++)
+        if (ids[i] == s->model->loaded.image_token)
+            return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d stands for a picture: give text only",
+                            ids[i]);
+    memcpy(s->prompt, ids, n_ids * sizeof *ids);
+    return count(s, prompt, err);
+}
+
 /* ---------------------------------------------------------------- placing */
 
 typedef struct placer {
@@ -193,6 +225,7 @@ static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids
 sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
                               size_t capacity, size_t *n_ids, sac_error *err) {
     sac_prompt prompt;
+    sac_reply_drop(s);
     sac_status st = sac_media_prepare(s, messages, n_messages, err);
     if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);
     if (st == SAC_OK) *n_ids = widen(s, &prompt, ids, capacity);
@@ -218,4 +251,13 @@ sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_i
                                    capacity ? capacity - 1 : 0, n_bytes, err);
     if (capacity) text[*n_bytes < capacity - 1 ? *n_bytes : capacity - 1] = 0;
     return st == SAC_TOO_LONG ? SAC_OK : st;
+}
+
+sac_status sac_token_bytes(const sac_model *m, int32_t id, char *bytes, size_t capacity, size_t *n_bytes,
+                           sac_error *err) {
+    *n_bytes = 0;
+    if (id < 0 || id >= m->loaded.decoder.config.vocab)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d is not in the vocabulary of %d", id,
+                        m->loaded.decoder.config.vocab);
+    return sac_detokenize_piece(m->loaded.tokenizer, id, bytes, capacity, n_bytes, err);
 }
