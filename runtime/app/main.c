@@ -5,7 +5,10 @@
 #include "interrupt.h"
 #include "output.h"
 
+#include <serve.h>
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const command *const commands[] = {&command_ask,  &command_inspect, &command_bench,
@@ -75,6 +78,8 @@ static sac_status run_main(int argc, char **argv, sac_error *err) {
 }
 
 int main(int argc, char **argv) {
+    /* The server's own helper process; before any thread, because it forks. */
+    if (argc == 3 && !strcmp(argv[1], "media-helper")) return serve_helper_run(atoi(argv[2]));
     output_start();
     interrupt_start();
     sac_error err = {0};

@@ -77,6 +77,7 @@ static bool parse_jpeg_list(serve_media_ref *m, const char *url, const json_t *o
                             serve_problem *p) {
     size_t n = 0;
     m->kind = SAC_PART_FRAMES;
+    m->in_one_url = true;
     for (const char *c = strchr(url, ','); c; c = strchr(c + 1, ',')) n++;
     if (n == 0 || n > MAX_FRAMES)
         return serve_refuse(p, 400, m->param, NULL, "%s: %zu frames, 1 to %d are taken", m->param, n,

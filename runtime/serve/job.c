@@ -43,7 +43,7 @@ void serve_job_keep(serve_job *j) {
 
 void serve_job_release(serve_job *j) {
     if (!j || atomic_fetch_sub(&j->n_owners, 1) != 1) return;
-    serve_media_release(&j->request);
+    serve_media_release(&j->request, j->server->media);
     serve_request_free(&j->request);
     serve_server_return_body(j->server, &j->body);
     serve_buffer_free(&j->out);

@@ -18,10 +18,14 @@ typedef struct serve_media_ref {
     sac_part_kind kind;
     const char **urls; /* one; of FRAMES one a frame. Borrowed from the JSON, as all texts here */
     size_t n_urls;
-    double *times;      /* [n_urls] of FRAMES */
-    sac_part *part;     /* which it fills */
-    char param[64];     /* "messages[0].content[1]" */
-    serve_media *media; /* what the URLs brought; see media.h */
+    double *times;       /* [n_urls] of FRAMES */
+    sac_part *part;      /* which it fills */
+    char param[64];      /* "messages[0].content[1]" */
+    bool in_one_url;     /* the URLs are pieces of one, see content.c */
+    serve_media **media; /* [n_urls] what the URLs brought; see media.h */
+    sac_frame *frames;   /* [n_frames] of a video, or of FRAMES */
+    size_t n_frames;
+    uint8_t key[32]; /* SHA-256 of what they brought and how it was sampled */
 } serve_media_ref;
 
 typedef struct serve_request {

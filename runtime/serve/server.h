@@ -14,6 +14,7 @@ typedef struct serve_files serve_files;
 typedef struct serve_media_store serve_media_store;
 typedef struct serve_metrics serve_metrics;
 typedef struct serve_slot serve_slot;
+typedef struct serve_tokens serve_tokens;
 typedef struct serve_exchange serve_exchange;
 
 enum { SERVE_N_PREPARERS = 2 };
@@ -30,7 +31,9 @@ struct serve_server {
     serve_files *files;
     serve_media_store *media;
     serve_metrics *metrics;
-    serve_slot *slots; /* [config->n_slots], of the scheduler */
+    serve_slot *slots;     /* [config->n_slots], of the scheduler */
+    void *scheduler_state; /* of the scheduler */
+    serve_tokens *tokens;
 
     atomic_bool answers;  /* the model has answered once */
     atomic_bool draining; /* no new work */

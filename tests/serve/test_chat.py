@@ -83,6 +83,17 @@ class Chat(Case):
         reply = self.server.chat(ask(row), mm_processor_kwargs={"max_pixels": 112 * 112 * 3}).json
         self.assertEqual(reply["usage"]["frames"], 3)
 
+    def test_a_list_of_frames_with_times(self):
+        rows = [r for r in questions() if not is_video(r["file"])][:3]
+        urls = [data_uri(r["file"]) for r in rows]
+        part = {"type": "video_frames", "video_frames": {"urls": urls, "timestamps": [0, 0.5, 2]}}
+        reply = self.server.chat([part, {"type": "text", "text": "Does the number 12 appear?"}]).json
+        self.assertEqual(reply["usage"]["media"][0]["timestamps"], [0, 0.5, 2])
+        self.assertEqual(reply["choices"][0]["message"]["content"], "yes")
+        joined = "data:video/jpeg;base64," + ",".join(u.split(",")[1] for u in urls)
+        content = [media_part("x.mp4", joined), {"type": "text", "text": "Does the number 12 appear?"}]
+        self.assertEqual(self.server.answer(content), "yes")
+
     def test_several_turns(self):
         row = sample(video=False)
         messages = [{"role": "user", "content": ask(row)}, {"role": "assistant", "content": row["answer"]},
