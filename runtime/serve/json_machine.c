@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Answers of a model that has lost its thread: what no sensible answer needs is not let in. */
-enum { MAX_SPACE = 20, MAX_DIGITS = 17 };
+enum { MAX_INDENT = 16, MAX_DIGITS = 17 };
 
 enum phase {
     START, /* before a value */
@@ -52,8 +52,26 @@ void json_machine_start(json_machine *m, const schema *s) {
     push(m, 1);
 }
 
-static bool is_space(unsigned char c) {
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+static bool may_close(const schema_node *n, const machine_frame *f);
+
+/* White space as printers of JSON set it: one space, or a line's end and an indentation; the latter alone
+ * before a closing bracket. *takes: this byte was white space, and allowed. */
+static bool step_space(json_machine *m, machine_frame *f, unsigned char c, bool *takes) {
+    bool after = f->phase == OBJECT_AFTER || f->phase == ARRAY_AFTER;
+    *takes = c == ' ' || c == '\n';
+    if (!*takes) {
+        bool closes = c == '}' || c == ']';
+        bool fits = !(after && f->n_space) || closes;
+        f->n_space = 0;
+        return fits;
+    }
+    if (f->phase == OBJECT_COLON || (f->phase == START && m->depth == 1)) return false;
+    const schema_node *n = node_of(m, f);
+    if (f->phase == OBJECT_AFTER && !may_close(n, f)) return false;
+    if (f->phase == ARRAY_AFTER && (int64_t)f->at < n->min_items) return false;
+    if (c == '\n') return f->n_space++ == 0;
+    if (f->n_space == 0) f->n_space = after ? MAX_INDENT + 1 : MAX_INDENT;
+    return ++f->n_space <= MAX_INDENT + 1;
 }
 
 static bool is_digit(unsigned char c) {
@@ -306,8 +324,9 @@ bool json_machine_step(json_machine *m, unsigned char c) {
     if (m->depth == 0) return false;
     machine_frame *f = top(m);
     if (takes_space(f)) {
-        if (is_space(c)) return ++f->n_space <= MAX_SPACE;
-        f->n_space = 0;
+        bool takes;
+        if (!step_space(m, f, c, &takes)) return false;
+        if (takes) return true;
     }
     if (f->phase == WORD) return step_word(m, c);
     switch ((enum phase)f->phase) {

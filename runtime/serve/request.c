@@ -58,6 +58,32 @@ static bool parse_max_tokens(serve_request *r, serve_problem *p) {
     return true;
 }
 
+/* {"token id": bias} */
+static bool parse_bias(serve_request *r, serve_problem *p) {
+    const json_t *object = NULL;
+    TRY(serve_field_object(r->json, "logit_bias", &object, p));
+    size_t n = json_object_size(object);
+    if (n == 0) return true;
+    if (n > SERVE_MAX_BIAS)
+        return serve_refuse(p, 400, "logit_bias", NULL, "'logit_bias' names more than %d tokens",
+                            SERVE_MAX_BIAS);
+    r->logit_bias = calloc(n, sizeof *r->logit_bias);
+    if (!r->logit_bias) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        char *end;
+        long id = strtol(key, &end, 10);
+        double bias = json_number_value(value);
+        if (!*key || *end || id < 0 || id > INT32_MAX || !json_is_number(value) || !(fabs(bias) <= 100))
+            return serve_refuse(p, 400, "logit_bias", NULL,
+                                "'logit_bias' must map token ids to numbers from -100 to 100");
+        r->logit_bias[r->sampling.n_logit_bias++] = (sac_logit_bias){(int32_t)id, (float)bias};
+    }
+    r->sampling.logit_bias = r->logit_bias;
+    return true;
+}
+
 static bool parse_sampling(serve_request *r, serve_problem *p) {
     sac_sampling *s = &r->sampling;
     const json_t *j = r->json;
@@ -69,8 +95,8 @@ static bool parse_sampling(serve_request *r, serve_problem *p) {
     TRY(serve_field_int(j, "top_k", -1, INT_MAX, &top_k, p));
     s->top_k = top_k < 0 ? 0 : (int)top_k; /* vLLM's -1 = off */
     TRY(serve_field_real(j, "repetition_penalty", 0.01, 100, &s->repetition_penalty, p));
-    TRY(serve_field_real(j, "presence_penalty", -2, 2, &r->presence_penalty, p));
-    TRY(serve_field_real(j, "frequency_penalty", -2, 2, &r->frequency_penalty, p));
+    TRY(serve_field_real(j, "presence_penalty", -2, 2, &s->presence_penalty, p));
+    TRY(serve_field_real(j, "frequency_penalty", -2, 2, &s->frequency_penalty, p));
     TRY(serve_field_int(j, "seed", INT64_MIN, INT64_MAX, &seed, p));
     s->seed = (uint64_t)seed;
     TRY(serve_field_int(j, "n", 1, 1, &n, p));
@@ -78,23 +104,23 @@ static bool parse_sampling(serve_request *r, serve_problem *p) {
     TRY(serve_field_bool(j, "ignore_eos", &s->ignore_eos, p));
     TRY(serve_field_int(j, "min_tokens", 0, INT_MAX, &min_tokens, p));
     r->min_tokens = (int)min_tokens;
-    TRY(serve_field_object(j, "logit_bias", &r->logit_bias, p));
-    return parse_stop(r, p);
+    return parse_bias(r, p) && parse_stop(r, p);
 }
 
 static bool parse_logprobs(serve_request *r, serve_problem *p) {
     int64_t top = 0;
     if (r->is_chat) {
         TRY(serve_field_bool(r->json, "logprobs", &r->logprobs, p));
-        TRY(serve_field_int(r->json, "top_logprobs", 0, SERVE_MAX_TOP_LOGPROBS, &top, p));
+        TRY(serve_field_int(r->json, "top_logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p));
         if (top > 0 && !r->logprobs)
             return serve_refuse(p, 400, "top_logprobs", NULL, "'top_logprobs' needs 'logprobs': true");
     } else {
         top = -1;
-        TRY(serve_field_int(r->json, "logprobs", 0, SERVE_MAX_TOP_LOGPROBS, &top, p));
+        TRY(serve_field_int(r->json, "logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p));
         r->logprobs = top >= 0;
     }
-    r->top_logprobs = top > 0 ? (int)top : 0;
+    r->sampling.logprobs = r->logprobs;
+    r->sampling.top_logprobs = top > 0 ? (int)top : 0;
     return true;
 }
 
@@ -185,6 +211,7 @@ bool serve_request_parse(serve_request *r, const serve_config *c, bool is_chat, 
 
 void serve_request_free(serve_request *r) {
     serve_content_free(r);
+    free(r->logit_bias);
     json_decref(r->json);
     *r = (serve_request){0};
 }

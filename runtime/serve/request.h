@@ -11,7 +11,7 @@
 
 typedef struct serve_media serve_media;
 
-enum { SERVE_MAX_STOP = 16, SERVE_MAX_TOP_LOGPROBS = 20 };
+enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096 };
 
 /* A picture, a video, or pictures that are a video's frames, as the client names it. */
 typedef struct serve_media_ref {
@@ -42,14 +42,12 @@ typedef struct serve_request {
     int64_t image_max_pixels; /* pictures above it are refused; 0 = the server's limit alone */
     sac_sampling sampling;
     const char *stop[SERVE_MAX_STOP];
-    double presence_penalty, frequency_penalty;
     int min_tokens;
     bool logprobs;
-    int top_logprobs;
-    const json_t *logit_bias; /* an object, or NULL */
-    const json_t *schema;     /* the answer must match it; NULL = any text */
-    bool json_object;         /* any JSON object */
-    double timeout_s;         /* 0 = the server's */
+    sac_logit_bias *logit_bias; /* owned */
+    const json_t *schema;       /* the answer must match it; NULL = any text */
+    bool json_object;           /* any JSON object */
+    double timeout_s;           /* 0 = the server's */
 } serve_request;
 
 /* False: *p says why. r is to be freed in both cases. */
