@@ -10,6 +10,40 @@
 
 static sac_model *model;
 
+/* Files opened and decoded, counted by the linker's --wrap. */
+static int n_videos, n_reads, n_pictures;
+
+sac_status __real_sac_video_open(void *out, const char *path, const void *limits, sac_error *err);
+sac_status __wrap_sac_video_open(void *out, const char *path, const void *limits, sac_error *err);
+sac_status __wrap_sac_video_open(void *out, const char *path, const void *limits, sac_error *err) {
+    n_videos++;
+    return __real_sac_video_open(out, path, limits, err);
+}
+
+sac_status __real_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
+                                 sac_error *err);
+sac_status __wrap_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
+                                 sac_error *err);
+sac_status __wrap_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
+                                 sac_error *err) {
+    n_reads++;
+    return __real_sac_video_read(v, plan, rotate, fn, ctx, report, err);
+}
+
+sac_status __real_sac_image_open(void *out, const char *path, const void *limits, sac_error *err);
+sac_status __wrap_sac_image_open(void *out, const char *path, const void *limits, sac_error *err);
+sac_status __wrap_sac_image_open(void *out, const char *path, const void *limits, sac_error *err) {
+    n_pictures++;
+    return __real_sac_image_open(out, path, limits, err);
+}
+
+static void opened(int videos, int reads, int pictures) {
+    assert_int_equal(n_videos, videos);
+    assert_int_equal(n_reads, reads);
+    assert_int_equal(n_pictures, pictures);
+    n_videos = n_reads = n_pictures = 0;
+}
+
 static int open_model(void **state) {
     (void)state;
     model = step_model(2);
@@ -46,7 +80,8 @@ static const method methods[] = {
     {NULL, "doublesparse:k=64", NULL, false},
     {NULL, "adore:m=64,r=8", NULL, false},
     {NULL, "infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64", NULL, false},
-    {"infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64", "infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64", NULL, false},
+    {"infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64",
+     "infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64", NULL, false},
     {"tokenselect:init=16,k=64,local=32,chunk=32", NULL, NULL, false},
     {"zipcache", NULL, "zipcache", false},
     {NULL, NULL, "kivi", false}, /* packed rows cannot be cut */
@@ -161,11 +196,96 @@ static void a_scheduler_can_pick_a_session(void **state) {
     sac_session_free(t);
 }
 
+/* What an earlier turn has looked at is neither opened nor decoded again, while its file is the same. */
+static void media_are_opened_once(void **state) {
+    (void)state;
+    static heard h;
+    asked q;
+    sac_model *m = model;
+    model = step_model(2); /* one that has met nothing */
+    sac_sampling o = step_sampling(2);
+    sac_session *s = step_session(model, NULL, NULL, NULL, 1024),
+                *t = step_session(model, NULL, NULL, NULL, 600);
+    opened(n_videos, n_reads, n_pictures);
+    hear_alone(&h, model, s, ask_about(&q, STEP_VIDEO, 4, "How many numbers appear?"), &o);
+    opened(1, 1, 0);
+    hear_alone(&h, model, s, ask_about(&q, STEP_VIDEO, 4, "Describe the video."), &o);
+    assert_true(h.n_reused > 256);
+    sac_session_reset(s); /* embeddings come from their cache now */
+    hear_alone(&h, model, s, ask_about(&q, STEP_VIDEO, 4, "Describe the video."), &o);
+    assert_int_equal(h.n_reused, 0);
+    opened(0, 0, 0);
+    hear_alone(&h, model, s, ask_about(&q, STEP_VIDEO, 3, "Describe the video."), &o); /* other frames */
+    opened(1, 1, 0);
+    hear_alone(&h, model, s, ask_about(&q, STEP_PICTURE, 0, "Describe the image."), &o);
+    opened(0, 0, 1);
+    hear_alone(&h, model, t, ask_about(&q, STEP_PICTURE, 0, "What color is the background?"), &o);
+    opened(0, 0, 0);
+    /* As many frames as fit: a bound that does not bind changes nothing, one that does is another choice. */
+    sac_session *large = step_session(model, NULL, NULL, NULL, 2000);
+    asked video;
+    ask_about(&video, STEP_VIDEO, 1, "Describe the video.");
+    video.parts[0].video.num_frames = 0;
+    video.message.parts = video.parts;
+    hear_alone(&h, model, large, &video.message, &o);
+    opened(1, 1, 0);
+    video.parts[1].text = "How many numbers appear in all of it?";
+    hear_alone(&h, model, large, &video.message, &o);
+    assert_true(h.n_reused > 256);
+    opened(0, 0, 0);
+    hear_alone(&h, model, t, &video.message, &o);
+    opened(1, 1, 0);
+    sac_session_free(s);
+    sac_session_free(t);
+    sac_session_free(large);
+    sac_model_free(model);
+    model = m;
+}
+
+static void copy_file(const char *from, const char *to) {
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    assert_true(in && out);
+    for (int c; (c = fgetc(in)) != EOF;) fputc(c, out);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* A file that becomes another one under its old name is seen as what it is now. */
+static void a_changed_file_is_read_again(void **state) {
+    (void)state;
+    static heard a, b, c;
+    asked q;
+    char path[] = "/tmp/saccade_reuse_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    sac_sampling o = step_sampling(60);
+    sac_session *s = step_session(model, NULL, NULL, NULL, 1024);
+    copy_file(STEP_PICTURE, path);
+    for (int settled = 0; settled < 2; settled++) {
+        if (settled) sleep(4); /* only then is a file's identity trusted */
+        hear_alone(&a, model, s, ask_about(&q, path, 0, "Describe the image."), &o);
+        hear_alone(&b, model, s, ask_about(&q, path, 0, "Describe the image."), &o);
+        assert_true(b.n_reused > 64);
+        copy_file("samples/picture0003.png", path);
+        hear_alone(&c, model, s, ask_about(&q, path, 0, "Describe the image."), &o);
+        assert_true(c.n_reused < 16);
+        assert_string_not_equal(c.text, b.text);
+        copy_file(STEP_PICTURE, path);
+    }
+    sac_error err;
+    sac_session_reset(s);
+    assert_int_equal(unlink(path), 0);
+    assert_int_not_equal(
+        sac_session_begin(s, ask_about(&q, path, 0, "Describe the image."), 1, &o, NULL, &err), SAC_OK);
+    sac_session_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_question_gets_its_own_answer),
-        cmocka_unit_test(a_conversation_goes_on),
-        cmocka_unit_test(a_scheduler_can_pick_a_session),
+        cmocka_unit_test(another_question_gets_its_own_answer), cmocka_unit_test(a_conversation_goes_on),
+        cmocka_unit_test(a_scheduler_can_pick_a_session),       cmocka_unit_test(media_are_opened_once),
+        cmocka_unit_test(a_changed_file_is_read_again),
     };
     return cmocka_run_group_tests_name("reuse", tests, open_model, close_model);
 }
