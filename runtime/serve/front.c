@@ -20,6 +20,12 @@ static const char *header(const serve_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
+static int fd_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return i ? i->connect_fd : -1;
+}
+
 /* ---------------------------------------------------------------- replies */
 
 static const char *origin_allowed(const serve_exchange *x) {
@@ -192,28 +198,44 @@ static uint64_t client_of(const serve_exchange *x) {
 
 /* ---------------------------------------------------------------- receiving */
 
-static void link_exchange(serve_exchange *x) {
-    serve_server *s = x->server;
-    pthread_mutex_lock(&s->lock);
-    x->next = s->exchanges;
-    if (x->next) x->next->previous = x;
-    s->exchanges = x;
-    x->receiving = true;
-    pthread_mutex_unlock(&s->lock);
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code) {
+    serve_server *s = cls;
+    serve_connection *c = *context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = c = calloc(1, sizeof *c);
+        if (!c) return; /* then nobody looks after it but libmicrohttpd */
+        *c = (serve_connection){.fd = fd_of(connection), .idle_ns = sac_now_ns()};
+        pthread_mutex_lock(&s->lock);
+        c->next = s->connections;
+        if (c->next) c->next->previous = c;
+        s->connections = c;
+        pthread_mutex_unlock(&s->lock);
+    } else if (c) {
+        pthread_mutex_lock(&s->lock);
+        *(c->previous ? &c->previous->next : &s->connections) = c->next;
+        if (c->next) c->next->previous = c->previous;
+        pthread_mutex_unlock(&s->lock);
+        free(c);
+        *context = NULL;
+    }
 }
 
-static void unlink_exchange(serve_exchange *x) {
-    serve_server *s = x->server;
-    pthread_mutex_lock(&s->lock);
-    if (x->receiving) {
-        if (x->previous)
-            x->previous->next = x->next;
-        else
-            s->exchanges = x->next;
-        if (x->next) x->next->previous = x->previous;
-        x->receiving = false;
-    }
-    pthread_mutex_unlock(&s->lock);
+/* A whole request has come, or has been answered. */
+static void set_busy(serve_exchange *x, bool busy) {
+    if (!x->line) return;
+    pthread_mutex_lock(&x->server->lock);
+    x->line->busy = busy;
+    x->line->idle_ns = sac_now_ns();
+    x->line->n_received = 0;
+    pthread_mutex_unlock(&x->server->lock);
+}
+
+static void count_received(serve_exchange *x, size_t n) {
+    if (!x->line) return;
+    pthread_mutex_lock(&x->server->lock);
+    x->line->n_received += n;
+    pthread_mutex_unlock(&x->server->lock);
 }
 
 /* Content-Length, or 0 when the body comes in chunks or not at all. */
@@ -248,13 +270,13 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
                              const char *method, void **ptr) {
     serve_exchange *x = calloc(1, sizeof *x);
     if (!x) return MHD_NO;
-    *x = (serve_exchange){.server = s, .connection = connection, .begun_ns = sac_now_ns(), .fd = -1};
     const union MHD_ConnectionInfo *i =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (i) x->fd = i->connect_fd;
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    *x = (serve_exchange){.server = s,
+                          .connection = connection,
+                          .fd = fd_of(connection),
+                          .line = i ? i->socket_context : NULL};
     *ptr = x;
-    x->sends_body = stated_length(x) > 0 || header(x, "Transfer-Encoding");
-    link_exchange(x);
     /* Before the body is sent is the time to say that it is not wanted. */
     if (!look_at(x, method, url) && stated_length(x) > SWALLOW_BYTES)
         return serve_reply_problem(x, &x->problem);
@@ -279,6 +301,7 @@ static enum MHD_Result cut_off(serve_exchange *x) {
 }
 
 static enum MHD_Result take(serve_exchange *x, const char *data, size_t n) {
+    count_received(x, n);
     if (!x->problem.status && x->upload)
         serve_files_receive(x->upload, data, n, &x->problem);
     else if (!x->problem.status && n > body_limit(x) - x->body.n)
@@ -320,7 +343,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return ok;
     }
     if (x->job) return answer(x);
-    unlink_exchange(x);
+    set_busy(x, true);
     if (x->problem.status) return serve_reply_problem(x, &x->problem);
     return x->route->run ? x->route->run(x) : start_job(x);
 }
@@ -331,7 +354,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **pt
     serve_exchange *x = *ptr;
     if (!x) return;
     *ptr = NULL;
-    unlink_exchange(x);
+    set_busy(x, false);
     serve_job *j = x->job;
     if (j) {
         pthread_mutex_lock(&j->lock);
@@ -380,7 +403,7 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
     errno = 0;
     s->daemon = MHD_start_daemon(
         flags, (uint16_t)c->port, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
-        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)c->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(c->header_timeout_s + 0.999), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
         MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);

@@ -9,16 +9,21 @@
 typedef struct serve_route serve_route;
 typedef struct serve_upload serve_upload;
 
-/* One HTTP request. All of it belongs to the front's thread, but for what the watch reads under the server's
- * lock: the list, fd, begun_ns. */
+/* An open connection. The front's thread makes and ends it; the watch reads it under the server's lock. */
+struct serve_connection {
+    serve_connection *next, *previous;
+    int fd;
+    int64_t idle_ns;   /* since when no whole request has come */
+    size_t n_received; /* bytes of bodies since then: a long upload may take its time */
+    bool busy;         /* a whole request has come and is being answered */
+};
+
+/* One HTTP request; of the front's thread alone. */
 struct serve_exchange {
     serve_server *server;
     struct MHD_Connection *connection;
-    serve_exchange *next, *previous;
+    serve_connection *line; /* NULL without memory for it */
     int fd;
-    int64_t begun_ns;
-    bool receiving; /* in the list: its body has not come whole */
-    bool sends_body;
     const serve_route *route;
     char path[256];
     serve_problem problem;

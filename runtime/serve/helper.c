@@ -24,6 +24,7 @@ struct serve_helper {
     pthread_mutex_t lock;
     int fd; /* -1 = not running */
     pid_t pid;
+    unsigned generation; /* counts starts */
 };
 
 /* ---------------------------------------------------------------- the process */
@@ -41,6 +42,7 @@ static bool start(serve_helper *h) {
     posix_spawn_file_actions_destroy(&actions);
     close(pair[1]);
     h->fd = pair[0];
+    h->generation++;
     if (!ok) {
         close(pair[0]);
         h->fd = -1;
@@ -89,16 +91,30 @@ static bool send_task(int fd, const serve_child_task *t, const int fds[3]) {
     return sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)sizeof *t;
 }
 
-/* The helper itself may have been killed: it is started again, once. */
-static bool hand_over(serve_helper *h, const serve_child_task *t, const int fds[3]) {
+/* The helper itself may have been killed: it is started again, once. *generation: which one has the task. */
+static bool hand_over(serve_helper *h, const serve_child_task *t, const int fds[3], unsigned *generation) {
     pthread_mutex_lock(&h->lock);
     bool ok = h->fd >= 0 && send_task(h->fd, t, fds);
     if (!ok) {
         stop(h);
         ok = start(h) && send_task(h->fd, t, fds);
     }
+    *generation = h->generation;
     pthread_mutex_unlock(&h->lock);
     return ok;
+}
+
+/* Was it the helper that died, with the task still in its socket? Then nothing was wrong with the task. */
+static bool helper_died(serve_helper *h, unsigned generation) {
+    pthread_mutex_lock(&h->lock);
+    bool died = h->generation != generation;
+    if (!died && h->fd >= 0 && waitpid(h->pid, NULL, WNOHANG) == h->pid) {
+        close(h->fd);
+        h->fd = -1;
+        died = true;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return died;
 }
 
 /* ---------------------------------------------------------------- what a child says */
@@ -208,8 +224,10 @@ static bool converse(const serve_child_task *t, int fd, int pixels, const char *
            serve_refuse(p, 503, param, "out_of_memory", "%s: no memory for its pixels", param);
 }
 
-bool serve_helper_decode(serve_helper *h, const serve_child_task *task, int input, const char *param,
-                         const atomic_bool *cancelled, serve_pixels *out, bool *crashed, serve_problem *p) {
+static bool attempt(serve_helper *h, const serve_child_task *task, int input, const char *param,
+                    const atomic_bool *cancelled, serve_pixels *out, bool *crashed, bool *again,
+                    serve_problem *p) {
+    unsigned generation = 0;
     int pair[2], pixels = serve_memory_file("saccade-pixels");
     *out = (serve_pixels){0};
     *crashed = false;
@@ -218,14 +236,21 @@ bool serve_helper_decode(serve_helper *h, const serve_child_task *task, int inpu
         return serve_refuse(p, 503, param, "out_of_memory", "%s: no descriptors for decoding it", param);
     }
     int fds[3] = {pair[1], input, pixels};
-    bool ok = hand_over(h, task, fds) ||
+    bool ok = hand_over(h, task, fds, &generation) ||
               serve_refuse(p, 503, param, NULL, "%s: decoding is not possible now", param);
     close(pair[1]);
     if (ok) ok = converse(task, pair[0], pixels, param, cancelled, out, crashed, p);
     close(pair[0]);
     close(pixels);
     if (!ok) serve_pixels_free(out);
+    *again = *crashed && !atomic_load(cancelled) && helper_died(h, generation);
     return ok;
+}
+
+bool serve_helper_decode(serve_helper *h, const serve_child_task *task, int input, const char *param,
+                         const atomic_bool *cancelled, serve_pixels *out, bool *crashed, serve_problem *p) {
+    bool again = false, ok = attempt(h, task, input, param, cancelled, out, crashed, &again, p);
+    return again ? attempt(h, task, input, param, cancelled, out, crashed, &again, p) : ok;
 }
 
 void serve_pixels_free(serve_pixels *p) {

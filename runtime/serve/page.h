@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-extern const char serve_page[];
+extern const unsigned char serve_page[];
 extern const size_t serve_page_bytes;
 
 #endif

@@ -222,6 +222,7 @@ static void catch_signals(void) {
     struct sigaction stop = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL); /* a write that fails says so itself */
 }
 
 sac_status serve_run(const sac_model *model, const serve_config *config, sac_error *err) {

@@ -16,6 +16,7 @@ typedef struct serve_metrics serve_metrics;
 typedef struct serve_slot serve_slot;
 typedef struct serve_tokens serve_tokens;
 typedef struct serve_exchange serve_exchange;
+typedef struct serve_connection serve_connection;
 
 enum { SERVE_N_PREPARERS = 2 };
 
@@ -46,8 +47,7 @@ struct serve_server {
     serve_queue intake, ready; /* before and after media are decoded */
     size_t bodies_bytes;
     size_t n_running;
-    serve_exchange *exchanges; /* requests that are still being received, for their deadline */
-    int64_t exchanges_lock_ns;
+    serve_connection *connections;
 
     pthread_t preparers[SERVE_N_PREPARERS], scheduler, watch;
     int n_threads; /* of those that were started, in this order */

@@ -80,7 +80,8 @@ static bool unescape(char *to, size_t room, const char *from) {
     for (; *from && n + 1 < room; from++, n++) {
         int high = *from == '%' ? hex_value(from[1]) : -1, low = high >= 0 ? hex_value(from[2]) : -1;
         if (*from == '%' && low < 0) return false;
-        to[n] = *from == '%' ? (char)(high << 4 | low) : *from;
+        to[n] = *from;
+        if (*from == '%') to[n] = (char)(unsigned char)(high * 16 + low);
         if (*from == '%') from += 2;
         if (!to[n]) return false;
     }

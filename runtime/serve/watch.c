@@ -35,13 +35,18 @@ static void look_at(serve_server *s, serve_job *j, int64_t now) {
     pthread_mutex_unlock(&j->lock);
 }
 
+/* Seconds for the next whole request to come: longer when much of it has come. */
+static double patience(const serve_server *s, const serve_connection *c) {
+    enum { SLOWEST_BYTES_A_SECOND = 65536 };
+    return s->config->header_timeout_s + (double)c->n_received / SLOWEST_BYTES_A_SECOND;
+}
+
 static void look_around(serve_server *s) {
     int64_t now = sac_now_ns();
     pthread_mutex_lock(&s->lock);
     for (serve_job *j = s->jobs; j; j = j->next) look_at(s, j, now);
-    for (serve_exchange *x = s->exchanges; x; x = x->next)
-        if ((double)(now - x->begun_ns) * 1e-9 > s->config->header_timeout_s + (double)0 && x->fd >= 0)
-            shutdown(x->fd, SHUT_RDWR);
+    for (serve_connection *c = s->connections; c; c = c->next)
+        if (!c->busy && (double)(now - c->idle_ns) * 1e-9 > patience(s, c)) shutdown(c->fd, SHUT_RDWR);
     pthread_cond_broadcast(&s->stirred);
     pthread_mutex_unlock(&s->lock);
 }
