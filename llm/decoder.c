@@ -141,17 +141,19 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     return SAC_OK;
 }
 
-/* Whether the attention holds nothing but plain rows of every token. */
-static bool is_stateless(const sac_decoder_state *s) {
-    return s->prefill.policy == &sac_prefill_dense && s->decode.policy == &sac_decode_dense &&
-           !sac_kv_cache_is_packed(&s->cache);
+int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n) {
+    const sac_kv_cache *c = &s->cache;
+    if (n > c->n_rows || !s->prefill.policy->keeps_prefix || !sac_decode_keeps_prefix(&s->decode)) return 0;
+    return n == c->n_rows || !sac_kv_cache_is_packed(c) ? n : 0;
 }
 
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     sac_kv_cache *c = &s->cache;
+    n = sac_decoder_can_keep(s, n);
     if (n > 0 && n == c->n_rows) return n;
-    if (n > 0 && n < c->n_rows && is_stateless(s)) {
+    if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
+        sac_decode_cut(&s->decode, n);
         return c->n_rows = n;
     }
     sac_kv_cache_clear(c);

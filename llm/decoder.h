@@ -99,9 +99,12 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
                                   sac_error *err);
 void sac_decoder_state_free(sac_decoder_state *s);
 
-/* Keeps the first n tokens of the sequence, or fewer: returns how many are left. Methods that have looked at
- * more than those, and packed formats, keep all or nothing. */
+/* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
+ * chose by what came after them: what it left may be wrong for another question. Packed formats keep all or
+ * none. */
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
+/* What it would return. */
+int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);
 
 /* Whether cached rows of a sequence of n_held tokens may serve as the beginning of one of n_total: not when
  * dynamic rope scaling has outgrown the trained length, because keys were then rotated with other frequencies

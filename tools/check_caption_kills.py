@@ -3,8 +3,8 @@
 
     tools/check_caption_kills.py build/release/saccade /tmp/drawn/items.jsonl /tmp/work --kills 10
 
-Runs the job once to WORK/whole (kept, and gone on with, when it is there), then to WORK/killed, with SIGKILL at so many
-moments spread at random over the time that the first took. Options of saccade caption may follow after --.
+Runs the job once to WORK/whole (kept, and gone on with, when it is there), then to WORK/killed, with SIGKILL so many times: each
+at a random moment within the second after a random number of records. Options of saccade caption may follow after --.
 """
 import argparse
 import os
@@ -27,29 +27,26 @@ def main():
     p.add_argument("work")
     p.add_argument("--kills", type=int, default=10)
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--seconds", type=float, help="how long an undisturbed run takes; otherwise it is measured")
     a, extra = p.parse_args(sys.argv[1:end]), sys.argv[end + 1:]
     os.makedirs(a.work, exist_ok=True)
 
     def command(name):
         return [a.saccade, "caption", a.input, "--out", os.path.join(a.work, name), "-q", *extra]
-    start = time.monotonic()
     subprocess.run(command("whole"), stdout=subprocess.DEVNULL).check_returncode()
-    took = a.seconds or time.monotonic() - start
+    n_items = len(read(os.path.join(a.work, "whole", "captions.jsonl")).splitlines())
     rng = random.Random(a.seed)
     journal = os.path.join(a.work, "killed", "shard-00000-of-00001", "journal.jsonl")
-    for i in range(a.kills):
+    for i, n_records in enumerate(sorted(rng.randrange(n_items) for _ in range(a.kills))):
         process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait = rng.uniform(0, 2 * took / (a.kills + 1))
-        try:
-            process.wait(wait)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        while process.poll() is None and (not os.path.exists(journal) or read(journal).count(b"\n") <= n_records):
+            time.sleep(.02)
+        time.sleep(rng.random())
+        process.kill()
+        process.wait()
         lines = read(journal) if os.path.exists(journal) else b""
         torn = ", the last torn" if lines and not lines.endswith(b"\n") else ""
         n = max(len(lines.splitlines()) - 1, 0)
-        print(f"kill {i + 1}: after {wait:.2f} s, exit code {process.returncode}, {n} records{torn}", flush=True)
+        print(f"kill {i + 1}: due at {n_records}, exit code {process.returncode}, {n} records{torn}", flush=True)
     subprocess.run(command("killed"), stdout=subprocess.DEVNULL).check_returncode()
     whole, killed = (read(os.path.join(a.work, name, "captions.jsonl")) for name in ("whole", "killed"))
     same = whole == killed

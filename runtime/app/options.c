@@ -117,6 +117,7 @@ static const char *heading_of(const setting *row) {
            : !strcmp(row->group, "bench")    ? "Measuring ('bench:')"
            : !strcmp(row->group, "compare")  ? "Methods ('compare:')"
            : !strcmp(row->group, "caption")  ? "Captions ('caption:')"
+           : !strcmp(row->group, "serve")    ? "Requests ('serve:')"
                                              : "Question sets and jobs ('eval:')";
 }
 

@@ -3,6 +3,7 @@
 #define SAC_ENGINE_H
 
 #include "detokenizer.h"
+#include "media_memo.h"
 #include "model.h"
 #include "reduce.h"
 #include "reply.h"
@@ -17,6 +18,7 @@ struct sac_model {
     sac_ops ops;
     sac_pool *pool;
     sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
+    sac_media_memo *memo;           /* likewise */
     bool fast;
     char cpu_text[96];
 };

@@ -41,11 +41,17 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     SAC_TRY_GOTO(st, sac_loaded_model_open(&m->loaded, path, on_load, &(load_progress){options}, err), fail);
     SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
     m->vision_cache = malloc(sizeof *m->vision_cache);
-    if (!m->vision_cache) {
+    m->memo = malloc(sizeof *m->memo);
+    if (!m->vision_cache || !m->memo) {
         st = sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
+        free(m->vision_cache);
+        free(m->memo);
+        m->vision_cache = NULL;
+        m->memo = NULL;
         goto fail;
     }
     sac_vision_cache_init(m->vision_cache, options->vision_cache_bytes);
+    sac_memo_init(m->memo);
     m->fast = options->fast;
     unsigned flags = sac_cpu_flags();
     sac_ops_init_cpu(&m->ops, flags);
@@ -61,6 +67,8 @@ void sac_model_free(sac_model *m) {
     if (!m) return;
     if (m->vision_cache) sac_vision_cache_free(m->vision_cache);
     free(m->vision_cache);
+    if (m->memo) sac_memo_free(m->memo);
+    free(m->memo);
     sac_loaded_model_free(&m->loaded);
     sac_pool_free(m->pool);
     free(m);

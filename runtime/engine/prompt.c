@@ -156,38 +156,49 @@ typedef struct placer {
     int64_t n;       /* tokens placed */
     int64_t n_equal; /* leading ones equal to what stood there */
     int64_t n_held;  /* rows in the cache */
+    bool compare;    /* only: nothing is written */
 } placer;
 
 /* Tokens before the first difference are overwritten by themselves, so old and new may share the arrays. */
 static void place(placer *p, int32_t id, uint64_t identity) {
     if (p->n_equal == p->n && p->n < p->n_held && p->s->identity[p->n] == identity) p->n_equal++;
-    p->s->ids[p->n] = id;
-    p->s->identity[p->n] = identity;
+    if (!p->compare) {
+        p->s->ids[p->n] = id;
+        p->s->identity[p->n] = identity;
+    }
     p->n++;
 }
 
-sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
+/* All tokens of the prompt; n_equal becomes how many of them the session may keep. */
+static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err) {
+    sac_session *s = p->s;
     int32_t image = s->model->loaded.image_token;
-    placer p = {.s = s, .n_held = s->decoder.cache.n_rows};
+    p->n_held = s->decoder.cache.n_rows;
     size_t m = 0;
     int64_t block = 0;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
         if (s->prompt[i] != image) {
-            place(&p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
+            place(p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
             continue;
         }
         while (m < s->n_media && block == s->media[m].n_blocks) m++, block = 0;
         if (m == s->n_media) return sac_fail(err, SAC_INTERNAL, "more placeholders than pictures");
         sac_media *medium = &s->media[m];
-        medium->start[block] = p.n;
+        medium->start[block] = p->n;
         for (int64_t t = 0; t < medium->block_tokens; t++)
-            place(&p, image, sac_media_identity(s, m, block * medium->block_tokens + t));
+            place(p, image, sac_media_identity(s, m, block * medium->block_tokens + t));
         block++;
     }
-    if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p.n_held, prompt->n_tokens)) p.n_equal = 0;
     /* The last token is always run: its logits are wanted. */
-    int64_t n_equal = p.n_equal < prompt->n_tokens - 1 ? p.n_equal : prompt->n_tokens - 1;
-    prompt->n_reused = sac_decoder_rewind(&s->decoder, n_equal);
+    if (p->n_equal > prompt->n_tokens - 1) p->n_equal = prompt->n_tokens - 1;
+    if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p->n_held, prompt->n_tokens)) p->n_equal = 0;
+    return SAC_OK;
+}
+
+sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
+    placer p = {.s = s};
+    SAC_TRY(place_all(&p, prompt, err));
+    prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
     return SAC_OK;
 }
 
@@ -231,6 +242,22 @@ sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_
     if (st == SAC_OK) *n_ids = widen(s, &prompt, ids, capacity);
     sac_media_close(s);
     return st;
+}
+
+sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, size_t n_messages,
+                                  int64_t *n_prompt, int64_t *n_reusable, sac_error *err) {
+    sac_prompt prompt;
+    placer p = {.s = s, .compare = true};
+    if (s->reply.running || s->reply.busy)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "this session is answering: end that first");
+    sac_status st = sac_media_prepare(s, messages, n_messages, err);
+    if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);
+    if (st == SAC_OK) st = place_all(&p, &prompt, err);
+    sac_media_close(s);
+    SAC_TRY(st);
+    if (n_prompt) *n_prompt = prompt.n_tokens;
+    if (n_reusable) *n_reusable = sac_decoder_can_keep(&s->decoder, p.n_equal);
+    return SAC_OK;
 }
 
 const char *const *sac_chat_format_names(void) {
