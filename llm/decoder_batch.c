@@ -46,10 +46,13 @@ static sac_mat rows(const run *r, void *data, int64_t cols) {
 
 static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
                          bool accumulate) {
-    return r->ops->linear(
-        r->stream,
-        &(sac_linear_args){
-            .y = y, .x = x, .w = *w, .bias = bias, .accumulate = accumulate, .fast = r->states[0]->fast});
+    return r->ops->linear(r->stream, &(sac_linear_args){.y = y,
+                                                        .x = x,
+                                                        .w = *w,
+                                                        .bias = bias,
+                                                        .accumulate = accumulate,
+                                                        .fast = r->states[0]->fast,
+                                                        .steady = true});
 }
 
 static sac_status attend(const run *r, int layer, sac_mat q) {
