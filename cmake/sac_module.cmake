@@ -48,6 +48,14 @@ function(sac_module dir)
   endforeach()
 endfunction()
 
+# Adds a folder's .cu files to a module's library. -lineinfo costs nothing at run time and lets profilers name lines.
+function(sac_cuda_sources target folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cu)
+  target_sources(${target} PRIVATE ${sources})
+  target_include_directories(${target} PRIVATE ${folder})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr>)
+endfunction()
+
 # Turns every <folder>/*.yaml into C strings, so that a family's description travels inside the library:
 # sac_family_yaml[] = { {"llava", "...text..."}, ... } (declared in models/family.h).
 function(sac_embed_yaml target folder)

@@ -1,6 +1,9 @@
 #include "cpu/cpu.h"
 #include "cpu_flags.h"
 #include "ref/ref.h"
+#ifdef SAC_CUDA
+#include "cuda/cuda_ops.h"
+#endif
 
 static size_t no_scratch(int64_t m, int64_t k) {
     (void)m;
@@ -30,5 +33,46 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
 #if defined(__x86_64__)
     if (cpu_flags & SAC_CPU_AVX2) sac_ops_set_avx2(t);
     if (cpu_flags & SAC_CPU_AVX512) sac_ops_set_avx512(t);
+#endif
+}
+
+#ifdef SAC_CUDA
+void sac_ops_init_cuda(sac_ops *t, int compute) {
+    (void)compute; /* kernels choose by what the card says of itself */
+    *t = (sac_ops){.backend = "cuda",
+                   .linear_scratch_bytes = no_scratch,
+#define X(op) .op = sac_cuda_##op,
+                   SAC_OPS(X)
+#undef X
+    };
+}
+#endif
+
+size_t sac_ops_scratch_bytes(const sac_device *d) {
+#ifdef SAC_CUDA
+    if (d->kind == SAC_DEVICE_CUDA) return SAC_CUDA_SCRATCH_BYTES;
+#endif
+    (void)d;
+    return 0;
+}
+
+sac_status sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err) {
+    if (!s->device || s->device->kind == SAC_DEVICE_CPU) {
+        sac_ops_init_cpu(t, sac_cpu_flags());
+        return SAC_OK;
+    }
+#ifdef SAC_CUDA
+    sac_ops_init_cuda(t, s->device->compute);
+    return sac_cuda_ops_open(s, err);
+#else
+    return sac_fail(err, SAC_UNSUPPORTED, "this build has no CUDA ops");
+#endif
+}
+
+void sac_ops_close(sac_stream *s) {
+#ifdef SAC_CUDA
+    if (s->device && s->device->kind == SAC_DEVICE_CUDA) sac_cuda_ops_close(s);
+#else
+    (void)s;
 #endif
 }

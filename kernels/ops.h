@@ -3,8 +3,12 @@
  * kernels/ref holds the contract in plain C: double accumulation, asserts for preconditions, written to be
  * read. kernels/cpu fills in what it does better for the processor at hand, weakest instruction set first.
  * tests/checkkernels runs every variant against the reference. Ops never allocate: scratch comes with the
- * stream. Unless an op says so, outputs may not alias inputs. Activations are sac_mat (F32 on the CPU),
- * weights sac_tensor in the type they are stored in, norms and biases f32 vectors. */
+ * stream. Unless an op says so, outputs may not alias inputs. Activations are sac_mat (F32 on the CPU; F32,
+ * F16 or BF16 on a CUDA device), weights sac_tensor in the type they are stored in, norms and biases f32
+ * vectors.
+ *
+ * On a device every pointer to numbers points to its memory, row lists and their starts included; the structs
+ * themselves are on the host. An op that has no kernel for its arguments' types answers UNSUPPORTED. */
 #ifndef SAC_OPS_H
 #define SAC_OPS_H
 
@@ -32,6 +36,8 @@ typedef struct sac_linear_args {
     sac_activation act;
     bool accumulate;
     bool fast;
+    bool
+        steady; /* on the CPU a row's bits are those that it has alone, at some cost in speed for many rows */
 } sac_linear_args;
 
 /* y[i] = table[ids[i]], dequantised. */
@@ -111,13 +117,15 @@ typedef struct sac_row_lists {
  * only j > first + i - window. With `lists` a head's keys are the rows of its list (n_kv is not read), and
  * the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
  * denominator, ln sum exp(scale q k), and -infinity for a query that sees no key: two results over disjoint
- * keys can be joined by it. */
+ * keys can be joined by it. A device may read rows of the view that no query sees and multiply them by 0:
+ * they must hold numbers (zeroed once is enough). */
 typedef struct sac_attention_args {
     sac_mat o, q; /* [n_batch * batch_rows or n_q][n_heads * head_dim]; o may be q */
     sac_kv_view kv;
     const sac_row_lists *lists; /* NULL = rows 0..n_kv-1; not with batches */
     float *lse;                 /* [n_q][n_heads] or NULL; not with batches */
-    int64_t n_q, n_kv, first;
+    int64_t n_q, n_kv,
+        first; /* with lists a device takes n_kv as about the longest list, to share out work */
     int64_t n_batch, batch_rows; /* 1, 0 for one problem */
     int n_heads;
     float scale;
@@ -308,7 +316,7 @@ typedef struct sac_gather_rows_args {
     X(soft_vote)
 
 typedef struct sac_ops {
-    const char *backend; /* "ref", "cpu" */
+    const char *backend; /* "ref", "cpu", "cuda" */
 #define X(op) sac_status (*op)(const sac_stream *s, const sac_##op##_args *a);
     SAC_OPS(X)
 #undef X
@@ -319,6 +327,14 @@ typedef struct sac_ops {
 
 void sac_ops_init_ref(sac_ops *t); /* fills every slot */
 void sac_ops_init_cpu(sac_ops *t,
-                      unsigned cpu_flags); /* ref first, then weakest to strongest instruction set */
+                      unsigned cpu_flags);       /* ref first, then weakest to strongest instruction set */
+void sac_ops_init_cuda(sac_ops *t, int compute); /* builds with SAC_CUDA only; `compute` as in sac_device */
+
+/* Scratch that a device's stream should have for its ops. */
+size_t sac_ops_scratch_bytes(const sac_device *d);
+
+/* The table for a stream's device, and what its ops keep beside the stream. Close before the stream. */
+sac_status sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err);
+void sac_ops_close(sac_stream *s);
 
 #endif

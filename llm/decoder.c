@@ -14,6 +14,10 @@ static int64_t kv_cols(const sac_decoder_config *c) {
     return (int64_t)c->n_kv_heads * c->head_dim;
 }
 
+static int64_t min_rows(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 static size_t floats(int64_t rows, int64_t cols) {
     return (size_t)rows * (size_t)cols * sizeof(float);
 }
@@ -40,6 +44,10 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
+    if (s->device &&
+        (s->prefill.policy != &sac_prefill_dense || d != &sac_decode_dense || kv->format->packing))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "attention methods run on the CPU so far: leave out --device or use dense");
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
@@ -66,16 +74,28 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
     return SAC_OK;
 }
 
+/* On a device attention is fastest where queries, keys and values are of one type. */
+static const char *default_kv(const sac_decoder_state *s) {
+    return s->device ? sac_dtype_name(s->dtype) : "f16";
+}
+
 sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, const sac_decoder_options *o,
                                   sac_error *err) {
     const sac_decoder_config *c = &d->config;
-    *s = (sac_decoder_state){.n_ctx = o->n_ctx, .chunk = o->chunk, .fast = o->fast, .rope = c->rope};
+    *s = (sac_decoder_state){.n_ctx = o->n_ctx,
+                             .chunk = o->chunk,
+                             .fast = o->fast,
+                             .rope = c->rope,
+                             .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
+                             .outside_rows = o->outside_rows,
+                             .dtype = SAC_DTYPE_F32};
+    if (s->device) s->dtype = d->embed.dtype;
     sac_kv_choice kv;
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
     SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
     s->shape = attention_shape(d, o, &s->rope);
-    SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : "f16", &s->shape, err), fail);
+    SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : default_kv(s), &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
@@ -94,48 +114,77 @@ void sac_decoder_state_free(sac_decoder_state *s) {
     *s = (sac_decoder_state){0};
 }
 
-/* Takes everything; the bytes of each purpose go to the plan. */
-static void take(sac_decoder_state *s, const sac_decoder *d, sac_arena *a, sac_decoder_plan *plan) {
+/* The two kinds of memory; on the CPU both pointers are the same. */
+typedef struct arenas {
+    sac_arena *device, *host;
+} arenas;
+
+static void *rows_on_device(const sac_decoder_state *s, arenas a, int64_t rows, int64_t cols) {
+    return sac_arena_take(a.device, (size_t)rows * sac_dtype_row_bytes(s->dtype, cols));
+}
+
+/* What the host reads or writes and ops read too: twice, or the same memory on the CPU. */
+static void take_both(arenas a, size_t n_bytes, void **host, void **device) {
+    *host = sac_arena_take(a.host, n_bytes);
+    *device = a.host == a.device ? *host : sac_arena_take(a.device, n_bytes);
+}
+
+/* Takes everything. */
+static void take_activations(sac_decoder_state *s, const sac_decoder_config *c, arenas a) {
+    s->norm = rows_on_device(s, a, s->chunk, c->hidden);
+    s->k = rows_on_device(s, a, s->chunk, kv_cols(c));
+    s->v = rows_on_device(s, a, s->chunk, kv_cols(c));
+    s->gate = rows_on_device(s, a, s->chunk, c->intermediate);
+    s->up = rows_on_device(s, a, s->chunk, c->intermediate);
+    s->device_ids = a.host == a.device ? NULL : sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
+}
+
+/* The bytes of each purpose go to the plans; only `on_device` is written when there is one memory. */
+static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decoder_plan *on_device,
+                 sac_decoder_plan *on_host) {
     const sac_decoder_config *c = &d->config;
     int64_t n_rows = s->n_ctx + s->n_spare;
-    size_t at = a->used_bytes;
-#define ADD_TO(part) (plan->part = a->used_bytes - at, at = a->used_bytes)
-    sac_kv_cache_take(&s->cache, a);
+    size_t at = a.device->used_bytes, host_at = a.host->used_bytes;
+#define ADD_TO(part)                                                                                         \
+    (on_host->part = a.host->used_bytes - host_at, on_device->part = a.device->used_bytes - at,              \
+     at = a.device->used_bytes, host_at = a.host->used_bytes)
+    sac_kv_cache_take(&s->cache, a.device, a.host);
     ADD_TO(kv_bytes);
-    s->hidden = sac_arena_take(a, floats(n_rows, c->hidden));
-    s->queries = sac_arena_take(a, floats(n_rows, q_cols(c)));
-    s->positions = sac_arena_take(a, (size_t)n_rows * sizeof(int32_t));
+    s->hidden = rows_on_device(s, a, n_rows, c->hidden);
+    s->queries = rows_on_device(s, a, n_rows, q_cols(c));
+    take_both(a, (size_t)n_rows * sizeof(int32_t), (void **)&s->positions, (void **)&s->device_positions);
+    s->embeddings = s->hidden;
+    if (s->device)
+        s->embeddings = s->outside_rows ? sac_arena_take(a.host, floats(s->n_ctx, c->hidden)) : NULL;
     ADD_TO(hidden_bytes);
-    s->norm = sac_arena_take(a, floats(s->chunk, c->hidden));
-    s->k = sac_arena_take(a, floats(s->chunk, kv_cols(c)));
-    s->v = sac_arena_take(a, floats(s->chunk, kv_cols(c)));
-    s->gate = sac_arena_take(a, floats(s->chunk, c->intermediate));
-    s->up = sac_arena_take(a, floats(s->chunk, c->intermediate));
+    take_activations(s, c, a);
     ADD_TO(activation_bytes);
-    s->cos_sin = sac_arena_take(a, floats(s->n_ctx, c->rope.rot_dim));
+    take_both(a, floats(s->n_ctx, c->rope.rot_dim), (void **)&s->cos_sin, (void **)&s->device_cos_sin);
     ADD_TO(rope_bytes);
-    s->logits = sac_arena_take(a, floats(1, c->vocab));
+    take_both(a, floats(1, c->vocab), (void **)&s->logits, (void **)&s->device_logits);
     ADD_TO(logits_bytes);
-    sac_prefill_take(&s->prefill, &s->shape, a);
-    sac_decode_take(&s->decode, &s->shape, a);
-    s->stats = sac_arena_take(a, (size_t)c->n_layers * sizeof *s->stats);
-    if (s->shape.measure_mass) s->mass = sac_arena_take(a, floats(c->n_heads, s->n_ctx));
+    sac_prefill_take(&s->prefill, &s->shape, a.host);
+    sac_decode_take(&s->decode, &s->shape, a.host);
+    s->stats = sac_arena_take(a.host, (size_t)c->n_layers * sizeof *s->stats);
+    if (s->shape.measure_mass) s->mass = sac_arena_take(a.host, floats(c->n_heads, s->n_ctx));
     ADD_TO(method_bytes);
 #undef ADD_TO
 }
 
-void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_decoder_plan *plan) {
-    sac_arena measure = sac_arena_measure();
-    take(s, d, &measure, plan);
+void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_decoder_plan *device,
+                            sac_decoder_plan *host) {
+    sac_arena one = sac_arena_measure(), other = sac_arena_measure();
+    *host = (sac_decoder_plan){0};
+    take(s, d, (arenas){&one, s->device ? &other : &one}, device, host);
+    if (!s->device) *host = (sac_decoder_plan){0};
 }
 
-sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *arena,
-                                  sac_error *err) {
-    sac_decoder_plan planned, taken;
-    sac_decoder_state_plan(s, d, &planned);
-    size_t before = arena->used_bytes;
-    take(s, d, arena, &taken);
-    if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats || arena->used_bytes == before)
+sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *device,
+                                  sac_arena *host, sac_error *err) {
+    sac_decoder_plan planned, taken, planned_host, taken_host;
+    sac_decoder_state_plan(s, d, &planned, &planned_host);
+    take(s, d, (arenas){device, host}, &taken, &taken_host);
+    if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
     sac_decoder_rewind(s, 0);
     return SAC_OK;
@@ -172,11 +221,14 @@ typedef struct run {
     const sac_stream *stream;
 } run;
 
+static sac_mat mat(const run *r, void *data, int64_t rows, int64_t cols) {
+    return (sac_mat){data, rows, cols, cols, r->s->dtype};
+}
 static sac_mat hidden_rows(const run *r, int64_t first, int64_t n) {
-    return sac_mat_rows(sac_mat_f32(r->s->hidden, r->s->n_ctx, r->d->config.hidden), first, n);
+    return sac_mat_rows(mat(r, r->s->hidden, r->s->n_ctx, r->d->config.hidden), first, n);
 }
 static sac_mat query_rows(const run *r, int64_t first, int64_t n) {
-    return sac_mat_rows(sac_mat_f32(r->s->queries, r->s->n_ctx, q_cols(&r->d->config)), first, n);
+    return sac_mat_rows(mat(r, r->s->queries, r->s->n_ctx, q_cols(&r->d->config)), first, n);
 }
 
 static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
@@ -187,7 +239,7 @@ static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w
 }
 
 static sac_rotation rotation(const run *r) {
-    return (sac_rotation){.cos_sin = r->s->cos_sin,
+    return (sac_rotation){.cos_sin = r->s->device_cos_sin,
                           .rot_dim = r->s->rope.rot_dim,
                           .interleaved = r->s->rope.interleaved,
                           .factor = sac_rope_attention_factor(&r->s->rope)};
@@ -198,7 +250,7 @@ static sac_status rotate(const run *r, sac_mat x, int n_heads, int64_t first) {
                                                     .n_heads = n_heads,
                                                     .head_dim = r->d->config.head_dim,
                                                     .rotation = rotation(r),
-                                                    .pos = r->s->positions + first});
+                                                    .pos = r->s->device_positions + first});
 }
 
 /* Hidden rows [first, first + n): norm, q, k, v, rope; q to the queries, k and v to rows [at, at + n) of the
@@ -207,8 +259,8 @@ static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n,
                               int64_t at) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
-    sac_mat norm = sac_mat_f32(r->s->norm, n, c->hidden), q = query_rows(r, first, n);
-    sac_mat k = sac_mat_f32(r->s->k, n, kv_cols(c)), v = sac_mat_f32(r->s->v, n, kv_cols(c));
+    sac_mat norm = mat(r, r->s->norm, n, c->hidden), q = query_rows(r, first, n);
+    sac_mat k = mat(r, r->s->k, n, kv_cols(c)), v = mat(r, r->s->v, n, kv_cols(c));
     SAC_TRY(r->ops->rmsnorm(r->stream,
                             &(sac_rmsnorm_args){norm, hidden_rows(r, first, n), w->attn_norm, c->rms_eps}));
     SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
@@ -223,9 +275,8 @@ static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n,
 static sac_status project_out(const run *r, int layer, int64_t first, int64_t n) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
-    sac_mat h = hidden_rows(r, first, n), norm = sac_mat_f32(r->s->norm, n, c->hidden);
-    sac_mat gate = sac_mat_f32(r->s->gate, n, c->intermediate),
-            up = sac_mat_f32(r->s->up, n, c->intermediate);
+    sac_mat h = hidden_rows(r, first, n), norm = mat(r, r->s->norm, n, c->hidden);
+    sac_mat gate = mat(r, r->s->gate, n, c->intermediate), up = mat(r, r->s->up, n, c->intermediate);
     SAC_TRY(linear(r, h, query_rows(r, first, n), &w->o, w->o_bias, true));
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
     SAC_TRY(linear(r, gate, norm, &w->gate, NULL, false));
@@ -268,30 +319,40 @@ bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t 
     return !outgrown(&c->rope, n_held) && !outgrown(&c->rope, n_total);
 }
 
-/* Dynamic scaling ties the frequencies to the length, so its rows are made anew for every call; only the new
- * tokens' rows are read, since keys are stored rotated. */
-static void prepare_rotations(const run *r, int64_t past, int64_t n_total) {
-    sac_decoder_state *s = r->s;
-    int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
-    if (first >= n_total) return;
-    sac_rope_fill(&s->rope, first, n_total - first, n_total, s->cos_sin);
-    s->n_cos_sin = n_total;
+/* To the device's copy of something; on the CPU there is no copy. */
+static sac_status upload(const run *r, void *to, const void *from, size_t n_bytes) {
+    return r->s->device ? r->s->device->upload(r->stream, to, from, n_bytes) : SAC_OK;
 }
 
-static int64_t min_rows(int64_t a, int64_t b) {
-    return a < b ? a : b;
+/* Dynamic scaling ties the frequencies to the length, so its rows are made anew for every call; only the new
+ * tokens' rows are read, since keys are stored rotated. */
+static sac_status prepare_rotations(const run *r, int64_t past, int64_t n_total) {
+    sac_decoder_state *s = r->s;
+    int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
+    if (first >= n_total) return SAC_OK;
+    sac_rope_fill(&s->rope, first, n_total - first, n_total, s->cos_sin);
+    s->n_cos_sin = n_total;
+    size_t row = (size_t)s->rope.rot_dim;
+    return upload(r, s->device_cos_sin + (size_t)first * row, s->cos_sin + (size_t)first * row,
+                  (size_t)(n_total - first) * row * sizeof(float));
+}
+
+/* Positions of hidden rows [first, first + n), as the host has them. */
+static sac_status upload_positions(const run *r, int64_t first, int64_t n) {
+    return upload(r, r->s->device_positions + first, r->s->positions + first, (size_t)n * sizeof(int32_t));
 }
 
 /* Hidden rows and positions of [first, first + *n) without those that the prefill method drops here. */
 static sac_status drop_tokens(const run *r, const sac_layer_attention *a, int64_t first, int64_t *n) {
     sac_decoder_state *s = r->s;
-    int64_t hidden = r->d->config.hidden, n_kept;
+    int64_t n_kept;
+    size_t row = sac_dtype_row_bytes(s->dtype, r->d->config.hidden);
+    uint8_t *rows = (uint8_t *)s->hidden + (size_t)first * row;
     const int32_t *kept = s->prefill.policy->keep(s->prefill.state, a, &n_kept);
     if (!kept) return SAC_OK;
     for (int64_t i = 0; i < n_kept; i++) { /* rows only move up, to where nothing is still wanted */
         if (kept[i] == i) continue;
-        memcpy(s->hidden + (first + i) * hidden, s->hidden + (first + kept[i]) * hidden,
-               (size_t)hidden * sizeof(float));
+        memcpy(rows + (size_t)i * row, rows + (size_t)kept[i] * row, row);
         s->positions[first + i] = s->positions[first + kept[i]];
     }
     *n = n_kept;
@@ -329,8 +390,9 @@ static sac_status prefill(const run *r, int64_t past, int64_t n, sac_layer_fn on
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t end = past + n;
-    prepare_rotations(r, past, end);
+    SAC_TRY(prepare_rotations(r, past, end));
     for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
+    SAC_TRY(upload_positions(r, past, n));
     if (decode->inputs)
         SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, hidden_rows(r, past, n), past));
     for (int layer = 0; layer < s->shape.n_layers; layer++) {
@@ -364,18 +426,30 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
     return st;
 }
 
+/* Logits of hidden rows [first, first + n), at most a chunk, to device memory. */
 static sac_status project_logits(const run *r, int64_t first, int64_t n, float *out) {
     const sac_decoder_config *c = &r->d->config;
-    sac_mat norm = sac_mat_f32(r->s->norm, n, c->hidden);
+    sac_mat norm = mat(r, r->s->norm, n, c->hidden);
     SAC_TRY(r->ops->rmsnorm(
         r->stream, &(sac_rmsnorm_args){norm, hidden_rows(r, first, n), r->d->final_norm, c->rms_eps}));
     return linear(r, sac_mat_f32(out, n, c->vocab), norm, &r->d->head, NULL, false);
 }
 
+/* Logits of one hidden row on the host. */
+static sac_status fetch_logits(const run *r, int64_t row, float *out) {
+    sac_decoder_state *s = r->s;
+    SAC_TRY(project_logits(r, row, 1, s->device ? s->device_logits : out));
+    if (!s->device) return SAC_OK;
+    SAC_TRY(s->device->download(r->stream, out, s->device_logits, floats(1, r->d->config.vocab)));
+    return s->device->stream_sync(r->stream, NULL);
+}
+
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                               const sac_stream *stream, int64_t first, int64_t n, float *out) {
     run r = {d, s, ops, stream};
-    for (int64_t i = 0; i < n; i += s->chunk)
+    for (int64_t i = 0; i < n && s->device; i++)
+        SAC_TRY(fetch_logits(&r, first + i, out + i * d->config.vocab));
+    for (int64_t i = 0; i < n && !s->device; i += s->chunk)
         SAC_TRY(project_logits(&r, first + i, min_rows(n - i, s->chunk), out + i * d->config.vocab));
     return SAC_OK;
 }
@@ -383,7 +457,41 @@ sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const 
 sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                    const sac_stream *stream) {
     run r = {d, s, ops, stream};
-    return project_logits(&r, s->last_row, 1, s->logits);
+    return fetch_logits(&r, s->last_row, s->logits);
+}
+
+sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                             const sac_stream *stream, int64_t first, int64_t n, const int32_t *ids) {
+    run r = {d, s, ops, stream};
+    for (int64_t i = 0; i < n; i += s->chunk) {
+        int64_t rows = min_rows(n - i, s->chunk);
+        SAC_TRY(upload(&r, s->device_ids, ids + i, (size_t)rows * sizeof *ids));
+        SAC_TRY(ops->embed(stream, &(sac_embed_args){hidden_rows(&r, first + i, rows), d->embed,
+                                                     s->device ? s->device_ids : ids + i}));
+    }
+    return SAC_OK;
+}
+
+/* Rows are rounded to the device's type in place: each is at most as wide afterwards as before. */
+static void round_rows(sac_dtype t, float *rows, size_t n) {
+    uint16_t *to = (uint16_t *)(void *)rows;
+    if (t == SAC_DTYPE_F32) return;
+    for (size_t i = 0; i < n; i++) {
+        float f;
+        memcpy(&f, rows + i, sizeof f);
+        uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+        memcpy(to + i, &h, sizeof h);
+    }
+}
+
+sac_status sac_decoder_load_rows(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream,
+                                 int64_t first, int64_t n) {
+    if (!s->device) return SAC_OK;
+    run r = {d, s, NULL, stream};
+    float *from = s->embeddings + first * d->config.hidden;
+    round_rows(s->dtype, from, (size_t)(n * d->config.hidden));
+    return upload(&r, hidden_rows(&r, first, n).data, from,
+                  (size_t)n * sac_dtype_row_bytes(s->dtype, d->config.hidden));
 }
 
 /* Attention of a step whose keys and values are stored. */
@@ -415,19 +523,20 @@ static sac_status step(const run *r, int64_t past, int32_t id) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t n = 0;
-    prepare_rotations(r, past, past + 1);
+    SAC_TRY(prepare_rotations(r, past, past + 1));
     if (decode->rebuild)
         SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, hidden_rows(r, past, s->n_spare),
                                 s->positions + past, &n));
     s->positions[past + n] = (int32_t)past;
     sac_mat own = hidden_rows(r, past + n, 1);
-    SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){own, r->d->embed, &id}));
+    SAC_TRY(upload_positions(r, past, n + 1));
+    SAC_TRY(sac_decoder_embed(r->d, s, r->ops, r->stream, past + n, 1, &id));
     if (decode->inputs) SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, own, past));
     for (int layer = 0; layer < s->shape.n_layers; layer++)
         SAC_TRY(step_layer(r, layer, past, n + 1, past + 1));
     s->last_row = past + n;
     s->cache.n_rows = past + 1;
-    return project_logits(r, s->last_row, 1, s->logits);
+    return fetch_logits(r, s->last_row, s->logits);
 }
 
 static sac_status check_room(const sac_decoder_state *s, sac_error *err) {
@@ -452,8 +561,9 @@ sac_status sac_decoder_step_start(const sac_decoder *d, sac_decoder_state *s, co
     run r = {d, s, ops, stream};
     int64_t past = s->cache.n_rows;
     SAC_TRY(check_room(s, err));
-    prepare_rotations(&r, past, past + 1);
+    SAC_TRY(prepare_rotations(&r, past, past + 1));
     s->positions[past] = (int32_t)past;
+    SAC_TRY(upload_positions(&r, past, 1));
     if (!s->decode.policy->inputs) return SAC_OK;
     return s->decode.policy->inputs(s->decode.state, ops, stream, x, past);
 }

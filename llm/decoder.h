@@ -50,6 +50,8 @@ typedef struct sac_decoder_options {
     const char *prefill, *decode, *kv, *rope; /* lines "name:key=value,..." */
     bool fast;                                /* bf16 products allowed */
     bool measure_mass;                        /* methods are compared with dense attention: slow */
+    bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
+    const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
 
 /* Called where other work may run on the same pool. */
@@ -67,15 +69,21 @@ typedef struct sac_decoder_state {
     sac_kv_cache cache;
     sac_prefill prefill;
     sac_decode decode;
-    float *hidden;    /* [n_ctx + n_spare][hidden]: a prompt's hidden states, all tokens */
-    float *queries;   /* [n_ctx + n_spare][heads * head_dim], then the attention output */
-    float *norm;      /* [chunk][hidden] */
-    float *k, *v;     /* [chunk][kv_heads * head_dim] */
-    float *gate, *up; /* [chunk][intermediate] */
-    float *cos_sin;   /* [n_ctx][rot_dim/2][2] */
+    const sac_device *device; /* NULL: the CPU; where activations, rows and the device_ copies below are */
+    sac_dtype dtype;          /* of activations: F32 on the CPU, the weights' on a device */
+    void *hidden;             /* [n_ctx + n_spare][hidden]: a prompt's hidden states, all tokens */
+    void *queries;            /* [n_ctx + n_spare][heads * head_dim], then the attention output */
+    void *norm;               /* [chunk][hidden] */
+    void *k, *v;              /* [chunk][kv_heads * head_dim] */
+    void *gate, *up;          /* [chunk][intermediate] */
+    float *cos_sin;           /* [n_ctx][rot_dim/2][2] */
     int64_t n_cos_sin;
-    int32_t *positions;            /* [n_ctx + n_spare] of the hidden rows at hand */
-    float *logits;                 /* [vocab] */
+    int32_t *positions; /* [n_ctx + n_spare] of the hidden rows at hand */
+    float *embeddings;  /* [n_ctx][hidden] on the host, for rows that do not come from the embedding table:
+                           hidden itself on the CPU; NULL on a device when the model only reads text */
+    float *logits;      /* [vocab] */
+    float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
+    int32_t *device_positions, *device_ids;
     float *mass;                   /* [heads][n_ctx], when mass is measured */
     int64_t last_row;              /* hidden row of the last token run */
     sac_layer_stats *stats;        /* [n_layers], since the last reset */
@@ -83,7 +91,7 @@ typedef struct sac_decoder_state {
     int n_visual;
     sac_kept_observer observer;
     sac_pause pause; /* between chunks of a prefill; fn NULL = nobody */
-    bool fast;
+    bool fast, outside_rows;
 } sac_decoder_state;
 
 typedef struct sac_decoder_plan {
@@ -93,10 +101,11 @@ typedef struct sac_decoder_plan {
 /* Resolves the options; takes no arena memory yet. On failure there is nothing to free. */
 sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, const sac_decoder_options *o,
                                   sac_error *err);
-/* What sac_decoder_state_take takes. */
-void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_decoder_plan *plan);
-sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *arena,
-                                  sac_error *err);
+/* What sac_decoder_state_take takes, of the device's memory and of the host's (on the CPU they are one). */
+void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_decoder_plan *device,
+                            sac_decoder_plan *host);
+sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *device,
+                                  sac_arena *host, sac_error *err);
 void sac_decoder_state_free(sac_decoder_state *s);
 
 /* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
@@ -113,6 +122,14 @@ bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t 
 
 /* Called between layers (and with layer = n_layers at the end): report progress, or return CANCELLED. */
 typedef sac_status (*sac_layer_fn)(void *ctx, int layer, int n_layers);
+
+/* Embeddings of ids into hidden rows [first, first + n). */
+sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                             const sac_stream *stream, int64_t first, int64_t n, const int32_t *ids);
+
+/* Rows [first, first + n) of s->embeddings to the hidden rows. On the CPU they are there already. */
+sac_status sac_decoder_load_rows(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream,
+                                 int64_t first, int64_t n);
 
 /* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens
  * already cached. Afterwards s->last_row is the hidden row of the last layer's output for the last token

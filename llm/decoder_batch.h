@@ -6,15 +6,20 @@
 #include "decoder.h"
 
 typedef struct sac_decoder_batch {
-    int64_t capacity;     /* sequences */
-    float *hidden, *norm; /* [capacity][hidden] */
-    float *queries;       /* [capacity][heads * head_dim] */
-    float *k, *v;         /* [capacity][kv_heads * head_dim] */
-    float *gate, *up;     /* [capacity][intermediate] */
-    float *logits;        /* [capacity][vocab] */
+    int64_t capacity;         /* sequences */
+    const sac_device *device; /* NULL: the CPU */
+    sac_dtype dtype;          /* of activations, as in sac_decoder_state */
+    void *hidden, *norm;      /* [capacity][hidden] */
+    void *queries;            /* [capacity][heads * head_dim] */
+    void *k, *v;              /* [capacity][kv_heads * head_dim] */
+    void *gate, *up;          /* [capacity][intermediate] */
+    float *logits;            /* [capacity][vocab] */
+    int32_t *ids;             /* [capacity] on a device, else NULL */
 } sac_decoder_batch;
 
-void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity, sac_arena *arena);
+/* Out of an arena of the device's memory, or of the host's with device NULL. */
+void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
+                            const sac_device *device, sac_arena *arena);
 
 /* Whether a sequence's steps can go through a batch: not when its method computes old tokens again. */
 bool sac_decoder_can_batch(const sac_decoder_state *s);

@@ -22,13 +22,13 @@ sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const
                       : sac_fail(err, SAC_NO_MEMORY, "no memory for KV format %s", choice->format->name);
 }
 
-void sac_kv_cache_take(sac_kv_cache *c, sac_arena *arena) {
+void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     const sac_kv_packing *packing = c->choice.format->packing;
     size_t n_layers = (size_t)c->shape->n_layers;
-    c->layer_rows = sac_arena_take(arena, n_layers * sizeof *c->layer_rows);
-    c->data = sac_arena_take(arena, packing ? c->layer_bytes + n_layers * rows_bytes(c, c->tail)
-                                            : n_layers * c->layer_bytes);
-    if (packing && packing->take) packing->take(c->packing, c->choice.p, c->shape, arena);
+    c->layer_rows = sac_arena_take(host, n_layers * sizeof *c->layer_rows);
+    c->data = sac_arena_take(device, packing ? c->layer_bytes + n_layers * rows_bytes(c, c->tail)
+                                             : n_layers * c->layer_bytes);
+    if (packing && packing->take) packing->take(c->packing, c->choice.p, c->shape, host);
 }
 
 void sac_kv_cache_free(sac_kv_cache *c) {

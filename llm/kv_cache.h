@@ -25,7 +25,7 @@ typedef struct sac_kv_cache {
 /* shape must live as long as the cache. n_spare rows beyond shape->n_ctx, for tokens computed again. */
 sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
                              int64_t n_spare, sac_error *err);
-void sac_kv_cache_take(sac_kv_cache *c, sac_arena *arena);
+void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host);
 void sac_kv_cache_free(sac_kv_cache *c);
 void sac_kv_cache_clear(sac_kv_cache *c); /* holds nothing any more */
 

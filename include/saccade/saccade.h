@@ -46,6 +46,7 @@ typedef struct sac_model_options {
     int n_threads;             /* 0 = one for each processor */
     const char *chat_format;   /* NULL = detected; a name of sac_chat_format_names() */
     size_t vision_cache_bytes; /* cache of visual embeddings, by content; 0 = off; default 256 MiB */
+    const char *device;        /* where the language model runs: NULL or "cpu"; "cuda", "cuda:1" */
     bool fast;                 /* allow bf16 products (faster; logits then differ in the third digit) */
     sac_progress_fn progress;
     void *progress_ctx;
@@ -117,7 +118,7 @@ typedef struct sac_session_config {
     int64_t prefill_chunk; /* rows of a linear layer at a time; 0 = 256 */
     /* Attention methods, "name" or "name:key=value,key=value"; NULL = the default. docs/methods.md has them
      * all. */
-    const char *kv;      /* how keys and values are stored, "f16" (default) */
+    const char *kv;      /* how keys and values are stored, "f16" (default; on a device the weights' type) */
     const char *prefill; /* which queries meet which keys in a prompt, "dense" (default) */
     const char *decode;  /* which stored rows a step reads, "dense" (default) */
     const char *rope;    /* positions: "model" (default), "ntk:factor=4" */
@@ -137,6 +138,7 @@ typedef struct sac_memory_report {
     size_t weight_bytes; /* the model's, shared; not in total_bytes */
     size_t kv_bytes_per_token;
     size_t total_bytes;
+    size_t device_bytes; /* of a device's memory, besides; 0 on the CPU */
     int n_parts;
     sac_memory_part parts[16];
 } sac_memory_report;

@@ -35,7 +35,7 @@ sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const 
         [METHOD_REDUCE] = &row->config.reduce,
     };
     for (int i = 0; i < METHOD_PARTS; i++)
-        *parts[i] = line->part[i] ? line->part[i] : method_part_defaults[i];
+        *parts[i] = line->part[i] ? line->part[i] : i == METHOD_KV ? NULL : method_part_defaults[i];
     row->records = calloc(t->set->n_questions, sizeof(json_t *));
     row->file = method_line_file(line);
     if (!row->records || !row->file) return app_fail_no_memory(err);

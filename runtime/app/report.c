@@ -119,10 +119,12 @@ static json_t *sampling_settings(const sac_sampling *p) {
 
 static json_t *session_settings(const run *r) {
     sac_memory_report m;
+    sac_session_method_lines lines;
     sac_session_memory(r->session, &m);
+    sac_session_methods(r->session, &lines);
     builder b = begin();
     set_int(&b, "ctx", m.n_ctx);
-    set_text(&b, "kv", r->session_config.kv);
+    set_text(&b, "kv", r->session_config.kv ? r->session_config.kv : lines.kv);
     set_text(&b, "prefill", r->session_config.prefill);
     set_text(&b, "decode", r->session_config.decode);
     set_text(&b, "rope", r->session_config.rope ? r->session_config.rope : "model");
@@ -146,6 +148,7 @@ static json_t *video_settings(const settings *s) {
 json_t *report_settings(const run *r) {
     builder b = begin();
     set_int(&b, "threads", r->info.n_threads);
+    if (r->s->device) set_text(&b, "device", r->s->device);
     set(&b, "fast", json_boolean(r->s->fast));
     set(&b, "sampling", sampling_settings(&r->sampling));
     set(&b, "video", video_settings(r->s));
@@ -160,6 +163,7 @@ json_t *report_memory(const sac_memory_report *m) {
     set_int(&b, "ctx", m->n_ctx);
     set_int(&b, "weight_bytes", (int64_t)m->weight_bytes);
     set_int(&b, "session_bytes", (int64_t)m->total_bytes);
+    if (m->device_bytes) set_int(&b, "device_bytes", (int64_t)m->device_bytes);
     set_int(&b, "kv_bytes_per_token", (int64_t)m->kv_bytes_per_token);
     set(&b, "parts", end(&parts));
     return end(&b);
@@ -272,6 +276,7 @@ void report_print_memory(const sac_memory_report *m) {
     for (int i = 0; i < m->n_parts; i++)
         printf("  %-22s %12s\n", m->parts[i].tag, report_bytes((double)m->parts[i].n_bytes));
     printf("  %-22s %12s\n", "session", report_bytes((double)m->total_bytes));
+    if (m->device_bytes) printf("  %-22s %12s\n", "on the device", report_bytes((double)m->device_bytes));
     printf("  %-22s %12s\n", "weights (shared)", report_bytes((double)m->weight_bytes));
     printf("  %-22s %12s\n", "total", report_bytes((double)m->total_bytes + (double)m->weight_bytes));
     printf("  %-22s %12s\n", "keys, values / token", report_bytes((double)m->kv_bytes_per_token));

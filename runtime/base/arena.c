@@ -33,6 +33,10 @@ sac_arena sac_arena_measure(void) {
     return (sac_arena){.capacity_bytes = SIZE_MAX};
 }
 
+sac_arena sac_arena_over(void *base, size_t capacity_bytes) {
+    return (sac_arena){.base = base, .capacity_bytes = capacity_bytes, .borrowed = true};
+}
+
 sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err) {
     memset(a, 0, sizeof *a);
     if (capacity_bytes == 0) return SAC_OK;
@@ -48,7 +52,7 @@ sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err) {
 }
 
 void sac_arena_free(sac_arena *a) {
-    if (a->base) {
+    if (a->base && !a->borrowed) {
         UNPOISON(a->base, a->capacity_bytes); /* the address range may be mapped again by someone else */
         munmap(a->base, a->capacity_bytes);
     }
@@ -61,12 +65,12 @@ void *sac_arena_take(sac_arena *a, size_t n_bytes) {
     uint8_t *p = a->base ? a->base + a->used_bytes : NULL;
     a->used_bytes += block;
     if (a->used_bytes > a->peak_bytes) a->peak_bytes = a->used_bytes;
-    if (p) UNPOISON(p, n_bytes);
+    if (p && !a->borrowed) UNPOISON(p, n_bytes);
     return p;
 }
 
 void sac_arena_release(sac_arena *a, size_t mark) {
     if (mark >= a->used_bytes) return;
-    POISON(a->base + mark, a->used_bytes - mark);
+    if (!a->borrowed) POISON(a->base + mark, a->used_bytes - mark);
     a->used_bytes = mark;
 }

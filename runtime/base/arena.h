@@ -10,6 +10,7 @@
 
 #include "status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ typedef struct sac_arena {
     size_t capacity_bytes;
     size_t used_bytes;
     size_t peak_bytes;
+    bool borrowed; /* memory of somebody else's */
 } sac_arena;
 
 /* Bytes that a block of n_bytes takes out of an arena; sums of it give the capacity to open with. */
@@ -28,6 +30,10 @@ size_t sac_arena_block_bytes(size_t n_bytes);
 /* An arena without memory: takes give NULL and only add to used_bytes. With it a function that takes its
  * blocks is its own memory plan. */
 sac_arena sac_arena_measure(void);
+
+/* An arena over memory of somebody else's, e.g. a device's: it is handed out, never touched, and not freed.
+ */
+sac_arena sac_arena_over(void *base, size_t capacity_bytes);
 
 sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err);
 void sac_arena_free(sac_arena *a); /* a zeroed or freed arena is fine */

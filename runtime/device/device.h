@@ -1,5 +1,7 @@
-/* device.h - where ops run: a stream is the thread pool and scratch memory of one session (CPU), or a CUDA
- * stream. */
+/* device.h - where ops run. A device is a table: memory, copies, streams, events. The CPU's is trivial;
+ * CUDA's is in cuda.cu. Pointers to device memory are ordinary pointers that only ops and the device's own
+ * copies may follow. A stream is the order in which things happen: the thread pool and scratch of one session
+ * on the CPU, a CUDA stream with scratch on the card. */
 #ifndef SAC_DEVICE_H
 #define SAC_DEVICE_H
 
@@ -7,17 +9,73 @@
 #include "dtype.h"
 #include "thread_pool.h"
 
+#include <stdbool.h>
+
 /* Scratch that every thread of a CPU op may use for packed panels and partial sums; kernels choose tiles that
  * fit. */
 #define SAC_THREAD_SCRATCH_BYTES ((size_t)2 << 20)
 
+typedef struct sac_device sac_device;
+
 typedef struct sac_stream {
     sac_pool *pool;
     uint8_t *thread_scratch; /* [n_threads][SAC_THREAD_SCRATCH_BYTES] */
-    uint8_t *shared_scratch; /* one block for the op in flight, e.g. quantised activations */
+    uint8_t *shared_scratch; /* one block for the op in flight, e.g. quantised activations; on the device */
     size_t shared_scratch_bytes;
-    void *native; /* cudaStream_t, or NULL */
+    void *native;             /* cudaStream_t, or NULL */
+    const sac_device *device; /* NULL: the CPU */
+    void *ops_state; /* what a backend's ops keep beside a stream (library handles, plans), or NULL */
 } sac_stream;
+
+/* A point in a stream's order; times between two are measured by the device itself. */
+typedef struct sac_event {
+    void *native;
+    int64_t t_ns;
+} sac_event;
+
+typedef enum sac_device_kind { SAC_DEVICE_CPU, SAC_DEVICE_CUDA } sac_device_kind;
+
+/* Borrowed by streams: outlives them. Copies and zero() are in the stream's order; `from` and `to` on the
+ * host may be reused when upload() and download() return, unless they came from host_alloc(): then after a
+ * sync. A failure on a CUDA device is SAC_DEVICE and stays: later calls on it fail too. */
+struct sac_device {
+    sac_device_kind kind;
+    int index;           /* which card */
+    int compute;         /* 90 for sm_90; 0 on the CPU */
+    int n_processors;    /* multiprocessors of the card; 1 on the CPU */
+    size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
+    char name[80];
+
+    sac_status (*alloc)(const sac_device *d, size_t n_bytes, void **out,
+                        sac_error *err);        /* 256-byte aligned */
+    void (*free)(const sac_device *d, void *p); /* NULL is fine */
+    sac_status (*host_alloc)(const sac_device *d, size_t n_bytes, void **out, sac_error *err); /* pinned */
+    void (*host_free)(const sac_device *d, void *p);
+    size_t (*memory_left)(const sac_device *d); /* 0: not known */
+
+    sac_status (*upload)(const sac_stream *s, void *to, const void *from, size_t n_bytes);
+    sac_status (*download)(const sac_stream *s, void *to, const void *from, size_t n_bytes);
+    sac_status (*copy)(const sac_stream *s, void *to, const void *from, size_t n_bytes);
+    sac_status (*zero)(const sac_stream *s, void *to, size_t n_bytes);
+
+    /* A stream with `scratch_bytes` for ops. The CPU's runs copies only: its ops need sac_stream_init. */
+    sac_status (*stream_open)(const sac_device *d, sac_stream *s, size_t scratch_bytes, sac_error *err);
+    sac_status (*stream_sync)(const sac_stream *s, sac_error *err);
+    void (*stream_close)(sac_stream *s); /* waits for what is in flight; a zeroed stream is fine */
+
+    sac_status (*event_create)(const sac_device *d, sac_event *e, sac_error *err);
+    sac_status (*event_record)(const sac_stream *s, sac_event *e);
+    sac_status (*event_elapsed)(const sac_event *from, const sac_event *to, double *milliseconds); /* waits */
+    void (*event_free)(sac_event *e);
+};
+
+/* Fills *d. UNSUPPORTED, with one line that says why, when this build, driver or machine has no such device.
+ */
+sac_status sac_device_open(sac_device *d, sac_device_kind kind, int index, sac_error *err);
+
+/* The two tables; sac_cuda_device_open exists in builds with SAC_CUDA only. */
+void sac_cpu_device_open(sac_device *d);
+sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *err);
 
 /* Bytes of arena that sac_stream_init takes. */
 size_t sac_stream_bytes(int n_threads, size_t shared_scratch_bytes);

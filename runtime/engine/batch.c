@@ -14,19 +14,38 @@ static int64_t widest_row(const sac_decoder_config *d) {
     return heads > k ? heads : k;
 }
 
+/* Lists, and on the CPU all else: its rows and its stream. */
 static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     const sac_model *m = b->model;
-    const sac_decoder *d = &m->loaded.decoder;
-    size_t scratch = m->ops.linear_scratch_bytes((int64_t)b->capacity, widest_row(&d->config)) + 64;
-    sac_decoder_batch_take(&b->rows, d, (int64_t)b->capacity, a);
+    size_t scratch =
+        m->ops.linear_scratch_bytes((int64_t)b->capacity, widest_row(&m->loaded.decoder.config)) + 64;
     b->states = sac_arena_take(a, b->capacity * sizeof *b->states);
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
+    if (sac_model_on_device(m)) return SAC_OK;
+    sac_decoder_batch_take(&b->rows, &m->loaded.decoder, (int64_t)b->capacity, NULL, a);
     if (!a->base) { /* measuring */
         a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
         return SAC_OK;
     }
+    b->ops = m->ops;
     return sac_stream_init(&b->stream, m->pool, a, scratch, err);
+}
+
+/* On a device: a stream and a block of memory. */
+static sac_status take_device(sac_batch *b, sac_error *err) {
+    const sac_decoder *decoder = &b->model->loaded.decoder;
+    const sac_device *d = &b->model->device;
+    if (!sac_model_on_device(b->model)) return SAC_OK;
+    sac_arena arena = sac_arena_measure();
+    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, &arena);
+    b->device_bytes = arena.used_bytes;
+    SAC_TRY(d->stream_open(d, &b->stream, sac_ops_scratch_bytes(d), err));
+    SAC_TRY(sac_ops_open(&b->ops, &b->stream, err));
+    SAC_TRY(d->alloc(d, b->device_bytes, &b->device_memory, err));
+    arena = sac_arena_over(b->device_memory, b->device_bytes);
+    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, &arena);
+    return SAC_OK;
 }
 
 sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err) {
@@ -42,6 +61,7 @@ sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sess
     sac_status st = take(b, &measure, err);
     if (st == SAC_OK) st = sac_arena_open(&b->arena, measure.used_bytes, err);
     if (st == SAC_OK) st = take(b, &b->arena, err);
+    if (st == SAC_OK) st = take_device(b, err);
     if (st != SAC_OK) {
         sac_batch_free(b);
         return st;
@@ -52,12 +72,17 @@ sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sess
 
 void sac_batch_free(sac_batch *b) {
     if (!b) return;
+    if (b->stream.device) {
+        sac_ops_close(&b->stream);
+        b->model->device.stream_close(&b->stream);
+        b->model->device.free(&b->model->device, b->device_memory);
+    }
     sac_arena_free(&b->arena);
     free(b);
 }
 
 size_t sac_batch_bytes(const sac_batch *b) {
-    return b->arena.capacity_bytes;
+    return b->arena.capacity_bytes + b->device_bytes;
 }
 
 /* ---------------------------------------------------------------- a step */
@@ -88,7 +113,7 @@ static sac_status enter(sac_batch_item *items, size_t n, sac_error *err) {
 static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session *s = item->session;
     int64_t past = s->decoder.cache.n_rows;
-    item->status = sac_decoder_step(&b->model->loaded.decoder, &s->decoder, &b->model->ops, &b->stream, past,
+    item->status = sac_decoder_step(&b->model->loaded.decoder, &s->decoder, &b->ops, &b->stream, past,
                                     sac_step_pending(s), &item->error);
 }
 
@@ -99,7 +124,7 @@ static void run_together(sac_batch *b, sac_batch_item *items, size_t n) {
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    sac_status st = sac_decoder_batch_step(&b->model->loaded.decoder, &b->rows, &b->model->ops, &b->stream,
+    sac_status st = sac_decoder_batch_step(&b->model->loaded.decoder, &b->rows, &b->ops, &b->stream,
                                            b->states, b->ids, (int64_t)n, &err);
     for (size_t i = 0; st != SAC_OK && i < n; i++) {
         items[b->places[i]].status = st;

@@ -15,8 +15,12 @@
 
 struct sac_model {
     sac_loaded_model loaded;
-    sac_ops ops;
+    sac_ops ops; /* on the host: the tower, and everything on the CPU */
     sac_pool *pool;
+    sac_device device;      /* where the decoder runs */
+    sac_stream load_stream; /* of a device that is not the CPU, for the weights */
+    void *device_weights;
+    size_t device_weight_bytes;
     sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
     sac_media_memo *memo;           /* likewise */
     bool fast;
@@ -47,7 +51,11 @@ struct sac_session {
     sac_reduce reduce;
     sac_memory_report memory;
     sac_arena arena;
-    sac_stream stream;
+    sac_stream stream;        /* of the host */
+    sac_stream device_stream; /* of another device */
+    sac_ops device_ops;
+    void *device_memory; /* behind device_arena */
+    sac_arena device_arena;
     sac_decoder_state decoder;
     sac_vision_state vision;
     sac_sampler sampler;
@@ -73,6 +81,17 @@ sac_status sac_session_check_cancel(sac_session *s, sac_error *err);
 
 /* Gives up the answer between begin and end. */
 void sac_reply_drop(sac_session *s);
+
+static inline bool sac_model_on_device(const sac_model *m) {
+    return m->device.kind != SAC_DEVICE_CPU;
+}
+/* What the decoder's ops run with. */
+static inline const sac_stream *sac_decoder_stream(const sac_session *s) {
+    return sac_model_on_device(s->model) ? &s->device_stream : &s->stream;
+}
+static inline const sac_ops *sac_decoder_ops(const sac_session *s) {
+    return sac_model_on_device(s->model) ? &s->device_ops : &s->model->ops;
+}
 
 /* Closes what the last call opened. */
 void sac_media_release(sac_session *s);

@@ -17,19 +17,28 @@ static sac_status on_layer(void *ctx, int layer, int n_layers) {
     return SAC_OK;
 }
 
+/* Rows of visual tokens from `past` on to where the decoder runs. */
+static sac_status load_visual(sac_session *s, int64_t past) {
+    for (int i = 0; i < s->decoder.n_visual; i++) {
+        sac_visual_span v = s->decoder.visual[i];
+        if (v.first + v.n > past)
+            SAC_TRY(sac_decoder_load_rows(&s->model->loaded.decoder, &s->decoder, sac_decoder_stream(s),
+                                          v.first, v.n));
+    }
+    return SAC_OK;
+}
+
 /* Hidden rows [past, n) become embeddings: text from the table, run by run, visual tokens from their media.
  */
 static sac_status embed_prompt(sac_call *c, int64_t past, int64_t n) {
     sac_session *s = c->s;
-    int64_t hidden = s->model->loaded.decoder.config.hidden;
     int32_t image = s->model->loaded.image_token;
     for (int64_t i = past; i < n;) {
         int64_t end = i;
         while (end < n && s->ids[end] != image) end++;
         if (end > i)
-            SAC_TRY(s->model->ops.embed(
-                &s->stream, &(sac_embed_args){sac_mat_f32(s->decoder.hidden + i * hidden, end - i, hidden),
-                                              s->model->loaded.decoder.embed, s->ids + i}));
+            SAC_TRY(sac_decoder_embed(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+                                      sac_decoder_stream(s), i, end - i, s->ids + i));
         while (end < n && s->ids[end] == image) end++;
         i = end;
     }
@@ -37,7 +46,7 @@ static sac_status embed_prompt(sac_call *c, int64_t past, int64_t n) {
         if (sac_prompt_media_end(s, m) > past)
             SAC_TRY(sac_media_encode(s, m, c->events, &c->result.seconds.media, &c->result.seconds.vision,
                                      c->err));
-    return SAC_OK;
+    return load_visual(s, past);
 }
 
 /* Where visual tokens stand, for methods that treat them apart. */
@@ -54,12 +63,14 @@ static void find_visual(sac_session *s) {
 static sac_status run_prompt(sac_call *c, sac_prompt *prompt) {
     sac_session *s = c->s;
     SAC_TRY(sac_prompt_place(s, prompt, c->err));
-    SAC_TRY(embed_prompt(c, prompt->n_reused, prompt->n_tokens));
     find_visual(s);
+    SAC_TRY(embed_prompt(c, prompt->n_reused, prompt->n_tokens));
     int64_t prefill_ns = sac_now_ns();
-    SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream,
-                                prompt->n_reused, prompt->n_tokens - prompt->n_reused, on_layer, c, c->err));
-    SAC_TRY(sac_decoder_last_logits(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream));
+    SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+                                sac_decoder_stream(s), prompt->n_reused, prompt->n_tokens - prompt->n_reused,
+                                on_layer, c, c->err));
+    SAC_TRY(sac_decoder_last_logits(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+                                    sac_decoder_stream(s)));
     s->has_logits = true;
     c->result.seconds.prefill = sac_seconds_since(prefill_ns);
     c->result.n_prompt_tokens = prompt->n_tokens;
@@ -135,23 +146,24 @@ sac_status sac_check_ids(const sac_session *s, const int32_t *ids, size_t n_ids,
 static sac_status append_prompt(sac_call *c, int64_t past, int64_t n, float *all_logits) {
     sac_session *s = c->s;
     const sac_decoder *d = &s->model->loaded.decoder;
-    const sac_ops *ops = &s->model->ops;
+    const sac_ops *ops = sac_decoder_ops(s);
+    const sac_stream *stream = sac_decoder_stream(s);
     if (all_logits && s->decoder.prefill.policy->keep)
         return sac_fail(c->err, SAC_UNSUPPORTED, "prefill policy %s drops tokens, so not all have logits",
                         s->decoder.prefill.policy->name);
-    sac_mat rows = sac_mat_rows(sac_mat_f32(s->decoder.hidden, s->memory.n_ctx, d->config.hidden), past, n);
-    SAC_TRY(ops->embed(&s->stream, &(sac_embed_args){rows, d->embed, s->ids + past}));
+    SAC_TRY(sac_decoder_embed(d, &s->decoder, ops, stream, past, n, s->ids + past));
     s->decoder.n_visual = 0;
-    SAC_TRY(sac_decoder_prefill(d, &s->decoder, ops, &s->stream, past, n, on_layer, c, c->err));
-    if (all_logits) SAC_TRY(sac_decoder_logits(d, &s->decoder, ops, &s->stream, past, n, all_logits));
-    return sac_decoder_last_logits(d, &s->decoder, ops, &s->stream);
+    SAC_TRY(sac_decoder_prefill(d, &s->decoder, ops, stream, past, n, on_layer, c, c->err));
+    if (all_logits) SAC_TRY(sac_decoder_logits(d, &s->decoder, ops, stream, past, n, all_logits));
+    return sac_decoder_last_logits(d, &s->decoder, ops, stream);
 }
 
 /* One token as an answer's go: the decode policy. */
 static sac_status append_step(sac_call *c, int64_t past, float *logits) {
     sac_session *s = c->s;
     const sac_decoder *d = &s->model->loaded.decoder;
-    SAC_TRY(sac_decoder_step(d, &s->decoder, &s->model->ops, &s->stream, past, s->ids[past], c->err));
+    SAC_TRY(sac_decoder_step(d, &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, s->ids[past],
+                             c->err));
     if (logits) memcpy(logits, s->decoder.logits, (size_t)d->config.vocab * sizeof *logits);
     return SAC_OK;
 }

@@ -2,8 +2,10 @@
 
 #include "clock.h"
 #include "cpu_flags.h"
+#include "device_weights.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void sac_model_options_default(sac_model_options *o) {
     *o = (sac_model_options){.vision_cache_bytes = (size_t)256 << 20};
@@ -28,6 +30,25 @@ static sac_status choose_chat(sac_loaded_model *m, const char *name, sac_error *
     return SAC_OK;
 }
 
+/* "cuda" or "cuda:1" */
+static sac_status open_device(sac_model *m, const sac_model_options *o, sac_error *err) {
+    const char *name = o->device ? o->device : "cpu";
+    char *end;
+    long index = 0;
+    sac_cpu_device_open(&m->device);
+    if (!strcmp(name, "cpu")) return SAC_OK;
+    if (!strncmp(name, "cuda:", 5))
+        index = strtol(name + 5, &end, 10);
+    else
+        end = (char *)name + 4 * !strcmp(name, "cuda");
+    if (*end || end == name || (name[4] && end == name + 5) || index < 0 || index > 1023)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%s\": give cpu, cuda or cuda:N", name);
+    SAC_TRY(sac_device_open(&m->device, SAC_DEVICE_CUDA, (int)index, err));
+    SAC_TRY(m->device.stream_open(&m->device, &m->load_stream, 0, err));
+    return sac_loaded_model_to_device(&m->loaded, &m->load_stream, &m->device_weights,
+                                      &m->device_weight_bytes, on_load, &(load_progress){o}, err);
+}
+
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                           sac_error *err) {
     *out = NULL;
@@ -40,6 +61,7 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     SAC_TRY_GOTO(st, sac_pool_create(&m->pool, options->n_threads, err), fail);
     SAC_TRY_GOTO(st, sac_loaded_model_open(&m->loaded, path, on_load, &(load_progress){options}, err), fail);
     SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
+    SAC_TRY_GOTO(st, open_device(m, options, err), fail);
     m->vision_cache = malloc(sizeof *m->vision_cache);
     m->memo = malloc(sizeof *m->memo);
     if (!m->vision_cache || !m->memo) {
@@ -69,6 +91,8 @@ void sac_model_free(sac_model *m) {
     free(m->vision_cache);
     if (m->memo) sac_memo_free(m->memo);
     free(m->memo);
+    if (m->load_stream.device) m->device.stream_close(&m->load_stream);
+    if (m->device_weights) m->device.free(&m->device, m->device_weights);
     sac_loaded_model_free(&m->loaded);
     sac_pool_free(m->pool);
     free(m);

@@ -8,10 +8,11 @@
 
 #define MAX_DEFAULT_CTX 32768
 #define DEFAULT_CHUNK   256
+#define DEVICE_CHUNK    4096 /* rows that fill a card */
 #define BATCH_TILES     16
 
 void sac_session_config_default(sac_session_config *c) {
-    *c = (sac_session_config){.kv = "f16", .prefill = "dense", .decode = "dense"};
+    *c = (sac_session_config){.prefill = "dense", .decode = "dense"};
 }
 
 /* ---------------------------------------------------------------- the plan */
@@ -22,13 +23,17 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
     *out = (sac_decoder_options){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
-                                 .chunk = c->prefill_chunk ? c->prefill_chunk : DEFAULT_CHUNK,
+                                 .chunk = c->prefill_chunk         ? c->prefill_chunk
+                                          : sac_model_on_device(m) ? DEVICE_CHUNK
+                                                                   : DEFAULT_CHUNK,
                                  .prefill = c->prefill,
                                  .decode = c->decode,
                                  .kv = c->kv,
                                  .rope = c->rope,
                                  .fast = m->fast,
-                                 .measure_mass = c->measure_mass};
+                                 .measure_mass = c->measure_mass,
+                                 .outside_rows = m->loaded.has_vision,
+                                 .device = &m->device};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
                         (long long)out->n_ctx, INT32_MAX / 2);
@@ -142,19 +147,40 @@ static void add_part(sac_memory_report *r, const char *tag, size_t n_bytes) {
     r->total_bytes += n_bytes;
 }
 
+/* On a device the decoder's memory is not of the process; what it keeps on the host is one part. */
+static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const sac_decoder_plan *p,
+                        const sac_decoder_plan *host) {
+    const struct {
+        const char *tag;
+        size_t n_bytes, on_host;
+    } parts[] = {
+        {"kv cache", p->kv_bytes, host->kv_bytes},
+        {"attention methods", p->method_bytes, host->method_bytes},
+        {"hidden states and queries", p->hidden_bytes, host->hidden_bytes},
+        {"activations of a chunk", p->activation_bytes, host->activation_bytes},
+        {"rotary table", p->rope_bytes, host->rope_bytes},
+        {"logits", p->logits_bytes, host->logits_bytes},
+    };
+    size_t on_host = 0, on_device = 0;
+    for (size_t i = 0; i < SAC_COUNT(parts); i++) {
+        if (!s->device) add_part(r, parts[i].tag, parts[i].n_bytes);
+        on_host += parts[i].on_host;
+        on_device += parts[i].n_bytes;
+    }
+    if (!s->device) return;
+    add_part(r, "decoder, on the host", on_host);
+    r->device_bytes = on_device;
+}
+
 static void plan(const sac_model *m, sac_decoder_state *decoder, sac_memory_report *r) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t n_ctx = decoder->n_ctx, chunk = decoder->chunk;
-    sac_decoder_plan p;
-    sac_decoder_state_plan(decoder, &m->loaded.decoder, &p);
+    sac_decoder_plan p, host;
+    sac_decoder_state_plan(decoder, &m->loaded.decoder, &p, &host);
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
-    add_part(r, "kv cache", p.kv_bytes);
-    add_part(r, "attention methods", p.method_bytes);
-    add_part(r, "hidden states and queries", p.hidden_bytes);
-    add_part(r, "activations of a chunk", p.activation_bytes);
-    add_part(r, "rotary table", p.rope_bytes);
-    add_part(r, "logits and sampler", p.logits_bytes + sac_sampler_bytes(d->vocab));
+    add_decoder(r, decoder, &p, &host);
+    add_part(r, "sampler", sac_sampler_bytes(d->vocab));
     add_part(r, "vision", vision_bytes(&m->loaded));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
     add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, chunk)));
@@ -223,6 +249,31 @@ static sac_status check_memory(const sac_memory_report *r, sac_error *err) {
                     (long long)r->n_ctx, (double)r->total_bytes / (1 << 30), (double)machine / (1 << 30));
 }
 
+/* The decoder's memory; on a device a block and a stream of its own. */
+static sac_status take_decoder(sac_session *s, sac_error *err) {
+    const sac_model *m = s->model;
+    sac_arena *device_arena = &s->arena;
+    if (sac_model_on_device(m)) {
+        const sac_device *d = &m->device;
+        size_t left = d->memory_left(d);
+        if (left && s->memory.device_bytes > left)
+            return sac_fail(
+                err, SAC_NO_MEMORY,
+                "a context of %lld tokens takes %.1f GiB of %s, %.1f are left: give a smaller context",
+                (long long)s->memory.n_ctx, (double)s->memory.device_bytes / (1 << 30), d->name,
+                (double)left / (1 << 30));
+        SAC_TRY(d->stream_open(d, &s->device_stream, sac_ops_scratch_bytes(d), err));
+        SAC_TRY(sac_ops_open(&s->device_ops, &s->device_stream, err));
+        SAC_TRY(d->alloc(d, s->memory.device_bytes, &s->device_memory, err));
+        /* attention may multiply rows that nobody has written yet by 0 */
+        if (d->zero(&s->device_stream, s->device_memory, s->memory.device_bytes) != SAC_OK)
+            return sac_fail(err, SAC_DEVICE, "%s: clearing a session's memory failed", d->name);
+        s->device_arena = sac_arena_over(s->device_memory, s->memory.device_bytes);
+        device_arena = &s->device_arena;
+    }
+    return sac_decoder_state_take(&s->decoder, &m->loaded.decoder, device_arena, &s->arena, err);
+}
+
 sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
                               sac_error *err) {
     *out = NULL;
@@ -241,7 +292,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
     SAC_TRY_GOTO(st, sac_stream_init(&s->stream, m->pool, &s->arena, shared_scratch(m, o.chunk), err), fail);
-    SAC_TRY_GOTO(st, sac_decoder_state_take(&s->decoder, &m->loaded.decoder, &s->arena, err), fail);
+    SAC_TRY_GOTO(st, take_decoder(s, err), fail);
     SAC_TRY_GOTO(st, sac_sampler_init(&s->sampler, m->loaded.decoder.config.vocab, &s->arena, err), fail);
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_vision(s, err), fail);
@@ -260,6 +311,11 @@ void sac_session_free(sac_session *s) {
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);
+    if (s->device_stream.device) {
+        sac_ops_close(&s->device_stream);
+        s->model->device.stream_close(&s->device_stream);
+        s->model->device.free(&s->model->device, s->device_memory);
+    }
     sac_arena_free(&s->arena);
     free(s);
 }

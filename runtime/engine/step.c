@@ -242,8 +242,8 @@ static sac_status step(sac_session *s, int32_t *token, bool *done, sac_error *er
     SAC_TRY(sac_session_check_cancel(s, err));
     if (s->reply.pending) {
         int64_t past = s->decoder.cache.n_rows;
-        SAC_TRY(sac_decoder_step(&s->model->loaded.decoder, &s->decoder, &s->model->ops, &s->stream, past,
-                                 sac_step_pending(s), err));
+        SAC_TRY(sac_decoder_step(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+                                 sac_decoder_stream(s), past, sac_step_pending(s), err));
     }
     return sac_step_choose(s, token, done, err);
 }

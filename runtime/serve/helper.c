@@ -108,9 +108,9 @@ static bool hand_over(serve_helper *h, const serve_child_task *t, const int fds[
 static bool helper_died(serve_helper *h, unsigned generation) {
     pthread_mutex_lock(&h->lock);
     bool died = h->generation != generation;
-    if (!died && h->fd >= 0 && waitpid(h->pid, NULL, WNOHANG) == h->pid) {
-        close(h->fd);
-        h->fd = -1;
+    struct pollfd f = {.fd = h->fd, .events = POLLIN};
+    if (!died && h->fd >= 0 && poll(&f, 1, 0) == 1 && (f.revents & (POLLHUP | POLLERR))) {
+        stop(h);
         died = true;
     }
     pthread_mutex_unlock(&h->lock);

@@ -116,8 +116,10 @@ static void count(serve_slot *slot, const sac_result *r, double kept) {
     serve_metrics_count(m, SERVE_COUNT_visual_tokens, (double)r->n_visual_tokens);
     for (size_t i = 0; i < r->n_media; i++) {
         serve_metrics_count(m, SERVE_COUNT_frames, r->media[i].n_frames);
-        serve_metrics_count(
-            m, r->media[i].from_cache ? SERVE_COUNT_embedding_hits : SERVE_COUNT_embedding_misses, 1);
+        if (r->media[i].from_cache)
+            serve_metrics_count(m, SERVE_COUNT_embedding_hits, 1);
+        else if (r->seconds.vision > 0) /* otherwise its rows came from the prefix cache */
+            serve_metrics_count(m, SERVE_COUNT_embedding_misses, 1);
     }
     if (r->n_media) {
         serve_metrics_observe(m, SERVE_TIME_resize, r->seconds.media);

@@ -5,17 +5,9 @@
 
 #define EPS 0x1p-24
 
-typedef struct attention_shape {
-    int64_t n_batch, n_q, n_kv, first; /* first -1: the queries are the last keys */
-    int n_heads, n_kv_heads, head_dim;
-    bool causal, slow;
-    int64_t window;
-    int list; /* keys by lists: every list-th row on average */
-} attention_shape;
-
 /* One and few queries (decode), either side of tiles of rows (6, 12, 96) and keys (128), chunks of keys,
  * groups, towers, windows, lists, queries that see nothing. */
-static const attention_shape shapes[] = {
+static const check_attention_shape shapes[] = {
     {1, 1, 1, -1, 1, 1, 8, true, false, 0, 0},       {1, 1, 7, -1, 3, 1, 64, true, false, 0, 0},
     {1, 1, 127, -1, 6, 2, 64, true, false, 0, 0},    {1, 1, 129, -1, 6, 2, 80, true, false, 0, 0},
     {1, 2, 300, -1, 4, 4, 128, true, false, 0, 0},   {1, 3, 65, -1, 4, 2, 96, true, false, 0, 0},
@@ -36,7 +28,7 @@ static const attention_shape shapes[] = {
 
 /* Lists for each key-value head and each head, of unequal lengths, and the softmax's denominator. */
 static const struct lists_shape {
-    attention_shape shape;
+    check_attention_shape shape;
     int n_lists; /* 0: no lists or one */
     bool lse;
 } lists_shapes[] = {
@@ -82,13 +74,8 @@ static void allow_attention(check_case *c, double k_norm, double v_max) {
     c->relative = 2 * EPS;
 }
 
-bool check_make_attention(check_case *c, int i, bool quick) {
-    if (i >= N_SHAPES * 3) return false;
-    int number = i % N_SHAPES;
-    const struct lists_shape *more = number < N_PLAIN ? NULL : &lists_shapes[number - N_PLAIN];
-    const attention_shape *sh = more ? &more->shape : &shapes[number];
-    sac_dtype t = (sac_dtype)(i / N_SHAPES);
-    if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
+bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
+                             const check_attention_extra *x) {
     sac_attention_args *a = &c->attention;
     check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
     int64_t batch_rows = sh->n_batch > 1 ? sh->n_kv + check_rand_int(c, 0, 3) : 0;
@@ -110,14 +97,18 @@ bool check_make_attention(check_case *c, int i, bool quick) {
                          .head_dim = sh->head_dim,
                          .n_rows = sh->n_batch > 1 ? q_rows : sh->n_kv,
                          .n_valid = n_valid,
-                         .k = v == CHECK_LARGE ? CHECK_UNIFORM : v};
+                         .k = v == CHECK_LARGE ? CHECK_UNIFORM : v,
+                         .far = x->far};
     double k_norm, v_max;
     a->kv = check_kv(c, &kv, &k_norm, &v_max);
-    if (sh->list) a->lists = check_row_lists(c, more ? more->n_lists : 1, sh->n_kv, sh->list);
-    a->o = check_mat(c, true, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
+    if (!a->kv.k || !a->kv.v) return false;
+    if (sh->list) a->lists = check_row_lists(c, x->n_lists ? x->n_lists : 1, sh->n_kv, sh->list);
+    int64_t gap = x->wide ? 8 * check_rand_int(c, 0, 2) : check_rand_int(c, 0, 5);
+    a->o = check_mat(c, true, q_rows, cols, gap, 4, v);
     a->q = a->o;
-    if (check_rand_int(c, 0, 2)) a->q = check_mat(c, false, q_rows, cols, check_rand_int(c, 0, 5), 4, v);
-    if (more && more->lse) a->lse = check_mat(c, true, sh->n_q, sh->n_heads, 0, 4, CHECK_UNIFORM).data;
+    if (check_rand_int(c, 0, 2))
+        a->q = check_mat(c, false, q_rows, cols, x->wide ? 16 : check_rand_int(c, 0, 5), 4, v);
+    if (x->lse) a->lse = check_mat(c, true, sh->n_q, sh->n_heads, 0, 4, CHECK_UNIFORM).data;
     c->same_bits = true;
     allow_attention(c, k_norm, v_max);
     char lists[24] = "";
@@ -129,4 +120,16 @@ bool check_make_attention(check_case *c, int i, bool quick) {
              (long long)a->window, lists, a->lse ? " lse" : "", a->q.data == a->o.data ? " in place" : "",
              check_values_name(v));
     return true;
+}
+
+bool check_make_attention(check_case *c, int i, bool quick) {
+    if (i >= N_SHAPES * 3) return false;
+    int number = i % N_SHAPES;
+    const struct lists_shape *more = number < N_PLAIN ? NULL : &lists_shapes[number - N_PLAIN];
+    const check_attention_shape *sh = more ? &more->shape : &shapes[number];
+    sac_dtype t = (sac_dtype)(i / N_SHAPES);
+    if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
+    check_attention_extra extra = {0};
+    if (more) extra = (check_attention_extra){.n_lists = more->n_lists, .lse = more->lse};
+    return check_make_attention_of(c, sh, t, &extra);
 }

@@ -99,6 +99,23 @@ static bool make_far(check_case *c) {
     return true;
 }
 
+bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dtype t) {
+    check_values v = check_rand_int(c, 0, 1) ? CHECK_UNIFORM : CHECK_OUTLIERS;
+    sac_linear_args *a = &c->linear;
+    a->x = check_mat(c, false, m, k, 8 * check_rand_int(c, 0, 2), 0, v);
+    a->y = check_mat(c, true, m, n, 8 * check_rand_int(c, 0, 2), 0, CHECK_UNIFORM);
+    a->w = check_weights(c, t, n, k, 0, CHECK_UNIFORM);
+    if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, n, 0, 4, CHECK_UNIFORM).data;
+    a->act = v == CHECK_OUTLIERS ? SAC_ACT_NONE : (sac_activation)check_rand_int(c, 0, SAC_ACT_SILU);
+    a->accumulate = a->act == SAC_ACT_NONE && check_rand_int(c, 0, 1);
+    c->same_bits = true;
+    allow_linear(c);
+    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld act=%d%s%s x %s", sac_dtype_name(t),
+             (long long)m, (long long)n, (long long)k, (int)a->act, a->bias ? " bias" : "",
+             a->accumulate ? " accumulate" : "", check_values_name(v));
+    return true;
+}
+
 bool check_make_linear(check_case *c, int i, bool quick) {
     const int n_float = N_FLOAT * N_FLOAT_TYPES, n_block = N_BLOCK * N_BLOCK_TYPES;
     if (i == n_float + n_block) return make_far(c);

@@ -35,7 +35,8 @@ typedef struct check_buffer {
     size_t row_bytes, stride_bytes;
     bool sparse;           /* mapped and mostly untouched: only the rows are looked at */
     bool output, integers; /* int32 in place of F32 */
-    sac_dtype dtype;       /* of an output */
+    sac_dtype dtype;       /* of the elements */
+    int64_t allowed_at;    /* of an output: where its tolerances begin, in order of the buffers */
     uint8_t *start;        /* contents before a run, rows one after another */
     uint8_t *want, *got;
 } check_buffer;
@@ -87,6 +88,7 @@ typedef struct check_kv_shape {
     int64_t n_rows, n_valid;
     bool output;
     check_values k, v;
+    int64_t far; /* rows this many elements apart, in memory mostly untouched; 0 = next to each other */
 } check_kv_shape;
 sac_kv_view check_kv(check_case *c, const check_kv_shape *shape, double *k_norm, double *v_max);
 /* Lists over rows [0, n_rows): every `every`-th row on average, of other lengths from list to list (one is
@@ -106,6 +108,23 @@ bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attent
 bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
 bool check_make_rows(check_case *c, int i, bool quick);    /* every other op, by c->op */
+
+typedef struct check_attention_shape {
+    int64_t n_batch, n_q, n_kv, first; /* first -1: the queries are the last keys */
+    int n_heads, n_kv_heads, head_dim;
+    bool causal, slow;
+    int64_t window;
+    int list; /* keys by a list: every list-th row on average */
+} check_attention_shape;
+typedef struct check_attention_extra {
+    int n_lists; /* 0 = 1 */
+    bool lse;
+    bool wide;   /* rows of q and o on 16-byte lines */
+    int64_t far; /* keys and values this many elements apart, 0 = next to each other */
+} check_attention_extra;
+bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
+                             const check_attention_extra *x);
+bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dtype t);
 
 /* Calls the op of the case out of a table. */
 sac_status check_call(const sac_ops *t, const sac_stream *s, check_case *c);
@@ -128,6 +147,12 @@ bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s); /* a
  * first of these in text. */
 int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_t seed, char text[160]);
 
+double check_element(sac_dtype t, const uint8_t *p, int64_t i);
+/* The same of a buffer's own type, integers included. */
+double check_number(const check_buffer *b, const uint8_t *p, int64_t i);
+uint8_t check_canary(size_t i);
+size_t check_extent(const check_buffer *b); /* bytes from the first row to the end of the last */
+
 /* Planted faults: wrong on purpose, must be caught. */
 typedef struct check_fault {
     const char *name;
@@ -139,6 +164,18 @@ extern const int check_n_faults;
 
 /* Speed: the rows of the table. */
 int check_bench(const char *op, const char *variant, bool csv, int n_threads);
+
+/* The same for a CUDA device (built with SAC_CUDA): compare or, with `bench`, time. */
+typedef struct check_options {
+    const char *op, *variant;
+    uint64_t seed;
+    bool quick, bench, csv, verbose;
+    int n_threads;
+} check_options;
+int check_cuda(const check_options *o);
+
+/* Case i of an op, on a fresh seed; false when there is no such case, no buffers when it is left out. */
+bool check_make(check_case *c, check_op op, int i, const check_options *o);
 
 /* A stream with its own pool. */
 typedef struct check_stream {

@@ -39,6 +39,12 @@ static void fill(check_case *c, void *p, const sac_kv_view *kv, check_values v, 
         }
 }
 
+static void *add_kv(check_case *c, const check_kv_shape *sh, int64_t rows, size_t misalign) {
+    int64_t cols = (int64_t)sh->n_heads * sh->head_dim, n = rows * cols;
+    if (sh->far) return check_buffer_add_sparse(c, sh->output, sh->dtype, rows, cols, sh->far);
+    return check_buffer_add(c, sh->output, sh->dtype, 1, n, n, misalign);
+}
+
 sac_kv_view check_kv(check_case *c, const check_kv_shape *sh, double *k_norm, double *v_max) {
     double norm = 0, largest = 0, unused = 0;
     sac_kv_view kv = {.dtype = sh->dtype, .n_heads = sh->n_heads, .head_dim = sh->head_dim};
@@ -46,10 +52,14 @@ sac_kv_view check_kv(check_case *c, const check_kv_shape *sh, double *k_norm, do
     bool by_head = check_rand_int(c, 0, 1); /* [head][row][d] or [row][head][d] */
     kv.row_stride = by_head ? sh->head_dim : (int64_t)sh->n_heads * sh->head_dim;
     kv.head_stride = by_head ? kv.n_rows * sh->head_dim : sh->head_dim;
-    int64_t n = kv.n_rows * kv.n_heads * kv.head_dim;
+    if (sh->far) {
+        kv.row_stride = sh->far;
+        kv.head_stride = sh->head_dim;
+    }
     size_t misalign = sh->dtype == SAC_DTYPE_F32 ? 4 : 2;
-    kv.k = check_buffer_add(c, sh->output, sh->dtype, 1, n, n, misalign * (size_t)check_rand_int(c, 0, 3));
-    kv.v = check_buffer_add(c, sh->output, sh->dtype, 1, n, n, misalign);
+    kv.k = add_kv(c, sh, kv.n_rows, misalign * (size_t)check_rand_int(c, 0, 3));
+    kv.v = add_kv(c, sh, kv.n_rows, misalign);
+    if (!kv.k || !kv.v) return kv;
     fill(c, kv.k, &kv, sh->k, sh->n_valid, &norm, &unused);
     fill(c, kv.v, &kv, sh->v, sh->n_valid, &unused, &largest);
     if (k_norm) *k_norm = norm;

@@ -1,6 +1,7 @@
 /* checkkernels - every op, at every level of this processor, against the plain C reference.
  *
  *   checkkernels [--quick] [--op NAME] [--variant NAME] [--seed N]     compare; exit 1 when anything is wrong
+ *   checkkernels --backend cuda [--quick] [--op NAME] [--seed N] [--bench] [--csv]   the same on a card
  *   checkkernels --bench [--op NAME] [--variant NAME] [--threads N] [--csv]
  *
  * worst/tol is the largest difference in units of what the case allows. bits says whether results were the
@@ -13,16 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct options {
-    const char *op, *variant;
-    uint64_t seed;
-    bool quick, bench, csv, verbose;
-    int n_threads;
-} options;
+typedef check_options options;
 
 static check_stream streams[3]; /* of 1, 2 and 3 threads */
 
-static bool make(check_case *c, check_op op, int i, const options *o) {
+bool check_make(check_case *c, check_op op, int i, const options *o) {
     memset(c, 0, sizeof *c);
     c->op = op;
     c->rng = o->seed * 1000003u + (uint64_t)op * 10007u + (uint64_t)i;
@@ -77,7 +73,7 @@ static void run_op(check_op op, subject *y, int n, const options *o, bool print)
     check_case c;
     bool more = true;
     for (int i = 0; more; i++) {
-        more = make(&c, op, i, o);
+        more = check_make(&c, op, i, o);
         if (more && c.n_buffers) {
             check_reference(&c, &streams[0].s);
             for (int j = 0; j < n; j++) run_case(&c, &y[j], o, print);
@@ -158,8 +154,9 @@ static int check_all(const options *o) {
     return n_bad ? 1 : 0;
 }
 
-static bool parse(int argc, char **argv, options *o) {
+static bool parse(int argc, char **argv, options *o, const char **backend) {
     *o = (options){.seed = 1, .n_threads = 2};
+    *backend = "cpu";
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--quick") == 0)
@@ -172,6 +169,8 @@ static bool parse(int argc, char **argv, options *o) {
             o->verbose = true;
         else if (next && strcmp(argv[i], "--op") == 0)
             o->op = argv[++i];
+        else if (next && strcmp(argv[i], "--backend") == 0)
+            *backend = argv[++i];
         else if (next && strcmp(argv[i], "--variant") == 0)
             o->variant = argv[++i];
         else if (next && strcmp(argv[i], "--seed") == 0)
@@ -186,13 +185,23 @@ static bool parse(int argc, char **argv, options *o) {
 
 int main(int argc, char **argv) {
     options o;
+    const char *backend;
     char flags[128];
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (!parse(argc, argv, &o)) {
-        fprintf(stderr,
-                "usage: checkkernels [--quick] [--bench] [--op NAME] [--variant ref|avx2|avx512|vnni|amx] "
-                "[--seed N] [--threads N] [--csv] [--verbose]\n");
+    if (!parse(argc, argv, &o, &backend)) {
+        fprintf(
+            stderr,
+            "usage: checkkernels [--quick] [--bench] [--op NAME] [--backend cpu|cuda] "
+            "[--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] [--verbose]\n");
         return 64;
+    }
+    if (strcmp(backend, "cuda") == 0) {
+#ifdef SAC_CUDA
+        return check_cuda(&o);
+#else
+        fprintf(stderr, "checkkernels: this build has no CUDA backend (configure with -DSAC_CUDA=ON)\n");
+        return 77;
+#endif
     }
     if (!o.csv) printf("processor: %s\n", sac_cpu_flags_text(sac_cpu_flags(), flags, sizeof flags));
     if (o.bench) return check_bench(o.op, o.variant, o.csv, o.n_threads);

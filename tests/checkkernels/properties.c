@@ -24,8 +24,8 @@ static void expect_near(property_test *p, const char *what, double got, double w
 enum { N_KEYS = 700, N_HEADS = 6, N_KV_HEADS = 2, D = 64, N_COLS = N_HEADS * D };
 
 static sac_kv_view random_kv(property_test *p) {
-    check_kv_shape shape = {SAC_DTYPE_F16, N_KV_HEADS,   D, N_KEYS, N_KEYS, false,
-                            CHECK_UNIFORM, CHECK_UNIFORM};
+    check_kv_shape shape = {
+        .dtype = SAC_DTYPE_F16, .n_heads = N_KV_HEADS, .head_dim = D, .n_rows = N_KEYS, .n_valid = N_KEYS};
     return check_kv(&p->c, &shape, NULL, NULL);
 }
 

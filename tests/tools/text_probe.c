@@ -1,12 +1,13 @@
-/* text_probe.c - a language model on token ids, for the comparison with llama.cpp
- * (tools/compare_llamacpp.py).
+/* text_probe.c - a language model on token ids, for the comparisons with llama.cpp and transformers
+ * (tools/compare_llamacpp.py, tools/compare_transformers.py).
  *
- *   text_probe MODEL N_CTX N_THREADS
+ *   text_probe MODEL N_CTX N_THREADS [DEVICE]
  *
  * Each line of standard input is a request, answered by a line of JSON:
  *   tokenize TEXT         ids of TEXT (\n is a line end), control tokens recognised
  *   greedy N ID...        N greedy tokens after the prompt
  *   logits ID... : ID...  after the prompt, logits of the ids behind the colon
+ *   dump FILE N ID...     logits after the first N ids and after each of the others, f32 rows, to FILE
  *   nll ID...             sum of -ln p of every id but the first
  *   speed N ID...         seconds of prefill of the prompt, and of N greedy tokens after it */
 #define _GNU_SOURCE
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_IDS = 16384, NLL_ROWS = 128 };
+enum { MAX_IDS = 1 << 20, NLL_ROWS = 128 };
 
 typedef struct probe {
     sac_model *model;
@@ -104,6 +105,28 @@ static sac_status answer_logits(probe *p, char *at, sac_error *err) {
     return SAC_OK;
 }
 
+static sac_status answer_dump(probe *p, char *at, sac_error *err) {
+    char *path = strtok_r(at, " ", &at);
+    size_t n_prompt = (size_t)strtoul(at, &at, 10);
+    FILE *f = path ? fopen(path, "wb") : NULL;
+    read_ids(p, at);
+    if (!f || n_prompt == 0 || n_prompt > p->n_ids) {
+        if (f) fclose(f);
+        fprintf(stderr, "text_probe: dump wants FILE N ID...\n");
+        return SAC_BAD_ARGUMENT;
+    }
+    sac_session_reset(p->session);
+    sac_status st = sac_session_append(p->session, p->ids, n_prompt, NULL, err);
+    for (size_t i = n_prompt; st == SAC_OK; i++) {
+        fwrite(sac_session_logits(p->session), sizeof(float), (size_t)p->vocab, f);
+        if (i == p->n_ids) break;
+        st = sac_session_append(p->session, &p->ids[i], 1, NULL, err);
+    }
+    fclose(f);
+    printf("{\"rows\": %zu}\n", p->n_ids - n_prompt + 1);
+    return st;
+}
+
 static double log_sum_exp(const float *x, int n) {
     double max = (double)x[best_of(x, n)], sum = 0;
     for (int i = 0; i < n; i++) sum += exp((double)x[i] - max);
@@ -146,11 +169,8 @@ static sac_status answer(probe *p, char *line, sac_error *err) {
     static const struct {
         const char *name;
         sac_status (*fn)(probe *, char *, sac_error *);
-    } requests[] = {{"tokenize ", answer_tokenize},
-                    {"greedy ", answer_greedy},
-                    {"logits ", answer_logits},
-                    {"nll ", answer_nll},
-                    {"speed ", answer_speed}};
+    } requests[] = {{"tokenize ", answer_tokenize}, {"greedy ", answer_greedy}, {"logits ", answer_logits},
+                    {"dump ", answer_dump},         {"nll ", answer_nll},       {"speed ", answer_speed}};
     line[strcspn(line, "\n")] = 0;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         size_t n = strlen(requests[i].name);
@@ -163,13 +183,14 @@ static sac_status answer(probe *p, char *line, sac_error *err) {
 int main(int argc, char **argv) {
     static probe p;
     sac_error err = {0};
-    if (argc != 4) {
-        fprintf(stderr, "usage: text_probe MODEL N_CTX N_THREADS\n");
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: text_probe MODEL N_CTX N_THREADS [DEVICE]\n");
         return 64;
     }
     sac_model_options o;
     sac_model_options_default(&o);
     o.n_threads = atoi(argv[3]);
+    if (argc == 5) o.device = argv[4];
     sac_session_config c;
     sac_session_config_default(&c);
     c.n_ctx = atol(argv[2]);

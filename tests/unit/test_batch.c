@@ -124,6 +124,43 @@ static void batches_give_lone_answers(void **state) {
     }
 }
 
+/* More rows than the vector kernels take at once. */
+static void large_batches_give_the_same_bits(void **state) {
+    (void)state;
+    enum { MANY = 30, STEPS = 6, PROMPT = 9 };
+    sac_batch *b = batch_of(MANY);
+    sac_session *s[MANY], *alone = step_session(model, NULL, NULL, NULL, 64);
+    sac_batch_item items[MANY];
+    sac_error err;
+    sac_model_info info;
+    sac_sampling o = step_sampling(STEPS + 1);
+    int32_t ids[PROMPT], token;
+    bool done;
+    sac_model_get_info(model, &info);
+    o.ignore_eos = true;
+    for (int i = 0; i < MANY; i++) {
+        s[i] = step_session(model, NULL, NULL, NULL, 64);
+        items[i] = (sac_batch_item){.session = s[i]};
+        for (int k = 0; k < PROMPT; k++) ids[k] = 5 + (k * 7 + i * 3) % 300;
+        assert_ok(sac_session_begin_tokens(s[i], ids, PROMPT, &o, NULL, &err), err);
+    }
+    for (int step = 0; step <= STEPS; step++) assert_ok(sac_batch_step(b, items, MANY, &err), err);
+    for (int i = 0; i < MANY; i++) {
+        assert_ok(items[i].status, items[i].error);
+        assert_true(items[i].done);
+        for (int k = 0; k < PROMPT; k++) ids[k] = 5 + (k * 7 + i * 3) % 300;
+        sac_session_reset(alone);
+        assert_ok(sac_session_begin_tokens(alone, ids, PROMPT, &o, NULL, &err), err);
+        for (done = false; !done;) assert_ok(sac_session_step(alone, NULL, &token, &done, &err), err);
+        assert_int_equal(token, items[i].token);
+        assert_memory_equal(sac_session_logits(alone), sac_session_logits(s[i]),
+                            (size_t)info.vocab * sizeof(float));
+        sac_session_free(s[i]);
+    }
+    sac_session_free(alone);
+    sac_batch_free(b);
+}
+
 static void one_leaves_and_the_others_stay(void **state) {
     (void)state;
     static heard alone, parts[3];
@@ -324,9 +361,10 @@ static void batches_in_two_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_give_lone_answers),       cmocka_unit_test(one_leaves_and_the_others_stay),
-        cmocka_unit_test(wrong_batches_are_refused_whole), cmocka_unit_test(others_run_within_a_prefill),
-        cmocka_unit_test(a_session_at_work_is_refused),    cmocka_unit_test(batches_in_two_threads),
+        cmocka_unit_test(large_batches_give_the_same_bits), cmocka_unit_test(batches_give_lone_answers),
+        cmocka_unit_test(one_leaves_and_the_others_stay),   cmocka_unit_test(wrong_batches_are_refused_whole),
+        cmocka_unit_test(others_run_within_a_prefill),      cmocka_unit_test(a_session_at_work_is_refused),
+        cmocka_unit_test(batches_in_two_threads),
     };
     return cmocka_run_group_tests_name("batch", tests, open_model, close_model);
 }

@@ -1,0 +1,133 @@
+/* attention.cu - who does what: a few queries go to the split kernel, many to cuDNN where it goes, else to
+ * the flash kernel, and what neither takes to the plain one. */
+#include "attention.cuh"
+#include "cudnn.cuh"
+
+#include <string.h>
+
+static __global__ void set_lengths_kernel(int32_t *lengths, int32_t n_q, int32_t n_kv) {
+    lengths[0] = n_q;
+    lengths[4] = n_kv;
+}
+
+enum { LARGE = 8192, SMALL = 1024 }; /* queries of a piece */
+
+/* Next size of a ladder with four rungs an octave: room for n with at most a quarter to spare. */
+static int64_t rung(int64_t n) {
+    int64_t step = 64;
+    while (step * 8 <= n) step *= 2;
+    return ceil_div(n, step) * step;
+}
+
+/* One batch or many without masks: exact shapes. Causal, one batch: `n_q` exact, and room for keys on the
+ * ladder, within what the view has, so that few plans serve all lengths; or, `exact`, a plan for this length
+ * alone, which takes 30 ms to make and is 8 % faster (H200, 8192 to 131072 keys: 630 against 580 TFLOP/s).
+ * cuDNN multiplies what lies in the room by 0, so it must not be NaN. */
+static sac_status run_cudnn(const sac_stream *s, const sac_attention_args *a, int64_t first_q, int64_t n_q,
+                            bool exact) {
+    const sac_kv_view *kv = &a->kv;
+    cuda_ops *o = ops_of(s);
+    cudnn_shape shape;
+    memset(&shape, 0, sizeof shape);
+    int64_t n_kv = a->causal ? min_of(a->n_kv, a->first + first_q + n_q) : a->n_kv;
+    if (a->causal && a->first + first_q + n_q != n_kv)
+        return SAC_UNSUPPORTED; /* the last query, the last key */
+    if (n_kv < 64 || (a->causal && n_kv < n_q)) return SAC_UNSUPPORTED;
+    if (kv->head_dim < 32) return SAC_UNSUPPORTED; /* 9.14 reads beyond its rows at 8 */
+    shape.dtype = kv->dtype, shape.d = kv->head_dim, shape.n_heads = a->n_heads,
+    shape.n_kv_heads = kv->n_heads;
+    shape.causal = a->causal, shape.n_batch = a->n_batch, shape.n_q = n_q;
+    shape.lengths = a->causal && !exact;
+    shape.n_kv = shape.lengths ? min_of(rung(n_kv), kv->n_rows) : n_kv;
+    shape.stats = a->lse != NULL;
+    shape.q_row = a->q.stride, shape.o_row = a->o.stride;
+    int64_t batch = a->n_batch > 1 ? a->batch_rows : n_q,
+            kv_batch = a->n_batch > 1 ? a->batch_rows : shape.n_kv;
+    shape.q_batch = batch * a->q.stride, shape.o_batch = batch * a->o.stride;
+    shape.kv_row = kv->row_stride, shape.kv_head = kv->head_stride,
+    shape.kv_batch = kv_batch * kv->row_stride;
+    int32_t *lengths = (int32_t *)scratch_bias(s);
+    if (shape.lengths) set_lengths_kernel<<<1, 1, 0, cuda_stream(s)>>>(lengths, (int32_t)n_q, (int32_t)n_kv);
+    cudnn_pointers p = {(const char *)a->q.data + first_q * a->q.stride * 2,
+                        kv->k,
+                        kv->v,
+                        (char *)a->o.data + first_q * a->o.stride * 2,
+                        a->lse ? a->lse + first_q * a->n_heads : NULL,
+                        lengths,
+                        a->scale};
+    return cudnn_attention(o->cudnn, s, &shape, &p);
+}
+
+extern "C" sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a) {
+    cuda_ops *o = ops_of(s);
+    if (!o->cudnn || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window || a->n_q < 1)
+        return SAC_UNSUPPORTED;
+    if (a->n_batch > 1 && a->causal) return SAC_UNSUPPORTED;
+    if (a->n_q == 1 && a->causal &&
+        a->first + 1 >= a->n_kv) { /* sees all: the engine for one query wants no mask */
+        sac_attention_args b = *a;
+        b.causal = false;
+        return run_cudnn(s, &b, 0, 1, true);
+    }
+    return run_cudnn(s, a, 0, a->n_q, a->n_q % 1024 == 0);
+}
+
+static sac_status run_flash(const sac_stream *s, const sac_attention_args *a, int64_t at, int64_t n) {
+    sac_attention_args b = *a;
+    b.q = sac_mat_rows(a->q, at, n);
+    b.o = sac_mat_rows(a->o, at, n);
+    if (a->lse) b.lse = a->lse + at * a->n_heads;
+    b.n_q = n;
+    b.first += at;
+    return n ? sac_cuda_attention_flash(s, &b) : SAC_OK;
+}
+
+/* Queries [at, end), fewer than a large piece: in pieces of few sizes, so that few plans serve every length.
+ * What is left goes to flash, unless that would take longer than a plan, over the layers of a decoder. */
+static sac_status small_pieces(const sac_stream *s, const sac_attention_args *a, int64_t at, int64_t end) {
+    sac_status st;
+    for (int64_t piece = LARGE / 2; piece >= SMALL; piece /= 2)
+        while (end - at >= piece) {
+            st = run_cudnn(s, a, at, piece, false);
+            if (st == SAC_UNSUPPORTED) return run_flash(s, a, at, end - at);
+            if (st != SAC_OK) return st;
+            at += piece;
+        }
+    double flops = 4.0 * (double)(end - at) * (double)(a->first + end) * (double)a->q.cols;
+    if (flops > 300e9) { /* 30 layers at 200 TFLOP/s are 45 ms */
+        st = run_cudnn(s, a, at, end - at, true);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    return run_flash(s, a, at, end - at);
+}
+
+/* Many queries. Large pieces end at multiples of their size, so that the same few plans, each for one number
+ * of keys, serve every prompt. All of a long prompt at once would be slower: 131072 queries at 570 TFLOP/s,
+ * the last 8192 of them at 710 (H200), since the queries that run together then read the same keys. */
+static sac_status prefill(const sac_stream *s, const sac_attention_args *a) {
+    int64_t at = min_of(a->n_q, (LARGE - a->first % LARGE) % LARGE);
+    if (a->first < 0 || a->n_q - at < LARGE) at = 0;
+    SAC_TRY(small_pieces(s, a, 0, at));
+    for (; a->n_q - at >= LARGE; at += LARGE) {
+        sac_status st = run_cudnn(s, a, at, LARGE, true);
+        if (st == SAC_UNSUPPORTED) return run_flash(s, a, at, a->n_q - at);
+        if (st != SAC_OK) return st;
+    }
+    return small_pieces(s, a, at, a->n_q);
+}
+
+extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attention_args *a) {
+    sac_status st = SAC_UNSUPPORTED;
+    int64_t group = a->n_heads / a->kv.n_heads;
+    if (attention_is_half(a) && attention_fits_int(a)) {
+        bool plain = !a->lists && !a->window && ops_of(s)->cudnn;
+        if (a->n_batch == 1 && a->n_q * group <= 64)
+            st = sac_cuda_attention_decode(s, a);
+        else if (plain && a->n_batch == 1 && a->causal && a->n_q >= SMALL)
+            st = prefill(s, a);
+        else if (plain && !a->causal)
+            st = sac_cuda_attention_cudnn(s, a);
+        if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);
+    }
+    return st == SAC_UNSUPPORTED ? sac_cuda_attention_any(s, a) : st;
+}

@@ -1,0 +1,78 @@
+/* attention.cuh - one attention call as the kernels see it.
+ *
+ * A problem is the query heads that read the same keys: a key-value head with its group of query heads, or
+ * one query head where every query head has a list of its own. Its rows are (query, head of the group),
+ * queries outside: row r is query r / group, head r % group. So a group's heads share every key that is read,
+ * and the causal bound grows with the row. */
+#ifndef SAC_KERNELS_ATTENTION_CUH
+#define SAC_KERNELS_ATTENTION_CUH
+
+#include "mma.cuh"
+
+typedef struct attention_job {
+    void *o;
+    const void *q, *k, *v;
+    int64_t o_stride, q_stride, k_row, k_head; /* elements */
+    const int32_t *rows;                       /* lists on the device, or NULL */
+    const int64_t *start;
+    float *lse;
+    int64_t n_kv, first, batch_rows, window;
+    int n_q, n_heads, n_problems, group, heads_per_kv, n_lists, d;
+    float scale_log2; /* scores in units of log 2: exp2 is what the hardware has */
+    bool causal;
+} attention_job;
+
+/* The keys of a problem. */
+typedef struct attention_keys {
+    const int32_t *rows; /* NULL: key j is row j */
+    int64_t begin, end;
+} attention_keys;
+
+__device__ __forceinline__ attention_keys keys_of(const attention_job &a, int problem) {
+    if (!a.rows) return attention_keys{NULL, 0, a.n_kv};
+    int list = problem / (a.n_problems / a.n_lists); /* n_lists divides the problems: 1, kv heads or heads */
+    int64_t begin = a.start[list];
+    return attention_keys{a.rows + begin, 0, a.start[list + 1] - begin};
+}
+__device__ __forceinline__ int64_t key_row(const attention_keys &k, int64_t j) {
+    return k.rows ? k.rows[j] : j;
+}
+
+static inline bool attention_is_half(const sac_attention_args *a) {
+    const sac_kv_view *kv = &a->kv;
+    sac_dtype t = kv->dtype;
+    return is_half(t) && a->q.dtype == t && a->o.dtype == t && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
+           is_aligned(kv->k, kv->row_stride) && is_aligned(kv->v, kv->row_stride) &&
+           kv->head_stride % 8 == 0 && mat_aligned(a->q) && mat_aligned(a->o);
+}
+
+/* Row numbers and positions as int. */
+static inline bool attention_fits_int(const sac_attention_args *a) {
+    const int64_t most = 1 << 30;
+    return a->n_kv <= most && a->kv.n_rows <= most && a->window <= most && a->first <= most &&
+           a->first >= -most && a->n_q <= most;
+}
+
+static inline attention_job attention_prepare(const sac_attention_args *a) {
+    const sac_kv_view *kv = &a->kv;
+    attention_job j;
+    j.o = a->o.data, j.q = a->q.data, j.k = kv->k, j.v = kv->v;
+    j.o_stride = a->o.stride, j.q_stride = a->q.stride, j.k_row = kv->row_stride, j.k_head = kv->head_stride;
+    j.rows = a->lists ? a->lists->rows : NULL;
+    j.start = a->lists ? a->lists->start : NULL;
+    j.n_lists = a->lists ? a->lists->n_lists : 1;
+    j.lse = a->lse;
+    j.n_kv = a->n_kv, j.first = a->first, j.window = a->window, j.causal = a->causal;
+    /* keys after the last query: no query sees them, and nobody says that they are numbers */
+    if (a->causal && !a->lists) j.n_kv = max_of(0, min_of(a->n_kv, a->first + a->n_q));
+    j.batch_rows = a->n_batch > 1 ? a->batch_rows : 0;
+    j.n_q = (int)a->n_q, j.n_heads = a->n_heads, j.d = kv->head_dim;
+    j.heads_per_kv = a->n_heads / kv->n_heads;
+    bool by_head = a->lists && a->lists->n_lists == a->n_heads;
+    j.n_problems = by_head ? a->n_heads : kv->n_heads;
+    j.group = by_head ? 1 : j.heads_per_kv;
+    j.scale_log2 = a->scale * 1.44269504088896340736f;
+    return j;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* cluster.cuh - a row of numbers shared by the blocks of a cluster (sm_90 and later; one block before).
+ * Blocks meet at cluster_sync() and read each other's shared memory. */
+#ifndef SAC_KERNELS_CLUSTER_CUH
+#define SAC_KERNELS_CLUSTER_CUH
+
+#include "device.cuh"
+
+enum { CLUSTER_THREADS = 1024, CLUSTER_MAX = 8 /* every card of sm_90 can place clusters of 8 */ };
+
+__device__ __forceinline__ int cluster_rank(void) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t r;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return (int)r;
+#else
+    return 0;
+#endif
+}
+__device__ __forceinline__ int cluster_size(void) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t r;
+    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(r));
+    return (int)r;
+#else
+    return 1;
+#endif
+}
+__device__ __forceinline__ void cluster_sync(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#else
+    __syncthreads();
+#endif
+}
+/* The same variable in the shared memory of another block of the cluster. */
+template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *shared, int rank) {
+#if __CUDA_ARCH__ >= 900
+    uint64_t peer;
+    asm volatile("mapa.u64 %0, %1, %2;" : "=l"(peer) : "l"(shared), "r"(rank));
+    return (const T *)peer;
+#else
+    (void)rank;
+    return shared;
+#endif
+}
+
+/* Exclusive sum over the block's threads, and the total. `part` is 33 ints of shared memory, free again after
+ * the next barrier. */
+__device__ __forceinline__ int block_scan(int x, int *total, int *part) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32, sum = x;
+#pragma unroll
+    for (int i = 1; i < 32; i *= 2) {
+        int y = __shfl_up_sync(0xffffffffu, sum, i);
+        if (lane >= i) sum += y;
+    }
+    __syncthreads();
+    if (lane == 31) part[warp] = sum;
+    __syncthreads();
+    if (warp == 0) {
+        int y = lane < n_warps ? part[lane] : 0, z = y;
+#pragma unroll
+        for (int i = 1; i < 32; i *= 2) {
+            int v = __shfl_up_sync(0xffffffffu, z, i);
+            if (lane >= i) z += v;
+        }
+        part[lane] = z - y;
+        if (lane == 31) part[32] = z;
+    }
+    __syncthreads();
+    *total = part[32];
+    return part[warp] + sum - x;
+}
+
+/* A kernel of one argument, one cluster of blocks a row. */
+template <typename A>
+static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A), A args, int rows, int64_t n,
+                                         int per_thread) {
+    int size = 1;
+    while (size < CLUSTER_MAX && s->device->compute >= 90 && n > (int64_t)size * CLUSTER_THREADS * per_thread)
+        size *= 2;
+    cudaLaunchConfig_t c = {};
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = (unsigned)size;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    c.gridDim = dim3((unsigned)size, (unsigned)rows);
+    c.blockDim = dim3(CLUSTER_THREADS);
+    c.stream = cuda_stream(s);
+    c.attrs = &cluster;
+    c.numAttrs = s->device->compute >= 90 ? 1 : 0;
+    return cudaLaunchKernelEx(&c, kernel, args) == cudaSuccess ? launched() : SAC_DEVICE;
+}
+
+#endif

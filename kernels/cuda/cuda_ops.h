@@ -1,0 +1,40 @@
+/* cuda_ops.h - the slots of the CUDA backend and what stands beside its streams. Plain C.
+ *
+ * Matrices are in F32, F16 or BF16; sums are in f32. An op that has no kernel for its arguments answers
+ * UNSUPPORTED before it starts anything. Every argument that points to numbers points to the device; the args
+ * structs themselves (and the row lists and rotations that they point to) are on the host. */
+#ifndef SAC_KERNELS_CUDA_OPS_H
+#define SAC_KERNELS_CUDA_OPS_H
+
+/* Scratch that a CUDA stream should have: library workspace, partial results of split work. Zeroed once, when
+ * the stream is made; kernels that count their blocks leave their counters at zero. */
+#define SAC_CUDA_SCRATCH_BYTES ((size_t)128 << 20)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "ops.h"
+
+#define X(op) sac_status sac_cuda_##op(const sac_stream *s, const sac_##op##_args *a);
+SAC_OPS(X)
+#undef X
+
+/* The parts between which linear and attention choose; each answers UNSUPPORTED where it does not fit. */
+sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_args *a);
+sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_args *a);
+sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a);
+sac_status sac_cuda_attention_any(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_cuda_attention_flash(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a);
+
+/* Libraries' handles and plans of one stream. A missing cuDNN is no failure: `line` says what there is. */
+sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err);
+void sac_cuda_ops_close(sac_stream *s);
+const char *sac_cuda_ops_line(const sac_stream *s);      /* "cuBLASLt 13.1.0, cuDNN 9.14.0" */
+const char *sac_cuda_cudnn_refusal(const sac_stream *s); /* why cuDNN last refused a shape, or "" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,186 @@
+/* device.cuh - what the kernels share: loads and stores of any float type, sums over a warp and a block,
+ * launch checks. */
+#ifndef SAC_KERNELS_DEVICE_CUH
+#define SAC_KERNELS_DEVICE_CUH
+
+#include "cuda_ops.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <math_constants.h>
+
+typedef __nv_bfloat16 bf16;
+
+__device__ __forceinline__ float to_f32(float x) {
+    return x;
+}
+__device__ __forceinline__ float to_f32(half x) {
+    return __half2float(x);
+}
+__device__ __forceinline__ float to_f32(bf16 x) {
+    return __bfloat162float(x);
+}
+template <typename T> __device__ __forceinline__ T from_f32(float x);
+template <> __device__ __forceinline__ float from_f32<float>(float x) {
+    return x;
+}
+template <> __device__ __forceinline__ half from_f32<half>(float x) {
+    return __float2half_rn(x);
+}
+template <> __device__ __forceinline__ bf16 from_f32<bf16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+
+/* V neighbours at once: 8 (one 16-byte access for halves, two for f32) or 1. */
+template <int V, typename T> __device__ __forceinline__ void load(float *x, const T *p) {
+    if constexpr (V == 1) {
+        x[0] = to_f32(p[0]);
+    } else if constexpr (sizeof(T) == 4) {
+#pragma unroll
+        for (int i = 0; i < V; i += 4) {
+            float4 v = *(const float4 *)(p + i);
+            x[i] = v.x, x[i + 1] = v.y, x[i + 2] = v.z, x[i + 3] = v.w;
+        }
+    } else {
+        static_assert(V % 8 == 0, "16 bytes");
+#pragma unroll
+        for (int i = 0; i < V; i += 8) {
+            uint4 v = *(const uint4 *)(p + i);
+            const T *e = (const T *)&v;
+#pragma unroll
+            for (int j = 0; j < 8; j++) x[i + j] = to_f32(e[j]);
+        }
+    }
+}
+template <int V, typename T> __device__ __forceinline__ void store(T *p, const float *x) {
+    if constexpr (V == 1) {
+        p[0] = from_f32<T>(x[0]);
+    } else if constexpr (sizeof(T) == 4) {
+#pragma unroll
+        for (int i = 0; i < V; i += 4) *(float4 *)(p + i) = make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < V; i += 8) {
+            uint4 v;
+            T *e = (T *)&v;
+#pragma unroll
+            for (int j = 0; j < 8; j++) e[j] = from_f32<T>(x[i + j]);
+            *(uint4 *)(p + i) = v;
+        }
+    }
+}
+
+/* One element of a type known at run time: for paths that are not about speed. */
+__device__ __forceinline__ float load_any(sac_dtype t, const void *p, int64_t i) {
+    return t == SAC_DTYPE_F32   ? ((const float *)p)[i]
+           : t == SAC_DTYPE_F16 ? to_f32(((const half *)p)[i])
+                                : to_f32(((const bf16 *)p)[i]);
+}
+__device__ __forceinline__ void store_any(sac_dtype t, void *p, int64_t i, float x) {
+    if (t == SAC_DTYPE_F32)
+        ((float *)p)[i] = x;
+    else if (t == SAC_DTYPE_F16)
+        ((half *)p)[i] = from_f32<half>(x);
+    else
+        ((bf16 *)p)[i] = from_f32<bf16>(x);
+}
+
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(0xffffffffu, x, i);
+    return x;
+}
+/* Over a block of whole warps, the same in every thread. `part` is 32 floats of shared memory, free again
+ * after the next barrier. */
+__device__ __forceinline__ float block_sum(float x, float *part) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = blockDim.x / 32;
+    x = warp_sum(x);
+    if (n == 1) return x;
+    __syncthreads(); /* the last sum has been read by all */
+    if (lane == 0) part[warp] = x;
+    __syncthreads();
+    return warp_sum(lane < n ? part[lane] : 0.0f);
+}
+
+/* In f32 as the reference has it, with what f32 can give. */
+__device__ __forceinline__ float activate(sac_activation act, float x) {
+    switch (act) {
+    case SAC_ACT_NONE: break;
+    case SAC_ACT_GELU: return 0.5f * x * erfcf(-x * 0.70710678118654752440f); /* no cancellation far left */
+    case SAC_ACT_GELU_TANH: return x / (1 + expf(-1.5957691216057308f * (x + 0.044715f * x * x * x)));
+    case SAC_ACT_QUICK_GELU: return x / (1 + expf(-1.702f * x));
+    case SAC_ACT_SILU: return x / (1 + expf(-x));
+    }
+    return x;
+}
+
+/* The same for values that will be rounded to halves: 2^-20 off, by the hardware's exponential and
+ * reciprocal. */
+__device__ __forceinline__ float sigmoid_fast(float x) {
+    float e, r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-1.4426950408889634f * x));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1 + e));
+    return r;
+}
+template <typename T> __device__ __forceinline__ float activate_as(sac_activation act, float x) {
+    if constexpr (sizeof(T) == 2) {
+        if (act == SAC_ACT_QUICK_GELU) return x * sigmoid_fast(1.702f * x);
+        if (act == SAC_ACT_SILU) return x * sigmoid_fast(x);
+        if (act == SAC_ACT_GELU_TANH)
+            return x * sigmoid_fast(1.5957691216057308f * (x + 0.044715f * x * x * x));
+    }
+    return activate(act, x);
+}
+
+static inline cudaStream_t cuda_stream(const sac_stream *s) {
+    return (cudaStream_t)s->native;
+}
+static inline sac_status launched(void) {
+    return cudaGetLastError() == cudaSuccess ? SAC_OK : SAC_DEVICE;
+}
+static inline bool is_float(sac_dtype t) {
+    return t == SAC_DTYPE_F32 || t == SAC_DTYPE_F16 || t == SAC_DTYPE_BF16;
+}
+static inline bool is_half(sac_dtype t) {
+    return t == SAC_DTYPE_F16 || t == SAC_DTYPE_BF16;
+}
+static inline int64_t element_bytes(sac_dtype t) {
+    return t == SAC_DTYPE_F32 ? 4 : 2;
+}
+/* Whether rows of 8 neighbours lie on 16-byte lines. */
+static inline bool is_aligned(const void *p, int64_t stride) {
+    return (uintptr_t)p % 16 == 0 && stride % 8 == 0;
+}
+static inline bool mat_aligned(sac_mat m) {
+    return m.cols % 8 == 0 && (m.rows <= 1 ? (uintptr_t)m.data % 16 == 0 : is_aligned(m.data, m.stride));
+}
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+static inline int64_t min_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t max_of(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Runs `call` with T as the C type of a float dtype. */
+#define BY_DTYPE(dtype, call)                                                                                \
+    switch (dtype) {                                                                                         \
+    case SAC_DTYPE_F32: {                                                                                    \
+        using T = float;                                                                                     \
+        call;                                                                                                \
+    } break;                                                                                                 \
+    case SAC_DTYPE_F16: {                                                                                    \
+        using T = half;                                                                                      \
+        call;                                                                                                \
+    } break;                                                                                                 \
+    case SAC_DTYPE_BF16: {                                                                                   \
+        using T = bf16;                                                                                      \
+        call;                                                                                                \
+    } break;                                                                                                 \
+    default: return SAC_UNSUPPORTED;                                                                         \
+    }
+
+#endif

@@ -1,0 +1,198 @@
+/* key_scores.cu - scores of one query against many keys, each key read once for its group of heads.
+ *
+ * The query is f32 and its products are wanted that exactly, so it is cut into three halves, q = a + b + c,
+ * whose products with a half are exact in f32: three tensor-core products instead of one, which still cost
+ * less than reading the keys. For f16 keys the query is first brought near 1 by a power of two, so that the
+ * parts are numbers that f16 has. */
+#include "lists.cuh"
+#include "mma.cuh"
+
+typedef struct scores_job {
+    float *scores;
+    const float *q;
+    const void *k;
+    int64_t stride, first, n, k_row, k_head;
+    const int32_t *rows;
+    const int64_t *start;
+    int n_heads, n_problems, n_lists, group, heads_per_kv, d;
+    float scale;
+} scores_job;
+
+enum { KEYS = 16, ROWS = 16, WARPS = 8, STAGES = 4 };
+
+/* The three parts of two neighbours of the query, packed. */
+template <typename T>
+__device__ __forceinline__ void cut(float x, float y, uint32_t &a, uint32_t &b, uint32_t &c) {
+    float xa = to_f32(from_f32<T>(x)), ya = to_f32(from_f32<T>(y));
+    float xb = to_f32(from_f32<T>(x - xa)), yb = to_f32(from_f32<T>(y - ya));
+    a = pack<T>(xa, ya);
+    b = pack<T>(xb, yb);
+    c = pack<T>(x - xa - xb, y - ya - yb);
+}
+
+/* A power of two that brings the largest of a head's |q| to [1, 2); 1 for bf16, whose exponents are f32's. */
+template <typename T> __device__ __forceinline__ float unit_of(const float *q, int d, int lane) {
+    if constexpr (sizeof(T) == 2 && !__is_same(T, half)) {
+        return 1;
+    } else {
+        float top = 0;
+        for (int c = lane; c < d; c += 32) top = fmaxf(top, fabsf(q[c]));
+#pragma unroll
+        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+        return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
+    }
+}
+
+template <typename T, int D>
+static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores_job a) {
+    extern __shared__ __align__(128) uint8_t shared[];
+    __shared__ float unit[ROWS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, problem = blockIdx.y;
+    int row0 = blockIdx.z * ROWS, kv_head = problem * a.group / a.heads_per_kv;
+    int list = problem / (a.n_problems / a.n_lists);
+    const int32_t *rows = a.rows ? a.rows + a.start[list] : NULL;
+    int n = (int)(a.rows ? a.start[list + 1] - a.start[list] : a.n), n_tiles = (n + KEYS - 1) / KEYS;
+    const T *k = (const T *)a.k + kv_head * a.k_head;
+    uint8_t *ring = shared + warp * STAGES * KEYS * pitch<D>();
+    for (int i = lane; a.d < D && i < STAGES * KEYS * pitch<D>() / 16; i += 32)
+        ((uint4 *)ring)[i] = make_uint4(0, 0, 0, 0);
+    for (int r = warp; r < ROWS; r += WARPS) {
+        bool valid = row0 + r < a.group;
+        float u = valid ? unit_of<T>(a.q + (int64_t)(problem * a.group + row0 + r) * a.d, a.d, lane) : 1;
+        if (lane == 0) unit[r] = u;
+    }
+    __syncthreads();
+    uint32_t q[3][D / 16][4];
+#pragma unroll
+    for (int s = 0; s < D / 16; s++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int r = g + i % 2 * 8, c = s * 16 + i / 2 * 8 + 2 * t;
+            bool valid = row0 + r < a.group && c < a.d;
+            const float *from = a.q + (int64_t)(problem * a.group + row0 + r) * a.d + c;
+            float f = 1 / unit[r];
+            cut<T>(valid ? from[0] * f : 0, valid ? from[1] * f : 0, q[0][s][i], q[1][s][i], q[2][s][i]);
+        }
+    float scale[2] = {a.scale * unit[g], a.scale * unit[g + 8]};
+    int step = gridDim.x * WARPS, at = blockIdx.x * WARPS + warp;
+    auto fetch_chunks = [&](int tile, int stage, int n_chunks) {
+        int j = tile * KEYS + lane % KEYS;
+        int row = tile < n_tiles && j < n ? (rows ? rows[j] : (int)a.first + j) : -1;
+#pragma unroll 4
+        for (int first = 0; first < KEYS * n_chunks; first += 32) {
+            int i = first + lane, key = i / n_chunks, c = i % n_chunks;
+            int r = __shfl_sync(0xffffffffu, row, key % KEYS);
+            if (i < KEYS * n_chunks)
+                copy_async(ring + (stage * KEYS + key) * pitch<D>() + c * 16, k + max(r, 0) * a.k_row + c * 8,
+                           r >= 0);
+        }
+    };
+    auto fetch = [&](int tile, int stage) {
+        if (tile < n_tiles && a.d == D) /* no division at run time */
+            fetch_chunks(tile, stage, D / 8);
+        else if (tile < n_tiles)
+            fetch_chunks(tile, stage, a.d / 8);
+        copy_commit();
+    };
+    for (int i = 0; i < STAGES - 1; i++) fetch(at + i * step, i);
+    for (int stage = 0; at < n_tiles; at += step, stage = (stage + 1) % STAGES) {
+        fetch(at + (STAGES - 1) * step, (stage + STAGES - 1) % STAGES);
+        copy_wait<STAGES - 1>();
+        __syncwarp();
+        float s[2][4] = {{0}},
+              parts[3][2][4] = {{{0}}}; /* a product waits for the one before it in its chain */
+        const uint8_t *from =
+            ring + stage * KEYS * pitch<D>() + (lane / 16 * 8 + lane % 8) * pitch<D>() + lane / 8 % 2 * 16;
+#pragma unroll
+        for (int i = 0; i < D / 16; i++) {
+            uint32_t b[4];
+            load_matrices(b, from + i * 32);
+#pragma unroll
+            for (int p = 0; p < 3; p++) {
+                mma<T>(parts[p][0], q[p][i][0], q[p][i][1], q[p][i][2], q[p][i][3], b[0], b[1]);
+                mma<T>(parts[p][1], q[p][i][0], q[p][i][1], q[p][i][2], q[p][i][3], b[2], b[3]);
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) s[m][i] = parts[2][m][i] + parts[1][m][i] + parts[0][m][i];
+        __syncwarp();
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int r = g + i / 2 * 8, j = at * KEYS + m * 8 + 2 * t + i % 2;
+                if (row0 + r < a.group && j < n)
+                    a.scores[(problem * a.group + row0 + r) * a.stride + j] = s[m][i] * scale[i / 2];
+            }
+    }
+    copy_wait<0>();
+}
+
+/* A key a warp: f32 keys, any alignment, keys that are turned back first. */
+static __global__ void key_scores_any_kernel(scores_job a, sac_dtype type, sac_rotation back, bool turn) {
+    extern __shared__ float keys[];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, problem = blockIdx.y;
+    int list = problem / (a.n_problems / a.n_lists);
+    const int32_t *rows = a.rows ? a.rows + a.start[list] : NULL;
+    int64_t n = a.rows ? a.start[list + 1] - a.start[list] : a.n;
+    int64_t head_at = (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head;
+    float *key = keys + warp * a.d;
+    for (int64_t j = (int64_t)blockIdx.x * WARPS + warp; j < n; j += (int64_t)gridDim.x * WARPS) {
+        int64_t row = rows ? rows[j] : a.first + j, at = row * a.k_row + head_at;
+        __syncwarp();
+        for (int c = lane; c < a.d; c += 32)
+            key[c] = turn ? turned_back(type, a.k, at, c, back, row) : load_any(type, a.k, at + c);
+        __syncwarp();
+        for (int h = 0; h < a.group; h++) {
+            const float *q = a.q + (int64_t)(problem * a.group + h) * a.d;
+            float sum = 0;
+            for (int c = lane; c < a.d; c += 32) sum += q[c] * key[c];
+            sum = warp_sum(sum);
+            if (lane == 0) a.scores[(problem * a.group + h) * a.stride + j] = sum * a.scale;
+        }
+    }
+}
+
+template <typename T, int D>
+static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_keys) {
+    int bytes = WARPS * STAGES * KEYS * pitch<D>();
+    if (cudaFuncSetAttribute(key_scores_kernel<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
+        cudaSuccess)
+        return SAC_DEVICE;
+    int64_t tiles = ceil_div(n_keys, KEYS * WARPS), rows = ceil_div(j.group, ROWS);
+    int64_t blocks = max_of(1, min_of(tiles, s->device->n_processors / (j.n_problems * rows)));
+    dim3 grid((unsigned)blocks, (unsigned)j.n_problems, (unsigned)rows);
+    key_scores_kernel<T, D><<<grid, WARPS * 32, (size_t)bytes, cuda_stream(s)>>>(j);
+    return launched();
+}
+
+extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
+    const sac_kv_view *kv = &a->kv;
+    int64_t n_keys = a->lists ? a->stride : a->n;
+    if (!is_float(kv->dtype)) return SAC_UNSUPPORTED;
+    if (n_keys == 0) return SAC_OK;
+    bool by_head = a->lists && a->lists->n_lists == a->n_heads;
+    scores_job j;
+    j.scores = a->scores, j.q = a->q, j.k = kv->k, j.stride = a->stride, j.first = a->first, j.n = a->n;
+    j.k_row = kv->row_stride, j.k_head = kv->head_stride, j.n_heads = a->n_heads, j.d = kv->head_dim;
+    j.rows = a->lists ? a->lists->rows : NULL, j.start = a->lists ? a->lists->start : NULL;
+    j.n_lists = a->lists ? a->lists->n_lists : 1;
+    j.heads_per_kv = a->n_heads / kv->n_heads, j.group = by_head ? 1 : j.heads_per_kv;
+    j.n_problems = by_head ? a->n_heads : kv->n_heads, j.scale = a->scale;
+    bool fast = is_half(kv->dtype) && !a->back && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
+                is_aligned(kv->k, kv->row_stride) && kv->head_stride % 8 == 0 && n_keys <= 1 << 30 &&
+                kv->n_rows <= 1 << 30;
+    if (!fast) {
+        size_t bytes = (size_t)WARPS * (size_t)kv->head_dim * sizeof(float);
+        if (bytes > 48 << 10) return SAC_UNSUPPORTED;
+        dim3 grid((unsigned)min_of(ceil_div(n_keys, WARPS), s->device->n_processors * 8),
+                  (unsigned)j.n_problems);
+        key_scores_any_kernel<<<grid, WARPS * 32, bytes, cuda_stream(s)>>>(
+            j, kv->dtype, a->back ? *a->back : sac_rotation(), a->back != NULL);
+        return launched();
+    }
+#define LAUNCH(D) (kv->dtype == SAC_DTYPE_F16 ? launch<half, D>(s, j, n_keys) : launch<bf16, D>(s, j, n_keys))
+    return kv->head_dim <= 64 ? LAUNCH(64) : kv->head_dim <= 96 ? LAUNCH(96) : LAUNCH(128);
+}

@@ -1,0 +1,63 @@
+#include "lists.cuh"
+#include "rows.cuh"
+
+typedef struct gather_job {
+    sac_kv_view dst, src;
+    const int32_t *rows, *turn_back;
+    const int64_t *start;
+    int n_lists;
+    sac_rotation rotation;
+} gather_job;
+
+/* 16 bytes a thread; blockIdx.y is the head, blockIdx.z keys or values. The lists' lengths are known here
+ * only: a fixed grid walks over them. */
+template <typename T> static __global__ void kv_gather_kernel(gather_job j) {
+    int head = blockIdx.y, list = head / (j.src.n_heads / j.n_lists), chunks = j.src.head_dim / 8;
+    int64_t begin = j.start[list], n = j.start[list + 1] - begin, stride = (int64_t)gridDim.x * blockDim.x;
+    const T *from = (const T *)(blockIdx.z ? j.src.v : j.src.k) + head * j.src.head_stride;
+    T *to = (T *)(blockIdx.z ? j.dst.v : j.dst.k) + head * j.dst.head_stride;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n * chunks; i += stride) {
+        int64_t row = i / chunks, c = i % chunks * 8;
+        move<8>(to + row * j.dst.row_stride + c, from + j.rows[begin + row] * j.src.row_stride + c);
+    }
+}
+
+/* One channel a thread: types that differ, keys that are turned back. */
+static __global__ void kv_gather_any_kernel(gather_job j) {
+    int head = blockIdx.y, list = head / (j.src.n_heads / j.n_lists), d = j.src.head_dim;
+    int64_t begin = j.start[list], n = j.start[list + 1] - begin, stride = (int64_t)gridDim.x * blockDim.x;
+    const void *from = blockIdx.z ? j.src.v : j.src.k;
+    void *to = blockIdx.z ? j.dst.v : j.dst.k;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n * d; i += stride) {
+        int64_t row = i / d, at = j.rows[begin + row] * j.src.row_stride + head * j.src.head_stride;
+        int c = (int)(i % d);
+        float x = j.turn_back && !blockIdx.z
+                      ? turned_back(j.src.dtype, from, at, c, j.rotation, j.turn_back[begin + row])
+                      : load_any(j.src.dtype, from, at + c);
+        store_any(j.dst.dtype, to, row * j.dst.row_stride + head * j.dst.head_stride + c, x);
+    }
+}
+
+static bool view_aligned(const sac_kv_view *kv, bool keys_only) {
+    return kv->head_dim % 8 == 0 && kv->head_stride % 8 == 0 && is_aligned(kv->k, kv->row_stride) &&
+           (keys_only || is_aligned(kv->v, kv->row_stride));
+}
+
+extern "C" sac_status sac_cuda_kv_gather(const sac_stream *s, const sac_kv_gather_args *a) {
+    if (!is_float(a->src.dtype) || !is_float(a->dst.dtype)) return SAC_UNSUPPORTED;
+    gather_job j = {a->dst,        a->src, a->lists->rows, a->turn_back, a->lists->start, a->lists->n_lists,
+                    sac_rotation()};
+    if (a->turn_back) j.rotation = *a->rotation;
+    bool wide = !a->turn_back && a->src.dtype == a->dst.dtype && view_aligned(&a->src, a->keys_only) &&
+                view_aligned(&a->dst, a->keys_only);
+    int64_t items = a->dst.n_rows * a->dst.head_dim / (wide ? 8 : 1);
+    if (!items) return SAC_OK;
+    dim3 grid((unsigned)min_of(ceil_div(items, 256), s->device->n_processors * 16), (unsigned)a->src.n_heads,
+              a->keys_only ? 1 : 2);
+    if (!wide) {
+        kv_gather_any_kernel<<<grid, 256, 0, cuda_stream(s)>>>(j);
+        return launched();
+    }
+    BY_DTYPE(a->src.dtype, (kv_gather_kernel<T><<<grid, 256, 0, cuda_stream(s)>>>(j)));
+    return launched();
+}

@@ -1,0 +1,115 @@
+/* linear_gemv.cu - up to 4 rows of x against weights that are read once: bound by memory. A warp streams two
+ * rows of w side by side, a line of 512 bytes of each at a time, with four lines of both on their way; x
+ * comes out of the L1 cache. Where w has few rows, several warps share a pair of rows, every so many lines
+ * one, and their sums meet in a fixed order.
+ *
+ * Tried and dropped: the sums on tensor cores (16 rows of w a block, 64 bytes of a row a load): 2.8 TB/s
+ * where this and cuBLASLt stream 4 (H200, 3584 -> 37888). */
+#include "device.cuh"
+
+enum { WARPS = 8, LINE = 256 /* elements that a warp loads at once */, AHEAD = 4, ROWS = 2 };
+
+__device__ __forceinline__ void unpack(const uint4 &v, float x[8], bf16) {
+    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = __uint_as_float(w[i] << 16);
+        x[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
+    }
+}
+__device__ __forceinline__ void unpack(const uint4 &v, float x[8], half) {
+    const half2 *h = (const half2 *)&v;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float2 f = __half22float2(h[i]);
+        x[2 * i] = f.x;
+        x[2 * i + 1] = f.y;
+    }
+}
+
+__device__ __forceinline__ uint4 stream(const void *p) { /* read once: nothing else is to leave the caches */
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
+template <typename T, int M>
+static __global__ void __launch_bounds__(WARPS * 32)
+    gemv_kernel(sac_mat y, const T *x, int64_t x_stride, const T *w, int k, int share, const float *bias,
+                sac_activation act, bool accumulate) {
+    __shared__ float part[WARPS][ROWS][M];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, pairs = WARPS / share;
+    int64_t n = y.cols, row = ((int64_t)blockIdx.x * pairs + warp / share) * ROWS;
+    const T *w0 = w + min(row, n - 1) * k, *w1 = w + min(row + 1, n - 1) * k;
+    const uint4 zero = make_uint4(0, 0, 0, 0);
+    float acc[ROWS][M] = {{0}};
+    int step = share * LINE;
+    for (int k0 = warp % share * LINE + lane * 8; k0 - lane * 8 < k; k0 += step * AHEAD) {
+        uint4 a[ROWS][AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            bool in = k0 + u * step < k;
+            a[0][u] = in ? stream(w0 + k0 + u * step) : zero;
+            a[1][u] = in ? stream(w1 + k0 + u * step) : zero;
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            float e[ROWS][8];
+            unpack(a[0][u], e[0], T());
+            unpack(a[1][u], e[1], T());
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                float f[8];
+                uint4 b = k0 + u * step < k ? __ldg((const uint4 *)(x + m * x_stride + k0 + u * step)) : zero;
+                unpack(b, f, T());
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    acc[0][m] += e[0][i] * f[i];
+                    acc[1][m] += e[1][i] * f[i];
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            float sum = warp_sum(acc[r][m]);
+            if (lane == 0) part[warp][r][m] = sum;
+        }
+    __syncthreads();
+    int i = threadIdx.x; /* row of w within the block, then row of x */
+    if (i >= pairs * ROWS * M) return;
+    int m = i % M, r = i / M % ROWS, pair = i / M / ROWS;
+    int64_t col = ((int64_t)blockIdx.x * pairs + pair) * ROWS + r, at = m * y.stride + col;
+    if (col >= n || m >= y.rows) return;
+    float sum = bias ? bias[col] : 0.0f;
+    for (int j = 0; j < share; j++) sum += part[pair * share + j][r][m];
+    sum = activate(act, sum);
+    store_any(y.dtype, y.data, at, accumulate ? load_any(y.dtype, y.data, at) + sum : sum);
+}
+
+template <typename T, int M> static sac_status launch(const sac_stream *s, const sac_linear_args *a) {
+    int64_t n = a->y.cols, k = a->x.cols;
+    /* as many warps as the card runs at once, of which each has a line at least */
+    int share = 1;
+    while (share < WARPS && n / ROWS * share < (int64_t)s->device->n_processors * 16 && k > LINE * share)
+        share *= 2;
+    unsigned blocks = (unsigned)ceil_div(n, WARPS / share * ROWS);
+    gemv_kernel<T, M><<<blocks, WARPS * 32, 0, cuda_stream(s)>>>(
+        a->y, (const T *)a->x.data, a->x.rows > 1 ? a->x.stride : 0, (const T *)a->w.data, (int)k, share,
+        a->bias, a->act, a->accumulate);
+    return launched();
+}
+
+extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {
+    int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
+    if ((m != 1 && m != 2 && m != 4) || k > 1 << 24 || n > (int64_t)1 << 32)
+        return m ? SAC_UNSUPPORTED : SAC_OK;
+    if (!is_half(a->x.dtype) || a->w.dtype != a->x.dtype || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
+    if (!mat_aligned(a->x) || !is_aligned(a->w.data, k)) return SAC_UNSUPPORTED;
+#define LAUNCH(M) (a->x.dtype == SAC_DTYPE_F16 ? launch<half, M>(s, a) : launch<bf16, M>(s, a))
+    return m == 1 ? LAUNCH(1) : m == 2 ? LAUNCH(2) : LAUNCH(4);
+}

@@ -1,0 +1,20 @@
+/* lists.cuh - row lists and rotations inside a kernel. */
+#ifndef SAC_KERNELS_LISTS_CUH
+#define SAC_KERNELS_LISTS_CUH
+
+#include "device.cuh"
+
+/* Channel c of a key turned back by `pos` positions; `at` is the key's channel 0. */
+__device__ __forceinline__ float turned_back(sac_dtype t, const void *k, int64_t at, int c,
+                                             const sac_rotation &r, int64_t pos) {
+    float x = load_any(t, k, at + c);
+    if (c >= r.rot_dim) return x;
+    int half = r.rot_dim / 2, i = r.interleaved ? c / 2 : c % half;
+    bool first = r.interleaved ? c % 2 == 0 : c < half;
+    float y = load_any(t, k, at + (r.interleaved ? c ^ 1 : first ? c + half : c - half));
+    float cos = r.cos_sin[pos * r.rot_dim + 2 * i] / r.factor;
+    float sin = -r.cos_sin[pos * r.rot_dim + 2 * i + 1] / r.factor;
+    return first ? x * cos - y * sin : x * cos + y * sin;
+}
+
+#endif

@@ -1,0 +1,170 @@
+/* cuda.cu - a CUDA card behind the device table. Compiled as C++, written as C; the runtime is linked
+ * statically, so a machine without a driver runs the same program and gets one line of why. */
+#include <cuda_runtime.h>
+extern "C" {
+#include "device.h"
+}
+#include <stdio.h>
+
+static sac_status fail(sac_error *err, const sac_device *d, cudaError_t e, const char *what) {
+    sac_status s = e == cudaErrorMemoryAllocation ? SAC_NO_MEMORY : SAC_DEVICE;
+    if (e == cudaErrorMemoryAllocation) cudaGetLastError(); /* refused, not broken: forget it */
+    return sac_fail(err, s, "CUDA card %d (%s): %s: %s", d ? d->index : 0, d ? d->name : "?", what,
+                    cudaGetErrorString(e));
+}
+static cudaStream_t native(const sac_stream *s) {
+    return (cudaStream_t)s->native;
+}
+
+static sac_status cuda_alloc(const sac_device *d, size_t n_bytes, void **out, sac_error *err) {
+    char what[64];
+    cudaError_t e = cudaSetDevice(d->index);
+    *out = NULL;
+    if (e == cudaSuccess) e = cudaMalloc(out, n_bytes ? n_bytes : 1);
+    if (e == cudaSuccess) return SAC_OK;
+    snprintf(what, sizeof what, "taking %zu MiB", n_bytes >> 20);
+    return fail(err, d, e, what);
+}
+static void cuda_free(const sac_device *d, void *p) {
+    if (p && cudaSetDevice(d->index) == cudaSuccess) cudaFree(p);
+}
+static sac_status cuda_host_alloc(const sac_device *d, size_t n_bytes, void **out, sac_error *err) {
+    cudaError_t e = cudaSetDevice(d->index);
+    *out = NULL;
+    if (e == cudaSuccess) e = cudaHostAlloc(out, n_bytes ? n_bytes : 1, cudaHostAllocDefault);
+    return e == cudaSuccess ? SAC_OK : fail(err, d, e, "taking pinned host memory");
+}
+static void cuda_host_free(const sac_device *d, void *p) {
+    if (p && cudaSetDevice(d->index) == cudaSuccess) cudaFreeHost(p);
+}
+static size_t cuda_memory_left(const sac_device *d) {
+    size_t left = 0, total = 0;
+    if (cudaSetDevice(d->index) == cudaSuccess) cudaMemGetInfo(&left, &total);
+    return left;
+}
+
+static sac_status copy(const sac_stream *s, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind) {
+    if (!n_bytes) return SAC_OK;
+    return cudaMemcpyAsync(to, from, n_bytes, kind, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+}
+static sac_status cuda_upload(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    return copy(s, to, from, n_bytes, cudaMemcpyHostToDevice);
+}
+static sac_status cuda_download(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    return copy(s, to, from, n_bytes, cudaMemcpyDeviceToHost);
+}
+static sac_status cuda_copy(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    return copy(s, to, from, n_bytes, cudaMemcpyDeviceToDevice);
+}
+static sac_status cuda_zero(const sac_stream *s, void *to, size_t n_bytes) {
+    if (!n_bytes) return SAC_OK;
+    return cudaMemsetAsync(to, 0, n_bytes, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+}
+
+static void cuda_stream_close(sac_stream *s) {
+    if (!s->device || cudaSetDevice(s->device->index) != cudaSuccess) return;
+    if (s->native) {
+        cudaStreamSynchronize(native(s));
+        cudaStreamDestroy(native(s));
+    }
+    if (s->shared_scratch) cudaFree(s->shared_scratch);
+    *s = sac_stream{};
+}
+static sac_status cuda_stream_open(const sac_device *d, sac_stream *s, size_t scratch_bytes, sac_error *err) {
+    cudaStream_t stream;
+    void *scratch;
+    *s = sac_stream{};
+    SAC_TRY(cuda_alloc(d, scratch_bytes, &scratch, err));
+    cudaError_t e = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (e != cudaSuccess) {
+        cudaFree(scratch);
+        return fail(err, d, e, "making a stream");
+    }
+    s->device = d;
+    s->native = stream;
+    s->shared_scratch = (uint8_t *)scratch;
+    s->shared_scratch_bytes = scratch_bytes;
+    /* kernels that count their blocks find their counters at zero, and leave them so */
+    e = cudaMemsetAsync(scratch, 0, scratch_bytes, stream);
+    if (e == cudaSuccess) return SAC_OK;
+    cuda_stream_close(s);
+    return fail(err, d, e, "clearing scratch");
+}
+static sac_status cuda_stream_sync(const sac_stream *s, sac_error *err) {
+    cudaError_t e = cudaStreamSynchronize(native(s));
+    return e == cudaSuccess ? SAC_OK : fail(err, s->device, e, "running the work of a stream");
+}
+
+static sac_status cuda_event_create(const sac_device *d, sac_event *e, sac_error *err) {
+    cudaEvent_t event;
+    cudaError_t st = cudaSetDevice(d->index);
+    *e = sac_event{};
+    if (st == cudaSuccess) st = cudaEventCreate(&event);
+    if (st != cudaSuccess) return fail(err, d, st, "making an event");
+    e->native = event;
+    return SAC_OK;
+}
+static sac_status cuda_event_record(const sac_stream *s, sac_event *e) {
+    return cudaEventRecord((cudaEvent_t)e->native, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+}
+static sac_status cuda_event_elapsed(const sac_event *from, const sac_event *to, double *milliseconds) {
+    float ms = 0;
+    if (cudaEventSynchronize((cudaEvent_t)to->native) != cudaSuccess) return SAC_DEVICE;
+    if (cudaEventElapsedTime(&ms, (cudaEvent_t)from->native, (cudaEvent_t)to->native) != cudaSuccess)
+        return SAC_DEVICE;
+    *milliseconds = (double)ms;
+    return SAC_OK;
+}
+static void cuda_event_free(sac_event *e) {
+    if (e->native) cudaEventDestroy((cudaEvent_t)e->native);
+    *e = sac_event{};
+}
+
+/* A driver that is too old, no card, or a card that this build holds no code for: all UNSUPPORTED. */
+static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess) cudaGetLastError();
+    if (e == cudaErrorNoDevice || e == cudaErrorInsufficientDriver || e == cudaErrorStubLibrary || (!e && !n))
+        return sac_fail(err, SAC_UNSUPPORTED, "no CUDA card can be used: %s",
+                        e ? cudaGetErrorString(e) : "the driver sees none");
+    if (e != cudaSuccess) return sac_fail(err, SAC_DEVICE, "CUDA does not start: %s", cudaGetErrorString(e));
+    if (index < 0 || index >= n)
+        return sac_fail(err, SAC_NOT_FOUND, "no CUDA card %d: there are %d, counted from 0", index, n);
+    e = cudaGetDeviceProperties(p, index);
+    if (e != cudaSuccess)
+        return sac_fail(err, SAC_DEVICE, "CUDA card %d does not answer: %s", index, cudaGetErrorString(e));
+    if (p->major < 8)
+        return sac_fail(err, SAC_UNSUPPORTED, "CUDA card %d (%s) is sm_%d%d: sm_80 or later is needed", index,
+                        p->name, p->major, p->minor);
+    return SAC_OK;
+}
+
+extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *err) {
+    cudaDeviceProp p;
+    *d = sac_device{};
+    SAC_TRY(probe(index, &p, err));
+    d->kind = SAC_DEVICE_CUDA;
+    d->index = index;
+    d->compute = p.major * 10 + p.minor;
+    d->n_processors = p.multiProcessorCount;
+    d->memory_bytes = p.totalGlobalMem;
+    snprintf(d->name, sizeof d->name, "%.79s", p.name);
+    d->alloc = cuda_alloc;
+    d->free = cuda_free;
+    d->host_alloc = cuda_host_alloc;
+    d->host_free = cuda_host_free;
+    d->memory_left = cuda_memory_left;
+    d->upload = cuda_upload;
+    d->download = cuda_download;
+    d->copy = cuda_copy;
+    d->zero = cuda_zero;
+    d->stream_open = cuda_stream_open;
+    d->stream_sync = cuda_stream_sync;
+    d->stream_close = cuda_stream_close;
+    d->event_create = cuda_event_create;
+    d->event_record = cuda_event_record;
+    d->event_elapsed = cuda_event_elapsed;
+    d->event_free = cuda_event_free;
+    return SAC_OK;
+}

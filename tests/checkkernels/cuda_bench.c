@@ -1,0 +1,238 @@
+/* cuda_bench.c - how fast, in units of what this card can do: bytes against its measured copy rate (read and
+ * written), products against its measured rate at 8192^3. Calls run as a captured graph, so that launches do
+ * not count, and walk over more memory than the L2 cache holds. Times are medians of batches. */
+#include "cuda_bench.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_BATCHES = 9, MAX_BATCH = 64 };
+
+static double copy_rate, matrix_rate; /* bytes and floating-point operations a second */
+
+/* The case moved to the i-th stretch of the arena. */
+static check_case shifted(const bench *b, size_t i) {
+    check_case d = b->c;
+    size_t first = offsetof(check_case, linear), end = offsetof(check_case, lists);
+    for (size_t at = first; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+        memcpy(&word, (char *)&d + at, sizeof word);
+        if (word >= (uintptr_t)b->arena && word < (uintptr_t)b->arena + b->span) word += i * b->span;
+        memcpy((char *)&d + at, &word, sizeof word);
+    }
+    return d;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds a call; 0 when the op refuses. */
+static double seconds(bench *b, const sac_ops *t, int n_calls, double *best) {
+    const sac_device *d = b->w->device;
+    const sac_stream *s = &b->w->stream;
+    cudaStream_t stream = s->native;
+    size_t n_places = (ARENA_BYTES - SHARED_BYTES) / b->span, turn = 0;
+    if (n_places > FAR_BYTES / b->span + 1) n_places = FAR_BYTES / b->span + 1;
+    check_case one = shifted(b, 0);
+    if (check_call(t, s, &one) != SAC_OK || d->stream_sync(s, NULL) != SAC_OK)
+        return 0; /* plans are made now */
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t run = NULL;
+    bool ok = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
+    for (int i = 0; ok && i < n_calls; i++) {
+        one = shifted(b, turn++ % n_places);
+        ok = check_call(t, s, &one) == SAC_OK;
+    }
+    ok = cudaStreamEndCapture(stream, &graph) == cudaSuccess && ok;
+    ok = ok && cudaGraphInstantiate(&run, graph, 0) == cudaSuccess;
+    double times[N_BATCHES];
+    sac_event from, to;
+    d->event_create(d, &from, NULL);
+    d->event_create(d, &to, NULL);
+    for (int i = 0; ok && i < N_BATCHES + 1; i++) { /* the first does not count */
+        double ms = 0;
+        d->event_record(s, &from);
+        ok = cudaGraphLaunch(run, stream) == cudaSuccess;
+        d->event_record(s, &to);
+        ok = ok && d->event_elapsed(&from, &to, &ms) == SAC_OK;
+        if (i) times[i - 1] = ms * 1e-3 / n_calls;
+    }
+    d->event_free(&from);
+    d->event_free(&to);
+    if (run) cudaGraphExecDestroy(run);
+    if (graph) cudaGraphDestroy(graph);
+    if (!ok) {
+        cudaGetLastError();
+        return 0;
+    }
+    qsort(times, N_BATCHES, sizeof *times, by_value);
+    *best = times[0];
+    return times[N_BATCHES / 2];
+}
+
+static void print_row(const bench *b, const char *variant, double s, double best, bool csv) {
+    double gb = b->bytes / s, tf = b->flops / s;
+    const char *format = csv ? "%s,%s,%s,%.2f,%.2f,%.1f,%.1f,%.2f,%.1f\n"
+                             : "%-12s %-9s %-34s %10.2f %10.2f %8.1f %5.1f%% %9.2f %5.1f%%\n";
+    if (s <= 0)
+        printf(csv ? "%s,%s,%s,,,,,,\n" : "%-12s %-9s %-34s    refused\n", check_op_name(b->c.op), variant,
+               b->shape);
+    else
+        printf(format, check_op_name(b->c.op), variant, b->shape, s * 1e6, best * 1e6, gb * 1e-9,
+               100 * gb / copy_rate, tf * 1e-12, 100 * tf / matrix_rate);
+    fflush(stdout);
+}
+
+/* All variants of the op, or the slot alone. */
+static void time_all(bench *b, const sac_ops *t, const check_options *o, const char *only) {
+    double floor_s = b->bytes / 4e12 + b->flops / 600e12;
+    int n_calls = floor_s > 0 ? (int)(1.5e-3 / floor_s) : 1, n_done = 0;
+    n_calls = n_calls < 1 ? 1 : n_calls > MAX_BATCH ? MAX_BATCH : n_calls;
+    double s, best = 0;
+    for (int i = 0; i < cuda_n_variants; i++) {
+        const cuda_variant *v = &cuda_variants[i];
+        if (v->op != b->c.op || strcmp(v->name, "any") == 0) continue;
+        if (only && !strstr(only, v->name)) continue;
+        if (o->variant && strcmp(o->variant, v->name) != 0) continue;
+        sac_ops one = *t;
+        v->plant(&one);
+        s = seconds(b, &one, n_calls, &best);
+        print_row(b, v->name, s, best, o->csv);
+        n_done++;
+    }
+    if (n_done) return;
+    s = seconds(b, t, n_calls, &best);
+    print_row(b, "cuda", s, best, o->csv);
+}
+
+/* ---------------------------------------------------------------- the card */
+
+static bool fill_arena(bench *b) {
+    size_t n = (size_t)32 << 20;
+    uint16_t *host = malloc(n);
+    uint64_t rng = 1;
+    const sac_device *d = b->w->device;
+    for (size_t i = 0; i < n / 2; i++)
+        host[i] = sac_f32_to_bf16((float)((double)(check_rand(&rng) >> 11) * 0x1p-52 - 1));
+    d->upload(&b->w->stream, b->arena, host, n);
+    for (size_t done = n; done < ARENA_BYTES; done += n) {
+        n = done < ARENA_BYTES - done ? done : ARENA_BYTES - done;
+        d->copy(&b->w->stream, b->arena + done, b->arena, n);
+    }
+    free(host);
+    return d->stream_sync(&b->w->stream, NULL) == SAC_OK;
+}
+
+static double measure_copy(bench *b) {
+    const sac_device *d = b->w->device;
+    const size_t n = (size_t)2 << 30;
+    double ms, best = 1e9;
+    sac_event from, to;
+    d->event_create(d, &from, NULL);
+    d->event_create(d, &to, NULL);
+    for (int i = 0; i < 6; i++) {
+        d->event_record(&b->w->stream, &from);
+        d->copy(&b->w->stream, b->arena + ARENA_BYTES / 2, b->arena, n);
+        d->event_record(&b->w->stream, &to);
+        d->event_elapsed(&from, &to, &ms);
+        best = ms < best ? ms : best;
+    }
+    d->event_free(&from);
+    d->event_free(&to);
+    return 2 * (double)n / best * 1e3;
+}
+
+int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
+    static bench b;
+    sac_error err;
+    b = (bench){.w = w};
+    if (w->device->alloc(w->device, ARENA_BYTES, (void **)&b.arena, &err) != SAC_OK || !fill_arena(&b)) {
+        printf("checkkernels: %s\n", err.text);
+        return 1;
+    }
+    double best;
+    copy_rate = measure_copy(&b);
+    cuda_bench_linear(&b, 8192, 8192, 8192, SAC_ACT_NONE, false, false);
+    matrix_rate = b.flops / seconds(&b, t, 4, &best);
+    printf("copy %.2f TB/s (read and written), bf16 product of 8192^3 %.0f TFLOP/s\n"
+           "%-12s %-9s %-34s %10s %10s %8s %6s %9s %6s\n",
+           copy_rate * 1e-12, matrix_rate * 1e-12, "op", "variant", "shape", "median us", "best us", "GB/s",
+           "", "TFLOP/s", "");
+#define WANTED(name) (!o->op || strcmp(o->op, #name) == 0)
+#define ROW(call)    (call, time_all(&b, t, o, NULL))
+    static const int64_t qwen[][2] = {
+        {4608, 3584}, {3584, 3584}, {37888, 3584}, {3584, 18944}, {152064, 3584}};
+    for (size_t i = 0; WANTED(linear) && i < SAC_COUNT(qwen); i++) {
+        ROW(cuda_bench_linear(&b, 1, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
+        if (i == 1 || i == 2)
+            ROW(cuda_bench_linear(&b, 8, qwen[i][0], qwen[i][1], SAC_ACT_NONE, false, i == 1));
+        if (i < 4)
+            ROW(cuda_bench_linear(&b, 8192, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
+    }
+    if (WANTED(linear)) {
+        ROW(cuda_bench_linear(&b, 577 * 32, 1024, 592, SAC_ACT_NONE, false, false));
+        ROW(cuda_bench_linear(&b, 577 * 32, 1024, 1024, SAC_ACT_NONE, true, true));
+        ROW(cuda_bench_linear(&b, 577 * 32, 4096, 1024, SAC_ACT_QUICK_GELU, true, false));
+        ROW(cuda_bench_linear(&b, 577 * 32, 1024, 4096, SAC_ACT_NONE, true, true));
+    }
+    static const int64_t contexts[] = {1024, 4096, 8192, 16384, 32768, 131072, 524288, 1048576};
+    for (size_t i = 0; WANTED(attention) && i < SAC_COUNT(contexts); i++)
+        cuda_bench_attention(&b, 1, 1, contexts[i], 28, 4, 128, true), time_all(&b, t, o, "decode cudnn");
+    if (WANTED(attention)) {
+        cuda_bench_attention(&b, 1, 1, 4096, 32, 32, 128, true), time_all(&b, t, o, "decode cudnn");
+        cuda_bench_attention(&b, 1, 1, 32768, 32, 8, 64, true), time_all(&b, t, o, "decode cudnn");
+    }
+    static const int64_t lengths[] = {1024, 2048, 8192, 32768, 131072};
+    for (size_t i = 0; WANTED(attention) && i < SAC_COUNT(lengths); i++)
+        cuda_bench_attention(&b, 1, lengths[i], lengths[i], 28, 4, 128, true),
+            time_all(&b, t, o, lengths[i] > 100000 ? "cudnn" : "flash cudnn");
+    if (WANTED(attention)) {
+        cuda_bench_attention(&b, 1, 8192, 131072, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_attention(&b, 1, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_attention(&b, 32, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_attention(&b, 32, 729, 729, 16, 16, 72, false), time_all(&b, t, o, "flash cudnn");
+    }
+    static const struct {
+        check_op op;
+        int64_t rows, n;
+    } elementwise[] = {
+        {CHECK_rmsnorm, 1, 3584},
+        {CHECK_rmsnorm, 16384, 3584},
+        {CHECK_rmsnorm, 8192, 8192},
+        {CHECK_layernorm, 577 * 32, 1024},
+        {CHECK_rope, 1, 3584},
+        {CHECK_rope, 16384, 3584},
+        {CHECK_swiglu, 1, 18944},
+        {CHECK_swiglu, 8192, 18944},
+        {CHECK_kv_store, 16384, 512},
+        {CHECK_embed, 16384, 3584},
+        {CHECK_gather_rows, 16384, 3584},
+        {CHECK_pool_tokens, 576 * 128, 3584},
+    };
+    for (size_t i = 0; i < SAC_COUNT(elementwise); i++)
+        if (!o->op || strcmp(o->op, check_op_name(elementwise[i].op)) == 0)
+            ROW(cuda_bench_elementwise(&b, elementwise[i].op, elementwise[i].rows, elementwise[i].n));
+    if (WANTED(patchify)) ROW(cuda_bench_patchify(&b, 128));
+    if (WANTED(key_scores)) ROW(cuda_bench_scores(&b, 8192)), ROW(cuda_bench_scores(&b, 131072));
+    if (WANTED(attention_sums))
+        ROW(cuda_bench_sums(&b, 32768, 128, 1)), ROW(cuda_bench_sums(&b, 131072, 128, 4));
+    if (WANTED(kv_gather))
+        ROW(cuda_bench_gather(&b, 131072, 2, 1)), ROW(cuda_bench_gather(&b, 131072, 64, 4));
+    if (WANTED(attention)) {
+        cuda_bench_listed_attention(&b, 131072, 64, 4), time_all(&b, t, o, "decode");
+        cuda_bench_listed_attention(&b, 131072, 8, 1), time_all(&b, t, o, "decode");
+    }
+    if (WANTED(top_k)) {
+        ROW(cuda_bench_choice(&b, CHECK_top_k, 1, 131072, 2048));
+        ROW(cuda_bench_choice(&b, CHECK_top_k, 4, 131072, 2048));
+        ROW(cuda_bench_choice(&b, CHECK_top_k, 28, 32768, 2048));
+    }
+    if (WANTED(top_p))
+        ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 8192, 95)),
+            ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 131072, 95));
+    w->device->free(w->device, b.arena);
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* cuda_bench.h - one row of the table of speeds: a case whose buffers lie in an arena of random numbers. */
+#ifndef SAC_CHECK_CUDA_BENCH_H
+#define SAC_CHECK_CUDA_BENCH_H
+
+#include "cuda_twin.h"
+
+#define ARENA_BYTES  ((size_t)12 << 30)
+#define SHARED_BYTES ((size_t)32 << 20)
+#define FAR_BYTES    ((size_t)512 << 20) /* what one walk covers at least */
+
+typedef struct bench {
+    check_case c;
+    cuda_twin *w;
+    uint8_t *arena;
+    size_t span; /* bytes of the arena that one call uses */
+    double bytes, flops;
+    char shape[64];
+} bench;
+
+/* cuda_bench_rows.c: arguments, and the bytes and operations of a call. */
+void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation act, bool bias,
+                       bool accumulate);
+void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,
+                          int d, bool causal);
+void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n);
+void cuda_bench_scores(bench *b, int64_t n);
+void cuda_bench_sums(bench *b, int64_t n, int64_t n_q, int n_sums);
+void cuda_bench_gather(bench *b, int64_t n, int64_t every, int n_lists);
+void cuda_bench_listed_attention(bench *b, int64_t n, int64_t every, int n_lists);
+void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k);
+void cuda_bench_patchify(bench *b, int64_t n_tiles);
+
+#endif

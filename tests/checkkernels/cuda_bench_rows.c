@@ -1,0 +1,235 @@
+/* cuda_bench_rows.c - what cuda_bench.c times: real layers, contexts and pictures. */
+#include "cuda_bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The next n elements of the arena: random numbers in [-1, 1) as bf16, which as f16 are numbers too. */
+static void *take(bench *b, int64_t n, sac_dtype t) {
+    void *p = b->arena + b->span;
+    b->span += ((size_t)n * (t == SAC_DTYPE_F32 ? 4 : 2) + 255) / 256 * 256;
+    return p;
+}
+static sac_mat mat(bench *b, int64_t rows, int64_t cols) {
+    return (sac_mat){take(b, rows * cols, SAC_DTYPE_BF16), rows, cols, cols, SAC_DTYPE_BF16};
+}
+static float *floats(bench *b, int64_t n) {
+    return take(b, n, SAC_DTYPE_F32);
+}
+/* Numbers at the end of the arena: calls share them. */
+static void *shared_at_end(bench *b, const void *host, size_t n_bytes, size_t offset) {
+    void *p = b->arena + ARENA_BYTES - SHARED_BYTES + offset;
+    b->w->device->upload(&b->w->stream, p, host, n_bytes);
+    b->w->device->stream_sync(&b->w->stream, NULL);
+    return p;
+}
+/* n int32 below `most`. */
+static int32_t *indices(bench *b, int64_t n, int64_t most) {
+    int32_t *host = malloc((size_t)n * 4);
+    for (int64_t i = 0; i < n; i++) host[i] = (int32_t)(i * 7 % most);
+    int32_t *p = shared_at_end(b, host, (size_t)n * 4, 0);
+    free(host);
+    return p;
+}
+/* A list for every head: each `every`-th of n rows. */
+static const sac_row_lists *lists(bench *b, int n_lists, int64_t n, int64_t every) {
+    int64_t each = n / every, start[65];
+    int32_t *host = malloc((size_t)(each * n_lists) * 4);
+    for (int64_t i = 0; i < each * n_lists; i++) host[i] = (int32_t)(i % each * every);
+    for (int i = 0; i <= n_lists; i++) start[i] = i * each;
+    b->c.lists = (sac_row_lists){shared_at_end(b, host, (size_t)(each * n_lists) * 4, 4096),
+                                 shared_at_end(b, start, sizeof start, 0), n_lists};
+    free(host);
+    return &b->c.lists;
+}
+
+static void open_row(bench *b, check_op op, const char *shape) {
+    memset(&b->c, 0, sizeof b->c);
+    b->c.op = op;
+    b->span = 0;
+    b->bytes = b->flops = 0;
+    snprintf(b->shape, sizeof b->shape, "%s", shape);
+}
+
+void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation act, bool bias,
+                       bool accumulate) {
+    char text[64];
+    snprintf(text, sizeof text, "%lldx%lld->%lld%s%s%s", (long long)m, (long long)k, (long long)n,
+             bias ? " bias" : "", act ? " act" : "", accumulate ? " +=" : "");
+    open_row(b, CHECK_linear, text);
+    sac_mat x = mat(b, m, k), y = mat(b, m, n);
+    b->c.linear = (sac_linear_args){.y = y, .x = x, .act = act, .accumulate = accumulate};
+    b->c.linear.w = (sac_tensor){take(b, n * k, SAC_DTYPE_BF16), SAC_DTYPE_BF16, 2, {n, k}};
+    if (bias) b->c.linear.bias = floats(b, n);
+    b->flops = 2.0 * (double)m * (double)n * (double)k;
+    b->bytes =
+        2.0 * ((double)n * (double)k + (double)m * (double)k + (double)m * (double)n * (accumulate ? 2 : 1));
+}
+
+void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,
+                          int d, bool causal) {
+    char text[64];
+    snprintf(text, sizeof text, "%lldx %lld of %lld, %d/%d x %d%s", (long long)n_batch, (long long)n_q,
+             (long long)n_kv, heads, kv_heads, d, causal ? " causal" : "");
+    open_row(b, CHECK_attention, text);
+    int64_t rows = n_batch * n_kv, cols = (int64_t)kv_heads * d;
+    sac_mat q = mat(b, n_batch * n_q, (int64_t)heads * d), o = mat(b, n_batch * n_q, (int64_t)heads * d);
+    sac_attention_args *a = &b->c.attention;
+    *a = (sac_attention_args){.o = o,
+                              .q = q,
+                              .n_q = n_q,
+                              .n_kv = n_kv,
+                              .first = n_kv - n_q,
+                              .n_batch = n_batch,
+                              .batch_rows = n_batch > 1 ? n_kv : 0,
+                              .n_heads = heads,
+                              .scale = 0.1f,
+                              .causal = causal};
+    a->kv = (sac_kv_view){.dtype = SAC_DTYPE_BF16,
+                          .n_heads = kv_heads,
+                          .head_dim = d,
+                          .n_rows = rows,
+                          .row_stride = cols,
+                          .head_stride = d};
+    a->kv.k = take(b, rows * cols, SAC_DTYPE_BF16);
+    a->kv.v = take(b, rows * cols, SAC_DTYPE_BF16);
+    double seen = causal ? (double)n_q * ((double)n_kv - (double)n_q / 2 + 0.5) : (double)n_q * (double)n_kv;
+    b->flops = 4.0 * (double)n_batch * seen * heads * d;
+    b->bytes = 2.0 * (2.0 * (double)(rows * cols) + 2.0 * (double)(n_batch * n_q) * heads * d);
+}
+
+void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
+    char text[64];
+    check_case *c = &b->c;
+    snprintf(text, sizeof text, "%lldx%lld", (long long)rows, (long long)n);
+    open_row(b, op, text);
+    sac_mat x = mat(b, rows, n), y = mat(b, rows, n);
+    double moved = 2.0 * (double)(rows * n);
+    b->bytes = 2 * moved;
+    switch ((int)op) {
+    case CHECK_rmsnorm: c->rmsnorm = (sac_rmsnorm_args){y, x, floats(b, n), 1e-6f}; break;
+    case CHECK_layernorm: c->layernorm = (sac_layernorm_args){y, x, floats(b, n), floats(b, n), 1e-6f}; break;
+    case CHECK_swiglu:
+        c->swiglu = (sac_swiglu_args){y, x, mat(b, rows, n)};
+        b->bytes = 3 * moved;
+        break;
+    case CHECK_gather_rows:
+        c->gather_rows = (sac_gather_rows_args){y, x, indices(b, rows, rows), NULL};
+        break;
+    case CHECK_rope:
+        c->rope = (sac_rope_args){
+            x, (int)(n / 128), 128, {floats(b, rows * 128), 128, false, 1}, indices(b, rows, rows), false};
+        b->bytes = 2 * moved + 4.0 * 128 * (double)rows;
+        break;
+    case CHECK_kv_store: {
+        sac_kv_view kv = {take(b, rows * n, SAC_DTYPE_BF16),
+                          take(b, rows * n, SAC_DTYPE_BF16),
+                          SAC_DTYPE_BF16,
+                          (int)(n / 128),
+                          128,
+                          rows,
+                          n,
+                          128};
+        c->kv_store = (sac_kv_store_args){kv, x, y, 0};
+        b->bytes = 4 * moved;
+        break;
+    }
+    case CHECK_embed:
+        c->embed = (sac_embed_args){y, {x.data, SAC_DTYPE_BF16, 2, {rows, n}}, indices(b, rows, rows)};
+        break;
+    case CHECK_pool_tokens: /* rows = tiles of 24 x 24 */
+        y.rows = rows / 576 * 144;
+        x.rows = rows / 576 * 576;
+        c->pool_tokens = (sac_pool_tokens_args){y, x, rows / 576, 24, 2};
+        b->bytes = 1.25 * moved;
+        break;
+    default: break;
+    }
+}
+
+static sac_kv_view keys_of(bench *b, int64_t n, int heads, int d) {
+    sac_kv_view kv = {
+        .dtype = SAC_DTYPE_BF16, .n_heads = heads, .head_dim = d, .n_rows = n, .head_stride = d};
+    kv.row_stride = (int64_t)heads * d;
+    kv.k = take(b, n * heads * d, SAC_DTYPE_BF16);
+    kv.v = take(b, n * heads * d, SAC_DTYPE_BF16);
+    return kv;
+}
+
+void cuda_bench_scores(bench *b, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld keys, 28/4 x 128", (long long)n);
+    open_row(b, CHECK_key_scores, text);
+    b->c.key_scores = (sac_key_scores_args){
+        .scores = floats(b, 28 * n), .stride = n, .q = floats(b, 3584), .n_heads = 28, .n = n, .scale = 0.1f};
+    b->c.key_scores.kv = keys_of(b, n, 4, 128);
+    b->bytes = (double)n * (1024 + 28 * 4);
+    b->flops = 2.0 * 3584 * (double)n;
+}
+
+void cuda_bench_sums(bench *b, int64_t n, int64_t n_q, int n_sums) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld probes, %lld keys, %d sums", (long long)n_q, (long long)n, n_sums);
+    open_row(b, CHECK_attention_sums, text);
+    b->c.attention_sums = (sac_attention_sums_args){.sums = floats(b, n_sums * n),
+                                                    .stride = n,
+                                                    .n_sums = n_sums,
+                                                    .q = mat(b, n_q, 3584),
+                                                    .first = n - n_q,
+                                                    .n_kv = n,
+                                                    .n_heads = 28,
+                                                    .scale = 0.1f};
+    b->c.attention_sums.kv = keys_of(b, n, 4, 128);
+    b->flops = 4.0 * 3584 * (double)n_q * (double)n;
+}
+
+void cuda_bench_gather(bench *b, int64_t n, int64_t every, int n_lists) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld of %lld rows, 4 x 128, %d lists", (long long)(n / every), (long long)n,
+             n_lists);
+    open_row(b, CHECK_kv_gather, text);
+    b->c.kv_gather = (sac_kv_gather_args){.dst = keys_of(b, n / every, 4, 128), .src = keys_of(b, n, 4, 128)};
+    b->c.kv_gather.lists = lists(b, n_lists, n, every);
+    b->bytes = 2.0 * 2048 * (double)(n / every);
+}
+
+void cuda_bench_listed_attention(bench *b, int64_t n, int64_t every, int n_lists) {
+    char text[64];
+    cuda_bench_attention(b, 1, 1, n, 28, 4, 128, true);
+    snprintf(text, sizeof text, "1 query, %lld of %lld rows, %d lists", (long long)(n / every), (long long)n,
+             n_lists);
+    snprintf(b->shape, sizeof b->shape, "%s", text);
+    b->c.attention.lists = lists(b, n_lists, n, every);
+    b->c.attention.n_kv = n / every;
+    b->bytes = 2048.0 * (double)(n / every);
+    b->flops /= (double)every;
+}
+
+void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k) {
+    char text[64];
+    snprintf(text, sizeof text, op == CHECK_top_k ? "%lld of %d x %lld" : "0.%lld of %d x %lld", (long long)k,
+             rows, (long long)n);
+    open_row(b, op, text);
+    float *scores = floats(b, rows * n);
+    int32_t *out = take(b, rows * k + 4 * rows, SAC_DTYPE_F32);
+    if (op == CHECK_top_k)
+        b->c.top_k = (sac_top_k_args){scores, n, n, rows, k, out};
+    else
+        b->c.top_p = (sac_top_p_args){scores,
+                                      NULL,
+                                      n,
+                                      n,
+                                      rows,
+                                      (double)k / 100,
+                                      (float *)(void *)out,
+                                      (int64_t *)(void *)(out + 2 * rows)};
+    b->bytes = 4.0 * (double)(rows * n);
+}
+
+void cuda_bench_patchify(bench *b, int64_t n_tiles) {
+    open_row(b, CHECK_patchify, "pictures of 336, patch 14");
+    sac_mat y = mat(b, n_tiles * 576, 588);
+    uint8_t *tiles = take(b, n_tiles * 336 * 336 * 3 / 2, SAC_DTYPE_BF16);
+    b->c.patchify = (sac_patchify_args){y, tiles, n_tiles, 336, 14, {0.5f, 0.5f, 0.5f}, {0.3f, 0.3f, 0.3f}};
+    b->bytes = 3.0 * 336 * 336 * 3 * (double)n_tiles;
+}

@@ -1,0 +1,114 @@
+/* cuda_cases.c - shapes of real models on 16-byte lines, where the fast kernels are; either side of their
+ * tiles (16, 64 rows; 16, 64 keys), groups of 1, 4, 7 and 8, heads of 64, 72, 80 and 128, lists, windows,
+ * lse. */
+#include "cuda_twin.h"
+
+#include <stdlib.h>
+
+static const int64_t linear_shapes[][3] = {
+    {1, 4608, 512},   {1, 512, 3584}, {2, 1000, 1024}, {8, 640, 4096},  {5, 48, 18944},
+    {4, 33, 40},      {9, 256, 1024}, {64, 384, 1152}, {577, 256, 588}, {130, 264, 640},
+    {257, 128, 4304}, {16, 17, 64},   {1024, 512, 64},
+};
+
+typedef struct attention_case {
+    check_attention_shape shape;
+    check_attention_extra extra;
+} attention_case;
+
+static const attention_case attention_cases[] = {
+    /* decode: one query, then a few */
+    {{1, 1, 4097, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 1000, -1, 32, 32, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 3000, -1, 16, 4, 64, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 2500, -1, 8, 1, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 15, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 1, -1, 8, 8, 64, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 2, 1500, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 5, 900, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 700, -1, 16, 16, 80, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 800, -1, 4, 2, 72, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 333, -1, 4, 4, 96, true, false, 0, 0}, {.wide = true}},
+    {{1, 3, 444, -1, 4, 2, 88, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 2000, -1, 28, 4, 128, true, false, 600, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 3000, -1, 28, 4, 128, true, false, 0, 5}, {.wide = true, .lse = true}},
+    {{1, 1, 3000, -1, 28, 4, 128, true, false, 0, 3}, {.n_lists = 4, .wide = true, .lse = true}},
+    {{1, 1, 1800, -1, 8, 2, 64, true, false, 0, 4}, {.n_lists = 8, .wide = true, .lse = true}},
+    {{1, 2, 1800, -1, 8, 2, 64, true, false, 700, 2}, {.n_lists = 2, .wide = true, .lse = true}},
+    {{1, 1, 300, -8, 8, 2, 64, true, false, 0, 0}, {.wide = true, .lse = true}}, /* sees nothing */
+    {{1, 1, 300, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true, .far = (int64_t)1 << 23}},
+    /* prefill */
+    {{1, 64, 64, 0, 7, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 200, 200, 0, 7, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 129, 700, -1, 8, 2, 64, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 257, 333, -1, 8, 1, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 100, 333, -1, 6, 6, 80, true, false, 0, 0}, {.wide = true}},
+    {{1, 100, 233, -1, 4, 2, 72, true, false, 0, 0}, {.wide = true}},
+    {{1, 65, 300, -1, 4, 2, 96, true, false, 0, 0}, {.wide = true}},
+    {{1, 150, 500, -1, 8, 2, 64, true, false, 100, 0}, {.wide = true, .lse = true}},
+    {{1, 90, 600, -1, 8, 2, 128, true, false, 0, 3}, {.wide = true, .lse = true}},
+    {{1, 90, 600, -1, 8, 2, 64, true, false, 200, 2}, {.n_lists = 2, .wide = true, .lse = true}},
+    {{1, 70, 300, -1, 8, 2, 64, true, false, 0, 2}, {.n_lists = 8, .wide = true}},
+    {{1, 90, 400, 100, 8, 2, 64, true, false, 0, 0},
+     {.wide = true, .lse = true}}, /* keys after the last query */
+    {{1, 90, 50, -60, 8, 2, 64, true, false, 0, 0},
+     {.wide = true, .lse = true}}, /* queries that see nothing */
+    {{1, 1100, 1100, 0, 7, 1, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 1030, 1500, -1, 4, 1, 64, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1024, 1536, -1, 2, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}}, /* a plan of its own */
+    {{1, 100, 300, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .far = (int64_t)1 << 23}},
+    /* towers */
+    {{2, 257, 257, 0, 4, 4, 64, false, false, 0, 0}, {.wide = true}},
+    {{3, 577, 577, 0, 2, 2, 64, false, false, 0, 0}, {.wide = true}},
+    {{2, 196, 196, 0, 3, 3, 72, false, false, 0, 0}, {.wide = true}},
+    {{1, 100, 300, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true}},
+};
+
+static int n_cases(check_op op) {
+    switch ((int)op) {
+    case CHECK_linear: return (int)SAC_COUNT(linear_shapes);
+    case CHECK_attention: return (int)SAC_COUNT(attention_cases);
+    default: return cuda_n_key_cases(op);
+    }
+}
+
+sac_dtype cuda_case_type(check_op op, int i) {
+    static const sac_dtype types[] = {SAC_DTYPE_BF16, SAC_DTYPE_F16, SAC_DTYPE_F32};
+    int n = n_cases(op);
+    return n && i < 3 * n ? types[i / n] : SAC_DTYPE_F32;
+}
+
+bool cuda_make_case(check_case *c, check_op op, int i) {
+    if (i >= 3 * n_cases(op)) return false;
+    sac_dtype t = cuda_case_type(op, i);
+    i %= n_cases(op);
+    if (op != CHECK_linear && op != CHECK_attention) return cuda_make_key_case(c, i, t);
+    if (op == CHECK_linear)
+        return check_make_linear_of(c, linear_shapes[i][0], linear_shapes[i][1], linear_shapes[i][2], t);
+    const attention_case *a = &attention_cases[i];
+    if (t == SAC_DTYPE_F32 && (a->extra.far || a->shape.n_q > 300)) return true; /* no buffers: left out */
+    return check_make_attention_of(c, &a->shape, t, &a->extra);
+}
+
+#define VARIANT(op, name)                                                                                    \
+    static void plant_##op##_##name(sac_ops *t) {                                                            \
+        t->op = sac_cuda_##op##_##name;                                                                      \
+    }
+VARIANT(linear, any)
+VARIANT(linear, lt)
+VARIANT(linear, gemv)
+VARIANT(attention, any)
+VARIANT(attention, decode)
+VARIANT(attention, flash)
+VARIANT(attention, cudnn)
+
+const cuda_variant cuda_variants[] = {
+    {"any", CHECK_linear, plant_linear_any},
+    {"cublaslt", CHECK_linear, plant_linear_lt},
+    {"gemv", CHECK_linear, plant_linear_gemv},
+    {"any", CHECK_attention, plant_attention_any},
+    {"decode", CHECK_attention, plant_attention_decode},
+    {"flash", CHECK_attention, plant_attention_flash},
+    {"cudnn", CHECK_attention, plant_attention_cudnn},
+};
+const int cuda_n_variants = (int)SAC_COUNT(cuda_variants);

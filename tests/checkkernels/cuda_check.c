@@ -1,0 +1,204 @@
+/* cuda_check.c - every case of an op on a card against the plain C reference, in f32, f16 and bf16, twice
+ * each: the second time must give the same bits. */
+#include "cuda_twin.h"
+
+#include <math.h>
+#include <string.h>
+
+static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
+
+typedef struct tally {
+    const char *name;
+    sac_ops table;
+    bool whole; /* the slot itself: it may not refuse what it has types for */
+    int n_cases, n_refused, n_bad;
+    double worst;
+    bool unsteady;
+    char worst_text[200];
+} tally;
+
+typedef struct bed {
+    cuda_twin twin;
+    check_stream host;
+    const check_options *o;
+    bool print, broken;
+} bed;
+
+/* Weights and tables in blocks have no kernels yet. */
+static bool may_refuse(const check_case *c) {
+    return (c->op == CHECK_linear && sac_dtype_block(c->linear.w.dtype) > 1) ||
+           (c->op == CHECK_embed && sac_dtype_block(c->embed.table.dtype) > 1);
+}
+
+static void judge(bed *b, const check_case *c, tally *y, sac_dtype t, bool aligned, const check_result *r) {
+    if (r->worst > y->worst) {
+        y->worst = r->worst;
+        snprintf(y->worst_text, sizeof y->worst_text, "%s %s", sac_dtype_name(t), c->text);
+    }
+    if (!r->text[0]) return;
+    if (b->print && y->n_bad < 4)
+        printf("FAIL %s/%s %s%s %s: %s; %lld bad, %lld not finite, worst/tol %.3g, seed %llu\n",
+               check_op_name(c->op), y->name, sac_dtype_name(t), aligned ? " aligned" : "", c->text, r->text,
+               (long long)r->n_bad, (long long)r->n_nan, r->worst, (unsigned long long)b->o->seed);
+    y->n_bad++;
+}
+
+static void run_on(bed *b, check_case *c, check_case *d, tally *y, sac_dtype t, bool aligned) {
+    cuda_twin *w = &b->twin;
+    check_result r = {0};
+    sac_status st;
+    sac_error err;
+    w->numbers_only = y->whole || strcmp(y->name, "cudnn") == 0;
+    if (!cuda_twin_run(w, c, d, &y->table, t, &st, w->after[0], &err)) {
+        printf("FAIL %s/%s %s %s: %s\n", check_op_name(c->op), y->name, sac_dtype_name(t), c->text, err.text);
+        b->broken = true;
+        y->n_bad++;
+        return;
+    }
+    if (st == SAC_UNSUPPORTED && (!y->whole || may_refuse(c))) {
+        y->n_refused++;
+        return;
+    }
+    y->n_cases++;
+    if (st != SAC_OK) {
+        snprintf(r.text, sizeof r.text, "answered %s", sac_status_name(st));
+        judge(b, c, y, t, aligned, &r);
+        return;
+    }
+    cuda_twin_compare(w, c, t, w->after[0], &r);
+    if (!cuda_twin_run(w, c, d, &y->table, t, &st, w->after[1], &err)) {
+        b->broken = true;
+        return;
+    }
+    /* cuDNN's engine for one query adds its parts as they come; the slot itself does not use it */
+    bool steady = c->same_bits && !(strcmp(y->name, "cudnn") == 0 && c->attention.n_q == 1);
+    if (steady && memcmp(w->after[0], w->after[1], w->used) != 0) {
+        y->unsteady = true;
+        if (!r.text[0]) snprintf(r.text, sizeof r.text, "bits differ from run to run");
+    }
+    judge(b, c, y, t, aligned, &r);
+}
+
+/* One case in one type, for all subjects. */
+static void run_type(bed *b, check_case *c, tally *y, int n, sac_dtype t) {
+    cuda_round_inputs(c, t);
+    check_reference(c, &b->host.s);
+    for (int aligned = 0; aligned < 2 && !b->broken; aligned++) {
+        check_case d;
+        if (cuda_twin_place(&b->twin, c, t, aligned)) {
+            cuda_twin_args(&b->twin, c, t, &d);
+            for (int j = 0; j < n && !b->broken; j++) run_on(b, c, &d, &y[j], t, aligned);
+        } else {
+            b->broken = true;
+        }
+        cuda_twin_release(&b->twin, c);
+    }
+}
+
+static bool make(check_case *c, check_op op, int i, const check_options *o, int *n_shared) {
+    if (*n_shared < 0) {
+        if (check_make(c, op, i, o)) return true;
+        check_case_free(c);
+        *n_shared = i;
+    }
+    memset(c, 0, sizeof *c);
+    c->op = op;
+    c->rng = o->seed * 7368787u + (uint64_t)op * 104729u + (uint64_t)i;
+    return cuda_make_case(c, op, i - *n_shared);
+}
+
+static void run_op(bed *b, check_op op, tally *y, int n) {
+    bool more = true;
+    int n_shared = -1;
+    for (int i = 0; more && !b->broken; i++) {
+        for (int t = 0; more && t < (int)SAC_COUNT(types) && !b->broken; t++) {
+            check_case c; /* anew for each type: inputs are rounded in place */
+            more = make(&c, op, i, b->o, &n_shared);
+            bool own_type = n_shared < 0 || types[t] == cuda_case_type(op, i - n_shared);
+            if (more && c.n_buffers && own_type) run_type(b, &c, y, n, types[t]);
+            check_case_free(&c);
+            if (!b->print && y->n_bad) return; /* a planted fault has been caught */
+        }
+    }
+}
+
+static void report(check_op op, const tally *y, bool verbose) {
+    char label[64];
+    snprintf(label, sizeof label, "%s/%s", check_op_name(op), y->name);
+    printf("%-24s %5d cases %5d refused   worst/tol %-8.3g bits %-6s %s%s%s\n", label, y->n_cases,
+           y->n_refused, y->worst, y->unsteady ? "DIFFER" : "same", y->n_bad ? "FAILED" : "ok",
+           verbose ? "   " : "", verbose ? y->worst_text : "");
+    fflush(stdout);
+}
+
+static int check_faults_caught(bed *b, const sac_ops *t) {
+    int n_missed = 0;
+    b->print = false;
+    for (int i = 0; i < cuda_n_faults && !b->broken; i++) {
+        const check_fault *f = &cuda_faults[i];
+        if (b->o->op && strcmp(b->o->op, check_op_name(f->op)) != 0) continue;
+        tally y = {.name = f->name, .table = *t, .whole = true};
+        f->plant(&y.table);
+        run_op(b, f->op, &y, 1);
+        if (!y.n_bad) printf("FAIL planted fault %s/%s was not caught\n", check_op_name(f->op), f->name);
+        n_missed += !y.n_bad;
+    }
+    printf("planted faults: %s\n", n_missed ? "MISSED" : "all caught");
+    b->print = true;
+    return n_missed;
+}
+
+static int check_op_on(bed *b, check_op op, const sac_ops *t) {
+    tally y[8];
+    int n = 0, n_bad = 0;
+    const char *only = b->o->variant;
+    if (!only || strcmp(only, "cuda") == 0) y[n++] = (tally){.name = "cuda", .table = *t, .whole = true};
+    for (int i = 0; i < cuda_n_variants; i++) {
+        if (cuda_variants[i].op != op || (only && strcmp(only, cuda_variants[i].name) != 0)) continue;
+        y[n] = (tally){.name = cuda_variants[i].name, .table = *t};
+        cuda_variants[i].plant(&y[n++].table);
+    }
+    if (n) run_op(b, op, y, n);
+    for (int j = 0; j < n; j++) {
+        report(op, &y[j], b->o->verbose);
+        n_bad += y[j].n_bad;
+    }
+    return n_bad;
+}
+
+static int compare_all(bed *b, const sac_ops *t) {
+    const check_options *o = b->o;
+    int n_bad = o->variant ? 0 : check_faults_caught(b, t);
+    for (int op = 0; op < CHECK_N_OPS && !b->broken; op++)
+        if (!o->op || strcmp(o->op, check_op_name((check_op)op)) == 0)
+            n_bad += check_op_on(b, (check_op)op, t);
+    if (!b->broken && !o->variant && (!o->op || strcmp(o->op, "attention") == 0))
+        n_bad += cuda_check_large(&b->twin, t);
+    const char *refusal = sac_cuda_cudnn_refusal(&b->twin.stream);
+    if (refusal[0]) printf("cuDNN last refused: %s\n", refusal);
+    printf("%s\n", n_bad || b->broken ? "checkkernels: FAILED" : "checkkernels: all good");
+    return n_bad || b->broken;
+}
+
+int check_cuda(const check_options *o) {
+    static bed b;
+    sac_device device;
+    sac_ops t;
+    sac_error err;
+    b = (bed){.o = o, .print = true};
+    if (sac_device_open(&device, SAC_DEVICE_CUDA, 0, &err) != SAC_OK) {
+        printf("checkkernels: %s\n", err.text);
+        return err.status == SAC_UNSUPPORTED ? 77 : 1;
+    }
+    if (!cuda_twin_open(&b.twin, &device, &err) || sac_ops_open(&t, &b.twin.stream, &err) != SAC_OK ||
+        !check_stream_open(&b.host, 1)) {
+        printf("checkkernels: %s\n", err.text);
+        return 1;
+    }
+    printf("card: %s, sm_%d, %d multiprocessors, %.1f GiB; %s\n", device.name, device.compute,
+           device.n_processors, (double)device.memory_bytes / 0x1p30, sac_cuda_ops_line(&b.twin.stream));
+    int rc = o->bench ? cuda_bench(&b.twin, &t, o) : compare_all(&b, &t);
+    cuda_twin_close(&b.twin);
+    check_stream_free(&b.host);
+    return rc;
+}

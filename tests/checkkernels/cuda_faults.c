@@ -1,0 +1,123 @@
+/* cuda_faults.c - the real kernels, then something wrong: a checker that lets one pass cannot be trusted. */
+#include "cuda_twin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Copies n bytes of the device here, or back. */
+static void fetch(const sac_stream *s, void *to, const void *from, size_t n) {
+    s->device->download(s, to, from, n);
+    s->device->stream_sync(s, NULL);
+}
+static void put(const sac_stream *s, void *to, const void *from, size_t n) {
+    s->device->upload(s, to, from, n);
+    s->device->stream_sync(s, NULL);
+}
+static uint8_t *element_at(sac_mat m, int64_t row, int64_t col) {
+    return (uint8_t *)m.data + (size_t)(row * m.stride + col) * sac_dtype_row_bytes(m.dtype, 1);
+}
+static float get(const sac_stream *s, sac_mat m, int64_t row, int64_t col) {
+    uint8_t e[4];
+    fetch(s, e, element_at(m, row, col), sac_dtype_row_bytes(m.dtype, 1));
+    return (float)check_element(m.dtype, e, 0);
+}
+static void change(const sac_stream *s, sac_mat m, int64_t row, int64_t col, float f) {
+    uint16_t h = m.dtype == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+    put(s, element_at(m, row, col), m.dtype == SAC_DTYPE_F32 ? (void *)&f : (void *)&h,
+        sac_dtype_row_bytes(m.dtype, 1));
+}
+
+static sac_status linear_nan(const sac_stream *s, const sac_linear_args *a) {
+    sac_status st = sac_cuda_linear(s, a);
+    if (st == SAC_OK) change(s, a->y, a->y.rows - 1, a->y.cols - 1, NAN);
+    return st;
+}
+static sac_status linear_drift(const sac_stream *s,
+                               const sac_linear_args *a) { /* 5 %: more than bf16 rounds */
+    sac_status st = sac_cuda_linear(s, a);
+    if (st == SAC_OK) change(s, a->y, 0, 0, 1.05f * get(s, a->y, 0, 0));
+    return st;
+}
+static sac_status linear_unsteady(const sac_stream *s, const sac_linear_args *a) {
+    static int calls;
+    uint8_t e;
+    sac_status st = sac_cuda_linear(s, a);
+    fetch(s, &e, element_at(a->y, 0, 0), 1);
+    e ^= (uint8_t)(calls++ & 1);
+    put(s, element_at(a->y, 0, 0), &e, 1);
+    return st;
+}
+static sac_status rmsnorm_dropped_tail(const sac_stream *s, const sac_rmsnorm_args *a) {
+    float before = get(s, a->y, a->y.rows - 1, a->y.cols - 1);
+    sac_status st = sac_cuda_rmsnorm(s, a);
+    change(s, a->y, a->y.rows - 1, a->y.cols - 1, before);
+    return st;
+}
+static sac_status swiglu_one_past(const sac_stream *s, const sac_swiglu_args *a) {
+    uint8_t e;
+    sac_status st = sac_cuda_swiglu(s, a);
+    uint8_t *end = element_at(a->y, a->y.rows - 1, a->y.cols);
+    fetch(s, &e, end, 1);
+    e ^= 1;
+    put(s, end, &e, 1);
+    return st;
+}
+static sac_status layernorm_in_gap(const sac_stream *s, const sac_layernorm_args *a) {
+    sac_status st = sac_cuda_layernorm(s, a);
+    if (a->y.stride > a->y.cols && a->y.rows > 1) change(s, a->y, 0, a->y.stride - 1, 0);
+    return st;
+}
+static sac_status gather_changes_input(const sac_stream *s, const sac_gather_rows_args *a) {
+    sac_status st = sac_cuda_gather_rows(s, a);
+    change(s, a->x, 0, 0, 1 + get(s, a->x, 0, 0));
+    return st;
+}
+static sac_status attention_wrong_head(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a; /* heads in reverse */
+    size_t last = (size_t)((a->kv.n_heads - 1) * a->kv.head_stride) * sac_dtype_row_bytes(a->kv.dtype, 1);
+    b.kv.k = (char *)a->kv.k + last;
+    b.kv.head_stride = -a->kv.head_stride;
+    b.kv.v = (char *)a->kv.v + last;
+    return sac_cuda_attention(s, &b);
+}
+static sac_status attention_sees_next(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.first++;
+    return sac_cuda_attention(s, &b);
+}
+static sac_status rope_no_rest(const sac_stream *s, const sac_rope_args *a) {
+    sac_rope_args b = *a;
+    b.rotation.rot_dim = a->rotation.rot_dim / 16 * 16;
+    if (b.rotation.rot_dim == a->rotation.rot_dim || b.rotation.rot_dim == 0) return sac_cuda_rope(s, a);
+    return SAC_OK;
+}
+
+#define FAULT(o, fn)                                                                                         \
+    static void plant_##fn(sac_ops *t) {                                                                     \
+        t->o = fn;                                                                                           \
+    }
+FAULT(linear, linear_nan)
+FAULT(linear, linear_drift)
+FAULT(linear, linear_unsteady)
+FAULT(rmsnorm, rmsnorm_dropped_tail)
+FAULT(swiglu, swiglu_one_past)
+FAULT(layernorm, layernorm_in_gap)
+FAULT(gather_rows, gather_changes_input)
+FAULT(attention, attention_wrong_head)
+FAULT(attention, attention_sees_next)
+FAULT(rope, rope_no_rest)
+
+const check_fault cuda_faults[] = {
+    {"nan", CHECK_linear, plant_linear_nan},
+    {"drift_5%", CHECK_linear, plant_linear_drift},
+    {"unsteady_bits", CHECK_linear, plant_linear_unsteady},
+    {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
+    {"one_byte_past", CHECK_swiglu, plant_swiglu_one_past},
+    {"write_in_gap", CHECK_layernorm, plant_layernorm_in_gap},
+    {"input_changed", CHECK_gather_rows, plant_gather_changes_input},
+    {"wrong_kv_head", CHECK_attention, plant_attention_wrong_head},
+    {"sees_next_key", CHECK_attention, plant_attention_sees_next},
+    {"no_rest", CHECK_rope, plant_rope_no_rest},
+};
+const int cuda_n_faults = (int)SAC_COUNT(cuda_faults);

@@ -1,0 +1,259 @@
+/* cuda_keys.c - cases of the ops that choose rows, on 16-byte lines: key_scores, attention_sums, kv_gather,
+ * top_k, top_p. */
+#include "cuda_twin.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define EPS 0x1p-24
+
+/* ---------------------------------------------------------------- keys */
+
+/* [row][head][d] of uniform numbers; `largest` is the largest |k|. */
+static void *make_rows(check_case *c, bool output, sac_dtype t, int64_t rows, int heads, int d,
+                       double *largest) {
+    int64_t n = rows * heads * d;
+    uint8_t *p = check_buffer_add(c, output, t, 1, n, n, 0);
+    for (int64_t at = 0; at < n; at += d) {
+        double norm = 0;
+        for (int i = 0; i < d; i++) {
+            float f;
+            check_fill(c, &f, 1, CHECK_UNIFORM);
+            uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+            memcpy(p + (at + i) * (t == SAC_DTYPE_F32 ? 4 : 2), t == SAC_DTYPE_F32 ? (void *)&f : (void *)&h,
+                   t == SAC_DTYPE_F32 ? 4 : 2);
+            norm += (double)f * (double)f;
+        }
+        *largest = fmax(*largest, sqrt(norm));
+    }
+    return p;
+}
+
+static sac_kv_view make_kv(check_case *c, bool output, sac_dtype t, int64_t rows, int heads, int d,
+                           double *largest) {
+    sac_kv_view kv = {.dtype = t, .n_heads = heads, .head_dim = d, .n_rows = rows, .head_stride = d};
+    kv.row_stride = (int64_t)heads * d;
+    kv.k = make_rows(c, output, t, rows, heads, d, largest);
+    kv.v = make_rows(c, output, t, rows, heads, d, largest);
+    return kv;
+}
+
+static void make_rotation(check_case *c, int rot_dim, bool interleaved) {
+    float *angles = check_mat(c, false, 64, rot_dim, 0, 0, CHECK_UNIFORM).data;
+    c->rotation = (sac_rotation){angles, rot_dim, interleaved, 1.25f};
+}
+
+static double norm_of(const float *x, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* ---------------------------------------------------------------- scores, sums, gather */
+
+static const struct scores_case {
+    int heads, kv_heads, d;
+    int64_t n_rows, first;
+    int n_lists, every, rot_dim; /* n_lists 0: rows first.. */
+    check_values v;
+} scores_cases[] = {
+    {28, 4, 128, 1003, 0, 0, 0, 0, CHECK_UNIFORM}, {8, 1, 128, 300, 17, 0, 0, 0, CHECK_TINY},
+    {4, 4, 64, 130, 0, 0, 0, 0, CHECK_LARGE},      {32, 32, 80, 65, 0, 0, 0, 0, CHECK_UNIFORM},
+    {20, 1, 64, 200, 0, 0, 0, 0, CHECK_OUTLIERS},  {14, 2, 128, 900, 0, 1, 2, 0, CHECK_UNIFORM},
+    {8, 2, 64, 900, 0, 2, 2, 0, CHECK_UNIFORM},    {8, 2, 64, 900, 0, 8, 2, 0, CHECK_UNIFORM},
+    {4, 2, 72, 60, 0, 0, 0, 0, CHECK_UNIFORM},     {8, 2, 128, 60, 0, 0, 0, 128, CHECK_UNIFORM},
+    {8, 2, 64, 60, 0, 1, 2, 32, CHECK_UNIFORM},    {7, 1, 128, 1, 0, 0, 0, 0, CHECK_UNIFORM},
+};
+
+static bool make_scores(check_case *c, const struct scores_case *s, sac_dtype t) {
+    sac_key_scores_args *a = &c->key_scores;
+    double largest = 0;
+    *a = (sac_key_scores_args){.n_heads = s->heads,
+                               .first = s->first,
+                               .n = s->n_rows - s->first,
+                               .stride = s->n_rows + 3,
+                               .scale = 1 / sqrtf((float)s->d)};
+    a->kv = make_kv(c, false, t, s->n_rows, s->kv_heads, s->d, &largest);
+    a->q = check_mat(c, false, 1, (int64_t)s->heads * s->d, 0, 0, s->v).data;
+    if (s->n_lists) a->lists = check_row_lists(c, s->n_lists, s->n_rows, s->every);
+    if (s->rot_dim) make_rotation(c, s->rot_dim, s->n_lists > 0);
+    if (s->rot_dim) a->back = &c->rotation;
+    a->scores = check_mat(c, true, s->heads, a->stride, 0, 0, CHECK_UNIFORM).data;
+    double *allowed = check_allow(c, s->heads * a->stride);
+    for (int64_t i = 0; i < s->heads * a->stride; i++) {
+        double q = norm_of(a->q + i / a->stride * s->d, s->d);
+        allowed[i] = EPS * (8 + sqrt((double)s->d)) * q * largest * 1.5 * (double)a->scale + 1e-44;
+    }
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d n=%lld lists=%d rot=%d %s", sac_dtype_name(t),
+             s->heads, s->kv_heads, s->d, (long long)s->n_rows, s->n_lists, s->rot_dim,
+             check_values_name(s->v));
+    return true;
+}
+
+static const struct sums_case {
+    int heads, kv_heads, d;
+    int64_t n_q, n_probes, n_kv, first; /* n_probes 0: all of n_q; first -1: the queries are the last keys */
+    int n_sums;
+    int64_t window, n_diagonals;
+} sums_cases[] = {
+    {28, 4, 128, 32, 0, 300, -1, 1, 0, 0}, {28, 4, 128, 40, 9, 250, -1, 4, 0, 0},
+    {8, 2, 64, 100, 0, 100, 0, 8, 0, 0},   {8, 2, 64, 130, 60, 333, -1, 2, 100, 0},
+    {4, 4, 80, 20, 0, 150, -1, 4, 0, 150}, {7, 1, 128, 64, 0, 700, -1, 1, 0, 90},
+    {4, 2, 64, 40, 0, 60, -30, 2, 0, 0},   {4, 1, 64, 1, 0, 500, -1, 1, 0, 0},
+    {2, 1, 72, 70, 0, 129, -1, 2, 50, 60},
+};
+
+static bool make_sums(check_case *c, const struct sums_case *s, sac_dtype t) {
+    sac_attention_sums_args *a = &c->attention_sums;
+    double largest = 0, q_norm = 0;
+    *a = (sac_attention_sums_args){.n_heads = s->heads,
+                                   .n_sums = s->n_sums,
+                                   .stride = s->n_kv + 5,
+                                   .first = s->first == -1 ? s->n_kv - s->n_q : s->first,
+                                   .n_kv = s->n_kv,
+                                   .scale = 1 / sqrtf((float)s->d),
+                                   .window = s->window,
+                                   .n_diagonals = s->n_diagonals};
+    a->kv = make_kv(c, false, t, s->n_kv, s->kv_heads, s->d, &largest);
+    a->q = check_mat(c, false, s->n_q, (int64_t)s->heads * s->d, 8, 0, CHECK_UNIFORM);
+    if (s->n_probes) {
+        int32_t *probes = check_buffer_add(c, false, SAC_DTYPE_F32, 1, s->n_probes, s->n_probes, 0);
+        for (int64_t i = 0; i < s->n_probes; i++) probes[i] = (int32_t)(i * s->n_q / s->n_probes);
+        a->probes = probes;
+        a->n_probes = s->n_probes;
+    }
+    a->sums = check_mat(c, true, s->n_sums, s->n_kv, 5, 0, CHECK_UNIFORM).data;
+    if (s->n_diagonals)
+        a->diagonals = check_mat(c, true, s->n_sums, s->n_diagonals, 0, 0, CHECK_UNIFORM).data;
+    for (int64_t r = 0; r < s->n_q; r++)
+        for (int h = 0; h < s->heads; h++)
+            q_norm = fmax(q_norm, norm_of(sac_mat_row_f32(a->q, r) + h * s->d, s->d));
+    int64_t total = s->n_sums * (a->stride + s->n_diagonals);
+    double *allowed = check_allow(c, total), score = q_norm * largest * (double)a->scale;
+    for (int64_t i = 0; i < total; i++) allowed[i] = 1e-36;
+    c->relative = EPS * (24 + (double)(s->n_q * s->heads) / 8 + 2 * (6 + sqrt((double)s->d)) * score);
+    snprintf(c->text, sizeof c->text,
+             "%s heads=%d/%d d=%d n_q=%lld probes=%lld n_kv=%lld first=%lld sums=%d window=%lld "
+             "diagonals=%lld",
+             sac_dtype_name(t), s->heads, s->kv_heads, s->d, (long long)s->n_q, (long long)s->n_probes,
+             (long long)s->n_kv, (long long)a->first, s->n_sums, (long long)s->window,
+             (long long)s->n_diagonals);
+    return true;
+}
+
+static const struct gather_case {
+    int heads, d;
+    int64_t n_rows;
+    int n_lists, every, rot_dim;
+    bool keys_only;
+} gather_cases[] = {{4, 128, 700, 1, 2, 0, false},
+                    {8, 64, 300, 8, 3, 0, true},
+                    {2, 80, 200, 2, 2, 0, false},
+                    {4, 128, 300, 4, 2, 128, false},
+                    {2, 64, 100, 1, 1, 32, true}};
+
+static bool make_gather(check_case *c, const struct gather_case *s, sac_dtype t) {
+    sac_kv_gather_args *a = &c->kv_gather;
+    double largest = 0;
+    *a = (sac_kv_gather_args){.keys_only = s->keys_only};
+    a->src = make_kv(c, false, t, s->n_rows, s->heads, s->d, &largest);
+    a->dst = make_kv(c, true, s->d == 80 ? SAC_DTYPE_F32 : t, s->n_rows, s->heads, s->d, &largest);
+    a->lists = check_row_lists(c, s->n_lists, s->n_rows, s->every);
+    c->exact = !s->rot_dim;
+    if (s->rot_dim) {
+        int64_t n = a->lists->start[s->n_lists];
+        int32_t *turn = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 0);
+        for (int64_t i = 0; i < n; i++) turn[i] = (int32_t)check_rand_int(c, 0, 63);
+        make_rotation(c, s->rot_dim, s->keys_only);
+        a->turn_back = turn;
+        a->rotation = &c->rotation;
+        int64_t total = s->n_rows * s->heads * s->d;
+        double *allowed = check_allow(c, total);
+        double eps = t == SAC_DTYPE_F32 ? EPS : t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
+        for (int64_t i = 0; i < total; i++) allowed[i] = 3 * (8 * EPS + eps);
+    }
+    snprintf(c->text, sizeof c->text, "%s heads=%dx%d rows=%lld lists=%d rot=%d%s", sac_dtype_name(t),
+             s->heads, s->d, (long long)s->n_rows, s->n_lists, s->rot_dim, s->keys_only ? " keys only" : "");
+    return true;
+}
+
+/* ---------------------------------------------------------------- choices */
+
+static const struct choice_case {
+    int rows;
+    int64_t n, k; /* k of 1000 is p for top_p */
+    int values;   /* 0 random, 1 few distinct, 2 equal, 3 with NaN, infinities and zeros, 4 close */
+} choice_cases[] = {{1, 1, 1, 0},       {3, 100, 7, 1},       {2, 1000, 999, 0},    {28, 3000, 300, 0},
+                    {1, 8193, 2048, 4}, {1, 131072, 2048, 0}, {2, 70000, 33333, 1}, {1, 40000, 20000, 2},
+                    {4, 5000, 700, 3},  {1, 200000, 1, 0},    {2, 16384, 950, 4},   {1, 50, 50, 0}};
+
+static float choice(check_case *c, int values) {
+    static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, -1e-40f, 3e38f, 1.0f};
+    switch (values) {
+    case 0: return (float)(8 * check_rand_unit(c) - 4);
+    case 1: return (float)check_rand_int(c, 0, 4);
+    case 2: return 0.5f;
+    case 3: return special[check_rand_int(c, 0, (int64_t)SAC_COUNT(special) - 1)];
+    default: return 1 + (float)check_rand_int(c, 0, 30) * 0x1p-23f;
+    }
+}
+
+static bool make_top_k(check_case *c, const struct choice_case *s) {
+    float *scores = check_mat(c, false, s->rows, s->n, 3, 4, CHECK_UNIFORM).data;
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t i = 0; i < s->n; i++) scores[r * (s->n + 3) + i] = choice(c, s->values);
+    int64_t k = s->k < s->n ? s->k : s->n;
+    int32_t *indices = check_buffer_add(c, true, SAC_DTYPE_F32, 1, s->rows * k, s->rows * k, 0);
+    c->top_k = (sac_top_k_args){scores, s->n + 3, s->n, s->rows, s->k, indices};
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "%lld of %dx%lld, values %d", (long long)s->k, s->rows, (long long)s->n,
+             s->values);
+    return true;
+}
+
+/* Multiples of 2^-20: sums are exact, so that any order of summing agrees on the threshold. */
+static bool make_top_p(check_case *c, const struct choice_case *s) {
+    float *weights = check_mat(c, false, s->rows, s->n, 1, 0, CHECK_UNIFORM).data;
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t i = 0; i < s->n; i++) {
+            float f = fabsf(choice(c, s->values == 3 ? 1 : s->values));
+            weights[r * (s->n + 1) + i] = rintf(f * 0x1p20f) * 0x1p-20f;
+        }
+    float *threshold = check_buffer_add(c, true, SAC_DTYPE_F32, 1, s->rows, s->rows, 0);
+    int64_t *n_kept = check_buffer_add(c, true, SAC_DTYPE_F32, 1, 2 * s->rows, 2 * s->rows, 0);
+    double p = s->k == 1 ? 1 : (double)(s->k % 1000) / 1000;
+    c->top_p = (sac_top_p_args){weights, NULL, s->n + 1, s->n, s->rows, p, threshold, n_kept};
+    if (s->values == 1) {
+        int64_t *counts = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * s->rows, 2 * s->rows, 0);
+        for (int r = 0; r < s->rows; r++) counts[r] = check_rand_int(c, 0, s->n);
+        c->top_p.counts = counts;
+    }
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "p=%g of %dx%lld, values %d", p, s->rows, (long long)s->n, s->values);
+    return true;
+}
+
+/* ---------------------------------------------------------------- all */
+
+int cuda_n_key_cases(check_op op) {
+    switch ((int)op) {
+    case CHECK_key_scores: return (int)SAC_COUNT(scores_cases);
+    case CHECK_attention_sums: return (int)SAC_COUNT(sums_cases);
+    case CHECK_kv_gather: return (int)SAC_COUNT(gather_cases);
+    case CHECK_top_k:
+    case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
+    default: return 0;
+    }
+}
+
+bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
+    c->same_bits = true;
+    switch ((int)c->op) {
+    case CHECK_key_scores: return make_scores(c, &scores_cases[i], t);
+    case CHECK_attention_sums: return make_sums(c, &sums_cases[i], t);
+    case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
+    default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */
+        if (t != SAC_DTYPE_F32) return true;
+        return c->op == CHECK_top_k ? make_top_k(c, &choice_cases[i]) : make_top_p(c, &choice_cases[i]);
+    }
+}

@@ -1,0 +1,297 @@
+#include "cuda_twin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 256 };
+
+/* ---------------------------------------------------------------- which buffers are matrices */
+
+/* The matrices of a case's arguments; returns their number. */
+static int mats_of(check_case *c, sac_mat *m[3]) {
+    switch (c->op) {
+    case CHECK_linear: m[0] = &c->linear.y, m[1] = &c->linear.x; return 2;
+    case CHECK_embed: m[0] = &c->embed.y; return 1;
+    case CHECK_rmsnorm: m[0] = &c->rmsnorm.y, m[1] = &c->rmsnorm.x; return 2;
+    case CHECK_layernorm: m[0] = &c->layernorm.y, m[1] = &c->layernorm.x; return 2;
+    case CHECK_rope: m[0] = &c->rope.x; return 1;
+    case CHECK_swiglu: m[0] = &c->swiglu.y, m[1] = &c->swiglu.gate, m[2] = &c->swiglu.up; return 3;
+    case CHECK_kv_store: m[0] = &c->kv_store.k, m[1] = &c->kv_store.v; return 2;
+    case CHECK_attention: m[0] = &c->attention.o, m[1] = &c->attention.q; return 2;
+    case CHECK_attention_sums: m[0] = &c->attention_sums.q; return 1;
+    case CHECK_patchify: m[0] = &c->patchify.y; return 1;
+    case CHECK_pool_tokens: m[0] = &c->pool_tokens.y, m[1] = &c->pool_tokens.x; return 2;
+    case CHECK_gather_rows: m[0] = &c->gather_rows.y, m[1] = &c->gather_rows.x; return 2;
+    default: return 0;
+    }
+}
+
+static bool is_mat(check_case *c, const check_buffer *b) {
+    sac_mat *m[3];
+    int n = mats_of(c, m);
+    for (int i = 0; i < n; i++)
+        if (m[i]->data == b->data) return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- elements */
+
+static size_t bytes_of(sac_dtype t) {
+    return t == SAC_DTYPE_F32 ? 4 : 2;
+}
+static void convert(uint8_t *to, sac_dtype t, const uint8_t *from, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        float f;
+        memcpy(&f, from + i * 4, 4);
+        uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+        if (t == SAC_DTYPE_F32)
+            memcpy(to + i * 4, &f, 4);
+        else
+            memcpy(to + i * 2, &h, 2);
+    }
+}
+
+void cuda_round_inputs(check_case *c, sac_dtype t) {
+    for (int i = 0; i < c->n_buffers && t != SAC_DTYPE_F32; i++) {
+        const check_buffer *b = &c->buffer[i];
+        if (!is_mat(c, b)) continue;
+        for (int64_t r = 0; r < b->rows; r++)
+            for (size_t at = 0; at < b->row_bytes; at += 4) {
+                uint8_t *p = b->data + (size_t)r * b->stride_bytes + at, half[2];
+                convert(half, t, p, 1);
+                float f = (float)check_element(t, half, 0);
+                memcpy(p, &f, 4);
+            }
+    }
+}
+
+/* ---------------------------------------------------------------- the twin */
+
+/* NaN among halves. */
+static void replace_nan(uint8_t *row, size_t n_bytes, sac_dtype t) {
+    for (size_t at = 0; at < n_bytes; at += 2) {
+        uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(30000) : sac_f32_to_bf16(30000);
+        if (isnan(check_element(t, row + at, 0))) memcpy(row + at, &h, 2);
+    }
+}
+
+static void fill_image(cuda_twin *w, const check_case *c, sac_dtype t) {
+    for (size_t i = 0; i < w->used; i++) w->image[i] = check_canary(i);
+    for (int i = 0; i < c->n_buffers; i++) {
+        const check_buffer *b = &c->buffer[i];
+        const cuda_part *p = &w->part[i];
+        for (int64_t r = 0; !b->sparse && r < b->rows; r++) {
+            uint8_t *to = w->image + p->at + (size_t)r * p->stride_bytes;
+            const uint8_t *from = b->start + (size_t)r * b->row_bytes;
+            if (p->mat)
+                convert(to, t, from, (int64_t)(b->row_bytes / 4));
+            else
+                memcpy(to, from, b->row_bytes);
+            if (w->numbers_only && !p->mat && b->dtype != SAC_DTYPE_F32 && c->op == CHECK_attention)
+                replace_nan(to, b->row_bytes, b->dtype);
+        }
+    }
+}
+
+/* Rows far apart get memory of their own, of which only the rows are looked at. */
+static bool place_sparse(cuda_twin *w, const check_buffer *b, cuda_part *p) {
+    sac_error err;
+    if (w->device->alloc(w->device, (size_t)b->rows * p->stride_bytes, (void **)&p->own, &err) == SAC_OK)
+        return true;
+    fprintf(stderr, "checkkernels: %s\n", err.text);
+    return false;
+}
+
+static void send_sparse(cuda_twin *w, const check_buffer *b, const cuda_part *p, sac_dtype t) {
+    uint8_t *row = malloc(b->row_bytes);
+    for (int64_t r = 0; r < b->rows; r++) {
+        memcpy(row, b->start + (size_t)r * b->row_bytes, b->row_bytes);
+        if (p->mat) convert(row, t, b->start + (size_t)r * b->row_bytes, (int64_t)(b->row_bytes / 4));
+        if (w->numbers_only && b->dtype != SAC_DTYPE_F32) replace_nan(row, b->row_bytes, b->dtype);
+        w->device->upload(&w->stream, p->own + (size_t)r * p->stride_bytes, row, p->row_bytes);
+    }
+    free(row);
+}
+
+bool cuda_twin_place(cuda_twin *w, check_case *c, sac_dtype t, bool aligned) {
+    size_t at = GUARD;
+    for (int i = 0; i < c->n_buffers; i++) {
+        const check_buffer *b = &c->buffer[i];
+        cuda_part *p = &w->part[i];
+        *p = (cuda_part){.mat = is_mat(c, b), .row_bytes = b->row_bytes, .stride_bytes = b->stride_bytes};
+        size_t off = aligned ? 0 : (uintptr_t)b->data % 64;
+        if (p->mat) {
+            p->row_bytes = b->row_bytes / 4 * bytes_of(t);
+            p->stride_bytes = b->stride_bytes / 4 * bytes_of(t);
+            off = off / 4 * bytes_of(t);
+        } else { /* elements lie on their own size, as memory of a device gives them */
+            size_t element = sac_dtype_block(b->dtype) == 1 ? bytes_of(b->dtype) : 2;
+            off = off / element * element;
+        }
+        if (b->sparse) {
+            if (!place_sparse(w, b, p)) return false;
+            continue;
+        }
+        p->at = (at + 63) / 64 * 64 + off;
+        at = p->at + GUARD + (b->rows ? (size_t)(b->rows - 1) * p->stride_bytes + p->row_bytes : 0);
+        if (at > w->image_bytes) {
+            fprintf(stderr, "checkkernels: a case of more than %zu bytes\n", w->image_bytes);
+            return false;
+        }
+    }
+    w->used = at;
+    return true;
+}
+
+void cuda_twin_release(cuda_twin *w, const check_case *c) {
+    for (int i = 0; i < c->n_buffers; i++) {
+        w->device->free(w->device, w->part[i].own);
+        w->part[i].own = NULL;
+    }
+}
+
+/* Every word of the arguments that points into a buffer, pointed into its twin. Sizes and counts are far
+ * below any address. */
+static void point_to_twin(const cuda_twin *w, const check_case *c, check_case *d, void *from,
+                          size_t n_bytes) {
+    for (size_t at = 0; at + sizeof(uintptr_t) <= n_bytes; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+        memcpy(&word, (char *)from + at, sizeof word);
+        if (word == (uintptr_t)&c->lists) word = (uintptr_t)&d->lists;
+        if (word == (uintptr_t)&c->rotation) word = (uintptr_t)&d->rotation;
+        if (word == (uintptr_t)c->parts) word = (uintptr_t)d->parts;
+        for (int i = 0; i < c->n_buffers; i++) {
+            const check_buffer *b = &c->buffer[i];
+            const cuda_part *p = &w->part[i];
+            if (word < (uintptr_t)b->block || word >= (uintptr_t)b->block + b->block_bytes) continue;
+            size_t off = word - (uintptr_t)b->data;
+            if (p->mat) off = off / b->stride_bytes * p->stride_bytes;
+            word = (uintptr_t)(b->sparse ? p->own : w->memory + p->at) + off;
+            break;
+        }
+        memcpy((char *)from + at, &word, sizeof word);
+    }
+}
+
+void cuda_twin_args(const cuda_twin *w, check_case *c, sac_dtype t, check_case *d) {
+    sac_mat *m[3];
+    *d = *c;
+    int n = mats_of(d, m);
+    for (int i = 0; i < n; i++) m[i]->dtype = t;
+    point_to_twin(w, c, d, (char *)d + offsetof(check_case, linear),
+                  offsetof(check_case, lists) - offsetof(check_case, linear));
+    point_to_twin(w, c, d, &d->lists, sizeof d->lists);
+    point_to_twin(w, c, d, &d->rotation, sizeof d->rotation);
+    point_to_twin(w, c, d, d->parts, sizeof d->parts);
+}
+
+bool cuda_twin_run(cuda_twin *w, const check_case *c, check_case *d, const sac_ops *t, sac_dtype dtype,
+                   sac_status *st, uint8_t *after, sac_error *err) {
+    fill_image(w, c, dtype);
+    w->device->upload(&w->stream, w->memory, w->image, w->used);
+    for (int i = 0; i < c->n_buffers; i++)
+        if (c->buffer[i].sparse) send_sparse(w, &c->buffer[i], &w->part[i], dtype);
+    *st = check_call(t, &w->stream, d);
+    w->device->download(&w->stream, after, w->memory, w->used);
+    return w->device->stream_sync(&w->stream, err) == SAC_OK;
+}
+
+/* ---------------------------------------------------------------- comparing */
+
+/* What halves add to the tolerance of a case: the rounding of the result, of a bias that is added in y's
+ * type, of a value before its activation, of the weights of attention. */
+static void half_allowance(const check_case *c, sac_dtype t, double *absolute, double *relative) {
+    double u = t == SAC_DTYPE_F16 ? 0x1p-11 : t == SAC_DTYPE_BF16 ? 0x1p-8 : 0;
+    *relative = 1.01 * u;
+    *absolute = t == SAC_DTYPE_F16 ? 0x1p-25 : 0;
+    if (u == 0) return;
+    if (c->op == CHECK_linear) {
+        *absolute += (c->linear.bias ? 1.2 * u : 0) + (c->linear.act ? 0.6 * u : 0);
+        if (c->linear.act) *relative = 2.5 * u;
+        if (c->linear.accumulate) { /* a library may round the product before it adds y, as frameworks do */
+            *relative = 2.02 * u;
+            *absolute += u;
+        }
+    }
+    if (c->op == CHECK_attention && c->attention.kv.dtype != SAC_DTYPE_F32) /* |v| < 1 */
+        *absolute += c->attention.kv.dtype == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
+}
+
+static void compare_row(const check_case *c, const check_buffer *b, const cuda_part *p, sac_dtype t,
+                        int64_t row, const uint8_t *got_row, check_result *r) {
+    int64_t n = (int64_t)(b->row_bytes / sac_dtype_row_bytes(b->dtype, 1));
+    double absolute = 0, relative = 0;
+    if (p->mat) half_allowance(c, t, &absolute, &relative);
+    for (int64_t i = 0; i < n; i++) {
+        double want = check_number(b, b->want, row * n + i);
+        double got = p->mat ? check_element(t, got_row, i) : check_number(b, got_row, i);
+        double allowed = 0;
+        if (c->exact && p->mat) {
+            uint8_t half[4];
+            float f = (float)want;
+            convert(half, t, (const uint8_t *)&f, 1);
+            want = check_element(t, half, 0);
+        } else if (!c->exact) {
+            allowed =
+                c->allowed[b->allowed_at + row * n + i] + (c->relative + relative) * fabs(want) + absolute;
+        }
+        double diff = fabs(got - want);
+        bool lost = isfinite(want) && !isfinite(got);
+        if (lost && p->mat && t == SAC_DTYPE_F16 && fabs(want) > 65504) continue; /* beyond what it holds */
+        double ratio = lost ? INFINITY : diff > 0 ? (allowed > 0 ? diff / allowed : INFINITY) : 0;
+        r->n_nan += lost;
+        if (ratio > r->worst) r->worst = ratio;
+        if (diff <= allowed || (!isfinite(want) && memcmp(&want, &got, sizeof want) == 0)) continue;
+        if (!r->n_bad++ && !r->text[0])
+            snprintf(r->text, sizeof r->text, "[%lld,%lld] got %.9g want %.9g, allowed %.3g", (long long)row,
+                     (long long)i, got, want, allowed);
+    }
+}
+
+void cuda_twin_compare(cuda_twin *w, const check_case *c, sac_dtype t, const uint8_t *after,
+                       check_result *r) {
+    bool *is_output = calloc(w->used, 1);
+    memset(r, 0, sizeof *r);
+    for (int i = 0; i < c->n_buffers; i++) {
+        const check_buffer *b = &c->buffer[i];
+        const cuda_part *p = &w->part[i];
+        uint8_t *far = b->sparse ? malloc(p->row_bytes) : NULL;
+        for (int64_t row = 0; b->output && row < b->rows; row++) {
+            size_t at = (size_t)row * p->stride_bytes;
+            if (b->sparse) {
+                w->device->download(&w->stream, far, p->own + at, p->row_bytes);
+                w->device->stream_sync(&w->stream, NULL);
+            } else {
+                memset(is_output + p->at + at, 1, p->row_bytes);
+            }
+            compare_row(c, b, p, t, row, b->sparse ? far : after + p->at + at, r);
+        }
+        free(far);
+    }
+    for (size_t i = 0; i < w->used && !r->text[0]; i++)
+        if (!is_output[i] && after[i] != w->image[i])
+            snprintf(r->text, sizeof r->text,
+                     "wrote outside of the output's rows, or changed an input (byte %zu)", i);
+    free(is_output);
+}
+
+/* ---------------------------------------------------------------- life */
+
+bool cuda_twin_open(cuda_twin *w, sac_device *device, sac_error *err) {
+    *w = (cuda_twin){.device = device, .image_bytes = (size_t)256 << 20};
+    w->image = malloc(w->image_bytes);
+    w->after[0] = malloc(w->image_bytes);
+    w->after[1] = malloc(w->image_bytes);
+    return w->image && w->after[0] && w->after[1] &&
+           device->alloc(device, w->image_bytes, (void **)&w->memory, err) == SAC_OK &&
+           device->stream_open(device, &w->stream, SAC_CUDA_SCRATCH_BYTES, err) == SAC_OK;
+}
+void cuda_twin_close(cuda_twin *w) {
+    sac_ops_close(&w->stream);
+    w->device->stream_close(&w->stream);
+    w->device->free(w->device, w->memory);
+    free(w->image);
+    free(w->after[0]);
+    free(w->after[1]);
+}

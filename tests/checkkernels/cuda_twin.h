@@ -1,0 +1,67 @@
+/* cuda_twin.h - a case's buffers a second time, on the device: matrices in another float type, everything
+ * else byte for byte, canaries before, between and after. One image on the host goes up and comes down as a
+ * whole. */
+#ifndef SAC_CHECK_CUDA_TWIN_H
+#define SAC_CHECK_CUDA_TWIN_H
+
+#include "check.h"
+#include "cuda/cuda_ops.h"
+
+typedef struct cuda_part {
+    size_t at; /* of the first row in the image */
+    size_t row_bytes, stride_bytes;
+    bool mat;     /* F32 on the host, the type under test on the device */
+    uint8_t *own; /* memory of a buffer whose rows are far apart */
+} cuda_part;
+
+typedef struct cuda_twin {
+    sac_device *device;
+    sac_stream stream;
+    uint8_t *memory, *image, *after[2];
+    size_t image_bytes, used;
+    bool numbers_only; /* 30000 instead of the NaN that no query may see: see attention in ops.h */
+    cuda_part part[CHECK_MAX_BUFFERS];
+} cuda_twin;
+
+bool cuda_twin_open(cuda_twin *w, sac_device *device, sac_error *err);
+void cuda_twin_close(cuda_twin *w); /* closes the stream's ops too */
+
+/* Rounds the matrices of a case to t, on the host: the reference then sees what the device sees. */
+void cuda_round_inputs(check_case *c, sac_dtype t);
+
+/* Room on the device for the buffers of a case, as far off 64-byte lines as on the host or, `aligned`, on
+ * them; then the case's arguments pointed there. Release before the next. */
+bool cuda_twin_place(cuda_twin *w, check_case *c, sac_dtype t, bool aligned);
+void cuda_twin_args(const cuda_twin *w, check_case *c, sac_dtype t, check_case *d);
+void cuda_twin_release(cuda_twin *w, const check_case *c);
+
+/* From the starting contents; *st is what the op answered. False when the device failed. */
+bool cuda_twin_run(cuda_twin *w, const check_case *c, check_case *d, const sac_ops *t, sac_dtype dtype,
+                   sac_status *st, uint8_t *after, sac_error *err);
+void cuda_twin_compare(cuda_twin *w, const check_case *c, sac_dtype t, const uint8_t *after, check_result *r);
+
+/* cuda_keys.c: the ops that choose rows */
+int cuda_n_key_cases(check_op op);
+bool cuda_make_key_case(check_case *c, int i, sac_dtype t);
+
+/* cuda_large.c: prompts too long for the plain C reference: the slot beside the flash kernel; number of
+ * faults. */
+int cuda_check_large(cuda_twin *w, const sac_ops *t);
+
+/* cuda_faults.c, cuda_bench.c, cuda_cases.c */
+extern const check_fault cuda_faults[];
+extern const int cuda_n_faults;
+bool cuda_make_case(check_case *c, check_op op,
+                    int i);                   /* beside the CPU's cases: real shapes, 16-byte lines */
+sac_dtype cuda_case_type(check_op op, int i); /* of weights or keys: matrices are in the same */
+int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o);
+
+typedef struct cuda_variant {
+    const char *name;
+    check_op op;
+    void (*plant)(sac_ops *t);
+} cuda_variant;
+extern const cuda_variant cuda_variants[]; /* the parts of linear and attention, one by one */
+extern const int cuda_n_variants;
+
+#endif

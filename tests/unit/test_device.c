@@ -1,0 +1,85 @@
+#include "device.h"
+
+#include "test.h"
+
+/* Whatever the device, memory goes there, is copied there, and comes back. */
+static void check_memory(const sac_device *d) {
+    sac_stream s;
+    sac_event from, to;
+    uint8_t in[1000], out[1000];
+    void *a, *b, *pinned;
+    double ms = -1;
+    for (size_t i = 0; i < sizeof in; i++) in[i] = (uint8_t)(i * 7);
+    assert_int_equal(d->stream_open(d, &s, 4096, NULL), SAC_OK);
+    assert_int_equal(d->alloc(d, sizeof in, &a, NULL), SAC_OK);
+    assert_int_equal(d->alloc(d, 0, &b, NULL), SAC_OK);
+    d->free(d, b);
+    assert_int_equal(d->alloc(d, sizeof in, &b, NULL), SAC_OK);
+    assert_int_equal(d->host_alloc(d, 100, &pinned, NULL), SAC_OK);
+    assert_int_equal((uintptr_t)a % 256, 0);
+    assert_int_equal(d->event_create(d, &from, NULL), SAC_OK);
+    assert_int_equal(d->event_create(d, &to, NULL), SAC_OK);
+    assert_int_equal(d->event_record(&s, &from), SAC_OK);
+    assert_int_equal(d->upload(&s, a, in, sizeof in), SAC_OK);
+    assert_int_equal(d->copy(&s, b, a, sizeof in), SAC_OK);
+    assert_int_equal(d->zero(&s, b, 10), SAC_OK);
+    assert_int_equal(d->copy(&s, b, NULL, 0), SAC_OK);
+    assert_int_equal(d->download(&s, out, b, sizeof out), SAC_OK);
+    assert_int_equal(d->event_record(&s, &to), SAC_OK);
+    assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+    for (size_t i = 0; i < sizeof out; i++) assert_int_equal(out[i], i < 10 ? 0 : in[i]);
+    assert_int_equal(d->event_elapsed(&from, &to, &ms), SAC_OK);
+    assert_true(ms >= 0);
+    d->event_free(&from);
+    d->event_free(&to);
+    d->host_free(d, pinned);
+    d->free(d, a);
+    d->free(d, b);
+    d->free(d, NULL);
+    d->stream_close(&s);
+    d->stream_close(&s);
+}
+
+static void test_cpu(void **state) {
+    (void)state;
+    sac_device d;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    assert_int_equal(d.kind, SAC_DEVICE_CPU);
+    check_memory(&d);
+}
+
+static void test_too_much(void **state) {
+    (void)state;
+    sac_device d;
+    sac_error err;
+    void *p;
+    sac_cpu_device_open(&d);
+    assert_int_equal(d.alloc(&d, SIZE_MAX, &p, &err), SAC_NO_MEMORY);
+    assert_null(p);
+}
+
+/* A card, or one line that says why there is none. */
+static void test_cuda(void **state) {
+    (void)state;
+    sac_device d;
+    sac_error err = {.status = SAC_OK};
+    sac_status st = sac_device_open(&d, SAC_DEVICE_CUDA, 0, &err);
+    if (st != SAC_OK) {
+        assert_int_equal(st, SAC_UNSUPPORTED);
+        assert_true(err.text[0] && !strchr(err.text, '\n'));
+        print_message("%s\n", err.text);
+        skip();
+    }
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CUDA, 1000, &err), SAC_NOT_FOUND);
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CUDA, 0, &err), SAC_OK);
+    assert_true(d.compute >= 80 && d.n_processors > 0 && d.memory_bytes > 0);
+    void *p;
+    assert_int_equal(d.alloc(&d, d.memory_bytes * 2, &p, &err), SAC_NO_MEMORY);
+    check_memory(&d); /* a refused request leaves the card usable */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_too_much),
+                                       cmocka_unit_test(test_cuda)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
