@@ -42,6 +42,7 @@ static serve_config config_of(const run *r) {
     c.fetch_domains = texts_of(&s->fetch_domain);
     c.n_slots = (int)s->slots;
     c.n_queue = (int)s->queue;
+    c.request_methods = s->request_methods;
     c.session = r->session_config;
     c.sampling = r->sampling;
     c.max_connections = (int)s->connections;

@@ -178,6 +178,8 @@ const setting settings_table[] = {
      "media may be fetched from this host, *.example.org, or * for any; repeat for more (fetching is off)"},
     {"slots", 0, "serve", false, SETTING_INT, AT(slots), S, 1, 256, "N",
      "answers made side by side; each takes a context's memory (4)"},
+    {"request-methods", 0, "serve", false, SETTING_FLAG, AT(request_methods), S, 0, 0, NULL,
+     "a request may choose attention methods; a slot then takes a quarter more memory"},
     {"queue", 0, "serve", false, SETTING_INT, AT(queue), S, 0, 100000, "N",
      "requests that may wait; more are refused with 429 (256)"},
     {"connections", 0, "serve", false, SETTING_INT, AT(connections), S, 1, 1000000, "N",

@@ -15,6 +15,7 @@
 
 struct serve_media {
     uint8_t key[32];
+    int64_t most; /* frames that were allowed: what other texts leave of the context may differ */
     serve_pixels pixels;
     int n_owners; /* requests that use it */
     serve_media *newer, *older;
@@ -75,10 +76,16 @@ size_t serve_media_store_bytes(serve_media_store *store) {
     return n;
 }
 
+/* Would a bound of `most` frames have chosen the same ones? A bound that was not reached decided nothing. */
+static bool serves(const serve_media *m, int64_t most) {
+    int64_t n = m->pixels.info.n_frames;
+    return n < m->most ? n <= most : most == m->most;
+}
+
 /* Tens of entries, each worth many milliseconds: a walk is nothing beside them. Under the lock. */
-static serve_media *find(serve_media_store *store, const uint8_t key[32]) {
+static serve_media *find(serve_media_store *store, const uint8_t key[32], int64_t most) {
     serve_media *m = store->newest;
-    while (m && memcmp(m->key, key, sizeof m->key) != 0) m = m->older;
+    while (m && (memcmp(m->key, key, sizeof m->key) != 0 || !serves(m, most))) m = m->older;
     if (m) {
         m->n_owners++;
         unlink_media(store, m);
@@ -87,9 +94,9 @@ static serve_media *find(serve_media_store *store, const uint8_t key[32]) {
     return m;
 }
 
-static serve_media *get(serve_media_store *store, const uint8_t key[32]) {
+static serve_media *get(serve_media_store *store, const uint8_t key[32], int64_t most) {
     pthread_mutex_lock(&store->lock);
-    serve_media *m = find(store, key);
+    serve_media *m = find(store, key, most);
     pthread_mutex_unlock(&store->lock);
     return m;
 }
@@ -105,7 +112,7 @@ static bool make_room(serve_media_store *store, size_t n) {
 }
 
 /* Adds what was decoded; waits for room, for a time. Takes over the pixels. NULL: no room or memory. */
-static serve_media *put(serve_media_store *store, const uint8_t key[32], serve_pixels *pixels,
+static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t most, serve_pixels *pixels,
                         const atomic_bool *cancelled) {
     serve_media *m = calloc(1, sizeof *m);
     int64_t start = sac_now_ns();
@@ -120,6 +127,7 @@ static serve_media *put(serve_media_store *store, const uint8_t key[32], serve_p
     }
     if (fits) {
         memcpy(m->key, key, sizeof m->key);
+        m->most = most;
         m->pixels = *pixels;
         m->n_owners = 1;
         link_newest(store, m);
@@ -147,7 +155,7 @@ static void make_key(uint8_t key[32], const serve_source *source, const serve_ch
     memset(key, 0, 32);
     if (sac_sha256_open(&h, NULL) != SAC_OK) return;
     int64_t how[] = {t->is_video, t->no_rotate, t->frames.has_num_frames ? t->frames.num_frames : 0,
-                     t->frames.max_frames, t->frames.has_max_pixels ? t->frames.max_pixels : 0};
+                     t->frames.has_max_pixels ? t->frames.max_pixels : 0};
     double fps = t->frames.has_fps ? t->frames.fps : 0;
     sac_sha256_update(h, source->hash, sizeof source->hash);
     sac_sha256_update(h, how, sizeof how);
@@ -194,7 +202,7 @@ static serve_media *decode(serve_job *j, const serve_source *source, serve_child
     if (!ok) return NULL;
     serve_metrics_observe(s->metrics, SERVE_TIME_media, sac_seconds_since(start));
     serve_metrics_count(s->metrics, SERVE_COUNT_media_misses, 1);
-    serve_media *m = put(s->media, key, &pixels, &j->cancelled);
+    serve_media *m = put(s->media, key, t->max_frames, &pixels, &j->cancelled);
     if (!m) serve_refuse(p, 503, param, "overloaded", "%s: no room for decoded media now", param);
     return m;
 }
@@ -210,7 +218,7 @@ static serve_media *get_item(serve_job *j, const serve_media_ref *ref, size_t i,
     int64_t most = j->request.image_max_pixels;
     if (!is_video && most && most < t.max_pixels) t.max_pixels = most;
     make_key(key, &source, &t);
-    serve_media *m = get(s->media, key);
+    serve_media *m = get(s->media, key, t.max_frames);
     if (m)
         serve_metrics_count(s->metrics, SERVE_COUNT_media_hits, 1);
     else
@@ -248,7 +256,10 @@ static bool fill_frames(serve_media_ref *ref, serve_problem *p) {
 static bool fill(serve_media_ref *ref, serve_problem *p) {
     sac_sha256 *h;
     if (sac_sha256_open(&h, NULL) == SAC_OK) {
-        for (size_t i = 0; i < ref->n_urls; i++) sac_sha256_update(h, ref->media[i]->key, 32);
+        for (size_t i = 0; i < ref->n_urls; i++) {
+            sac_sha256_update(h, ref->media[i]->key, 32);
+            sac_sha256_update(h, &ref->media[i]->pixels.info.n_frames, sizeof(int64_t));
+        }
         sac_sha256_finish(h, ref->key);
     }
     if (ref->kind != SAC_PART_IMAGE) return fill_frames(ref, p);

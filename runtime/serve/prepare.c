@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "clock.h"
 #include "media.h"
+#include "methods.h"
 #include "metrics.h"
 #include "server.h"
 
@@ -39,7 +40,7 @@ static bool parse(serve_job *j, serve_problem *p) {
 
 static void prepare(serve_server *s, serve_job *j) {
     serve_problem p = {0};
-    if (!parse(j, &p) || !serve_media_get(j, &p)) {
+    if (!parse(j, &p) || !serve_methods_check(s, j->request.methods, &p) || !serve_media_get(j, &p)) {
         serve_job_finish(j, &p);
         serve_server_dismiss(s, j);
         return;

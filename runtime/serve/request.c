@@ -2,6 +2,7 @@
 #include "request.h"
 #include "content.h"
 #include "fields.h"
+#include "methods.h"
 
 #include <limits.h>
 #include <math.h>
@@ -181,8 +182,11 @@ static bool parse_video(serve_request *r, serve_problem *p) {
 static bool parse_extras(serve_request *r, const serve_config *c, serve_problem *p) {
     const json_t *own = NULL;
     r->timeout_s = c->timeout_s;
+    r->methods = calloc(1, sizeof *r->methods);
+    if (!r->methods) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     TRY(serve_field_object(r->json, "saccade", &own, p));
     if (!own) return true;
+    TRY(serve_methods_parse(r->methods, c, own, p));
     TRY(serve_field_bool(own, "places", &r->want_places, p));
     return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
 }
@@ -212,6 +216,7 @@ bool serve_request_parse(serve_request *r, const serve_config *c, bool is_chat, 
 void serve_request_free(serve_request *r) {
     serve_content_free(r);
     free(r->logit_bias);
+    free(r->methods);
     json_decref(r->json);
     *r = (serve_request){0};
 }

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 typedef struct serve_media serve_media;
+typedef struct serve_methods serve_methods;
 
 enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096 };
 
@@ -48,6 +49,7 @@ typedef struct serve_request {
     const json_t *schema;       /* the answer must match it; NULL = any text */
     bool json_object;           /* any JSON object */
     double timeout_s;           /* 0 = the server's */
+    serve_methods *methods;     /* owned */
 } serve_request;
 
 /* False: *p says why. r is to be freed in both cases. */

@@ -28,7 +28,8 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
     SAC_TRY(sac_session_plan(s->model, &s->config->session, &plan, err));
     s->n_ctx = plan.n_ctx;
     s->session_bytes = plan.total_bytes;
-    double all = (double)plan.total_bytes * s->config->n_slots;
+    s->slot_bytes = plan.total_bytes + (s->config->request_methods ? plan.total_bytes / 4 : 0);
+    double all = (double)s->slot_bytes * s->config->n_slots;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;
     return sac_fail(err, SAC_NO_MEMORY,
@@ -108,7 +109,8 @@ static serve_slot *choose_slot(scheduler *d, const serve_request *r) {
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
         if (slot->job) continue;
-        double shared = serve_trace_shared(&trace, &slot->trace);
+        bool same = slot->session && serve_methods_equal(&slot->methods, r->methods);
+        double shared = same ? serve_trace_shared(&trace, &slot->trace) : -0.5; /* its rows would be lost */
         if (shared > most || (shared >= most && best && slot->used < best->used)) {
             most = shared;
             best = slot;

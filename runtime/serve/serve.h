@@ -27,6 +27,8 @@ typedef struct serve_config {
     int n_slots; /* conversations that run side by side */
     int n_queue; /* requests that may wait */
     sac_session_config session;
+    bool
+        request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
     sac_sampling sampling; /* where a request says nothing */
 
     int max_connections;

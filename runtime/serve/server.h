@@ -25,8 +25,8 @@ struct serve_server {
     sac_model_info info;
     const serve_config *config;
     int64_t n_ctx;
-    int64_t started; /* Unix time */
-    size_t session_bytes;
+    int64_t started;                  /* Unix time */
+    size_t session_bytes, slot_bytes; /* of the server's methods; what a request's may take */
 
     struct MHD_Daemon *daemon;
     serve_files *files;

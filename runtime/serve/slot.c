@@ -85,7 +85,7 @@ static void release(serve_slot *slot) {
 
 static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
     serve_job *j = slot->job;
-    sac_session_end(slot->session, NULL);
+    if (slot->session) sac_session_end(slot->session, NULL);
     release(slot);
     serve_job_fail(j, st, err);
 }
@@ -158,8 +158,26 @@ void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item) {
 
 /* ---------------------------------------------------------------- the beginning */
 
+/* Another session in place of this one: the old one goes first, so that a slot never takes two's memory. */
+static sac_status change_methods(serve_slot *slot, const serve_methods *methods, sac_error *err) {
+    serve_methods had = slot->methods;
+    sac_session_free(slot->session);
+    slot->session = NULL;
+    slot->methods = *methods; /* the session's configuration points into it */
+    sac_session_config c = serve_methods_config(slot->server, &slot->methods);
+    sac_status st = sac_session_create(&slot->session, slot->server->model, &c, err);
+    if (st == SAC_OK) return SAC_OK;
+    slot->methods = had;
+    c = serve_methods_config(slot->server, &slot->methods);
+    sac_session_create(&slot->session, slot->server->model, &c, NULL);
+    return st;
+}
+
 static sac_status begin_session(serve_slot *slot, sac_error *err) {
     const serve_request *r = &slot->job->request;
+    if (!slot->session || !serve_methods_equal(&slot->methods, r->methods))
+        SAC_TRY(change_methods(slot, r->methods, err));
+    sac_session_observe_kept(slot->session, slot->places ? on_kept : NULL, slot);
     sac_session_reset_stats(slot->session);
     if (!r->is_chat)
         return sac_session_begin_text(slot->session, r->prompt, strlen(r->prompt), &r->sampling,
@@ -196,7 +214,6 @@ bool serve_slot_begin(serve_slot *slot, serve_job *j, void (*yield)(void *ctx)) 
         return false;
     }
     if (slot->constraint || j->request.min_tokens) slot->events.logits = on_logits;
-    sac_session_observe_kept(slot->session, slot->places ? on_kept : NULL, slot);
     serve_trace_free(&slot->trace);
     serve_trace_make(&slot->trace, &j->request);
     sac_status st = begin_session(slot, &err);

@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "constraint.h"
+#include "methods.h"
 #include "places.h"
 #include "server.h"
 
@@ -16,9 +17,10 @@ typedef struct serve_trace {
 
 struct serve_slot {
     serve_server *server;
-    sac_session *session;
-    serve_job *job; /* NULL = idle */
-    bool decoding;  /* the prompt is run */
+    sac_session *session;  /* NULL when it could not be made anew */
+    serve_methods methods; /* that the session was made for */
+    serve_job *job;        /* NULL = idle */
+    bool decoding;         /* the prompt is run */
     serve_answer answer;
     serve_constraint *constraint; /* NULL = any text */
     serve_places *places;         /* NULL = not asked for */

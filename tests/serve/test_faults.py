@@ -69,7 +69,7 @@ class Faults(Case):
         super().tearDown()
 
     def wait_until_idle(self):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while self.server.metric("vllm:num_requests_running") + self.server.metric("vllm:num_requests_waiting"):
             self.assertLess(time.monotonic(), end, "requests of clients that have left go on")
             time.sleep(0.05)
@@ -171,7 +171,7 @@ class Faults(Case):
         c = socket.socket()
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         c.connect(("127.0.0.1", self.server.port))
-        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=300, logprobs=True, top_logprobs=20))
+        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=150, logprobs=True, top_logprobs=20))
         self.assertEqual(self.server.answer(ask(PICTURE)), PICTURE["answer"])  # others are answered meanwhile
         self.wait_until_idle()  # the answer is made, although nobody reads it
         c.close()

@@ -129,11 +129,27 @@ class Settings(Case):
             self.assertGreater(self.server.metric(name), 0)
 
 
+class Methods(Case):
+    def test_a_request_chooses_its_own(self):
+        row = next(r for r in questions() if r["n_frames"] == 16)
+        with Server("--slots", "1", "--request-methods") as server:
+            for own in {}, {"prefill": "zipvl:tau=0.9"}, {"decode": "snapkv:cap=512"}, {}, {"kv": "bf16"}:
+                reply = server.chat(ask(row), saccade=own)
+                self.assertEqual(reply.status, 200, reply.text)
+                self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"], own)
+                kept = reply.json["usage"]["kept_ratio"]
+                self.assertLess(kept, 0.99) if "prefill" in own else self.assertEqual(kept, 1)
+            for own in {"prefill": "wizard"}, {"kv": "f16:x=1"}, {"decode": 3}:
+                self.assertEqual(server.chat(ask(row), saccade=own).status, 400, own)
+        with Server() as server:
+            self.assertEqual(server.chat("x", saccade={"kv": "f32"}).status, 403)
+
+
 class Reuse(Case):
     """A second question about the same video starts from what is cached, and is answered as it would be alone."""
 
     def rows(self):
-        rows = [r for r in questions() if is_video(r["file"]) and r["n_frames"] == 64]
+        rows = [r for r in questions() if is_video(r["file"]) and r["n_frames"] == 16]
         return rows[:2]
 
     def alone(self, rows, *options):
@@ -159,7 +175,7 @@ class Reuse(Case):
         self.check(reuse=True)
 
     def test_a_method_that_depends_on_the_question(self):
-        self.check("--decode", "snapkv:cap=512", reuse=False)
+        self.check("--decode", "snapkv:cap=64", reuse=False)
 
 
 if __name__ == "__main__":
