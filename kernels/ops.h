@@ -36,6 +36,8 @@ typedef struct sac_linear_args {
     sac_activation act;
     bool accumulate;
     bool fast;
+    bool
+        steady; /* on the CPU a row's bits are those that it has alone, at some cost in speed for many rows */
 } sac_linear_args;
 
 /* y[i] = table[ids[i]], dequantised. */

@@ -1,4 +1,4 @@
-#include "decoder.h"
+#include "decoder_batch.h"
 
 #include <assert.h>
 #include <math.h>
@@ -209,17 +209,19 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     return SAC_OK;
 }
 
-/* Whether the attention holds nothing but plain rows of every token. */
-static bool is_stateless(const sac_decoder_state *s) {
-    return s->prefill.policy == &sac_prefill_dense && s->decode.policy == &sac_decode_dense &&
-           !sac_kv_cache_is_packed(&s->cache);
+int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n) {
+    const sac_kv_cache *c = &s->cache;
+    if (n > c->n_rows || !s->prefill.policy->keeps_prefix || !sac_decode_keeps_prefix(&s->decode)) return 0;
+    return n == c->n_rows || !sac_kv_cache_is_packed(c) ? n : 0;
 }
 
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     sac_kv_cache *c = &s->cache;
+    n = sac_decoder_can_keep(s, n);
     if (n > 0 && n == c->n_rows) return n;
-    if (n > 0 && n < c->n_rows && is_stateless(s)) {
+    if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
+        sac_decode_cut(&s->decode, n);
         return c->n_rows = n;
     }
     sac_kv_cache_clear(c);
@@ -408,13 +410,19 @@ static sac_status drop_tokens(const run *r, const sac_layer_attention *a, int64_
     return SAC_OK;
 }
 
+static void pause_for_others(const sac_decoder_state *s) {
+    if (s->pause.fn) s->pause.fn(s->pause.ctx);
+}
+
 static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t *n, int64_t n_seen) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t past, end = first + *n;
     sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
-    for (int64_t i = first; i < end; i += s->chunk)
+    for (int64_t i = first; i < end; i += s->chunk) {
+        if (i > first) pause_for_others(s);
         SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), &kv, past + i - first));
+    }
     sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
     if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
     SAC_TRY(sac_prefill_attend(&s->prefill, &a));
@@ -422,8 +430,10 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
     if (s->prefill.policy->important) important = s->prefill.policy->important(s->prefill.state);
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, layer, &kv, past, left, &important));
-    for (int64_t i = first; i < end; i += s->chunk)
+    for (int64_t i = first; i < end; i += s->chunk) {
+        pause_for_others(s);
         SAC_TRY(project_out(r, layer, i, min_rows(end - i, s->chunk)));
+    }
     return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
 }
 
@@ -547,20 +557,27 @@ sac_status sac_decoder_load_rows(const sac_decoder *d, sac_decoder_state *s, con
                   (size_t)n * sac_dtype_row_bytes(s->dtype, d->config.hidden));
 }
 
-static sac_status step_layer(const run *r, int layer, int64_t first, int64_t n, int64_t n_seen) {
+/* Attention of a step whose keys and values are stored. */
+static sac_status step_attend(const run *r, const sac_layer_attention *a) {
     sac_decoder_state *s = r->s;
     const sac_kv_packing *packing = s->cache.choice.format->packing;
-    int64_t past, left;
-    sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, n, true, &past);
+    int64_t left = a->kv.n_rows;
+    if (packing) {
+        SAC_TRY(packing->attend(s->cache.packing, a, &left));
+    } else {
+        SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
+        if (s->decode.policy->settle) left = s->decode.policy->settle(s->decode.state, a);
+    }
+    s->cache.layer_rows[a->layer] = left;
+    return SAC_OK;
+}
+
+static sac_status step_layer(const run *r, int layer, int64_t first, int64_t n, int64_t n_seen) {
+    int64_t past;
+    sac_kv_view kv = sac_kv_cache_begin_layer(&r->s->cache, layer, n, true, &past);
     SAC_TRY(project_qkv(r, layer, first, n, &kv, past));
     sac_layer_attention a = layer_attention(r, layer, first, n, kv, past, n_seen);
-    if (packing) {
-        SAC_TRY(packing->attend(s->cache.packing, &a, &left));
-    } else {
-        SAC_TRY(sac_decode_attend(&s->decode, &a, s->mass));
-        left = s->decode.policy->settle ? s->decode.policy->settle(s->decode.state, &a) : past + n;
-    }
-    s->cache.layer_rows[layer] = left;
+    SAC_TRY(step_attend(r, &a));
     return project_out(r, layer, first, n);
 }
 
@@ -585,14 +602,53 @@ static sac_status step(const run *r, int64_t past, int32_t id) {
     return fetch_logits(r, s->last_row, s->logits);
 }
 
+static sac_status check_room(const sac_decoder_state *s, sac_error *err) {
+    if (s->cache.n_rows < s->n_ctx) return SAC_OK;
+    return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
+}
+
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err) {
     run r = {d, s, ops, stream};
     assert(past == s->cache.n_rows);
-    if (past >= s->n_ctx)
-        return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
+    SAC_TRY(check_room(s, err));
     sac_status st = step(&r, past, id);
     if (st == SAC_OK) return st;
     cut_back(s, past);
     return explain(&r, st, err);
+}
+
+/* ---------------------------------------------------------------- a step in parts */
+
+sac_status sac_decoder_step_start(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                                  const sac_stream *stream, sac_mat x, sac_error *err) {
+    run r = {d, s, ops, stream};
+    int64_t past = s->cache.n_rows;
+    SAC_TRY(check_room(s, err));
+    SAC_TRY(prepare_rotations(&r, past, past + 1));
+    s->positions[past] = (int32_t)past;
+    SAC_TRY(upload_positions(&r, past, 1));
+    if (!s->decode.policy->inputs) return SAC_OK;
+    return s->decode.policy->inputs(s->decode.state, ops, stream, x, past);
+}
+
+sac_status sac_decoder_step_attend(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                                   const sac_stream *stream, int layer, sac_mat q, sac_mat k, sac_mat v) {
+    run r = {d, s, ops, stream};
+    int64_t first = s->cache.n_rows, past;
+    sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, 1, true, &past);
+    SAC_TRY(rotate(&r, q, d->config.n_heads, first));
+    SAC_TRY(rotate(&r, k, d->config.n_kv_heads, first));
+    SAC_TRY(ops->kv_store(stream, &(sac_kv_store_args){kv, k, v, past}));
+    sac_layer_attention a = layer_attention(&r, layer, first, 1, kv, past, first + 1);
+    a.q = q;
+    return step_attend(&r, &a);
+}
+
+void sac_decoder_step_finish(sac_decoder_state *s) {
+    s->last_row = s->cache.n_rows++;
+}
+
+void sac_decoder_step_undo(sac_decoder_state *s) {
+    cut_back(s, s->cache.n_rows);
 }

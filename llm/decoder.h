@@ -54,6 +54,12 @@ typedef struct sac_decoder_options {
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
 
+/* Called where other work may run on the same pool. */
+typedef struct sac_pause {
+    void (*fn)(void *ctx);
+    void *ctx;
+} sac_pause;
+
 /* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
 typedef struct sac_decoder_state {
     sac_attention_shape shape;
@@ -84,6 +90,7 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
+    sac_pause pause; /* between chunks of a prefill; fn NULL = nobody */
     bool fast, outside_rows;
 } sac_decoder_state;
 
@@ -101,9 +108,12 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
                                   sac_arena *host, sac_error *err);
 void sac_decoder_state_free(sac_decoder_state *s);
 
-/* Keeps the first n tokens of the sequence, or fewer: returns how many are left. Methods that have looked at
- * more than those, and packed formats, keep all or nothing. */
+/* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
+ * chose by what came after them: what it left may be wrong for another question. Packed formats keep all or
+ * none. */
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
+/* What it would return. */
+int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);
 
 /* Whether cached rows of a sequence of n_held tokens may serve as the beginning of one of n_total: not when
  * dynamic rope scaling has outgrown the trained length, because keys were then rotated with other frequencies

@@ -13,6 +13,7 @@ struct sac_detokenizer {
     bool skip_special;
     bool whole;      /* a run of byte tokens is judged as one, as `tokenizers` does */
     bool first;      /* no token yet */
+    bool raw;        /* bytes as they are, whole characters or not */
     int strip_left;  /* characters that may still be stripped off the start */
     bool in_run;     /* the last token was a byte token */
     sac_buffer tail; /* bytes that are no whole character yet; whole: of the run of byte tokens */
@@ -53,6 +54,11 @@ static void emit_text(sac_detokenizer *d, const char *text, size_t n_bytes) {
  * unless this is the end. per_byte: a broken character costs one U+FFFD for each of its bytes. */
 static void drain_tail(sac_detokenizer *d, bool at_end, bool per_byte) {
     const char *p = d->tail.data, *end = p + d->tail.n_bytes, *good = p;
+    if (d->raw) {
+        emit(d, p, d->tail.n_bytes);
+        d->tail.n_bytes = 0;
+        return;
+    }
     while (p < end) {
         size_t n;
         bool cut;
@@ -287,6 +293,24 @@ sac_status sac_detokenize(const sac_tokenizer *t, const int32_t *ids, size_t n_i
         if (d.out.n_bytes > capacity)
             st = sac_fail(err, SAC_TOO_LONG, "the text has %zu bytes, more than the %zu there is room for",
                           d.out.n_bytes, capacity);
+    }
+    detokenizer_clear(&d);
+    return st;
+}
+
+sac_status sac_detokenize_piece(const sac_tokenizer *t, int32_t id, char *bytes, size_t capacity,
+                                size_t *n_bytes, sac_error *err) {
+    sac_detokenizer d = {0};
+    *n_bytes = 0;
+    sac_status st = detokenizer_make(&d, t, false, err);
+    if (st == SAC_OK) {
+        d.raw = true;
+        d.first = false;
+        d.strip_left = 0;
+        feed(&d, id);
+        *n_bytes = d.out.n_bytes;
+        size_t n = d.out.n_bytes < capacity ? d.out.n_bytes : capacity;
+        if (n) memcpy(bytes, d.out.data, n);
     }
     detokenizer_clear(&d);
     return st;

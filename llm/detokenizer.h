@@ -17,6 +17,11 @@
 sac_status sac_detokenize(const sac_tokenizer *t, const int32_t *ids, size_t n_ids, bool skip_special,
                           char *text, size_t capacity, size_t *n_bytes, sac_error *err);
 
+/* The bytes that a token adds in the middle of a text, whole characters or not; special tokens give their
+ * name. Writes at most `capacity` of *n_bytes. */
+sac_status sac_detokenize_piece(const sac_tokenizer *t, int32_t id, char *bytes, size_t capacity,
+                                size_t *n_bytes, sac_error *err);
+
 typedef struct sac_detokenizer sac_detokenizer; /* one answer; for one thread */
 
 /* Takes all the memory it will need. */

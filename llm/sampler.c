@@ -4,19 +4,25 @@
 #include <string.h>
 
 size_t sac_sampler_bytes(int vocab) {
-    return sac_arena_block_bytes((size_t)vocab) + sac_arena_block_bytes((size_t)vocab * sizeof(int32_t)) +
+    return sac_arena_block_bytes((size_t)vocab) + sac_arena_block_bytes((size_t)vocab * sizeof(uint16_t)) +
+           sac_arena_block_bytes((size_t)vocab * sizeof(int32_t)) +
            sac_arena_block_bytes((size_t)vocab * sizeof(float));
 }
 
 sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_error *err) {
     *s = (sac_sampler){.vocab = vocab};
     s->seen = sac_arena_take(arena, (size_t)vocab);
+    s->counts = sac_arena_take(arena, (size_t)vocab * sizeof(uint16_t));
     s->heap = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
     s->scores = sac_arena_take(arena, (size_t)vocab * sizeof(float));
-    if (!s->seen || !s->heap || !s->scores)
-
+    if (!s->seen || !s->counts || !s->heap || !s->scores)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sampler");
     return SAC_OK;
+}
+
+static sac_status check_answer_penalty(const char *name, double value, sac_error *err) {
+    if (value >= -2 && value <= 2) return SAC_OK;
+    return sac_fail(err, SAC_BAD_ARGUMENT, "%s %g: give -2 to 2 (0 = off)", name, value);
 }
 
 sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *c, sac_error *err) {
@@ -30,8 +36,19 @@ sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *c, sac_er
     if (!(c->repetition_penalty > 0 && c->repetition_penalty <= 100))
         return sac_fail(err, SAC_BAD_ARGUMENT, "repetition_penalty %g: give more than 0 (1 = off), up to 100",
                         c->repetition_penalty);
+    SAC_TRY(check_answer_penalty("presence_penalty", c->presence_penalty, err));
+    SAC_TRY(check_answer_penalty("frequency_penalty", c->frequency_penalty, err));
+    for (size_t i = 0; i < c->n_bias; i++) {
+        if (c->bias[i].id < 0 || c->bias[i].id >= s->vocab)
+            return sac_fail(err, SAC_BAD_ARGUMENT, "logit_bias: token id %d is not in the vocabulary of %d",
+                            c->bias[i].id, s->vocab);
+        if (!(fabsf(c->bias[i].bias) <= 1000))
+            return sac_fail(err, SAC_BAD_ARGUMENT, "logit_bias %g of token %d: give -1000 to 1000",
+                            (double)c->bias[i].bias, c->bias[i].id);
+    }
     s->config = *c;
     memset(s->seen, 0, (size_t)s->vocab);
+    memset(s->counts, 0, (size_t)s->vocab * sizeof *s->counts);
     return SAC_OK;
 }
 
@@ -39,12 +56,26 @@ void sac_sampler_see(sac_sampler *s, int32_t id) {
     if (id >= 0 && id < s->vocab) s->seen[id] = 1;
 }
 
-static void penalise_repetition(const sac_sampler *s, const float *logits) {
-    float penalty = (float)s->config.repetition_penalty;
+void sac_sampler_count(sac_sampler *s, int32_t id) {
+    sac_sampler_see(s, id);
+    if (id >= 0 && id < s->vocab && s->counts[id] < UINT16_MAX) s->counts[id]++;
+}
+
+void sac_sampler_load(sac_sampler *s, const float *logits) {
     memcpy(s->scores, logits, (size_t)s->vocab * sizeof *logits);
-    if (penalty == 1) return;
+}
+
+static void penalise(const sac_sampler *s) {
+    const sac_sampler_config *c = &s->config;
+    float repetition = (float)c->repetition_penalty;
+    for (size_t i = 0; i < c->n_bias; i++) s->scores[c->bias[i].id] += c->bias[i].bias;
+    if (repetition != 1)
+        for (int i = 0; i < s->vocab; i++)
+            if (s->seen[i])
+                s->scores[i] = s->scores[i] < 0 ? s->scores[i] * repetition : s->scores[i] / repetition;
+    if (c->presence_penalty == 0 && c->frequency_penalty == 0) return;
     for (int i = 0; i < s->vocab; i++)
-        if (s->seen[i]) s->scores[i] = logits[i] < 0 ? logits[i] * penalty : logits[i] / penalty;
+        if (s->counts[i]) s->scores[i] -= (float)(c->presence_penalty + s->counts[i] * c->frequency_penalty);
 }
 
 static int32_t greedy(const float *logits, int n) {
@@ -98,11 +129,12 @@ static double weight(const sac_sampler *s, int32_t id, float best) {
     return exp(((double)s->scores[id] - best) / s->config.temperature);
 }
 
-int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {
+int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
     const sac_sampler_config *c = &s->config;
     int n = s->vocab;
-    penalise_repetition(s, logits);
+    penalise(s);
     int32_t first = greedy(s->scores, n);
+    if (!(s->scores[first] > -INFINITY)) return -1;
     if (c->temperature == 0) return first;
 
     float best = s->scores[first];
@@ -134,4 +166,36 @@ int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {
         if (sum > target) return s->heap[n - 1 - i];
     }
     return first; /* rounding left the target just above the sum */
+}
+
+int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {
+    sac_sampler_load(s, logits);
+    return sac_sampler_choose(s, step);
+}
+
+/* ---------------------------------------------------------------- log probabilities */
+
+/* The n_top best scores by insertion: n_top is small. */
+static int find_top(const sac_sampler *s, sac_logprob *top, int n_top) {
+    int n = 0;
+    for (int32_t id = 0; id < s->vocab; id++) {
+        float score = s->scores[id];
+        if (n == n_top && (n == 0 || !(score > top[n - 1].logprob))) continue;
+        int at = n < n_top ? n++ : n - 1;
+        for (; at > 0 && score > top[at - 1].logprob; at--) top[at] = top[at - 1];
+        top[at] = (sac_logprob){id, score};
+    }
+    return n;
+}
+
+int sac_sampler_logprobs(const sac_sampler *s, int32_t id, float *logprob, sac_logprob *top, int n_top) {
+    double temperature = s->config.temperature > 0 ? s->config.temperature : 1, sum = 0;
+    double best = s->scores[greedy(s->scores, s->vocab)];
+    for (int i = 0; i < s->vocab; i++) sum += exp(((double)s->scores[i] - best) / temperature);
+    double log_sum = log(sum);
+    *logprob = (float)(((double)s->scores[id] - best) / temperature - log_sum);
+    int n = find_top(s, top, n_top);
+    for (int i = 0; i < n; i++)
+        top[i].logprob = (float)(((double)top[i].logprob - best) / temperature - log_sum);
+    return n;
 }

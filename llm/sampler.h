@@ -3,6 +3,7 @@
 #define SAC_LLM_SAMPLER_H
 
 #include "arena.h"
+#include "saccade/saccade.h" /* sac_logit_bias, sac_logprob */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,14 +15,18 @@ typedef struct sac_sampler_config {
     double min_p;              /* 0 = off */
     double repetition_penalty; /* 1 = off (Keskar et al., arXiv:1909.05858) */
     uint64_t seed;
+    double presence_penalty, frequency_penalty; /* 0 = off; OpenAI's, over the tokens of the answer */
+    const sac_logit_bias *bias;                 /* [n_bias], must live as long as the answer grows */
+    size_t n_bias;
 } sac_sampler_config;
 
 typedef struct sac_sampler {
     sac_sampler_config config;
     int vocab;
-    uint8_t *seen; /* [vocab] tokens of prompt and answer */
-    int32_t *heap; /* [vocab] */
-    float *scores; /* [vocab] logits after the repetition penalty */
+    uint8_t *seen;    /* [vocab] tokens of prompt and answer */
+    uint16_t *counts; /* [vocab] of the answer */
+    int32_t *heap;    /* [vocab] */
+    float *scores;    /* [vocab] logits after bias and penalties */
 } sac_sampler;
 
 size_t sac_sampler_bytes(int vocab);
@@ -29,10 +34,24 @@ sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_err
 
 /* Refuses values outside their range, by name. */
 sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *config, sac_error *err);
+/* A token of the prompt; a token of the answer. */
 void sac_sampler_see(sac_sampler *s, int32_t id);
+void sac_sampler_count(sac_sampler *s, int32_t id);
 
-/* Filters apply in transformers' order: repetition penalty, temperature, top-k, top-p, min-p. The draw
- * depends on (seed, step) alone. */
+/* Copies the logits to s->scores, where the caller may change them before it chooses. */
+void sac_sampler_load(sac_sampler *s, const float *logits);
+
+/* The next token, or -1 when no score is above -infinity (or they are no numbers). Bias and penalties come
+ * first, then transformers' order: temperature, top-k, top-p, min-p. The draw depends on (seed, step) alone.
+ */
+int32_t sac_sampler_choose(sac_sampler *s, uint64_t step);
+
+/* After a choice: the logarithm of softmax(scores / temperature) at id, and its n_top largest values, falling
+ * (equal ones by rising id). Temperature 0 counts as 1. Returns how many were written: less than n_top in a
+ * small vocabulary. */
+int sac_sampler_logprobs(const sac_sampler *s, int32_t id, float *logprob, sac_logprob *top, int n_top);
+
+/* Load and choose. */
 int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step);
 
 #endif

@@ -17,6 +17,10 @@ static const sac_method_param no_params[] = {{0}};
 const sac_prefill_policy sac_prefill_dense = {.name = "dense",
                                               .source = "every query meets every earlier key",
                                               .params = no_params,
-                                              .attend = attend_prompt};
-const sac_decode_policy sac_decode_dense = {
-    .name = "dense", .source = "a step reads every stored row", .params = no_params, .select = select_all};
+                                              .attend = attend_prompt,
+                                              .keeps_prefix = true};
+const sac_decode_policy sac_decode_dense = {.name = "dense",
+                                            .source = "a step reads every stored row",
+                                            .params = no_params,
+                                            .select = select_all,
+                                            .keeps_prefix = true};

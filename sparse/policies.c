@@ -107,6 +107,15 @@ void sac_decode_begin(sac_decode *m) {
     if (m->policy->begin) m->policy->begin(m->state);
 }
 
+bool sac_decode_keeps_prefix(const sac_decode *m) {
+    return m->policy->keeps_prefix && (!m->base || sac_decode_keeps_prefix(m->base));
+}
+
+void sac_decode_cut(sac_decode *m, int64_t n) {
+    if (m->base) sac_decode_cut(m->base, n);
+    if (m->policy->cut) m->policy->cut(m->state, n);
+}
+
 void sac_prefill_free(sac_prefill *m) {
     free(m->state);
     *m = (sac_prefill){0};

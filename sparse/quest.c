@@ -88,6 +88,13 @@ static void begin(void *state) {
     memset(s->n_known, 0, (size_t)s->n_layers * sizeof *s->n_known);
 }
 
+/* The page that the cut goes through begins anew. */
+static void cut(void *state, int64_t n) {
+    quest *s = state;
+    for (int i = 0; i < s->n_layers; i++)
+        if (s->n_known[i] > n) s->n_known[i] = n / s->page * s->page;
+}
+
 /* ---------------------------------------------------------------- bounds of pages */
 
 static float *page_bounds(const quest *s, const sac_layer_attention *a, int head, int64_t page) {
@@ -221,5 +228,7 @@ const sac_decode_policy sac_decode_quest = {
     .take = take,
     .begin = begin,
     .prompt = learn,
+    .keeps_prefix = true,
+    .cut = cut,
     .select = select_rows,
 };

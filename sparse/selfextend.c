@@ -154,6 +154,7 @@ const sac_prefill_policy sac_prefill_selfextend = {
     .take = take_prefill,
     .attend = attend_prompt,
     .turns_keys = true,
+    .keeps_prefix = true,
 };
 
 const sac_decode_policy sac_decode_selfextend = {
@@ -166,4 +167,5 @@ const sac_decode_policy sac_decode_selfextend = {
     .take = take_decode,
     .attend = attend_step,
     .turns_keys = true,
+    .keeps_prefix = true,
 };

@@ -111,6 +111,9 @@ typedef struct sac_prefill_policy {
     /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not with
      * a decode policy that drops rows. */
     bool turns_keys;
+    /* What it leaves of the first n tokens depends on these alone, so that another question may follow them.
+     * False where it looked at a whole prompt before it chose. */
+    bool keeps_prefix;
 } sac_prefill_policy;
 
 /* Room for keys and values that are read at other positions than they were stored for. */
@@ -175,6 +178,10 @@ typedef struct sac_decode_policy {
     /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not after
      * a prefill method that drops tokens. */
     bool turns_keys;
+    /* As of prefill policies: it keeps a row of every token, and what else it keeps of the first n depends on
+     * these alone. `cut` forgets all that came after; NULL: nothing to forget. */
+    bool keeps_prefix;
+    void (*cut)(void *state, int64_t n);
 } sac_decode_policy;
 
 /* A policy with its settings and state, one for a session. */
@@ -201,6 +208,8 @@ void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena 
 void sac_prefill_free(sac_prefill *m);
 void sac_decode_free(sac_decode *m);
 void sac_decode_begin(sac_decode *m);
+bool sac_decode_keeps_prefix(const sac_decode *m); /* and its base */
+void sac_decode_cut(sac_decode *m, int64_t n);
 /* The whole line, every setting of it and of its base written out. Cut at capacity. */
 void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
 

@@ -166,6 +166,7 @@ const sac_prefill_policy sac_prefill_streaming = {
     .take = take_prefill,
     .attend = attend_prompt,
     .turns_keys = true,
+    .keeps_prefix = true,
 };
 
 const sac_decode_policy sac_decode_streaming = {
@@ -178,4 +179,5 @@ const sac_decode_policy sac_decode_streaming = {
     .take = take_decode,
     .select = select_rows,
     .turns_keys = true,
+    .keeps_prefix = true,
 };

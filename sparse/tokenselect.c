@@ -418,4 +418,5 @@ const sac_decode_policy sac_decode_tokenselect = {
     .prompt = forget,
     .select = select_rows,
     .turns_keys = true,
+    .keeps_prefix = true, /* a prompt, which follows a cut, empties the selection cache */
 };

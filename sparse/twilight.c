@@ -96,6 +96,12 @@ static void begin(void *state) {
     for (int i = 0; i < s->n_layers - s->skip; i++) s->copy[i].n = 0;
 }
 
+static void cut(void *state, int64_t n) {
+    twilight *s = state;
+    for (int i = 0; i < s->n_layers - s->skip; i++)
+        if (s->copy[i].n > n) s->copy[i].n = n;
+}
+
 /* ---------------------------------------------------------------- the copy of the keys */
 
 /* Packs rows that have come since the last call. */
@@ -312,6 +318,8 @@ const sac_decode_policy sac_decode_twilight = {
     .take = take,
     .begin = begin,
     .prompt = prompt,
+    .keeps_prefix = true,
+    .cut = cut,
     .select = select_rows,
     .wrap = wrap,
 };

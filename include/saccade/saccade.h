@@ -98,6 +98,14 @@ sac_status sac_tokenize_text(const sac_model *m, const char *text, size_t n_byte
                              bool parse_special, int32_t *ids, size_t capacity, size_t *n_ids,
                              sac_error *err);
 
+/* The ids that end an answer unless sac_sampling.ignore_eos is set; they live as long as the model. */
+size_t sac_model_stop_ids(const sac_model *m, const int32_t **ids);
+
+/* The bytes that a token adds in the middle of a text: " the", or a part of a character. Special tokens give
+ * their name. *n_bytes is the full count; at most capacity are written (no NUL). */
+sac_status sac_token_bytes(const sac_model *m, int32_t id, char *bytes, size_t capacity, size_t *n_bytes,
+                           sac_error *err);
+
 /* UTF-8 of ids, NUL-terminated, into text (at most capacity bytes); *n_bytes is the full length without the
  * NUL. */
 sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_ids, bool skip_special,
@@ -198,6 +206,13 @@ typedef struct sac_message {
 
 /* ---------------------------------------------------------------- generation */
 
+#define SAC_MAX_TOP_LOGPROBS 20
+
+typedef struct sac_logit_bias {
+    int32_t id;
+    float bias; /* added to the token's logit; -100 in effect bans it, 100 in effect forces it */
+} sac_logit_bias;
+
 typedef struct sac_sampling {
     int max_tokens;            /* 0 = to the end of the context; default 512 */
     double temperature;        /* 0 = greedy (default) */
@@ -209,11 +224,35 @@ typedef struct sac_sampling {
     const char *const *stop;   /* texts that end the answer; not part of it */
     size_t n_stop;
     bool ignore_eos;
+    /* OpenAI's: for a token that the answer holds n times its logit falls by presence_penalty +
+     * n * frequency_penalty; -2 to 2, 0 = off. */
+    double presence_penalty, frequency_penalty;
+    const sac_logit_bias *logit_bias;
+    size_t n_logit_bias;
+    /* Log probabilities for events.token: of each token of the answer, and of the top_logprobs likeliest ones
+     * (0 to SAC_MAX_TOP_LOGPROBS) at its place. They are of the distribution that the token was drawn from
+     * before top_k, top_p and min_p cut it: logits after events.logits, logit_bias and the penalties, over
+     * the temperature (over 1 when greedy), through softmax. */
+    bool logprobs;
+    int top_logprobs;
 } sac_sampling;
 
 void sac_sampling_default(sac_sampling *s);
 /* The checkpoint's generation_config.json, where it has one. */
 void sac_sampling_of_model(const sac_model *m, sac_sampling *s);
+
+typedef struct sac_logprob {
+    int32_t id;
+    float logprob;
+} sac_logprob;
+
+/* A token of the answer. The end token is none, and neither is what stands behind a stop text. */
+typedef struct sac_token_event {
+    int32_t id;
+    float logprob;          /* 0 unless sac_sampling.logprobs */
+    const sac_logprob *top; /* [n_top], falling; equal ones by rising id */
+    int n_top;
+} sac_token_event;
 
 /* Callbacks during generation, from the calling thread; each may be NULL. */
 typedef struct sac_events {
@@ -227,6 +266,18 @@ typedef struct sac_events {
     /* A square of pixels as the vision tower takes it: tile `tile` of picture or video `media` (in order of
      * the conversation), RGB [side][side][3]. Not called for what the cache of visual embeddings holds. */
     void (*tile)(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb);
+    /* A token was chosen; before the text that it completes. */
+    void (*token)(void *ctx, const sac_token_event *token);
+    /* Before a token is chosen: may change the logits, and set those of tokens that may not come to
+     * -INFINITY. With none left the call fails with BAD_ARGUMENT. Bias, penalties and temperature come after.
+     * What sac_session_logits shows stays as it is. */
+    void (*logits)(void *ctx, float *logits, int n_vocab);
+    /* Long work stands at a point where other work may run: between the layers of a prompt and, within one,
+     * between chunks of its linear layers; between batches of the vision tower. The callback may run other
+     * sessions of the same model, sac_batch_step and sac_session_begin included (nesting goes as deep as the
+     * caller lets it), but not this session. Nothing of the model is locked or half changed meanwhile. Time
+     * spent in it counts in sac_result.seconds. */
+    void (*yield)(void *ctx);
 } sac_events;
 
 /* What was seen of one picture or video. */
@@ -247,7 +298,8 @@ typedef struct sac_result {
     const char
         *text; /* the answer, UTF-8; owned by the session until its next call, like all pointers here */
     size_t n_text_bytes;
-    const char *finish_reason; /* "stop" (end token or stop text), "length" */
+    const char *finish_reason; /* "stop" (end token or stop text), "length"; of sac_session_end also
+                                  "cancelled", when the answer was not finished */
     const int32_t *tokens;     /* of the answer, the end token not counted */
     int64_t n_tokens;
     int64_t n_prompt_tokens; /* visual ones counted */
@@ -267,6 +319,72 @@ typedef struct sac_result {
 sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
                                 const sac_sampling *sampling, const sac_events *events, sac_result *result,
                                 sac_error *err);
+
+/* ---- step by step: what sac_session_generate does, in pieces, for a scheduler of several sessions
+ *
+ *   sac_session_begin(s, messages, n, sampling, events, err);
+ *   for (bool done = false; !done;) sac_session_step(s, events, &token, &done, err);
+ *   sac_session_end(s, &result);
+ *
+ * gives sac_session_generate's answer, bit for bit. Between the calls other sessions may run, in this thread
+ * or in others. Events are those of the call they are given to; text, token and logits come from steps. */
+
+/* Media, vision and prefill of a conversation, as sac_session_generate does them; the first token is then
+ * one step away, without work of the model. What `sampling` points to is copied. Whatever the session was
+ * answering before is given up. On failure nothing has begun. sac_session_cancel reaches from here to
+ * sac_session_end: it makes the call that runs, or the next step, fail with CANCELLED. */
+sac_status sac_session_begin(sac_session *s, const sac_message *messages, size_t n_messages,
+                             const sac_sampling *sampling, const sac_events *events, sac_error *err);
+
+/* The same for text as it stands, without chat format (OpenAI's completions), and for token ids. Text gets
+ * the begin token as the tokenizer defines it; control tokens in it are plain text. The chat format's own
+ * stop texts do not apply. */
+sac_status sac_session_begin_text(sac_session *s, const char *text, size_t n_bytes,
+                                  const sac_sampling *sampling, const sac_events *events, sac_error *err);
+sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n_ids,
+                                    const sac_sampling *sampling, const sac_events *events, sac_error *err);
+
+/* One more token. *token is its id, or -1 when the end token was chosen. *done: the answer is finished, all
+ * of its text sent, and no further step may be made. After a failure (CANCELLED, DEVICE ...) no further step
+ * may be made either; sac_session_end still tells what had come. */
+sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *token, bool *done,
+                            sac_error *err);
+
+/* Ends the answer, finished or not, and tells what came. The conversation stays in the session for the next
+ * call. result may be NULL. Harmless when nothing has begun (*result is then zeroed). */
+void sac_session_end(sac_session *s, sac_result *result);
+
+/* How much of a conversation the session already holds, so that a scheduler can pick the session with the
+ * longest shared beginning: *n_prompt tokens in all, of which sac_session_begin would not run *n_reusable.
+ * The session must be idle (not between begin and end). Media are measured, not decoded, when this model has
+ * met them before. Either may be NULL. */
+sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, size_t n_messages,
+                                  int64_t *n_prompt, int64_t *n_reusable, sac_error *err);
+
+/* ---- steps of several sessions together: every linear layer runs once for all of them, which on a machine
+ * bound by memory costs little more than for one. Rotation, keys and values, attention and sampling stay each
+ * session's own, so sessions may differ in length, methods, formats and sampling. All must be of the batch's
+ * model. Answers are those of lone steps: docs/architecture.md says where bit for
+ * bit. */
+typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time, for any sessions */
+
+sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
+void sac_batch_free(sac_batch *b); /* NULL is fine */
+size_t sac_batch_bytes(const sac_batch *b);
+
+typedef struct sac_batch_item {
+    sac_session *session;     /* has begun and is not done; each session once */
+    const sac_events *events; /* or NULL */
+    int32_t token;            /* out, as sac_session_step gives them */
+    bool done;
+    sac_status status; /* out: of this session; a failure of one does not touch the others */
+    sac_error error;   /* out, when status is not SAC_OK */
+} sac_batch_item;
+
+/* One more token for each of n sessions, at most max_sessions. Fails as a whole only when the batch cannot
+ * run (too many sessions, one given twice, another model's, one that has not begun); every item has then the
+ * same status and nothing was done. */
+sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
 
 /* The prompt that sac_session_generate would run: its token ids with each visual token as the model's
  * placeholder id. Media are opened but frames are not decoded. *n_ids is the full count; at most capacity ids

@@ -7,7 +7,7 @@
 
 sac_status SAC_ISA(sac_linear_float)(const sac_stream *s, const sac_linear_args *a) {
     if (a->x.rows == 0) return SAC_OK;
-    if (a->x.rows <= DOT_MAX_M)
+    if (a->x.rows <= DOT_MAX_M || a->steady)
         linear_dot(s, a);
     else
         linear_gemm(s, a);

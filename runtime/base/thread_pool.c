@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "thread_pool.h"
 
+#include "cpu_quota.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -81,10 +83,8 @@ static void next_generation(sac_pool *p) {
 }
 
 static int usable_processors(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n > SAC_MAX_THREADS ? SAC_MAX_THREADS : n;
+    int n = sac_usable_processors();
+    return n > SAC_MAX_THREADS ? SAC_MAX_THREADS : n;
 }
 
 sac_status sac_pool_create(sac_pool **out, int n_threads, sac_error *err) {

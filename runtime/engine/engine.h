@@ -4,8 +4,10 @@
 
 #include "detokenizer.h"
 #include "device_weights.h"
+#include "media_memo.h"
 #include "model.h"
 #include "reduce.h"
+#include "reply.h"
 #include "saccade/saccade.h"
 #include "sampler.h"
 #include "vision_cache.h"
@@ -22,6 +24,7 @@ struct sac_model {
     size_t device_weight_bytes;
     sac_device_tower tower;         /* on the device; block NULL: it runs on the host */
     sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
+    sac_media_memo *memo;           /* likewise */
     bool fast;
     char cpu_text[96];
 };
@@ -74,6 +77,7 @@ struct sac_session {
     uint64_t *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index */
     int32_t *prompt;    /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
     int32_t *answer;    /* [n_ctx] */
+    sac_reply reply;
     sac_visual_span *visual; /* [n_ctx] of the prompt, more than enough */
     char *text;              /* the answer */
     size_t text_capacity;
@@ -87,6 +91,9 @@ struct sac_session {
 
 /* CANCELLED once sac_session_cancel was called, until the next call begins. */
 sac_status sac_session_check_cancel(sac_session *s, sac_error *err);
+
+/* Gives up the answer between begin and end. */
+void sac_reply_drop(sac_session *s);
 
 static inline bool sac_model_on_device(const sac_model *m) {
     return m->device.kind != SAC_DEVICE_CPU;

@@ -1,35 +1,17 @@
-#include "prompt.h"
+#include "generate.h"
 
 #include "clock.h"
 #include <string.h>
 
-void sac_sampling_default(sac_sampling *s) {
-    *s = (sac_sampling){.max_tokens = 512, .top_p = 1, .repetition_penalty = 1};
-}
-
-void sac_sampling_of_model(const sac_model *model, sac_sampling *s) {
-    const sac_loaded_model *m = &model->loaded;
-    sac_sampling_default(s);
-    s->repetition_penalty = m->generation.repetition_penalty;
-    if (!m->generation.do_sample) return;
-    s->temperature = m->generation.temperature;
-    s->top_k = m->generation.top_k;
-    s->top_p = m->generation.top_p;
-    s->min_p = m->generation.min_p;
-}
-
 /* ---------------------------------------------------------------- prefill */
 
-typedef struct call {
-    sac_session *s;
-    const sac_events *events;
-    sac_error *err;
-    int64_t start_ns;
-    sac_result result;
-} call;
+static void yield(void *ctx) {
+    sac_events_yield(((sac_call *)ctx)->events);
+}
 
 static sac_status on_layer(void *ctx, int layer, int n_layers) {
-    call *c = ctx;
+    sac_call *c = ctx;
+    yield(c);
     SAC_TRY(sac_session_check_cancel(c->s, c->err));
     if (c->events && c->events->progress) c->events->progress(c->events->ctx, "prefill", layer, n_layers);
     return SAC_OK;
@@ -48,7 +30,7 @@ static sac_status load_visual(sac_session *s, int64_t past) {
 
 /* Hidden rows [past, n) become embeddings: text from the table, run by run, visual tokens from their media.
  */
-static sac_status embed_prompt(call *c, int64_t past, int64_t n) {
+static sac_status embed_prompt(sac_call *c, int64_t past, int64_t n) {
     sac_session *s = c->s;
     int32_t image = s->model->loaded.image_token;
     for (int64_t i = past; i < n;) {
@@ -77,8 +59,27 @@ static void find_visual(sac_session *s) {
                 (sac_visual_span){s->media[m].start[b], s->media[m].block_tokens};
 }
 
-/* Runs a conversation's prompt; the logits of its last token are left in the session. */
-static sac_status run_prompt(call *c, const sac_message *messages, size_t n_messages) {
+/* Runs a prompt that stands in s->prompt; the logits of its last token are left in the session. */
+static sac_status run_prompt(sac_call *c, sac_prompt *prompt) {
+    sac_session *s = c->s;
+    SAC_TRY(sac_prompt_place(s, prompt, c->err));
+    find_visual(s);
+    SAC_TRY(embed_prompt(c, prompt->n_reused, prompt->n_tokens));
+    int64_t prefill_ns = sac_now_ns();
+    SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+                                sac_decoder_stream(s), prompt->n_reused, prompt->n_tokens - prompt->n_reused,
+                                on_layer, c, c->err));
+    SAC_TRY(sac_decoder_last_logits(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+                                    sac_decoder_stream(s)));
+    s->has_logits = true;
+    c->result.seconds.prefill = sac_seconds_since(prefill_ns);
+    c->result.n_prompt_tokens = prompt->n_tokens;
+    c->result.n_visual_tokens = prompt->n_visual;
+    c->result.n_reused_tokens = prompt->n_reused;
+    return SAC_OK;
+}
+
+sac_status sac_run_messages(sac_call *c, const sac_message *messages, size_t n_messages) {
     sac_session *s = c->s;
     sac_prompt prompt;
     s->has_logits = false;
@@ -86,202 +87,53 @@ static sac_status run_prompt(call *c, const sac_message *messages, size_t n_mess
     SAC_TRY(sac_media_prepare(s, messages, n_messages, c->err));
     c->result.seconds.media = sac_seconds_since(media_ns);
     SAC_TRY(sac_prompt_build(s, messages, n_messages, &prompt, c->err));
-    SAC_TRY(sac_prompt_place(s, &prompt, c->err));
-    find_visual(s);
-    SAC_TRY(embed_prompt(c, prompt.n_reused, prompt.n_tokens));
-    int64_t prefill_ns = sac_now_ns();
-    SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
-                                sac_decoder_stream(s), prompt.n_reused, prompt.n_tokens - prompt.n_reused,
-                                on_layer, c, c->err));
-    SAC_TRY(sac_decoder_last_logits(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
-                                    sac_decoder_stream(s)));
-    s->has_logits = true;
-    c->result.seconds.prefill = sac_seconds_since(prefill_ns);
-    c->result.n_prompt_tokens = prompt.n_tokens;
-    c->result.n_visual_tokens = prompt.n_visual;
-    c->result.n_reused_tokens = prompt.n_reused;
-    return SAC_OK;
+    return run_prompt(c, &prompt);
 }
 
-/* ---------------------------------------------------------------- text out */
-
-/* The answer as it grows: text that might become a stop text is held back until it cannot. */
-typedef struct writer {
-    call *c;
-    const sac_sampling *sampling;
-    const char *const *format_stops; /* the chat format's own, NULL-terminated or NULL */
-    size_t n_bytes, n_sent;
-} writer;
-
-/* Calls f for every stop text. */
-static const char *stop_text(const writer *w, size_t i) {
-    if (i < w->sampling->n_stop) return w->sampling->stop[i];
-    return w->format_stops ? w->format_stops[i - w->sampling->n_stop] : NULL;
+sac_status sac_run_text(sac_call *c, const char *text, size_t n_bytes) {
+    sac_prompt prompt;
+    c->s->has_logits = false;
+    sac_media_release(c->s);
+    SAC_TRY(sac_prompt_of_text(c->s, text, n_bytes, &prompt, c->err));
+    return run_prompt(c, &prompt);
 }
 
-static bool send_text(writer *w, size_t to) {
-    const sac_events *e = w->c->events;
-    size_t from = w->n_sent;
-    if (to <= from) return true;
-    w->n_sent = to;
-    return !e || !e->text || e->text(e->ctx, w->c->s->text + from, to - from);
+sac_status sac_run_tokens(sac_call *c, const int32_t *ids, size_t n_ids) {
+    sac_prompt prompt;
+    c->s->has_logits = false;
+    sac_media_release(c->s);
+    SAC_TRY(sac_prompt_of_tokens(c->s, ids, n_ids, &prompt, c->err));
+    return run_prompt(c, &prompt);
 }
 
-/* Bytes of the tail that a stop text may still grow from. */
-static size_t held_back(const writer *w) {
-    const char *text = w->c->s->text;
-    size_t held = 0;
-    const char *stop;
-    for (size_t i = 0; (stop = stop_text(w, i)); i++) {
-        size_t n = strlen(stop), most = n - 1 < w->n_bytes ? n - 1 : w->n_bytes;
-        for (size_t k = most; n > 0 && k > held; k--)
-            if (memcmp(text + w->n_bytes - k, stop, k) == 0) held = k;
-    }
-    return held;
+void sac_call_begin(sac_call *c, sac_session *s, const sac_events *events, sac_error *err) {
+    *c = (sac_call){.s = s, .events = events, .err = err, .start_ns = sac_now_ns()};
+    atomic_store(&s->cancel, false);
+    sac_reply_drop(s);
+    s->events = events;
+    s->reply.busy = true;
+    s->decoder.pause = (sac_pause){yield, c};
 }
 
-/* The start of the first stop text that the text holds at or after `from`, or n_bytes. */
-static size_t find_stop(const writer *w, size_t from) {
-    const char *text = w->c->s->text, *stop;
-    size_t first = w->n_bytes;
-    for (size_t i = 0; (stop = stop_text(w, i)); i++) {
-        size_t n = strlen(stop);
-        for (size_t at = from; n > 0 && at + n <= w->n_bytes && at < first; at++)
-            if (memcmp(text + at, stop, n) == 0) first = at;
-    }
-    return first;
-}
-
-typedef enum outcome { GO_ON, STOPPED, FULL, LEFT } outcome;
-
-/* Appends what the detokenizer completed; the text is NUL-terminated at all times. */
-static outcome append_text(writer *w, sac_text_span piece) {
-    sac_session *s = w->c->s;
-    if (piece.n_bytes > s->text_capacity - 1 - w->n_bytes) return FULL;
-    if (piece.n_bytes) memcpy(s->text + w->n_bytes, piece.text, piece.n_bytes);
-    w->n_bytes += piece.n_bytes;
-    size_t stop = find_stop(w, w->n_sent);
-    bool stopped = stop < w->n_bytes;
-    if (stopped) w->n_bytes = stop;
-    s->text[w->n_bytes] = 0;
-    bool wanted = send_text(w, stopped ? stop : w->n_bytes - held_back(w));
-    return !wanted ? LEFT : stopped ? STOPPED : GO_ON;
-}
-
-/* ---------------------------------------------------------------- decode */
-
-static bool is_stop_id(const sac_loaded_model *m, int32_t id) {
-    for (int i = 0; i < m->n_stop_ids; i++)
-        if (m->stop_ids[i] == id) return true;
-    return false;
-}
-
-static sac_status start_sampler(call *c, const sac_sampling *o) {
-    if (o->max_tokens < 0)
-        return sac_fail(c->err, SAC_BAD_ARGUMENT, "max_tokens %d: give 1 or more, or 0 for all that fits",
-                        o->max_tokens);
-    for (size_t i = 0; i < o->n_stop; i++)
-        if (!o->stop[i] || !o->stop[i][0])
-            return sac_fail(c->err, SAC_BAD_ARGUMENT, "stop text %zu is empty", i);
-    sac_sampler_config config = {.temperature = o->temperature,
-                                 .top_k = o->top_k,
-                                 .top_p = o->top_p,
-                                 .min_p = o->min_p,
-                                 .repetition_penalty = o->repetition_penalty,
-                                 .seed = o->seed};
-    return sac_sampler_start(&c->s->sampler, &config, c->err);
-}
-
-static sac_status decode(call *c, const sac_sampling *o, writer *w) {
-    sac_session *s = c->s;
-    const sac_loaded_model *m = &s->model->loaded;
-    int64_t limit = o->max_tokens > 0 ? o->max_tokens : s->memory.n_ctx;
-    outcome out = GO_ON;
-    c->result.finish_reason = "length";
-    for (int64_t n = 0; n < limit && out == GO_ON; n++) {
-        SAC_TRY(sac_session_check_cancel(s, c->err));
-        int32_t id = sac_sampler_next(&s->sampler, s->decoder.logits, (uint64_t)n);
-        if (n == 0) c->result.seconds.first_token = sac_seconds_since(c->start_ns);
-        if (!o->ignore_eos && is_stop_id(m, id)) {
-            c->result.finish_reason = "stop";
-            break;
-        }
-        s->answer[n] = id;
-        c->result.n_tokens = n + 1;
-        sac_sampler_see(&s->sampler, id);
-        out = append_text(w, sac_detokenizer_feed(s->detokenizer, id));
-        if (out == STOPPED) c->result.finish_reason = "stop";
-        if (c->events && c->events->progress) c->events->progress(c->events->ctx, "decode", n + 1, limit);
-        int64_t past = s->decoder.cache.n_rows;
-        if (out != GO_ON || n + 1 == limit || past >= s->memory.n_ctx) break;
-        s->ids[past] = id;
-        s->identity[past] = (uint64_t)(uint32_t)id;
-        SAC_TRY(sac_decoder_step(&m->decoder, &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past,
-                                 id, c->err));
-    }
-    if (out == GO_ON) out = append_text(w, sac_detokenizer_flush(s->detokenizer));
-    if ((out == GO_ON || out == FULL) && !send_text(w, w->n_bytes)) out = LEFT;
-    if (out == LEFT) return sac_fail(c->err, SAC_CANCELLED, "cancelled by the receiver of the text");
-    return SAC_OK;
+void sac_call_end(sac_call *c) {
+    sac_media_close(c->s);
+    c->s->events = NULL;
+    c->s->reply.busy = false;
+    c->s->decoder.pause = (sac_pause){0};
 }
 
 /* ---------------------------------------------------------------- the public calls */
 
-static sac_status generate(call *c, const sac_message *messages, size_t n_messages, const sac_sampling *o) {
-    sac_session *s = c->s;
-    SAC_TRY(start_sampler(c, o));
-    SAC_TRY(run_prompt(c, messages, n_messages));
-    for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
-    writer w = {.c = c, .sampling = o};
-    if (!o->ignore_eos) w.format_stops = sac_chat_stops(s->model->loaded.chat);
-    sac_detokenizer_reset(s->detokenizer);
-    s->text[0] = 0;
-    int64_t decode_ns = sac_now_ns();
-    SAC_TRY(decode(c, o, &w));
-    c->result.seconds.decode = sac_seconds_since(decode_ns);
-    c->result.text = s->text;
-    c->result.n_text_bytes = w.n_bytes;
-    c->result.tokens = s->answer;
-    c->result.media = s->reports;
-    c->result.n_media = s->n_media;
-    c->result.seconds.total = sac_seconds_since(c->start_ns);
-    return SAC_OK;
-}
-
-static void begin(call *c, sac_session *s, const sac_events *events, sac_error *err) {
-    *c = (call){.s = s, .events = events, .err = err, .start_ns = sac_now_ns()};
-    atomic_store(&s->cancel, false);
-    s->events = events;
-}
-
-static void end(sac_session *s) {
-    sac_media_close(s);
-    s->events = NULL;
-}
-
-sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
-                                const sac_sampling *sampling, const sac_events *events, sac_result *result,
-                                sac_error *err) {
-    sac_sampling defaults;
-    sac_sampling_default(&defaults);
-    call c;
-    begin(&c, s, events, err);
-    sac_status st = generate(&c, messages, n_messages, sampling ? sampling : &defaults);
-    end(s);
-    *result = st == SAC_OK ? c.result : (sac_result){0};
-    return st;
-}
-
 sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size_t n_messages,
                                const sac_events *events, sac_error *err) {
-    call c;
-    begin(&c, s, events, err);
-    sac_status st = run_prompt(&c, messages, n_messages);
-    end(s);
+    sac_call c;
+    sac_call_begin(&c, s, events, err);
+    sac_status st = sac_run_messages(&c, messages, n_messages);
+    sac_call_end(&c);
     return st;
 }
 
-static sac_status check_ids(const sac_session *s, const int32_t *ids, size_t n_ids, sac_error *err) {
+sac_status sac_check_ids(const sac_session *s, const int32_t *ids, size_t n_ids, sac_error *err) {
     int vocab = s->model->loaded.decoder.config.vocab;
     for (size_t i = 0; i < n_ids; i++)
         if (ids[i] < 0 || ids[i] >= vocab)
@@ -291,7 +143,7 @@ static sac_status check_ids(const sac_session *s, const int32_t *ids, size_t n_i
 }
 
 /* n tokens as a prompt goes: the prefill policy. */
-static sac_status append_prompt(call *c, int64_t past, int64_t n, float *all_logits) {
+static sac_status append_prompt(sac_call *c, int64_t past, int64_t n, float *all_logits) {
     sac_session *s = c->s;
     const sac_decoder *d = &s->model->loaded.decoder;
     const sac_ops *ops = sac_decoder_ops(s);
@@ -307,7 +159,7 @@ static sac_status append_prompt(call *c, int64_t past, int64_t n, float *all_log
 }
 
 /* One token as an answer's go: the decode policy. */
-static sac_status append_step(call *c, int64_t past, float *logits) {
+static sac_status append_step(sac_call *c, int64_t past, float *logits) {
     sac_session *s = c->s;
     const sac_decoder *d = &s->model->loaded.decoder;
     SAC_TRY(sac_decoder_step(d, &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, s->ids[past],
@@ -319,10 +171,8 @@ static sac_status append_step(call *c, int64_t past, float *logits) {
 sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                               sac_error *err) {
     int64_t past = s->decoder.cache.n_rows, n = (int64_t)n_ids;
-    call c;
-    begin(&c, s, NULL, err);
     if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "no tokens to append");
-    SAC_TRY(check_ids(s, ids, n_ids, err));
+    SAC_TRY(sac_check_ids(s, ids, n_ids, err));
     if (n_ids > (size_t)(s->memory.n_ctx - past))
         return sac_fail(err, SAC_TOO_LONG, "%zu tokens after %lld do not fit a context of %lld", n_ids,
                         (long long)past, (long long)s->memory.n_ctx);
@@ -331,7 +181,10 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
         s->ids[past + i] = ids[i];
         s->identity[past + i] = (uint64_t)(uint32_t)ids[i];
     }
-    SAC_TRY(n == 1 ? append_step(&c, past, all_logits) : append_prompt(&c, past, n, all_logits));
-    s->has_logits = true;
-    return SAC_OK;
+    sac_call c;
+    sac_call_begin(&c, s, NULL, err);
+    sac_status st = n == 1 ? append_step(&c, past, all_logits) : append_prompt(&c, past, n, all_logits);
+    sac_call_end(&c);
+    s->has_logits = st == SAC_OK;
+    return st;
 }

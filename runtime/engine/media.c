@@ -1,74 +1,15 @@
 /* Pictures and videos: measured first, so that a prompt that does not fit is refused before the tower runs;
  * encoded after that, straight into the rows of hidden states where the prompt wants them. Measuring a
- * picture takes its decoding, of which only the tower's tiles are kept; of a video the container is read. */
+ * picture takes its decoding, of which only the tower's tiles are kept; of a video the container is read.
+ * What this model has measured before is known without opening it (source.h), and then it is opened only if
+ * its embeddings are in no cache. */
 #define _GNU_SOURCE
-#include "media.h"
-
 #include "clock.h"
-#include "hash.h"
+#include "generate.h"
+#include "source.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ---------------------------------------------------------------- keys */
-
-static void hash_bytes(sac_sha256 *h, const void *bytes, size_t n_bytes) {
-    uint64_t n = n_bytes; /* lengths go in too: "ab"+"c" must differ from "a"+"bc" */
-    sac_sha256_update(h, &n, sizeof n);
-    sac_sha256_update(h, bytes, n_bytes);
-}
-
-/* Read, not mapped: the pages of an hour of video would otherwise count as this process's memory. */
-static sac_status hash_file(sac_session *s, sac_sha256 *h, const char *path, sac_error *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
-    uint8_t block[1 << 16];
-    uint64_t total = 0;
-    ssize_t n = 0;
-    sac_status st = SAC_OK;
-    while (st == SAC_OK && (n = read(fd, block, sizeof block)) > 0) {
-        sac_sha256_update(h, block, (size_t)n);
-        total += (uint64_t)n;
-        st = sac_session_check_cancel(s, err);
-    }
-    close(fd);
-    SAC_TRY(st);
-    if (n < 0) return sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
-    sac_sha256_update(h, &total, sizeof total);
-    return SAC_OK;
-}
-
-/* The same file by path or as bytes gives the same key. */
-static sac_status hash_source(sac_session *s, sac_sha256 *h, const char *path, const void *bytes,
-                              size_t n_bytes, sac_error *err) {
-    if (path) return hash_file(s, h, path, err);
-    uint64_t total = n_bytes;
-    sac_sha256_update(h, bytes, n_bytes);
-    sac_sha256_update(h, &total, sizeof total);
-    return SAC_OK;
-}
-
-static sac_status make_key(sac_session *s, sac_media *m, sac_error *err) {
-    const sac_part *p = m->part;
-    sac_sha256 *h;
-    SAC_TRY(sac_sha256_open(&h, err));
-    sac_sha256_update(h, s->model->loaded.fingerprint, sizeof s->model->loaded.fingerprint);
-    int32_t how[] = {(int32_t)p->kind, p->video.no_rotate, s->model->fast};
-    sac_sha256_update(h, how, sizeof how);
-    if (s->reduce.is_on) hash_bytes(h, s->reduce.p, sizeof s->reduce.p);
-    if (m->frames.index) hash_bytes(h, m->frames.index, (size_t)m->frames.n_frames * sizeof *m->frames.index);
-    sac_status st = SAC_OK;
-    if (p->kind == SAC_PART_FRAMES)
-        for (size_t i = 0; st == SAC_OK && i < p->n_frames; i++)
-            st = hash_source(s, h, p->frames[i].path, p->frames[i].bytes, p->frames[i].n_bytes, err);
-    else
-        st = hash_source(s, h, p->path, p->bytes, p->n_bytes, err);
-    sac_sha256_finish(h, m->key.hash);
-    return st;
-}
 
 uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index) {
     uint64_t h;
@@ -96,31 +37,48 @@ static sac_reduce_picture tiling(const sac_visual_plan *p) {
     return (sac_reduce_picture){p->n_tiles, p->grid, p->tiles_w, p->tiles_h};
 }
 
-static sac_status cut_picture(sac_session *s, sac_media *m, const sac_image *image, sac_error *err) {
-    const sac_processor_config *p = &s->model->loaded.processor;
-    SAC_TRY(sac_processor_plan(p, image->width, image->height, false, &m->plan, err));
+static sac_status plan_picture(sac_session *s, sac_media *m, int width, int height, sac_error *err) {
+    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, false, &m->plan, err));
     sac_reduce_picture picture = tiling(&m->plan);
     if (s->reduce.is_on) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
     if (m->plan.n_tiles > s->vision.max_tiles || m->plan.n_tokens > s->vision.max_tokens)
         return sac_fail(err, SAC_INTERNAL,
                         "a picture of %d tiles and %lld tokens is more than was planned for", m->plan.n_tiles,
                         (long long)m->plan.n_tokens);
+    return SAC_OK;
+}
+
+static sac_status cut_picture(sac_session *s, sac_media *m, const sac_image *image, sac_error *err) {
+    const sac_processor_config *p = &s->model->loaded.processor;
     m->tiles = malloc(tile_bytes(s, m->plan.n_tiles));
     if (!m->tiles) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", m->plan.n_tiles);
     return sac_processor_run(p, image, &m->plan, m->tiles, err);
 }
 
-static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
+static sac_status open_tiles(sac_session *s, sac_media *m, int *width, int *height, sac_error *err) {
     const sac_part *p = m->part;
     sac_image image = {0};
     SAC_TRY(open_picture(&image, p->path, p->bytes, p->n_bytes, err));
-    sac_status st = cut_picture(s, m, &image, err);
-    int width = image.width, height = image.height;
+    *width = image.width;
+    *height = image.height;
+    sac_status st = plan_picture(s, m, image.width, image.height, err);
+    if (st == SAC_OK) st = cut_picture(s, m, &image, err);
     sac_image_free(&image);
-    SAC_TRY(st);
+    return st;
+}
+
+static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
+    int width, height;
+    if (sac_source_recall(s, m, NULL, &width, &height)) {
+        SAC_TRY(plan_picture(s, m, width, height, err));
+    } else {
+        SAC_TRY(open_tiles(s, m, &width, &height, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        sac_source_remember(s, m, NULL, width, height);
+    }
     m->n_blocks = 1;
     m->block_tokens = m->plan.n_tokens;
-    m->report = (sac_media_report){.kind = p->kind,
+    m->report = (sac_media_report){.kind = m->part->kind,
                                    .width = width,
                                    .height = height,
                                    .n_frames = 1,
@@ -182,23 +140,71 @@ static void describe_frames(sac_media *m, const sac_visual_plan *plan, sac_frame
                                    .time_s = m->frames.time_s};
 }
 
-static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
+static sac_status open_video(sac_session *s, sac_media *m, sac_error *err) {
     const sac_part *p = m->part;
     sac_video_limits limits = sac_video_limits_default();
     limits.n_threads = sac_pool_n_threads(s->model->pool) < 8 ? sac_pool_n_threads(s->model->pool) : 8;
-    if (p->path)
-        SAC_TRY(sac_video_open(&m->video, p->path, &limits, err));
-    else if (p->bytes)
-        SAC_TRY(sac_video_open_bytes(&m->video, p->bytes, p->n_bytes, &limits, err));
-    else
-        return sac_fail(err, SAC_BAD_ARGUMENT, "a video needs a path or bytes");
-    const sac_video_info *info = sac_video_get_info(m->video);
-    sac_visual_plan frame;
-    SAC_TRY(plan_frame(s, info->width, info->height, &frame, err));
+    if (p->path) return sac_video_open(&m->video, p->path, &limits, err);
+    if (p->bytes) return sac_video_open_bytes(&m->video, p->bytes, p->n_bytes, &limits, err);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "a video needs a path or bytes");
+}
+
+/* A bound that only the context sets differs from question to question, and matters only where it binds: what
+ * was chosen without it is remembered too. */
+static bool recall_video(sac_session *s, sac_media *m, const sac_frame_request *r, int *width, int *height) {
+    sac_frame_request unbound = *r;
+    unbound.has_max_frames = false;
+    if (sac_source_recall(s, m, r, width, height)) return true;
+    if (m->part->video.max_frames || !sac_source_recall(s, m, &unbound, width, height)) return false;
+    if (m->frames.n_frames <= r->max_frames) return true;
+    sac_frame_plan_free(&m->frames);
+    return false;
+}
+
+static void remember_video(sac_session *s, const sac_media *m, const sac_frame_request *r, int width,
+                           int height) {
+    sac_frame_request unbound = *r;
+    unbound.has_max_frames = false;
+    sac_source_remember(s, m, r, width, height);
+    if (m->frames.rule != SAC_SAMPLED_BY_MAX_FRAMES) sac_source_remember(s, m, &unbound, width, height);
+}
+
+static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
+    int side = s->model->loaded.processor.tile_size, width, height;
     sac_frame_request request;
-    SAC_TRY(frame_request(&p->video, room, &frame, &request, err));
-    SAC_TRY(sac_video_plan(m->video, &request, &m->frames, err));
-    describe_frames(m, &frame, s->model->loaded.frame_layout, info->width, info->height);
+    sac_visual_plan frame;
+    SAC_TRY(plan_frame(s, side, side, &frame, err));
+    SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
+    if (!recall_video(s, m, &request, &width, &height)) {
+        SAC_TRY(open_video(s, m, err));
+        const sac_video_info *info = sac_video_get_info(m->video);
+        width = info->width;
+        height = info->height;
+        SAC_TRY(sac_video_plan(m->video, &request, &m->frames, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        remember_video(s, m, &request, width, height);
+    }
+    SAC_TRY(plan_frame(s, width, height, &frame, err));
+    describe_frames(m, &frame, s->model->loaded.frame_layout, width, height);
+    return SAC_OK;
+}
+
+/* Size of the first picture of a list goes into the report; all are decoded when they are encoded. */
+static sac_status plan_list(sac_media *m, const sac_frame_request *request, int *width, int *height,
+                            sac_error *err) {
+    const sac_part *p = m->part;
+    sac_image first = {0};
+    SAC_TRY(open_picture(&first, p->frames[0].path, p->frames[0].bytes, p->frames[0].n_bytes, err));
+    *width = first.width;
+    *height = first.height;
+    sac_image_free(&first);
+    double span = p->frames[p->n_frames - 1].time_s - p->frames[0].time_s;
+    sac_sampling_source source = {.total_frames = (int64_t)p->n_frames,
+                                  .frame_pixels = (int64_t)*width * *height,
+                                  .fps = span > 0 ? (double)(p->n_frames - 1) / span : 0};
+    SAC_TRY(sac_sampling_plan(&m->frames, request, &source, err));
+    for (int64_t i = 0; i < m->frames.n_frames; i++)
+        m->frames.time_s[i] = p->frames[m->frames.index[i]].time_s;
     return SAC_OK;
 }
 
@@ -209,27 +215,24 @@ static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac
         if (!(p->frames[i].time_s > p->frames[i - 1].time_s))
             return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu at %g s does not come after frame %zu at %g s",
                             i, p->frames[i].time_s, i - 1, p->frames[i - 1].time_s);
-    sac_image first = {0}; /* its size goes into the report; all are decoded when they are encoded */
-    SAC_TRY(open_picture(&first, p->frames[0].path, p->frames[0].bytes, p->frames[0].n_bytes, err));
-    int width = first.width, height = first.height;
-    sac_image_free(&first);
+    int side = s->model->loaded.processor.tile_size, width, height;
     sac_visual_plan frame;
-    SAC_TRY(plan_frame(s, width, height, &frame, err));
     sac_frame_request request;
+    SAC_TRY(plan_frame(s, side, side, &frame, err));
     SAC_TRY(frame_request(&p->video, room, &frame, &request, err));
-    double span = p->frames[p->n_frames - 1].time_s - p->frames[0].time_s;
-    sac_sampling_source source = {.total_frames = (int64_t)p->n_frames,
-                                  .frame_pixels = (int64_t)width * height,
-                                  .fps = span > 0 ? (double)(p->n_frames - 1) / span : 0};
-    SAC_TRY(sac_sampling_plan(&m->frames, &request, &source, err));
-    for (int64_t i = 0; i < m->frames.n_frames; i++)
-        m->frames.time_s[i] = p->frames[m->frames.index[i]].time_s;
+    if (!recall_video(s, m, &request, &width, &height)) {
+        SAC_TRY(plan_list(m, &request, &width, &height, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        remember_video(s, m, &request, width, height);
+    }
+    SAC_TRY(plan_frame(s, width, height, &frame, err));
     describe_frames(m, &frame, s->model->loaded.frame_layout, width, height);
     return SAC_OK;
 }
 
 static sac_status prepare(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     SAC_TRY(sac_session_check_cancel(s, err));
+    SAC_TRY(sac_source_find(s, m, err));
     switch (m->part->kind) {
     case SAC_PART_IMAGE: SAC_TRY(prepare_image(s, m, err)); break;
     case SAC_PART_VIDEO: SAC_TRY(prepare_video(s, m, room, err)); break;
@@ -239,7 +242,7 @@ static sac_status prepare(sac_session *s, sac_media *m, int64_t room, sac_error 
     m->report.n_tokens = m->n_blocks * m->block_tokens;
     m->start = calloc((size_t)m->n_blocks, sizeof *m->start);
     if (!m->start) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)m->n_blocks);
-    return make_key(s, m, err);
+    return sac_source_key(s, m, err);
 }
 
 static bool is_picture(const sac_media *m) {
@@ -303,8 +306,10 @@ sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t
     if (!s->media || !s->reports) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures", n);
     for (size_t i = 0; i < n_messages; i++)
         for (size_t j = 0; j < messages[i].n_parts; j++)
-            if (messages[i].parts[j].kind != SAC_PART_TEXT)
+            if (messages[i].parts[j].kind != SAC_PART_TEXT) {
+                s->media[s->n_media].part_kind = messages[i].parts[j].kind;
                 s->media[s->n_media++].part = &messages[i].parts[j];
+            }
     return prepare_all(s, messages, n_messages, err);
 }
 
@@ -337,7 +342,7 @@ void sac_media_release(sac_session *s) {
 /* Visual token t of an item: its tile, and its place among the tile's tokens; -1 for a newline. */
 static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, int64_t *tile) {
     int64_t each = m->plan.tokens_per_tile;
-    int64_t row = m->part_kind == SAC_PART_IMAGE ? s->vision.layout[t] : t;
+    int64_t row = m->part_kind == SAC_PART_IMAGE && !s->reduce.is_on ? s->vision.layout[t] : t;
     *tile = row < 0 ? -1 : row / each;
     return row < 0 ? -1 : row % each;
 }
@@ -345,7 +350,7 @@ static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, i
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity) {
     const sac_media *m = &s->media[i];
     int grid = m->plan.grid, n_class = m->plan.tokens_per_tile - grid * grid;
-    if (m->part_kind == SAC_PART_IMAGE)
+    if (m->part_kind == SAC_PART_IMAGE && !s->reduce.is_on)
         sac_processor_layout(&m->plan, s->model->loaded.processor.kind, s->vision.layout);
     for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
         int64_t tile, at = m->start[t / m->block_tokens] + t % m->block_tokens;
@@ -452,6 +457,7 @@ static void report_progress(const encoder *e, int64_t done) {
 
 static sac_status flush_frames(encoder *e, sac_error *err) {
     if (e->n_tiles == 0) return SAC_OK;
+    sac_events_yield(e->events);
     SAC_TRY(sac_session_check_cancel(e->s, err));
     SAC_TRY(encode_tiles(e, e->s->vision.tiles, e->n_done, e->n_tiles, e->s->vision.pooled));
     int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.projector.out;
@@ -515,6 +521,7 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
     for (int first = 0; first < e->m->plan.n_tiles; first += s->vision.batch_tiles) {
         int left = e->m->plan.n_tiles - first,
             n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
+        sac_events_yield(e->events);
         SAC_TRY(sac_session_check_cancel(s, err));
         watch_class(s, e->m, first);
         SAC_TRY(encode_tiles(e, e->m->tiles + tile_bytes(s, first), first, n,
@@ -530,6 +537,21 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
                         .source = s->vision.layout,
                         .fill = m->image_newline,
                     });
+}
+
+/* What was measured from memory is opened now; it must be what it was. */
+static sac_status reopen(sac_session *s, sac_media *m, sac_error *err) {
+    int width = m->report.width, height = m->report.height;
+    if (m->part->kind == SAC_PART_IMAGE && !m->tiles) {
+        SAC_TRY(open_tiles(s, m, &width, &height, err));
+    } else if (m->part->kind == SAC_PART_VIDEO && !m->video) {
+        SAC_TRY(open_video(s, m, err));
+        width = sac_video_get_info(m->video)->width;
+        height = sac_video_get_info(m->video)->height;
+    }
+    if (width == m->report.width && height == m->report.height && m->plan.n_tokens > 0) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "%s has changed since it was measured: ask again",
+                    m->part->path ? m->part->path : "a picture or video");
 }
 
 sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, double *media_seconds,
@@ -548,6 +570,7 @@ sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, 
     int64_t start_ns = sac_now_ns();
     double vision_before = *vision_seconds;
     report_progress(&e, 0);
+    SAC_TRY(reopen(s, m, err));
     if (m->part->kind == SAC_PART_IMAGE)
         SAC_TRY(encode_picture(&e, err));
     else if (m->part->kind == SAC_PART_FRAMES)
@@ -558,7 +581,7 @@ sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, 
                                NULL, err));
     SAC_TRY(flush_frames(&e, err));
     close_source(m);
-    sac_vision_cache_put(s->model->vision_cache, &m->key, &blocks);
+    if (sac_source_is_unchanged(m)) sac_vision_cache_put(s->model->vision_cache, &m->key, &blocks);
     *media_seconds += sac_seconds_since(start_ns) - (*vision_seconds - vision_before);
     return SAC_OK;
 }

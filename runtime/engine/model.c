@@ -64,11 +64,17 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
     SAC_TRY_GOTO(st, open_device(m, options, err), fail);
     m->vision_cache = malloc(sizeof *m->vision_cache);
-    if (!m->vision_cache) {
+    m->memo = malloc(sizeof *m->memo);
+    if (!m->vision_cache || !m->memo) {
         st = sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
+        free(m->vision_cache);
+        free(m->memo);
+        m->vision_cache = NULL;
+        m->memo = NULL;
         goto fail;
     }
     sac_vision_cache_init(m->vision_cache, options->vision_cache_bytes);
+    sac_memo_init(m->memo);
     m->fast = options->fast;
     unsigned flags = sac_cpu_flags();
     sac_ops_init_cpu(&m->ops, flags);
@@ -84,6 +90,8 @@ void sac_model_free(sac_model *m) {
     if (!m) return;
     if (m->vision_cache) sac_vision_cache_free(m->vision_cache);
     free(m->vision_cache);
+    if (m->memo) sac_memo_free(m->memo);
+    free(m->memo);
     if (m->load_stream.device) m->device.stream_close(&m->load_stream);
     if (m->device_weights) m->device.free(&m->device, m->device_weights);
     if (m->tower.block) m->device.free(&m->device, m->tower.block);
@@ -151,6 +159,11 @@ bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *in
                               .n_bytes = e->n_bytes};
     for (int d = 0; d < e->tensor.n_dims && d < 4; d++) info->dim[d] = e->tensor.dim[d];
     return true;
+}
+
+size_t sac_model_stop_ids(const sac_model *m, const int32_t **ids) {
+    *ids = m->loaded.stop_ids;
+    return (size_t)m->loaded.n_stop_ids;
 }
 
 const char *const *sac_prefill_names(void) {

@@ -1,4 +1,4 @@
-#include "prompt.h"
+#include "generate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +117,38 @@ sac_status sac_prompt_build(sac_session *s, const sac_message *messages, size_t 
     return count(s, prompt, err);
 }
 
+sac_status sac_prompt_of_text(sac_session *s, const char *text, size_t n_bytes, sac_prompt *prompt,
+                              sac_error *err) {
+    sac_text_segment segment = {.text = text, .n_bytes = n_bytes};
+    size_t n_ids = 0;
+    *prompt = (sac_prompt){0};
+    sac_status st = sac_tokenize(s->model->loaded.tokenizer, &segment, 1, true, s->prompt,
+                                 (size_t)s->memory.n_ctx, &n_ids, err);
+    if (st == SAC_TOO_LONG)
+        return sac_fail(err, st, "the prompt has %zu tokens, the context %lld: give a shorter text", n_ids,
+                        (long long)s->memory.n_ctx);
+    SAC_TRY(st);
+    if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt is empty");
+    prompt->n_ids = (int64_t)n_ids;
+    return count(s, prompt, err);
+}
+
+sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids, sac_prompt *prompt,
+                                sac_error *err) {
+    *prompt = (sac_prompt){.n_ids = (int64_t)n_ids};
+    if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt is empty");
+    if (n_ids >= (size_t)s->memory.n_ctx)
+        return sac_fail(err, SAC_TOO_LONG, "the prompt has %zu tokens, the context %lld: give fewer", n_ids,
+                        (long long)s->memory.n_ctx);
+    SAC_TRY(sac_check_ids(s, ids, n_ids, err));
+    for (size_t i = 0; i < n_ids; i++)
+        if (ids[i] == s->model->loaded.image_token)
+            return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d stands for a picture: give text only",
+                            ids[i]);
+    memcpy(s->prompt, ids, n_ids * sizeof *ids);
+    return count(s, prompt, err);
+}
+
 /* ---------------------------------------------------------------- placing */
 
 typedef struct placer {
@@ -124,38 +156,49 @@ typedef struct placer {
     int64_t n;       /* tokens placed */
     int64_t n_equal; /* leading ones equal to what stood there */
     int64_t n_held;  /* rows in the cache */
+    bool compare;    /* only: nothing is written */
 } placer;
 
 /* Tokens before the first difference are overwritten by themselves, so old and new may share the arrays. */
 static void place(placer *p, int32_t id, uint64_t identity) {
     if (p->n_equal == p->n && p->n < p->n_held && p->s->identity[p->n] == identity) p->n_equal++;
-    p->s->ids[p->n] = id;
-    p->s->identity[p->n] = identity;
+    if (!p->compare) {
+        p->s->ids[p->n] = id;
+        p->s->identity[p->n] = identity;
+    }
     p->n++;
 }
 
-sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
+/* All tokens of the prompt; n_equal becomes how many of them the session may keep. */
+static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err) {
+    sac_session *s = p->s;
     int32_t image = s->model->loaded.image_token;
-    placer p = {.s = s, .n_held = s->decoder.cache.n_rows};
+    p->n_held = s->decoder.cache.n_rows;
     size_t m = 0;
     int64_t block = 0;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
         if (s->prompt[i] != image) {
-            place(&p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
+            place(p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
             continue;
         }
         while (m < s->n_media && block == s->media[m].n_blocks) m++, block = 0;
         if (m == s->n_media) return sac_fail(err, SAC_INTERNAL, "more placeholders than pictures");
         sac_media *medium = &s->media[m];
-        medium->start[block] = p.n;
+        medium->start[block] = p->n;
         for (int64_t t = 0; t < medium->block_tokens; t++)
-            place(&p, image, sac_media_identity(s, m, block * medium->block_tokens + t));
+            place(p, image, sac_media_identity(s, m, block * medium->block_tokens + t));
         block++;
     }
-    if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p.n_held, prompt->n_tokens)) p.n_equal = 0;
     /* The last token is always run: its logits are wanted. */
-    int64_t n_equal = p.n_equal < prompt->n_tokens - 1 ? p.n_equal : prompt->n_tokens - 1;
-    prompt->n_reused = sac_decoder_rewind(&s->decoder, n_equal);
+    if (p->n_equal > prompt->n_tokens - 1) p->n_equal = prompt->n_tokens - 1;
+    if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p->n_held, prompt->n_tokens)) p->n_equal = 0;
+    return SAC_OK;
+}
+
+sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
+    placer p = {.s = s};
+    SAC_TRY(place_all(&p, prompt, err));
+    prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
     return SAC_OK;
 }
 
@@ -193,11 +236,28 @@ static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids
 sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
                               size_t capacity, size_t *n_ids, sac_error *err) {
     sac_prompt prompt;
+    sac_reply_drop(s);
     sac_status st = sac_media_prepare(s, messages, n_messages, err);
     if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);
     if (st == SAC_OK) *n_ids = widen(s, &prompt, ids, capacity);
     sac_media_close(s);
     return st;
+}
+
+sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, size_t n_messages,
+                                  int64_t *n_prompt, int64_t *n_reusable, sac_error *err) {
+    sac_prompt prompt;
+    placer p = {.s = s, .compare = true};
+    if (s->reply.running || s->reply.busy)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "this session is answering: end that first");
+    sac_status st = sac_media_prepare(s, messages, n_messages, err);
+    if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);
+    if (st == SAC_OK) st = place_all(&p, &prompt, err);
+    sac_media_close(s);
+    SAC_TRY(st);
+    if (n_prompt) *n_prompt = prompt.n_tokens;
+    if (n_reusable) *n_reusable = sac_decoder_can_keep(&s->decoder, p.n_equal);
+    return SAC_OK;
 }
 
 const char *const *sac_chat_format_names(void) {
@@ -218,4 +278,13 @@ sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_i
                                    capacity ? capacity - 1 : 0, n_bytes, err);
     if (capacity) text[*n_bytes < capacity - 1 ? *n_bytes : capacity - 1] = 0;
     return st == SAC_TOO_LONG ? SAC_OK : st;
+}
+
+sac_status sac_token_bytes(const sac_model *m, int32_t id, char *bytes, size_t capacity, size_t *n_bytes,
+                           sac_error *err) {
+    *n_bytes = 0;
+    if (id < 0 || id >= m->loaded.decoder.config.vocab)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d is not in the vocabulary of %d", id,
+                        m->loaded.decoder.config.vocab);
+    return sac_detokenize_piece(m->loaded.tokenizer, id, bytes, capacity, n_bytes, err);
 }

@@ -16,6 +16,13 @@ typedef struct sac_prompt {
 sac_status sac_prompt_build(sac_session *s, const sac_message *messages, size_t n_messages,
                             sac_prompt *prompt, sac_error *err);
 
+/* The same for text without chat format, with the begin token as the tokenizer defines it, and for token ids;
+ * the session has no media then. */
+sac_status sac_prompt_of_text(sac_session *s, const char *text, size_t n_bytes, sac_prompt *prompt,
+                              sac_error *err);
+sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids, sac_prompt *prompt,
+                                sac_error *err);
+
 /* Writes the widened sequence over s->ids and s->identity, tells every medium where its tokens stand, and
  * finds n_reused; rows of the cache past that are given up. */
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err);

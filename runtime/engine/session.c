@@ -335,6 +335,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_vision(s, err), fail);
     SAC_TRY_GOTO(st, take_sequence(s, o.n_ctx, err), fail);
+    sac_reply_drop(s);
     *out = s;
     return SAC_OK;
 fail:
@@ -344,6 +345,7 @@ fail:
 
 void sac_session_free(sac_session *s) {
     if (!s) return;
+    free(s->reply.owned);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);
@@ -376,6 +378,7 @@ sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
 }
 
 void sac_session_reset(sac_session *s) {
+    sac_reply_drop(s);
     sac_media_release(s);
     sac_decoder_rewind(&s->decoder, 0);
     s->has_logits = false;

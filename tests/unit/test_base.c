@@ -1,4 +1,6 @@
+#define _GNU_SOURCE
 #include "arena.h"
+#include "cpu_quota.h"
 #include "dtype.h"
 #include "json.h"
 #include "status.h"
@@ -7,6 +9,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 static void fail_keeps_one_line(void **state) {
     (void)state;
@@ -69,6 +72,60 @@ static void count_task(void *ctx, int64_t task, int thread) {
     atomic_fetch_add(&((atomic_int *)ctx)[task], 1);
 }
 
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* A made-up /sys/fs/cgroup and /proc/self/cgroup. */
+static void quotas_are_found_in_both_kinds_of_cgroups(void **state) {
+    (void)state;
+    char root[] = "/tmp/saccade_cgroup_XXXXXX", at[600], process[600];
+    assert_non_null(mkdtemp(root));
+    static const char *const folders[] = {"",    "/job", "/job/step", "/cpu,cpuacct", "/cpu,cpuacct/job",
+                                          "/cpu"};
+    for (size_t i = 1; i < SAC_COUNT(folders); i++) {
+        snprintf(at, sizeof at, "%s%s", root, folders[i]);
+        assert_int_equal(mkdir(at, 0700), 0);
+    }
+    snprintf(process, sizeof process, "%s/process", root);
+    assert_true(sac_cpu_quota_at(process, root) == 0); /* no such file */
+    write_text(root, "process", "0::/job/step\n");
+    assert_true(sac_cpu_quota_at(process, root) == 0);
+    snprintf(at, sizeof at, "%s/job/step", root);
+    write_text(at, "cpu.max", "max 100000\n");
+    assert_true(sac_cpu_quota_at(process, root) == 0);
+    snprintf(at, sizeof at, "%s/job", root);
+    write_text(at, "cpu.max", "150000 100000\n"); /* the parent's limit holds */
+    assert_true(sac_cpu_quota_at(process, root) == 1.5);
+    write_text(root, "cpu.max", "50000 100000\n");
+    assert_true(sac_cpu_quota_at(process, root) == 0.5);
+    write_text(root, "process", "0::/not/seen/from/inside\n");
+    assert_true(sac_cpu_quota_at(process, root) == 0.5);
+    write_text(root, "process", "7:memory:/job\n4:cpu,cpuacct:/job\n");
+    assert_true(sac_cpu_quota_at(process, root) == 0);
+    snprintf(at, sizeof at, "%s/cpu,cpuacct/job", root);
+    write_text(at, "cpu.cfs_quota_us", "-1\n");
+    write_text(at, "cpu.cfs_period_us", "100000\n");
+    assert_true(sac_cpu_quota_at(process, root) == 0);
+    write_text(at, "cpu.cfs_quota_us", "300000\n");
+    assert_true(sac_cpu_quota_at(process, root) == 3);
+    snprintf(at, sizeof at, "%s/cpu", root);
+    write_text(at, "cpu.cfs_quota_us", "200000\n");
+    write_text(at, "cpu.cfs_period_us", "100000\n");
+    assert_true(sac_cpu_quota_at(process, root) == 2);
+    write_text(at, "cpu.cfs_quota_us", "nonsense\n");
+    assert_true(sac_cpu_quota_at(process, root) == 3);
+    char command[700];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+    assert_true(sac_usable_processors() >= 1);
+}
+
 static void pool_runs_every_task_once(void **state) {
     (void)state;
     enum { n_tasks = 257 };
@@ -108,9 +165,13 @@ static void json_names_the_wrong_key(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fail_keeps_one_line),       cmocka_unit_test(f16_round_trips_every_value),
-        cmocka_unit_test(bf16_rounds_to_even),       cmocka_unit_test(arena_hands_out_aligned_blocks),
-        cmocka_unit_test(pool_runs_every_task_once), cmocka_unit_test(json_names_the_wrong_key),
+        cmocka_unit_test(fail_keeps_one_line),
+        cmocka_unit_test(f16_round_trips_every_value),
+        cmocka_unit_test(bf16_rounds_to_even),
+        cmocka_unit_test(arena_hands_out_aligned_blocks),
+        cmocka_unit_test(quotas_are_found_in_both_kinds_of_cgroups),
+        cmocka_unit_test(pool_runs_every_task_once),
+        cmocka_unit_test(json_names_the_wrong_key),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

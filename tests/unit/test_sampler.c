@@ -24,6 +24,8 @@ static int teardown(void **state) {
     return 0;
 }
 
+#define FILTERS(t, k, p, m, r, s)                                                                            \
+    { .temperature = (t), .top_k = (k), .top_p = (p), .min_p = (m), .repetition_penalty = (r), .seed = (s) }
 static const sac_sampler_config off = {.top_p = 1, .repetition_penalty = 1};
 
 static void fill(float *logits) {
@@ -103,9 +105,9 @@ static void expected(const sac_sampler_config *c, double p[VOCAB]) {
 static void draws_follow_the_filtered_distribution(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
     const sac_sampler_config cases[] = {
-        {1.0, 0, 1, 0, 1, 3},    {0.7, 5, 1, 0, 1, 4},       {1.3, 0, 0.8, 0, 1, 5},
-        {1.0, 10, 0.6, 0, 1, 6}, {1.0, 0, 1, 0.2, 1, 7},     {0.8, 12, 0.9, 0.1, 1, 8},
-        {1.0, 1, 1, 0, 1, 9},    {1.0, 0, 0.0001, 0, 1, 10}, {1.0, 500, 1, 0, 1, 11},
+        FILTERS(1.0, 0, 1, 0, 1, 3),    FILTERS(0.7, 5, 1, 0, 1, 4),       FILTERS(1.3, 0, 0.8, 0, 1, 5),
+        FILTERS(1.0, 10, 0.6, 0, 1, 6), FILTERS(1.0, 0, 1, 0.2, 1, 7),     FILTERS(0.8, 12, 0.9, 0.1, 1, 8),
+        FILTERS(1.0, 1, 1, 0, 1, 9),    FILTERS(1.0, 0, 0.0001, 0, 1, 10), FILTERS(1.0, 500, 1, 0, 1, 11),
     };
     enum { n = 40000 };
     for (size_t i = 0; i < SAC_COUNT(cases); i++) {
@@ -138,7 +140,7 @@ static void tiny_temperatures_are_greedy(void **state) {
 
 static void same_seed_same_draws(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
-    const sac_sampler_config c = {1.0, 0, 0.95, 0, 1, 77};
+    const sac_sampler_config c = FILTERS(1.0, 0, 0.95, 0, 1, 77);
     int a[VOCAB], b[VOCAB];
     histogram(s, &c, 500, a);
     histogram(s, &c, 500, b);

@@ -1,0 +1,125 @@
+#include "decoder_batch.h"
+
+#include <string.h>
+
+static int64_t q_cols(const sac_decoder_config *c) {
+    return (int64_t)c->n_heads * c->head_dim;
+}
+static int64_t kv_cols(const sac_decoder_config *c) {
+    return (int64_t)c->n_kv_heads * c->head_dim;
+}
+
+void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
+                            const sac_device *device, sac_arena *arena) {
+    const sac_decoder_config *c = &d->config;
+    size_t n = (size_t)capacity;
+    *b = (sac_decoder_batch){
+        .capacity = capacity, .device = device, .dtype = device ? d->embed.dtype : SAC_DTYPE_F32};
+    b->hidden = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
+    b->norm = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
+    b->queries = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, q_cols(c)));
+    b->k = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, kv_cols(c)));
+    b->v = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, kv_cols(c)));
+    b->gate = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->intermediate));
+    b->up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->intermediate));
+    b->logits = sac_arena_take(arena, n * (size_t)c->vocab * sizeof(float));
+    if (device) b->ids = sac_arena_take(arena, n * sizeof *b->ids);
+}
+
+bool sac_decoder_can_batch(const sac_decoder_state *s) {
+    return !s->decode.policy->rebuild;
+}
+
+/* A step under way. */
+typedef struct run {
+    const sac_decoder *d;
+    sac_decoder_batch *b;
+    const sac_ops *ops;
+    const sac_stream *stream;
+    sac_decoder_state *const *states;
+    int64_t n;
+} run;
+
+static sac_mat rows(const run *r, void *data, int64_t cols) {
+    return (sac_mat){data, r->n, cols, cols, r->b->dtype};
+}
+
+static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
+                         bool accumulate) {
+    return r->ops->linear(r->stream, &(sac_linear_args){.y = y,
+                                                        .x = x,
+                                                        .w = *w,
+                                                        .bias = bias,
+                                                        .accumulate = accumulate,
+                                                        .fast = r->states[0]->fast,
+                                                        .steady = true});
+}
+
+static sac_status attend(const run *r, int layer, sac_mat q) {
+    const sac_decoder_config *c = &r->d->config;
+    const sac_decoder_layer *w = &r->d->layers[layer];
+    sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
+    sac_mat k = rows(r, r->b->k, kv_cols(c)), v = rows(r, r->b->v, kv_cols(c));
+    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->attn_norm, c->rms_eps}));
+    SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
+    SAC_TRY(linear(r, k, norm, &w->k, w->k_bias, false));
+    SAC_TRY(linear(r, v, norm, &w->v, w->v_bias, false));
+    for (int64_t i = 0; i < r->n; i++)
+        SAC_TRY(sac_decoder_step_attend(r->d, r->states[i], r->ops, r->stream, layer, sac_mat_rows(q, i, 1),
+                                        sac_mat_rows(k, i, 1), sac_mat_rows(v, i, 1)));
+    return linear(r, h, q, &w->o, w->o_bias, true);
+}
+
+static sac_status mix(const run *r, int layer) {
+    const sac_decoder_config *c = &r->d->config;
+    const sac_decoder_layer *w = &r->d->layers[layer];
+    sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
+    sac_mat gate = rows(r, r->b->gate, c->intermediate);
+    sac_mat up = rows(r, r->b->up, c->intermediate);
+    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
+    SAC_TRY(linear(r, gate, norm, &w->gate, NULL, false));
+    SAC_TRY(linear(r, up, norm, &w->up, NULL, false));
+    SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){gate, gate, up}));
+    return linear(r, h, gate, &w->down, NULL, true);
+}
+
+static sac_status step(const run *r, const int32_t *ids, sac_error *err) {
+    const sac_decoder_config *c = &r->d->config;
+    sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
+    sac_mat q = rows(r, r->b->queries, q_cols(c));
+    if (r->b->device) SAC_TRY(r->b->device->upload(r->stream, r->b->ids, ids, (size_t)r->n * sizeof *ids));
+    SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){h, r->d->embed, r->b->device ? r->b->ids : ids}));
+    for (int64_t i = 0; i < r->n; i++)
+        SAC_TRY(sac_decoder_step_start(r->d, r->states[i], r->ops, r->stream, sac_mat_rows(h, i, 1), err));
+    for (int layer = 0; layer < c->n_layers; layer++) {
+        SAC_TRY(attend(r, layer, q));
+        SAC_TRY(mix(r, layer));
+    }
+    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, r->d->final_norm, c->rms_eps}));
+    return linear(r, sac_mat_f32(r->b->logits, r->n, c->vocab), norm, &r->d->head, NULL, false);
+}
+
+static sac_status hand_out_logits(const run *r, sac_error *err) {
+    size_t vocab = (size_t)r->d->config.vocab, n_bytes = vocab * sizeof(float);
+    const sac_device *device = r->b->device;
+    for (size_t i = 0; i < (size_t)r->n; i++)
+        if (device)
+            SAC_TRY(device->download(r->stream, r->states[i]->logits, r->b->logits + i * vocab, n_bytes));
+        else
+            memcpy(r->states[i]->logits, r->b->logits + i * vocab, n_bytes);
+    return device ? device->stream_sync(r->stream, err) : SAC_OK;
+}
+
+sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
+                                  const sac_stream *stream, sac_decoder_state *const *states,
+                                  const int32_t *ids, int64_t n, sac_error *err) {
+    run r = {d, b, ops, stream, states, n};
+    sac_status st = step(&r, ids, err);
+    if (st == SAC_OK) st = hand_out_logits(&r, err);
+    for (int64_t i = 0; i < n; i++)
+        if (st == SAC_OK)
+            sac_decoder_step_finish(states[i]);
+        else
+            sac_decoder_step_undo(states[i]);
+    return st;
+}

@@ -1,0 +1,174 @@
+/* Steps of several sessions together. */
+#include "batch.h"
+
+#include "clock.h"
+
+#include <stdlib.h>
+
+/* The largest number of sessions is bound by memory alone; this only keeps the sums in range. */
+#define MAX_SESSIONS 65536
+
+static int64_t widest_row(const sac_decoder_config *d) {
+    int64_t heads = (int64_t)d->n_heads * d->head_dim, k = d->intermediate;
+    if (d->hidden > k) k = d->hidden;
+    return heads > k ? heads : k;
+}
+
+/* Lists, and on the CPU all else: its rows and its stream. */
+static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
+    const sac_model *m = b->model;
+    size_t scratch =
+        m->ops.linear_scratch_bytes((int64_t)b->capacity, widest_row(&m->loaded.decoder.config)) + 64;
+    b->states = sac_arena_take(a, b->capacity * sizeof *b->states);
+    b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
+    b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
+    if (sac_model_on_device(m)) return SAC_OK;
+    sac_decoder_batch_take(&b->rows, &m->loaded.decoder, (int64_t)b->capacity, NULL, a);
+    if (!a->base) { /* measuring */
+        a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
+        return SAC_OK;
+    }
+    b->ops = m->ops;
+    return sac_stream_init(&b->stream, m->pool, a, scratch, err);
+}
+
+/* On a device: a stream and a block of memory. */
+static sac_status take_device(sac_batch *b, sac_error *err) {
+    const sac_decoder *decoder = &b->model->loaded.decoder;
+    const sac_device *d = &b->model->device;
+    if (!sac_model_on_device(b->model)) return SAC_OK;
+    sac_arena arena = sac_arena_measure();
+    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, &arena);
+    b->device_bytes = arena.used_bytes;
+    SAC_TRY(d->stream_open(d, &b->stream, sac_ops_scratch_bytes(d), err));
+    SAC_TRY(sac_ops_open(&b->ops, &b->stream, err));
+    SAC_TRY(d->alloc(d, b->device_bytes, &b->device_memory, err));
+    arena = sac_arena_over(b->device_memory, b->device_bytes);
+    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, &arena);
+    return SAC_OK;
+}
+
+sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err) {
+    *out = NULL;
+    if (max_sessions < 1 || max_sessions > MAX_SESSIONS)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a batch of %zu sessions: give 1 to %d", max_sessions,
+                        MAX_SESSIONS);
+    sac_batch *b = calloc(1, sizeof *b);
+    if (!b) return sac_fail(err, SAC_NO_MEMORY, "no memory for a batch");
+    b->model = m;
+    b->capacity = max_sessions;
+    sac_arena measure = sac_arena_measure();
+    sac_status st = take(b, &measure, err);
+    if (st == SAC_OK) st = sac_arena_open(&b->arena, measure.used_bytes, err);
+    if (st == SAC_OK) st = take(b, &b->arena, err);
+    if (st == SAC_OK) st = take_device(b, err);
+    if (st != SAC_OK) {
+        sac_batch_free(b);
+        return st;
+    }
+    *out = b;
+    return SAC_OK;
+}
+
+void sac_batch_free(sac_batch *b) {
+    if (!b) return;
+    if (b->stream.device) {
+        sac_ops_close(&b->stream);
+        b->model->device.stream_close(&b->stream);
+        b->model->device.free(&b->model->device, b->device_memory);
+    }
+    sac_arena_free(&b->arena);
+    free(b);
+}
+
+size_t sac_batch_bytes(const sac_batch *b) {
+    return b->arena.capacity_bytes + b->device_bytes;
+}
+
+/* ---------------------------------------------------------------- a step */
+
+static sac_status check(const sac_batch *b, sac_batch_item *items, size_t n, sac_error *err) {
+    if (n > b->capacity)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%zu sessions in a batch made for %zu", n, b->capacity);
+    for (size_t i = 0; i < n; i++) {
+        items[i].token = -1;
+        items[i].done = false;
+        if (items[i].session->model != b->model)
+            return sac_fail(err, SAC_BAD_ARGUMENT, "session %zu of the batch is of another model", i);
+    }
+    return SAC_OK;
+}
+
+/* Marks every session as at work, which also finds one that is given twice; or none. */
+static sac_status enter(sac_batch_item *items, size_t n, sac_error *err) {
+    for (size_t i = 0; i < n; i++) {
+        sac_status st = sac_step_check(items[i].session, items[i].events, err);
+        if (st == SAC_OK) continue;
+        while (i-- > 0) sac_step_leave(items[i].session, SAC_OK, sac_now_ns());
+        return st;
+    }
+    return SAC_OK;
+}
+
+static void run_alone(sac_batch *b, sac_batch_item *item) {
+    sac_session *s = item->session;
+    int64_t past = s->decoder.cache.n_rows;
+    item->status = sac_decoder_step(&b->model->loaded.decoder, &s->decoder, &b->ops, &b->stream, past,
+                                    sac_step_pending(s), &item->error);
+}
+
+static void run_together(sac_batch *b, sac_batch_item *items, size_t n) {
+    sac_error err;
+    for (size_t i = 0; i < n; i++) {
+        sac_session *s = items[b->places[i]].session;
+        b->states[i] = &s->decoder;
+        b->ids[i] = sac_step_pending(s);
+    }
+    sac_status st = sac_decoder_batch_step(&b->model->loaded.decoder, &b->rows, &b->ops, &b->stream,
+                                           b->states, b->ids, (int64_t)n, &err);
+    for (size_t i = 0; st != SAC_OK && i < n; i++) {
+        items[b->places[i]].status = st;
+        items[b->places[i]].error = err;
+    }
+}
+
+/* Runs the pending tokens of all sessions that have one and may go on. */
+static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
+    size_t n_together = 0;
+    for (size_t i = 0; i < n; i++) {
+        sac_session *s = items[i].session;
+        items[i].status = sac_session_check_cancel(s, &items[i].error);
+        if (items[i].status != SAC_OK || !s->reply.pending) continue;
+        if (sac_decoder_can_batch(&s->decoder))
+            b->places[n_together++] = i;
+        else
+            run_alone(b, &items[i]);
+    }
+    if (n_together == 1)
+        run_alone(b, &items[b->places[0]]);
+    else if (n_together > 1)
+        run_together(b, items, n_together);
+}
+
+sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err) {
+    int64_t start_ns = sac_now_ns();
+    sac_error own;
+    if (!err) err = &own;
+    sac_status st = check(b, items, n, err);
+    if (st == SAC_OK) st = enter(items, n, err);
+    if (st != SAC_OK) {
+        for (size_t i = 0; i < n; i++) {
+            items[i].status = st;
+            items[i].error = *err;
+        }
+        return st;
+    }
+    run_pending(b, items, n);
+    for (size_t i = 0; i < n; i++) {
+        sac_batch_item *item = &items[i];
+        if (item->status == SAC_OK)
+            item->status = sac_step_choose(item->session, &item->token, &item->done, &item->error);
+        sac_step_leave(item->session, item->status, start_ns);
+    }
+    return SAC_OK;
+}

@@ -1,0 +1,22 @@
+/* batch.h - what stands behind sac_batch. */
+#ifndef SAC_ENGINE_BATCH_H
+#define SAC_ENGINE_BATCH_H
+
+#include "decoder_batch.h"
+#include "step.h"
+
+struct sac_batch {
+    const sac_model *model;
+    size_t capacity; /* sessions */
+    sac_arena arena;
+    sac_stream stream; /* of every op of a batch step, attention of the sessions included */
+    sac_ops ops;
+    void *device_memory; /* NULL on the CPU */
+    size_t device_bytes;
+    sac_decoder_batch rows;
+    sac_decoder_state **states; /* [capacity] of those whose pending tokens run together */
+    int32_t *ids;               /* [capacity] */
+    size_t *places;             /* [capacity] their items */
+};
+
+#endif

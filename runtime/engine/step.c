@@ -1,0 +1,289 @@
+/* An answer token by token: begin, steps, end. A step runs the token before it and then chooses, so that no
+ * token is run that nobody asks to go on from. */
+#include "step.h"
+
+#include "clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sac_sampling_default(sac_sampling *s) {
+    *s = (sac_sampling){.max_tokens = 512, .top_p = 1, .repetition_penalty = 1};
+}
+
+void sac_sampling_of_model(const sac_model *model, sac_sampling *s) {
+    const sac_loaded_model *m = &model->loaded;
+    sac_sampling_default(s);
+    s->repetition_penalty = m->generation.repetition_penalty;
+    if (!m->generation.do_sample) return;
+    s->temperature = m->generation.temperature;
+    s->top_k = m->generation.top_k;
+    s->top_p = m->generation.top_p;
+    s->min_p = m->generation.min_p;
+}
+
+/* ---------------------------------------------------------------- begin */
+
+static sac_status check_sampling(const sac_sampling *o, sac_error *err) {
+    if (o->max_tokens < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "max_tokens %d: give 1 or more, or 0 for all that fits",
+                        o->max_tokens);
+    for (size_t i = 0; i < o->n_stop; i++)
+        if (!o->stop[i] || !o->stop[i][0])
+            return sac_fail(err, SAC_BAD_ARGUMENT, "stop text %zu is empty", i);
+    if (o->top_logprobs < 0 || o->top_logprobs > SAC_MAX_TOP_LOGPROBS)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "top_logprobs %d: give 0 to %d", o->top_logprobs,
+                        SAC_MAX_TOP_LOGPROBS);
+    return SAC_OK;
+}
+
+/* Pointers, bias and texts in one block. */
+static sac_status own_sampling(sac_reply *r, const sac_sampling *o, sac_sampler_config *config,
+                               sac_error *err) {
+    size_t texts = 0, pointers = o->n_stop * sizeof(char *), bias = o->n_logit_bias * sizeof *o->logit_bias;
+    for (size_t i = 0; i < o->n_stop; i++) texts += strlen(o->stop[i]) + 1;
+    if (pointers + bias == 0) return SAC_OK;
+    r->owned = malloc(pointers + bias + texts);
+    if (!r->owned) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu stop texts", o->n_stop);
+    const char **stops = (const char **)(void *)r->owned;
+    char *at = r->owned + pointers;
+    if (bias) config->bias = memcpy(at, o->logit_bias, bias);
+    config->n_bias = o->n_logit_bias;
+    at += bias;
+    for (size_t i = 0; i < o->n_stop; i++) {
+        size_t n = strlen(o->stop[i]) + 1;
+        stops[i] = memcpy(at, o->stop[i], n);
+        at += n;
+    }
+    r->stops = stops;
+    r->n_stops = o->n_stop;
+    return SAC_OK;
+}
+
+void sac_reply_drop(sac_session *s) {
+    free(s->reply.owned);
+    s->reply = (sac_reply){.text = s->text, .capacity = s->text_capacity, .busy = s->reply.busy};
+}
+
+static sac_status start_reply(sac_call *c, const sac_sampling *o) {
+    sac_session *s = c->s;
+    sac_reply *r = &s->reply;
+    SAC_TRY(check_sampling(o, c->err));
+    sac_sampler_config config = {.temperature = o->temperature,
+                                 .top_k = o->top_k,
+                                 .top_p = o->top_p,
+                                 .min_p = o->min_p,
+                                 .repetition_penalty = o->repetition_penalty,
+                                 .seed = o->seed,
+                                 .presence_penalty = o->presence_penalty,
+                                 .frequency_penalty = o->frequency_penalty};
+    SAC_TRY(own_sampling(r, o, &config, c->err));
+    r->limit = o->max_tokens > 0 ? o->max_tokens : s->memory.n_ctx;
+    r->ignore_eos = o->ignore_eos;
+    r->logprobs = o->logprobs;
+    r->n_top = o->top_logprobs;
+    return sac_sampler_start(&s->sampler, &config, c->err);
+}
+
+/* What the model is asked to go on from. */
+typedef struct input {
+    const sac_message *messages;
+    size_t n_messages;
+    const char *text;
+    const int32_t *ids;
+    size_t n;
+} input;
+
+static sac_status run_input(sac_call *c, const input *in) {
+    if (in->messages || (!in->text && !in->ids)) return sac_run_messages(c, in->messages, in->n_messages);
+    return in->text ? sac_run_text(c, in->text, in->n) : sac_run_tokens(c, in->ids, in->n);
+}
+
+static sac_status begin_reply(sac_call *c, const input *in, const sac_sampling *o) {
+    sac_session *s = c->s;
+    sac_reply *r = &s->reply;
+    SAC_TRY(start_reply(c, o));
+    SAC_TRY(run_input(c, in));
+    for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
+    if (!o->ignore_eos && in->messages) r->format_stops = sac_chat_stops(s->model->loaded.chat);
+    sac_detokenizer_reset(s->detokenizer);
+    s->text[0] = 0;
+    r->result = c->result;
+    r->result.finish_reason = "cancelled"; /* until it is finished */
+    r->start_ns = c->start_ns;
+    r->running = true;
+    return SAC_OK;
+}
+
+static sac_status begin(sac_session *s, const input *in, const sac_sampling *sampling,
+                        const sac_events *events, sac_error *err) {
+    sac_sampling defaults;
+    sac_sampling_default(&defaults);
+    sac_call c;
+    sac_call_begin(&c, s, events, err);
+    sac_status st = begin_reply(&c, in, sampling ? sampling : &defaults);
+    sac_call_end(&c);
+    if (st != SAC_OK) sac_reply_drop(s);
+    return st;
+}
+
+sac_status sac_session_begin(sac_session *s, const sac_message *messages, size_t n_messages,
+                             const sac_sampling *sampling, const sac_events *events, sac_error *err) {
+    return begin(s, &(input){.messages = messages, .n_messages = n_messages}, sampling, events, err);
+}
+
+sac_status sac_session_begin_text(sac_session *s, const char *text, size_t n_bytes,
+                                  const sac_sampling *sampling, const sac_events *events, sac_error *err) {
+    return begin(s, &(input){.text = text, .n = n_bytes}, sampling, events, err);
+}
+
+sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n_ids,
+                                    const sac_sampling *sampling, const sac_events *events, sac_error *err) {
+    return begin(s, &(input){.ids = ids, .n = n_ids}, sampling, events, err);
+}
+
+/* ---------------------------------------------------------------- steps */
+
+sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *err) {
+    const sac_reply *r = &s->reply;
+    if (!r->running || r->busy)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        r->busy ? "this session is at work: a callback may step other sessions only"
+                                : "a step before sac_session_begin");
+    if (r->done) return sac_fail(err, SAC_BAD_ARGUMENT, "the answer is finished: no further step");
+    s->events = events;
+    s->reply.busy = true;
+    return SAC_OK;
+}
+
+void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns) {
+    s->events = NULL;
+    s->reply.busy = false;
+    s->reply.result.seconds.decode += sac_seconds_since(start_ns);
+    if (st != SAC_OK) s->reply.done = true;
+}
+
+static bool is_stop_id(const sac_loaded_model *m, int32_t id) {
+    for (int i = 0; i < m->n_stop_ids; i++)
+        if (m->stop_ids[i] == id) return true;
+    return false;
+}
+
+static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_error *err) {
+    sac_sampler_load(&s->sampler, s->decoder.logits);
+    if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
+    *id = sac_sampler_choose(&s->sampler, (uint64_t)s->reply.result.n_tokens);
+    if (*id >= 0) return SAC_OK;
+    return sac_fail(err, SAC_BAD_ARGUMENT,
+                    e && e->logits ? "the logits callback leaves no token that may come"
+                                   : "the model's logits are not numbers");
+}
+
+static void tell_token(const sac_session *s, const sac_events *e, int32_t id) {
+    if (!e || !e->token) return;
+    sac_logprob top[SAC_MAX_TOP_LOGPROBS];
+    sac_token_event event = {.id = id, .top = top};
+    if (s->reply.logprobs)
+        event.n_top = sac_sampler_logprobs(&s->sampler, id, &event.logprob, top, s->reply.n_top);
+    e->token(e->ctx, &event);
+}
+
+/* The answer is complete but for what the detokenizer still holds. */
+static sac_status finish(sac_session *s, sac_outcome out, const char *reason, sac_error *err) {
+    sac_reply *r = &s->reply;
+    if (out == SAC_GO_ON) {
+        sac_text_span rest = sac_detokenizer_flush(s->detokenizer);
+        out = sac_reply_append(r, s->events, rest.text, rest.n_bytes);
+    }
+    if ((out == SAC_GO_ON || out == SAC_FULL) && !sac_reply_send(r, s->events)) out = SAC_LEFT;
+    if (out == SAC_LEFT) return sac_fail(err, SAC_CANCELLED, "cancelled by the receiver of the text");
+    r->result.finish_reason = reason;
+    r->done = true;
+    return SAC_OK;
+}
+
+sac_status sac_step_choose(sac_session *s, int32_t *token, bool *done, sac_error *err) {
+    sac_reply *r = &s->reply;
+    const sac_events *e = s->events;
+    int32_t id;
+    *token = -1;
+    *done = false;
+    SAC_TRY(choose(s, e, &id, err));
+    if (r->result.n_tokens == 0) r->result.seconds.first_token = sac_seconds_since(r->start_ns);
+    if (!r->ignore_eos && is_stop_id(&s->model->loaded, id)) {
+        SAC_TRY(finish(s, SAC_GO_ON, "stop", err));
+        *done = true;
+        return SAC_OK;
+    }
+    int64_t n = ++r->result.n_tokens;
+    s->answer[n - 1] = id;
+    tell_token(s, e, id);
+    sac_sampler_count(&s->sampler, id);
+    sac_text_span piece = sac_detokenizer_feed(s->detokenizer, id);
+    sac_outcome out = sac_reply_append(r, e, piece.text, piece.n_bytes);
+    if (e && e->progress) e->progress(e->ctx, "decode", n, r->limit);
+    r->pending = out == SAC_GO_ON && n < r->limit && s->decoder.cache.n_rows < s->memory.n_ctx;
+    if (!r->pending) SAC_TRY(finish(s, out, out == SAC_STOPPED ? "stop" : "length", err));
+    *token = id;
+    *done = r->done;
+    return SAC_OK;
+}
+
+int32_t sac_step_pending(sac_session *s) {
+    int64_t past = s->decoder.cache.n_rows;
+    int32_t id = s->answer[s->reply.result.n_tokens - 1];
+    s->ids[past] = id;
+    s->identity[past] = (uint64_t)(uint32_t)id;
+    s->reply.pending = false;
+    return id;
+}
+
+static sac_status step(sac_session *s, int32_t *token, bool *done, sac_error *err) {
+    SAC_TRY(sac_session_check_cancel(s, err));
+    if (s->reply.pending) {
+        int64_t past = s->decoder.cache.n_rows;
+        SAC_TRY(sac_decoder_step(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+                                 sac_decoder_stream(s), past, sac_step_pending(s), err));
+    }
+    return sac_step_choose(s, token, done, err);
+}
+
+sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *token, bool *done,
+                            sac_error *err) {
+    int64_t start_ns = sac_now_ns();
+    *token = -1;
+    *done = false;
+    SAC_TRY(sac_step_check(s, events, err));
+    sac_status st = step(s, token, done, err);
+    sac_step_leave(s, st, start_ns);
+    return st;
+}
+
+/* ---------------------------------------------------------------- end, and all in one */
+
+void sac_session_end(sac_session *s, sac_result *result) {
+    sac_reply *r = &s->reply;
+    if (result) *result = (sac_result){0};
+    if (result && r->running) {
+        *result = r->result;
+        result->text = s->text;
+        result->n_text_bytes = r->n_bytes;
+        result->tokens = s->answer;
+        result->media = s->reports;
+        result->n_media = s->n_media;
+        result->seconds.total = sac_seconds_since(r->start_ns);
+    }
+    sac_reply_drop(s);
+}
+
+sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
+                                const sac_sampling *sampling, const sac_events *events, sac_result *result,
+                                sac_error *err) {
+    *result = (sac_result){0};
+    SAC_TRY(sac_session_begin(s, messages, n_messages, sampling, events, err));
+    sac_status st = SAC_OK;
+    int32_t token;
+    for (bool done = false; st == SAC_OK && !done;) st = sac_session_step(s, events, &token, &done, err);
+    sac_session_end(s, st == SAC_OK ? result : NULL);
+    return st;
+}

@@ -1,0 +1,17 @@
+/* step.h - the parts of a step, for a session alone and for a batch. */
+#ifndef SAC_ENGINE_STEP_H
+#define SAC_ENGINE_STEP_H
+
+#include "generate.h"
+
+/* Whether a step may be made; the session is then at work until sac_step_leave. */
+sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *err);
+void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns);
+
+/* The token that has to be run before the next is chosen (s->reply.pending), written to the sequence. */
+int32_t sac_step_pending(sac_session *s);
+
+/* Chooses a token from the session's logits, and all that follows from it. */
+sac_status sac_step_choose(sac_session *s, int32_t *token, bool *done, sac_error *err);
+
+#endif

@@ -1,0 +1,138 @@
+/* batch_probe.c - what steps of several sessions together gain over one by one.
+ *
+ *   batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE]
+ *
+ * With one thread processor time is measured, which does not depend on what else the machine does.
+ *
+ * For 1, 2, 4, 8 and 16 sessions: seconds of STEPS steps one by one and together, tokens a second, and the
+ * ratio; the median of three rounds, alternating; and whether both gave the same tokens. One JSON object a
+ * line. */
+#define _GNU_SOURCE
+#include "saccade/saccade.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MOST = 16, ROUNDS = 3 };
+
+static clockid_t which_clock = CLOCK_MONOTONIC;
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(which_clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void need(sac_status st, const sac_error *err) {
+    if (st == SAC_OK) return;
+    fprintf(stderr, "batch_probe: %s\n", err->text);
+    exit(1);
+}
+
+static void begin_all(sac_session **s, size_t n, int64_t n_prompt, int steps, int vocab) {
+    sac_error err;
+    sac_sampling o;
+    int32_t *ids = malloc((size_t)n_prompt * sizeof *ids), token;
+    bool done;
+    sac_sampling_default(&o);
+    o.max_tokens = steps + 8;
+    o.ignore_eos = true;
+    for (size_t i = 0; i < n && ids; i++) {
+        for (int64_t k = 0; k < n_prompt; k++)
+            ids[k] = (int32_t)((k * 7 + (int64_t)i * 13) % (vocab / 2) + 5);
+        sac_session_reset(s[i]);
+        need(sac_session_begin_tokens(s[i], ids, (size_t)n_prompt, &o, NULL, &err), &err);
+        need(sac_session_step(s[i], NULL, &token, &done, &err), &err); /* without work of the model */
+    }
+    free(ids);
+}
+
+static double one_by_one(sac_session **s, size_t n, int steps, int32_t *out) {
+    sac_error err;
+    int32_t token;
+    bool done;
+    double start = seconds();
+    for (int k = 0; k < steps; k++)
+        for (size_t i = 0; i < n; i++) {
+            need(sac_session_step(s[i], NULL, &token, &done, &err), &err);
+            out[(size_t)k * n + i] = token;
+        }
+    return seconds() - start;
+}
+
+static double together(sac_batch *b, sac_session **s, size_t n, int steps, int32_t *out) {
+    sac_error err;
+    sac_batch_item items[MOST];
+    double start = seconds();
+    for (size_t i = 0; i < n; i++) items[i] = (sac_batch_item){.session = s[i]};
+    for (int k = 0; k < steps; k++) {
+        need(sac_batch_step(b, items, n, &err), &err);
+        for (size_t i = 0; i < n; i++) {
+            need(items[i].status, &items[i].error);
+            out[(size_t)k * n + i] = items[i].token;
+        }
+    }
+    return seconds() - start;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv) {
+    sac_error err;
+    sac_model *m;
+    sac_model_options o;
+    sac_model_info info;
+    sac_session_config c;
+    sac_session *s[MOST];
+    sac_batch *b;
+    if (argc < 5) {
+        fprintf(stderr, "usage: batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE]\n");
+        return 64;
+    }
+    int64_t n_prompt = atoll(argv[3]);
+    int steps = atoi(argv[4]);
+    if (n_prompt < 1 || steps < 1) return 64;
+    sac_model_options_default(&o);
+    o.n_threads = atoi(argv[2]);
+    if (argc > 5) o.device = argv[5];
+    if (o.n_threads == 1 && !o.device) which_clock = CLOCK_PROCESS_CPUTIME_ID;
+    need(sac_model_open(&m, argv[1], &o, &err), &err);
+    sac_model_get_info(m, &info);
+    sac_session_config_default(&c);
+    c.n_ctx = n_prompt + steps + 16;
+    for (size_t i = 0; i < MOST; i++) need(sac_session_create(&s[i], m, &c, &err), &err);
+    need(sac_batch_create(&b, m, MOST, &err), &err);
+    size_t most_tokens = MOST * (size_t)steps;
+    int32_t *lone = malloc(most_tokens * sizeof *lone), *joined = malloc(most_tokens * sizeof *joined);
+    if (!lone || !joined) return 71;
+    for (size_t n = 1; n <= MOST; n *= 2) {
+        double alone[ROUNDS], joint[ROUNDS];
+        size_t n_equal = 0;
+        for (int round = 0; round < ROUNDS; round++) {
+            begin_all(s, n, n_prompt, steps, info.vocab);
+            alone[round] = one_by_one(s, n, steps, lone);
+            begin_all(s, n, n_prompt, steps, info.vocab);
+            joint[round] = together(b, s, n, steps, joined);
+            n_equal = 0;
+            for (size_t i = 0; i < n * (size_t)steps; i++) n_equal += lone[i] == joined[i];
+        }
+        qsort(alone, ROUNDS, sizeof *alone, by_value);
+        qsort(joint, ROUNDS, sizeof *joint, by_value);
+        double a = alone[ROUNDS / 2], j = joint[ROUNDS / 2], tokens = (double)n * steps;
+        printf(
+            "{\"sessions\": %zu, \"one_by_one_tokens_s\": %.1f, \"together_tokens_s\": %.1f, \"gain\": %.2f, "
+            "\"tokens\": %zu, \"equal_tokens\": %zu}\n",
+            n, tokens / a, tokens / j, a / j, n * (size_t)steps, n_equal);
+        fflush(stdout);
+    }
+    free(lone);
+    free(joined);
+    sac_batch_free(b);
+    for (size_t i = 0; i < MOST; i++) sac_session_free(s[i]);
+    sac_model_free(m);
+    return 0;
+}
