@@ -9,6 +9,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sac_session *running; /* under the lock */
 static atomic_bool pending;
+static void (*called)(void); /* under the lock */
 
 static void quit(void) {
     static const char text[] = "\r\033[Ksaccade: cancelled\n";
@@ -20,6 +21,12 @@ static void quit(void) {
 static void *wait_for_signals(void *set) {
     for (int signal_number; sigwait(set, &signal_number) == 0;) {
         pthread_mutex_lock(&lock);
+        if (called) {
+            called();
+            called = NULL; /* the next one ends the command */
+            pthread_mutex_unlock(&lock);
+            continue;
+        }
         if (!running || atomic_load(&pending)) quit();
         atomic_store(&pending, true);
         sac_session_cancel(running);
@@ -40,6 +47,12 @@ void interrupt_start(void) {
         pthread_detach(watcher);
     else
         pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* Ctrl-C then ends the command, uncleanly */
+}
+
+void interrupt_call(void (*fn)(void)) {
+    pthread_mutex_lock(&lock);
+    called = fn;
+    pthread_mutex_unlock(&lock);
 }
 
 void interrupt_begin(sac_session *s) {

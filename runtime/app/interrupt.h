@@ -12,6 +12,9 @@
 /* Once, before any other thread starts. */
 void interrupt_start(void);
 
+/* From here on the first signal calls fn, the next one ends the command; NULL = no call. */
+void interrupt_call(void (*fn)(void));
+
 /* From here on the signal cancels what `s` runs. */
 void interrupt_begin(sac_session *s);
 

@@ -5,11 +5,14 @@
 #include "interrupt.h"
 #include "output.h"
 
+#include <serve.h>
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const command *const commands[] = {&command_ask, &command_inspect, &command_bench, &command_eval,
-                                          &command_compare};
+static const command *const commands[] = {&command_ask,     &command_inspect, &command_bench, &command_eval,
+                                          &command_compare, &command_caption, &command_serve};
 
 static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "Asks vision-language models about pictures and videos.\n\n"
@@ -19,6 +22,8 @@ static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "  bench     measure how fast each part is\n"
                             "  eval      ask and score a set of questions about videos\n"
                             "  compare   the same set under several attention methods, in one table\n"
+                            "  caption   describe a folder, a manifest or tar shards of pictures and videos\n"
+                            "  serve     answer over HTTP, with OpenAI's API\n"
                             "  help      help [COMMAND]\n\n"
                             "Examples:\n"
                             "  saccade ask --image cat.jpg \"What is this?\"\n"
@@ -74,6 +79,8 @@ static sac_status run_main(int argc, char **argv, sac_error *err) {
 }
 
 int main(int argc, char **argv) {
+    /* The server's own helper process; before any thread, because it forks. */
+    if (argc == 3 && !strcmp(argv[1], "media-helper")) return serve_helper_run(atoi(argv[2]));
     output_start();
     interrupt_start();
     sac_error err = {0};

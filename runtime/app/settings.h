@@ -18,7 +18,9 @@ enum {
     COMMAND_BENCH = 4,
     COMMAND_EVAL = 8,
     COMMAND_COMPARE = 16,
-    COMMAND_ALL = 31
+    COMMAND_CAPTION = 32,
+    COMMAND_SERVE = 64,
+    COMMAND_ALL = 127
 };
 
 typedef enum setting_kind {
@@ -63,7 +65,7 @@ typedef struct media_list {
 
 typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE } setting_origin;
 
-#define SETTINGS_MAX 80
+#define SETTINGS_MAX 128
 
 typedef struct settings {
     media_list media;
@@ -89,6 +91,15 @@ typedef struct settings {
     bool measure_mass;
     text_list method;
     char *methods;
+    char *ask, *shard;
+    text_list format;
+    int64_t shards, batch;
+    char *host, *model_name, *cors_origin, *media_root, *upload_dir;
+    text_list api_key, fetch_domain;
+    int64_t port, slots, queue, connections, body_mib, bodies_mib, uploads_mib, media_mib, decoded_mib;
+    int64_t picture_pixels, media_items;
+    bool request_methods;
+    double video_seconds, decode_seconds, request_seconds, receive_seconds, heartbeat_seconds, drain_seconds;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;
 

@@ -1,0 +1,24 @@
+/* answer.h - an answer in OpenAI's words: one JSON object, or the chunks of a stream. */
+#ifndef SERVE_ANSWER_H
+#define SERVE_ANSWER_H
+
+#include "job.h"
+
+typedef struct serve_answer {
+    serve_job *job;
+    bool has_role;    /* a chat stream's first chunk is out */
+    json_t *logprobs; /* entries of tokens whose text is not out yet (a stream), or of all; a text
+                         completion's are {token, logprob, offset, top} until they are sent */
+    size_t n_bytes;   /* of the text that the entries stand for: a text completion's offsets */
+} serve_answer;
+
+void serve_answer_begin(serve_answer *a, serve_job *j);
+/* A piece of text came. */
+void serve_answer_text(serve_answer *a, const char *utf8, size_t n);
+/* Of a token, before the text that it completes; for log probabilities. */
+void serve_answer_token(serve_answer *a, const sac_token_event *token);
+/* The answer is whole; places may be NULL, its reference is taken. */
+void serve_answer_finish(serve_answer *a, const sac_result *r, double kept_ratio, json_t *places);
+void serve_answer_free(serve_answer *a);
+
+#endif

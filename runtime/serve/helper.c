@@ -1,0 +1,260 @@
+#define _GNU_SOURCE
+#include "helper.h"
+#include "source.h"
+#include "status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct serve_helper {
+    pthread_mutex_t lock;
+    int fd; /* -1 = not running */
+    pid_t pid;
+    unsigned generation; /* counts starts */
+};
+
+/* ---------------------------------------------------------------- the process */
+
+static bool start(serve_helper *h) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+    char number[16];
+    snprintf(number, sizeof number, "%d", 3);
+    char *const arguments[] = {"saccade", "media-helper", number, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pair[1], 3);
+    bool ok = posix_spawn(&h->pid, "/proc/self/exe", &actions, NULL, arguments, environ) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+    close(pair[1]);
+    h->fd = pair[0];
+    h->generation++;
+    if (!ok) {
+        close(pair[0]);
+        h->fd = -1;
+    }
+    return ok;
+}
+
+static void stop(serve_helper *h) {
+    if (h->fd < 0) return;
+    close(h->fd); /* it ends when the socket does */
+    h->fd = -1;
+    while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
+sac_status serve_helper_open(serve_helper **out, sac_error *err) {
+    serve_helper *h = *out = calloc(1, sizeof *h);
+    if (!h) return sac_fail(err, SAC_NO_MEMORY, "no memory for the media helper");
+    pthread_mutex_init(&h->lock, NULL);
+    h->fd = -1;
+    return start(h)
+               ? SAC_OK
+               : sac_fail(err, SAC_IO, "cannot start the process that decodes media: %s", strerror(errno));
+}
+
+void serve_helper_close(serve_helper *h) {
+    if (!h) return;
+    stop(h);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+static bool send_task(int fd, const serve_child_task *t, const int fds[3]) {
+    union {
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec v = {(void *)(uintptr_t)t, sizeof *t};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(3 * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, 3 * sizeof(int));
+    return sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)sizeof *t;
+}
+
+/* The helper itself may have been killed: it is started again, once. *generation: which one has the task. */
+static bool hand_over(serve_helper *h, const serve_child_task *t, const int fds[3], unsigned *generation) {
+    pthread_mutex_lock(&h->lock);
+    bool ok = h->fd >= 0 && send_task(h->fd, t, fds);
+    if (!ok) {
+        stop(h);
+        ok = start(h) && send_task(h->fd, t, fds);
+    }
+    *generation = h->generation;
+    pthread_mutex_unlock(&h->lock);
+    return ok;
+}
+
+/* Was it the helper that died, with the task still in its socket? Then nothing was wrong with the task. */
+static bool helper_died(serve_helper *h, unsigned generation) {
+    pthread_mutex_lock(&h->lock);
+    bool died = h->generation != generation;
+    struct pollfd f = {.fd = h->fd, .events = POLLIN};
+    if (!died && h->fd >= 0 && poll(&f, 1, 0) == 1 && (f.revents & (POLLHUP | POLLERR))) {
+        stop(h);
+        died = true;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return died;
+}
+
+/* ---------------------------------------------------------------- what a child says */
+
+/* The next message of exactly n bytes, within the time; its end of the socket closing is the child's death.
+ */
+static bool receive(int fd, void *to, size_t n, double seconds, const atomic_bool *cancelled) {
+    char *p = to;
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    while (n) {
+        struct pollfd f = {.fd = fd, .events = POLLIN};
+        int ready = poll(&f, 1, 100);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (ready < 0 && errno != EINTR) return false;
+        if ((double)(now.tv_sec - start.tv_sec) > seconds || (cancelled && atomic_load(cancelled)))
+            return false;
+        if (ready < 1) continue;
+        ssize_t k = read(fd, p, n);
+        if (k <= 0) return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static void put_u16(uint8_t *to, unsigned v) {
+    to[0] = (uint8_t)v;
+    to[1] = (uint8_t)(v >> 8);
+}
+
+static void put_u32(uint8_t *to, uint32_t v) {
+    put_u16(to, v & 0xffff);
+    put_u16(to + 2, v >> 16);
+}
+
+/* BITMAPFILEHEADER and BITMAPINFOHEADER; a negative height means rows from the top. */
+static void make_head(uint8_t head[SERVE_BMP_HEAD], int width, int height) {
+    memset(head, 0, SERVE_BMP_HEAD);
+    head[0] = 'B';
+    head[1] = 'M';
+    put_u32(head + 2, (uint32_t)serve_bmp_bytes(width, height));
+    put_u32(head + 10, SERVE_BMP_HEAD);
+    put_u32(head + 14, 40);
+    put_u32(head + 18, (uint32_t)width);
+    put_u32(head + 22, (uint32_t)-height);
+    put_u16(head + 26, 1);
+    put_u16(head + 28, 24);
+    put_u32(head + 34, (uint32_t)(serve_bmp_row_bytes(width) * (size_t)height));
+}
+
+/* Do the child's numbers make sense, and are the pixels there? */
+static bool check(const serve_child_task *t, serve_child_reply *r, int pixels, size_t *n_bytes) {
+    struct stat st;
+    r->rule[sizeof r->rule - 1] = 0;
+    r->error[sizeof r->error - 1] = 0;
+    if (r->width < 1 || r->height < 1 || (int64_t)r->width * r->height > t->max_pixels) return false;
+    if (r->n_frames < 1 || r->n_frames > t->max_frames || r->n_frames > SERVE_CHILD_MAX_FRAMES) return false;
+    *n_bytes = serve_bmp_bytes(r->width, r->height) * (size_t)r->n_frames;
+    return *n_bytes <= t->max_output_bytes && fstat(pixels, &st) == 0 && (size_t)st.st_size == *n_bytes;
+}
+
+/* The heads are ours, and from here on nobody can change a byte. */
+static bool take_pixels(serve_pixels *out, int pixels) {
+    uint8_t head[SERVE_BMP_HEAD];
+    size_t each = serve_bmp_bytes(out->info.width, out->info.height);
+    make_head(head, out->info.width, out->info.height);
+    for (int64_t i = 0; i < out->info.n_frames; i++)
+        if (pwrite(pixels, head, sizeof head, (off_t)((size_t)i * each)) != (ssize_t)sizeof head)
+            return false;
+    if (fcntl(pixels, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
+        return false;
+    void *map = mmap(NULL, out->n_bytes, PROT_READ, MAP_PRIVATE, pixels, 0);
+    if (map == MAP_FAILED) return false;
+    out->map = map;
+    return true;
+}
+
+static bool refuse_reply(const serve_child_reply *r, const char *param, serve_problem *p) {
+    sac_error err = {.status = (sac_status)r->status};
+    snprintf(err.text, sizeof err.text, "%s: %.300s", param, r->error);
+    serve_refuse_status(p, (sac_status)r->status, &err);
+    if (r->status == SAC_TOO_LONG) serve_refuse(p, 413, param, "media_too_large", "%s", err.text);
+    snprintf(p->param, sizeof p->param, "%s", param);
+    return false;
+}
+
+static bool converse(const serve_child_task *t, int fd, int pixels, const char *param,
+                     const atomic_bool *cancelled, serve_pixels *out, bool *crashed, serve_problem *p) {
+    serve_child_reply *r = &out->info;
+    double seconds = t->seconds + 2;
+    *crashed = !receive(fd, r, sizeof *r, seconds, cancelled);
+    if (!*crashed && r->status != SAC_OK) {
+        r->error[sizeof r->error - 1] = 0;
+        return refuse_reply(r, param, p);
+    }
+    *crashed = *crashed || !check(t, r, pixels, &out->n_bytes);
+    if (!*crashed) {
+        out->times = calloc((size_t)r->n_frames, sizeof *out->times);
+        size_t n = (size_t)r->n_frames * sizeof *out->times;
+        *crashed = out->times && t->is_video && !receive(fd, out->times, n, seconds, cancelled);
+    }
+    if (*crashed)
+        return serve_refuse(p, 400, param, "media_failed",
+                            "%s: decoding it failed, took too long or too much memory", param);
+    return (out->times && take_pixels(out, pixels)) ||
+           serve_refuse(p, 503, param, "out_of_memory", "%s: no memory for its pixels", param);
+}
+
+static bool attempt(serve_helper *h, const serve_child_task *task, int input, const char *param,
+                    const atomic_bool *cancelled, serve_pixels *out, bool *crashed, bool *again,
+                    serve_problem *p) {
+    unsigned generation = 0;
+    int pair[2], pixels = serve_memory_file("saccade-pixels");
+    *out = (serve_pixels){0};
+    *crashed = false;
+    if (pixels < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        if (pixels >= 0) close(pixels);
+        return serve_refuse(p, 503, param, "out_of_memory", "%s: no descriptors for decoding it", param);
+    }
+    int fds[3] = {pair[1], input, pixels};
+    bool ok = hand_over(h, task, fds, &generation) ||
+              serve_refuse(p, 503, param, NULL, "%s: decoding is not possible now", param);
+    close(pair[1]);
+    if (ok) ok = converse(task, pair[0], pixels, param, cancelled, out, crashed, p);
+    close(pair[0]);
+    close(pixels);
+    if (!ok) serve_pixels_free(out);
+    *again = *crashed && !atomic_load(cancelled) && helper_died(h, generation);
+    return ok;
+}
+
+bool serve_helper_decode(serve_helper *h, const serve_child_task *task, int input, const char *param,
+                         const atomic_bool *cancelled, serve_pixels *out, bool *crashed, serve_problem *p) {
+    bool again = false, ok = attempt(h, task, input, param, cancelled, out, crashed, &again, p);
+    return again ? attempt(h, task, input, param, cancelled, out, crashed, &again, p) : ok;
+}
+
+void serve_pixels_free(serve_pixels *p) {
+    if (p->map) munmap(p->map, p->n_bytes);
+    free(p->times);
+    *p = (serve_pixels){0};
+}

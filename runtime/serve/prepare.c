@@ -1,0 +1,59 @@
+/* prepare.c - the threads that make a request ready: JSON, media. None of it needs the model. */
+#define _GNU_SOURCE
+#include "clock.h"
+#include "media.h"
+#include "methods.h"
+#include "metrics.h"
+#include "server.h"
+
+#include <sys/random.h>
+
+/* Waits for a job; NULL when the server ends. */
+static serve_job *take_job(serve_server *s) {
+    pthread_mutex_lock(&s->lock);
+    serve_job *j = NULL;
+    while (!atomic_load(&s->quitting) && !(j = serve_queue_take(&s->intake)))
+        pthread_cond_wait(&s->stirred, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return j;
+}
+
+/* A request without a seed gets one that nobody can guess. */
+static void choose_seed(serve_request *r) {
+    uint64_t seed;
+    if (json_is_integer(json_object_get(r->json, "seed"))) return;
+    if (getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed) r->sampling.seed = seed;
+}
+
+static bool parse(serve_job *j, serve_problem *p) {
+    serve_server *s = j->server;
+    serve_request r;
+    bool ok = serve_request_parse(&r, s->config, j->request.is_chat, j->body.data, j->body.n, p);
+    serve_server_return_body(s, &j->body);
+    pthread_mutex_lock(&j->lock); /* the watch reads the stream flag and the deadline */
+    j->request = r;
+    j->request.sampling.stop = j->request.stop;
+    pthread_mutex_unlock(&j->lock);
+    choose_seed(&j->request);
+    return ok;
+}
+
+static void prepare(serve_server *s, serve_job *j) {
+    serve_problem p = {0};
+    if (!parse(j, &p) || !serve_methods_check(s, j->request.methods, &p) || !serve_media_get(j, &p)) {
+        serve_job_finish(j, &p);
+        serve_server_dismiss(s, j);
+        return;
+    }
+    j->ready_ns = sac_now_ns();
+    pthread_mutex_lock(&s->lock);
+    serve_queue_add(&s->ready, j);
+    pthread_cond_broadcast(&s->stirred);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void *serve_prepare_run(void *server) {
+    serve_server *s = server;
+    for (serve_job *j; (j = take_job(s));) prepare(s, j);
+    return NULL;
+}

@@ -1,0 +1,22 @@
+/* queue.h - jobs that wait. Taking is fair: who has waited longest since being served comes first, so that a
+ * client with a hundred requests does not hold up one with a single request. */
+#ifndef SERVE_QUEUE_H
+#define SERVE_QUEUE_H
+
+#include "job.h"
+
+enum { SERVE_CLIENT_BUCKETS = 1024 };
+
+typedef struct serve_queue {
+    serve_job *first, *last; /* in order of arrival */
+    size_t n;
+    uint64_t ticket;
+    uint64_t served[SERVE_CLIENT_BUCKETS]; /* ticket of a client's last job; clients may share a bucket */
+} serve_queue;
+
+/* The callers hold a lock of their own. */
+void serve_queue_add(serve_queue *q, serve_job *j);
+serve_job *serve_queue_take(serve_queue *q); /* NULL when empty */
+bool serve_queue_remove(serve_queue *q, serve_job *j);
+
+#endif

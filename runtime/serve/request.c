@@ -1,0 +1,222 @@
+#define _GNU_SOURCE
+#include "request.h"
+#include "content.h"
+#include "fields.h"
+#include "methods.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRY(check)                                                                                           \
+    do {                                                                                                     \
+        if (!(check)) return false;                                                                          \
+    } while (0)
+
+static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve_problem *p) {
+    json_error_t e;
+    r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e);
+    if (!r->json)
+        return serve_refuse(p, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",
+                            e.text, e.line, e.column);
+    return json_is_object(r->json) ||
+           serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
+}
+
+static bool parse_model(const serve_request *r, const serve_config *c, serve_problem *p) {
+    const char *name = NULL;
+    TRY(serve_field_string(r->json, "model", &name, p));
+    if (!name || !strcmp(name, c->model_name)) return true;
+    return serve_refuse(p, 404, "model", "model_not_found",
+                        "the model '%.80s' is not served here: '%.80s' is", name, c->model_name);
+}
+
+static bool parse_stop(serve_request *r, serve_problem *p) {
+    const json_t *stop = json_object_get(r->json, "stop");
+    if (!stop || json_is_null(stop)) return true;
+    size_t n = json_is_array(stop) ? json_array_size(stop) : 1;
+    if (n > SERVE_MAX_STOP)
+        return serve_refuse(p, 400, "stop", NULL, "'stop' has %zu texts: at most %d are taken", n,
+                            SERVE_MAX_STOP);
+    for (size_t i = 0; i < n; i++) {
+        r->stop[i] = json_string_value(json_is_array(stop) ? json_array_get(stop, i) : stop);
+        if (!r->stop[i] || !r->stop[i][0])
+            return serve_refuse(p, 400, "stop", NULL,
+                                "'stop' must be a text, or a list of texts, none empty");
+    }
+    r->sampling.stop = r->stop;
+    r->sampling.n_stop = n;
+    return true;
+}
+
+static bool parse_max_tokens(serve_request *r, serve_problem *p) {
+    int64_t n = r->sampling.max_tokens;
+    if (!r->is_chat) n = 16; /* OpenAI's default for text completions */
+    TRY(serve_field_int(r->json, "max_tokens", 1, INT_MAX, &n, p));
+    TRY(serve_field_int(r->json, "max_completion_tokens", 1, INT_MAX, &n, p));
+    r->sampling.max_tokens = (int)n;
+    return true;
+}
+
+/* {"token id": bias} */
+static bool parse_bias(serve_request *r, serve_problem *p) {
+    const json_t *object = NULL;
+    TRY(serve_field_object(r->json, "logit_bias", &object, p));
+    size_t n = json_object_size(object);
+    if (n == 0) return true;
+    if (n > SERVE_MAX_BIAS)
+        return serve_refuse(p, 400, "logit_bias", NULL, "'logit_bias' names more than %d tokens",
+                            SERVE_MAX_BIAS);
+    r->logit_bias = calloc(n, sizeof *r->logit_bias);
+    if (!r->logit_bias) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        char *end;
+        long id = strtol(key, &end, 10);
+        double bias = json_number_value(value);
+        if (!*key || *end || id < 0 || id > INT32_MAX || !json_is_number(value) || !(fabs(bias) <= 100))
+            return serve_refuse(p, 400, "logit_bias", NULL,
+                                "'logit_bias' must map token ids to numbers from -100 to 100");
+        r->logit_bias[r->sampling.n_logit_bias++] = (sac_logit_bias){(int32_t)id, (float)bias};
+    }
+    r->sampling.logit_bias = r->logit_bias;
+    return true;
+}
+
+static bool parse_sampling(serve_request *r, serve_problem *p) {
+    sac_sampling *s = &r->sampling;
+    const json_t *j = r->json;
+    int64_t top_k = s->top_k, seed = 0, n = 1, min_tokens = 0;
+    TRY(parse_max_tokens(r, p));
+    TRY(serve_field_real(j, "temperature", 0, 100, &s->temperature, p));
+    TRY(serve_field_real(j, "top_p", 1e-9, 1, &s->top_p, p));
+    TRY(serve_field_real(j, "min_p", 0, 1, &s->min_p, p));
+    TRY(serve_field_int(j, "top_k", -1, INT_MAX, &top_k, p));
+    s->top_k = top_k < 0 ? 0 : (int)top_k; /* vLLM's -1 = off */
+    TRY(serve_field_real(j, "repetition_penalty", 0.01, 100, &s->repetition_penalty, p));
+    TRY(serve_field_real(j, "presence_penalty", -2, 2, &s->presence_penalty, p));
+    TRY(serve_field_real(j, "frequency_penalty", -2, 2, &s->frequency_penalty, p));
+    TRY(serve_field_int(j, "seed", INT64_MIN, INT64_MAX, &seed, p));
+    s->seed = (uint64_t)seed;
+    TRY(serve_field_int(j, "n", 1, 1, &n, p));
+    TRY(serve_field_int(j, "best_of", 1, 1, &n, p));
+    TRY(serve_field_bool(j, "ignore_eos", &s->ignore_eos, p));
+    TRY(serve_field_int(j, "min_tokens", 0, INT_MAX, &min_tokens, p));
+    r->min_tokens = (int)min_tokens;
+    return parse_bias(r, p) && parse_stop(r, p);
+}
+
+static bool parse_logprobs(serve_request *r, serve_problem *p) {
+    int64_t top = 0;
+    if (r->is_chat) {
+        TRY(serve_field_bool(r->json, "logprobs", &r->logprobs, p));
+        TRY(serve_field_int(r->json, "top_logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p));
+        if (top > 0 && !r->logprobs)
+            return serve_refuse(p, 400, "top_logprobs", NULL, "'top_logprobs' needs 'logprobs': true");
+    } else {
+        top = -1;
+        TRY(serve_field_int(r->json, "logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p));
+        r->logprobs = top >= 0;
+    }
+    r->sampling.logprobs = r->logprobs;
+    r->sampling.top_logprobs = top > 0 ? (int)top : 0;
+    return true;
+}
+
+static bool parse_stream(serve_request *r, serve_problem *p) {
+    const json_t *options = NULL;
+    TRY(serve_field_bool(r->json, "stream", &r->stream, p));
+    TRY(serve_field_object(r->json, "stream_options", &options, p));
+    if (options) TRY(serve_field_bool(options, "include_usage", &r->include_usage, p));
+    return true;
+}
+
+static bool parse_format(serve_request *r, serve_problem *p) {
+    const json_t *format = NULL, *schema = NULL;
+    const char *type = "text";
+    TRY(serve_field_object(r->json, "response_format", &format, p));
+    if (!format) return true;
+    TRY(serve_field_string(format, "type", &type, p));
+    if (!strcmp(type, "text")) return true;
+    if (!strcmp(type, "json_object")) {
+        r->json_object = true;
+        return true;
+    }
+    if (strcmp(type, "json_schema"))
+        return serve_refuse(p, 400, "response_format", NULL,
+                            "'response_format' is '%.40s': text, json_object and json_schema are taken",
+                            type);
+    TRY(serve_field_object(format, "json_schema", &schema, p));
+    r->schema = json_object_get(schema, "schema");
+    return json_is_object(r->schema) || json_is_boolean(r->schema) ||
+           serve_refuse(p, 400, "response_format", NULL, "'response_format.json_schema.schema' is missing");
+}
+
+/* vLLM's {"media_io_kwargs": {"video": {"num_frames", "fps"}}, "mm_processor_kwargs": {"fps", "max_pixels"}}.
+ * num_frames -1 is vLLM's "all". */
+static bool parse_video(serve_request *r, serve_problem *p) {
+    const json_t *io = NULL, *mm = NULL, *video = NULL, *image = NULL;
+    int64_t num_frames = 0, max_frames = 0;
+    TRY(serve_field_object(r->json, "media_io_kwargs", &io, p));
+    TRY(serve_field_object(r->json, "mm_processor_kwargs", &mm, p));
+    if (io) TRY(serve_field_object(io, "video", &video, p));
+    if (io) TRY(serve_field_object(io, "image", &image, p));
+    const json_t *places[] = {mm, video};
+    for (size_t i = 0; i < 2; i++) {
+        if (!places[i]) continue;
+        TRY(serve_field_int(places[i], "num_frames", -1, 1000000, &num_frames, p));
+        TRY(serve_field_int(places[i], "max_frames", 1, 1000000, &max_frames, p));
+        TRY(serve_field_real(places[i], "fps", -1, 1000, &r->video.fps, p));
+        TRY(serve_field_int(places[i], "max_pixels", 1, (int64_t)1 << 40, &r->video.max_pixels, p));
+    }
+    if (image) TRY(serve_field_int(image, "max_pixels", 1, (int64_t)1 << 40, &r->image_max_pixels, p));
+    if (num_frames == 0 && r->video.fps < 0) r->video.fps = 0;
+    if (r->video.fps < 0) r->video.fps = 0;
+    r->video.num_frames = num_frames > 0 ? (int)num_frames : 0;
+    r->video.max_frames = (int)max_frames;
+    return true;
+}
+
+static bool parse_extras(serve_request *r, const serve_config *c, serve_problem *p) {
+    const json_t *own = NULL;
+    r->timeout_s = c->timeout_s;
+    r->methods = calloc(1, sizeof *r->methods);
+    if (!r->methods) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+    TRY(serve_field_object(r->json, "saccade", &own, p));
+    if (!own) return true;
+    TRY(serve_methods_parse(r->methods, c, own, p));
+    TRY(serve_field_bool(own, "places", &r->want_places, p));
+    return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
+}
+
+static bool parse_prompt(serve_request *r, serve_problem *p) {
+    const json_t *prompt = json_object_get(r->json, "prompt");
+    if (json_is_array(prompt) && json_array_size(prompt) == 1) prompt = json_array_get(prompt, 0);
+    r->prompt = json_string_value(prompt);
+    return (r->prompt && *r->prompt) ||
+           serve_refuse(p, 400, "prompt", NULL, "'prompt' must be one text that is not empty");
+}
+
+bool serve_request_parse(serve_request *r, const serve_config *c, bool is_chat, const char *body,
+                         size_t n_bytes, serve_problem *p) {
+    *r = (serve_request){.is_chat = is_chat, .sampling = c->sampling};
+    TRY(parse_json(r, body, n_bytes, p));
+    TRY(parse_model(r, c, p));
+    TRY(parse_sampling(r, p));
+    TRY(parse_logprobs(r, p));
+    TRY(parse_stream(r, p));
+    TRY(parse_format(r, p));
+    TRY(parse_video(r, p));
+    TRY(parse_extras(r, c, p));
+    return is_chat ? serve_content_parse(r, c, p) : parse_prompt(r, p);
+}
+
+void serve_request_free(serve_request *r) {
+    serve_content_free(r);
+    free(r->logit_bias);
+    free(r->methods);
+    json_decref(r->json);
+    *r = (serve_request){0};
+}

@@ -1,0 +1,60 @@
+/* request.h - what a client asks for, checked: OpenAI's chat completions with vLLM's extensions, and text
+ * completions. Unknown keys are ignored (clients send many); a known key of a wrong type is refused. */
+#ifndef SERVE_REQUEST_H
+#define SERVE_REQUEST_H
+
+#include "problem.h"
+#include "saccade/saccade.h"
+#include "serve.h"
+
+#include <jansson.h>
+
+typedef struct serve_media serve_media;
+typedef struct serve_methods serve_methods;
+
+enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096 };
+
+/* A picture, a video, or pictures that are a video's frames, as the client names it. */
+typedef struct serve_media_ref {
+    sac_part_kind kind;
+    const char **urls; /* one; of FRAMES one a frame. Borrowed from the JSON, as all texts here */
+    size_t n_urls;
+    double *times;       /* [n_urls] of FRAMES */
+    sac_part *part;      /* which it fills */
+    char param[64];      /* "messages[0].content[1]" */
+    bool in_one_url;     /* the URLs are pieces of one, see content.c */
+    serve_media **media; /* [n_urls] what the URLs brought; see media.h */
+    sac_frame *frames;   /* [n_frames] of a video, or of FRAMES */
+    size_t n_frames;
+    uint8_t key[32]; /* SHA-256 of what they brought and how it was sampled */
+} serve_media_ref;
+
+typedef struct serve_request {
+    json_t *json;
+    bool is_chat, stream, include_usage, want_places;
+    const char *prompt; /* of a text completion */
+    sac_message *messages;
+    size_t n_messages;
+    sac_part *parts;
+    size_t n_parts;
+    serve_media_ref *media;
+    size_t n_media;
+    sac_video_options video;
+    int64_t image_max_pixels; /* pictures above it are refused; 0 = the server's limit alone */
+    sac_sampling sampling;
+    const char *stop[SERVE_MAX_STOP];
+    int min_tokens;
+    bool logprobs;
+    sac_logit_bias *logit_bias; /* owned */
+    const json_t *schema;       /* the answer must match it; NULL = any text */
+    bool json_object;           /* any JSON object */
+    double timeout_s;           /* 0 = the server's */
+    serve_methods *methods;     /* owned */
+} serve_request;
+
+/* False: *p says why. r is to be freed in both cases. */
+bool serve_request_parse(serve_request *r, const serve_config *c, bool is_chat, const char *body,
+                         size_t n_bytes, serve_problem *p);
+void serve_request_free(serve_request *r);
+
+#endif

@@ -1,0 +1,372 @@
+"""Clients and media that go wrong: each is refused or survived with the right status, the server still answers
+afterwards, and nothing is left open."""
+import contextlib
+import http.server
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from server import Case, Server, ask, chat_body, is_video, main, questions, sample, write_png
+
+PICTURE = sample(video=False)
+
+
+def head(path="/v1/chat/completions", **fields):
+    lines = [f"POST {path} HTTP/1.1", "Host: x"] + [f"{k.replace('_', '-')}: {v}" for k, v in fields.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def whole(content, **more):
+    body = json.dumps(chat_body(content, **more)).encode()
+    return head(Content_Type="application/json", Content_Length=len(body)) + body
+
+
+def read_reply(connection):
+    data = b""
+    with contextlib.suppress(ConnectionResetError):
+        while b"\r\n\r\n" not in data or (b"chunked" not in data and b"}" not in data[-3:]):
+            piece = connection.recv(65536)
+            if not piece:
+                break
+            data += piece
+    return data
+
+
+def children(pid):
+    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(p) for p in out.stdout.split()]
+
+
+class Faults(Case):
+    """One server for all; every test ends with a right answer and the descriptors it began with."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--slots", "2", "--receive-seconds", "2", "--body-mib", "2", "--decode-seconds", "5",
+                            "--connections", "300", "--media-root", "samples", "--picture-pixels", "2000000",
+                            "--heartbeat-seconds", "0.5")
+        cls.server.answer(ask(PICTURE))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__(None, None, None)
+
+    def setUp(self):
+        super().setUp()
+        self.n = self.server.n_descriptors()
+
+    def tearDown(self):
+        self.assertEqual(self.server.answer(ask(PICTURE)), PICTURE["answer"])
+        end = time.monotonic() + 10
+        while self.server.n_descriptors() > self.n + 2 and time.monotonic() < end:
+            time.sleep(0.1)  # connections that the client has closed are noticed a moment later
+        self.assertLessEqual(self.server.n_descriptors(), self.n + 2)  # + what the cache may have taken
+        super().tearDown()
+
+    def wait_until_idle(self):
+        end = time.monotonic() + 240
+        while self.server.metric("vllm:num_requests_running") + self.server.metric("vllm:num_requests_waiting"):
+            self.assertLess(time.monotonic(), end, "requests of clients that have left go on")
+            time.sleep(0.05)
+
+    def test_a_client_leaves_in_the_middle_of_a_stream(self):
+        before = self.server.metric("saccade:requests_cancelled_total")
+        for _ in range(5):
+            c = self.server.connect()
+            c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=5000))
+            self.assertIn(b"200 OK", c.recv(4096))
+            c.close()
+        self.wait_until_idle()
+        self.assertEqual(self.server.metric("saccade:requests_cancelled_total"), before + 5)
+
+    def test_a_client_leaves_while_it_waits(self):
+        before = self.server.metric("saccade:requests_cancelled_total")
+        sockets = [self.server.connect() for _ in range(6)]
+        for c in sockets:
+            c.sendall(whole(ask(PICTURE), ignore_eos=True, max_tokens=5000))
+        time.sleep(0.5)
+        for c in sockets:
+            c.close()
+        self.wait_until_idle()
+        self.assertEqual(self.server.metric("saccade:requests_cancelled_total"), before + 6)
+
+    def test_half_a_body_and_then_nothing(self):
+        c = self.server.connect()
+        data = whole("Hello")
+        c.sendall(data[:-10])
+        c.settimeout(20)
+        start = time.monotonic()
+        self.assertEqual(c.recv(100), b"")  # closed by the server
+        self.assertLess(time.monotonic() - start, 15)
+        c.close()
+
+    def test_half_a_body_and_gone(self):
+        for _ in range(20):
+            c = self.server.connect()
+            c.sendall(whole("Hello")[:-10])
+            c.close()
+
+    def test_a_header_that_drips(self):
+        c = self.server.connect()
+        start = time.monotonic()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+            while time.monotonic() - start < 30:
+                c.sendall(b"X: y\r\n")
+                time.sleep(0.3)
+                c.setblocking(False)
+                try:
+                    if c.recv(100) == b"":
+                        break
+                except BlockingIOError:
+                    pass
+                c.setblocking(True)
+        self.assertLess(time.monotonic() - start, 20)
+        c.close()
+
+    def test_a_body_of_ten_gigabytes(self):
+        c = self.server.connect()
+        c.sendall(head(Content_Length=10 << 30))
+        self.assertIn(b" 413 ", read_reply(c))
+        c.close()
+
+    def test_a_body_in_chunks_without_end(self):
+        c = self.server.connect()
+        before = self.server.memory_kib()
+        c.sendall(head(Transfer_Encoding="chunked"))
+        piece = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+        sent = 0
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 1 << 30:
+                c.sendall(piece)
+                sent += 65536
+        self.assertLess(sent, 64 << 20)
+        self.assertLess(self.server.memory_kib() - before, 32 << 10)
+        c.close()
+
+    def test_more_connections_than_are_allowed(self):
+        sockets = []
+        try:
+            for _ in range(600):
+                sockets.append(self.server.connect())
+        except OSError:
+            pass
+        for c in sockets:
+            c.close()
+        end = time.monotonic() + 20
+        while True:
+            try:
+                self.assertEqual(self.server.get("/health").status, 200)
+                break
+            except (OSError, ValueError):
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.1)
+
+    def test_a_slow_reader(self):
+        c = socket.socket()
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        c.connect(("127.0.0.1", self.server.port))
+        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=150, logprobs=True, top_logprobs=20))
+        self.assertEqual(self.server.answer(ask(PICTURE)), PICTURE["answer"])  # others are answered meanwhile
+        self.wait_until_idle()  # the answer is made, although nobody reads it
+        c.close()
+
+    def test_nonsense(self):
+        for data in b"\0" * 5000, b"GET\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", os.urandom(4096), b"A" * 200000:
+            c = self.server.connect()
+            with contextlib.suppress(OSError):
+                c.sendall(data)
+                c.settimeout(5)
+                c.recv(4096)
+            c.close()
+
+    def test_files_outside_the_root(self):
+        root = os.path.abspath("samples")
+        link = os.path.join(self.folder, "root")
+        os.mkdir(link)
+        os.symlink("/etc/passwd", os.path.join(link, "out.png"))
+        os.symlink("/", os.path.join(link, "up"))
+        os.mkfifo(os.path.join(link, "pipe.png"))
+        write_png(os.path.join(link, "in.png"))
+        os.symlink("in.png", os.path.join(link, "within.png"))
+        for url in (f"file://{root}/../README.md", f"file://{root}/%2e%2e/README.md", "file:///etc/passwd",
+                    f"file://{root}/../../../../../../etc/passwd", f"file://{root}", f"file://{root}/drawn"):
+            self.assertIn(self.server.chat(ask(PICTURE, url)).status, (403, 404), url)
+        with Server("--media-root", link) as other:
+            for name, status in (("out.png", 403), ("up/etc/passwd", 403), ("pipe.png", 403), ("none.png", 404),
+                                 ("in.png", 200), ("within.png", 200)):
+                self.assertEqual(other.chat(ask(PICTURE, f"file://{link}/{name}")).status, status, name)
+
+    def test_bombs(self):
+        bomb = write_png(self.path("bomb.png"), claim=(60000, 60000))
+        reply = self.server.chat(ask({**PICTURE, "file": bomb}))
+        self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "messages[0].content[0]"))
+        cut = self.path("cut.mp4", open(sample(video=True)["file"], "rb").read()[:3000])
+        self.assertEqual(self.server.chat(ask({**PICTURE, "file": cut})).status, 400)
+        text = self.path("text.mp4", "#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n")
+        self.assertEqual(self.server.chat(ask({**PICTURE, "file": text})).status, 400)
+
+    def test_the_decoding_process_is_killed(self):
+        helper, = children(self.server.process.pid)
+        os.kill(helper, signal.SIGKILL)
+        row = next(r for r in questions() if r["file"] != PICTURE["file"] and not is_video(r["file"]))
+        self.assertEqual(self.server.answer(ask(row)), row["answer"])
+        self.assertNotEqual(children(self.server.process.pid), [helper])
+
+    def test_a_decoding_child_is_killed(self):
+        """The helper stands still, so that the child of a request can be met alive."""
+        helper, = children(self.server.process.pid)
+        os.kill(helper, signal.SIGSTOP)
+        big = next(r for r in questions() if r["n_frames"] == 256)
+        before = self.server.metric("saccade:decoder_crashes_total")
+        replies = []
+        thread = threading.Thread(target=lambda: replies.append(self.server.chat(ask(big))))
+        thread.start()
+        time.sleep(0.5)
+        os.kill(helper, signal.SIGCONT)
+        while thread.is_alive() and not replies:
+            for child in children(helper):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+        thread.join()
+        if self.server.metric("saccade:decoder_crashes_total") > before:  # it was met before it was done
+            self.assertEqual((replies[0].status, replies[0].json["error"]["code"]), (400, "media_failed"))
+        else:
+            self.assertEqual(replies[0].status, 200)
+
+    def test_a_heartbeat_while_others_are_served(self):
+        c = [self.server.connect() for _ in range(3)]
+        for s in c:
+            s.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=1500))
+        data = b""
+        end = time.monotonic() + 30
+        while b": ping" not in data and time.monotonic() < end:
+            data = c[2].recv(65536)
+        self.assertIn(b": ping", data)
+        for s in c:
+            s.close()
+        self.wait_until_idle()
+
+    def test_a_deadline(self):
+        start = time.monotonic()
+        reply = self.server.chat(ask(PICTURE), ignore_eos=True, max_tokens=7000, saccade={"timeout": 1})
+        self.assertEqual(reply.status, 408)
+        self.assertEqual(reply.json["error"]["code"], "timeout")
+        self.assertLess(time.monotonic() - start, 30)
+
+
+class Redirects(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/redirect":
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/picture")
+            self.end_headers()
+            return
+        self.server.hits.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+        with open(PICTURE["file"], "rb") as f:
+            self.wfile.write(f.read())
+
+    def log_message(self, *arguments):
+        pass
+
+
+class Fetching(Case):
+    def test_private_addresses(self):
+        """By number, in all its spellings, by a name that resolves to one, and by a redirect to one."""
+        target = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirects)
+        target.hits = []
+        threading.Thread(target=target.serve_forever, daemon=True).start()
+        port = target.server_port
+        with Server("--fetch-domain", "*") as server:
+            for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::1]", "[::ffff:127.0.0.1]",
+                         "0.0.0.0", "169.254.169.254", "10.0.0.1", "[fd00::1]", socket.gethostname()):
+                reply = server.chat(ask(PICTURE, f"http://{host}:{port}/redirect"))
+                self.assertIn(reply.status, (400, 403), host)
+                self.assertIn(reply.json["error"]["code"], ("address_not_allowed", "fetch_failed"), host)
+            self.assertEqual(server.chat(ask(PICTURE, "http://user@evil/")).status, 400)
+            self.assertEqual(server.answer(ask(PICTURE)), PICTURE["answer"])
+        self.assertEqual(target.hits, [])
+        with Server("--fetch-domain", "example.org", "--fetch-domain", "*.example.net") as server:
+            for host in "example.com", "example.org.evil.com", "evilexample.net", "example.net", "a.example.org":
+                reply = server.chat(ask(PICTURE, f"http://{host}/x.png"))
+                self.assertEqual((reply.status, reply.json["error"]["code"]), (403, "domain_not_allowed"), host)
+        target.shutdown()
+        target.server_close()
+
+
+class Ends(Case):
+    def test_sigterm_under_load(self):
+        server = Server("--slots", "2")
+        replies = []
+        rows = [r for r in questions() if not is_video(r["file"])][:6]
+
+        def run(row):
+            replies.append((row, server.chat(ask(row))))
+        threads = [threading.Thread(target=run, args=[row]) for row in rows]
+        for t in threads:
+            t.start()
+        end = time.monotonic() + 30
+        while server.metric("vllm:num_requests_running") == 0 and not replies and time.monotonic() < end:
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        for t in threads:
+            t.join()
+        self.assertEqual(server.stop(), (0, ""))
+        for row, reply in replies:
+            if reply.status == 200:
+                self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"])
+            else:
+                self.assertEqual((reply.status, reply.json["error"]["code"]), (503, "shutting_down"))
+        self.assertIn(200, [reply.status for _, reply in replies])
+
+    def test_a_drain_that_takes_too_long(self):
+        server = Server("--drain-seconds", "0.5")
+        c = server.connect()
+        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=7000))
+        self.assertIn(b"200 OK", c.recv(4096))
+        start = time.monotonic()
+        self.assertEqual(server.stop(signal.SIGINT), (0, ""))
+        self.assertLess(time.monotonic() - start, 30)
+        c.close()
+
+    def test_a_full_queue(self):
+        with Server("--slots", "1", "--queue", "2") as server:
+            waiting = [server.connect() for _ in range(3)]
+            for c in waiting:
+                c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=3000))
+            end = time.monotonic() + 20
+            while server.metric("vllm:num_requests_running") + server.metric("vllm:num_requests_waiting") < 3:
+                self.assertLess(time.monotonic(), end)
+            reply = server.chat("Hello")
+            self.assertEqual((reply.status, reply.json["error"]["type"]), (429, "rate_limit_error"))
+            self.assertGreater(int(reply.headers["Retry-After"]), 0)
+            for c in waiting:
+                c.close()
+
+    def test_a_full_disk_for_uploads(self):
+        """A limit of file sizes stands for the full disk: writing fails half way in the same manner."""
+        def body(n):
+            return (b"--bbb\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\n" + b"x" * n
+                    + b"\r\n--bbb--\r\n")
+        kind = {"Content-Type": "multipart/form-data; boundary=bbb"}
+        folder = self.path("uploads")
+        with Server("--upload-dir", folder, "--uploads-mib", "3") as server:
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+            reply = server.request("POST", "/v1/files", body(2 << 20), kind)
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (507, "disk_full"))
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1 << 40, resource.RLIM_INFINITY))
+            self.assertEqual(server.request("POST", "/v1/files", body(2 << 20), kind).status, 200)
+            reply = server.request("POST", "/v1/files", body(2 << 20), kind)
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (507, "uploads_full"))
+            self.assertEqual(len(os.listdir(folder)), 2)  # the one that came whole, and its description
+
+
+if __name__ == "__main__":
+    main()

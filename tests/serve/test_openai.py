@@ -1,0 +1,77 @@
+"""The server as the `openai` package sees it. Skipped where the package is not installed."""
+import os
+import unittest
+
+from server import Case, Server, ask, is_video, main, media_part, questions, sample
+
+try:
+    import openai
+except ImportError:
+    openai = None
+
+
+@unittest.skipUnless(openai, "the Python package openai is not installed")
+class OpenAI(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--media-root", "samples", "--api-key", "secret")
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="secret", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.server.__exit__(None, None, None)
+
+    def ask(self, content, **more):
+        return self.client.chat.completions.create(model="demo", temperature=0, **more,
+                                                   messages=[{"role": "user", "content": content}])
+
+    def test_text(self):
+        reply = self.ask("Hello", max_tokens=4)
+        self.assertIsInstance(reply.choices[0].message.content, str)
+        self.assertEqual(reply.usage.total_tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
+
+    def test_pictures(self):
+        for row in [r for r in questions() if not is_video(r["file"])][:3]:
+            self.assertEqual(self.ask(ask(row)).choices[0].message.content, row["answer"])
+
+    def test_several_pictures(self):
+        rows = [r for r in questions() if not is_video(r["file"])]
+        files = list(dict.fromkeys(r["file"] for r in rows))[:2]
+        reply = self.ask([media_part(f) for f in files] + [{"type": "text", "text": "Describe the image."}])
+        self.assertEqual(reply.usage.model_extra["frames"], 2)
+
+    def test_video(self):
+        row = sample(video=True)
+        self.assertEqual(self.ask(ask(row)).choices[0].message.content, row["answer"])
+        url = "file://" + os.path.abspath(row["file"])
+        reply = self.ask(ask(row, url), extra_body={"media_io_kwargs": {"video": {"num_frames": 8}}})
+        self.assertEqual(reply.usage.model_extra["frames"], 8)
+
+    def test_stream(self):
+        row = next(r for r in questions() if r["question_type"] == "caption")
+        text, usage, reason = "", None, None
+        for chunk in self.ask(ask(row), stream=True, stream_options={"include_usage": True}):
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                text += choice.delta.content or ""
+                reason = choice.finish_reason or reason
+        self.assertEqual((text, reason), (row["answer"], "stop"))
+        self.assertGreater(usage.completion_tokens, 5)
+
+    def test_errors(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.ask("Hello", top_p=-1)
+        self.assertEqual(caught.exception.param, "top_p")
+        with self.assertRaises(openai.NotFoundError):
+            self.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "x"}])
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="wrong", max_retries=0) as client:
+            with self.assertRaises(openai.AuthenticationError):
+                client.models.list()
+
+    def test_models(self):
+        self.assertEqual([m.id for m in self.client.models.list()], ["demo"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""What a request can ask of the answer: log probabilities, penalties, bias, JSON schemas, raw text, metrics."""
+import json
+import math
+
+from server import Case, Server, ask, is_video, main, questions, read_events, sample
+
+
+def caption():
+    return next(r for r in questions() if r["question_type"] == "caption")
+
+
+class Settings(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--slots", "2")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__(None, None, None)
+
+    def test_logprobs(self):
+        row = caption()
+        choice = self.server.chat(ask(row), logprobs=True, top_logprobs=3).json["choices"][0]
+        entries = choice["logprobs"]["content"]
+        self.assertEqual("".join(e["token"] for e in entries), row["answer"])
+        for e in entries:
+            self.assertLessEqual(e["logprob"], 0)
+            self.assertEqual(bytes(e["bytes"]).decode(), e["token"])
+            self.assertEqual(len(e["top_logprobs"]), 3)
+            self.assertEqual(e["top_logprobs"][0]["token"], e["token"])  # greedy
+            self.assertLessEqual(sum(math.exp(t["logprob"]) for t in e["top_logprobs"]), 1.001)
+
+    def test_logprobs_of_a_stream(self):
+        row = caption()
+        whole = self.server.chat(ask(row), logprobs=True).json["choices"][0]["logprobs"]["content"]
+        events, _ = read_events(self.server.chat(ask(row), logprobs=True, stream=True).text)
+        pieces = [e for c in events for e in ((c["choices"][0]["logprobs"] or {}).get("content") or [])]
+        self.assertEqual([p["token"] for p in pieces], [w["token"] for w in whole])
+
+    def test_bias_and_penalties(self):
+        row = sample(video=False)
+        entry = self.server.chat(ask(row), logprobs=True, max_tokens=1).json["choices"][0]["logprobs"]["content"][0]
+        row = caption()
+        first = self.server.answer(ask(row), max_tokens=48, ignore_eos=True)
+        other = self.server.answer(ask(row), max_tokens=48, ignore_eos=True, frequency_penalty=2, presence_penalty=2)
+        self.assertNotEqual(first, other)
+        # 0 to 511: the bias of every token but one, so that this one comes
+        reply = self.server.chat(ask(row), max_tokens=2, logit_bias={str(i): -100 for i in range(511)})
+        self.assertEqual(reply.status, 200, reply.text)
+        self.assertNotEqual(reply.json["choices"][0]["message"]["content"][:4], first[:4])
+        for bias in {"x": 1}, {"1": 200}, {"1": "a"}, {"99999": 1}:
+            self.assertEqual(self.server.chat("x", logit_bias=bias).status, 400, bias)
+        self.assertLessEqual(entry["logprob"], 0)
+
+    def test_min_tokens(self):
+        row = sample(video=False)
+        row = next(r for r in questions() if r["answer"] == "yes")
+        reply = self.server.chat(ask(row), min_tokens=6, max_tokens=6).json
+        self.assertEqual(reply["usage"]["completion_tokens"], 6)
+
+    def answer_json(self, schema, content="Describe the image.", **more):
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        reply = self.server.chat(content, response_format=form, **{"max_tokens": 300, **more})
+        self.assertEqual(reply.status, 200, reply.text)
+        choice = reply.json["choices"][0]
+        self.assertEqual(choice["finish_reason"], "stop", choice)
+        return json.loads(choice["message"]["content"])
+
+    def test_schema(self):
+        schema = {"type": "object", "additionalProperties": False, "required": ["shape", "n", "big", "tags", "x"],
+                  "properties": {"shape": {"enum": ["square", "diamond", "star"]}, "n": {"type": "integer"},
+                                 "big": {"type": "boolean"}, "x": {"type": ["null", "number"]},
+                                 "tags": {"type": "array", "items": {"type": "string", "maxLength": 5},
+                                          "minItems": 1, "maxItems": 3},
+                                 "free": {"const": {"a": [1, "b"]}}}}
+        for seed in range(6):
+            with self.subTest(seed):
+                value = self.answer_json(schema, temperature=1.5, seed=seed)
+                self.assertLessEqual({"shape", "n", "big", "tags", "x"}, set(value))
+                self.assertLessEqual(set(value), {"shape", "n", "big", "tags", "x", "free"})
+                self.assertIn(value["shape"], ["square", "diamond", "star"])
+                self.assertIs(type(value["n"]), int)
+                self.assertIs(type(value["big"]), bool)
+                self.assertIn(type(value["x"]), (int, float, type(None)))
+                self.assertTrue(1 <= len(value["tags"]) <= 3 and all(len(t) <= 5 for t in value["tags"]))
+                self.assertEqual(value.get("free", {"a": [1, "b"]}), {"a": [1, "b"]})
+
+    def test_schema_leaves_the_choice_to_the_model(self):
+        row = next(r for r in questions() if r["question_type"] == "size")
+        value = self.answer_json({"enum": ["large", "small"]}, ask(row))
+        self.assertIn(value, ["large", "small"])
+
+    def test_schemas_that_are_refused(self):
+        for schema in ({"type": "string", "pattern": "a+"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"},
+                       {"enum": []}, {"type": "object", "required": ["a"]}, {"minItems": 2, "maxItems": 1}):
+            form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+            reply = self.server.chat("x", response_format=form)
+            self.assertEqual(reply.status, 400, schema)
+            self.assertEqual(reply.json["error"]["code"], "unsupported_schema")
+
+    def test_text_completion(self):
+        body = {"model": "demo", "prompt": "Is the", "max_tokens": 5, "temperature": 0, "logprobs": 2}
+        reply = self.server.post("/v1/completions", body).json
+        self.assertEqual(reply["object"], "text_completion")
+        choice = reply["choices"][0]
+        self.assertEqual(len(choice["logprobs"]["tokens"]), reply["usage"]["completion_tokens"])
+        self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])
+        events, done = read_events(self.server.post("/v1/completions", {**body, "stream": True}).text)
+        self.assertTrue(done)
+        self.assertEqual("".join(e["choices"][0]["text"] for e in events), choice["text"])
+        self.assertEqual(self.server.post("/v1/completions", {"model": "demo", "prompt": []}).status, 400)
+
+    def test_places(self):
+        row = sample(video=True)
+        reply = self.server.chat(ask(row), saccade={"places": True}).json
+        frames = reply["saccade"]["frames"]
+        self.assertEqual(len(frames), row["n_frames"])
+        self.assertEqual(len(frames[0]["kept"]), frames[0]["grid"] ** 2)
+        self.assertEqual([f["time"] for f in frames], reply["usage"]["media"][0]["timestamps"])
+
+    def test_metrics(self):
+        before = self.server.metric("vllm:generation_tokens_total")
+        n = self.server.chat(ask(sample(video=True))).json["usage"]["completion_tokens"]
+        self.assertEqual(self.server.metric("vllm:generation_tokens_total"), before + n)
+        text = self.server.get("/metrics").text
+        for line in text.splitlines():
+            self.assertRegex(line, r'\A(# (HELP|TYPE) [a-z_:0-9]+ .+|[a-z_:0-9]+\{[^}]*\} [-0-9.e+]+)\Z')
+        for name in "vllm:time_to_first_token_seconds_count", "saccade:media_decode_seconds_count":
+            self.assertGreater(self.server.metric(name), 0)
+
+
+class Methods(Case):
+    def test_a_request_chooses_its_own(self):
+        row = next(r for r in questions() if r["n_frames"] == 16)
+        with Server("--slots", "1", "--request-methods") as server:
+            for own in {}, {"prefill": "zipvl:tau=0.9"}, {"decode": "snapkv:cap=512"}, {}, {"kv": "bf16"}:
+                reply = server.chat(ask(row), saccade=own)
+                self.assertEqual(reply.status, 200, reply.text)
+                self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"], own)
+                kept = reply.json["usage"]["kept_ratio"]
+                self.assertLess(kept, 0.99) if "prefill" in own else self.assertEqual(kept, 1)
+            for own in {"prefill": "wizard"}, {"kv": "f16:x=1"}, {"decode": 3}:
+                self.assertEqual(server.chat(ask(row), saccade=own).status, 400, own)
+        with Server() as server:
+            self.assertEqual(server.chat("x", saccade={"kv": "f32"}).status, 403)
+
+
+class Reuse(Case):
+    """A second question about the same video starts from what is cached, and is answered as it would be alone."""
+
+    def rows(self):
+        rows = [r for r in questions() if is_video(r["file"]) and r["n_frames"] == 16]
+        return rows[:2]
+
+    def alone(self, rows, *options):
+        answers = []
+        for row in rows:
+            with Server("--slots", "1", *options) as server:
+                answers.append(server.answer(ask(row)))
+        return answers
+
+    def check(self, *options, reuse):
+        rows = self.rows()
+        wanted = self.alone(rows, *options)
+        for order in rows, rows[::-1]:
+            with Server("--slots", "1", *options) as server:
+                replies = [server.chat(ask(row)).json for row in order]
+                answers = [r["choices"][0]["message"]["content"] for r in replies]
+                self.assertEqual(answers, wanted if order is rows else wanted[::-1])
+                cached = replies[1]["usage"]["prompt_tokens_details"]["cached_tokens"]
+                visual = replies[1]["usage"]["visual_tokens"]
+                self.assertGreaterEqual(cached, visual) if reuse else self.assertLess(cached, visual)
+
+    def test_dense_attention(self):
+        self.check(reuse=True)
+
+    def test_a_method_that_depends_on_the_question(self):
+        self.check("--decode", "snapkv:cap=64", reuse=False)
+
+
+if __name__ == "__main__":
+    main()

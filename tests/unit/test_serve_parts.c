@@ -1,0 +1,229 @@
+/* Parts of the server that need no server: the JSON machine against jansson, base64, addresses, domains, the
+ * fair queue. */
+#include "base64.h"
+#include "fetch.h"
+#include "json_machine.h"
+#include "queue.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---------------------------------------------------------------- the machine */
+
+static uint32_t next_random(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Walks through allowed bytes at random until the value is whole; the walk prefers what ends. */
+static size_t walk(const schema *s, uint32_t *seed, char *text, size_t room) {
+    json_machine m;
+    size_t n = 0;
+    json_machine_start(&m, s);
+    while (n < room) {
+        if (m.depth == 0 || (json_machine_may_end(&m) && next_random(seed) % 4 == 0)) return n;
+        static const char likely[] = "\"\"}]},:ab\xc3\xa9\\u00d19e-.5tfn";
+        bool moved = false;
+        for (int tries = 0; tries < 4000 && !moved; tries++) {
+            unsigned char c = tries < 200 ? (unsigned char)likely[next_random(seed) % (sizeof likely - 1)]
+                                          : (unsigned char)next_random(seed);
+            json_machine copy = m;
+            if (!json_machine_step(&copy, c)) continue;
+            m = copy;
+            text[n++] = (char)c;
+            moved = true;
+        }
+        if (!moved && json_machine_may_end(&m)) return n;
+        if (!moved) print_error("a dead end after %.*s\n", (int)n, text);
+        assert_true(moved);
+    }
+    return 0; /* too long */
+}
+
+static const char *const schemas[] = {
+    "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"b\\u00e9\\\"\": {\"type\": "
+    "\"string\"}, \"ab\": {\"type\": [\"null\", \"number\"]}}, \"required\": [\"a\", \"ab\"]}",
+    "{\"type\": \"array\", \"items\": {\"enum\": [1, 12, \"x\", null, {\"k\": [true]}]}, \"minItems\": 2, "
+    "\"maxItems\": 4}",
+    "{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 5}",
+    "{\"type\": \"number\"}",
+    "{\"type\": \"object\", \"additionalProperties\": {\"type\": \"boolean\"}}",
+    "{\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": {\"type\": \"boolean\"}, "
+    "\"maxItems\": 2}}",
+    "{}",
+};
+
+static void check_value(size_t which, const json_t *v) {
+    size_t i;
+    const json_t *item;
+    if (which == 0) {
+        assert_true(json_is_integer(json_object_get(v, "a")));
+        assert_non_null(json_object_get(v, "ab"));
+        assert_true(json_object_size(v) <= 3);
+    } else if (which == 1) {
+        assert_in_range(json_array_size(v), 2, 4);
+        json_array_foreach(v, i, item) assert_true(json_is_integer(item) || !json_is_number(item));
+    } else if (which == 2) {
+        assert_true(json_is_string(v));
+    } else if (which == 4) {
+        void *at = json_object_iter((json_t *)(uintptr_t)v);
+        for (; at; at = json_object_iter_next((json_t *)(uintptr_t)v, at))
+            assert_true(json_is_boolean(json_object_iter_value(at)));
+    }
+}
+
+static void every_walk_is_json_that_matches(void **state) {
+    (void)state;
+    uint32_t seed = 7;
+    int n_whole = 0;
+    for (size_t k = 0; k < sizeof schemas / sizeof *schemas; k++) {
+        json_t *text = json_loads(schemas[k], 0, NULL);
+        schema s;
+        serve_problem p = {0};
+        assert_true(schema_compile(&s, text, &p));
+        for (int i = 0; i < 200; i++) {
+            char out[4096];
+            size_t n = walk(&s, &seed, out, sizeof out);
+            if (n == 0) continue;
+            json_error_t e;
+            json_t *v = json_loadb(out, n, JSON_DECODE_ANY, &e);
+            if (!v) print_error("%.*s: %s\n", (int)n, out, e.text);
+            assert_non_null(v);
+            check_value(k, v);
+            json_decref(v);
+            n_whole++;
+        }
+        schema_free(&s);
+        json_decref(text);
+    }
+    assert_true(n_whole > 1000);
+}
+
+static bool accepts(const schema *s, const char *text) {
+    json_machine m;
+    json_machine_start(&m, s);
+    for (; *text; text++)
+        if (!json_machine_step(&m, (unsigned char)*text)) return false;
+    return json_machine_may_end(&m);
+}
+
+static void texts_that_match_and_do_not(void **state) {
+    (void)state;
+    schema s;
+    serve_problem p = {0};
+    json_t *text = json_loads(schemas[0], 0, NULL);
+    assert_true(schema_compile(&s, text, &p));
+    assert_true(accepts(&s, "{\"a\": 1, \"ab\": null}"));
+    assert_true(accepts(&s, "{\n  \"ab\": -1.5e3,\n  \"a\": 0\n}"));
+    assert_true(accepts(&s, "{\"b\xc3\xa9\\\"\":\"\\u00e9\xf0\x9f\x98\x80\",\"a\":1,\"ab\":2}"));
+    static const char *const wrong[] = {"{\"a\": 1}",
+                                        "{\"a\": 1.5, \"ab\": 1}",
+                                        "{\"a\": 01, \"ab\": 1}",
+                                        "{\"a\": 1, \"ab\": 1, \"c\": 1}",
+                                        "{\"a\": 1, \"a\": 1, \"ab\": 1}",
+                                        "{\"a\": 1, \"ab\": 1,}",
+                                        "[1]",
+                                        "{\"a\": 1, \"ab\": 1} ",
+                                        "{\"b\xc3\xa9\\\"\":\"\\ud800\",\"a\":1,\"ab\":2}",
+                                        "{\"b\xc3\xa9\\\"\":\"\xed\xa0\x80\",\"a\":1,\"ab\":2}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_false(accepts(&s, wrong[i]));
+    schema_free(&s);
+    json_decref(text);
+}
+
+/* ---------------------------------------------------------------- small parts */
+
+static bool decodes(const char *text, const char *wanted) {
+    uint8_t out[64];
+    size_t n;
+    return serve_base64_decode(text, strlen(text), out, &n) && n == strlen(wanted) && !memcmp(out, wanted, n);
+}
+
+static void base64(void **state) {
+    (void)state;
+    assert_true(decodes("", ""));
+    assert_true(decodes("Zm9vYg==", "foob") && decodes("Zm9vYg", "foob") &&
+                decodes("Zm9v\r\nYmFy", "foobar"));
+    assert_true(decodes("-_-_", "\xfb\xff\xbf") && decodes("+/+/", "\xfb\xff\xbf"));
+    assert_false(decodes("Z", "") || decodes("Zm9v*", "foo") || decodes("Zg=a", "f") ||
+                 decodes("Zg===", "f"));
+}
+
+static bool is_public(const char *text) {
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) return serve_address_is_public((struct sockaddr *)&v4);
+    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return serve_address_is_public((struct sockaddr *)&v6);
+}
+
+static void addresses(void **state) {
+    (void)state;
+    static const char *const open[] = {"8.8.8.8",     "1.1.1.1",         "172.32.0.1",
+                                       "100.128.0.1", "2606:4700::1111", "::ffff:8.8.8.8"};
+    static const char *const closed[] = {"127.0.0.1",
+                                         "10.1.2.3",
+                                         "172.16.0.1",
+                                         "172.31.255.255",
+                                         "192.168.0.1",
+                                         "169.254.169.254",
+                                         "100.64.0.1",
+                                         "0.0.0.0",
+                                         "224.0.0.1",
+                                         "255.255.255.255",
+                                         "192.0.2.1",
+                                         "::1",
+                                         "::",
+                                         "fe80::1",
+                                         "fd00::1",
+                                         "ff02::1",
+                                         "::ffff:127.0.0.1",
+                                         "::127.0.0.1",
+                                         "64:ff9b::7f00:1",
+                                         "2002:7f00:1::",
+                                         "2001::1",
+                                         "2001:db8::1"};
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++) assert_true(is_public(open[i]));
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) assert_false(is_public(closed[i]));
+}
+
+static void domains(void **state) {
+    (void)state;
+    const char *const items[] = {"example.org", "*.example.net"};
+    serve_texts d = {items, 2};
+    assert_true(serve_domain_allowed(&d, "EXAMPLE.org") && serve_domain_allowed(&d, "a.b.example.net"));
+    assert_false(serve_domain_allowed(&d, "a.example.org") || serve_domain_allowed(&d, "example.net") ||
+                 serve_domain_allowed(&d, "badexample.net") || serve_domain_allowed(&d, "example.org.evil"));
+    const char *const any[] = {"*"};
+    assert_true(serve_domain_allowed(&(serve_texts){any, 1}, "x"));
+}
+
+static void queue_is_fair(void **state) {
+    (void)state;
+    serve_queue *q = calloc(1, sizeof *q);
+    serve_job jobs[6] = {{.client = 1}, {.client = 1}, {.client = 1},
+                         {.client = 2}, {.client = 3}, {.client = 1}};
+    const int wanted[] = {0, 3, 4, 1, 2, 5};
+    assert_null(serve_queue_take(q));
+    for (int i = 0; i < 6; i++) serve_queue_add(q, &jobs[i]);
+    for (int i = 0; i < 6; i++) assert_ptr_equal(serve_queue_take(q), &jobs[wanted[i]]);
+    assert_true(q->n == 0 && !q->first && !q->last);
+    free(q);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_walk_is_json_that_matches),
+        cmocka_unit_test(texts_that_match_and_do_not),
+        cmocka_unit_test(base64),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(domains),
+        cmocka_unit_test(queue_is_fair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
