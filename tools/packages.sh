@@ -4,7 +4,7 @@
 #   tools/packages.sh install build|test  install those that are missing: as root, or through sudo
 set -euo pipefail
 
-build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev
+build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libarchive-dev
   libstb-dev libjpeg62-turbo-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev"
 test="g++ libcmocka-dev python3 python3-venv"
 

@@ -27,7 +27,7 @@ static sac_status make_header(compare_row *row, const run *r, const eval_task *t
 sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const char *set_path,
                             const json_t *like, sac_error *err) {
     const method_line *line = row->line;
-    row->journal = (eval_journal){.fd = -1};
+    row->journal = (eval_journal){0};
     row->config = run_session_config(r->s);
     const char **const parts[METHOD_PARTS] = {
         [METHOD_PREFILL] = &row->config.prefill, [METHOD_KV] = &row->config.kv,

@@ -55,6 +55,20 @@ sac_status conversation_add_media(conversation *c, const media_item *item, const
     return SAC_OK;
 }
 
+sac_status conversation_add_bytes(conversation *c, media_kind kind, void *bytes, size_t n_bytes,
+                                  const settings *s, sac_error *err) {
+    sac_part *p = add_part(c);
+    if (!p) {
+        free(bytes);
+        return app_fail_no_memory(err);
+    }
+    p->kind = kind == MEDIA_IMAGE ? SAC_PART_IMAGE : SAC_PART_VIDEO;
+    p->bytes = bytes;
+    p->n_bytes = n_bytes;
+    p->video = video_options(s);
+    return SAC_OK;
+}
+
 sac_status conversation_add_message(conversation *c, const char *role, const char *text, sac_error *err) {
     APP_TRY(conversation_begin(c, role, err));
     return conversation_add_text(c, text, strlen(text), err);
@@ -70,6 +84,7 @@ sac_status conversation_ask(conversation *c, const settings *s, const media_list
 static void free_part(const sac_part *p) {
     frame_list frames = {(sac_frame *)p->frames, p->n_frames};
     frame_list_free(&frames);
+    free((void *)p->bytes);
     free((char *)p->text);
     free((char *)p->path);
 }

@@ -18,6 +18,10 @@ sac_status conversation_begin(conversation *c, const char *role, sac_error *err)
 sac_status conversation_add_text(conversation *c, const char *text, size_t n_bytes, sac_error *err);
 sac_status conversation_add_media(conversation *c, const media_item *item, const settings *s, sac_error *err);
 
+/* The same for a file in memory, which the conversation then owns; kind: MEDIA_IMAGE or MEDIA_VIDEO. */
+sac_status conversation_add_bytes(conversation *c, media_kind kind, void *bytes, size_t n_bytes,
+                                  const settings *s, sac_error *err);
+
 /* A whole message of one text. */
 sac_status conversation_add_message(conversation *c, const char *role, const char *text, sac_error *err);
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "eval_header.h"
 #include "eval_file.h"
+#include "journal.h"
 #include "report.h"
 
 #include <inttypes.h>
@@ -46,52 +47,7 @@ json_t *eval_header(const run *r, const eval_task *t, const char *set_path, sac_
     return j;
 }
 
-/* ---------------------------------------------------------------- comparing */
-
-typedef struct comparison {
-    char path[200];
-    char *what;
-    size_t n_bytes;
-} comparison;
-
-static void print_difference(comparison *c, const json_t *there, const json_t *now) {
-    char *a = there ? json_dumps(there, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
-    char *b = now ? json_dumps(now, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
-    snprintf(c->what, c->n_bytes, "%s is %.60s there and %.60s now", c->path, a ? a : "not given",
-             b ? b : "not given");
-    free(a);
-    free(b);
-}
-
-static bool makes_no_difference(const char *path) {
-    return !strcmp(path, "started") || !strcmp(path, "set.path") || !strcmp(path, "model.path");
-}
-
-static bool differs(comparison *c, const json_t *there, const json_t *now);
-
-/* Keys of one that the other has not, or has otherwise. */
-static bool keys_differ(comparison *c, const json_t *there, const json_t *now, const json_t *keys) {
-    const char *key;
-    json_t *value;
-    size_t n = strlen(c->path);
-    json_object_foreach((json_t *)keys, key, value) {
-        snprintf(c->path + n, sizeof c->path - n, "%s%s", n ? "." : "", key);
-        if (differs(c, json_object_get(there, key), json_object_get(now, key))) return true;
-        c->path[n] = 0;
-    }
-    return false;
-}
-
-static bool differs(comparison *c, const json_t *there, const json_t *now) {
-    if (makes_no_difference(c->path)) return false;
-    if (json_is_object(there) && json_is_object(now))
-        return keys_differ(c, there, now, now) || keys_differ(c, there, now, there);
-    if (there && now && json_equal(there, now)) return false;
-    print_difference(c, there, now);
-    return true;
-}
-
 bool eval_header_differs(const json_t *there, const json_t *now, char *what, size_t n_bytes) {
-    comparison c = {.what = what, .n_bytes = n_bytes};
-    return differs(&c, there, now);
+    static const char *const ignored[] = {"started", "set.path", "model.path", NULL};
+    return journal_header_differs(there, now, ignored, what, n_bytes);
 }

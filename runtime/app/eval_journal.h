@@ -1,22 +1,14 @@
-/* eval_journal.h - the file that a run of a set leaves while it goes on, and from which it is resumed.
- *
- * JSON lines: a header, {"saccade_eval": 1, ...} with all that answers depend on, then the record of each
- * question as soon as it is there. A line is one write at the end of the file, so that a killed run leaves
- * whole lines and at most one torn, which is dropped when the file is opened again. Lines reach the disk
- * (fdatasync) within 5 seconds of the line after them, and all of them at the end. A lock keeps a second run
- * away. */
+/* eval_journal.h - the journal (journal.h) that a run of a set leaves while it goes on, and from which it is
+ * resumed: a header, {"saccade_eval": 1, ...} with all that answers depend on, then the record of each
+ * question as soon as it is there. */
 #ifndef APP_EVAL_JOURNAL_H
 #define APP_EVAL_JOURNAL_H
 
 #include "eval_set.h"
-
-#include <jansson.h>
-#include <stdbool.h>
+#include "journal.h"
 
 typedef struct eval_journal {
-    int fd;
-    char *path;
-    double t_synced;
+    journal_file file;
     size_t n_resumed; /* records that were there */
 } eval_journal;
 

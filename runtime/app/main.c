@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const command *const commands[] = {&command_ask,  &command_inspect, &command_bench,
-                                          &command_eval, &command_compare, &command_serve};
+static const command *const commands[] = {&command_ask,     &command_inspect, &command_bench, &command_eval,
+                                          &command_compare, &command_caption, &command_serve};
 
 static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "Asks vision-language models about pictures and videos.\n\n"
@@ -22,6 +22,7 @@ static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "  bench     measure how fast each part is\n"
                             "  eval      ask and score a set of questions about videos\n"
                             "  compare   the same set under several attention methods, in one table\n"
+                            "  caption   describe a folder, a manifest or tar shards of pictures and videos\n"
                             "  serve     answer over HTTP, with OpenAI's API\n"
                             "  help      help [COMMAND]\n\n"
                             "Examples:\n"

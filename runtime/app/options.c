@@ -115,7 +115,10 @@ static const char *heading_of(const setting *row) {
            : !strcmp(row->group, "sampling") ? "The answer ('sampling:')"
            : !strcmp(row->group, "session")  ? "Context and attention ('session:')"
            : !strcmp(row->group, "bench")    ? "Measuring ('bench:')"
-                                             : "Question sets ('eval:')";
+           : !strcmp(row->group, "compare")  ? "Methods ('compare:')"
+           : !strcmp(row->group, "caption")  ? "Captions ('caption:')"
+           : !strcmp(row->group, "serve")    ? "Requests ('serve:')"
+                                             : "Question sets and jobs ('eval:')";
 }
 
 void options_print_help(const command *c) {

@@ -42,12 +42,11 @@ static void print_count(char *text, size_t n_bytes, double v) {
 /* What a stage counts; NULL when its steps mean nothing to a reader (layers, bytes). */
 static const char *unit_of(const char *stage) {
     if (!strcmp(stage, "media") || !strcmp(stage, "vision")) return "frames";
-    if (!strcmp(stage, "questions")) return stage;
+    if (!strcmp(stage, "questions") || !strcmp(stage, "captions")) return stage;
     return !strcmp(stage, "decode") ? "tokens" : NULL;
 }
 
-/* "34 s", "12 min", "3 h 05 min" */
-static void print_duration(char *text, size_t n_bytes, double seconds) {
+void progress_duration(char *text, size_t n_bytes, double seconds) {
     if (seconds < 120)
         snprintf(text, n_bytes, "%.0f s", seconds);
     else if (seconds < 7200)
@@ -77,7 +76,7 @@ static void draw(progress *p, double t, int64_t done, int64_t total) {
     else if (unit)
         n += snprintf(line + n, sizeof line - (size_t)n, " %s %s  %s", count, unit, rate);
     if (done > 0 && done < total) {
-        print_duration(left, sizeof left, (double)(total - done) / per_second);
+        progress_duration(left, sizeof left, (double)(total - done) / per_second);
         n += snprintf(line + n, sizeof line - (size_t)n, "  %s left", left);
     }
     if (*p->note) snprintf(line + n, sizeof line - (size_t)n, "  %s", p->note);

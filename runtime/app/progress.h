@@ -3,6 +3,7 @@
 #define APP_PROGRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct progress {
@@ -18,6 +19,9 @@ void progress_init(progress *p, bool quiet);
 
 /* A sac_progress_fn. ctx: the progress. */
 void progress_update(void *ctx, const char *stage, int64_t done, int64_t total);
+
+/* "34 s", "12 min", "3 h 05 min" */
+void progress_duration(char *text, size_t n_bytes, double seconds);
 
 /* Removes the line. */
 void progress_clear(progress *p);

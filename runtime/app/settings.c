@@ -15,13 +15,16 @@
 #define B         COMMAND_BENCH
 #define E         COMMAND_EVAL
 #define C         COMMAND_COMPARE
+#define K         COMMAND_CAPTION
 #define S         COMMAND_SERVE
+#define KS        (COMMAND_CAPTION | COMMAND_SERVE)
 #define EC        (COMMAND_EVAL | COMMAND_COMPARE)
-#define AEC       (COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE)
-#define AECS      (COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_SERVE)
+#define ECK       (EC | COMMAND_CAPTION)
+#define AECK      (COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION)
+#define AECKS     (AECK | COMMAND_SERVE)
 #define BEC       (COMMAND_BENCH | COMMAND_EVAL | COMMAND_COMPARE)
 #define ABI       (COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT)
-#define ABEIS     (COMMAND_ASK | COMMAND_BENCH | COMMAND_EVAL | COMMAND_INSPECT | COMMAND_SERVE)
+#define ABEIKS    (ABI | COMMAND_EVAL | KS)
 #define ALL       COMMAND_ALL
 #define TOP       NULL
 
@@ -39,14 +42,14 @@ const setting settings_table[] = {
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
     {"chat", 0, TOP, false, SETTING_TEXT, AT(chat), ALL, 0, 0, "FORMAT",
      "chat format, otherwise the model's own"},
-    {"system", 0, TOP, false, SETTING_TEXT, AT(system), AEC, 0, 0, "TEXT", "system message"},
+    {"system", 0, TOP, false, SETTING_TEXT, AT(system), AECK, 0, 0, "TEXT", "system message"},
     {"threads", 't', TOP, false, SETTING_INT, AT(threads), ALL, 0, 1024, "N",
      "threads; 0 = one for each processor"},
     {"device", 0, TOP, false, SETTING_TEXT, AT(device), ALL, 0, 0, "DEVICE",
      "where the language model runs: cpu, cuda or cuda:N (cpu)"},
     {"fast", 0, TOP, false, SETTING_FLAG, AT(fast), ALL, 0, 0, NULL,
      "allow bf16 products: faster, logits differ in the third digit"},
-    {"vision-cache", 0, TOP, false, SETTING_INT, AT(vision_cache_mib), AECS, 0, 1 << 20, "MIB",
+    {"vision-cache", 0, TOP, false, SETTING_INT, AT(vision_cache_mib), AECKS, 0, 1 << 20, "MIB",
      "memory for pictures already encoded; 0 = none (256)"},
     {"config", 0, TOP, true, SETTING_TEXT, AT(config), ALL, 0, 0, "FILE.yaml",
      "read run settings from a file; options given here win"},
@@ -70,33 +73,33 @@ const setting settings_table[] = {
     {"no-rotate", 0, "video", false, SETTING_FLAG, AT(no_rotate), ALL, 0, 0, NULL,
      "ignore the rotation that the video's metadata asks for"},
 
-    {"max-tokens", 'n', "sampling", false, SETTING_INT, AT(max_tokens), AECS, 0, INT_MAX, "N",
+    {"max-tokens", 'n', "sampling", false, SETTING_INT, AT(max_tokens), AECKS, 0, INT_MAX, "N",
      "length of the answer at most; 0 = to the end of the context (512)"},
-    {"temperature", 0, "sampling", false, SETTING_REAL, AT(temperature), AECS, 0, 100, "T",
+    {"temperature", 0, "sampling", false, SETTING_REAL, AT(temperature), AECKS, 0, 100, "T",
      "0 = always the likeliest token (otherwise the model's own setting)"},
-    {"top-k", 0, "sampling", false, SETTING_INT, AT(top_k), AECS, 0, INT_MAX, "K",
+    {"top-k", 0, "sampling", false, SETTING_INT, AT(top_k), AECKS, 0, INT_MAX, "K",
      "choose among the K likeliest; 0 = all"},
-    {"top-p", 0, "sampling", false, SETTING_REAL, AT(top_p), AECS, 0, 1, "P",
+    {"top-p", 0, "sampling", false, SETTING_REAL, AT(top_p), AECKS, 0, 1, "P",
      "choose among the likeliest that together have P; 1 = all"},
-    {"min-p", 0, "sampling", false, SETTING_REAL, AT(min_p), AECS, 0, 1, "P",
+    {"min-p", 0, "sampling", false, SETTING_REAL, AT(min_p), AECKS, 0, 1, "P",
      "drop tokens below P times the likeliest; 0 = none"},
-    {"repetition-penalty", 0, "sampling", false, SETTING_REAL, AT(repetition_penalty), AECS, 0.01, 100, "R",
+    {"repetition-penalty", 0, "sampling", false, SETTING_REAL, AT(repetition_penalty), AECKS, 0.01, 100, "R",
      "make tokens seen before less likely; 1 = off"},
-    {"seed", 0, "sampling", false, SETTING_SEED, AT(seed), AECS, 0, 0, "N", "same seed, same answer"},
-    {"stop", 0, "sampling", false, SETTING_TEXTS, AT(stop), AEC, 0, 0, "TEXT",
+    {"seed", 0, "sampling", false, SETTING_SEED, AT(seed), AECKS, 0, 0, "N", "same seed, same answer"},
+    {"stop", 0, "sampling", false, SETTING_TEXTS, AT(stop), AECK, 0, 0, "TEXT",
      "end the answer before this text; repeat for more"},
 
     {"ctx", 'c', "session", false, SETTING_INT, AT(ctx), ALL, 0, INT_MAX, "N",
      "tokens of prompt and answer together; 0 = the model's length, at most 32768"},
-    {"kv", 0, "session", false, SETTING_TEXT, AT(kv), ABEIS, 0, 0, "FORMAT",
+    {"kv", 0, "session", false, SETTING_TEXT, AT(kv), ABEIKS, 0, 0, "FORMAT",
      "storage of keys and values, f16 if not given"},
-    {"prefill", 0, "session", false, SETTING_TEXT, AT(prefill), ABEIS, 0, 0, "POLICY",
+    {"prefill", 0, "session", false, SETTING_TEXT, AT(prefill), ABEIKS, 0, 0, "POLICY",
      "attention over the prompt (dense)"},
-    {"decode", 0, "session", false, SETTING_TEXT, AT(decode), ABEIS, 0, 0, "POLICY",
+    {"decode", 0, "session", false, SETTING_TEXT, AT(decode), ABEIKS, 0, 0, "POLICY",
      "attention while answering (dense)"},
-    {"rope", 0, "session", false, SETTING_TEXT, AT(rope), ABEIS, 0, 0, "SCHEME",
+    {"rope", 0, "session", false, SETTING_TEXT, AT(rope), ABEIKS, 0, 0, "SCHEME",
      "positions: model, or ntk:factor=F to reach further than trained (model)"},
-    {"reduce", 0, "session", false, SETTING_TEXT, AT(reduce), ABEIS, 0, 0, "REDUCER",
+    {"reduce", 0, "session", false, SETTING_TEXT, AT(reduce), ABEIKS, 0, 0, "REDUCER",
      "visual tokens of pictures left out: none, or hired:rate=R (none)"},
     {"measure-mass", 0, "session", false, SETTING_FLAG, AT(measure_mass), BEC, 0, 0, NULL,
      "compare what the decode policy reads with dense attention: slow, for tables"},
@@ -118,10 +121,10 @@ const setting settings_table[] = {
      "official (Video-MME's, the default), lmms-eval, bare (question and options), or open (the question "
      "alone; "
      "the answer's text is looked up among the options, which is not Video-MME's protocol)"},
-    {"out", 0, "eval", false, SETTING_TEXT, AT(out), EC, 0, 0, "DIR",
+    {"out", 0, "eval", false, SETTING_TEXT, AT(out), ECK, 0, 0, "DIR",
      "keep what is answered there while asking, then the results; a run cut short goes on there"},
-    {"limit", 0, "eval", false, SETTING_INT, AT(limit), EC, 0, INT_MAX, "N",
-     "only the first N questions; 0 = all"},
+    {"limit", 0, "eval", false, SETTING_INT, AT(limit), ECK, 0, INT_MAX, "N",
+     "only the first N questions or items; 0 = all"},
     {"text", 0, "eval", true, SETTING_TEXT, AT(text), E, 0, 0, "TASK",
      "in place of a set: passkey or kv (is a needle found in a long text?), or a text file (perplexity)"},
     {"length", 0, "eval", false, SETTING_INT, AT(length), E, 16, INT_MAX, "N",
@@ -133,10 +136,23 @@ const setting settings_table[] = {
     {"reuse", 0, "eval", false, SETTING_FLAG, AT(reuse), EC, 0, 0, NULL,
      "keep keys and values of the video from question to question: faster, but a question is then no longer "
      "answered as it is alone"},
-    {"retry", 0, "eval", true, SETTING_FLAG, AT(retry), EC, 0, 0, NULL,
+    {"retry", 0, "eval", true, SETTING_FLAG, AT(retry), ECK, 0, 0, NULL,
      "ask again what the run in --out could not ask"},
     {"score", 0, "eval", true, SETTING_FLAG, AT(score), E, 0, 0, NULL,
      "SET is a result file: score the responses in it, ask nothing"},
+
+    {"ask", 0, "caption", false, SETTING_TEXT, AT(ask), K, 0, 0, "TEXT",
+     "what is asked about each item that brings no question of its own (Describe the image. or Describe the "
+     "video.)"},
+    {"format", 0, "caption", false, SETTING_TEXTS, AT(format), K, 0, 0, "NAME",
+     "of the result: jsonl, coco, text (a file beside each name), tar (parallel to the shards), batch "
+     "(OpenAI's); repeat for more (jsonl; batch for a batch file)"},
+    {"batch", 'b', "caption", false, SETTING_INT, AT(batch), K, 1, 256, "B",
+     "captions written at the same time; a session's memory each (8)"},
+    {"shard", 0, "caption", true, SETTING_TEXT, AT(shard), K, 0, 0, "I/N",
+     "do the I-th part of N, counted from 0 (otherwise what Slurm, Kubernetes or MPI say; 0/1 = all)"},
+    {"shards", 0, "caption", false, SETTING_INT, AT(shards), K, 1, 100000, "N",
+     "parts in all, where the environment tells only which one this is"},
 
     {"method", 0, "compare", false, SETTING_TEXTS, AT(method), C, 0, 0, "LINE",
      "a method line, \"prefill=zipvl:tau=0.975 kv=mixed decode=dense\"; repeat for more; dense is always "
@@ -154,8 +170,8 @@ const setting settings_table[] = {
      "only who sends this key may ask; repeat for more. A config file keeps it off the process list"},
     {"cors-origin", 0, "serve", false, SETTING_TEXT, AT(cors_origin), S, 0, 0, "ORIGIN",
      "pages of this origin may ask, * = of any (none)"},
-    {"media-root", 0, "serve", false, SETTING_TEXT, AT(media_root), S, 0, 0, "DIR",
-     "file:// URLs may name files below this folder (none)"},
+    {"media-root", 0, "serve", false, SETTING_TEXT, AT(media_root), KS, 0, 0, "DIR",
+     "file:// URLs may name files below this folder (serve: none; caption: the batch file's own)"},
     {"upload-dir", 0, "serve", false, SETTING_TEXT, AT(upload_dir), S, 0, 0, "DIR",
      "keep what /v1/files takes there (uploads are off)"},
     {"fetch-domain", 0, "serve", false, SETTING_TEXTS, AT(fetch_domain), S, 0, 0, "HOST",
@@ -206,6 +222,7 @@ void settings_init(settings *s) {
     s->samples = 20;
     s->tail = 256;
     s->repeat = 3;
+    s->batch = 8;
     s->port = 8000;
     s->slots = 4;
     s->queue = 256;

@@ -18,6 +18,7 @@ enum {
     COMMAND_BENCH = 4,
     COMMAND_EVAL = 8,
     COMMAND_COMPARE = 16,
+    COMMAND_CAPTION = 32,
     COMMAND_SERVE = 64,
     COMMAND_ALL = 127
 };
@@ -90,6 +91,9 @@ typedef struct settings {
     bool measure_mass;
     text_list method;
     char *methods;
+    char *ask, *shard;
+    text_list format;
+    int64_t shards, batch;
     char *host, *model_name, *cors_origin, *media_root, *upload_dir;
     text_list api_key, fetch_domain;
     int64_t port, slots, queue, connections, body_mib, bodies_mib, uploads_mib, media_mib, decoded_mib;

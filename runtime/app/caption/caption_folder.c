@@ -1,0 +1,62 @@
+/* caption_folder.c - the pictures and videos of a folder and of the folders in it, in order of path. */
+#define _GNU_SOURCE
+#include "caption_input.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int by_name(const FTSENT **a, const FTSENT **b) {
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static int by_id(const void *a, const void *b) {
+    return strcmp(((const caption_item *)a)->id, ((const caption_item *)b)->id);
+}
+
+static caption_media media_of_name(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && name[0] != '.' ? caption_media_of(dot + 1) : CAPTION_NO_MEDIA;
+}
+
+/* Links to files are followed, links to folders are not (they may lead in a circle). */
+static sac_status add_entry(caption_source *s, FTS *walk, FTSENT *e, size_t root, sac_error *err) {
+    const char *below = e->fts_path + root;
+    below += *below == '/';
+    switch (e->fts_info) {
+    case FTS_D:
+        if (e->fts_level > 0 && e->fts_name[0] == '.') fts_set(walk, e, FTS_SKIP);
+        return SAC_OK;
+    case FTS_F:
+    case FTS_SL:
+        if (media_of_name(e->fts_name) == CAPTION_NO_MEDIA) return SAC_OK;
+        APP_TRY(
+            caption_add(s, below, strlen(below), 0, e->fts_info == FTS_F ? e->fts_statp->st_size : 0, err));
+        if (!strcmp(s->items[s->n_items - 1].id, below)) return SAC_OK;
+        return caption_spoil(s, NULL, err, "its name is not a text (UTF-8 without control characters)");
+    case FTS_DNR:
+    case FTS_ERR:
+    case FTS_NS:
+        if (e->fts_level == 0) return app_fail(err, SAC_IO, "%s: %s", s->path, strerror(e->fts_errno));
+        APP_TRY(caption_add(s, below, strlen(below), 0, 0, err));
+        return caption_spoil(s, NULL, err, "%s", strerror(e->fts_errno));
+    default: return SAC_OK;
+    }
+}
+
+sac_status caption_list_folder(caption_source *s, sac_error *err) {
+    char *roots[] = {s->path, NULL};
+    FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_COMFOLLOW, by_name);
+    if (!walk) return app_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
+    sac_status st = SAC_OK;
+    FTSENT *e;
+    while (st == SAC_OK && (errno = 0, e = fts_read(walk))) st = add_entry(s, walk, e, strlen(s->path), err);
+    if (st == SAC_OK && errno) st = app_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
+    fts_close(walk);
+    if (st == SAC_OK && !s->n_items)
+        st = app_fail(err, SAC_BAD_FILE, "%s: no pictures or videos in this folder", s->path);
+    if (st == SAC_OK) qsort(s->items, s->n_items, sizeof *s->items, by_id); /* "a-b" stands before "a/b" */
+    return st;
+}

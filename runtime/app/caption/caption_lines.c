@@ -1,0 +1,102 @@
+/* caption_lines.c - a file with an item a line: a manifest, or OpenAI's batch requests. Only where each line
+ * lies is kept; it is read again when its turn comes. */
+#define _GNU_SOURCE
+#include "caption_input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Where a path begins is no part of a name. */
+static const char *without_root(const char *path) {
+    for (;;) {
+        if (*path == '/')
+            path++;
+        else if (!strncmp(path, "./", 2))
+            path += 2;
+        else if (!strncmp(path, "../", 3))
+            path += 3;
+        else
+            return path;
+    }
+}
+
+static const char *id_of(const json_t *line, caption_kind kind) {
+    static const char *const keys[] = {"image", "video", "frames"};
+    if (kind == CAPTION_REQUESTS) return json_string_value(json_object_get(line, "custom_id"));
+    const char *id = json_string_value(json_object_get(line, "id"));
+    for (size_t i = 0; !id && i < APP_COUNT(keys); i++) {
+        const json_t *v = json_object_get(line, keys[i]);
+        if (json_is_array(v)) v = json_array_get(v, 0);
+        if (json_is_string(v)) id = without_root(json_string_value(v));
+    }
+    return id;
+}
+
+static sac_status add_line(caption_source *s, caption_kind kind, const char *text, size_t n, int64_t at,
+                           size_t number, sac_error *err) {
+    char place[400];
+    json_error_t e;
+    json_t *line = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    const char *id = json_is_object(line) ? id_of(line, kind) : NULL;
+    snprintf(place, sizeof place, "%.300s:%zu", s->name, number);
+    const char *name = id ? id : place;
+    sac_status st = caption_add(s, name, strlen(name), at, (int64_t)n, err);
+    if (st == SAC_OK && !line)
+        st = json_error_code(&e) == json_error_out_of_memory
+                 ? app_fail_no_memory(err)
+                 : caption_spoil(s, place, err, "not JSON: %s", e.text);
+    if (st == SAC_OK && !id)
+        st = caption_spoil(s, place, err,
+                           kind == CAPTION_REQUESTS
+                               ? "expected an object with \"custom_id\" and \"body\""
+                               : "expected an object with \"image\", \"video\" or \"frames\"");
+    if (st == SAC_OK) /* what is asked may stand in the line: a changed line is another job */
+        s->content_hash = caption_hash(s->content_hash, text, n);
+    json_decref(line);
+    return st;
+}
+
+static sac_status list_text(caption_source *s, caption_kind kind, const char *text, size_t n_bytes,
+                            sac_error *err) {
+    size_t number = 0;
+    bool marked = n_bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3);
+    for (size_t at = marked ? 3 : 0, next; at < n_bytes; at = next) {
+        const char *stop = memchr(text + at, '\n', n_bytes - at);
+        size_t end = stop ? (size_t)(stop - text) : n_bytes;
+        next = end + 1;
+        number++;
+        while (end > at && strchr("\r \t", text[end - 1]) && text[end - 1]) end--;
+        if (end == at) continue;
+        if (end - at > CAPTION_LINE_MAX_BYTES)
+            return app_fail(err, SAC_BAD_FILE, "%s:%zu: a line of more than %zu bytes", s->path, number,
+                            CAPTION_LINE_MAX_BYTES);
+        APP_TRY(add_line(s, kind, text + at, end - at, (int64_t)at, number, err));
+    }
+    return s->n_items ? SAC_OK : app_fail(err, SAC_BAD_FILE, "%s: holds no line", s->path);
+}
+
+/* Mapped: pictures may travel in the lines, and the file is then larger than memory. */
+sac_status caption_list_lines(caption_source *s, caption_kind kind, sac_error *err) {
+    struct stat info;
+    s->any_name = kind == CAPTION_REQUESTS;
+    int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return app_fail(err, SAC_NOT_FOUND, "%s: %s", s->path, strerror(errno));
+    if (fstat(fd, &info) || !S_ISREG(info.st_mode) || !info.st_size) {
+        close(fd);
+        return app_fail(err, SAC_BAD_FILE, "%s: not a file, or empty", s->path);
+    }
+    size_t n = (size_t)info.st_size;
+    void *text = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+    int failed = errno;
+    close(fd);
+    if (text == MAP_FAILED) return app_fail(err, SAC_IO, "%s: %s", s->path, strerror(failed));
+    sac_status st = list_text(s, kind, text, n, err);
+    munmap(text, n);
+    return st;
+}

@@ -1,0 +1,220 @@
+/* caption_openai.c - the body of a request as OpenAI's batch files hold it, with vLLM's additions for videos.
+ *
+ * Pictures and videos come as data: URIs or as file:// below the media root; nothing is fetched. */
+#define _GNU_SOURCE
+#include "caption_request.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- addresses */
+
+static int base64_digit(char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+}
+
+/* Blanks are passed over, padding may be missing. */
+static sac_status decode_base64(const char *text, uint8_t **bytes, size_t *n_bytes, sac_error *err) {
+    uint8_t *data = malloc(strlen(text) / 4 * 3 + 4);
+    uint32_t bits = 0;
+    size_t n = 0, digits = 0;
+    if (!data) return app_fail_no_memory(err);
+    for (; *text && *text != '='; text++) {
+        int d = base64_digit(*text);
+        if (d < 0 && strchr(" \t\r\n", *text)) continue;
+        if (d < 0) break;
+        bits = bits << 6 | (uint32_t)d;
+        if (++digits % 4 == 0) {
+            data[n++] = (uint8_t)(bits >> 16);
+            data[n++] = (uint8_t)(bits >> 8);
+            data[n++] = (uint8_t)bits;
+        }
+    }
+    if (digits % 4 == 2) data[n++] = (uint8_t)(bits >> 4);
+    if (digits % 4 == 3) data[n++] = (uint8_t)(bits >> 10), data[n++] = (uint8_t)(bits >> 2);
+    if (text[strspn(text, "= \t\r\n")] || digits % 4 == 1 || !n) {
+        free(data);
+        return app_fail(err, SAC_BAD_FILE, "a data: address that is not base64");
+    }
+    *bytes = data;
+    *n_bytes = n;
+    return SAC_OK;
+}
+
+static sac_status add_data(caption_request *q, const caption_how *how, media_kind kind, const char *url,
+                           sac_error *err) {
+    const char *comma = strchr(url, ',');
+    if (!comma || comma - url < 7 || strncmp(comma - 7, ";base64", 7))
+        return app_fail(err, SAC_BAD_FILE, "a data: address without ';base64,'");
+    uint8_t *bytes = NULL;
+    size_t n = 0;
+    APP_TRY(decode_base64(comma + 1, &bytes, &n, err));
+    q->n_bytes += n;
+    return conversation_add_bytes(&q->c, kind, bytes, n, how->s, err);
+}
+
+/* %20 and the like, in place; false when it is none, or a NUL. */
+static bool unescape(char *text) {
+    char *to = text;
+    for (; *text; text++) {
+        unsigned value = 0;
+        if (*text != '%') {
+            *to++ = *text;
+        } else if (sscanf(text + 1, "%2x", &value) == 1 && strspn(text + 1, "0123456789abcdefABCDEF") >= 2 &&
+                   value) {
+            *to++ = (char)value;
+            text += 2;
+        } else {
+            return false;
+        }
+    }
+    *to = 0;
+    return true;
+}
+
+/* The file behind all links must lie below the root. */
+static sac_status add_local(caption_request *q, const caption_how *how, media_kind kind, const char *url,
+                            sac_error *err) {
+    char given[PATH_MAX], real[PATH_MAX];
+    const char *path = url + strlen("file://");
+    if (!strncmp(path, "localhost/", 10)) path += 9;
+    if (snprintf(given, sizeof given, "%s", path) >= (int)sizeof given || *path != '/' || !unescape(given))
+        return app_fail(err, SAC_BAD_FILE, "%.200s: expected file:///PATH", url);
+    if (!realpath(given, real)) return app_fail(err, SAC_NOT_FOUND, "%.200s: %s", given, strerror(errno));
+    size_t n = how->media_root ? strlen(how->media_root) : 0;
+    bool below = n && !strncmp(real, how->media_root, n) && (real[n] == '/' || (n == 1 && real[0] == '/'));
+    if (!below) return app_fail(err, SAC_BAD_ARGUMENT, "%.200s: lies outside of --media-root", given);
+    return caption_request_add_file(q, how, kind, real, err);
+}
+
+static sac_status add_address(caption_request *q, const caption_how *how, media_kind kind, const json_t *part,
+                              const char *key, sac_error *err) {
+    const json_t *holder = json_object_get(part, key);
+    const char *url = json_string_value(json_is_object(holder) ? json_object_get(holder, "url") : holder);
+    if (!url) return app_fail(err, SAC_BAD_FILE, "%s: expected {\"url\": ...}", key);
+    if (!q->media || kind == MEDIA_VIDEO) q->media = kind == MEDIA_VIDEO ? "video" : "image";
+    if (!strncmp(url, "data:", 5)) return add_data(q, how, kind, url, err);
+    if (!strncmp(url, "file://", 7)) return add_local(q, how, kind, url, err);
+    return app_fail(err, SAC_UNSUPPORTED, "%.100s: nothing is fetched; give data: or file://", url);
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static sac_status add_part(caption_request *q, const caption_how *how, const json_t *part, sac_error *err) {
+    const char *type = json_string_value(json_object_get(part, "type"));
+    const char *text = json_string_value(json_object_get(part, "text"));
+    if (type && !strcmp(type, "image_url")) return add_address(q, how, MEDIA_IMAGE, part, "image_url", err);
+    if (type && !strcmp(type, "video_url")) return add_address(q, how, MEDIA_VIDEO, part, "video_url", err);
+    if (type && !strcmp(type, "text") && text) return conversation_add_text(&q->c, text, strlen(text), err);
+    return app_fail(err, SAC_BAD_FILE,
+                    "content: a part of type '%.40s'; there are text, image_url and video_url",
+                    type ? type : "");
+}
+
+static sac_status add_message(caption_request *q, const caption_how *how, const json_t *message,
+                              sac_error *err) {
+    static const char *const roles[] = {"system", "user", "assistant"};
+    const char *given = json_string_value(json_object_get(message, "role")), *role = NULL;
+    const json_t *content = json_object_get(message, "content"), *part;
+    size_t i;
+    for (i = 0; given && i < APP_COUNT(roles); i++)
+        if (!strcmp(given, roles[i])) role = roles[i];
+    if (given && !strcmp(given, "developer")) role = "system";
+    if (!role) return app_fail(err, SAC_BAD_FILE, "messages: unknown role '%.40s'", given ? given : "");
+    APP_TRY(conversation_begin(&q->c, role, err));
+    if (json_is_string(content))
+        return conversation_add_text(&q->c, json_string_value(content), json_string_length(content), err);
+    if (!json_is_array(content))
+        return app_fail(err, SAC_BAD_FILE, "messages: content: expected a text or a list of parts");
+    json_array_foreach(content, i, part) APP_TRY(add_part(q, how, part, err));
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static sac_status read_number(const json_t *o, const char *key, double min, double max, double *value,
+                              sac_error *err) {
+    const json_t *v = json_object_get(o, key);
+    if (!v || json_is_null(v)) return SAC_OK;
+    double d = json_number_value(v);
+    if (!json_is_number(v) || !(d >= min && d <= max))
+        return app_fail(err, SAC_BAD_FILE, "%s: expected a number from %g to %g", key, min, max);
+    *value = d;
+    return SAC_OK;
+}
+
+static sac_status read_count(const json_t *o, const char *key, int *value, sac_error *err) {
+    const json_t *v = json_object_get(o, key);
+    if (!v || json_is_null(v)) return SAC_OK;
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > INT_MAX)
+        return app_fail(err, SAC_BAD_FILE, "%s: expected a whole number", key);
+    *value = (int)json_integer_value(v);
+    return SAC_OK;
+}
+
+static sac_status read_stop(caption_request *q, const json_t *stop, sac_error *err) {
+    size_t n = json_is_array(stop) ? json_array_size(stop) : 1;
+    if (!stop || json_is_null(stop)) return SAC_OK;
+    if (n > 64) return app_fail(err, SAC_BAD_FILE, "stop: more than 64 texts");
+    if (!(q->stop = calloc(n + 1, sizeof *q->stop))) return app_fail_no_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        const char *text = json_string_value(json_is_array(stop) ? json_array_get(stop, i) : stop);
+        if (!text || !*text) return app_fail(err, SAC_BAD_FILE, "stop: expected a text or a list of texts");
+        if (!(q->stop[i] = strdup(text))) return app_fail_no_memory(err);
+    }
+    q->sampling.stop = (const char *const *)q->stop;
+    q->sampling.n_stop = n;
+    return SAC_OK;
+}
+
+static sac_status read_sampling(caption_request *q, const json_t *body, sac_error *err) {
+    sac_sampling *p = &q->sampling;
+    const json_t *seed = json_object_get(body, "seed"), *n = json_object_get(body, "n");
+    if (n && !json_is_null(n) && json_integer_value(n) != 1)
+        return app_fail(err, SAC_UNSUPPORTED, "n: only 1 answer is given");
+    if (json_is_true(json_object_get(body, "stream")))
+        return app_fail(err, SAC_UNSUPPORTED, "stream: not in a batch");
+    if (json_is_integer(seed)) p->seed = (uint64_t)json_integer_value(seed);
+    APP_TRY(read_count(body, "max_tokens", &p->max_tokens, err));
+    APP_TRY(read_count(body, "max_completion_tokens", &p->max_tokens, err));
+    APP_TRY(read_number(body, "temperature", 0, 100, &p->temperature, err));
+    APP_TRY(read_number(body, "top_p", 0, 1, &p->top_p, err));
+    APP_TRY(read_number(body, "min_p", 0, 1, &p->min_p, err));
+    APP_TRY(read_number(body, "repetition_penalty", .01, 100, &p->repetition_penalty, err));
+    APP_TRY(read_count(body, "top_k", &p->top_k, err));
+    return read_stop(q, json_object_get(body, "stop"), err);
+}
+
+/* vLLM's {"media_io_kwargs": {"video": {"num_frames", "fps"}}}: for all videos of the request. */
+static sac_status read_video_options(caption_request *q, const json_t *body, sac_error *err) {
+    const json_t *video = json_object_get(json_object_get(body, "media_io_kwargs"), "video");
+    int frames = 0;
+    double fps = 0;
+    APP_TRY(read_count(video, "num_frames", &frames, err));
+    APP_TRY(read_number(video, "fps", 0, 1000, &fps, err));
+    for (size_t i = 0; i < q->c.n_messages; i++)
+        for (size_t k = 0; k < q->c.messages[i].n_parts; k++) {
+            sac_part *p = (sac_part *)&q->c.messages[i].parts[k]; /* the conversation is our own */
+            if (frames) p->video.num_frames = frames;
+            if (fps > 0) p->video.fps = fps;
+        }
+    return SAC_OK;
+}
+
+sac_status caption_request_openai(caption_request *q, const caption_how *how, const json_t *body,
+                                  sac_error *err) {
+    const json_t *messages = json_object_get(body, "messages"), *message;
+    size_t i;
+    if (!json_is_array(messages) || !json_array_size(messages))
+        return app_fail(err, SAC_BAD_FILE, "body: expected \"messages\"");
+    APP_TRY(read_sampling(q, body, err));
+    json_array_foreach(messages, i, message) APP_TRY(add_message(q, how, message, err));
+    return read_video_options(q, body, err);
+}

@@ -1,0 +1,59 @@
+/* caption_records.h - the journals of a job's shards, and where in them the record of each item lies.
+ *
+ * A journal begins with a header, {"saccade_caption": 1, ...}: all that captions depend on, the input with
+ * hashes of what was listed, the shard. Then a line an item, as it was done:
+ *   {"source", "index", "id", "caption", "finish", ...} or {"source", "index", "id", "error": {"status",
+ * "text"}} Nothing in a record depends on time, place or order, so that results made from records are the
+ * same however often the job was cut short. Records stay on the disk; a place of 24 bytes an item is what
+ * memory holds. */
+#ifndef APP_CAPTION_RECORDS_H
+#define APP_CAPTION_RECORDS_H
+
+#include "caption_input.h"
+#include "journal.h"
+
+#define CAPTION_FORMAT 1
+
+typedef struct caption_place {
+    int64_t at;
+    uint32_t n_bytes;
+    uint16_t state; /* 0 = no record, 1 = caption, 2 = error */
+    uint32_t shard; /* whose journal_file */
+} caption_place;
+
+typedef struct caption_records {
+    const caption_input *input; /* NULL when only journals are read (merge) */
+    const caption_shard *shard;
+    caption_place **places; /* [n_sources][n_items] */
+    size_t n_sources;
+    size_t *n_items;
+    journal_file *journals; /* [n_journals] */
+    size_t n_journals;
+    json_t *header; /* of the job */
+    bool retry;     /* errors are done again */
+    int64_t n_captions, n_errors;
+} caption_records;
+
+/* Opens (or makes) the journal of this shard in `folder`. header: becomes the records' (owned); what is there
+ * must agree with it. On failure, too, caption_records_close is due. */
+sac_status caption_records_open(caption_records *r, const char *folder, json_t *header,
+                                const caption_input *input, const caption_shard *shard, bool retry,
+                                sac_error *err);
+
+/* Writes the record of an item and remembers its place. */
+sac_status caption_records_add(caption_records *r, size_t source, size_t index, const json_t *record,
+                               sac_error *err);
+
+/* Reads the journals of all shards of a finished job and proves it whole: every shard is there, under the
+ * same header; every source was listed by its shard, or by all of them alike; every item has one record, from
+ * the shard that it belongs to, and the ids give the hash that was taken when the input was listed. */
+sac_status caption_records_merge(caption_records *r, const char *folder, sac_error *err);
+
+/* Text of a record, in *text (to free), NUL-terminated. */
+sac_status caption_records_read(const caption_records *r, size_t source, size_t index, char **text,
+                                size_t *n_bytes, sac_error *err);
+
+/* IO when the last lines did not reach the disk. */
+sac_status caption_records_close(caption_records *r, sac_error *err);
+
+#endif

@@ -1,0 +1,330 @@
+"""saccade caption: every kind of input and result; killed, resumed, in shards, on a full disk; and what is wrong with an item
+but not with the job."""
+import base64
+import glob
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+
+from cli import SACCADE, TIMEOUT_S, Case, main, saccade, write_png
+
+PICTURES = sorted(glob.glob("samples/picture*"))
+VIDEO = "samples/drawn/drawn001_4.mp4"
+
+
+def read(*path):
+    with open(os.path.join(*path), "rb") as f:
+        return f.read()
+
+
+def lines(*path):
+    return [json.loads(line) for line in read(*path).decode().splitlines()]
+
+
+class CaptionCase(Case):
+    def fill(self, name="in", n=12):
+        """A folder of n pictures with names of their own."""
+        folder = self.path(name)
+        os.makedirs(folder)
+        for i in range(n):
+            source = PICTURES[i % len(PICTURES)]
+            shutil.copy(source, os.path.join(folder, f"p{i:03d}{os.path.splitext(source)[1]}"))
+        return folder
+
+    def caption(self, *arguments, code=0, environment=None, **options):
+        names = ("SLURM_", "JOB_COMPLETION", "OMPI_", "PMI_")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(names)}
+        run = saccade("caption", *arguments, "--max-tokens", options.pop("tokens", 2), env=dict(env, **(environment or {})),
+                      **options)
+        self.assertEqual(run.returncode, code, run.stderr)
+        return run
+
+    def journal(self, out, index=0, count=1):
+        return os.path.join(out, f"shard-{index:05d}-of-{count:05d}", "journal.jsonl")
+
+
+class Inputs(CaptionCase):
+    def test_a_folder_in_every_format(self):
+        folder, out = self.fill(n=4), self.path("out")
+        os.makedirs(os.path.join(folder, "sub"))
+        shutil.copy(VIDEO, os.path.join(folder, "sub", "clip77.mp4"))
+        shutil.copy(PICTURES[0], os.path.join(folder, "sub", "clip77.png"))     # the same name but for its ending
+        with open(os.path.join(folder, "broken99.jpg"), "w") as f:
+            f.write("no picture")
+        formats = [x for name in ("jsonl", "text", "tar") for x in ("--format", name)]
+        run = self.caption(folder, "--out", out, *formats, "--json", code=75, tokens=40)
+        self.assertIn("1 of 7 items failed", run.stderr)
+        rows = lines(out, "captions.jsonl")
+        self.assertEqual([r["id"] for r in rows],
+                         ["broken99.jpg", "p000.png", "p001.jpg", "p002.jpg", "p003.png", "sub/clip77.mp4", "sub/clip77.png"])
+        self.assertEqual([r["index"] for r in rows], list(range(7)))
+        self.assertEqual(rows[0]["error"]["status"], "BAD_FILE")
+        self.assertEqual(rows[1]["caption"], "A small red diamond at the bottom right and the number 12 at the top left on a "
+                                             "gray background.")
+        self.assertEqual((rows[1]["finish"], rows[1]["media"], rows[5]["media"], rows[5]["frames"]), ("stop", "image", "video", 4))
+        files = sorted(os.path.relpath(os.path.join(where, name), os.path.join(out, "text"))
+                       for where, _, names in os.walk(os.path.join(out, "text")) for name in names)
+        self.assertEqual(files, ["p000.txt", "p001.txt", "p002.txt", "p003.txt", "sub/clip77.png.txt", "sub/clip77.txt"])
+        self.assertEqual(read(out, "text", "p000.txt").decode(), rows[1]["caption"] + "\n")
+        with tarfile.open(os.path.join(out, "tar", "captions.tar")) as tar:
+            self.assertEqual(tar.getnames()[:3], ["broken99.jpg.json", "p000.png.txt", "p000.png.json"])
+            self.assertEqual(json.load(tar.extractfile("p000.png.json")), rows[1])
+        report = json.loads(run.stdout)
+        self.assertEqual((report["items"], report["captions"], report["failed"], report["complete"]), (7, 6, 1, True))
+        self.assertEqual(report["this_run"]["errors"]["BAD_FILE"]["items"], 1)
+        self.assertEqual(json.loads(read(os.path.dirname(self.journal(out)), "report.json")), report)
+        # COCO wants one number for each; two have 77
+        self.assert_refused(self.caption("merge", out, "--format", "coco", code=65), 65, "both have image_id 77")
+        # a file of another size is another job
+        shutil.copy(PICTURES[1], os.path.join(folder, "broken99.jpg"))
+        self.assertIn("'in' holds other files", self.caption(folder, "--out", out, code=78, tokens=40).stderr)
+
+    def test_a_manifest(self):
+        frames = self.path("frames")
+        os.makedirs(frames)
+        for i, p in enumerate(PICTURES[:2]):
+            shutil.copy(p, os.path.join(frames, f"{i}{os.path.splitext(p)[1]}"))
+        shutil.copy(PICTURES[0], self.path("a.png"))
+        shutil.copy(PICTURES[1], self.path("b.jpg"))
+        rows = [dict(image="a.png", image_id=9), dict(id="asked", image="a.png", prompt="What color is the background?"),
+                dict(id="two", image=["a.png", os.path.abspath(self.path("b.jpg"))]), dict(id="frames", frames="frames"),
+                dict(id="video", video=os.path.abspath(VIDEO)), dict(id="gone", image="gone.png"), dict(image=7)]
+        manifest = self.path("m.jsonl", "\n".join(map(json.dumps, rows)) + "\n{what}\n")
+        out = self.path("out")
+        self.caption(manifest, "--out", out, "--format", "jsonl", "--format", "coco", code=75)
+        got = {r["id"]: r for r in lines(out, "captions.jsonl")}
+        self.assertEqual(list(got), ["a.png", "asked", "two", "frames", "video", "gone", "m.jsonl:7", "m.jsonl:8"])
+        self.assertEqual(got["asked"]["caption"], "gray")
+        self.assertEqual([got[i]["frames"] for i in ("two", "frames", "video")], [2, 2, 4])
+        self.assertEqual([got[i]["error"]["status"] for i in ("gone", "m.jsonl:7", "m.jsonl:8")],
+                         ["NOT_FOUND", "BAD_FILE", "BAD_FILE"])
+        coco = json.loads(read(out, "captions.json"))
+        self.assertEqual([c["image_id"] for c in coco], [9, "asked", "two", "frames", "video"])
+        # --retry asks again what failed, and nothing else
+        shutil.copy(PICTURES[2], self.path("gone.png"))
+        before = read(self.journal(out))
+        self.caption(manifest, "--out", out, code=75)
+        self.assertEqual(read(self.journal(out)), before)
+        self.caption(manifest, "--out", out, "--retry", code=75)
+        self.assertEqual(len(lines(out, "captions.jsonl")), 8)
+        self.assertIn("caption", {r["id"]: r for r in lines(out, "captions.jsonl")}["gone"])
+        self.assertEqual(len(lines(self.journal(out))), 1 + 8 + 3)
+
+    def test_webdataset_shards(self):
+        def make(name, members, mode="w"):
+            with tarfile.open(self.path(name), mode) as tar:
+                for member, data in members:
+                    info = tarfile.TarInfo(member)
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+            return self.path(name)
+        pictures = [read(p) for p in PICTURES]
+        kind = [os.path.splitext(p)[1] for p in PICTURES]
+        make("s-000.tar", [x for i in range(3) for x in ((f"k{i}.txt", b"old"), (f"k{i}{kind[i]}", pictures[i]))])
+        make("s-001.tar", [(f"d/k3{kind[3]}", pictures[3]), ("d/k4.json", b"{}"), ("../evil.png", pictures[0]),
+                           ("v.mp4", read(VIDEO))])
+        make("z.tar.gz", [(f"k{i}{kind[i]}", pictures[i]) for i in range(2)], "w:gz")
+        with open(self.path("cut.tar"), "wb") as f:
+            f.write(read(make("whole.tar", [(f"k{i}{kind[i]}", pictures[i]) for i in range(3)]))[:-len(pictures[2]) - 9000])
+        inputs = [self.path("s-{000..001}.tar"), self.path("z.tar.gz"), self.path("cut.tar")]
+        out, apart = self.path("out"), self.path("apart")
+        self.caption(*inputs, "--out", out, "--format", "tar", "--format", "jsonl", "--format", "text", code=75)
+        rows = lines(out, "captions.jsonl")
+        self.assertEqual([(r["source"], r["id"], "error" in r) for r in rows[:9]],
+                         [(0, "k0", False), (0, "k1", False), (0, "k2", False), (1, "d/k3", False), (1, "d/k4", True),
+                          (1, "../evil", True), (1, "v", False), (2, "k0", False), (2, "k1", False)])
+        self.assertEqual((rows[0]["__key__"], rows[0]["__url__"]), ("k0", "s-000.tar"))
+        self.assertEqual(rows[0]["caption"], rows[7]["caption"])
+        self.assertTrue(rows[-1]["id"] == "cut.tar" and "runcated" in rows[-1]["error"]["text"], rows[-1])
+        self.assertEqual(sorted(os.listdir(os.path.join(out, "tar"))), ["cut.tar", "s-000.tar", "s-001.tar", "z.tar"])
+        with tarfile.open(os.path.join(out, "tar", "s-000.tar")) as tar:
+            self.assertEqual(tar.getnames(), [f"k{i}.{e}" for i in range(3) for e in ("txt", "json")])
+            self.assertEqual(tar.extractfile("k1.txt").read().decode(), rows[1]["caption"])
+        self.assertFalse(os.path.exists(os.path.join(out, "evil.txt")) or os.path.exists(self.path("evil.txt")))
+        for i in range(2):      # whole tars are dealt out
+            self.caption(*inputs, "--out", apart, "--shard", f"{i}/2", "-q", code=75 * i)
+            self.assertEqual({r["source"] % 2 for r in lines(self.journal(apart, i, 2))[1:]}, {i})
+        self.caption("merge", apart, "--format", "jsonl", "--format", "tar", code=75)
+        self.assertEqual(read(apart, "captions.jsonl"), read(out, "captions.jsonl"))
+        self.assertEqual(read(apart, "tar", "s-001.tar"), read(out, "tar", "s-001.tar"))
+
+    def test_an_openai_batch(self):
+        data = "data:image/png;base64," + base64.b64encode(read(PICTURES[0])).decode()
+        shutil.copy(VIDEO, self.path("v.mp4"))
+        secret = os.path.join(os.path.dirname(self.folder), os.path.basename(self.folder) + "-outside.png")
+        write_png(secret)
+        self.addCleanup(os.remove, secret)
+        os.symlink(secret, self.path("link.png"))
+
+        def ask(i, *parts, **body):
+            content = [dict(type=f"{kind}_url", **{f"{kind}_url": dict(url=url)}) for kind, url in parts]
+            content.append(dict(type="text", text="What color is the background?"))
+            return json.dumps(dict(custom_id=i, method="POST", url="/v1/chat/completions",
+                                   body=dict(model="demo", messages=[dict(role="user", content=content)], **body)))
+        requests = [ask("data//1", ("image", data)), ask("one token", ("image", data), max_tokens=1),
+                    ask("video", ("video", "file://" + self.path("v.mp4")), media_io_kwargs=dict(video=dict(num_frames=2))),
+                    ask("http", ("image", "http://127.0.0.1/x.png")), ask("outside", ("image", "file://" + secret)),
+                    ask("dots", ("image", f"file://{self.folder}/../{os.path.basename(secret)}")),
+                    ask("link", ("image", "file://" + self.path("link.png"))), ask("base64", ("image", data[:-5] + "*!")),
+                    ask("two answers", ("image", data), n=2), json.dumps(dict(custom_id="empty", body={})), "{"]
+        out = self.path("out")
+        self.caption(self.path("b.jsonl", "\n".join(requests)), "--out", out, code=75, tokens=5)
+        rows = {r["custom_id"]: r for r in lines(out, "batch_output.jsonl")}
+        self.assertEqual(len(rows), 11)
+        body = rows["data//1"]["response"]["body"]
+        self.assertEqual((rows["data//1"]["response"]["status_code"], rows["data//1"]["error"]), (200, None))
+        self.assertEqual(body["choices"][0]["message"], dict(role="assistant", content="gray"))
+        self.assertEqual(body["usage"]["total_tokens"], body["usage"]["prompt_tokens"] + body["usage"]["completion_tokens"])
+        self.assertEqual(rows["one token"]["response"]["body"]["usage"]["completion_tokens"], 1)
+        self.assertEqual(rows["video"]["error"], None)
+        codes = {i: rows[i]["error"]["code"] for i in rows if rows[i]["error"]}
+        self.assertEqual(codes, {"http": "UNSUPPORTED", "outside": "BAD_ARGUMENT", "dots": "BAD_ARGUMENT", "link": "BAD_ARGUMENT",
+                                 "base64": "BAD_FILE", "two answers": "UNSUPPORTED", "empty": "BAD_FILE", "b.jsonl:11": "BAD_FILE"})
+
+
+class Resuming(CaptionCase):
+    def start(self, *arguments, tokens=2, **options):
+        return subprocess.Popen([SACCADE, "caption", *map(str, arguments), "--max-tokens", str(tokens)], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True, **options)
+
+    def wait_for(self, process, journal, n_lines):
+        end = time.monotonic() + TIMEOUT_S
+        while process.poll() is None and time.monotonic() < end:
+            if os.path.exists(journal) and read(journal).count(b"\n") >= n_lines:
+                return
+            time.sleep(.002)
+
+    def assert_same(self, out, whole, n):
+        self.assertEqual(read(out, "captions.jsonl"), read(whole, "captions.jsonl"))
+        self.assertEqual(sorted(read(self.journal(out)).splitlines()[1:]), sorted(read(self.journal(whole)).splitlines()[1:]))
+        self.assertEqual(len({r["id"] for r in lines(out, "captions.jsonl")}), n)
+
+    def test_killed_and_resumed(self):
+        folder, whole, rng = self.fill(), self.path("whole"), random.Random(3)
+        self.caption(folder, "--out", whole)
+        for batch, kills in ((1, (0, 4)), (3, (1, 2, 6, 12))):
+            out = self.path(f"out{batch}")
+            for n_lines in kills:
+                process = self.start(folder, "--out", out, "--batch", batch)
+                self.wait_for(process, self.journal(out), n_lines)
+                time.sleep(rng.random() * .1)
+                process.send_signal(rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
+                process.communicate()
+            self.caption(folder, "--out", out, "--batch", batch)
+            self.assert_same(out, whole, 12)
+        # a torn line, a journal cut within its header, and a result that was never written
+        text = read(self.journal(whole))
+        for torn in text[:-7], text[:200], b"":
+            with open(self.journal(out), "wb") as f:
+                f.write(torn)
+            if torn:
+                os.remove(os.path.join(out, "captions.jsonl"))
+            self.caption(folder, "--out", out)
+            self.assert_same(out, whole, 12)
+        self.assertIn("all done before", self.caption(folder, "--out", out).stdout)
+
+    def test_interrupted_and_locked(self):
+        folder, out = self.fill(), self.path("out")
+        process = self.start(folder, "--out", out, "--batch", 2, tokens=60,
+                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.wait_for(process, self.journal(out), 3)
+        self.assertIn("another run", self.caption(folder, "--out", out, code=74, tokens=60).stderr)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual((process.communicate()[1], process.returncode), ("saccade: cancelled\n", 130))
+        self.assertFalse(os.path.exists(os.path.join(out, "captions.jsonl")))
+        self.assertIn("12 of 12 items", self.caption(folder, "--out", out, tokens=60).stdout)
+
+    def test_a_full_disk(self):
+        folder, out, whole = self.fill(n=6), self.path("out"), self.path("whole")
+        self.caption(folder, "--out", whole)
+        n = len(read(self.journal(whole)))
+
+        def room(n_bytes):      # a file that may not grow stands for a disk that is full
+            return dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes)), restore_signals=False)
+        run = self.caption(folder, "--out", out, code=74, **room(n - 300))
+        self.assertRegex(run.stderr, r"\Asaccade: .*journal.jsonl: cannot be written: .*\n\Z")
+        self.assertGreater(len(lines(self.journal(out))[1:]) if read(self.journal(out)).endswith(b"\n") else 1, 0)
+        run = self.caption(folder, "--out", out, code=74, **room(50))
+        self.caption(folder, "--out", out)
+        self.assert_same(out, whole, 6)
+        # the journal fits, the result does not: what was there stays
+        os.remove(os.path.join(out, "captions.jsonl"))
+        run = self.caption("merge", out, code=74, **room(500))
+        self.assertIn("captions.jsonl.part", run.stderr)
+        self.assertEqual(sorted(os.listdir(out)), ["shard-00000-of-00001"])
+
+    def test_other_settings_are_refused(self):
+        folder, out = self.fill(n=2), self.path("out")
+        self.caption(folder, "--out", out)
+        before = read(self.journal(out))
+        for arguments, needle in [(["--kv", "bf16"], "settings.session.kv"), (["--ask", "What?"], "ask is"),
+                                  (["--limit", 1], "limit"), (["--shard", "0/2"], "a job of 1 shards")]:
+            self.assertIn(needle, self.caption(folder, "--out", out, *arguments, code=78).stderr)
+        self.caption(folder, "--out", out, "--threads", 1)      # makes no difference to the captions
+        shutil.copy(PICTURES[0], os.path.join(folder, "new.png"))
+        self.assertIn("'in' had 2 items and has 3 now", self.caption(folder, "--out", out, code=78).stderr)
+        self.assertEqual(read(self.journal(out)), before)
+
+
+class Shards(CaptionCase):
+    def test_four_shards_equal_one_run(self):
+        folder, whole, out = self.fill(), self.path("whole"), self.path("out")
+        self.caption(folder, "--out", whole, "--format", "jsonl", "--format", "coco")
+        environments = [dict(SLURM_ARRAY_TASK_ID="1", SLURM_ARRAY_TASK_MIN="1", SLURM_ARRAY_TASK_MAX="4", SLURM_ARRAY_TASK_COUNT="4"),
+                        dict(JOB_COMPLETION_INDEX="1"), dict(OMPI_COMM_WORLD_RANK="2", OMPI_COMM_WORLD_SIZE="4"),
+                        dict(PMI_RANK="3", PMI_SIZE="4")]
+        for i, environment in enumerate(environments):
+            extra = ["--shards", 4] if "JOB_COMPLETION_INDEX" in environment else []
+            run = self.caption(folder, "--out", out, *extra, environment=environment)
+            self.assertIn(f"saccade: shard {i} of 4 (", run.stderr)
+            if i < 3:
+                self.assert_refused(self.caption("merge", out, code=65), 65, "never begun, of 4: ")
+        self.assertFalse(os.path.exists(os.path.join(out, "captions.jsonl")))
+        self.caption("merge", out, "--format", "jsonl", "--format", "coco")
+        for name in "captions.jsonl", "captions.json":
+            self.assertEqual(read(out, name), read(whole, name))
+        # a line lost, doubled or changed is found
+        good = read(self.journal(out, 2, 4))
+        parts = good.splitlines(keepends=True)
+        self.assertGreater(len(parts), 1)
+        for text, needle in [(b"".join(parts[:-1]), "no record yet"), (good + parts[-1], "a second record"),
+                             (good.replace(b'"max_tokens":2', b'"max_tokens":3'), "another job than shard 0: settings.sampling")]:
+            with open(self.journal(out, 2, 4), "wb") as f:
+                f.write(text)
+            run = saccade("caption", "merge", out, "--out", self.path("elsewhere"))
+            self.assertIn(run.returncode, (65, 78))
+            self.assertIn(needle, run.stderr)
+            self.assertFalse(os.path.exists(self.path("elsewhere")))
+        self.assertIn("holds a job of 4 shards", self.caption(folder, "--out", out, code=78).stderr)
+
+
+class CommandLine(CaptionCase):
+    def test_refusals(self):
+        folder, out = self.fill(n=1), self.path("out")
+        for arguments, code, needle in [
+            ([], 64, "no input"), ([folder], 64, "--out DIR"), ([folder, "--out", out, "--format", "xml"], 64, "--format"),
+            ([folder, "--out", out, "--shard", "2/2"], 64, "--shard"), ([folder, "--out", out, "--shard", "x"], 64, "I/N"),
+            ([folder, "--out", out, "--shards", 3], 64, "which of them"), ([self.path("no"), "--out", out], 66, "no"),
+            ([folder, folder, "--out", out], 64, "one folder"), ([PICTURES[0], "--out", out], 64, ".jsonl"),
+            ([folder, "--out", self.path("a/b")], 66, "a/b"), (["merge"], 64, "one folder"), (["merge", folder], 66, "no shards"),
+            ([folder, "--out", out, "--prefill", "nothing"], 64, "nothing"),
+            ([self.path("e.jsonl", '{"custom_id": "a", "body": {}}'), "--out", out, "--format", "text"], 64, "custom_id"),
+        ]:
+            self.assert_refused(self.caption(*arguments, code=code), code, needle)
+
+    def test_settings_from_a_file(self):
+        folder, out = self.fill(n=1), self.path("out")
+        config = self.path("run.yaml", f"eval: {{out: {out}}}\ncaption: {{ask: What color is the background?, batch: 1}}\n")
+        self.caption(folder, "--config", config)
+        self.assertEqual(lines(out, "captions.jsonl")[0]["caption"], "gray")
+
+
+if __name__ == "__main__":
+    main()
