@@ -135,7 +135,8 @@ typedef struct sac_attention_args {
 
 /* scores[h][i] = scale * (q_h . k_row), row = lists' i-th of head h, or first + i for i < n without lists.
  * With `back` keys are first turned back by their row number (which must be their position), as if stored
- * before rope but for the attention factor, which they keep. What lies beyond a list is not written. */
+ * before rope but for the attention factor, which they keep; a device may round them to the view's type once
+ * more. What lies beyond a list is not written. */
 typedef struct sac_key_scores_args {
     float *scores;  /* [n_heads][stride] */
     int64_t stride; /* at least the longest list */
@@ -267,6 +268,47 @@ typedef struct sac_packed_attention_args {
     float *lse;             /* [n_heads] or NULL */
 } sac_packed_attention_args;
 
+/* y[c] = scale * sum over rows of x[row][c]. */
+typedef struct sac_mean_rows_args {
+    float *y; /* [x.cols] */
+    sac_mat x;
+    float scale;
+} sac_mean_rows_args;
+
+/* The rows that a selecting method reads: 0 .. init - 1, then init + chosen[i], then n_rows - local .. n_rows
+ * - 1; and, where asked for, how far each lies from its place: turn_back[i] = rows[i] - i. */
+typedef struct sac_choice_rows_args {
+    int32_t *rows, *turn_back; /* [init + n_chosen + local]; turn_back may be NULL */
+    const int32_t *chosen;     /* [n_chosen] */
+    int64_t n_chosen, init, local, n_rows;
+} sac_choice_rows_args;
+
+/* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
+ * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
+ * likewise (v is not turned) to row `first` of the view. Weights in F32, F16 or BF16. A device may round a to
+ * x's type. */
+typedef struct sac_qkv_step_args {
+    sac_mat q;         /* [1][n_heads * head_dim] */
+    sac_mat x;         /* [1][hidden] */
+    const float *norm; /* [hidden] */
+    float eps;
+    sac_tensor wq, wk, wv;                 /* [heads * head_dim][hidden] */
+    const float *q_bias, *k_bias, *v_bias; /* or NULL */
+    sac_rotation rotation;
+    const int32_t *pos;
+    sac_kv_view kv;
+    int64_t first;
+    int n_heads;
+} sac_qkv_step_args;
+
+/* One token's way into the MLP: y = silu(a gate^T) * (a up^T), a as above. */
+typedef struct sac_gate_up_step_args {
+    sac_mat y, x; /* [1][n], [1][hidden] */
+    const float *norm;
+    float eps;
+    sac_tensor gate, up; /* [n][hidden] */
+} sac_gate_up_step_args;
+
 /* Pixels to rows of the patch embedding's input: y[(tile * g + gy) * g + gx][(c * p + py) * p + px] = (pixel
  * / 255 - mean[c]) / std[c], with g = size / p patches a side; a remainder of size / p at the right and
  * bottom is not read (a convolution without padding). */
@@ -313,7 +355,11 @@ typedef struct sac_gather_rows_args {
     X(gather_rows)                                                                                           \
     X(packed_attention)                                                                                      \
     X(softmax)                                                                                               \
-    X(soft_vote)
+    X(soft_vote)                                                                                             \
+    X(mean_rows)                                                                                             \
+    X(choice_rows)                                                                                           \
+    X(qkv_step)                                                                                              \
+    X(gate_up_step)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */

@@ -23,7 +23,7 @@ static size_t floats(int64_t rows, int64_t cols) {
 }
 
 static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decoder_options *o,
-                                           const sac_rope_config *rope) {
+                                           const sac_rope_config *rope, const sac_device *device) {
     const sac_decoder_config *c = &d->config;
     return (sac_attention_shape){
         .n_layers = c->n_layers,
@@ -38,16 +38,29 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC,
         .controller = d->controller,
+        .device = device,
+        .dtype = device ? d->embed.dtype : SAC_DTYPE_F32,
     };
+}
+
+/* What runs on the CPU only. */
+static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const sac_prefill_policy *prefill = s->prefill.policy;
+    const sac_decode_policy *decode = s->decode.policy;
+    const char *what = NULL;
+    if (!s->device) return SAC_OK;
+    if (kv->format->packing) what = kv->format->name;
+    if (prefill != &sac_prefill_dense && !prefill->take_device) what = prefill->name;
+    if (decode != &sac_decode_dense && !decode->take_device) what = decode->name;
+    if (s->shape.measure_mass) what = "measuring of attention mass";
+    return what ? sac_fail(err, SAC_UNSUPPORTED, "%s runs on the CPU only so far: leave out --device", what)
+                : SAC_OK;
 }
 
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
-    if (s->device &&
-        (s->prefill.policy != &sac_prefill_dense || d != &sac_decode_dense || kv->format->packing))
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "attention methods run on the CPU so far: leave out --device or use dense");
+    SAC_TRY(check_device(s, kv, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
@@ -94,7 +107,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
     SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
-    s->shape = attention_shape(d, o, &s->rope);
+    s->shape = attention_shape(d, o, &s->rope, s->device);
     SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : default_kv(s), &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
@@ -108,6 +121,7 @@ fail:
 }
 
 void sac_decoder_state_free(sac_decoder_state *s) {
+    if (s->device && s->logits) s->device->host_free(s->device, s->logits);
     sac_kv_cache_free(&s->cache);
     sac_prefill_free(&s->prefill);
     sac_decode_free(&s->decode);
@@ -161,10 +175,13 @@ static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decod
     ADD_TO(activation_bytes);
     take_both(a, floats(s->n_ctx, c->rope.rot_dim), (void **)&s->cos_sin, (void **)&s->device_cos_sin);
     ADD_TO(rope_bytes);
-    take_both(a, floats(1, c->vocab), (void **)&s->logits, (void **)&s->device_logits);
+    if (s->device) /* the host's copy is pinned: it comes down after every step */
+        s->device_logits = sac_arena_take(a.device, floats(1, c->vocab));
+    else
+        s->logits = s->device_logits = sac_arena_take(a.host, floats(1, c->vocab));
     ADD_TO(logits_bytes);
-    sac_prefill_take(&s->prefill, &s->shape, a.host);
-    sac_decode_take(&s->decode, &s->shape, a.host);
+    sac_prefill_take(&s->prefill, &s->shape, a.host, a.device);
+    sac_decode_take(&s->decode, &s->shape, a.host, a.device);
     s->stats = sac_arena_take(a.host, (size_t)c->n_layers * sizeof *s->stats);
     if (s->shape.measure_mass) s->mass = sac_arena_take(a.host, floats(c->n_heads, s->n_ctx));
     ADD_TO(method_bytes);
@@ -186,6 +203,8 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     take(s, d, (arenas){device, host}, &taken, &taken_host);
     if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
+    if (s->device)
+        SAC_TRY(s->device->host_alloc(s->device, floats(1, d->config.vocab), (void **)&s->logits, err));
     sac_decoder_rewind(s, 0);
     return SAC_OK;
 }
@@ -253,6 +272,26 @@ static sac_status rotate(const run *r, sac_mat x, int n_heads, int64_t first) {
                                                     .pos = r->s->device_positions + first});
 }
 
+/* The following for one row in one go, where the device has a kernel for it. */
+static sac_status project_one(const run *r, const sac_decoder_layer *w, int64_t row, const sac_kv_view *kv,
+                              int64_t at) {
+    return r->ops->qkv_step(r->stream, &(sac_qkv_step_args){.q = query_rows(r, row, 1),
+                                                            .x = hidden_rows(r, row, 1),
+                                                            .norm = w->attn_norm,
+                                                            .eps = r->d->config.rms_eps,
+                                                            .wq = w->q,
+                                                            .wk = w->k,
+                                                            .wv = w->v,
+                                                            .q_bias = w->q_bias,
+                                                            .k_bias = w->k_bias,
+                                                            .v_bias = w->v_bias,
+                                                            .rotation = rotation(r),
+                                                            .pos = r->s->device_positions + row,
+                                                            .kv = *kv,
+                                                            .first = at,
+                                                            .n_heads = r->d->config.n_heads});
+}
+
 /* Hidden rows [first, first + n): norm, q, k, v, rope; q to the queries, k and v to rows [at, at + n) of the
  * view. */
 static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n, const sac_kv_view *kv,
@@ -261,6 +300,10 @@ static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n,
     const sac_decoder_layer *w = &r->d->layers[layer];
     sac_mat norm = mat(r, r->s->norm, n, c->hidden), q = query_rows(r, first, n);
     sac_mat k = mat(r, r->s->k, n, kv_cols(c)), v = mat(r, r->s->v, n, kv_cols(c));
+    if (r->s->device && n == 1) {
+        sac_status st = project_one(r, w, first, kv, at);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
     SAC_TRY(r->ops->rmsnorm(r->stream,
                             &(sac_rmsnorm_args){norm, hidden_rows(r, first, n), w->attn_norm, c->rms_eps}));
     SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
@@ -278,10 +321,18 @@ static sac_status project_out(const run *r, int layer, int64_t first, int64_t n)
     sac_mat h = hidden_rows(r, first, n), norm = mat(r, r->s->norm, n, c->hidden);
     sac_mat gate = mat(r, r->s->gate, n, c->intermediate), up = mat(r, r->s->up, n, c->intermediate);
     SAC_TRY(linear(r, h, query_rows(r, first, n), &w->o, w->o_bias, true));
-    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
-    SAC_TRY(linear(r, gate, norm, &w->gate, NULL, false));
-    SAC_TRY(linear(r, up, norm, &w->up, NULL, false));
-    SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){gate, gate, up}));
+    sac_status st = SAC_UNSUPPORTED;
+    if (r->s->device && n == 1)
+        st = r->ops->gate_up_step(r->stream,
+                                  &(sac_gate_up_step_args){gate, h, w->mlp_norm, c->rms_eps, w->gate, w->up});
+    if (st == SAC_UNSUPPORTED) {
+        SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
+        SAC_TRY(linear(r, gate, norm, &w->gate, NULL, false));
+        SAC_TRY(linear(r, up, norm, &w->up, NULL, false));
+        SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){gate, gate, up}));
+    } else if (st != SAC_OK) {
+        return st;
+    }
     return linear(r, h, gate, &w->down, NULL, true);
 }
 
@@ -411,6 +462,17 @@ static void cut_back(sac_decoder_state *s, int64_t past) {
     sac_decoder_rewind(s, past);
 }
 
+/* Ops answer without words. */
+static sac_status explain(const run *r, sac_status st, sac_error *err) {
+    if (!r->s->device) return st;
+    if (st == SAC_UNSUPPORTED)
+        return sac_fail(err, st, "%s has no kernel for this model's types or sizes: run on the CPU",
+                        r->s->device->name);
+    if (st != SAC_DEVICE) return st;
+    sac_status sync = r->s->device->stream_sync(r->stream, err); /* says what went wrong */
+    return sync == SAC_OK ? sac_fail(err, st, "%s refused a kernel or a copy", r->s->device->name) : sync;
+}
+
 sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                const sac_stream *stream, int64_t past, int64_t n, sac_layer_fn on_layer,
                                void *ctx, sac_error *err) {
@@ -422,8 +484,9 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
             (long long)n, (long long)past, (long long)s->n_ctx);
     run r = {d, s, ops, stream};
     sac_status st = prefill(&r, past, n, on_layer, ctx);
-    if (st != SAC_OK) cut_back(s, past);
-    return st;
+    if (st == SAC_OK) return st;
+    cut_back(s, past);
+    return explain(&r, st, err);
 }
 
 /* Logits of hidden rows [first, first + n), at most a chunk, to device memory. */
@@ -550,8 +613,9 @@ sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sa
     assert(past == s->cache.n_rows);
     SAC_TRY(check_room(s, err));
     sac_status st = step(&r, past, id);
-    if (st != SAC_OK) cut_back(s, past);
-    return st;
+    if (st == SAC_OK) return st;
+    cut_back(s, past);
+    return explain(&r, st, err);
 }
 
 /* ---------------------------------------------------------------- a step in parts */

@@ -53,13 +53,38 @@ sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
 
 /* ---------------------------------------------------------------- a choice of rows */
 
-void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
-                             sac_arena *arena) {
+static void take_gathered(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
+                          sac_arena *arena) {
     size_t row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim * sizeof(float);
-    s->capacity = capacity;
     s->k = sac_arena_take(arena, (size_t)capacity * row);
     s->v = sac_arena_take(arena, (size_t)capacity * row);
+}
+
+void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
+                             sac_arena *arena) {
+    s->capacity = capacity;
+    if (!shape->device) take_gathered(s, shape, capacity, arena);
     s->turn_back = sac_arena_take(arena, (size_t)capacity * sizeof *s->turn_back);
+}
+
+void sac_choice_scratch_take_device(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
+                                    sac_arena *arena) {
+    take_gathered(s, shape, capacity, arena);
+    s->device_turn = sac_arena_take(arena, (size_t)capacity * sizeof *s->device_turn);
+    s->device_turn_keys = sac_arena_take(arena, (size_t)capacity * sizeof *s->device_turn_keys);
+    s->device_start = sac_arena_take(arena, 2 * sizeof *s->device_start); /* [0] stays 0 */
+    s->sent = -1;
+}
+
+sac_status sac_to_device(const sac_layer_attention *a, void *device, const void *host, size_t n_bytes) {
+    if (!a->shape->device || device == host) return SAC_OK;
+    return a->shape->device->upload(a->stream, device, host, n_bytes);
+}
+
+sac_status sac_to_host(const sac_layer_attention *a, void *host, const void *device, size_t n_bytes) {
+    if (!a->shape->device || device == host) return SAC_OK;
+    SAC_TRY(a->shape->device->download(a->stream, host, device, n_bytes));
+    return a->shape->device->stream_sync(a->stream, NULL);
 }
 
 /* The list's keys and values side by side, keys turned back by scratch->turn_back. */
@@ -90,6 +115,40 @@ static sac_status turn_queries(const sac_layer_attention *a, sac_mat q, const in
                                                     .back = true});
 }
 
+/* The same where the list, and what its keys are turned back by, are on the device. */
+static sac_status attend_compact_on_device(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                                           const sac_row_lists *list, sac_choice_scratch *s) {
+    const int64_t start[2] = {0, list->start[1] - list->start[0]}, d = a->shape->head_dim;
+    if (s->sent != start[1]) SAC_TRY(sac_to_device(a, s->device_start, start, sizeof start));
+    s->sent = start[1];
+    sac_kv_view dense = {.k = s->k,
+                         .v = s->v,
+                         .dtype = a->kv.dtype,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = (int)d,
+                         .n_rows = start[1],
+                         .row_stride = d,
+                         .head_stride = start[1] * d};
+    SAC_TRY(a->ops->kv_gather(a->stream,
+                              &(sac_kv_gather_args){.dst = dense,
+                                                    .src = a->kv,
+                                                    .lists = &(sac_row_lists){list->rows, s->device_start, 1},
+                                                    .turn_back = s->device_turn_keys,
+                                                    .rotation = &a->rotation}));
+    bool same = s->n_turn_sent == q.rows; /* as in the layer before */
+    for (int64_t i = 0; i < q.rows; i++) {
+        int32_t turn = position[i] - (int32_t)(start[1] - q.rows + i);
+        same = same && s->turn_back[i] == turn;
+        s->turn_back[i] = turn;
+    }
+    if (!same) SAC_TRY(sac_to_device(a, s->device_turn, s->turn_back, (size_t)q.rows * sizeof(int32_t)));
+    s->n_turn_sent = q.rows;
+    SAC_TRY(turn_queries(a, q, s->device_turn));
+    sac_attention_args args = causal_args(a, q, start[1] - q.rows);
+    args.kv = dense;
+    return a->ops->attention(a->stream, &args);
+}
+
 /* Keys and queries are turned back by the difference of positions, and the rest is dense. */
 sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int32_t *position,
                               const sac_row_lists *list, sac_choice_scratch *s) {
@@ -97,6 +156,7 @@ sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int
     const int32_t *rows = list->rows + list->start[0];
     sac_kv_view dense;
     assert(n >= q.rows);
+    if (a->shape->device) return attend_compact_on_device(a, q, position, list, s);
     for (int64_t i = 0; i < n; i++) s->turn_back[i] = rows[i] - (int32_t)i;
     SAC_TRY(gather_turned(a, list, s, &dense));
     for (int64_t i = 0; i < q.rows; i++) s->turn_back[i] = position[i] - (int32_t)(n - q.rows + i);

@@ -46,6 +46,11 @@ sac_status sac_importance_count(const sac_ops *ops, const sac_stream *stream, co
                                                  .p = tau,
                                                  .threshold = &least,
                                                  .n_kept = &n_least}));
+    *p = sac_importance_count_from(weights, n, tau, least, n_least);
+    return SAC_OK;
+}
+
+int64_t sac_importance_count_from(const float *weights, int64_t n, double tau, float least, int64_t n_least) {
     double target = tau * sum_of(weights, n) * (1 - SLACK), held = 0;
     int64_t count = 0; /* all above the threshold, then as many of its own class as are needed */
     for (int64_t i = 0; i < n; i++)
@@ -57,8 +62,7 @@ sac_status sac_importance_count(const sac_ops *ops, const sac_stream *stream, co
         held += (double)least;
         count++;
     }
-    *p = count;
-    return SAC_OK;
+    return count;
 }
 
 sac_status sac_importance_best(const sac_ops *ops, const sac_stream *stream, const float *scores, int64_t n,

@@ -21,6 +21,9 @@ static inline uint64_t sac_probe_stream(const sac_layer_attention *a) {
 sac_status sac_importance_count(const sac_ops *ops, const sac_stream *stream, const float *weights, int64_t n,
                                 double tau, int64_t *p);
 
+/* The same from what top_p says: the least weight of that set, and how many weigh no less. */
+int64_t sac_importance_count_from(const float *weights, int64_t n, double tau, float least, int64_t n_least);
+
 /* The p best of n scores, ascending. */
 sac_status sac_importance_best(const sac_ops *ops, const sac_stream *stream, const float *scores, int64_t n,
                                int64_t p, int32_t *best);

@@ -91,13 +91,15 @@ sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_
     return SAC_OK;
 }
 
-void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena) {
+void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device) {
     if (m->policy->take) m->policy->take(m->state, m->p, shape, arena);
+    if (shape->device && m->policy->take_device) m->policy->take_device(m->state, m->p, shape, device);
 }
 
-void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena) {
-    if (m->base) sac_decode_take(m->base, shape, arena);
+void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device) {
+    if (m->base) sac_decode_take(m->base, shape, arena, device);
     if (m->policy->take) m->policy->take(m->state, m->p, shape, arena);
+    if (shape->device && m->policy->take_device) m->policy->take_device(m->state, m->p, shape, device);
 }
 
 void sac_decode_begin(sac_decode *m) {

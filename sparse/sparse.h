@@ -13,7 +13,11 @@
  * a method that reorders them keeps their positions itself (H2O, ADORE).
  *
  * Memory. A method's state is a struct of state_bytes, zeroed, whose blocks `take` gets out of the session's
- * arena. `take` runs twice, first with a measuring arena (pointers are then NULL), so it must only take. */
+ * arena. `take` runs twice, first with a measuring arena (pointers are then NULL), so it must only take.
+ *
+ * Devices. A method with `take_device` runs on a device too: what ops read and write comes from the arena
+ * given there, what the method itself looks at stays on the host, and sac_to_device and sac_to_host carry it
+ * over. */
 #ifndef SAC_SPARSE_H
 #define SAC_SPARSE_H
 
@@ -31,6 +35,8 @@ typedef struct sac_attention_shape {
     bool measure_mass;    /* room to compare choices with dense attention */
     bool fixed_rotation;  /* false: frequencies change with the length, so keys cannot be turned back */
     const struct sac_controller *controller; /* the model's for ADORE, or NULL */
+    const sac_device *device;                /* where queries, keys and values are; NULL: the CPU */
+    sac_dtype dtype;                         /* of queries */
 } sac_attention_shape;
 
 /* What methods did, summed over calls, for a layer. "Dense" is what attention over everything would have
@@ -94,6 +100,7 @@ typedef struct sac_prefill_policy {
     /* Whether these settings mean dense for every sequence that fits; the session then runs dense. */
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
     void (*begin)(void *state); /* a new sequence */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
     /* After attend. NULL: the method has no opinion. */
@@ -111,9 +118,12 @@ typedef struct sac_prefill_policy {
 
 /* Room for keys and values that are read at other positions than they were stored for. */
 typedef struct sac_choice_scratch {
-    float *k, *v;       /* [n_kv_heads][capacity][head_dim] */
-    int32_t *turn_back; /* [capacity] */
+    float *k, *v;       /* [n_kv_heads][capacity][head_dim]; on a device in the cache's type, there */
+    int32_t *turn_back; /* [capacity] on the host */
     int64_t capacity;
+    int32_t *device_turn, *device_turn_keys; /* [capacity]; of keys as choice_rows gives it */
+    int64_t *device_start;                   /* [2] */
+    int64_t sent, n_turn_sent;               /* what device_start[1] is; turns of device_turn */
 } sac_choice_scratch;
 
 /* The rows that a step reads. */
@@ -139,6 +149,7 @@ typedef struct sac_decode_policy {
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
     void (*begin)(void *state);
     /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
      */
@@ -188,12 +199,12 @@ struct sac_decode {
 };
 
 /* From a line "name:key=value,..."; an off-value gives dense. The states are the caller's, freed by _free;
- * their blocks come out of the arena given to _take (a measuring one for the plan). */
+ * their blocks come out of the arenas given to _take (measuring ones for the plan). */
 sac_status sac_prefill_open(sac_prefill *m, const char *line, const sac_attention_shape *shape,
                             sac_error *err);
 sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_shape *shape, sac_error *err);
-void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena);
-void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena);
+void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device);
+void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device);
 void sac_prefill_free(sac_prefill *m);
 void sac_decode_free(sac_decode *m);
 void sac_decode_begin(sac_decode *m);
@@ -258,8 +269,19 @@ void sac_count_step(const sac_layer_attention *a, double n_rows);
 void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
                              sac_arena *arena);
 
+/* The part of it on a device; keys there are at most f32. */
+void sac_choice_scratch_take_device(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
+                                    sac_arena *arena);
+
+/* Between what a method keeps on the host and its copy on the device; nothing where they are one. The second
+ * waits for the device. */
+sac_status sac_to_device(const sac_layer_attention *a, void *device, const void *host, size_t n_bytes);
+sac_status sac_to_host(const sac_layer_attention *a, void *host, const void *device, size_t n_bytes);
+
 /* Queries q, at `position`, over a list of rows as if these tokens were all there ever was: token i of the
- * list stands at position i, the queries at the last positions. The queries' own rows end the list. */
+ * list stands at position i, the queries at the last positions. The queries' own rows end the list. On a
+ * device the list's rows are there and s->device_turn_keys has how far each lies from its place; its start is
+ * on the host. */
 sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int32_t *position,
                               const sac_row_lists *list, sac_choice_scratch *s);
 

@@ -49,12 +49,14 @@ typedef struct tokenselect {
     float *scores;              /* [n_heads][n_ctx] */
     float *votes;               /* [n_ctx] */
     float *lse;                 /* [n_heads] */
-    float *query, *paired;      /* [n_heads * head_dim] */
+    float *query, *paired;      /* [n_heads * head_dim] on the host; all else that ops use is on the device */
     int32_t *head_best;         /* [n_heads][k], for select=head */
     int32_t *chosen;            /* [capacity], counted from the first candidate */
     int32_t *rows;              /* [capacity], all that are read */
     int64_t start[2];           /* of rows */
     sac_choice_scratch scratch; /* for pos=compact */
+    float *query_there;         /* where ops read and write it: query itself, or the device's */
+    int32_t *turn, turn_sent;   /* [1] there; what it is, and 1 */
     /* Selection Cache, a slot a layer; a prefill policy has none. */
     int n_layers;
     float *cached_query;        /* [n_layers][n_heads * head_dim] */
@@ -83,6 +85,9 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     int64_t longest = (int64_t)(p[INIT] + p[LOCAL]) + max_chosen(p, shape);
     if (longest > shape->n_ctx) longest = shape->n_ctx;
+    if (shape->device && (p[SELECT] != SOFT || p[GQA] != 0 || p[POS] != 0 || p[P] > 0))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "tokenselect with select, gqa, pos or p runs on the CPU only so far: leave them out");
     if (!shape->fixed_rotation)
         return sac_fail(
             err, SAC_UNSUPPORTED,
@@ -109,23 +114,37 @@ static sac_status check_prefill(const double *p, const sac_attention_shape *shap
     return check(p, shape, err);
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    tokenselect *s = state;
+/* What ops read and write. */
+static void take_work(tokenselect *s, const sac_attention_shape *shape, sac_arena *arena) {
     size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx;
-    size_t query_bytes = n_heads * (size_t)shape->head_dim * sizeof(float);
-    memcpy(s->p, p, sizeof s->p);
-    s->capacity = (int64_t)(p[INIT] + p[LOCAL]) + max_chosen(p, shape);
-    if (s->capacity > shape->n_ctx) s->capacity = shape->n_ctx;
     s->scores = sac_arena_take(arena, n_heads * n_ctx * sizeof *s->scores);
     s->votes = sac_arena_take(arena, n_ctx * sizeof *s->votes);
     s->lse = sac_arena_take(arena, n_heads * sizeof *s->lse);
-    s->query = sac_arena_take(arena, query_bytes);
-    s->paired = sac_arena_take(arena, query_bytes);
-    if (p[SELECT] == HEAD)
-        s->head_best = sac_arena_take(arena, n_heads * (size_t)s->capacity * sizeof *s->head_best);
     s->chosen = sac_arena_take(arena, (size_t)s->capacity * sizeof *s->chosen);
     s->rows = sac_arena_take(arena, (size_t)s->capacity * sizeof *s->rows);
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    tokenselect *s = state;
+    size_t query_bytes = (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float);
+    memcpy(s->p, p, sizeof s->p);
+    s->capacity = (int64_t)(p[INIT] + p[LOCAL]) + max_chosen(p, shape);
+    if (s->capacity > shape->n_ctx) s->capacity = shape->n_ctx;
+    if (!shape->device) take_work(s, shape, arena);
+    s->query = s->query_there = sac_arena_take(arena, query_bytes);
+    s->paired = sac_arena_take(arena, query_bytes);
+    if (p[SELECT] == HEAD)
+        s->head_best = sac_arena_take(arena, (size_t)shape->n_heads * (size_t)s->capacity * sizeof(int32_t));
     if (p[POS] == 0) sac_choice_scratch_take(&s->scratch, shape, s->capacity, arena);
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    tokenselect *s = state;
+    (void)p;
+    take_work(s, shape, arena);
+    s->query_there = sac_arena_take(arena, (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float));
+    s->turn = sac_arena_take(arena, sizeof *s->turn);
+    sac_choice_scratch_take_device(&s->scratch, shape, s->capacity, arena);
 }
 
 static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
@@ -135,9 +154,16 @@ static void take_decode(void *state, const double *p, const sac_attention_shape 
     s->n_layers = shape->n_layers;
     s->cached_query = sac_arena_take(arena, n_layers * (size_t)shape->n_heads * (size_t)shape->head_dim *
                                                 sizeof *s->cached_query);
-    s->cached = sac_arena_take(arena, n_layers * (size_t)s->capacity * sizeof *s->cached);
+    if (!shape->device) s->cached = sac_arena_take(arena, n_layers * (size_t)s->capacity * sizeof *s->cached);
     s->n_cached = sac_arena_take(arena, n_layers * sizeof *s->n_cached);
     s->n_hits = sac_arena_take(arena, n_layers * sizeof *s->n_hits);
+}
+
+static void take_decode_device(void *state, const double *p, const sac_attention_shape *shape,
+                               sac_arena *arena) {
+    tokenselect *s = state;
+    take_device(state, p, shape, arena);
+    s->cached = sac_arena_take(arena, (size_t)shape->n_layers * (size_t)s->capacity * sizeof *s->cached);
 }
 
 static void begin_decode(void *state) {
@@ -156,27 +182,25 @@ static sac_status forget(void *state, const sac_layer_attention *a) {
 /* The mean of queries at positions local, local + 1 .. : rotations are linear, so the mean at the true
  * positions is turned back by what they lie apart. */
 static sac_status average_query(tokenselect *s, const sac_layer_attention *a) {
-    int64_t n = a->q.rows, cols = a->q.cols;
-    memcpy(s->query, sac_mat_row_f32(a->q, 0), (size_t)cols * sizeof(float));
-    for (int64_t i = 1; i < n; i++)
-        for (int64_t c = 0; c < cols; c++) s->query[c] += sac_mat_row_f32(a->q, i)[c];
-    int64_t apart = a->position[0] - (int64_t)s->p[LOCAL];
+    int64_t n = a->q.rows, cols = a->q.cols, apart = a->position[0] - (int64_t)s->p[LOCAL];
     /* A table of rope holds its factor, which turning back leaves out. */
     float scale = (apart < 0 ? 1.0f / a->rotation.factor : 1.0f) / (float)n;
-    for (int64_t c = 0; c < cols; c++) s->query[c] *= scale;
-    int32_t turn = (int32_t)(apart < 0 ? -apart : apart);
-    return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query, 1, cols),
+    int32_t turn = (int32_t)(apart < 0 ? -apart : apart), *turn_there = a->shape->device ? s->turn : &turn;
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){s->query_there, a->q, scale}));
+    if (s->turn_sent != turn + 1) SAC_TRY(sac_to_device(a, turn_there, &turn, sizeof turn));
+    s->turn_sent = turn + 1;
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query_there, 1, cols),
                                                     .n_heads = a->shape->n_heads,
                                                     .head_dim = a->shape->head_dim,
                                                     .rotation = a->rotation,
-                                                    .pos = &turn,
+                                                    .pos = turn_there,
                                                     .back = apart >= 0});
 }
 
 /* The query heads in the order in which key_scores pairs them with key heads. Under gqa=mod key head m's
  * group is the query heads m, m + n_kv_heads, ... */
 static const float *paired_query(tokenselect *s, const sac_attention_shape *shape) {
-    if (s->p[GQA] == 0) return s->query;
+    if (s->p[GQA] == 0) return s->query_there;
     int d = shape->head_dim, group = shape->n_heads / shape->n_kv_heads;
     for (int h = 0; h < shape->n_heads; h++) {
         int slot = h % shape->n_kv_heads * group + h / shape->n_kv_heads;
@@ -268,17 +292,21 @@ static sac_status choose(tokenselect *s, const sac_layer_attention *a, int64_t n
     return SAC_OK;
 }
 
-/* First tokens, chosen ones, last tokens of n_rows. */
-static void list_rows(tokenselect *s, const int32_t *chosen, int64_t n_chosen, int64_t n_rows,
-                      sac_choice *choice) {
-    int64_t init = (int64_t)s->p[INIT], local = (int64_t)s->p[LOCAL], n = 0;
-    for (int64_t i = 0; i < init; i++) s->rows[n++] = (int32_t)i;
-    for (int64_t i = 0; i < n_chosen; i++) s->rows[n++] = (int32_t)init + chosen[i];
-    for (int64_t i = n_rows - local; i < n_rows; i++) s->rows[n++] = (int32_t)i;
+/* First tokens, chosen ones, last tokens of the rows. */
+static sac_status list_rows(tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
+                            int64_t n_chosen, sac_choice *choice) {
+    int64_t init = (int64_t)s->p[INIT], local = (int64_t)s->p[LOCAL];
     s->start[0] = 0;
-    s->start[1] = n;
+    s->start[1] = init + n_chosen + local;
     *choice =
         (sac_choice){.lists = {s->rows, s->start, 1}, .compact = s->p[POS] == 0, .scratch = &s->scratch};
+    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
+                                                                  .turn_back = s->scratch.device_turn_keys,
+                                                                  .chosen = chosen,
+                                                                  .n_chosen = n_chosen,
+                                                                  .init = init,
+                                                                  .local = local,
+                                                                  .n_rows = a->kv.n_rows});
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -301,21 +329,24 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     tokenselect *s = state;
     int64_t n_rows = a->kv.n_rows, *n_cached = &s->n_cached[a->layer];
     int32_t *cached = s->cached + a->layer * s->capacity;
+    size_t query_bytes = (size_t)a->q.cols * sizeof(float);
     if (n_rows <= dense_up_to(s->p)) {
         choice->all = true;
         return SAC_OK;
     }
-    SAC_TRY(average_query(s, a));
-    if (is_like_cached(s, a)) {
+    bool sure = s->p[THETA] <= -1 && is_like_cached(s, a); /* then nobody asks for the query */
+    if (!sure) SAC_TRY(average_query(s, a));
+    if (s->p[THETA] > -1 && s->p[THETA] <= 1) /* else nobody looks */
+        SAC_TRY(sac_to_host(a, s->query, s->query_there, query_bytes));
+    if (sure || is_like_cached(s, a)) {
         s->n_hits[a->layer]++;
         a->stats->n_cache_hits++;
     } else {
         SAC_TRY(choose(s, a, n_rows - (int64_t)(s->p[INIT] + s->p[LOCAL]), cached, n_cached));
-        memcpy(s->cached_query + a->layer * a->q.cols, s->query, (size_t)a->q.cols * sizeof(float));
+        memcpy(s->cached_query + a->layer * a->q.cols, s->query, query_bytes);
         s->n_hits[a->layer] = 0;
     }
-    list_rows(s, cached, *n_cached, n_rows, choice);
-    return SAC_OK;
+    return list_rows(s, a, cached, *n_cached, choice);
 }
 
 /* ---------------------------------------------------------------- prompts */
@@ -327,15 +358,19 @@ static sac_status attend_chunk(tokenselect *s, const sac_layer_attention *chunk,
     sac_choice choice;
     SAC_TRY(average_query(s, chunk));
     SAC_TRY(choose(s, chunk, chunk->kv.n_rows - (int64_t)(s->p[INIT] + s->p[LOCAL]), s->chosen, &n_chosen));
-    list_rows(s, s->chosen, n_chosen, chunk->kv.n_rows, &choice);
+    SAC_TRY(list_rows(s, chunk, s->chosen, n_chosen, &choice));
     int64_t spent = sac_now_ns() - start;
     chunk->stats->select_ns += spent;
     chunk->stats->attend_ns -= spent;
     double n_read = (double)s->start[1];
     sac_count_prefill(chunk, n * n_read / n_rows,
                       (n * (n_read - n) + n * (n + 1) / 2) * chunk->shape->n_heads);
-    if (is_last && chunk->observer.fn)
-        chunk->observer.fn(chunk->observer.ctx, chunk->layer, s->rows, s->start[1], chunk->kv.n_rows);
+    if (is_last && chunk->observer.fn) {
+        s->scratch.n_turn_sent = 0;
+        const int32_t *rows = chunk->shape->device ? s->scratch.turn_back : s->rows;
+        SAC_TRY(sac_to_host(chunk, s->scratch.turn_back, s->rows, (size_t)s->start[1] * sizeof *s->rows));
+        chunk->observer.fn(chunk->observer.ctx, chunk->layer, rows, s->start[1], chunk->kv.n_rows);
+    }
     return sac_attend_choice(chunk, &choice);
 }
 
@@ -365,6 +400,7 @@ const sac_prefill_policy sac_prefill_tokenselect = {
     .check = check_prefill,
     .is_off = is_off,
     .take = take,
+    .take_device = take_device,
     .attend = attend_prompt,
     .turns_keys = true,
 };
@@ -377,6 +413,7 @@ const sac_decode_policy sac_decode_tokenselect = {
     .check = check,
     .is_off = is_off,
     .take = take_decode,
+    .take_device = take_decode_device,
     .begin = begin_decode,
     .prompt = forget,
     .select = select_rows,

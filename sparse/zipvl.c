@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK };
+enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, RATIO };
 
 static const char *const sides[] = {"two", "one", NULL};
 static const char *const budgets[] = {"sums", "cover", NULL};
@@ -37,6 +37,8 @@ static const sac_method_param params[] = {
                 budgets},
     [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", NULL},
     [KEEP_SINK] = {"keep_sink", 0, 0, 1, "1: the first token is always important", NULL},
+    [RATIO] = {"ratio", 0, 0, 1,
+               "share of the tokens to keep, whatever the weights say (speed tests); 0 = tau", NULL},
     {0}};
 
 typedef struct zipvl {
@@ -48,9 +50,23 @@ typedef struct zipvl {
     int32_t *rows;          /* [n_ctx] of the view: earlier ones and T */
     float *k, *v;           /* [n_kv_heads][n_ctx][head_dim] gathered */
     int64_t n_kept;
+    /* What ops read and write: the same memory as above, or the device's. */
+    struct {
+        float *sums, *means;
+        int32_t *probes, *kept, *rows;
+        /* the device's alone */
+        int32_t *source; /* [n_ctx] which of the part's rows goes here, -1 = none */
+        int64_t *start;  /* [2] of rows */
+        void *part;      /* [n_ctx][n_heads * head_dim] queries of T, then outputs */
+        float *zeros;    /* [n_heads * head_dim] */
+        float *least;    /* [1] threshold, then n_kept as int64 */
+    } there;
 } zipvl;
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if (shape->device && p[BUDGET] != 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy zipvl with budget=cover runs on the CPU only so far: leave it out");
     if (p[RECENT] + p[RANDOM] < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy zipvl: recent=0,random=0 leave no probes");
     if (shape->window && shape->window < shape->n_ctx)
@@ -63,7 +79,7 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     (void)shape;
-    return p[TAU] >= 1;
+    return p[RATIO] > 0 ? p[RATIO] >= 1 : p[TAU] >= 1;
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
@@ -76,9 +92,30 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     z->draw = sac_arena_take(arena, n * sizeof(int32_t));
     z->kept = sac_arena_take(arena, n * sizeof(int32_t));
     z->rows = sac_arena_take(arena, n * sizeof(int32_t));
+    z->there.sums = z->sums, z->there.means = z->means;
+    z->there.probes = z->probes, z->there.kept = z->kept, z->there.rows = z->rows;
+    if (p[SIDE] != 0 || shape->device) return;
+    z->k = sac_arena_take(arena, n * row * sizeof(float));
+    z->v = sac_arena_take(arena, n * row * sizeof(float));
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    zipvl *z = state;
+    size_t n = (size_t)shape->n_ctx, row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim;
+    int64_t cols = (int64_t)shape->n_heads * shape->head_dim;
+    z->there.sums = sac_arena_take(arena, n * sizeof(float));
+    z->there.means = sac_arena_take(arena, n * sizeof(float));
+    z->there.probes = sac_arena_take(arena, (size_t)(z->recent + z->random) * sizeof(int32_t));
+    z->there.kept = sac_arena_take(arena, n * sizeof(int32_t));
+    z->there.rows = sac_arena_take(arena, n * sizeof(int32_t));
+    z->there.start = sac_arena_take(arena, 2 * sizeof(int64_t));
+    z->there.least = sac_arena_take(arena, 2 * sizeof(int64_t));
     if (p[SIDE] != 0) return;
     z->k = sac_arena_take(arena, n * row * sizeof(float));
     z->v = sac_arena_take(arena, n * row * sizeof(float));
+    z->there.source = sac_arena_take(arena, n * sizeof(int32_t));
+    z->there.part = sac_arena_take(arena, n * sac_dtype_row_bytes(shape->dtype, cols));
+    z->there.zeros = sac_arena_take(arena, (size_t)cols * sizeof(float)); /* a session's memory is zeroed */
 }
 
 /* ---------------------------------------------------------------- scores */
@@ -87,17 +124,19 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
 static sac_status score(zipvl *z, const sac_layer_attention *a, const float **sums) {
     int64_t seen_by = 0, n_probes = sac_draw_probes((uint64_t)z->p[SEED], sac_probe_stream(a), a->q.rows,
                                                     z->recent, z->random, z->draw, z->probes);
-    SAC_TRY(a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = z->sums,
+    SAC_TRY(sac_to_device(a, z->there.probes, z->probes, (size_t)n_probes * sizeof *z->probes));
+    SAC_TRY(a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = z->there.sums,
                                                                          .stride = z->n_ctx,
                                                                          .n_sums = 1,
                                                                          .q = a->q,
-                                                                         .probes = z->probes,
+                                                                         .probes = z->there.probes,
                                                                          .n_probes = n_probes,
                                                                          .first = a->past,
                                                                          .kv = a->kv,
                                                                          .n_kv = a->kv.n_rows,
                                                                          .n_heads = a->shape->n_heads,
                                                                          .scale = a->scale}));
+    SAC_TRY(sac_to_host(a, z->sums, z->there.sums, (size_t)a->kv.n_rows * sizeof *z->sums));
     *sums = z->sums + a->past;
     for (int64_t j = a->q.rows - 1; j >= 0; j--) {
         while (seen_by < n_probes && z->probes[n_probes - 1 - seen_by] >= j) seen_by++;
@@ -116,6 +155,36 @@ static void measure_mass(const zipvl *z, const sac_layer_attention *a, const flo
     a->stats->n_mass += 1;
 }
 
+/* The budget. */
+static sac_status count(zipvl *z, const sac_layer_attention *a, const float *sums, int64_t n) {
+    struct {
+        float least;
+        int64_t n_least;
+    } found[1];
+    if (z->p[RATIO] > 0) {
+        z->n_kept = (int64_t)ceil(z->p[RATIO] * (double)n);
+        return SAC_OK;
+    }
+    if (!a->shape->device) return sac_importance_count(a->ops, a->stream, sums, n, z->p[TAU], &z->n_kept);
+    SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = z->there.sums + a->past,
+                                                       .stride = n,
+                                                       .n = n,
+                                                       .n_rows = 1,
+                                                       .p = z->p[TAU],
+                                                       .threshold = z->there.least,
+                                                       .n_kept = (int64_t *)(void *)z->there.least + 1}));
+    SAC_TRY(sac_to_host(a, found, z->there.least, sizeof found));
+    z->n_kept = sac_importance_count_from(sums, n, z->p[TAU], found->least, found->n_least);
+    return SAC_OK;
+}
+
+/* The n_kept best means. */
+static sac_status best(zipvl *z, const sac_layer_attention *a, int64_t n) {
+    SAC_TRY(sac_to_device(a, z->there.means, z->means, (size_t)n * sizeof *z->means));
+    SAC_TRY(sac_importance_best(a->ops, a->stream, z->there.means, n, z->n_kept, z->there.kept));
+    return sac_to_host(a, z->kept, z->there.kept, (size_t)z->n_kept * sizeof *z->kept);
+}
+
 static sac_status choose(zipvl *z, const sac_layer_attention *a) {
     const float *sums;
     int64_t n = a->q.rows, n_forced = 0;
@@ -131,15 +200,15 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
     if (z->p[BUDGET] != 0) {
         SAC_TRY(sac_importance_cover(a->ops, a->stream, z->means, sums, n, z->p[TAU], z->kept, &z->n_kept));
     } else {
-        SAC_TRY(sac_importance_count(a->ops, a->stream, sums, n, z->p[TAU], &z->n_kept));
+        SAC_TRY(count(z, a, sums, n));
     }
     if (z->n_kept < n_forced) z->n_kept = n_forced;
-    SAC_TRY(sac_importance_best(a->ops, a->stream, z->means, n, z->n_kept, z->kept));
+    SAC_TRY(best(z, a, n));
     if (a->shape->measure_mass) measure_mass(z, a, sums);
     for (int64_t i = 0; i < a->past; i++) z->rows[i] = (int32_t)i;
     for (int64_t i = 0; i < z->n_kept; i++) z->rows[a->past + i] = (int32_t)(a->past + z->kept[i]);
     a->stats->n_selections++;
-    return SAC_OK;
+    return sac_to_device(a, z->there.rows, z->rows, (size_t)(a->past + z->n_kept) * sizeof *z->rows);
 }
 
 /* ---------------------------------------------------------------- attention */
@@ -158,6 +227,31 @@ static void spread(const zipvl *z, sac_mat o) {
     for (int64_t r = 0; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
 }
 
+static sac_status attend_gathered(const sac_layer_attention *a, sac_mat q, const sac_kv_view *kv) {
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                              .q = q,
+                                                              .kv = *kv,
+                                                              .n_q = q.rows,
+                                                              .n_kv = kv->n_rows,
+                                                              .first = a->past,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale,
+                                                              .causal = true});
+}
+
+/* T's queries to a place of their own, their outputs back, zeros between them. */
+static sac_status attend_part_on_device(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
+    sac_mat part = {z->there.part, z->n_kept, a->q.cols, a->q.cols, a->q.dtype};
+    SAC_TRY(a->ops->gather_rows(a->stream, &(sac_gather_rows_args){part, a->q, z->there.kept, NULL}));
+    SAC_TRY(attend_gathered(a, part, kv));
+    for (int64_t i = 0; i < a->q.rows; i++) z->draw[i] = -1;
+    for (int64_t i = 0; i < z->n_kept; i++) z->draw[z->kept[i]] = (int32_t)i;
+    SAC_TRY(sac_to_device(a, z->there.source, z->draw, (size_t)a->q.rows * sizeof *z->draw));
+    return a->ops->gather_rows(a->stream,
+                               &(sac_gather_rows_args){a->q, part, z->there.source, z->there.zeros});
+}
+
 static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
     int d = a->shape->head_dim;
     int64_t n = a->past + z->n_kept;
@@ -170,21 +264,12 @@ static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a,
                       .row_stride = d,
                       .head_stride = n * d};
     SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
+    if (a->shape->device) return attend_part_on_device(z, a, &kv);
     for (int64_t i = 0; i < z->n_kept; i++) /* kept[i] >= i: nothing that is still wanted is overwritten */
         if (z->kept[i] != i)
             memcpy(sac_mat_row_f32(a->q, i), sac_mat_row_f32(a->q, z->kept[i]),
                    (size_t)a->q.cols * sizeof(float));
-    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept);
-    SAC_TRY(a->ops->attention(a->stream, &(sac_attention_args){.o = q,
-                                                               .q = q,
-                                                               .kv = kv,
-                                                               .n_q = z->n_kept,
-                                                               .n_kv = n,
-                                                               .first = a->past,
-                                                               .n_batch = 1,
-                                                               .n_heads = a->shape->n_heads,
-                                                               .scale = a->scale,
-                                                               .causal = true}));
+    SAC_TRY(attend_gathered(a, sac_mat_rows(a->q, 0, z->n_kept), &kv));
     spread(z, a->q);
     return SAC_OK;
 }
@@ -195,6 +280,7 @@ static sac_status attend_one_sided(const sac_layer_attention *a, const sac_row_l
                                                               .kv = a->kv,
                                                               .lists = lists,
                                                               .n_q = a->q.rows,
+                                                              .n_kv = a->past + a->q.rows,
                                                               .first = a->past,
                                                               .n_batch = 1,
                                                               .n_heads = a->shape->n_heads,
@@ -227,7 +313,8 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
     if (z->n_kept == a->q.rows) return sac_attend_prompt_dense(a);
     sac_count_prefill(a, (double)z->n_kept, n_pairs(z, a) * a->shape->n_heads);
     const int64_t start_of[2] = {0, a->past + z->n_kept};
-    const sac_row_lists lists = {z->rows, start_of, 1};
+    const sac_row_lists lists = {z->there.rows, a->shape->device ? z->there.start : start_of, 1};
+    if (a->shape->device) SAC_TRY(sac_to_device(a, z->there.start, start_of, sizeof start_of));
     return z->p[SIDE] == 0 ? attend_two_sided(z, a, &lists) : attend_one_sided(a, &lists);
 }
 
@@ -243,5 +330,6 @@ const sac_prefill_policy sac_prefill_zipvl = {.name = "zipvl",
                                               .check = check,
                                               .is_off = is_off,
                                               .take = take,
+                                              .take_device = take_device,
                                               .attend = attend,
                                               .important = important};

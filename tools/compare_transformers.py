@@ -4,7 +4,7 @@
     tools/compare_transformers.py --programs build/cuda --work /tmp/work --lengths 1024 8192 32768
 
 Makes a Qwen2-7B shape with random bf16 weights on the card, saves it once below --work, runs transformers on it (attention
-by cuDNN), then text_probe and `saccade bench` on the same files, and prints one table. Needs torch and transformers."""
+by cuDNN), then text_probe on the same files, and prints one table. Needs torch and transformers."""
 import argparse
 import json
 import os
@@ -44,8 +44,8 @@ def make_model(folder, shape, tokenizer):
 
 
 class Transformers:
-    def __init__(self, folder):
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, device_map="cuda",
+    def __init__(self, folder, dtype=torch.bfloat16):
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, device_map="cuda",
                                                           attn_implementation="sdpa").eval()
 
     @torch.inference_mode()
@@ -54,8 +54,9 @@ class Transformers:
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
                           SDPBackend.MATH]):
             x = torch.tensor([ids], device="cuda")
-            prefill = []
-            for _ in range(3):
+            prefill, out = [], None
+            for _ in range(3 if len(ids) < 65536 else 2):
+                del out  # the keys and values of the last run
                 torch.cuda.synchronize()
                 t = time.perf_counter()
                 out = self.model(x, use_cache=True, logits_to_keep=1)
@@ -74,25 +75,47 @@ class Transformers:
         return np.stack(rows), chosen, min(prefill), statistics.median(decode)
 
 
+    @torch.inference_mode()
+    def logits(self, ids, n_rows):
+        """Of the last n_rows tokens, in one go."""
+        return self.model(torch.tensor([ids], device="cuda"), logits_to_keep=n_rows).logits[0].float().cpu().numpy()
+
+
 def launch(programs, name):
     runner = programs / "run"
     return [str(runner), name] if runner.exists() else [str(programs / name)]
 
 
-def dump(programs, folder, ids, n_prompt, work):
-    """Saccade's logits for the same prompt and steps."""
-    path = work / "logits.bin"
-    request = f"dump {path} {n_prompt} " + " ".join(map(str, ids)) + "\n"
-    subprocess.run(launch(programs, "text_probe") + [str(folder), str(len(ids) + 8), "8", "cuda"], input=request,
-                   text=True, check=True, stdout=subprocess.DEVNULL)
-    return np.fromfile(path, np.float32).reshape(len(ids) - n_prompt + 1, -1)
+class Saccade:
+    """One text_probe for all lengths: the model is loaded once."""
 
+    def __init__(self, programs, folder, n_ctx, work, prefill="", decode="", kv=""):
+        self.path = work / "logits.bin"
+        methods = [f"{k}={v}" for k, v in (("prefill", prefill), ("decode", decode), ("kv", kv)) if v]
+        self.process = subprocess.Popen(launch(programs, "text_probe") + [str(folder), str(n_ctx), "8", "cuda"] + methods,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-def bench(programs, folder, n, steps):
-    command = launch(programs, "saccade") + ["bench", "-m", str(folder), "--device", "cuda", "-p", str(n), "-n",
-                                             str(steps), "-r", "3", "--kv", "bf16", "--json", "-q"]
-    parts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["parts"]
-    return parts["prefill"]["median_s"], parts["decode"]["median_s"] / steps
+    def ask(self, request):
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"text_probe ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def logits(self, ids, n_prompt):
+        rows = self.ask(f"dump {self.path} {n_prompt} " + " ".join(map(str, ids)))["rows"]
+        return np.fromfile(self.path, np.float32).reshape(rows, -1)
+
+    def speed(self, ids, steps, repeats):
+        """Seconds of prefill and of a step, the best and the median."""
+        request = f"speed {steps} " + " ".join(map(str, ids))
+        times = [self.ask(request) for _ in range(repeats)]
+        return min(t["prefill_s"] for t in times), statistics.median(t["decode_s"] for t in times) / steps
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def compare(a, b):
@@ -110,6 +133,8 @@ def main():
     p.add_argument("--shape", default="qwen2-7b", choices=SHAPES)
     p.add_argument("--tokenizer", type=pathlib.Path, default="models/demo", help="any folder with a tokenizer.json")
     p.add_argument("--lengths", type=int, nargs="+", default=[1024, 8192, 32768])
+    p.add_argument("--exact-up-to", type=int, default=8192, help="tokens for which transformers runs in f32 too")
+    p.add_argument("--methods", nargs="*", default=[], help="lines such as 'prefill=zipvl:ratio=0.421 decode=dense'")
     p.add_argument("--out", type=pathlib.Path, help="write the rows as JSON lines too")
     a = p.parse_args()
     folder = a.work / a.shape
@@ -125,15 +150,45 @@ def main():
         runs.append((n, ids, *reference.run(ids, STEPS)))
     del reference
     torch.cuda.empty_cache()
+    exact = {}
+    if min(a.lengths) <= a.exact_up_to:  # how far both are from the same weights in f32
+        reference = Transformers(folder, torch.float32)
+        for n, ids, rows, chosen, *_ in runs:
+            if n <= a.exact_up_to:
+                exact[n] = reference.logits(ids + chosen, len(rows))
+        del reference
+        torch.cuda.empty_cache()
+    ours = Saccade(a.programs, folder, max(a.lengths) + 2 * STEPS, a.work)
     for n, ids, rows, chosen, prefill, step in runs:
-        same, gap, error = compare(rows, dump(a.programs, folder, ids + chosen, n, a.work))
-        ours, our_step = bench(a.programs, folder, n, STEPS)
-        print(f"| {n} | {same} of {len(rows)} | {gap:.4f} | {error:.2e} | {1e3 * prefill:.1f} | {1e3 * ours:.1f} | "
-              f"{prefill / ours:.2f} | {1e3 * step:.2f} | {1e3 * our_step:.2f} | {step / our_step:.2f} |", flush=True)
+        logits = ours.logits(ids + chosen, n)
+        same, gap, error = compare(rows, logits)
+        if n in exact:
+            for name, x in (("transformers", rows), ("saccade", logits)):
+                print("%d tokens, to f32: %s %d of %d, gap %.4f, relative error %.2e" % (
+                    n, name, compare(exact[n], x)[0], len(rows), *compare(exact[n], x)[1:]), flush=True)
+        our_prefill, our_step = ours.speed(ids, STEPS, 3)
+        print(f"| {n} | {same} of {len(rows)} | {gap:.4f} | {error:.2e} | {1e3 * prefill:.1f} | {1e3 * our_prefill:.1f} | "
+              f"{prefill / our_prefill:.2f} | {1e3 * step:.2f} | {1e3 * our_step:.2f} | {step / our_step:.2f} |", flush=True)
         if a.out:
             with open(a.out, "a") as f:
-                f.write(json.dumps(dict(tokens=n, same=same, gap=gap, error=error, prefill=prefill, ours=ours, step=step,
-                                        our_step=our_step)) + "\n")
+                f.write(json.dumps(dict(tokens=n, same=same, gap=gap, error=error, prefill=prefill, ours=our_prefill,
+                                        step=step, our_step=our_step)) + "\n")
+    ours.close()
+    for line in a.methods:
+        run_method(a, folder, runs, line)
+
+
+def run_method(a, folder, runs, line):
+    """Prefill and steps of a line of methods beside transformers' dense ones. Random weights attend evenly: give the
+    methods a fixed ratio."""
+    ours = Saccade(a.programs, folder, max(a.lengths) + 2 * STEPS, a.work, **dict(x.split("=", 1) for x in line.split()))
+    for n, ids, _, _, prefill, step in runs:
+        if n < 32768:
+            continue
+        our_prefill, our_step = ours.speed(ids, STEPS, 2)
+        print(f"| {n} | {line} | | | {1e3 * prefill:.1f} | {1e3 * our_prefill:.1f} | {prefill / our_prefill:.2f} | "
+              f"{1e3 * step:.2f} | {1e3 * our_step:.2f} | {step / our_step:.2f} |", flush=True)
+    ours.close()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ static __global__ void set_lengths_kernel(int32_t *lengths, int32_t n_q, int32_t
 }
 
 enum { LARGE = 8192, SMALL = 1024 }; /* queries of a piece */
+enum { CHUNK = 512 }; /* queries of methods that work in chunks, over keys gathered for them: few shapes */
 
 /* Next size of a ladder with four rungs an octave: room for n with at most a quarter to spare. */
 static int64_t rung(int64_t n) {
@@ -125,6 +126,8 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
             st = sac_cuda_attention_decode(s, a);
         else if (plain && a->n_batch == 1 && a->causal && a->n_q >= SMALL)
             st = prefill(s, a);
+        else if (plain && a->n_batch == 1 && a->causal && a->n_q == CHUNK && a->kv.n_rows == a->n_kv)
+            st = run_cudnn(s, a, 0, a->n_q, false);
         else if (plain && !a->causal)
             st = sac_cuda_attention_cudnn(s, a);
         if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);

@@ -211,8 +211,10 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
     __shared__ bool is_last;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, split = blockIdx.x, tile = blockIdx.y;
     int problem = blockIdx.z, row0 = tile * ROWS;
+    start_next();
+    wait_for_last();
     uint8_t *ring = shared + warp * STAGES * stage_bytes<D>();
-    for (int i = lane; D > 64 && a.d < D && i < STAGES * stage_bytes<D>() / 16; i += 32)
+    for (int i = lane; a.d < D && i < STAGES * stage_bytes<D>() / 16; i += 32)
         ((uint4 *)ring)[i] = make_uint4(0, 0, 0, 0); /* channels that do not exist */
     __syncwarp();
 
@@ -365,12 +367,16 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
     cudaLaunchConfig_t c = {};
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = (unsigned)size;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    c.attrs = &cluster;
-    c.numAttrs = size > 1 ? 1 : 0;
+    cudaLaunchAttribute attributes[2] = {};
+    if (s->device->compute >= 90) {
+        attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[0].val.programmaticStreamSerializationAllowed = 1;
+        attributes[1].id = cudaLaunchAttributeClusterDimension;
+        attributes[1].val.clusterDim.x = (unsigned)size;
+        attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+        c.attrs = attributes;
+        c.numAttrs = size > 1 ? 2 : 1;
+    }
     c.gridDim = dim3((unsigned)p.n_splits, (unsigned)tiles, (unsigned)j.n_problems);
     c.blockDim = dim3((unsigned)n_warps * 32);
     c.dynamicSmemBytes = (size_t)bytes;

@@ -148,6 +148,35 @@ static inline bool is_half(sac_dtype t) {
 static inline int64_t element_bytes(sac_dtype t) {
     return t == SAC_DTYPE_F32 ? 4 : 2;
 }
+/* Kernels of a step follow each other so closely that their starts count. One launched early may run before
+ * the last is through: until wait_for_last() it may only read what no kernel writes (weights), and every
+ * block must get there. start_next() lets the next one come as soon as there is room (sm_90 and later). */
+__device__ __forceinline__ void start_next(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_last(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+template <typename... P, typename... A>
+static inline sac_status launch_early(const sac_stream *s, void (*kernel)(P...), dim3 grid, dim3 block,
+                                      size_t shared_bytes, A... args) {
+    cudaLaunchConfig_t c = {};
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    c.gridDim = grid;
+    c.blockDim = block;
+    c.dynamicSmemBytes = shared_bytes;
+    c.stream = cuda_stream(s);
+    c.attrs = &early;
+    c.numAttrs = s->device->compute >= 90 ? 1 : 0;
+    return cudaLaunchKernelEx(&c, kernel, (P)args...) == cudaSuccess ? launched() : SAC_DEVICE;
+}
+
 /* Whether rows of 8 neighbours lie on 16-byte lines. */
 static inline bool is_aligned(const void *p, int64_t stride) {
     return (uintptr_t)p % 16 == 0 && stride % 8 == 0;

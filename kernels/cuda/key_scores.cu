@@ -16,6 +16,9 @@ typedef struct scores_job {
     const int64_t *start;
     int n_heads, n_problems, n_lists, group, heads_per_kv, d;
     float scale;
+    const float *cos_sin; /* of keys that are turned back, or NULL */
+    int rot_dim;
+    float factor;
 } scores_job;
 
 enum { KEYS = 16, ROWS = 16, WARPS = 8, STAGES = 4 };
@@ -40,6 +43,32 @@ template <typename T> __device__ __forceinline__ float unit_of(const float *q, i
 #pragma unroll
         for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
         return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
+    }
+}
+
+/* Turns the keys of a tile back where they lie in shared memory. `row` is that of key lane % KEYS; a lane has
+ * two neighbouring pairs of every key. */
+template <typename T, int D>
+__device__ __forceinline__ void turn_tile(const scores_job &a, uint8_t *tile, int row, int lane) {
+    int half = a.rot_dim / 2, i = 2 * lane;
+    const float *angles = a.cos_sin + 2 * i;
+    float f = 1 / a.factor;
+#pragma unroll
+    for (int first = 0; first < KEYS; first += 8) {
+        float4 cs[8];
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            int r = max(__shfl_sync(0xffffffffu, row, first + j), 0);
+            if (i < half) cs[j] = __ldg((const float4 *)(angles + (int64_t)r * a.rot_dim));
+        }
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            T *u = (T *)(tile + (first + j) * pitch<D>()) + i, *v = u + half;
+            if (i >= half) continue;
+            float x0 = to_f32(u[0]), x1 = to_f32(u[1]), y0 = to_f32(v[0]), y1 = to_f32(v[1]);
+            *(uint32_t *)u = pack<T>((x0 * cs[j].x + y0 * cs[j].y) * f, (x1 * cs[j].z + y1 * cs[j].w) * f);
+            *(uint32_t *)v = pack<T>((y0 * cs[j].x - x0 * cs[j].y) * f, (y1 * cs[j].z - x1 * cs[j].w) * f);
+        }
     }
 }
 
@@ -99,6 +128,11 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores
         fetch(at + (STAGES - 1) * step, (stage + STAGES - 1) % STAGES);
         copy_wait<STAGES - 1>();
         __syncwarp();
+        if (a.cos_sin) {
+            int j = at * KEYS + lane % KEYS, row = j < n ? (rows ? rows[j] : (int)a.first + j) : -1;
+            turn_tile<T, D>(a, ring + stage * KEYS * pitch<D>(), row, lane);
+            __syncwarp();
+        }
         float s[2][4] = {{0}},
               parts[3][2][4] = {{{0}}}; /* a product waits for the one before it in its chain */
         const uint8_t *from =
@@ -181,7 +215,11 @@ extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_sco
     j.n_lists = a->lists ? a->lists->n_lists : 1;
     j.heads_per_kv = a->n_heads / kv->n_heads, j.group = by_head ? 1 : j.heads_per_kv;
     j.n_problems = by_head ? a->n_heads : kv->n_heads, j.scale = a->scale;
-    bool fast = is_half(kv->dtype) && !a->back && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
+    const sac_rotation *back = a->back;
+    bool turns = back && !back->interleaved && back->rot_dim % 4 == 0 && (uintptr_t)back->cos_sin % 16 == 0;
+    j.cos_sin = turns ? back->cos_sin : NULL;
+    j.rot_dim = back ? back->rot_dim : 0, j.factor = back ? back->factor : 1;
+    bool fast = is_half(kv->dtype) && (!back || turns) && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
                 is_aligned(kv->k, kv->row_stride) && kv->head_stride % 8 == 0 && n_keys <= 1 << 30 &&
                 kv->n_rows <= 1 << 30;
     if (!fast) {

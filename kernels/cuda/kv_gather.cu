@@ -1,4 +1,5 @@
 #include "lists.cuh"
+#include "mma.cuh"
 #include "rows.cuh"
 
 typedef struct gather_job {
@@ -19,6 +20,32 @@ template <typename T> static __global__ void kv_gather_kernel(gather_job j) {
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n * chunks; i += stride) {
         int64_t row = i / chunks, c = i % chunks * 8;
         move<8>(to + row * j.dst.row_stride + c, from + j.rows[begin + row] * j.src.row_stride + c);
+    }
+}
+
+/* Two channels of each half of a pair a thread: keys of halves that are turned back in the layout of two
+ * halves; values, and channels that do not turn, are moved. */
+template <typename T> static __global__ void kv_gather_turned_kernel(gather_job j) {
+    int head = blockIdx.y, list = head / (j.src.n_heads / j.n_lists), d = j.src.head_dim;
+    int64_t begin = j.start[list], n = j.start[list + 1] - begin, stride = (int64_t)gridDim.x * blockDim.x;
+    const T *from = (const T *)(blockIdx.z ? j.src.v : j.src.k) + head * j.src.head_stride;
+    T *to = (T *)(blockIdx.z ? j.dst.v : j.dst.k) + head * j.dst.head_stride;
+    int half = d / 2, per_row = half / 2;
+    float f = 1 / j.rotation.factor;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n * per_row; i += stride) {
+        int row = (int)(i / per_row), c = (int)(i % per_row) * 2;
+        const T *x = from + j.rows[begin + row] * j.src.row_stride + c;
+        uint32_t u = *(const uint32_t *)x, v = *(const uint32_t *)(x + half);
+        if (!blockIdx.z) {
+            const T *a = (const T *)&u, *b = (const T *)&v;
+            float4 cs = *(const float4 *)(j.rotation.cos_sin + (int64_t)j.turn_back[begin + row] * d + 2 * c);
+            float x0 = to_f32(a[0]), x1 = to_f32(a[1]), y0 = to_f32(b[0]), y1 = to_f32(b[1]);
+            u = pack<T>((x0 * cs.x + y0 * cs.y) * f, (x1 * cs.z + y1 * cs.w) * f);
+            v = pack<T>((y0 * cs.x - x0 * cs.y) * f, (y1 * cs.z - x1 * cs.w) * f);
+        }
+        T *y = to + row * j.dst.row_stride + c;
+        *(uint32_t *)y = u;
+        *(uint32_t *)(y + half) = v;
     }
 }
 
@@ -54,6 +81,17 @@ extern "C" sac_status sac_cuda_kv_gather(const sac_stream *s, const sac_kv_gathe
     if (!items) return SAC_OK;
     dim3 grid((unsigned)min_of(ceil_div(items, 256), s->device->n_processors * 16), (unsigned)a->src.n_heads,
               a->keys_only ? 1 : 2);
+    bool turned = a->turn_back && a->src.dtype == a->dst.dtype && is_half(a->src.dtype) &&
+                  !a->rotation->interleaved && a->rotation->rot_dim == a->src.head_dim &&
+                  (uintptr_t)a->rotation->cos_sin % 16 == 0 && view_aligned(&a->src, a->keys_only) &&
+                  view_aligned(&a->dst, a->keys_only);
+    if (turned) {
+        if (a->src.dtype == SAC_DTYPE_F16)
+            kv_gather_turned_kernel<half><<<grid, 256, 0, cuda_stream(s)>>>(j);
+        else
+            kv_gather_turned_kernel<bf16><<<grid, 256, 0, cuda_stream(s)>>>(j);
+        return launched();
+    }
     if (!wide) {
         kv_gather_any_kernel<<<grid, 256, 0, cuda_stream(s)>>>(j);
         return launched();

@@ -5,35 +5,9 @@
  *
  * Tried and dropped: the sums on tensor cores (16 rows of w a block, 64 bytes of a row a load): 2.8 TB/s
  * where this and cuBLASLt stream 4 (H200, 3584 -> 37888). */
-#include "device.cuh"
+#include "gemv.cuh"
 
-enum { WARPS = 8, LINE = 256 /* elements that a warp loads at once */, AHEAD = 4, ROWS = 2 };
-
-__device__ __forceinline__ void unpack(const uint4 &v, float x[8], bf16) {
-    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        x[2 * i] = __uint_as_float(w[i] << 16);
-        x[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
-    }
-}
-__device__ __forceinline__ void unpack(const uint4 &v, float x[8], half) {
-    const half2 *h = (const half2 *)&v;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        float2 f = __half22float2(h[i]);
-        x[2 * i] = f.x;
-        x[2 * i + 1] = f.y;
-    }
-}
-
-__device__ __forceinline__ uint4 stream(const void *p) { /* read once: nothing else is to leave the caches */
-    uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p));
-    return v;
-}
+enum { WARPS = 8, AHEAD = 4, ROWS = 2 };
 
 template <typename T, int M>
 static __global__ void __launch_bounds__(WARPS * 32)
@@ -45,15 +19,21 @@ static __global__ void __launch_bounds__(WARPS * 32)
     const T *w0 = w + min(row, n - 1) * k, *w1 = w + min(row + 1, n - 1) * k;
     const uint4 zero = make_uint4(0, 0, 0, 0);
     float acc[ROWS][M] = {{0}};
-    int step = share * LINE;
-    for (int k0 = warp % share * LINE + lane * 8; k0 - lane * 8 < k; k0 += step * AHEAD) {
-        uint4 a[ROWS][AHEAD];
+    int step = share * LINE, begin = warp % share * LINE + lane * 8;
+    uint4 a[ROWS][AHEAD];
+    auto fetch = [&](int k0) {
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
             bool in = k0 + u * step < k;
             a[0][u] = in ? stream(w0 + k0 + u * step) : zero;
             a[1][u] = in ? stream(w1 + k0 + u * step) : zero;
         }
+    };
+    start_next();
+    fetch(begin);
+    wait_for_last();
+    for (int k0 = begin; k0 - lane * 8 < k; k0 += step * AHEAD) {
+        if (k0 != begin) fetch(k0);
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
             float e[ROWS][8];
@@ -62,7 +42,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
 #pragma unroll
             for (int m = 0; m < M; m++) {
                 float f[8];
-                uint4 b = k0 + u * step < k ? __ldg((const uint4 *)(x + m * x_stride + k0 + u * step)) : zero;
+                uint4 b = k0 + u * step < k ? *(const uint4 *)(x + m * x_stride + k0 + u * step) : zero;
                 unpack(b, f, T());
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
@@ -98,10 +78,9 @@ template <typename T, int M> static sac_status launch(const sac_stream *s, const
     while (share < WARPS && n / ROWS * share < (int64_t)s->device->n_processors * 16 && k > LINE * share)
         share *= 2;
     unsigned blocks = (unsigned)ceil_div(n, WARPS / share * ROWS);
-    gemv_kernel<T, M><<<blocks, WARPS * 32, 0, cuda_stream(s)>>>(
-        a->y, (const T *)a->x.data, a->x.rows > 1 ? a->x.stride : 0, (const T *)a->w.data, (int)k, share,
-        a->bias, a->act, a->accumulate);
-    return launched();
+    return launch_early(s, gemv_kernel<T, M>, blocks, WARPS * 32, 0, a->y, (const T *)a->x.data,
+                        a->x.rows > 1 ? a->x.stride : 0, (const T *)a->w.data, (int)k, share, a->bias, a->act,
+                        a->accumulate);
 }
 
 extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {

@@ -8,7 +8,7 @@
 
 #define MAX_DEFAULT_CTX 32768
 #define DEFAULT_CHUNK   256
-#define DEVICE_CHUNK    4096 /* rows that fill a card */
+#define DEVICE_CHUNK    16384 /* rows that fill a card: the last wave of a product's tiles counts */
 #define BATCH_TILES     16
 
 void sac_session_config_default(sac_session_config *c) {
@@ -127,6 +127,7 @@ static int64_t most_rows(const sac_loaded_model *m, int64_t chunk) {
 }
 
 static size_t shared_scratch(const sac_model *m, int64_t chunk) {
+    if (sac_model_on_device(m)) chunk = 1; /* the decoder's rows are not on the host */
     return m->ops.linear_scratch_bytes(most_rows(&m->loaded, chunk), widest_row(&m->loaded)) + 64;
 }
 

@@ -107,6 +107,7 @@ bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attention_sums, kv_gather */
 bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
+bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_step.c */
 bool check_make_rows(check_case *c, int i, bool quick);    /* every other op, by c->op */
 
 typedef struct check_attention_shape {
@@ -124,6 +125,8 @@ typedef struct check_attention_extra {
 } check_attention_extra;
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
                              const check_attention_extra *x);
+/* Case i with weights and rows in t. */
+bool check_make_step_of(check_case *c, int i, sac_dtype t);
 bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dtype t);
 
 /* Calls the op of the case out of a table. */

@@ -168,9 +168,9 @@ static bool make_gather(check_case *c, const struct gather_case *s, sac_dtype t)
         a->turn_back = turn;
         a->rotation = &c->rotation;
         int64_t total = s->n_rows * s->heads * s->d;
-        double *allowed = check_allow(c, total);
+        double *allowed = check_allow(c, 2 * total); /* values come as they are, but for their type */
         double eps = t == SAC_DTYPE_F32 ? EPS : t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
-        for (int64_t i = 0; i < total; i++) allowed[i] = 3 * (8 * EPS + eps);
+        for (int64_t i = 0; i < 2 * total; i++) allowed[i] = i < total ? 3 * (8 * EPS + eps) : 0;
     }
     snprintf(c->text, sizeof c->text, "%s heads=%dx%d rows=%lld lists=%d rot=%d%s", sac_dtype_name(t),
              s->heads, s->d, (long long)s->n_rows, s->n_lists, s->rot_dim, s->keys_only ? " keys only" : "");
@@ -242,6 +242,8 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_kv_gather: return (int)SAC_COUNT(gather_cases);
     case CHECK_top_k:
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
+    case CHECK_qkv_step:
+    case CHECK_gate_up_step: return 8;
     default: return 0;
     }
 }
@@ -252,6 +254,8 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     case CHECK_key_scores: return make_scores(c, &scores_cases[i], t);
     case CHECK_attention_sums: return make_sums(c, &sums_cases[i], t);
     case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
+    case CHECK_qkv_step:
+    case CHECK_gate_up_step: return check_make_step_of(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */
         if (t != SAC_DTYPE_F32) return true;
         return c->op == CHECK_top_k ? make_top_k(c, &choice_cases[i]) : make_top_p(c, &choice_cases[i]);

@@ -1,7 +1,7 @@
 /* text_probe.c - a language model on token ids, for the comparisons with llama.cpp and transformers
  * (tools/compare_llamacpp.py, tools/compare_transformers.py).
  *
- *   text_probe MODEL N_CTX N_THREADS [DEVICE]
+ *   text_probe MODEL N_CTX N_THREADS [DEVICE [prefill=LINE] [decode=LINE] [kv=LINE]]
  *
  * Each line of standard input is a request, answered by a line of JSON:
  *   tokenize TEXT         ids of TEXT (\n is a line end), control tokens recognised
@@ -59,11 +59,15 @@ static sac_status prefill(probe *p, sac_error *err) {
     return sac_session_append(p->session, p->ids, p->n_ids, NULL, err);
 }
 
-static sac_status greedy(probe *p, long n, bool print, sac_error *err) {
+/* *spent: seconds in the appends, without the choice of tokens. */
+static sac_status greedy(probe *p, long n, bool print, double *spent, sac_error *err) {
+    *spent = 0;
     for (long i = 0; i < n; i++) {
         int32_t id = best_of(sac_session_logits(p->session), p->vocab);
         if (print) printf("%s%d", i ? ", " : "", id);
+        double start = seconds();
         sac_status st = sac_session_append(p->session, &id, 1, NULL, err);
+        *spent += seconds() - start;
         if (st != SAC_OK) return st;
     }
     return SAC_OK;
@@ -75,7 +79,8 @@ static sac_status answer_greedy(probe *p, char *at, sac_error *err) {
     sac_status st = prefill(p, err);
     if (st != SAC_OK) return st;
     printf("{\"tokens\": [");
-    st = greedy(p, n, true, err);
+    double spent;
+    st = greedy(p, n, true, &spent, err);
     printf("]}\n");
     return st;
 }
@@ -86,9 +91,9 @@ static sac_status answer_speed(probe *p, char *at, sac_error *err) {
     double start = seconds();
     sac_status st = prefill(p, err);
     double middle = seconds();
-    if (st == SAC_OK) st = greedy(p, n, false, err);
-    if (st == SAC_OK)
-        printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f}\n", middle - start, seconds() - middle);
+    double spent;
+    if (st == SAC_OK) st = greedy(p, n, false, &spent, err);
+    if (st == SAC_OK) printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f}\n", middle - start, spent);
     return st;
 }
 
@@ -125,6 +130,17 @@ static sac_status answer_dump(probe *p, char *at, sac_error *err) {
     fclose(f);
     printf("{\"rows\": %zu}\n", p->n_ids - n_prompt + 1);
     return st;
+}
+
+static sac_status answer_memory(probe *p, char *at, sac_error *err) {
+    sac_memory_report m;
+    (void)at, (void)err;
+    sac_session_memory(p->session, &m);
+    printf("{\"ctx\": %lld, \"host_bytes\": %zu, \"device_bytes\": %zu, \"weight_bytes\": %zu, "
+           "\"kv_bytes_per_token\": %zu, \"kv_bytes\": %zu}\n",
+           (long long)m.n_ctx, m.total_bytes, m.device_bytes, m.weight_bytes, m.kv_bytes_per_token,
+           sac_session_kv_bytes(p->session));
+    return SAC_OK;
 }
 
 static double log_sum_exp(const float *x, int n) {
@@ -170,7 +186,8 @@ static sac_status answer(probe *p, char *line, sac_error *err) {
         const char *name;
         sac_status (*fn)(probe *, char *, sac_error *);
     } requests[] = {{"tokenize ", answer_tokenize}, {"greedy ", answer_greedy}, {"logits ", answer_logits},
-                    {"dump ", answer_dump},         {"nll ", answer_nll},       {"speed ", answer_speed}};
+                    {"dump ", answer_dump},         {"nll ", answer_nll},       {"speed ", answer_speed},
+                    {"memory", answer_memory}};
     line[strcspn(line, "\n")] = 0;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         size_t n = strlen(requests[i].name);
@@ -183,17 +200,23 @@ static sac_status answer(probe *p, char *line, sac_error *err) {
 int main(int argc, char **argv) {
     static probe p;
     sac_error err = {0};
-    if (argc != 4 && argc != 5) {
-        fprintf(stderr, "usage: text_probe MODEL N_CTX N_THREADS [DEVICE]\n");
+    if (argc < 4) {
+        fprintf(stderr,
+                "usage: text_probe MODEL N_CTX N_THREADS [DEVICE [prefill=LINE] [decode=LINE] [kv=LINE]]\n");
         return 64;
     }
     sac_model_options o;
     sac_model_options_default(&o);
     o.n_threads = atoi(argv[3]);
-    if (argc == 5) o.device = argv[4];
+    if (argc > 4) o.device = argv[4];
     sac_session_config c;
     sac_session_config_default(&c);
     c.n_ctx = atol(argv[2]);
+    for (int i = 5; i < argc; i++) {
+        if (strncmp(argv[i], "prefill=", 8) == 0) c.prefill = argv[i] + 8;
+        if (strncmp(argv[i], "decode=", 7) == 0) c.decode = argv[i] + 7;
+        if (strncmp(argv[i], "kv=", 3) == 0) c.kv = argv[i] + 3;
+    }
     sac_status st = sac_model_open(&p.model, argv[1], &o, &err);
     if (st == SAC_OK) st = sac_session_create(&p.session, p.model, &c, &err);
     if (st == SAC_OK) {

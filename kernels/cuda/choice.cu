@@ -1,0 +1,45 @@
+/* choice.cu - what lies between choosing rows and reading them: the mean query that votes, the list of rows.
+ */
+#include "device.cuh"
+
+enum { MEAN_ROWS = 16 /* threads that share a column */, MEAN_COLS = 32 };
+
+/* A warp's lanes read neighbouring columns of a row; sixteen warps share the rows and meet in order. */
+template <typename T>
+static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int64_t cols, int64_t stride,
+                                        float scale) {
+    __shared__ float part[MEAN_ROWS][MEAN_COLS];
+    int lane = threadIdx.x % MEAN_COLS, warp = threadIdx.x / MEAN_COLS;
+    int64_t c = (int64_t)blockIdx.x * MEAN_COLS + lane;
+    float sum = 0;
+    for (int64_t row = warp; row < rows && c < cols; row += MEAN_ROWS) sum += to_f32(x[row * stride + c]);
+    part[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0 || c >= cols) return;
+    for (int i = 1; i < MEAN_ROWS; i++) sum += part[i][lane];
+    y[c] = sum * scale;
+}
+
+extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
+    unsigned blocks = (unsigned)ceil_div(a->x.cols, MEAN_COLS);
+    BY_DTYPE(a->x.dtype, (mean_rows_kernel<T><<<blocks, MEAN_ROWS * MEAN_COLS, 0, cuda_stream(s)>>>(
+                             a->y, (const T *)a->x.data, a->x.rows, a->x.cols, a->x.stride, a->scale)));
+    return launched();
+}
+
+static __global__ void choice_rows_kernel(sac_choice_rows_args a) {
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, middle = i - a.init;
+    if (middle >= a.n_chosen + a.local) return;
+    int64_t row = middle < 0            ? i
+                  : middle < a.n_chosen ? a.init + a.chosen[middle]
+                                        : a.n_rows - a.local + (middle - a.n_chosen);
+    a.rows[i] = (int32_t)row;
+    if (a.turn_back) a.turn_back[i] = (int32_t)(row - i);
+}
+
+extern "C" sac_status sac_cuda_choice_rows(const sac_stream *s, const sac_choice_rows_args *a) {
+    int64_t n = a->init + a->n_chosen + a->local;
+    if (!n) return SAC_OK;
+    choice_rows_kernel<<<(unsigned)ceil_div(n, 256), 256, 0, cuda_stream(s)>>>(*a);
+    return launched();
+}

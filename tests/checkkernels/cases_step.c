@@ -1,0 +1,136 @@
+/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows and choice_rows. */
+#include "check.h"
+
+#include <math.h>
+
+#define EPS 0x1p-24
+
+static const struct step_shape {
+    int n_heads, n_kv_heads, head_dim, hidden, rot_dim;
+    bool interleaved, bias, by_head;
+    int64_t first;
+} shapes[] = {
+    {1, 1, 8, 8, 8, false, false, false, 0},      {4, 2, 64, 256, 64, false, true, true, 3},
+    {7, 1, 128, 512, 128, false, true, true, 9},  {6, 3, 80, 264, 40, false, false, false, 1},
+    {4, 4, 24, 1000, 16, true, true, true, 2},    {8, 2, 64, 72, 64, true, false, false, 0},
+    {28, 4, 128, 640, 128, false, true, true, 5}, {3, 1, 20, 44, 12, false, true, true, 1},
+};
+#define N_SHAPES ((int)SAC_COUNT(shapes))
+
+static double dtype_eps(sac_dtype t) {
+    return t == SAC_DTYPE_F32 ? EPS : t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
+}
+
+/* So that products with weights below 1 come to about 1. */
+static const float *norm_of(check_case *c, int64_t k) {
+    float *norm = check_mat(c, false, 1, k, 0, 4, CHECK_UNIFORM).data;
+    for (int64_t i = 0; i < k; i++) norm[i] *= 3 / sqrtf((float)k);
+    return norm;
+}
+static const float *bias_of(check_case *c, bool has, int64_t n) {
+    return has ? check_mat(c, false, 1, n, 0, 4, CHECK_UNIFORM).data : NULL;
+}
+
+static void make_qkv(check_case *c, const struct step_shape *sh, sac_dtype t) {
+    sac_qkv_step_args *a = &c->qkv_step;
+    int64_t d = sh->head_dim, k = sh->hidden, n_q = sh->n_heads * d, n_kv = sh->n_kv_heads * d;
+    check_kv_shape kv = {.dtype = t,
+                         .n_heads = sh->n_kv_heads,
+                         .head_dim = sh->head_dim,
+                         .n_rows = sh->first + 1,
+                         .n_valid = sh->first + 4,
+                         .output = true};
+    *a = (sac_qkv_step_args){.n_heads = sh->n_heads, .eps = 1e-6f, .first = sh->first};
+    a->q = check_mat(c, true, 1, n_q, 0, 4, CHECK_UNIFORM);
+    a->kv = check_kv(c, &kv, NULL, NULL);
+    a->x = check_mat(c, false, 1, k, 0, 4, CHECK_OUTLIERS);
+    a->norm = norm_of(c, k);
+    a->wq = check_weights(c, t, n_q, k, 4, CHECK_UNIFORM);
+    a->wk = check_weights(c, t, n_kv, k, 4, CHECK_UNIFORM);
+    a->wv = check_weights(c, t, n_kv, k, 4, CHECK_UNIFORM);
+    a->q_bias = bias_of(c, sh->bias, n_q);
+    a->k_bias = bias_of(c, sh->bias, n_kv);
+    a->v_bias = bias_of(c, sh->bias, n_kv);
+    a->rotation = *check_rotation(c, 40, sh->rot_dim, sh->interleaved, 1);
+    int32_t *pos = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 1, 1, 4);
+    pos[0] = (int32_t)check_rand_int(c, 0, 39);
+    a->pos = pos;
+    int64_t stored = 2 * a->kv.n_rows * n_kv;
+    double *allowed = check_allow(c, n_q + stored), error = EPS * (32 + 8 * sqrt((double)k));
+    for (int64_t i = 0; i < n_q; i++) allowed[i] = error;
+    /* the device rounds the normalised token to its type, then what it stores */
+    for (int64_t i = 0; i < stored; i++) allowed[n_q + i] = error + 4 * dtype_eps(t);
+    c->relative = 4 * EPS + 2 * dtype_eps(t);
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d hidden=%d rot=%d%s%s", sac_dtype_name(t),
+             sh->n_heads, sh->n_kv_heads, sh->head_dim, sh->hidden, sh->rot_dim,
+             sh->interleaved ? " interleaved" : "", sh->bias ? " bias" : "");
+}
+
+static void make_gate_up(check_case *c, const struct step_shape *sh, sac_dtype t) {
+    sac_gate_up_step_args *a = &c->gate_up_step;
+    int64_t k = sh->hidden, n = sh->n_heads * sh->head_dim + (sh->first % 2);
+    *a = (sac_gate_up_step_args){.eps = 1e-6f};
+    a->y = check_mat(c, true, 1, n, 0, 4, CHECK_UNIFORM);
+    a->x = check_mat(c, false, 1, k, 0, 4, CHECK_OUTLIERS);
+    a->norm = norm_of(c, k);
+    a->gate = check_weights(c, t, n, k, 4, CHECK_UNIFORM);
+    a->up = check_weights(c, t, n, k, 4, CHECK_UNIFORM);
+    double *allowed = check_allow(c, n);
+    for (int64_t i = 0; i < n; i++) allowed[i] = EPS * (64 + 16 * sqrt((double)k));
+    c->relative = 8 * EPS;
+    snprintf(c->text, sizeof c->text, "%s %lld x %lld", sac_dtype_name(t), (long long)n, (long long)k);
+}
+
+static bool make_mean(check_case *c, int i) {
+    static const int64_t sizes[][2] = {{1, 1}, {1, 300}, {7, 33}, {512, 128}, {100, 3584}, {17, 40}};
+    if (i >= (int)SAC_COUNT(sizes) * CHECK_N_VALUES) return false;
+    int64_t rows = sizes[i / CHECK_N_VALUES][0], cols = sizes[i / CHECK_N_VALUES][1];
+    check_values v = (check_values)(i % CHECK_N_VALUES);
+    sac_mat x = check_mat(c, false, rows, cols, check_rand_int(c, 0, 3), 4, v);
+    c->mean_rows = (sac_mean_rows_args){check_mat(c, true, 1, cols, 0, 4, v).data, x, 1 / (float)rows};
+    double *allowed = check_allow(c, cols);
+    for (int64_t j = 0; j < cols; j++) {
+        double sum = 0;
+        for (int64_t r = 0; r < rows; r++) sum += fabs((double)sac_mat_row_f32(x, r)[j]);
+        allowed[j] = 2 * EPS * (sqrt((double)rows) + 4) * sum / (double)rows + 1e-44;
+    }
+    snprintf(c->text, sizeof c->text, "%lldx%lld %s", (long long)rows, (long long)cols, check_values_name(v));
+    return true;
+}
+
+static bool make_choice(check_case *c, int i) {
+    static const int64_t sizes[][3] = {{0, 5, 0}, {3, 0, 2}, {128, 2048, 512}, {1, 300, 7}};
+    if (i >= 2 * (int)SAC_COUNT(sizes)) return false;
+    int64_t init = sizes[i / 2][0], n = sizes[i / 2][1], local = sizes[i / 2][2], all = init + n + local;
+    int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 4);
+    for (int64_t j = 0; j < n; j++) chosen[j] = (int32_t)(2 * j + check_rand_int(c, 0, 1));
+    c->choice_rows = (sac_choice_rows_args){.chosen = chosen, .n_chosen = n, .init = init, .local = local};
+    c->choice_rows.n_rows = init + 2 * n + local + check_rand_int(c, 0, 9);
+    c->choice_rows.rows = check_buffer_add(c, true, SAC_DTYPE_F32, 1, all, all, 4);
+    c->buffer[c->n_buffers - 1].integers = true;
+    if (i % 2) {
+        c->choice_rows.turn_back = check_buffer_add(c, true, SAC_DTYPE_F32, 1, all, all, 4);
+        c->buffer[c->n_buffers - 1].integers = true;
+    }
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "%lld, %lld, %lld", (long long)init, (long long)n, (long long)local);
+    return true;
+}
+
+bool check_make_step_of(check_case *c, int i, sac_dtype t) {
+    if (i >= N_SHAPES) return false;
+    c->same_bits = true;
+    if (c->op == CHECK_qkv_step)
+        make_qkv(c, &shapes[i], t);
+    else
+        make_gate_up(c, &shapes[i], t);
+    return true;
+}
+
+bool check_make_step(check_case *c, int i, bool quick) {
+    (void)quick;
+    c->same_bits = true;
+    if (c->op == CHECK_mean_rows) return make_mean(c, i);
+    if (c->op == CHECK_choice_rows) return make_choice(c, i);
+    return i < 3 * N_SHAPES && check_make_step_of(c, i % N_SHAPES, (sac_dtype)(i / N_SHAPES));
+}

@@ -1,0 +1,157 @@
+/* Methods on a device, without one: memory that only ops and the device's own copies may touch (it is closed
+ * to everybody else), and the CPU's ops behind it. Outputs must have the bits of the same method on the CPU.
+ */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "method_test.h"
+
+#include <sys/mman.h>
+
+enum { REGION_BYTES = 1 << 26 };
+
+static uint8_t *region;
+static sac_ops real;
+
+static void let_in(bool open) {
+    assert_int_equal(mprotect(region, REGION_BYTES, open ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+}
+
+#define X(op)                                                                                                \
+    static sac_status inside_##op(const sac_stream *s, const sac_##op##_args *a) {                           \
+        let_in(true);                                                                                        \
+        sac_status st = real.op(s, a);                                                                       \
+        let_in(false);                                                                                       \
+        return st;                                                                                           \
+    }
+SAC_OPS(X)
+#undef X
+
+static sac_status move(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    (void)s;
+    let_in(true);
+    memcpy(to, from, n_bytes);
+    let_in(false);
+    return SAC_OK;
+}
+static sac_status arrive(const sac_stream *s, sac_error *err) {
+    (void)s, (void)err;
+    return SAC_OK;
+}
+
+static const sac_device device = {.kind = SAC_DEVICE_CUDA,
+                                  .name = "closed memory",
+                                  .upload = move,
+                                  .download = move,
+                                  .stream_sync = arrive};
+
+/* The case's queries, keys and values, and what its methods keep for ops, in the region; opened for the test.
+ */
+static void to_device(layer_case *c, const char *prefill, const char *decode) {
+    const sac_attention_shape *s = &c->shape;
+    sac_error err = {0};
+    let_in(true);
+    memset(region, 0, REGION_BYTES);
+    sac_arena there = sac_arena_over(region, REGION_BYTES);
+    c->shape.device = &device;
+    c->shape.dtype = SAC_DTYPE_F32;
+    c->q = sac_arena_take(&there, (size_t)(s->n_ctx * s->hidden) * sizeof(float));
+    c->kv = sac_arena_take(&there, 2 * (size_t)(s->n_ctx * s->n_kv_heads * s->head_dim) * sizeof(float));
+    assert_ok(sac_prefill_open(&c->prefill, prefill, s, &err), err);
+    assert_ok(sac_decode_open(&c->decode, decode, s, &err), err);
+    assert_ok(sac_arena_open(&c->method_arena, (size_t)1 << 26, &err), err);
+    sac_prefill_take(&c->prefill, s, &c->method_arena, &there);
+    sac_decode_take(&c->decode, s, &c->method_arena, &there);
+    assert_true(there.used_bytes < REGION_BYTES);
+    if (c->prefill.policy->begin) c->prefill.policy->begin(c->prefill.state);
+    sac_decode_begin(&c->decode);
+}
+
+/* The next n tokens as a prompt or, one of them, as a step. */
+static void run_there(layer_case *c, int64_t n, bool step) {
+    let_in(true);
+    sac_layer_attention a = case_tokens(c, n);
+    real = c->ops;
+    sac_ops guarded = c->ops;
+#define X(op) guarded.op = inside_##op;
+    SAC_OPS(X)
+#undef X
+    a.ops = &guarded;
+    let_in(false);
+    if (!step && c->decode.policy->prompt)
+        assert_int_equal(c->decode.policy->prompt(c->decode.state, &a), SAC_OK);
+    assert_int_equal(step ? sac_decode_attend(&c->decode, &a, NULL) : sac_prefill_attend(&c->prefill, &a),
+                     SAC_OK);
+    let_in(true);
+    case_finish(c, &a, n);
+}
+
+static void compare(const char *prefill, const char *decode, const int64_t *prompts, int n_steps) {
+    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400, .use_cpu = true};
+    layer_case here, there;
+    case_open(&here, &shape, 11);
+    case_open(&there, &shape, 11);
+    case_method(&here, prefill, decode);
+    to_device(&there, prefill, decode);
+    for (int i = 0; prompts[i] || n_steps-- > 0; i += prompts[i] != 0) {
+        int64_t n = prompts[i] ? prompts[i] : 1;
+        if (prompts[i])
+            case_prompt(&here, n);
+        else
+            case_step(&here);
+        run_there(&there, n, !prompts[i]);
+        assert_memory_equal(here.out, there.out, (size_t)(n * here.shape.hidden) * sizeof(float));
+    }
+    assert_int_equal(here.stats.n_selections, there.stats.n_selections);
+    assert_int_equal(here.stats.n_cache_hits, there.stats.n_cache_hits);
+    assert_true(here.stats.prefill_kept == there.stats.prefill_kept);
+    assert_true(here.stats.n_selections > 0);
+    case_close(&here);
+    case_close(&there);
+}
+
+static void zipvl(void **state) {
+    static const char *const lines[] = {
+        "zipvl:recent=8,random=8,tau=0.8", "zipvl:recent=8,random=8,ratio=0.421",
+        "zipvl:recent=4,random=20,side=one,tau=0.7", "zipvl:tau=0.5,keep_sink=1"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++)
+        compare(lines[i], "dense", (const int64_t[]){150, 90, 33, 0}, 0);
+}
+
+static void tokenselect(void **state) {
+    static const char *const decodes[] = {"theta=0.9", "theta=-1", "theta=2", "theta=0.2,max_hits=2"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(decodes); i++) {
+        char decode[100];
+        snprintf(decode, sizeof decode, "tokenselect:init=4,k=24,local=16,%s", decodes[i]);
+        compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, (const int64_t[]){170, 75, 0}, 12);
+    }
+}
+
+static void what_cannot_run_there_is_refused(void **state) {
+    static const char *const lines[] = {"tokenselect:select=head,init=4,k=8,local=8,chunk=8",
+                                        "tokenselect:pos=orig,init=4,k=8,local=8,chunk=8",
+                                        "tokenselect:p=0.9,kmin=4,init=4,local=8,chunk=8",
+                                        "zipvl:budget=cover"};
+    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
+    layer_case c;
+    sac_error err;
+    (void)state;
+    case_open(&c, &shape, 1);
+    c.shape.device = &device;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        sac_prefill m;
+        assert_int_equal(sac_prefill_open(&m, lines[i], &c.shape, &err), SAC_UNSUPPORTED);
+    }
+    case_close(&c);
+}
+
+int main(void) {
+    region = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (region == MAP_FAILED) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zipvl),
+        cmocka_unit_test(tokenselect),
+        cmocka_unit_test(what_cannot_run_there_is_refused),
+    };
+    return cmocka_run_group_tests_name("methods on a device", tests, NULL, NULL);
+}
