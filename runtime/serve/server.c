@@ -17,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What ends the server: a descriptor, because a signal handler may write to one and to little else. */
+/* What ends the server: a descriptor, because a signal handler may write to one and to little else. It stays
+ * open as long as the process: a signal may come at any time. */
 static atomic_int stop_fd = -1;
 
 void serve_stop(void) {
@@ -229,7 +230,7 @@ sac_status serve_run(const sac_model *model, const serve_config *config, sac_err
     serve_server *s = malloc(sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a server");
     init_server(s, model, config);
-    atomic_store(&stop_fd, eventfd(0, EFD_CLOEXEC));
+    if (atomic_load(&stop_fd) < 0) atomic_store(&stop_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     catch_signals();
     raise_descriptor_limit(config);
     sac_status st = open_parts(s, err);
@@ -239,8 +240,6 @@ sac_status serve_run(const sac_model *model, const serve_config *config, sac_err
         drain(s);
     }
     close_parts(s);
-    int fd = atomic_exchange(&stop_fd, -1);
-    if (fd >= 0) close(fd);
     pthread_cond_destroy(&s->stirred);
     pthread_mutex_destroy(&s->lock);
     free(s);
