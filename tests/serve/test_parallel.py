@@ -58,7 +58,7 @@ class Parallel(Case):
 
     def test_a_long_prompt_does_not_hold_up_an_answer(self):
         """Tokens of an answer keep coming while another client's video is read."""
-        row = next(r for r in questions() if r["n_frames"] == 16)
+        row = next(r for r in questions() if r["n_frames"] == 64)
         with Server("--slots", "2") as server:
             body = json.dumps(chat_body("Hello", stream=True, ignore_eos=True, max_tokens=2000)).encode()
             with server.connect() as c:
