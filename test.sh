@@ -25,7 +25,7 @@ if ! build/venv/bin/python -c 'import openai' 2>/dev/null; then
 fi
 
 # What threads share is in a few places; the rest would only be slower under ThreadSanitizer.
-threaded='test_base test_vision_cache test_session'
+threaded='test_base test_vision_cache test_session serve_parallel'
 
 # Counts the tests within ctest's log: cmocka's programs and the tests of the command have many each; any other
 # program is one. Prints "passed failed skipped" and, on standard error, what failed and was skipped.
@@ -104,7 +104,7 @@ for preset in "${presets[@]}"; do
   echo "== $preset"
   case $preset in
     fuzz) targets= build fuzz && run_fuzzers ;;
-    tsan) targets=$threaded build tsan -DSAC_TESTS=ON && run_tests tsan ;;
+    tsan) targets=${threaded/serve_parallel/saccade_command} build tsan -DSAC_TESTS=ON && run_tests tsan ;;
     dev | asan | release) targets= build "$preset" -DSAC_TESTS=ON && run_tests "$preset" ;;
     *) echo "test.sh: unknown part '$preset'; there are dev, asan, tsan, release and fuzz" >&2; exit 64 ;;
   esac

@@ -85,7 +85,8 @@ static int list_candidates(candidate *list, const sac_frame_request *request,
 }
 
 /* "16 of 325 frames by max_frames 16 (fps 2 asks for 26)" */
-static void describe(sac_frame_plan *plan, const candidate *list, int n, int chosen) {
+static void describe(sac_frame_plan *plan, const sac_frame_request *request, const candidate *list, int n,
+                     int chosen) {
     size_t used = 0;
     int wrote = snprintf(plan->text, sizeof plan->text, "%" PRId64 " of %" PRId64 " frames", plan->n_frames,
                          plan->total_frames);
@@ -95,7 +96,8 @@ static void describe(sac_frame_plan *plan, const candidate *list, int n, int cho
     }
     const char *before = " (";
     for (int k = 1; k < n && wrote > 0; k++) {
-        if (k == chosen) continue;
+        bool silent = list[k].rule == SAC_SAMPLED_BY_MAX_FRAMES && request->max_frames_silent;
+        if (k == chosen || silent) continue;
         used += (size_t)wrote;
         if (used >= sizeof plan->text) return;
         if (list[k].rule == SAC_SAMPLED_BY_FPS || list[k].rule == SAC_SAMPLED_BY_MAX_PIXELS)
@@ -149,7 +151,7 @@ sac_status sac_sampling_plan(sac_frame_plan *plan, const sac_frame_request *requ
     plan->source_fps = known ? source->fps : 0;
     plan->duration_s = known ? (double)source->total_frames / source->fps : 0;
     SAC_TRY(fill(plan, err));
-    describe(plan, list, n, chosen);
+    describe(plan, request, list, n, chosen);
     return SAC_OK;
 }
 

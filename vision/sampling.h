@@ -28,10 +28,12 @@
  */
 typedef struct sac_frame_request {
     bool has_fps, has_num_frames, has_max_frames, has_max_pixels;
-    double fps;         /* frames a second of video: above 0, at most SAC_SAMPLING_MAX_FPS */
-    int64_t num_frames; /* at least 1 */
-    int64_t max_frames; /* at least 1 */
-    int64_t max_pixels; /* of all chosen frames together */
+    double fps;             /* frames a second of video: above 0, at most SAC_SAMPLING_MAX_FPS */
+    int64_t num_frames;     /* at least 1 */
+    int64_t max_frames;     /* at least 1 */
+    bool max_frames_silent; /* what the context holds, which nobody asked for: not in the text unless it
+                               decides */
+    int64_t max_pixels;     /* of all chosen frames together */
     int64_t
         frame_pixels; /* what one frame costs of max_pixels, after the model's resize; 0 = as in the source */
 } sac_frame_request;

@@ -117,6 +117,7 @@ static sac_status frame_request(const sac_video_options *o, int64_t room, const 
                              .num_frames = o->num_frames,
                              .has_max_frames = true,
                              .max_frames = o->max_frames ? o->max_frames : context_frames(room, frame),
+                             .max_frames_silent = o->max_frames == 0,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
                              .frame_pixels = (int64_t)frame->tile_size * frame->tile_size};

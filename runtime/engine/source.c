@@ -192,6 +192,7 @@ static sac_status measured_key(const sac_media *m, const sac_frame_request *r, s
                           r->has_max_frames ? (double)r->max_frames : -1,
                           r->has_max_pixels ? (double)r->max_pixels : -1, (double)r->frame_pixels};
         memcpy(request + 2, asked, sizeof asked);
+        request[7] = r->max_frames_silent; /* the plan's text tells */
     }
     sac_sha256 *h;
     SAC_TRY(sac_sha256_open(&h, NULL));

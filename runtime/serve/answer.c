@@ -169,7 +169,8 @@ static json_t *choice_of(serve_answer *a, const char *text, size_t n, const char
                      "finish_reason", finish_reason);
 }
 
-static void send_role(serve_answer *a) {
+void serve_answer_start(serve_answer *a) {
+    if (!a->job->request.stream || a->has_role) return;
     a->has_role = true;
     if (a->job->request.is_chat)
         send_chunk(a, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", 0, "delta", "role", "assistant",
@@ -178,13 +179,13 @@ static void send_role(serve_answer *a) {
 
 void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
     if (!a->job->request.stream || n == 0) return;
-    if (!a->has_role) send_role(a);
+    serve_answer_start(a);
     send_chunk(a, choice_of(a, utf8, n, NULL));
 }
 
 static void finish_stream(serve_answer *a, const sac_result *r, json_t *usage, json_t *places) {
     serve_job *j = a->job;
-    if (!a->has_role) send_role(a);
+    serve_answer_start(a);
     send_chunk(a, choice_of(a, "", 0, r->finish_reason));
     if (j->request.include_usage || places) {
         json_t *event = envelope(j, chunk_name(j), json_array());

@@ -6,13 +6,15 @@
 
 typedef struct serve_answer {
     serve_job *job;
-    bool has_role;    /* a chat stream's first chunk is out */
+    bool has_role;    /* a stream has begun: a chat's first chunk is out */
     json_t *logprobs; /* entries of tokens whose text is not out yet (a stream), or of all; a text
                          completion's are {token, logprob, offset, top} until they are sent */
     size_t n_bytes;   /* of the text that the entries stand for: a text completion's offsets */
 } serve_answer;
 
 void serve_answer_begin(serve_answer *a, serve_job *j);
+/* The first token is there, with or without text: a chat stream says so at once. */
+void serve_answer_start(serve_answer *a);
 /* A piece of text came. */
 void serve_answer_text(serve_answer *a, const char *utf8, size_t n);
 /* Of a token, before the text that it completes; for log probabilities. */

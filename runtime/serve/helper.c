@@ -104,12 +104,13 @@ static bool hand_over(serve_helper *h, const serve_child_task *t, const int fds[
     return ok;
 }
 
-/* Was it the helper that died, with the task still in its socket? Then nothing was wrong with the task. */
+/* Was it the helper that died, with the task still in its hands? Then nothing was wrong with the task. The
+ * kernel may close the task's socket a moment before the helper's own, so that is waited for. */
 static bool helper_died(serve_helper *h, unsigned generation) {
     pthread_mutex_lock(&h->lock);
     bool died = h->generation != generation;
     struct pollfd f = {.fd = h->fd, .events = POLLIN};
-    if (!died && h->fd >= 0 && poll(&f, 1, 0) == 1 && (f.revents & (POLLHUP | POLLERR))) {
+    if (!died && h->fd >= 0 && poll(&f, 1, 200) == 1 && (f.revents & (POLLHUP | POLLERR))) {
         stop(h);
         died = true;
     }

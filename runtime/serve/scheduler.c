@@ -65,6 +65,29 @@ double serve_scheduler_cache_use(serve_server *s) {
     return rows / ((double)s->config->n_slots * (double)s->n_ctx);
 }
 
+/* ---------------------------------------------------------------- jobs that nobody waits for */
+
+/* Out of the queue: jobs that nobody waits for any more. Under the server's lock; they are chained by
+ * queue_next. */
+static serve_job *take_cancelled(serve_queue *q) {
+    serve_job *taken = NULL;
+    for (serve_job *j = q->first, *next; j; j = next) {
+        next = j->queue_next;
+        if (!atomic_load(&j->cancelled)) continue;
+        serve_queue_remove(q, j);
+        j->queue_next = taken;
+        taken = j;
+    }
+    return taken;
+}
+
+static void fail_cancelled(serve_job *j) {
+    for (serve_job *next; j; j = next) {
+        next = j->queue_next;
+        serve_job_fail(j, SAC_CANCELLED, &(sac_error){0});
+    }
+}
+
 /* ---------------------------------------------------------------- steps */
 
 /* One token for every slot that decodes; how many there were. */
@@ -89,10 +112,15 @@ static size_t step(scheduler *d) {
     return n;
 }
 
-/* Called from within a prompt's run. */
+/* Called from within a prompt's run, which may be long: those who wait learn in it that their time is up. */
 static void on_yield(void *ctx) {
     const serve_slot *slot = ctx;
-    scheduler *d = slot->server->scheduler_state;
+    serve_server *s = slot->server;
+    scheduler *d = s->scheduler_state;
+    pthread_mutex_lock(&s->lock);
+    serve_job *cancelled = take_cancelled(&s->ready);
+    pthread_mutex_unlock(&s->lock);
+    fail_cancelled(cancelled);
     if (sac_now_ns() - d->stepped_ns >= d->step_ns) step(d);
 }
 
@@ -124,27 +152,6 @@ static size_t n_busy(const serve_server *s) {
     size_t n = 0;
     for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].job != NULL;
     return n;
-}
-
-/* Out of the queue: jobs that nobody waits for any more. Under the server's lock; they are chained by
- * queue_next. */
-static serve_job *take_cancelled(serve_queue *q) {
-    serve_job *taken = NULL;
-    for (serve_job *j = q->first, *next; j; j = next) {
-        next = j->queue_next;
-        if (!atomic_load(&j->cancelled)) continue;
-        serve_queue_remove(q, j);
-        j->queue_next = taken;
-        taken = j;
-    }
-    return taken;
-}
-
-static void fail_cancelled(serve_job *j) {
-    for (serve_job *next; j; j = next) {
-        next = j->queue_next;
-        serve_job_fail(j, SAC_CANCELLED, &(sac_error){0});
-    }
 }
 
 /* The next job when a slot is idle. Waits when there is nothing at all to do; *quit when the server ends. */

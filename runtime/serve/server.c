@@ -17,13 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What ends the server: a descriptor, because a signal handler may write to one and to little else. */
-static int stop_fd = -1;
+/* What ends the server: a descriptor, because a signal handler may write to one and to little else. It stays
+ * open as long as the process: a signal may come at any time. */
+static atomic_int stop_fd = -1;
 
 void serve_stop(void) {
     uint64_t one = 1;
-    int had = errno;
-    if (stop_fd >= 0) (void)!write(stop_fd, &one, sizeof one);
+    int had = errno, fd = atomic_load(&stop_fd);
+    if (fd >= 0) (void)!write(fd, &one, sizeof one);
     errno = had;
 }
 
@@ -183,7 +184,7 @@ static void print_address(const serve_server *s) {
 }
 
 static void wait_for_stop(void) {
-    struct pollfd f = {.fd = stop_fd, .events = POLLIN};
+    struct pollfd f = {.fd = atomic_load(&stop_fd), .events = POLLIN};
     while (poll(&f, 1, -1) < 1 && errno == EINTR) {
     }
 }
@@ -229,7 +230,7 @@ sac_status serve_run(const sac_model *model, const serve_config *config, sac_err
     serve_server *s = malloc(sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a server");
     init_server(s, model, config);
-    stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (atomic_load(&stop_fd) < 0) atomic_store(&stop_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     catch_signals();
     raise_descriptor_limit(config);
     sac_status st = open_parts(s, err);
@@ -239,9 +240,6 @@ sac_status serve_run(const sac_model *model, const serve_config *config, sac_err
         drain(s);
     }
     close_parts(s);
-    int fd = stop_fd;
-    stop_fd = -1;
-    if (fd >= 0) close(fd);
     pthread_cond_destroy(&s->stirred);
     pthread_mutex_destroy(&s->lock);
     free(s);

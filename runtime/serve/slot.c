@@ -45,6 +45,7 @@ static void on_token(void *ctx, const sac_token_event *token) {
     int64_t now = sac_now_ns();
     if (slot->n_tokens++ == 0) {
         slot->first_ns = now;
+        serve_answer_start(&slot->answer);
         serve_metrics_observe(m, SERVE_TIME_first_token, (double)(now - slot->job->arrived_ns) * 1e-9);
         serve_metrics_observe(m, SERVE_TIME_prefill, (double)(now - slot->job->started_ns) * 1e-9);
     } else {

@@ -83,6 +83,13 @@ class Chat(Case):
         reply = self.server.chat(ask(row), mm_processor_kwargs={"max_pixels": 112 * 112 * 3}).json
         self.assertEqual(reply["usage"]["frames"], 3)
 
+    def test_a_video_of_many_frames(self):
+        """Its table of frames is long enough for libc to sort it in other memory, which asks the system for more."""
+        row = next(r for r in questions() if r["n_frames"] == 256)
+        reply = self.server.chat(ask(row), media_io_kwargs={"video": {"num_frames": 4}})
+        self.assertEqual(reply.status, 200, reply.text)
+        self.assertEqual(reply.json["usage"]["media"][0]["source_frames"], 256)
+
     def test_a_list_of_frames_with_times(self):
         rows = [r for r in questions() if not is_video(r["file"])][:3]
         urls = [data_uri(r["file"]) for r in rows]

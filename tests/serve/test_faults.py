@@ -279,7 +279,7 @@ class Redirects(http.server.BaseHTTPRequestHandler):
 
 class Fetching(Case):
     def test_private_addresses(self):
-        """By number, in all its spellings, by a name that resolves to one, and by a redirect to one."""
+        """By number, in all its spellings, and by a name that resolves to one. tools/check_redirect.py has redirects."""
         target = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirects)
         target.hits = []
         threading.Thread(target=target.serve_forever, daemon=True).start()

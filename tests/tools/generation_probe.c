@@ -3,10 +3,10 @@
  *
  *   generation_probe MODEL FILE N_THREADS PREFILL KV DECODE N...
  *
- * Standard input: lines "question<TAB>answer". The first question is the prompt, all that follows runs as an
- * answer's tokens do, one step each: the right answer, the next question, and so on. After N steps
- * (ascending) a line of JSON tells how many tokens of answers there were, how many of them the model would
- * have said itself, the mean of their -ln p, and the steps a second. */
+ * Standard input: lines "question<TAB>answer", \n for a line's end within. The first question is the prompt,
+ * all that follows runs as an answer's tokens do, one step each: the right answer, the next question, and so
+ * on. After N steps (ascending) a line of JSON tells how many tokens of answers there were, how many of them
+ * the model would have said itself, the mean of their -ln p, and the steps a second. */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
 
@@ -36,6 +36,17 @@ static sac_status add_text(const sac_model *m, const char *text, bool answer, sa
     return st;
 }
 
+/* \n becomes a line's end. */
+static void unescape(char *text) {
+    char *to = text;
+    for (const char *c = text; *c; c++) {
+        bool line_end = c[0] == '\\' && c[1] == 'n';
+        *to++ = line_end ? '\n' : *c;
+        c += line_end;
+    }
+    *to = 0;
+}
+
 /* The first question into `first`; the turns behind it into ids. */
 static sac_status read_turns(const sac_model *m, char **first, sac_error *err) {
     char *line = NULL;
@@ -46,6 +57,7 @@ static sac_status read_turns(const sac_model *m, char **first, sac_error *err) {
         char *answer = strchr(line, '\t');
         if (!answer) continue;
         *answer++ = 0;
+        unescape(line);
         if (!*first) {
             *first = strdup(line);
         } else {

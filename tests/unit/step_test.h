@@ -19,7 +19,22 @@ static inline sac_model *step_model(int n_threads) {
     return m;
 }
 
-/* The last call wins; NULL = the default. */
+/* The model of a whole test program. */
+static sac_model *model;
+
+static inline int open_model(void **state) {
+    (void)state;
+    model = step_model(2);
+    return 0;
+}
+
+static inline int close_model(void **state) {
+    (void)state;
+    sac_model_free(model);
+    return 0;
+}
+
+/* NULL = the default. */
 static inline sac_session *step_session(const sac_model *m, const char *prefill, const char *decode,
                                         const char *kv, int64_t n_ctx) {
     sac_session_config c;

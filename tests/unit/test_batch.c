@@ -8,20 +8,6 @@
 
 #define MOST 8
 
-static sac_model *model;
-
-static int open_model(void **state) {
-    (void)state;
-    model = step_model(2);
-    return 0;
-}
-
-static int close_model(void **state) {
-    (void)state;
-    sac_model_free(model);
-    return 0;
-}
-
 /* One of the sessions: how it attends, what it is asked, how it samples. */
 typedef struct guest {
     const char *prefill, *decode, *kv, *path;

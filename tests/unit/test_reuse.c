@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static sac_model *model;
-
 /* Files opened and decoded, counted by the linker's --wrap. */
 static int n_videos, n_reads, n_pictures;
 
@@ -44,17 +42,7 @@ static void opened(int videos, int reads, int pictures) {
     n_videos = n_reads = n_pictures = 0;
 }
 
-static int open_model(void **state) {
-    (void)state;
-    model = step_model(2);
-    return 0;
-}
-
-static int close_model(void **state) {
-    (void)state;
-    sac_model_free(model);
-    return 0;
-}
+#define FRAMES 3
 
 typedef struct method {
     const char *prefill, *decode, *kv;
@@ -108,21 +96,21 @@ static void another_question_gets_its_own_answer(void **state) {
     static heard first, second, fresh;
     asked q;
     static const char *questions[] = {"How many numbers appear?", "Describe the video."};
-    sac_sampling o = step_sampling(24);
+    sac_sampling o = step_sampling(10);
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         for (int way = 0; way < 2; way++) {
             const method *m = &methods[i];
             sac_session *s = step_session(model, m->prefill, m->decode, m->kv, 1024);
             sac_session *t = step_session(model, m->prefill, m->decode, m->kv, 1024);
-            hear_alone(&first, model, s, ask_about(&q, STEP_VIDEO, 6, questions[way]), &o);
-            const sac_message *other = ask_about(&q, STEP_VIDEO, 6, questions[!way]);
+            hear_alone(&first, model, s, ask_about(&q, STEP_VIDEO, FRAMES, questions[way]), &o);
+            const sac_message *other = ask_about(&q, STEP_VIDEO, FRAMES, questions[!way]);
             int64_t n = reusable(s, other, 1);
             hear_alone(&second, model, s, other, &o);
             hear_alone(&fresh, model, t, other, &o);
             assert_int_equal(second.n_reused, n);
             assert_int_equal(fresh.n_reused, 0);
             if (m->keeps)
-                assert_true(n >= 6 * 64); /* the frames */
+                assert_true(n >= FRAMES * 64);
             else
                 assert_int_equal(n, 0);
             if (m->keeps)
@@ -138,7 +126,7 @@ static void another_question_gets_its_own_answer(void **state) {
 static void a_conversation_goes_on(void **state) {
     (void)state;
     static heard first, second, fresh;
-    sac_sampling o = step_sampling(24);
+    sac_sampling o = step_sampling(10);
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         const method *m = &methods[i];
         bool whole = m->kv && strcmp(m->kv, "kivi") == 0;

@@ -4,20 +4,6 @@
 
 #include <math.h>
 
-static sac_model *model;
-
-static int open_model(void **state) {
-    (void)state;
-    model = step_model(2);
-    return 0;
-}
-
-static int close_model(void **state) {
-    (void)state;
-    sac_model_free(model);
-    return 0;
-}
-
 static void hear_steps(heard *h, sac_session *s, const sac_message *q, const sac_sampling *o) {
     sac_error err;
     sac_result r;
