@@ -268,6 +268,43 @@ typedef struct sac_packed_attention_args {
     float *lse;             /* [n_heads] or NULL */
 } sac_packed_attention_args;
 
+/* Which rows of a view: for each head its own list (n_lists heads), one list for all, or, rows NULL, the rows
+ * from `first` on. List entries are counted from `first`. */
+typedef struct sac_pack_rows {
+    const int32_t *rows; /* [n_lists][n] */
+    int64_t n, first;
+    int n_lists;
+} sac_pack_rows;
+
+/* channel[head * head_dim + c] = sqrt(max |v|) over the rows, 1 where that is 0: what the values of packed
+ * rows may be divided by. */
+typedef struct sac_pack_channels_args {
+    uint16_t *channel; /* [n_heads * head_dim] halves */
+    sac_kv_view kv;    /* k is not read */
+    sac_pack_rows rows;
+} sac_pack_channels_args;
+
+/* The rows of kv as rows 0 .. of p: the ranges that p's kinds ask for, then codes. p.v_channel, where p has
+ * one, is read. A device may know only keys with one range a channel for all rows and values with ranges over
+ * whole heads. */
+typedef struct sac_pack_rows_args {
+    sac_packed_rows p; /* n is rows.n */
+    sac_kv_view kv;
+    sac_pack_rows rows;
+} sac_pack_rows_args;
+
+/* A step over packed rows and a plain tail, where a device gains by doing both in one go: q = softmax(scale q
+ * k^T) v over all rows of the parts and of the tail. lse as in attention. */
+typedef struct sac_packed_step_args {
+    sac_mat q;                    /* [1][n_heads * head_dim], replaced by the output */
+    const sac_packed_rows *parts; /* all of the tail's heads, values included */
+    int n_parts;                  /* may be 0 */
+    sac_kv_view tail;             /* n_rows may be 0 when there are parts */
+    int n_heads;
+    float scale;
+    float *lse; /* [n_heads] or NULL */
+} sac_packed_step_args;
+
 /* y[c] = scale * sum over rows of x[row][c]. */
 typedef struct sac_mean_rows_args {
     float *y; /* [x.cols] */
@@ -354,6 +391,9 @@ typedef struct sac_gather_rows_args {
     X(pool_tokens)                                                                                           \
     X(gather_rows)                                                                                           \
     X(packed_attention)                                                                                      \
+    X(pack_channels)                                                                                         \
+    X(pack_rows)                                                                                             \
+    X(packed_step)                                                                                           \
     X(softmax)                                                                                               \
     X(soft_vote)                                                                                             \
     X(mean_rows)                                                                                             \

@@ -23,7 +23,7 @@ static uint16_t half_up(float x) { /* x >= 0 */
 }
 
 sac_packed_range sac_packed_range_of(float min, float max, int bits) {
-    sac_packed_range r = {.min = half_down(min)};
+    sac_packed_range r = {.min = half_down(min + 0.0f)}; /* no negative zero */
     float low = sac_f16_to_f32(r.min), levels = (float)((1 << bits) - 1);
     r.scale = half_up((max - low) / levels);
     if (sac_f16_to_f32(r.scale) * levels < max - low) r.scale++; /* the division was rounded down */

@@ -46,12 +46,23 @@ void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int 
     b->memory_bytes = layer_bytes(b);
     b->layer = sac_arena_take(arena, (size_t)b->n_layers * sizeof *b->layer);
     for (int i = 0; i < b->n_layers; i++) {
-        sac_kv_block_layer l = {.memory = sac_arena_take(arena, b->memory_bytes),
+        sac_kv_block_layer l = {.memory = shape->device ? NULL : sac_arena_take(arena, b->memory_bytes),
                                 .part = sac_arena_take(arena, 2 * n * sizeof *l.part),
                                 .block = sac_arena_take(arena, n * sizeof *l.block)};
         if (b->layer) b->layer[i] = l;
     }
-    for (int tier = 0; tier < 2; tier++) b->list[tier] = sac_arena_take(arena, list);
+    for (int tier = 0; tier < 2; tier++) b->list[tier] = b->list_there[tier] = sac_arena_take(arena, list);
+    if (shape->device)
+        b->bits_here = sac_arena_take(arena, (size_t)b->n_kv_heads * (size_t)(b->n_ctx / 8 + 1));
+}
+
+void sac_kv_blocks_take_device(sac_kv_blocks *b, sac_arena *arena) {
+    size_t list = (size_t)b->n_kv_heads * (size_t)b->n_ctx * sizeof(int32_t);
+    for (int i = 0; i < b->n_layers; i++) {
+        uint8_t *memory = sac_arena_take(arena, b->memory_bytes);
+        if (b->layer) b->layer[i].memory = memory;
+    }
+    for (int tier = 0; tier < 2; tier++) b->list_there[tier] = sac_arena_take(arena, list);
 }
 
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer) {
@@ -98,52 +109,66 @@ static int64_t list_rows(const sac_kv_blocks *b, int64_t n_old, int64_t n_new,
     return n_high;
 }
 
-static uint8_t *mark_rows(const sac_kv_blocks *b, sac_kv_block_layer *l, const sac_pack_rows *high,
-                          int64_t n) {
-    size_t row_bytes = (size_t)(n + 7) / 8;
-    uint8_t *bits = carve(b, l, (size_t)high->n_lists * row_bytes);
-    memset(bits, 0, (size_t)high->n_lists * row_bytes);
+static sac_status mark_rows(const sac_kv_blocks *b, const sac_layer_attention *a, const sac_pack_rows *high,
+                            int64_t n, uint8_t **out) {
+    size_t row_bytes = (size_t)(n + 7) / 8, n_bytes = (size_t)high->n_lists * row_bytes;
+    *out = carve(b, &b->layer[a->layer], n_bytes);
+    uint8_t *bits = b->bits_here ? b->bits_here : *out;
+    memset(bits, 0, n_bytes);
     for (int i = 0; i < high->n_lists; i++)
         for (int64_t j = 0; j < high->n; j++) {
-            int32_t row = high->rows[i * high->n + j];
+            int32_t row = b->list[0][i * high->n + j];
             bits[(size_t)i * row_bytes + (size_t)row / 8] |= (uint8_t)(1u << row % 8);
         }
-    return bits;
+    return sac_to_device(a, *out, bits, n_bytes);
 }
 
-static int add_part(const sac_kv_blocks *b, sac_kv_block_layer *l, int tier, const sac_kv_view *kv,
-                    const sac_pack_rows *rows, uint16_t *channel) {
-    if (rows->n == 0 || b->bits[tier] == 0) return -1;
+/* *part is its number, or -1 where there is none. */
+static sac_status add_part(const sac_kv_blocks *b, const sac_layer_attention *a, int tier,
+                           const sac_kv_view *kv, const sac_pack_rows *rows, uint16_t *channel, int *part) {
+    sac_kv_block_layer *l = &b->layer[a->layer];
+    *part = -1;
+    if (rows->n == 0 || b->bits[tier] == 0) return SAC_OK;
     sac_packed_rows *p = &l->part[l->n_parts];
     *p = part_of(b, tier, rows->n);
     p->v_channel = channel;
     sac_pack_place(p, carve(b, l, sac_pack_bytes(p)));
-    sac_pack_keys(p, 0, kv, rows);
-    sac_pack_values(p, 0, kv, rows);
+    SAC_TRY(a->ops->pack_rows(a->stream, &(sac_pack_rows_args){*p, *kv, *rows}));
     l->n_rows += rows->n;
-    return l->n_parts++;
+    *part = l->n_parts++;
+    return SAC_OK;
 }
 
-sac_status sac_kv_blocks_add(sac_kv_blocks *b, int layer, const sac_kv_view *rows, int64_t first,
-                             int64_t n_old, int64_t n_new, const sac_important *important) {
-    sac_kv_block_layer *l = &b->layer[layer];
+/* The rows of both tiers: all in the first where nobody has an opinion. */
+static sac_status split_rows(sac_kv_blocks *b, const sac_layer_attention *a, int64_t n_old, int64_t n_new,
+                             const sac_important *important, sac_pack_rows set[2]) {
+    if (!important || !important->rows) return SAC_OK;
+    set[0].n = list_rows(b, n_old, n_new, important);
+    set[1].n = n_old + n_new - set[0].n;
+    for (int tier = 0; tier < 2; tier++) {
+        set[tier].rows = b->list_there[tier];
+        set[tier].n_lists = important->n_lists;
+        SAC_TRY(sac_to_device(a, b->list_there[tier], b->list[tier],
+                              (size_t)(set[tier].n * set[tier].n_lists) * sizeof(int32_t)));
+    }
+    return SAC_OK;
+}
+
+sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
+                             int64_t first, int64_t n_old, int64_t n_new, const sac_important *important) {
+    sac_kv_block_layer *l = &b->layer[a->layer];
     int64_t n = n_old + n_new;
     sac_pack_rows set[2] = {{NULL, n, first, 1}, {NULL, 0, first, 1}}, all = set[0];
-    if (important && important->rows) {
-        set[0].n = list_rows(b, n_old, n_new, important);
-        set[1].n = n - set[0].n;
-        for (int tier = 0; tier < 2; tier++) {
-            set[tier].rows = b->list[tier];
-            set[tier].n_lists = important->n_lists;
-        }
-    }
+    SAC_TRY(split_rows(b, a, n_old, n_new, important, set));
     if (l->n_blocks == b->max_blocks || l->n_rows + n > b->n_ctx) return SAC_INTERNAL;
     sac_kv_block *block = &l->block[l->n_blocks++];
     *block = (sac_kv_block){.n = b->bits[1] ? n : set[0].n, .n_lists = set[0].n_lists};
     uint16_t *channel = carve(b, l, channel_bytes(b));
-    sac_pack_channels(channel, rows, b->bits[1] ? &all : &set[0], false);
-    if (set[0].n > 0 && set[1].n > 0 && b->bits[1]) block->high = mark_rows(b, l, &set[0], n);
-    for (int tier = 0; tier < 2; tier++) block->part[tier] = add_part(b, l, tier, rows, &set[tier], channel);
+    SAC_TRY(a->ops->pack_channels(a->stream,
+                                  &(sac_pack_channels_args){channel, *rows, b->bits[1] ? all : set[0]}));
+    if (set[0].n > 0 && set[1].n > 0 && b->bits[1]) SAC_TRY(mark_rows(b, a, &set[0], n, &block->high));
+    for (int tier = 0; tier < 2; tier++)
+        SAC_TRY(add_part(b, a, tier, rows, &set[tier], channel, &block->part[tier]));
     return SAC_OK;
 }
 

@@ -10,7 +10,7 @@
 #define SAC_KV_BLOCKS_H
 
 #include "kvquant.h"
-#include "pack.h"
+#include "pack_rows.h"
 
 /* Fewer rows than this are not worth a block: its channels' ranges and factors take as much. */
 #define SAC_KV_BLOCK_MIN 32
@@ -23,7 +23,7 @@ typedef struct sac_kv_block {
 } sac_kv_block;
 
 typedef struct sac_kv_block_layer {
-    uint8_t *memory;
+    uint8_t *memory;       /* on a device: there */
     size_t used_bytes;     /* of memory */
     size_t n_bytes;        /* of codes, ranges and bits */
     sac_packed_rows *part; /* [2 * max_blocks] */
@@ -39,20 +39,24 @@ typedef struct sac_kv_blocks {
     int64_t n_ctx, max_blocks;
     size_t memory_bytes; /* of a layer */
     sac_kv_block_layer *layer;
-    int32_t *list[2]; /* [n_kv_heads][n_ctx] rows of both tiers of the block at hand */
+    int32_t *list[2];       /* [n_kv_heads][n_ctx] rows of both tiers of the block at hand */
+    int32_t *list_there[2]; /* where ops read them: the same, or the device's */
+    uint8_t *bits_here;     /* [n_kv_heads][n_ctx / 8 + 1] of the block at hand; NULL on the CPU */
 } sac_kv_blocks;
 
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
                         sac_arena *arena);
+void sac_kv_blocks_take_device(sac_kv_blocks *b, sac_arena *arena); /* after take, for a device */
 void sac_kv_blocks_begin(sac_kv_blocks *b);
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
 
-/* Packs rows [first, first + n_old + n_new) as a block. The old ones are all important, of the new ones those
- * that `important` says (counted from the first new one), or all when it says nothing. */
-sac_status sac_kv_blocks_add(sac_kv_blocks *b, int layer, const sac_kv_view *rows, int64_t first,
-                             int64_t n_old, int64_t n_new, const sac_important *important);
+/* Packs rows [first, first + n_old + n_new) of a view as a block of layer a->layer. The old ones are all
+ * important, of the new ones those that `important` says (counted from the first new one), or all when it
+ * says nothing. */
+sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
+                             int64_t first, int64_t n_old, int64_t n_new, const sac_important *important);
 
-/* All rows back in order, to rows 0 .. of the view; their number. */
+/* All rows back in order, to rows 0 .. of the view; their number. Not on a device. */
 int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows);
 
 /* The important rows of a layer as they lie after unpacking: [n_kv_heads or 1] lists of *n rows in list[0].

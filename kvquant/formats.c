@@ -1,6 +1,6 @@
 /* Every storage format, by name. */
 #include "kvquant.h"
-#include "pack.h"
+#include "pack_rows.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* int4: every key and value row of a head with a range of its own, packed as it comes. The plain baseline;
  * the keys of it are what Twilight estimates with. */
 #include "kvquant.h"
-#include "pack.h"
+#include "pack_rows.h"
 #include "packed_step.h"
 
 enum { BITS };
@@ -54,11 +54,11 @@ static void append(sac_packed_rows *p, const sac_kv_view *kv, int64_t first, int
     p->n += n;
 }
 
-static sac_status seal(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n_old,
-                       int64_t n_new, const sac_important *important, int64_t *n_left) {
+static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
+                       const sac_important *important, int64_t *n_left) {
     (void)important;
     *n_left = 0;
-    append(&((int4 *)state)->layer[layer], rows, first, n_old + n_new);
+    append(&((int4 *)state)->layer[a->layer], &a->kv, first, n_old + n_new);
     return SAC_OK;
 }
 

@@ -8,7 +8,7 @@
  * rounded to what the packed ones say; the tail sheds tokens when it is twice R long. Models with grouped
  * heads want bits=4 (the authors' advice). */
 #include "kvquant.h"
-#include "pack.h"
+#include "pack_rows.h"
 #include "packed_step.h"
 
 enum { BITS, GROUP, RESIDUAL };
@@ -108,13 +108,13 @@ static void pack_due(kivi_layer *l, const sac_kv_view *rows, int64_t first, int6
     }
 }
 
-static sac_status seal(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n_old,
-                       int64_t n_new, const sac_important *important, int64_t *n_left) {
+static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
+                       const sac_important *important, int64_t *n_left) {
     kivi *k = state;
-    kivi_layer *l = &k->layer[layer];
+    kivi_layer *l = &k->layer[a->layer];
     int64_t n = first + n_old + n_new, n_values = n > k->residual ? n - k->residual : 0;
     (void)important;
-    pack_due(l, rows, 0, n / k->residual * k->residual, n_values);
+    pack_due(l, &a->kv, 0, n / k->residual * k->residual, n_values);
     l->n_dead = 0;
     *n_left = n - n_values;
     return SAC_OK;

@@ -8,6 +8,7 @@ void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, 
                           sac_arena *arena) {
     size_t heads = (size_t)shape->n_heads, all = heads * (size_t)shape->n_ctx * sizeof(float);
     *s = (sac_packed_step){.top_p = top_p, .n_ctx = shape->n_ctx};
+    if (shape->device) return;
     s->out = sac_arena_take(arena, heads * (size_t)shape->head_dim * sizeof(float));
     s->lse_packed = sac_arena_take(arena, heads * sizeof(float));
     s->lse = sac_arena_take(arena, heads * sizeof(float));
@@ -16,6 +17,10 @@ void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, 
     s->lse_kept = sac_arena_take(arena, heads * sizeof(float));
     s->least = sac_arena_take(arena, heads * sizeof(float));
     s->n_kept = sac_arena_take(arena, heads * sizeof(int64_t));
+}
+
+void sac_packed_step_take_device(sac_packed_step *s, const sac_attention_shape *shape, sac_arena *arena) {
+    s->lse = sac_arena_take(arena, (size_t)shape->n_heads * sizeof *s->lse);
 }
 
 static sac_packed_attention_args packed_args(const sac_packed_step *s, const sac_layer_attention *a,
@@ -77,18 +82,16 @@ static void join(sac_packed_step *s, const sac_layer_attention *a) {
     }
 }
 
-sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
-                                  const sac_packed_rows *parts, int n_parts) {
+/* Both, one after the other. */
+static sac_status attend_here(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
+                              int n_parts, int64_t n) {
     const sac_attention_shape *shape = a->shape;
-    int64_t start = sac_now_ns(), n = 0, n_tail = a->kv.n_rows;
-    for (int i = 0; i < n_parts; i++) n += parts[i].n;
+    int64_t n_tail = a->kv.n_rows;
     if (n > 0 && s->top_p < 1) {
         SAC_TRY(attend_top_p(s, a, parts, n_parts, n));
     } else if (n > 0) {
         sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
         SAC_TRY(a->ops->packed_attention(a->stream, &args));
-        a->stats->decode_rows += (double)(n * shape->n_kv_heads);
-        a->stats->decode_budget += (double)(n * shape->n_heads);
     }
     SAC_TRY(a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
                                                                .q = a->q,
@@ -101,9 +104,28 @@ sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention 
                                                                .n_heads = shape->n_heads,
                                                                .scale = a->scale}));
     if (n > 0) join(s, a);
+    return SAC_OK;
+}
+
+sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
+                                  const sac_packed_rows *parts, int n_parts) {
+    const sac_attention_shape *shape = a->shape;
+    int64_t start = sac_now_ns(), n = 0, n_read = a->kv.n_rows;
+    for (int i = 0; i < n_parts; i++) n += parts[i].n;
+    if (s->top_p >= 1) n_read += n; /* else counted where rows are left out */
+    if (shape->device)
+        SAC_TRY(a->ops->packed_step(a->stream, &(sac_packed_step_args){.q = a->q,
+                                                                       .parts = parts,
+                                                                       .n_parts = n_parts,
+                                                                       .tail = a->kv,
+                                                                       .n_heads = shape->n_heads,
+                                                                       .scale = a->scale,
+                                                                       .lse = s->lse}));
+    else
+        SAC_TRY(attend_here(s, a, parts, n_parts, n));
     a->stats->n_steps += 1;
-    a->stats->decode_rows += (double)(n_tail * shape->n_kv_heads);
-    a->stats->decode_budget += (double)(n_tail * shape->n_heads);
+    a->stats->decode_rows += (double)(n_read * shape->n_kv_heads);
+    a->stats->decode_budget += (double)(n_read * shape->n_heads);
     a->stats->decode_rows_dense += (double)(a->n_seen * shape->n_kv_heads);
     a->stats->attend_ns += sac_now_ns() - start;
     return SAC_OK;

@@ -10,7 +10,7 @@ typedef struct sac_packed_step {
     int64_t n_ctx;
     float *out;        /* [n_heads * head_dim] over the packed rows */
     float *lse_packed; /* [n_heads] of those that were mixed */
-    float *lse;        /* [n_heads] of the tail, then of everything */
+    float *lse;        /* [n_heads] of the tail, then of everything; on a device: there */
     /* When top_p < 1. */
     float *weights;          /* [n_heads][n_ctx] of the packed rows */
     float *least, *lse_kept; /* [n_heads] the smallest that is mixed; ln of the share that is */
@@ -19,6 +19,9 @@ typedef struct sac_packed_step {
 
 void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, double top_p,
                           sac_arena *arena);
+
+/* On a device after take; top_p is 1 there. */
+void sac_packed_step_take_device(sac_packed_step *s, const sac_attention_shape *shape, sac_arena *arena);
 
 /* a->q, one row, is replaced by its attention over the parts and the rows of a->kv; s->lse says over what
  * denominator. Counts what was read. */

@@ -67,12 +67,12 @@ static void begin(void *state) {
     sac_kv_blocks_begin(&z->blocks);
 }
 
-static sac_status seal(void *state, int layer, const sac_kv_view *rows, int64_t first, int64_t n_old,
-                       int64_t n_new, const sac_important *important, int64_t *n_left) {
+static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
+                       const sac_important *important, int64_t *n_left) {
     zipcache *z = state;
     *n_left = n_old + n_new < SAC_KV_BLOCK_MIN ? n_old + n_new : 0;
     if (*n_left) return SAC_OK;
-    return sac_kv_blocks_add(&z->blocks, layer, rows, first, n_old, n_new, important);
+    return sac_kv_blocks_add(&z->blocks, a, &a->kv, first, n_old, n_new, important);
 }
 
 static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
@@ -127,7 +127,7 @@ static sac_status pack_anew(zipcache *z, const sac_layer_attention *a, const sac
     }
     sac_kv_blocks_clear(&z->blocks, a->layer);
     const sac_important important = {z->lists, n_high + slice->n, kv_heads};
-    return sac_kv_blocks_add(&z->blocks, a->layer, &all, 0, 0, all.n_rows, &important);
+    return sac_kv_blocks_add(&z->blocks, a, &all, 0, 0, all.n_rows, &important);
 }
 
 static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
@@ -149,7 +149,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     SAC_TRY(choose(z, a, &important));
     *n_tail = 0;
     if (z->all) return pack_anew(z, a, &important);
-    return sac_kv_blocks_add(&z->blocks, a->layer, &a->kv, 0, 0, a->kv.n_rows, &important);
+    return sac_kv_blocks_add(&z->blocks, a, &a->kv, 0, 0, a->kv.n_rows, &important);
 }
 
 static int64_t n_tail_max(const double *p) {

@@ -49,7 +49,7 @@ static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *
     const sac_decode_policy *decode = s->decode.policy;
     const char *what = NULL;
     if (!s->device) return SAC_OK;
-    if (kv->format->packing) what = kv->format->name;
+    if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
     if (prefill != &sac_prefill_dense && !prefill->take_device) what = prefill->name;
     if (decode != &sac_decode_dense && !decode->take_device) what = decode->name;
     if (s->shape.measure_mass) what = "measuring of attention mass";
@@ -212,7 +212,8 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n) {
     const sac_kv_cache *c = &s->cache;
     if (n > c->n_rows || !s->prefill.policy->keeps_prefix || !sac_decode_keeps_prefix(&s->decode)) return 0;
-    return n == c->n_rows || !sac_kv_cache_is_packed(c) ? n : 0;
+    if (sac_kv_cache_is_packed(c)) return n == c->n_rows && !s->device ? n : 0;
+    return n;
 }
 
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
@@ -429,7 +430,7 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
     sac_important important = {0};
     if (s->prefill.policy->important) important = s->prefill.policy->important(s->prefill.state);
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
-    SAC_TRY(sac_kv_cache_end_layer(&s->cache, layer, &kv, past, left, &important));
+    SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
     for (int64_t i = first; i < end; i += s->chunk) {
         pause_for_others(s);
         SAC_TRY(project_out(r, layer, i, min_rows(end - i, s->chunk)));

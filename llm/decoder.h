@@ -110,7 +110,7 @@ void sac_decoder_state_free(sac_decoder_state *s);
 
 /* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
  * chose by what came after them: what it left may be wrong for another question. Packed formats keep all or
- * none. */
+ * none; on a device none. */
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
 /* What it would return. */
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);

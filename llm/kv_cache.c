@@ -6,14 +6,17 @@
 
 /* Bytes of n rows of keys and values of one layer. */
 static size_t rows_bytes(const sac_kv_cache *c, int64_t n) {
-    return 2 * (size_t)n * (size_t)c->shape->n_kv_heads *
-           sac_dtype_row_bytes(c->choice.format->dtype, c->shape->head_dim);
+    return 2 * (size_t)n * (size_t)c->shape->n_kv_heads * sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
 }
 
 sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
                              int64_t n_spare, sac_error *err) {
     const sac_kv_packing *packing = choice->format->packing;
-    *c = (sac_kv_cache){.choice = *choice, .shape = shape, .capacity = shape->n_ctx + n_spare};
+    *c = (sac_kv_cache){.choice = *choice,
+                        .shape = shape,
+                        .dtype = choice->format->dtype,
+                        .capacity = shape->n_ctx + n_spare};
+    if (packing && shape->device && shape->dtype != SAC_DTYPE_F32) c->dtype = shape->dtype;
     c->layer_bytes = rows_bytes(c, c->capacity);
     if (!packing) return SAC_OK;
     c->tail = packing->n_tail_max(choice->p);
@@ -29,6 +32,7 @@ void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     c->data = sac_arena_take(device, packing ? c->layer_bytes + n_layers * rows_bytes(c, c->tail)
                                              : n_layers * c->layer_bytes);
     if (packing && packing->take) packing->take(c->packing, c->choice.p, c->shape, host);
+    if (packing && c->shape->device) packing->take_device(c->packing, c->choice.p, c->shape, device);
 }
 
 void sac_kv_cache_free(sac_kv_cache *c) {
@@ -47,7 +51,7 @@ static sac_kv_view view_of(const sac_kv_cache *c, uint8_t *data, int64_t capacit
     return (sac_kv_view){
         .k = data,
         .v = data + rows_bytes(c, capacity) / 2,
-        .dtype = c->choice.format->dtype,
+        .dtype = c->dtype,
         .n_heads = c->shape->n_kv_heads,
         .head_dim = c->shape->head_dim,
         .n_rows = n_rows,
@@ -60,16 +64,31 @@ static uint8_t *tail_data(const sac_kv_cache *c, int layer) {
     return c->data + c->layer_bytes + (size_t)layer * rows_bytes(c, c->tail);
 }
 
+/* Where rows of a head begin. */
+static uint8_t *row_at(const sac_kv_view *kv, void *k_or_v, int head, int64_t row) {
+    return (uint8_t *)k_or_v +
+           (size_t)(head * kv->head_stride + row * kv->row_stride) * sac_dtype_row_bytes(kv->dtype, 1);
+}
+
 /* Rows [first, first + n) of one view to rows [at, at + n) of another, head by head. */
 static void copy_rows(const sac_kv_view *from, int64_t first, const sac_kv_view *to, int64_t at, int64_t n) {
-    size_t row = sac_dtype_row_bytes(from->dtype, from->head_dim);
-    size_t element = sac_dtype_row_bytes(from->dtype, 1);
+    size_t n_bytes = (size_t)n * sac_dtype_row_bytes(from->dtype, from->head_dim);
     for (int h = 0; h < from->n_heads; h++) {
-        size_t source = (size_t)(h * from->head_stride) * element + (size_t)first * row;
-        size_t target = (size_t)(h * to->head_stride) * element + (size_t)at * row;
-        memcpy((uint8_t *)to->k + target, (const uint8_t *)from->k + source, (size_t)n * row);
-        memcpy((uint8_t *)to->v + target, (const uint8_t *)from->v + source, (size_t)n * row);
+        memcpy(row_at(to, to->k, h, at), row_at(from, from->k, h, first), n_bytes);
+        memcpy(row_at(to, to->v, h, at), row_at(from, from->v, h, first), n_bytes);
     }
+}
+
+/* The last rows of the staging area become the tail's first. */
+static sac_status move_to_tail(const sac_layer_attention *a, int64_t first, const sac_kv_view *tail) {
+    const sac_device *d = a->shape->device;
+    size_t n_bytes = (size_t)tail->n_rows * sac_dtype_row_bytes(tail->dtype, tail->head_dim);
+    if (!d) copy_rows(&a->kv, first, tail, 0, tail->n_rows);
+    for (int h = 0; d && tail->n_rows && h < tail->n_heads; h++) {
+        SAC_TRY(d->copy(a->stream, row_at(tail, tail->k, h, 0), row_at(&a->kv, a->kv.k, h, first), n_bytes));
+        SAC_TRY(d->copy(a->stream, row_at(tail, tail->v, h, 0), row_at(&a->kv, a->kv.v, h, first), n_bytes));
+    }
+    return SAC_OK;
 }
 
 sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool step, int64_t *past) {
@@ -79,25 +98,27 @@ sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool
     sac_kv_view tail = view_of(c, tail_data(c, layer), c->tail, *past + n);
     if (step) return tail;
     sac_kv_view staging = view_of(c, c->data, c->capacity, c->capacity);
-    int64_t n_packed = packing->unpack(c->packing, layer, &staging);
-    copy_rows(&tail, 0, &staging, n_packed, *past);
-    *past += n_packed;
+    assert(!c->shape->device || c->n_rows == 0);
+    if (!c->shape->device) {
+        int64_t n_packed = packing->unpack(c->packing, layer, &staging);
+        copy_rows(&tail, 0, &staging, n_packed, *past);
+        *past += n_packed;
+    }
     staging.n_rows = *past + n;
     return staging;
 }
 
-sac_status sac_kv_cache_end_layer(sac_kv_cache *c, int layer, const sac_kv_view *view, int64_t past,
-                                  int64_t n_rows, const sac_important *important) {
+sac_status sac_kv_cache_end_layer(sac_kv_cache *c, const sac_layer_attention *a, int64_t n_rows,
+                                  const sac_important *important) {
     const sac_kv_packing *packing = c->choice.format->packing;
-    int64_t n_tail = c->layer_rows[layer];
-    c->layer_rows[layer] = n_rows;
+    int64_t n_tail = c->layer_rows[a->layer];
+    c->layer_rows[a->layer] = n_rows;
     if (!packing) return SAC_OK;
-    SAC_TRY(packing->seal(c->packing, layer, view, past - n_tail, n_tail, n_rows - past, important,
-                          &c->layer_rows[layer]));
-    sac_kv_view tail = view_of(c, tail_data(c, layer), c->tail, c->layer_rows[layer]);
+    SAC_TRY(packing->seal(c->packing, a, a->past - n_tail, n_tail, n_rows - a->past, important,
+                          &c->layer_rows[a->layer]));
+    sac_kv_view tail = view_of(c, tail_data(c, a->layer), c->tail, c->layer_rows[a->layer]);
     assert(tail.n_rows < c->tail);
-    copy_rows(view, n_rows - tail.n_rows, &tail, 0, tail.n_rows);
-    return SAC_OK;
+    return move_to_tail(a, n_rows - tail.n_rows, &tail);
 }
 
 size_t sac_kv_cache_bytes_used(const sac_kv_cache *c) {

@@ -12,6 +12,8 @@
 typedef struct sac_kv_cache {
     sac_kv_choice choice;
     const sac_attention_shape *shape;
+    sac_dtype dtype;     /* of plain rows: the format's, but on a device that of the queries where both are
+                            halves,     because attention is fastest there when all are of one type */
     int64_t n_rows;      /* tokens of the sequence */
     int64_t *layer_rows; /* [n_layers] plain rows that a layer holds: fewer when a method dropped some; of a
                             packed format those of the tail */
@@ -33,10 +35,10 @@ void sac_kv_cache_clear(sac_kv_cache *c); /* holds nothing any more */
  * staging area, with everything the layer holds unpacked into it; for a step: the tail. */
 sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool step, int64_t *past);
 
-/* After a layer of prefill: n_rows rows are left in the view that begin_layer gave; those from `past` on are
- * new, and a packed format packs what is not packed yet. */
-sac_status sac_kv_cache_end_layer(sac_kv_cache *c, int layer, const sac_kv_view *view, int64_t past,
-                                  int64_t n_rows, const sac_important *important);
+/* After a layer of prefill: n_rows rows are left in a->kv, the view that begin_layer gave; those from a->past
+ * on are new, and a packed format packs what is not packed yet. */
+sac_status sac_kv_cache_end_layer(sac_kv_cache *c, const sac_layer_attention *a, int64_t n_rows,
+                                  const sac_important *important);
 
 /* Bytes that the stored rows take, metadata counted; and what an f16 cache of every token would. */
 size_t sac_kv_cache_bytes_used(const sac_kv_cache *c);

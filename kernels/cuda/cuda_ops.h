@@ -19,13 +19,16 @@ extern "C" {
 SAC_OPS(X)
 #undef X
 
-/* The parts between which linear and attention choose; each answers UNSUPPORTED where it does not fit. */
+/* The parts between which linear, attention and packed_step choose; each answers UNSUPPORTED where it does
+ * not fit. */
 sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_cuda_attention_any(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_flash(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_cuda_packed_step_any(const sac_stream *s, const sac_packed_step_args *a);
+sac_status sac_cuda_packed_step_mma(const sac_stream *s, const sac_packed_step_args *a);
 sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a);
 
 /* Libraries' handles and plans of one stream. A missing cuDNN is no failure: `line` says what there is. */

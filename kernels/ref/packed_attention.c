@@ -26,12 +26,34 @@ static double score(const sac_packed_attention_args *a, const sac_packed_rows *p
     return sum * (double)a->scale;
 }
 
-/* A head's output over all parts, with a running maximum as in attention. acc [head_dim], row [head_dim]. */
+/* A head's output so far, with a running maximum as in attention. */
+typedef struct mix {
+    double max, sum, *acc; /* acc [d] */
+    int d;
+} mix;
+
+static mix mix_start(double *acc, int d) {
+    memset(acc, 0, (size_t)d * sizeof *acc);
+    return (mix){-INFINITY, 0, acc, d};
+}
+
+static void mix_add(mix *m, double s, const float *value) {
+    double new_max = s > m->max ? s : m->max, rescale = exp(m->max - new_max), w = exp(s - new_max);
+    m->sum = m->sum * rescale + w;
+    for (int c = 0; c < m->d; c++) m->acc[c] = m->acc[c] * rescale + w * (double)value[c];
+    m->max = new_max;
+}
+
+static void mix_end(const mix *m, float *o, float *lse) {
+    for (int c = 0; c < m->d; c++) o[c] = m->sum > 0 ? (float)(m->acc[c] / m->sum) : 0.0f;
+    if (lse) *lse = m->sum > 0 ? (float)(log(m->sum) + m->max) : -INFINITY;
+}
+
+/* A head's output over all parts. acc [head_dim], x [head_dim]. */
 static void attend(const sac_packed_attention_args *a, int head, double *acc, float *x) {
-    double max = -INFINITY, sum = 0;
     int64_t at = 0;
     int d = a->parts[0].head_dim;
-    memset(acc, 0, (size_t)d * sizeof *acc);
+    mix m = mix_start(acc, d);
     for (int i = 0; i < a->n_parts; i++) {
         const sac_packed_rows *p = &a->parts[i];
         for (int64_t row = 0; row < p->n; row++, at++) {
@@ -39,15 +61,11 @@ static void attend(const sac_packed_attention_args *a, int head, double *acc, fl
             if (a->min_score && s < (double)a->min_score[head]) continue;
             if (a->scores && a->weights) s = log(s); /* a weight of 0 counts for nothing */
             if (s == -INFINITY) continue;
-            double new_max = s > max ? s : max, rescale = exp(max - new_max), w = exp(s - new_max);
             sac_packed_get_value(p, head / (a->n_heads / p->n_heads), row, x);
-            sum = sum * rescale + w;
-            for (int c = 0; c < d; c++) acc[c] = acc[c] * rescale + w * (double)x[c];
-            max = new_max;
+            mix_add(&m, s, x);
         }
     }
-    for (int c = 0; c < d; c++) a->o[head * d + c] = sum > 0 ? (float)(acc[c] / sum) : 0.0f;
-    if (a->lse) a->lse[head] = sum > 0 ? (float)(log(sum) + max) : -INFINITY;
+    mix_end(&m, a->o + head * d, a->lse ? &a->lse[head] : NULL);
 }
 
 /* Scores alone, and ln sum exp of those that count. */
@@ -76,5 +94,41 @@ sac_status sac_ref_packed_attention(const sac_stream *s, const sac_packed_attent
         else
             write_scores(a, head, (float *)acc);
     }
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- with a plain tail */
+
+static void step_head(const sac_packed_step_args *a, int head, double *acc, float *x) {
+    const sac_kv_view *tail = &a->tail;
+    int d = tail->head_dim, kv_head = head / (a->n_heads / tail->n_heads);
+    float *q = sac_mat_row_f32(a->q, 0) + (int64_t)head * d;
+    const sac_packed_attention_args args = {
+        .q = sac_mat_row_f32(a->q, 0), .n_heads = a->n_heads, .scale = a->scale};
+    mix m = mix_start(acc, d);
+    for (int i = 0; i < a->n_parts; i++)
+        for (int64_t row = 0; row < a->parts[i].n; row++) {
+            double s = score(&args, &a->parts[i], head, row, x);
+            sac_packed_get_value(&a->parts[i], kv_head, row, x);
+            mix_add(&m, s, x);
+        }
+    for (int64_t row = 0; row < tail->n_rows; row++) {
+        double dot = 0;
+        int64_t at = row * tail->row_stride + kv_head * tail->head_stride;
+        for (int c = 0; c < d; c++) dot += (double)q[c] * (double)sac_ref_load(tail->dtype, tail->k, at + c);
+        for (int c = 0; c < d; c++) x[c] = sac_ref_load(tail->dtype, tail->v, at + c);
+        mix_add(&m, dot * (double)a->scale, x);
+    }
+    mix_end(&m, q, a->lse ? &a->lse[head] : NULL);
+}
+
+sac_status sac_ref_packed_step(const sac_stream *s, const sac_packed_step_args *a) {
+    double *acc = sac_stream_thread_scratch(s, 0);
+    assert(sac_ref_is_mat(a->q) && a->q.rows == 1 && a->q.cols == (int64_t)a->n_heads * a->tail.head_dim);
+    assert((a->tail.n_rows > 0 || a->n_parts > 0) && a->n_heads % a->tail.n_heads == 0);
+    for (int i = 0; i < a->n_parts; i++)
+        assert(sac_packed_is_valid(&a->parts[i]) && a->parts[i].v && a->parts[i].n_heads == a->tail.n_heads &&
+               a->parts[i].head_dim == a->tail.head_dim);
+    for (int head = 0; head < a->n_heads; head++) step_head(a, head, acc, (float *)(acc + a->tail.head_dim));
     return SAC_OK;
 }

@@ -50,12 +50,14 @@ static int64_t n_value_ranges(const sac_packed_rows *p) {
     return sac_packed_value_groups(p->n_heads, p->head_dim, p->v_group) * p->capacity;
 }
 
-/* Random codes under sane ranges; one buffer of words and one of halves for all parts. */
-static void make_parts(check_case *c, const packed_shape *sh, int n_parts) {
+/* Random codes under sane ranges; one buffer of words and one of halves for all parts, of which there may be
+ * more than the shape names. */
+static void make_parts(check_case *c, const packed_shape *sh, int n_parts, int n_named) {
     int64_t n_words = 0, n_halves = 0, d = sh->head_dim;
     for (int i = 0; i < n_parts; i++) {
         sac_packed_rows *p = &c->parts[i];
-        *p = (sac_packed_rows){.n = sh->n[i], .capacity = sh->capacity[i], .bits = sh->bits[i]};
+        int j = i % n_named;
+        *p = (sac_packed_rows){.n = sh->n[j], .capacity = sh->capacity[j], .bits = sh->bits[j]};
         p->n_heads = sh->n_kv_heads;
         p->head_dim = sh->head_dim;
         p->k_group = sh->k_group < 0 ? p->capacity : sh->k_group;
@@ -110,7 +112,7 @@ bool check_make_packed(check_case *c, int i, bool quick) {
     if (quick && sh->n[0] > 1500 && mode != 0) return true;
     if (weights) mode -= 2;
     while (n_parts < 4 && sh->capacity[n_parts]) n_rows += sh->n[n_parts++];
-    make_parts(c, sh, n_parts);
+    make_parts(c, sh, n_parts, n_parts);
     sac_packed_attention_args *a = &c->packed_attention;
     check_values v = check_rand_int(c, 0, 1) ? CHECK_UNIFORM : CHECK_OUTLIERS;
     *a = (sac_packed_attention_args){
@@ -139,4 +141,87 @@ bool check_make_packed(check_case *c, int i, bool quick) {
              weights ? " weights" : "", n_parts, (long long)n_rows, sh->bits[0], sh->n_heads, sh->n_kv_heads,
              sh->head_dim, (long long)sh->k_group, sh->v_group, check_values_name(v));
     return true;
+}
+
+/* ---------------------------------------------------------------- with a plain tail */
+
+/* Parts of one range a channel and whole rows, as blocks of a cache have them, and others; more parts than a
+ * launch takes; tails about the size of their tiles. */
+static const struct step_shape {
+    packed_shape packed;
+    int repeat;
+    int64_t n_tail;
+    bool by_head; /* the tail's order of rows and heads */
+} step_shapes[] = {
+    {{{17, 83}, {17, 83}, {4, 2}, 6, 2, 64, -1, -1, true}, 1, 1, true},
+    {{{1537, 1000}, {1537, 1000}, {4, 2}, 28, 4, 128, -1, -1, true}, 1, 33, true},
+    {{{600, 1100, 37, 63}, {600, 1100, 37, 63}, {4, 2, 4, 2}, 14, 2, 64, -1, -1, true}, 1, 100, true},
+    {{{9}, {9}, {2}, 8, 1, 128, -1, -1, true}, 1, 5, false},
+    {{{64, 64}, {64, 64}, {4, 2}, 9, 1, 128, -1, -1, true}, 1, 32, true},
+    {{{65}, {65}, {4}, 7, 1, 128, -1, -1, false}, 1, 31, false},
+    {{{130, 71}, {130, 71}, {2, 4}, 16, 2, 128, -1, -1, true}, 1, 64, true},
+    {{{42, 58}, {42, 58}, {4, 2}, 14, 2, 128, -1, -1, true}, 18, 99, true},
+    {{{33, 40}, {33, 40}, {4, 2}, 4, 4, 64, -1, -1, true}, 1, 0, true},
+    {{{5000}, {5000}, {2}, 4, 4, 128, -1, -1, true}, 1, 16, true},
+    {{{700, 0, 90}, {700, 1, 90}, {8, 2, 8}, 4, 4, 80, -1, -1, true}, 1, 40, true},
+    {{{300}, {320}, {4}, 7, 7, 24, 0, 24, false}, 1, 12, false},
+    {{{0}, {0}, {0}, 28, 4, 128, -1, -1, false}, 1, 70, true},
+    {{{96}, {96}, {4}, 6, 2, 128, 32, -1, false}, 1, 7, true},
+};
+
+/* Rows of the tail, and some more. */
+static sac_kv_view make_tail(check_case *c, const struct step_shape *sh, sac_dtype t) {
+    const packed_shape *p = &sh->packed;
+    int64_t rows = sh->n_tail + 3, cols = (int64_t)p->n_kv_heads * p->head_dim, n = rows * cols;
+    sac_kv_view kv = {.dtype = t, .n_heads = p->n_kv_heads, .head_dim = p->head_dim, .n_rows = sh->n_tail};
+    kv.row_stride = sh->by_head ? p->head_dim : cols;
+    kv.head_stride = sh->by_head ? rows * p->head_dim : p->head_dim;
+    for (int i = 0; i < 2; i++) {
+        uint8_t *x = check_buffer_add(c, false, t, 1, n, n, 0);
+        for (int64_t j = 0; j < n; j++) {
+            float f = (float)(2 * check_rand_unit(c) - 1);
+            uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+            memcpy(x + j * (t == SAC_DTYPE_F32 ? 4 : 2), t == SAC_DTYPE_F32 ? (void *)&f : (void *)&h,
+                   t == SAC_DTYPE_F32 ? 4 : 2);
+        }
+        if (i)
+            kv.v = x;
+        else
+            kv.k = x;
+    }
+    return kv;
+}
+
+bool check_make_packed_step(check_case *c, int i, sac_dtype t) {
+    if (i >= (int)SAC_COUNT(step_shapes)) return false;
+    const struct step_shape *sh = &step_shapes[i];
+    const packed_shape *p = &sh->packed;
+    sac_packed_step_args *a = &c->packed_step;
+    int n_named = 0;
+    int64_t n_rows = sh->n_tail, d = p->head_dim, cols = p->n_heads * d;
+    while (n_named < 4 && p->capacity[n_named]) n_rows += sh->repeat * p->n[n_named++];
+    *a = (sac_packed_step_args){.parts = c->parts,
+                                .n_parts = n_named * sh->repeat,
+                                .n_heads = p->n_heads,
+                                .scale = 1 / sqrtf((float)d)};
+    if (n_named) make_parts(c, p, a->n_parts, n_named);
+    a->tail = make_tail(c, sh, t);
+    a->q = check_mat(c, true, 1, cols, 0, 0, CHECK_UNIFORM);
+    a->lse = check_mat(c, true, 1, p->n_heads, 0, 0, CHECK_UNIFORM).data;
+    c->same_bits = true;
+    /* as allow_packed; values are at most 4 (a factor of 2 and codes up to 2) */
+    double q_max = 1,
+           score = 2 * q_max * (double)a->scale * sqrt((double)d) * (0x1p-15 + 2 * EPS * sqrt((double)d));
+    double *allowed = check_allow(c, cols + p->n_heads);
+    for (int64_t j = 0; j < cols; j++) allowed[j] = 2 * (2 * score + sqrt((double)n_rows) * (0x1p-15 + EPS));
+    for (int64_t j = 0; j < p->n_heads; j++) allowed[cols + j] = score + 4 * EPS;
+    c->relative = 4 * EPS;
+    snprintf(c->text, sizeof c->text, "%s parts=%d rows=%lld tail=%lld heads=%d/%d d=%lld bits=%d",
+             sac_dtype_name(t), a->n_parts, (long long)n_rows, (long long)sh->n_tail, p->n_heads,
+             p->n_kv_heads, (long long)d, p->bits[0]);
+    return true;
+}
+
+int check_n_packed_steps(void) {
+    return (int)SAC_COUNT(step_shapes);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define CHECK_MAX_BUFFERS 16
+#define CHECK_MAX_PARTS   40
 
 typedef enum check_op {
 #define X(op) CHECK_##op,
@@ -54,7 +55,7 @@ typedef struct check_case {
     };
     sac_row_lists lists; /* what args point to */
     sac_rotation rotation;
-    sac_packed_rows parts[4];
+    sac_packed_rows parts[CHECK_MAX_PARTS];
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
     double *allowed; /* [elements of all outputs], when not exact: absolute part, from the inputs */
@@ -104,6 +105,10 @@ const char *check_op_name(check_op op);
 bool check_make_linear(check_case *c, int i, bool quick);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
+bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */
+/* packed_step, the tail in t. */
+bool check_make_packed_step(check_case *c, int i, sac_dtype t);
+int check_n_packed_steps(void);
 bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attention_sums, kv_gather */
 bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */

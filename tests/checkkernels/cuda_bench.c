@@ -11,17 +11,22 @@ enum { N_BATCHES = 9, MAX_BATCH = 64 };
 
 static double copy_rate, matrix_rate; /* bytes and floating-point operations a second */
 
-/* The case moved to the i-th stretch of the arena. */
-static check_case shifted(const bench *b, size_t i) {
-    check_case d = b->c;
-    size_t first = offsetof(check_case, linear), end = offsetof(check_case, lists);
-    for (size_t at = first; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+static void shift(const bench *b, size_t i, void *from, size_t n_bytes) {
+    for (size_t at = 0; at + sizeof(uintptr_t) <= n_bytes; at += sizeof(uintptr_t)) {
         uintptr_t word;
-        memcpy(&word, (char *)&d + at, sizeof word);
+        memcpy(&word, (char *)from + at, sizeof word);
         if (word >= (uintptr_t)b->arena && word < (uintptr_t)b->arena + b->span) word += i * b->span;
-        memcpy((char *)&d + at, &word, sizeof word);
+        memcpy((char *)from + at, &word, sizeof word);
     }
-    return d;
+}
+
+/* The case moved to the i-th stretch of the arena. */
+static void shifted(const bench *b, size_t i, check_case *d) {
+    *d = b->c;
+    shift(b, i, (char *)d + offsetof(check_case, linear),
+          offsetof(check_case, lists) - offsetof(check_case, linear));
+    shift(b, i, d->parts, sizeof d->parts);
+    if (d->op == CHECK_packed_step) d->packed_step.parts = d->parts;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -36,14 +41,15 @@ static double seconds(bench *b, const sac_ops *t, int n_calls, double *best) {
     cudaStream_t stream = s->native;
     size_t n_places = (ARENA_BYTES - SHARED_BYTES) / b->span, turn = 0;
     if (n_places > FAR_BYTES / b->span + 1) n_places = FAR_BYTES / b->span + 1;
-    check_case one = shifted(b, 0);
+    check_case one;
+    shifted(b, 0, &one);
     if (check_call(t, s, &one) != SAC_OK || d->stream_sync(s, NULL) != SAC_OK)
         return 0; /* plans are made now */
     cudaGraph_t graph = NULL;
     cudaGraphExec_t run = NULL;
     bool ok = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
     for (int i = 0; ok && i < n_calls; i++) {
-        one = shifted(b, turn++ % n_places);
+        shifted(b, turn++ % n_places, &one);
         ok = check_call(t, s, &one) == SAC_OK;
     }
     ok = cudaStreamEndCapture(stream, &graph) == cudaSuccess && ok;
@@ -233,6 +239,12 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     if (WANTED(top_p))
         ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 8192, 95)),
             ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 131072, 95));
+    if (WANTED(packed_step)) {
+        ROW(cuda_bench_packed_step(&b, 8192));
+        ROW(cuda_bench_packed_step(&b, 32768));
+        ROW(cuda_bench_packed_step(&b, 131072));
+    }
+    if (WANTED(pack_rows)) ROW(cuda_bench_pack_rows(&b, 131072));
     w->device->free(w->device, b.arena);
     return 0;
 }

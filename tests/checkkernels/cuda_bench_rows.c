@@ -1,5 +1,6 @@
 /* cuda_bench_rows.c - what cuda_bench.c times: real layers, contexts and pictures. */
 #include "cuda_bench.h"
+#include "packed_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +225,43 @@ void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k) {
                                       (float *)(void *)out,
                                       (int64_t *)(void *)(out + 2 * rows)};
     b->bytes = 4.0 * (double)(rows * n);
+}
+
+/* A part of n rows as the mixed cache has it. Its ranges are what the arena holds: any numbers do. */
+static sac_packed_rows part_of(bench *b, int64_t n, int bits) {
+    sac_packed_rows p = {.n = n, .capacity = n, .n_heads = 4, .head_dim = 128, .bits = bits, .k_group = n};
+    p.v_group = 512;
+    p.k = take(b, (int64_t)sac_packed_key_words(4, 128, bits, n), SAC_DTYPE_F32);
+    p.v = take(b, (int64_t)sac_packed_value_words(4, 128, bits, n), SAC_DTYPE_F32);
+    p.k_scale = take(b, 512, SAC_DTYPE_F16);
+    p.k_min = take(b, 512, SAC_DTYPE_F16);
+    p.v_scale = take(b, n, SAC_DTYPE_F16);
+    p.v_min = take(b, n, SAC_DTYPE_F16);
+    p.v_channel = take(b, 512, SAC_DTYPE_F16);
+    b->bytes += (double)n * (1024.0 * bits / 8 + 4);
+    return p;
+}
+
+void cuda_bench_packed_step(bench *b, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld rows, 42 %% in 4 bits, 28/4 x 128", (long long)n);
+    open_row(b, CHECK_packed_step, text);
+    sac_packed_step_args *a = &b->c.packed_step;
+    b->c.parts[0] = part_of(b, n * 42 / 100, 4);
+    b->c.parts[1] = part_of(b, n - n * 42 / 100, 2);
+    *a = (sac_packed_step_args){.parts = b->c.parts, .n_parts = 2, .n_heads = 28, .scale = 0.01f};
+    a->q = mat(b, 1, 3584);
+    a->tail = keys_of(b, 50, 4, 128);
+    b->bytes += 50 * 2048;
+    b->flops = 4.0 * 3584 * (double)n;
+}
+
+void cuda_bench_pack_rows(bench *b, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld rows, 4 x 128, 4 bits", (long long)n);
+    open_row(b, CHECK_pack_rows, text);
+    b->c.pack_rows = (sac_pack_rows_args){part_of(b, n, 4), keys_of(b, n, 4, 128), {NULL, n, 0, 1}};
+    b->bytes += 2048.0 * (double)n;
 }
 
 void cuda_bench_patchify(bench *b, int64_t n_tiles) {

@@ -101,6 +101,8 @@ VARIANT(attention, any)
 VARIANT(attention, decode)
 VARIANT(attention, flash)
 VARIANT(attention, cudnn)
+VARIANT(packed_step, any)
+VARIANT(packed_step, mma)
 
 const cuda_variant cuda_variants[] = {
     {"any", CHECK_linear, plant_linear_any},
@@ -110,5 +112,7 @@ const cuda_variant cuda_variants[] = {
     {"decode", CHECK_attention, plant_attention_decode},
     {"flash", CHECK_attention, plant_attention_flash},
     {"cudnn", CHECK_attention, plant_attention_cudnn},
+    {"any", CHECK_packed_step, plant_packed_step_any},
+    {"mma", CHECK_packed_step, plant_packed_step_mma},
 };
 const int cuda_n_variants = (int)SAC_COUNT(cuda_variants);

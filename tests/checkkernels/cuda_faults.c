@@ -93,6 +93,22 @@ static sac_status rope_no_rest(const sac_stream *s, const sac_rope_args *a) {
     return SAC_OK;
 }
 
+static sac_status pack_no_channel(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_pack_rows_args b = *a;
+    b.p.v_channel = NULL;
+    return sac_cuda_pack_rows(s, &b);
+}
+static sac_status pack_channels_no_list(const sac_stream *s, const sac_pack_channels_args *a) {
+    sac_pack_channels_args b = *a;
+    b.rows.rows = NULL;
+    return sac_cuda_pack_channels(s, &b);
+}
+static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_step_args *a) {
+    sac_packed_step_args b = *a;
+    if (b.tail.n_rows > 1) b.tail.n_rows--;
+    return sac_cuda_packed_step(s, &b);
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -107,6 +123,9 @@ FAULT(gather_rows, gather_changes_input)
 FAULT(attention, attention_wrong_head)
 FAULT(attention, attention_sees_next)
 FAULT(rope, rope_no_rest)
+FAULT(pack_rows, pack_no_channel)
+FAULT(pack_channels, pack_channels_no_list)
+FAULT(packed_step, packed_step_no_last_row)
 
 const check_fault cuda_faults[] = {
     {"nan", CHECK_linear, plant_linear_nan},
@@ -119,5 +138,8 @@ const check_fault cuda_faults[] = {
     {"wrong_kv_head", CHECK_attention, plant_attention_wrong_head},
     {"sees_next_key", CHECK_attention, plant_attention_sees_next},
     {"no_rest", CHECK_rope, plant_rope_no_rest},
+    {"no_channel", CHECK_pack_rows, plant_pack_no_channel},
+    {"no_list", CHECK_pack_channels, plant_pack_channels_no_list},
+    {"no_last_row", CHECK_packed_step, plant_packed_step_no_last_row},
 };
 const int cuda_n_faults = (int)SAC_COUNT(cuda_faults);

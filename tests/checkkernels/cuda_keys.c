@@ -244,6 +244,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
     case CHECK_qkv_step:
     case CHECK_gate_up_step: return 8;
+    case CHECK_packed_step: return check_n_packed_steps();
     default: return 0;
     }
 }
@@ -256,6 +257,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
     case CHECK_qkv_step:
     case CHECK_gate_up_step: return check_make_step_of(c, i, t);
+    case CHECK_packed_step: return check_make_packed_step(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */
         if (t != SAC_DTYPE_F32) return true;
         return c->op == CHECK_top_k ? make_top_k(c, &choice_cases[i]) : make_top_p(c, &choice_cases[i]);

@@ -228,13 +228,32 @@ static sac_status top_p_strictly_above(const sac_stream *s, const sac_top_p_args
 /* Forgets the channels' factors of values. */
 static sac_status packed_no_channel(const sac_stream *s, const sac_packed_attention_args *a) {
     sac_packed_attention_args b = *a;
-    sac_packed_rows parts[4];
+    sac_packed_rows parts[CHECK_MAX_PARTS];
     for (int i = 0; i < a->n_parts; i++) {
         parts[i] = a->parts[i];
         parts[i].v_channel = NULL;
     }
     b.parts = parts;
     return ref().packed_attention(s, &b);
+}
+
+static sac_status pack_no_channel(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_pack_rows_args b = *a;
+    b.p.v_channel = NULL;
+    return ref().pack_rows(s, &b);
+}
+
+/* The first rows in place of the chosen ones. */
+static sac_status pack_channels_no_list(const sac_stream *s, const sac_pack_channels_args *a) {
+    sac_pack_channels_args b = *a;
+    b.rows.rows = NULL;
+    return ref().pack_channels(s, &b);
+}
+
+static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_step_args *a) {
+    sac_packed_step_args b = *a;
+    if (b.tail.n_rows > 1) b.tail.n_rows--;
+    return ref().packed_step(s, &b);
 }
 
 /* Weights of a row's counted scores only, but a sum over all of them. */
@@ -273,6 +292,9 @@ FAULT(attention, attention_wrong_head)
 FAULT(attention, attention_sees_next)
 FAULT(rope, rope_no_rest)
 FAULT(packed_attention, packed_no_channel)
+FAULT(pack_rows, pack_no_channel)
+FAULT(pack_channels, pack_channels_no_list)
+FAULT(packed_step, packed_step_no_last_row)
 FAULT(rope, rope_back_with_factor)
 FAULT(attention, attention_lse_log2)
 FAULT(attention, attention_first_list)
@@ -303,6 +325,9 @@ const check_fault check_faults[] = {
     {"sees_next_key", CHECK_attention, plant_attention_sees_next},
     {"no_rest", CHECK_rope, plant_rope_no_rest},
     {"no_channel", CHECK_packed_attention, plant_packed_no_channel},
+    {"no_channel", CHECK_pack_rows, plant_pack_no_channel},
+    {"no_list", CHECK_pack_channels, plant_pack_channels_no_list},
+    {"no_last_row", CHECK_packed_step, plant_packed_step_no_last_row},
     {"back_with_factor", CHECK_rope, plant_rope_back_with_factor},
     {"lse_log2", CHECK_attention, plant_attention_lse_log2},
     {"first_list", CHECK_attention, plant_attention_first_list},

@@ -29,6 +29,9 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_attention_sums:
     case CHECK_kv_gather: return check_make_keys(c, i, o->quick);
     case CHECK_packed_attention: return check_make_packed(c, i, o->quick);
+    case CHECK_pack_channels:
+    case CHECK_pack_rows: return check_make_pack(c, i, o->quick);
+    case CHECK_packed_step: return check_make_packed_step(c, i, SAC_DTYPE_F32);
     case CHECK_top_k:
     case CHECK_top_p: return check_make_select(c, i, o->quick);
     case CHECK_softmax:

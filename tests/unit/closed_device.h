@@ -55,6 +55,7 @@ static const sac_device closed_device = {.kind = SAC_DEVICE_CUDA,
                                          .name = "closed memory",
                                          .upload = closed_move,
                                          .download = closed_move,
+                                         .copy = closed_move,
                                          .stream_sync = closed_sync};
 
 #endif

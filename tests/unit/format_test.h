@@ -11,7 +11,7 @@
 
 #include "kv_cache.h"
 #include "method_test.h"
-#include "pack.h"
+#include "pack_rows.h"
 
 typedef struct format_case {
     layer_case c;
@@ -83,8 +83,7 @@ static inline void format_prompt(format_case *f, int64_t n) {
     if (important.rows)
         memcpy(f->important, important.rows,
                (size_t)(important.n * important.n_lists) * sizeof *f->important);
-    assert_int_equal(sac_kv_cache_end_layer(&f->cache, f->c.layer, &a.kv, a.past, a.past + n, &important),
-                     SAC_OK);
+    assert_int_equal(sac_kv_cache_end_layer(&f->cache, &a, a.past + n, &important), SAC_OK);
     format_finish(f, n);
 }
 

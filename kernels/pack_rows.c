@@ -1,4 +1,4 @@
-#include "pack.h"
+#include "pack_rows.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,18 +1,10 @@
-/* pack.h - rows of a plain view to codes, with the ranges that a format asks for. */
-#ifndef SAC_KV_PACK_H
-#define SAC_KV_PACK_H
+/* pack_rows.h - rows of a plain view to codes, with the ranges that a format asks for. */
+#ifndef SAC_PACK_ROWS_H
+#define SAC_PACK_ROWS_H
 
 #include "packed_rows.h"
 
 #define SAC_KV_MAX_D 1024
-
-/* Which rows of a view: for each head its own list (n_lists heads), one list for all, or, rows NULL, the rows
- * from `first` on. List entries are counted from `first`. */
-typedef struct sac_pack_rows {
-    const int32_t *rows; /* [n_lists][n] */
-    int64_t n, first;
-    int n_lists;
-} sac_pack_rows;
 
 static inline int64_t sac_pack_row(const sac_pack_rows *r, int head, int64_t i) {
     if (!r->rows) return r->first + i;

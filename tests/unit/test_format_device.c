@@ -1,0 +1,133 @@
+/* Packed caches on a device, without one (closed_device.h): what is stored must have the bits of the same
+ * cache on the CPU, and steps its outputs. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "blocks.h"
+#include "closed_device.h"
+#include "format_test.h"
+
+/* The twin of a case in the region, opened for the test. */
+static void to_device(format_case *f, const case_shape *s, uint64_t seed, const char *prefill,
+                      const char *kv) {
+    sac_error err = {0};
+    memset(f, 0, sizeof *f);
+    case_open(&f->c, s, seed);
+    sac_attention_shape *shape = &f->c.shape;
+    closed_let_in(true);
+    memset(closed_region, 0, CLOSED_BYTES);
+    sac_arena there = sac_arena_over(closed_region, CLOSED_BYTES);
+    shape->device = &closed_device;
+    shape->dtype = SAC_DTYPE_F32;
+    f->c.q = sac_arena_take(&there, (size_t)(s->n_ctx * shape->hidden) * sizeof(float));
+    f->c.kv = sac_arena_take(&there, 2 * (size_t)(s->n_ctx * s->n_kv_heads * s->head_dim) * sizeof(float));
+    assert_ok(sac_prefill_open(&f->c.prefill, prefill, shape, &err), err);
+    assert_ok(sac_decode_open(&f->c.decode, "dense", shape, &err), err);
+    assert_ok(sac_kv_choice_parse(&f->choice, kv, shape, &err), err);
+    assert_ok(sac_kv_cache_open(&f->cache, &f->choice, shape, 0, &err), err);
+    assert_ok(sac_arena_open(&f->c.method_arena, (size_t)1 << 26, &err), err);
+    assert_ok(sac_arena_open(&f->arena, (size_t)1 << 26, &err), err);
+    sac_prefill_take(&f->c.prefill, shape, &f->c.method_arena, &there);
+    sac_arena plan = sac_arena_measure(), plan_there = sac_arena_measure();
+    sac_kv_cache_take(&f->cache, &plan_there, &plan);
+    size_t before = there.used_bytes;
+    sac_kv_cache_take(&f->cache, &there, &f->arena);
+    assert_int_equal(f->arena.used_bytes, plan.used_bytes);
+    assert_int_equal(there.used_bytes - before, plan_there.used_bytes);
+    assert_true(there.used_bytes < CLOSED_BYTES);
+    sac_kv_cache_clear(&f->cache);
+    f->important = malloc((size_t)(s->n_ctx * s->n_kv_heads) * sizeof *f->important);
+}
+
+/* As format_prompt and format_step; the region is closed to everything but ops and copies. */
+static void run_there(format_case *f, int64_t n, bool step) {
+    const sac_prefill_policy *policy = f->c.prefill.policy;
+    closed_let_in(true);
+    sac_layer_attention a = format_tokens(f, n, step);
+    sac_ops guarded = closed_ops(&f->c.ops);
+    int64_t left = a.past + 1;
+    a.ops = &guarded;
+    closed_let_in(false);
+    if (step) {
+        assert_int_equal(f->choice.format->packing->attend(f->cache.packing, &a, &left), SAC_OK);
+        f->cache.layer_rows[f->c.layer] = left;
+    } else {
+        assert_int_equal(sac_prefill_attend(&f->c.prefill, &a), SAC_OK);
+        sac_important important = {0};
+        if (policy->important) important = policy->important(f->c.prefill.state);
+        assert_int_equal(sac_kv_cache_end_layer(&f->cache, &a, a.past + n, &important), SAC_OK);
+    }
+    closed_let_in(true);
+    format_finish(f, n);
+}
+
+/* Codes, ranges, factors and bits of all blocks; where they lie. */
+static void expect_same_blocks(const format_case *here, const format_case *there) {
+    const sac_kv_blocks *x = here->cache.packing, *y = there->cache.packing; /* a state begins with them */
+    const sac_kv_block_layer *p = &x->layer[here->c.layer], *q = &y->layer[there->c.layer];
+    assert_int_equal(sac_kv_cache_bytes_used(&here->cache), sac_kv_cache_bytes_used(&there->cache));
+    assert_int_equal(p->n_parts, q->n_parts);
+    assert_int_equal(p->n_blocks, q->n_blocks);
+    assert_int_equal(p->used_bytes, q->used_bytes);
+    for (int i = 0; i < p->n_parts; i++) assert_int_equal(p->part[i].n, q->part[i].n);
+    assert_memory_equal(p->memory, q->memory, p->used_bytes);
+}
+
+static void compare(const case_shape *shape, const char *prefill, const char *kv, int64_t prompt,
+                    int n_steps) {
+    format_case here, there;
+    format_open(&here, shape, 5, prefill, kv);
+    to_device(&there, shape, 5, prefill, kv);
+    format_prompt(&here, prompt);
+    run_there(&there, prompt, false);
+    size_t out_bytes = (size_t)here.c.shape.hidden * sizeof(float);
+    assert_memory_equal(here.c.out, there.c.out, (size_t)prompt * out_bytes);
+    expect_same_blocks(&here, &there);
+    for (int i = 0; i < n_steps; i++) {
+        format_step(&here);
+        run_there(&there, 1, true);
+        for (int c = 0; c < here.c.shape.hidden; c++) {
+            double diff = fabs((double)here.c.out[c] - (double)there.c.out[c]);
+            assert_true(diff <= 1e-5 * (1 + fabs((double)here.c.out[c])));
+        }
+        expect_same_blocks(&here, &there);
+    }
+    assert_true(here.c.stats.decode_rows == there.c.stats.decode_rows);
+    assert_true(here.c.stats.decode_budget == there.c.stats.decode_budget);
+    format_close(&here);
+    format_close(&there);
+}
+
+/* Prompts that leave a tail and prompts that do not, steps past several packings. */
+static void mixed_on_a_device(void **state) {
+    static const case_shape shapes[] = {{.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400},
+                                        {.n_heads = 7, .n_kv_heads = 1, .head_dim = 80, .n_ctx = 300},
+                                        {.n_heads = 3, .n_kv_heads = 3, .head_dim = 24, .n_ctx = 300}};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(shapes); i++) {
+        compare(&shapes[i], "zipvl:recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7", 150, 100);
+        compare(&shapes[i], "zipvl:recent=8,random=8,ratio=0.421", "mixed:gap=33", 97, 40);
+        compare(&shapes[i], "dense", "mixed:gap=50,high=8,low=4", 64, 60);
+        compare(&shapes[i], "dense", "mixed:gap=50,tau=1", 20, 60);
+        compare(&shapes[i], "zipvl:tau=0.5,recent=4,random=4", "mixed:gap=40,low=0,tau=0.6", 120, 90);
+    }
+}
+
+static void what_cannot_run_there_is_refused(void **state) {
+    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
+    layer_case c;
+    sac_error err;
+    sac_kv_choice choice;
+    (void)state;
+    case_open(&c, &shape, 1);
+    c.shape.device = &closed_device;
+    assert_int_equal(sac_kv_choice_parse(&choice, "mixed:top_p=0.9", &c.shape, &err), SAC_UNSUPPORTED);
+    case_close(&c);
+}
+
+int main(void) {
+    if (!closed_open()) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mixed_on_a_device),
+        cmocka_unit_test(what_cannot_run_there_is_refused),
+    };
+    return cmocka_run_group_tests_name("packed caches on a device", tests, NULL, NULL);
+}
