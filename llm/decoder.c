@@ -483,6 +483,12 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
             err, SAC_TOO_LONG,
             "%lld tokens after %lld do not fit a context of %lld: ask with fewer frames or a larger --ctx",
             (long long)n, (long long)past, (long long)s->n_ctx);
+    if (past > 0 && s->device && sac_kv_cache_is_packed(&s->cache))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format %s takes one prompt on a device: no more tokens at a time than one after it, "
+            "or a session begun anew",
+            s->cache.choice.format->name);
     run r = {d, s, ops, stream};
     sac_status st = prefill(&r, past, n, on_layer, ctx);
     if (st == SAC_OK) return st;

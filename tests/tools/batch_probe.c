@@ -1,17 +1,19 @@
 /* batch_probe.c - what steps of several sessions together gain over one by one.
  *
- *   batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE]
+ *   batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE [sessions=N] [rounds=N] [prefill=LINE]
+ * [decode=LINE] [kv=LINE]]
  *
  * With one thread processor time is measured, which does not depend on what else the machine does.
  *
- * For 1, 2, 4, 8 and 16 sessions: seconds of STEPS steps one by one and together, tokens a second, and the
- * ratio; the median of three rounds, alternating; and whether both gave the same tokens. One JSON object a
- * line. */
+ * For 1, 2, 4, 8 and 16 sessions, or N: seconds of STEPS steps one by one and together, tokens a second, and
+ * the ratio; the median of three rounds, alternating; and whether both gave the same tokens. One JSON object
+ * a line. */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { MOST = 16, ROUNDS = 3 };
@@ -81,6 +83,14 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* The value of argument name=, or NULL. */
+static const char *value_of(int argc, char **argv, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 6; i < argc; i++)
+        if (!strncmp(argv[i], name, n) && argv[i][n] == '=') return argv[i] + n + 1;
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     sac_error err;
     sac_model *m;
@@ -90,9 +100,13 @@ int main(int argc, char **argv) {
     sac_session *s[MOST];
     sac_batch *b;
     if (argc < 5) {
-        fprintf(stderr, "usage: batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE]\n");
+        fprintf(stderr, "usage: batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE [NAME=VALUE]...]\n");
         return 64;
     }
+    const char *sessions = value_of(argc, argv, "sessions"), *rounds = value_of(argc, argv, "rounds");
+    size_t least = sessions ? (size_t)atoi(sessions) : 1, most = sessions ? least : MOST;
+    int n_rounds = rounds ? atoi(rounds) : ROUNDS;
+    if (least < 1 || most > MOST || n_rounds < 1 || n_rounds > ROUNDS) return 64;
     int64_t n_prompt = atoll(argv[3]);
     int steps = atoi(argv[4]);
     if (n_prompt < 1 || steps < 1) return 64;
@@ -104,15 +118,18 @@ int main(int argc, char **argv) {
     sac_model_get_info(m, &info);
     sac_session_config_default(&c);
     c.n_ctx = n_prompt + steps + 16;
-    for (size_t i = 0; i < MOST; i++) need(sac_session_create(&s[i], m, &c, &err), &err);
-    need(sac_batch_create(&b, m, MOST, &err), &err);
+    if (value_of(argc, argv, "prefill")) c.prefill = value_of(argc, argv, "prefill");
+    if (value_of(argc, argv, "decode")) c.decode = value_of(argc, argv, "decode");
+    if (value_of(argc, argv, "kv")) c.kv = value_of(argc, argv, "kv");
+    for (size_t i = 0; i < most; i++) need(sac_session_create(&s[i], m, &c, &err), &err);
+    need(sac_batch_create(&b, m, most, &err), &err);
     size_t most_tokens = MOST * (size_t)steps;
     int32_t *lone = malloc(most_tokens * sizeof *lone), *joined = malloc(most_tokens * sizeof *joined);
     if (!lone || !joined) return 71;
-    for (size_t n = 1; n <= MOST; n *= 2) {
+    for (size_t n = least; n <= most; n *= 2) {
         double alone[ROUNDS], joint[ROUNDS];
         size_t n_equal = 0;
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < n_rounds; round++) {
             begin_all(s, n, n_prompt, steps, info.vocab);
             alone[round] = one_by_one(s, n, steps, lone);
             begin_all(s, n, n_prompt, steps, info.vocab);
@@ -120,9 +137,9 @@ int main(int argc, char **argv) {
             n_equal = 0;
             for (size_t i = 0; i < n * (size_t)steps; i++) n_equal += lone[i] == joined[i];
         }
-        qsort(alone, ROUNDS, sizeof *alone, by_value);
-        qsort(joint, ROUNDS, sizeof *joint, by_value);
-        double a = alone[ROUNDS / 2], j = joint[ROUNDS / 2], tokens = (double)n * steps;
+        qsort(alone, (size_t)n_rounds, sizeof *alone, by_value);
+        qsort(joint, (size_t)n_rounds, sizeof *joint, by_value);
+        double a = alone[n_rounds / 2], j = joint[n_rounds / 2], tokens = (double)n * steps;
         printf(
             "{\"sessions\": %zu, \"one_by_one_tokens_s\": %.1f, \"together_tokens_s\": %.1f, \"gain\": %.2f, "
             "\"tokens\": %zu, \"equal_tokens\": %zu}\n",
@@ -132,7 +149,7 @@ int main(int argc, char **argv) {
     free(lone);
     free(joined);
     sac_batch_free(b);
-    for (size_t i = 0; i < MOST; i++) sac_session_free(s[i]);
+    for (size_t i = 0; i < most; i++) sac_session_free(s[i]);
     sac_model_free(m);
     return 0;
 }
