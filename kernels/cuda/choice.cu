@@ -9,6 +9,8 @@ template <typename T>
 static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int64_t cols, int64_t stride,
                                         float scale) {
     __shared__ float part[MEAN_ROWS][MEAN_COLS];
+    start_next();
+    wait_for_last();
     int lane = threadIdx.x % MEAN_COLS, warp = threadIdx.x / MEAN_COLS;
     int64_t c = (int64_t)blockIdx.x * MEAN_COLS + lane;
     float sum = 0;
@@ -22,12 +24,15 @@ static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int6
 
 extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
     unsigned blocks = (unsigned)ceil_div(a->x.cols, MEAN_COLS);
-    BY_DTYPE(a->x.dtype, (mean_rows_kernel<T><<<blocks, MEAN_ROWS * MEAN_COLS, 0, cuda_stream(s)>>>(
-                             a->y, (const T *)a->x.data, a->x.rows, a->x.cols, a->x.stride, a->scale)));
-    return launched();
+    BY_DTYPE(a->x.dtype,
+             return launch_early(s, mean_rows_kernel<T>, dim3(blocks), dim3(MEAN_ROWS * MEAN_COLS), 0, a->y,
+                                 (const T *)a->x.data, a->x.rows, a->x.cols, a->x.stride, a->scale));
+    return SAC_OK;
 }
 
 static __global__ void choice_rows_kernel(sac_choice_rows_args a) {
+    start_next();
+    wait_for_last();
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, middle = i - a.init;
     if (middle >= a.n_chosen + a.local) return;
     int64_t row = middle < 0            ? i
@@ -40,6 +45,5 @@ static __global__ void choice_rows_kernel(sac_choice_rows_args a) {
 extern "C" sac_status sac_cuda_choice_rows(const sac_stream *s, const sac_choice_rows_args *a) {
     int64_t n = a->init + a->n_chosen + a->local;
     if (!n) return SAC_OK;
-    choice_rows_kernel<<<(unsigned)ceil_div(n, 256), 256, 0, cuda_stream(s)>>>(*a);
-    return launched();
+    return launch_early(s, choice_rows_kernel, dim3((unsigned)ceil_div(n, 256)), dim3(256), 0, *a);
 }

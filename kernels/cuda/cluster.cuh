@@ -71,7 +71,7 @@ __device__ __forceinline__ int block_scan(int x, int *total, int *part) {
     return part[warp] + sum - x;
 }
 
-/* A kernel of one argument, one cluster of blocks a row. */
+/* A kernel of one argument, one cluster of blocks a row. It starts early: it has to wait_for_last(). */
 template <typename A>
 static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A), A args, int rows, int64_t n,
                                          int per_thread) {
@@ -79,15 +79,17 @@ static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A),
     while (size < CLUSTER_MAX && s->device->compute >= 90 && n > (int64_t)size * CLUSTER_THREADS * per_thread)
         size *= 2;
     cudaLaunchConfig_t c = {};
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = (unsigned)size;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = (unsigned)size;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     c.gridDim = dim3((unsigned)size, (unsigned)rows);
     c.blockDim = dim3(CLUSTER_THREADS);
     c.stream = cuda_stream(s);
-    c.attrs = &cluster;
-    c.numAttrs = s->device->compute >= 90 ? 1 : 0;
+    c.attrs = attributes;
+    c.numAttrs = s->device->compute >= 90 ? 2 : 0;
     return cudaLaunchKernelEx(&c, kernel, args) == cudaSuccess ? launched() : SAC_DEVICE;
 }
 

@@ -19,6 +19,8 @@ typedef struct scores_job {
     const float *cos_sin; /* of keys that are turned back, or NULL */
     int rot_dim;
     float factor;
+    int together; /* key heads whose warps share a block: keys of one row are turned by the same angles, which
+                     all but the first find in the nearest cache */
 } scores_job;
 
 enum { KEYS = 16, ROWS = 16, WARPS = 8, STAGES = 4 };
@@ -75,8 +77,12 @@ __device__ __forceinline__ void turn_tile(const scores_job &a, uint8_t *tile, in
 template <typename T, int D>
 static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores_job a) {
     extern __shared__ __align__(128) uint8_t shared[];
-    __shared__ float unit[ROWS];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, problem = blockIdx.y;
+    __shared__ float units[WARPS][ROWS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    int problem = blockIdx.y * a.together + warp % a.together;
+    float *unit = units[warp];
+    start_next();
+    wait_for_last();
     int row0 = blockIdx.z * ROWS, kv_head = problem * a.group / a.heads_per_kv;
     int list = problem / (a.n_problems / a.n_lists);
     const int32_t *rows = a.rows ? a.rows + a.start[list] : NULL;
@@ -85,12 +91,13 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores
     uint8_t *ring = shared + warp * STAGES * KEYS * pitch<D>();
     for (int i = lane; a.d < D && i < STAGES * KEYS * pitch<D>() / 16; i += 32)
         ((uint4 *)ring)[i] = make_uint4(0, 0, 0, 0);
-    for (int r = warp; r < ROWS; r += WARPS) {
+#pragma unroll 8
+    for (int r = 0; r < ROWS; r++) {
         bool valid = row0 + r < a.group;
         float u = valid ? unit_of<T>(a.q + (int64_t)(problem * a.group + row0 + r) * a.d, a.d, lane) : 1;
         if (lane == 0) unit[r] = u;
     }
-    __syncthreads();
+    __syncwarp();
     uint32_t q[3][D / 16][4];
 #pragma unroll
     for (int s = 0; s < D / 16; s++)
@@ -103,7 +110,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores
             cut<T>(valid ? from[0] * f : 0, valid ? from[1] * f : 0, q[0][s][i], q[1][s][i], q[2][s][i]);
         }
     float scale[2] = {a.scale * unit[g], a.scale * unit[g + 8]};
-    int step = gridDim.x * WARPS, at = blockIdx.x * WARPS + warp;
+    int each = WARPS / a.together, step = gridDim.x * each, at = blockIdx.x * each + warp / a.together;
     auto fetch_chunks = [&](int tile, int stage, int n_chunks) {
         int j = tile * KEYS + lane % KEYS;
         int row = tile < n_tiles && j < n ? (rows ? rows[j] : (int)a.first + j) : -1;
@@ -195,11 +202,11 @@ static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_key
     if (cudaFuncSetAttribute(key_scores_kernel<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
         cudaSuccess)
         return SAC_DEVICE;
-    int64_t tiles = ceil_div(n_keys, KEYS * WARPS), rows = ceil_div(j.group, ROWS);
-    int64_t blocks = max_of(1, min_of(tiles, s->device->n_processors / (j.n_problems * rows)));
-    dim3 grid((unsigned)blocks, (unsigned)j.n_problems, (unsigned)rows);
-    key_scores_kernel<T, D><<<grid, WARPS * 32, (size_t)bytes, cuda_stream(s)>>>(j);
-    return launched();
+    int64_t tiles = ceil_div(n_keys, KEYS * WARPS / j.together), rows = ceil_div(j.group, ROWS);
+    int64_t problems = j.n_problems / j.together;
+    int64_t blocks = max_of(1, min_of(tiles, s->device->n_processors / (problems * rows)));
+    dim3 grid((unsigned)blocks, (unsigned)problems, (unsigned)rows);
+    return launch_early(s, key_scores_kernel<T, D>, grid, dim3(WARPS * 32), (size_t)bytes, j);
 }
 
 extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
@@ -219,6 +226,7 @@ extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_sco
     bool turns = back && !back->interleaved && back->rot_dim % 4 == 0 && (uintptr_t)back->cos_sin % 16 == 0;
     j.cos_sin = turns ? back->cos_sin : NULL;
     j.rot_dim = back ? back->rot_dim : 0, j.factor = back ? back->factor : 1;
+    j.together = turns && WARPS % j.n_problems == 0 ? j.n_problems : 1;
     bool fast = is_half(kv->dtype) && (!back || turns) && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
                 is_aligned(kv->k, kv->row_stride) && kv->head_stride % 8 == 0 && n_keys <= 1 << 30 &&
                 kv->n_rows <= 1 << 30;

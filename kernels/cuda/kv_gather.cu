@@ -26,6 +26,8 @@ template <typename T> static __global__ void kv_gather_kernel(gather_job j) {
 /* Two channels of each half of a pair a thread: keys of halves that are turned back in the layout of two
  * halves; values, and channels that do not turn, are moved. */
 template <typename T> static __global__ void kv_gather_turned_kernel(gather_job j) {
+    start_next();
+    wait_for_last();
     int head = blockIdx.y, list = head / (j.src.n_heads / j.n_lists), d = j.src.head_dim;
     int64_t begin = j.start[list], n = j.start[list + 1] - begin, stride = (int64_t)gridDim.x * blockDim.x;
     const T *from = (const T *)(blockIdx.z ? j.src.v : j.src.k) + head * j.src.head_stride;
@@ -85,13 +87,10 @@ extern "C" sac_status sac_cuda_kv_gather(const sac_stream *s, const sac_kv_gathe
                   !a->rotation->interleaved && a->rotation->rot_dim == a->src.head_dim &&
                   (uintptr_t)a->rotation->cos_sin % 16 == 0 && view_aligned(&a->src, a->keys_only) &&
                   view_aligned(&a->dst, a->keys_only);
-    if (turned) {
-        if (a->src.dtype == SAC_DTYPE_F16)
-            kv_gather_turned_kernel<half><<<grid, 256, 0, cuda_stream(s)>>>(j);
-        else
-            kv_gather_turned_kernel<bf16><<<grid, 256, 0, cuda_stream(s)>>>(j);
-        return launched();
-    }
+    if (turned)
+        return a->src.dtype == SAC_DTYPE_F16
+                   ? launch_early(s, kv_gather_turned_kernel<half>, grid, dim3(256), 0, j)
+                   : launch_early(s, kv_gather_turned_kernel<bf16>, grid, dim3(256), 0, j);
     if (!wide) {
         kv_gather_any_kernel<<<grid, 256, 0, cuda_stream(s)>>>(j);
         return launched();

@@ -21,6 +21,8 @@ __device__ __forceinline__ void rotate(const turn &t, float c, float s, float &u
 /* A block turns one row: all heads share its angles. A thread has V pairs (i, i + half). */
 template <typename T, int V>
 static __global__ void rope_kernel(T *x, int64_t rows, int64_t stride, int n_heads, turn t) {
+    start_next();
+    wait_for_last();
     int per_head = t.half / V;
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const float *angles = t.cos_sin + (int64_t)t.pos[row] * t.half * 2;
@@ -47,6 +49,8 @@ static __global__ void rope_kernel(T *x, int64_t rows, int64_t stride, int n_hea
 /* Pairs (2i, 2i + 1): V elements are V / 2 pairs. */
 template <typename T, int V>
 static __global__ void rope_interleaved_kernel(T *x, int64_t rows, int64_t stride, int n_heads, turn t) {
+    start_next();
+    wait_for_last();
     int per_head = 2 * t.half / V;
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const float *angles = t.cos_sin + (int64_t)t.pos[row] * t.half * 2;
@@ -85,12 +89,13 @@ extern "C" sac_status sac_cuda_rope(const sac_stream *s, const sac_rope_args *a)
     unsigned threads = (unsigned)min_of(256, ceil_div(items, 32) * 32);
     unsigned blocks = (unsigned)min_of(a->x.rows, (int64_t)1 << 30);
 #define LAUNCH(kernel, V)                                                                                    \
-    kernel<T, V>                                                                                             \
-        <<<blocks, threads, 0, cuda_stream(s)>>>((T *)a->x.data, a->x.rows, a->x.stride, a->n_heads, t)
+    launch_early(s, kernel<T, V>, dim3(blocks), dim3(threads), 0, (T *)a->x.data, a->x.rows, a->x.stride,    \
+                 a->n_heads, t)
     if (r->interleaved) {
-        BY_DTYPE(a->x.dtype, wide ? LAUNCH(rope_interleaved_kernel, 8) : LAUNCH(rope_interleaved_kernel, 2));
+        BY_DTYPE(a->x.dtype,
+                 return wide ? LAUNCH(rope_interleaved_kernel, 8) : LAUNCH(rope_interleaved_kernel, 2));
     } else {
-        BY_DTYPE(a->x.dtype, wide ? LAUNCH(rope_kernel, 8) : LAUNCH(rope_kernel, 1));
+        BY_DTYPE(a->x.dtype, return wide ? LAUNCH(rope_kernel, 8) : LAUNCH(rope_kernel, 1));
     }
-    return launched();
+    return SAC_OK;
 }

@@ -1,5 +1,8 @@
-/* soft_vote.cu - one thread a column: neighbours read neighbouring scores of each row. */
+/* soft_vote.cu - one thread a column: neighbours read neighbouring scores of each row, eight rows at a time,
+ * so that their answers come together. */
 #include "device.cuh"
+
+enum { AT_ONCE = 8 };
 
 typedef struct vote_job {
     const float *scores, *lse;
@@ -9,14 +12,26 @@ typedef struct vote_job {
 } vote_job;
 
 static __global__ void soft_vote_kernel(vote_job a) {
+    start_next();
+    wait_for_last();
     int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (j >= a.n) return;
     float max = -CUDART_INF_F, sum = 0;
-    for (int row = 0; row < a.n_rows; row++) { /* sums are kept relative to the largest so far */
-        float lse = a.lse[row], x = a.scores[row * a.stride + j] - lse;
-        if (lse == -CUDART_INF_F || x == -CUDART_INF_F) continue;
-        float top = fmaxf(max, x);
-        sum = sum * expf(max - top) + expf(x - top);
+    for (int first = 0; first < a.n_rows;
+         first += AT_ONCE) { /* sums are kept relative to the largest so far */
+        float x[AT_ONCE], top = max;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            int row = min(first + i, a.n_rows - 1);
+            float lse = a.lse[row], score = a.scores[row * a.stride + j];
+            x[i] = first + i < a.n_rows && lse != -CUDART_INF_F ? score - lse : -CUDART_INF_F;
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) top = fmaxf(top, x[i]);
+        if (top == -CUDART_INF_F) continue;
+        sum *= expf(max - top);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) sum += expf(x[i] - top);
         max = top;
     }
     a.votes[j] = sum > 0 ? logf(sum) + max : -CUDART_INF_F;
@@ -24,7 +39,6 @@ static __global__ void soft_vote_kernel(vote_job a) {
 
 extern "C" sac_status sac_cuda_soft_vote(const sac_stream *s, const sac_soft_vote_args *a) {
     if (a->n == 0) return SAC_OK;
-    soft_vote_kernel<<<(unsigned)ceil_div(a->n, 256), 256, 0, cuda_stream(s)>>>(
-        vote_job{a->scores, a->lse, a->votes, a->stride, a->n, a->n_rows});
-    return launched();
+    return launch_early(s, soft_vote_kernel, dim3((unsigned)ceil_div(a->n, 256)), dim3(256), 0,
+                        vote_job{a->scores, a->lse, a->votes, a->stride, a->n, a->n_rows});
 }

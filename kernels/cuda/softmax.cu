@@ -34,6 +34,8 @@ __device__ __forceinline__ double cluster_join(double x, double none, F f, doubl
 
 static __global__ void __launch_bounds__(CLUSTER_THREADS) softmax_kernel(softmax_job a) {
     __shared__ double part[32], total[2];
+    start_next();
+    wait_for_last();
     int row = blockIdx.y;
     const float *scores = a.scores + row * a.stride;
     int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)cluster_size() * CLUSTER_THREADS;

@@ -30,6 +30,8 @@ __device__ __forceinline__ uint32_t order_of(float x) {
 static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job a) {
     __shared__ int counts[COPIES][BINS], sums[2][BINS], part[33], found[2];
     __shared__ int2 of_warp[32], of_block; /* numbers better than the k-th best, and equal to it */
+    start_next();
+    wait_for_last();
     int rank = cluster_rank(), size = cluster_size(), row = blockIdx.y, tid = threadIdx.x, lane = tid % 32;
     const float *scores = a.scores + row * a.stride;
     /* a block has a stretch of the row, and so has a warp: groups of 32, the first of them kept; 0 is below

@@ -44,6 +44,8 @@ __device__ __forceinline__ void cluster_sums(double x[3], double (*part)[32], do
 
 static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_kernel(top_p_job a) {
     __shared__ double part[3][32], total[2][3];
+    start_next();
+    wait_for_last();
     int row = blockIdx.y, size = cluster_size();
     const float *w = a.weights + row * a.stride;
     int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)size * CLUSTER_THREADS;

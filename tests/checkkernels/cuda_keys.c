@@ -63,6 +63,7 @@ static const struct scores_case {
     {8, 2, 64, 900, 0, 2, 2, 0, CHECK_UNIFORM},    {8, 2, 64, 900, 0, 8, 2, 0, CHECK_UNIFORM},
     {4, 2, 72, 60, 0, 0, 0, 0, CHECK_UNIFORM},     {8, 2, 128, 60, 0, 0, 0, 128, CHECK_UNIFORM},
     {8, 2, 64, 60, 0, 1, 2, 32, CHECK_UNIFORM},    {7, 1, 128, 1, 0, 0, 0, 0, CHECK_UNIFORM},
+    {28, 4, 128, 61, 3, 0, 0, 128, CHECK_UNIFORM}, {16, 8, 64, 63, 0, 0, 0, 64, CHECK_UNIFORM},
 };
 
 static bool make_scores(check_case *c, const struct scores_case *s, sac_dtype t) {
