@@ -339,11 +339,14 @@ static bool fits(const sac_packed_step_args *a, const sac_packed_rows *p) {
            p->head_dim == a->tail.head_dim;
 }
 
-/* Parts [from, *to) of one launch, and the tail when these are the last. Blocks go to parts by their rows,
- * two a multiprocessor in all, but each has tiles for its warps; returns how many. */
+/* Parts [from, *to) of one launch, and the tail when these are the last. Blocks go to parts by their rows, so
+ * that all, with those of small parts and of the tail, are in flight at once, two a multiprocessor: one more
+ * would wait for the first to end. Returns how many. */
 static int plan(const sac_stream *s, const sac_packed_step_args *a, int from, int *to, int64_t problems,
                 step_job *j) {
-    int64_t all_tiles = 0, wanted = max_of(1, 2 * s->device->n_processors / problems);
+    int64_t all_tiles = 0, room = 2 * s->device->n_processors / problems;
+    int64_t small = ceil_div(a->tail.n_rows, TAIL_ROWS) + min_of(a->n_parts - from, MAX_PARTS);
+    int64_t wanted = max_of(max_of(room - small, room / 2), 1);
     int n_splits = 0;
     for (int i = 0; i < a->n_parts; i++) all_tiles += ceil_div(a->parts[i].n, TILE);
     j->n_parts = 0;
