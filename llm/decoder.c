@@ -426,8 +426,7 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
     sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
     if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
     SAC_TRY(sac_prefill_attend(&s->prefill, &a));
-    sac_important important = {0};
-    if (s->prefill.policy->important) important = s->prefill.policy->important(s->prefill.state);
+    sac_important important = sac_prefill_important(&s->prefill);
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, layer, &kv, past, left, &important));
     for (int64_t i = first; i < end; i += s->chunk) {

@@ -114,6 +114,8 @@ typedef struct sac_prefill_policy {
     /* What it leaves of the first n tokens depends on these alone, so that another question may follow them.
      * False where it looked at a whole prompt before it chose. */
     bool keeps_prefix;
+    /* The length from which on it pays: sequences of fewer tokens are read densely. NULL: any. */
+    int64_t (*break_even)(const double *p);
 } sac_prefill_policy;
 
 /* Room for keys and values that are read at other positions than they were stored for. */
@@ -189,6 +191,7 @@ typedef struct sac_prefill {
     const sac_prefill_policy *policy;
     double p[SAC_METHOD_MAX_PARAMS];
     void *state;
+    bool is_short; /* the last prompt left the sequence below the policy's break-even length */
 } sac_prefill;
 
 struct sac_decode {
@@ -290,6 +293,8 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
 
 /* Runs a method on a layer, and counts. */
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);
+/* After that: what the method says of the layer's tokens. */
+sac_important sac_prefill_important(const sac_prefill *m);
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch);
 
 /* Share of dense attention's weight that a step's choice holds, added to the stats: mean over query heads.

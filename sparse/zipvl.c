@@ -11,7 +11,8 @@
  * a layer; probes are drawn without replacement, by a counter. The last token is always in T, in place of the
  * worst, because its output is what the answer is read from (strict=1: as the paper). T need not hold tau of
  * the weight, since budget and choice look at different scores: budget=cover takes the smallest T that does.
- * side=one lets every query meet T's keys instead.
+ * side=one lets every query meet T's keys instead. Below `min` tokens the probes cost what the choice saves,
+ * and attention is dense.
  *
  * Later turns: what earlier turns left in the cache is read whole; the new tokens compete among themselves
  * for tau of the weight that the probes give to them. */
@@ -23,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, RATIO };
+enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, MIN, RATIO };
 
 static const char *const sides[] = {"two", "one", NULL};
 static const char *const budgets[] = {"sums", "cover", NULL};
@@ -37,6 +38,7 @@ static const sac_method_param params[] = {
                 budgets},
     [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", NULL},
     [KEEP_SINK] = {"keep_sink", 0, 0, 1, "1: the first token is always important", NULL},
+    [MIN] = {"min", 4096, 0, 1e9, "shorter sequences are read densely: below it nothing is gained", NULL},
     [RATIO] = {"ratio", 0, 0, 1,
                "share of the tokens to keep, whatever the weights say (speed tests); 0 = tau", NULL},
     {0}};
@@ -80,6 +82,10 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     (void)shape;
     return p[RATIO] > 0 ? p[RATIO] >= 1 : p[TAU] >= 1;
+}
+
+static int64_t break_even(const double *p) {
+    return p[RATIO] > 0 ? 0 : (int64_t)p[MIN];
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
@@ -332,4 +338,5 @@ const sac_prefill_policy sac_prefill_zipvl = {.name = "zipvl",
                                               .take = take,
                                               .take_device = take_device,
                                               .attend = attend,
-                                              .important = important};
+                                              .important = important,
+                                              .break_even = break_even};

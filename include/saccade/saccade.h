@@ -305,6 +305,7 @@ typedef struct sac_result {
     int64_t n_prompt_tokens; /* visual ones counted */
     int64_t n_visual_tokens;
     int64_t n_reused_tokens; /* of the prompt, already in the cache from the call before */
+    bool prefill_is_short;   /* the prompt was read densely: below the prefill method's break-even length */
     const sac_media_report *media;
     size_t n_media;
     struct {

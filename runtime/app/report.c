@@ -174,6 +174,7 @@ static json_t *usage(const sac_result *r) {
     set_int(&b, "prompt_tokens", r->n_prompt_tokens);
     set_int(&b, "visual_tokens", r->n_visual_tokens);
     set_int(&b, "reused_tokens", r->n_reused_tokens);
+    set(&b, "prefill_is_short", json_boolean(r->prefill_is_short));
     set_int(&b, "completion_tokens", r->n_tokens);
     set_int(&b, "total_tokens", r->n_prompt_tokens + r->n_tokens);
     return end(&b);
@@ -296,4 +297,8 @@ void report_print_summary(const run *r, const sac_result *result) {
             report_count(result->n_prompt_tokens), report_count(result->n_visual_tokens),
             report_count(result->n_reused_tokens), report_count(result->n_tokens), result->seconds.total,
             !strcmp(result->finish_reason, "length") ? ", cut at the limit" : "", plain);
+    if (!result->prefill_is_short) return;
+    sac_session_method_lines lines;
+    sac_session_methods(r->session, &lines);
+    fprintf(stderr, "%s[read densely: shorter than prefill %s asks for]%s\n", dim, lines.prefill, plain);
 }

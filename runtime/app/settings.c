@@ -131,6 +131,8 @@ const setting settings_table[] = {
      "of --text: tokens of each prompt (2048)"},
     {"samples", 0, "eval", false, SETTING_INT, AT(samples), E, 1, INT_MAX, "N",
      "of --text: prompts (20), with the needle at as many depths"},
+    {"pairs", 0, "eval", false, SETTING_INT, AT(pairs), E, 0, INT_MAX, "N",
+     "of --text kv: keys and values, somewhere in filler; 0 = as many as fill the length (0)"},
     {"tail", 0, "eval", false, SETTING_INT, AT(tail), E, 1, INT_MAX, "N",
      "of --text FILE: tokens measured at the end of each window, one decode step each (256)"},
     {"reuse", 0, "eval", false, SETTING_FLAG, AT(reuse), EC, 0, 0, NULL,

@@ -87,7 +87,7 @@ typedef struct settings {
     int64_t limit;
     bool reuse, retry, score;
     char *text, *attention;
-    int64_t length, samples, tail;
+    int64_t length, samples, pairs, tail;
     bool measure_mass;
     text_list method;
     char *methods;

@@ -76,6 +76,7 @@ static sac_status run_prompt(sac_call *c, sac_prompt *prompt) {
     c->result.n_prompt_tokens = prompt->n_tokens;
     c->result.n_visual_tokens = prompt->n_visual;
     c->result.n_reused_tokens = prompt->n_reused;
+    c->result.prefill_is_short = s->decoder.prefill.is_short;
     return SAC_OK;
 }
 

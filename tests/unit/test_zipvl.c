@@ -111,7 +111,7 @@ static void sets_and_outputs_equal_the_oracle(void **state) {
                 layer_case c;
                 const options o = {.tau = 0.75 + 0.05 * (double)g, .recent = 64, .random = 64, .seed = 3};
                 char line[80];
-                snprintf(line, sizeof line, "zipvl:tau=%g,seed=3,side=%s", o.tau, side ? "one" : "two");
+                snprintf(line, sizeof line, "zipvl:min=0,tau=%g,seed=3,side=%s", o.tau, side ? "one" : "two");
                 case_open(&c,
                           &(case_shape){.n_heads = GROUPS[g][0],
                                         .n_kv_heads = GROUPS[g][1],
@@ -133,7 +133,7 @@ static void later_turns_read_all_that_came_before(void **state) {
     (void)state;
     static found f;
     const options o = {.tau = 0.85, .recent = 64, .random = 64};
-    static const char *const lines[] = {"zipvl:tau=0.85", "zipvl:tau=0.85,side=one"};
+    static const char *const lines[] = {"zipvl:min=0,tau=0.85", "zipvl:min=0,tau=0.85,side=one"};
     for (int side = 0; side < 2; side++) {
         layer_case c;
         case_open(&c, &(case_shape){.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 5);
@@ -175,13 +175,13 @@ static void budget_grows_with_tau(void **state) {
     case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 11);
     for (int i = 0; i < 20; i++) {
         char line[40];
-        snprintf(line, sizeof line, "zipvl:tau=%g", 0.05 * i + 0.01);
+        snprintf(line, sizeof line, "zipvl:min=0,tau=%g", 0.05 * i + 0.01);
         int64_t n = n_kept_at(&c, line, 150, kept);
         assert_true(n >= last && n >= 1 && kept[n - 1] == 149);
         last = n;
     }
     assert_true(last > 100);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0", 150, kept), 1); /* the last token alone */
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0", 150, kept), 1); /* the last token alone */
     case_close(&c);
 }
 
@@ -246,7 +246,7 @@ static void even_and_peaked_attention(void **state) {
     const options o = {.tau = 0.9, .recent = 64, .random = 64};
     case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 2);
     memset(c.raw_k, 0, (size_t)(MAX_TOKENS * 2 * 16) * sizeof(float));
-    case_method(&c, "zipvl:tau=0.9", "dense");
+    case_method(&c, "zipvl:min=0,tau=0.9", "dense");
     case_prompt(&c, 120);
     find(&c, 0, 120, &o, &f);
     same_set(&c, &f);
@@ -256,7 +256,7 @@ static void even_and_peaked_attention(void **state) {
         for (int d = 0; d < 16; d++) c.raw_q[i * 16 + d] = d % 8 == 7 ? 12.0f : 0;
     for (int h = 0; h < 2; h++)
         for (int d = 0; d < 16; d++) c.raw_k[(5 * 2 + h) * 16 + d] = d % 8 == 7 ? 12.0f : 0;
-    assert_true(n_kept_at(&c, "zipvl:tau=0.8", 40, kept) <= 3);
+    assert_true(n_kept_at(&c, "zipvl:min=0,tau=0.8", 40, kept) <= 3);
     case_close(&c);
 }
 
@@ -265,7 +265,7 @@ static void order_of_heads_is_immaterial(void **state) {
     layer_case c;
     int32_t kept[MAX_TOKENS], again[MAX_TOKENS];
     case_open(&c, &(case_shape){.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 21);
-    int64_t n = n_kept_at(&c, "zipvl:tau=0.9", 170, kept);
+    int64_t n = n_kept_at(&c, "zipvl:min=0,tau=0.9", 170, kept);
     for (int64_t i = 0; i < MAX_TOKENS; i++) /* the three heads of each group the other way round */
         for (int group = 0; group < 2; group++)
             for (int d = 0; d < 16; d++) {
@@ -273,7 +273,7 @@ static void order_of_heads_is_immaterial(void **state) {
                 *a = *b;
                 *b = t;
             }
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.9", 170, again), n);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.9", 170, again), n);
     assert_memory_equal(kept, again, (size_t)n * sizeof *kept);
     case_close(&c);
 }
@@ -285,7 +285,7 @@ static void cover_holds_tau_and_no_token_too_many(void **state) {
     int32_t kept[MAX_TOKENS];
     const options o = {.tau = 0.9, .recent = 64, .random = 64};
     case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 8);
-    int64_t n = n_kept_at(&c, "zipvl:tau=0.9,budget=cover", 160, kept);
+    int64_t n = n_kept_at(&c, "zipvl:min=0,tau=0.9,budget=cover", 160, kept);
     find(&c, 0, 160, &o, &f);
     double held = 0, total = 0, least = INFINITY;
     int64_t worst = 0;
@@ -312,13 +312,13 @@ static void sink_and_last_token(void **state) {
         c.raw_k[99 * 2 * 16 + d] = 0;
     }
     for (int64_t i = 0; i < 100 * 4 * 16; i++) c.raw_q[i] *= 3;
-    int64_t n = n_kept_at(&c, "zipvl:tau=0.5,strict=1", 100, kept);
+    int64_t n = n_kept_at(&c, "zipvl:min=0,tau=0.5,strict=1", 100, kept);
     assert_true(kept[n - 1] != 99);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.5", 100, kept), n);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.5", 100, kept), n);
     assert_int_equal(kept[n - 1], 99);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.5,keep_sink=1", 100, kept), n);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.5,keep_sink=1", 100, kept), n);
     assert_true(kept[0] == 0 && kept[n - 1] == 99);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0,keep_sink=1", 100, kept), 2);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0,keep_sink=1", 100, kept), 2);
     case_close(&c);
 }
 
@@ -334,7 +334,7 @@ static void full_budget_gives_dense_bits(void **state) {
     case_method(&c, "dense", "dense");
     case_prompt(&c, 90);
     memcpy(dense, c.out, (size_t)(90 * 4 * 16) * sizeof *dense);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.999999", 90, kept), 90);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.999999", 90, kept), 90);
     assert_memory_equal(dense, c.out, (size_t)(90 * 4 * 16) * sizeof *dense);
     free(dense);
     case_close(&c);
@@ -345,27 +345,51 @@ static void bad_settings_are_refused(void **state) {
     sac_attention_shape shape = {.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 100};
     sac_prefill m;
     sac_error err;
-    assert_int_equal(sac_prefill_open(&m, "zipvl:recent=0,random=0", &shape, &err), SAC_BAD_ARGUMENT);
-    assert_int_equal(sac_prefill_open(&m, "zipvl:tau=1.5", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,recent=0,random=0", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,tau=1.5", &shape, &err), SAC_BAD_ARGUMENT);
     shape.window = 50;
-    assert_int_equal(sac_prefill_open(&m, "zipvl", &shape, &err), SAC_UNSUPPORTED);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0", &shape, &err), SAC_UNSUPPORTED);
     shape.window = 100;
-    assert_ok(sac_prefill_open(&m, "zipvl", &shape, &err), err);
+    assert_ok(sac_prefill_open(&m, "zipvl:min=0", &shape, &err), err);
     sac_prefill_free(&m);
+}
+
+/* Below `min` tokens, those of earlier turns counted, the bits are dense attention's and nobody is important. */
+static void short_sequences_are_read_densely(void **state) {
+    (void)state;
+    enum { N = 90, COLS = 4 * 16 };
+    static float dense[2 * N * COLS];
+    layer_case c;
+    case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 4);
+    case_method(&c, "dense", "dense");
+    for (int turn = 0; turn < 2; turn++) {
+        case_prompt(&c, N);
+        memcpy(dense + turn * N * COLS, c.out, (size_t)(N * COLS) * sizeof(float));
+    }
+    case_method(&c, "zipvl:tau=0.5,min=91", "dense");
+    for (int turn = 0; turn < 2; turn++) {
+        case_prompt(&c, N);
+        bool equal = !memcmp(dense + turn * N * COLS, c.out, (size_t)(N * COLS) * sizeof(float));
+        assert_int_equal(c.prefill.is_short, turn == 0);
+        assert_int_equal(equal, turn == 0);
+        assert_int_equal(sac_prefill_important(&c.prefill).rows == NULL, turn == 0);
+    }
+    case_close(&c);
 }
 
 static void session_off_value_is_dense(void **state) {
     (void)state;
-    told_as_dense("zipvl:tau=1", NULL);
+    told_as_dense("zipvl:min=0,tau=1", NULL);
+    told_as_dense("zipvl:tau=0.5", NULL);
 }
 
 static void session_repeats_itself(void **state) {
     (void)state;
     static told t;
-    told_again("zipvl:tau=0.9,seed=5", NULL, &t);
+    told_again("zipvl:min=0,tau=0.9,seed=5", NULL, &t);
     assert_true(t.layer.prefill_kept > 0.02 && t.layer.prefill_kept < 0.999);
     assert_true(t.layer.prefill_work < t.layer.prefill_kept);
-    told_again("zipvl:tau=0.9,side=one,budget=cover", NULL, &t);
+    told_again("zipvl:min=0,tau=0.9,side=one,budget=cover", NULL, &t);
     assert_true(t.layer.prefill_kept < 0.999);
 }
 
@@ -383,6 +407,7 @@ int main(void) {
         cmocka_unit_test(sink_and_last_token),
         cmocka_unit_test(full_budget_gives_dense_bits),
         cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(short_sequences_are_read_densely),
         cmocka_unit_test(session_off_value_is_dense),
         cmocka_unit_test(session_repeats_itself),
     };
