@@ -58,10 +58,7 @@ static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a,
         a->stats->decode_budget += (double)s->n_kept[h];
         a->stats->decode_rows += (double)s->n_kept[h] * a->shape->n_kv_heads / n_heads;
     }
-    if (a->shape->measure_mass) {
-        a->stats->mass += held / n_heads;
-        a->stats->n_mass += 1;
-    }
+    sac_count_decode_mass(a, held / n_heads);
     return SAC_OK;
 }
 
@@ -101,6 +98,7 @@ sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention 
                                                                .n_heads = shape->n_heads,
                                                                .scale = a->scale}));
     if (n > 0) join(s, a);
+    if ((n == 0 || s->top_p >= 1) && n + n_tail == a->n_seen) sac_count_decode_mass(a, 1);
     a->stats->n_steps += 1;
     a->stats->decode_rows += (double)(n_tail * shape->n_kv_heads);
     a->stats->decode_budget += (double)(n_tail * shape->n_heads);

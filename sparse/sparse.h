@@ -46,7 +46,8 @@ typedef struct sac_layer_stats {
     double prefill_pairs, prefill_pairs_dense;
     double decode_rows, decode_rows_dense; /* rows read, summed over key-value heads */
     double decode_budget;                  /* rows chosen, summed over query heads (before a union) */
-    double mass, n_mass;                   /* attention that the chosen rows hold, where measured */
+    double prefill_mass, n_prefill_mass;   /* share of dense attention's weight that is left, where known: */
+    double decode_mass, n_decode_mass;     /* of prompts, of steps; and how many shares were added */
     int64_t select_ns, attend_ns;
     double n_steps;
     int64_t n_cache_hits, n_selections;
@@ -298,7 +299,9 @@ sac_important sac_prefill_important(const sac_prefill *m);
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch);
 
 /* Share of dense attention's weight that a step's choice holds, added to the stats: mean over query heads.
- * scratch: [n_heads][n_ctx]. */
+ * Nothing where rows were dropped: what these would weigh is not known. scratch: [n_heads][n_ctx]. */
+void sac_count_prefill_mass(const sac_layer_attention *a, double share);
+void sac_count_decode_mass(const sac_layer_attention *a, double share);
 sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, float *scratch);
 
 /* Room for a part of a prompt. */

@@ -157,8 +157,7 @@ static void measure_mass(const zipvl *z, const sac_layer_attention *a, const flo
     double held = 0, all = 0;
     for (int64_t j = 0; j < a->q.rows; j++) all += (double)sums[j];
     for (int64_t i = 0; i < z->n_kept; i++) held += (double)sums[z->kept[i]];
-    a->stats->mass += held / all;
-    a->stats->n_mass += 1;
+    sac_count_prefill_mass(a, held / all);
 }
 
 /* The budget. */
@@ -210,7 +209,7 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
     }
     if (z->n_kept < n_forced) z->n_kept = n_forced;
     SAC_TRY(best(z, a, n));
-    if (a->shape->measure_mass) measure_mass(z, a, sums);
+    if (z->n_kept < n) measure_mass(z, a, sums);
     for (int64_t i = 0; i < a->past; i++) z->rows[i] = (int32_t)i;
     for (int64_t i = 0; i < z->n_kept; i++) z->rows[a->past + i] = (int32_t)(a->past + z->kept[i]);
     a->stats->n_selections++;

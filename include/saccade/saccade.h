@@ -422,7 +422,9 @@ typedef struct sac_layer_report {
     double decode_read;   /* rows read, of dense attention's */
     double decode_rows;   /* rows read a step, mean over key-value heads */
     double decode_budget; /* rows chosen a step, mean over query heads */
-    double retained_mass; /* of dense attention's weight, in decode; 1 when not measured */
+    double prefill_mass, decode_mass; /* of dense attention's weight, what the tokens and rows left hold; NAN
+                                         where it is not known: not measured, rows dropped, or a method with
+                                         an attention of its own */
     double select_seconds, attend_seconds;
     int64_t selections, selection_cache_hits;
 } sac_layer_report;

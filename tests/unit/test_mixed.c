@@ -411,7 +411,7 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                 }
                 double n_tail = (double)(n - n_packed + 1);
                 assert_true(fabs(f.c.stats.decode_budget - n_kept - n_tail * s.n_heads) <= cpu);
-                assert_true(f.c.stats.mass >= ps[i] && f.c.stats.mass <= 1);
+                assert_true(f.c.stats.decode_mass >= ps[i] && f.c.stats.decode_mass <= 1);
             }
             assert_true(f.c.stats.decode_budget >= last);
             last = f.c.stats.decode_budget;
