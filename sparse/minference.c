@@ -14,7 +14,7 @@
  * Ours: strips are exact unions (the published kernel rounds joined strips up to whole blocks); local keys of
  * a_shape reach back from the first query of a block; a block of queries always meets its own keys; the last
  * block's mean is over the rows it has, not over padding. Decode is not touched. */
-#include "sparse.h"
+#include "window_sums.h"
 
 #include "clock.h"
 
@@ -67,6 +67,10 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
            (int)p[DENSE_LAYERS] >= shape->n_layers;
 }
 
+static int64_t observes(const double *p) {
+    return (int)p[PATTERN] == VERTICAL_SLASH ? (int64_t)p[LAST_Q] : 0;
+}
+
 static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     minference *m = state;
     *m = (minference){.pattern = (int)p[PATTERN],
@@ -104,21 +108,34 @@ static sac_status best_of(const minference *m, const sac_layer_attention *a, con
             .scores = scores, .stride = m->n_ctx, .n = n, .n_rows = m->n_heads, .k = k, .indices = best});
 }
 
+/* What the last queries give to columns and diagonals, by head. */
+static sac_status sum_weights(minference *m, const sac_layer_attention *a, int64_t n) {
+    int64_t n_q = min_i64(m->last_q, a->q.rows);
+    if (a->window_sums) {
+        size_t n_bytes = (size_t)(m->n_heads * m->n_ctx) * sizeof(float);
+        SAC_TRY(sac_window_sums_find(a));
+        memcpy(m->columns, a->window_sums->sums, n_bytes);
+        memcpy(m->diagonals, a->window_sums->diagonals, n_bytes);
+        return SAC_OK;
+    }
+    return a->ops->attention_sums(a->stream,
+                                  &(sac_attention_sums_args){.sums = m->columns,
+                                                             .stride = m->n_ctx,
+                                                             .n_sums = m->n_heads,
+                                                             .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
+                                                             .first = n - n_q,
+                                                             .kv = a->kv,
+                                                             .n_kv = n,
+                                                             .n_heads = m->n_heads,
+                                                             .scale = a->scale,
+                                                             .window = a->shape->window,
+                                                             .diagonals = m->diagonals,
+                                                             .n_diagonals = m->n_ctx});
+}
+
 static sac_status estimate(minference *m, const sac_layer_attention *a) {
-    int64_t n = a->kv.n_rows, n_q = min_i64(m->last_q, a->q.rows);
-    SAC_TRY(a->ops->attention_sums(a->stream,
-                                   &(sac_attention_sums_args){.sums = m->columns,
-                                                              .stride = m->n_ctx,
-                                                              .n_sums = m->n_heads,
-                                                              .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
-                                                              .first = n - n_q,
-                                                              .kv = a->kv,
-                                                              .n_kv = n,
-                                                              .n_heads = m->n_heads,
-                                                              .scale = a->scale,
-                                                              .window = a->shape->window,
-                                                              .diagonals = m->diagonals,
-                                                              .n_diagonals = m->n_ctx}));
+    int64_t n = a->kv.n_rows;
+    SAC_TRY(sum_weights(m, a, n));
     for (int h = 0; h < m->n_heads; h++) {
         for (int64_t j = 0; j < min_i64(FIRST_COLUMNS, n); j++) m->columns[h * m->n_ctx + j] = INFINITY;
         for (int64_t c = 0; c < min_i64(NEAR_DIAGONALS, n); c++) m->diagonals[h * m->n_ctx + c] = INFINITY;
@@ -270,4 +287,6 @@ const sac_prefill_policy sac_prefill_minference = {
     .is_off = is_off,
     .take = take,
     .attend = attend,
+    .observes = observes,
+    .observes_diagonals = true,
 };

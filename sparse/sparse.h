@@ -25,6 +25,7 @@
 #include "ops.h"
 
 typedef struct sac_decode sac_decode;
+typedef struct sac_window_sums sac_window_sums; /* window_sums.h */
 
 /* What a method may know of the model and the session when it is set up. */
 typedef struct sac_attention_shape {
@@ -80,6 +81,7 @@ typedef struct sac_layer_attention {
     sac_rotation rotation;
     const sac_visual_span *visual;
     int n_visual;
+    sac_window_sums *window_sums; /* of a prompt, shared by prefill and decode policy; or NULL */
     sac_kept_observer observer;
     sac_layer_stats *stats;
 } sac_layer_attention;
@@ -115,6 +117,9 @@ typedef struct sac_prefill_policy {
     /* What it leaves of the first n tokens depends on these alone, so that another question may follow them.
      * False where it looked at a whole prompt before it chose. */
     bool keeps_prefix;
+    /* The last queries of a prompt whose weights on every key it sums. NULL: none. */
+    int64_t (*observes)(const double *p);
+    bool observes_diagonals; /* and by distance */
     /* The length from which on it pays: sequences of fewer tokens are read densely. NULL: any. */
     int64_t (*break_even)(const double *p);
 } sac_prefill_policy;
@@ -157,6 +162,7 @@ typedef struct sac_decode_policy {
     /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
      */
     sac_status (*prompt)(void *state, const sac_layer_attention *a);
+    int64_t (*observes)(const double *p); /* as of prefill policies */
     /* A step: which rows. The row of the step's own token is a->past, already stored. */
     sac_status (*select)(void *state, const sac_layer_attention *a, sac_choice *choice);
     /* In place of select and the shared attention, for methods with positions of their own (InfLLM,
