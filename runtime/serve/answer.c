@@ -27,7 +27,7 @@ void serve_answer_free(serve_answer *a) {
 /* A video reaches the engine as the frames that were chosen of it; what it was before, the child has said. */
 static sac_media_report describe(const sac_media_report *m, const serve_media_ref *ref) {
     sac_media_report r = *m;
-    const serve_child_reply *info = serve_media_info(ref);
+    const intake_info *info = serve_media_info(ref);
     if (ref->kind != SAC_PART_VIDEO) return r;
     r.source_fps = info->source_fps;
     r.duration_s = info->duration_s;
