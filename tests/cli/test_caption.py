@@ -234,9 +234,11 @@ class Resuming(CaptionCase):
         folder, out = self.fill(), self.path("out")
         process = self.start(folder, "--out", out, "--batch", 2, tokens=60,
                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        self.wait_for(process, self.journal(out), 3)
+        self.wait_for(process, self.journal(out), 1)
+        process.send_signal(signal.SIGSTOP)     # it holds the shard as long as we like
         self.assertIn("another run", self.caption(folder, "--out", out, code=74, tokens=60).stderr)
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         self.assertEqual((process.communicate()[1], process.returncode), ("saccade: cancelled\n", 130))
         self.assertFalse(os.path.exists(os.path.join(out, "captions.jsonl")))
         self.assertIn("12 of 12 items", self.caption(folder, "--out", out, tokens=60).stdout)
