@@ -46,6 +46,10 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[HIGH] == 16 && p[LOW] == 16;
 }
 
+static bool drops_rows(const double *p) {
+    return p[LOW] == 0;
+}
+
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     if (is_off(p, shape)) return SAC_OK;
     if (!is_bits(p[HIGH]) || !(is_bits(p[LOW]) || p[LOW] == 0))
@@ -132,6 +136,7 @@ static size_t bytes(const void *state, int layer) {
 static const sac_kv_packing packing = {.state_bytes = sizeof(mixed),
                                        .check = check,
                                        .is_off = is_off,
+                                       .drops_rows = drops_rows,
                                        .take = take,
                                        .begin = begin,
                                        .seal = seal,
