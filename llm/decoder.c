@@ -78,6 +78,12 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s drops rows, and prefill policy %s needs those of all tokens",
                         d->name, s->prefill.policy->name);
+    if (s->prefill.policy->turns_keys && kv->format->packing && kv->format->packing->drops_rows &&
+        kv->format->packing->drops_rows(kv->p))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format %s drops rows by these settings, and prefill policy %s needs those of all tokens",
+            kv->format->name, s->prefill.policy->name);
     if (s->shape.window && s->shape.window < s->n_ctx && (d->settle || s->prefill.policy->keep))
         return sac_fail(
             err, SAC_UNSUPPORTED,

@@ -28,12 +28,13 @@ enum { VERTICAL_SLASH, BLOCK_SPARSE, A_SHAPE };
 static const char *const patterns[] = {"vertical_slash", "block_sparse", "a_shape", NULL};
 static const sac_method_param params[] = {
     [PATTERN] = {"pattern", VERTICAL_SLASH, 0, 2, "vertical_slash, block_sparse, a_shape", patterns},
-    [V] = {"v", 1000, 1, 1 << 30, "columns that every query meets (of a_shape: the first keys)", NULL},
-    [S] = {"s", 6096, 1, 1 << 30, "diagonals (of a_shape: keys before a query)", NULL},
-    [BLOCKS] = {"blocks", 100, 1, 1 << 24, "of block_sparse: blocks of 64 keys that 64 queries meet", NULL},
+    [V] = {"v", 1000, 1, 1 << 30, "columns that every query meets (of a_shape: the first keys)", SAC_WHOLE},
+    [S] = {"s", 6096, 1, 1 << 30, "diagonals (of a_shape: keys before a query)", SAC_WHOLE},
+    [BLOCKS] = {"blocks", 100, 1, 1 << 24, "of block_sparse: blocks of 64 keys that 64 queries meet",
+                SAC_WHOLE},
     [LAST_Q] = {"last_q", 64, 1, 4096, "queries at the prompt's end that estimate columns and diagonals",
-                NULL},
-    [DENSE_LAYERS] = {"dense_layers", 0, 0, 4096, "layers at the beginning that stay dense", NULL},
+                SAC_WHOLE},
+    [DENSE_LAYERS] = {"dense_layers", 0, 0, 4096, "layers at the beginning that stay dense", SAC_WHOLE},
     {0}};
 
 typedef struct minference {

@@ -10,8 +10,9 @@
 enum { GROUP, WINDOW };
 
 static const sac_method_param params[] = {
-    {"group", 8, 1, 1 << 20, "far tokens that share a position", NULL},
-    {"window", 1024, 1, 1 << 24, "last tokens that a query meets at true distances, itself counted", NULL},
+    {"group", 8, 1, 1 << 20, "far tokens that share a position", SAC_WHOLE},
+    {"window", 1024, 1, 1 << 24, "last tokens that a query meets at true distances, itself counted",
+     SAC_WHOLE},
     {0}};
 
 #define CHUNK 256 /* queries of a prompt at a time */

@@ -22,12 +22,12 @@ enum { POOL_AVERAGE, POOL_MAX };
 
 static const char *const pools[] = {"avg", "max", NULL};
 static const sac_method_param params[] = {
-    [CAP] = {"cap", 2048, 2, 1 << 30, "rows that stay of a prompt, the window's counted", NULL},
-    [WINDOW] = {"window", 32, 1, 1 << 20, "queries at the end of the prompt that observe", NULL},
-    [KERNEL] = {"kernel", 5, 1, 1023, "neighbouring keys that are pooled, odd", NULL},
+    [CAP] = {"cap", 2048, 2, 1 << 30, "rows that stay of a prompt, the window's counted", SAC_WHOLE},
+    [WINDOW] = {"window", 32, 1, 1 << 20, "queries at the end of the prompt that observe", SAC_WHOLE},
+    [KERNEL] = {"kernel", 5, 1, 1023, "neighbouring keys that are pooled, odd", SAC_WHOLE},
     [POOL] = {"pool", POOL_AVERAGE, 0, 1, "how: avg, max", pools},
     [PER_HEAD] = {"per_head", 0, 0, 1, "1: choose by query head and drop nothing, as the published code",
-                  NULL},
+                  SAC_WHOLE},
     {0}};
 
 typedef struct snapkv {

@@ -112,7 +112,7 @@ typedef struct sac_prefill_policy {
      * one is always among them. NULL: the method never drops tokens. */
     const int32_t *(*keep)(void *state, const sac_layer_attention *a, int64_t *n);
     /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not with
-     * a decode policy that drops rows. */
+     * a decode policy or a KV format that drops rows. */
     bool turns_keys;
     /* What it leaves of the first n tokens depends on these alone, so that another question may follow them.
      * False where it looked at a whole prompt before it chose. */

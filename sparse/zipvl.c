@@ -30,15 +30,16 @@ static const char *const sides[] = {"two", "one", NULL};
 static const char *const budgets[] = {"sums", "cover", NULL};
 static const sac_method_param params[] = {
     [TAU] = {"tau", 0.975, 0, 1, "share of the probes' attention that the budget holds", NULL},
-    [RECENT] = {"recent", 64, 0, 1 << 20, "probes: last queries", NULL},
-    [RANDOM] = {"random", 64, 0, 1 << 20, "probes: random queries before them", NULL},
-    [SEED] = {"seed", 0, 0, 1e9, "of the random probes", NULL},
+    [RECENT] = {"recent", 64, 0, 1 << 20, "probes: last queries", SAC_WHOLE},
+    [RANDOM] = {"random", 64, 0, 1 << 20, "probes: random queries before them", SAC_WHOLE},
+    [SEED] = {"seed", 0, 0, 1e9, "of the random probes", SAC_WHOLE},
     [SIDE] = {"side", 0, 0, 1, "two: important queries meet important keys; one: all queries do", sides},
     [BUDGET] = {"budget", 0, 0, 1, "sums: as many as the largest sums need; cover: as the chosen need",
                 budgets},
-    [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", NULL},
-    [KEEP_SINK] = {"keep_sink", 0, 0, 1, "1: the first token is always important", NULL},
-    [MIN] = {"min", 4096, 0, 1e9, "shorter sequences are read densely: below it nothing is gained", NULL},
+    [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", SAC_WHOLE},
+    [KEEP_SINK] = {"keep_sink", 0, 0, 1, "1: the first token is always important", SAC_WHOLE},
+    [MIN] = {"min", 4096, 0, 1e9, "shorter sequences are read densely: below it nothing is gained",
+             SAC_WHOLE},
     [RATIO] = {"ratio", 0, 0, 1,
                "share of the tokens to keep, whatever the weights say (speed tests); 0 = tau", NULL},
     {0}};

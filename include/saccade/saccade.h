@@ -404,8 +404,8 @@ sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size
                                const sac_events *events, sac_error *err);
 
 /* Evaluation: appends tokens to the sequence. Several run as a prompt does (the prefill policy), one as an
- * answer's tokens do (the decode policy). When all_logits is given it receives [n_ids][vocab]; otherwise only
- * the last token's logits are computed. */
+ * answer's tokens do (the decode policy), unless it begins the sequence: then it is the prompt. When
+ * all_logits is given it receives [n_ids][vocab]; otherwise only the last token's logits are computed. */
 sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                               sac_error *err);
 

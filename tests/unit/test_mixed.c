@@ -466,6 +466,29 @@ static void session_repeats_itself(void **state) {
     sac_model_free(m);
 }
 
+/* Methods that take row numbers for positions would place later prompts wrongly. */
+static void evicting_is_not_for_methods_that_turn_keys(void **state) {
+    (void)state;
+    static const char *const TURNING[] = {"tokenselect:k=100", "infllm:local=200", "selfextend:window=200",
+                                          "streaming:recent=200"};
+    sac_model *m = told_model(1);
+    sac_session *s;
+    sac_error err;
+    for (size_t i = 0; i < SAC_COUNT(TURNING); i++) {
+        sac_session_config c = told_config(TURNING[i], NULL, "mixed:low=0");
+        assert_int_equal(sac_session_create(&s, m, &c, &err), SAC_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "KV format mixed drops rows"));
+        assert_null(strchr(err.text, '\n'));
+        c.kv = "mixed";
+        assert_ok(sac_session_create(&s, m, &c, &err), err);
+        sac_session_free(s);
+    }
+    sac_session_config c = told_config("zipvl", NULL, "mixed:low=0");
+    assert_ok(sac_session_create(&s, m, &c, &err), err);
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_equal_attention_over_what_is_stored),
@@ -482,6 +505,7 @@ int main(void) {
         cmocka_unit_test(smallest_blocks_fit),
         cmocka_unit_test(top_p_mixes_the_rows_that_hold_p),
         cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(evicting_is_not_for_methods_that_turn_keys),
         cmocka_unit_test(session_sixteen_bits_are_dense),
         cmocka_unit_test(session_repeats_itself),
     };
