@@ -45,7 +45,7 @@ typedef struct minference {
     float *mean_q;              /* [n_heads * head_dim] */
     int32_t *best_columns;      /* [n_heads][v] ascending */
     int32_t *best_diagonals;    /* [n_heads][s] ascending */
-    int32_t *best_blocks;       /* [n_heads][blocks] ascending */
+    int32_t *best_blocks;       /* [n_heads][blocks met] ascending */
     int32_t *rows;              /* [n_heads][n_ctx] lists of a block of queries */
     int64_t *start;             /* [n_heads + 1] */
 } minference;
@@ -93,8 +93,8 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     m->mean_q = sac_arena_take(arena, heads * (size_t)shape->head_dim * sizeof(float));
     m->best_columns = sac_arena_take(arena, heads * (size_t)min_i64(m->v, m->n_ctx) * sizeof(int32_t));
     m->best_diagonals = sac_arena_take(arena, heads * (size_t)min_i64(m->s, m->n_ctx) * sizeof(int32_t));
-    m->best_blocks =
-        sac_arena_take(arena, heads * (size_t)min_i64(m->blocks, (int64_t)n_blocks) * sizeof(int32_t));
+    m->best_blocks = sac_arena_take(arena, heads * (size_t)min_i64(max_i64(m->blocks, 2), (int64_t)n_blocks) *
+                                               sizeof(int32_t));
     m->rows = sac_arena_take(arena, heads * n_ctx * sizeof(int32_t));
     m->start = sac_arena_take(arena, (heads + 1) * sizeof(int64_t));
 }
@@ -178,6 +178,13 @@ static int64_t list_head(const minference *m, int head, int64_t begin, int64_t e
 
 /* ---------------------------------------------------------------- blocks */
 
+/* How many blocks of keys the queries at rows [begin, end) meet: their own at least, which are two where
+ * blocks of queries begin within one of keys. */
+static int64_t n_blocks_met(const minference *m, int64_t begin, int64_t end) {
+    int64_t n_blocks = (end + BLOCK - 1) / BLOCK, n_own = n_blocks - begin / BLOCK;
+    return min_i64(max_i64(m->blocks, n_own), n_blocks);
+}
+
 /* The mean product of a block of queries at rows [begin, end) with each block of keys that it may see. */
 static sac_status score_blocks(minference *m, const sac_layer_attention *a, int64_t begin, int64_t end) {
     int64_t cols = a->q.cols, n_blocks = (end + BLOCK - 1) / BLOCK, stride = m->n_ctx / BLOCK + 1;
@@ -205,12 +212,12 @@ static sac_status score_blocks(minference *m, const sac_layer_attention *a, int6
                                                       .stride = stride,
                                                       .n = n_blocks,
                                                       .n_rows = m->n_heads,
-                                                      .k = m->blocks,
+                                                      .k = n_blocks_met(m, begin, end),
                                                       .indices = m->best_blocks});
 }
 
-static int64_t list_blocks(const minference *m, int head, int64_t end, int32_t *rows) {
-    int64_t k = min_i64(m->blocks, (end + BLOCK - 1) / BLOCK), n = 0;
+static int64_t list_blocks(const minference *m, int head, int64_t begin, int64_t end, int32_t *rows) {
+    int64_t k = n_blocks_met(m, begin, end), n = 0;
     for (int64_t i = 0; i < k; i++) {
         int64_t first = (int64_t)m->best_blocks[head * k + i] * BLOCK;
         for (int64_t row = first; row < min_i64(first + BLOCK, end); row++) rows[n++] = (int32_t)row;
@@ -233,8 +240,8 @@ static sac_status list_rows(minference *m, const sac_layer_attention *a, int64_t
     m->start[0] = 0;
     for (int h = 0; h < m->n_heads; h++) {
         int32_t *rows = m->rows + m->start[h];
-        int64_t n =
-            m->pattern == BLOCK_SPARSE ? list_blocks(m, h, end, rows) : list_head(m, h, begin, end, rows);
+        int64_t n = m->pattern == BLOCK_SPARSE ? list_blocks(m, h, begin, end, rows)
+                                               : list_head(m, h, begin, end, rows);
         *n_pairs += count_pairs(rows, n, begin, end);
         m->start[h + 1] = m->start[h] + n;
     }

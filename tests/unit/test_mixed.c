@@ -377,7 +377,8 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                 f.c.stats = (sac_layer_stats){0};
                 format_step(&f);
                 int d = s.head_dim, group = s.n_heads / s.n_kv_heads;
-                double n_kept = 0;
+                double n_kept = 0, n_read = 0;
+                bool read[N_CTX] = {false}; /* by any head of the group */
                 for (int h = 0; h < s.n_heads; h++) {
                     double q[128], w[N_CTX], sum = 0, out[128] = {0}, held = 0, used = 0;
                     case_rotate(&f.c, f.c.raw_q + (token * s.n_heads + h) * d, token, q);
@@ -398,7 +399,10 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                         kept[best] = true;
                         held += w[best];
                         n_kept++;
+                        n_read += !read[best];
+                        read[best] = true;
                     }
+                    if ((h + 1) % group == 0) memset(read, 0, sizeof read);
                     for (int64_t r = 0; r <= n; r++) {
                         if (!kept[r]) continue;
                         const float *value = r < n ? rows_v + (h / group * N_CTX + r) * d
@@ -411,6 +415,7 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                 }
                 double n_tail = (double)(n - n_packed + 1);
                 assert_true(fabs(f.c.stats.decode_budget - n_kept - n_tail * s.n_heads) <= cpu);
+                assert_true(fabs(f.c.stats.decode_rows - n_read - n_tail * s.n_kv_heads) <= cpu);
                 assert_true(f.c.stats.decode_mass >= ps[i] && f.c.stats.decode_mass <= 1);
             }
             assert_true(f.c.stats.decode_budget >= last);
