@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "hash.h"
 #include "metrics.h"
+#include "room.h"
 #include "source.h"
 
 #include <errno.h>
@@ -282,23 +283,11 @@ static bool get_reference(serve_job *j, serve_media_ref *ref, int64_t room_frame
     return fill(ref, p);
 }
 
-/* Frames of each video that the context can hold, as the engine counts when nobody asks for a number: what
- * pictures, texts and an answer leave, shared by the videos. */
+/* Frames of each video that the context can hold: what pictures, texts and an answer leave, shared by the
+ * videos. */
 static int64_t room_for_frames(const serve_server *s, const serve_request *r) {
-    int64_t room = s->n_ctx - 256, n_videos = 0, each = s->info.tokens_per_frame + 1;
-    for (size_t i = 0; i < r->n_parts; i++) {
-        size_t n = 0;
-        const char *text = r->parts[i].text;
-        if (r->parts[i].kind == SAC_PART_TEXT && text)
-            sac_tokenize_text(s->model, text, strlen(text), false, false, NULL, 0, &n, NULL);
-        room -= (int64_t)n;
-    }
-    for (size_t i = 0; i < r->n_media; i++) {
-        n_videos += r->media[i].kind != SAC_PART_IMAGE;
-        if (r->media[i].kind == SAC_PART_IMAGE) room -= s->info.tokens_per_frame;
-    }
-    int64_t n = n_videos ? room / n_videos / (each > 0 ? each : 1) : 1;
-    return n > 0 ? n : 1;
+    int64_t n_videos, room = intake_room(s->model, s->n_ctx, r->messages, r->n_messages, &n_videos);
+    return intake_room_frames(&s->info, n_videos ? room / n_videos : 0);
 }
 
 bool serve_media_get(serve_job *j, serve_problem *p) {
