@@ -184,7 +184,7 @@ static json_t *kept_by_layer(const run *r) {
 /* What the methods did; their lines as they run, which may be dense where the settings ask for a method. */
 static json_t *methods(const run *r) {
     method_summary m;
-    method_summary_read(r->session, &r->info, r->session_config.measure_mass, &m);
+    method_summary_read(r->session, &r->info, &m);
     builder b = {.object = method_summary_json(&m)};
     set(&b, "kept_by_layer", kept_by_layer(r));
     set_int(&b, "kv_bytes", (int64_t)sac_session_kv_bytes(r->session));

@@ -151,7 +151,7 @@ class Methods(Case):
         self.assertEqual(set(did["kept_by_layer"]), {1})
         self.assertEqual(did["kv_factor"], 1)
         self.assertTrue(0 <= did["select_share"] <= 1)
-        self.assertIsNone(did["retained_mass"])
+        self.assertIsNone(did["decode_mass"])
         tokens = did["kv_bytes"] / did["kv_bytes_per_token"]
         usage = out["usage"]
         self.assertTrue(usage["prompt_tokens"] <= tokens <= usage["total_tokens"], tokens)
