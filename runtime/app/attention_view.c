@@ -277,7 +277,7 @@ sac_status attention_view_write(const attention_view *v, sac_session *s, const c
     if (v->n_tokens == 0)
         return app_fail(
             err, SAC_BAD_ARGUMENT,
-            "the prefill policy chose no tokens to show: give one that does, e.g. --prefill zipvl");
+            "the prefill policy chose no tokens to show: give one that does, e.g. --prefill zipvl:min=0");
     sac_token_place *places = calloc((size_t)v->n_tokens, sizeof *places);
     if (!places) return app_fail_no_memory(err);
     int64_t n = sac_session_token_places(s, places, v->n_tokens);
