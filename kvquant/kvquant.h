@@ -16,6 +16,8 @@ typedef struct sac_kv_packing {
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
     /* Whether these settings mean that nothing is ever packed; the session then stores f16. */
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
+    /* Whether rows are dropped, so that later ones no longer lie at their positions. NULL: never. */
+    bool (*drops_rows)(const double *p);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
     void (*begin)(void *state); /* nothing is stored any more */
     /* After a layer of prefill: packs rows [first, first + n_old + n_new) of the staging area, of which n_old

@@ -48,6 +48,7 @@ void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pai
 
 sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
     sac_count_prefill(a, (double)a->q.rows, causal_pairs(a, a->past, a->q.rows));
+    if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
     return sac_attend_dense(a, 0, a->q.rows);
 }
 

@@ -24,9 +24,9 @@ static const sac_method_param params[] = {
     {"base", 0, 0, 4, "method whose choice is cut down; its settings are base.<name>", bases},
     {"p", 0.95, 0, 1, "share of the base's weight that a head keeps", NULL},
     {"bits", 0, 0, 2, "of the copy of the keys that weights are estimated from", widths},
-    {"skip", 2, 0, 1 << 16, "first layers that stay dense", NULL},
-    {"union", 1, 0, 1, "1: a group reads what any of its heads keeps; 0: each head its own", NULL},
-    {"force_last", 0, 0, 1, "1: the step's own token is always kept", NULL},
+    {"skip", 2, 0, 1 << 16, "first layers that stay dense", SAC_WHOLE},
+    {"union", 1, 0, 1, "1: a group reads what any of its heads keeps; 0: each head its own", SAC_WHOLE},
+    {"force_last", 0, 0, 1, "1: the step's own token is always kept", SAC_WHOLE},
     {0}};
 
 typedef struct twilight {

@@ -36,17 +36,30 @@ void attention_view_free(attention_view *v) {
 
 /* ---------------------------------------------------------------- collecting */
 
+/* Room for n_tokens in all layers that have run: a later prompt is longer. */
+static bool grow(attention_view *v, int64_t n_tokens) {
+    for (int i = 0; i < v->n_layers && n_tokens > v->n_tokens; i++) {
+        if (!v->kept[i]) continue;
+        uint8_t *more = realloc(v->kept[i], (size_t)n_tokens);
+        if (!more) return false;
+        memset(more + v->n_tokens, 0, (size_t)(n_tokens - v->n_tokens));
+        v->kept[i] = more;
+    }
+    if (v->n_tokens < n_tokens) v->n_tokens = n_tokens;
+    return true;
+}
+
 void attention_view_kept(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
     attention_view *v = ctx;
     if (layer >= v->n_layers || n_tokens <= 0) return;
-    if (v->n_tokens < n_tokens) v->n_tokens = n_tokens;
-    if (!v->kept[layer]) v->kept[layer] = calloc((size_t)n_tokens, 1);
-    if (!v->kept[layer]) {
+    bool has_room = grow(v, n_tokens);
+    if (has_room && !v->kept[layer]) v->kept[layer] = calloc((size_t)v->n_tokens, 1);
+    if (!has_room || !v->kept[layer]) {
         v->no_memory = true;
         return;
     }
     for (int64_t i = 0; i < n_kept; i++)
-        if (kept[i] < n_tokens) v->kept[layer][kept[i]] = 1;
+        if (kept[i] >= 0 && kept[i] < n_tokens) v->kept[layer][kept[i]] = 1;
 }
 
 static void append_jpeg(void *ctx, void *data, int size) {

@@ -300,7 +300,8 @@ static void print_table(const text_eval *e, const method_summary *m) {
     printf("prefill  kept %.3f, attention FLOPs saved %.1f %%\n", m->kept, 100 * m->flops_saved);
     printf("decode   %.0f rows a step (%.3f of those there), KV %.0f bytes a token (%.2fx less than f16)\n",
            m->decode_rows, m->decode_read, m->kv_bytes_token, m->kv_factor);
-    if (isfinite(m->retained_mass)) printf("mass     %.4f of dense attention's weight\n", m->retained_mass);
+    if (isfinite(m->prefill_mass)) printf("mass     %.4f of dense attention's in prompts\n", m->prefill_mass);
+    if (isfinite(m->decode_mass)) printf("mass     %.4f of dense attention's in steps\n", m->decode_mass);
     printf("time     %.2f s a prompt, %.2f s of steps\n", e->seconds_prefill / e->n_asked,
            e->seconds_decode / e->n_asked);
 }
@@ -314,7 +315,7 @@ sac_status eval_text(run *r, const text_task *t, sac_error *err) {
     progress_clear(&r->progress);
     if (st == SAC_OK) {
         method_summary m;
-        method_summary_read(r->session, &r->info, r->session_config.measure_mass, &m);
+        method_summary_read(r->session, &r->info, &m);
         if (r->s->json)
             st = print_json(&e, &m, err);
         else

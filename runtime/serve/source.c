@@ -2,6 +2,7 @@
 #include "source.h"
 #include "base64.h"
 #include "clock.h"
+#include "decoder.h"
 #include "fetch.h"
 #include "files.h"
 #include "hash.h"
@@ -18,10 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int serve_memory_file(const char *name) {
-    return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-}
-
 static bool too_large(const serve_server *s, const char *param, serve_problem *p) {
     return serve_refuse(p, 413, param, "media_too_large", "%s: the file is longer than %zu bytes", param,
                         s->config->max_media_bytes);
@@ -37,11 +34,11 @@ static bool open_base64(serve_source *out, serve_server *s, const char *text, si
                         serve_problem *p) {
     size_t room = n / 4 * 3 + 3, n_bytes = 0;
     if (room > s->config->max_media_bytes + 3) return too_large(s, param, p);
-    out->fd = serve_memory_file("saccade-data");
+    out->fd = intake_memory_file("saccade-data");
     if (out->fd < 0 || ftruncate(out->fd, (off_t)room) != 0) return no_memory(param, p);
     void *map = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
     if (map == MAP_FAILED) return no_memory(param, p);
-    bool ok = serve_base64_decode(text, n, map, &n_bytes);
+    bool ok = intake_base64_decode(text, n, map, &n_bytes);
     munmap(map, room);
     if (!ok || n_bytes == 0)
         return serve_refuse(p, 400, param, "invalid_base64", "%s: the data URI is not valid base64", param);

@@ -71,7 +71,10 @@ static void mark_blocks(const layer_case *c, int64_t past, int64_t n, int64_t k,
                         score[b] += case_dot(c, h, query, key, query, key);
                 score[b] = last > first ? INFINITY : score[b] / (double)(last - b * BLOCK);
             }
-            mark_best(score, n_blocks, k, m->block[h][(first - past) / BLOCK]);
+            int64_t n_own = n_blocks - first / BLOCK;
+            bool *met = m->block[h][(first - past) / BLOCK];
+            mark_best(score, n_blocks, k > n_own ? k : n_own, met);
+            for (int64_t query = first; query < end; query++) assert_true(met[query / BLOCK]);
         }
 }
 
@@ -157,6 +160,13 @@ static void later_prompts(void **state) {
     memset(&the_mask, 0, sizeof the_mask);
     mark_blocks(&c, 151, 252, 1, &the_mask);
     expect_mask(&c, 151, 252, 4, &the_mask);
+    case_method(&c, "minference:pattern=block_sparse,blocks=2", "dense");
+    case_prompt(&c, 190);
+    c.stats = (sac_layer_stats){0};
+    case_prompt(&c, 70); /* a block of 2 + 62 keys, one of 6 */
+    memset(&the_mask, 0, sizeof the_mask);
+    mark_blocks(&c, 190, 260, 2, &the_mask);
+    expect_mask(&c, 190, 260, 1, &the_mask);
     case_close(&c);
 }
 

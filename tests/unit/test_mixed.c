@@ -377,7 +377,8 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                 f.c.stats = (sac_layer_stats){0};
                 format_step(&f);
                 int d = s.head_dim, group = s.n_heads / s.n_kv_heads;
-                double n_kept = 0;
+                double n_kept = 0, n_read = 0;
+                bool read[N_CTX] = {false}; /* by any head of the group */
                 for (int h = 0; h < s.n_heads; h++) {
                     double q[128], w[N_CTX], sum = 0, out[128] = {0}, held = 0, used = 0;
                     case_rotate(&f.c, f.c.raw_q + (token * s.n_heads + h) * d, token, q);
@@ -398,7 +399,10 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                         kept[best] = true;
                         held += w[best];
                         n_kept++;
+                        n_read += !read[best];
+                        read[best] = true;
                     }
+                    if ((h + 1) % group == 0) memset(read, 0, sizeof read);
                     for (int64_t r = 0; r <= n; r++) {
                         if (!kept[r]) continue;
                         const float *value = r < n ? rows_v + (h / group * N_CTX + r) * d
@@ -411,7 +415,8 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                 }
                 double n_tail = (double)(n - n_packed + 1);
                 assert_true(fabs(f.c.stats.decode_budget - n_kept - n_tail * s.n_heads) <= cpu);
-                assert_true(f.c.stats.mass >= ps[i] && f.c.stats.mass <= 1);
+                assert_true(fabs(f.c.stats.decode_rows - n_read - n_tail * s.n_kv_heads) <= cpu);
+                assert_true(f.c.stats.decode_mass >= ps[i] && f.c.stats.decode_mass <= 1);
             }
             assert_true(f.c.stats.decode_budget >= last);
             last = f.c.stats.decode_budget;
@@ -466,6 +471,29 @@ static void session_repeats_itself(void **state) {
     sac_model_free(m);
 }
 
+/* Methods that take row numbers for positions would place later prompts wrongly. */
+static void evicting_is_not_for_methods_that_turn_keys(void **state) {
+    (void)state;
+    static const char *const TURNING[] = {"tokenselect:k=100", "infllm:local=200", "selfextend:window=200",
+                                          "streaming:recent=200"};
+    sac_model *m = told_model(1);
+    sac_session *s;
+    sac_error err;
+    for (size_t i = 0; i < SAC_COUNT(TURNING); i++) {
+        sac_session_config c = told_config(TURNING[i], NULL, "mixed:low=0");
+        assert_int_equal(sac_session_create(&s, m, &c, &err), SAC_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "KV format mixed drops rows"));
+        assert_null(strchr(err.text, '\n'));
+        c.kv = "mixed";
+        assert_ok(sac_session_create(&s, m, &c, &err), err);
+        sac_session_free(s);
+    }
+    sac_session_config c = told_config("zipvl", NULL, "mixed:low=0");
+    assert_ok(sac_session_create(&s, m, &c, &err), err);
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_equal_attention_over_what_is_stored),
@@ -482,6 +510,7 @@ int main(void) {
         cmocka_unit_test(smallest_blocks_fit),
         cmocka_unit_test(top_p_mixes_the_rows_that_hold_p),
         cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(evicting_is_not_for_methods_that_turn_keys),
         cmocka_unit_test(session_sixteen_bits_are_dense),
         cmocka_unit_test(session_repeats_itself),
     };

@@ -141,7 +141,7 @@ static void texts_that_match_and_do_not(void **state) {
 static bool decodes(const char *text, const char *wanted) {
     uint8_t out[64];
     size_t n;
-    return serve_base64_decode(text, strlen(text), out, &n) && n == strlen(wanted) && !memcmp(out, wanted, n);
+    return intake_base64_decode(text, strlen(text), out, &n) && n == strlen(wanted) && !memcmp(out, wanted, n);
 }
 
 static void base64(void **state) {

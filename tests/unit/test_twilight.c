@@ -398,14 +398,14 @@ static void counts_are_of_the_union_and_of_heads(void **state) {
     case_method(&c, "dense", "twilight:p=0.9,bits=8");
     case_prompt(&c, 100);
     case_step(&c);
-    assert_true(c.stats.mass > 0.9 && c.stats.mass < 1 && c.stats.n_mass == 1);
+    assert_true(c.stats.decode_mass > 0.9 && c.stats.decode_mass < 1 && c.stats.n_decode_mass == 1);
     assert_true(c.stats.decode_budget / 6 <
                 c.stats.decode_rows / 2); /* a head's share of what its group reads */
     assert_true(c.stats.decode_rows < 202 && c.stats.decode_rows_dense == 202);
     case_method(&c, "dense", "twilight:p=0.9,bits=8,base=streaming,base.recent=50");
     case_prompt(&c, 100);
     case_step(&c);
-    assert_true(c.stats.mass > 0.1 && c.stats.mass < 0.9);
+    assert_true(c.stats.decode_mass > 0.1 && c.stats.decode_mass < 0.9);
     case_close(&c);
 }
 
