@@ -371,6 +371,8 @@ static void all_of_the_base_is_the_base(void **state) {
         {"twilight:p=1,base=doublesparse,base.k=30", "doublesparse:k=30"},
         {"twilight:p=1,base=streaming,base.recent=20", "streaming:recent=20"},
         {"twilight:p=1,base=tokenselect,base.init=2,base.k=9,base.local=4", "tokenselect:init=2,k=9,local=4"},
+        {"twilight:skip=9,base=tokenselect,base.init=2,base.k=9,base.local=4",
+         "tokenselect:init=2,k=9,local=4"},
     };
     static float want[9 * 96], got[9 * 96];
     layer_case c;
@@ -385,6 +387,9 @@ static void all_of_the_base_is_the_base(void **state) {
     case_open(&c, &(case_shape){6, 2, 16, .n_ctx = 128, .use_cpu = true, .n_layers = 3, .layer = 1}, 5);
     run_all(&c, "dense", want);
     run_all(&c, "twilight:p=0.2", got);
+    assert_memory_equal(got, want, sizeof got);
+    run_all(&c, "tokenselect:init=2,k=9,local=4", want); /* not dense: its positions may not reach that far */
+    run_all(&c, "twilight:p=0.2,base=tokenselect,base.init=2,base.k=9,base.local=4", got);
     assert_memory_equal(got, want, sizeof got);
     case_close(&c);
 }
