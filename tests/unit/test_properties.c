@@ -324,6 +324,65 @@ static void values_of_zeros_give_zeros(void **state) {
     }
 }
 
+/* What a setting says is always read is read, whatever the numbers. */
+static void forced_keys_are_read(void **state) {
+    (void)state;
+    static outputs r;
+    static const struct {
+        method m;
+        int64_t first, near;
+    } forced[] = {{{"minference:v=35,s=110", {0}, NULL, 0}, 30, 100},
+                  {{"minference:v=30,s=50", {0}, NULL, 0}, 30, 50},
+                  {{"minference:pattern=block_sparse,blocks=1", {0}, NULL, 0}, 0, 1},
+                  {{"tokenselect:init=4,local=16,chunk=16,k=4", {0}, NULL, 0}, 4, 1},
+                  {{"infllm:init=4,local=16,block=8,chunk=16,topk=1", {0}, NULL, 0}, 4, 16},
+                  {{"snapkv:window=16,cap=20", {0}, NULL, IN_STEPS}, 0, 16},
+                  {{"h2o:heavy=10,recent=20", {0}, NULL, IN_STEPS}, 0, 20},
+                  {{"quest:skip=0,page=8,budget=16", {0}, NULL, IN_STEPS}, 0, 1},
+                  {{"twilight:skip=0,force_last=1,p=0.01", {0}, NULL, IN_STEPS}, 0, 1}};
+    for (size_t i = 0; i < SAC_COUNT(forced); i++) {
+        const method *m = &forced[i].m;
+        layer_case c;
+        open_for(&c, m, HEADS, N);
+        values_name_tokens(&c);
+        run(&c, m, 0, &r);
+        for (int64_t row = 0; row < r.n_rows; row++)
+            for (int64_t k = 0; k < HEADS * N; k++) {
+                int64_t key = k % N, query = r.first + row;
+                bool must = key < forced[i].first || key > query - forced[i].near;
+                if (must && key <= query && !(r.o[row * r.cols + k] > 0))
+                    fail_msg("%s: query %lld leaves out %lld", m->format, (long long)query, (long long)key);
+            }
+        case_close(&c);
+    }
+}
+
+/* A row that was dropped never comes back. */
+static void what_is_dropped_stays_away(void **state) {
+    (void)state;
+    static outputs r;
+    static const char *const names[] = {"h2o", "snapkv:window=16,cap", "adore"};
+    for (size_t i = 0; i < SAC_COUNT(methods); i++) {
+        bool drops = false;
+        for (size_t k = 0; k < SAC_COUNT(names); k++) drops = drops || is_named(&methods[i], names[k]);
+        if (!drops) continue;
+        layer_case c;
+        int64_t n_dropped = 0;
+        open_for(&c, &methods[i], HEADS, N);
+        values_name_tokens(&c);
+        run(&c, &methods[i], 0, &r);
+        for (int64_t row = 1; row < r.n_rows; row++)
+            for (int64_t k = 0; k < HEADS * N; k++) {
+                bool was = r.o[(row - 1) * r.cols + k] > 0, is = r.o[row * r.cols + k] > 0;
+                if (is && !was && k % N < r.first + row)
+                    fail_msg("%s: key %lld is back", methods[i].format, (long long)(k % N));
+                n_dropped += was && !is;
+            }
+        assert_true(n_dropped > 0 || is_named(&methods[i], "snapkv"));
+        case_close(&c);
+    }
+}
+
 /* ---------------------------------------------------------------- budgets */
 
 /* Keys read by the rows that count, and what share of dense attention they hold. */
@@ -580,6 +639,8 @@ int main(void) {
         cmocka_unit_test(weights_are_weights),
         cmocka_unit_test(alike_keys_give_the_mean_of_what_is_read),
         cmocka_unit_test(values_of_zeros_give_zeros),
+        cmocka_unit_test(forced_keys_are_read),
+        cmocka_unit_test(what_is_dropped_stays_away),
         cmocka_unit_test(more_budget_reads_and_holds_more),
         cmocka_unit_test(order_of_heads_is_immaterial),
         cmocka_unit_test(only_some_look_ahead),
