@@ -100,6 +100,29 @@ static void the_last_query_ranks_visual_tokens(void **state) {
         }
 }
 
+/* All visual tokens go: text goes on, and the last token, be it visual. */
+static void a_ratio_of_one_leaves_text(void **state) {
+    (void)state;
+    for (int64_t n = 55; n <= 61; n += 6) { /* within the second picture, and after it */
+        layer_case c;
+        int64_t n_kept, at = 0;
+        case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 120, .n_layers = 5, .use_cpu = true}, 8);
+        set_spans(&c, 3);
+        case_method(&c, "fastv:ratio=1", "dense");
+        run_layer(&c, 0, n);
+        sac_layer_attention a = run_layer(&c, 1, n);
+        const int32_t *kept = c.prefill.policy->keep(c.prefill.state, &a, &n_kept);
+        assert_non_null(kept);
+        for (int64_t i = 0; i < n; i++)
+            if (!is_visual(&c, i) || i == n - 1) {
+                assert_true(at < n_kept);
+                assert_int_equal(kept[at++], i);
+            }
+        assert_int_equal(at, n_kept);
+        case_close(&c);
+    }
+}
+
 static void attention_only_leaves_the_rest_at_zero(void **state) {
     (void)state;
     for (size_t g = 0; g < SAC_COUNT(GROUPS); g++) {
@@ -202,6 +225,7 @@ static void sessions_hold_fewer_rows_and_repeat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_query_ranks_visual_tokens),
+        cmocka_unit_test(a_ratio_of_one_leaves_text),
         cmocka_unit_test(attention_only_leaves_the_rest_at_zero),
         cmocka_unit_test(turns_without_pictures_are_dense),
         cmocka_unit_test(dropping_equals_leaving_out),

@@ -263,6 +263,42 @@ static void even_and_peaked_attention(void **state) {
     case_close(&c);
 }
 
+/* Each probe gives each head's weight of one away. */
+static void sums_hold_one_a_probe_and_head(void **state) {
+    (void)state;
+    for (size_t g = 0; g < SAC_COUNT(GROUPS); g++) {
+        layer_case c;
+        int32_t scratch[MAX_TOKENS], probes[128];
+        float *sums = calloc(MAX_TOKENS, sizeof *sums);
+        case_open(&c,
+                  &(case_shape){.n_heads = GROUPS[g][0],
+                                .n_kv_heads = GROUPS[g][1],
+                                .head_dim = GROUPS[g][2],
+                                .n_ctx = MAX_TOKENS,
+                                .use_cpu = g % 2 == 0},
+                  g);
+        sac_layer_attention a = case_tokens(&c, 211);
+        int64_t n_probes = sac_draw_probes(3, 0, 211, 64, 64, scratch, probes);
+        assert_int_equal(c.ops.attention_sums(&c.stream, &(sac_attention_sums_args){.sums = sums,
+                                                                                    .stride = MAX_TOKENS,
+                                                                                    .n_sums = 1,
+                                                                                    .q = a.q,
+                                                                                    .probes = probes,
+                                                                                    .n_probes = n_probes,
+                                                                                    .kv = a.kv,
+                                                                                    .n_kv = 211,
+                                                                                    .n_heads = GROUPS[g][0],
+                                                                                    .scale = a.scale}),
+                         SAC_OK);
+        double sum = 0, want = (double)(n_probes * GROUPS[g][0]);
+        for (int64_t j = 0; j < 211; j++) sum += (double)sums[j];
+        assert_int_equal(n_probes, 128);
+        assert_true(fabs(sum / want - 1) < 1e-4);
+        free(sums);
+        case_close(&c);
+    }
+}
+
 static void order_of_heads_is_immaterial(void **state) {
     (void)state;
     layer_case c;
@@ -502,6 +538,7 @@ int main(void) {
         cmocka_unit_test(random_probes_are_spread),
         cmocka_unit_test(count_of_equal_and_of_peaked_weights),
         cmocka_unit_test(even_and_peaked_attention),
+        cmocka_unit_test(sums_hold_one_a_probe_and_head),
         cmocka_unit_test(order_of_heads_is_immaterial),
         cmocka_unit_test(cover_holds_tau_and_no_token_too_many),
         cmocka_unit_test(sink_and_last_token),
