@@ -440,11 +440,12 @@ static int moved(int h, bool groups) {
 
 static void move_heads(float *x, int n_heads, bool groups) {
     for (int64_t t = 0; t < N; t++) {
-        float old[SIX * SMALL], *row = x + t * n_heads * SMALL;
+        float old[SIX * SMALL];
+        float *row = x + t * n_heads * SMALL;
         memcpy(old, row, (size_t)(n_heads * SMALL) * sizeof(float));
         for (int h = 0; h < n_heads; h++) {
             int to = n_heads == SIX ? moved(h, groups) : 1 - h;
-            memcpy(row + to * SMALL, old + h * SMALL, SMALL * sizeof(float));
+            for (int i = 0; i < SMALL; i++) row[to * SMALL + i] = old[h * SMALL + i];
         }
     }
 }
