@@ -9,7 +9,7 @@ from cli import Case, main, saccade, sample
 
 TEXT = "The cat sat on the mat and looked at the moon. " * 30
 METHODS = {"prefill", "kv", "decode", "rope", "reduce", "kept_ratio", "attention_flops_saved", "attention_pairs_saved",
-           "decode_rows_read", "decode_rows", "decode_budget", "retained_mass", "select_share", "selection_cache_hits",
+           "decode_rows_read", "decode_rows", "decode_budget", "prefill_mass", "decode_mass", "select_share", "selection_cache_hits",
            "kv_bytes_per_token", "kv_factor"}
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -133,7 +133,7 @@ class Methods(Case):
     def test_a_request_chooses_its_own(self):
         row = next(r for r in questions() if r["n_frames"] == 16)
         with Server("--slots", "1", "--request-methods") as server:
-            for own in {}, {"prefill": "zipvl:tau=0.9"}, {"decode": "snapkv:cap=512"}, {}, {"kv": "bf16"}:
+            for own in {}, {"prefill": "zipvl:min=0,tau=0.9"}, {"decode": "snapkv:cap=512"}, {}, {"kv": "bf16"}:
                 reply = server.chat(ask(row), saccade=own)
                 self.assertEqual(reply.status, 200, reply.text)
                 self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"], own)
