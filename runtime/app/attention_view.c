@@ -1,14 +1,11 @@
 #include "attention_view.h"
+#include "jpeg_write.h"
 #include "svg.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#define STBI_WRITE_NO_STDIO
-#include <stb/stb_image_write.h>
 
 enum {
     MARGIN = 24,
@@ -90,8 +87,7 @@ void attention_view_tile(void *ctx, size_t media, int64_t tile, int side, const 
     }
     view_tile *t = &v->tiles[v->n_tiles];
     *t = (view_tile){.media = media, .tile = tile, .side = side};
-    stbi_write_jpg_to_func(append_jpeg, t, side, side, 3, rgb, 88);
-    if (t->n_jpeg == 0) v->no_memory = true;
+    if (!jpeg_write(append_jpeg, t, side, side, rgb, 88) || t->n_jpeg == 0) v->no_memory = true;
     v->n_tiles++;
 }
 
