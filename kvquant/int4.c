@@ -6,8 +6,8 @@
 
 enum { BITS };
 
-static const sac_method_param params[] = {[BITS] = {"bits", 4, 2, 8, "of keys and values: 2, 4, 8", NULL},
-                                          {0}};
+static const sac_method_param params[] = {
+    [BITS] = {"bits", 4, 2, 8, "of keys and values: 2, 4, 8", SAC_WHOLE}, {0}};
 
 typedef struct int4 {
     int n_layers;

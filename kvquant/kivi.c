@@ -14,10 +14,11 @@
 enum { BITS, GROUP, RESIDUAL };
 
 static const sac_method_param params[] = {
-    [BITS] = {"bits", 2, 2, 8, "of keys and values: 2, 4, 8", NULL},
-    [GROUP] = {"group", 32, 16, 256, "tokens of a channel, or channels of a token, that share a range", NULL},
+    [BITS] = {"bits", 2, 2, 8, "of keys and values: 2, 4, 8", SAC_WHOLE},
+    [GROUP] = {"group", 32, 16, 256, "tokens of a channel, or channels of a token, that share a range",
+               SAC_WHOLE},
     [RESIDUAL] = {"residual", 128, 16, 1 << 20, "most recent tokens that stay plain, a multiple of group",
-                  NULL},
+                  SAC_WHOLE},
     {0}};
 
 typedef struct kivi_layer {

@@ -16,6 +16,8 @@ typedef struct sac_kv_packing {
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
     /* Whether these settings mean that nothing is ever packed; the session then stores f16. */
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
+    /* Whether rows are dropped, so that later ones no longer lie at their positions. NULL: never. */
+    bool (*drops_rows)(const double *p);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
     /* The rest of it, in a device's memory. NULL: the format runs on the CPU only. */
     void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);

@@ -20,9 +20,10 @@
 enum { HIGH, LOW, GAP, TAU, TOP_P };
 
 static const sac_method_param params[] = {
-    [HIGH] = {"high", 4, 2, 16, "bits of important rows: 2, 4, 8 (16 for both: nothing is packed)", NULL},
-    [LOW] = {"low", 2, 0, 16, "bits of the others: 2, 4, 8, or 0 to drop them", NULL},
-    [GAP] = {"gap", 100, SAC_KV_BLOCK_MIN, 1 << 16, "new tokens that are packed at a time", NULL},
+    [HIGH] = {"high", 4, 2, 16, "bits of important rows: 2, 4, 8 (16 for both: nothing is packed)",
+              SAC_WHOLE},
+    [LOW] = {"low", 2, 0, 16, "bits of the others: 2, 4, 8, or 0 to drop them", SAC_WHOLE},
+    [GAP] = {"gap", 100, SAC_KV_BLOCK_MIN, 1 << 16, "new tokens that are packed at a time", SAC_WHOLE},
     [TAU] = {"tau", 0.975, 0, 1, "share of the attention to them that the important ones hold", NULL},
     [TOP_P] = {"top_p", 1, 0, 1, "a step mixes the packed rows that hold this share of a head's weight",
                NULL},
@@ -53,6 +54,10 @@ static bool is_bits(double b) {
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     (void)shape;
     return p[HIGH] == 16 && p[LOW] == 16;
+}
+
+static bool drops_rows(const double *p) {
+    return p[LOW] == 0;
 }
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
@@ -193,6 +198,7 @@ static size_t bytes(const void *state, int layer) {
 static const sac_kv_packing packing = {.state_bytes = sizeof(mixed),
                                        .check = check,
                                        .is_off = is_off,
+                                       .drops_rows = drops_rows,
                                        .take = take,
                                        .take_device = take_device,
                                        .begin = begin,

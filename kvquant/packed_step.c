@@ -34,8 +34,20 @@ static sac_packed_attention_args packed_args(const sac_packed_step *s, const sac
                                        .lse = s->lse_packed};
 }
 
+/* Rows that any head of a group mixes: their values are read once for the group. */
+static int64_t count_union(const sac_packed_step *s, int first_head, int n_heads, int64_t n) {
+    int64_t count = 0;
+    for (int64_t j = 0; j < n; j++) {
+        bool any = false;
+        for (int h = first_head; h < first_head + n_heads && !any; h++)
+            any = s->weights[h * s->n_ctx + j] >= s->least[h];
+        count += any;
+    }
+    return count;
+}
+
 /* Weights first; then, for each head, the smallest set of rows that holds top_p of them (Twilight's rule).
- * Only these rows' values are read. */
+ * Only these rows' values are read; they are what is counted, though all packed keys were. */
 static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
                                int n_parts, int64_t n) {
     sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
@@ -61,12 +73,10 @@ static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a,
         held += exp((double)s->lse_kept[h]);
         s->lse_packed[h] += s->lse_kept[h];
         a->stats->decode_budget += (double)s->n_kept[h];
-        a->stats->decode_rows += (double)s->n_kept[h] * a->shape->n_kv_heads / n_heads;
     }
-    if (a->shape->measure_mass) {
-        a->stats->mass += held / n_heads;
-        a->stats->n_mass += 1;
-    }
+    int group = n_heads / a->shape->n_kv_heads;
+    for (int h = 0; h < n_heads; h += group) a->stats->decode_rows += (double)count_union(s, h, group, n);
+    sac_count_decode_mass(a, held / n_heads);
     return SAC_OK;
 }
 
@@ -123,6 +133,7 @@ sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention 
                                                                        .lse = s->lse}));
     else
         SAC_TRY(attend_here(s, a, parts, n_parts, n));
+    if ((n == 0 || s->top_p >= 1) && n + a->kv.n_rows == a->n_seen) sac_count_decode_mass(a, 1);
     a->stats->n_steps += 1;
     a->stats->decode_rows += (double)(n_read * shape->n_kv_heads);
     a->stats->decode_budget += (double)(n_read * shape->n_heads);

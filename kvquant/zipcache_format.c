@@ -14,12 +14,12 @@
 enum { HIGH, LOW, GAP, SALIENT, REQUANTISE };
 
 static const sac_method_param params[] = {
-    [HIGH] = {"high", 4, 2, 8, "bits of salient rows: 2, 4, 8", NULL},
-    [LOW] = {"low", 2, 2, 8, "bits of the others: 2, 4, 8", NULL},
-    [GAP] = {"gap", 100, SAC_KV_BLOCK_MIN, 1 << 16, "new tokens that are packed at a time", NULL},
+    [HIGH] = {"high", 4, 2, 8, "bits of salient rows: 2, 4, 8", SAC_WHOLE},
+    [LOW] = {"low", 2, 2, 8, "bits of the others: 2, 4, 8", SAC_WHOLE},
+    [GAP] = {"gap", 100, SAC_KV_BLOCK_MIN, 1 << 16, "new tokens that are packed at a time", SAC_WHOLE},
     [SALIENT] = {"salient", 0.6, 0, 1, "share of new tokens that are salient", NULL},
     [REQUANTISE] = {"requantise", 1, 0, 1, "1: pack the whole cache anew each time, as the published code",
-                    NULL},
+                    SAC_WHOLE},
     {0}};
 
 typedef struct zipcache {

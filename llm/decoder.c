@@ -78,6 +78,12 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s drops rows, and prefill policy %s needs those of all tokens",
                         d->name, s->prefill.policy->name);
+    if (s->prefill.policy->turns_keys && kv->format->packing && kv->format->packing->drops_rows &&
+        kv->format->packing->drops_rows(kv->p))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format %s drops rows by these settings, and prefill policy %s needs those of all tokens",
+            kv->format->name, s->prefill.policy->name);
     if (s->shape.window && s->shape.window < s->n_ctx && (d->settle || s->prefill.policy->keep))
         return sac_fail(
             err, SAC_UNSUPPORTED,
@@ -112,6 +118,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
+    s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
     if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
     SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
     return SAC_OK;
@@ -183,6 +190,10 @@ static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decod
     sac_prefill_take(&s->prefill, &s->shape, a.host, a.device);
     sac_decode_take(&s->decode, &s->shape, a.host, a.device);
     s->stats = sac_arena_take(a.host, (size_t)c->n_layers * sizeof *s->stats);
+    if (s->window_sums.window) {
+        bool diagonals = s->prefill.policy->observes_diagonals;
+        sac_window_sums_take(&s->window_sums, &s->shape, diagonals, a.host);
+    }
     if (s->shape.measure_mass) s->mass = sac_arena_take(a.host, floats(c->n_heads, s->n_ctx));
     ADD_TO(method_bytes);
 #undef ADD_TO
@@ -356,6 +367,7 @@ static sac_layer_attention layer_attention(const run *r, int layer, int64_t firs
         .rotation = rotation(r),
         .visual = s->visual,
         .n_visual = s->n_visual,
+        .window_sums = s->window_sums.window ? &s->window_sums : NULL,
         .observer = s->observer,
         .stats = &s->stats[layer],
     };
@@ -425,10 +437,10 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
         SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), &kv, past + i - first));
     }
     sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
+    sac_window_sums_begin(&s->window_sums);
     if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
     SAC_TRY(sac_prefill_attend(&s->prefill, &a));
-    sac_important important = {0};
-    if (s->prefill.policy->important) important = s->prefill.policy->important(s->prefill.state);
+    sac_important important = sac_prefill_important(&s->prefill);
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
     for (int64_t i = first; i < end; i += s->chunk) {

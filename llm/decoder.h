@@ -16,6 +16,7 @@
 #include "ops.h"
 #include "rope.h"
 #include "sparse.h"
+#include "window_sums.h"
 
 typedef struct sac_decoder_config {
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
@@ -84,6 +85,7 @@ typedef struct sac_decoder_state {
     float *logits;      /* [vocab] */
     float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
     int32_t *device_positions, *device_ids;
+    sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
     float *mass;                   /* [heads][n_ctx], when mass is measured */
     int64_t last_row;              /* hidden row of the last token run */
     sac_layer_stats *stats;        /* [n_layers], since the last reset */

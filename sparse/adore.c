@@ -29,15 +29,15 @@ static const char *const sigmas[] = {"gru", "attention", NULL};
 static const char *const positions[] = {"auto", "orig", "compact", NULL};
 static const char *const features[] = {"abs", "rel", NULL};
 static const sac_method_param params[] = {
-    [M] = {"m", 192, 2, 1 << 30, "tokens that the cache holds", NULL},
-    [R] = {"r", 8, 0, 4096, "released tokens that are computed again with each step", NULL},
+    [M] = {"m", 192, 2, 1 << 30, "tokens that the cache holds", SAC_WHOLE},
+    [R] = {"r", 8, 0, 4096, "released tokens that are computed again with each step", SAC_WHOLE},
     [SIGMA] = {"sigma", SIGMA_GRU, 0, 1, "what scores tokens: gru (the model's controller), attention",
                sigmas},
     [POS] = {"pos", POS_AUTO, 0, 2, "positions: orig, compact, auto (compact beyond the trained length)",
              positions},
     [FEATURE] = {"feature", FEATURE_ABS, 0, 1, "position that the controller sees: abs, rel", features},
-    [RECENT] = {"recent", 0, 0, 1 << 30, "newest tokens that are never released", NULL},
-    [SINK] = {"sink", 0, 0, 1 << 30, "first tokens that are never released", NULL},
+    [RECENT] = {"recent", 0, 0, 1 << 30, "newest tokens that are never released", SAC_WHOLE},
+    [SINK] = {"sink", 0, 0, 1 << 30, "first tokens that are never released", SAC_WHOLE},
     {0}};
 
 typedef sac_adore_state adore;

@@ -48,6 +48,7 @@ void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pai
 
 sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
     sac_count_prefill(a, (double)a->q.rows, causal_pairs(a, a->past, a->q.rows));
+    if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
     return sac_attend_dense(a, 0, a->q.rows);
 }
 
@@ -236,10 +237,16 @@ sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a) {
         a->n_seen - a->n_before; /* more than the queries when an earlier layer has dropped some */
     a->stats->prefill_tokens += (double)n_new;
     a->stats->prefill_pairs_dense += causal_pairs(a, a->n_before, n_new);
+    m->is_short = m->policy->break_even && a->n_seen < m->policy->break_even(m->p);
     int64_t start = sac_now_ns();
-    SAC_TRY(m->policy->attend(m->state, a));
+    SAC_TRY(m->is_short ? sac_attend_prompt_dense(a) : m->policy->attend(m->state, a));
     a->stats->attend_ns += sac_now_ns() - start; /* methods move their share to select_ns */
     return SAC_OK;
+}
+
+sac_important sac_prefill_important(const sac_prefill *m) {
+    if (m->is_short || !m->policy->important) return (sac_important){0};
+    return m->policy->important(m->state);
 }
 
 uint32_t sac_random_u32(uint64_t seed, uint64_t stream, uint64_t i) {

@@ -24,10 +24,10 @@ static const int width_bits[] = {16, 8, 4, 2};
 static const char *const sharings[] = {"vote", "union", "query", NULL};
 
 static const sac_method_param params[] = {
-    {"k", 2048, 1, 1 << 24, "tokens that a head chooses", NULL},
-    {"channels", 0, 0, 1024, "of a key in its label; 0 = an eighth of the head", NULL},
+    {"k", 2048, 1, 1 << 24, "tokens that a head chooses", SAC_WHOLE},
+    {"channels", 0, 0, 1024, "of a key in its label; 0 = an eighth of the head", SAC_WHOLE},
     {"bits", 0, 0, 3, "of a label's channel: a half, or codes with a range for each label", widths},
-    {"skip", 2, 0, 1 << 16, "first layers that stay dense", NULL},
+    {"skip", 2, 0, 1 << 16, "first layers that stay dense", SAC_WHOLE},
     {"heads", VOTE, 0, 2, "tokens of a group: its heads' soft vote, what any head chose, or each its own",
      sharings},
     {0}};

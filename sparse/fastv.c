@@ -25,7 +25,7 @@ enum { QUERY_LAST, QUERY_ALL };
 static const char *const modes[] = {"drop", "attn", NULL};
 static const char *const queries[] = {"last", "all", NULL};
 static const sac_method_param params[] = {
-    [LAYER] = {"layer", 2, 1, 4096, "first layer that goes on without the dropped tokens", NULL},
+    [LAYER] = {"layer", 2, 1, 4096, "first layer that goes on without the dropped tokens", SAC_WHOLE},
     [RATIO] = {"ratio", 0.5, 0, 1, "share of visual tokens that are dropped", NULL},
     [MODE] = {"mode", MODE_DROP, 0, 1, "drop: from the model; attn: from attention only", modes},
     [QUERY] = {"query", QUERY_LAST, 0, 1, "whose attention ranks: the last token's, or all tokens'", queries},

@@ -52,6 +52,16 @@ static void budgets(const h2o *s, int64_t n, int64_t *budget, int64_t *n_recent)
     *budget = *n_recent + (int64_t)rows_of(s->heavy, (double)n);
 }
 
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    (void)shape;
+    for (int i = HEAVY; i <= RECENT; i++)
+        if (p[i] > 1 && p[i] != floor(p[i]))
+            return sac_fail(err, SAC_BAD_ARGUMENT,
+                            "decode policy h2o: %s=%.10g: give a share up to 1, or above 1 whole rows",
+                            params[i].name, p[i]);
+    return SAC_OK;
+}
+
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     return rows_of(p[HEAVY], 0) + rows_of(p[RECENT], 0) >= (double)shape->n_ctx;
 }
@@ -207,6 +217,7 @@ const sac_decode_policy sac_decode_h2o = {
     .source = "Zhang et al., NeurIPS 2023, arXiv:2306.14048",
     .params = params,
     .state_bytes = sizeof(h2o),
+    .check = check,
     .is_off = is_off,
     .take = take,
     .begin = begin,

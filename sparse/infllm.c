@@ -22,13 +22,13 @@
 enum { INIT, LOCAL, BLOCK, TOPK, REPR, CHUNK, PROBE };
 
 static const sac_method_param params[] = {
-    {"init", 128, 0, 1 << 24, "first tokens, always read", NULL},
-    {"local", 4096, 1, 1 << 24, "last tokens that a query sees at true distances, itself counted", NULL},
-    {"block", 128, 1, 65536, "tokens of a block", NULL},
-    {"topk", 16, 1, 65536, "blocks that are read", NULL},
-    {"repr", 4, 1, 1024, "tokens whose keys stand for a block, for each head", NULL},
-    {"chunk", 512, 1, 4096, "tokens of a prompt that choose together", NULL},
-    {"probe", 1, 1, 4096, "one query in so many is asked which tokens it attends to", NULL},
+    {"init", 128, 0, 1 << 24, "first tokens, always read", SAC_WHOLE},
+    {"local", 4096, 1, 1 << 24, "last tokens that a query sees at true distances, itself counted", SAC_WHOLE},
+    {"block", 128, 1, 65536, "tokens of a block", SAC_WHOLE},
+    {"topk", 16, 1, 65536, "blocks that are read", SAC_WHOLE},
+    {"repr", 4, 1, 1024, "tokens whose keys stand for a block, for each head", SAC_WHOLE},
+    {"chunk", 512, 1, 4096, "tokens of a prompt that choose together", SAC_WHOLE},
+    {"probe", 1, 1, 4096, "one query in so many is asked which tokens it attends to", SAC_WHOLE},
     {0}};
 
 typedef struct infllm {

@@ -4,13 +4,24 @@
 #include <math.h>
 #include <string.h>
 
+void sac_count_prefill_mass(const sac_layer_attention *a, double share) {
+    if (!a->shape->measure_mass) return;
+    a->stats->prefill_mass += share;
+    a->stats->n_prefill_mass += 1;
+}
+
+void sac_count_decode_mass(const sac_layer_attention *a, double share) {
+    if (!a->shape->measure_mass) return;
+    a->stats->decode_mass += share;
+    a->stats->n_decode_mass += 1;
+}
+
 sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, float *scratch) {
     const sac_attention_shape *s = a->shape;
     int64_t n = a->kv.n_rows;
-    if (n < a->n_seen) return SAC_OK; /* what dropped rows would weigh is not known */
+    if (n < a->n_seen) return SAC_OK;
     if (choice->all) {
-        a->stats->mass += 1;
-        a->stats->n_mass += 1;
+        sac_count_decode_mass(a, 1);
         return SAC_OK;
     }
     SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = scratch,
@@ -32,7 +43,6 @@ sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choi
             chosen += exp((double)score[choice->place ? choice->lists.rows[l->rows[i]] : l->rows[i]] - max);
         held += chosen / all;
     }
-    a->stats->mass += held / s->n_heads;
-    a->stats->n_mass += 1;
+    sac_count_decode_mass(a, held / s->n_heads);
     return SAC_OK;
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const sac_method_whole[] = {NULL};
+
 size_t sac_method_name_bytes(const char *line) {
     return strcspn(line, ":");
 }
@@ -58,16 +60,27 @@ static sac_status parse_choice(const char *what, const sac_method_param *p, cons
                     s->value, names);
 }
 
+/* Of names; whole numbers have none. */
+static bool has_choices(const sac_method_param *p) {
+    return p->choices && p->choices != SAC_WHOLE;
+}
+
 static sac_status parse_value(const char *what, const sac_method_param *p, const setting *s, double *value,
                               sac_error *err) {
-    if (p->choices) return parse_choice(what, p, s, value, err);
+    if (has_choices(p)) return parse_choice(what, p, s, value, err);
+    bool is_whole = p->choices == SAC_WHOLE;
     char text[40], *end = text;
     if (s->value_bytes > 0 && (size_t)s->value_bytes < sizeof text) {
         memcpy(text, s->value, (size_t)s->value_bytes);
         text[s->value_bytes] = 0;
         *value = strtod(text, &end);
-        if (*end == 0 && isfinite(*value) && *value >= p->min && *value <= p->max) return SAC_OK;
+        if (*end == 0 && isfinite(*value) && *value >= p->min && *value <= p->max &&
+            (!is_whole || *value == floor(*value)))
+            return SAC_OK;
     }
+    if (is_whole)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%s: %s=%.*s: give a whole number from %.0f to %.0f (%s)",
+                        what, p->name, s->value_bytes, s->value, p->min, p->max, p->help);
     return sac_fail(err, SAC_BAD_ARGUMENT, "%s: %s=%.*s: give a number from %g to %g (%s)", what, p->name,
                     s->value_bytes, s->value, p->min, p->max, p->help);
 }
@@ -76,6 +89,7 @@ sac_status sac_method_parse(const char *what, const char *line, const sac_method
                             const char *prefix, bool only_prefix, double *values, sac_error *err) {
     const char *at = line + sac_method_name_bytes(line);
     size_t prefix_bytes = prefix ? strlen(prefix) : 0;
+    bool given[SAC_METHOD_MAX_PARAMS] = {false};
     for (size_t i = 0; i < SAC_METHOD_MAX_PARAMS; i++) values[i] = 0;
     for (size_t i = 0; params[i].name; i++) values[i] = params[i].value;
     if (*at == ':') at++;
@@ -95,6 +109,10 @@ sac_status sac_method_parse(const char *what, const char *line, const sac_method
             return sac_fail(err, SAC_BAD_ARGUMENT, "%s \"%s\" has no setting \"%.*s\"%s%s", what, line,
                             s.key_bytes, s.key, names[0] ? ": there are " : "", names);
         }
+        if (given[p - params])
+            return sac_fail(err, SAC_BAD_ARGUMENT, "%s \"%s\" gives %s%s twice", what, line,
+                            prefixed ? prefix : "", p->name);
+        given[p - params] = true;
         SAC_TRY(parse_value(what, p, &s, &values[p - params], err));
     }
     return SAC_OK;
@@ -105,7 +123,7 @@ void sac_method_print(const char *name, const sac_method_param *params, const do
     size_t used = (size_t)snprintf(text, capacity, "%s", name);
     for (size_t i = 0; params && params[i].name && used < capacity; i++) {
         char sign = i ? ',' : ':';
-        if (params[i].choices)
+        if (has_choices(&params[i]))
             used += (size_t)snprintf(text + used, capacity - used, "%c%s=%s", sign, params[i].name,
                                      params[i].choices[(size_t)values[i]]);
         else

@@ -2,7 +2,7 @@
  *
  * Every method lists its settings in a table; parsing, help texts, ranges and the line that goes into results
  * come from it. Values are numbers; a setting with `choices` takes one of those names and its value is the
- * name's place. */
+ * name's place. No setting may be given twice. */
 #ifndef SAC_METHOD_H
 #define SAC_METHOD_H
 
@@ -18,8 +18,11 @@ typedef struct sac_method_param {
     double value;     /* default */
     double min, max;
     const char *help;
-    const char *const *choices; /* NULL, or names, NULL-terminated */
+    const char *const *choices; /* NULL: any number; SAC_WHOLE: whole ones; or names, NULL-terminated */
 } sac_method_param;
+
+extern const char *const sac_method_whole[];
+#define SAC_WHOLE sac_method_whole
 
 /* Bytes of the name that `line` begins with. */
 size_t sac_method_name_bytes(const char *line);

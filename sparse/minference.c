@@ -14,7 +14,7 @@
  * Ours: strips are exact unions (the published kernel rounds joined strips up to whole blocks); local keys of
  * a_shape reach back from the first query of a block; a block of queries always meets its own keys; the last
  * block's mean is over the rows it has, not over padding. Decode is not touched. */
-#include "sparse.h"
+#include "window_sums.h"
 
 #include "clock.h"
 
@@ -28,12 +28,13 @@ enum { VERTICAL_SLASH, BLOCK_SPARSE, A_SHAPE };
 static const char *const patterns[] = {"vertical_slash", "block_sparse", "a_shape", NULL};
 static const sac_method_param params[] = {
     [PATTERN] = {"pattern", VERTICAL_SLASH, 0, 2, "vertical_slash, block_sparse, a_shape", patterns},
-    [V] = {"v", 1000, 1, 1 << 30, "columns that every query meets (of a_shape: the first keys)", NULL},
-    [S] = {"s", 6096, 1, 1 << 30, "diagonals (of a_shape: keys before a query)", NULL},
-    [BLOCKS] = {"blocks", 100, 1, 1 << 24, "of block_sparse: blocks of 64 keys that 64 queries meet", NULL},
+    [V] = {"v", 1000, 1, 1 << 30, "columns that every query meets (of a_shape: the first keys)", SAC_WHOLE},
+    [S] = {"s", 6096, 1, 1 << 30, "diagonals (of a_shape: keys before a query)", SAC_WHOLE},
+    [BLOCKS] = {"blocks", 100, 1, 1 << 24, "of block_sparse: blocks of 64 keys that 64 queries meet",
+                SAC_WHOLE},
     [LAST_Q] = {"last_q", 64, 1, 4096, "queries at the prompt's end that estimate columns and diagonals",
-                NULL},
-    [DENSE_LAYERS] = {"dense_layers", 0, 0, 4096, "layers at the beginning that stay dense", NULL},
+                SAC_WHOLE},
+    [DENSE_LAYERS] = {"dense_layers", 0, 0, 4096, "layers at the beginning that stay dense", SAC_WHOLE},
     {0}};
 
 typedef struct minference {
@@ -44,7 +45,7 @@ typedef struct minference {
     float *mean_q;              /* [n_heads * head_dim] */
     int32_t *best_columns;      /* [n_heads][v] ascending */
     int32_t *best_diagonals;    /* [n_heads][s] ascending */
-    int32_t *best_blocks;       /* [n_heads][blocks] ascending */
+    int32_t *best_blocks;       /* [n_heads][blocks met] ascending */
     int32_t *rows;              /* [n_heads][n_ctx] lists of a block of queries */
     int64_t *start;             /* [n_heads + 1] */
 } minference;
@@ -65,6 +66,10 @@ static bool covers(int pattern, int64_t v, int64_t s, int64_t blocks, int64_t n)
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     return covers((int)p[PATTERN], (int64_t)p[V], (int64_t)p[S], (int64_t)p[BLOCKS], shape->n_ctx) ||
            (int)p[DENSE_LAYERS] >= shape->n_layers;
+}
+
+static int64_t observes(const double *p) {
+    return (int)p[PATTERN] == VERTICAL_SLASH ? (int64_t)p[LAST_Q] : 0;
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
@@ -88,8 +93,8 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     m->mean_q = sac_arena_take(arena, heads * (size_t)shape->head_dim * sizeof(float));
     m->best_columns = sac_arena_take(arena, heads * (size_t)min_i64(m->v, m->n_ctx) * sizeof(int32_t));
     m->best_diagonals = sac_arena_take(arena, heads * (size_t)min_i64(m->s, m->n_ctx) * sizeof(int32_t));
-    m->best_blocks =
-        sac_arena_take(arena, heads * (size_t)min_i64(m->blocks, (int64_t)n_blocks) * sizeof(int32_t));
+    m->best_blocks = sac_arena_take(arena, heads * (size_t)min_i64(max_i64(m->blocks, 2), (int64_t)n_blocks) *
+                                               sizeof(int32_t));
     m->rows = sac_arena_take(arena, heads * n_ctx * sizeof(int32_t));
     m->start = sac_arena_take(arena, (heads + 1) * sizeof(int64_t));
 }
@@ -104,21 +109,34 @@ static sac_status best_of(const minference *m, const sac_layer_attention *a, con
             .scores = scores, .stride = m->n_ctx, .n = n, .n_rows = m->n_heads, .k = k, .indices = best});
 }
 
+/* What the last queries give to columns and diagonals, by head. */
+static sac_status sum_weights(minference *m, const sac_layer_attention *a, int64_t n) {
+    int64_t n_q = min_i64(m->last_q, a->q.rows);
+    if (a->window_sums) {
+        size_t n_bytes = (size_t)(m->n_heads * m->n_ctx) * sizeof(float);
+        SAC_TRY(sac_window_sums_find(a));
+        memcpy(m->columns, a->window_sums->sums, n_bytes);
+        memcpy(m->diagonals, a->window_sums->diagonals, n_bytes);
+        return SAC_OK;
+    }
+    return a->ops->attention_sums(a->stream,
+                                  &(sac_attention_sums_args){.sums = m->columns,
+                                                             .stride = m->n_ctx,
+                                                             .n_sums = m->n_heads,
+                                                             .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
+                                                             .first = n - n_q,
+                                                             .kv = a->kv,
+                                                             .n_kv = n,
+                                                             .n_heads = m->n_heads,
+                                                             .scale = a->scale,
+                                                             .window = a->shape->window,
+                                                             .diagonals = m->diagonals,
+                                                             .n_diagonals = m->n_ctx});
+}
+
 static sac_status estimate(minference *m, const sac_layer_attention *a) {
-    int64_t n = a->kv.n_rows, n_q = min_i64(m->last_q, a->q.rows);
-    SAC_TRY(a->ops->attention_sums(a->stream,
-                                   &(sac_attention_sums_args){.sums = m->columns,
-                                                              .stride = m->n_ctx,
-                                                              .n_sums = m->n_heads,
-                                                              .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
-                                                              .first = n - n_q,
-                                                              .kv = a->kv,
-                                                              .n_kv = n,
-                                                              .n_heads = m->n_heads,
-                                                              .scale = a->scale,
-                                                              .window = a->shape->window,
-                                                              .diagonals = m->diagonals,
-                                                              .n_diagonals = m->n_ctx}));
+    int64_t n = a->kv.n_rows;
+    SAC_TRY(sum_weights(m, a, n));
     for (int h = 0; h < m->n_heads; h++) {
         for (int64_t j = 0; j < min_i64(FIRST_COLUMNS, n); j++) m->columns[h * m->n_ctx + j] = INFINITY;
         for (int64_t c = 0; c < min_i64(NEAR_DIAGONALS, n); c++) m->diagonals[h * m->n_ctx + c] = INFINITY;
@@ -160,6 +178,13 @@ static int64_t list_head(const minference *m, int head, int64_t begin, int64_t e
 
 /* ---------------------------------------------------------------- blocks */
 
+/* How many blocks of keys the queries at rows [begin, end) meet: their own at least, which are two where
+ * blocks of queries begin within one of keys. */
+static int64_t n_blocks_met(const minference *m, int64_t begin, int64_t end) {
+    int64_t n_blocks = (end + BLOCK - 1) / BLOCK, n_own = n_blocks - begin / BLOCK;
+    return min_i64(max_i64(m->blocks, n_own), n_blocks);
+}
+
 /* The mean product of a block of queries at rows [begin, end) with each block of keys that it may see. */
 static sac_status score_blocks(minference *m, const sac_layer_attention *a, int64_t begin, int64_t end) {
     int64_t cols = a->q.cols, n_blocks = (end + BLOCK - 1) / BLOCK, stride = m->n_ctx / BLOCK + 1;
@@ -187,12 +212,12 @@ static sac_status score_blocks(minference *m, const sac_layer_attention *a, int6
                                                       .stride = stride,
                                                       .n = n_blocks,
                                                       .n_rows = m->n_heads,
-                                                      .k = m->blocks,
+                                                      .k = n_blocks_met(m, begin, end),
                                                       .indices = m->best_blocks});
 }
 
-static int64_t list_blocks(const minference *m, int head, int64_t end, int32_t *rows) {
-    int64_t k = min_i64(m->blocks, (end + BLOCK - 1) / BLOCK), n = 0;
+static int64_t list_blocks(const minference *m, int head, int64_t begin, int64_t end, int32_t *rows) {
+    int64_t k = n_blocks_met(m, begin, end), n = 0;
     for (int64_t i = 0; i < k; i++) {
         int64_t first = (int64_t)m->best_blocks[head * k + i] * BLOCK;
         for (int64_t row = first; row < min_i64(first + BLOCK, end); row++) rows[n++] = (int32_t)row;
@@ -215,8 +240,8 @@ static sac_status list_rows(minference *m, const sac_layer_attention *a, int64_t
     m->start[0] = 0;
     for (int h = 0; h < m->n_heads; h++) {
         int32_t *rows = m->rows + m->start[h];
-        int64_t n =
-            m->pattern == BLOCK_SPARSE ? list_blocks(m, h, end, rows) : list_head(m, h, begin, end, rows);
+        int64_t n = m->pattern == BLOCK_SPARSE ? list_blocks(m, h, begin, end, rows)
+                                               : list_head(m, h, begin, end, rows);
         *n_pairs += count_pairs(rows, n, begin, end);
         m->start[h + 1] = m->start[h] + n;
     }
@@ -270,4 +295,6 @@ const sac_prefill_policy sac_prefill_minference = {
     .is_off = is_off,
     .take = take,
     .attend = attend,
+    .observes = observes,
+    .observes_diagonals = true,
 };

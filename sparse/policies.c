@@ -71,10 +71,26 @@ static sac_status open_decode(sac_decode *m, const sac_decode_policy *policy, co
 }
 
 /* The policy that the setting "base" names. */
-static const sac_decode_policy *base_policy(const sac_decode *m) {
-    const sac_method_param *p = m->policy->params;
+static const sac_decode_policy *base_policy(const sac_decode_policy *policy, const double *values) {
+    const sac_method_param *p = policy->params;
     while (strcmp(p->name, "base") != 0) p++;
-    return find_decode(p->choices[(size_t)m->p[p - m->policy->params]]);
+    return find_decode(p->choices[(size_t)values[p - policy->params]]);
+}
+
+/* The base's settings are read, and refused, also where the policy over it turned out to be off. */
+static sac_status open_base(sac_decode *m, const sac_decode_policy *policy, const char *line,
+                            const sac_attention_shape *shape, sac_error *err) {
+    m->base = calloc(1, sizeof *m->base);
+    if (!m->base) return sac_fail(err, SAC_NO_MEMORY, "no memory for decode policy \"%s\"", line);
+    SAC_TRY(open_decode(m->base, base_policy(policy, m->p), line, true, shape, err));
+    if (m->policy->wrap) {
+        m->policy->wrap(m->state, m->base);
+    } else {
+        sac_decode_free(m->base);
+        free(m->base);
+        m->base = NULL;
+    }
+    return SAC_OK;
 }
 
 sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_shape *shape,
@@ -83,12 +99,7 @@ sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_
     const sac_decode_policy *policy = find_decode(line);
     if (!policy) return unknown("decode policy", line, decode_names, err);
     SAC_TRY(open_decode(m, policy, line, false, shape, err));
-    if (!m->policy->wrap) return SAC_OK;
-    m->base = calloc(1, sizeof *m->base);
-    if (!m->base) return sac_fail(err, SAC_NO_MEMORY, "no memory for decode policy \"%s\"", line);
-    SAC_TRY(open_decode(m->base, base_policy(m), line, true, shape, err));
-    m->policy->wrap(m->state, m->base);
-    return SAC_OK;
+    return policy->wrap ? open_base(m, policy, line, shape, err) : SAC_OK;
 }
 
 void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device) {

@@ -19,9 +19,9 @@ enum { SUM, UNION, QUERY };
 static const char *const sharings[] = {"sum", "union", "query", NULL};
 
 static const sac_method_param params[] = {
-    {"page", 16, 1, 4096, "tokens of a page", NULL},
-    {"budget", 1024, 1, 1 << 24, "tokens that a head chooses, in whole pages", NULL},
-    {"skip", 2, 0, 1 << 16, "first layers that stay dense", NULL},
+    {"page", 16, 1, 4096, "tokens of a page", SAC_WHOLE},
+    {"budget", 1024, 1, 1 << 24, "tokens that a head chooses, in whole pages", SAC_WHOLE},
+    {"skip", 2, 0, 1 << 16, "first layers that stay dense", SAC_WHOLE},
     {"heads", SUM, 0, 2, "pages of a group: best summed bounds, what any head chose, or each its own",
      sharings},
     {0}};

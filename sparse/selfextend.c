@@ -3,15 +3,17 @@
  * SelfExtend (Jin et al., arXiv:2401.01325). A query at i meets the keys of its last `window` tokens at their
  * true distances; a key at j before them stands at floor(j / group), and the query that meets it at floor(i /
  * group) + window - floor(window / group), where the two kinds of distance touch. One softmax covers both.
- * The largest distance is window + (n - window) / group. Every query still meets every key: this is a
+ * The largest distance is the last query's from the first key, and must be less than the trained length: its
+ * distances end one before it. Every query still meets every key: this is a
  * position scheme, which is why no work is saved, and steps turn all far keys anew. */
 #include "join.h"
 
 enum { GROUP, WINDOW };
 
 static const sac_method_param params[] = {
-    {"group", 8, 1, 1 << 20, "far tokens that share a position", NULL},
-    {"window", 1024, 1, 1 << 24, "last tokens that a query meets at true distances, itself counted", NULL},
+    {"group", 8, 1, 1 << 20, "far tokens that share a position", SAC_WHOLE},
+    {"window", 1024, 1, 1 << 24, "last tokens that a query meets at true distances, itself counted",
+     SAC_WHOLE},
     {0}};
 
 #define CHUNK 256 /* queries of a prompt at a time */
@@ -27,20 +29,25 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[GROUP] <= 1 || p[WINDOW] >= (double)shape->n_ctx;
 }
 
+/* Of n tokens, more than the window. */
+static int64_t furthest_of(int64_t n, int64_t group, int64_t window) {
+    return (n - 1) / group + window - window / group;
+}
+
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     if (is_off(p, shape)) return SAC_OK;
-    double furthest = p[WINDOW] + ((double)shape->n_ctx - p[WINDOW]) / p[GROUP];
+    int64_t furthest = furthest_of(shape->n_ctx, (int64_t)p[GROUP], (int64_t)p[WINDOW]);
     if (!shape->fixed_rotation)
         return sac_fail(
             err, SAC_UNSUPPORTED,
             "selfextend moves keys to other positions, and this model's dynamic rope scaling cannot "
             "be taken back: use another method");
-    if (furthest > (double)shape->max_position)
+    if (furthest >= shape->max_position)
         return sac_fail(
             err, SAC_BAD_ARGUMENT,
-            "selfextend: %lld tokens reach distance %.0f, and the model was trained on %lld: give a "
+            "selfextend: %lld tokens reach distance %lld, and the model was trained on %lld: give a "
             "larger group or a smaller window or --ctx",
-            (long long)shape->n_ctx, furthest, (long long)shape->max_position);
+            (long long)shape->n_ctx, (long long)furthest, (long long)shape->max_position);
     return SAC_OK;
 }
 

@@ -10,7 +10,7 @@
  * key-value head keeps one set. per_head=1 chooses as the code does, for accuracy tables: rows are then read
  * by query head and none is dropped. A later prompt of the same conversation is observed by its own last
  * queries, over the rows that are left and its own, so that `cap` bounds every turn. */
-#include "sparse.h"
+#include "window_sums.h"
 
 #include "clock.h"
 
@@ -22,12 +22,12 @@ enum { POOL_AVERAGE, POOL_MAX };
 
 static const char *const pools[] = {"avg", "max", NULL};
 static const sac_method_param params[] = {
-    [CAP] = {"cap", 2048, 2, 1 << 30, "rows that stay of a prompt, the window's counted", NULL},
-    [WINDOW] = {"window", 32, 1, 1 << 20, "queries at the end of the prompt that observe", NULL},
-    [KERNEL] = {"kernel", 5, 1, 1023, "neighbouring keys that are pooled, odd", NULL},
+    [CAP] = {"cap", 2048, 2, 1 << 30, "rows that stay of a prompt, the window's counted", SAC_WHOLE},
+    [WINDOW] = {"window", 32, 1, 1 << 20, "queries at the end of the prompt that observe", SAC_WHOLE},
+    [KERNEL] = {"kernel", 5, 1, 1023, "neighbouring keys that are pooled, odd", SAC_WHOLE},
     [POOL] = {"pool", POOL_AVERAGE, 0, 1, "how: avg, max", pools},
     [PER_HEAD] = {"per_head", 0, 0, 1, "1: choose by query head and drop nothing, as the published code",
-                  NULL},
+                  SAC_WHOLE},
     {0}};
 
 typedef struct snapkv {
@@ -53,6 +53,10 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         return sac_fail(err, SAC_BAD_ARGUMENT, "decode policy snapkv: kernel=%g: give an odd number",
                         p[KERNEL]);
     return SAC_OK;
+}
+
+static int64_t observes(const double *p) {
+    return (int64_t)p[WINDOW];
 }
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -99,10 +103,20 @@ static int32_t *layer_rows(const snapkv *s, int layer) {
     return s->rows + (s->per_head ? layer * s->n_sets * s->cap : 0);
 }
 
-/* The best rows before the window, by set, and the window's, ascending. */
-static sac_status choose(snapkv *s, const sac_layer_attention *a, int64_t n_window) {
-    int64_t n_before = a->kv.n_rows - n_window, n_chosen = s->cap - n_window;
-    SAC_TRY(a->ops->attention_sums(
+/* What the window's queries give to the keys, by set. */
+static sac_status sum_weights(snapkv *s, const sac_layer_attention *a, int64_t n_window, int64_t n_before) {
+    if (a->window_sums) {
+        int group = a->shape->n_heads / s->n_sets;
+        SAC_TRY(sac_window_sums_find(a));
+        memset(s->sums, 0, (size_t)(s->n_sets * s->n_ctx) * sizeof *s->sums);
+        for (int h = 0; h < a->shape->n_heads; h++) {
+            const float *from = a->window_sums->sums + h * s->n_ctx;
+            float *to = s->sums + h / group * s->n_ctx;
+            for (int64_t j = 0; j < n_before; j++) to[j] += from[j];
+        }
+        return SAC_OK;
+    }
+    return a->ops->attention_sums(
         a->stream, &(sac_attention_sums_args){.sums = s->sums,
                                               .stride = s->n_ctx,
                                               .n_sums = s->n_sets,
@@ -112,7 +126,13 @@ static sac_status choose(snapkv *s, const sac_layer_attention *a, int64_t n_wind
                                               .n_kv = a->kv.n_rows,
                                               .n_heads = a->shape->n_heads,
                                               .scale = a->scale,
-                                              .window = a->shape->window}));
+                                              .window = a->shape->window});
+}
+
+/* The best rows before the window, by set, and the window's, ascending. */
+static sac_status choose(snapkv *s, const sac_layer_attention *a, int64_t n_window) {
+    int64_t n_before = a->kv.n_rows - n_window, n_chosen = s->cap - n_window;
+    SAC_TRY(sum_weights(s, a, n_window, n_before));
     for (int i = 0; i < s->n_sets; i++) pool(s, s->sums + i * s->n_ctx, n_before, s->pooled + i * s->n_ctx);
     SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->pooled,
                                                        .stride = s->n_ctx,
@@ -177,6 +197,7 @@ const sac_decode_policy sac_decode_snapkv = {
     .is_off = is_off,
     .take = take,
     .prompt = observe,
+    .observes = observes,
     .select = select_rows,
     .settle = settle,
 };

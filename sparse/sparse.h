@@ -25,6 +25,7 @@
 #include "ops.h"
 
 typedef struct sac_decode sac_decode;
+typedef struct sac_window_sums sac_window_sums; /* window_sums.h */
 
 /* What a method may know of the model and the session when it is set up. */
 typedef struct sac_attention_shape {
@@ -46,7 +47,8 @@ typedef struct sac_layer_stats {
     double prefill_pairs, prefill_pairs_dense;
     double decode_rows, decode_rows_dense; /* rows read, summed over key-value heads */
     double decode_budget;                  /* rows chosen, summed over query heads (before a union) */
-    double mass, n_mass;                   /* attention that the chosen rows hold, where measured */
+    double prefill_mass, n_prefill_mass;   /* share of dense attention's weight that is left, where known: */
+    double decode_mass, n_decode_mass;     /* of prompts, of steps; and how many shares were added */
     int64_t select_ns, attend_ns;
     double n_steps;
     int64_t n_cache_hits, n_selections;
@@ -79,6 +81,7 @@ typedef struct sac_layer_attention {
     sac_rotation rotation;
     const sac_visual_span *visual;
     int n_visual;
+    sac_window_sums *window_sums; /* of a prompt, shared by prefill and decode policy; or NULL */
     sac_kept_observer observer;
     sac_layer_stats *stats;
 } sac_layer_attention;
@@ -109,11 +112,16 @@ typedef struct sac_prefill_policy {
      * one is always among them. NULL: the method never drops tokens. */
     const int32_t *(*keep)(void *state, const sac_layer_attention *a, int64_t *n);
     /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not with
-     * a decode policy that drops rows. */
+     * a decode policy or a KV format that drops rows. */
     bool turns_keys;
     /* What it leaves of the first n tokens depends on these alone, so that another question may follow them.
      * False where it looked at a whole prompt before it chose. */
     bool keeps_prefix;
+    /* The last queries of a prompt whose weights on every key it sums. NULL: none. */
+    int64_t (*observes)(const double *p);
+    bool observes_diagonals; /* and by distance */
+    /* The length from which on it pays: sequences of fewer tokens are read densely. NULL: any. */
+    int64_t (*break_even)(const double *p);
 } sac_prefill_policy;
 
 /* Room for keys and values that are read at other positions than they were stored for. */
@@ -154,6 +162,7 @@ typedef struct sac_decode_policy {
     /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
      */
     sac_status (*prompt)(void *state, const sac_layer_attention *a);
+    int64_t (*observes)(const double *p); /* as of prefill policies */
     /* A step: which rows. The row of the step's own token is a->past, already stored. */
     sac_status (*select)(void *state, const sac_layer_attention *a, sac_choice *choice);
     /* In place of select and the shared attention, for methods with positions of their own (InfLLM,
@@ -189,6 +198,7 @@ typedef struct sac_prefill {
     const sac_prefill_policy *policy;
     double p[SAC_METHOD_MAX_PARAMS];
     void *state;
+    bool is_short; /* the last prompt left the sequence below the policy's break-even length */
 } sac_prefill;
 
 struct sac_decode {
@@ -290,10 +300,14 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
 
 /* Runs a method on a layer, and counts. */
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);
+/* After that: what the method says of the layer's tokens. */
+sac_important sac_prefill_important(const sac_prefill *m);
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch);
 
 /* Share of dense attention's weight that a step's choice holds, added to the stats: mean over query heads.
- * scratch: [n_heads][n_ctx]. */
+ * Nothing where rows were dropped: what these would weigh is not known. scratch: [n_heads][n_ctx]. */
+void sac_count_prefill_mass(const sac_layer_attention *a, double share);
+void sac_count_decode_mass(const sac_layer_attention *a, double share);
 sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, float *scratch);
 
 /* Room for a part of a prompt. */

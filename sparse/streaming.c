@@ -16,8 +16,8 @@ enum { START, RECENT, POS };
 static const char *const positions[] = {"compact", "orig", NULL};
 
 static const sac_method_param params[] = {
-    {"start", 4, 0, 1 << 24, "first tokens that are read", NULL},
-    {"recent", 2000, 1, 1 << 24, "last tokens that are read", NULL},
+    {"start", 4, 0, 1 << 24, "first tokens that are read", SAC_WHOLE},
+    {"recent", 2000, 1, 1 << 24, "last tokens that are read", SAC_WHOLE},
     {"pos", 0, 0, 1, "positions in attention: in the list, or the tokens' own", positions},
     {0}};
 

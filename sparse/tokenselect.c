@@ -28,19 +28,19 @@ static const char *const positions[] = {"compact", "orig", NULL};
 enum { SOFT, HEAD, TOPK };
 
 static const sac_method_param params[] = {
-    {"init", 128, 0, 1 << 24, "first tokens, always read", NULL},
-    {"k", 2048, 1, 1 << 24, "tokens that the vote chooses", NULL},
-    {"local", 512, 1, 1 << 24, "last tokens, always read", NULL},
-    {"chunk", 512, 1, 1 << 24, "tokens of a prompt that choose together, at most local", NULL},
+    {"init", 128, 0, 1 << 24, "first tokens, always read", SAC_WHOLE},
+    {"k", 2048, 1, 1 << 24, "tokens that the vote chooses", SAC_WHOLE},
+    {"local", 512, 1, 1 << 24, "last tokens, always read", SAC_WHOLE},
+    {"chunk", 512, 1, 1 << 24, "tokens of a prompt that choose together, at most local", SAC_WHOLE},
     {"theta", 0.9, -1, 2, "cosine from which a step reuses the last choice; above 1 never", NULL},
     {"scale", 0, 0, 1, "of scores in the vote", scales},
     {"select", SOFT, 0, 2, "vote: softmaxes summed, each head's k best counted, or scores summed", selects},
     {"gqa", 0, 0, 1, "key head of query head h in the vote: h / group, or h mod key heads", pairings},
     {"pos", 0, 0, 1, "positions in attention: in the list, or the tokens' own", positions},
-    {"max_hits", 0, 0, 1 << 24, "steps that may reuse a choice; 0 = any number", NULL},
+    {"max_hits", 0, 0, 1 << 24, "steps that may reuse a choice; 0 = any number", SAC_WHOLE},
     {"p", 0, 0, 1, "share of the vote to choose instead of k tokens; 0 = k tokens", NULL},
-    {"kmin", 128, 1, 1 << 24, "with p: tokens, at least", NULL},
-    {"kmax", 0, 0, 1 << 24, "with p: tokens, at most; 0 = any number", NULL},
+    {"kmin", 128, 1, 1 << 24, "with p: tokens, at least", SAC_WHOLE},
+    {"kmax", 0, 0, 1 << 24, "with p: tokens, at most; 0 = any number", SAC_WHOLE},
     {0}};
 
 typedef struct tokenselect {

@@ -5,7 +5,8 @@
  * and each query head keeps the smallest set that holds a share p of them (Algorithm 1, with an exact search
  * for the threshold, whole classes of equal weights). The rows that any head of a key-value group keeps are
  * read by the whole group (union=1, the paper's third version), or each head reads its own (union=0). The
- * full-precision keys then give the true weights. The first layers stay dense.
+ * full-precision keys then give the true weights. In the first layers the base's choice is not cut (quest and
+ * doublesparse are dense there; a base that reads its rows at compact positions may have to).
  *
  * The estimate runs over all rows of the copy, chosen or not: an eighth of the bytes of dense attention, in
  * the shared op for packed keys. Over a base that reads its rows at compact positions (tokenselect,
@@ -24,9 +25,9 @@ static const sac_method_param params[] = {
     {"base", 0, 0, 4, "method whose choice is cut down; its settings are base.<name>", bases},
     {"p", 0.95, 0, 1, "share of the base's weight that a head keeps", NULL},
     {"bits", 0, 0, 2, "of the copy of the keys that weights are estimated from", widths},
-    {"skip", 2, 0, 1 << 16, "first layers that stay dense", NULL},
-    {"union", 1, 0, 1, "1: a group reads what any of its heads keeps; 0: each head its own", NULL},
-    {"force_last", 0, 0, 1, "1: the step's own token is always kept", NULL},
+    {"skip", 2, 0, 1 << 16, "first layers where the base's choice is not cut", SAC_WHOLE},
+    {"union", 1, 0, 1, "1: a group reads what any of its heads keeps; 0: each head its own", SAC_WHOLE},
+    {"force_last", 0, 0, 1, "1: the step's own token is always kept", SAC_WHOLE},
     {0}};
 
 typedef struct twilight {
@@ -51,7 +52,7 @@ typedef struct twilight {
 } twilight;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
-    return p[SKIP] >= (double)shape->n_layers || (p[P] >= 1 && p[BASE] == 0);
+    return p[BASE] == 0 && (p[SKIP] >= (double)shape->n_layers || p[P] >= 1);
 }
 
 static void wrap(void *state, sac_decode *base) {
@@ -63,7 +64,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx, d = (size_t)shape->head_dim;
     s->p = p[P];
     s->bits = width_bits[(int)p[BITS]];
-    s->skip = (int)p[SKIP];
+    s->skip = p[SKIP] < (double)shape->n_layers ? (int)p[SKIP] : shape->n_layers;
     s->unite = p[UNION] != 0;
     s->force_last = p[FORCE_LAST] != 0;
     s->n_layers = shape->n_layers;
@@ -282,13 +283,9 @@ static void cut_compact(twilight *s, sac_choice *choice, sac_row_lists kept) {
 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     twilight *s = state;
-    if (a->layer < s->skip) {
-        choice->all = true;
-        return SAC_OK;
-    }
-    SAC_TRY(pack_rows(s, a));
+    if (a->layer >= s->skip) SAC_TRY(pack_rows(s, a));
     SAC_TRY(s->base->policy->select(s->base->state, a, choice));
-    if (s->p >= 1) return SAC_OK;
+    if (a->layer < s->skip || s->p >= 1) return SAC_OK;
     if (choice->compact) {
         SAC_TRY(estimate_compact(s, a, choice));
     } else {

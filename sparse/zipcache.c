@@ -16,7 +16,7 @@ static const sac_method_param params[] = {
     [SALIENT] = {"salient", 0.6, 0, 1, "share of a prompt's tokens that are important", NULL},
     [RECENT] = {"recent", 0.05, 0, 1, "probes: last queries, share of all", NULL},
     [RANDOM] = {"random", 0.05, 0, 1, "probes: random queries before them, share of all", NULL},
-    [SEED] = {"seed", 0, 0, 1e9, "of the random probes", NULL},
+    [SEED] = {"seed", 0, 0, 1e9, "of the random probes", SAC_WHOLE},
     {0}};
 
 typedef struct zipcache {

@@ -11,32 +11,35 @@
  * a layer; probes are drawn without replacement, by a counter. The last token is always in T, in place of the
  * worst, because its output is what the answer is read from (strict=1: as the paper). T need not hold tau of
  * the weight, since budget and choice look at different scores: budget=cover takes the smallest T that does.
- * side=one lets every query meet T's keys instead.
+ * side=one lets every query meet T's keys instead. Below `min` tokens the probes cost what the choice saves,
+ * and attention is dense.
  *
  * Later turns: what earlier turns left in the cache is read whole; the new tokens compete among themselves
  * for tau of the weight that the probes give to them. */
 #include "importance.h"
-#include "sparse.h"
+#include "window_sums.h"
 
 #include "clock.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, RATIO };
+enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, MIN, RATIO };
 
 static const char *const sides[] = {"two", "one", NULL};
 static const char *const budgets[] = {"sums", "cover", NULL};
 static const sac_method_param params[] = {
     [TAU] = {"tau", 0.975, 0, 1, "share of the probes' attention that the budget holds", NULL},
-    [RECENT] = {"recent", 64, 0, 1 << 20, "probes: last queries", NULL},
-    [RANDOM] = {"random", 64, 0, 1 << 20, "probes: random queries before them", NULL},
-    [SEED] = {"seed", 0, 0, 1e9, "of the random probes", NULL},
+    [RECENT] = {"recent", 64, 0, 1 << 20, "probes: last queries", SAC_WHOLE},
+    [RANDOM] = {"random", 64, 0, 1 << 20, "probes: random queries before them", SAC_WHOLE},
+    [SEED] = {"seed", 0, 0, 1e9, "of the random probes", SAC_WHOLE},
     [SIDE] = {"side", 0, 0, 1, "two: important queries meet important keys; one: all queries do", sides},
     [BUDGET] = {"budget", 0, 0, 1, "sums: as many as the largest sums need; cover: as the chosen need",
                 budgets},
-    [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", NULL},
-    [KEEP_SINK] = {"keep_sink", 0, 0, 1, "1: the first token is always important", NULL},
+    [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", SAC_WHOLE},
+    [KEEP_SINK] = {"keep_sink", 0, 0, 1, "1: the first token is always important", SAC_WHOLE},
+    [MIN] = {"min", 4096, 0, 1e9, "shorter sequences are read densely: below it nothing is gained",
+             SAC_WHOLE},
     [RATIO] = {"ratio", 0, 0, 1,
                "share of the tokens to keep, whatever the weights say (speed tests); 0 = tau", NULL},
     {0}};
@@ -82,6 +85,14 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[RATIO] > 0 ? p[RATIO] >= 1 : p[TAU] >= 1;
 }
 
+static int64_t observes(const double *p) {
+    return (int64_t)p[RECENT];
+}
+
+static int64_t break_even(const double *p) {
+    return p[RATIO] > 0 ? 0 : (int64_t)p[MIN];
+}
+
 static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     zipvl *z = state;
     size_t n = (size_t)shape->n_ctx, row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim;
@@ -120,22 +131,43 @@ static void take_device(void *state, const double *p, const sac_attention_shape 
 
 /* ---------------------------------------------------------------- scores */
 
+/* Sums of the first n_probes probes' weights, over all heads. */
+static sac_status sum_weights(zipvl *z, const sac_layer_attention *a, int64_t n_probes) {
+    if (n_probes == 0) {
+        memset(z->sums, 0, (size_t)a->kv.n_rows * sizeof *z->sums);
+        return SAC_OK;
+    }
+    return a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = z->there.sums,
+                                                                        .stride = z->n_ctx,
+                                                                        .n_sums = 1,
+                                                                        .q = a->q,
+                                                                        .probes = z->there.probes,
+                                                                        .n_probes = n_probes,
+                                                                        .first = a->past,
+                                                                        .kv = a->kv,
+                                                                        .n_kv = a->kv.n_rows,
+                                                                        .n_heads = a->shape->n_heads,
+                                                                        .scale = a->scale});
+}
+
+/* The recent ones' from the shared pass. */
+static sac_status add_window(zipvl *z, const sac_layer_attention *a) {
+    SAC_TRY(sac_window_sums_find(a));
+    for (int h = 0; h < a->shape->n_heads; h++) {
+        const float *from = a->window_sums->sums + h * z->n_ctx;
+        for (int64_t j = 0; j < a->kv.n_rows; j++) z->sums[j] += from[j];
+    }
+    return SAC_OK;
+}
+
 /* Sums of the probes' weights for the new tokens, and their means over the probes that see each. */
 static sac_status score(zipvl *z, const sac_layer_attention *a, const float **sums) {
     int64_t seen_by = 0, n_probes = sac_draw_probes((uint64_t)z->p[SEED], sac_probe_stream(a), a->q.rows,
                                                     z->recent, z->random, z->draw, z->probes);
+    int64_t n_recent = z->recent < a->q.rows ? z->recent : a->q.rows;
     SAC_TRY(sac_to_device(a, z->there.probes, z->probes, (size_t)n_probes * sizeof *z->probes));
-    SAC_TRY(a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = z->there.sums,
-                                                                         .stride = z->n_ctx,
-                                                                         .n_sums = 1,
-                                                                         .q = a->q,
-                                                                         .probes = z->there.probes,
-                                                                         .n_probes = n_probes,
-                                                                         .first = a->past,
-                                                                         .kv = a->kv,
-                                                                         .n_kv = a->kv.n_rows,
-                                                                         .n_heads = a->shape->n_heads,
-                                                                         .scale = a->scale}));
+    SAC_TRY(sum_weights(z, a, a->window_sums ? n_probes - n_recent : n_probes));
+    if (a->window_sums) SAC_TRY(add_window(z, a));
     SAC_TRY(sac_to_host(a, z->sums, z->there.sums, (size_t)a->kv.n_rows * sizeof *z->sums));
     *sums = z->sums + a->past;
     for (int64_t j = a->q.rows - 1; j >= 0; j--) {
@@ -151,8 +183,7 @@ static void measure_mass(const zipvl *z, const sac_layer_attention *a, const flo
     double held = 0, all = 0;
     for (int64_t j = 0; j < a->q.rows; j++) all += (double)sums[j];
     for (int64_t i = 0; i < z->n_kept; i++) held += (double)sums[z->kept[i]];
-    a->stats->mass += held / all;
-    a->stats->n_mass += 1;
+    sac_count_prefill_mass(a, held / all);
 }
 
 /* The budget. */
@@ -204,7 +235,7 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
     }
     if (z->n_kept < n_forced) z->n_kept = n_forced;
     SAC_TRY(best(z, a, n));
-    if (a->shape->measure_mass) measure_mass(z, a, sums);
+    if (z->n_kept < n) measure_mass(z, a, sums);
     for (int64_t i = 0; i < a->past; i++) z->rows[i] = (int32_t)i;
     for (int64_t i = 0; i < z->n_kept; i++) z->rows[a->past + i] = (int32_t)(a->past + z->kept[i]);
     a->stats->n_selections++;
@@ -332,4 +363,6 @@ const sac_prefill_policy sac_prefill_zipvl = {.name = "zipvl",
                                               .take = take,
                                               .take_device = take_device,
                                               .attend = attend,
-                                              .important = important};
+                                              .important = important,
+                                              .observes = observes,
+                                              .break_even = break_even};

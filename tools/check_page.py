@@ -27,7 +27,7 @@ def main():
     options = webdriver.ChromeOptions()
     for a in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1000,1100"):
         options.add_argument(a)
-    with Server("--prefill", "zipvl") as server:
+    with Server("--prefill", "zipvl:min=0") as server:
         page = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
         try:
             page.get(server.url + "/")

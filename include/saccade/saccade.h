@@ -305,6 +305,7 @@ typedef struct sac_result {
     int64_t n_prompt_tokens; /* visual ones counted */
     int64_t n_visual_tokens;
     int64_t n_reused_tokens; /* of the prompt, already in the cache from the call before */
+    bool prefill_is_short;   /* the prompt was read densely: below the prefill method's break-even length */
     const sac_media_report *media;
     size_t n_media;
     struct {
@@ -403,8 +404,8 @@ sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size
                                const sac_events *events, sac_error *err);
 
 /* Evaluation: appends tokens to the sequence. Several run as a prompt does (the prefill policy), one as an
- * answer's tokens do (the decode policy). When all_logits is given it receives [n_ids][vocab]; otherwise only
- * the last token's logits are computed. */
+ * answer's tokens do (the decode policy), unless it begins the sequence: then it is the prompt. When
+ * all_logits is given it receives [n_ids][vocab]; otherwise only the last token's logits are computed. */
 sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                               sac_error *err);
 
@@ -421,7 +422,9 @@ typedef struct sac_layer_report {
     double decode_read;   /* rows read, of dense attention's */
     double decode_rows;   /* rows read a step, mean over key-value heads */
     double decode_budget; /* rows chosen a step, mean over query heads */
-    double retained_mass; /* of dense attention's weight, in decode; 1 when not measured */
+    double prefill_mass, decode_mass; /* of dense attention's weight, what the tokens and rows left hold; NAN
+                                         where it is not known: not measured, rows dropped, or a method with
+                                         an attention of its own */
     double select_seconds, attend_seconds;
     int64_t selections, selection_cache_hits;
 } sac_layer_report;

@@ -1,14 +1,11 @@
 #include "attention_view.h"
+#include "jpeg_write.h"
 #include "svg.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#define STBI_WRITE_NO_STDIO
-#include <stb/stb_image_write.h>
 
 enum {
     MARGIN = 24,
@@ -36,17 +33,30 @@ void attention_view_free(attention_view *v) {
 
 /* ---------------------------------------------------------------- collecting */
 
+/* Room for n_tokens in all layers that have run: a later prompt is longer. */
+static bool grow(attention_view *v, int64_t n_tokens) {
+    for (int i = 0; i < v->n_layers && n_tokens > v->n_tokens; i++) {
+        if (!v->kept[i]) continue;
+        uint8_t *more = realloc(v->kept[i], (size_t)n_tokens);
+        if (!more) return false;
+        memset(more + v->n_tokens, 0, (size_t)(n_tokens - v->n_tokens));
+        v->kept[i] = more;
+    }
+    if (v->n_tokens < n_tokens) v->n_tokens = n_tokens;
+    return true;
+}
+
 void attention_view_kept(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
     attention_view *v = ctx;
     if (layer >= v->n_layers || n_tokens <= 0) return;
-    if (v->n_tokens < n_tokens) v->n_tokens = n_tokens;
-    if (!v->kept[layer]) v->kept[layer] = calloc((size_t)n_tokens, 1);
-    if (!v->kept[layer]) {
+    bool has_room = grow(v, n_tokens);
+    if (has_room && !v->kept[layer]) v->kept[layer] = calloc((size_t)v->n_tokens, 1);
+    if (!has_room || !v->kept[layer]) {
         v->no_memory = true;
         return;
     }
     for (int64_t i = 0; i < n_kept; i++)
-        if (kept[i] < n_tokens) v->kept[layer][kept[i]] = 1;
+        if (kept[i] >= 0 && kept[i] < n_tokens) v->kept[layer][kept[i]] = 1;
 }
 
 static void append_jpeg(void *ctx, void *data, int size) {
@@ -77,8 +87,7 @@ void attention_view_tile(void *ctx, size_t media, int64_t tile, int side, const 
     }
     view_tile *t = &v->tiles[v->n_tiles];
     *t = (view_tile){.media = media, .tile = tile, .side = side};
-    stbi_write_jpg_to_func(append_jpeg, t, side, side, 3, rgb, 88);
-    if (t->n_jpeg == 0) v->no_memory = true;
+    if (!jpeg_write(append_jpeg, t, side, side, rgb, 88) || t->n_jpeg == 0) v->no_memory = true;
     v->n_tiles++;
 }
 
@@ -264,7 +273,7 @@ sac_status attention_view_write(const attention_view *v, sac_session *s, const c
     if (v->n_tokens == 0)
         return app_fail(
             err, SAC_BAD_ARGUMENT,
-            "the prefill policy chose no tokens to show: give one that does, e.g. --prefill zipvl");
+            "the prefill policy chose no tokens to show: give one that does, e.g. --prefill zipvl:min=0");
     sac_token_place *places = calloc((size_t)v->n_tokens, sizeof *places);
     if (!places) return app_fail_no_memory(err);
     int64_t n = sac_session_token_places(s, places, v->n_tokens);

@@ -18,8 +18,8 @@ typedef struct view_tile {
 
 typedef struct attention_view {
     int n_layers;
-    int64_t n_tokens;
-    uint8_t **kept; /* [n_layers][n_tokens], NULL until the layer has run */
+    int64_t n_tokens; /* of the longest prompt seen */
+    uint8_t **kept;   /* [n_layers][n_tokens], NULL until the layer has run */
     view_tile *tiles;
     size_t n_tiles, tile_room;
     bool no_memory;

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "commands.h"
 #include "interrupt.h"
+#include "method_summary.h"
 #include "output.h"
 #include "report.h"
 
@@ -77,12 +78,22 @@ static double decode_weight_bytes(const sac_model *m) {
     return has_head ? total - embedding : total;
 }
 
-/* Sum over the steps of the weights and of the keys and values stored so far. */
+/* Keys and values that a step reads: the rows that the method chose. Of a packed cache a row is as long as it
+ * turned out, of a plain one as planned. What choosing them reads is not counted. */
+static double step_row_bytes(const bench *b) {
+    static const char *const plain[] = {"f32", "f16", "bf16"};
+    sac_memory_report memory;
+    method_summary did;
+    sac_session_memory(b->r.session, &memory);
+    method_summary_read(b->r.session, &b->r.info, &did);
+    double row_bytes = did.kv_bytes_token;
+    for (size_t i = 0; i < APP_COUNT(plain); i++)
+        if (!strcmp(did.lines.kv, plain[i])) row_bytes = (double)memory.kv_bytes_per_token;
+    return did.decode_rows * row_bytes;
+}
+
 static double decode_read_bytes(const bench *b) {
-    sac_memory_report m;
-    sac_session_memory(b->r.session, &m);
-    double steps = (double)b->n_generated, rows = (double)b->n_prompt + 0.5 * (steps + 1);
-    return steps * (decode_weight_bytes(b->r.model) + rows * (double)m.kv_bytes_per_token);
+    return (double)b->n_generated * (decode_weight_bytes(b->r.model) + step_row_bytes(b));
 }
 
 /* Load is repeated first, before anything else warms or evicts; the last model stays. */

@@ -24,9 +24,11 @@ static const struct {
 #define AT(field) offsetof(method_summary, field)
     {"kept", AT(kept), 1, 3, ""},
     {"FLOPs saved", AT(flops_saved), 100, 1, " %"},
+    {"pairs saved", AT(pairs_saved), 100, 1, " %"},
     {"rows read", AT(decode_read), 1, 3, ""},
     {"budget", AT(decode_budget), 1, 0, ""},
-    {"mass", AT(retained_mass), 1, 4, ""},
+    {"prompt mass", AT(prefill_mass), 1, 4, ""},
+    {"step mass", AT(decode_mass), 1, 4, ""},
     {"KV B/token", AT(kv_bytes_token), 1, 1, ""},
     {"KV factor", AT(kv_factor), 1, 2, "x"},
     {"selecting", AT(select_share), 100, 1, " %"},
@@ -62,6 +64,10 @@ static void put_scores(const compare_row *row, bool is_dense, char cells[][CELL]
     snprintf(cells[3], CELL, "%.2f", 100 * eval_strict(t));
 }
 
+static double figure(const compare_row *row, size_t i) {
+    return *(const double *)(const void *)((const char *)&row->did + figures[i].offset);
+}
+
 static void put_row(const compare_row *row, bool is_dense, char cells[][CELL]) {
     put_name(cells[0], row->line->name);
     if (row->refused != SAC_OK) {
@@ -69,10 +75,8 @@ static void put_row(const compare_row *row, bool is_dense, char cells[][CELL]) {
         return;
     }
     put_scores(row, is_dense, cells);
-    for (size_t i = 0; i < APP_COUNT(figures); i++) {
-        const double *v = (const double *)(const void *)((const char *)&row->did + figures[i].offset);
-        put_figure(cells[4 + i], *v, figures[i].scale, figures[i].decimals, figures[i].unit);
-    }
+    for (size_t i = 0; i < APP_COUNT(figures); i++)
+        put_figure(cells[4 + i], figure(row, i), figures[i].scale, figures[i].decimals, figures[i].unit);
     put_figure(cells[TOKENS], row->prompt_tokens, 1, 0, "");
     put_figure(cells[SECONDS], compare_row_seconds(row), 1, 3, "");
 }
@@ -123,6 +127,13 @@ static bool prompts_differ(const comparison *c) {
     return false;
 }
 
+/* Otherwise a column of nothing: of mass that is not measured. */
+static bool any_figure(const comparison *c, size_t i) {
+    for (size_t k = 0; k < c->n_rows; k++)
+        if (c->rows[k].refused == SAC_OK && isfinite(figure(&c->rows[k], i))) return true;
+    return false;
+}
+
 static bool print_table(FILE *f, const comparison *c) {
     char(*cells)[CELL] = calloc((c->n_rows + 1) * COLUMNS, CELL);
     int width[COLUMNS] = {0};
@@ -134,8 +145,7 @@ static bool print_table(FILE *f, const comparison *c) {
         if (width[i % COLUMNS] < n) width[i % COLUMNS] = n;
     }
     for (size_t i = 0; i < APP_COUNT(figures); i++)
-        if (!c->s->measure_mass && figures[i].offset == offsetof(method_summary, retained_mass))
-            width[4 + i] = 0; /* a column of nothing */
+        if (!any_figure(c, i)) width[4 + i] = 0;
     if (!prompts_differ(c)) width[TOKENS] = 0;
     print_cells(f, cells, width);
     print_rule(f, width);
@@ -149,11 +159,55 @@ static const char meaning[] =
     "the\n"
     "same questions, no answer being wrong, with a paired 95 % interval (Agresti and Min); strict: of all\n"
     "questions. kept: share of tokens in prefill attention, mean over questions and layers; FLOPs saved: of\n"
-    "prefill attention, 1 - mean of kept^2; rows read: of the stored keys and values, in a step; budget: "
-    "rows\n"
-    "chosen a step and query head; selecting: share of the time in attention and selection; s/question: "
-    "prefill\n"
-    "and decode; tokens, where shown: of a prompt.\n\n";
+    "prefill attention, 1 - mean of kept^2; pairs saved: query-key products left out; rows read: of the "
+    "stored\n"
+    "keys and values, in a step; budget: rows chosen a step and query head; mass, where measured: of dense\n"
+    "attention's weight; selecting: share of the time in attention and selection; s/question: prefill and\n"
+    "decode; tokens, where shown: of a prompt.\n\n";
+
+static bool is_sparse(const compare_row *row) {
+    return row->refused == SAC_OK && row->did.kept < 1;
+}
+
+static const char layers_title[] = "kept by layer";
+
+static void print_layers_title(FILE *f, int width, size_t n_layers) {
+    fprintf(f, "\n| %-*s ", width, layers_title);
+    for (size_t l = 0; l < n_layers; l++) fprintf(f, "| %5zu ", l);
+    fputs("|\n|", f);
+    for (int i = 0; i < width + 2; i++) fputc('-', f);
+    for (size_t l = 0; l < n_layers; l++) fputs("|------:", f);
+    fputs("|\n", f);
+}
+
+static bool print_layers_row(FILE *f, const comparison *c, const compare_row *row, int width, bool is_first) {
+    char name[CELL];
+    json_t *kept = method_record_mean_layers(row->records, c->set.n_questions);
+    size_t n = json_array_size(kept);
+    if (!kept) return false;
+    if (is_first) print_layers_title(f, width, n);
+    put_name(name, row->line->name);
+    fprintf(f, "| %s%*s ", name, width - columns_of(name), "");
+    for (size_t l = 0; l < n; l++) fprintf(f, "| %.3f ", json_real_value(json_array_get(kept, l)));
+    fputs("|\n", f);
+    json_decref(kept);
+    return true;
+}
+
+/* A second table: of methods that leave tokens out, the share kept in each layer. */
+static bool print_layers(FILE *f, const comparison *c) {
+    int width = sizeof layers_title - 1;
+    bool is_first = true;
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (is_sparse(&c->rows[i]) && columns_of(c->rows[i].line->name) > width)
+            width = columns_of(c->rows[i].line->name);
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (!is_sparse(&c->rows[i])) continue;
+        if (!print_layers_row(f, c, &c->rows[i], width, is_first)) return false;
+        is_first = false;
+    }
+    return true;
+}
 
 static void print_methods(FILE *f, const comparison *c) {
     for (size_t i = 0; i < c->n_rows; i++) {
@@ -178,7 +232,7 @@ char *compare_report_table(const comparison *c) {
             report_count((int64_t)c->set.n_questions), report_count((int64_t)c->set.n_videos),
             eval_prompt_name(c->task.prompt), c->task.subtitles ? ", with subtitles" : "", c->r.model_path,
             c->r.info.n_threads);
-    bool ok = print_table(f, c);
+    bool ok = print_table(f, c) && print_layers(f, c);
     fputs(meaning, f);
     print_methods(f, c);
     ok = !ferror(f) && ok;

@@ -193,8 +193,12 @@ static void free_evaluation(evaluation *e) {
 
 static sac_status ask_text(const settings *s, int n_words, sac_error *err) {
     if (n_words) return app_fail(err, SAC_BAD_ARGUMENT, "--text TASK is in place of a question set");
-    text_task task = {
-        .name = s->text, .length = s->length, .samples = s->samples, .tail = s->tail, .seed = s->seed};
+    text_task task = {.name = s->text,
+                      .length = s->length,
+                      .samples = s->samples,
+                      .pairs = s->pairs,
+                      .tail = s->tail,
+                      .seed = s->seed};
     run r;
     sac_status st = run_open(&r, s, 0, err);
     if (st == SAC_OK) st = eval_text(&r, &task, err);

@@ -59,7 +59,7 @@ static json_t *answer_record(const run *u, const eval_question *q, const source 
                              const sac_result *r) {
     const sac_media_report *m = r->n_media ? &r->media[0] : NULL;
     method_summary did;
-    method_summary_read(u->session, &u->info, u->session_config.measure_mass, &did);
+    method_summary_read(u->session, &u->info, &did);
     return json_pack("{s:s, s:o, s:s, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "question_id", q->id,
                      "response", report_text(a->text), "finish", r->finish_reason, "frames",
                      m ? m->n_frames : 0, "rule", report_text(m ? m->rule : ""), "subtitles",

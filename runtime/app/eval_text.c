@@ -162,28 +162,53 @@ static bool write_passkey(writer *w, size_t n, size_t at, int key) {
     return ok && put(w, "What is the pass key? The pass key is");
 }
 
-/* n pairs of a JSON object, key and value of pair `at` given. Liu et al., arXiv:2307.03172, with short
- * numbers. */
-static bool write_kv(writer *w, size_t n, size_t at, int key, int value, uint64_t *state) {
+static bool write_filler(writer *w, size_t n) {
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) ok = put(w, "%s", FILLER);
+    return ok;
+}
+
+/* The needle of a retrieval prompt: one of the pairs, and where it lies. */
+typedef struct needle {
+    int key, value;
+    size_t at;
+} needle;
+
+/* n pairs of a JSON object, the needle's one of them. Liu et al., arXiv:2307.03172, with short numbers. */
+static bool write_pairs(writer *w, size_t n, const needle *x, uint64_t *state) {
     bool ok = put(w, "JSON data:\n{");
     for (size_t i = 0; i < n && ok; i++) {
         int k = 10000 + (int)(draw(state) % 90000), v = 10000 + (int)(draw(state) % 90000);
-        if (k == key) k++; /* the question has one answer */
-        if (i == at) k = key, v = value;
+        if (k == x->key) k++; /* the question has one answer */
+        if (i == x->at) k = x->key, v = x->value;
         ok = put(w, "%s\"%d\": \"%d\"", i ? ", " : "", k, v);
     }
-    return ok && put(w, "}\nThe value of key \"%d\" is \"", key);
+    return ok && put(w, "}\n");
+}
+
+/* n pairs; or, where n_pairs are asked for, n pieces of filler with the pairs before piece `at`. */
+static bool write_kv(writer *w, size_t n, size_t n_pairs, needle x, uint64_t *state) {
+    bool ok;
+    if (n_pairs) {
+        size_t before = x.at;
+        x.at = (size_t)(draw(state) % n_pairs);
+        ok = write_filler(w, before) && write_pairs(w, n_pairs, &x, state) && write_filler(w, n - before);
+    } else {
+        ok = write_pairs(w, n, &x, state);
+    }
+    return ok && put(w, "The value of key \"%d\" is \"", x.key);
 }
 
 static bool write_prompt(const text_eval *e, writer *w, size_t n, double depth, uint64_t seed,
                          char expected[16]) {
     uint64_t state = seed;
-    int key = 10000 + (int)(draw(&state) % 90000), value = 10000 + (int)(draw(&state) % 90000);
-    size_t at = (size_t)(depth * (double)n);
+    needle x = {.key = 10000 + (int)(draw(&state) % 90000), .value = 10000 + (int)(draw(&state) % 90000)};
     bool kv = !strcmp(e->t->name, "kv");
+    x.at = (size_t)(depth * (double)n);
+    if (kv && x.at == n && !e->t->pairs) x.at--; /* the last pair, not after it */
     w->n = 0;
-    snprintf(expected, 16, kv ? "%d" : " %d", kv ? value : key);
-    return kv ? write_kv(w, n, at < n ? at : n - 1, key, value, &state) : write_passkey(w, n, at, key);
+    snprintf(expected, 16, kv ? "%d" : " %d", kv ? x.value : x.key);
+    return kv ? write_kv(w, n, (size_t)e->t->pairs, x, &state) : write_passkey(w, n, x.at, x.key);
 }
 
 /* The longest prompt of at most `length` tokens: the number of pieces by bisection. */
@@ -199,9 +224,9 @@ static sac_status fill_prompt(text_eval *e, writer *w, double depth, uint64_t se
         else
             high = middle - 1;
     }
-    if (!write_prompt(e, w, low, depth, seed, expected)) return app_fail_no_memory(err);
-    APP_TRY(tokenize(e, w->text, w->n, true, err));
-    if (e->n_ids <= (size_t)e->t->length) return SAC_OK;
+    bool fits = write_prompt(e, w, low, depth, seed, expected);
+    if (fits) APP_TRY(tokenize(e, w->text, w->n, true, err));
+    if (fits && e->n_ids <= (size_t)e->t->length) return SAC_OK;
     return app_fail(err, SAC_BAD_ARGUMENT, "--length %" PRId64 " is too short for this task", e->t->length);
 }
 
@@ -250,6 +275,7 @@ static sac_status print_json(const text_eval *e, const method_summary *m, sac_er
                           report_real(e->seconds_prefill / e->n_asked), "seconds_decode",
                           report_real(e->seconds_decode / e->n_asked), "methods", method_summary_json(m));
     if (o && is_retrieval(t)) {
+        json_object_set_new(o, "pairs", json_integer((json_int_t)t->pairs));
         json_object_set_new(o, "found", json_real(e->n_found / e->n_asked));
         json_object_set_new(o, "found_by_depth", depths_json(e));
     } else if (o) {
@@ -274,7 +300,8 @@ static void print_table(const text_eval *e, const method_summary *m) {
     printf("prefill  kept %.3f, attention FLOPs saved %.1f %%\n", m->kept, 100 * m->flops_saved);
     printf("decode   %.0f rows a step (%.3f of those there), KV %.0f bytes a token (%.2fx less than f16)\n",
            m->decode_rows, m->decode_read, m->kv_bytes_token, m->kv_factor);
-    if (isfinite(m->retained_mass)) printf("mass     %.4f of dense attention's weight\n", m->retained_mass);
+    if (isfinite(m->prefill_mass)) printf("mass     %.4f of dense attention's in prompts\n", m->prefill_mass);
+    if (isfinite(m->decode_mass)) printf("mass     %.4f of dense attention's in steps\n", m->decode_mass);
     printf("time     %.2f s a prompt, %.2f s of steps\n", e->seconds_prefill / e->n_asked,
            e->seconds_decode / e->n_asked);
 }
@@ -288,7 +315,7 @@ sac_status eval_text(run *r, const text_task *t, sac_error *err) {
     progress_clear(&r->progress);
     if (st == SAC_OK) {
         method_summary m;
-        method_summary_read(r->session, &r->info, r->session_config.measure_mass, &m);
+        method_summary_read(r->session, &r->info, &m);
         if (r->s->json)
             st = print_json(&e, &m, err);
         else

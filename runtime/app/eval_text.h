@@ -11,6 +11,7 @@ typedef struct text_task {
     const char *name; /* "passkey", "kv", or the path of a text */
     int64_t length;   /* tokens of each prompt */
     int64_t samples;  /* prompts */
+    int64_t pairs;    /* kv: keys and values, among filler; 0 = as many as fill the length */
     int64_t tail;     /* perplexity: tokens measured after each prompt, one decode step each */
     uint64_t seed;    /* of keys and values */
 } text_task;

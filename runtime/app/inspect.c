@@ -178,6 +178,6 @@ const command command_inspect = {
                 "  saccade inspect MODEL --ctx 32768 --kv bf16\n"
                 "  saccade inspect model.gguf --tensors\n"
                 "  saccade inspect MODEL --json\n"
-                "  saccade inspect --attention kept.svg --image cat.jpg --prefill zipvl \"What is this?\"\n",
+                "  saccade inspect --attention kept.svg --image cat.jpg --prefill zipvl:min=0 \"What is this?\"\n",
     .run = inspect,
 };

@@ -5,7 +5,7 @@
 #include "interrupt.h"
 #include "output.h"
 
-#include <serve.h>
+#include <decoder.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,8 +79,8 @@ static sac_status run_main(int argc, char **argv, sac_error *err) {
 }
 
 int main(int argc, char **argv) {
-    /* The server's own helper process; before any thread, because it forks. */
-    if (argc == 3 && !strcmp(argv[1], "media-helper")) return serve_helper_run(atoi(argv[2]));
+    /* The process that decodes media for the server and for captions; before any thread, because it forks. */
+    if (argc == 3 && !strcmp(argv[1], "media-helper")) return intake_child_run(atoi(argv[2]));
     output_start();
     interrupt_start();
     sac_error err = {0};

@@ -26,14 +26,15 @@ static json_t *kept_by_layer(const sac_session *s) {
 
 json_t *method_record(const sac_session *s, const method_summary *m) {
     double stepped = m->decode_rows > 0 ? 1 : (double)NAN; /* a step reads its own row at least */
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kept_ratio", nine_digits(m->kept),
-        "kept_by_layer", kept_by_layer(s), "attention_flops_saved", nine_digits(m->flops_saved),
-        "attention_pairs_saved", nine_digits(m->pairs_saved), "decode_rows_read",
-        nine_digits(stepped * m->decode_read), "decode_rows", nine_digits(stepped * m->decode_rows),
-        "decode_budget", nine_digits(stepped * m->decode_budget), "retained_mass",
-        nine_digits(stepped * m->retained_mass), "selection_cache_hits", nine_digits(m->cache_hits),
-        "kv_bytes_per_token", nine_digits(m->kv_bytes_token), "kv_factor", nine_digits(m->kv_factor));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kept_ratio",
+                     nine_digits(m->kept), "kept_by_layer", kept_by_layer(s), "attention_flops_saved",
+                     nine_digits(m->flops_saved), "attention_pairs_saved", nine_digits(m->pairs_saved),
+                     "decode_rows_read", nine_digits(stepped * m->decode_read), "decode_rows",
+                     nine_digits(stepped * m->decode_rows), "decode_budget",
+                     nine_digits(stepped * m->decode_budget), "prefill_mass", nine_digits(m->prefill_mass),
+                     "decode_mass", nine_digits(m->decode_mass), "selection_cache_hits",
+                     nine_digits(m->cache_hits), "kv_bytes_per_token", nine_digits(m->kv_bytes_token),
+                     "kv_factor", nine_digits(m->kv_factor));
 }
 
 /* ---------------------------------------------------------------- means */
@@ -72,7 +73,8 @@ void method_record_mean(json_t *const *records, size_t n, method_summary *m) {
     m->decode_read = mean(records, n, "decode_rows_read");
     m->decode_rows = mean(records, n, "decode_rows");
     m->decode_budget = mean(records, n, "decode_budget");
-    m->retained_mass = mean(records, n, "retained_mass");
+    m->prefill_mass = mean(records, n, "prefill_mass");
+    m->decode_mass = mean(records, n, "decode_mass");
     m->cache_hits = mean(records, n, "selection_cache_hits");
     m->kv_bytes_token = mean(records, n, "kv_bytes_per_token");
     m->kv_factor = f16_bytes(records, n) / m->kv_bytes_token;

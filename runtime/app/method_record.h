@@ -10,7 +10,7 @@
 #include "method_summary.h"
 
 /* {"kept_ratio", "kept_by_layer": [...], "attention_flops_saved", "attention_pairs_saved",
- * "decode_rows_read", "decode_rows", "decode_budget", "retained_mass", "selection_cache_hits",
+ * "decode_rows_read", "decode_rows", "decode_budget", "prefill_mass", "decode_mass", "selection_cache_hits",
  * "kv_bytes_per_token", "kv_factor"}; null where there is nothing to tell (no step was made, mass is not
  * measured). Numbers have nine digits, so that a journal gives them back as they were. NULL = out of memory.
  */

@@ -8,7 +8,7 @@ static double ratio(double a, double b) {
     return b > 0 ? a / b : 0;
 }
 
-void method_summary_read(const sac_session *s, const sac_model_info *m, bool mass, method_summary *out) {
+void method_summary_read(const sac_session *s, const sac_model_info *m, method_summary *out) {
     *out = (method_summary){0};
     sac_session_methods(s, &out->lines);
     sac_layer_report l;
@@ -21,7 +21,8 @@ void method_summary_read(const sac_session *s, const sac_model_info *m, bool mas
         out->decode_read += l.decode_read;
         out->decode_rows += l.decode_rows;
         out->decode_budget += l.decode_budget;
-        out->retained_mass += l.retained_mass;
+        out->prefill_mass += l.prefill_mass; /* NAN when any is */
+        out->decode_mass += l.decode_mass;
         select += l.select_seconds;
         attend += l.attend_seconds;
         hits += (double)l.selection_cache_hits;
@@ -33,7 +34,8 @@ void method_summary_read(const sac_session *s, const sac_model_info *m, bool mas
     out->decode_read = ratio(out->decode_read, n);
     out->decode_rows = ratio(out->decode_rows, n);
     out->decode_budget = ratio(out->decode_budget, n);
-    out->retained_mass = mass ? ratio(out->retained_mass, n) : NAN;
+    out->prefill_mass = ratio(out->prefill_mass, n);
+    out->decode_mass = ratio(out->decode_mass, n);
     out->select_seconds = select;
     out->attend_seconds = attend;
     out->select_share = ratio(select, select + attend);
@@ -50,13 +52,14 @@ void method_summary_layers(const sac_session *s, int n_layers, double *kept) {
 }
 
 json_t *method_summary_json(const method_summary *m) {
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "prefill",
-        m->lines.prefill, "kv", m->lines.kv, "decode", m->lines.decode, "rope", m->lines.rope, "reduce",
-        m->lines.reduce, "kept_ratio", report_real(m->kept), "attention_flops_saved",
-        report_real(m->flops_saved), "attention_pairs_saved", report_real(m->pairs_saved), "decode_rows_read",
-        report_real(m->decode_read), "decode_rows", report_real(m->decode_rows), "decode_budget",
-        report_real(m->decode_budget), "retained_mass", report_real(m->retained_mass), "select_share",
-        report_real(m->select_share), "selection_cache_hits", report_real(m->cache_hits),
-        "kv_bytes_per_token", report_real(m->kv_bytes_token), "kv_factor", report_real(m->kv_factor));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "prefill", m->lines.prefill, "kv", m->lines.kv, "decode", m->lines.decode, "rope",
+                     m->lines.rope, "reduce", m->lines.reduce, "kept_ratio", report_real(m->kept),
+                     "attention_flops_saved", report_real(m->flops_saved), "attention_pairs_saved",
+                     report_real(m->pairs_saved), "decode_rows_read", report_real(m->decode_read),
+                     "decode_rows", report_real(m->decode_rows), "decode_budget",
+                     report_real(m->decode_budget), "prefill_mass", report_real(m->prefill_mass),
+                     "decode_mass", report_real(m->decode_mass), "select_share", report_real(m->select_share),
+                     "selection_cache_hits", report_real(m->cache_hits), "kv_bytes_per_token",
+                     report_real(m->kv_bytes_token), "kv_factor", report_real(m->kv_factor));
 }

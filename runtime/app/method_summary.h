@@ -15,7 +15,7 @@ typedef struct method_summary {
     double decode_read;   /* rows read / rows there, mean over layers */
     double decode_rows;   /* rows read a step */
     double decode_budget; /* rows chosen a step and query head, before a union */
-    double retained_mass; /* NAN when the session does not measure it */
+    double prefill_mass, decode_mass; /* of dense attention's weight, mean over layers; NAN where not known */
     double select_share;  /* of the time in attention and selection */
     double select_seconds, attend_seconds;
     double cache_hits;     /* selections answered by a selection cache, of all; NAN without one */
@@ -24,7 +24,7 @@ typedef struct method_summary {
 } method_summary;
 
 /* Of a session whose statistics were not reset since the calls of interest. */
-void method_summary_read(const sac_session *s, const sac_model_info *m, bool mass, method_summary *out);
+void method_summary_read(const sac_session *s, const sac_model_info *m, method_summary *out);
 
 /* Kept share of prefill by layer, [n_layers]. */
 void method_summary_layers(const sac_session *s, int n_layers, double *kept);

@@ -1,4 +1,5 @@
 #include "report.h"
+#include "method_summary.h"
 #include "output.h"
 
 #include <inttypes.h>
@@ -169,11 +170,33 @@ json_t *report_memory(const sac_memory_report *m) {
     return end(&b);
 }
 
+static json_t *kept_by_layer(const run *r) {
+    json_t *list = json_array();
+    sac_layer_report l;
+    for (int i = 0; list && sac_session_layer_stats(r->session, i, &l); i++) {
+        if (!json_array_append_new(list, report_real(l.prefill_kept))) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
+/* What the methods did; their lines as they run, which may be dense where the settings ask for a method. */
+static json_t *methods(const run *r) {
+    method_summary m;
+    method_summary_read(r->session, &r->info, &m);
+    builder b = {.object = method_summary_json(&m)};
+    set(&b, "kept_by_layer", kept_by_layer(r));
+    set_int(&b, "kv_bytes", (int64_t)sac_session_kv_bytes(r->session));
+    return end(&b);
+}
+
 static json_t *usage(const sac_result *r) {
     builder b = begin();
     set_int(&b, "prompt_tokens", r->n_prompt_tokens);
     set_int(&b, "visual_tokens", r->n_visual_tokens);
     set_int(&b, "reused_tokens", r->n_reused_tokens);
+    set(&b, "prefill_is_short", json_boolean(r->prefill_is_short));
     set_int(&b, "completion_tokens", r->n_tokens);
     set_int(&b, "total_tokens", r->n_prompt_tokens + r->n_tokens);
     return end(&b);
@@ -259,6 +282,7 @@ json_t *report_answer(const run *r, const sac_result *result, const answer *a, c
     set(&b, "usage", usage(result));
     set(&b, "timings", timings(r, result));
     set(&b, "media", media_reports(result, c));
+    set(&b, "methods", methods(r));
     set(&b, "memory", report_memory(&memory));
     return end(&b);
 }
@@ -296,4 +320,8 @@ void report_print_summary(const run *r, const sac_result *result) {
             report_count(result->n_prompt_tokens), report_count(result->n_visual_tokens),
             report_count(result->n_reused_tokens), report_count(result->n_tokens), result->seconds.total,
             !strcmp(result->finish_reason, "length") ? ", cut at the limit" : "", plain);
+    if (!result->prefill_is_short) return;
+    sac_session_method_lines lines;
+    sac_session_methods(r->session, &lines);
+    fprintf(stderr, "%s[read densely: shorter than prefill %s asks for]%s\n", dim, lines.prefill, plain);
 }

@@ -131,6 +131,8 @@ const setting settings_table[] = {
      "of --text: tokens of each prompt (2048)"},
     {"samples", 0, "eval", false, SETTING_INT, AT(samples), E, 1, INT_MAX, "N",
      "of --text: prompts (20), with the needle at as many depths"},
+    {"pairs", 0, "eval", false, SETTING_INT, AT(pairs), E, 0, INT_MAX, "N",
+     "of --text kv: keys and values, somewhere in filler; 0 = as many as fill the length (0)"},
     {"tail", 0, "eval", false, SETTING_INT, AT(tail), E, 1, INT_MAX, "N",
      "of --text FILE: tokens measured at the end of each window, one decode step each (256)"},
     {"reuse", 0, "eval", false, SETTING_FLAG, AT(reuse), EC, 0, 0, NULL,
@@ -153,6 +155,10 @@ const setting settings_table[] = {
      "do the I-th part of N, counted from 0 (otherwise what Slurm, Kubernetes or MPI say; 0/1 = all)"},
     {"shards", 0, "caption", false, SETTING_INT, AT(shards), K, 1, 100000, "N",
      "parts in all, where the environment tells only which one this is"},
+    {"trust-media", 0, "caption", false, SETTING_FLAG, AT(trust_media), K, 0, 0, NULL,
+     "decode in this process, video frame by frame, instead of in a child that may do nothing else: for "
+     "files of "
+     "one's own"},
 
     {"method", 0, "compare", false, SETTING_TEXTS, AT(method), C, 0, 0, "LINE",
      "a method line, \"prefill=zipvl:tau=0.975 kv=mixed decode=dense\"; repeat for more; dense is always "

@@ -87,13 +87,14 @@ typedef struct settings {
     int64_t limit;
     bool reuse, retry, score;
     char *text, *attention;
-    int64_t length, samples, tail;
+    int64_t length, samples, pairs, tail;
     bool measure_mass;
     text_list method;
     char *methods;
     char *ask, *shard;
     text_list format;
     int64_t shards, batch;
+    bool trust_media;
     char *host, *model_name, *cors_origin, *media_root, *upload_dir;
     text_list api_key, fetch_domain;
     int64_t port, slots, queue, connections, body_mib, bodies_mib, uploads_mib, media_mib, decoded_mib;

@@ -76,6 +76,7 @@ static sac_status run_prompt(sac_call *c, sac_prompt *prompt) {
     c->result.n_prompt_tokens = prompt->n_tokens;
     c->result.n_visual_tokens = prompt->n_visual;
     c->result.n_reused_tokens = prompt->n_reused;
+    c->result.prefill_is_short = s->decoder.prefill.is_short;
     return SAC_OK;
 }
 
@@ -148,7 +149,7 @@ static sac_status append_prompt(sac_call *c, int64_t past, int64_t n, float *all
     const sac_decoder *d = &s->model->loaded.decoder;
     const sac_ops *ops = sac_decoder_ops(s);
     const sac_stream *stream = sac_decoder_stream(s);
-    if (all_logits && s->decoder.prefill.policy->keep)
+    if (all_logits && n > 1 && s->decoder.prefill.policy->keep)
         return sac_fail(c->err, SAC_UNSUPPORTED, "prefill policy %s drops tokens, so not all have logits",
                         s->decoder.prefill.policy->name);
     SAC_TRY(sac_decoder_embed(d, &s->decoder, ops, stream, past, n, s->ids + past));
@@ -183,7 +184,9 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
     }
     sac_call c;
     sac_call_begin(&c, s, NULL, err);
-    sac_status st = n == 1 ? append_step(&c, past, all_logits) : append_prompt(&c, past, n, all_logits);
+    /* What begins a sequence is its prompt, be it one token: methods learn and set their budgets there. */
+    sac_status st =
+        n == 1 && past > 0 ? append_step(&c, past, all_logits) : append_prompt(&c, past, n, all_logits);
     sac_call_end(&c);
     s->has_logits = st == SAC_OK;
     return st;

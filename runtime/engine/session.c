@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "engine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,7 +402,8 @@ bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *
         .decode_read = ratio(l->decode_rows, l->decode_rows_dense),
         .decode_rows = l->n_steps > 0 ? l->decode_rows / (l->n_steps * s->decoder.shape.n_kv_heads) : 0,
         .decode_budget = l->n_steps > 0 ? l->decode_budget / (l->n_steps * s->decoder.shape.n_heads) : 0,
-        .retained_mass = l->n_mass > 0 ? l->mass / l->n_mass : 1,
+        .prefill_mass = l->n_prefill_mass > 0 ? l->prefill_mass / l->n_prefill_mass : (double)NAN,
+        .decode_mass = l->n_decode_mass > 0 ? l->decode_mass / l->n_decode_mass : (double)NAN,
         .select_seconds = (double)l->select_ns * 1e-9,
         .attend_seconds = (double)l->attend_ns * 1e-9,
         .selections = l->n_selections,

@@ -10,11 +10,15 @@
 
 void serve_answer_begin(serve_answer *a, serve_job *j) {
     *a = (serve_answer){.job = j};
+    if (!j->request.stream) a->choices = json_array();
     if (j->request.logprobs) a->logprobs = json_array();
 }
 
 void serve_answer_free(serve_answer *a) {
     json_decref(a->logprobs);
+    json_decref(a->choices);
+    json_decref(a->usage);
+    json_decref(a->places);
     *a = (serve_answer){0};
 }
 
@@ -23,7 +27,7 @@ void serve_answer_free(serve_answer *a) {
 /* A video reaches the engine as the frames that were chosen of it; what it was before, the child has said. */
 static sac_media_report describe(const sac_media_report *m, const serve_media_ref *ref) {
     sac_media_report r = *m;
-    const serve_child_reply *info = serve_media_info(ref);
+    const intake_info *info = serve_media_info(ref);
     if (ref->kind != SAC_PART_VIDEO) return r;
     r.source_fps = info->source_fps;
     r.duration_s = info->duration_s;
@@ -162,19 +166,19 @@ static void send_chunk(serve_answer *a, json_t *choice) {
 
 static json_t *choice_of(serve_answer *a, const char *text, size_t n, const char *finish_reason) {
     if (!a->job->request.is_chat)
-        return json_pack("{s:i, s:s%, s:o, s:s?}", "index", 0, "text", text, n, "logprobs", take_logprobs(a),
-                         "finish_reason", finish_reason);
+        return json_pack("{s:i, s:s%, s:o, s:s?}", "index", a->choice, "text", text, n, "logprobs",
+                         take_logprobs(a), "finish_reason", finish_reason);
     json_t *delta = n ? json_pack("{s:s%}", "content", text, n) : json_object();
-    return json_pack("{s:i, s:o, s:o, s:s?}", "index", 0, "delta", delta, "logprobs", take_logprobs(a),
-                     "finish_reason", finish_reason);
+    return json_pack("{s:i, s:o, s:o, s:s?}", "index", a->choice, "delta", delta, "logprobs",
+                     take_logprobs(a), "finish_reason", finish_reason);
 }
 
 void serve_answer_start(serve_answer *a) {
     if (!a->job->request.stream || a->has_role) return;
     a->has_role = true;
     if (a->job->request.is_chat)
-        send_chunk(a, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", 0, "delta", "role", "assistant",
-                                "content", "", "logprobs", "finish_reason"));
+        send_chunk(a, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", a->choice, "delta", "role",
+                                "assistant", "content", "", "logprobs", "finish_reason"));
 }
 
 void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
@@ -183,14 +187,12 @@ void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
     send_chunk(a, choice_of(a, utf8, n, NULL));
 }
 
-static void finish_stream(serve_answer *a, const sac_result *r, json_t *usage, json_t *places) {
+static void finish_stream(serve_answer *a) {
     serve_job *j = a->job;
-    serve_answer_start(a);
-    send_chunk(a, choice_of(a, "", 0, r->finish_reason));
-    if (j->request.include_usage || places) {
+    if (j->request.include_usage || a->places) {
         json_t *event = envelope(j, chunk_name(j), json_array());
-        json_object_set(event, "usage", usage);
-        if (places) json_object_set_new(event, "saccade", places);
+        json_object_set(event, "usage", a->usage);
+        if (a->places) json_object_set(event, "saccade", a->places);
         send_event(j, event);
     }
     serve_job_output(j, "data: [DONE]\n\n", 14);
@@ -200,28 +202,55 @@ static void finish_stream(serve_answer *a, const sac_result *r, json_t *usage, j
 
 static json_t *whole_choice(serve_answer *a, const sac_result *r) {
     if (!a->job->request.is_chat) return choice_of(a, r->text, r->n_text_bytes, r->finish_reason);
-    return json_pack("{s:i, s:{s:s, s:s%, s:n}, s:o, s:s}", "index", 0, "message", "role", "assistant",
-                     "content", r->text, r->n_text_bytes, "refusal", "logprobs", take_logprobs(a),
-                     "finish_reason", r->finish_reason);
+    return json_pack("{s:i, s:{s:s, s:s%, s:n}, s:o, s:s}", "index", a->choice, "message", "role",
+                     "assistant", "content", r->text, r->n_text_bytes, "refusal", "logprobs",
+                     take_logprobs(a), "finish_reason", r->finish_reason);
 }
 
-static void finish_whole(serve_answer *a, const sac_result *r, json_t *usage, json_t *places) {
+static void finish_whole(serve_answer *a) {
     serve_job *j = a->job;
-    json_t *whole = envelope(j, j->request.is_chat ? "chat.completion" : "text_completion",
-                             json_pack("[o]", whole_choice(a, r)));
-    json_object_set(whole, "usage", usage);
-    if (places) json_object_set_new(whole, "saccade", places);
+    json_t *whole = envelope(j, j->request.is_chat ? "chat.completion" : "text_completion", a->choices);
+    a->choices = NULL;
+    json_object_set(whole, "usage", a->usage);
+    if (a->places) json_object_set(whole, "saccade", a->places);
     char *text = json_dumps(whole, JSON_COMPACT);
     json_decref(whole);
     if (text) serve_job_output(j, text, strlen(text));
     free(text);
 }
 
-void serve_answer_finish(serve_answer *a, const sac_result *r, double kept_ratio, json_t *places) {
-    json_t *usage = usage_json(&a->job->request, r, kept_ratio);
+/* ---------------------------------------------------------------- choices */
+
+static void add_to(json_t *usage, const char *key, int64_t n) {
+    json_int_t had = json_integer_value(json_object_get(usage, key));
+    json_object_set_new(usage, key, json_integer(had + (json_int_t)n));
+}
+
+static void count_usage(serve_answer *a, const sac_result *r, double kept_ratio) {
+    if (!a->usage) {
+        a->usage = usage_json(&a->job->request, r, kept_ratio);
+        return;
+    }
+    add_to(a->usage, "completion_tokens", r->n_tokens);
+    add_to(a->usage, "total_tokens", r->n_tokens);
+}
+
+void serve_answer_choice(serve_answer *a, const sac_result *r, double kept_ratio) {
+    count_usage(a, r, kept_ratio);
+    if (a->job->request.stream) {
+        serve_answer_start(a);
+        send_chunk(a, choice_of(a, "", 0, r->finish_reason));
+    } else {
+        json_array_append_new(a->choices, whole_choice(a, r));
+    }
+    a->choice++;
+    a->has_role = false;
+    a->n_bytes = 0;
+}
+
+void serve_answer_finish(serve_answer *a) {
     if (a->job->request.stream)
-        finish_stream(a, r, usage, places);
+        finish_stream(a);
     else
-        finish_whole(a, r, usage, places);
-    json_decref(usage);
+        finish_whole(a);
 }

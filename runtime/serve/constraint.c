@@ -21,8 +21,12 @@ serve_constraint *serve_constraint_open(const serve_tokens *tokens, const json_t
         serve_constraint_free(c);
         return NULL;
     }
-    json_machine_start(&c->machine, &c->schema);
+    serve_constraint_restart(c);
     return c;
+}
+
+void serve_constraint_restart(serve_constraint *c) {
+    json_machine_start(&c->machine, &c->schema);
 }
 
 void serve_constraint_free(serve_constraint *c) {

@@ -11,6 +11,8 @@ typedef struct serve_constraint serve_constraint;
 
 /* schema NULL = any JSON object. NULL: *p says why (400 for what a schema may not have here). */
 serve_constraint *serve_constraint_open(const serve_tokens *tokens, const json_t *schema, serve_problem *p);
+/* Another answer begins. */
+void serve_constraint_restart(serve_constraint *c);
 void serve_constraint_free(serve_constraint *c); /* NULL is fine */
 
 /* Sets the logits of tokens that may not come to -INFINITY. */

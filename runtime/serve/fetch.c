@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "fetch.h"
+#include "decoder.h"
 #include "source.h"
 
 #include <curl/curl.h>
@@ -196,7 +197,7 @@ bool serve_fetch(int *fd, const serve_config *c, const char *url, const char *pa
     if (c->fetch_domains.n == 0)
         return serve_refuse(p, 403, param, "fetching_off",
                             "%s: media are not fetched here; --fetch-domain allows a domain", param);
-    transfer t = {.config = c, .cancelled = cancelled, .fd = serve_memory_file("saccade-fetch")};
+    transfer t = {.config = c, .cancelled = cancelled, .fd = intake_memory_file("saccade-fetch")};
     if (t.fd < 0) return serve_refuse(p, 503, param, "out_of_memory", "%s: no memory for it", param);
     char *owned = NULL;
     bool ok = true;

@@ -2,11 +2,12 @@
 #include "media.h"
 #include "clock.h"
 #include "hash.h"
-#include "helper.h"
 #include "metrics.h"
+#include "room.h"
 #include "source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +17,14 @@
 struct serve_media {
     uint8_t key[32];
     int64_t most; /* frames that were allowed: what other texts leave of the context may differ */
-    serve_pixels pixels;
+    intake_pixels pixels;
     int n_owners; /* requests that use it */
     serve_media *newer, *older;
 };
 
 struct serve_media_store {
     serve_server *server;
-    serve_helper *helper;
+    intake_decoder *decoder;
     pthread_mutex_t lock;
     pthread_cond_t freed;
     serve_media *newest, *oldest;
@@ -38,7 +39,7 @@ sac_status serve_media_store_open(serve_media_store **out, serve_server *s, sac_
     store->server = s;
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->freed, NULL);
-    return serve_helper_open(&store->helper, err);
+    return intake_decoder_open(&store->decoder, err);
 }
 
 static void unlink_media(serve_media_store *store, serve_media *m) {
@@ -56,14 +57,14 @@ static void link_newest(serve_media_store *store, serve_media *m) {
 static void drop(serve_media_store *store, serve_media *m) {
     unlink_media(store, m);
     store->n_bytes -= m->pixels.n_bytes;
-    serve_pixels_free(&m->pixels);
+    intake_pixels_free(&m->pixels);
     free(m);
 }
 
 void serve_media_store_close(serve_media_store *store) {
     if (!store) return;
     while (store->oldest) drop(store, store->oldest);
-    serve_helper_close(store->helper);
+    intake_decoder_close(store->decoder);
     pthread_cond_destroy(&store->freed);
     pthread_mutex_destroy(&store->lock);
     free(store);
@@ -112,7 +113,7 @@ static bool make_room(serve_media_store *store, size_t n) {
 }
 
 /* Adds what was decoded; waits for room, for a time. Takes over the pixels. NULL: no room or memory. */
-static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t most, serve_pixels *pixels,
+static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t most, intake_pixels *pixels,
                         const atomic_bool *cancelled) {
     serve_media *m = calloc(1, sizeof *m);
     int64_t start = sac_now_ns();
@@ -136,7 +137,7 @@ static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t
     pthread_mutex_unlock(&store->lock);
     if (fits) return m;
     free(m);
-    serve_pixels_free(pixels);
+    intake_pixels_free(pixels);
     return NULL;
 }
 
@@ -150,36 +151,27 @@ static void give_back(serve_media_store *store, serve_media *m) {
 /* ---------------------------------------------------------------- one item */
 
 /* The same bytes, looked at in the same way, make the same pixels. */
-static void make_key(uint8_t key[32], const serve_source *source, const serve_child_task *t) {
+static void make_key(uint8_t key[32], const serve_source *source, const intake_task *t) {
     sac_sha256 *h;
     memset(key, 0, 32);
     if (sac_sha256_open(&h, NULL) != SAC_OK) return;
-    int64_t how[] = {t->is_video, t->no_rotate, t->frames.has_num_frames ? t->frames.num_frames : 0,
-                     t->frames.has_max_pixels ? t->frames.max_pixels : 0};
-    double fps = t->frames.has_fps ? t->frames.fps : 0;
+    int64_t how[] = {t->is_video, t->video.no_rotate, t->video.num_frames, t->video.max_pixels};
+    double fps = t->video.fps;
     sac_sha256_update(h, source->hash, sizeof source->hash);
     sac_sha256_update(h, how, sizeof how);
     sac_sha256_update(h, &fps, sizeof fps);
     sac_sha256_finish(h, key);
 }
 
-static serve_child_task make_task(const serve_server *s, bool is_video, const sac_video_options *v,
-                                  int64_t room_frames) {
+static intake_task make_task(const serve_server *s, bool is_video, const sac_video_options *v,
+                             int64_t room_frames) {
     const serve_config *c = s->config;
     int64_t most = room_frames < c->max_frames ? room_frames : c->max_frames;
     if (v->max_frames && v->max_frames < most) most = v->max_frames;
-    return (serve_child_task){
+    return (intake_task){
         .is_video = is_video,
-        .no_rotate = v->no_rotate,
-        .frames = {.has_fps = v->fps != 0,
-                   .fps = v->fps,
-                   .has_num_frames = v->num_frames != 0,
-                   .num_frames = v->num_frames,
-                   .has_max_frames = true,
-                   .max_frames = most,
-                   .has_max_pixels = v->max_pixels != 0,
-                   .max_pixels = v->max_pixels,
-                   .frame_pixels = (int64_t)s->info.image_size * s->info.image_size},
+        .video = *v,
+        .frame_pixels = (int64_t)s->info.image_size * s->info.image_size,
         .max_bytes = (int64_t)c->max_media_bytes,
         .max_pixels = c->max_pixels,
         .max_frames = is_video ? most : 1,
@@ -189,17 +181,35 @@ static serve_child_task make_task(const serve_server *s, bool is_video, const sa
     };
 }
 
-static serve_media *decode(serve_job *j, const serve_source *source, serve_child_task *t,
-                           const uint8_t key[32], const char *param, serve_problem *p) {
+/* What decoding failed with, in a reply's words. */
+static void refuse_decoding(serve_problem *p, const char *param, bool crashed, const sac_error *why) {
+    sac_error err = {.status = why->status};
+    snprintf(err.text, sizeof err.text, "%s: %.300s", param, why->text);
+    if (crashed)
+        serve_refuse(p, 400, param, "media_failed", "%s", err.text);
+    else if (why->status == SAC_TOO_LONG)
+        serve_refuse(p, 413, param, "media_too_large", "%s", err.text);
+    else if (why->status == SAC_IO)
+        serve_refuse(p, 503, param, NULL, "%s", err.text);
+    else
+        serve_refuse_status(p, why->status, &err);
+    snprintf(p->param, sizeof p->param, "%s", param);
+}
+
+static serve_media *decode(serve_job *j, const serve_source *source, intake_task *t, const uint8_t key[32],
+                           const char *param, serve_problem *p) {
     serve_server *s = j->server;
-    serve_pixels pixels;
+    intake_pixels pixels;
     bool crashed;
+    sac_error err;
     int64_t start = sac_now_ns();
     t->max_memory_bytes = source->n_bytes + ((uint64_t)3 << 29); /* decoders' own: 1.5 GiB */
-    bool ok =
-        serve_helper_decode(s->media->helper, t, source->fd, param, &j->cancelled, &pixels, &crashed, p);
+    sac_status st = intake_decode(s->media->decoder, t, source->fd, &j->cancelled, &pixels, &crashed, &err);
     if (crashed) serve_metrics_count(s->metrics, SERVE_COUNT_decoder_crashes, 1);
-    if (!ok) return NULL;
+    if (st != SAC_OK) {
+        refuse_decoding(p, param, crashed, &err);
+        return NULL;
+    }
     serve_metrics_observe(s->metrics, SERVE_TIME_media, sac_seconds_since(start));
     serve_metrics_count(s->metrics, SERVE_COUNT_media_misses, 1);
     serve_media *m = put(s->media, key, t->max_frames, &pixels, &j->cancelled);
@@ -214,7 +224,7 @@ static serve_media *get_item(serve_job *j, const serve_media_ref *ref, size_t i,
     uint8_t key[32];
     if (!serve_source_open(&source, s, ref->urls[i], in_list, ref->param, &j->cancelled, p)) return NULL;
     bool is_video = ref->kind == SAC_PART_VIDEO;
-    serve_child_task t = make_task(s, is_video, &ref->part->video, room_frames);
+    intake_task t = make_task(s, is_video, &ref->part->video, room_frames);
     int64_t most = j->request.image_max_pixels;
     if (!is_video && most && most < t.max_pixels) t.max_pixels = most;
     make_key(key, &source, &t);
@@ -229,11 +239,6 @@ static serve_media *get_item(serve_job *j, const serve_media_ref *ref, size_t i,
 
 /* ---------------------------------------------------------------- a reference */
 
-static const uint8_t *frame_at(const serve_media *m, int64_t i, size_t *n) {
-    *n = serve_bmp_bytes(m->pixels.info.width, m->pixels.info.height);
-    return m->pixels.map + (size_t)i * *n;
-}
-
 static bool fill_frames(serve_media_ref *ref, serve_problem *p) {
     bool video = ref->kind == SAC_PART_VIDEO;
     size_t n = video ? (size_t)ref->media[0]->pixels.info.n_frames : ref->n_urls;
@@ -242,7 +247,7 @@ static bool fill_frames(serve_media_ref *ref, serve_problem *p) {
     for (size_t i = 0; i < n; i++) {
         const serve_media *m = ref->media[video ? 0 : i];
         sac_frame *f = &ref->frames[i];
-        f->bytes = frame_at(m, video ? (int64_t)i : 0, &f->n_bytes);
+        f->bytes = intake_pixels_frame(&m->pixels, video ? (int64_t)i : 0, &f->n_bytes);
         f->time_s = video ? m->pixels.times[i] : ref->times[i];
     }
     ref->part->kind = SAC_PART_FRAMES;
@@ -263,7 +268,7 @@ static bool fill(serve_media_ref *ref, serve_problem *p) {
         sac_sha256_finish(h, ref->key);
     }
     if (ref->kind != SAC_PART_IMAGE) return fill_frames(ref, p);
-    ref->part->bytes = frame_at(ref->media[0], 0, &ref->part->n_bytes);
+    ref->part->bytes = intake_pixels_frame(&ref->media[0]->pixels, 0, &ref->part->n_bytes);
     ref->n_frames = 1;
     return true;
 }
@@ -278,23 +283,11 @@ static bool get_reference(serve_job *j, serve_media_ref *ref, int64_t room_frame
     return fill(ref, p);
 }
 
-/* Frames of each video that the context can hold, as the engine counts when nobody asks for a number: what
- * pictures, texts and an answer leave, shared by the videos. */
+/* Frames of each video that the context can hold: what pictures, texts and an answer leave, shared by the
+ * videos. */
 static int64_t room_for_frames(const serve_server *s, const serve_request *r) {
-    int64_t room = s->n_ctx - 256, n_videos = 0, each = s->info.tokens_per_frame + 1;
-    for (size_t i = 0; i < r->n_parts; i++) {
-        size_t n = 0;
-        const char *text = r->parts[i].text;
-        if (r->parts[i].kind == SAC_PART_TEXT && text)
-            sac_tokenize_text(s->model, text, strlen(text), false, false, NULL, 0, &n, NULL);
-        room -= (int64_t)n;
-    }
-    for (size_t i = 0; i < r->n_media; i++) {
-        n_videos += r->media[i].kind != SAC_PART_IMAGE;
-        if (r->media[i].kind == SAC_PART_IMAGE) room -= s->info.tokens_per_frame;
-    }
-    int64_t n = n_videos ? room / n_videos / (each > 0 ? each : 1) : 1;
-    return n > 0 ? n : 1;
+    int64_t n_videos, room = intake_room(s->model, s->n_ctx, r->messages, r->n_messages, &n_videos);
+    return intake_room_frames(&s->info, n_videos ? room / n_videos : 0);
 }
 
 bool serve_media_get(serve_job *j, serve_problem *p) {
@@ -319,6 +312,6 @@ void serve_media_release(serve_request *r, serve_media_store *store) {
     }
 }
 
-const serve_child_reply *serve_media_info(const serve_media_ref *m) {
+const intake_info *serve_media_info(const serve_media_ref *m) {
     return &m->media[0]->pixels.info;
 }

@@ -3,7 +3,7 @@
 #ifndef SERVE_MEDIA_H
 #define SERVE_MEDIA_H
 
-#include "child.h"
+#include "decoder.h"
 #include "server.h"
 
 sac_status serve_media_store_open(serve_media_store **out, serve_server *s, sac_error *err);
@@ -17,6 +17,6 @@ bool serve_media_get(serve_job *j, serve_problem *p);
 void serve_media_release(serve_request *r, serve_media_store *store);
 
 /* What the child said of a reference's video (or of its first picture); of what serve_media_get got. */
-const serve_child_reply *serve_media_info(const serve_media_ref *m);
+const intake_info *serve_media_info(const serve_media_ref *m);
 
 #endif

@@ -100,12 +100,22 @@ static bool parse_sampling(serve_request *r, serve_problem *p) {
     TRY(serve_field_real(j, "frequency_penalty", -2, 2, &s->frequency_penalty, p));
     TRY(serve_field_int(j, "seed", INT64_MIN, INT64_MAX, &seed, p));
     s->seed = (uint64_t)seed;
-    TRY(serve_field_int(j, "n", 1, 1, &n, p));
-    TRY(serve_field_int(j, "best_of", 1, 1, &n, p));
+    TRY(serve_field_int(j, "n", 1, SERVE_MAX_CHOICES, &n, p));
+    TRY(serve_field_int(j, "best_of", n, n, &n, p)); /* all that are made are given */
+    r->n_choices = (int)n;
     TRY(serve_field_bool(j, "ignore_eos", &s->ignore_eos, p));
     TRY(serve_field_int(j, "min_tokens", 0, INT_MAX, &min_tokens, p));
     r->min_tokens = (int)min_tokens;
     return parse_bias(r, p) && parse_stop(r, p);
+}
+
+/* SplitMix64's mixing: neighbours share nothing. */
+uint64_t serve_choice_seed(uint64_t seed, int choice) {
+    if (choice == 0) return seed;
+    uint64_t z = seed + (uint64_t)choice * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
 }
 
 static bool parse_logprobs(serve_request *r, serve_problem *p) {

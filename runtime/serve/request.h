@@ -12,7 +12,7 @@
 typedef struct serve_media serve_media;
 typedef struct serve_methods serve_methods;
 
-enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096 };
+enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16 };
 
 /* A picture, a video, or pictures that are a video's frames, as the client names it. */
 typedef struct serve_media_ref {
@@ -41,7 +41,8 @@ typedef struct serve_request {
     size_t n_media;
     sac_video_options video;
     int64_t image_max_pixels; /* pictures above it are refused; 0 = the server's limit alone */
-    sac_sampling sampling;
+    sac_sampling sampling;    /* of the first choice; see serve_choice_seed */
+    int n_choices;            /* answers to the one prompt */
     const char *stop[SERVE_MAX_STOP];
     int min_tokens;
     bool logprobs;
@@ -55,6 +56,10 @@ typedef struct serve_request {
 /* False: *p says why. r is to be freed in both cases. */
 bool serve_request_parse(serve_request *r, const serve_config *c, bool is_chat, const char *body,
                          size_t n_bytes, serve_problem *p);
+/* The seed of a request's k-th choice: its own seed for the first, which is thus the answer that the request
+ * would get alone. */
+uint64_t serve_choice_seed(uint64_t seed, int choice);
+
 void serve_request_free(serve_request *r);
 
 #endif

@@ -174,6 +174,12 @@ static serve_job *take_job(scheduler *d, bool *quit) {
     return j;
 }
 
+/* Choices that follow others to the same prompt. Not from within another's prompt: that would begin prompts
+ * within prompts. */
+static void go_on(scheduler *d) {
+    for (int i = 0; i < d->server->config->n_slots; i++) serve_slot_again(&d->server->slots[i], on_yield);
+}
+
 static void start(scheduler *d, serve_job *j) {
     serve_slot *slot = choose_slot(d, &j->request);
     slot->used = ++d->ticket;
@@ -217,6 +223,7 @@ void *serve_scheduler_run(void *server) {
     if (open_state(&d, s)) atomic_store(&s->answers, warm_up(s));
     while (!quit) {
         serve_job *j = take_job(&d, &quit);
+        go_on(&d);
         if (j) start(&d, j);
         step(&d);
     }

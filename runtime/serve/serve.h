@@ -56,10 +56,6 @@ void serve_config_default(serve_config *c);
  */
 sac_status serve_run(const sac_model *model, const serve_config *config, sac_error *err);
 
-/* The body of the process that decodes media (child.h), which the server starts as `COMMAND media-helper FD`:
- * the command's main must come here before it starts a thread. Returns the exit code. */
-int serve_helper_run(int fd);
-
 /* Asks the running server to end; from any thread or a signal handler. */
 void serve_stop(void);
 

@@ -43,12 +43,13 @@ static void on_token(void *ctx, const sac_token_event *token) {
     serve_slot *slot = ctx;
     serve_metrics *m = slot->server->metrics;
     int64_t now = sac_now_ns();
-    if (slot->n_tokens++ == 0) {
+    bool first = slot->n_tokens++ == 0;
+    if (first) serve_answer_start(&slot->answer);
+    if (slot->n_all++ == 0) {
         slot->first_ns = now;
-        serve_answer_start(&slot->answer);
         serve_metrics_observe(m, SERVE_TIME_first_token, (double)(now - slot->job->arrived_ns) * 1e-9);
         serve_metrics_observe(m, SERVE_TIME_prefill, (double)(now - slot->job->started_ns) * 1e-9);
-    } else {
+    } else if (!first) {
         serve_metrics_observe(m, SERVE_TIME_inter_token, (double)(now - slot->last_ns) * 1e-9);
     }
     slot->last_ns = now;
@@ -80,7 +81,7 @@ static void release(serve_slot *slot) {
     slot->constraint = NULL;
     slot->places = NULL;
     slot->job = NULL;
-    slot->decoding = false;
+    slot->decoding = slot->again = false;
     atomic_store(&slot->n_rows, 0);
 }
 
@@ -99,22 +100,7 @@ static double kept_ratio(const serve_slot *slot) {
     return n ? sum / n : 1;
 }
 
-static void count(serve_slot *slot, const sac_result *r, double kept) {
-    serve_metrics *m = slot->server->metrics;
-    const serve_job *j = slot->job;
-    double e2e = (double)(slot->last_ns - j->arrived_ns) * 1e-9;
-    serve_metrics_observe(m, SERVE_TIME_prompt_size, (double)r->n_prompt_tokens);
-    serve_metrics_observe(m, SERVE_TIME_generation_size, (double)r->n_tokens);
-    if (slot->n_tokens) {
-        serve_metrics_observe(m, SERVE_TIME_e2e, e2e);
-        serve_metrics_observe(m, SERVE_TIME_decode, (double)(slot->last_ns - slot->first_ns) * 1e-9);
-        serve_metrics_observe(m, SERVE_TIME_inference, (double)(slot->last_ns - j->started_ns) * 1e-9);
-    }
-    serve_metrics_count(m, SERVE_COUNT_prompt_tokens, (double)r->n_prompt_tokens);
-    serve_metrics_count(m, SERVE_COUNT_generation_tokens, (double)r->n_tokens);
-    serve_metrics_count(m, SERVE_COUNT_prefix_queries, (double)r->n_prompt_tokens);
-    serve_metrics_count(m, SERVE_COUNT_prefix_hits, (double)r->n_reused_tokens);
-    serve_metrics_count(m, SERVE_COUNT_visual_tokens, (double)r->n_visual_tokens);
+static void count_media(serve_metrics *m, const sac_result *r) {
     for (size_t i = 0; i < r->n_media; i++) {
         serve_metrics_count(m, SERVE_COUNT_frames, r->media[i].n_frames);
         if (r->media[i].from_cache)
@@ -126,21 +112,59 @@ static void count(serve_slot *slot, const sac_result *r, double kept) {
         serve_metrics_observe(m, SERVE_TIME_resize, r->seconds.media);
         serve_metrics_observe(m, SERVE_TIME_vision, r->seconds.vision);
     }
+}
+
+/* Once a request, by its first choice. */
+static void count_prompt(serve_metrics *m, const sac_result *r, double kept) {
+    serve_metrics_observe(m, SERVE_TIME_prompt_size, (double)r->n_prompt_tokens);
+    serve_metrics_count(m, SERVE_COUNT_prompt_tokens, (double)r->n_prompt_tokens);
+    serve_metrics_count(m, SERVE_COUNT_visual_tokens, (double)r->n_visual_tokens);
+    count_media(m, r);
     serve_metrics_kept_ratio(m, kept);
+}
+
+/* Each looks the prompt up: the second finds the first's. */
+static void count_choice(serve_metrics *m, const sac_result *r) {
+    serve_metrics_count(m, SERVE_COUNT_prefix_queries, (double)r->n_prompt_tokens);
+    serve_metrics_count(m, SERVE_COUNT_prefix_hits, (double)r->n_reused_tokens);
+    serve_metrics_observe(m, SERVE_TIME_generation_size, (double)r->n_tokens);
+    serve_metrics_count(m, SERVE_COUNT_generation_tokens, (double)r->n_tokens);
     serve_metrics_success(m, r->finish_reason);
+}
+
+/* Once a request, when all its choices are made. */
+static void count_times(const serve_slot *slot) {
+    serve_metrics *m = slot->server->metrics;
+    const serve_job *j = slot->job;
+    if (!slot->n_all) return;
+    serve_metrics_observe(m, SERVE_TIME_e2e, (double)(slot->last_ns - j->arrived_ns) * 1e-9);
+    serve_metrics_observe(m, SERVE_TIME_decode, (double)(slot->last_ns - slot->first_ns) * 1e-9);
+    serve_metrics_observe(m, SERVE_TIME_inference, (double)(slot->last_ns - j->started_ns) * 1e-9);
 }
 
 static void finish(serve_slot *slot) {
     serve_job *j = slot->job;
-    sac_result result;
-    sac_session_end(slot->session, &result);
-    double kept = kept_ratio(slot);
-    count(slot, &result, kept);
-    serve_answer_finish(&slot->answer, &result, kept,
-                        slot->places ? serve_places_json(slot->places, slot->session) : NULL);
+    count_times(slot);
+    serve_answer_finish(&slot->answer);
     release(slot);
     serve_job_finish(j, NULL);
     serve_server_dismiss(j->server, j);
+}
+
+static void finish_choice(serve_slot *slot) {
+    serve_metrics *m = slot->server->metrics;
+    sac_result result;
+    sac_session_end(slot->session, &result);
+    double kept = kept_ratio(slot);
+    if (slot->choice == 0) {
+        count_prompt(m, &result, kept);
+        if (slot->places) slot->answer.places = serve_places_json(slot->places, slot->session);
+    }
+    count_choice(m, &result);
+    serve_answer_choice(&slot->answer, &result, kept);
+    slot->decoding = false;
+    slot->again = ++slot->choice < slot->job->request.n_choices;
+    if (!slot->again) finish(slot);
 }
 
 bool serve_slot_drop_cancelled(serve_slot *slot) {
@@ -154,7 +178,7 @@ void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item) {
     if (item->status != SAC_OK)
         fail(slot, item->status, &item->error);
     else if (item->done)
-        finish(slot);
+        finish_choice(slot);
 }
 
 /* ---------------------------------------------------------------- the beginning */
@@ -176,14 +200,37 @@ static sac_status change_methods(serve_slot *slot, const serve_methods *methods,
 
 static sac_status begin_session(serve_slot *slot, sac_error *err) {
     const serve_request *r = &slot->job->request;
+    sac_sampling sampling = r->sampling;
+    sampling.seed = serve_choice_seed(r->sampling.seed, slot->choice);
     if (!slot->session || !serve_methods_equal(&slot->methods, r->methods))
         SAC_TRY(change_methods(slot, r->methods, err));
-    sac_session_observe_kept(slot->session, slot->places ? on_kept : NULL, slot);
+    bool observe = slot->places && slot->choice == 0;
+    sac_session_observe_kept(slot->session, observe ? on_kept : NULL, slot);
     sac_session_reset_stats(slot->session);
     if (!r->is_chat)
-        return sac_session_begin_text(slot->session, r->prompt, strlen(r->prompt), &r->sampling,
-                                      &slot->events, err);
-    return sac_session_begin(slot->session, r->messages, r->n_messages, &r->sampling, &slot->events, err);
+        return sac_session_begin_text(slot->session, r->prompt, strlen(r->prompt), &sampling, &slot->events,
+                                      err);
+    return sac_session_begin(slot->session, r->messages, r->n_messages, &sampling, &slot->events, err);
+}
+
+static bool begin_choice(serve_slot *slot, void (*yield)(void *ctx)) {
+    sac_error err = {0};
+    slot->again = false;
+    slot->n_tokens = 0;
+    slot->events.yield = yield;
+    if (slot->constraint) serve_constraint_restart(slot->constraint);
+    sac_status st = begin_session(slot, &err);
+    slot->events.yield = NULL;
+    if (st != SAC_OK) {
+        fail(slot, st, &err);
+        return false;
+    }
+    slot->decoding = true;
+    return true;
+}
+
+void serve_slot_again(serve_slot *slot, void (*yield)(void *ctx)) {
+    if (slot->again) begin_choice(slot, yield);
 }
 
 static bool prepare(serve_slot *slot, serve_problem *p) {
@@ -194,35 +241,27 @@ static bool prepare(serve_slot *slot, serve_problem *p) {
         if (!slot->constraint) return false;
     }
     if (r->want_places) slot->places = serve_places_open();
+    slot->events = (sac_events){.ctx = slot, .text = on_text, .stopped = on_stopped, .token = on_token};
+    if (slot->constraint || r->min_tokens) slot->events.logits = on_logits;
     return true;
 }
 
 bool serve_slot_begin(serve_slot *slot, serve_job *j, void (*yield)(void *ctx)) {
     serve_problem p = {0};
-    sac_error err = {0};
     slot->job = j;
-    slot->n_tokens = 0;
+    slot->choice = 0;
+    slot->n_all = 0;
     j->started_ns = slot->first_ns = slot->last_ns = sac_now_ns();
     serve_metrics_observe(slot->server->metrics, SERVE_TIME_queue,
                           (double)(j->started_ns - j->arrived_ns) * 1e-9);
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
-    slot->events =
-        (sac_events){.ctx = slot, .text = on_text, .stopped = on_stopped, .token = on_token, .yield = yield};
     if (!prepare(slot, &p)) {
         release(slot);
         serve_job_finish(j, &p);
         serve_server_dismiss(j->server, j);
         return false;
     }
-    if (slot->constraint || j->request.min_tokens) slot->events.logits = on_logits;
     serve_trace_free(&slot->trace);
     serve_trace_make(&slot->trace, &j->request);
-    sac_status st = begin_session(slot, &err);
-    slot->events.yield = NULL;
-    if (st != SAC_OK) {
-        fail(slot, st, &err);
-        return false;
-    }
-    slot->decoding = true;
-    return true;
+    return begin_choice(slot, yield);
 }

@@ -2,10 +2,12 @@
 #include "source.h"
 #include "base64.h"
 #include "clock.h"
+#include "decoder.h"
 #include "fetch.h"
 #include "files.h"
 #include "hash.h"
 #include "metrics.h"
+#include "url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +19,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-int serve_memory_file(const char *name) {
-    return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-}
 
 static bool too_large(const serve_server *s, const char *param, serve_problem *p) {
     return serve_refuse(p, 413, param, "media_too_large", "%s: the file is longer than %zu bytes", param,
@@ -37,11 +35,11 @@ static bool open_base64(serve_source *out, serve_server *s, const char *text, si
                         serve_problem *p) {
     size_t room = n / 4 * 3 + 3, n_bytes = 0;
     if (room > s->config->max_media_bytes + 3) return too_large(s, param, p);
-    out->fd = serve_memory_file("saccade-data");
+    out->fd = intake_memory_file("saccade-data");
     if (out->fd < 0 || ftruncate(out->fd, (off_t)room) != 0) return no_memory(param, p);
     void *map = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
     if (map == MAP_FAILED) return no_memory(param, p);
-    bool ok = serve_base64_decode(text, n, map, &n_bytes);
+    bool ok = intake_base64_decode(text, n, map, &n_bytes);
     munmap(map, room);
     if (!ok || n_bytes == 0)
         return serve_refuse(p, 400, param, "invalid_base64", "%s: the data URI is not valid base64", param);
@@ -52,11 +50,11 @@ static bool open_base64(serve_source *out, serve_server *s, const char *text, si
 
 static bool open_data(serve_source *out, serve_server *s, const char *url, const char *param,
                       serve_problem *p) {
-    const char *comma = strchr(url, ',');
-    if (!comma || comma - url < 7 || strncasecmp(comma - 7, ";base64", 7))
+    const char *text = intake_data_text(url);
+    if (!text)
         return serve_refuse(p, 400, param, "invalid_data_uri",
                             "%s: a data URI must look like data:TYPE;base64,...", param);
-    return open_base64(out, s, comma + 1, strlen(comma + 1), param, p);
+    return open_base64(out, s, text, strlen(text), param, p);
 }
 
 /* ---------------------------------------------------------------- files */
@@ -66,27 +64,6 @@ static bool open_upload(serve_source *out, serve_server *s, const char *id, cons
     out->fd = serve_files_descriptor(s->files, id);
     return out->fd >= 0 ||
            serve_refuse(p, 404, param, "file_not_found", "%s: there is no file '%.40s'", param, id);
-}
-
-static int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    c = (char)(c | 32);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* %41 and the like; false when the result would not be a text. */
-static bool unescape(char *to, size_t room, const char *from) {
-    size_t n = 0;
-    for (; *from && n + 1 < room; from++, n++) {
-        int high = *from == '%' ? hex_value(from[1]) : -1, low = high >= 0 ? hex_value(from[2]) : -1;
-        if (*from == '%' && low < 0) return false;
-        to[n] = *from;
-        if (*from == '%') to[n] = (char)(unsigned char)(high * 16 + low);
-        if (*from == '%') from += 2;
-        if (!to[n]) return false;
-    }
-    to[n] = 0;
-    return !*from;
 }
 
 /* The kernel itself walks the path: nothing that leads out of the root, by "..", by a link or by a mount that
@@ -118,13 +95,12 @@ static int open_beneath(const char *root, const char *path) {
 
 static bool open_file(serve_source *out, serve_server *s, const char *url, const char *param,
                       serve_problem *p) {
-    const char *root = s->config->media_root, *path = url + strlen("file://");
+    const char *root = s->config->media_root;
     char plain[4096];
     if (!root)
         return serve_refuse(p, 403, param, "file_urls_off",
                             "%s: file:// is off; --media-root allows a folder", param);
-    if (!strncasecmp(path, "localhost/", 10)) path += 9;
-    if (path[0] != '/' || !unescape(plain, sizeof plain, path))
+    if (!intake_file_path(url, plain, sizeof plain))
         return serve_refuse(p, 400, param, NULL, "%s: a file URL must look like file:///FOLDER/FILE", param);
     out->fd = open_beneath(root, plain);
     if (out->fd >= 0) return true;

@@ -21,7 +21,4 @@ bool serve_source_open(serve_source *out, serve_server *s, const char *url, bool
                        const char *param, const atomic_bool *cancelled, serve_problem *p);
 void serve_source_close(serve_source *source);
 
-/* A file in memory that other processes can be handed; -1 without memory. */
-int serve_memory_file(const char *name);
-
 #endif

@@ -135,6 +135,52 @@ class Json(Case):
         self.assertEqual(out["settings"]["sampling"]["stop"], ["never said", stop])
 
 
+class Methods(Case):
+    def ask(self, *options):
+        row = sample(video=True)
+        run = saccade("ask", "--json", "--video", row["file"], "--num-frames", "8", *options, row["question"])
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        return json.loads(run.stdout)
+
+    def test_dense(self):
+        out = self.ask()
+        did = out["methods"]
+        self.assertEqual((did["prefill"], did["kv"], did["decode"], did["rope"], did["reduce"]),
+                         ("dense", "f16", "dense", "model", "none"))
+        self.assertEqual((did["kept_ratio"], did["attention_flops_saved"], did["decode_rows_read"]), (1, 0, 1))
+        self.assertEqual(set(did["kept_by_layer"]), {1})
+        self.assertEqual(did["kv_factor"], 1)
+        self.assertTrue(0 <= did["select_share"] <= 1)
+        self.assertIsNone(did["decode_mass"])
+        tokens = did["kv_bytes"] / did["kv_bytes_per_token"]
+        usage = out["usage"]
+        self.assertTrue(usage["prompt_tokens"] <= tokens <= usage["total_tokens"], tokens)
+
+    def test_lines_are_those_that_run(self):
+        out = self.ask("--prefill", "zipvl:min=0,tau=0.8", "--kv", "mixed")
+        did, asked = out["methods"], out["settings"]["session"]
+        self.assertEqual((asked["prefill"], asked["kv"]), ("zipvl:min=0,tau=0.8", "mixed"))
+        self.assertRegex(did["prefill"], r"\Azipvl:tau=0\.8,recent=64,.*min=0")
+        self.assertRegex(did["kv"], r"\Amixed:high=4,low=2,")
+        layers = did["kept_by_layer"]
+        self.assertAlmostEqual(did["kept_ratio"], sum(layers) / len(layers), 6)
+        self.assertTrue(all(0 < kept <= 1 for kept in layers) and min(layers) < 0.9, layers)
+        self.assertTrue(0 < did["attention_flops_saved"] < 1)
+        self.assertTrue(0 < did["select_share"] < 1)
+        self.assertGreater(did["kv_factor"], 2)
+
+    def test_rows_of_steps(self):
+        did = self.ask("--decode", "quest:budget=64,skip=0")["methods"]
+        self.assertRegex(did["decode"], r"\Aquest:page=16,budget=64,skip=0,heads=sum\Z")
+        self.assertTrue(48 < did["decode_rows"] <= 64, did["decode_rows"])  # of the last page what there is
+        self.assertLess(did["decode_rows_read"], 0.3)
+
+    def test_a_method_that_is_off_says_so(self):
+        out = self.ask("--prefill", "zipvl:tau=1", "--decode", "quest:budget=100000")
+        self.assertEqual(out["settings"]["session"]["decode"], "quest:budget=100000")
+        self.assertEqual((out["methods"]["prefill"], out["methods"]["decode"]), ("dense", "dense"))
+
+
 class Config(Case):
     def test_a_file_and_options_over_it(self):
         config = self.path("run.yaml", "sampling: {seed: 3, top_k: 9}\nsession: {ctx: 2048, kv: bf16}\njson: true\n")

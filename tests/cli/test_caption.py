@@ -234,9 +234,11 @@ class Resuming(CaptionCase):
         folder, out = self.fill(), self.path("out")
         process = self.start(folder, "--out", out, "--batch", 2, tokens=60,
                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        self.wait_for(process, self.journal(out), 3)
+        self.wait_for(process, self.journal(out), 1)
+        process.send_signal(signal.SIGSTOP)     # it holds the shard as long as we like
         self.assertIn("another run", self.caption(folder, "--out", out, code=74, tokens=60).stderr)
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         self.assertEqual((process.communicate()[1], process.returncode), ("saccade: cancelled\n", 130))
         self.assertFalse(os.path.exists(os.path.join(out, "captions.jsonl")))
         self.assertIn("12 of 12 items", self.caption(folder, "--out", out, tokens=60).stdout)
@@ -246,12 +248,12 @@ class Resuming(CaptionCase):
         self.caption(folder, "--out", whole)
         n = len(read(self.journal(whole)))
 
-        def room(n_bytes):      # a file that may not grow stands for a disk that is full
+        def room(n_bytes):      # a file that may not grow stands for a disk that is full; pixels of a child would be one
             return dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes)), restore_signals=False)
-        run = self.caption(folder, "--out", out, code=74, **room(n - 300))
+        run = self.caption(folder, "--out", out, "--trust-media", code=74, **room(n - 300))
         self.assertRegex(run.stderr, r"\Asaccade: .*journal.jsonl: cannot be written: .*\n\Z")
         self.assertGreater(len(lines(self.journal(out))[1:]) if read(self.journal(out)).endswith(b"\n") else 1, 0)
-        run = self.caption(folder, "--out", out, code=74, **room(50))
+        run = self.caption(folder, "--out", out, "--trust-media", code=74, **room(50))
         self.caption(folder, "--out", out)
         self.assert_same(out, whole, 6)
         # the journal fits, the result does not: what was there stays
@@ -271,6 +273,74 @@ class Resuming(CaptionCase):
         shutil.copy(PICTURES[0], os.path.join(folder, "new.png"))
         self.assertIn("'in' had 2 items and has 3 now", self.caption(folder, "--out", out, code=78).stderr)
         self.assertEqual(read(self.journal(out)), before)
+
+
+def children(pid):
+    try:
+        return [int(p) for p in read(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:     # it has ended, or the kernel has no such file
+        out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+        return [int(p) for p in out.stdout.split()]
+
+
+class Decoding(CaptionCase):
+    """Files are decoded by children of a helper process, which may do nothing else."""
+
+    def test_the_same_captions_as_in_one_process(self):
+        folder = self.fill(n=3)
+        shutil.copy(VIDEO, os.path.join(folder, "v.mp4"))
+        with open(os.path.join(folder, "broken.jpg"), "w") as f:
+            f.write("no picture")
+        names = sorted(os.listdir(folder))
+        rows = [{"video" if n == "v.mp4" else "image": os.path.join(folder, n)} for n in names]
+        rows += [dict(id="frames", frames=self.path("list")), dict(id="both", image=os.path.join(folder, "p000.png"),
+                                                                  video=os.path.join(folder, "v.mp4"))]
+        self.path("list", "".join(f"{os.path.join(folder, n)} {i}\n" for i, n in enumerate(names[1:3])))
+        manifest = self.path("m.jsonl", "\n".join(map(json.dumps, rows)))
+        for options in ["--num-frames", 2], ["--ctx", 600]:     # as many as were asked for; as many as there is room for
+            outs = [self.path(f"{name}{options[1]}") for name in ("child", "here")]
+            self.caption(manifest, "--out", outs[0], *options, code=75)
+            self.caption(manifest, "--out", outs[1], *options, "--trust-media", code=75)
+            self.assertEqual(*(read(out, "captions.jsonl") for out in outs))
+            self.assertEqual([os.path.basename(r["id"]) for r in lines(outs[0], "captions.jsonl") if "error" in r],
+                             ["broken.jpg"])
+
+    def kill_a_child(self, folder, out):
+        """After the first item, so that it is an item's; how many were met."""
+        process = subprocess.Popen([SACCADE, "caption", folder, "--out", out, "--num-frames", "2", "--max-tokens", "2", "-q"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        n, journal = 0, self.journal(out)
+        while process.poll() is None and not n:
+            if not os.path.exists(journal) or read(journal).count(b"\n") < 2:
+                time.sleep(.001)
+                continue
+            for child in [c for helper in children(process.pid) for c in children(helper)]:
+                try:
+                    os.kill(child, signal.SIGKILL)
+                    n += 1
+                except ProcessLookupError:
+                    pass
+        process.communicate(timeout=TIMEOUT_S)
+        return n, process.returncode
+
+    def test_a_decoder_that_is_killed_is_one_error_line(self):
+        folder, video = self.path("in"), read("samples/video0002_256.mp4")
+        os.makedirs(folder)
+        for i in range(8):
+            with open(os.path.join(folder, f"v{i}.mp4"), "wb") as f:
+                f.write(video)
+        for attempt in range(100):      # until a child is met before its work is done
+            out = self.path(f"out{attempt}")
+            n, code = self.kill_a_child(folder, out)
+            self.assertIn(code, (0, 75))
+            if code == 75:
+                break
+        failed = [r["error"] for r in lines(out, "captions.jsonl") if "error" in r]
+        self.assertTrue(1 <= len(failed) <= n, failed)
+        self.assertIn("decoding it failed", failed[0]["text"])
+        self.caption(folder, "--out", out, "--num-frames", 2, "--retry")
+        rows = lines(out, "captions.jsonl")
+        self.assertEqual((len(rows), len({r["caption"] for r in rows})), (8, 1))
 
 
 class Shards(CaptionCase):

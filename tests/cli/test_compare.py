@@ -53,9 +53,10 @@ def without_times(value):
     return value
 
 
-def cells(table):
-    """The table's rows of cells, by name; the columns that a clock measured are the last two."""
-    rows = [[c.strip() for c in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
+def cells(table, number=0):
+    """A table's rows of cells, by name; the columns that a clock measured are the last two of the first."""
+    table = [part for part in table.split("\n\n") if part.startswith("|")][number]
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in table.splitlines()]
     return {row[0]: dict(zip(rows[0], row)) for row in rows[2:]}
 
 
@@ -102,6 +103,10 @@ class Figures(CompareCase):
         self.assertLess(fastv["methods"]["kept_ratio"], 0.6)
         self.assertEqual(fastv["kept_by_layer"][0], 1)
         self.assertLess(fastv["kept_by_layer"][-1], 0.3)
+        layers = cells(run.stdout, 1)
+        self.assertEqual(list(layers), ["half"])  # the only one that leaves tokens out
+        self.assertEqual(list(layers["half"].values())[1:], [f"{kept:.3f}" for kept in fastv["kept_by_layer"]])
+        self.assertEqual(table["half"]["pairs saved"], f"{100 * fastv['methods']['attention_pairs_saved']:.1f} %")
         # each video was encoded once, for all methods
         self.assertGreater(dense["seconds"]["vision"], 0)
         self.assertLess(bf16["seconds"]["vision"] + fastv["seconds"]["vision"], 0.05 * dense["seconds"]["vision"])
@@ -128,7 +133,8 @@ class Figures(CompareCase):
         squares = [k * k for layer in layers for k in layer]
         self.assertAlmostEqual(methods["attention_flops_saved"], 1 - sum(squares) / len(squares), places=6)
         self.assertAlmostEqual(row["kept_by_layer"][-1], sum(k[-1] for k in layers) / len(records), places=6)
-        self.assertIsNone(methods["retained_mass"])
+        self.assertIsNone(methods["prefill_mass"])
+        self.assertIsNone(methods["decode_mass"])
         self.assertNotIn("mass", shown)
         self.assertEqual(shown["kept"], f"{methods['kept_ratio']:.3f}")
         self.assertEqual(shown["KV factor"], f"{methods['kv_factor']:.2f}x")
@@ -153,9 +159,12 @@ class Figures(CompareCase):
         run = saccade("eval", set_path, "--videos", DRAWN, "--prompt", "open", "--threads", "1", "--json", *FASTV_OPTION)
         scores, row = json.loads(run.stdout), result["rows"][1]
         self.assertEqual(row["scores"], scores["scores"])
-        without_mass = lambda m: {k: v for k, v in without_times(m).items() if k != "retained_mass"}
+        without_mass = lambda m: {k: v for k, v in without_times(m).items() if not k.endswith("_mass")}
         self.assertEqual(without_mass(row["methods"]), without_mass(scores["methods"]))
-        self.assertEqual(row["methods"]["retained_mass"], 1)
+        self.assertIsNone(row["methods"]["prefill_mass"])  # later layers have no rows of what it dropped
+        self.assertIsNone(row["methods"]["decode_mass"])
+        dense = result["rows"][0]["methods"]
+        self.assertEqual((dense["prefill_mass"], dense["decode_mass"]), (1, 1))
         self.assertIsNone(row["journal"])
 
 
@@ -231,7 +240,6 @@ class Resuming(CompareCase):
         self.compare(set_path, *options, "--out", whole)
         for n_lines in 1, 5, 12, 22:
             self.kill_after(self.start(out, set_path), out, n_lines, 0.3 * rng.random())
-        self.assertFalse(os.path.exists(os.path.join(out, "compare.json")))
         self.compare(set_path, *options, "--out", out)
         self.assertEqual(self.result(out), self.result(whole))
         # finished: nothing is asked again, the same is printed; another method joins
@@ -246,14 +254,15 @@ class Resuming(CompareCase):
 
     def test_interrupted_with_progress(self):
         out = self.path("out")
-        arguments = ["compare", self.set(drawn(2, 4)), "--videos", DRAWN, "--prompt", "open", "--out", out, "--method", "kv=bf16"]
+        arguments = ["compare", self.set(drawn(3, 4)), "--videos", DRAWN, "--prompt", "open", "--out", out, "--method", "kv=bf16",
+                     "--threads", "1"]
         run = Terminal(*arguments)
         run.wait_for("method 2 of 2 [")
         run.type("\x03")
         self.assertEqual(run.exit_code(), 130)
         self.assertFalse(os.path.exists(os.path.join(out, "table.md")))
         run = Terminal(*arguments)
-        run.wait_for(" of 16 answers were there before")
+        run.wait_for(" of 24 answers were there before")
         self.assertEqual(run.exit_code(), 0)
 
 

@@ -1,13 +1,26 @@
 """On a terminal: the chat, progress, and Ctrl-C. And no progress where there is no terminal."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 
-from cli import SACCADE, Case, Terminal, main, sample, write_png
+from cli import SACCADE, TIMEOUT_S, Case, Terminal, main, sample, write_png
 
 PROMPT = "> "
+
+
+def wait_until_interruptible(pid):
+    """The command has taken SIGINT over: a thread of its own waits for it, so it is blocked in the others."""
+    end = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < end:
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            blocked = int(re.search(r"SigBlk:\s+([0-9a-f]+)", f.read()).group(1), 16)
+        if blocked >> (signal.SIGINT - 1) & 1:
+            return
+        time.sleep(0.002)
+    raise AssertionError("SIGINT is not blocked")
 
 
 class Chat(Case):
@@ -77,7 +90,7 @@ class Chat(Case):
 
 
 class LongWork(Case):
-    """Enough frames that the work is seen on any machine: a percentage appears after 0.3 s of a stage."""
+    """Enough frames, on one thread, that the work is seen on any machine: a percentage appears after 0.3 s of a stage."""
 
     def frames(self, n=240):
         lines = []
@@ -86,7 +99,7 @@ class LongWork(Case):
         return self.path("frames.txt", "\n".join(lines))
 
     def test_progress_is_one_line_that_goes_away(self):
-        run = Terminal("ask", "--frames", self.frames(100), "What is first?")
+        run = Terminal("ask", "--threads", "1", "--frames", self.frames(100), "What is first?")
         self.assertEqual(run.exit_code(), 0)
         self.assertRegex(run.seen, r"\r(load|media|vision|prefill) +\[#*\.*\] +\d+%")
         last = run.seen.rindex("%")
@@ -108,7 +121,7 @@ class LongWork(Case):
         self.assertIn("24 of 24 frames", run.seen)
 
     def test_ctrl_c_ends_a_question(self):
-        run = Terminal("ask", "--frames", self.frames(), "What is first?")
+        run = Terminal("ask", "--threads", "1", "--frames", self.frames(), "What is first?")
         run.wait_for("%")
         run.type("\x03")
         self.assertEqual(run.exit_code(), 130)
@@ -116,7 +129,7 @@ class LongWork(Case):
 
     def test_ctrl_c_ends_an_answer_and_not_the_chat(self):
         row = sample(video=False)
-        chat = Terminal("ask", "--frames", self.frames())
+        chat = Terminal("ask", "--threads", "1", "--frames", self.frames())
         at = chat.wait_for("[1 attached] > ")
         chat.type("What is first?\n")
         at = chat.wait_for("%", at)
@@ -130,10 +143,10 @@ class LongWork(Case):
         self.assertEqual(chat.exit_code(), 0)
 
     def test_a_signal_without_a_terminal(self):
-        run = subprocess.Popen([SACCADE, "ask", "--json", "--frames", self.frames(), "What is first?"],
+        run = subprocess.Popen([SACCADE, "ask", "--json", "--threads", "1", "--frames", self.frames(), "What is first?"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        time.sleep(0.5)
+        wait_until_interruptible(run.pid)
         run.send_signal(signal.SIGINT)
         out, err = run.communicate()
         self.assertEqual((run.returncode, out), (130, ""), err)

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cli import SACCADE, Case, is_video, main, questions, sample, write_png  # noqa: E402,F401
 
 MODEL = os.environ.get("SACCADE_MODEL", "models/demo")
-START_S = 120  # a sanitizer build on a busy machine is slow
+HANG_S = 400  # a sanitizer build on a busy machine is slow; what has not happened by then will not happen
 
 
 class Server:
@@ -31,11 +31,7 @@ class Server:
                                         stderr=subprocess.PIPE, text=True, env=environment)
         self.lines = []
         self.port = self._wait_for_port()
-        end = time.monotonic() + START_S
-        while self.get("/health").status != 200:
-            if time.monotonic() > end:
-                raise AssertionError("the model does not answer")
-            time.sleep(0.02)
+        self.wait_for(lambda: self.get("/health").status == 200, "the model does not answer")
 
     def _wait_for_port(self):
         for line in self.process.stderr:
@@ -61,13 +57,13 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal_number)
         try:
-            errors = self.process.communicate(timeout=START_S)[1]
+            errors = self.process.communicate(timeout=HANG_S)[1]
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise AssertionError("the server does not end: " + self.process.communicate()[1]) from None
         return self.process.returncode, errors
 
-    def request(self, method, path, body=None, headers=None, timeout=START_S):
+    def request(self, method, path, body=None, headers=None, timeout=HANG_S):
         """The reply, with .status, .headers, .text and .json."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
@@ -105,8 +101,20 @@ class Server:
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
 
+    def wait_for(self, true, what):
+        """Returns when true() is; the test fails with `what` when that never comes."""
+        end = time.monotonic() + HANG_S
+        while not true():
+            if time.monotonic() > end:
+                raise AssertionError(what)
+            time.sleep(0.01)
+
+    def n_requests(self):
+        """Those that run or wait; an answer leaves the count before its last byte is sent."""
+        return self.metric("vllm:num_requests_running") + self.metric("vllm:num_requests_waiting")
+
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=START_S)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=HANG_S)
 
     def metric(self, name):
         """The sum over a metric's lines."""

@@ -162,7 +162,7 @@ class Refusals(Case):
 
     def test_wrong_values(self):
         for field, value in [("temperature", -1), ("temperature", "hot"), ("top_p", 0), ("max_tokens", 0),
-                             ("max_tokens", 1.5), ("n", 2), ("stop", ""), ("stop", 3), ("stream", "yes"),
+                             ("max_tokens", 1.5), ("n", 0), ("n", 17), ("best_of", 2), ("stop", ""), ("stop", 3), ("stream", "yes"),
                              ("messages", []), ("messages", "Hello"), ("top_logprobs", 2), ("seed", "x"),
                              ("response_format", "json"), ("stop", ["a"] * 17)]:
             with self.subTest(f"{field}={value!r}"):

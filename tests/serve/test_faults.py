@@ -1,19 +1,22 @@
 """Clients and media that go wrong: each is refused or survived with the right status, the server still answers
 afterwards, and nothing is left open."""
 import contextlib
+import http.client
 import http.server
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import subprocess
 import threading
 import time
 
-from server import Case, Server, ask, chat_body, is_video, main, questions, sample, write_png
+from server import HANG_S, Case, Server, ask, chat_body, is_video, main, questions, sample, write_png
 
 PICTURE = sample(video=False)
+ENDLESS = 7000  # tokens: seconds on any machine, and nearly all that a slot holds
 
 
 def head(path="/v1/chat/completions", **fields):
@@ -42,6 +45,21 @@ def children(pid):
     return [int(p) for p in out.stdout.split()]
 
 
+def kill_children(pid):
+    """How many there were. The kernel's own list is read, which is sooner than ps."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            found = f.read().split()
+    except FileNotFoundError:  # a kernel without it
+        found = children(pid)
+    n = 0
+    for child in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+            n += 1
+    return n
+
+
 class Faults(Case):
     """One server for all; every test ends with a right answer and the descriptors it began with."""
 
@@ -62,23 +80,26 @@ class Faults(Case):
 
     def tearDown(self):
         self.assertEqual(self.server.answer(ask(PICTURE)), PICTURE["answer"])
-        end = time.monotonic() + 10
-        while self.server.n_descriptors() > self.n + 2 and time.monotonic() < end:
-            time.sleep(0.1)  # connections that the client has closed are noticed a moment later
-        self.assertLessEqual(self.server.n_descriptors(), self.n + 2)  # + what the cache may have taken
+        # connections that the client has closed are noticed a moment later; + what the cache may have taken
+        self.server.wait_for(lambda: self.server.n_descriptors() <= self.n + 2, "descriptors stay open")
         super().tearDown()
 
     def wait_until_idle(self):
-        end = time.monotonic() + 240
-        while self.server.metric("vllm:num_requests_running") + self.server.metric("vllm:num_requests_waiting"):
-            self.assertLess(time.monotonic(), end, "requests of clients that have left go on")
-            time.sleep(0.05)
+        self.server.wait_for(lambda: self.server.n_requests() == 0, "requests of clients that have left go on")
+
+    def wait_until_closed(self, connection):
+        """By the server, and not by its usual patience (30 s), which is longer than this one's."""
+        connection.settimeout(25)
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(4096):
+                pass
+        connection.close()
 
     def test_a_client_leaves_in_the_middle_of_a_stream(self):
         before = self.server.metric("saccade:requests_cancelled_total")
         for _ in range(5):
             c = self.server.connect()
-            c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=5000))
+            c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=ENDLESS))
             self.assertIn(b"200 OK", c.recv(4096))
             c.close()
         self.wait_until_idle()
@@ -88,8 +109,8 @@ class Faults(Case):
         before = self.server.metric("saccade:requests_cancelled_total")
         sockets = [self.server.connect() for _ in range(6)]
         for c in sockets:
-            c.sendall(whole(ask(PICTURE), ignore_eos=True, max_tokens=5000))
-        time.sleep(0.5)
+            c.sendall(whole(ask(PICTURE), ignore_eos=True, max_tokens=ENDLESS))
+        self.server.wait_for(lambda: self.server.n_requests() == 6, "not all came")
         for c in sockets:
             c.close()
         self.wait_until_idle()
@@ -99,11 +120,7 @@ class Faults(Case):
         c = self.server.connect()
         data = whole("Hello")
         c.sendall(data[:-10])
-        c.settimeout(20)
-        start = time.monotonic()
-        self.assertEqual(c.recv(100), b"")  # closed by the server
-        self.assertLess(time.monotonic() - start, 15)
-        c.close()
+        self.wait_until_closed(c)
 
     def test_half_a_body_and_gone(self):
         for _ in range(20):
@@ -112,21 +129,17 @@ class Faults(Case):
             c.close()
 
     def test_a_header_that_drips(self):
+        """A line now and then does not lengthen the server's patience: it closes, however long the client goes on."""
         c = self.server.connect()
-        start = time.monotonic()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
-            while time.monotonic() - start < 30:
+        c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(80):  # 24 s, which is less than the server's usual patience
                 c.sendall(b"X: y\r\n")
-                time.sleep(0.3)
-                c.setblocking(False)
-                try:
-                    if c.recv(100) == b"":
-                        break
-                except BlockingIOError:
-                    pass
-                c.setblocking(True)
-        self.assertLess(time.monotonic() - start, 20)
+                if select.select([c], [], [], 0.3)[0]:
+                    break
+            else:
+                self.fail("a header may drip for ever")
+            self.assertEqual(c.recv(100), b"")
         c.close()
 
     def test_a_body_of_ten_gigabytes(self):
@@ -150,22 +163,18 @@ class Faults(Case):
         c.close()
 
     def test_more_connections_than_are_allowed(self):
+        """tools/check_connections.py has ten thousand."""
         sockets = []
-        try:
+        with contextlib.suppress(OSError):
             for _ in range(600):
                 sockets.append(self.server.connect())
-        except OSError:
-            pass
         for c in sockets:
             c.close()
-        end = time.monotonic() + 20
-        while True:
-            try:
-                self.assertEqual(self.server.get("/health").status, 200)
-                break
-            except (OSError, ValueError):
-                self.assertLess(time.monotonic(), end)
-                time.sleep(0.1)
+
+        def answers():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                return self.server.get("/health").status == 200
+        self.server.wait_for(answers, "no answer after too many connections")
 
     def test_a_slow_reader(self):
         c = socket.socket()
@@ -179,11 +188,9 @@ class Faults(Case):
     def test_nonsense(self):
         for data in b"\0" * 5000, b"GET\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", os.urandom(4096), b"A" * 200000:
             c = self.server.connect()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(ConnectionError):
                 c.sendall(data)
-                c.settimeout(5)
-                c.recv(4096)
-            c.close()
+            self.wait_until_closed(c)
 
     def test_files_outside_the_root(self):
         root = os.path.abspath("samples")
@@ -219,45 +226,48 @@ class Faults(Case):
         self.assertNotEqual(children(self.server.process.pid), [helper])
 
     def test_a_decoding_child_is_killed(self):
-        """The helper stands still, so that the child of a request can be met alive."""
+        """Until one is met alive: a child is there for some hundredths of a second. Each video is one byte longer than
+        the last, so that none is found decoded."""
         helper, = children(self.server.process.pid)
-        os.kill(helper, signal.SIGSTOP)
-        big = next(r for r in questions() if r["n_frames"] == 256)
-        before = self.server.metric("saccade:decoder_crashes_total")
-        replies = []
-        thread = threading.Thread(target=lambda: replies.append(self.server.chat(ask(big))))
-        thread.start()
-        time.sleep(0.5)
-        os.kill(helper, signal.SIGCONT)
-        while thread.is_alive() and not replies:
-            for child in children(helper):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-        thread.join()
-        if self.server.metric("saccade:decoder_crashes_total") > before:  # it was met before it was done
-            self.assertEqual((replies[0].status, replies[0].json["error"]["code"]), (400, "media_failed"))
-        else:
-            self.assertEqual(replies[0].status, 200)
+        row = next(r for r in questions() if r["n_frames"] == 256)
+        with open(row["file"], "rb") as f:
+            video = f.read()
+        before, end = self.server.metric("saccade:decoder_crashes_total"), time.monotonic() + HANG_S
+        while self.server.metric("saccade:decoder_crashes_total") == before:
+            self.assertLess(time.monotonic(), end, "no child was met")
+            video += b"\0"
+            replies = []
+            thread = threading.Thread(target=lambda: replies.append(
+                self.server.chat(ask({**row, "file": self.path("v.mp4", video)}), max_tokens=1)))
+            thread.start()
+            while thread.is_alive() and not kill_children(helper):
+                pass
+            thread.join()
+            self.assertIn(replies[0].status, (200, 400))
+        self.assertEqual((replies[0].status, replies[0].json["error"]["code"]), (400, "media_failed"))
+        self.assertEqual(children(self.server.process.pid), [helper])
 
     def test_a_heartbeat_while_others_are_served(self):
+        """Both slots are taken by answers that last, so the third hears nothing but heartbeats."""
         c = [self.server.connect() for _ in range(3)]
-        for s in c:
-            s.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=1500))
+        for s in c[:2]:
+            s.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=ENDLESS))
+        self.server.wait_for(lambda: self.server.metric("vllm:num_requests_running") == 2, "they are not answered")
+        c[2].sendall(whole(ask(PICTURE), stream=True))
         data = b""
-        end = time.monotonic() + 30
-        while b": ping" not in data and time.monotonic() < end:
-            data = c[2].recv(65536)
-        self.assertIn(b": ping", data)
+        while b": ping" not in data:
+            piece = c[2].recv(65536)
+            self.assertNotEqual(piece, b"", data)
+            data += piece
+        self.assertNotIn(b"data:", data)
         for s in c:
             s.close()
         self.wait_until_idle()
 
     def test_a_deadline(self):
-        start = time.monotonic()
-        reply = self.server.chat(ask(PICTURE), ignore_eos=True, max_tokens=7000, saccade={"timeout": 1})
+        reply = self.server.chat(ask(PICTURE), ignore_eos=True, max_tokens=ENDLESS, saccade={"timeout": 0.2})
         self.assertEqual(reply.status, 408)
         self.assertEqual(reply.json["error"]["code"], "timeout")
-        self.assertLess(time.monotonic() - start, 30)
 
 
 class Redirects(http.server.BaseHTTPRequestHandler):
@@ -303,47 +313,53 @@ class Fetching(Case):
 
 class Ends(Case):
     def test_sigterm_under_load(self):
-        server = Server("--slots", "2")
-        replies = []
+        """All that were admitted get their whole answer; who comes later is refused. Two long answers hold both slots
+        until then."""
+        server = Server("--slots", "2", "--drain-seconds", str(HANG_S))
         rows = [r for r in questions() if not is_video(r["file"])][:6]
-
-        def run(row):
-            replies.append((row, server.chat(ask(row))))
-        threads = [threading.Thread(target=run, args=[row]) for row in rows]
+        replies, holders, late = [], [server.connect() for _ in range(2)], server.connect()
+        for c in holders:
+            c.sendall(whole("Hello", stream=True, ignore_eos=True, max_tokens=ENDLESS))
+            self.assertIn(b"200 OK", c.recv(4096))
+        threads = [threading.Thread(target=lambda row=row: replies.append((row, server.chat(ask(row))))) for row in rows]
         for t in threads:
             t.start()
-        end = time.monotonic() + 30
-        while server.metric("vllm:num_requests_running") == 0 and not replies and time.monotonic() < end:
-            time.sleep(0.01)
+        server.wait_for(lambda: server.n_requests() == len(holders) + len(rows), "not all came")
         server.process.send_signal(signal.SIGTERM)
+        server.wait_for(lambda: server.get("/health").status == 503, "it does not notice")
+        late.sendall(whole(ask(PICTURE)))
+        reply = read_reply(late)
+        self.assertTrue(b" 503 " in reply and b"shutting_down" in reply, reply)
+        for c in [late] + holders:
+            c.close()
         for t in threads:
             t.join()
         self.assertEqual(server.stop(), (0, ""))
+        self.assertEqual(len(replies), len(rows))
         for row, reply in replies:
-            if reply.status == 200:
-                self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"])
-            else:
-                self.assertEqual((reply.status, reply.json["error"]["code"]), (503, "shutting_down"))
-        self.assertIn(200, [reply.status for _, reply in replies])
+            self.assertEqual(reply.status, 200, reply.text)
+            self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"])
 
     def test_a_drain_that_takes_too_long(self):
-        server = Server("--drain-seconds", "0.5")
+        server = Server("--drain-seconds", "0.1")
         c = server.connect()
-        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=7000))
-        self.assertIn(b"200 OK", c.recv(4096))
-        start = time.monotonic()
+        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=ENDLESS))
+        data = c.recv(4096)
+        self.assertIn(b"200 OK", data)
         self.assertEqual(server.stop(signal.SIGINT), (0, ""))
-        self.assertLess(time.monotonic() - start, 30)
+        with contextlib.suppress(ConnectionResetError):
+            while piece := c.recv(65536):
+                data += piece
+        self.assertNotIn(b"[DONE]", data)
+        self.assertNotIn(b'"finish_reason":"length"', data)
         c.close()
 
     def test_a_full_queue(self):
         with Server("--slots", "1", "--queue", "2") as server:
             waiting = [server.connect() for _ in range(3)]
             for c in waiting:
-                c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=3000))
-            end = time.monotonic() + 20
-            while server.metric("vllm:num_requests_running") + server.metric("vllm:num_requests_waiting") < 3:
-                self.assertLess(time.monotonic(), end)
+                c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=ENDLESS))
+            server.wait_for(lambda: server.n_requests() == 3, "not all came")
             reply = server.chat("Hello")
             self.assertEqual((reply.status, reply.json["error"]["type"]), (429, "rate_limit_error"))
             self.assertGreater(int(reply.headers["Retry-After"]), 0)

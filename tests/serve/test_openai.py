@@ -23,7 +23,7 @@ class OpenAI(Case):
         cls.server.__exit__(None, None, None)
 
     def ask(self, content, **more):
-        return self.client.chat.completions.create(model="demo", temperature=0, **more,
+        return self.client.chat.completions.create(model="demo", **{"temperature": 0, **more},
                                                    messages=[{"role": "user", "content": content}])
 
     def test_text(self):
@@ -58,6 +58,40 @@ class OpenAI(Case):
                 reason = choice.finish_reason or reason
         self.assertEqual((text, reason), (row["answer"], "stop"))
         self.assertGreater(usage.completion_tokens, 5)
+
+    def test_several_choices(self):
+        """Each sampled by itself; the first is what the request gets alone."""
+        content = ask(next(r for r in questions() if r["question_type"] == "caption"))
+        sampled = {"temperature": 3.0, "seed": 7, "max_tokens": 16, "logprobs": True}
+        reply, again = (self.ask(content, n=4, **sampled) for _ in range(2))
+        texts = [c.message.content for c in reply.choices]
+        self.assertEqual([c.index for c in reply.choices], [0, 1, 2, 3])
+        self.assertEqual([c.message.content for c in again.choices], texts)
+        self.assertEqual(self.ask(content, **sampled).choices[0].message.content, texts[0])
+        self.assertGreater(len(set(texts)), 1)
+        n_tokens = sum(len(c.logprobs.content) for c in reply.choices)
+        self.assertEqual(reply.usage.completion_tokens, n_tokens)
+        self.assertEqual(reply.usage.total_tokens, reply.usage.prompt_tokens + n_tokens)
+        streamed, reasons, usage = [""] * 4, [None] * 4, None
+        for chunk in self.ask(content, n=4, stream=True, stream_options={"include_usage": True}, **sampled):
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                streamed[choice.index] += choice.delta.content or ""
+                reasons[choice.index] = choice.finish_reason or reasons[choice.index]
+        self.assertEqual((streamed, reasons), (texts, [c.finish_reason for c in reply.choices]))
+        self.assertEqual(usage.completion_tokens, n_tokens)
+
+    def test_several_text_completions(self):
+        more = {"model": "demo", "prompt": "Is the", "max_tokens": 6, "temperature": 1.5, "seed": 1, "logprobs": 1}
+        reply = self.client.completions.create(n=3, **more)
+        self.assertEqual([c.index for c in reply.choices], [0, 1, 2])
+        self.assertEqual(self.client.completions.create(**more).choices[0].text, reply.choices[0].text)
+        self.assertEqual([c.logprobs.text_offset[0] for c in reply.choices], [0, 0, 0])
+        streamed = [""] * 3
+        for chunk in self.client.completions.create(n=3, stream=True, **more):
+            streamed[chunk.choices[0].index] += chunk.choices[0].text
+        self.assertEqual(streamed, [c.text for c in reply.choices])
+        self.assertGreater(len(set(streamed)), 1)
 
     def test_errors(self):
         with self.assertRaises(openai.BadRequestError) as caught:

@@ -133,7 +133,7 @@ class Methods(Case):
     def test_a_request_chooses_its_own(self):
         row = next(r for r in questions() if r["n_frames"] == 16)
         with Server("--slots", "1", "--request-methods") as server:
-            for own in {}, {"prefill": "zipvl:tau=0.9"}, {"decode": "snapkv:cap=512"}, {}, {"kv": "bf16"}:
+            for own in {}, {"prefill": "zipvl:min=0,tau=0.9"}, {"decode": "snapkv:cap=512"}, {}, {"kv": "bf16"}:
                 reply = server.chat(ask(row), saccade=own)
                 self.assertEqual(reply.status, 200, reply.text)
                 self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"], own)
@@ -143,6 +143,38 @@ class Methods(Case):
                 self.assertEqual(server.chat(ask(row), saccade=own).status, 400, own)
         with Server() as server:
             self.assertEqual(server.chat("x", saccade={"kv": "f32"}).status, 403)
+
+
+class Choices(Case):
+    """Several answers to one prompt, which is run once where the method leaves a prefix that serves any answer."""
+
+    def ask_for(self, server, row, n, **more):
+        names = "vllm:prefix_cache_hits_total", "vllm:prompt_tokens_total", "vllm:request_success_total"
+        before = [server.metric(name) for name in names]
+        reply = server.chat(ask(row), n=n, **more)
+        self.assertEqual(reply.status, 200, reply.text)
+        return reply.json, [server.metric(name) - b for name, b in zip(names, before)]
+
+    def test_the_prompt_runs_once(self):
+        row = next(r for r in questions() if r["n_frames"] == 16)
+        for options, reused in ((), True), (("--decode", "snapkv:cap=64"), False):
+            with self.subTest(options), Server("--slots", "2", *options) as server:
+                reply, (hits, prompt, finished) = self.ask_for(server, row, 3, saccade={"places": True})
+                self.assertEqual([c["message"]["content"] for c in reply["choices"]], [row["answer"]] * 3)
+                n = reply["usage"]["prompt_tokens"]
+                self.assertEqual((prompt, finished), (n, 3))
+                self.assertEqual(hits, 2 * (n - 1) if reused else 0)
+                self.assertEqual(len(reply["saccade"]["frames"]), 16)
+                self.assertEqual(reply["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+    def test_each_matches_the_schema(self):
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {
+            "type": "object", "properties": {"a": {"enum": ["x", "y", 3]}, "b": {"type": "boolean"}}, "required": ["a", "b"]}}}
+        with Server("--slots", "1") as server:
+            reply, _ = self.ask_for(server, sample(video=False), 6, response_format=form, temperature=2, seed=5)
+            values = [json.loads(c["message"]["content"]) for c in reply["choices"]]
+        self.assertTrue(all(v["a"] in ("x", "y", 3) and v["b"] in (True, False) for v in values))
+        self.assertGreater(len(set(map(str, values))), 1)
 
 
 class Reuse(Case):

@@ -73,11 +73,9 @@ static inline void format_finish(format_case *f, int64_t n) {
 }
 
 static inline void format_prompt(format_case *f, int64_t n) {
-    const sac_prefill_policy *policy = f->c.prefill.policy;
     sac_layer_attention a = format_tokens(f, n, false);
     assert_int_equal(sac_prefill_attend(&f->c.prefill, &a), SAC_OK);
-    sac_important important = {0};
-    if (policy->important) important = policy->important(f->c.prefill.state);
+    sac_important important = sac_prefill_important(&f->c.prefill);
     f->n_important = important.n;
     f->n_lists = important.n_lists;
     if (important.rows)

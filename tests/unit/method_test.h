@@ -51,6 +51,7 @@ typedef struct layer_case {
     sac_visual_span visual[4];
     int n_visual;
     sac_kept_observer observer;
+    sac_window_sums *window_sums; /* shared by the policies, when a test gives it */
 } layer_case;
 
 static inline float *case_floats(layer_case *c, int64_t n) {
@@ -177,6 +178,7 @@ static inline sac_layer_attention case_tokens(layer_case *c, int64_t n) {
                                  .rotation = c->rotation,
                                  .visual = c->visual,
                                  .n_visual = c->n_visual,
+                                 .window_sums = c->window_sums,
                                  .observer = c->observer,
                                  .stats = &c->stats};
 }

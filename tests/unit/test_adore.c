@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_TOKENS = 128, MAX_HEADS = 8, MAX_HIDDEN = 400, MAX_STATE = 16 };
+enum { MAX_TOKENS = 128, MAX_HEADS = 8, MAX_COLS = 2 * 128, MAX_HIDDEN = 400, MAX_STATE = 16 };
 
 /* ---------------------------------------------------------------- a controller and its fp64 twin */
 
@@ -221,7 +223,7 @@ static void shrink(simulation *s, int64_t n, int64_t size, int64_t spared) {
 }
 
 static void adore_prompt(layer_case *c, simulation *s, int64_t n) {
-    double want[MAX_HEADS * 16];
+    double want[MAX_COLS];
     int64_t first = c->n;
     assert_int_equal(
         c->decode.policy->inputs(c->decode.state, &c->ops, &c->stream, embeddings(c, first, n), first),
@@ -290,9 +292,9 @@ static int64_t expect_rebuilt(const layer_case *c, simulation *s, const int32_t 
 
 static void adore_step(layer_case *c, simulation *s) {
     const sac_decode_policy *d = c->decode.policy;
-    static float x[64 * 128], k[64 * 128], v[64 * 128];
+    static float x[64 * MAX_COLS], k[64 * MAX_COLS], v[64 * MAX_COLS];
     int32_t position[64];
-    double want[MAX_HEADS * 16];
+    double want[MAX_COLS];
     int64_t n;
     if (s->by_attention) shrink(s, c->n + 1, s->m, -1); /* a prompt's cut, made by the first step */
     assert_int_equal(
@@ -351,7 +353,8 @@ static void cached_rebuilt_and_released(void **state) {
             layer_case c;
             char line[100];
             bool by_attention = kind % 2 == 1;
-            case_shape shape = {GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 100, .use_cpu = g % 2 == 0};
+            case_shape shape = {GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 100,
+                                .use_cpu = g % 2 == 0};
             shape.max_position = kind == 2 || kind == 3 ? 55 : 0;
             case_open(&c, &shape, g + 31);
             random_weights(&w, c.shape.hidden, 9, g + 1);

@@ -1,16 +1,19 @@
 /* The dense policies, and the shared parts of methods, against plain fp64 attention. */
 #include "method_test.h"
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
 static void dense_equals_the_oracle(void **state) {
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(GROUPS); i++)
         for (int use_cpu = 0; use_cpu < 2; use_cpu++) {
             layer_case c;
-            double want[8 * 16];
-            case_open(&c, &(case_shape){GROUPS[i][0], GROUPS[i][1], 16, .n_ctx = 50, .use_cpu = use_cpu},
-                      i + 1);
+            double want[2 * 128];
+            case_open(
+                &c, &(case_shape){GROUPS[i][0], GROUPS[i][1], GROUPS[i][2], .n_ctx = 50, .use_cpu = use_cpu},
+                i + 1);
             case_method(&c, "dense", "dense");
             case_prompt(&c, 37);
             for (int64_t q = 0; q < 37; q++) {

@@ -134,7 +134,7 @@ static void finer_labels_hold_more_weight(void **state) {
         case_method(&c, "dense", lines[i]);
         case_prompt(&c, 140);
         for (int step = 0; step < 15; step++) case_step(&c);
-        mass[i] = c.stats.mass / c.stats.n_mass;
+        mass[i] = c.stats.decode_mass / c.stats.n_decode_mass;
         if (i == 0) continue;
         assert_true(mass[i] <= mass[0] + 1e-6);
     }

@@ -2,9 +2,11 @@
 #include "method_session.h"
 #include "method_test.h"
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_TOKENS = 128, MAX_HEADS = 8 };
+enum { MAX_TOKENS = 128, MAX_HEADS = 8, MAX_COLS = 2 * 128 };
 
 static bool is_visual(const layer_case *c, int64_t i) {
     for (int s = 0; s < c->n_visual; s++)
@@ -73,9 +75,9 @@ static void the_last_query_ranks_visual_tokens(void **state) {
         for (int by_all = 0; by_all < 2; by_all++) {
             layer_case c;
             bool stays[MAX_TOKENS];
-            double want[MAX_HEADS * 16];
+            double want[MAX_COLS];
             case_open(&c,
-                      &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 120, .n_layers = 5,
+                      &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 120, .n_layers = 5,
                                     .use_cpu = g % 2 == 0},
                       g + 1);
             set_spans(&c, 3);
@@ -98,14 +100,38 @@ static void the_last_query_ranks_visual_tokens(void **state) {
         }
 }
 
+/* All visual tokens go: text goes on, and the last token, be it visual. */
+static void a_ratio_of_one_leaves_text(void **state) {
+    (void)state;
+    for (int64_t n = 55; n <= 61; n += 6) { /* within the second picture, and after it */
+        layer_case c;
+        int64_t n_kept, at = 0;
+        case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 120, .n_layers = 5, .use_cpu = true}, 8);
+        set_spans(&c, 3);
+        case_method(&c, "fastv:ratio=1", "dense");
+        run_layer(&c, 0, n);
+        sac_layer_attention a = run_layer(&c, 1, n);
+        const int32_t *kept = c.prefill.policy->keep(c.prefill.state, &a, &n_kept);
+        assert_non_null(kept);
+        for (int64_t i = 0; i < n; i++)
+            if (!is_visual(&c, i) || i == n - 1) {
+                assert_true(at < n_kept);
+                assert_int_equal(kept[at++], i);
+            }
+        assert_int_equal(at, n_kept);
+        case_close(&c);
+    }
+}
+
 static void attention_only_leaves_the_rest_at_zero(void **state) {
     (void)state;
     for (size_t g = 0; g < SAC_COUNT(GROUPS); g++) {
         layer_case c;
         bool stays[MAX_TOKENS];
-        double want[MAX_HEADS * 16];
+        double want[MAX_COLS];
         case_open(&c,
-                  &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 120, .n_layers = 5, .use_cpu = true},
+                  &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 120, .n_layers = 5,
+                                .use_cpu = true},
                   g + 1);
         set_spans(&c, 2);
         case_method(&c, "fastv:layer=3,ratio=0.5,mode=attn", "dense");
@@ -129,7 +155,7 @@ static void attention_only_leaves_the_rest_at_zero(void **state) {
 static void turns_without_pictures_are_dense(void **state) {
     (void)state;
     layer_case c;
-    double want[MAX_HEADS * 16];
+    double want[MAX_COLS];
     case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 120, .n_layers = 5, .use_cpu = true}, 3);
     set_spans(&c, 2);
     case_method(&c, "fastv:mode=attn", "dense");
@@ -199,6 +225,7 @@ static void sessions_hold_fewer_rows_and_repeat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_query_ranks_visual_tokens),
+        cmocka_unit_test(a_ratio_of_one_leaves_text),
         cmocka_unit_test(attention_only_leaves_the_rest_at_zero),
         cmocka_unit_test(turns_without_pictures_are_dense),
         cmocka_unit_test(dropping_equals_leaving_out),

@@ -2,9 +2,11 @@
 #include "method_session.h"
 #include "method_test.h"
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_TOKENS = 128, MAX_HEADS = 8 };
+enum { MAX_TOKENS = 128, MAX_HEADS = 8, MAX_COLS = 2 * 128 };
 
 typedef struct simulation {
     bool has[MAX_HEADS][MAX_TOKENS]; /* by key-value head */
@@ -50,7 +52,7 @@ static void leave(const layer_case *c, simulation *s, int64_t budget, int64_t n_
 }
 
 static void run_steps(layer_case *c, simulation *s, int64_t n_steps, int64_t budget, int64_t n_recent) {
-    double want[MAX_HEADS * 16];
+    double want[MAX_COLS];
     for (int64_t i = 0; i < n_steps; i++) {
         look(c, s, c->n, 1);
         case_step(c);
@@ -61,7 +63,7 @@ static void run_steps(layer_case *c, simulation *s, int64_t n_steps, int64_t bud
 }
 
 static void run_prompt(layer_case *c, simulation *s, int64_t n, int64_t budget, int64_t n_recent) {
-    double want[MAX_HEADS * 16];
+    double want[MAX_COLS];
     look(c, s, c->n, n);
     case_prompt(c, n);
     case_oracle(c, c->n - 1, is_present, NULL, s, want);
@@ -75,8 +77,9 @@ static void cache_holds_heavy_and_recent(void **state) {
     for (size_t g = 0; g < SAC_COUNT(GROUPS); g++)
         for (int use_cpu = 0; use_cpu < 2; use_cpu++) {
             layer_case c;
-            case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 120, .use_cpu = use_cpu},
-                      g + 1);
+            case_open(
+                &c, &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 120, .use_cpu = use_cpu},
+                g + 1);
             s = (simulation){.group = GROUPS[g][0] / GROUPS[g][1]};
             case_method(&c, "dense", "h2o:heavy=0.21,recent=0.1");
             run_prompt(&c, &s, 71, 14 + 7, 7);

@@ -2,9 +2,11 @@
 #include "method_session.h"
 #include "method_test.h"
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_HEADS = 8, MAX_TOKENS = 256, MAX_D = 32, MAX_BLOCKS = 64 };
+enum { MAX_HEADS = 8, MAX_TOKENS = 256, MAX_D = 128, MAX_BLOCKS = 64 };
 
 typedef struct memory {
     int64_t init, local, block, topk, repr, chunk, probe;
@@ -125,8 +127,8 @@ static void prompts_equal_the_oracle(void **state) {
             m = settings[i];
             print_settings(&m, line, sizeof line);
             case_open(&c,
-                      &(case_shape){GROUPS[g][0], GROUPS[g][1], g == 1 ? 32 : 16, .n_ctx = MAX_TOKENS,
-                                    .use_cpu = g % 2},
+                      &(case_shape){GROUPS[g][0], GROUPS[g][1], g == 1 ? 32 : GROUPS[g][2],
+                                    .n_ctx = MAX_TOKENS, .use_cpu = g % 2},
                       g + 31);
             case_method(&c, line, "dense");
             case_prompt(&c, 201);
@@ -152,8 +154,10 @@ static void steps_equal_the_oracle(void **state) {
         char line[200];
         m = (memory){.init = 5, .local = 23, .block = 8, .topk = 3, .repr = 2, .chunk = 13, .probe = 1};
         print_settings(&m, line, sizeof line);
-        case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = MAX_TOKENS, .use_cpu = g % 2},
-                  g + 1);
+        case_open(
+            &c,
+            &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = MAX_TOKENS, .use_cpu = g % 2},
+            g + 1);
         case_method(&c, "dense", line);
         case_prompt(&c, 17);
         for (int64_t t = 0; t < 17; t += 13) /* a prompt learns by chunks, steps one by one */

@@ -6,7 +6,7 @@ enum { N_CTX = 420, MAX_COLS = 8 * 128 };
 
 static const struct {
     int n_heads, n_kv_heads, d;
-} SHAPES[] = {{4, 4, 64}, {6, 2, 64}, {7, 1, 80}, {8, 1, 128}, {2, 1, 24}};
+} SHAPES[] = {{4, 4, 64}, {6, 2, 64}, {4, 1, 64}, {7, 1, 80}, {8, 1, 128}, {2, 1, 24}};
 
 static case_shape shape_of(size_t i, bool use_cpu) {
     return (case_shape){.n_heads = SHAPES[i].n_heads,

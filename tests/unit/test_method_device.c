@@ -67,8 +67,8 @@ static void compare(const char *prefill, const char *decode, const int64_t *prom
 
 static void zipvl(void **state) {
     static const char *const lines[] = {
-        "zipvl:recent=8,random=8,tau=0.8", "zipvl:recent=8,random=8,ratio=0.421",
-        "zipvl:recent=4,random=20,side=one,tau=0.7", "zipvl:tau=0.5,keep_sink=1"};
+        "zipvl:min=0,recent=8,random=8,tau=0.8", "zipvl:min=0,recent=8,random=8,ratio=0.421",
+        "zipvl:min=0,recent=4,random=20,side=one,tau=0.7", "zipvl:min=0,tau=0.5,keep_sink=1"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++)
         compare(lines[i], "dense", (const int64_t[]){150, 90, 33, 0}, 0);
@@ -88,7 +88,7 @@ static void what_cannot_run_there_is_refused(void **state) {
     static const char *const lines[] = {"tokenselect:select=head,init=4,k=8,local=8,chunk=8",
                                         "tokenselect:pos=orig,init=4,k=8,local=8,chunk=8",
                                         "tokenselect:p=0.9,kmin=4,init=4,local=8,chunk=8",
-                                        "zipvl:budget=cover"};
+                                        "zipvl:min=0,budget=cover"};
     const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
     layer_case c;
     sac_error err;

@@ -2,9 +2,11 @@
 #include "method_session.h"
 #include "method_test.h"
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_TOKENS = 500, MAX_HEADS = 8, BLOCK = 64 };
+enum { MAX_TOKENS = 500, MAX_HEADS = 8, MAX_COLS = 2 * 128, BLOCK = 64 };
 
 typedef struct mask {
     bool column[MAX_HEADS][MAX_TOKENS], diagonal[MAX_HEADS][MAX_TOKENS];
@@ -69,13 +71,16 @@ static void mark_blocks(const layer_case *c, int64_t past, int64_t n, int64_t k,
                         score[b] += case_dot(c, h, query, key, query, key);
                 score[b] = last > first ? INFINITY : score[b] / (double)(last - b * BLOCK);
             }
-            mark_best(score, n_blocks, k, m->block[h][(first - past) / BLOCK]);
+            int64_t n_own = n_blocks - first / BLOCK;
+            bool *met = m->block[h][(first - past) / BLOCK];
+            mark_best(score, n_blocks, k > n_own ? k : n_own, met);
+            for (int64_t query = first; query < end; query++) assert_true(met[query / BLOCK]);
         }
 }
 
 /* Outputs of queries past, past + step .. and the pairs that were counted. */
 static void expect_mask(const layer_case *c, int64_t past, int64_t n, int64_t step, mask *m) {
-    double want[MAX_HEADS * 16], pairs = 0;
+    double want[MAX_COLS], pairs = 0;
     m->past = past;
     for (int64_t q = past; q < n; q += step) {
         case_oracle(c, q, is_met, NULL, m, want);
@@ -94,8 +99,9 @@ static void columns_and_diagonals_of_each_head(void **state) {
     for (size_t g = 0; g < SAC_COUNT(GROUPS); g++)
         for (int use_cpu = 0; use_cpu < 2; use_cpu++) {
             layer_case c;
-            case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 333, .use_cpu = use_cpu},
-                      g + 1);
+            case_open(
+                &c, &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 333, .use_cpu = use_cpu},
+                g + 1);
             case_method(&c, "minference:v=37,s=113", "dense");
             case_prompt(&c, 333);
             memset(&the_mask, 0, sizeof the_mask);
@@ -111,7 +117,8 @@ static void block_sparse_and_a_shape(void **state) {
     (void)state;
     for (size_t g = 0; g < SAC_COUNT(GROUPS); g++) {
         layer_case c;
-        case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 333, .use_cpu = true}, g + 1);
+        case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 333, .use_cpu = true},
+                  g + 1);
         case_method(&c, "minference:pattern=block_sparse,blocks=2", "dense");
         case_prompt(&c, 333);
         memset(&the_mask, 0, sizeof the_mask);
@@ -153,6 +160,13 @@ static void later_prompts(void **state) {
     memset(&the_mask, 0, sizeof the_mask);
     mark_blocks(&c, 151, 252, 1, &the_mask);
     expect_mask(&c, 151, 252, 4, &the_mask);
+    case_method(&c, "minference:pattern=block_sparse,blocks=2", "dense");
+    case_prompt(&c, 190);
+    c.stats = (sac_layer_stats){0};
+    case_prompt(&c, 70); /* a block of 2 + 62 keys, one of 6 */
+    memset(&the_mask, 0, sizeof the_mask);
+    mark_blocks(&c, 190, 260, 2, &the_mask);
+    expect_mask(&c, 190, 260, 1, &the_mask);
     case_close(&c);
 }
 

@@ -7,7 +7,7 @@ enum { N_CTX = 700, MAX_COLS = 16 * 128 };
 
 static const struct {
     int n_heads, n_kv_heads, d;
-} SHAPES[] = {{4, 4, 64}, {6, 2, 64}, {7, 1, 80}, {8, 1, 128}, {3, 3, 16}, {2, 1, 24}};
+} SHAPES[] = {{4, 4, 64}, {6, 2, 64}, {4, 1, 64}, {7, 1, 80}, {8, 1, 128}, {3, 3, 16}, {2, 1, 24}};
 
 static case_shape shape_of(size_t i, bool use_cpu) {
     return (case_shape){.n_heads = SHAPES[i].n_heads,
@@ -73,7 +73,7 @@ static void steps_equal_attention_over_what_is_stored(void **state) {
         for (size_t j = 0; j < SAC_COUNT(lengths); j++) {
             case_shape s = shape_of(i, j % 2 == 0);
             format_case f;
-            format_open(&f, &s, i + 10 * j, "zipvl:tau=0.8", "mixed:gap=33,tau=0.7");
+            format_open(&f, &s, i + 10 * j, "zipvl:min=0,tau=0.8", "mixed:gap=33,tau=0.7");
             format_prompt(&f, lengths[j]);
             for (int k = 0; k < (i < 2 ? 70 : 36); k++) step_as_oracle(&f, s.use_cpu ? 6e-4 : 4e-6);
             format_close(&f);
@@ -91,7 +91,7 @@ static void rounding_is_within_half_a_step(void **state) {
             char line[60];
             format_case f;
             snprintf(line, sizeof line, "mixed:high=%d,low=%d", bits[b][0], bits[b][1]);
-            format_open(&f, &s, i, "zipvl:tau=0.8", line);
+            format_open(&f, &s, i, "zipvl:min=0,tau=0.8", line);
             int64_t kv_cols = (int64_t)s.n_kv_heads * s.head_dim;
             for (int64_t t = 0; t < N_CTX; t++) {
                 f.c.raw_v[t * kv_cols] = 0;         /* a channel of zeros */
@@ -147,7 +147,7 @@ static void eight_bits_are_nearly_exact(void **state) {
     double want[MAX_COLS];
     case_shape s = shape_of(1, true);
     format_case f;
-    format_open(&f, &s, 3, "zipvl:tau=0.8", "mixed:high=8,low=8,gap=40");
+    format_open(&f, &s, 3, "zipvl:min=0,tau=0.8", "mixed:high=8,low=8,gap=40");
     format_prompt(&f, 200);
     for (int i = 0; i < 90; i++) {
         format_step(&f);
@@ -197,7 +197,7 @@ static void bytes_equal_the_closed_form(void **state) {
             case_shape s = shape_of(i, true);
             int64_t channels = (int64_t)s.n_kv_heads * s.head_dim;
             format_case f;
-            format_open(&f, &s, i, "zipvl:tau=0.8", "mixed:gap=50,tau=0.6");
+            format_open(&f, &s, i, "zipvl:min=0,tau=0.8", "mixed:gap=50,tau=0.6");
             format_prompt(&f, n);
             size_t packed = block_bytes(f.n_important, n - f.n_important, channels);
             assert_int_equal(sac_kv_cache_bytes_used(&f.cache), packed);
@@ -219,7 +219,7 @@ static void later_blocks_leave_earlier_bytes_alone(void **state) {
     (void)state;
     case_shape s = shape_of(1, true);
     format_case f;
-    format_open(&f, &s, 3, "zipvl:tau=0.8", "mixed:gap=32");
+    format_open(&f, &s, 3, "zipvl:min=0,tau=0.8", "mixed:gap=32");
     format_prompt(&f, 100);
     uint8_t *before = malloc(blocks_of(&f)->memory_bytes);
     for (int block = 1; block < 6; block++) {
@@ -240,7 +240,7 @@ static void slice_is_split_by_the_last_query(void **state) {
     (void)state;
     case_shape s = shape_of(1, false);
     format_case f;
-    format_open(&f, &s, 9, "zipvl:tau=0.8", "mixed:gap=40,tau=0.7");
+    format_open(&f, &s, 9, "zipvl:min=0,tau=0.8", "mixed:gap=40,tau=0.7");
     format_prompt(&f, 90);
     for (int i = 0; i < 39; i++) format_step(&f);
     int64_t n = exact_rows(&f, rows_k, rows_v), token = f.c.n, first = token - 39;
@@ -283,7 +283,7 @@ static void rows_come_back_in_order(void **state) {
     case_shape s = shape_of(1, true);
     format_case f;
     int64_t d = s.head_dim;
-    format_open(&f, &s, 3, "zipvl:tau=0.8", "mixed:high=8,low=8,gap=32,tau=0.5");
+    format_open(&f, &s, 3, "zipvl:min=0,tau=0.8", "mixed:high=8,low=8,gap=32,tau=0.5");
     format_prompt(&f, 77);
     for (int i = 0; i < 50; i++) format_step(&f);
     format_prompt(&f, 60); /* with the tail of 18 that is left */
@@ -304,7 +304,7 @@ static void evicting_stores_important_rows_only(void **state) {
     (void)state;
     case_shape s = shape_of(1, false);
     format_case f;
-    format_open(&f, &s, 3, "zipvl:tau=0.7", "mixed:low=0,gap=32,tau=0.5");
+    format_open(&f, &s, 3, "zipvl:min=0,tau=0.7", "mixed:low=0,gap=32,tau=0.5");
     format_prompt(&f, 150);
     int64_t n_high = f.n_important;
     assert_true(n_high < 140);
@@ -330,7 +330,7 @@ static void all_or_one_important(void **state) {
     assert_int_equal(layer_of(&f)->part[0].bits, 4);
     for (int i = 0; i < 5; i++) step_as_oracle(&f, 6e-4);
     format_close(&f);
-    format_open(&f, &s, 3, "zipvl:tau=0", "mixed");
+    format_open(&f, &s, 3, "zipvl:min=0,tau=0", "mixed");
     format_prompt(&f, 129);
     assert_int_equal(layer_of(&f)->part[0].n, 1);
     assert_int_equal(layer_of(&f)->part[1].n, 128);
@@ -344,7 +344,7 @@ static void smallest_blocks_fit(void **state) {
     for (int tail = 0; tail < 2; tail++) {
         case_shape s = shape_of(2, true);
         format_case f;
-        format_open(&f, &s, 3, "zipvl:tau=0.5", "mixed:gap=32,tau=0.3");
+        format_open(&f, &s, 3, "zipvl:min=0,tau=0.5", "mixed:gap=32,tau=0.3");
         while (f.c.n + 32 <= N_CTX) {
             if (tail)
                 for (int i = 0; i < 32; i++) format_step(&f);
@@ -370,14 +370,15 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
             char line[40];
             format_case f;
             snprintf(line, sizeof line, "mixed:top_p=%g", ps[i]);
-            format_open(&f, &s, 3, "zipvl:tau=0.8", line);
+            format_open(&f, &s, 3, "zipvl:min=0,tau=0.8", line);
             format_prompt(&f, 200);
             for (int step = 0; step < 4; step++) {
                 int64_t n = exact_rows(&f, rows_k, rows_v), token = f.c.n, n_packed = layer_of(&f)->n_rows;
                 f.c.stats = (sac_layer_stats){0};
                 format_step(&f);
                 int d = s.head_dim, group = s.n_heads / s.n_kv_heads;
-                double n_kept = 0;
+                double n_kept = 0, n_read = 0;
+                bool read[N_CTX] = {false}; /* by any head of the group */
                 for (int h = 0; h < s.n_heads; h++) {
                     double q[128], w[N_CTX], sum = 0, out[128] = {0}, held = 0, used = 0;
                     case_rotate(&f.c, f.c.raw_q + (token * s.n_heads + h) * d, token, q);
@@ -398,7 +399,10 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                         kept[best] = true;
                         held += w[best];
                         n_kept++;
+                        n_read += !read[best];
+                        read[best] = true;
                     }
+                    if ((h + 1) % group == 0) memset(read, 0, sizeof read);
                     for (int64_t r = 0; r <= n; r++) {
                         if (!kept[r]) continue;
                         const float *value = r < n ? rows_v + (h / group * N_CTX + r) * d
@@ -411,7 +415,8 @@ static void top_p_mixes_the_rows_that_hold_p(void **state) {
                 }
                 double n_tail = (double)(n - n_packed + 1);
                 assert_true(fabs(f.c.stats.decode_budget - n_kept - n_tail * s.n_heads) <= cpu);
-                assert_true(f.c.stats.mass >= ps[i] && f.c.stats.mass <= 1);
+                assert_true(fabs(f.c.stats.decode_rows - n_read - n_tail * s.n_kv_heads) <= cpu);
+                assert_true(f.c.stats.decode_mass >= ps[i] && f.c.stats.decode_mass <= 1);
             }
             assert_true(f.c.stats.decode_budget >= last);
             last = f.c.stats.decode_budget;
@@ -450,7 +455,7 @@ static void session_sixteen_bits_are_dense(void **state) {
 static void session_repeats_itself(void **state) {
     (void)state;
     static told first, t, dense;
-    sac_session_config c = told_config("zipvl:tau=0.9", NULL, "mixed:gap=32");
+    sac_session_config c = told_config("zipvl:min=0,tau=0.9", NULL, "mixed:gap=32");
     for (int run = 0; run < 3; run++) {
         sac_model *m = told_model(run == 2 ? 1 : 2);
         tell(m, &c, &t);
@@ -463,6 +468,29 @@ static void session_repeats_itself(void **state) {
     tell(m, &d, &dense);
     assert_true(t.kv_bytes < dense.kv_bytes / 3);
     assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1");
+    sac_model_free(m);
+}
+
+/* Methods that take row numbers for positions would place later prompts wrongly. */
+static void evicting_is_not_for_methods_that_turn_keys(void **state) {
+    (void)state;
+    static const char *const TURNING[] = {"tokenselect:k=100", "infllm:local=200", "selfextend:window=200",
+                                          "streaming:recent=200"};
+    sac_model *m = told_model(1);
+    sac_session *s;
+    sac_error err;
+    for (size_t i = 0; i < SAC_COUNT(TURNING); i++) {
+        sac_session_config c = told_config(TURNING[i], NULL, "mixed:low=0");
+        assert_int_equal(sac_session_create(&s, m, &c, &err), SAC_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "KV format mixed drops rows"));
+        assert_null(strchr(err.text, '\n'));
+        c.kv = "mixed";
+        assert_ok(sac_session_create(&s, m, &c, &err), err);
+        sac_session_free(s);
+    }
+    sac_session_config c = told_config("zipvl", NULL, "mixed:low=0");
+    assert_ok(sac_session_create(&s, m, &c, &err), err);
+    sac_session_free(s);
     sac_model_free(m);
 }
 
@@ -482,6 +510,7 @@ int main(void) {
         cmocka_unit_test(smallest_blocks_fit),
         cmocka_unit_test(top_p_mixes_the_rows_that_hold_p),
         cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(evicting_is_not_for_methods_that_turn_keys),
         cmocka_unit_test(session_sixteen_bits_are_dense),
         cmocka_unit_test(session_repeats_itself),
     };

@@ -60,7 +60,7 @@ static const method methods[] = {
     {NULL, "tokenselect:init=16,k=64,local=32", NULL, true},
     {NULL, "twilight:p=0.9", NULL, true},
     {NULL, "twilight:base=quest,base.budget=64", NULL, true},
-    {"zipvl", NULL, NULL, false},
+    {"zipvl:min=0", NULL, NULL, false},
     {"fastv", NULL, NULL, false},
     {"minference:pattern=block_sparse,blocks=2", NULL, NULL, false},
     {NULL, "snapkv:cap=64", NULL, false},

@@ -114,9 +114,40 @@ static void senseless_settings_are_refused(void **state) {
     assert_int_equal(sac_decode_open(&d, "selfextend", &shape, &err), SAC_UNSUPPORTED);
     shape.fixed_rotation = true;
     assert_int_equal(sac_decode_open(&d, "selfextend", &shape, &err), SAC_BAD_ARGUMENT);
-    assert_non_null(strstr(err.text, "reach distance 2146"));
+    assert_non_null(strstr(err.text, "reach distance 2145"));
     assert_ok(sac_decode_open(&d, "selfextend:group=10", &shape, &err), err);
     sac_decode_free(&d);
+}
+
+/* A context is refused exactly when one of its distances was not trained. */
+static void the_largest_distance_decides(void **state) {
+    (void)state;
+    for (int64_t n = 2; n < 40; n++)
+        for (int64_t group = 2; group < 9; group++)
+            for (int64_t window = 1; window < n; window++) {
+                setting s = {group, window, 0};
+                for (int64_t query = 0; query < n; query++)
+                    for (int64_t key = 0; key <= query; key++) {
+                        int64_t query_at = query, key_at = key;
+                        stand(&s, 0, query, key, &query_at, &key_at);
+                    }
+                sac_attention_shape shape = {.n_layers = 1,
+                                             .n_heads = 4,
+                                             .n_kv_heads = 2,
+                                             .head_dim = 16,
+                                             .n_ctx = n,
+                                             .max_position = s.furthest + 1,
+                                             .fixed_rotation = true};
+                char line[60];
+                sac_error err = {0};
+                sac_decode d;
+                snprintf(line, sizeof line, "selfextend:group=%d,window=%d", (int)group, (int)window);
+                assert_ok(sac_decode_open(&d, line, &shape, &err), err);
+                sac_decode_free(&d);
+                shape.max_position--;
+                if (shape.max_position == 0) continue;
+                assert_int_equal(sac_decode_open(&d, line, &shape, &err), SAC_BAD_ARGUMENT);
+            }
 }
 
 static void the_demo_model_answers_alike(void **state) {
@@ -134,6 +165,7 @@ int main(void) {
         cmocka_unit_test(the_factor_of_a_table_stays_what_it_is),
         cmocka_unit_test(off_and_short_are_dense_bit_by_bit),
         cmocka_unit_test(senseless_settings_are_refused),
+        cmocka_unit_test(the_largest_distance_decides),
         cmocka_unit_test(the_demo_model_answers_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

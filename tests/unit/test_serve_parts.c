@@ -1,9 +1,10 @@
-/* Parts of the server that need no server: the JSON machine against jansson, base64, addresses, domains, the
- * fair queue. */
+/* Parts of the server that need no server: the JSON machine against jansson, base64, URLs, addresses,
+ * domains, the fair queue. */
 #include "base64.h"
 #include "fetch.h"
 #include "json_machine.h"
 #include "queue.h"
+#include "url.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -141,7 +142,8 @@ static void texts_that_match_and_do_not(void **state) {
 static bool decodes(const char *text, const char *wanted) {
     uint8_t out[64];
     size_t n;
-    return serve_base64_decode(text, strlen(text), out, &n) && n == strlen(wanted) && !memcmp(out, wanted, n);
+    return intake_base64_decode(text, strlen(text), out, &n) && n == strlen(wanted) &&
+           !memcmp(out, wanted, n);
 }
 
 static void base64(void **state) {
@@ -152,6 +154,29 @@ static void base64(void **state) {
     assert_true(decodes("-_-_", "\xfb\xff\xbf") && decodes("+/+/", "\xfb\xff\xbf"));
     assert_false(decodes("Z", "") || decodes("Zm9v*", "foo") || decodes("Zg=a", "f") ||
                  decodes("Zg===", "f"));
+}
+
+static bool path_is(const char *url, const char *wanted) {
+    char path[32];
+    return intake_file_path(url, path, sizeof path) && !strcmp(path, wanted);
+}
+
+static void urls(void **state) {
+    (void)state;
+    const char *text = intake_data_text("data:image/png;base64,Zm9v");
+    assert_true(text && !strcmp(text, "Zm9v"));
+    assert_non_null(intake_data_text("DATA:;Base64,"));
+    assert_null(intake_data_text("data:image/png,Zm9v"));
+    assert_null(intake_data_text("data;base64,Zm9v"));
+    assert_null(intake_data_text("data:image/png;base64"));
+    assert_true(path_is("file:///a/b%20c.png", "/a/b c.png") && path_is("FILE://localhost/a", "/a"));
+    assert_true(path_is("file:///%2e%2E/x", "/../x"));
+    assert_false(path_is("file://a/b", "/b") || path_is("file:///a%0", "/a") ||
+                 path_is("file:///a%00b", "/a"));
+    assert_false(path_is("file:///a%zz", "/a") || path_is("/a", "/a"));
+    char small[4];
+    assert_true(intake_file_path("file:///ab", small, sizeof small));
+    assert_false(intake_file_path("file:///abc", small, sizeof small));
 }
 
 static bool is_public(const char *text) {
@@ -221,6 +246,7 @@ int main(void) {
         cmocka_unit_test(every_walk_is_json_that_matches),
         cmocka_unit_test(texts_that_match_and_do_not),
         cmocka_unit_test(base64),
+        cmocka_unit_test(urls),
         cmocka_unit_test(addresses),
         cmocka_unit_test(domains),
         cmocka_unit_test(queue_is_fair),

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #define MODEL   "models/demo"
 #define PICTURE "samples/picture0000.png"
@@ -183,12 +182,18 @@ static void receiver_can_cancel_and_the_session_goes_on(void **state) {
     sac_session_free(s);
 }
 
-static void *cancel_soon(void *arg) {
-    sac_session *s = arg;
-    struct timespec wait = {0, 20000000};
-    nanosleep(&wait, NULL);
-    sac_session_cancel(s);
+/* Another thread cancels when the answer's first text has come, which waits until it has. */
+static void *cancel_now(void *session) {
+    sac_session_cancel(session);
     return NULL;
+}
+
+static bool on_first_text(void *ctx, const char *utf8, size_t n) {
+    (void)utf8, (void)n;
+    pthread_t t;
+    assert_int_equal(pthread_create(&t, NULL, cancel_now, ctx), 0);
+    pthread_join(t, NULL);
+    return true;
 }
 
 static void another_thread_can_cancel(void **state) {
@@ -197,16 +202,15 @@ static void another_thread_can_cancel(void **state) {
     sac_result r;
     sac_error err;
     question q;
-    pthread_t t;
     sac_sampling o;
     sac_sampling_default(&o);
     o.max_tokens = 8000;
     o.ignore_eos = true;
-    assert_int_equal(pthread_create(&t, NULL, cancel_soon, s), 0);
+    sac_events events = {.ctx = s, .text = on_first_text};
     assert_int_equal(sac_session_generate(s, about(&q, SAC_PART_IMAGE, PICTURE, "Describe the image."), 1, &o,
-                                          NULL, &r, &err),
+                                          &events, &r, &err),
                      SAC_CANCELLED);
-    pthread_join(t, NULL);
+    assert_true(sac_session_n_tokens(s) < 200);
     sac_session_free(s);
 }
 

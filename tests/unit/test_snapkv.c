@@ -2,9 +2,11 @@
 #include "method_session.h"
 #include "method_test.h"
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_TOKENS = 128, MAX_HEADS = 8 };
+enum { MAX_TOKENS = 128, MAX_HEADS = 8, MAX_COLS = 2 * 128 };
 
 /* The tokens that each query head may read, in order; all later ones are added as they come. */
 typedef struct kept {
@@ -92,9 +94,11 @@ static void steps_read_what_the_window_saw(void **state) {
         for (size_t i = 0; i < SAC_COUNT(kinds); i++)
             for (int use_cpu = 0; use_cpu < 2; use_cpu++) {
                 layer_case c;
-                double want[MAX_HEADS * 16];
-                case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 97, .use_cpu = use_cpu},
-                          g + 11);
+                double want[MAX_COLS];
+                case_open(
+                    &c,
+                    &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 97, .use_cpu = use_cpu},
+                    g + 11);
                 case_method(&c, "dense", kinds[i].line);
                 case_prompt(&c, 83);
                 case_oracle(&c, 82, NULL, NULL, NULL, want); /* the prompt itself is dense */
@@ -114,7 +118,7 @@ static void later_prompts_shrink_again(void **state) {
     (void)state;
     static kept first, second;
     layer_case c;
-    double want[MAX_HEADS * 16];
+    double want[MAX_COLS];
     case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 97, .use_cpu = true}, 5);
     case_method(&c, "dense", "snapkv:cap=23,window=7");
     case_prompt(&c, 61);

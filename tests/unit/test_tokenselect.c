@@ -2,9 +2,11 @@
 #include "method_session.h"
 #include "method_test.h"
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}, {8, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16}, {6, 2, 16},
+                                {8, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_TOKENS = 160, MAX_COLS = 8 * 16 };
+enum { MAX_TOKENS = 160, MAX_COLS = 2 * 128 };
 enum { SOFT, HEAD, TOPK };
 
 /* The settings under test, the vote of a set of queries, and what it chose. */
@@ -21,7 +23,7 @@ static double vote_dot(const layer_case *c, const vote_case *v, int h, int64_t f
                        int64_t key) {
     const sac_attention_shape *s = &c->shape;
     int d = s->head_dim, kv_head = v->mod ? h % s->n_kv_heads : h / (s->n_heads / s->n_kv_heads);
-    double dot = 0, q[64];
+    double dot = 0, q[128];
     for (int64_t i = 0; i < n; i++) {
         case_rotate(c, c->raw_q + ((first + i) * s->n_heads + h) * d, v->local + i, q);
         for (int j = 0; j < d; j++)
@@ -119,9 +121,10 @@ static void prompts_equal_the_oracle(void **state) {
                            .mod = variant == 3,
                            .scaled = variant == 4};
             bool own = variant == 5;
-            case_open(
-                &c, &(case_shape){GROUPS[i][0], GROUPS[i][1], 16, .n_ctx = 128, .use_cpu = variant % 2 == 0},
-                i + 11);
+            case_open(&c,
+                      &(case_shape){GROUPS[i][0], GROUPS[i][1], GROUPS[i][2], .n_ctx = 128,
+                                    .use_cpu = variant % 2 == 0},
+                      i + 11);
             settings_of(&v, own ? "chunk=11,theta=2,pos=orig" : "chunk=11,theta=2", line, sizeof line);
             case_method(&c, line, line);
             case_prompt(&c, 79);
@@ -294,7 +297,7 @@ static void pairings_differ_only_with_groups(void **state) {
         layer_case c;
         int32_t rows[20], mod[20];
         bool same = GROUPS[i][1] == 1 || GROUPS[i][1] == GROUPS[i][0];
-        case_open(&c, &(case_shape){GROUPS[i][0], GROUPS[i][1], 16, .n_ctx = 100}, i + 3);
+        case_open(&c, &(case_shape){GROUPS[i][0], GROUPS[i][1], GROUPS[i][2], .n_ctx = 100}, i + 3);
         choice_of_a_step(&c, "tokenselect:init=4,k=11,local=5", rows);
         choice_of_a_step(&c, "tokenselect:init=4,k=11,local=5,gqa=mod", mod);
         assert_true((memcmp(rows, mod, sizeof rows) == 0) == same);
@@ -426,7 +429,8 @@ static void off_and_short_are_dense_bit_by_bit(void **state) {
     static float dense[75 * MAX_COLS], got[75 * MAX_COLS];
     for (size_t g = 0; g < SAC_COUNT(GROUPS); g++) {
         layer_case c;
-        case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], 16, .n_ctx = 100, .use_cpu = true}, g + 21);
+        case_open(&c, &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 100, .use_cpu = true},
+                  g + 21);
         run_all(&c, "dense", dense);
         for (size_t i = 0; i < SAC_COUNT(off); i++) {
             run_all(&c, off[i], got);

@@ -6,7 +6,9 @@
 
 enum { N_CTX = 400, MAX_COLS = 8 * 64 };
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
 static const sac_kv_block_layer *layer_of(const format_case *f) {
     return &((const sac_kv_blocks *)f->cache.packing)->layer[f->c.layer];
@@ -23,7 +25,7 @@ static void salience_equals_the_oracle(void **state) {
             case_open(&c,
                       &(case_shape){.n_heads = GROUPS[g][0],
                                     .n_kv_heads = GROUPS[g][1],
-                                    .head_dim = 16,
+                                    .head_dim = GROUPS[g][2],
                                     .n_ctx = N_CTX,
                                     .use_cpu = i % 2},
                       g + 10 * i);
@@ -42,7 +44,8 @@ static void salience_equals_the_oracle(void **state) {
                     for (int64_t r = 0; r < n_probes; r++) {
                         double w[N_CTX], sum = 0;
                         for (int64_t key = 0; key <= probes[r]; key++)
-                            sum += w[key] = exp(case_dot(&c, h, probes[r], key, probes[r], key) / 4);
+                            sum += w[key] =
+                                exp(case_dot(&c, h, probes[r], key, probes[r], key) / sqrt(c.shape.head_dim));
                         for (int64_t key = 0; key <= probes[r]; key++) salience[key] += w[key] / sum;
                     }
                 for (int64_t j = 0; j < n; j++) salience[j] /= (double)(n - j);

@@ -4,9 +4,11 @@
 #include "method_session.h"
 #include "method_test.h"
 
-enum { MAX_TOKENS = 300, MAX_COLS = 8 * 16 };
+enum { MAX_TOKENS = 300, MAX_COLS = 2 * 128 };
 
-static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
+/* Query heads, key-value heads, head size. */
+static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
+                                {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
 /* What the method should find. */
 typedef struct found {
@@ -109,13 +111,14 @@ static void sets_and_outputs_equal_the_oracle(void **state) {
         for (size_t i = 0; i < SAC_COUNT(lengths); i++)
             for (int side = 0; side < 2; side++) {
                 layer_case c;
-                const options o = {.tau = 0.75 + 0.05 * (double)g, .recent = 64, .random = 64, .seed = 3};
+                const options o = {
+                    .tau = 0.75 + 0.05 * (double)(g % 5), .recent = 64, .random = 64, .seed = 3};
                 char line[80];
-                snprintf(line, sizeof line, "zipvl:tau=%g,seed=3,side=%s", o.tau, side ? "one" : "two");
+                snprintf(line, sizeof line, "zipvl:min=0,tau=%g,seed=3,side=%s", o.tau, side ? "one" : "two");
                 case_open(&c,
                           &(case_shape){.n_heads = GROUPS[g][0],
                                         .n_kv_heads = GROUPS[g][1],
-                                        .head_dim = 16,
+                                        .head_dim = GROUPS[g][2],
                                         .n_ctx = MAX_TOKENS,
                                         .use_cpu = i % 2 == 0},
                           7 * g + i);
@@ -133,7 +136,7 @@ static void later_turns_read_all_that_came_before(void **state) {
     (void)state;
     static found f;
     const options o = {.tau = 0.85, .recent = 64, .random = 64};
-    static const char *const lines[] = {"zipvl:tau=0.85", "zipvl:tau=0.85,side=one"};
+    static const char *const lines[] = {"zipvl:min=0,tau=0.85", "zipvl:min=0,tau=0.85,side=one"};
     for (int side = 0; side < 2; side++) {
         layer_case c;
         case_open(&c, &(case_shape){.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 5);
@@ -175,13 +178,13 @@ static void budget_grows_with_tau(void **state) {
     case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 11);
     for (int i = 0; i < 20; i++) {
         char line[40];
-        snprintf(line, sizeof line, "zipvl:tau=%g", 0.05 * i + 0.01);
+        snprintf(line, sizeof line, "zipvl:min=0,tau=%g", 0.05 * i + 0.01);
         int64_t n = n_kept_at(&c, line, 150, kept);
         assert_true(n >= last && n >= 1 && kept[n - 1] == 149);
         last = n;
     }
     assert_true(last > 100);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0", 150, kept), 1); /* the last token alone */
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0", 150, kept), 1); /* the last token alone */
     case_close(&c);
 }
 
@@ -246,7 +249,7 @@ static void even_and_peaked_attention(void **state) {
     const options o = {.tau = 0.9, .recent = 64, .random = 64};
     case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 2);
     memset(c.raw_k, 0, (size_t)(MAX_TOKENS * 2 * 16) * sizeof(float));
-    case_method(&c, "zipvl:tau=0.9", "dense");
+    case_method(&c, "zipvl:min=0,tau=0.9", "dense");
     case_prompt(&c, 120);
     find(&c, 0, 120, &o, &f);
     same_set(&c, &f);
@@ -256,8 +259,44 @@ static void even_and_peaked_attention(void **state) {
         for (int d = 0; d < 16; d++) c.raw_q[i * 16 + d] = d % 8 == 7 ? 12.0f : 0;
     for (int h = 0; h < 2; h++)
         for (int d = 0; d < 16; d++) c.raw_k[(5 * 2 + h) * 16 + d] = d % 8 == 7 ? 12.0f : 0;
-    assert_true(n_kept_at(&c, "zipvl:tau=0.8", 40, kept) <= 3);
+    assert_true(n_kept_at(&c, "zipvl:min=0,tau=0.8", 40, kept) <= 3);
     case_close(&c);
+}
+
+/* Each probe gives each head's weight of one away. */
+static void sums_hold_one_a_probe_and_head(void **state) {
+    (void)state;
+    for (size_t g = 0; g < SAC_COUNT(GROUPS); g++) {
+        layer_case c;
+        int32_t scratch[MAX_TOKENS], probes[128];
+        float *sums = calloc(MAX_TOKENS, sizeof *sums);
+        case_open(&c,
+                  &(case_shape){.n_heads = GROUPS[g][0],
+                                .n_kv_heads = GROUPS[g][1],
+                                .head_dim = GROUPS[g][2],
+                                .n_ctx = MAX_TOKENS,
+                                .use_cpu = g % 2 == 0},
+                  g);
+        sac_layer_attention a = case_tokens(&c, 211);
+        int64_t n_probes = sac_draw_probes(3, 0, 211, 64, 64, scratch, probes);
+        assert_int_equal(c.ops.attention_sums(&c.stream, &(sac_attention_sums_args){.sums = sums,
+                                                                                    .stride = MAX_TOKENS,
+                                                                                    .n_sums = 1,
+                                                                                    .q = a.q,
+                                                                                    .probes = probes,
+                                                                                    .n_probes = n_probes,
+                                                                                    .kv = a.kv,
+                                                                                    .n_kv = 211,
+                                                                                    .n_heads = GROUPS[g][0],
+                                                                                    .scale = a.scale}),
+                         SAC_OK);
+        double sum = 0, want = (double)(n_probes * GROUPS[g][0]);
+        for (int64_t j = 0; j < 211; j++) sum += (double)sums[j];
+        assert_int_equal(n_probes, 128);
+        assert_true(fabs(sum / want - 1) < 1e-4);
+        free(sums);
+        case_close(&c);
+    }
 }
 
 static void order_of_heads_is_immaterial(void **state) {
@@ -265,7 +304,7 @@ static void order_of_heads_is_immaterial(void **state) {
     layer_case c;
     int32_t kept[MAX_TOKENS], again[MAX_TOKENS];
     case_open(&c, &(case_shape){.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 21);
-    int64_t n = n_kept_at(&c, "zipvl:tau=0.9", 170, kept);
+    int64_t n = n_kept_at(&c, "zipvl:min=0,tau=0.9", 170, kept);
     for (int64_t i = 0; i < MAX_TOKENS; i++) /* the three heads of each group the other way round */
         for (int group = 0; group < 2; group++)
             for (int d = 0; d < 16; d++) {
@@ -273,7 +312,7 @@ static void order_of_heads_is_immaterial(void **state) {
                 *a = *b;
                 *b = t;
             }
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.9", 170, again), n);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.9", 170, again), n);
     assert_memory_equal(kept, again, (size_t)n * sizeof *kept);
     case_close(&c);
 }
@@ -285,7 +324,7 @@ static void cover_holds_tau_and_no_token_too_many(void **state) {
     int32_t kept[MAX_TOKENS];
     const options o = {.tau = 0.9, .recent = 64, .random = 64};
     case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 8);
-    int64_t n = n_kept_at(&c, "zipvl:tau=0.9,budget=cover", 160, kept);
+    int64_t n = n_kept_at(&c, "zipvl:min=0,tau=0.9,budget=cover", 160, kept);
     find(&c, 0, 160, &o, &f);
     double held = 0, total = 0, least = INFINITY;
     int64_t worst = 0;
@@ -312,13 +351,13 @@ static void sink_and_last_token(void **state) {
         c.raw_k[99 * 2 * 16 + d] = 0;
     }
     for (int64_t i = 0; i < 100 * 4 * 16; i++) c.raw_q[i] *= 3;
-    int64_t n = n_kept_at(&c, "zipvl:tau=0.5,strict=1", 100, kept);
+    int64_t n = n_kept_at(&c, "zipvl:min=0,tau=0.5,strict=1", 100, kept);
     assert_true(kept[n - 1] != 99);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.5", 100, kept), n);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.5", 100, kept), n);
     assert_int_equal(kept[n - 1], 99);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.5,keep_sink=1", 100, kept), n);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.5,keep_sink=1", 100, kept), n);
     assert_true(kept[0] == 0 && kept[n - 1] == 99);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0,keep_sink=1", 100, kept), 2);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0,keep_sink=1", 100, kept), 2);
     case_close(&c);
 }
 
@@ -334,7 +373,7 @@ static void full_budget_gives_dense_bits(void **state) {
     case_method(&c, "dense", "dense");
     case_prompt(&c, 90);
     memcpy(dense, c.out, (size_t)(90 * 4 * 16) * sizeof *dense);
-    assert_int_equal(n_kept_at(&c, "zipvl:tau=0.999999", 90, kept), 90);
+    assert_int_equal(n_kept_at(&c, "zipvl:min=0,tau=0.999999", 90, kept), 90);
     assert_memory_equal(dense, c.out, (size_t)(90 * 4 * 16) * sizeof *dense);
     free(dense);
     case_close(&c);
@@ -345,28 +384,149 @@ static void bad_settings_are_refused(void **state) {
     sac_attention_shape shape = {.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 100};
     sac_prefill m;
     sac_error err;
-    assert_int_equal(sac_prefill_open(&m, "zipvl:recent=0,random=0", &shape, &err), SAC_BAD_ARGUMENT);
-    assert_int_equal(sac_prefill_open(&m, "zipvl:tau=1.5", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,recent=0,random=0", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,tau=1.5", &shape, &err), SAC_BAD_ARGUMENT);
     shape.window = 50;
-    assert_int_equal(sac_prefill_open(&m, "zipvl", &shape, &err), SAC_UNSUPPORTED);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0", &shape, &err), SAC_UNSUPPORTED);
     shape.window = 100;
-    assert_ok(sac_prefill_open(&m, "zipvl", &shape, &err), err);
+    assert_ok(sac_prefill_open(&m, "zipvl:min=0", &shape, &err), err);
     sac_prefill_free(&m);
+}
+
+/* Below `min` tokens, those of earlier turns counted, the bits are dense attention's and nobody is important.
+ */
+static void short_sequences_are_read_densely(void **state) {
+    (void)state;
+    enum { N = 90, COLS = 4 * 16 };
+    static float dense[2 * N * COLS];
+    layer_case c;
+    case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS}, 4);
+    case_method(&c, "dense", "dense");
+    for (int turn = 0; turn < 2; turn++) {
+        case_prompt(&c, N);
+        memcpy(dense + turn * N * COLS, c.out, (size_t)(N * COLS) * sizeof(float));
+    }
+    case_method(&c, "zipvl:tau=0.5,min=91", "dense");
+    for (int turn = 0; turn < 2; turn++) {
+        case_prompt(&c, N);
+        bool equal = !memcmp(dense + turn * N * COLS, c.out, (size_t)(N * COLS) * sizeof(float));
+        assert_int_equal(c.prefill.is_short, turn == 0);
+        assert_int_equal(equal, turn == 0);
+        assert_int_equal(sac_prefill_important(&c.prefill).rows == NULL, turn == 0);
+    }
+    case_close(&c);
 }
 
 static void session_off_value_is_dense(void **state) {
     (void)state;
-    told_as_dense("zipvl:tau=1", NULL);
+    told_as_dense("zipvl:min=0,tau=1", NULL);
+    told_as_dense("zipvl:tau=0.5", NULL);
 }
 
 static void session_repeats_itself(void **state) {
     (void)state;
     static told t;
-    told_again("zipvl:tau=0.9,seed=5", NULL, &t);
+    told_again("zipvl:min=0,tau=0.9,seed=5", NULL, &t);
     assert_true(t.layer.prefill_kept > 0.02 && t.layer.prefill_kept < 0.999);
     assert_true(t.layer.prefill_work < t.layer.prefill_kept);
-    told_again("zipvl:tau=0.9,side=one,budget=cover", NULL, &t);
+    told_again("zipvl:min=0,tau=0.9,side=one,budget=cover", NULL, &t);
     assert_true(t.layer.prefill_kept < 0.999);
+}
+
+/* ---------------------------------------------------------------- several media, chunks */
+
+enum { MAX_LAYERS = 16, MAX_PROMPT = 1000 };
+
+typedef struct mixed_media {
+    int32_t kept[MAX_LAYERS][MAX_PROMPT];
+    int64_t n_kept[MAX_LAYERS], n_tokens;
+    char text[512];
+    float logits[1024];
+    size_t kv_bytes;
+    size_t n_media;
+    int64_t visual_tokens[3];
+} mixed_media;
+
+static void keep(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
+    mixed_media *m = ctx;
+    assert_true(layer < MAX_LAYERS && n_kept <= MAX_PROMPT && m->n_kept[layer] == 0);
+    memcpy(m->kept[layer], kept, (size_t)n_kept * sizeof *kept);
+    m->n_kept[layer] = n_kept;
+    m->n_tokens = n_tokens;
+}
+
+/* Two pictures and a video between texts; linear layers see `chunk` rows at a time. */
+static void ask_of_three(const sac_model *model, int64_t chunk, const char *prefill, const char *kv,
+                         mixed_media *m) {
+    sac_part parts[] = {{.kind = SAC_PART_TEXT, .text = "First "},
+                        {.kind = SAC_PART_IMAGE, .path = "samples/picture0000.png"},
+                        {.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
+                        {.kind = SAC_PART_TEXT, .text = " and then "},
+                        {.kind = SAC_PART_IMAGE, .path = "samples/picture0001.jpg"},
+                        {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}};
+    parts[2].video.num_frames = 3;
+    sac_message message = {"user", parts, SAC_COUNT(parts)};
+    sac_session_config config = told_config(prefill, NULL, kv);
+    config.prefill_chunk = (int)chunk;
+    sac_session *s;
+    sac_result r;
+    sac_error err;
+    sac_sampling o;
+    sac_model_info info;
+    memset(m, 0, sizeof *m);
+    sac_sampling_default(&o);
+    o.max_tokens = 12;
+    o.ignore_eos = true;
+    assert_ok(sac_session_create(&s, model, &config, &err), err);
+    sac_session_observe_kept(s, keep, m);
+    assert_ok(sac_session_generate(s, &message, 1, &o, NULL, &r, &err), err);
+    sac_model_get_info(model, &info);
+    assert_true(info.vocab <= 1024 && info.n_layers <= MAX_LAYERS && r.n_prompt_tokens <= MAX_PROMPT);
+    m->n_media = r.n_media;
+    for (size_t i = 0; i < r.n_media && i < 3; i++) m->visual_tokens[i] = r.media[i].n_tokens;
+    snprintf(m->text, sizeof m->text, "%s", r.text);
+    memcpy(m->logits, sac_session_logits(s), (size_t)info.vocab * sizeof(float));
+    m->kv_bytes = sac_session_kv_bytes(s);
+    sac_session_free(s);
+}
+
+/* Linear layers may see a prompt in chunks, attention sees it whole: the same tokens are kept, of several
+ * media too. The last chunk of 37 leaves so few rows that a float kernel may sum them in another order. */
+static void session_of_pictures_and_a_video(void **state) {
+    (void)state;
+    static const char *const PREFILL[] = {"zipvl:min=0,tau=0.9", "zipvl:min=0,tau=0.8,side=one"};
+    static const char *const KV[] = {"f32", "mixed"};
+    static mixed_media whole, chunks, dense;
+    sac_model *model = told_model(2);
+    ask_of_three(model, 1000, NULL, "f32", &dense);
+    for (size_t i = 0; i < SAC_COUNT(PREFILL); i++) {
+        ask_of_three(model, 1000, PREFILL[i], KV[i], &whole);
+        assert_int_equal(whole.n_media, 3);
+        assert_true(whole.visual_tokens[0] == 64 && whole.visual_tokens[1] == 3 * 64 &&
+                    whole.visual_tokens[2] == 64);
+        assert_true(memcmp(whole.logits, dense.logits, sizeof dense.logits) != 0);
+        int64_t fewest = whole.n_tokens;
+        for (int layer = 0; whole.n_kept[layer] > 0; layer++) {
+            int64_t n = whole.n_kept[layer];
+            if (n < fewest) fewest = n;
+            assert_int_equal(whole.kept[layer][n - 1], whole.n_tokens - 1);
+            for (int64_t k = 1; k < n; k++) assert_true(whole.kept[layer][k] > whole.kept[layer][k - 1]);
+        }
+        assert_true(fewest < whole.n_tokens * 3 / 4);
+        static const int64_t sizes[] = {64, 128, 37};
+        for (size_t c = 0; c < SAC_COUNT(sizes); c++) {
+            ask_of_three(model, sizes[c], PREFILL[i], KV[i], &chunks);
+            assert_int_equal(chunks.n_tokens, whole.n_tokens);
+            assert_memory_equal(chunks.n_kept, whole.n_kept, sizeof whole.n_kept);
+            assert_memory_equal(chunks.kept, whole.kept, sizeof whole.kept);
+            assert_string_equal(chunks.text, whole.text);
+            assert_int_equal(chunks.kv_bytes, whole.kv_bytes);
+            for (size_t j = 0; j < SAC_COUNT(whole.logits); j++)
+                assert_true(fabsf(chunks.logits[j] - whole.logits[j]) < 1e-3f);
+            if (sizes[c] != 37) assert_memory_equal(chunks.logits, whole.logits, sizeof whole.logits);
+        }
+    }
+    sac_model_free(model);
 }
 
 int main(void) {
@@ -378,13 +538,16 @@ int main(void) {
         cmocka_unit_test(random_probes_are_spread),
         cmocka_unit_test(count_of_equal_and_of_peaked_weights),
         cmocka_unit_test(even_and_peaked_attention),
+        cmocka_unit_test(sums_hold_one_a_probe_and_head),
         cmocka_unit_test(order_of_heads_is_immaterial),
         cmocka_unit_test(cover_holds_tau_and_no_token_too_many),
         cmocka_unit_test(sink_and_last_token),
         cmocka_unit_test(full_budget_gives_dense_bits),
         cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(short_sequences_are_read_densely),
         cmocka_unit_test(session_off_value_is_dense),
         cmocka_unit_test(session_repeats_itself),
+        cmocka_unit_test(session_of_pictures_and_a_video),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,88 +4,39 @@
 #define _GNU_SOURCE
 #include "caption_request.h"
 
+#include <base64.h>
+#include <url.h>
+
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---------------------------------------------------------------- addresses */
 
-static int base64_digit(char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
-
-/* Blanks are passed over, padding may be missing. */
-static sac_status decode_base64(const char *text, uint8_t **bytes, size_t *n_bytes, sac_error *err) {
-    uint8_t *data = malloc(strlen(text) / 4 * 3 + 4);
-    uint32_t bits = 0;
-    size_t n = 0, digits = 0;
-    if (!data) return app_fail_no_memory(err);
-    for (; *text && *text != '='; text++) {
-        int d = base64_digit(*text);
-        if (d < 0 && strchr(" \t\r\n", *text)) continue;
-        if (d < 0) break;
-        bits = bits << 6 | (uint32_t)d;
-        if (++digits % 4 == 0) {
-            data[n++] = (uint8_t)(bits >> 16);
-            data[n++] = (uint8_t)(bits >> 8);
-            data[n++] = (uint8_t)bits;
-        }
-    }
-    if (digits % 4 == 2) data[n++] = (uint8_t)(bits >> 4);
-    if (digits % 4 == 3) data[n++] = (uint8_t)(bits >> 10), data[n++] = (uint8_t)(bits >> 2);
-    if (text[strspn(text, "= \t\r\n")] || digits % 4 == 1 || !n) {
-        free(data);
-        return app_fail(err, SAC_BAD_FILE, "a data: address that is not base64");
-    }
-    *bytes = data;
-    *n_bytes = n;
-    return SAC_OK;
-}
-
 static sac_status add_data(caption_request *q, const caption_how *how, media_kind kind, const char *url,
                            sac_error *err) {
-    const char *comma = strchr(url, ',');
-    if (!comma || comma - url < 7 || strncmp(comma - 7, ";base64", 7))
-        return app_fail(err, SAC_BAD_FILE, "a data: address without ';base64,'");
-    uint8_t *bytes = NULL;
-    size_t n = 0;
-    APP_TRY(decode_base64(comma + 1, &bytes, &n, err));
+    const char *text = intake_data_text(url);
+    if (!text) return app_fail(err, SAC_BAD_FILE, "a data: address without ';base64,'");
+    size_t n_text = strlen(text), n = 0;
+    uint8_t *bytes = malloc(3 * (n_text / 4 + 1));
+    if (!bytes) return app_fail_no_memory(err);
+    if (!intake_base64_decode(text, n_text, bytes, &n) || !n) {
+        free(bytes);
+        return app_fail(err, SAC_BAD_FILE, "a data: address that is not base64");
+    }
     q->n_bytes += n;
     return conversation_add_bytes(&q->c, kind, bytes, n, how->s, err);
-}
-
-/* %20 and the like, in place; false when it is none, or a NUL. */
-static bool unescape(char *text) {
-    char *to = text;
-    for (; *text; text++) {
-        unsigned value = 0;
-        if (*text != '%') {
-            *to++ = *text;
-        } else if (sscanf(text + 1, "%2x", &value) == 1 && strspn(text + 1, "0123456789abcdefABCDEF") >= 2 &&
-                   value) {
-            *to++ = (char)value;
-            text += 2;
-        } else {
-            return false;
-        }
-    }
-    *to = 0;
-    return true;
 }
 
 /* The file behind all links must lie below the root. */
 static sac_status add_local(caption_request *q, const caption_how *how, media_kind kind, const char *url,
                             sac_error *err) {
     char given[PATH_MAX], real[PATH_MAX];
-    const char *path = url + strlen("file://");
-    if (!strncmp(path, "localhost/", 10)) path += 9;
-    if (snprintf(given, sizeof given, "%s", path) >= (int)sizeof given || *path != '/' || !unescape(given))
+    if (!intake_file_path(url, given, sizeof given))
         return app_fail(err, SAC_BAD_FILE, "%.200s: expected file:///PATH", url);
     if (!realpath(given, real)) return app_fail(err, SAC_NOT_FOUND, "%.200s: %s", given, strerror(errno));
     size_t n = how->media_root ? strlen(how->media_root) : 0;
@@ -100,8 +51,8 @@ static sac_status add_address(caption_request *q, const caption_how *how, media_
     const char *url = json_string_value(json_is_object(holder) ? json_object_get(holder, "url") : holder);
     if (!url) return app_fail(err, SAC_BAD_FILE, "%s: expected {\"url\": ...}", key);
     if (!q->media || kind == MEDIA_VIDEO) q->media = kind == MEDIA_VIDEO ? "video" : "image";
-    if (!strncmp(url, "data:", 5)) return add_data(q, how, kind, url, err);
-    if (!strncmp(url, "file://", 7)) return add_local(q, how, kind, url, err);
+    if (!strncasecmp(url, "data:", 5)) return add_data(q, how, kind, url, err);
+    if (!strncasecmp(url, "file://", 7)) return add_local(q, how, kind, url, err);
     return app_fail(err, SAC_UNSUPPORTED, "%.100s: nothing is fetched; give data: or file://", url);
 }
 

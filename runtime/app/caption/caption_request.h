@@ -14,15 +14,18 @@ typedef struct caption_how {
     const char *media_root; /* where file:// may point to, resolved; NULL = nowhere */
 } caption_how;
 
+typedef struct caption_decoded caption_decoded; /* caption_decode.h */
+
 typedef struct caption_request {
     size_t source, index;
     conversation c;
     sac_sampling sampling;
-    char **stop;       /* owned texts behind sampling.stop, or NULL */
-    const char *media; /* "image", "video", or NULL where the item has none */
-    json_t *extra;     /* members that go from the item into its record, or NULL */
-    size_t n_bytes;    /* held in memory */
-    sac_status status; /* of reading the item */
+    char **stop;              /* owned texts behind sampling.stop, or NULL */
+    const char *media;        /* "image", "video", or NULL where the item has none */
+    json_t *extra;            /* members that go from the item into its record, or NULL */
+    size_t n_bytes;           /* held in memory */
+    caption_decoded *decoded; /* what parts of c point at, or NULL */
+    sac_status status;        /* of reading the item */
     sac_error err;
 } caption_request;
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "caption_run.h"
+#include "caption_decode.h"
 #include "caption_queue.h"
 #include "output.h"
 #include "report.h"
@@ -34,6 +35,7 @@ typedef struct work {
     caption_records *records;
     caption_stats *stats;
     caption_queue *queue;
+    caption_decoder *decoder; /* NULL = files are decoded here */
     sac_batch *batch;
     sac_batch_item *items; /* [n_slots] */
     progress line;
@@ -46,12 +48,14 @@ typedef struct work {
     int n_preparers;     /* still at work */
     int memory_failures; /* one after another */
     bool failed;
-    sac_error err; /* of what failed */
+    atomic_bool stopping; /* the same, for those who do not hold the lock */
+    sac_error err;        /* of what failed */
 } work;
 
 static void fail(work *w, const sac_error *err) {
     if (!w->failed) w->err = *err;
     w->failed = true;
+    atomic_store(&w->stopping, true);
     pthread_cond_broadcast(&w->changed);
     caption_queue_stop(w->queue);
 }
@@ -176,11 +180,13 @@ static void set_state(work *w, slot *s, slot_state state) {
 static void prepare(work *w, slot *s) {
     sac_events events = {.ctx = w, .stopped = is_stopped};
     caption_request *q = &s->q;
+    if (q->status == SAC_OK && w->decoder) q->status = caption_decode(w->decoder, q, &w->stopping, &q->err);
     if (q->status == SAC_OK) {
         sac_session_reset(s->session); /* a caption must not depend on what was seen before */
         q->status =
             sac_session_begin(s->session, q->c.messages, q->c.n_messages, &q->sampling, &events, &q->err);
     }
+    caption_decoded_free(q);
     bool ok = q->status == SAC_OK;
     if (!ok) record(w, q, NULL, &q->err);
     if (!ok) caption_request_free(q);
@@ -301,11 +307,15 @@ static sac_status open_work(work *w, const caption_how *how, size_t n_slots, sac
     APP_TRY(sac_batch_create(&w->batch, w->r->model, n_slots, err));
     for (; w->n_slots < n_slots; w->n_slots++)
         APP_TRY(sac_session_create(&w->slots[w->n_slots].session, w->r->model, &w->r->session_config, err));
+    sac_memory_report plan;
+    sac_session_memory(w->slots[0].session, &plan);
+    if (!w->r->s->trust_media) APP_TRY(caption_decoder_open(&w->decoder, w->r->model, plan.n_ctx, err));
     return caption_queue_start(&w->queue, w->in, how, is_due, w, err);
 }
 
 static void close_work(work *w) {
     caption_queue_free(w->queue);
+    caption_decoder_close(w->decoder);
     for (size_t i = 0; i < w->n_slots; i++) sac_session_free(w->slots[i].session);
     sac_batch_free(w->batch);
     free(w->slots);

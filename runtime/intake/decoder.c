@@ -1,6 +1,5 @@
 #define _GNU_SOURCE
-#include "helper.h"
-#include "source.h"
+#include "decoder.h"
 #include "status.h"
 
 #include <errno.h>
@@ -20,7 +19,11 @@
 
 extern char **environ;
 
-struct serve_helper {
+int intake_memory_file(const char *name) {
+    return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+struct intake_decoder {
     pthread_mutex_t lock;
     int fd; /* -1 = not running */
     pid_t pid;
@@ -29,7 +32,7 @@ struct serve_helper {
 
 /* ---------------------------------------------------------------- the process */
 
-static bool start(serve_helper *h) {
+static bool start(intake_decoder *h) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
     char number[16];
@@ -50,7 +53,7 @@ static bool start(serve_helper *h) {
     return ok;
 }
 
-static void stop(serve_helper *h) {
+static void stop(intake_decoder *h) {
     if (h->fd < 0) return;
     close(h->fd); /* it ends when the socket does */
     h->fd = -1;
@@ -58,8 +61,8 @@ static void stop(serve_helper *h) {
     }
 }
 
-sac_status serve_helper_open(serve_helper **out, sac_error *err) {
-    serve_helper *h = *out = calloc(1, sizeof *h);
+sac_status intake_decoder_open(intake_decoder **out, sac_error *err) {
+    intake_decoder *h = *out = calloc(1, sizeof *h);
     if (!h) return sac_fail(err, SAC_NO_MEMORY, "no memory for the media helper");
     pthread_mutex_init(&h->lock, NULL);
     h->fd = -1;
@@ -68,14 +71,14 @@ sac_status serve_helper_open(serve_helper **out, sac_error *err) {
                : sac_fail(err, SAC_IO, "cannot start the process that decodes media: %s", strerror(errno));
 }
 
-void serve_helper_close(serve_helper *h) {
+void intake_decoder_close(intake_decoder *h) {
     if (!h) return;
     stop(h);
     pthread_mutex_destroy(&h->lock);
     free(h);
 }
 
-static bool send_task(int fd, const serve_child_task *t, const int fds[3]) {
+static bool send_task(int fd, const intake_task *t, const int fds[3]) {
     union {
         char bytes[CMSG_SPACE(3 * sizeof(int))];
         struct cmsghdr align;
@@ -92,7 +95,7 @@ static bool send_task(int fd, const serve_child_task *t, const int fds[3]) {
 }
 
 /* The helper itself may have been killed: it is started again, once. *generation: which one has the task. */
-static bool hand_over(serve_helper *h, const serve_child_task *t, const int fds[3], unsigned *generation) {
+static bool hand_over(intake_decoder *h, const intake_task *t, const int fds[3], unsigned *generation) {
     pthread_mutex_lock(&h->lock);
     bool ok = h->fd >= 0 && send_task(h->fd, t, fds);
     if (!ok) {
@@ -106,7 +109,7 @@ static bool hand_over(serve_helper *h, const serve_child_task *t, const int fds[
 
 /* Was it the helper that died, with the task still in its hands? Then nothing was wrong with the task. The
  * kernel may close the task's socket a moment before the helper's own, so that is waited for. */
-static bool helper_died(serve_helper *h, unsigned generation) {
+static bool helper_died(intake_decoder *h, unsigned generation) {
     pthread_mutex_lock(&h->lock);
     bool died = h->generation != generation;
     struct pollfd f = {.fd = h->fd, .events = POLLIN};
@@ -153,35 +156,36 @@ static void put_u32(uint8_t *to, uint32_t v) {
 }
 
 /* BITMAPFILEHEADER and BITMAPINFOHEADER; a negative height means rows from the top. */
-static void make_head(uint8_t head[SERVE_BMP_HEAD], int width, int height) {
-    memset(head, 0, SERVE_BMP_HEAD);
+static void make_head(uint8_t head[INTAKE_BMP_HEAD], int width, int height) {
+    memset(head, 0, INTAKE_BMP_HEAD);
     head[0] = 'B';
     head[1] = 'M';
-    put_u32(head + 2, (uint32_t)serve_bmp_bytes(width, height));
-    put_u32(head + 10, SERVE_BMP_HEAD);
+    put_u32(head + 2, (uint32_t)intake_bmp_bytes(width, height));
+    put_u32(head + 10, INTAKE_BMP_HEAD);
     put_u32(head + 14, 40);
     put_u32(head + 18, (uint32_t)width);
     put_u32(head + 22, (uint32_t)-height);
     put_u16(head + 26, 1);
     put_u16(head + 28, 24);
-    put_u32(head + 34, (uint32_t)(serve_bmp_row_bytes(width) * (size_t)height));
+    put_u32(head + 34, (uint32_t)(intake_bmp_row_bytes(width) * (size_t)height));
 }
 
 /* Do the child's numbers make sense, and are the pixels there? */
-static bool check(const serve_child_task *t, serve_child_reply *r, int pixels, size_t *n_bytes) {
+static bool check(const intake_task *t, intake_info *r, int pixels, size_t *n_bytes) {
     struct stat st;
     r->rule[sizeof r->rule - 1] = 0;
     r->error[sizeof r->error - 1] = 0;
-    if (r->width < 1 || r->height < 1 || (int64_t)r->width * r->height > t->max_pixels) return false;
-    if (r->n_frames < 1 || r->n_frames > t->max_frames || r->n_frames > SERVE_CHILD_MAX_FRAMES) return false;
-    *n_bytes = serve_bmp_bytes(r->width, r->height) * (size_t)r->n_frames;
+    if (r->width < 1 || r->height < 1) return false;
+    if (t->max_pixels && (int64_t)r->width * r->height > t->max_pixels) return false;
+    if (r->n_frames < 1 || r->n_frames > t->max_frames || r->n_frames > INTAKE_MAX_FRAMES) return false;
+    *n_bytes = intake_bmp_bytes(r->width, r->height) * (size_t)r->n_frames;
     return *n_bytes <= t->max_output_bytes && fstat(pixels, &st) == 0 && (size_t)st.st_size == *n_bytes;
 }
 
 /* The heads are ours, and from here on nobody can change a byte. */
-static bool take_pixels(serve_pixels *out, int pixels) {
-    uint8_t head[SERVE_BMP_HEAD];
-    size_t each = serve_bmp_bytes(out->info.width, out->info.height);
+static bool take_pixels(intake_pixels *out, int pixels) {
+    uint8_t head[INTAKE_BMP_HEAD];
+    size_t each = intake_bmp_bytes(out->info.width, out->info.height);
     make_head(head, out->info.width, out->info.height);
     for (int64_t i = 0; i < out->info.n_frames; i++)
         if (pwrite(pixels, head, sizeof head, (off_t)((size_t)i * each)) != (ssize_t)sizeof head)
@@ -194,68 +198,63 @@ static bool take_pixels(serve_pixels *out, int pixels) {
     return true;
 }
 
-static bool refuse_reply(const serve_child_reply *r, const char *param, serve_problem *p) {
-    sac_error err = {.status = (sac_status)r->status};
-    snprintf(err.text, sizeof err.text, "%s: %.300s", param, r->error);
-    serve_refuse_status(p, (sac_status)r->status, &err);
-    if (r->status == SAC_TOO_LONG) serve_refuse(p, 413, param, "media_too_large", "%s", err.text);
-    snprintf(p->param, sizeof p->param, "%s", param);
-    return false;
+static sac_status crash(bool *crashed, sac_error *err) {
+    *crashed = true;
+    return sac_fail(err, SAC_BAD_FILE, "decoding it failed, took too long or too much memory");
 }
 
-static bool converse(const serve_child_task *t, int fd, int pixels, const char *param,
-                     const atomic_bool *cancelled, serve_pixels *out, bool *crashed, serve_problem *p) {
-    serve_child_reply *r = &out->info;
+static sac_status converse(const intake_task *t, int fd, int pixels, const atomic_bool *cancelled,
+                           intake_pixels *out, bool *crashed, sac_error *err) {
+    intake_info *r = &out->info;
     double seconds = t->seconds + 2;
-    *crashed = !receive(fd, r, sizeof *r, seconds, cancelled);
-    if (!*crashed && r->status != SAC_OK) {
-        r->error[sizeof r->error - 1] = 0;
-        return refuse_reply(r, param, p);
-    }
-    *crashed = *crashed || !check(t, r, pixels, &out->n_bytes);
-    if (!*crashed) {
-        out->times = calloc((size_t)r->n_frames, sizeof *out->times);
-        size_t n = (size_t)r->n_frames * sizeof *out->times;
-        *crashed = out->times && t->is_video && !receive(fd, out->times, n, seconds, cancelled);
-    }
-    if (*crashed)
-        return serve_refuse(p, 400, param, "media_failed",
-                            "%s: decoding it failed, took too long or too much memory", param);
-    return (out->times && take_pixels(out, pixels)) ||
-           serve_refuse(p, 503, param, "out_of_memory", "%s: no memory for its pixels", param);
+    if (!receive(fd, r, sizeof *r, seconds, cancelled)) return crash(crashed, err);
+    r->error[sizeof r->error - 1] = 0;
+    if (r->status != SAC_OK) return sac_fail(err, (sac_status)r->status, "%s", r->error);
+    if (!check(t, r, pixels, &out->n_bytes)) return crash(crashed, err);
+    size_t n = (size_t)r->n_frames * sizeof *out->times;
+    out->times = calloc(1, n);
+    if (!out->times) return sac_fail(err, SAC_NO_MEMORY, "no memory for its pixels");
+    if (t->is_video && !receive(fd, out->times, n, seconds, cancelled)) return crash(crashed, err);
+    return take_pixels(out, pixels) ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for its pixels");
 }
 
-static bool attempt(serve_helper *h, const serve_child_task *task, int input, const char *param,
-                    const atomic_bool *cancelled, serve_pixels *out, bool *crashed, bool *again,
-                    serve_problem *p) {
+static sac_status attempt(intake_decoder *h, const intake_task *task, int input, const atomic_bool *cancelled,
+                          intake_pixels *out, bool *crashed, bool *again, sac_error *err) {
     unsigned generation = 0;
-    int pair[2], pixels = serve_memory_file("saccade-pixels");
-    *out = (serve_pixels){0};
-    *crashed = false;
+    int pair[2], pixels = intake_memory_file("saccade-pixels");
+    *out = (intake_pixels){0};
+    *crashed = *again = false;
     if (pixels < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
         if (pixels >= 0) close(pixels);
-        return serve_refuse(p, 503, param, "out_of_memory", "%s: no descriptors for decoding it", param);
+        return sac_fail(err, SAC_NO_MEMORY, "no descriptors for decoding it");
     }
     int fds[3] = {pair[1], input, pixels};
-    bool ok = hand_over(h, task, fds, &generation) ||
-              serve_refuse(p, 503, param, NULL, "%s: decoding is not possible now", param);
+    sac_status st = SAC_OK;
+    if (!hand_over(h, task, fds, &generation))
+        st = sac_fail(err, SAC_IO, "there is no process that decodes it now");
     close(pair[1]);
-    if (ok) ok = converse(task, pair[0], pixels, param, cancelled, out, crashed, p);
+    if (st == SAC_OK) st = converse(task, pair[0], pixels, cancelled, out, crashed, err);
     close(pair[0]);
     close(pixels);
-    if (!ok) serve_pixels_free(out);
-    *again = *crashed && !atomic_load(cancelled) && helper_died(h, generation);
-    return ok;
+    if (st != SAC_OK) intake_pixels_free(out);
+    *again = *crashed && !(cancelled && atomic_load(cancelled)) && helper_died(h, generation);
+    return st;
 }
 
-bool serve_helper_decode(serve_helper *h, const serve_child_task *task, int input, const char *param,
-                         const atomic_bool *cancelled, serve_pixels *out, bool *crashed, serve_problem *p) {
-    bool again = false, ok = attempt(h, task, input, param, cancelled, out, crashed, &again, p);
-    return again ? attempt(h, task, input, param, cancelled, out, crashed, &again, p) : ok;
+sac_status intake_decode(intake_decoder *h, const intake_task *task, int input, const atomic_bool *cancelled,
+                         intake_pixels *out, bool *crashed, sac_error *err) {
+    bool again;
+    sac_status st = attempt(h, task, input, cancelled, out, crashed, &again, err);
+    return again ? attempt(h, task, input, cancelled, out, crashed, &again, err) : st;
 }
 
-void serve_pixels_free(serve_pixels *p) {
+const uint8_t *intake_pixels_frame(const intake_pixels *p, int64_t i, size_t *n_bytes) {
+    *n_bytes = intake_bmp_bytes(p->info.width, p->info.height);
+    return p->map + (size_t)i * *n_bytes;
+}
+
+void intake_pixels_free(intake_pixels *p) {
     if (p->map) munmap(p->map, p->n_bytes);
     free(p->times);
-    *p = (serve_pixels){0};
+    *p = (intake_pixels){0};
 }

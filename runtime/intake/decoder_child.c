@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
-#include "child.h"
+#include "decoder.h"
 #include "image.h"
-#include "serve.h"
+#include "sampling.h"
 #include "video.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static bool limit(int what, rlim_t value) {
 }
 
 /* A sanitizer's shadow memory is larger than any limit. */
-static bool set_limits(const serve_child_task *t) {
+static bool set_limits(const intake_task *t) {
     bool ok = limit(RLIMIT_CPU, t->seconds + 1) && limit(RLIMIT_FSIZE, t->max_output_bytes) &&
               limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 16);
     if (!SANITIZED) ok = ok && limit(RLIMIT_AS, t->max_memory_bytes) && limit(RLIMIT_NPROC, 0);
@@ -77,8 +77,8 @@ static bool set_filter(void) {
 typedef struct output {
     int fd;
     uint64_t room;
-    const serve_child_task *task;
-    serve_child_reply *reply;
+    const intake_task *task;
+    intake_info *reply;
     uint8_t *row;
 } output;
 
@@ -102,9 +102,9 @@ static bool write_all(int fd, const void *data, size_t n) {
 
 /* One frame's pixels, as a BMP file has them. */
 static sac_status put_picture(output *o, const sac_image *image, sac_error *err) {
-    static const uint8_t head[SERVE_BMP_HEAD];
-    size_t row_bytes = serve_bmp_row_bytes(image->width);
-    uint64_t bytes = serve_bmp_bytes(image->width, image->height);
+    static const uint8_t head[INTAKE_BMP_HEAD];
+    size_t row_bytes = intake_bmp_row_bytes(image->width);
+    uint64_t bytes = intake_bmp_bytes(image->width, image->height);
     if (o->reply->n_frames && (image->width != o->reply->width || image->height != o->reply->height))
         return fail(err, SAC_UNSUPPORTED, "the frames of the video change their size");
     if (bytes > o->room)
@@ -129,7 +129,9 @@ static sac_status put_picture(output *o, const sac_image *image, sac_error *err)
 }
 
 static sac_status decode_picture(output *o, const uint8_t *bytes, size_t n, sac_error *err) {
-    sac_image_limits limits = {o->task->max_bytes, o->task->max_pixels};
+    sac_image_limits limits = sac_image_limits_default();
+    if (o->task->max_bytes) limits.max_bytes = o->task->max_bytes;
+    if (o->task->max_pixels) limits.max_pixels = o->task->max_pixels;
     sac_image image = {0};
     sac_status st = sac_image_decode(&image, bytes, n, &limits, err);
     if (st == SAC_OK) st = put_picture(o, &image, err);
@@ -151,23 +153,42 @@ static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image 
     return put_picture(v->out, frame, err);
 }
 
+static sac_video_limits video_limits(const intake_task *t) {
+    sac_video_limits limits = sac_video_limits_default();
+    limits.n_threads = 1;
+    if (t->max_bytes) limits.max_bytes = t->max_bytes;
+    if (t->max_pixels) limits.max_pixels = t->max_pixels;
+    if (t->max_duration_s > 0) limits.max_duration_s = t->max_duration_s;
+    return limits;
+}
+
+static sac_frame_request frame_request(const intake_task *t) {
+    const sac_video_options *v = &t->video;
+    return (sac_frame_request){.has_fps = v->fps != 0,
+                               .fps = v->fps,
+                               .has_num_frames = v->num_frames != 0,
+                               .num_frames = v->num_frames,
+                               .has_max_frames = true,
+                               .max_frames = t->max_frames,
+                               .has_max_pixels = v->max_pixels != 0,
+                               .max_pixels = v->max_pixels,
+                               .frame_pixels = t->frame_pixels};
+}
+
 static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, double *times, sac_error *err) {
-    const serve_child_task *t = o->task;
-    sac_video_limits limits = {.max_bytes = t->max_bytes,
-                               .max_pixels = t->max_pixels,
-                               .max_frames = sac_video_limits_default().max_frames,
-                               .max_duration_s = t->max_duration_s,
-                               .n_threads = 1};
+    const intake_task *t = o->task;
+    sac_video_limits limits = video_limits(t);
+    sac_frame_request request = frame_request(t);
     sac_video *video = NULL;
     sac_frame_plan plan = {0};
     sac_status st = sac_video_open_bytes(&video, bytes, n, &limits, err);
-    if (st == SAC_OK) st = sac_video_plan(video, &t->frames, &plan, err);
-    if (st == SAC_OK && (plan.n_frames > t->max_frames || plan.n_frames > SERVE_CHILD_MAX_FRAMES))
+    if (st == SAC_OK) st = sac_video_plan(video, &request, &plan, err);
+    if (st == SAC_OK && (plan.n_frames > t->max_frames || plan.n_frames > INTAKE_MAX_FRAMES))
         st = fail(err, SAC_TOO_LONG, "more frames than are allowed");
     video_output v = {o, times};
     if (st == SAC_OK)
-        st = sac_video_read(video, &plan, t->no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, &v,
-                            NULL, err);
+        st = sac_video_read(video, &plan, t->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame,
+                            &v, NULL, err);
     o->reply->source_frames = plan.total_frames;
     o->reply->source_fps = plan.source_fps;
     o->reply->duration_s = plan.duration_s;
@@ -180,21 +201,21 @@ static void say(int fd, const void *data, size_t n) {
 }
 
 static void refuse(int fd, sac_status status, const char *text) {
-    serve_child_reply r = {.status = status};
+    intake_info r = {.status = status};
     snprintf(r.error, sizeof r.error, "%s", text);
     say(fd, &r, sizeof r);
     _exit(0);
 }
 
 /* A child's whole life. */
-static void decode(int fd, const serve_child_task *t, int input, int pixels) {
+static void decode(int fd, const intake_task *t, int input, int pixels) {
     off_t n = lseek(input, 0, SEEK_END);
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
-    double *times = calloc(SERVE_CHILD_MAX_FRAMES, sizeof *times);
+    double *times = calloc(INTAKE_MAX_FRAMES, sizeof *times);
     if (bytes == MAP_FAILED || !times) refuse(fd, SAC_NO_MEMORY, "no memory for the file");
     close(input);
     if (!set_limits(t) || !set_filter()) refuse(fd, SAC_INTERNAL, "the decoder cannot be locked in");
-    static serve_child_reply reply;
+    static intake_info reply;
     output o = {.fd = pixels, .room = t->max_output_bytes, .task = t, .reply = &reply};
     sac_error err = {0};
     sac_status st = t->is_video ? decode_video(&o, bytes, (size_t)n, times, &err)
@@ -209,7 +230,7 @@ static void decode(int fd, const serve_child_task *t, int input, int pixels) {
 /* ---------------------------------------------------------------- the helper */
 
 /* A task and its three descriptors: the child's own socket, the input, the pixels. */
-static ssize_t receive_task(int fd, serve_child_task *t, int fds[3]) {
+static ssize_t receive_task(int fd, intake_task *t, int fds[3]) {
     union {
         char bytes[CMSG_SPACE(3 * sizeof(int))];
         struct cmsghdr align;
@@ -226,7 +247,7 @@ static ssize_t receive_task(int fd, serve_child_task *t, int fds[3]) {
 }
 
 /* One task: a child for it. A failed fork closes the socket, which the server takes for a crash. */
-static void run_task(int fd, const serve_child_task *t, const int fds[3]) {
+static void run_task(int fd, const intake_task *t, const int fds[3]) {
     if (fork() == 0) {
         close(fd);
         signal(SIGCHLD, SIG_DFL);
@@ -235,8 +256,8 @@ static void run_task(int fd, const serve_child_task *t, const int fds[3]) {
     for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
-int serve_helper_run(int fd) {
-    serve_child_task t;
+int intake_child_run(int fd) {
+    intake_task t;
     int fds[3];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

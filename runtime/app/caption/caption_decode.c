@@ -1,0 +1,246 @@
+#define _GNU_SOURCE
+#include "caption_decode.h"
+
+#include <decoder.h>
+#include <room.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A day's video may be long; what takes longer than this hangs. */
+enum { SECONDS_MAX = 1200 };
+
+struct caption_decoder {
+    intake_decoder *intake;
+    const sac_model *model;
+    sac_model_info info;
+    int64_t n_ctx;
+    uint64_t most_bytes; /* of an item's pixels */
+};
+
+struct caption_decoded {
+    intake_pixels pixels;
+    caption_decoded *next;
+};
+
+/* ---------------------------------------------------------------- the process */
+
+static int file_in_memory(const void *bytes, size_t n_bytes) {
+    int fd = intake_memory_file("saccade-item");
+    for (const char *p = bytes; fd >= 0 && n_bytes;) {
+        ssize_t n = write(fd, p, n_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n > 0) p += n, n_bytes -= (size_t)n;
+        if (n <= 0) close(fd), fd = -1;
+    }
+    return fd;
+}
+
+/* One white pixel. */
+static const uint8_t bmp[] = {'B', 'M', 58, 0, 0, 0, 0, 0, 0,  0, 54, 0, 0, 0, 40,  0,   0,   0, 1, 0,
+                              0,   0,   1,  0, 0, 0, 1, 0, 24, 0, 0,  0, 0, 0, 4,   0,   0,   0, 0, 0,
+                              0,   0,   0,  0, 0, 0, 0, 0, 0,  0, 0,  0, 0, 0, 255, 255, 255, 0};
+
+static sac_status try_one(const caption_decoder *d, sac_error *err) {
+    intake_task task = {
+        .max_frames = 1, .max_output_bytes = 1 << 20, .max_memory_bytes = (uint64_t)3 << 29, .seconds = 60};
+    intake_pixels pixels;
+    bool crashed;
+    int fd = file_in_memory(bmp, sizeof bmp);
+    if (fd < 0) return app_fail(err, SAC_NO_MEMORY, "no memory for a picture of one pixel");
+    sac_status st = intake_decode(d->intake, &task, fd, NULL, &pixels, &crashed, err);
+    close(fd);
+    if (st == SAC_OK) intake_pixels_free(&pixels);
+    return st;
+}
+
+sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64_t n_ctx, sac_error *err) {
+    caption_decoder *d = *out = calloc(1, sizeof *d);
+    if (!d) return app_fail_no_memory(err);
+    d->model = m;
+    d->n_ctx = n_ctx;
+    sac_model_get_info(m, &d->info);
+    d->most_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
+    sac_status st = intake_decoder_open(&d->intake, err);
+    if (st == SAC_OK) st = try_one(d, err);
+    if (st == SAC_OK) return SAC_OK;
+    caption_decoder_close(d);
+    *out = NULL;
+    return app_fail_prefix(err, "no locked-in process for decoding (--trust-media does without): ");
+}
+
+void caption_decoder_close(caption_decoder *d) {
+    if (!d) return;
+    intake_decoder_close(d->intake);
+    free(d);
+}
+
+/* ---------------------------------------------------------------- one file */
+
+static sac_status open_file(const char *path, int *fd, sac_error *err) {
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold the job up */
+    if (*fd < 0)
+        return app_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
+    if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) return SAC_OK;
+    bool is_empty = S_ISREG(st.st_mode);
+    close(*fd);
+    return app_fail(err, SAC_BAD_FILE, "%s: %s", path, is_empty ? "the file is empty" : "not a file");
+}
+
+static uint64_t bytes_decoded(const caption_request *q) {
+    uint64_t n = 0;
+    for (const caption_decoded *i = q->decoded; i; i = i->next) n += i->pixels.n_bytes;
+    return n;
+}
+
+/* The file at `path`, or the bytes. *out belongs to the request. */
+static sac_status decode(caption_decoder *d, caption_request *q, intake_task *task, const char *path,
+                         const void *bytes, size_t n_bytes, const atomic_bool *cancelled,
+                         const intake_pixels **out, sac_error *err) {
+    int fd = -1;
+    bool crashed;
+    struct stat file;
+    if (path) APP_TRY(open_file(path, &fd, err));
+    if (!path) fd = file_in_memory(bytes, n_bytes);
+    caption_decoded *to = calloc(1, sizeof *to);
+    if (fd < 0 || !to || fstat(fd, &file) != 0) {
+        if (fd >= 0) close(fd);
+        free(to);
+        return app_fail_no_memory(err);
+    }
+    uint64_t had = bytes_decoded(q);
+    task->max_output_bytes = had < d->most_bytes ? d->most_bytes - had : 1;
+    task->max_memory_bytes = (uint64_t)file.st_size + ((uint64_t)3 << 29); /* decoders' own: 1.5 GiB */
+    task->seconds = SECONDS_MAX;
+    task->frame_pixels = (int64_t)d->info.image_size * d->info.image_size;
+    sac_status st = intake_decode(d->intake, task, fd, cancelled, &to->pixels, &crashed, err);
+    close(fd);
+    if (st != SAC_OK) {
+        free(to);
+        return path ? app_fail_prefix(err, "%s: ", path) : st;
+    }
+    to->next = q->decoded;
+    q->decoded = to;
+    *out = &to->pixels;
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- parts */
+
+static void drop_file(sac_part *p) {
+    free((void *)(uintptr_t)p->bytes);
+    free((char *)(uintptr_t)p->path);
+    p->bytes = NULL;
+    p->path = NULL;
+}
+
+static sac_status decode_picture(caption_decoder *d, caption_request *q, sac_part *p,
+                                 const atomic_bool *cancelled, sac_error *err) {
+    intake_task task = {.video = p->video, .max_frames = 1};
+    const intake_pixels *pixels;
+    APP_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
+    drop_file(p);
+    p->bytes = intake_pixels_frame(pixels, 0, &p->n_bytes);
+    return SAC_OK;
+}
+
+/* The child chooses the frames; the engine gets them as a list, and sees no file. */
+static sac_status decode_video(caption_decoder *d, caption_request *q, sac_part *p, int64_t most,
+                               const atomic_bool *cancelled, sac_error *err) {
+    if (most > INTAKE_MAX_FRAMES) most = INTAKE_MAX_FRAMES;
+    if (p->video.max_frames && p->video.max_frames < most) most = p->video.max_frames;
+    intake_task task = {.is_video = true, .video = p->video, .max_frames = most};
+    const intake_pixels *pixels;
+    APP_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
+    size_t n = (size_t)pixels->info.n_frames;
+    sac_frame *frames = calloc(n, sizeof *frames);
+    if (!frames) return app_fail_no_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        frames[i].bytes = intake_pixels_frame(pixels, (int64_t)i, &frames[i].n_bytes);
+        frames[i].time_s = pixels->times[i];
+    }
+    drop_file(p);
+    p->kind = SAC_PART_FRAMES;
+    p->frames = frames;
+    p->n_frames = n;
+    p->video = (sac_video_options){0};
+    return SAC_OK;
+}
+
+static sac_status decode_list(caption_decoder *d, caption_request *q, sac_part *p,
+                              const atomic_bool *cancelled, sac_error *err) {
+    sac_frame *frames = (sac_frame *)(uintptr_t)p->frames;
+    for (size_t i = 0; i < p->n_frames; i++) {
+        intake_task task = {.max_frames = 1, .video = {.no_rotate = p->video.no_rotate}};
+        const intake_pixels *pixels;
+        APP_TRY(decode(d, q, &task, frames[i].path, NULL, 0, cancelled, &pixels, err));
+        free((char *)(uintptr_t)frames[i].path);
+        frames[i].path = NULL;
+        frames[i].bytes = intake_pixels_frame(pixels, 0, &frames[i].n_bytes);
+    }
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- items */
+
+/* The conversation is our own: its parts may change. */
+static sac_part *part_of(const caption_request *q, size_t message, size_t part) {
+    return (sac_part *)(uintptr_t)&q->c.messages[message].parts[part];
+}
+
+static sac_status decode_part(caption_decoder *d, caption_request *q, sac_part *p, int64_t most,
+                              const atomic_bool *cancelled, sac_error *err) {
+    switch (p->kind) {
+    case SAC_PART_IMAGE: return decode_picture(d, q, p, cancelled, err);
+    case SAC_PART_VIDEO: return decode_video(d, q, p, most, cancelled, err);
+    case SAC_PART_FRAMES: return decode_list(d, q, p, cancelled, err);
+    case SAC_PART_TEXT: break;
+    }
+    return SAC_OK;
+}
+
+/* Videos share what the rest leaves of the context, as the engine shares it out: what one does not take is
+ * the next ones'. */
+sac_status caption_decode(caption_decoder *d, caption_request *q, const atomic_bool *cancelled,
+                          sac_error *err) {
+    int64_t n_videos, room = intake_room(d->model, d->n_ctx, q->c.messages, q->c.n_messages, &n_videos);
+    for (size_t i = 0; i < q->c.n_messages; i++)
+        for (size_t k = 0; k < q->c.messages[i].n_parts; k++) {
+            sac_part *p = part_of(q, i, k);
+            bool is_video = p->kind == SAC_PART_VIDEO || p->kind == SAC_PART_FRAMES;
+            int64_t most = is_video ? intake_room_frames(&d->info, room / n_videos--) : 1;
+            APP_TRY(decode_part(d, q, p, most, cancelled, err));
+            if (is_video) room -= (int64_t)p->n_frames * d->info.tokens_per_frame;
+        }
+    return SAC_OK;
+}
+
+static bool is_decoded(const caption_request *q, const void *bytes) {
+    const uint8_t *at = bytes;
+    for (const caption_decoded *i = q->decoded; i && at; i = i->next)
+        if (at >= i->pixels.map && at < i->pixels.map + i->pixels.n_bytes) return true;
+    return false;
+}
+
+/* Nothing of the conversation may point at what goes. */
+static void forget(const caption_request *q, sac_part *p) {
+    if (is_decoded(q, p->bytes)) p->bytes = NULL;
+    sac_frame *frames = (sac_frame *)(uintptr_t)p->frames;
+    for (size_t i = 0; i < p->n_frames; i++)
+        if (is_decoded(q, frames[i].bytes)) frames[i].bytes = NULL;
+}
+
+void caption_decoded_free(caption_request *q) {
+    for (size_t i = 0; q->decoded && i < q->c.n_messages; i++)
+        for (size_t k = 0; k < q->c.messages[i].n_parts; k++) forget(q, part_of(q, i, k));
+    for (caption_decoded *next; q->decoded; q->decoded = next) {
+        next = q->decoded->next;
+        intake_pixels_free(&q->decoded->pixels);
+        free(q->decoded);
+    }
+}
