@@ -113,10 +113,12 @@ static sac_status best_of(const minference *m, const sac_layer_attention *a, con
 static sac_status sum_weights(minference *m, const sac_layer_attention *a, int64_t n) {
     int64_t n_q = min_i64(m->last_q, a->q.rows);
     if (a->window_sums) {
-        size_t n_bytes = (size_t)(m->n_heads * m->n_ctx) * sizeof(float);
+        const sac_window_sums *shared = a->window_sums;
         SAC_TRY(sac_window_sums_find(a));
-        memcpy(m->columns, a->window_sums->sums, n_bytes);
-        memcpy(m->diagonals, a->window_sums->diagonals, n_bytes);
+        for (int64_t at = 0; at < m->n_heads * m->n_ctx; at += m->n_ctx) {
+            memcpy(m->columns + at, shared->sums + at, (size_t)n * sizeof(float));
+            memcpy(m->diagonals + at, shared->diagonals + at, (size_t)n * sizeof(float));
+        }
         return SAC_OK;
     }
     return a->ops->attention_sums(a->stream,

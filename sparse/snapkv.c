@@ -108,11 +108,10 @@ static sac_status sum_weights(snapkv *s, const sac_layer_attention *a, int64_t n
     if (a->window_sums) {
         int group = a->shape->n_heads / s->n_sets;
         SAC_TRY(sac_window_sums_find(a));
-        memset(s->sums, 0, (size_t)(s->n_sets * s->n_ctx) * sizeof *s->sums);
         for (int h = 0; h < a->shape->n_heads; h++) {
             const float *from = a->window_sums->sums + h * s->n_ctx;
             float *to = s->sums + h / group * s->n_ctx;
-            for (int64_t j = 0; j < n_before; j++) to[j] += from[j];
+            for (int64_t j = 0; j < n_before; j++) to[j] = from[j] + (h % group ? to[j] : 0);
         }
         return SAC_OK;
     }

@@ -150,22 +150,19 @@ static bool put(writer *w, const char *format, ...) {
 static const char FILLER[] =
     "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. ";
 
-/* n pieces, the needle before piece `at`. The passkey test of Mohtashami and Jaggi, arXiv:2305.16300. */
-static bool write_passkey(writer *w, size_t n, size_t at, int key) {
-    bool ok = put(
-        w,
-        "There is important information hidden inside a lot of irrelevant text. Find it and memorize it. ");
-    for (size_t i = 0; i <= n && ok; i++) {
-        if (i == at) ok = put(w, "The pass key is %d. Remember it. %d is the pass key. ", key, key);
-        if (i < n && ok) ok = put(w, "%s", FILLER);
-    }
-    return ok && put(w, "What is the pass key? The pass key is");
-}
-
 static bool write_filler(writer *w, size_t n) {
     bool ok = true;
     for (size_t i = 0; i < n && ok; i++) ok = put(w, "%s", FILLER);
     return ok;
+}
+
+/* n pieces, the needle before piece `at`. The passkey test of Mohtashami and Jaggi, arXiv:2305.16300. */
+static bool write_passkey(writer *w, size_t n, size_t at, int key) {
+    return put(w,
+               "There is important information hidden inside a lot of irrelevant text. Find it and memorize "
+               "it. ") &&
+           write_filler(w, at) && put(w, "The pass key is %d. Remember it. %d is the pass key. ", key, key) &&
+           write_filler(w, n - at) && put(w, "What is the pass key? The pass key is");
 }
 
 /* The needle of a retrieval prompt: one of the pairs, and where it lies. */

@@ -5,36 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* As the journal writes it. */
-static json_t *nine_digits(double v) {
-    char text[32];
-    if (!isfinite(v)) return json_null();
-    snprintf(text, sizeof text, "%.9g", v);
-    return json_real(strtod(text, NULL));
-}
-
-static json_t *kept_by_layer(const sac_session *s) {
-    json_t *list = json_array();
-    sac_layer_report l;
-    for (int i = 0; list && sac_session_layer_stats(s, i, &l); i++) {
-        if (!json_array_append_new(list, nine_digits(l.prefill_kept))) continue;
-        json_decref(list);
-        list = NULL;
-    }
-    return list;
-}
-
 json_t *method_record(const sac_session *s, const method_summary *m) {
     double stepped = m->decode_rows > 0 ? 1 : (double)NAN; /* a step reads its own row at least */
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kept_ratio",
-                     nine_digits(m->kept), "kept_by_layer", kept_by_layer(s), "attention_flops_saved",
-                     nine_digits(m->flops_saved), "attention_pairs_saved", nine_digits(m->pairs_saved),
-                     "decode_rows_read", nine_digits(stepped * m->decode_read), "decode_rows",
-                     nine_digits(stepped * m->decode_rows), "decode_budget",
-                     nine_digits(stepped * m->decode_budget), "prefill_mass", nine_digits(m->prefill_mass),
-                     "decode_mass", nine_digits(m->decode_mass), "selection_cache_hits",
-                     nine_digits(m->cache_hits), "kv_bytes_per_token", nine_digits(m->kv_bytes_token),
-                     "kv_factor", nine_digits(m->kv_factor));
+                     report_nine_digits(m->kept), "kept_by_layer", method_summary_layers_json(s),
+                     "attention_flops_saved", report_nine_digits(m->flops_saved), "attention_pairs_saved",
+                     report_nine_digits(m->pairs_saved), "decode_rows_read",
+                     report_nine_digits(stepped * m->decode_read), "decode_rows",
+                     report_nine_digits(stepped * m->decode_rows), "decode_budget",
+                     report_nine_digits(stepped * m->decode_budget), "prefill_mass",
+                     report_nine_digits(m->prefill_mass), "decode_mass", report_nine_digits(m->decode_mass),
+                     "selection_cache_hits", report_nine_digits(m->cache_hits), "kv_bytes_per_token",
+                     report_nine_digits(m->kv_bytes_token), "kv_factor", report_nine_digits(m->kv_factor));
 }
 
 /* ---------------------------------------------------------------- means */

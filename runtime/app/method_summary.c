@@ -51,6 +51,17 @@ void method_summary_layers(const sac_session *s, int n_layers, double *kept) {
     for (int i = 0; i < n_layers; i++) kept[i] = sac_session_layer_stats(s, i, &l) ? l.prefill_kept : NAN;
 }
 
+json_t *method_summary_layers_json(const sac_session *s) {
+    json_t *list = json_array();
+    sac_layer_report l;
+    for (int i = 0; list && sac_session_layer_stats(s, i, &l); i++) {
+        if (!json_array_append_new(list, report_nine_digits(l.prefill_kept))) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
 json_t *method_summary_json(const method_summary *m) {
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                      "prefill", m->lines.prefill, "kv", m->lines.kv, "decode", m->lines.decode, "rope",

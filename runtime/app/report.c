@@ -40,6 +40,12 @@ json_t *report_real(double v) {
     return isfinite(v) ? json_real(v) : json_null();
 }
 
+json_t *report_nine_digits(double v) {
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", v);
+    return report_real(strtod(text, NULL));
+}
+
 json_t *report_text(const char *text) {
     if (!text) return json_null();
     json_t *j = json_string(text);
@@ -170,23 +176,13 @@ json_t *report_memory(const sac_memory_report *m) {
     return end(&b);
 }
 
-static json_t *kept_by_layer(const run *r) {
-    json_t *list = json_array();
-    sac_layer_report l;
-    for (int i = 0; list && sac_session_layer_stats(r->session, i, &l); i++) {
-        if (!json_array_append_new(list, report_real(l.prefill_kept))) continue;
-        json_decref(list);
-        list = NULL;
-    }
-    return list;
-}
-
 /* What the methods did; their lines as they run, which may be dense where the settings ask for a method. */
-static json_t *methods(const run *r) {
+static json_t *methods(const run *r, const sac_result *result) {
     method_summary m;
     method_summary_read(r->session, &r->info, &m);
     builder b = {.object = method_summary_json(&m)};
-    set(&b, "kept_by_layer", kept_by_layer(r));
+    set(&b, "prefill_is_short", json_boolean(result->prefill_is_short));
+    set(&b, "kept_by_layer", method_summary_layers_json(r->session));
     set_int(&b, "kv_bytes", (int64_t)sac_session_kv_bytes(r->session));
     return end(&b);
 }
@@ -196,7 +192,6 @@ static json_t *usage(const sac_result *r) {
     set_int(&b, "prompt_tokens", r->n_prompt_tokens);
     set_int(&b, "visual_tokens", r->n_visual_tokens);
     set_int(&b, "reused_tokens", r->n_reused_tokens);
-    set(&b, "prefill_is_short", json_boolean(r->prefill_is_short));
     set_int(&b, "completion_tokens", r->n_tokens);
     set_int(&b, "total_tokens", r->n_prompt_tokens + r->n_tokens);
     return end(&b);
@@ -282,7 +277,7 @@ json_t *report_answer(const run *r, const sac_result *result, const answer *a, c
     set(&b, "usage", usage(result));
     set(&b, "timings", timings(r, result));
     set(&b, "media", media_reports(result, c));
-    set(&b, "methods", methods(r));
+    set(&b, "methods", methods(r, result));
     set(&b, "memory", report_memory(&memory));
     return end(&b);
 }

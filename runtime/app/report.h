@@ -19,6 +19,8 @@ json_t *report_memory(const sac_memory_report *m);
 json_t *report_text(const char *text);
 /* JSON has no infinity: null. */
 json_t *report_real(double v);
+/* Rounded: more would be the noise of a mean. */
+json_t *report_nine_digits(double v);
 
 /* Writes the object to standard output with a line end and releases it; NULL is out of memory. */
 sac_status report_print(json_t *object, sac_error *err);

@@ -175,6 +175,12 @@ class Methods(Case):
         self.assertTrue(48 < did["decode_rows"] <= 64, did["decode_rows"])  # of the last page what there is
         self.assertLess(did["decode_rows_read"], 0.3)
 
+    def test_a_prompt_below_the_break_even_length_is_read_densely(self):
+        for line, is_short in ("zipvl", True), ("zipvl:min=0", False), ("dense", False):
+            did = self.ask("--prefill", line)["methods"]
+            self.assertIs(did["prefill_is_short"], is_short)
+            self.assertEqual(did["kept_ratio"] == 1, line != "zipvl:min=0")
+
     def test_a_method_that_is_off_says_so(self):
         out = self.ask("--prefill", "zipvl:tau=1", "--decode", "quest:budget=100000")
         self.assertEqual(out["settings"]["session"]["decode"], "quest:budget=100000")
