@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Saccade beside transformers on the same random-weight checkpoint and the same card: logits, prefill, decode.
+"""Saccade beside transformers on the same random-weight checkpoint and the same card: logits, prefill, decode, images.
 
     tools/compare_transformers.py --programs build/cuda --work /tmp/work --lengths 1024 8192 32768
+    tools/compare_transformers.py --programs build/cuda --work /tmp/work --lengths 131072 200000 --attention cudnn flash
+    tools/compare_transformers.py --programs build/cuda --work /tmp/work --shape llava-1.5-7b --lengths 1024 4000
+    tools/compare_transformers.py --programs build/cuda --work /tmp/work --images 32 --lengths
 
-Makes a Qwen2-7B shape with random bf16 weights on the card, saves it once below --work, runs transformers on it (attention
-by cuDNN), then text_probe on the same files, and prints one table. Needs torch and transformers."""
+Makes a shape with random bf16 weights on the card, saves it once below --work, runs transformers on it (attention by cuDNN,
+and by FlashAttention-2 as torch has it), then text_probe on the same files, and prints one table. --images times a CLIP
+ViT-L/14-336 tower with a projector, `saccade bench` beside transformers. Needs torch and transformers."""
 import argparse
 import json
 import os
@@ -15,8 +19,10 @@ import time
 
 import numpy as np
 import torch
+from PIL import Image
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import AutoModelForCausalLM, Qwen2Config
+from transformers import (AutoModelForCausalLM, CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration,
+                          Qwen2Config)
 
 STEPS = 64
 SHAPES = {
@@ -25,34 +31,67 @@ SHAPES = {
     "qwen2-0.5b": dict(hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
                        num_key_value_heads=2, vocab_size=151936, max_position_embeddings=1 << 20, rope_theta=1e6,
                        tie_word_embeddings=True),
+    "llava-1.5-7b": dict(hidden_size=4096, intermediate_size=11008, num_hidden_layers=32, num_attention_heads=32,
+                         num_key_value_heads=32, vocab_size=32064, max_position_embeddings=4096, rms_norm_eps=1e-5),
 }
+BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
 
 def make_model(folder, shape, tokenizer):
     if (folder / "config.json").exists():
         return
-    config = Qwen2Config(**SHAPES[shape], use_sliding_window=False)
+    if shape.startswith("llava"):  # its language model
+        config = LlamaConfig(**SHAPES[shape])
+    else:
+        config = Qwen2Config(**SHAPES[shape], use_sliding_window=False)
     torch.manual_seed(1)
     with torch.device("cuda"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     model.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        if (tokenizer / name).exists():
-            (folder / name).write_bytes((tokenizer / name).read_bytes())
+    copy_files(tokenizer, folder, "tokenizer.json", "tokenizer_config.json")
+    del model
+    torch.cuda.empty_cache()
+
+
+def copy_files(source, folder, *names):
+    for name in names:
+        if (source / name).exists():
+            (folder / name).write_bytes((source / name).read_bytes())
+
+
+def make_llava(folder, demo):
+    """CLIP ViT-L/14-336 and a projector before a language model of two small layers."""
+    if (folder / "config.json").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    vision = CLIPVisionConfig(hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16,
+                              image_size=336, patch_size=14, projection_dim=768, hidden_act="quick_gelu")
+    text = Qwen2Config(hidden_size=1024, num_hidden_layers=2, num_attention_heads=16, num_key_value_heads=2, vocab_size=512,
+                       intermediate_size=2048, eos_token_id=4, use_sliding_window=False)
+    config = LlavaConfig(vision_config=vision, text_config=text, image_token_index=1, vision_feature_layer=-2,
+                         vision_feature_select_strategy="default", projector_hidden_act="gelu", image_seq_length=576)
+    torch.manual_seed(1)
+    with torch.device("cuda"):
+        model = LlavaForConditionalGeneration(config).to(torch.bfloat16)
+    model.save_pretrained(folder)
+    copy_files(demo, folder, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json",
+               "processor_config.json")
+    processor = (demo / "preprocessor_config.json").read_text()
+    (folder / "preprocessor_config.json").write_text(processor.replace("112", "336"))
     del model
     torch.cuda.empty_cache()
 
 
 class Transformers:
-    def __init__(self, folder, dtype=torch.bfloat16):
+    def __init__(self, folder, dtype=torch.bfloat16, attention="cudnn"):
+        self.backend = BACKENDS[attention]
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, device_map="cuda",
                                                           attn_implementation="sdpa").eval()
 
     @torch.inference_mode()
     def run(self, ids, steps):
         """Logits after the prompt and after each greedy step, the steps' ids, seconds of prefill and of a step."""
-        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
-                          SDPBackend.MATH]):
+        with sdpa_kernel([self.backend, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH], set_priority=True):
             x = torch.tensor([ids], device="cuda")
             prefill, out = [], None
             for _ in range(3 if len(ids) < 65536 else 2):
@@ -74,6 +113,18 @@ class Transformers:
                 rows.append(out.logits[0, -1].float().cpu().numpy())
         return np.stack(rows), chosen, min(prefill), statistics.median(decode)
 
+    @torch.inference_mode()
+    def prefill(self, ids):
+        """Seconds, the best of two."""
+        times = []
+        with sdpa_kernel([self.backend]):
+            for _ in range(2):
+                torch.cuda.synchronize()
+                t = time.perf_counter()
+                self.model(torch.tensor([ids], device="cuda"), use_cache=True, logits_to_keep=1)
+                torch.cuda.synchronize()
+                times.append(time.perf_counter() - t)
+        return min(times)
 
     @torch.inference_mode()
     def logits(self, ids, n_rows):
@@ -132,22 +183,36 @@ def main():
     p.add_argument("--work", type=pathlib.Path, required=True)
     p.add_argument("--shape", default="qwen2-7b", choices=SHAPES)
     p.add_argument("--tokenizer", type=pathlib.Path, default="models/demo", help="any folder with a tokenizer.json")
-    p.add_argument("--lengths", type=int, nargs="+", default=[1024, 8192, 32768])
+    p.add_argument("--lengths", type=int, nargs="*", default=[1024, 8192, 32768])
     p.add_argument("--exact-up-to", type=int, default=8192, help="tokens for which transformers runs in f32 too")
     p.add_argument("--methods", nargs="*", default=[], help="lines such as 'prefill=zipvl:ratio=0.421 decode=dense'")
+    p.add_argument("--attention", nargs="+", choices=BACKENDS, default=["cudnn"],
+                   help="of transformers; all but the first for prefill alone")
+    p.add_argument("--images", type=int, default=0, metavar="N", help="time the tower on N pictures at once")
     p.add_argument("--out", type=pathlib.Path, help="write the rows as JSON lines too")
     a = p.parse_args()
+    print(torch.cuda.get_device_name(), "torch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), flush=True)
+    if a.images:
+        compare_tower(a)
+    if a.lengths:
+        compare_text(a)
+
+
+def compare_text(a):
     folder = a.work / a.shape
     folder.mkdir(parents=True, exist_ok=True)
     make_model(folder, a.shape, a.tokenizer)
-    print(torch.cuda.get_device_name(), "torch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), flush=True)
     print("| tokens | same top-1 | largest gap | relative error | prefill ms: transformers | saccade | ratio | "
           "step ms: transformers | saccade | ratio |\n" + "|---" * 10 + "|", flush=True)
-    reference = Transformers(folder)
-    runs = []
+    reference = Transformers(folder, attention=a.attention[0])
+    runs, others = [], {}
     for n in a.lengths:
-        ids = np.random.default_rng(n).integers(0, 150000, n).tolist()
+        ids = np.random.default_rng(n).integers(0, SHAPES[a.shape]["vocab_size"] - 2000, n).tolist()
         runs.append((n, ids, *reference.run(ids, STEPS)))
+        for name in a.attention[1:]:
+            reference.backend = BACKENDS[name]
+            others[n, name] = reference.prefill(ids)
+        reference.backend = BACKENDS[a.attention[0]]
     del reference
     torch.cuda.empty_cache()
     exact = {}
@@ -169,6 +234,9 @@ def main():
         our_prefill, our_step = ours.speed(ids, STEPS, 3)
         print(f"| {n} | {same} of {len(rows)} | {gap:.4f} | {error:.2e} | {1e3 * prefill:.1f} | {1e3 * our_prefill:.1f} | "
               f"{prefill / our_prefill:.2f} | {1e3 * step:.2f} | {1e3 * our_step:.2f} | {step / our_step:.2f} |", flush=True)
+        for name in a.attention[1:]:
+            print(f"| {n} | transformers by {name} | | | {1e3 * others[n, name]:.1f} | {1e3 * our_prefill:.1f} | "
+                  f"{others[n, name] / our_prefill:.2f} | | | |", flush=True)
         if a.out:
             with open(a.out, "a") as f:
                 f.write(json.dumps(dict(tokens=n, same=same, gap=gap, error=error, prefill=prefill, ours=our_prefill,
@@ -189,6 +257,42 @@ def run_method(a, folder, runs, line):
         print(f"| {n} | {line} | | | {1e3 * prefill:.1f} | {1e3 * our_prefill:.1f} | {prefill / our_prefill:.2f} | "
               f"{1e3 * step:.2f} | {1e3 * our_step:.2f} | {step / our_step:.2f} |", flush=True)
     ours.close()
+
+
+@torch.inference_mode()
+def images_per_second(model, pixels, repeats=20):
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
+        for _ in range(3):
+            model.get_image_features(pixel_values=pixels)
+        torch.cuda.synchronize()
+        t = time.perf_counter()
+        for _ in range(repeats):
+            model.get_image_features(pixel_values=pixels)
+        torch.cuda.synchronize()
+    return repeats * len(pixels) / (time.perf_counter() - t)
+
+
+def compare_tower(a):
+    """Pixels stand on the card already for transformers; Saccade's time begins with bytes on the host."""
+    folder, frames = a.work / "llava", a.work / "frames"
+    make_llava(folder, a.tokenizer)
+    frames.mkdir(exist_ok=True)
+    random = np.random.default_rng(3)
+    for i in range(a.images):
+        tiles = random.integers(0, 255, (12, 12, 3), dtype=np.uint8)
+        Image.fromarray(np.kron(tiles, np.ones((28, 28, 1), np.uint8))).save(frames / f"{i:03}.bmp")
+    model = LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.bfloat16, device_map="cuda",
+                                                          attn_implementation="sdpa").eval()
+    theirs = images_per_second(model, torch.randn(a.images, 3, 336, 336, device="cuda", dtype=torch.bfloat16))
+    del model
+    torch.cuda.empty_cache()
+    out = subprocess.run(launch(a.programs, "saccade") + ["bench", "-m", folder, "--device", "cuda", "--frames", frames, "-n", "4",
+                                                          "-r", "5", "-c", "40000", "--json", "-q"], capture_output=True, text=True)
+    if out.returncode:
+        raise SystemExit(out.stderr)
+    ours = json.loads(out.stdout)["parts"]["vision"]["per_s"]
+    print(f"tower and projector, {a.images} pictures of 336 x 336: transformers {theirs:.0f} images a second, saccade {ours:.0f}, "
+          f"ratio {ours / theirs:.2f}", flush=True)
 
 
 if __name__ == "__main__":
