@@ -86,13 +86,66 @@ sac_status sac_loaded_model_to_device(sac_loaded_model *m, const sac_stream *str
 
 /* ---------------------------------------------------------------- the tower */
 
+/* Three equal parts behind one another; *at is then the first. NULL where one is missing. */
+static sac_status move_three(visit *v, const void **at, const void *const parts[3], size_t part_bytes) {
+    *at = NULL;
+    if (!parts[0] || !parts[1] || !parts[2]) return SAC_OK;
+    uint8_t *to = sac_arena_take(&v->arena, 3 * part_bytes);
+    if (!v->arena.base) return SAC_OK;
+    if (!to) return sac_fail(v->err, SAC_INTERNAL, "the device's block is too small for the weights");
+    for (int i = 0; i < 3; i++)
+        if (v->stream->device->upload(v->stream, to + (size_t)i * part_bytes, parts[i], part_bytes) != SAC_OK)
+            return sac_fail(v->err, SAC_DEVICE, "weights cannot be copied to %s", v->stream->device->name);
+    *at = to;
+    return SAC_OK;
+}
+
+/* q, k and v as one matrix, for one product in place of three small ones; as they are where one has no bias.
+ */
+static sac_status move_qkv(visit *v, const sac_vit_config *c, sac_vit_layer *l) {
+    const void *matrices[] = {l->q.data, l->k.data, l->v.data}, *bias = NULL;
+    const void *biases[] = {l->q_bias, l->k_bias, l->v_bias};
+    sac_tensor *apart[] = {&l->q, &l->k, &l->v};
+    const float **bias_apart[] = {&l->q_bias, &l->k_bias, &l->v_bias};
+    bool same_type = l->q.dtype == v->dtype && l->k.dtype == v->dtype && l->v.dtype == v->dtype;
+    if (same_type && !l->q_bias == !l->k_bias && !l->q_bias == !l->v_bias) {
+        l->qkv = (sac_tensor){NULL, v->dtype, 2, {3 * (int64_t)c->hidden, c->hidden}};
+        SAC_TRY(move_three(v, &l->qkv.data, matrices,
+                           (size_t)c->hidden * sac_dtype_row_bytes(v->dtype, c->hidden)));
+        SAC_TRY(move_three(v, &bias, biases, (size_t)c->hidden * sizeof(float)));
+        l->qkv_bias = bias;
+        return SAC_OK;
+    }
+    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(move_matrix(v, apart[i]));
+    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(move_vector(v, bias_apart[i], c->hidden));
+    return SAC_OK;
+}
+
 static sac_status move_tower_layer(visit *v, const sac_vit_config *c, sac_vit_layer *l) {
-    sac_tensor *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->fc1, &l->fc2};
-    const float **vectors[] = {&l->ln1_w,  &l->ln1_b,  &l->ln2_w,  &l->ln2_b,   &l->q_bias,
-                               &l->k_bias, &l->v_bias, &l->o_bias, &l->fc2_bias};
+    sac_tensor *matrices[] = {&l->o, &l->fc1, &l->fc2};
+    const float **vectors[] = {&l->ln1_w, &l->ln1_b, &l->ln2_w, &l->ln2_b, &l->o_bias, &l->fc2_bias};
+    SAC_TRY(move_qkv(v, c, l));
     for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(move_matrix(v, matrices[i]));
     for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(move_vector(v, vectors[i], c->hidden));
     return move_vector(v, &l->fc1_bias, c->intermediate);
+}
+
+/* Rows of 588 halves are not aligned, and the library has no fast kernel for them: zeros behind each. */
+static sac_status move_patch_embed(visit *v, sac_tensor *w) {
+    int64_t cols = (w->dim[1] + SAC_VIT_ALIGN - 1) / SAC_VIT_ALIGN * SAC_VIT_ALIGN;
+    size_t row = sac_dtype_row_bytes(v->dtype, w->dim[1]), aligned = sac_dtype_row_bytes(v->dtype, cols);
+    uint8_t *rows = calloc((size_t)w->dim[0], aligned);
+    if (!rows) return sac_fail(v->err, SAC_NO_MEMORY, "no memory for the vision tower");
+    for (int64_t i = 0; i < w->dim[0]; i++)
+        memcpy(rows + (size_t)i * aligned, (const uint8_t *)w->data + (size_t)i * row, row);
+    sac_tensor padded = {rows, v->dtype, 2, {w->dim[0], cols}};
+    sac_status st = move_matrix(v, &padded);
+    if (st == SAC_OK && v->arena.base) {
+        *w = padded;
+        st = v->stream->device->stream_sync(v->stream, v->err);
+    }
+    free(rows);
+    return st;
 }
 
 /* Positions in the matrices' type, the class added to the first. */
@@ -114,7 +167,7 @@ static sac_status move_start_rows(visit *v, sac_vit *t) {
 
 static sac_status move_tower(visit *v, sac_vit *t, sac_projector *p) {
     const sac_vit_config *c = &t->config;
-    SAC_TRY(move_matrix(v, &t->patch_embed));
+    SAC_TRY(move_patch_embed(v, &t->patch_embed));
     SAC_TRY(move_start_rows(v, t));
     SAC_TRY(move_vector(v, &t->pre_ln_w, c->hidden));
     SAC_TRY(move_vector(v, &t->pre_ln_b, c->hidden));

@@ -12,6 +12,10 @@ static int tile_tokens(const sac_vit_config *c) {
 static int patch_cols(const sac_vit_config *c) {
     return 3 * c->patch_size * c->patch_size;
 }
+/* The same in a device's weights. */
+static int aligned_patch_cols(const sac_vit_config *c) {
+    return (patch_cols(c) + SAC_VIT_ALIGN - 1) / SAC_VIT_ALIGN * SAC_VIT_ALIGN;
+}
 
 static size_t floats(int64_t rows, int64_t cols) {
     return (size_t)rows * (size_t)cols * sizeof(float);
@@ -19,7 +23,7 @@ static size_t floats(int64_t rows, int64_t cols) {
 
 size_t sac_vit_state_bytes(const sac_vit_config *c, int max_tiles) {
     int64_t rows = (int64_t)max_tiles * tile_tokens(c);
-    return sac_arena_block_bytes(floats(rows, patch_cols(c) > c->hidden ? patch_cols(c) : c->hidden)) +
+    return sac_arena_block_bytes(floats(rows, aligned_patch_cols(c))) +
            2 * sac_arena_block_bytes(floats(rows, c->hidden)) +
            sac_arena_block_bytes(floats(rows, 3 * (int64_t)c->hidden)) +
            sac_arena_block_bytes(floats(rows, c->intermediate));
@@ -27,9 +31,8 @@ size_t sac_vit_state_bytes(const sac_vit_config *c, int max_tiles) {
 
 static bool take(sac_vit_state *s, const sac_vit_config *c, sac_arena *arena) {
     int64_t rows = (int64_t)s->max_tiles * tile_tokens(c);
-    int64_t widest = patch_cols(c) > c->hidden ? patch_cols(c) : c->hidden;
     size_t n = (size_t)rows;
-    s->patches = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, widest));
+    s->patches = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, aligned_patch_cols(c)));
     s->h = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, c->hidden));
     s->norm = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, c->hidden));
     s->qkv = sac_arena_take(arena, n * sac_dtype_row_bytes(s->dtype, 3 * (int64_t)c->hidden));
@@ -60,7 +63,11 @@ sac_status sac_vit_state_init_device(sac_vit_state *s, const sac_vit_config *c, 
     }
     const sac_device *d = stream->device;
     for (int i = 0; i < max_tiles * tokens; i++) map[i] = i % tokens;
-    sac_status st = d->upload(stream, s->start_of, map, (size_t)max_tiles * (size_t)tokens * sizeof *map);
+    /* what the columns of patches that weigh nothing hold must be numbers */
+    sac_status st = d->zero(stream, s->patches,
+                            (size_t)(max_tiles * tokens) * sac_dtype_row_bytes(t, aligned_patch_cols(c)));
+    if (st == SAC_OK)
+        st = d->upload(stream, s->start_of, map, (size_t)max_tiles * (size_t)tokens * sizeof *map);
     for (int i = 0; i < max_tiles * kept; i++) map[i] = i / kept * tokens + drop + i % kept;
     if (st == SAC_OK) st = d->upload(stream, s->kept_of, map, (size_t)max_tiles * (size_t)kept * sizeof *map);
     free(map);
@@ -109,9 +116,10 @@ static sac_status add_positions(const run *r, sac_mat h, sac_mat patches, int64_
 static sac_status embed(const run *r, const uint8_t *tiles, const float mean[3], const float std[3]) {
     const sac_vit_config *c = &r->v->config;
     int n_patches = tile_tokens(c) - 1, hidden = c->hidden;
-    sac_mat patches = mat(r, r->s->patches, r->n_tiles * n_patches, patch_cols(c));
-    sac_mat h = mat(r, r->s->h, r->rows, hidden);
-    SAC_TRY(r->ops->patchify(r->stream, &(sac_patchify_args){.y = patches,
+    sac_mat patches = mat(r, r->s->patches, r->n_tiles * n_patches, r->v->patch_embed.dim[1]);
+    sac_mat h = mat(r, r->s->h, r->rows, hidden), pixels = patches;
+    pixels.cols = patch_cols(c);
+    SAC_TRY(r->ops->patchify(r->stream, &(sac_patchify_args){.y = pixels,
                                                              .tiles = tiles,
                                                              .n_tiles = r->n_tiles,
                                                              .size = c->image_size,
@@ -150,24 +158,42 @@ static sac_status sum_class_attention(const run *r, sac_mat q, const sac_kv_view
     return SAC_OK;
 }
 
+/* Norm, then q, k and v: three matrices, or side by side in one. */
+static sac_status project_qkv(const run *r, const sac_vit_layer *w, sac_mat qkv[3]) {
+    int hidden = r->v->config.hidden;
+    sac_mat h = mat(r, r->s->h, r->rows, hidden), n = mat(r, r->s->norm, r->rows, hidden);
+    SAC_TRY(norm(r, n, h, w->ln1_w, w->ln1_b));
+    if (w->qkv.data) {
+        sac_mat all = mat(r, r->s->qkv, r->rows, 3 * (int64_t)hidden);
+        for (int i = 0; i < 3; i++) {
+            qkv[i] = all;
+            qkv[i].cols = hidden;
+            qkv[i].data = (uint8_t *)all.data + sac_dtype_row_bytes(all.dtype, (int64_t)i * hidden);
+        }
+        return linear(r, all, n, &w->qkv, w->qkv_bias, SAC_ACT_NONE, false);
+    }
+    sac_mat all = mat(r, r->s->qkv, 3 * r->rows, hidden);
+    for (int i = 0; i < 3; i++) qkv[i] = sac_mat_rows(all, i * r->rows, r->rows);
+    SAC_TRY(linear(r, qkv[0], n, &w->q, w->q_bias, SAC_ACT_NONE, false));
+    SAC_TRY(linear(r, qkv[1], n, &w->k, w->k_bias, SAC_ACT_NONE, false));
+    return linear(r, qkv[2], n, &w->v, w->v_bias, SAC_ACT_NONE, false);
+}
+
 static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_first, float *class_last) {
     const sac_vit_config *c = &r->v->config;
     int hidden = c->hidden, tokens = tile_tokens(c);
     sac_mat h = mat(r, r->s->h, r->rows, hidden), n = mat(r, r->s->norm, r->rows, hidden);
-    sac_mat all = mat(r, r->s->qkv, 3 * r->rows, hidden), q = sac_mat_rows(all, 0, r->rows);
-    sac_mat k = sac_mat_rows(all, r->rows, r->rows), v = sac_mat_rows(all, 2 * r->rows, r->rows);
-    SAC_TRY(norm(r, n, h, w->ln1_w, w->ln1_b));
-    SAC_TRY(linear(r, q, n, &w->q, w->q_bias, SAC_ACT_NONE, false));
-    SAC_TRY(linear(r, k, n, &w->k, w->k_bias, SAC_ACT_NONE, false));
-    SAC_TRY(linear(r, v, n, &w->v, w->v_bias, SAC_ACT_NONE, false));
+    sac_mat qkv[3];
+    SAC_TRY(project_qkv(r, w, qkv));
+    sac_mat q = qkv[0];
     float scale = 1.0f / sqrtf((float)hidden / (float)c->n_heads);
-    sac_kv_view kv = {.k = k.data,
-                      .v = v.data,
+    sac_kv_view kv = {.k = qkv[1].data,
+                      .v = qkv[2].data,
                       .dtype = r->s->dtype,
                       .n_heads = c->n_heads,
                       .head_dim = hidden / c->n_heads,
                       .n_rows = r->rows,
-                      .row_stride = hidden,
+                      .row_stride = q.stride,
                       .head_stride = hidden / c->n_heads};
     SAC_TRY(sum_class_attention(r, q, &kv, scale, class_first));
     SAC_TRY(sum_class_attention(r, q, &kv, scale, class_last));

@@ -27,17 +27,22 @@ typedef struct sac_vit_layer {
     const float *q_bias, *k_bias, *v_bias, *o_bias;
     sac_tensor fc1, fc2; /* [intermediate][hidden], [hidden][intermediate] */
     const float *fc1_bias, *fc2_bias;
+    sac_tensor qkv; /* [3 * hidden][hidden], the three as one with qkv_bias; no data: not one */
+    const float *qkv_bias;
 } sac_vit_layer;
 
 typedef struct sac_vit {
     sac_vit_config config;
-    sac_tensor patch_embed;               /* [hidden][3 * patch * patch] */
+    sac_tensor
+        patch_embed; /* [hidden][3 * patch * patch]; a device's has zeros behind, so that rows are aligned */
     const float *class_embed, *pos_embed; /* [hidden], [1 + patches][hidden] */
     const float *pre_ln_w, *pre_ln_b;
     sac_vit_layer *layers;
     const void *start_rows; /* of a tower on a device: [1 + patches][hidden] of the matrices' type, positions
                                with the class added to the first; NULL on the CPU */
 } sac_vit;
+
+#define SAC_VIT_ALIGN 8 /* elements that a row of patches is padded to on a device */
 
 static inline int sac_vit_grid(const sac_vit_config *c) {
     return c->image_size / c->patch_size;

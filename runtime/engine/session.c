@@ -7,10 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_DEFAULT_CTX 32768
-#define DEFAULT_CHUNK   256
-#define DEVICE_CHUNK    16384 /* rows that fill a card: the last wave of a product's tiles counts */
-#define BATCH_TILES     16
+#define MAX_DEFAULT_CTX    32768
+#define DEFAULT_CHUNK      256
+#define DEVICE_CHUNK       16384 /* rows that fill a card: the last wave of a product's tiles counts */
+#define HOST_BATCH_TILES   16
+#define DEVICE_BATCH_TILES 32
 
 void sac_session_config_default(sac_session_config *c) {
     *c = (sac_session_config){.prefill = "dense", .decode = "dense"};
@@ -73,15 +74,21 @@ static int max_tiles_of_picture(const sac_processor_config *p) {
     return most < SAC_PROCESSOR_MAX_TILES ? most : SAC_PROCESSOR_MAX_TILES;
 }
 
+/* Tiles encoded at a time. */
+static int batch_tiles(const sac_model *m) {
+    return m->tower.block ? DEVICE_BATCH_TILES : HOST_BATCH_TILES;
+}
+
 /* Sizes of the vision buffers, in one place for the plan and for the taking. */
 typedef struct vision_sizes {
     int batch_tiles, max_tiles;
     size_t tiles, features, mid, raw, pooled, layout, class_attention;
 } vision_sizes;
 
-static vision_sizes measure_vision(const sac_loaded_model *m) {
+static vision_sizes measure_vision(const sac_model *model) {
+    const sac_loaded_model *m = &model->loaded;
     int rows = sac_vit_rows(&m->vit.config), side = m->vit.config.image_size;
-    vision_sizes z = {.max_tiles = max_tiles_of_picture(&m->processor), .batch_tiles = BATCH_TILES};
+    vision_sizes z = {.max_tiles = max_tiles_of_picture(&m->processor), .batch_tiles = batch_tiles(model)};
     size_t most = (size_t)(z.max_tiles > z.batch_tiles ? z.max_tiles : z.batch_tiles);
     size_t batch_rows = (size_t)z.batch_tiles * (size_t)rows;
     z.tiles = most * (size_t)side * (size_t)side * 3;
@@ -95,9 +102,10 @@ static vision_sizes measure_vision(const sac_loaded_model *m) {
     return z;
 }
 
-static size_t vision_bytes(const sac_loaded_model *m) {
+static size_t vision_bytes(const sac_model *model) {
+    const sac_loaded_model *m = &model->loaded;
     if (!m->has_vision) return 0;
-    vision_sizes z = measure_vision(m);
+    vision_sizes z = measure_vision(model);
     return sac_vit_state_bytes(&m->vit.config, z.batch_tiles) + sac_arena_block_bytes(z.tiles) +
            sac_arena_block_bytes(z.features) + sac_arena_block_bytes(z.mid) + sac_arena_block_bytes(z.raw) +
            sac_arena_block_bytes(z.pooled) + sac_arena_block_bytes(z.layout) +
@@ -111,7 +119,7 @@ static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
 /* Takes a batch's buffers on the device, or measures. */
 static sac_status take_device_vision(sac_device_vision *v, const sac_model *m, const sac_stream *stream,
                                      sac_arena *arena, sac_error *err) {
-    vision_sizes z = measure_vision(&m->loaded);
+    vision_sizes z = measure_vision(m);
     sac_dtype t = m->tower.vit.patch_embed.dtype;
     SAC_TRY(sac_vit_state_init_device(&v->vit, &m->tower.vit.config, z.batch_tiles, t, stream, arena, err));
     v->tiles = sac_arena_take(arena, z.tiles);
@@ -145,16 +153,16 @@ static int64_t widest_row(const sac_loaded_model *m) {
 }
 
 /* Rows of the largest linear call: a chunk of prefill, or a batch of tiles. */
-static int64_t most_rows(const sac_loaded_model *m, int64_t chunk) {
-    int64_t tower = m->has_vision ? (int64_t)BATCH_TILES *
-                                        (sac_vit_grid(&m->vit.config) * sac_vit_grid(&m->vit.config) + 1)
-                                  : 0;
+static int64_t most_rows(const sac_model *model, int64_t chunk) {
+    const sac_loaded_model *m = &model->loaded;
+    int64_t grid = m->has_vision ? sac_vit_grid(&m->vit.config) : 0;
+    int64_t tower = m->has_vision ? batch_tiles(model) * (grid * grid + 1) : 0;
     return tower > chunk ? tower : chunk;
 }
 
 static size_t shared_scratch(const sac_model *m, int64_t chunk) {
     if (sac_model_on_device(m)) chunk = 1; /* the decoder's rows are not on the host */
-    return m->ops.linear_scratch_bytes(most_rows(&m->loaded, chunk), widest_row(&m->loaded)) + 64;
+    return m->ops.linear_scratch_bytes(most_rows(m, chunk), widest_row(&m->loaded)) + 64;
 }
 
 static size_t text_capacity(int64_t n_ctx) {
@@ -210,7 +218,7 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     add_decoder(r, decoder, &p, &host);
     r->device_bytes += device_vision_bytes(m, reduce);
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
-    add_part(r, "vision", vision_bytes(&m->loaded));
+    add_part(r, "vision", vision_bytes(m));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
     add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, chunk)));
 }
@@ -235,7 +243,7 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
 static sac_status take_vision(sac_session *s, sac_error *err) {
     const sac_loaded_model *m = &s->model->loaded;
     if (!m->has_vision) return SAC_OK;
-    vision_sizes z = measure_vision(m);
+    vision_sizes z = measure_vision(s->model);
     sac_vision_state *v = &s->vision;
     v->batch_tiles = z.batch_tiles;
     v->max_tiles = z.max_tiles;

@@ -46,6 +46,13 @@ static inline sac_status closed_move(const sac_stream *s, void *to, const void *
     closed_let_in(false);
     return SAC_OK;
 }
+static inline sac_status closed_zero(const sac_stream *s, void *to, size_t n_bytes) {
+    (void)s;
+    closed_let_in(true);
+    memset(to, 0, n_bytes);
+    closed_let_in(false);
+    return SAC_OK;
+}
 static inline sac_status closed_sync(const sac_stream *s, sac_error *err) {
     (void)s, (void)err;
     return SAC_OK;
@@ -56,6 +63,7 @@ static const sac_device closed_device = {.kind = SAC_DEVICE_CUDA,
                                          .upload = closed_move,
                                          .download = closed_move,
                                          .copy = closed_move,
+                                         .zero = closed_zero,
                                          .stream_sync = closed_sync};
 
 #endif
