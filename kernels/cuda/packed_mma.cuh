@@ -138,7 +138,7 @@ __device__ __forceinline__ void take_query(const float *q, const half *scale, co
     }
     /* -32639 .. 32639, so that 128 more is 256 times a signed byte and an unsigned one, which is 128 too
      * large; added to 1.5 * 2^23 it stands in the last bits */
-    float f = most > 0 ? 32639 / most : 0;
+    float f = most > 0 ? __fdividef(32639, most) : 0;
 #pragma unroll
     for (int i = 0; i < D / 32; i++)
 #pragma unroll
@@ -242,13 +242,15 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, const uint32_t
     float s[8][2], top = w.max;
     score_tile<BITS, D>(stage, q, lane, whole);
 #pragma unroll
-    for (int m = 0; m < 8; m++)
+    for (int i = 0; i < 16; i++)
+        s[i / 2][i % 2] = (float)(whole[i / 2][i % 2] * 256 + whole[i / 2][2 + i % 2]) * unit + base;
+    if (n < STEP_TILE) { /* the part's last tile */
 #pragma unroll
-        for (int e = 0; e < 2; e++) {
-            s[m][e] = (float)(whole[m][e] * 256 + whole[m][2 + e]) * unit + base;
-            if (n < STEP_TILE && row_of<BITS>(m, e, t) >= n) s[m][e] = -CUDART_INF_F;
-            top = fmaxf(top, s[m][e]);
-        }
+        for (int i = 0; i < 16; i++)
+            if (row_of<BITS>(i / 2, i % 2, t) >= n) s[i / 2][i % 2] = -CUDART_INF_F;
+    }
+#pragma unroll
+    for (int i = 0; i < 16; i++) top = fmaxf(top, s[i / 2][i % 2]);
     uint32_t scales[4][2], lows[4][2];
     ranges_of<BITS>(stage + 2 * BYTES, t, scales);
     ranges_of<BITS>(stage + 2 * BYTES + STEP_RANGE_BYTES / 2, t, lows);
@@ -268,7 +270,7 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, const uint32_t
         for (int i = 0; i < D / 8; i++) w.mix[i][0] *= rescale, w.mix[i][1] *= rescale;
         w.max = top;
     }
-    float f = most > 0 ? 65535 / most : 0;
+    float f = most > 0 ? __fdividef(65535, most) : 0;
     uint32_t weights[2][4];
 #pragma unroll
     for (int m = 0; m < 8; m += 2) {

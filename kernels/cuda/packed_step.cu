@@ -80,24 +80,35 @@ __device__ __forceinline__ void leave(step_state<D> &w, int n_warps, int n_heads
 }
 
 /* Blocks meet, in order: a warp weighs the splits of a head, then a thread adds up four channels, asking for
- * many splits at a time. `weights` [n_splits][HEADS] and `totals` [HEADS] in shared memory. Other blocks
- * wrote what is read here: not from the L1 cache. */
+ * many splits at a time and for the first before the weights are there. `weights` [n_splits][HEADS] and
+ * `totals` [HEADS] in shared memory. Other blocks wrote what is read here: not from the L1 cache. */
 template <typename T, int D>
 __device__ __forceinline__ void join_blocks(const step_job &a, int64_t problem, int head0, int n_heads,
-                                            float *weights, float *totals) {
+                                            float2 *weights, float *totals) {
     const float2 *tops = a.tops + problem * a.n_splits * HEADS;
     const float *sums = a.sums + problem * a.n_splits * HEADS * D;
-    int lane = threadIdx.x % 32;
+    int lane = threadIdx.x % 32, n_quads = n_heads * (D / 4);
+    float4 y[AT_A_TIME];
+    auto ask = [&](int i, int first) {
+#pragma unroll
+        for (int j = 0; j < AT_A_TIME; j++)
+            y[j] = __ldcg((const float4 *)(sums + min(first + j, a.n_splits - 1) * (HEADS * D)) + i);
+    };
+    ask(min((int)threadIdx.x, n_quads - 1), 0);
     for (int h = threadIdx.x / 32; h < n_heads; h += blockDim.x / 32) {
         float top = -CUDART_INF_F, sum = 0;
-        for (int j = lane; j < a.n_splits; j += 32) top = fmaxf(top, __ldcg(&tops[j * HEADS + h]).x);
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
         for (int j = lane; j < a.n_splits; j += 32) {
             float2 x = __ldcg(&tops[j * HEADS + h]);
-            float f = exp2_fast(x.x - top);
-            weights[j * HEADS + h] = f;
-            sum += f * x.y;
+            top = fmaxf(top, x.x);
+            weights[j * HEADS + h] = x;
+        }
+#pragma unroll
+        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+        for (int j = lane; j < a.n_splits; j += 32) { /* its own */
+            float2 x = weights[j * HEADS + h];
+            x.x = exp2_fast(x.x - top);
+            weights[j * HEADS + h].x = x.x;
+            sum += x.x * x.y;
         }
         sum = warp_sum(sum);
         if (lane == 0) {
@@ -106,22 +117,19 @@ __device__ __forceinline__ void join_blocks(const step_job &a, int64_t problem, 
         }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < n_heads * (D / 4); i += blockDim.x) {
-        int h = i / (D / 4), c = i % (D / 4) * 4;
+    for (int i = threadIdx.x; i < n_quads; i += blockDim.x) {
+        int h = i / (D / 4);
         float4 x = make_float4(0, 0, 0, 0);
-        for (int j0 = 0; j0 < a.n_splits; j0 += AT_A_TIME) {
-            float4 y[AT_A_TIME];
-#pragma unroll
-            for (int j = 0; j < AT_A_TIME; j++)
-                y[j] = __ldcg((const float4 *)(sums + (min(j0 + j, a.n_splits - 1) * HEADS + h) * D + c));
+        for (int first = 0; first < a.n_splits; first += AT_A_TIME) {
+            if (first > 0 || i != threadIdx.x) ask(i, first);
 #pragma unroll
             for (int j = 0; j < AT_A_TIME; j++) {
-                float f = j0 + j < a.n_splits ? weights[(j0 + j) * HEADS + h] : 0;
+                float f = first + j < a.n_splits ? weights[(first + j) * HEADS + h].x : 0;
                 x.x += f * y[j].x, x.y += f * y[j].y, x.z += f * y[j].z, x.w += f * y[j].w;
             }
         }
         float f = 1 / totals[h];
-        *(uint2 *)((T *)a.q + (int64_t)(head0 + h) * D + c) =
+        *(uint2 *)((T *)a.q + (int64_t)head0 * D + 4 * i) =
             make_uint2(pack<T>(x.x * f, x.y * f), pack<T>(x.z * f, x.w * f));
     }
 }
@@ -177,7 +185,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1)
     __syncthreads();
     if (!is_last) return;
     __threadfence();
-    join_blocks<T, D>(a, problem, head0, n_heads, (float *)shared, (float *)tops);
+    join_blocks<T, D>(a, problem, head0, n_heads, (float2 *)shared, (float *)tops);
 }
 
 /* ---------------------------------------------------------------- the host's side */
@@ -258,7 +266,7 @@ template <typename T, int D> static sac_status run(const sac_stream *s, const sa
     size_t tops = (size_t)(problems * all_splits) * HEADS;
     if (tops * (D + 2) * sizeof(float) > n_bytes ||
         (size_t)problems * sizeof(unsigned) > SCRATCH_COUNTER_BYTES ||
-        (size_t)all_splits * HEADS * sizeof(float) > (size_t)bytes)
+        (size_t)all_splits * HEADS * sizeof(float2) > (size_t)bytes)
         return SAC_UNSUPPORTED;
     j.tops = (float2 *)rest, j.sums = rest + 2 * tops, j.n_splits = all_splits;
     for (int at = 0; !j.joins;) {
