@@ -29,6 +29,23 @@ __device__ __forceinline__ void mma<half>(float c[4], uint32_t a0, uint32_t a1, 
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+/* 16 x 8 x 32 bytes with whole sums; B is unsigned. With a lane's g and t as above, it has of A the four
+ * bytes (g, 4t ..), (g + 8, 4t ..), (g, 4t + 16 ..), (g + 8, 4t + 16 ..), of B (4t .., g) and (4t + 16 ..,
+ * g), of C what it has above. */
+template <bool SIGNED_A>
+__device__ __forceinline__ void mma_bytes(int c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    if constexpr (SIGNED_A)
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+                     "{%0,%1,%2,%3};"
+                     : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+                     "{%0,%1,%2,%3};"
+                     : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 template <typename T> __device__ __forceinline__ uint32_t pack(float lo, float hi);
 template <> __device__ __forceinline__ uint32_t pack<bf16>(float lo, float hi) {
     __nv_bfloat162 v = __floats2bfloat162_rn(lo, hi);
@@ -65,6 +82,12 @@ template <int D> constexpr int pitch(void) {
 __device__ __forceinline__ void copy_async(void *shared, const void *from, bool valid) {
     uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+/* n_bytes of 4, then zeros. */
+__device__ __forceinline__ void copy_async_word(void *shared, const void *from, int n_bytes) {
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(n_bytes)
                  : "memory");
 }
 __device__ __forceinline__ void copy_commit(void) {
