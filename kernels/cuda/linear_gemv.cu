@@ -1,13 +1,14 @@
-/* linear_gemv.cu - up to 4 rows of x against weights that are read once: bound by memory. A warp streams two
- * rows of w side by side, a line of 512 bytes of each at a time, with four lines of both on their way; x
- * comes out of the L1 cache. Where w has few rows, several warps share a pair of rows, every so many lines
- * one, and their sums meet in a fixed order.
+/* linear_gemv.cu - up to 4 rows of x against weights that are read once: bound by memory. One row: see
+ * stream_pairs.cuh. More, or one too long for shared memory: a warp streams two rows of w side by side, a
+ * line of 512 bytes of each at a time, with four lines of both on their way; x comes out of the L1 cache.
+ * Where w has few rows, several warps share a pair of rows, every so many lines one, and their sums meet in a
+ * fixed order.
  *
  * Tried and dropped: the sums on tensor cores (16 rows of w a block, 64 bytes of a row a load): 2.8 TB/s
  * where this and cuBLASLt stream 4 (H200, 3584 -> 37888). */
-#include "gemv.cuh"
+#include "stream_pairs.cuh"
 
-enum { WARPS = 8, AHEAD = 4, ROWS = 2 };
+enum { WARPS = 8, AHEAD = 4, ROWS = 2, ONE_ROW = 1 /* 0: one row as several */ };
 
 template <typename T, int M>
 static __global__ void __launch_bounds__(WARPS * 32)
@@ -83,12 +84,65 @@ template <typename T, int M> static sac_status launch(const sac_stream *s, const
                         a->accumulate);
 }
 
+/* One row of x; a pair is two neighbouring rows of w. */
+typedef struct rows_job {
+    static const bool NORMED = false;
+    sac_mat y;
+    const void *w;
+    const float *bias;
+    sac_activation act;
+    bool accumulate;
+
+    __device__ bool has_second(int pair) const { return 2 * (int64_t)pair + 1 < y.cols; }
+    template <typename T> __device__ void rows(int pair, int k_cols, const T *&w0, const T *&w1) const {
+        w0 = (const T *)w + 2 * (int64_t)pair * k_cols;
+        w1 = has_second(pair) ? w0 + k_cols : w0;
+    }
+    __device__ void early(int pair, stream_pairs::extra &e) const {
+        if (!bias) return;
+        stream_pairs::copy_float(&e.bias[0], bias + 2 * (int64_t)pair, true);
+        stream_pairs::copy_float(&e.bias[1], bias + 2 * (int64_t)pair + has_second(pair), true);
+    }
+    __device__ void warm(int pair) const {
+        int64_t bytes = y.dtype == SAC_DTYPE_F32 ? 4 : 2;
+        if (accumulate) stream_pairs::prefetch((const uint8_t *)y.data + 2 * (int64_t)pair * bytes);
+    }
+    template <typename T> __device__ void late(int pair, stream_pairs::extra &e) const {
+        int64_t at = 2 * (int64_t)pair;
+        if (!accumulate) return;
+        e.more[0] = load_any(y.dtype, y.data, at);
+        e.more[1] = has_second(pair) ? load_any(y.dtype, y.data, at + 1) : 0;
+    }
+    template <typename T>
+    __device__ void finish(int pair, float s0, float s1, const stream_pairs::extra &e) const {
+        int64_t at = 2 * (int64_t)pair;
+        if (bias) s0 += e.bias[0], s1 += e.bias[1];
+        if (act != SAC_ACT_NONE) s0 = activate(act, s0), s1 = activate(act, s1);
+        if (accumulate) s0 += e.more[0], s1 += e.more[1];
+        store_any(y.dtype, y.data, at, s0);
+        if (has_second(pair)) store_any(y.dtype, y.data, at + 1, s1);
+    }
+} rows_job;
+
+static sac_status launch_one(const sac_stream *s, const sac_linear_args *a) {
+    rows_job j = {a->y, a->w.data, a->bias, a->act, a->accumulate};
+    int64_t k = a->x.cols, n = a->y.cols;
+    if (n > 1 << 30 || k > 1 << 17 || k < 1) return SAC_UNSUPPORTED;
+    return a->x.dtype == SAC_DTYPE_F16
+               ? stream_pairs::launch<half>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), j)
+               : stream_pairs::launch<bf16>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), j);
+}
+
 extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
     if ((m != 1 && m != 2 && m != 4) || k > 1 << 24 || n > (int64_t)1 << 32)
         return m ? SAC_UNSUPPORTED : SAC_OK;
     if (!is_half(a->x.dtype) || a->w.dtype != a->x.dtype || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
     if (!mat_aligned(a->x) || !is_aligned(a->w.data, k)) return SAC_UNSUPPORTED;
+    if (ONE_ROW && m == 1 && n) {
+        sac_status st = launch_one(s, a);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
 #define LAUNCH(M) (a->x.dtype == SAC_DTYPE_F16 ? launch<half, M>(s, a) : launch<bf16, M>(s, a))
     return m == 1 ? LAUNCH(1) : m == 2 ? LAUNCH(2) : LAUNCH(4);
 }

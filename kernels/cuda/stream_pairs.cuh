@@ -1,0 +1,242 @@
+/* stream_pairs.cuh - one row of x against weights that are read once: bound by reading them.
+ *
+ * Rows of weights go in pairs (two channels that rope turns together, a channel's gate and up, two
+ * neighbours). A block has a stretch of pairs, and the lines of all of them (512 bytes of both rows) are one
+ * list that its warps share evenly, so no warp runs dry where a pair ends and every block has as much to do
+ * as the next. Where a pair crosses from warp to warp its sums meet in shared memory, in the order of the
+ * warps.
+ *
+ * While the kernel before is still at work a warp asks for its first lines, and has the following ones
+ * brought to the L2 cache: the card's memory is busy while the last sums of that kernel come together.
+ * Whatever else will be wanted (norm, bias, rotation, what y is added to) is asked for before, so that it
+ * does not queue behind the weights. */
+#ifndef SAC_KERNELS_STREAM_PAIRS_CUH
+#define SAC_KERNELS_STREAM_PAIRS_CUH
+
+#include "gemv.cuh"
+#include "mma.cuh"
+
+namespace stream_pairs {
+
+/* AHEAD lines of a warp are on their way, asked for BURST at a time; SOON more go to the L2 cache at first.
+ */
+enum { WARPS = 8, BLOCKS = 4, AHEAD = 4, BURST = 2, SOON = 4, MAX_PAIRS = 1024 };
+static_assert(AHEAD % BURST == 0 && SOON <= 16, "");
+
+typedef struct input {
+    const void *x;     /* [k], 16-byte aligned */
+    const float *norm; /* [k], for a job that is NORMED */
+    float eps;
+    int k, lines, n_pairs, most; /* lines of a row; pairs of a block, at most */
+} input;
+
+/* What a pair's sums meet at the end: filled by the job, in shared memory. */
+typedef struct extra {
+    float bias[2], more[2];
+} extra;
+
+__device__ __forceinline__ void soon(const void *p, int n_bytes) { /* a multiple of 16, as the address */
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(n_bytes) : "memory");
+#else
+    (void)p, (void)n_bytes;
+#endif
+}
+
+/* x, or x / sqrt(mean x^2 + eps) * norm rounded to T as the op alone would. `norm` is in shared memory, each
+ * thread's part copied by itself. */
+template <typename T, bool NORMED>
+__device__ __forceinline__ void take_x(const input &in, T *to, const float *norm, float *part) {
+    const T *x = (const T *)in.x;
+    const int all = WARPS * 32 * 8, first = threadIdx.x * 8;
+    if (!NORMED) {
+#pragma unroll 1
+        for (int i = first; i < in.k; i += all) copy_async(to + i, x + i, true);
+        copy_commit();
+        copy_wait<0>();
+        __syncthreads();
+        return;
+    }
+    float sum = 0;
+#pragma unroll 2
+    for (int i = first; i < in.k; i += all) { /* what a thread puts here it takes back itself */
+        float e[8];
+        uint4 v = *(const uint4 *)(x + i);
+        *(uint4 *)(to + i) = v;
+        unpack(v, e, T());
+#pragma unroll
+        for (int j = 0; j < 8; j++) sum += e[j] * e[j];
+    }
+    float scale = 1.0f / sqrtf(block_sum(sum, part) / (float)in.k + in.eps);
+    copy_wait<1>();
+#pragma unroll 1
+    for (int i = first; i < in.k; i += all) {
+        float e[8], g[8];
+        unpack(*(const uint4 *)(to + i), e, T());
+        load<8>(g, norm + i);
+#pragma unroll
+        for (int j = 0; j < 8; j++) e[j] = e[j] * scale * g[j];
+        store<8>(to + i, e);
+    }
+    __syncthreads();
+}
+
+/* JOB has NORMED: whether x is; rows(pair, k, &first, &second): where a pair's rows begin; early(pair,
+ * &extra): copies that do not wait, of what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra):
+ * loads of what a kernel wrote; finish<T>(pair, sum of the first, of the second, extra). */
+template <typename T, typename JOB>
+static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JOB job) {
+    extern __shared__ __align__(16) uint8_t shared[];
+    __shared__ float part[32];
+    __shared__ float2 carried[WARPS]; /* sums of a pair that began in a warp before */
+    T *x = (T *)shared;
+    float *norm = (float *)(x + in.lines * LINE);
+    const T **table = (const T **)(norm + (JOB::NORMED ? in.k : 0)); /* where a pair's rows begin */
+    extra *extras = (extra *)(table + 2 * in.most);
+    float2 *sums = (float2 *)(extras + in.most);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int first = (int)((int64_t)blockIdx.x * in.n_pairs / gridDim.x);
+    int n = (int)((int64_t)(blockIdx.x + 1) * in.n_pairs / gridDim.x) - first, n_lines = n * in.lines;
+    int begin = warp * n_lines / WARPS, end = (warp + 1) * n_lines / WARPS;
+    const uint4 zero = make_uint4(0, 0, 0, 0);
+    start_next();
+
+#pragma unroll 1
+    for (int i = threadIdx.x; i < n; i += WARPS * 32)
+        job.rows(first + i, in.k, table[2 * i], table[2 * i + 1]);
+    if (JOB::NORMED) {
+#pragma unroll 1
+        for (int i = threadIdx.x * 8; i < in.k; i += WARPS * 32 * 8) {
+            copy_async(norm + i, in.norm + i, true);
+            copy_async(norm + i + 4, in.norm + i + 4, true);
+        }
+    }
+    copy_commit();
+    __syncthreads();
+    if (warp == WARPS - 1) {
+#pragma unroll 1
+        for (int i = lane; i < n; i += 32) {
+            job.early(first + i, extras[i]);
+            job.warm(first + i);
+        }
+    }
+    copy_commit();
+
+    /* the next line to ask for */
+    int pair = begin / in.lines, line = begin - pair * in.lines;
+    const T *w0 = table[2 * min(pair, n - 1)] + line * LINE + lane * 8;
+    const T *w1 = table[2 * min(pair, n - 1) + 1] + line * LINE + lane * 8;
+    auto fetch = [&](uint4 &a0, uint4 &a1) {
+        bool there = line * LINE + lane * 8 < in.k;
+        a0 = there ? stream(w0) : zero;
+        a1 = there ? stream(w1) : zero;
+        w0 += LINE;
+        w1 += LINE;
+        if (++line == in.lines) {
+            line = 0;
+            pair = min(pair + 1, n - 1);
+            w0 = table[2 * pair] + lane * 8;
+            w1 = table[2 * pair + 1] + lane * 8;
+        }
+    };
+    uint4 a[2][AHEAD];
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+        if (begin + u < end) fetch(a[0][u], a[1][u]);
+    if (lane < 2 * SOON) {
+        int at = begin + AHEAD + lane / 2, p = at / in.lines, c = (at - p * in.lines) * LINE;
+        if (at < end) soon(table[2 * p + lane % 2] + c, min((int)LINE, in.k - c) * (int)sizeof(T));
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int i = in.k + threadIdx.x; i < in.lines * LINE; i += WARPS * 32) x[i] = from_f32<T>(0);
+
+    wait_for_last();
+    if (warp == WARPS - 1) {
+#pragma unroll 1
+        for (int i = lane; i < n; i += 32) job.template late<T>(first + i, extras[i]);
+    }
+    take_x<T, JOB::NORMED>(in, x, norm, part);
+
+    float acc[2] = {0, 0};
+    int done_line = begin % in.lines;
+    float2 *to = done_line ? &carried[warp] : &sums[begin / in.lines], *then = &sums[begin / in.lines + 1];
+    const T *xs = x + lane * 8;
+    for (int left = end - begin; left > 0; left -= AHEAD) {
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            if (u < left) {
+                float f[8], e[8];
+                unpack(*(const uint4 *)(xs + done_line * LINE), f, T());
+                unpack(a[0][u], e, T());
+#pragma unroll
+                for (int j = 0; j < 8; j++) acc[0] += e[j] * f[j];
+                unpack(a[1][u], e, T());
+#pragma unroll
+                for (int j = 0; j < 8; j++) acc[1] += e[j] * f[j];
+                if (++done_line == in.lines || u + 1 == left) {
+                    float2 sum = make_float2(warp_sum(acc[0]), warp_sum(acc[1]));
+                    if (lane == 0) *to = sum;
+                    to = then++;
+                    acc[0] = acc[1] = 0;
+                    done_line = 0;
+                }
+            }
+            if (u % BURST == BURST - 1) {
+#pragma unroll
+                for (int v = u - BURST + 1; v <= u; v++)
+                    if (v + AHEAD < left) fetch(a[0][v], a[1][v]);
+            }
+        }
+    }
+    copy_wait<0>();
+    __syncthreads();
+#pragma unroll 1
+    for (int i = threadIdx.x; i < n; i += WARPS * 32) {
+        float2 sum = sums[i];
+        for (int w = 1; w < WARPS; w++) {
+            int from = w * n_lines / WARPS;
+            if (from > i * in.lines && from < (i + 1) * in.lines && from < (w + 1) * n_lines / WARPS)
+                sum.x += carried[w].x, sum.y += carried[w].y;
+        }
+        job.template finish<T>(first + i, sum.x, sum.y, extras[i]);
+    }
+}
+
+/* One wave of blocks, as far as a block can take its share. UNSUPPORTED where x does not fit. */
+template <typename T, typename JOB>
+static sac_status launch(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
+                         int64_t n_pairs, const JOB &job) {
+    const size_t most_bytes = (size_t)(s->device->compute == 80 || s->device->compute >= 90 ? 160 : 96) << 10;
+    int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * BLOCKS);
+    blocks = max_of(blocks, ceil_div(n_pairs, MAX_PAIRS));
+    input in = {x, norm, eps, (int)k, (int)ceil_div(k, LINE), (int)n_pairs, (int)ceil_div(n_pairs, blocks)};
+    size_t bytes = (size_t)in.lines * LINE * sizeof(T) + (JOB::NORMED ? (size_t)k * sizeof(float) : 0) +
+                   (size_t)in.most * (2 * sizeof(void *) + sizeof(extra) + sizeof(float2));
+    if (bytes > most_bytes) return SAC_UNSUPPORTED;
+    if (bytes > 40 << 10 && cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                 (int)bytes) != cudaSuccess)
+        return SAC_DEVICE;
+    return launch_early(s, kernel<T, JOB>, (unsigned)blocks, WARPS * 32, bytes, in, job);
+}
+
+/* 4 bytes to shared memory, or 0. */
+__device__ __forceinline__ void copy_float(float *shared, const float *from, bool valid) {
+#ifdef __CUDA_ARCH__
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(valid ? 4 : 0)
+                 : "memory");
+#else
+    *shared = valid ? *from : 0;
+#endif
+}
+__device__ __forceinline__ void prefetch(const void *p) {
+#ifdef __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory");
+#endif
+    (void)p;
+}
+
+} // namespace stream_pairs
+
+#endif
