@@ -30,6 +30,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->embed = sac_cpu_embed;
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;
+    t->scatter_rows = sac_cpu_scatter_rows;
 #if defined(__x86_64__)
     if (cpu_flags & SAC_CPU_AVX2) sac_ops_set_avx2(t);
     if (cpu_flags & SAC_CPU_AVX512) sac_ops_set_avx512(t);

@@ -373,6 +373,13 @@ typedef struct sac_gather_rows_args {
     const float *fill;     /* [cols]; may be NULL when no source is -1 */
 } sac_gather_rows_args;
 
+/* y[target[i]] = x[i], or y[target[i]] += x[i] when accumulate is set. No target twice; x is not y. */
+typedef struct sac_scatter_rows_args {
+    sac_mat y, x;
+    const int32_t *target; /* [x.rows] rows of y */
+    bool accumulate;
+} sac_scatter_rows_args;
+
 /* Name of every op: the table, its names and the checker come from this list. */
 #define SAC_OPS(X)                                                                                           \
     X(linear)                                                                                                \
@@ -391,6 +398,7 @@ typedef struct sac_gather_rows_args {
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
     X(gather_rows)                                                                                           \
+    X(scatter_rows)                                                                                          \
     X(packed_attention)                                                                                      \
     X(pack_channels)                                                                                         \
     X(pack_rows)                                                                                             \

@@ -158,6 +158,8 @@ static void take_activations(sac_decoder_state *s, const sac_decoder_config *c, 
     s->gate = rows_on_device(s, a, s->chunk, c->intermediate);
     s->up = rows_on_device(s, a, s->chunk, c->intermediate);
     s->device_ids = a.host == a.device ? NULL : sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
+    if (s->prefill.policy->picks_queries)
+        s->picked_positions = sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
 }
 
 /* The bytes of each purpose go to the plans; only `on_device` is written when there is one memory. */
@@ -276,12 +278,15 @@ static sac_rotation rotation(const run *r) {
                           .factor = sac_rope_attention_factor(&r->s->rope)};
 }
 
-static sac_status rotate(const run *r, sac_mat x, int n_heads, int64_t first) {
+static sac_status rotate_to(const run *r, sac_mat x, int n_heads, const int32_t *positions) {
     return r->ops->rope(r->stream, &(sac_rope_args){.x = x,
                                                     .n_heads = n_heads,
                                                     .head_dim = r->d->config.head_dim,
                                                     .rotation = rotation(r),
-                                                    .pos = r->s->device_positions + first});
+                                                    .pos = positions});
+}
+static sac_status rotate(const run *r, sac_mat x, int n_heads, int64_t first) {
+    return rotate_to(r, x, n_heads, r->s->device_positions + first);
 }
 
 /* The following for one row in one go, where the device has a kernel for it. */
@@ -304,35 +309,34 @@ static sac_status project_one(const run *r, const sac_decoder_layer *w, int64_t 
                                                             .n_heads = r->d->config.n_heads});
 }
 
-/* Hidden rows [first, first + n): norm, q, k, v, rope; q to the queries, k and v to rows [at, at + n) of the
- * view. */
-static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n, const sac_kv_view *kv,
-                              int64_t at) {
+/* Hidden rows [first, first + n): norm, q, k, v, rope; q, unless it is made later, to the queries, k and v to
+ * rows [at, at + n) of the view. */
+static sac_status project_qkv(const run *r, int layer, int64_t first, int64_t n, bool q_later,
+                              const sac_kv_view *kv, int64_t at) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
     sac_mat norm = mat(r, r->s->norm, n, c->hidden), q = query_rows(r, first, n);
     sac_mat k = mat(r, r->s->k, n, kv_cols(c)), v = mat(r, r->s->v, n, kv_cols(c));
-    if (r->s->device && n == 1) {
+    if (r->s->device && n == 1 && !q_later) {
         sac_status st = project_one(r, w, first, kv, at);
         if (st != SAC_UNSUPPORTED) return st;
     }
     SAC_TRY(r->ops->rmsnorm(r->stream,
                             &(sac_rmsnorm_args){norm, hidden_rows(r, first, n), w->attn_norm, c->rms_eps}));
-    SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
+    if (!q_later) SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
     SAC_TRY(linear(r, k, norm, &w->k, w->k_bias, false));
     SAC_TRY(linear(r, v, norm, &w->v, w->v_bias, false));
-    SAC_TRY(rotate(r, q, c->n_heads, first));
+    if (!q_later) SAC_TRY(rotate(r, q, c->n_heads, first));
     SAC_TRY(rotate(r, k, c->n_kv_heads, first));
     return r->ops->kv_store(r->stream, &(sac_kv_store_args){*kv, k, v, at});
 }
 
-/* Rows [first, first + n): attention output into the hidden states, then the MLP. */
-static sac_status project_out(const run *r, int layer, int64_t first, int64_t n) {
+/* A layer's MLP over rows [first, first + n). */
+static sac_status mlp(const run *r, int layer, int64_t first, int64_t n) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
     sac_mat h = hidden_rows(r, first, n), norm = mat(r, r->s->norm, n, c->hidden);
     sac_mat gate = mat(r, r->s->gate, n, c->intermediate), up = mat(r, r->s->up, n, c->intermediate);
-    SAC_TRY(linear(r, h, query_rows(r, first, n), &w->o, w->o_bias, true));
     sac_status st = SAC_UNSUPPORTED;
     if (r->s->device && n == 1)
         st = r->ops->gate_up_step(r->stream,
@@ -346,6 +350,13 @@ static sac_status project_out(const run *r, int layer, int64_t first, int64_t n)
         return st;
     }
     return linear(r, h, gate, &w->down, NULL, true);
+}
+
+/* Rows [first, first + n): attention output into the hidden states, then the MLP. */
+static sac_status project_out(const run *r, int layer, int64_t first, int64_t n) {
+    const sac_decoder_layer *w = &r->d->layers[layer];
+    SAC_TRY(linear(r, hidden_rows(r, first, n), query_rows(r, first, n), &w->o, w->o_bias, true));
+    return mlp(r, layer, first, n);
 }
 
 /* Hidden rows [first, first + n), whose keys and values stand in the view from row `past` on. */
@@ -427,25 +438,103 @@ static void pause_for_others(const sac_decoder_state *s) {
     if (s->pause.fn) s->pause.fn(s->pause.ctx);
 }
 
+/* A layer's hidden rows from `first` on, by which their queries are made. */
+typedef struct layer_rows {
+    const run *r;
+    int layer;
+    int64_t first, n;
+} layer_rows;
+
+/* Rows at a time, so that n fall into equal parts: a few left over would be slow. */
+static int64_t even_part(int64_t n, int64_t most) {
+    int64_t n_parts = (n + most - 1) / most;
+    return n_parts ? (n + n_parts - 1) / n_parts : 1;
+}
+
+/* Hidden rows and positions of the listed tokens, side by side; positions are moved as rows of one number. */
+static sac_status pick_rows(const layer_rows *l, const int32_t *rows, sac_mat x) {
+    const sac_decoder_state *s = l->r->s;
+    sac_mat all = {s->device_positions + l->first, l->n, 1, 1, SAC_DTYPE_F32};
+    sac_mat picked = {s->picked_positions, x.rows, 1, 1, SAC_DTYPE_F32};
+    SAC_TRY(l->r->ops->gather_rows(
+        l->r->stream, &(sac_gather_rows_args){x, hidden_rows(l->r, l->first, l->n), rows, NULL}));
+    return l->r->ops->gather_rows(l->r->stream, &(sac_gather_rows_args){picked, all, rows, NULL});
+}
+
+/* Queries [first, first + q.rows) of those that are asked for. */
+static sac_status make_some(const layer_rows *l, sac_mat q, const int32_t *rows, int64_t first) {
+    const run *r = l->r;
+    const sac_decoder_config *c = &r->d->config;
+    const sac_decoder_layer *w = &r->d->layers[l->layer];
+    sac_mat norm = mat(r, r->s->norm, q.rows, c->hidden);
+    if (rows) SAC_TRY(pick_rows(l, rows + first, norm));
+    sac_mat x = rows ? norm : hidden_rows(r, l->first + first, q.rows);
+    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, x, w->attn_norm, c->rms_eps}));
+    SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
+    return rows ? rotate_to(r, q, c->n_heads, r->s->picked_positions)
+                : rotate(r, q, c->n_heads, l->first + first);
+}
+
+static sac_status make_queries(void *ctx, sac_mat q, const int32_t *rows) {
+    const layer_rows *l = ctx;
+    int64_t most = l->r->s->chunk, part = rows ? even_part(q.rows, most) : most;
+    for (int64_t i = 0; i < q.rows; i += part) {
+        int64_t n = min_rows(q.rows - i, part);
+        pause_for_others(l->r->s);
+        SAC_TRY(make_some(l, sac_mat_rows(q, i, n), rows, i));
+    }
+    return SAC_OK;
+}
+
+/* Whether a layer's prefill picks queries: outputs may then be those of some tokens. A bias of o would be the
+ * others'. */
+static bool picks_queries(const run *r, int layer, int64_t n, int64_t n_seen) {
+    const sac_prefill *p = &r->s->prefill;
+    return p->policy->picks_queries && p->policy->picks_queries(p->p) && n > 1 &&
+           !sac_prefill_is_short(p, n_seen) && !r->d->layers[layer].o_bias;
+}
+
+/* The outputs of some tokens into their hidden states. */
+static sac_status add_attended(const layer_rows *l, const sac_attended *some) {
+    const run *r = l->r;
+    int64_t part = even_part(some->o.rows, r->s->chunk);
+    for (int64_t i = 0; i < some->o.rows; i += part) {
+        int64_t n = min_rows(some->o.rows - i, part);
+        sac_mat y = mat(r, r->s->norm, n, r->d->config.hidden), h = hidden_rows(r, l->first, l->n);
+        pause_for_others(r->s);
+        SAC_TRY(linear(r, y, sac_mat_rows(some->o, i, n), &r->d->layers[l->layer].o, NULL, false));
+        SAC_TRY(r->ops->scatter_rows(r->stream, &(sac_scatter_rows_args){h, y, some->rows + i, true}));
+    }
+    return SAC_OK;
+}
+
 static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t *n, int64_t n_seen) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t past, end = first + *n;
+    layer_rows rows = {r, layer, first, *n};
+    sac_attended some = {0};
+    bool picks = picks_queries(r, layer, *n, n_seen);
+    bool q_later = picks && (!decode->prompt || decode->prompt_without_queries);
     sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
     for (int64_t i = first; i < end; i += s->chunk) {
         if (i > first) pause_for_others(s);
-        SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), &kv, past + i - first));
+        SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), q_later, &kv, past + i - first));
     }
     sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
+    if (picks) a.attended = &some;
+    if (q_later) a.make_queries = (sac_query_maker){make_queries, &rows};
     sac_window_sums_begin(&s->window_sums);
     if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
     SAC_TRY(sac_prefill_attend(&s->prefill, &a));
     sac_important important = sac_prefill_important(&s->prefill);
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
+    if (some.rows) SAC_TRY(add_attended(&rows, &some));
     for (int64_t i = first; i < end; i += s->chunk) {
+        int64_t n_rows = min_rows(end - i, s->chunk);
         pause_for_others(s);
-        SAC_TRY(project_out(r, layer, i, min_rows(end - i, s->chunk)));
+        SAC_TRY(some.rows ? mlp(r, layer, i, n_rows) : project_out(r, layer, i, n_rows));
     }
     return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
 }
@@ -594,7 +683,7 @@ static sac_status step_attend(const run *r, const sac_layer_attention *a) {
 static sac_status step_layer(const run *r, int layer, int64_t first, int64_t n, int64_t n_seen) {
     int64_t past;
     sac_kv_view kv = sac_kv_cache_begin_layer(&r->s->cache, layer, n, true, &past);
-    SAC_TRY(project_qkv(r, layer, first, n, &kv, past));
+    SAC_TRY(project_qkv(r, layer, first, n, false, &kv, past));
     sac_layer_attention a = layer_attention(r, layer, first, n, kv, past, n_seen);
     SAC_TRY(step_attend(r, &a));
     return project_out(r, layer, first, n);

@@ -85,6 +85,7 @@ typedef struct sac_decoder_state {
     float *logits;      /* [vocab] */
     float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
     int32_t *device_positions, *device_ids;
+    int32_t *picked_positions;     /* [chunk] there, of queries that a prefill policy picks; or NULL */
     sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
     float *mass;                   /* [heads][n_ctx], when mass is measured */
     int64_t last_row;              /* hidden row of the last token run */

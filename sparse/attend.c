@@ -47,6 +47,7 @@ void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pai
 }
 
 sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
+    if (a->make_queries.fn) SAC_TRY(a->make_queries.fn(a->make_queries.ctx, a->q, NULL));
     sac_count_prefill(a, (double)a->q.rows, causal_pairs(a, a->past, a->q.rows));
     if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
     return sac_attend_dense(a, 0, a->q.rows);
@@ -232,12 +233,16 @@ sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float 
     return SAC_OK;
 }
 
+bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen) {
+    return m->policy->break_even && n_seen < m->policy->break_even(m->p);
+}
+
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a) {
     int64_t n_new =
         a->n_seen - a->n_before; /* more than the queries when an earlier layer has dropped some */
     a->stats->prefill_tokens += (double)n_new;
     a->stats->prefill_pairs_dense += causal_pairs(a, a->n_before, n_new);
-    m->is_short = m->policy->break_even && a->n_seen < m->policy->break_even(m->p);
+    m->is_short = sac_prefill_is_short(m, a->n_seen);
     int64_t start = sac_now_ns();
     SAC_TRY(m->is_short ? sac_attend_prompt_dense(a) : m->policy->attend(m->state, a));
     a->stats->attend_ns += sac_now_ns() - start; /* methods move their share to select_ns */

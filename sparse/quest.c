@@ -228,6 +228,7 @@ const sac_decode_policy sac_decode_quest = {
     .take = take,
     .begin = begin,
     .prompt = learn,
+    .prompt_without_queries = true,
     .keeps_prefix = true,
     .cut = cut,
     .select = select_rows,

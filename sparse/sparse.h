@@ -65,13 +65,31 @@ typedef struct sac_kept_observer {
     void *ctx;
 } sac_kept_observer;
 
+/* Queries that are made when they are asked for. Of the tokens `rows` (counted from the first query,
+ * ascending, where ops read them) to q's rows 0, 1 ..; rows NULL: of all tokens. */
+typedef struct sac_query_maker {
+    sac_status (*fn)(void *ctx, sac_mat q, const int32_t *rows);
+    void *ctx;
+} sac_query_maker;
+
+/* The queries that attended, where others have no output: those of the tokens `rows` (as above), o.rows of
+ * them. rows NULL: all, and their outputs are in q. */
+typedef struct sac_attended {
+    sac_mat o;
+    const int32_t *rows;
+} sac_attended;
+
 /* One layer of a prefill or of a decode step, keys and values already stored. */
 typedef struct sac_layer_attention {
     const sac_ops *ops;
     const sac_stream *stream;
     const sac_attention_shape *shape;
     int layer;
-    sac_mat q;               /* [n][n_heads * head_dim], rotated; the output replaces it */
+    sac_mat q; /* [n][n_heads * head_dim], rotated; the output replaces it */
+    /* Only of methods that pick queries (picks_queries). fn not NULL: q is room for queries that have not
+     * been made, and outputs go to attended. attended NULL: they go to q, zeros where there is none. */
+    sac_query_maker make_queries;
+    sac_attended *attended;
     sac_kv_view kv;          /* past + n rows */
     int64_t past;            /* rows before those of the queries */
     const int32_t *position; /* [n] of the queries, ascending */
@@ -106,6 +124,9 @@ typedef struct sac_prefill_policy {
     void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
     void (*begin)(void *state); /* a new sequence */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
+    /* Whether it chooses by a few queries and lets only those of chosen tokens attend, so that the others
+     * need not be made and have no output (make_queries, attended). NULL: it reads all queries. */
+    bool (*picks_queries)(const double *p);
     /* After attend. NULL: the method has no opinion. */
     sac_important (*important)(void *state);
     /* After a layer: the queries whose tokens later layers go on with, ascending, or NULL for all. The last
@@ -162,6 +183,7 @@ typedef struct sac_decode_policy {
     /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
      */
     sac_status (*prompt)(void *state, const sac_layer_attention *a);
+    bool prompt_without_queries;          /* and does so without reading them */
     int64_t (*observes)(const double *p); /* as of prefill policies */
     /* A step: which rows. The row of the step's own token is a->past, already stored. */
     sac_status (*select)(void *state, const sac_layer_attention *a, sac_choice *choice);
@@ -266,7 +288,7 @@ sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t
 /* Queries [first, first + n) as a prompt of their own, after all that precedes them. */
 sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n);
 
-/* A prefill that is dense after all, counted as such. */
+/* A prefill that is dense after all, counted as such; queries that have not been made are. */
 sac_status sac_attend_prompt_dense(const sac_layer_attention *a);
 
 /* What a prefill method did instead of dense attention: n_kept tokens took part, n_pairs query heads met
@@ -297,6 +319,9 @@ sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int
 
 /* A decode step over a choice. */
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice);
+
+/* Whether a prompt that makes the sequence n_seen tokens long is read densely, because it is short. */
+bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen);
 
 /* Runs a method on a layer, and counts. */
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);

@@ -416,6 +416,7 @@ const sac_decode_policy sac_decode_tokenselect = {
     .take_device = take_decode_device,
     .begin = begin_decode,
     .prompt = forget,
+    .prompt_without_queries = true,
     .select = select_rows,
     .turns_keys = true,
     .keeps_prefix = true, /* a prompt, which follows a cut, empties the selection cache */

@@ -57,10 +57,11 @@ typedef struct zipvl {
     struct {
         float *sums, *means;
         int32_t *probes, *kept, *rows;
+        void *part; /* [.][n_heads * head_dim] probes' queries; on a device [n_ctx], T's queries and outputs
+                       too */
         /* the device's alone */
         int32_t *source; /* [n_ctx] which of the part's rows goes here, -1 = none */
         int64_t *start;  /* [2] of rows */
-        void *part;      /* [n_ctx][n_heads * head_dim] queries of T, then outputs */
         float *zeros;    /* [n_heads * head_dim] */
         float *least;    /* [1] threshold, then n_kept as int64 */
     } there;
@@ -89,6 +90,10 @@ static int64_t observes(const double *p) {
     return (int64_t)p[RECENT];
 }
 
+static bool picks_queries(const double *p) {
+    return p[SIDE] == 0;
+}
+
 static int64_t break_even(const double *p) {
     return p[RATIO] > 0 ? 0 : (int64_t)p[MIN];
 }
@@ -108,6 +113,8 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     if (p[SIDE] != 0 || shape->device) return;
     z->k = sac_arena_take(arena, n * row * sizeof(float));
     z->v = sac_arena_take(arena, n * row * sizeof(float));
+    size_t n_probes = (size_t)(z->recent + z->random), cols = (size_t)(shape->n_heads * shape->head_dim);
+    z->there.part = sac_arena_take(arena, (n_probes < n ? n_probes : n) * cols * sizeof(float));
 }
 
 static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
@@ -130,6 +137,14 @@ static void take_device(void *state, const double *p, const sac_attention_shape 
 }
 
 /* ---------------------------------------------------------------- scores */
+
+/* Probes' queries to their places in q, where queries have not been made. */
+static sac_status make_probes(const zipvl *z, const sac_layer_attention *a, int64_t n_probes) {
+    sac_mat part = {z->there.part, n_probes, a->q.cols, a->q.cols, a->q.dtype};
+    if (!a->make_queries.fn) return SAC_OK;
+    SAC_TRY(a->make_queries.fn(a->make_queries.ctx, part, z->there.probes));
+    return a->ops->scatter_rows(a->stream, &(sac_scatter_rows_args){a->q, part, z->there.probes, false});
+}
 
 /* Sums of the first n_probes probes' weights, over all heads. */
 static sac_status sum_weights(zipvl *z, const sac_layer_attention *a, int64_t n_probes) {
@@ -166,6 +181,7 @@ static sac_status score(zipvl *z, const sac_layer_attention *a, const float **su
                                                     z->recent, z->random, z->draw, z->probes);
     int64_t n_recent = z->recent < a->q.rows ? z->recent : a->q.rows;
     SAC_TRY(sac_to_device(a, z->there.probes, z->probes, (size_t)n_probes * sizeof *z->probes));
+    SAC_TRY(make_probes(z, a, n_probes));
     SAC_TRY(sum_weights(z, a, a->window_sums ? n_probes - n_recent : n_probes));
     if (a->window_sums) SAC_TRY(add_window(z, a));
     SAC_TRY(sac_to_host(a, z->sums, z->there.sums, (size_t)a->kv.n_rows * sizeof *z->sums));
@@ -244,8 +260,8 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
 
 /* ---------------------------------------------------------------- attention */
 
-/* Outputs of T, standing in the first rows, to their places; zeros elsewhere. From the last on, since a row
- * only ever moves down. */
+/* Where outputs are wanted in q: those of T, standing in the first rows, to their places; zeros elsewhere.
+ * From the last on, since a row only ever moves down. */
 static void spread(const zipvl *z, sac_mat o) {
     size_t row_bytes = (size_t)o.cols * sizeof(float);
     int64_t end = o.rows;
@@ -271,11 +287,7 @@ static sac_status attend_gathered(const sac_layer_attention *a, sac_mat q, const
                                                               .causal = true});
 }
 
-/* T's queries to a place of their own, their outputs back, zeros between them. */
-static sac_status attend_part_on_device(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
-    sac_mat part = {z->there.part, z->n_kept, a->q.cols, a->q.cols, a->q.dtype};
-    SAC_TRY(a->ops->gather_rows(a->stream, &(sac_gather_rows_args){part, a->q, z->there.kept, NULL}));
-    SAC_TRY(attend_gathered(a, part, kv));
+static sac_status spread_on_device(const zipvl *z, const sac_layer_attention *a, sac_mat part) {
     for (int64_t i = 0; i < a->q.rows; i++) z->draw[i] = -1;
     for (int64_t i = 0; i < z->n_kept; i++) z->draw[z->kept[i]] = (int32_t)i;
     SAC_TRY(sac_to_device(a, z->there.source, z->draw, (size_t)a->q.rows * sizeof *z->draw));
@@ -283,9 +295,25 @@ static sac_status attend_part_on_device(const zipvl *z, const sac_layer_attentio
                                &(sac_gather_rows_args){a->q, part, z->there.source, z->there.zeros});
 }
 
+/* T's queries side by side: made so, or moved to the first rows, or, on a device, to a place of their own. */
+static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a, sac_mat *q) {
+    *q = sac_mat_rows(a->q, 0, z->n_kept);
+    if (a->make_queries.fn) return a->make_queries.fn(a->make_queries.ctx, *q, z->there.kept);
+    if (a->shape->device) {
+        *q = (sac_mat){z->there.part, z->n_kept, a->q.cols, a->q.cols, a->q.dtype};
+        return a->ops->gather_rows(a->stream, &(sac_gather_rows_args){*q, a->q, z->there.kept, NULL});
+    }
+    for (int64_t i = 0; i < z->n_kept; i++) /* kept[i] >= i: nothing that is still wanted is overwritten */
+        if (z->kept[i] != i)
+            memcpy(sac_mat_row_f32(*q, i), sac_mat_row_f32(a->q, z->kept[i]),
+                   (size_t)q->cols * sizeof(float));
+    return SAC_OK;
+}
+
 static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
     int d = a->shape->head_dim;
     int64_t n = a->past + z->n_kept;
+    sac_mat q;
     sac_kv_view kv = {.k = z->k,
                       .v = z->v,
                       .dtype = a->kv.dtype,
@@ -295,12 +323,13 @@ static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a,
                       .row_stride = d,
                       .head_stride = n * d};
     SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
-    if (a->shape->device) return attend_part_on_device(z, a, &kv);
-    for (int64_t i = 0; i < z->n_kept; i++) /* kept[i] >= i: nothing that is still wanted is overwritten */
-        if (z->kept[i] != i)
-            memcpy(sac_mat_row_f32(a->q, i), sac_mat_row_f32(a->q, z->kept[i]),
-                   (size_t)a->q.cols * sizeof(float));
-    SAC_TRY(attend_gathered(a, sac_mat_rows(a->q, 0, z->n_kept), &kv));
+    SAC_TRY(pick_queries(z, a, &q));
+    SAC_TRY(attend_gathered(a, q, &kv));
+    if (a->attended) {
+        *a->attended = (sac_attended){q, z->there.kept};
+        return SAC_OK;
+    }
+    if (a->shape->device) return spread_on_device(z, a, q);
     spread(z, a->q);
     return SAC_OK;
 }
@@ -363,6 +392,7 @@ const sac_prefill_policy sac_prefill_zipvl = {.name = "zipvl",
                                               .take = take,
                                               .take_device = take_device,
                                               .attend = attend,
+                                              .picks_queries = picks_queries,
                                               .important = important,
                                               .observes = observes,
                                               .break_even = break_even};

@@ -33,6 +33,7 @@ sac_status sac_attention_sums_avx512(const sac_stream *s, const sac_attention_su
 sac_status sac_cpu_embed(const sac_stream *s, const sac_embed_args *a);
 sac_status sac_cpu_patchify(const sac_stream *s, const sac_patchify_args *a);
 sac_status sac_cpu_gather_rows(const sac_stream *s, const sac_gather_rows_args *a);
+sac_status sac_cpu_scatter_rows(const sac_stream *s, const sac_scatter_rows_args *a);
 
 /* Starting the pool costs some microseconds, so a row op wakes it only for more than a few of these. A task
  * is about as many bytes of memory traffic (or as much arithmetic as moving them costs). */

@@ -199,6 +199,7 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_layernorm: c->layernorm = (sac_layernorm_args){y, x, w, w, 1e-6f}; break;
     case CHECK_swiglu: c->swiglu = (sac_swiglu_args){y, x, x}; break;
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
+    case CHECK_scatter_rows: c->scatter_rows = (sac_scatter_rows_args){y, x, index, false}; break;
     case CHECK_rope:
         c->rope =
             (sac_rope_args){x, (int)(n / 64), 64, {bench_floats(b, rows * 64), 64, false, 1}, index, false};
@@ -310,6 +311,7 @@ static const struct bench_row {
     {"64 pictures of 112", CHECK_patchify, {64, 588}},
     {"64 tiles of 8x8x256", CHECK_pool_tokens, {64, 256}},
     {"4160x384", CHECK_gather_rows, {4160, 384}},
+    {"4160x384", CHECK_scatter_rows, {4160, 384}},
     {"4160x384 bf16", CHECK_embed, {4160, 384}},
 };
 

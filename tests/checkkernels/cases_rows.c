@@ -180,6 +180,26 @@ static void make_gather(check_case *c, const row_case *r) {
     c->exact = true;
 }
 
+/* Every row once at most, in any order; rows that are no target keep what they hold. */
+static void make_scatter(check_case *c, const row_case *r) {
+    sac_scatter_rows_args *a = &c->scatter_rows;
+    int64_t n = r->rows + 3;
+    a->y = check_mat(c, true, n, r->cols, r->gap, r->misalign, r->v);
+    a->x = check_mat(c, false, r->rows, r->cols, 0, r->misalign, r->v);
+    int32_t *target = check_buffer_add(c, false, SAC_DTYPE_F32, 1, r->rows, r->rows, 4);
+    int64_t first = check_rand_int(c, 0, n - 1);
+    for (int64_t i = 0; i < r->rows; i++) target[i] = (int32_t)((first + i) % n);
+    for (int64_t i = r->rows - 1; i > 0; i--) {
+        int64_t j = check_rand_int(c, 0, i);
+        int32_t t = target[i];
+        target[i] = target[j];
+        target[j] = t;
+    }
+    a->target = target;
+    a->accumulate = r->in_place;
+    c->exact = true;
+}
+
 static void make_embed(check_case *c, const row_case *r, int i) {
     sac_embed_args *a = &c->embed;
     sac_dtype t = (sac_dtype)(i % SAC_N_DTYPES);
@@ -226,6 +246,7 @@ bool check_make_rows(check_case *c, int i, bool quick) {
     case CHECK_patchify: make_patchify(c, &r, i); break;
     case CHECK_pool_tokens: make_pool(c, &r, i); break;
     case CHECK_gather_rows: make_gather(c, &r); break;
+    case CHECK_scatter_rows: make_scatter(c, &r); break;
     default: make_embed(c, &r, i); break;
     }
     return true;

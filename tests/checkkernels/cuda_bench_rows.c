@@ -117,6 +117,10 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_gather_rows:
         c->gather_rows = (sac_gather_rows_args){y, x, indices(b, rows, rows), NULL};
         break;
+    case CHECK_scatter_rows:
+        c->scatter_rows = (sac_scatter_rows_args){y, x, indices(b, rows, rows), true};
+        b->bytes = 3 * moved;
+        break;
     case CHECK_rope:
         c->rope = (sac_rope_args){
             x, (int)(n / 128), 128, {floats(b, rows * 128), 128, false, 1}, indices(b, rows, rows), false};

@@ -73,6 +73,11 @@ static sac_status gather_changes_input(const sac_stream *s, const sac_gather_row
     change(s, a->x, 0, 0, 1 + get(s, a->x, 0, 0));
     return st;
 }
+static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_args *a) {
+    sac_scatter_rows_args b = *a;
+    b.accumulate = false;
+    return sac_cuda_scatter_rows(s, &b);
+}
 static sac_status attention_wrong_head(const sac_stream *s, const sac_attention_args *a) {
     sac_attention_args b = *a; /* heads in reverse */
     size_t last = (size_t)((a->kv.n_heads - 1) * a->kv.head_stride) * sac_dtype_row_bytes(a->kv.dtype, 1);
@@ -120,6 +125,7 @@ FAULT(rmsnorm, rmsnorm_dropped_tail)
 FAULT(swiglu, swiglu_one_past)
 FAULT(layernorm, layernorm_in_gap)
 FAULT(gather_rows, gather_changes_input)
+FAULT(scatter_rows, scatter_no_sum)
 FAULT(attention, attention_wrong_head)
 FAULT(attention, attention_sees_next)
 FAULT(rope, rope_no_rest)
@@ -135,6 +141,7 @@ const check_fault cuda_faults[] = {
     {"one_byte_past", CHECK_swiglu, plant_swiglu_one_past},
     {"write_in_gap", CHECK_layernorm, plant_layernorm_in_gap},
     {"input_changed", CHECK_gather_rows, plant_gather_changes_input},
+    {"no_sum", CHECK_scatter_rows, plant_scatter_no_sum},
     {"wrong_kv_head", CHECK_attention, plant_attention_wrong_head},
     {"sees_next_key", CHECK_attention, plant_attention_sees_next},
     {"no_rest", CHECK_rope, plant_rope_no_rest},

@@ -71,6 +71,12 @@ static sac_status gather_changes_input(const sac_stream *s, const sac_gather_row
     return st;
 }
 
+static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_args *a) {
+    sac_scatter_rows_args b = *a;
+    b.accumulate = false;
+    return ref().scatter_rows(s, &b);
+}
+
 /* Reads head h % n_kv_heads: right for one head, wrong for a group. Heads go one by one through the
  * reference. */
 static sac_status attention_wrong_head(const sac_stream *s, const sac_attention_args *a) {
@@ -288,6 +294,7 @@ FAULT(linear, linear_unsteady)
 FAULT(swiglu, swiglu_one_past)
 FAULT(layernorm, layernorm_in_gap)
 FAULT(gather_rows, gather_changes_input)
+FAULT(scatter_rows, scatter_no_sum)
 FAULT(attention, attention_wrong_head)
 FAULT(attention, attention_sees_next)
 FAULT(rope, rope_no_rest)
@@ -321,6 +328,7 @@ const check_fault check_faults[] = {
     {"one_byte_past", CHECK_swiglu, plant_swiglu_one_past},
     {"write_in_gap", CHECK_layernorm, plant_layernorm_in_gap},
     {"input_changed", CHECK_gather_rows, plant_gather_changes_input},
+    {"no_sum", CHECK_scatter_rows, plant_scatter_no_sum},
     {"wrong_gqa_head", CHECK_attention, plant_attention_wrong_head},
     {"sees_next_key", CHECK_attention, plant_attention_sees_next},
     {"no_rest", CHECK_rope, plant_rope_no_rest},

@@ -52,6 +52,12 @@ typedef struct layer_case {
     int n_visual;
     sac_kept_observer observer;
     sac_window_sums *window_sums; /* shared by the policies, when a test gives it */
+    /* As a decoder whose method picks queries: they are in `made` [n_ctx][n_heads * head_dim], where ops
+     * read, and q holds nothing until the method asks. NULL: they are in q. */
+    float *made;
+    const sac_ops *make_ops; /* NULL: ops */
+    int64_t n_made;          /* queries asked for */
+    sac_attended attended;
 } layer_case;
 
 static inline float *case_floats(layer_case *c, int64_t n) {
@@ -183,6 +189,41 @@ static inline sac_layer_attention case_tokens(layer_case *c, int64_t n) {
                                  .stats = &c->stats};
 }
 
+static inline sac_status case_make_queries(void *ctx, sac_mat q, const int32_t *rows) {
+    layer_case *c = ctx;
+    const sac_ops *ops = c->make_ops ? c->make_ops : &c->ops;
+    c->n_made += q.rows;
+    if (rows)
+        return ops->gather_rows(
+            &c->stream, &(sac_gather_rows_args){q, sac_mat_f32(c->made, c->shape.n_ctx, q.cols), rows, NULL});
+    size_t n_bytes = (size_t)(q.rows * q.cols) * sizeof(float);
+    if (c->shape.device) return c->shape.device->copy(&c->stream, q.data, c->made, n_bytes);
+    memcpy(q.data, c->made, n_bytes);
+    return SAC_OK;
+}
+
+/* The queries go to `made`, and what stands in their place must not be read. */
+static inline void case_hide_queries(layer_case *c, sac_layer_attention *a) {
+    int64_t n = a->q.rows * a->q.cols;
+    memcpy(c->made, a->q.data, (size_t)n * sizeof(float));
+    for (int64_t i = 0; i < n; i++) ((float *)a->q.data)[i] = NAN;
+    c->attended = (sac_attended){0};
+    a->attended = &c->attended;
+    a->make_queries = (sac_query_maker){case_make_queries, c};
+}
+
+/* Outputs of some tokens to their places, zeros elsewhere. */
+static inline void case_spread(layer_case *c, int64_t n) {
+    const sac_attended *some = &c->attended;
+    size_t cols = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    if (!some->rows) return;
+    float *o = calloc((size_t)n * cols, sizeof *o);
+    for (int64_t i = 0; i < some->o.rows; i++)
+        memcpy(o + (size_t)some->rows[i] * cols, sac_mat_row_f32(some->o, i), cols * sizeof *o);
+    memcpy(c->q, o, (size_t)n * cols * sizeof *o);
+    free(o);
+}
+
 static inline void case_finish(layer_case *c, const sac_layer_attention *a, int64_t n) {
     const sac_decode_policy *d = c->decode.policy;
     c->n_rows = d->settle ? d->settle(c->decode.state, a) : c->n_rows + n;
@@ -192,8 +233,10 @@ static inline void case_finish(layer_case *c, const sac_layer_attention *a, int6
 
 static inline void case_prompt(layer_case *c, int64_t n) {
     sac_layer_attention a = case_tokens(c, n);
+    if (c->made) case_hide_queries(c, &a);
     if (c->decode.policy->prompt) assert_int_equal(c->decode.policy->prompt(c->decode.state, &a), SAC_OK);
     assert_int_equal(sac_prefill_attend(&c->prefill, &a), SAC_OK);
+    if (c->made) case_spread(c, n);
     case_finish(c, &a, n);
 }
 

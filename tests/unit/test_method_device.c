@@ -4,9 +4,14 @@
 #include "closed_device.h"
 #include "method_test.h"
 
+static bool picks(const layer_case *c) {
+    const sac_prefill_policy *p = c->prefill.policy;
+    return p->picks_queries && p->picks_queries(c->prefill.p);
+}
+
 /* The case's queries, keys and values, and what its methods keep for ops, in the region; opened for the test.
  */
-static void to_device(layer_case *c, const char *prefill, const char *decode) {
+static void to_device(layer_case *c, const char *prefill, const char *decode, bool pick) {
     const sac_attention_shape *s = &c->shape;
     sac_error err = {0};
     closed_let_in(true);
@@ -18,6 +23,10 @@ static void to_device(layer_case *c, const char *prefill, const char *decode) {
     c->kv = sac_arena_take(&there, 2 * (size_t)(s->n_ctx * s->n_kv_heads * s->head_dim) * sizeof(float));
     assert_ok(sac_prefill_open(&c->prefill, prefill, s, &err), err);
     assert_ok(sac_decode_open(&c->decode, decode, s, &err), err);
+    if (pick) {
+        assert_true(picks(c));
+        c->made = sac_arena_take(&there, (size_t)(s->n_ctx * s->hidden) * sizeof(float));
+    }
     assert_ok(sac_arena_open(&c->method_arena, (size_t)1 << 26, &err), err);
     sac_prefill_take(&c->prefill, s, &c->method_arena, &there);
     sac_decode_take(&c->decode, s, &c->method_arena, &there);
@@ -31,23 +40,25 @@ static void run_there(layer_case *c, int64_t n, bool step) {
     closed_let_in(true);
     sac_layer_attention a = case_tokens(c, n);
     sac_ops guarded = closed_ops(&c->ops);
-    a.ops = &guarded;
+    a.ops = c->make_ops = &guarded;
+    if (c->made) case_hide_queries(c, &a);
     closed_let_in(false);
     if (!step && c->decode.policy->prompt)
         assert_int_equal(c->decode.policy->prompt(c->decode.state, &a), SAC_OK);
     assert_int_equal(step ? sac_decode_attend(&c->decode, &a, NULL) : sac_prefill_attend(&c->prefill, &a),
                      SAC_OK);
     closed_let_in(true);
+    if (c->made) case_spread(c, n);
     case_finish(c, &a, n);
 }
 
-static void compare(const char *prefill, const char *decode, const int64_t *prompts, int n_steps) {
+static void compare(const char *prefill, const char *decode, bool pick, const int64_t *prompts, int n_steps) {
     const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400, .use_cpu = true};
     layer_case here, there;
     case_open(&here, &shape, 11);
     case_open(&there, &shape, 11);
     case_method(&here, prefill, decode);
-    to_device(&there, prefill, decode);
+    to_device(&there, prefill, decode, pick);
     for (int i = 0; prompts[i] || n_steps-- > 0; i += prompts[i] != 0) {
         int64_t n = prompts[i] ? prompts[i] : 1;
         if (prompts[i])
@@ -71,7 +82,9 @@ static void zipvl(void **state) {
         "zipvl:min=0,recent=4,random=20,side=one,tau=0.7", "zipvl:min=0,tau=0.5,keep_sink=1"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++)
-        compare(lines[i], "dense", (const int64_t[]){150, 90, 33, 0}, 0);
+        for (int pick = 0; pick < 2; pick++)
+            if (!pick || !strstr(lines[i], "side=one"))
+                compare(lines[i], "dense", pick == 1, (const int64_t[]){150, 90, 33, 0}, 0);
 }
 
 static void tokenselect(void **state) {
@@ -80,7 +93,8 @@ static void tokenselect(void **state) {
     for (size_t i = 0; i < SAC_COUNT(decodes); i++) {
         char decode[100];
         snprintf(decode, sizeof decode, "tokenselect:init=4,k=24,local=16,%s", decodes[i]);
-        compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, (const int64_t[]){170, 75, 0}, 12);
+        compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, false, (const int64_t[]){170, 75, 0},
+                12);
     }
 }
 

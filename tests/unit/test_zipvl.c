@@ -162,6 +162,44 @@ static void later_turns_read_all_that_came_before(void **state) {
     }
 }
 
+/* Queries that are made when they are asked for give the bits of those that stand there, and no more of them
+ * are made than probes and kept tokens. */
+static void picked_queries_give_the_same_bits(void **state) {
+    (void)state;
+    static const char *const lines[] = {"zipvl:min=0,tau=0.8", "zipvl:min=0,recent=8,random=4,ratio=0.3",
+                                        "zipvl:min=0,tau=0.99999", "zipvl:tau=0.5"};
+    for (size_t i = 0; i < SAC_COUNT(lines); i++)
+        for (int use_cpu = 0; use_cpu < 2; use_cpu++) {
+            layer_case all, picked;
+            const case_shape shape = {
+                .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS, .use_cpu = use_cpu == 1};
+            case_open(&all, &shape, 31);
+            case_open(&picked, &shape, 31);
+            picked.made = case_floats(&picked, MAX_TOKENS * 6 * 16);
+            case_method(&all, lines[i], "dense");
+            case_method(&picked, lines[i], "dense");
+            assert_true(picked.prefill.policy->picks_queries(picked.prefill.p));
+            for (int turn = 0; turn < 2; turn++) {
+                int64_t n = turn ? 61 : 190, kept = (int64_t)all.stats.prefill_kept;
+                picked.n_made = 0;
+                case_prompt(&all, n);
+                case_prompt(&picked, n);
+                assert_memory_equal(all.out, picked.out, (size_t)(n * 6 * 16) * sizeof(float));
+                kept = (int64_t)all.stats.prefill_kept - kept;
+                assert_int_equal(kept < n, i < 2);
+                if (i == 1) assert_int_equal(picked.n_made, kept + 12);
+                if (i == 3) assert_int_equal(picked.n_made, n);
+            }
+            case_close(&all);
+            case_close(&picked);
+        }
+    layer_case c; /* one-sided attention reads every query */
+    case_open(&c, &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 40}, 1);
+    case_method(&c, "zipvl:min=0,side=one", "dense");
+    assert_false(c.prefill.policy->picks_queries(c.prefill.p));
+    case_close(&c);
+}
+
 static int64_t n_kept_at(layer_case *c, const char *line, int64_t n, int32_t *kept) {
     case_method(c, line, "dense");
     case_prompt(c, n);
@@ -533,6 +571,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sets_and_outputs_equal_the_oracle),
         cmocka_unit_test(later_turns_read_all_that_came_before),
+        cmocka_unit_test(picked_queries_give_the_same_bits),
         cmocka_unit_test(budget_grows_with_tau),
         cmocka_unit_test(seed_moves_random_probes_only),
         cmocka_unit_test(random_probes_are_spread),
