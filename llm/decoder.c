@@ -216,8 +216,11 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     take(s, d, (arenas){device, host}, &taken, &taken_host);
     if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
-    if (s->device)
-        SAC_TRY(s->device->host_alloc(s->device, floats(1, d->config.vocab), (void **)&s->logits, err));
+    if (s->device) {
+        size_t n_bytes = floats(1, d->config.vocab);
+        SAC_TRY(s->device->host_alloc(s->device, n_bytes + sizeof *s->step_id, (void **)&s->logits, err));
+        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + n_bytes);
+    }
     sac_decoder_rewind(s, 0);
     return SAC_OK;
 }
@@ -417,6 +420,31 @@ static sac_status upload_positions(const run *r, int64_t first, int64_t n) {
     return upload(r, r->s->device_positions + first, r->s->positions + first, (size_t)n * sizeof(int32_t));
 }
 
+/* What a step at `past` needs of tables, on a device for some steps to come: an upload costs it as much for
+ * one row as for these. `n_before`: rows computed again that stand before the step's own. */
+enum { STEPS_AHEAD = 64 };
+
+static sac_status prepare_step_rotations(const run *r, int64_t past) {
+    const sac_decoder_state *s = r->s;
+    bool ahead = s->device && s->rope.scaling != SAC_ROPE_DYNAMIC && s->n_cos_sin <= past;
+    return prepare_rotations(r, past, ahead ? min_rows(past + STEPS_AHEAD, s->n_ctx) : past + 1);
+}
+
+static sac_status prepare_step_positions(const run *r, int64_t past, int64_t n_before) {
+    sac_decoder_state *s = r->s;
+    s->positions[past + n_before] = (int32_t)past;
+    if (!s->device || n_before > 0) {
+        s->n_positions = 0;
+        return upload_positions(r, past, n_before + 1);
+    }
+    if (past < s->n_positions) return SAC_OK;
+    int64_t end = min_rows(past + STEPS_AHEAD, s->n_ctx);
+    for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
+    SAC_TRY(upload_positions(r, past, end - past));
+    s->n_positions = end;
+    return SAC_OK;
+}
+
 /* Hidden rows and positions of [first, first + *n) without those that the prefill method drops here. */
 static sac_status drop_tokens(const run *r, const sac_layer_attention *a, int64_t first, int64_t *n) {
     sac_decoder_state *s = r->s;
@@ -545,6 +573,7 @@ static sac_status prefill(const run *r, int64_t past, int64_t n, sac_layer_fn on
     int64_t end = past + n;
     SAC_TRY(prepare_rotations(r, past, end));
     for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
+    s->n_positions = 0;
     SAC_TRY(upload_positions(r, past, n));
     if (decode->inputs)
         SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, hidden_rows(r, past, n), past));
@@ -694,14 +723,14 @@ static sac_status step(const run *r, int64_t past, int32_t id) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t n = 0;
-    SAC_TRY(prepare_rotations(r, past, past + 1));
+    SAC_TRY(prepare_step_rotations(r, past));
     if (decode->rebuild)
         SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, hidden_rows(r, past, s->n_spare),
                                 s->positions + past, &n));
-    s->positions[past + n] = (int32_t)past;
     sac_mat own = hidden_rows(r, past + n, 1);
-    SAC_TRY(upload_positions(r, past, n + 1));
-    SAC_TRY(sac_decoder_embed(r->d, s, r->ops, r->stream, past + n, 1, &id));
+    SAC_TRY(prepare_step_positions(r, past, n));
+    if (s->device) *s->step_id = id;
+    SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){own, r->d->embed, s->device ? s->step_id : &id}));
     if (decode->inputs) SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, own, past));
     for (int layer = 0; layer < s->shape.n_layers; layer++)
         SAC_TRY(step_layer(r, layer, past, n + 1, past + 1));
@@ -733,9 +762,8 @@ sac_status sac_decoder_step_start(const sac_decoder *d, sac_decoder_state *s, co
     run r = {d, s, ops, stream};
     int64_t past = s->cache.n_rows;
     SAC_TRY(check_room(s, err));
-    SAC_TRY(prepare_rotations(&r, past, past + 1));
-    s->positions[past] = (int32_t)past;
-    SAC_TRY(upload_positions(&r, past, 1));
+    SAC_TRY(prepare_step_rotations(&r, past));
+    SAC_TRY(prepare_step_positions(&r, past, 0));
     if (!s->decode.policy->inputs) return SAC_OK;
     return s->decode.policy->inputs(s->decode.state, ops, stream, x, past);
 }

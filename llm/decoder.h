@@ -86,6 +86,9 @@ typedef struct sac_decoder_state {
     float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
     int32_t *device_positions, *device_ids;
     int32_t *picked_positions;     /* [chunk] there, of queries that a prefill policy picks; or NULL */
+    int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
+                            not known */
+    int32_t *step_id;    /* on a device: pinned, so that its ops read the step's token where it lies */
     sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
     float *mass;                   /* [heads][n_ctx], when mass is measured */
     int64_t last_row;              /* hidden row of the last token run */

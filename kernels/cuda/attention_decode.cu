@@ -20,6 +20,7 @@ template <int D> constexpr int stage_bytes(void) {
 
 typedef struct decode_plan {
     int n_splits, n_warps;
+    bool brief;   /* few keys: waiting, not reading, is what they take */
     float *sums;  /* [problem * tiles + tile][split][ROWS][d] */
     float2 *tops; /* [problem * tiles + tile][split][ROWS]: maximum and sum of weights */
     unsigned *counters;
@@ -211,24 +212,40 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
     __shared__ bool is_last;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, split = blockIdx.x, tile = blockIdx.y;
     int problem = blockIdx.z, row0 = tile * ROWS;
-    start_next();
+    /* the stretch of keys that anybody sees, cut into tiles, the tiles into splits, a split's among its warps
+     */
+    int last_query = min((row0 + ROWS - 1) / a.group, a.n_q - 1), at, end;
+    attention_keys keys;
+    auto share_out = [&]() {
+        keys = keys_of(a, problem);
+        if (!keys.rows && a.causal) keys.end = min(keys.end, a.first + last_query + 1);
+        if (!keys.rows && a.window) keys.begin = max((int64_t)0, a.first + row0 / a.group - a.window + 1);
+        int n_tiles = max(0, ((int)(keys.end - keys.begin) + KEYS - 1) / KEYS);
+        int each = n_tiles / plan.n_splits, more = n_tiles % plan.n_splits; /* the first ones have one more */
+        at = each * split + min(split, more) + warp, end = each * (split + 1) + min(split + 1, more);
+    };
+    int64_t head_at = (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head;
+    const T *k = (const T *)a.k + head_at, *v = (const T *)a.v + head_at;
+
+    /* Few keys come to the L2 cache while the kernel before is at work, ahead of the weights that the kernel
+     * after asks for once it may start. Where many pass through that cache such weights would not stay. */
+    if (!a.rows) {
+        share_out();
+#pragma unroll
+        for (int i = 0; i < STAGES - 1; i++) {
+            int64_t j = keys.begin + (int64_t)(at + i * plan.n_warps) * KEYS + lane % KEYS;
+            if (at + i * plan.n_warps >= end || j >= keys.end) break;
+            const T *row = (lane < KEYS ? k : v) + j * a.k_row;
+            for (int c = 0; c < a.d; c += 32 / (int)sizeof(T)) fetch_soon(row + c);
+        }
+    }
+    if (plan.brief) start_next();
     wait_for_last();
+    if (a.rows) share_out(); /* lists may be new */
     uint8_t *ring = shared + warp * STAGES * stage_bytes<D>();
     for (int i = lane; a.d < D && i < STAGES * stage_bytes<D>() / 16; i += 32)
         ((uint4 *)ring)[i] = make_uint4(0, 0, 0, 0); /* channels that do not exist */
     __syncwarp();
-
-    /* the stretch of keys that anybody sees, cut into tiles, the tiles into splits, a split's among its warps
-     */
-    attention_keys keys = keys_of(a, problem);
-    int last_query = min((row0 + ROWS - 1) / a.group, a.n_q - 1);
-    if (!keys.rows && a.causal) keys.end = min(keys.end, a.first + last_query + 1);
-    if (!keys.rows && a.window) keys.begin = max((int64_t)0, a.first + row0 / a.group - a.window + 1);
-    int n_tiles = max(0, ((int)(keys.end - keys.begin) + KEYS - 1) / KEYS);
-    int each = n_tiles / plan.n_splits, more = n_tiles % plan.n_splits; /* the first `more` have one more */
-    int at = each * split + min(split, more) + warp, end = each * (split + 1) + min(split + 1, more);
-    int64_t head_at = (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head;
-    const T *k = (const T *)a.k + head_at, *v = (const T *)a.v + head_at;
 
     int row[STAGES]; /* of key lane % 16, of the tiles in flight */
     auto row_of = [&](int tile_at) {
@@ -259,6 +276,7 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
             at += plan.n_warps;
         }
     }
+    if (!plan.brief) start_next();
     copy_wait<0>();
     __syncthreads(); /* the rings are free */
 
@@ -345,8 +363,11 @@ static bool plan_decode(const sac_stream *s, const sac_attention_args *a, const 
     if (parts > 1 &&
         (part_bytes * parts > n_bytes || (size_t)together * sizeof(unsigned) > SCRATCH_COUNTER_BYTES))
         return false;
-    *p = decode_plan{(int)splits, n_warps, rest + (size_t)together * parts * ROWS * 2, (float2 *)rest,
-                     scratch_counters(s)};
+    const int64_t few_bytes = 16 << 20;
+    bool brief = n_keys * j.d * 4 * a->kv.n_heads <= few_bytes;
+    *p = decode_plan{(int)splits,    n_warps,
+                     brief,          rest + (size_t)together * parts * ROWS * 2,
+                     (float2 *)rest, scratch_counters(s)};
     return true;
 }
 
@@ -366,6 +387,8 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     auto kernel = attention_decode_kernel<T, D, STAGES>;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
+    if (bytes <= STEP_SHARED_BYTES)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
     cudaLaunchConfig_t c = {};
     cudaLaunchAttribute attributes[2] = {};
     if (s->device->compute >= 90) {
@@ -389,6 +412,8 @@ static sac_status launch_any(const sac_stream *s, const sac_attention_args *a, c
     if (j.d <= 64) return launch<T, 64, 4>(s, a, j);
     if (j.d <= 80) return launch<T, 80, 3>(s, a, j);
     if (j.d <= 96) return launch<T, 96, 3>(s, a, j);
+    /* few keys: a warp has two tiles at most, and the kernels beside it the room of a third */
+    if (!a->lists && a->n_kv <= 2048 && s->device->compute >= 90) return launch<T, 128, 2>(s, a, j);
     return launch<T, 128, 3>(s, a, j);
 }
 

@@ -4,6 +4,7 @@ template <typename T, int V>
 static __global__ void embed_kernel(T *y, const T *table, const int32_t *ids, int64_t rows, int64_t n,
                                     int64_t y_stride) {
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
+    start_next();
     if (at >= n) return;
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y)
         move<V>(y + row * y_stride + at, table + (int64_t)ids[row] * n + at);

@@ -105,7 +105,7 @@ typedef struct rows_job {
     }
     __device__ void warm(int pair) const {
         int64_t bytes = y.dtype == SAC_DTYPE_F32 ? 4 : 2;
-        if (accumulate) stream_pairs::prefetch((const uint8_t *)y.data + 2 * (int64_t)pair * bytes);
+        if (accumulate) fetch_soon((const uint8_t *)y.data + 2 * (int64_t)pair * bytes);
     }
     template <typename T> __device__ void late(int pair, stream_pairs::extra &e) const {
         int64_t at = 2 * (int64_t)pair;

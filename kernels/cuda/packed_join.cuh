@@ -33,8 +33,9 @@ __device__ __forceinline__ float block_max(float x, float *part) {
  * split's mix, several groups of them several splits. */
 static __global__ void __launch_bounds__(JOIN_THREADS) packed_join_kernel(packed_join a) {
     __shared__ float part[32], weight[JOIN_THREADS], mix[JOIN_THREADS];
-    start_next();
     wait_for_last();
+    start_next(); /* not before: the next one brings weights to the L2 cache, which the rows now pass through
+                   */
     int head = blockIdx.x, n_groups = JOIN_THREADS / a.d, group = threadIdx.x / a.d, c = threadIdx.x % a.d;
     float *parts = a.partial + (int64_t)head * (a.d + 2);
     int64_t step = (int64_t)a.n_heads * (a.d + 2);

@@ -7,6 +7,8 @@ static __global__ void __launch_bounds__(NORM_THREADS, 3)
     __shared__ float part[32];
     int64_t row = norm_row(rows);
     int n_vec = n / V;
+    start_next();
+    wait_for_last();
     if (row < 0) return;
     const T *xr = x + row * x_stride;
     T *yr = y + row * y_stride;
@@ -35,9 +37,9 @@ extern "C" sac_status sac_cuda_rmsnorm(const sac_stream *s, const sac_rmsnorm_ar
     if (a->x.cols > 1 << 30 || a->x.rows > 1 << 30) return SAC_UNSUPPORTED;
     dim3 threads = norm_threads(a->x.cols / (wide ? 16 / element_bytes(a->x.dtype) : 1));
 #define LAUNCH(V)                                                                                            \
-    rmsnorm_kernel<T, V><<<(unsigned)ceil_div(a->x.rows, threads.y), threads, 0, cuda_stream(s)>>>(          \
-        (T *)a->y.data, (const T *)a->x.data, a->w, a->x.rows, (int)a->x.cols, a->y.stride, a->x.stride,     \
-        a->eps)
-    BY_DTYPE(a->x.dtype, wide ? LAUNCH((16 / sizeof(T))) : LAUNCH(1));
-    return launched();
+    return launch_early(s, rmsnorm_kernel<T, V>, dim3((unsigned)ceil_div(a->x.rows, threads.y)), threads, 0, \
+                        (T *)a->y.data, (const T *)a->x.data, a->w, a->x.rows, (int)a->x.cols, a->y.stride,  \
+                        a->x.stride, a->eps)
+    BY_DTYPE(a->x.dtype, if (wide) LAUNCH((16 / sizeof(T))); LAUNCH(1));
+    return SAC_OK;
 }

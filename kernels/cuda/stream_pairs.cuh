@@ -16,6 +16,8 @@
 #include "gemv.cuh"
 #include "mma.cuh"
 
+#include <atomic>
+
 namespace stream_pairs {
 
 /* AHEAD lines of a warp are on their way, asked for BURST at a time; SOON more go to the L2 cache at first.
@@ -34,14 +36,6 @@ typedef struct input {
 typedef struct extra {
     float bias[2], more[2];
 } extra;
-
-__device__ __forceinline__ void soon(const void *p, int n_bytes) { /* a multiple of 16, as the address */
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(n_bytes) : "memory");
-#else
-    (void)p, (void)n_bytes;
-#endif
-}
 
 /* x, or x / sqrt(mean x^2 + eps) * norm rounded to T as the op alone would. `norm` is in shared memory, each
  * thread's part copied by itself. */
@@ -145,7 +139,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
         if (begin + u < end) fetch(a[0][u], a[1][u]);
     if (lane < 2 * SOON) {
         int at = begin + AHEAD + lane / 2, p = at / in.lines, c = (at - p * in.lines) * LINE;
-        if (at < end) soon(table[2 * p + lane % 2] + c, min((int)LINE, in.k - c) * (int)sizeof(T));
+        if (at < end) fetch_soon(table[2 * p + lane % 2] + c, min((int)LINE, in.k - c) * (int)sizeof(T));
     }
     __syncwarp();
 #pragma unroll 1
@@ -203,20 +197,34 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
     }
 }
 
+/* Shared memory that a block may have here. */
+static inline int most_bytes(const sac_device *d) {
+    return (d->compute == 80 || d->compute >= 90 ? 160 : 96) << 10;
+}
+
+/* The driver has to hear of that once a kernel and card. */
+template <typename T, typename JOB> static sac_status make_room(const sac_device *d) {
+    static std::atomic<bool> told[64];
+    if (d->index < 64 && told[d->index].load()) return SAC_OK;
+    cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
+    if (cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes(d)) !=
+        cudaSuccess)
+        return SAC_DEVICE;
+    if (d->index < 64) told[d->index].store(true);
+    return SAC_OK;
+}
+
 /* One wave of blocks, as far as a block can take its share. UNSUPPORTED where x does not fit. */
 template <typename T, typename JOB>
 static sac_status launch(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
                          int64_t n_pairs, const JOB &job) {
-    const size_t most_bytes = (size_t)(s->device->compute == 80 || s->device->compute >= 90 ? 160 : 96) << 10;
     int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * BLOCKS);
     blocks = max_of(blocks, ceil_div(n_pairs, MAX_PAIRS));
     input in = {x, norm, eps, (int)k, (int)ceil_div(k, LINE), (int)n_pairs, (int)ceil_div(n_pairs, blocks)};
     size_t bytes = (size_t)in.lines * LINE * sizeof(T) + (JOB::NORMED ? (size_t)k * sizeof(float) : 0) +
                    (size_t)in.most * (2 * sizeof(void *) + sizeof(extra) + sizeof(float2));
-    if (bytes > most_bytes) return SAC_UNSUPPORTED;
-    if (bytes > 40 << 10 && cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 (int)bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    if (bytes > (size_t)most_bytes(s->device)) return SAC_UNSUPPORTED;
+    SAC_TRY((make_room<T, JOB>(s->device)));
     return launch_early(s, kernel<T, JOB>, (unsigned)blocks, WARPS * 32, bytes, in, job);
 }
 
@@ -229,12 +237,6 @@ __device__ __forceinline__ void copy_float(float *shared, const float *from, boo
 #else
     *shared = valid ? *from : 0;
 #endif
-}
-__device__ __forceinline__ void prefetch(const void *p) {
-#ifdef __CUDA_ARCH__
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory");
-#endif
-    (void)p;
 }
 
 } // namespace stream_pairs

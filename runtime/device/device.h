@@ -49,7 +49,8 @@ struct sac_device {
     sac_status (*alloc)(const sac_device *d, size_t n_bytes, void **out,
                         sac_error *err);        /* 256-byte aligned */
     void (*free)(const sac_device *d, void *p); /* NULL is fine */
-    sac_status (*host_alloc)(const sac_device *d, size_t n_bytes, void **out, sac_error *err); /* pinned */
+    sac_status (*host_alloc)(const sac_device *d, size_t n_bytes, void **out,
+                             sac_error *err); /* pinned: ops may follow pointers to it, too */
     void (*host_free)(const sac_device *d, void *p);
     size_t (*memory_left)(const sac_device *d); /* 0: not known */
 

@@ -240,6 +240,8 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     if (WANTED(top_p))
         ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 8192, 95)),
             ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 131072, 95));
+    if (WANTED(qkv_step)) ROW(cuda_bench_qkv_step(&b));
+    if (WANTED(gate_up_step)) ROW(cuda_bench_gate_up_step(&b));
     if (WANTED(packed_step)) {
         ROW(cuda_bench_packed_step(&b, 8192));
         ROW(cuda_bench_packed_step(&b, 32768));

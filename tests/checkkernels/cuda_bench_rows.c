@@ -246,6 +246,31 @@ static sac_packed_rows part_of(bench *b, int64_t n, int bits) {
     return p;
 }
 
+/* Qwen2-7B's: 28 and 4 heads of 128, 3584 channels, 18944 in the middle. */
+static sac_tensor step_weights(bench *b, int64_t n) {
+    return (sac_tensor){take(b, n * 3584, SAC_DTYPE_BF16), SAC_DTYPE_BF16, 2, {n, 3584}};
+}
+void cuda_bench_qkv_step(bench *b) {
+    open_row(b, CHECK_qkv_step, "3584->28+4+4 heads of 128");
+    sac_qkv_step_args *a = &b->c.qkv_step;
+    *a = (sac_qkv_step_args){.x = mat(b, 1, 3584), .eps = 1e-6f, .n_heads = 28, .kv = keys_of(b, 8, 4, 128)};
+    a->q = mat(b, 1, 3584);
+    a->norm = floats(b, 3584);
+    a->wq = step_weights(b, 3584), a->wk = step_weights(b, 512), a->wv = step_weights(b, 512);
+    a->q_bias = floats(b, 3584), a->k_bias = floats(b, 512), a->v_bias = floats(b, 512);
+    a->rotation = (sac_rotation){.cos_sin = floats(b, 8 * 128), .rot_dim = 128, .factor = 1};
+    a->pos = indices(b, 1, 8);
+    b->bytes = 2.0 * 4608 * 3584;
+}
+void cuda_bench_gate_up_step(bench *b) {
+    open_row(b, CHECK_gate_up_step, "3584->2x18944");
+    sac_gate_up_step_args *a = &b->c.gate_up_step;
+    *a = (sac_gate_up_step_args){.y = mat(b, 1, 18944), .x = mat(b, 1, 3584), .eps = 1e-6f};
+    a->norm = floats(b, 3584);
+    a->gate = step_weights(b, 18944), a->up = step_weights(b, 18944);
+    b->bytes = 2.0 * 2 * 18944 * 3584;
+}
+
 void cuda_bench_packed_step(bench *b, int64_t n) {
     char text[64];
     snprintf(text, sizeof text, "%lld rows, 42 %% in 4 bits, 28/4 x 128", (long long)n);
