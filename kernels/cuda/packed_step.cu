@@ -157,10 +157,21 @@ static __global__ void __launch_bounds__(WARPS * 32, 1)
         bits = p.bits;
     }
     const step_part &p = a.part[part];
+    constexpr int SHARE = (HEADS * D + WARPS * 32 - 1) / (WARPS * 32); /* of the query, with all warps */
+    float mine[SHARE];
+    const T *q_from = (const T *)a.q + (int64_t)head0 * D;
+#pragma unroll
+    for (int j = 0; j < SHARE; j++) {
+        int i = threadIdx.x + j * blockDim.x;
+        mine[j] = i < n_heads * D ? to_f32(q_from[i]) : 0;
+    }
     if (bits == 4) start_part<4, D>(p, memory, kv_head, from, to, lane);
     if (bits == 2) start_part<2, D>(p, memory, kv_head, from, to, lane);
-    for (int i = threadIdx.x; i < HEADS * D; i += blockDim.x)
-        q[i] = i < n_heads * D ? to_f32(((const T *)a.q)[(int64_t)head0 * D + i]) : 0;
+#pragma unroll
+    for (int j = 0; j < SHARE; j++)
+        if (threadIdx.x + j * blockDim.x < HEADS * D) q[threadIdx.x + j * blockDim.x] = mine[j];
+    for (int i = threadIdx.x + SHARE * blockDim.x; i < HEADS * D; i += blockDim.x)
+        q[i] = i < n_heads * D ? to_f32(q_from[i]) : 0;
     step_state<D> w;
 #pragma unroll
     for (int i = 0; i < D / 8; i++) w.mix[i][0] = w.mix[i][1] = 0;
