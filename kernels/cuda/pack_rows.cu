@@ -9,7 +9,7 @@ extern "C" {
 enum {
     COLUMNS = 64, /* channels of a block */
     COLUMN_THREADS = 512,
-    MAX_CHUNKS = 256,
+    MAX_CHUNKS = 64,
     KEY_TILES = 4,  /* tiles that a thread has under way */
     VALUE_ROWS = 32 /* of a block at a time */
 };

@@ -33,6 +33,10 @@ template <int D> struct step_state {
     float mix[D / 8][2], max, sum, low; /* low: weights times the smallest number of their row */
 };
 
+/* The block's queries: a head's numbers begin a bank further than those of the head before. */
+template <int D> constexpr int step_query_pitch(void) {
+    return D + 1;
+}
 template <int D> constexpr int step_code_bytes(int bits) { /* a tile's keys, or its values */
     return STEP_TILE * D * bits / 8;
 }
@@ -126,7 +130,7 @@ __device__ __forceinline__ void take_query(const float *q, const half *scale, co
 #pragma unroll
         for (int e = 0; e < 8; e++) {
             int c = PER_WORD * (t + 4 * (i / STEPS)) + 2 * (i % STEPS * 2 + e / 4) + e % 2 * HALF + e % 4 / 2;
-            float y = q[g * D + c] * factor;
+            float y = q[g * step_query_pitch<D>() + c] * factor;
             low += y * __half2float(smallest[c]);
             x[i][e / 4][e % 4] = y *= __half2float(scale[c]);
             most = fmaxf(most, fabsf(y));
@@ -322,7 +326,7 @@ __device__ __forceinline__ void start_part(const step_part &p, uint8_t *memory, 
         ranges[i / (D / 32) * D + lane + i % (D / 32) * 32] = x[i / (D / 32)][i % (D / 32)];
 }
 
-/* The tiles, after start_part and a barrier; at least one. q [STEP_HEADS][D] in shared memory. */
+/* The tiles, after start_part and a barrier; at least one. q [STEP_HEADS][pitch] in shared memory. */
 template <int BITS, int D>
 __device__ __forceinline__ void attend_part(const step_part &p, const float *q, uint8_t *memory, int head,
                                             int from, int to, float factor, int lane, step_state<D> &w) {
@@ -380,7 +384,7 @@ __device__ __forceinline__ void attend_tail(const T *k, const T *v, int64_t row,
     float s[2][4] = {{0}};
 #pragma unroll
     for (int j = 0; j < D / 32; j++) {
-        const float *mine = q + g * D + 8 * (t + 4 * j);
+        const float *mine = q + g * step_query_pitch<D>() + 8 * (t + 4 * j);
         uint32_t a[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) a[i] = pack<T>(mine[2 * i], mine[2 * i + 1]);
