@@ -294,7 +294,8 @@ typedef struct sac_pack_rows_args {
 } sac_pack_rows_args;
 
 /* A step over packed rows and a plain tail, where a device gains by doing both in one go: q = softmax(scale q
- * k^T) v over all rows of the parts and of the tail. lse as in attention. */
+ * k^T) v over all rows of the parts and of the tail. lse as in attention; variants may round as those of
+ * packed_attention do. */
 typedef struct sac_packed_step_args {
     sac_mat q;                    /* [1][n_heads * head_dim], replaced by the output */
     const sac_packed_rows *parts; /* all of the tail's heads, values included */

@@ -33,6 +33,10 @@ template <int D> struct step_state {
     float mix[D / 8][2], max, sum, low; /* low: weights times the smallest number of their row */
 };
 
+/* The block's queries: a head's numbers begin a bank further than those of the head before. */
+template <int D> constexpr int step_query_pitch(void) {
+    return D + 1;
+}
 template <int D> constexpr int step_code_bytes(int bits) { /* a tile's keys, or its values */
     return STEP_TILE * D * bits / 8;
 }
@@ -126,7 +130,7 @@ __device__ __forceinline__ void take_query(const float *q, const half *scale, co
 #pragma unroll
         for (int e = 0; e < 8; e++) {
             int c = PER_WORD * (t + 4 * (i / STEPS)) + 2 * (i % STEPS * 2 + e / 4) + e % 2 * HALF + e % 4 / 2;
-            float y = q[g * D + c] * factor;
+            float y = q[g * step_query_pitch<D>() + c] * factor;
             low += y * __half2float(smallest[c]);
             x[i][e / 4][e % 4] = y *= __half2float(scale[c]);
             most = fmaxf(most, fabsf(y));
@@ -153,22 +157,27 @@ __device__ __forceinline__ void take_query(const float *q, const half *scale, co
     *base = low;
 }
 
-/* Scores of a tile in steps: s[m] has rows row(m, 0), row(m, 1) of head g (see row_of). */
+/* Scores of a tile in steps: s[m] has rows row(m, 0), row(m, 1) of head g (see row_of). `keys` is where the
+ * lane's first words lie: column g of the products is, with 4 bits, rows 4g .. 4g + 3 and 32 + 4g .., with 2
+ * bits rows 8g
+ * .. 8g + 7. */
+template <int BITS, int D> __device__ __forceinline__ int lane_keys(int lane) {
+    constexpr int WORDS = D * BITS / 32;
+    int row = (BITS == 4 ? 4 : 8) * (lane / 4);
+    return 16 * key_place<BITS>(row / SAC_PACKED_TILE * 4 * WORDS + lane % 4 * 4 + row % SAC_PACKED_TILE / 4);
+}
 template <int BITS, int D>
-__device__ __forceinline__ void score_tile(const uint8_t *stage, const uint32_t q[D / 32][4], int lane,
+__device__ __forceinline__ void score_tile(const uint8_t *stage, int keys, const uint32_t q[D / 32][4],
                                            int s[8][4]) {
     constexpr int PER_WORD = 32 / BITS, WORDS = D / PER_WORD;
-    int g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int m = 0; m < 8; m++) s[m][0] = s[m][1] = s[m][2] = s[m][3] = 0;
 #pragma unroll
     for (int j = 0; j < WORDS / 4; j++)
 #pragma unroll
-        for (int h = 0; h < 2;
-             h++) { /* rows of this lane as a column: 4-bit 32 h + 4 g .., 2-bit 8 g + 4 h .. */
-            int row = BITS == 4 ? 32 * h + 4 * g : 8 * g + 4 * h;
-            int chunk = row / SAC_PACKED_TILE * 4 * WORDS + (t + 4 * j) * 4 + row % SAC_PACKED_TILE / 4;
-            uint4 x = *(const uint4 *)(stage + key_place<BITS>(chunk) * 16);
+        for (int h = 0; h < 2; h++) {
+            int at = BITS == 4 ? keys + h * 128 * WORDS : keys ^ 16 * h;
+            uint4 x = *(const uint4 *)(stage + at + 256 * j);
             uint32_t word[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
             for (int u = 0; u < PER_WORD / 8; u++)
@@ -205,19 +214,22 @@ __device__ __forceinline__ float2 halves_of(uint32_t x) {
     return __half22float2(*(half2 *)&x);
 }
 
-/* The mix of a tile's values; weights as bytes: [b] has those of codes number b, high ones first. */
+/* The mix of a tile's values; weights as bytes: [b] has those of codes number b, high ones first. `at` is
+ * where the lane's first words lie. */
+template <int D> __device__ __forceinline__ int lane_values(int lane) {
+    return 16 * value_place<D>(lane % 4, lane / 4 * (D / 32));
+}
 template <int BITS, int D>
-__device__ __forceinline__ void mix_tile(const uint8_t *values, const uint32_t weights[2][4], float unit,
-                                         int lane, step_state<D> &w) {
-    int g = lane / 4, t = lane % 4;
+__device__ __forceinline__ void mix_tile(const uint8_t *values, int at, const uint32_t weights[2][4],
+                                         float unit, step_state<D> &w) {
 #pragma unroll
     for (int x = 0; x < D / 32; x++) {
         int sum[4][4];
 #pragma unroll
         for (int c = 0; c < 4; c++) sum[c][0] = sum[c][1] = sum[c][2] = sum[c][3] = 0;
         uint4 v[2];
-        v[0] = *(const uint4 *)(values + value_place<D>(t, g * (D / 32) + x) * 16);
-        v[1] = BITS == 4 ? *(const uint4 *)(values + value_place<D>(t + 4, g * (D / 32) + x) * 16) : v[0];
+        v[0] = *(const uint4 *)(values + (at ^ 16 * x));
+        v[1] = BITS == 4 ? *(const uint4 *)(values + (at ^ 16 * x) + 16 * D) : v[0];
 #pragma unroll
         for (int u = 0; u < 2; u++) {
             uint32_t word[4] = {v[u].x, v[u].y, v[u].z, v[u].w};
@@ -235,12 +247,13 @@ __device__ __forceinline__ void mix_tile(const uint8_t *values, const uint32_t w
 }
 
 template <int BITS, int D>
-__device__ __forceinline__ void attend_tile(const uint8_t *stage, const uint32_t q[D / 32][4], float unit,
-                                            float base, int n, int lane, step_state<D> &w) {
+__device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int values,
+                                            const uint32_t q[D / 32][4], float unit, float base, int n, int t,
+                                            step_state<D> &w) {
     constexpr int BYTES = step_code_bytes<D>(BITS);
-    int t = lane % 4, whole[8][4];
+    int whole[8][4];
     float s[8][2], top = w.max;
-    score_tile<BITS, D>(stage, q, lane, whole);
+    score_tile<BITS, D>(stage, keys, q, whole);
 #pragma unroll
     for (int i = 0; i < 16; i++)
         s[i / 2][i % 2] = (float)(whole[i / 2][i % 2] * 256 + whole[i / 2][2 + i % 2]) * unit + base;
@@ -287,7 +300,7 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, const uint32_t
         }
         bytes_of(x[0], x[1], x[2], x[3], &weights[m / 4][m % 4], &weights[m / 4][m % 4 + 1]);
     }
-    mix_tile<BITS, D>(stage + BYTES, weights, most * (1 / 65535.0f), lane, w);
+    mix_tile<BITS, D>(stage + BYTES, values, weights, most * (1 / 65535.0f), w);
 }
 
 /* Starts on tiles [from, to) of one part: the first copies, and what belongs to channels. `memory` is the
@@ -296,21 +309,24 @@ template <int BITS, int D>
 __device__ __forceinline__ void start_part(const step_part &p, uint8_t *memory, int head, int from, int to,
                                            int lane) {
     constexpr int STAGES = step_stages<BITS>(), STAGE = 2 * step_code_bytes<D>(BITS) + STEP_RANGE_BYTES;
-    half *ranges = (half *)memory; /* [3][D]: scales, smallest numbers, factors of values */
+    half *ranges = (half *)memory, x[3][D / 32]; /* [3][D]: scales, smallest numbers, factors of values */
+#pragma unroll
+    for (int i = 0; i < D / 32; i++) { /* asked for first, not behind the tiles of everybody */
+        int c = head * D + lane + 32 * i;
+        x[0][i] = __ushort_as_half(p.k_scale[c]), x[1][i] = __ushort_as_half(p.k_min[c]);
+        x[2][i] = __ushort_as_half(p.v_channel ? p.v_channel[c] : 0x3c00);
+    }
 #pragma unroll
     for (int i = 0; i < STAGES; i++) {
         if (from + i < to) fetch_tile<BITS, D>(p, head, from + i, memory + 3 * D * 2 + i * STAGE, lane);
         copy_commit();
     }
 #pragma unroll
-    for (int c = lane; c < D; c += 32) {
-        ranges[c] = __ushort_as_half(p.k_scale[head * D + c]);
-        ranges[D + c] = __ushort_as_half(p.k_min[head * D + c]);
-        ranges[2 * D + c] = __ushort_as_half(p.v_channel ? p.v_channel[head * D + c] : 0x3c00);
-    }
+    for (int i = 0; i < 3 * (D / 32); i++)
+        ranges[i / (D / 32) * D + lane + i % (D / 32) * 32] = x[i / (D / 32)][i % (D / 32)];
 }
 
-/* The tiles, after start_part and a barrier; at least one. q [STEP_HEADS][D] in shared memory. */
+/* The tiles, after start_part and a barrier; at least one. q [STEP_HEADS][pitch] in shared memory. */
 template <int BITS, int D>
 __device__ __forceinline__ void attend_part(const step_part &p, const float *q, uint8_t *memory, int head,
                                             int from, int to, float factor, int lane, step_state<D> &w) {
@@ -320,18 +336,17 @@ __device__ __forceinline__ void attend_part(const step_part &p, const float *q, 
     uint32_t query[D / 32][4];
     float unit, base;
     take_query<BITS, D>(q, ranges, ranges + D, factor, lane, query, &unit, &base);
-    int at = 0;
+    int at = 0, t = lane % 4, keys = lane_keys<BITS, D>(lane), values = lane_values<D>(lane);
     for (int tile = from; tile < to; tile++) {
         uint8_t *stage = ring + at * STAGE;
         copy_wait<STAGES - 1>();
         __syncwarp();
-        attend_tile<BITS, D>(stage, query, unit, base, p.n - tile * STEP_TILE, lane, w);
+        attend_tile<BITS, D>(stage, keys, values, query, unit, base, p.n - tile * STEP_TILE, t, w);
         __syncwarp(); /* all lanes have read the stage before the next copy into it */
         if (tile + STAGES < to) fetch_tile<BITS, D>(p, head, tile + STAGES, stage, lane);
         copy_commit();
         at = at + 1 == STAGES ? 0 : at + 1;
     }
-    int t = lane % 4;
 #pragma unroll
     for (int i = 1; i < 4; i *= 2) w.low += __shfl_xor_sync(0xffffffffu, w.low, i);
 #pragma unroll
@@ -369,7 +384,7 @@ __device__ __forceinline__ void attend_tail(const T *k, const T *v, int64_t row,
     float s[2][4] = {{0}};
 #pragma unroll
     for (int j = 0; j < D / 32; j++) {
-        const float *mine = q + g * D + 8 * (t + 4 * j);
+        const float *mine = q + g * step_query_pitch<D>() + 8 * (t + 4 * j);
         uint32_t a[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) a[i] = pack<T>(mine[2 * i], mine[2 * i + 1]);

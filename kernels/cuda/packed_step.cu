@@ -138,7 +138,7 @@ template <typename T, int D>
 static __global__ void __launch_bounds__(WARPS * 32, 1)
     packed_step_kernel(const __grid_constant__ step_job a) {
     extern __shared__ __align__(128) uint8_t shared[];
-    __shared__ __align__(16) float q[HEADS * D];
+    __shared__ __align__(16) float q[HEADS * step_query_pitch<D>()];
     __shared__ float2 tops[WARPS][HEADS];
     __shared__ bool is_last;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_blocks = gridDim.x;
@@ -157,10 +157,22 @@ static __global__ void __launch_bounds__(WARPS * 32, 1)
         bits = p.bits;
     }
     const step_part &p = a.part[part];
+    constexpr int SHARE = (HEADS * D + WARPS * 32 - 1) / (WARPS * 32); /* of the query, with all warps */
+    float mine[SHARE];
+    const T *q_from = (const T *)a.q + (int64_t)head0 * D;
+#pragma unroll
+    for (int j = 0; j < SHARE; j++) {
+        int i = threadIdx.x + j * blockDim.x;
+        mine[j] = i < n_heads * D ? to_f32(q_from[i]) : 0;
+    }
+    auto place = [&](int i, float x) { q[i / D * step_query_pitch<D>() + i % D] = x; };
     if (bits == 4) start_part<4, D>(p, memory, kv_head, from, to, lane);
     if (bits == 2) start_part<2, D>(p, memory, kv_head, from, to, lane);
-    for (int i = threadIdx.x; i < HEADS * D; i += blockDim.x)
-        q[i] = i < n_heads * D ? to_f32(((const T *)a.q)[(int64_t)head0 * D + i]) : 0;
+#pragma unroll
+    for (int j = 0; j < SHARE; j++)
+        if (threadIdx.x + j * blockDim.x < HEADS * D) place(threadIdx.x + j * blockDim.x, mine[j]);
+    for (int i = threadIdx.x + SHARE * blockDim.x; i < HEADS * D; i += blockDim.x)
+        place(i, i < n_heads * D ? to_f32(q_from[i]) : 0);
     step_state<D> w;
 #pragma unroll
     for (int i = 0; i < D / 8; i++) w.mix[i][0] = w.mix[i][1] = 0;
@@ -246,7 +258,7 @@ template <typename T, int D> static sac_status run(const sac_stream *s, const sa
     if (cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, s->device->index) !=
         cudaSuccess)
         return SAC_DEVICE;
-    most_bytes -= HEADS * (D * 4 + WARPS * 8) + 64; /* what the kernel declares itself */
+    most_bytes -= HEADS * (step_query_pitch<D>() * 4 + WARPS * 8) + 64; /* what the kernel declares itself */
     while (warps > 1 && warps * step_warp_bytes<D>() > most_bytes) warps--;
     int bytes = warps * step_warp_bytes<D>();
     auto kernel = packed_step_kernel<T, D>;

@@ -146,7 +146,7 @@ bool check_make_packed(check_case *c, int i, bool quick) {
 /* ---------------------------------------------------------------- with a plain tail */
 
 /* Parts of one range a channel and whole rows, as blocks of a cache have them, and others; more parts than a
- * launch takes; tails about the size of their tiles. */
+ * launch takes; several tiles for every warp of a card; tails about the size of their tiles. */
 static const struct step_shape {
     packed_shape packed;
     int repeat;
@@ -163,6 +163,7 @@ static const struct step_shape {
     {{{42, 58}, {42, 58}, {4, 2}, 14, 2, 128, -1, -1, true}, 18, 99, true},
     {{{33, 40}, {33, 40}, {4, 2}, 4, 4, 64, -1, -1, true}, 1, 0, true},
     {{{5000}, {5000}, {2}, 4, 4, 128, -1, -1, true}, 1, 16, true},
+    {{{14001, 30011}, {14001, 30011}, {4, 2}, 16, 16, 64, -1, -1, true}, 1, 50, true},
     {{{700, 0, 90}, {700, 1, 90}, {8, 2, 8}, 4, 4, 80, -1, -1, true}, 1, 40, true},
     {{{300}, {320}, {4}, 7, 7, 24, 0, 24, false}, 1, 12, false},
     {{{0}, {0}, {0}, 28, 4, 128, -1, -1, false}, 1, 70, true},
