@@ -274,13 +274,15 @@ static void spread(const zipvl *z, sac_mat o) {
     for (int64_t r = 0; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
 }
 
-static sac_status attend_gathered(const sac_layer_attention *a, sac_mat q, const sac_kv_view *kv) {
+/* Queries q are T's from the first-th on. */
+static sac_status attend_gathered(const sac_layer_attention *a, sac_mat q, int64_t first,
+                                  const sac_kv_view *kv) {
     return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
                                                               .q = q,
                                                               .kv = *kv,
                                                               .n_q = q.rows,
                                                               .n_kv = kv->n_rows,
-                                                              .first = a->past,
+                                                              .first = a->past + first,
                                                               .n_batch = 1,
                                                               .n_heads = a->shape->n_heads,
                                                               .scale = a->scale,
@@ -295,10 +297,9 @@ static sac_status spread_on_device(const zipvl *z, const sac_layer_attention *a,
                                &(sac_gather_rows_args){a->q, part, z->there.source, z->there.zeros});
 }
 
-/* T's queries side by side: made so, or moved to the first rows, or, on a device, to a place of their own. */
+/* T's queries side by side: moved to the first rows or, on a device, to a place of their own. */
 static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a, sac_mat *q) {
     *q = sac_mat_rows(a->q, 0, z->n_kept);
-    if (a->make_queries.fn) return a->make_queries.fn(a->make_queries.ctx, *q, z->there.kept);
     if (a->shape->device) {
         *q = (sac_mat){z->there.part, z->n_kept, a->q.cols, a->q.cols, a->q.dtype};
         return a->ops->gather_rows(a->stream, &(sac_gather_rows_args){*q, a->q, z->there.kept, NULL});
@@ -308,6 +309,17 @@ static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a, sac
             memcpy(sac_mat_row_f32(*q, i), sac_mat_row_f32(a->q, z->kept[i]),
                    (size_t)q->cols * sizeof(float));
     return SAC_OK;
+}
+
+/* The same, made: those whose outputs will be read. */
+static sac_status attend_made(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
+    int64_t first = 0;
+    while (first < z->n_kept && z->kept[first] < a->n_unread) first++;
+    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept - first);
+    *a->attended = (sac_attended){q, z->there.kept + first};
+    if (q.rows == 0) return SAC_OK;
+    SAC_TRY(a->make_queries.fn(a->make_queries.ctx, q, z->there.kept + first));
+    return attend_gathered(a, q, first, kv);
 }
 
 static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
@@ -323,8 +335,9 @@ static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a,
                       .row_stride = d,
                       .head_stride = n * d};
     SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
+    if (a->make_queries.fn) return attend_made(z, a, &kv);
     SAC_TRY(pick_queries(z, a, &q));
-    SAC_TRY(attend_gathered(a, q, &kv));
+    SAC_TRY(attend_gathered(a, q, 0, &kv));
     if (a->attended) {
         *a->attended = (sac_attended){q, z->there.kept};
         return SAC_OK;
