@@ -252,9 +252,10 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
     if (z->n_kept < n_forced) z->n_kept = n_forced;
     SAC_TRY(best(z, a, n));
     if (z->n_kept < n) measure_mass(z, a, sums);
+    a->stats->n_selections++;
+    if (a->past == 0) return SAC_OK; /* rows are T */
     for (int64_t i = 0; i < a->past; i++) z->rows[i] = (int32_t)i;
     for (int64_t i = 0; i < z->n_kept; i++) z->rows[a->past + i] = (int32_t)(a->past + z->kept[i]);
-    a->stats->n_selections++;
     return sac_to_device(a, z->there.rows, z->rows, (size_t)(a->past + z->n_kept) * sizeof *z->rows);
 }
 
@@ -274,14 +275,27 @@ static void spread(const zipvl *z, sac_mat o) {
     for (int64_t r = 0; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
 }
 
-/* Queries q are T's from the first-th on. */
-static sac_status attend_gathered(const sac_layer_attention *a, sac_mat q, int64_t first,
+/* A device's libraries make a plan for every shape, which takes longer than a layer: there queries go in
+ * steps of this many, the last ones of which are nobody's, so that layers that keep different numbers share
+ * plans. */
+enum { STEP = 1024 };
+
+static int64_t padded(const sac_layer_attention *a, int64_t first, int64_t n) {
+    int64_t begin = a->past + first, more = (STEP - (begin + n) % STEP) % STEP;
+    return a->shape->device && n >= STEP && first + n + more <= a->q.rows ? n + more : n;
+}
+
+/* Queries q are T's from the first-th on. Behind them, and behind the rows of kv that they see, is room. */
+static sac_status attend_gathered(const zipvl *z, const sac_layer_attention *a, sac_mat q, int64_t first,
                                   const sac_kv_view *kv) {
+    sac_kv_view room = *kv;
+    room.n_rows = z->n_ctx;
+    q.rows = padded(a, first, q.rows);
     return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
                                                               .q = q,
-                                                              .kv = *kv,
+                                                              .kv = room,
                                                               .n_q = q.rows,
-                                                              .n_kv = kv->n_rows,
+                                                              .n_kv = a->past + first + q.rows,
                                                               .first = a->past + first,
                                                               .n_batch = 1,
                                                               .n_heads = a->shape->n_heads,
@@ -319,7 +333,7 @@ static sac_status attend_made(const zipvl *z, const sac_layer_attention *a, cons
     *a->attended = (sac_attended){q, z->there.kept + first};
     if (q.rows == 0) return SAC_OK;
     SAC_TRY(a->make_queries.fn(a->make_queries.ctx, q, z->there.kept + first));
-    return attend_gathered(a, q, first, kv);
+    return attend_gathered(z, a, q, first, kv);
 }
 
 static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
@@ -333,11 +347,11 @@ static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a,
                       .head_dim = d,
                       .n_rows = n,
                       .row_stride = d,
-                      .head_stride = n * d};
+                      .head_stride = z->n_ctx * d};
     SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
     if (a->make_queries.fn) return attend_made(z, a, &kv);
     SAC_TRY(pick_queries(z, a, &q));
-    SAC_TRY(attend_gathered(a, q, 0, &kv));
+    SAC_TRY(attend_gathered(z, a, q, 0, &kv));
     if (a->attended) {
         *a->attended = (sac_attended){q, z->there.kept};
         return SAC_OK;
@@ -386,7 +400,8 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
     if (z->n_kept == a->q.rows) return sac_attend_prompt_dense(a);
     sac_count_prefill(a, (double)z->n_kept, n_pairs(z, a) * a->shape->n_heads);
     const int64_t start_of[2] = {0, a->past + z->n_kept};
-    const sac_row_lists lists = {z->there.rows, a->shape->device ? z->there.start : start_of, 1};
+    const int32_t *rows = a->past > 0 ? z->there.rows : z->there.kept;
+    const sac_row_lists lists = {rows, a->shape->device ? z->there.start : start_of, 1};
     if (a->shape->device) SAC_TRY(sac_to_device(a, z->there.start, start_of, sizeof start_of));
     return z->p[SIDE] == 0 ? attend_two_sided(z, a, &lists) : attend_one_sided(a, &lists);
 }
