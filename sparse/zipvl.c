@@ -175,10 +175,16 @@ static sac_status add_window(zipvl *z, const sac_layer_attention *a) {
     return SAC_OK;
 }
 
+/* Of keys [first, end). None sees them: recent=0. */
+static void mean_of(float *means, const float *sums, int64_t first, int64_t end, int64_t seen_by) {
+    float n = (float)seen_by;
+    for (int64_t j = first; j < end; j++) means[j] = seen_by > 0 ? sums[j] / n : 0;
+}
+
 /* Sums of the probes' weights for the new tokens, and their means over the probes that see each. */
 static sac_status score(zipvl *z, const sac_layer_attention *a, const float **sums) {
-    int64_t seen_by = 0, n_probes = sac_draw_probes((uint64_t)z->p[SEED], sac_probe_stream(a), a->q.rows,
-                                                    z->recent, z->random, z->draw, z->probes);
+    int64_t end = a->q.rows, n_probes = sac_draw_probes((uint64_t)z->p[SEED], sac_probe_stream(a), a->q.rows,
+                                                        z->recent, z->random, z->draw, z->probes);
     int64_t n_recent = z->recent < a->q.rows ? z->recent : a->q.rows;
     SAC_TRY(sac_to_device(a, z->there.probes, z->probes, (size_t)n_probes * sizeof *z->probes));
     SAC_TRY(make_probes(z, a, n_probes));
@@ -186,9 +192,10 @@ static sac_status score(zipvl *z, const sac_layer_attention *a, const float **su
     if (a->window_sums) SAC_TRY(add_window(z, a));
     SAC_TRY(sac_to_host(a, z->sums, z->there.sums, (size_t)a->kv.n_rows * sizeof *z->sums));
     *sums = z->sums + a->past;
-    for (int64_t j = a->q.rows - 1; j >= 0; j--) {
-        while (seen_by < n_probes && z->probes[n_probes - 1 - seen_by] >= j) seen_by++;
-        z->means[j] = seen_by ? (*sums)[j] / (float)seen_by : 0; /* no probe sees it: recent=0 */
+    for (int64_t seen_by = 0; seen_by <= n_probes; seen_by++) { /* keys behind one probe, up to the next */
+        int64_t first = seen_by < n_probes ? z->probes[n_probes - 1 - seen_by] + 1 : 0;
+        mean_of(z->means, *sums, first, end, seen_by);
+        end = first;
     }
     return SAC_OK;
 }
@@ -197,6 +204,7 @@ static sac_status score(zipvl *z, const sac_layer_attention *a, const float **su
 
 static void measure_mass(const zipvl *z, const sac_layer_attention *a, const float *sums) {
     double held = 0, all = 0;
+    if (!a->shape->measure_mass) return;
     for (int64_t j = 0; j < a->q.rows; j++) all += (double)sums[j];
     for (int64_t i = 0; i < z->n_kept; i++) held += (double)sums[z->kept[i]];
     sac_count_prefill_mass(a, held / all);
