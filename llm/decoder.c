@@ -508,7 +508,6 @@ static sac_status make_queries(void *ctx, sac_mat q, const int32_t *rows) {
     int64_t most = l->r->s->chunk, part = rows ? even_part(q.rows, most) : most;
     for (int64_t i = 0; i < q.rows; i += part) {
         int64_t n = min_rows(q.rows - i, part);
-        pause_for_others(l->r->s);
         SAC_TRY(make_some(l, sac_mat_rows(q, i, n), rows, i));
     }
     return SAC_OK;
@@ -536,7 +535,9 @@ static sac_status add_attended(const layer_rows *l, const sac_attended *some) {
     return SAC_OK;
 }
 
-static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t *n, int64_t n_seen) {
+/* Outputs of the last n_out rows are wanted. */
+static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t *n, int64_t n_seen,
+                                int64_t n_out) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t past, end = first + *n;
@@ -550,6 +551,7 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
         SAC_TRY(project_qkv(r, layer, i, min_rows(end - i, s->chunk), q_later, &kv, past + i - first));
     }
     sac_layer_attention a = layer_attention(r, layer, first, *n, kv, past, n_seen);
+    a.n_unread = *n - min_rows(*n, n_out);
     if (picks) a.attended = &some;
     if (q_later) a.make_queries = (sac_query_maker){make_queries, &rows};
     sac_window_sums_begin(&s->window_sums);
@@ -559,7 +561,7 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
     int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
     if (some.rows) SAC_TRY(add_attended(&rows, &some));
-    for (int64_t i = first; i < end; i += s->chunk) {
+    for (int64_t i = first + a.n_unread; i < end; i += s->chunk) {
         int64_t n_rows = min_rows(end - i, s->chunk);
         pause_for_others(s);
         SAC_TRY(some.rows ? mlp(r, layer, i, n_rows) : project_out(r, layer, i, n_rows));
@@ -567,7 +569,8 @@ static sac_status prefill_layer(const run *r, int layer, int64_t first, int64_t 
     return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
 }
 
-static sac_status prefill(const run *r, int64_t past, int64_t n, sac_layer_fn on_layer, void *ctx) {
+static sac_status prefill(const run *r, int64_t past, int64_t n, int64_t n_out, sac_layer_fn on_layer,
+                          void *ctx) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t end = past + n;
@@ -579,7 +582,7 @@ static sac_status prefill(const run *r, int64_t past, int64_t n, sac_layer_fn on
         SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, hidden_rows(r, past, n), past));
     for (int layer = 0; layer < s->shape.n_layers; layer++) {
         if (on_layer) SAC_TRY(on_layer(ctx, layer, s->shape.n_layers));
-        SAC_TRY(prefill_layer(r, layer, past, &n, end));
+        SAC_TRY(prefill_layer(r, layer, past, &n, end, layer + 1 < s->shape.n_layers ? n : n_out));
     }
     if (on_layer) SAC_TRY(on_layer(ctx, s->shape.n_layers, s->shape.n_layers));
     s->last_row = past + n - 1;
@@ -605,9 +608,9 @@ static sac_status explain(const run *r, sac_status st, sac_error *err) {
 }
 
 sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                               const sac_stream *stream, int64_t past, int64_t n, sac_layer_fn on_layer,
-                               void *ctx, sac_error *err) {
-    assert(past >= 0 && n > 0 && past == s->cache.n_rows);
+                               const sac_stream *stream, int64_t past, int64_t n, int64_t n_out,
+                               sac_layer_fn on_layer, void *ctx, sac_error *err) {
+    assert(past >= 0 && n > 0 && n_out > 0 && past == s->cache.n_rows);
     if (n > s->n_ctx - past)
         return sac_fail(
             err, SAC_TOO_LONG,
@@ -620,7 +623,7 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
             "or a session begun anew",
             s->cache.choice.format->name);
     run r = {d, s, ops, stream};
-    sac_status st = prefill(&r, past, n, on_layer, ctx);
+    sac_status st = prefill(&r, past, n, n_out, on_layer, ctx);
     if (st == SAC_OK) return st;
     cut_back(s, past);
     return explain(&r, st, err);

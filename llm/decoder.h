@@ -139,11 +139,12 @@ sac_status sac_decoder_load_rows(const sac_decoder *d, sac_decoder_state *s, con
 
 /* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens
  * already cached. Afterwards s->last_row is the hidden row of the last layer's output for the last token
- * (before the final norm); rows [past, past + n) hold every token's, unless the prefill method has dropped
- * some. On failure the sequence is cut back to at most `past` tokens. */
+ * (before the final norm); rows [past + n - n_out, past + n) hold those of the last n_out tokens, unless the
+ * prefill method has dropped some. Others are left out of the last layer but for their keys and values. On
+ * failure the sequence is cut back to at most `past` tokens. */
 sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                               const sac_stream *stream, int64_t past, int64_t n, sac_layer_fn on_layer,
-                               void *ctx, sac_error *err);
+                               const sac_stream *stream, int64_t past, int64_t n, int64_t n_out,
+                               sac_layer_fn on_layer, void *ctx, sac_error *err);
 
 /* Logits of hidden rows [first, first + n) into out [n][vocab]. */
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,

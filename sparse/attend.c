@@ -32,6 +32,7 @@ sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first
     chunk.past = a->past + first;
     chunk.position = a->position + first;
     chunk.kv.n_rows = chunk.past + n;
+    chunk.n_unread = a->n_unread < first ? 0 : a->n_unread - first < n ? a->n_unread - first : n;
     return chunk;
 }
 
@@ -50,7 +51,7 @@ sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
     if (a->make_queries.fn) SAC_TRY(a->make_queries.fn(a->make_queries.ctx, a->q, NULL));
     sac_count_prefill(a, (double)a->q.rows, causal_pairs(a, a->past, a->q.rows));
     if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
-    return sac_attend_dense(a, 0, a->q.rows);
+    return a->n_unread < a->q.rows ? sac_attend_dense(a, a->n_unread, a->q.rows - a->n_unread) : SAC_OK;
 }
 
 /* ---------------------------------------------------------------- a choice of rows */

@@ -49,7 +49,7 @@ typedef struct sac_layer_stats {
     double decode_budget;                  /* rows chosen, summed over query heads (before a union) */
     double prefill_mass, n_prefill_mass;   /* share of dense attention's weight that is left, where known: */
     double decode_mass, n_decode_mass;     /* of prompts, of steps; and how many shares were added */
-    int64_t select_ns, attend_ns;
+    int64_t select_ns, attend_ns;          /* queries that a method picks are made within these */
     double n_steps;
     int64_t n_cache_hits, n_selections;
 } sac_layer_stats;
@@ -90,8 +90,10 @@ typedef struct sac_layer_attention {
      * been made, and outputs go to attended. attended NULL: they go to q, zeros where there is none. */
     sac_query_maker make_queries;
     sac_attended *attended;
-    sac_kv_view kv;          /* past + n rows */
-    int64_t past;            /* rows before those of the queries */
+    int64_t n_unread; /* outputs of the first so many queries will not be read (a last layer): a method may
+                         leave them out, and counts its work as if it had not */
+    sac_kv_view kv;   /* past + n rows */
+    int64_t past;     /* rows before those of the queries */
     const int32_t *position; /* [n] of the queries, ascending */
     int64_t n_before;        /* tokens of the sequence before this call's */
     int64_t n_seen;          /* tokens of the sequence, all of this call's included */

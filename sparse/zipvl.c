@@ -175,10 +175,16 @@ static sac_status add_window(zipvl *z, const sac_layer_attention *a) {
     return SAC_OK;
 }
 
+/* Of keys [first, end). None sees them: recent=0. */
+static void mean_of(float *means, const float *sums, int64_t first, int64_t end, int64_t seen_by) {
+    float n = (float)seen_by;
+    for (int64_t j = first; j < end; j++) means[j] = seen_by > 0 ? sums[j] / n : 0;
+}
+
 /* Sums of the probes' weights for the new tokens, and their means over the probes that see each. */
 static sac_status score(zipvl *z, const sac_layer_attention *a, const float **sums) {
-    int64_t seen_by = 0, n_probes = sac_draw_probes((uint64_t)z->p[SEED], sac_probe_stream(a), a->q.rows,
-                                                    z->recent, z->random, z->draw, z->probes);
+    int64_t end = a->q.rows, n_probes = sac_draw_probes((uint64_t)z->p[SEED], sac_probe_stream(a), a->q.rows,
+                                                        z->recent, z->random, z->draw, z->probes);
     int64_t n_recent = z->recent < a->q.rows ? z->recent : a->q.rows;
     SAC_TRY(sac_to_device(a, z->there.probes, z->probes, (size_t)n_probes * sizeof *z->probes));
     SAC_TRY(make_probes(z, a, n_probes));
@@ -186,9 +192,10 @@ static sac_status score(zipvl *z, const sac_layer_attention *a, const float **su
     if (a->window_sums) SAC_TRY(add_window(z, a));
     SAC_TRY(sac_to_host(a, z->sums, z->there.sums, (size_t)a->kv.n_rows * sizeof *z->sums));
     *sums = z->sums + a->past;
-    for (int64_t j = a->q.rows - 1; j >= 0; j--) {
-        while (seen_by < n_probes && z->probes[n_probes - 1 - seen_by] >= j) seen_by++;
-        z->means[j] = seen_by ? (*sums)[j] / (float)seen_by : 0; /* no probe sees it: recent=0 */
+    for (int64_t seen_by = 0; seen_by <= n_probes; seen_by++) { /* keys behind one probe, up to the next */
+        int64_t first = seen_by < n_probes ? z->probes[n_probes - 1 - seen_by] + 1 : 0;
+        mean_of(z->means, *sums, first, end, seen_by);
+        end = first;
     }
     return SAC_OK;
 }
@@ -197,6 +204,7 @@ static sac_status score(zipvl *z, const sac_layer_attention *a, const float **su
 
 static void measure_mass(const zipvl *z, const sac_layer_attention *a, const float *sums) {
     double held = 0, all = 0;
+    if (!a->shape->measure_mass) return;
     for (int64_t j = 0; j < a->q.rows; j++) all += (double)sums[j];
     for (int64_t i = 0; i < z->n_kept; i++) held += (double)sums[z->kept[i]];
     sac_count_prefill_mass(a, held / all);
@@ -252,9 +260,10 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
     if (z->n_kept < n_forced) z->n_kept = n_forced;
     SAC_TRY(best(z, a, n));
     if (z->n_kept < n) measure_mass(z, a, sums);
+    a->stats->n_selections++;
+    if (a->past == 0) return SAC_OK; /* rows are T */
     for (int64_t i = 0; i < a->past; i++) z->rows[i] = (int32_t)i;
     for (int64_t i = 0; i < z->n_kept; i++) z->rows[a->past + i] = (int32_t)(a->past + z->kept[i]);
-    a->stats->n_selections++;
     return sac_to_device(a, z->there.rows, z->rows, (size_t)(a->past + z->n_kept) * sizeof *z->rows);
 }
 
@@ -274,13 +283,28 @@ static void spread(const zipvl *z, sac_mat o) {
     for (int64_t r = 0; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
 }
 
-static sac_status attend_gathered(const sac_layer_attention *a, sac_mat q, const sac_kv_view *kv) {
+/* A device's libraries make a plan for every shape, which takes longer than a layer: there queries go in
+ * steps of this many, the last ones of which are nobody's, so that layers that keep different numbers share
+ * plans. */
+enum { STEP = 1024 };
+
+static int64_t padded(const sac_layer_attention *a, int64_t first, int64_t n) {
+    int64_t begin = a->past + first, more = (STEP - (begin + n) % STEP) % STEP;
+    return a->shape->device && n >= STEP && first + n + more <= a->q.rows ? n + more : n;
+}
+
+/* Queries q are T's from the first-th on. Behind them, and behind the rows of kv that they see, is room. */
+static sac_status attend_gathered(const zipvl *z, const sac_layer_attention *a, sac_mat q, int64_t first,
+                                  const sac_kv_view *kv) {
+    sac_kv_view room = *kv;
+    room.n_rows = z->n_ctx;
+    q.rows = padded(a, first, q.rows);
     return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
                                                               .q = q,
-                                                              .kv = *kv,
+                                                              .kv = room,
                                                               .n_q = q.rows,
-                                                              .n_kv = kv->n_rows,
-                                                              .first = a->past,
+                                                              .n_kv = a->past + first + q.rows,
+                                                              .first = a->past + first,
                                                               .n_batch = 1,
                                                               .n_heads = a->shape->n_heads,
                                                               .scale = a->scale,
@@ -295,10 +319,9 @@ static sac_status spread_on_device(const zipvl *z, const sac_layer_attention *a,
                                &(sac_gather_rows_args){a->q, part, z->there.source, z->there.zeros});
 }
 
-/* T's queries side by side: made so, or moved to the first rows, or, on a device, to a place of their own. */
+/* T's queries side by side: moved to the first rows or, on a device, to a place of their own. */
 static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a, sac_mat *q) {
     *q = sac_mat_rows(a->q, 0, z->n_kept);
-    if (a->make_queries.fn) return a->make_queries.fn(a->make_queries.ctx, *q, z->there.kept);
     if (a->shape->device) {
         *q = (sac_mat){z->there.part, z->n_kept, a->q.cols, a->q.cols, a->q.dtype};
         return a->ops->gather_rows(a->stream, &(sac_gather_rows_args){*q, a->q, z->there.kept, NULL});
@@ -308,6 +331,17 @@ static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a, sac
             memcpy(sac_mat_row_f32(*q, i), sac_mat_row_f32(a->q, z->kept[i]),
                    (size_t)q->cols * sizeof(float));
     return SAC_OK;
+}
+
+/* The same, made: those whose outputs will be read. */
+static sac_status attend_made(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
+    int64_t first = 0;
+    while (first < z->n_kept && z->kept[first] < a->n_unread) first++;
+    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept - first);
+    *a->attended = (sac_attended){q, z->there.kept + first};
+    if (q.rows == 0) return SAC_OK;
+    SAC_TRY(a->make_queries.fn(a->make_queries.ctx, q, z->there.kept + first));
+    return attend_gathered(z, a, q, first, kv);
 }
 
 static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
@@ -321,10 +355,11 @@ static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a,
                       .head_dim = d,
                       .n_rows = n,
                       .row_stride = d,
-                      .head_stride = n * d};
+                      .head_stride = z->n_ctx * d};
     SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
+    if (a->make_queries.fn) return attend_made(z, a, &kv);
     SAC_TRY(pick_queries(z, a, &q));
-    SAC_TRY(attend_gathered(a, q, &kv));
+    SAC_TRY(attend_gathered(z, a, q, 0, &kv));
     if (a->attended) {
         *a->attended = (sac_attended){q, z->there.kept};
         return SAC_OK;
@@ -373,7 +408,8 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
     if (z->n_kept == a->q.rows) return sac_attend_prompt_dense(a);
     sac_count_prefill(a, (double)z->n_kept, n_pairs(z, a) * a->shape->n_heads);
     const int64_t start_of[2] = {0, a->past + z->n_kept};
-    const sac_row_lists lists = {z->there.rows, a->shape->device ? z->there.start : start_of, 1};
+    const int32_t *rows = a->past > 0 ? z->there.rows : z->there.kept;
+    const sac_row_lists lists = {rows, a->shape->device ? z->there.start : start_of, 1};
     if (a->shape->device) SAC_TRY(sac_to_device(a, z->there.start, start_of, sizeof start_of));
     return z->p[SIDE] == 0 ? attend_two_sided(z, a, &lists) : attend_one_sided(a, &lists);
 }

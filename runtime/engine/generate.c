@@ -68,7 +68,7 @@ static sac_status run_prompt(sac_call *c, sac_prompt *prompt) {
     int64_t prefill_ns = sac_now_ns();
     SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
                                 sac_decoder_stream(s), prompt->n_reused, prompt->n_tokens - prompt->n_reused,
-                                on_layer, c, c->err));
+                                1, on_layer, c, c->err));
     SAC_TRY(sac_decoder_last_logits(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
                                     sac_decoder_stream(s)));
     s->has_logits = true;
@@ -154,7 +154,8 @@ static sac_status append_prompt(sac_call *c, int64_t past, int64_t n, float *all
                         s->decoder.prefill.policy->name);
     SAC_TRY(sac_decoder_embed(d, &s->decoder, ops, stream, past, n, s->ids + past));
     s->decoder.n_visual = 0;
-    SAC_TRY(sac_decoder_prefill(d, &s->decoder, ops, stream, past, n, on_layer, c, c->err));
+    SAC_TRY(
+        sac_decoder_prefill(d, &s->decoder, ops, stream, past, n, all_logits ? n : 1, on_layer, c, c->err));
     if (all_logits) SAC_TRY(sac_decoder_logits(d, &s->decoder, ops, stream, past, n, all_logits));
     return sac_decoder_last_logits(d, &s->decoder, ops, stream);
 }

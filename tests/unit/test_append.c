@@ -114,6 +114,68 @@ static void nothing_is_left_of_an_earlier_sequence(void **state) {
     }
 }
 
+/* A prompt of N_PROMPT tokens, then a token more; the logits of both ends. */
+enum { N_PROMPT = 190 };
+
+static void run_prompt(const char *prefill, float *all, float *ends, int vocab) {
+    static int32_t ids[N_PROMPT];
+    sac_error err;
+    int32_t next = token(3);
+    sac_session *s = step_session(model, prefill, NULL, "f32", N_CTX);
+    for (int i = 0; i < N_PROMPT; i++) ids[i] = token(i * 7);
+    assert_ok(sac_session_append(s, ids, N_PROMPT, all, &err), err);
+    memcpy(ends, sac_session_logits(s), (size_t)vocab * sizeof *ends);
+    assert_ok(sac_session_append(s, &next, 1, NULL, &err), err);
+    memcpy(ends + vocab, sac_session_logits(s), (size_t)vocab * sizeof *ends);
+    sac_session_free(s);
+}
+
+static double largest_difference(const float *a, const float *b, int n) {
+    double most = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+/* Where only the last token's output is read, the last layer makes no other; the same logits, and the same
+ * keys and values for what follows. */
+static void the_last_output_alone_is_the_same(void **state) {
+    (void)state;
+    static const char *const prefills[] = {"dense",
+                                           "zipvl:min=0,ratio=0.4",
+                                           "zipvl:min=0,tau=0.9,side=one",
+                                           "zipvl",
+                                           "zipvl:min=0,tau=0.999999",
+                                           "zipvl:min=0,tau=0.6,strict=1",
+                                           "streaming",
+                                           "minference:v=40,s=60",
+                                           "tokenselect:init=20,k=40,local=40,chunk=40",
+                                           "zipcache:recent=0.5",
+                                           "infllm:init=8,local=60,block=8"};
+    static float all[N_PROMPT * STEP_VOCAB], a[2 * STEP_VOCAB], b[2 * STEP_VOCAB];
+    int vocab = vocab_of(model);
+    for (size_t i = 0; i < SAC_COUNT(prefills); i++) {
+        run_prompt(prefills[i], all, a, vocab);
+        run_prompt(prefills[i], NULL, b, vocab);
+        assert_true(largest_difference(all + (N_PROMPT - 1) * vocab, a, vocab) < 1e-4);
+        double off = largest_difference(a, b, 2 * vocab);
+        if (!(off < 2e-3)) fail_msg("%s: logits differ by %g", prefills[i], off);
+    }
+}
+
+/* ZipVL that leaves one token of all out of a layer is close to dense attention. */
+static void one_token_less_is_nearly_dense(void **state) {
+    (void)state;
+    static float dense[2 * STEP_VOCAB], less[2 * STEP_VOCAB], half[2 * STEP_VOCAB];
+    int vocab = vocab_of(model);
+    run_prompt("dense", NULL, dense, vocab);
+    run_prompt("zipvl:min=0,ratio=0.99", NULL, less, vocab);
+    run_prompt("zipvl:min=0,ratio=0.4", NULL, half, vocab);
+    double off = largest_difference(dense, less, 2 * vocab);
+    if (!(off > 0 && 4 * off < largest_difference(dense, half, 2 * vocab)))
+        fail_msg("logits differ by %g, with two in five tokens by %g", off,
+                 largest_difference(dense, half, 2 * vocab));
+}
+
 /* The eval of a text whose tail is all but the first token keeps as many rows as one whose prompt is longer.
  */
 static void h2o_keeps_its_rows(void **state) {
@@ -135,6 +197,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wide_budgets_lose_nothing),
         cmocka_unit_test(nothing_is_left_of_an_earlier_sequence),
+        cmocka_unit_test(the_last_output_alone_is_the_same),
+        cmocka_unit_test(one_token_less_is_nearly_dense),
         cmocka_unit_test(h2o_keeps_its_rows),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);

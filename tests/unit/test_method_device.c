@@ -53,7 +53,7 @@ static void run_there(layer_case *c, int64_t n, bool step) {
 }
 
 static void compare(const char *prefill, const char *decode, bool pick, const int64_t *prompts, int n_steps) {
-    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400, .use_cpu = true};
+    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 2900, .use_cpu = true};
     layer_case here, there;
     case_open(&here, &shape, 11);
     case_open(&there, &shape, 11);
@@ -66,7 +66,12 @@ static void compare(const char *prefill, const char *decode, bool pick, const in
         else
             case_step(&here);
         run_there(&there, n, !prompts[i]);
-        assert_memory_equal(here.out, there.out, (size_t)(n * here.shape.hidden) * sizeof(float));
+        if (n < 1000) {
+            assert_memory_equal(here.out, there.out, (size_t)(n * here.shape.hidden) * sizeof(float));
+            continue;
+        }
+        for (int64_t j = 0; j < n * here.shape.hidden; j++) /* other numbers of queries, other tiles */
+            assert_true(fabsf(here.out[j] - there.out[j]) < 1e-6f);
     }
     assert_int_equal(here.stats.n_selections, there.stats.n_selections);
     assert_int_equal(here.stats.n_cache_hits, there.stats.n_cache_hits);
@@ -85,6 +90,9 @@ static void zipvl(void **state) {
         for (int pick = 0; pick < 2; pick++)
             if (!pick || !strstr(lines[i], "side=one"))
                 compare(lines[i], "dense", pick == 1, (const int64_t[]){150, 90, 33, 0}, 0);
+    /* so many queries that they go in steps, with others behind them */
+    compare(lines[1], "dense", true, (const int64_t[]){2600, 290, 0}, 0);
+    compare(lines[1], "dense", false, (const int64_t[]){2600, 290, 0}, 0);
 }
 
 static void tokenselect(void **state) {
