@@ -15,6 +15,7 @@
  * (Twilight's rule over TokenSelect's vote). */
 #include "clock.h"
 #include "sparse.h"
+#include "vote_chunks.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,6 +58,7 @@ typedef struct tokenselect {
     sac_choice_scratch scratch; /* for pos=compact */
     float *query_there;         /* where ops read and write it: query itself, or the device's */
     int32_t *turn, turn_sent;   /* [1] there; what it is, and 1 */
+    sac_vote_chunks chunks;     /* of a prompt on a device, together */
     /* Selection Cache, a slot a layer; a prefill policy has none. */
     int n_layers;
     float *cached_query;        /* [n_layers][n_heads * head_dim] */
@@ -147,6 +149,26 @@ static void take_device(void *state, const double *p, const sac_attention_shape 
     sac_choice_scratch_take_device(&s->scratch, shape, s->capacity, arena);
 }
 
+static void set_chunks(tokenselect *s, const double *p) {
+    s->chunks.init = (int64_t)p[INIT], s->chunks.k = (int64_t)p[K], s->chunks.local = (int64_t)p[LOCAL];
+    s->chunks.chunk = (int64_t)p[CHUNK], s->chunks.rsqrt_d = p[SCALE] != 0;
+}
+
+static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    tokenselect *s = state;
+    take(state, p, shape, arena);
+    set_chunks(s, p);
+    if (shape->device) sac_vote_chunks_take(&s->chunks, shape, arena);
+}
+
+static void take_prefill_device(void *state, const double *p, const sac_attention_shape *shape,
+                                sac_arena *arena) {
+    tokenselect *s = state;
+    take_device(state, p, shape, arena);
+    set_chunks(s, p);
+    sac_vote_chunks_take_device(&s->chunks, shape, arena);
+}
+
 static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     tokenselect *s = state;
     size_t n_layers = (size_t)shape->n_layers;
@@ -186,7 +208,8 @@ static sac_status average_query(tokenselect *s, const sac_layer_attention *a) {
     /* A table of rope holds its factor, which turning back leaves out. */
     float scale = (apart < 0 ? 1.0f / a->rotation.factor : 1.0f) / (float)n;
     int32_t turn = (int32_t)(apart < 0 ? -apart : apart), *turn_there = a->shape->device ? s->turn : &turn;
-    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){s->query_there, a->q, scale}));
+    SAC_TRY(
+        a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->query_there, .x = a->q, .scale = scale}));
     if (s->turn_sent != turn + 1) SAC_TRY(sac_to_device(a, turn_there, &turn, sizeof turn));
     s->turn_sent = turn + 1;
     return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query_there, 1, cols),
@@ -383,6 +406,12 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
         sac_layer_attention beginning = sac_prompt_chunk(a, 0, first < n ? first : n);
         SAC_TRY(sac_attend_prompt_dense(&beginning));
     }
+    /* whoever wants to see the last choice gets it from a chunk alone */
+    int64_t together = sac_vote_chunks_fit(&s->chunks, a, first, a->observer.fn ? n - 1 : n);
+    if (together > 1) {
+        SAC_TRY(sac_vote_chunks_attend(&s->chunks, a, first, together));
+        first += together * chunk;
+    }
     for (; first < n; first += chunk) {
         sac_layer_attention part = sac_prompt_chunk(a, first, n - first < chunk ? n - first : chunk);
         SAC_TRY(attend_chunk(s, &part, first + chunk >= n));
@@ -399,8 +428,8 @@ const sac_prefill_policy sac_prefill_tokenselect = {
     .state_bytes = sizeof(tokenselect),
     .check = check_prefill,
     .is_off = is_off,
-    .take = take,
-    .take_device = take_device,
+    .take = take_prefill,
+    .take_device = take_prefill_device,
     .attend = attend_prompt,
     .turns_keys = true,
 };

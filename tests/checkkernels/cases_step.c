@@ -87,12 +87,15 @@ static bool make_mean(check_case *c, int i) {
     int64_t rows = sizes[i / CHECK_N_VALUES][0], cols = sizes[i / CHECK_N_VALUES][1];
     check_values v = (check_values)(i % CHECK_N_VALUES);
     sac_mat x = check_mat(c, false, rows, cols, check_rand_int(c, 0, 3), 4, v);
-    c->mean_rows = (sac_mean_rows_args){check_mat(c, true, 1, cols, 0, 4, v).data, x, 1 / (float)rows};
-    double *allowed = check_allow(c, cols);
-    for (int64_t j = 0; j < cols; j++) {
+    int64_t n_groups = rows % 4 == 0 ? 4 : 1, each = rows / n_groups;
+    float *y = check_mat(c, true, n_groups, cols, 0, 4, v).data;
+    c->mean_rows = (sac_mean_rows_args){y, x, 1 / (float)each, n_groups};
+    double *allowed = check_allow(c, n_groups * cols);
+    for (int64_t j = 0; j < n_groups * cols; j++) {
         double sum = 0;
-        for (int64_t r = 0; r < rows; r++) sum += fabs((double)sac_mat_row_f32(x, r)[j]);
-        allowed[j] = 2 * EPS * (sqrt((double)rows) + 4) * sum / (double)rows + 1e-44;
+        for (int64_t r = j / cols * each; r < (j / cols + 1) * each; r++)
+            sum += fabs((double)sac_mat_row_f32(x, r)[j % cols]);
+        allowed[j] = 2 * EPS * (sqrt((double)each) + 4) * sum / (double)each + 1e-44;
     }
     snprintf(c->text, sizeof c->text, "%lldx%lld %s", (long long)rows, (long long)cols, check_values_name(v));
     return true;
@@ -101,10 +104,12 @@ static bool make_mean(check_case *c, int i) {
 static bool make_choice(check_case *c, int i) {
     static const int64_t sizes[][3] = {{0, 5, 0}, {3, 0, 2}, {128, 2048, 512}, {1, 300, 7}};
     if (i >= 2 * (int)SAC_COUNT(sizes)) return false;
-    int64_t init = sizes[i / 2][0], n = sizes[i / 2][1], local = sizes[i / 2][2], all = init + n + local;
-    int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 4);
-    for (int64_t j = 0; j < n; j++) chosen[j] = (int32_t)(2 * j + check_rand_int(c, 0, 1));
+    int64_t init = sizes[i / 2][0], n = sizes[i / 2][1], local = sizes[i / 2][2], n_lists = i / 2 % 3;
+    int64_t all = (init + n + local) * (n_lists ? n_lists : 1), n_all = n * (n_lists ? n_lists : 1);
+    int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_all, n_all, 4);
+    for (int64_t j = 0; j < n_all; j++) chosen[j] = (int32_t)(2 * (j % n) + check_rand_int(c, 0, 1));
     c->choice_rows = (sac_choice_rows_args){.chosen = chosen, .n_chosen = n, .init = init, .local = local};
+    c->choice_rows.n_lists = n_lists, c->choice_rows.n_more = check_rand_int(c, 0, 9);
     c->choice_rows.n_rows = init + 2 * n + local + check_rand_int(c, 0, 9);
     c->choice_rows.rows = check_buffer_add(c, true, SAC_DTYPE_F32, 1, all, all, 4);
     c->buffer[c->n_buffers - 1].integers = true;
