@@ -179,7 +179,8 @@ typedef struct sac_attention_sums_args {
     int64_t n_diagonals;
 } sac_attention_sums_args;
 
-/* Rows of src to rows 0.. of dst: dst row i of key-value head h = src row of h's list, keys turned back by
+/* Rows of src to rows 0.. of dst: dst row i of key-value head h = src row of h's list (which need not ascend
+ * here: several lists may follow each other in one), keys turned back by
  * turn_back[i] >= 0 positions where that is given (laid out like the lists' rows). dst may have another dtype
  * but not src's memory. */
 typedef struct sac_kv_gather_args {
@@ -333,6 +334,21 @@ typedef struct sac_choice_rows_args {
     int64_t n_lists, n_more; /* n_lists 0 as 1 */
 } sac_choice_rows_args;
 
+/* The rows of one list of choice_rows, read at the places they have in it, where a device gains by doing it
+ * in one go: they go to rows 0 .. of dst, keys turned back by how far they lie from their place, and q, whose
+ * own row is the last of them, is turned back as that one is. What is left is dense attention of q over dst.
+ * With `kept` dst has the rows before the last `local` from a step before; these are not written. dst is not
+ * src's memory. */
+typedef struct sac_choice_step_args {
+    sac_mat q; /* [1][n_heads * head_dim] */
+    sac_kv_view dst, src;
+    const int32_t *chosen; /* [n_chosen] */
+    int64_t n_chosen, init, local, n_rows;
+    sac_rotation rotation;
+    int n_heads;
+    bool kept;
+} sac_choice_step_args;
+
 /* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
  * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
  * likewise (v is not turned) to row `first` of the view. Weights in F32, F16 or BF16. A device may round a to
@@ -411,6 +427,7 @@ typedef struct sac_gather_rows_args {
     X(soft_vote)                                                                                             \
     X(mean_rows)                                                                                             \
     X(choice_rows)                                                                                           \
+    X(choice_step)                                                                                           \
     X(qkv_step)                                                                                              \
     X(gate_up_step)
 

@@ -27,6 +27,7 @@ static const char *const selects[] = {"soft", "head", "topk", NULL};
 static const char *const pairings[] = {"div", "mod", NULL};
 static const char *const positions[] = {"compact", "orig", NULL};
 enum { SOFT, HEAD, TOPK };
+#define MOST_GATHERED_BYTES ((int64_t)1 << 30)
 
 static const sac_method_param params[] = {
     {"init", 128, 0, 1 << 24, "first tokens, always read", SAC_WHOLE},
@@ -64,6 +65,11 @@ typedef struct tokenselect {
     float *cached_query;        /* [n_layers][n_heads * head_dim] */
     int32_t *cached;            /* [n_layers][capacity] */
     int64_t *n_cached, *n_hits; /* [n_layers]; n_cached -1: empty */
+    /* On a device, what the cached choice reads: a hit fetches only the last tokens anew. */
+    uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
+    int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept */
+    bool *is_gathered; /* [n_layers] */
+    sac_kv_view view;  /* of the step's layer */
 } tokenselect;
 
 /* Tokens that the vote may choose at least and at most. */
@@ -179,12 +185,21 @@ static void take_decode(void *state, const double *p, const sac_attention_shape 
     if (!shape->device) s->cached = sac_arena_take(arena, n_layers * (size_t)s->capacity * sizeof *s->cached);
     s->n_cached = sac_arena_take(arena, n_layers * sizeof *s->n_cached);
     s->n_hits = sac_arena_take(arena, n_layers * sizeof *s->n_hits);
+    s->is_gathered = sac_arena_take(arena, n_layers * sizeof *s->is_gathered);
+}
+
+static int64_t layer_bytes(const tokenselect *s, const sac_attention_shape *shape) {
+    return s->capacity * shape->n_kv_heads * (int64_t)sac_dtype_row_bytes(shape->dtype, shape->head_dim);
 }
 
 static void take_decode_device(void *state, const double *p, const sac_attention_shape *shape,
                                sac_arena *arena) {
     tokenselect *s = state;
     take_device(state, p, shape, arena);
+    int64_t bytes = layer_bytes(s, shape);
+    s->n_gathered = 2 * bytes * shape->n_layers <= MOST_GATHERED_BYTES ? shape->n_layers : 1;
+    s->gathered_k = sac_arena_take(arena, (size_t)(s->n_gathered * bytes));
+    s->gathered_v = sac_arena_take(arena, (size_t)(s->n_gathered * bytes));
     s->cached = sac_arena_take(arena, (size_t)shape->n_layers * (size_t)s->capacity * sizeof *s->cached);
 }
 
@@ -334,6 +349,39 @@ static sac_status list_rows(tokenselect *s, const sac_layer_attention *a, const 
 
 /* ---------------------------------------------------------------- steps */
 
+/* The list's keys and values side by side, in one go; UNSUPPORTED where the device has no kernel for it. */
+static sac_status gather_rows(tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
+                              int64_t n_chosen, sac_choice *choice) {
+    int64_t init = (int64_t)s->p[INIT], local = (int64_t)s->p[LOCAL], n = init + n_chosen + local,
+            d = a->shape->head_dim, bytes = layer_bytes(s, a->shape);
+    bool has_own = s->n_gathered > 1 || a->shape->n_layers == 1, *is_gathered = &s->is_gathered[a->layer];
+    if (a->shape->measure_mass || a->kv.dtype != a->shape->dtype) return SAC_UNSUPPORTED;
+    s->view = (sac_kv_view){.k = s->gathered_k + (has_own ? a->layer * bytes : 0),
+                            .v = s->gathered_v + (has_own ? a->layer * bytes : 0),
+                            .dtype = a->kv.dtype,
+                            .n_heads = a->shape->n_kv_heads,
+                            .head_dim = a->shape->head_dim,
+                            .n_rows = n,
+                            .row_stride = d,
+                            .head_stride = s->capacity * d};
+    SAC_TRY(a->ops->choice_step(a->stream, &(sac_choice_step_args){.q = a->q,
+                                                                   .dst = s->view,
+                                                                   .src = a->kv,
+                                                                   .chosen = chosen,
+                                                                   .n_chosen = n_chosen,
+                                                                   .init = init,
+                                                                   .local = local,
+                                                                   .n_rows = a->kv.n_rows,
+                                                                   .rotation = a->rotation,
+                                                                   .n_heads = a->shape->n_heads,
+                                                                   .kept = has_own && *is_gathered}));
+    *is_gathered = true;
+    s->start[0] = 0;
+    s->start[1] = n;
+    *choice = (sac_choice){.lists = {NULL, s->start, 1}, .compact = true, .gathered = &s->view};
+    return SAC_OK;
+}
+
 static bool is_like_cached(const tokenselect *s, const sac_layer_attention *a) {
     const float *cached = s->cached_query + a->layer * a->q.cols;
     double dot = 0, own = 0, theirs = 0;
@@ -368,6 +416,11 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
         SAC_TRY(choose(s, a, n_rows - (int64_t)(s->p[INIT] + s->p[LOCAL]), cached, n_cached));
         memcpy(s->cached_query + a->layer * a->q.cols, s->query, query_bytes);
         s->n_hits[a->layer] = 0;
+        s->is_gathered[a->layer] = false;
+    }
+    if (a->shape->device) {
+        sac_status st = gather_rows(s, a, cached, *n_cached, choice);
+        if (st != SAC_UNSUPPORTED) return st;
     }
     return list_rows(s, a, cached, *n_cached, choice);
 }

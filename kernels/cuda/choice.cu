@@ -1,5 +1,5 @@
-/* choice.cu - what lies between choosing rows and reading them: the mean query that votes, the list of rows.
- */
+/* choice.cu - what lies between choosing rows and reading them: the mean query that votes, the list of rows,
+ * and a step's rows side by side, turned to their places. */
 #include "device.cuh"
 
 enum { MEAN_ROWS = 16 /* threads that share a column */, MEAN_COLS = 32 };
@@ -53,4 +53,73 @@ extern "C" sac_status sac_cuda_choice_rows(const sac_stream *s, const sac_choice
     if (n_lists > 65535) return SAC_UNSUPPORTED;
     dim3 blocks((unsigned)ceil_div(n, 256), (unsigned)n_lists);
     return launch_early(s, choice_rows_kernel, blocks, dim3(256), 0, *a);
+}
+
+/* Eight pairs (i, i + n) of a head turned back, 16 bytes of each half at a time. */
+template <typename T>
+__device__ __forceinline__ void turn_back_pairs(const T *from, T *to, int n, const float *angles, float f) {
+    float u[8], v[8], cs[16];
+    load<8>(u, from);
+    load<8>(v, from + n);
+    load<8>(cs, angles);
+    load<8>(cs + 8, angles + 8);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        float c = cs[2 * i] * f, s = cs[2 * i + 1] * f, x = u[i], y = v[i];
+        u[i] = x * c + y * s;
+        v[i] = y * c - x * s;
+    }
+    store<8>(to, u);
+    store<8>(to + n, v);
+}
+
+/* First the query's items, then those of rows: keys, then values, a head after the other. */
+template <typename T>
+static __global__ void choice_step_kernel(sac_choice_step_args a, int begin, int n_items) {
+    start_next();
+    wait_for_last();
+    int i = blockIdx.x * blockDim.x + threadIdx.x, d = a.src.head_dim, apart = d / 2, per_head = apart / 8;
+    int n_first = (int)(a.init + a.n_chosen), n = n_first + (int)a.local, n_q = a.n_heads * per_head;
+    int c = i % per_head * 8, item = i / per_head - a.n_heads, n_new = n - begin;
+    float f = 1 / a.rotation.factor;
+    if (i >= n_items) return;
+    if (i < n_q) {
+        T *q = (T *)a.q.data + i / per_head * d + c;
+        turn_back_pairs<T>(q, q, apart, a.rotation.cos_sin + (a.n_rows - n) * d + 2 * c, f);
+        return;
+    }
+    int place = begin + item % n_new, head = item / n_new % a.src.n_heads;
+    bool value = item / n_new >= a.src.n_heads;
+    int64_t row = place < a.init    ? place
+                  : place < n_first ? a.init + a.chosen[place - a.init]
+                                    : a.n_rows - n + place;
+    const T *from =
+        (const T *)(value ? a.src.v : a.src.k) + row * a.src.row_stride + head * a.src.head_stride + c;
+    T *to = (T *)(value ? a.dst.v : a.dst.k) + place * a.dst.row_stride + head * a.dst.head_stride + c;
+    if (value) {
+        *(uint4 *)to = *(const uint4 *)from;
+        *(uint4 *)(to + apart) = *(const uint4 *)(from + apart);
+    } else {
+        turn_back_pairs<T>(from, to, apart, a.rotation.cos_sin + (row - place) * d + 2 * c, f);
+    }
+}
+
+static bool on_lines(const sac_kv_view *kv) {
+    return kv->head_stride % 8 == 0 && is_aligned(kv->k, kv->row_stride) && is_aligned(kv->v, kv->row_stride);
+}
+
+extern "C" sac_status sac_cuda_choice_step(const sac_stream *s, const sac_choice_step_args *a) {
+    const sac_rotation *r = &a->rotation;
+    sac_dtype t = a->q.dtype;
+    int64_t d = a->src.head_dim, begin = a->kept ? a->init + a->n_chosen : 0,
+            n_new = a->init + a->n_chosen + a->local - begin,
+            items = (a->n_heads + 2 * n_new * a->src.n_heads) * (d / 16);
+    if (!is_half(t) || a->src.dtype != t || a->dst.dtype != t || d % 16 != 0 || r->rot_dim != d ||
+        r->interleaved || (uintptr_t)r->cos_sin % 16 != 0 || !on_lines(&a->src) || !on_lines(&a->dst) ||
+        !mat_aligned(a->q) || items > 1 << 30 || a->n_rows > 1 << 30)
+        return SAC_UNSUPPORTED;
+    dim3 blocks((unsigned)ceil_div(items, 256));
+    return t == SAC_DTYPE_F16
+               ? launch_early(s, choice_step_kernel<half>, blocks, dim3(256), 0, *a, (int)begin, (int)items)
+               : launch_early(s, choice_step_kernel<bf16>, blocks, dim3(256), 0, *a, (int)begin, (int)items);
 }

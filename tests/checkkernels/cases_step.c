@@ -1,4 +1,4 @@
-/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows and choice_rows. */
+/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows, choice_rows and choice_step. */
 #include "check.h"
 
 #include <math.h>
@@ -122,6 +122,50 @@ static bool make_choice(check_case *c, int i) {
     return true;
 }
 
+static const struct choice_step_shape {
+    int n_heads, n_kv_heads, head_dim, init, n_chosen, local, rot_dim;
+    bool interleaved, kept;
+} choice_steps[] = {{4, 2, 64, 3, 20, 7, 64, false, false},  {28, 4, 128, 16, 200, 50, 128, false, false},
+                    {7, 1, 128, 0, 33, 9, 128, false, true}, {2, 2, 80, 5, 1, 2, 80, false, true},
+                    {6, 2, 44, 2, 9, 4, 20, true, false},    {8, 2, 64, 1, 12, 5, 32, false, true}};
+
+static bool make_choice_step(check_case *c, int i) {
+    if (i >= 3 * (int)SAC_COUNT(choice_steps)) return false;
+    const struct choice_step_shape *sh = &choice_steps[i / 3];
+    sac_choice_step_args *a = &c->choice_step;
+    sac_dtype t = (sac_dtype)(i % 3);
+    int64_t n = sh->init + sh->n_chosen + sh->local, cols = (int64_t)sh->n_heads * sh->head_dim;
+    *a = (sac_choice_step_args){.n_chosen = sh->n_chosen,
+                                .init = sh->init,
+                                .local = sh->local,
+                                .n_rows = n + sh->n_chosen + check_rand_int(c, 0, 9),
+                                .n_heads = sh->n_heads,
+                                .kept = sh->kept};
+    check_kv_shape kv = {.dtype = t,
+                         .n_heads = sh->n_kv_heads,
+                         .head_dim = sh->head_dim,
+                         .n_rows = n,
+                         .n_valid = n,
+                         .output = true};
+    a->q = check_mat(c, true, 1, cols, 0, 4, CHECK_UNIFORM);
+    a->dst = check_kv(c, &kv, NULL, NULL);
+    kv.output = false, kv.n_rows = kv.n_valid = a->n_rows;
+    double norm;
+    a->src = check_kv(c, &kv, &norm, NULL);
+    int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, sh->n_chosen, sh->n_chosen, 4);
+    for (int j = 0; j < sh->n_chosen; j++) chosen[j] = 2 * j + (int32_t)check_rand_int(c, 0, 1);
+    a->chosen = chosen;
+    a->rotation = *check_rotation(c, a->n_rows, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
+    int64_t all = cols + 2 * a->dst.n_rows * sh->n_kv_heads * sh->head_dim;
+    double *allowed = check_allow(c, all), error = (8 * EPS + 2 * dtype_eps(t)) * norm * 1.5;
+    for (int64_t j = 0; j < cols; j++) allowed[j] = 16 * EPS;
+    for (int64_t j = cols; j < all; j++) allowed[j] = error + (t == SAC_DTYPE_F16 ? 0x1p-24 : 1e-38);
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d %d + %d + %d rot=%d%s%s", sac_dtype_name(t),
+             sh->n_heads, sh->n_kv_heads, sh->head_dim, sh->init, sh->n_chosen, sh->local, sh->rot_dim,
+             sh->interleaved ? " interleaved" : "", sh->kept ? " kept" : "");
+    return true;
+}
+
 bool check_make_step_of(check_case *c, int i, sac_dtype t) {
     if (i >= N_SHAPES) return false;
     c->same_bits = true;
@@ -137,5 +181,6 @@ bool check_make_step(check_case *c, int i, bool quick) {
     c->same_bits = true;
     if (c->op == CHECK_mean_rows) return make_mean(c, i);
     if (c->op == CHECK_choice_rows) return make_choice(c, i);
+    if (c->op == CHECK_choice_step) return make_choice_step(c, i);
     return i < 3 * N_SHAPES && check_make_step_of(c, i % N_SHAPES, (sac_dtype)(i / N_SHAPES));
 }

@@ -326,6 +326,13 @@ static sac_status choice_rows_same_end(const sac_stream *s, const sac_choice_row
     return ref().choice_rows(s, &b);
 }
 
+/* What the step before left is written again. */
+static sac_status choice_step_writes_all(const sac_stream *s, const sac_choice_step_args *a) {
+    sac_choice_step_args b = *a;
+    b.kept = false;
+    return ref().choice_step(s, &b);
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -366,6 +373,7 @@ FAULT(key_scores, key_scores_one_end)
 FAULT(attention, attention_first_keys)
 FAULT(mean_rows, mean_rows_of_all)
 FAULT(choice_rows, choice_rows_same_end)
+FAULT(choice_step, choice_step_writes_all)
 
 const check_fault check_faults[] = {
     {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
@@ -403,6 +411,7 @@ const check_fault check_faults[] = {
     {"one_end", CHECK_key_scores, plant_key_scores_one_end},
     {"first_keys", CHECK_attention, plant_attention_first_keys},
     {"mean_of_all", CHECK_mean_rows, plant_mean_rows_of_all},
+    {"writes_all", CHECK_choice_step, plant_choice_step_writes_all},
     {"same_end", CHECK_choice_rows, plant_choice_rows_same_end},
 };
 const int check_n_faults = (int)SAC_COUNT(check_faults);

@@ -161,6 +161,13 @@ static void prompts_on_a_device_equal_the_oracle(void **state) {
         double n = (double)c.stats.n_selections, kept = c.stats.prefill_kept, pairs = c.stats.prefill_pairs;
         case_step(&c);
         expect_outputs(&c, &v, 142, 1, 1, false);
+        for (int step = 0; step < 3 && i % 2 == 0; step++) { /* the choice stays, the window moves on */
+            double want[MAX_COLS];
+            case_step(&c);
+            for (int64_t j = 0; j < v.local; j++) v.rows[v.n_rows - v.local + j]++;
+            case_oracle(&c, c.n - 1, is_listed, compact, &v, want);
+            case_expect(&c, 0, want, 2e-5);
+        }
         c.shape.device = NULL; /* counted as if one at a time */
         case_method(&c, line, line);
         case_prompt(&c, 142);
