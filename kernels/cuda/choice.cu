@@ -2,7 +2,7 @@
  * and a step's rows side by side, turned to their places. */
 #include "device.cuh"
 
-enum { MEAN_ROWS = 16 /* threads that share a column */, MEAN_COLS = 32 };
+enum { MEAN_ROWS = 16 /* threads that share a column */, MEAN_COLS = 32, MEAN_AT_ONCE = 8 };
 
 /* A warp's lanes read neighbouring columns of a row; sixteen warps share the rows of a group and meet in
  * order. */
@@ -16,7 +16,16 @@ static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int6
     int64_t c = (int64_t)blockIdx.x * MEAN_COLS + lane;
     x += blockIdx.y * rows * stride;
     float sum = 0;
-    for (int64_t row = warp; row < rows && c < cols; row += MEAN_ROWS) sum += to_f32(x[row * stride + c]);
+    for (int64_t row = warp; row < rows && c < cols; row += MEAN_ROWS * MEAN_AT_ONCE) {
+        float v[MEAN_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < MEAN_AT_ONCE; i++) { /* all asked for before the first answer */
+            int64_t r = row + i * MEAN_ROWS;
+            v[i] = r < rows ? to_f32(x[r * stride + c]) : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < MEAN_AT_ONCE; i++) sum += v[i];
+    }
     part[warp][lane] = sum;
     __syncthreads();
     if (warp > 0 || c >= cols) return;
