@@ -112,7 +112,8 @@ typedef struct sac_row_lists {
 
 /* o = softmax(scale q k^T) v, streamed over the keys with a running maximum (Dao et al., arXiv:2205.14135):
  * no n x n matrix. Query head h reads key-value head h / (n_heads / kv.n_heads). n_batch independent problems
- * lie batch_rows apart in q, o and in the rows of kv (a tower's pictures); a decoder has n_batch 1. Which
+ * lie batch_rows apart in q and o and, unless kv_batch_rows says otherwise, in the rows of kv (a tower's
+ * pictures; chunks of a prompt with keys of their own); a decoder's plain attention has n_batch 1. Which
  * keys query i (of a batch's n_q) sees: all n_kv rows; when causal only row j <= first + i; when window > 0
  * only j > first + i - window. With `lists` a head's keys are the rows of its list (n_kv is not read), and
  * the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
@@ -130,13 +131,16 @@ typedef struct sac_attention_args {
     int n_heads;
     float scale;
     bool causal;
-    int64_t window; /* 0 = none */
+    int64_t window;        /* 0 = none */
+    int64_t kv_batch_rows; /* 0 = batch_rows */
 } sac_attention_args;
 
 /* scores[h][i] = scale * (q_h . k_row), row = lists' i-th of head h, or first + i for i < n without lists.
  * With `back` keys are first turned back by their row number (which must be their position), as if stored
  * before rope but for the attention factor, which they keep; a device may round them to the view's type once
- * more. What lies beyond a list is not written. */
+ * more. What lies beyond a list is not written. With n_queries above 1 (not with lists) as many queries go at
+ * once, q [n_queries][n_heads * head_dim], scores [n_queries][n_heads][stride]: query i has the first n + i *
+ * n_more rows, and its scores from there on, up to where the last query's end, become -infinity. */
 typedef struct sac_key_scores_args {
     float *scores;  /* [n_heads][stride] */
     int64_t stride; /* at least the longest list */
@@ -147,6 +151,8 @@ typedef struct sac_key_scores_args {
     int64_t first, n;
     float scale;
     const sac_rotation *back; /* or NULL */
+    int n_queries;            /* 0 as 1 */
+    int64_t n_more;
 } sac_key_scores_args;
 
 /* How much attention keys get: sums[s][j] = sum over the probes r and the query heads of set s of
@@ -173,7 +179,8 @@ typedef struct sac_attention_sums_args {
     int64_t n_diagonals;
 } sac_attention_sums_args;
 
-/* Rows of src to rows 0.. of dst: dst row i of key-value head h = src row of h's list, keys turned back by
+/* Rows of src to rows 0.. of dst: dst row i of key-value head h = src row of h's list (which need not ascend
+ * here: several lists may follow each other in one), keys turned back by
  * turn_back[i] >= 0 positions where that is given (laid out like the lists' rows). dst may have another dtype
  * but not src's memory. */
 typedef struct sac_kv_gather_args {
@@ -223,13 +230,16 @@ typedef struct sac_softmax_args {
 
 /* votes[j] = ln sum_r exp(scores[r][j] - lse[r]): the sum over rows of their softmaxes, as a logarithm, so
  * that columns far below every row's best keep their order where the sum itself would underflow
- * (TokenSelect's soft vote, arXiv:2411.02886, eq. 7). Rows whose lse is -infinity have no vote. */
+ * (TokenSelect's soft vote, arXiv:2411.02886, eq. 7). Rows whose lse is -infinity have no vote. With n_groups
+ * above 1 as many votes are held, each of n_rows rows of its own: scores [n_groups][n_rows][stride], lse
+ * [n_groups][n_rows], votes [n_groups][stride]. */
 typedef struct sac_soft_vote_args {
     const float *scores; /* [n_rows][stride] */
     int64_t stride, n;
     int n_rows;
     const float *lse; /* [n_rows] */
     float *votes;     /* [n] */
+    int n_groups;     /* 0 as 1 */
 } sac_soft_vote_args;
 
 /* Rows of keys and values as codes of 2, 4 or 8 bits, x = code * scale + min (packed_rows.h has the layout).
@@ -306,20 +316,39 @@ typedef struct sac_packed_step_args {
     float *lse; /* [n_heads] or NULL */
 } sac_packed_step_args;
 
-/* y[c] = scale * sum over rows of x[row][c]. */
+/* y[g][c] = scale * sum of x[row][c] over the rows of group g: x's rows are cut into n_groups equal parts. */
 typedef struct sac_mean_rows_args {
-    float *y; /* [x.cols] */
+    float *y; /* [n_groups][x.cols] */
     sac_mat x;
     float scale;
+    int64_t n_groups; /* 0 as 1 */
 } sac_mean_rows_args;
 
 /* The rows that a selecting method reads: 0 .. init - 1, then init + chosen[i], then n_rows - local .. n_rows
- * - 1; and, where asked for, how far each lies from its place: turn_back[i] = rows[i] - i. */
+ * - 1; and, where asked for, how far each lies from its place: turn_back[i] = rows[i] - i. With n_lists above
+ * 1 as many lists lie one after the other, list l made from chosen [n_lists][n_chosen] and n_rows + l *
+ * n_more rows. */
 typedef struct sac_choice_rows_args {
     int32_t *rows, *turn_back; /* [init + n_chosen + local]; turn_back may be NULL */
     const int32_t *chosen;     /* [n_chosen] */
     int64_t n_chosen, init, local, n_rows;
+    int64_t n_lists, n_more; /* n_lists 0 as 1 */
 } sac_choice_rows_args;
+
+/* The rows of one list of choice_rows, read at the places they have in it, where a device gains by doing it
+ * in one go: they go to rows 0 .. of dst, keys turned back by how far they lie from their place, and q, whose
+ * own row is the last of them, is turned back as that one is. What is left is dense attention of q over dst.
+ * With `kept` dst has the rows before the last `local` from a step before; these are not written. dst is not
+ * src's memory. */
+typedef struct sac_choice_step_args {
+    sac_mat q; /* [1][n_heads * head_dim] */
+    sac_kv_view dst, src;
+    const int32_t *chosen; /* [n_chosen] */
+    int64_t n_chosen, init, local, n_rows;
+    sac_rotation rotation;
+    int n_heads;
+    bool kept;
+} sac_choice_step_args;
 
 /* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
  * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
@@ -408,6 +437,7 @@ typedef struct sac_scatter_rows_args {
     X(soft_vote)                                                                                             \
     X(mean_rows)                                                                                             \
     X(choice_rows)                                                                                           \
+    X(choice_step)                                                                                           \
     X(qkv_step)                                                                                              \
     X(gate_up_step)
 

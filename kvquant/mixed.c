@@ -120,7 +120,7 @@ static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
 static sac_status score(mixed *m, const sac_layer_attention *a) {
     const float *q = m->there.q;
     if (a->shape->device)
-        SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){m->there.q, a->q, 1}));
+        SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){m->there.q, a->q, 1, 1}));
     else
         q = sac_mat_row_f32(a->q, 0);
     return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = m->there.scores,

@@ -191,6 +191,11 @@ static sac_status attend_part_of_compact(const sac_layer_attention *a, const sac
 
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
     if (choice->all) return sac_attend_dense(a, 0, a->q.rows);
+    if (choice->gathered) {
+        sac_attention_args args = causal_args(a, a->q, choice->gathered->n_rows - 1);
+        args.kv = *choice->gathered;
+        return a->ops->attention(a->stream, &args);
+    }
     if (choice->place) return attend_part_of_compact(a, choice);
     if (choice->compact) return sac_attend_compact(a, a->q, a->position, &choice->lists, choice->scratch);
     sac_attention_args args = causal_args(a, a->q, a->past);

@@ -171,6 +171,9 @@ typedef struct sac_choice {
     const int32_t *place;
     int64_t query_place;
     sac_row_lists within;
+    /* On a device: the rows as `compact` would read them, keys turned to their places, and the query turned
+     * to its own already. NULL: not gathered yet. */
+    const sac_kv_view *gathered;
 } sac_choice;
 
 typedef struct sac_decode_policy {

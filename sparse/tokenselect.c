@@ -15,6 +15,7 @@
  * (Twilight's rule over TokenSelect's vote). */
 #include "clock.h"
 #include "sparse.h"
+#include "vote_chunks.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,6 +27,7 @@ static const char *const selects[] = {"soft", "head", "topk", NULL};
 static const char *const pairings[] = {"div", "mod", NULL};
 static const char *const positions[] = {"compact", "orig", NULL};
 enum { SOFT, HEAD, TOPK };
+#define MOST_GATHERED_BYTES ((int64_t)1 << 30)
 
 static const sac_method_param params[] = {
     {"init", 128, 0, 1 << 24, "first tokens, always read", SAC_WHOLE},
@@ -57,11 +59,17 @@ typedef struct tokenselect {
     sac_choice_scratch scratch; /* for pos=compact */
     float *query_there;         /* where ops read and write it: query itself, or the device's */
     int32_t *turn, turn_sent;   /* [1] there; what it is, and 1 */
+    sac_vote_chunks chunks;     /* of a prompt on a device, together */
     /* Selection Cache, a slot a layer; a prefill policy has none. */
     int n_layers;
     float *cached_query;        /* [n_layers][n_heads * head_dim] */
     int32_t *cached;            /* [n_layers][capacity] */
     int64_t *n_cached, *n_hits; /* [n_layers]; n_cached -1: empty */
+    /* On a device, what the cached choice reads: a hit fetches only the last tokens anew. */
+    uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
+    int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept */
+    bool *is_gathered; /* [n_layers] */
+    sac_kv_view view;  /* of the step's layer */
 } tokenselect;
 
 /* Tokens that the vote may choose at least and at most. */
@@ -147,6 +155,26 @@ static void take_device(void *state, const double *p, const sac_attention_shape 
     sac_choice_scratch_take_device(&s->scratch, shape, s->capacity, arena);
 }
 
+static void set_chunks(tokenselect *s, const double *p) {
+    s->chunks.init = (int64_t)p[INIT], s->chunks.k = (int64_t)p[K], s->chunks.local = (int64_t)p[LOCAL];
+    s->chunks.chunk = (int64_t)p[CHUNK], s->chunks.rsqrt_d = p[SCALE] != 0;
+}
+
+static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    tokenselect *s = state;
+    take(state, p, shape, arena);
+    set_chunks(s, p);
+    if (shape->device) sac_vote_chunks_take(&s->chunks, shape, arena);
+}
+
+static void take_prefill_device(void *state, const double *p, const sac_attention_shape *shape,
+                                sac_arena *arena) {
+    tokenselect *s = state;
+    take_device(state, p, shape, arena);
+    set_chunks(s, p);
+    sac_vote_chunks_take_device(&s->chunks, shape, arena);
+}
+
 static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     tokenselect *s = state;
     size_t n_layers = (size_t)shape->n_layers;
@@ -157,12 +185,21 @@ static void take_decode(void *state, const double *p, const sac_attention_shape 
     if (!shape->device) s->cached = sac_arena_take(arena, n_layers * (size_t)s->capacity * sizeof *s->cached);
     s->n_cached = sac_arena_take(arena, n_layers * sizeof *s->n_cached);
     s->n_hits = sac_arena_take(arena, n_layers * sizeof *s->n_hits);
+    s->is_gathered = sac_arena_take(arena, n_layers * sizeof *s->is_gathered);
+}
+
+static int64_t layer_bytes(const tokenselect *s, const sac_attention_shape *shape) {
+    return s->capacity * shape->n_kv_heads * (int64_t)sac_dtype_row_bytes(shape->dtype, shape->head_dim);
 }
 
 static void take_decode_device(void *state, const double *p, const sac_attention_shape *shape,
                                sac_arena *arena) {
     tokenselect *s = state;
     take_device(state, p, shape, arena);
+    int64_t bytes = layer_bytes(s, shape);
+    s->n_gathered = 2 * bytes * shape->n_layers <= MOST_GATHERED_BYTES ? shape->n_layers : 1;
+    s->gathered_k = sac_arena_take(arena, (size_t)(s->n_gathered * bytes));
+    s->gathered_v = sac_arena_take(arena, (size_t)(s->n_gathered * bytes));
     s->cached = sac_arena_take(arena, (size_t)shape->n_layers * (size_t)s->capacity * sizeof *s->cached);
 }
 
@@ -186,7 +223,8 @@ static sac_status average_query(tokenselect *s, const sac_layer_attention *a) {
     /* A table of rope holds its factor, which turning back leaves out. */
     float scale = (apart < 0 ? 1.0f / a->rotation.factor : 1.0f) / (float)n;
     int32_t turn = (int32_t)(apart < 0 ? -apart : apart), *turn_there = a->shape->device ? s->turn : &turn;
-    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){s->query_there, a->q, scale}));
+    SAC_TRY(
+        a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->query_there, .x = a->q, .scale = scale}));
     if (s->turn_sent != turn + 1) SAC_TRY(sac_to_device(a, turn_there, &turn, sizeof turn));
     s->turn_sent = turn + 1;
     return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query_there, 1, cols),
@@ -311,6 +349,39 @@ static sac_status list_rows(tokenselect *s, const sac_layer_attention *a, const 
 
 /* ---------------------------------------------------------------- steps */
 
+/* The list's keys and values side by side, in one go; UNSUPPORTED where the device has no kernel for it. */
+static sac_status gather_rows(tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
+                              int64_t n_chosen, sac_choice *choice) {
+    int64_t init = (int64_t)s->p[INIT], local = (int64_t)s->p[LOCAL], n = init + n_chosen + local,
+            d = a->shape->head_dim, bytes = layer_bytes(s, a->shape);
+    bool has_own = s->n_gathered > 1 || a->shape->n_layers == 1, *is_gathered = &s->is_gathered[a->layer];
+    if (a->shape->measure_mass || a->kv.dtype != a->shape->dtype) return SAC_UNSUPPORTED;
+    s->view = (sac_kv_view){.k = s->gathered_k + (has_own ? a->layer * bytes : 0),
+                            .v = s->gathered_v + (has_own ? a->layer * bytes : 0),
+                            .dtype = a->kv.dtype,
+                            .n_heads = a->shape->n_kv_heads,
+                            .head_dim = a->shape->head_dim,
+                            .n_rows = n,
+                            .row_stride = d,
+                            .head_stride = s->capacity * d};
+    SAC_TRY(a->ops->choice_step(a->stream, &(sac_choice_step_args){.q = a->q,
+                                                                   .dst = s->view,
+                                                                   .src = a->kv,
+                                                                   .chosen = chosen,
+                                                                   .n_chosen = n_chosen,
+                                                                   .init = init,
+                                                                   .local = local,
+                                                                   .n_rows = a->kv.n_rows,
+                                                                   .rotation = a->rotation,
+                                                                   .n_heads = a->shape->n_heads,
+                                                                   .kept = has_own && *is_gathered}));
+    *is_gathered = true;
+    s->start[0] = 0;
+    s->start[1] = n;
+    *choice = (sac_choice){.lists = {NULL, s->start, 1}, .compact = true, .gathered = &s->view};
+    return SAC_OK;
+}
+
 static bool is_like_cached(const tokenselect *s, const sac_layer_attention *a) {
     const float *cached = s->cached_query + a->layer * a->q.cols;
     double dot = 0, own = 0, theirs = 0;
@@ -345,6 +416,11 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
         SAC_TRY(choose(s, a, n_rows - (int64_t)(s->p[INIT] + s->p[LOCAL]), cached, n_cached));
         memcpy(s->cached_query + a->layer * a->q.cols, s->query, query_bytes);
         s->n_hits[a->layer] = 0;
+        s->is_gathered[a->layer] = false;
+    }
+    if (a->shape->device) {
+        sac_status st = gather_rows(s, a, cached, *n_cached, choice);
+        if (st != SAC_UNSUPPORTED) return st;
     }
     return list_rows(s, a, cached, *n_cached, choice);
 }
@@ -383,6 +459,12 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
         sac_layer_attention beginning = sac_prompt_chunk(a, 0, first < n ? first : n);
         SAC_TRY(sac_attend_prompt_dense(&beginning));
     }
+    /* whoever wants to see the last choice gets it from a chunk alone */
+    int64_t together = sac_vote_chunks_fit(&s->chunks, a, first, a->observer.fn ? n - 1 : n);
+    if (together > 1) {
+        SAC_TRY(sac_vote_chunks_attend(&s->chunks, a, first, together));
+        first += together * chunk;
+    }
     for (; first < n; first += chunk) {
         sac_layer_attention part = sac_prompt_chunk(a, first, n - first < chunk ? n - first : chunk);
         SAC_TRY(attend_chunk(s, &part, first + chunk >= n));
@@ -399,8 +481,8 @@ const sac_prefill_policy sac_prefill_tokenselect = {
     .state_bytes = sizeof(tokenselect),
     .check = check_prefill,
     .is_off = is_off,
-    .take = take,
-    .take_device = take_device,
+    .take = take_prefill,
+    .take_device = take_prefill_device,
     .attend = attend_prompt,
     .turns_keys = true,
 };

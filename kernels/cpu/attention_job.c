@@ -94,7 +94,8 @@ attention_task sac_attention_task(const attention_job *job, int64_t number) {
     block_sees(a, &t.keys, t.query, t.n_queries, &t.key_first, &t.key_end);
     t.key_first = sac_max_i64(t.key_first, all_first + chunk * job->key_chunk);
     t.key_end = sac_min_i64(t.key_end, all_first + (chunk + 1) * job->key_chunk);
-    size_t offset = (size_t)(t.batch * a->batch_rows * kv->row_stride + kv_head * kv->head_stride) * element;
+    int64_t kv_batch = a->kv_batch_rows ? a->kv_batch_rows : a->batch_rows;
+    size_t offset = (size_t)(t.batch * kv_batch * kv->row_stride + kv_head * kv->head_stride) * element;
     t.k = (const char *)kv->k + offset;
     t.v = (const char *)kv->v + offset;
     t.row_bytes = (size_t)kv->row_stride * element;

@@ -2,6 +2,8 @@
 #include "ref/ref.h"
 #include "turn_tmpl.h"
 
+#include <math.h>
+
 /* Keys of a task: its keys stay in the second-level cache for all its rows, and so does its part of the
  * table of angles for the other heads' tasks that follow. */
 #define KEY_SCORES_KEYS  256
@@ -92,7 +94,26 @@ static void key_scores_task(void *ctx, int64_t task, int thread) {
     }
 }
 
+static sac_status SAC_ISA(key_scores)(const sac_stream *s, const sac_key_scores_args *a);
+
+/* Several queries, one after the other. */
+static sac_status key_scores_each(const sac_stream *s, const sac_key_scores_args *a) {
+    int64_t n_last = a->n + (a->n_queries - 1) * a->n_more;
+    for (int i = 0; i < a->n_queries; i++) {
+        sac_key_scores_args b = *a;
+        b.n_queries = 1;
+        b.n = a->n + i * a->n_more;
+        b.q = a->q + (int64_t)i * a->n_heads * a->kv.head_dim;
+        b.scores = a->scores + (int64_t)i * a->n_heads * a->stride;
+        SAC_TRY(SAC_ISA(key_scores)(s, &b));
+        for (int64_t h = 0; h < a->n_heads; h++)
+            for (int64_t j = b.n; j < n_last; j++) b.scores[h * a->stride + j] = -INFINITY;
+    }
+    return SAC_OK;
+}
+
 static sac_status SAC_ISA(key_scores)(const sac_stream *s, const sac_key_scores_args *a) {
+    if (a->n_queries > 1) return key_scores_each(s, a);
     int64_t group = a->n_heads / a->kv.n_heads, longest = 0, total = 0;
     const int32_t *unused;
     if (a->lists && a->lists->n_lists > a->kv.n_heads) group = 1;

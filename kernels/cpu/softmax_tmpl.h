@@ -84,6 +84,13 @@ static void vote_rows(const void *args, int64_t first, int64_t end) {
 }
 
 static sac_status SAC_ISA(soft_vote)(const sac_stream *s, const sac_soft_vote_args *a) {
+    for (int g = 1; g < a->n_groups; g++) {
+        sac_soft_vote_args b = *a;
+        b.scores += (int64_t)g * a->n_rows * a->stride, b.lse += (int64_t)g * a->n_rows,
+            b.votes += g * a->stride;
+        b.n_groups = 1;
+        SAC_TRY(SAC_ISA(soft_vote)(s, &b));
+    }
     sac_for_rows(s, sac_div_up(a->n, VOTE_COLUMNS), (int64_t)VOTE_COLUMNS * a->n_rows * 12, vote_rows, a);
     return SAC_OK;
 }

@@ -12,6 +12,7 @@ static __global__ void set_lengths_kernel(int32_t *lengths, int32_t n_q, int32_t
 
 enum { LARGE = 8192, SMALL = 1024 }; /* queries of a piece */
 enum { CHUNK = 512 }; /* queries of methods that work in chunks, over keys gathered for them: few shapes */
+enum { MAX_CHUNKS = 16 }; /* that share a launch */
 
 /* Next size of a ladder with four rungs an octave: room for n with at most a quarter to spare. */
 static int64_t rung(int64_t n) {
@@ -33,6 +34,7 @@ static sac_status run_cudnn(const sac_stream *s, const sac_attention_args *a, in
     int64_t n_kv = a->causal ? min_of(a->n_kv, a->first + first_q + n_q) : a->n_kv;
     if (a->causal && a->first + first_q + n_q != n_kv)
         return SAC_UNSUPPORTED; /* the last query, the last key */
+    if (a->n_batch > 1 && a->causal && (!exact || first_q > 0)) return SAC_UNSUPPORTED;
     if (n_kv < 64 || (a->causal && n_kv < n_q)) return SAC_UNSUPPORTED;
     if (kv->head_dim < 32) return SAC_UNSUPPORTED; /* 9.14 reads beyond its rows at 8 */
     shape.dtype = kv->dtype, shape.d = kv->head_dim, shape.n_heads = a->n_heads,
@@ -42,8 +44,9 @@ static sac_status run_cudnn(const sac_stream *s, const sac_attention_args *a, in
     shape.n_kv = shape.lengths ? min_of(rung(n_kv), kv->n_rows) : n_kv;
     shape.stats = a->lse != NULL;
     shape.q_row = a->q.stride, shape.o_row = a->o.stride;
-    int64_t batch = a->n_batch > 1 ? a->batch_rows : n_q,
-            kv_batch = a->n_batch > 1 ? a->batch_rows : shape.n_kv;
+    int64_t batch = a->n_batch > 1 ? a->batch_rows : n_q, kv_batch = a->n_batch == 1    ? shape.n_kv
+                                                                     : a->kv_batch_rows ? a->kv_batch_rows
+                                                                                        : a->batch_rows;
     shape.q_batch = batch * a->q.stride, shape.o_batch = batch * a->o.stride;
     shape.kv_row = kv->row_stride, shape.kv_head = kv->head_stride,
     shape.kv_batch = kv_batch * kv->row_stride;
@@ -63,14 +66,13 @@ extern "C" sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_at
     cuda_ops *o = ops_of(s);
     if (!o->cudnn || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window || a->n_q < 1)
         return SAC_UNSUPPORTED;
-    if (a->n_batch > 1 && a->causal) return SAC_UNSUPPORTED;
     if (a->n_q == 1 && a->causal &&
         a->first + 1 >= a->n_kv) { /* sees all: the engine for one query wants no mask */
         sac_attention_args b = *a;
         b.causal = false;
         return run_cudnn(s, &b, 0, 1, true);
     }
-    return run_cudnn(s, a, 0, a->n_q, a->n_q % 1024 == 0);
+    return run_cudnn(s, a, 0, a->n_q, a->n_batch > 1 || a->n_q % 1024 == 0);
 }
 
 static sac_status run_flash(const sac_stream *s, const sac_attention_args *a, int64_t at, int64_t n) {
@@ -117,6 +119,28 @@ static sac_status prefill(const sac_stream *s, const sac_attention_args *a) {
     return small_pieces(s, a, at, a->n_q);
 }
 
+/* Chunks of a prompt with keys of their own, as many at a time as is a power of two, so that a plan for each
+ * of a few numbers serves every prompt. */
+static sac_status chunks(const sac_stream *s, const sac_attention_args *a) {
+    const int64_t element = element_bytes(a->q.dtype),
+                  kv_rows = a->kv_batch_rows ? a->kv_batch_rows : a->batch_rows;
+    for (int64_t at = 0, n = MAX_CHUNKS; at < a->n_batch; at += n) {
+        while (n > a->n_batch - at) n /= 2;
+        sac_attention_args b = *a;
+        b.q.data = (char *)a->q.data + at * a->batch_rows * a->q.stride * element;
+        b.o.data = (char *)a->o.data + at * a->batch_rows * a->o.stride * element;
+        b.kv.k = (char *)a->kv.k + at * kv_rows * a->kv.row_stride * element;
+        b.kv.v = (char *)a->kv.v + at * kv_rows * a->kv.row_stride * element;
+        b.q.rows = b.o.rows = n * a->batch_rows;
+        b.kv.n_rows = a->kv.n_rows - at * kv_rows;
+        b.n_batch = n;
+        sac_status st = run_cudnn(s, &b, 0, a->n_q, true);
+        if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, &b);
+        if (st != SAC_OK) return st;
+    }
+    return SAC_OK;
+}
+
 extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attention_args *a) {
     sac_status st = SAC_UNSUPPORTED;
     int64_t group = a->n_heads / a->kv.n_heads;
@@ -128,6 +152,8 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
             st = prefill(s, a);
         else if (plain && a->n_batch == 1 && a->causal && a->n_q == CHUNK && a->kv.n_rows == a->n_kv)
             st = run_cudnn(s, a, 0, a->n_q, false);
+        else if (plain && a->n_batch > 1 && a->causal && a->n_q >= 128)
+            st = chunks(s, a);
         else if (plain && !a->causal)
             st = sac_cuda_attention_cudnn(s, a);
         if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);

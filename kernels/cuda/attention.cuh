@@ -16,7 +16,7 @@ typedef struct attention_job {
     const int32_t *rows;                       /* lists on the device, or NULL */
     const int64_t *start;
     float *lse;
-    int64_t n_kv, first, batch_rows, window;
+    int64_t n_kv, first, batch_rows, kv_batch_rows, window;
     int n_q, n_heads, n_problems, group, heads_per_kv, n_lists, d;
     float scale_log2; /* scores in units of log 2: exp2 is what the hardware has */
     bool causal;
@@ -66,6 +66,7 @@ static inline attention_job attention_prepare(const sac_attention_args *a) {
     /* keys after the last query: no query sees them, and nobody says that they are numbers */
     if (a->causal && !a->lists) j.n_kv = max_of(0, min_of(a->n_kv, a->first + a->n_q));
     j.batch_rows = a->n_batch > 1 ? a->batch_rows : 0;
+    j.kv_batch_rows = a->n_batch > 1 && a->kv_batch_rows ? a->kv_batch_rows : j.batch_rows;
     j.n_q = (int)a->n_q, j.n_heads = a->n_heads, j.d = kv->head_dim;
     j.heads_per_kv = a->n_heads / kv->n_heads;
     bool by_head = a->lists && a->lists->n_lists == a->n_heads;

@@ -26,7 +26,8 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
     int64_t query = blockIdx.x, batch = blockIdx.z;
     int head = blockIdx.y, problem = head / (a.n_heads / a.n_problems);
     attention_keys keys = keys_of(a, problem);
-    int64_t head_at = (int64_t)(head / a.heads_per_kv) * a.k_head, base = batch * a.batch_rows;
+    int64_t head_at = (int64_t)(head / a.heads_per_kv) * a.k_head, base = batch * a.batch_rows,
+            kv_base = batch * a.kv_batch_rows;
     const T *k = (const T *)a.k + head_at, *v = (const T *)a.v + head_at;
     for (int c = threadIdx.x; c < a.d; c += KEYS) {
         q[c] = load_any(q_type, a.q, (base + query) * a.q_stride + (int64_t)head * a.d + c);
@@ -40,7 +41,7 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
                     (a.window == 0 || row > a.first + query - a.window);
         float score = -CUDART_INF_F;
         if (seen) {
-            const T *kr = k + (base + row) * a.k_row;
+            const T *kr = k + (kv_base + row) * a.k_row;
             score = 0;
             for (int c = 0; c < a.d; c++) score += q[c] * to_f32(kr[c]);
             score *= scale;
@@ -56,7 +57,8 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
         for (int c = threadIdx.x; c < a.d; c += KEYS) {
             float x = acc[c] * rescale;
             for (int i = 0; i < n; i++)
-                if (weight[i] > 0) x += weight[i] * to_f32(v[(base + key_row(keys, j0 + i)) * a.k_row + c]);
+                if (weight[i] > 0)
+                    x += weight[i] * to_f32(v[(kv_base + key_row(keys, j0 + i)) * a.k_row + c]);
             acc[c] = x;
         }
         __syncthreads();

@@ -14,25 +14,24 @@ template <int D> constexpr int stage_bytes(void) {
 
 /* A tile of keys and values; those outside of [.., end) are zeros. */
 template <typename T, int D>
-__device__ __forceinline__ void fetch_chunks(const attention_job &a, const int32_t *rows, int64_t base,
-                                             const T *k, const T *v, uint8_t *stage, int j0, int end,
-                                             int chunks) {
+__device__ __forceinline__ void fetch_chunks(const attention_job &a, const int32_t *rows, const T *k,
+                                             const T *v, uint8_t *stage, int j0, int end, int chunks) {
     for (int i = threadIdx.x; i < KEYS * chunks; i += WARPS * 32) {
         int key = i / chunks, c = i % chunks, j = j0 + key;
         bool valid = j < end;
-        int64_t at = valid ? (base + (rows ? rows[j] : j)) * a.k_row + c * 8 : 0;
+        int64_t at = valid ? (int64_t)(rows ? rows[j] : j) * a.k_row + c * 8 : 0;
         uint8_t *to = stage + key * pitch<D>() + c * 16;
         copy_async(to, k + at, valid);
         copy_async(to + KEYS * pitch<D>(), v + at, valid);
     }
 }
 template <typename T, int D>
-__device__ __forceinline__ void fetch(const attention_job &a, const int32_t *rows, int64_t base, const T *k,
-                                      const T *v, uint8_t *stage, int j0, int end) {
+__device__ __forceinline__ void fetch(const attention_job &a, const int32_t *rows, const T *k, const T *v,
+                                      uint8_t *stage, int j0, int end) {
     if (a.d == D) /* no division at run time */
-        fetch_chunks<T, D>(a, rows, base, k, v, stage, j0, end, D / 8);
+        fetch_chunks<T, D>(a, rows, k, v, stage, j0, end, D / 8);
     else
-        fetch_chunks<T, D>(a, rows, base, k, v, stage, j0, end, a.d / 8);
+        fetch_chunks<T, D>(a, rows, k, v, stage, j0, end, a.d / 8);
 }
 
 /* The block's queries; rows that do not exist are zeros. */
@@ -231,21 +230,22 @@ static __global__ void __launch_bounds__(WARPS * 32, 2) attention_flash_kernel(a
         }
         end = low;
     }
-    int64_t head_at = (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head;
-    const T *k = (const T *)a.k + head_at, *v = (const T *)a.v + head_at;
+    int64_t keys_at =
+        (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head + blockIdx.z * a.kv_batch_rows * a.k_row;
+    const T *k = (const T *)a.k + keys_at, *v = (const T *)a.v + keys_at;
     int n_tiles = max(0, (end - begin + KEYS - 1) / KEYS);
 
     flash_state<D> w[R];
 #pragma unroll
     for (int r = 0; r < R; r++) begin_rows<D>(a, row0 + (warp * R + r) * WARP_ROWS, lane, w[r]);
     fetch_queries<T, D, R>(a, problem, base, row0, shared);
-    if (n_tiles > 0) fetch<T, D>(a, list, base, k, v, stages, begin, end);
+    if (n_tiles > 0) fetch<T, D>(a, list, k, v, stages, begin, end);
     copy_commit();
     for (int i = 0; i < n_tiles; i++) {
         int j0 = begin + i * KEYS;
         uint8_t *stage = stages + i % 2 * stage_bytes<D>();
         if (i + 1 < n_tiles)
-            fetch<T, D>(a, list, base, k, v, stages + (i + 1) % 2 * stage_bytes<D>(), j0 + KEYS, end);
+            fetch<T, D>(a, list, k, v, stages + (i + 1) % 2 * stage_bytes<D>(), j0 + KEYS, end);
         copy_commit();
         copy_wait<1>();
         __syncthreads();

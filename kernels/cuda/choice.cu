@@ -1,10 +1,11 @@
-/* choice.cu - what lies between choosing rows and reading them: the mean query that votes, the list of rows.
- */
+/* choice.cu - what lies between choosing rows and reading them: the mean query that votes, the list of rows,
+ * and a step's rows side by side, turned to their places. */
 #include "device.cuh"
 
-enum { MEAN_ROWS = 16 /* threads that share a column */, MEAN_COLS = 32 };
+enum { MEAN_ROWS = 16 /* threads that share a column */, MEAN_COLS = 32, MEAN_AT_ONCE = 8 };
 
-/* A warp's lanes read neighbouring columns of a row; sixteen warps share the rows and meet in order. */
+/* A warp's lanes read neighbouring columns of a row; sixteen warps share the rows of a group and meet in
+ * order. */
 template <typename T>
 static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int64_t cols, int64_t stride,
                                         float scale) {
@@ -13,37 +14,121 @@ static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int6
     wait_for_last();
     int lane = threadIdx.x % MEAN_COLS, warp = threadIdx.x / MEAN_COLS;
     int64_t c = (int64_t)blockIdx.x * MEAN_COLS + lane;
+    x += blockIdx.y * rows * stride;
     float sum = 0;
-    for (int64_t row = warp; row < rows && c < cols; row += MEAN_ROWS) sum += to_f32(x[row * stride + c]);
+    for (int64_t row = warp; row < rows && c < cols; row += MEAN_ROWS * MEAN_AT_ONCE) {
+        float v[MEAN_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < MEAN_AT_ONCE; i++) { /* all asked for before the first answer */
+            int64_t r = row + i * MEAN_ROWS;
+            v[i] = r < rows ? to_f32(x[r * stride + c]) : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < MEAN_AT_ONCE; i++) sum += v[i];
+    }
     part[warp][lane] = sum;
     __syncthreads();
     if (warp > 0 || c >= cols) return;
     for (int i = 1; i < MEAN_ROWS; i++) sum += part[i][lane];
-    y[c] = sum * scale;
+    y[blockIdx.y * cols + c] = sum * scale;
 }
 
 extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
-    unsigned blocks = (unsigned)ceil_div(a->x.cols, MEAN_COLS);
-    BY_DTYPE(a->x.dtype,
-             return launch_early(s, mean_rows_kernel<T>, dim3(blocks), dim3(MEAN_ROWS * MEAN_COLS), 0, a->y,
-                                 (const T *)a->x.data, a->x.rows, a->x.cols, a->x.stride, a->scale));
+    int64_t n_groups = max_of(1, a->n_groups);
+    if (n_groups > 65535) return SAC_UNSUPPORTED;
+    dim3 blocks((unsigned)ceil_div(a->x.cols, MEAN_COLS), (unsigned)n_groups);
+    BY_DTYPE(a->x.dtype, return launch_early(s, mean_rows_kernel<T>, blocks, dim3(MEAN_ROWS * MEAN_COLS), 0,
+                                             a->y, (const T *)a->x.data, a->x.rows / n_groups, a->x.cols,
+                                             a->x.stride, a->scale));
     return SAC_OK;
 }
 
 static __global__ void choice_rows_kernel(sac_choice_rows_args a) {
     start_next();
     wait_for_last();
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, middle = i - a.init;
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, middle = i - a.init, list = blockIdx.y;
+    int64_t at = list * (a.init + a.n_chosen + a.local) + i, n_rows = a.n_rows + list * a.n_more;
     if (middle >= a.n_chosen + a.local) return;
     int64_t row = middle < 0            ? i
-                  : middle < a.n_chosen ? a.init + a.chosen[middle]
-                                        : a.n_rows - a.local + (middle - a.n_chosen);
-    a.rows[i] = (int32_t)row;
-    if (a.turn_back) a.turn_back[i] = (int32_t)(row - i);
+                  : middle < a.n_chosen ? a.init + a.chosen[list * a.n_chosen + middle]
+                                        : n_rows - a.local + (middle - a.n_chosen);
+    a.rows[at] = (int32_t)row;
+    if (a.turn_back) a.turn_back[at] = (int32_t)(row - i);
 }
 
 extern "C" sac_status sac_cuda_choice_rows(const sac_stream *s, const sac_choice_rows_args *a) {
-    int64_t n = a->init + a->n_chosen + a->local;
+    int64_t n = a->init + a->n_chosen + a->local, n_lists = max_of(1, a->n_lists);
     if (!n) return SAC_OK;
-    return launch_early(s, choice_rows_kernel, dim3((unsigned)ceil_div(n, 256)), dim3(256), 0, *a);
+    if (n_lists > 65535) return SAC_UNSUPPORTED;
+    dim3 blocks((unsigned)ceil_div(n, 256), (unsigned)n_lists);
+    return launch_early(s, choice_rows_kernel, blocks, dim3(256), 0, *a);
+}
+
+/* Eight pairs (i, i + n) of a head turned back, 16 bytes of each half at a time. */
+template <typename T>
+__device__ __forceinline__ void turn_back_pairs(const T *from, T *to, int n, const float *angles, float f) {
+    float u[8], v[8], cs[16];
+    load<8>(u, from);
+    load<8>(v, from + n);
+    load<8>(cs, angles);
+    load<8>(cs + 8, angles + 8);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        float c = cs[2 * i] * f, s = cs[2 * i + 1] * f, x = u[i], y = v[i];
+        u[i] = x * c + y * s;
+        v[i] = y * c - x * s;
+    }
+    store<8>(to, u);
+    store<8>(to + n, v);
+}
+
+/* First the query's items, then those of rows: keys, then values, a head after the other. */
+template <typename T>
+static __global__ void choice_step_kernel(sac_choice_step_args a, int begin, int n_items) {
+    start_next();
+    wait_for_last();
+    int i = blockIdx.x * blockDim.x + threadIdx.x, d = a.src.head_dim, apart = d / 2, per_head = apart / 8;
+    int n_first = (int)(a.init + a.n_chosen), n = n_first + (int)a.local, n_q = a.n_heads * per_head;
+    int c = i % per_head * 8, item = i / per_head - a.n_heads, n_new = n - begin;
+    float f = 1 / a.rotation.factor;
+    if (i >= n_items) return;
+    if (i < n_q) {
+        T *q = (T *)a.q.data + i / per_head * d + c;
+        turn_back_pairs<T>(q, q, apart, a.rotation.cos_sin + (a.n_rows - n) * d + 2 * c, f);
+        return;
+    }
+    int place = begin + item % n_new, head = item / n_new % a.src.n_heads;
+    bool value = item / n_new >= a.src.n_heads;
+    int64_t row = place < a.init    ? place
+                  : place < n_first ? a.init + a.chosen[place - a.init]
+                                    : a.n_rows - n + place;
+    const T *from =
+        (const T *)(value ? a.src.v : a.src.k) + row * a.src.row_stride + head * a.src.head_stride + c;
+    T *to = (T *)(value ? a.dst.v : a.dst.k) + place * a.dst.row_stride + head * a.dst.head_stride + c;
+    if (value) {
+        *(uint4 *)to = *(const uint4 *)from;
+        *(uint4 *)(to + apart) = *(const uint4 *)(from + apart);
+    } else {
+        turn_back_pairs<T>(from, to, apart, a.rotation.cos_sin + (row - place) * d + 2 * c, f);
+    }
+}
+
+static bool on_lines(const sac_kv_view *kv) {
+    return kv->head_stride % 8 == 0 && is_aligned(kv->k, kv->row_stride) && is_aligned(kv->v, kv->row_stride);
+}
+
+extern "C" sac_status sac_cuda_choice_step(const sac_stream *s, const sac_choice_step_args *a) {
+    const sac_rotation *r = &a->rotation;
+    sac_dtype t = a->q.dtype;
+    int64_t d = a->src.head_dim, begin = a->kept ? a->init + a->n_chosen : 0,
+            n_new = a->init + a->n_chosen + a->local - begin,
+            items = (a->n_heads + 2 * n_new * a->src.n_heads) * (d / 16);
+    if (!is_half(t) || a->src.dtype != t || a->dst.dtype != t || d % 16 != 0 || r->rot_dim != d ||
+        r->interleaved || (uintptr_t)r->cos_sin % 16 != 0 || !on_lines(&a->src) || !on_lines(&a->dst) ||
+        !mat_aligned(a->q) || items > 1 << 30 || a->n_rows > 1 << 30)
+        return SAC_UNSUPPORTED;
+    dim3 blocks((unsigned)ceil_div(items, 256));
+    return t == SAC_DTYPE_F16
+               ? launch_early(s, choice_step_kernel<half>, blocks, dim3(256), 0, *a, (int)begin, (int)items)
+               : launch_early(s, choice_step_kernel<bf16>, blocks, dim3(256), 0, *a, (int)begin, (int)items);
 }

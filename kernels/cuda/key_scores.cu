@@ -1,11 +1,9 @@
 /* key_scores.cu - scores of one query against many keys, each key read once for its group of heads.
  *
- * The query is f32 and its products are wanted that exactly, so it is cut into three halves, q = a + b + c,
- * whose products with a half are exact in f32: three tensor-core products instead of one, which still cost
- * less than reading the keys. For f16 keys the query is first brought near 1 by a power of two, so that the
- * parts are numbers that f16 has. */
+ * The query is f32 and its products are wanted that exactly, so it is cut into three halves (key_scores.cuh):
+ * three tensor-core products instead of one, which still cost less than reading the keys. */
+#include "key_scores.cuh"
 #include "lists.cuh"
-#include "mma.cuh"
 
 typedef struct scores_job {
     float *scores;
@@ -24,29 +22,6 @@ typedef struct scores_job {
 } scores_job;
 
 enum { KEYS = 16, ROWS = 16, WARPS = 8, STAGES = 4 };
-
-/* The three parts of two neighbours of the query, packed. */
-template <typename T>
-__device__ __forceinline__ void cut(float x, float y, uint32_t &a, uint32_t &b, uint32_t &c) {
-    float xa = to_f32(from_f32<T>(x)), ya = to_f32(from_f32<T>(y));
-    float xb = to_f32(from_f32<T>(x - xa)), yb = to_f32(from_f32<T>(y - ya));
-    a = pack<T>(xa, ya);
-    b = pack<T>(xb, yb);
-    c = pack<T>(x - xa - xb, y - ya - yb);
-}
-
-/* A power of two that brings the largest of a head's |q| to [1, 2); 1 for bf16, whose exponents are f32's. */
-template <typename T> __device__ __forceinline__ float unit_of(const float *q, int d, int lane) {
-    if constexpr (sizeof(T) == 2 && !__is_same(T, half)) {
-        return 1;
-    } else {
-        float top = 0;
-        for (int c = lane; c < d; c += 32) top = fmaxf(top, fabsf(q[c]));
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-        return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
-    }
-}
 
 /* Turns the keys of a tile back where they lie in shared memory. `row` is that of key lane % KEYS; a lane has
  * two neighbouring pairs of every key. */
@@ -209,8 +184,40 @@ static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_key
     return launch_early(s, key_scores_kernel<T, D>, grid, dim3(WARPS * 32), (size_t)bytes, j);
 }
 
+/* -infinity from each query's own number of scores on. */
+static __global__ void end_scores_kernel(float *scores, int64_t stride, int64_t n, int64_t n_more,
+                                         int64_t n_last, int n_heads) {
+    int64_t row = blockIdx.y, end = n + row / n_heads * n_more;
+    for (int64_t j = end + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_last;
+         j += (int64_t)gridDim.x * blockDim.x)
+        scores[row * stride + j] = -CUDART_INF_F;
+}
+
+/* What takes no shared launch: a query after the other. */
+static sac_status each_query(const sac_stream *s, const sac_key_scores_args *a) {
+    int64_t n_more = (a->n_queries - 1) * a->n_more, rows = (int64_t)a->n_queries * a->n_heads;
+    if (rows > 65535) return SAC_UNSUPPORTED;
+    for (int i = 0; i < a->n_queries; i++) {
+        sac_key_scores_args b = *a;
+        b.n_queries = 1;
+        b.n = a->n + i * a->n_more;
+        b.q = a->q + (int64_t)i * a->n_heads * a->kv.head_dim;
+        b.scores = a->scores + (int64_t)i * a->n_heads * a->stride;
+        SAC_TRY(sac_cuda_key_scores(s, &b));
+    }
+    if (!n_more) return SAC_OK;
+    dim3 grid((unsigned)min_of(ceil_div(n_more, 256), 64), (unsigned)rows);
+    end_scores_kernel<<<grid, 256, 0, cuda_stream(s)>>>(a->scores, a->stride, a->n, a->n_more, a->n + n_more,
+                                                        a->n_heads);
+    return launched();
+}
+
 extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
     const sac_kv_view *kv = &a->kv;
+    if (a->n_queries > 1) {
+        sac_status st = key_scores_many(s, a);
+        return st == SAC_UNSUPPORTED ? each_query(s, a) : st;
+    }
     int64_t n_keys = a->lists ? a->stride : a->n;
     if (!is_float(kv->dtype)) return SAC_UNSUPPORTED;
     if (n_keys == 0) return SAC_OK;

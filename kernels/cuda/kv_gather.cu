@@ -79,14 +79,14 @@ extern "C" sac_status sac_cuda_kv_gather(const sac_stream *s, const sac_kv_gathe
     if (a->turn_back) j.rotation = *a->rotation;
     bool wide = !a->turn_back && a->src.dtype == a->dst.dtype && view_aligned(&a->src, a->keys_only) &&
                 view_aligned(&a->dst, a->keys_only);
-    int64_t items = a->dst.n_rows * a->dst.head_dim / (wide ? 8 : 1);
-    if (!items) return SAC_OK;
-    dim3 grid((unsigned)min_of(ceil_div(items, 256), s->device->n_processors * 16), (unsigned)a->src.n_heads,
-              a->keys_only ? 1 : 2);
     bool turned = a->turn_back && a->src.dtype == a->dst.dtype && is_half(a->src.dtype) &&
                   !a->rotation->interleaved && a->rotation->rot_dim == a->src.head_dim &&
                   (uintptr_t)a->rotation->cos_sin % 16 == 0 && view_aligned(&a->src, a->keys_only) &&
                   view_aligned(&a->dst, a->keys_only);
+    int64_t items = a->dst.n_rows * a->dst.head_dim / (wide ? 8 : turned ? 4 : 1);
+    if (!items) return SAC_OK;
+    dim3 grid((unsigned)min_of(ceil_div(items, 256), s->device->n_processors * 16), (unsigned)a->src.n_heads,
+              a->keys_only ? 1 : 2);
     if (turned)
         return a->src.dtype == SAC_DTYPE_F16
                    ? launch_early(s, kv_gather_turned_kernel<half>, grid, dim3(256), 0, j)

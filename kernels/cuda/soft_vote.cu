@@ -14,7 +14,8 @@ typedef struct vote_job {
 static __global__ void soft_vote_kernel(vote_job a) {
     start_next();
     wait_for_last();
-    int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, group = blockIdx.y;
+    const float *scores = a.scores + group * a.n_rows * a.stride, *of_rows = a.lse + group * a.n_rows;
     if (j >= a.n) return;
     float max = -CUDART_INF_F, sum = 0;
     for (int first = 0; first < a.n_rows;
@@ -23,7 +24,7 @@ static __global__ void soft_vote_kernel(vote_job a) {
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             int row = min(first + i, a.n_rows - 1);
-            float lse = a.lse[row], score = a.scores[row * a.stride + j];
+            float lse = of_rows[row], score = scores[row * a.stride + j];
             x[i] = first + i < a.n_rows && lse != -CUDART_INF_F ? score - lse : -CUDART_INF_F;
         }
 #pragma unroll
@@ -34,11 +35,13 @@ static __global__ void soft_vote_kernel(vote_job a) {
         for (int i = 0; i < AT_ONCE; i++) sum += expf(x[i] - top);
         max = top;
     }
-    a.votes[j] = sum > 0 ? logf(sum) + max : -CUDART_INF_F;
+    a.votes[group * a.stride + j] = sum > 0 ? logf(sum) + max : -CUDART_INF_F;
 }
 
 extern "C" sac_status sac_cuda_soft_vote(const sac_stream *s, const sac_soft_vote_args *a) {
+    int64_t groups = max_of(1, a->n_groups);
     if (a->n == 0) return SAC_OK;
-    return launch_early(s, soft_vote_kernel, dim3((unsigned)ceil_div(a->n, 256)), dim3(256), 0,
-                        vote_job{a->scores, a->lse, a->votes, a->stride, a->n, a->n_rows});
+    if (groups > 65535) return SAC_UNSUPPORTED;
+    return launch_early(s, soft_vote_kernel, dim3((unsigned)ceil_div(a->n, 256), (unsigned)groups), dim3(256),
+                        0, vote_job{a->scores, a->lse, a->votes, a->stride, a->n, a->n_rows});
 }

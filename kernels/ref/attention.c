@@ -3,17 +3,21 @@
 #include <math.h>
 #include <string.h>
 
+static int64_t kv_batch_rows(const sac_attention_args *a) {
+    return a->kv_batch_rows ? a->kv_batch_rows : a->batch_rows;
+}
+
 static void assert_attention(const sac_attention_args *a) {
     const sac_kv_view *kv = &a->kv;
     int64_t n_rows = a->n_batch == 1 ? a->n_q : (a->n_batch - 1) * a->batch_rows + a->n_q;
     assert(sac_ref_is_mat(a->q) && sac_ref_is_mat(a->o) && a->n_batch >= 1);
     assert(a->q.rows >= n_rows && a->o.rows >= n_rows && a->n_q >= 0 && a->n_kv >= 0);
-    assert(a->n_batch == 1 || (a->batch_rows >= a->n_q && a->batch_rows >= a->n_kv));
+    assert(a->n_batch == 1 || (a->batch_rows >= a->n_q && kv_batch_rows(a) >= a->n_kv));
     assert(a->q.cols == (int64_t)a->n_heads * kv->head_dim && a->o.cols == a->q.cols);
     assert(sac_ref_is_kv(kv) && a->n_heads % kv->n_heads == 0);
     assert(a->n_batch == 1 || (!a->lists && !a->lse));
     assert(a->lists ? sac_ref_is_lists(a->lists, kv, a->n_heads)
-                    : (a->n_batch - 1) * a->batch_rows + a->n_kv <= kv->n_rows);
+                    : (a->n_batch - 1) * kv_batch_rows(a) + a->n_kv <= kv->n_rows);
     assert((size_t)kv->head_dim * sizeof(double) <= SAC_THREAD_SCRATCH_BYTES);
     (void)kv;
     (void)n_rows;
@@ -40,7 +44,7 @@ static void attend(const sac_attention_args *a, int64_t batch, int64_t query, in
     for (int64_t j = begin; j < end; j++) {
         int64_t row = a->lists ? a->lists->rows[j] : j;
         if (!sees(a, query, row)) continue;
-        int64_t at = (batch * a->batch_rows + row) * kv->row_stride + kv_head;
+        int64_t at = (batch * kv_batch_rows(a) + row) * kv->row_stride + kv_head;
         double score = 0;
         for (int c = 0; c < d; c++) score += (double)q[c] * (double)sac_ref_load(kv->dtype, kv->k, at + c);
         score *= (double)a->scale;

@@ -5,16 +5,23 @@ bool sac_ref_is_kv(const sac_kv_view *kv) {
            (kv->dtype == SAC_DTYPE_F32 || kv->dtype == SAC_DTYPE_F16 || kv->dtype == SAC_DTYPE_BF16);
 }
 
-bool sac_ref_is_lists(const sac_row_lists *l, const sac_kv_view *kv, int n_heads) {
+static bool is_lists(const sac_row_lists *l, const sac_kv_view *kv, int n_heads, bool ascending) {
     if (l->n_lists != 1 && l->n_lists != kv->n_heads && l->n_lists != n_heads) return false;
     for (int i = 0; i < l->n_lists; i++) {
         if (l->start[i] > l->start[i + 1]) return false;
         for (int64_t j = l->start[i]; j < l->start[i + 1]; j++) {
             if (l->rows[j] < 0 || l->rows[j] >= kv->n_rows) return false;
-            if (j > l->start[i] && l->rows[j] <= l->rows[j - 1]) return false;
+            if (ascending && j > l->start[i] && l->rows[j] <= l->rows[j - 1]) return false;
         }
     }
     return true;
+}
+
+bool sac_ref_is_lists(const sac_row_lists *l, const sac_kv_view *kv, int n_heads) {
+    return is_lists(l, kv, n_heads, true);
+}
+bool sac_ref_is_any_order(const sac_row_lists *l, const sac_kv_view *kv, int n_heads) {
+    return is_lists(l, kv, n_heads, false);
 }
 
 bool sac_ref_is_rotation(const sac_rotation *r, int head_dim) {

@@ -5,7 +5,7 @@ sac_status sac_ref_kv_gather(const sac_stream *s, const sac_kv_gather_args *a) {
     const sac_row_lists *l = a->lists;
     assert(sac_ref_is_kv(src) && sac_ref_is_kv(dst));
     assert(src->n_heads == dst->n_heads && src->head_dim == dst->head_dim);
-    assert(sac_ref_is_lists(l, src, src->n_heads));
+    assert(sac_ref_is_any_order(l, src, src->n_heads));
     assert(!a->turn_back || sac_ref_is_rotation(a->rotation, src->head_dim));
     double *key = sac_stream_thread_scratch(s, 0);
     assert((size_t)src->head_dim * sizeof(double) <= SAC_THREAD_SCRATCH_BYTES);

@@ -6,10 +6,14 @@
  */
 sac_status sac_ref_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
     (void)s;
-    assert(sac_ref_is_mat(a->x) && a->x.rows > 0 && a->y);
-    memcpy(a->y, sac_mat_row_f32(a->x, 0), (size_t)a->x.cols * sizeof(float));
-    for (int64_t i = 1; i < a->x.rows; i++)
-        for (int64_t c = 0; c < a->x.cols; c++) a->y[c] += sac_mat_row_f32(a->x, i)[c];
-    for (int64_t c = 0; c < a->x.cols; c++) a->y[c] *= a->scale;
+    int64_t n_groups = a->n_groups > 1 ? a->n_groups : 1, each = a->x.rows / n_groups;
+    assert(sac_ref_is_mat(a->x) && each > 0 && each * n_groups == a->x.rows && a->y);
+    for (int64_t g = 0; g < n_groups; g++) {
+        float *y = a->y + g * a->x.cols;
+        memcpy(y, sac_mat_row_f32(a->x, g * each), (size_t)a->x.cols * sizeof(float));
+        for (int64_t i = g * each + 1; i < (g + 1) * each; i++)
+            for (int64_t c = 0; c < a->x.cols; c++) y[c] += sac_mat_row_f32(a->x, i)[c];
+        for (int64_t c = 0; c < a->x.cols; c++) y[c] *= a->scale;
+    }
     return SAC_OK;
 }

@@ -112,7 +112,7 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
         float *lse = bench_floats(b, rows);
         b->c.softmax = (sac_softmax_args){x, n, n, NULL, (int)rows, lse, NULL};
         if (op == CHECK_soft_vote)
-            b->c.soft_vote = (sac_soft_vote_args){x, n, n, (int)rows, lse, bench_floats(b, n)};
+            b->c.soft_vote = (sac_soft_vote_args){x, n, n, (int)rows, lse, bench_floats(b, n), 1};
         return;
     }
     for (int64_t i = 0; i < rows * n; i++) x[i] = expf(10 * x[i]);

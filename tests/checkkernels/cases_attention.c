@@ -49,8 +49,16 @@ static const struct lists_shape {
     {{1, 9, 50, -4, 2, 1, 32, true, false, 0, 0}, 0, true},
     {{1, 5, 0, 0, 2, 2, 64, false, false, 0, 0}, 0, true},
 };
+
+/* Chunks of a prompt, each with keys of its own: neither side's rows are as far apart as the other's. */
+static const check_attention_shape chunk_shapes[] = {
+    {3, 20, 50, -1, 4, 2, 64, true, false, 0, 0}, {2, 70, 200, -1, 7, 1, 128, true, false, 0, 0},
+    {4, 9, 9, 0, 2, 2, 12, true, false, 0, 0},    {2, 30, 90, -1, 6, 2, 80, true, false, 40, 0},
+    {3, 40, 25, 0, 2, 1, 64, false, false, 0, 0},
+};
 #define N_PLAIN  ((int)SAC_COUNT(shapes))
-#define N_SHAPES (N_PLAIN + (int)SAC_COUNT(lists_shapes))
+#define N_LISTS  ((int)SAC_COUNT(lists_shapes))
+#define N_SHAPES (N_PLAIN + N_LISTS + (int)SAC_COUNT(chunk_shapes))
 
 /* A score of s is wrong by eps (4 + sqrt d) |q| |k| scale, so is the logarithm of its weight; the output, an
  * average of v, moves by twice that times max|v|, and by eps (4 + sqrt n) max|v| for its own sums. */
@@ -78,24 +86,27 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
                              const check_attention_extra *x) {
     sac_attention_args *a = &c->attention;
     check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
-    int64_t batch_rows = sh->n_batch > 1 ? sh->n_kv + check_rand_int(c, 0, 3) : 0;
+    int64_t batch_rows = sh->n_batch > 1 ? (x->own ? sh->n_q : sh->n_kv) + check_rand_int(c, 0, 3) : 0;
+    int64_t kv_batch_rows = x->own ? sh->n_kv + check_rand_int(c, 0, 3) : 0;
     int64_t q_rows = sh->n_batch > 1 ? sh->n_batch * batch_rows : sh->n_q,
             cols = (int64_t)sh->n_heads * sh->head_dim;
     *a = (sac_attention_args){.n_q = sh->n_q,
                               .n_kv = sh->n_kv,
                               .n_batch = sh->n_batch,
                               .batch_rows = batch_rows,
+                              .kv_batch_rows = kv_batch_rows,
                               .n_heads = sh->n_heads,
                               .scale = 1 / sqrtf((float)sh->head_dim),
                               .causal = sh->causal,
                               .window = sh->window};
     a->first = sh->first == -1 ? sh->n_kv - sh->n_q : sh->first;
-    int64_t n_valid = sh->n_batch > 1 ? q_rows : sh->n_kv; /* a batch's spare rows are ordinary numbers */
-    if (a->causal && a->first + a->n_q < n_valid) n_valid = a->first + a->n_q;
+    int64_t n_rows = x->own ? sh->n_batch * kv_batch_rows : sh->n_batch > 1 ? q_rows : sh->n_kv;
+    int64_t n_valid = n_rows; /* a batch's spare rows are ordinary numbers */
+    if (a->causal && sh->n_batch == 1 && a->first + a->n_q < n_valid) n_valid = a->first + a->n_q;
     check_kv_shape kv = {.dtype = t,
                          .n_heads = sh->n_kv_heads,
                          .head_dim = sh->head_dim,
-                         .n_rows = sh->n_batch > 1 ? q_rows : sh->n_kv,
+                         .n_rows = n_rows,
                          .n_valid = n_valid,
                          .k = v == CHECK_LARGE ? CHECK_UNIFORM : v,
                          .far = x->far};
@@ -114,22 +125,25 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     char lists[24] = "";
     if (a->lists) snprintf(lists, sizeof lists, " lists=%d", a->lists->n_lists);
     snprintf(c->text, sizeof c->text,
-             "%s batch=%lld n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s%s %s",
-             sac_dtype_name(t), (long long)a->n_batch, (long long)a->n_q, (long long)a->n_kv,
-             (long long)a->first, sh->n_heads, sh->n_kv_heads, sh->head_dim, a->causal ? " causal" : "",
-             (long long)a->window, lists, a->lse ? " lse" : "", a->q.data == a->o.data ? " in place" : "",
-             check_values_name(v));
+             "%s batch=%lld%s n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s%s %s",
+             sac_dtype_name(t), (long long)a->n_batch, x->own ? " own keys" : "", (long long)a->n_q,
+             (long long)a->n_kv, (long long)a->first, sh->n_heads, sh->n_kv_heads, sh->head_dim,
+             a->causal ? " causal" : "", (long long)a->window, lists, a->lse ? " lse" : "",
+             a->q.data == a->o.data ? " in place" : "", check_values_name(v));
     return true;
 }
 
 bool check_make_attention(check_case *c, int i, bool quick) {
     if (i >= N_SHAPES * 3) return false;
     int number = i % N_SHAPES;
-    const struct lists_shape *more = number < N_PLAIN ? NULL : &lists_shapes[number - N_PLAIN];
-    const check_attention_shape *sh = more ? &more->shape : &shapes[number];
+    bool own = number >= N_PLAIN + N_LISTS;
+    const struct lists_shape *more = number < N_PLAIN || own ? NULL : &lists_shapes[number - N_PLAIN];
+    const check_attention_shape *sh = more  ? &more->shape
+                                      : own ? &chunk_shapes[number - N_PLAIN - N_LISTS]
+                                            : &shapes[number];
     sac_dtype t = (sac_dtype)(i / N_SHAPES);
     if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
-    check_attention_extra extra = {0};
+    check_attention_extra extra = {.own = own};
     if (more) extra = (check_attention_extra){.n_lists = more->n_lists, .lse = more->lse};
     return check_make_attention_of(c, sh, t, &extra);
 }

@@ -49,20 +49,28 @@ static bool make_key_scores(check_case *c, int i, bool quick) {
                                .stride = sh->n_rows + check_rand_int(c, 0, 9),
                                .scale = 1 / sqrtf((float)sh->head_dim)};
     a->n = sh->n_rows - a->first;
+    int64_t n_q = 1;
+    if (sh->first >= 0 && i % 2) { /* several queries, the later ones with more keys */
+        n_q = a->n_queries = (int)check_rand_int(c, 2, 9);
+        int64_t more = check_rand_int(c, 0, 30);
+        a->n_more = more < a->n / n_q ? more : a->n / n_q;
+        a->n -= (n_q - 1) * a->n_more;
+    }
     a->kv = check_kv(c, &kv, &k_norm, NULL);
-    a->q = check_mat(c, false, 1, (int64_t)sh->n_heads * sh->head_dim, 0, 4, v).data;
+    a->q = check_mat(c, false, n_q, (int64_t)sh->n_heads * sh->head_dim, 0, 4, v).data;
     if (sh->first < 0) a->lists = check_row_lists(c, sh->n_lists, sh->n_rows, sh->every);
     if (sh->rot_dim) a->back = check_rotation(c, sh->n_rows, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
-    a->scores = check_mat(c, true, sh->n_heads, a->stride, 0, 4, CHECK_UNIFORM).data;
-    double *allowed = check_allow(c, sh->n_heads * a->stride);
-    for (int64_t j = 0; j < sh->n_heads * a->stride; j++) {
+    a->scores = check_mat(c, true, n_q * sh->n_heads, a->stride, 0, 4, CHECK_UNIFORM).data;
+    double *allowed = check_allow(c, n_q * sh->n_heads * a->stride);
+    for (int64_t j = 0; j < n_q * sh->n_heads * a->stride; j++) {
         double q = check_norm(a->q + j / a->stride * sh->head_dim, sh->head_dim);
         allowed[j] = EPS * (8 + sqrt(sh->head_dim)) * q * k_norm * 1.5 * (double)a->scale + 1e-44;
     }
-    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d n=%lld first=%lld lists=%d rot=%d%s %s",
-             sac_dtype_name(kv.dtype), sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_rows,
-             (long long)sh->first, sh->n_lists, sh->rot_dim, sh->interleaved ? " interleaved" : "",
-             check_values_name(v));
+    snprintf(c->text, sizeof c->text,
+             "%s queries=%d+%lld heads=%d/%d d=%d n=%lld first=%lld lists=%d rot=%d%s %s",
+             sac_dtype_name(kv.dtype), (int)n_q, (long long)a->n_more, sh->n_heads, sh->n_kv_heads,
+             sh->head_dim, (long long)sh->n_rows, (long long)sh->first, sh->n_lists, sh->rot_dim,
+             sh->interleaved ? " interleaved" : "", check_values_name(v));
     return true;
 }
 

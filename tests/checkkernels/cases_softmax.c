@@ -58,15 +58,16 @@ static void make_soft_vote(check_case *c, int i) {
     int64_t rows = sizes[i % N_SIZES][0], n = sizes[i % N_SIZES][1], stride = n + check_rand_int(c, 0, 3);
     float largest, *scores = make_scores(c, i, stride, &largest);
     float *lse = check_buffer_add(c, false, SAC_DTYPE_F32, 1, rows, rows, 4);
-    float *votes = check_buffer_add(c, true, SAC_DTYPE_F32, 1, n, n, 4);
+    int64_t groups = rows % 2 == 0 ? 2 : rows % 7 == 0 ? 7 : 1;
+    float *votes = check_buffer_add(c, true, SAC_DTYPE_F32, groups, n, stride, 4);
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;
         for (int64_t j = 0; j < n; j++) sum += exp((double)scores[r * stride + j] - (double)largest);
         lse[r] = sum > 0 ? (float)(log(sum) + (double)largest) : -INFINITY;
     }
-    double *allowed = check_allow(c, n);
-    for (int64_t j = 0; j < n; j++) allowed[j] = FLT_EPSILON * (16 + 4 * (double)largest);
-    c->soft_vote = (sac_soft_vote_args){scores, stride, n, (int)rows, lse, votes};
+    double *allowed = check_allow(c, groups * n);
+    for (int64_t j = 0; j < groups * n; j++) allowed[j] = FLT_EPSILON * (16 + 4 * (double)largest);
+    c->soft_vote = (sac_soft_vote_args){scores, stride, n, (int)(rows / groups), lse, votes, (int)groups};
 }
 
 bool check_make_softmax(check_case *c, int i, bool quick) {

@@ -1,4 +1,4 @@
-/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows and choice_rows. */
+/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows, choice_rows and choice_step. */
 #include "check.h"
 
 #include <math.h>
@@ -88,12 +88,15 @@ static bool make_mean(check_case *c, int i) {
     int64_t rows = sizes[i / CHECK_N_VALUES][0], cols = sizes[i / CHECK_N_VALUES][1];
     check_values v = (check_values)(i % CHECK_N_VALUES);
     sac_mat x = check_mat(c, false, rows, cols, check_rand_int(c, 0, 3), 4, v);
-    c->mean_rows = (sac_mean_rows_args){check_mat(c, true, 1, cols, 0, 4, v).data, x, 1 / (float)rows};
-    double *allowed = check_allow(c, cols);
-    for (int64_t j = 0; j < cols; j++) {
+    int64_t n_groups = rows % 4 == 0 ? 4 : 1, each = rows / n_groups;
+    float *y = check_mat(c, true, n_groups, cols, 0, 4, v).data;
+    c->mean_rows = (sac_mean_rows_args){y, x, 1 / (float)each, n_groups};
+    double *allowed = check_allow(c, n_groups * cols);
+    for (int64_t j = 0; j < n_groups * cols; j++) {
         double sum = 0;
-        for (int64_t r = 0; r < rows; r++) sum += fabs((double)sac_mat_row_f32(x, r)[j]);
-        allowed[j] = 2 * EPS * (sqrt((double)rows) + 4) * sum / (double)rows + 1e-44;
+        for (int64_t r = j / cols * each; r < (j / cols + 1) * each; r++)
+            sum += fabs((double)sac_mat_row_f32(x, r)[j % cols]);
+        allowed[j] = 2 * EPS * (sqrt((double)each) + 4) * sum / (double)each + 1e-44;
     }
     snprintf(c->text, sizeof c->text, "%lldx%lld %s", (long long)rows, (long long)cols, check_values_name(v));
     return true;
@@ -102,10 +105,12 @@ static bool make_mean(check_case *c, int i) {
 static bool make_choice(check_case *c, int i) {
     static const int64_t sizes[][3] = {{0, 5, 0}, {3, 0, 2}, {128, 2048, 512}, {1, 300, 7}};
     if (i >= 2 * (int)SAC_COUNT(sizes)) return false;
-    int64_t init = sizes[i / 2][0], n = sizes[i / 2][1], local = sizes[i / 2][2], all = init + n + local;
-    int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 4);
-    for (int64_t j = 0; j < n; j++) chosen[j] = (int32_t)(2 * j + check_rand_int(c, 0, 1));
+    int64_t init = sizes[i / 2][0], n = sizes[i / 2][1], local = sizes[i / 2][2], n_lists = i / 2 % 3;
+    int64_t all = (init + n + local) * (n_lists ? n_lists : 1), n_all = n * (n_lists ? n_lists : 1);
+    int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_all, n_all, 4);
+    for (int64_t j = 0; j < n_all; j++) chosen[j] = (int32_t)(2 * (j % n) + check_rand_int(c, 0, 1));
     c->choice_rows = (sac_choice_rows_args){.chosen = chosen, .n_chosen = n, .init = init, .local = local};
+    c->choice_rows.n_lists = n_lists, c->choice_rows.n_more = check_rand_int(c, 0, 9);
     c->choice_rows.n_rows = init + 2 * n + local + check_rand_int(c, 0, 9);
     c->choice_rows.rows = check_buffer_add(c, true, SAC_DTYPE_F32, 1, all, all, 4);
     c->buffer[c->n_buffers - 1].integers = true;
@@ -115,6 +120,50 @@ static bool make_choice(check_case *c, int i) {
     }
     c->exact = true;
     snprintf(c->text, sizeof c->text, "%lld, %lld, %lld", (long long)init, (long long)n, (long long)local);
+    return true;
+}
+
+static const struct choice_step_shape {
+    int n_heads, n_kv_heads, head_dim, init, n_chosen, local, rot_dim;
+    bool interleaved, kept;
+} choice_steps[] = {{4, 2, 64, 3, 20, 7, 64, false, false},  {28, 4, 128, 16, 200, 50, 128, false, false},
+                    {7, 1, 128, 0, 33, 9, 128, false, true}, {2, 2, 80, 5, 1, 2, 80, false, true},
+                    {6, 2, 44, 2, 9, 4, 20, true, false},    {8, 2, 64, 1, 12, 5, 32, false, true}};
+
+static bool make_choice_step(check_case *c, int i) {
+    if (i >= 3 * (int)SAC_COUNT(choice_steps)) return false;
+    const struct choice_step_shape *sh = &choice_steps[i / 3];
+    sac_choice_step_args *a = &c->choice_step;
+    sac_dtype t = (sac_dtype)(i % 3);
+    int64_t n = sh->init + sh->n_chosen + sh->local, cols = (int64_t)sh->n_heads * sh->head_dim;
+    *a = (sac_choice_step_args){.n_chosen = sh->n_chosen,
+                                .init = sh->init,
+                                .local = sh->local,
+                                .n_rows = n + sh->n_chosen + check_rand_int(c, 0, 9),
+                                .n_heads = sh->n_heads,
+                                .kept = sh->kept};
+    check_kv_shape kv = {.dtype = t,
+                         .n_heads = sh->n_kv_heads,
+                         .head_dim = sh->head_dim,
+                         .n_rows = n,
+                         .n_valid = n,
+                         .output = true};
+    a->q = check_mat(c, true, 1, cols, 0, 4, CHECK_UNIFORM);
+    a->dst = check_kv(c, &kv, NULL, NULL);
+    kv.output = false, kv.n_rows = kv.n_valid = a->n_rows;
+    double norm;
+    a->src = check_kv(c, &kv, &norm, NULL);
+    int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, sh->n_chosen, sh->n_chosen, 4);
+    for (int j = 0; j < sh->n_chosen; j++) chosen[j] = 2 * j + (int32_t)check_rand_int(c, 0, 1);
+    a->chosen = chosen;
+    a->rotation = *check_rotation(c, a->n_rows, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
+    int64_t all = cols + 2 * a->dst.n_rows * sh->n_kv_heads * sh->head_dim;
+    double *allowed = check_allow(c, all), error = (8 * EPS + 2 * dtype_eps(t)) * norm * 1.5;
+    for (int64_t j = 0; j < cols; j++) allowed[j] = 16 * EPS;
+    for (int64_t j = cols; j < all; j++) allowed[j] = error + (t == SAC_DTYPE_F16 ? 0x1p-24 : 1e-38);
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d %d + %d + %d rot=%d%s%s", sac_dtype_name(t),
+             sh->n_heads, sh->n_kv_heads, sh->head_dim, sh->init, sh->n_chosen, sh->local, sh->rot_dim,
+             sh->interleaved ? " interleaved" : "", sh->kept ? " kept" : "");
     return true;
 }
 
@@ -133,5 +182,6 @@ bool check_make_step(check_case *c, int i, bool quick) {
     c->same_bits = true;
     if (c->op == CHECK_mean_rows) return make_mean(c, i);
     if (c->op == CHECK_choice_rows) return make_choice(c, i);
+    if (c->op == CHECK_choice_step) return make_choice_step(c, i);
     return i < 3 * N_SHAPES && check_make_step_of(c, i % N_SHAPES, (sac_dtype)(i / N_SHAPES));
 }

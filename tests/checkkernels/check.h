@@ -127,6 +127,7 @@ typedef struct check_attention_extra {
     bool lse;
     bool wide;   /* rows of q and o on 16-byte lines */
     int64_t far; /* keys and values this many elements apart, 0 = next to each other */
+    bool own;    /* batches of n_q queries, each with n_kv keys of its own */
 } check_attention_extra;
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
                              const check_attention_extra *x);

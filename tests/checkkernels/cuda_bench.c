@@ -197,6 +197,8 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
             time_all(&b, t, o, lengths[i] > 100000 ? "cudnn" : "flash cudnn");
     if (WANTED(attention)) {
         cuda_bench_attention(&b, 1, 8192, 131072, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_attention(&b, 1, 512, 2688, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_attention(&b, 16, 512, 2688, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn");
         cuda_bench_attention(&b, 1, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
         cuda_bench_attention(&b, 32, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
         cuda_bench_attention(&b, 32, 729, 729, 16, 16, 72, false), time_all(&b, t, o, "flash cudnn");
@@ -223,7 +225,17 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         if (!o->op || strcmp(o->op, check_op_name(elementwise[i].op)) == 0)
             ROW(cuda_bench_elementwise(&b, elementwise[i].op, elementwise[i].rows, elementwise[i].n));
     if (WANTED(patchify)) ROW(cuda_bench_patchify(&b, 128));
-    if (WANTED(key_scores)) ROW(cuda_bench_scores(&b, 8192)), ROW(cuda_bench_scores(&b, 131072));
+    if (WANTED(key_scores)) {
+        ROW(cuda_bench_scores(&b, 8192, 1));
+        ROW(cuda_bench_scores(&b, 131072, 1));
+        ROW(cuda_bench_scores(&b, 131072, 16));
+    }
+    if (WANTED(softmax))
+        ROW(cuda_bench_vote(&b, CHECK_softmax, 1, 131072)),
+            ROW(cuda_bench_vote(&b, CHECK_softmax, 16, 131072));
+    if (WANTED(soft_vote))
+        ROW(cuda_bench_vote(&b, CHECK_soft_vote, 1, 131072)),
+            ROW(cuda_bench_vote(&b, CHECK_soft_vote, 16, 131072));
     if (WANTED(attention_sums))
         ROW(cuda_bench_sums(&b, 32768, 128, 1)), ROW(cuda_bench_sums(&b, 131072, 128, 4));
     if (WANTED(kv_gather))
@@ -236,6 +248,7 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_choice(&b, CHECK_top_k, 1, 131072, 2048));
         ROW(cuda_bench_choice(&b, CHECK_top_k, 4, 131072, 2048));
         ROW(cuda_bench_choice(&b, CHECK_top_k, 28, 32768, 2048));
+        ROW(cuda_bench_choice(&b, CHECK_top_k, 16, 131072, 2048));
     }
     if (WANTED(top_p))
         ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 8192, 95)),

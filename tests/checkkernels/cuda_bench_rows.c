@@ -82,7 +82,10 @@ void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, 
                               .n_kv = n_kv,
                               .first = n_kv - n_q,
                               .n_batch = n_batch,
-                              .batch_rows = n_batch > 1 ? n_kv : 0,
+                              .batch_rows = n_batch == 1 ? 0
+                                            : causal     ? n_q
+                                                         : n_kv,
+                              .kv_batch_rows = n_batch > 1 ? n_kv : 0,
                               .n_heads = heads,
                               .scale = 0.1f,
                               .causal = causal};
@@ -161,15 +164,32 @@ static sac_kv_view keys_of(bench *b, int64_t n, int heads, int d) {
     return kv;
 }
 
-void cuda_bench_scores(bench *b, int64_t n) {
+void cuda_bench_scores(bench *b, int64_t n, int n_queries) {
     char text[64];
-    snprintf(text, sizeof text, "%lld keys, 28/4 x 128", (long long)n);
+    snprintf(text, sizeof text, "%d x %lld keys, 28/4 x 128", n_queries, (long long)n);
     open_row(b, CHECK_key_scores, text);
-    b->c.key_scores = (sac_key_scores_args){
-        .scores = floats(b, 28 * n), .stride = n, .q = floats(b, 3584), .n_heads = 28, .n = n, .scale = 0.1f};
+    b->c.key_scores = (sac_key_scores_args){.scores = floats(b, n_queries * 28 * n),
+                                            .stride = n,
+                                            .q = floats(b, n_queries * 3584),
+                                            .n_heads = 28,
+                                            .n = n,
+                                            .scale = 0.1f,
+                                            .n_queries = n_queries};
     b->c.key_scores.kv = keys_of(b, n, 4, 128);
-    b->bytes = (double)n * (1024 + 28 * 4);
-    b->flops = 2.0 * 3584 * (double)n;
+    b->bytes = (double)n * (1024 + n_queries * 28 * 4);
+    b->flops = 2.0 * 3584 * (double)n * n_queries;
+}
+
+void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%d x 28 x %lld", groups, (long long)n);
+    open_row(b, op, text);
+    float *scores = floats(b, groups * 28 * n), *lse = floats(b, groups * 28), *votes = floats(b, groups * n);
+    if (op == CHECK_softmax)
+        b->c.softmax = (sac_softmax_args){scores, n, n, NULL, 28 * groups, lse, NULL};
+    else
+        b->c.soft_vote = (sac_soft_vote_args){scores, n, n, 28, lse, votes, groups};
+    b->bytes = 4.0 * (double)(groups * n) * (op == CHECK_softmax ? 28 : 29);
 }
 
 void cuda_bench_sums(bench *b, int64_t n, int64_t n_q, int n_sums) {

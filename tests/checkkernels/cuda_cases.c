@@ -57,6 +57,11 @@ static const attention_case attention_cases[] = {
     {{1, 1030, 1500, -1, 4, 1, 64, true, false, 0, 0}, {.wide = true, .lse = true}},
     {{1, 1024, 1536, -1, 2, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}}, /* a plan of its own */
     {{1, 100, 300, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .far = (int64_t)1 << 23}},
+    /* chunks of a prompt with keys of their own */
+    {{3, 128, 320, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .own = true}},
+    {{7, 130, 200, -1, 4, 2, 64, true, false, 0, 0}, {.wide = true, .own = true}},
+    {{2, 512, 1000, -1, 7, 1, 128, true, false, 0, 0}, {.wide = true, .own = true}},
+    {{3, 40, 100, -1, 8, 2, 64, true, false, 30, 0}, {.wide = true, .own = true}},
     /* towers */
     {{2, 257, 257, 0, 4, 4, 64, false, false, 0, 0}, {.wide = true}},
     {{3, 577, 577, 0, 2, 2, 64, false, false, 0, 0}, {.wide = true}},

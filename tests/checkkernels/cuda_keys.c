@@ -66,7 +66,8 @@ static const struct scores_case {
     {28, 4, 128, 61, 3, 0, 0, 128, CHECK_UNIFORM}, {16, 8, 64, 63, 0, 0, 0, 64, CHECK_UNIFORM},
 };
 
-static bool make_scores(check_case *c, const struct scores_case *s, sac_dtype t) {
+/* Cases without lists go twice: with one query, and with several whose keys end one after the other. */
+static bool make_scores(check_case *c, const struct scores_case *s, sac_dtype t, int n_queries) {
     sac_key_scores_args *a = &c->key_scores;
     double largest = 0;
     *a = (sac_key_scores_args){.n_heads = s->heads,
@@ -74,20 +75,27 @@ static bool make_scores(check_case *c, const struct scores_case *s, sac_dtype t)
                                .n = s->n_rows - s->first,
                                .stride = s->n_rows + 3,
                                .scale = 1 / sqrtf((float)s->d)};
+    if (n_queries > 1) {
+        if (s->n_lists) return true; /* no buffers: left out */
+        a->n_queries = n_queries;
+        a->n_more = a->n / n_queries;
+        a->n -= (n_queries - 1) * a->n_more;
+    }
     a->kv = make_kv(c, false, t, s->n_rows, s->kv_heads, s->d, &largest);
-    a->q = check_mat(c, false, 1, (int64_t)s->heads * s->d, 0, 0, s->v).data;
+    a->q = check_mat(c, false, n_queries, (int64_t)s->heads * s->d, 0, 0, s->v).data;
     if (s->n_lists) a->lists = check_row_lists(c, s->n_lists, s->n_rows, s->every);
     if (s->rot_dim) make_rotation(c, s->rot_dim, s->n_lists > 0);
     if (s->rot_dim) a->back = &c->rotation;
-    a->scores = check_mat(c, true, s->heads, a->stride, 0, 0, CHECK_UNIFORM).data;
-    double *allowed = check_allow(c, s->heads * a->stride);
-    for (int64_t i = 0; i < s->heads * a->stride; i++) {
+    int64_t heads = (int64_t)n_queries * s->heads;
+    a->scores = check_mat(c, true, heads, a->stride, 0, 0, CHECK_UNIFORM).data;
+    double *allowed = check_allow(c, heads * a->stride);
+    for (int64_t i = 0; i < heads * a->stride; i++) {
         double q = norm_of(a->q + i / a->stride * s->d, s->d);
         allowed[i] = EPS * (8 + sqrt((double)s->d)) * q * largest * 1.5 * (double)a->scale + 1e-44;
     }
-    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d n=%lld lists=%d rot=%d %s", sac_dtype_name(t),
-             s->heads, s->kv_heads, s->d, (long long)s->n_rows, s->n_lists, s->rot_dim,
-             check_values_name(s->v));
+    snprintf(c->text, sizeof c->text, "%s queries=%d heads=%d/%d d=%d n=%lld lists=%d rot=%d %s",
+             sac_dtype_name(t), n_queries, s->heads, s->kv_heads, s->d, (long long)s->n_rows, s->n_lists,
+             s->rot_dim, check_values_name(s->v));
     return true;
 }
 
@@ -238,7 +246,7 @@ static bool make_top_p(check_case *c, const struct choice_case *s) {
 
 int cuda_n_key_cases(check_op op) {
     switch ((int)op) {
-    case CHECK_key_scores: return (int)SAC_COUNT(scores_cases);
+    case CHECK_key_scores: return 2 * (int)SAC_COUNT(scores_cases);
     case CHECK_attention_sums: return (int)SAC_COUNT(sums_cases);
     case CHECK_kv_gather: return (int)SAC_COUNT(gather_cases);
     case CHECK_top_k:
@@ -253,7 +261,10 @@ int cuda_n_key_cases(check_op op) {
 bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     c->same_bits = true;
     switch ((int)c->op) {
-    case CHECK_key_scores: return make_scores(c, &scores_cases[i], t);
+    case CHECK_key_scores: {
+        int n = (int)SAC_COUNT(scores_cases);
+        return make_scores(c, &scores_cases[i % n], t, i < n ? 1 : i == n ? 19 : 5);
+    }
     case CHECK_attention_sums: return make_sums(c, &sums_cases[i], t);
     case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
     case CHECK_qkv_step:

@@ -282,6 +282,63 @@ static sac_status soft_vote_of_the_best(const sac_stream *s, const sac_soft_vote
     return SAC_OK;
 }
 
+/* All groups share the lse of the first. */
+static sac_status soft_vote_one_lse(const sac_stream *s, const sac_soft_vote_args *a) {
+    for (int g = 0; g < (a->n_groups > 1 ? a->n_groups : 1); g++) {
+        sac_soft_vote_args b = *a;
+        b.scores += (int64_t)g * a->n_rows * a->stride, b.votes += g * a->stride;
+        b.n_groups = 1;
+        SAC_TRY(ref().soft_vote(s, &b));
+    }
+    return SAC_OK;
+}
+
+/* Every query has the last one's keys. */
+static sac_status key_scores_one_end(const sac_stream *s, const sac_key_scores_args *a) {
+    sac_key_scores_args b = *a;
+    if (a->n_queries > 1) b.n += (a->n_queries - 1) * a->n_more, b.n_more = 0;
+    return ref().key_scores(s, &b);
+}
+
+/* Every batch reads the first one's keys. */
+static sac_status attention_first_keys(const sac_stream *s, const sac_attention_args *a) {
+    if (!a->kv_batch_rows) return ref().attention(s, a);
+    for (int64_t i = 0; i < a->n_batch; i++) {
+        sac_attention_args b = *a;
+        b.q = sac_mat_rows(a->q, i * a->batch_rows, a->n_q);
+        b.o = sac_mat_rows(a->o, i * a->batch_rows, a->n_q);
+        b.n_batch = 1, b.batch_rows = b.kv_batch_rows = 0;
+        SAC_TRY(ref().attention(s, &b));
+    }
+    return SAC_OK;
+}
+
+/* The mean of all rows for each group. */
+static sac_status mean_rows_of_all(const sac_stream *s, const sac_mean_rows_args *a) {
+    for (int64_t g = 0; g < (a->n_groups > 1 ? a->n_groups : 1); g++) {
+        sac_mean_rows_args b = *a;
+        b.y += g * a->x.cols;
+        b.scale /= (float)(a->n_groups > 1 ? a->n_groups : 1);
+        b.n_groups = 1;
+        SAC_TRY(ref().mean_rows(s, &b));
+    }
+    return SAC_OK;
+}
+
+/* Every list ends where the first one does. */
+static sac_status choice_rows_same_end(const sac_stream *s, const sac_choice_rows_args *a) {
+    sac_choice_rows_args b = *a;
+    b.n_more = 0;
+    return ref().choice_rows(s, &b);
+}
+
+/* What the step before left is written again. */
+static sac_status choice_step_writes_all(const sac_stream *s, const sac_choice_step_args *a) {
+    sac_choice_step_args b = *a;
+    b.kept = false;
+    return ref().choice_step(s, &b);
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -318,6 +375,12 @@ FAULT(top_p, top_p_ignores_counts)
 FAULT(top_p, top_p_strictly_above)
 FAULT(softmax, softmax_ignores_counts)
 FAULT(soft_vote, soft_vote_of_the_best)
+FAULT(soft_vote, soft_vote_one_lse)
+FAULT(key_scores, key_scores_one_end)
+FAULT(attention, attention_first_keys)
+FAULT(mean_rows, mean_rows_of_all)
+FAULT(choice_rows, choice_rows_same_end)
+FAULT(choice_step, choice_step_writes_all)
 
 const check_fault check_faults[] = {
     {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
@@ -352,5 +415,11 @@ const check_fault check_faults[] = {
     {"strictly_above", CHECK_top_p, plant_top_p_strictly_above},
     {"sums_past_counts", CHECK_softmax, plant_softmax_ignores_counts},
     {"vote_of_the_best", CHECK_soft_vote, plant_soft_vote_of_the_best},
+    {"one_lse", CHECK_soft_vote, plant_soft_vote_one_lse},
+    {"one_end", CHECK_key_scores, plant_key_scores_one_end},
+    {"first_keys", CHECK_attention, plant_attention_first_keys},
+    {"mean_of_all", CHECK_mean_rows, plant_mean_rows_of_all},
+    {"writes_all", CHECK_choice_step, plant_choice_step_writes_all},
+    {"same_end", CHECK_choice_rows, plant_choice_rows_same_end},
 };
 const int check_n_faults = (int)SAC_COUNT(check_faults);

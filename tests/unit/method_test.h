@@ -25,11 +25,13 @@ typedef struct case_shape {
     int64_t n_ctx, chunk, max_position, window;
     int n_layers, layer; /* 1, 0 when not given */
     bool use_cpu;        /* the fast ops and two threads; otherwise the reference */
+    bool as_device;      /* methods take the way they take on a device, whose memory is the host's */
     bool measure_mass;
 } case_shape;
 
 typedef struct layer_case {
     sac_attention_shape shape;
+    sac_device device;
     int layer;
     sac_pool *pool;
     sac_arena arena, method_arena;
@@ -66,6 +68,17 @@ static inline float *case_floats(layer_case *c, int64_t n) {
     return p;
 }
 
+static inline sac_status case_move(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    (void)s;
+    memcpy(to, from, n_bytes);
+    return SAC_OK;
+}
+static inline sac_status case_sync(const sac_stream *s, sac_error *err) {
+    (void)s;
+    (void)err;
+    return SAC_OK;
+}
+
 static inline void case_open(layer_case *c, const case_shape *s, uint64_t seed) {
     sac_error err;
     *c = (layer_case){.layer = s->layer, .random = seed};
@@ -80,6 +93,8 @@ static inline void case_open(layer_case *c, const case_shape *s, uint64_t seed) 
                                      .window = s->window,
                                      .measure_mass = s->measure_mass,
                                      .fixed_rotation = true};
+    c->device = (sac_device){.upload = case_move, .download = case_move, .stream_sync = case_sync};
+    if (s->as_device) c->shape.device = &c->device;
     assert_ok(sac_pool_create(&c->pool, s->use_cpu ? 2 : 1, &err), err);
     assert_ok(sac_arena_open(&c->arena, (size_t)1 << 28, &err), err);
     assert_ok(sac_stream_init(&c->stream, c->pool, &c->arena, 1 << 22, &err), err);
@@ -123,11 +138,11 @@ static inline void case_method(layer_case *c, const char *prefill, const char *d
     assert_ok(sac_prefill_open(&c->prefill, prefill, &c->shape, &err), err);
     assert_ok(sac_decode_open(&c->decode, decode, &c->shape, &err), err);
     sac_arena plan = sac_arena_measure();
-    sac_prefill_take(&c->prefill, &c->shape, &plan, NULL);
-    sac_decode_take(&c->decode, &c->shape, &plan, NULL);
+    sac_prefill_take(&c->prefill, &c->shape, &plan, &plan);
+    sac_decode_take(&c->decode, &c->shape, &plan, &plan);
     assert_ok(sac_arena_open(&c->method_arena, plan.used_bytes, &err), err);
-    sac_prefill_take(&c->prefill, &c->shape, &c->method_arena, NULL);
-    sac_decode_take(&c->decode, &c->shape, &c->method_arena, NULL);
+    sac_prefill_take(&c->prefill, &c->shape, &c->method_arena, &c->method_arena);
+    sac_decode_take(&c->decode, &c->shape, &c->method_arena, &c->method_arena);
     assert_int_equal(c->method_arena.used_bytes, plan.used_bytes);
     if (c->prefill.policy->begin) c->prefill.policy->begin(c->prefill.state);
     sac_decode_begin(&c->decode);

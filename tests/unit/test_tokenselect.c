@@ -141,6 +141,42 @@ static void prompts_equal_the_oracle(void **state) {
         }
 }
 
+/* Chunks that vote and attend together: as many as there are, more than go at once, and what is left over. */
+static void prompts_on_a_device_equal_the_oracle(void **state) {
+    (void)state;
+    static const int chunks[] = {11, 3, 40};
+    for (size_t i = 0; i < SAC_COUNT(GROUPS) * SAC_COUNT(chunks); i++) {
+        const int *g = GROUPS[i / SAC_COUNT(chunks)], chunk = chunks[i % SAC_COUNT(chunks)];
+        layer_case c;
+        char line[200], more[60];
+        vote_case v = {.init = 3, .k = 7, .local = 13, .scaled = i % 2};
+        if (chunk > v.local) v.local = chunk;
+        case_open(&c, &(case_shape){g[0], g[1], g[2], .n_ctx = 160, .use_cpu = i % 2 == 0, .as_device = true},
+                  i + 31);
+        snprintf(more, sizeof more, "chunk=%d,theta=%s", chunk, i % 2 ? "2" : "-1");
+        settings_of(&v, more, line, sizeof line);
+        case_method(&c, line, line);
+        case_prompt(&c, 142);
+        expect_outputs(&c, &v, 0, 142, chunk, false);
+        double n = (double)c.stats.n_selections, kept = c.stats.prefill_kept, pairs = c.stats.prefill_pairs;
+        case_step(&c);
+        expect_outputs(&c, &v, 142, 1, 1, false);
+        for (int step = 0; step < 3 && i % 2 == 0; step++) { /* the choice stays, the window moves on */
+            double want[MAX_COLS];
+            case_step(&c);
+            for (int64_t j = 0; j < v.local; j++) v.rows[v.n_rows - v.local + j]++;
+            case_oracle(&c, c.n - 1, is_listed, compact, &v, want);
+            case_expect(&c, 0, want, 2e-5);
+        }
+        c.shape.device = NULL; /* counted as if one at a time */
+        case_method(&c, line, line);
+        case_prompt(&c, 142);
+        assert_true(n == (double)c.stats.n_selections && fabs(kept - c.stats.prefill_kept) < 1e-9 * kept &&
+                    pairs == c.stats.prefill_pairs);
+        case_close(&c);
+    }
+}
+
 /* The voting position local + i lies beyond the sequence: the mean is turned forward, not back. */
 static void a_large_local_window_votes_from_beyond_the_end(void **state) {
     (void)state;
@@ -241,7 +277,7 @@ static void votes_of_all_keys_sum_to_the_heads(void **state) {
         double sum = 0;
         for (int i = 0; i < HEADS * N; i++) scores[i] = (float)spread * test_rand_float(&random);
         c.ops.softmax(&c.stream, &(sac_softmax_args){scores, N, N, NULL, HEADS, lse, NULL});
-        c.ops.soft_vote(&c.stream, &(sac_soft_vote_args){scores, N, N, HEADS, lse, votes});
+        c.ops.soft_vote(&c.stream, &(sac_soft_vote_args){scores, N, N, HEADS, lse, votes, 1});
         for (int j = 0; j < N; j++) sum += exp((double)votes[j]);
         assert_true(fabs(sum - HEADS) < HEADS * 2e-6 * fmax(1, spread / 10.0));
     }
@@ -554,6 +590,7 @@ static void the_demo_model_answers_alike(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompts_equal_the_oracle),
+        cmocka_unit_test(prompts_on_a_device_equal_the_oracle),
         cmocka_unit_test(a_large_local_window_votes_from_beyond_the_end),
         cmocka_unit_test(the_factor_of_a_table_stays_what_it_is),
         cmocka_unit_test(steps_choose_what_the_oracle_chooses),

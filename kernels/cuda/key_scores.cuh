@@ -1,0 +1,36 @@
+/* key_scores.cuh - queries in f32 as operands of tensor cores: cut into three halves, q = a + b + c, whose
+ * products with a half are exact in f32. For f16 keys a query is first brought near 1 by a power of two, so
+ * that the parts are numbers that f16 has. */
+#ifndef SAC_KERNELS_KEY_SCORES_CUH
+#define SAC_KERNELS_KEY_SCORES_CUH
+
+#include "mma.cuh"
+
+/* The three parts of two neighbours of the query, packed. */
+template <typename T>
+__device__ __forceinline__ void cut(float x, float y, uint32_t &a, uint32_t &b, uint32_t &c) {
+    float xa = to_f32(from_f32<T>(x)), ya = to_f32(from_f32<T>(y));
+    float xb = to_f32(from_f32<T>(x - xa)), yb = to_f32(from_f32<T>(y - ya));
+    a = pack<T>(xa, ya);
+    b = pack<T>(xb, yb);
+    c = pack<T>(x - xa - xb, y - ya - yb);
+}
+
+/* A power of two that brings the largest of a head's |q| to [1, 2); 1 for bf16, whose exponents are f32's. */
+template <typename T> __device__ __forceinline__ float unit_of(const float *q, int d, int lane) {
+    if constexpr (sizeof(T) == 2 && !__is_same(T, half)) {
+        return 1;
+    } else {
+        float top = 0;
+        for (int c = lane; c < d; c += 32) top = fmaxf(top, fabsf(q[c]));
+#pragma unroll
+        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+        return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
+    }
+}
+
+/* Several queries at once. UNSUPPORTED for what it does not take: lists, keys that are turned back or lie
+ * askew, f32. */
+sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a);
+
+#endif
