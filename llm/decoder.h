@@ -85,7 +85,7 @@ typedef struct sac_decoder_state {
     float *logits;      /* [vocab] */
     float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
     int32_t *device_positions, *device_ids;
-    int32_t *picked_positions;     /* [chunk] there, of queries that a prefill policy picks; or NULL */
+    int32_t *picked_positions; /* [chunk] there, of queries that a prefill policy picks; or NULL */
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */
     int32_t *step_id;    /* on a device: pinned, so that its ops read the step's token where it lies */
