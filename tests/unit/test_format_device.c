@@ -39,7 +39,6 @@ static void to_device(format_case *f, const case_shape *s, uint64_t seed, const 
 
 /* As format_prompt and format_step; the region is closed to everything but ops and copies. */
 static void run_there(format_case *f, int64_t n, bool step) {
-    const sac_prefill_policy *policy = f->c.prefill.policy;
     closed_let_in(true);
     sac_layer_attention a = format_tokens(f, n, step);
     sac_ops guarded = closed_ops(&f->c.ops);
@@ -51,8 +50,7 @@ static void run_there(format_case *f, int64_t n, bool step) {
         f->cache.layer_rows[f->c.layer] = left;
     } else {
         assert_int_equal(sac_prefill_attend(&f->c.prefill, &a), SAC_OK);
-        sac_important important = {0};
-        if (policy->important) important = policy->important(f->c.prefill.state);
+        sac_important important = sac_prefill_important(&f->c.prefill);
         assert_int_equal(sac_kv_cache_end_layer(&f->cache, &a, a.past + n, &important), SAC_OK);
     }
     closed_let_in(true);
@@ -103,11 +101,11 @@ static void mixed_on_a_device(void **state) {
                                         {.n_heads = 3, .n_kv_heads = 3, .head_dim = 24, .n_ctx = 300}};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(shapes); i++) {
-        compare(&shapes[i], "zipvl:recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7", 150, 100);
-        compare(&shapes[i], "zipvl:recent=8,random=8,ratio=0.421", "mixed:gap=33", 97, 40);
+        compare(&shapes[i], "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7", 150, 100);
+        compare(&shapes[i], "zipvl:min=0,recent=8,random=8,ratio=0.421", "mixed:gap=33", 97, 40);
         compare(&shapes[i], "dense", "mixed:gap=50,high=8,low=4", 64, 60);
         compare(&shapes[i], "dense", "mixed:gap=50,tau=1", 20, 60);
-        compare(&shapes[i], "zipvl:tau=0.5,recent=4,random=4", "mixed:gap=40,low=0,tau=0.6", 120, 90);
+        compare(&shapes[i], "zipvl:min=0,tau=0.5,recent=4,random=4", "mixed:gap=40,low=0,tau=0.6", 120, 90);
     }
 }
 
