@@ -66,10 +66,43 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) softmax_kernel(softmax
     cluster_sync(); /* a block may not end while another reads its memory */
 }
 
+/* The logarithm alone needs one pass: sums are kept relative to the largest number so far. */
+static __global__ void __launch_bounds__(CLUSTER_THREADS) lse_kernel(softmax_job a) {
+    __shared__ double part[32], total[2];
+    start_next();
+    wait_for_last();
+    int row = blockIdx.y;
+    const float *scores = a.scores + row * a.stride;
+    int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)cluster_size() * CLUSTER_THREADS;
+    int64_t first = (int64_t)cluster_rank() * CLUSTER_THREADS + threadIdx.x;
+    float top = -CUDART_INF_F;
+    double sum = 0;
+    for (int64_t at = first; at < n; at += KEPT * step) {
+        float x[KEPT], new_top = top, some = 0;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) x[i] = at + i * step < n ? scores[at + i * step] : -CUDART_INF_F;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) new_top = fmaxf(new_top, x[i]);
+        if (new_top == -CUDART_INF_F) continue;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) some += expf(x[i] - new_top);
+        if (new_top > top) sum *= (double)expf(top - new_top);
+        sum += (double)some;
+        top = new_top;
+    }
+    auto larger = [](double x, double y) { return x > y ? x : y; };
+    auto plus = [](double x, double y) { return x + y; };
+    double max = cluster_join((double)top, -CUDART_INF, larger, part, &total[0]);
+    sum = top > -CUDART_INF_F ? sum * (double)expf(top - (float)max) : 0;
+    sum = cluster_join(sum, 0, plus, part, &total[1]);
+    if (first == 0) a.lse[row] = sum > 0 ? (float)(log(sum) + max) : -CUDART_INF_F;
+    cluster_sync(); /* a block may not end while another reads its memory */
+}
+
 extern "C" sac_status sac_cuda_softmax(const sac_stream *s, const sac_softmax_args *a) {
     if (a->n_rows == 0) return SAC_OK;
     int64_t most = a->counts ? a->stride : a->n;
-    return launch_clusters(s, softmax_kernel,
+    return launch_clusters(s, a->weights ? softmax_kernel : lse_kernel,
                            softmax_job{a->scores, a->counts, a->lse, a->weights, a->stride, a->n}, a->n_rows,
                            most, KEPT);
 }
