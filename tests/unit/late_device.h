@@ -28,7 +28,7 @@ typedef struct late_mark { /* a stream's order, up to a job */
 
 static late_queue late_queues[LATE_STREAMS];
 static int late_n_streams, late_n_copies;
-static bool late_at_once;    /* nothing is late */
+static int late_prompt;      /* so many streams, the first opened, do everything at once */
 static bool late_ops_refuse; /* there are no kernels */
 static sac_ops late_real;
 static const sac_stream *late_host; /* that ops really run with */
@@ -47,7 +47,7 @@ static inline sac_status late_add(const sac_stream *s, void (*run)(late_job *), 
     if (q->n == LATE_JOBS || n > LATE_ARGS) return SAC_INTERNAL;
     q->jobs[q->n].run = run;
     memcpy(q->jobs[q->n++].args, args, n);
-    if (late_at_once) late_run(q, q->n);
+    if (q - late_queues < late_prompt) late_run(q, q->n);
     return SAC_OK;
 }
 
