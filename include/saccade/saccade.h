@@ -308,9 +308,11 @@ typedef struct sac_result {
     bool prefill_is_short;   /* the prompt was read densely: below the prefill method's break-even length */
     const sac_media_report *media;
     size_t n_media;
+    /* seconds; media = decode, sample, resize; vision = the tower, of one on a device what the host spends on
+     * submitting and waiting: batches that run there while the host decodes are in media. A rate of pictures
+     * is theirs by media + vision. */
     struct {
-        double media, vision, prefill, decode, first_token,
-            total; /* seconds; media = decode, sample, resize */
+        double media, vision, prefill, decode, first_token, total;
     } seconds;
 } sac_result;
 

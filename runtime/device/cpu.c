@@ -74,6 +74,15 @@ static sac_status cpu_event_record(const sac_stream *s, sac_event *e) {
     e->t_ns = sac_now_ns();
     return SAC_OK;
 }
+static sac_status cpu_event_wait(const sac_stream *s, const sac_event *e) {
+    (void)s;
+    (void)e;
+    return SAC_OK;
+}
+static sac_status cpu_event_sync(const sac_event *e) {
+    (void)e;
+    return SAC_OK;
+}
 static sac_status cpu_event_elapsed(const sac_event *from, const sac_event *to, double *milliseconds) {
     *milliseconds = (double)(to->t_ns - from->t_ns) * 1e-6;
     return SAC_OK;
@@ -100,6 +109,8 @@ void sac_cpu_device_open(sac_device *d) {
                       .stream_close = cpu_stream_close,
                       .event_create = cpu_event_create,
                       .event_record = cpu_event_record,
+                      .event_wait = cpu_event_wait,
+                      .event_sync = cpu_event_sync,
                       .event_elapsed = cpu_event_elapsed,
                       .event_free = cpu_event_free};
 }

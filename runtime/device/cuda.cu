@@ -107,6 +107,12 @@ static sac_status cuda_event_create(const sac_device *d, sac_event *e, sac_error
 static sac_status cuda_event_record(const sac_stream *s, sac_event *e) {
     return cudaEventRecord((cudaEvent_t)e->native, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
 }
+static sac_status cuda_event_wait(const sac_stream *s, const sac_event *e) {
+    return cudaStreamWaitEvent(native(s), (cudaEvent_t)e->native, 0) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+}
+static sac_status cuda_event_sync(const sac_event *e) {
+    return cudaEventSynchronize((cudaEvent_t)e->native) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+}
 static sac_status cuda_event_elapsed(const sac_event *from, const sac_event *to, double *milliseconds) {
     float ms = 0;
     if (cudaEventSynchronize((cudaEvent_t)to->native) != cudaSuccess) return SAC_DEVICE;
@@ -164,6 +170,8 @@ extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *
     d->stream_close = cuda_stream_close;
     d->event_create = cuda_event_create;
     d->event_record = cuda_event_record;
+    d->event_wait = cuda_event_wait;
+    d->event_sync = cuda_event_sync;
     d->event_elapsed = cuda_event_elapsed;
     d->event_free = cuda_event_free;
     return SAC_OK;

@@ -27,7 +27,8 @@ typedef struct sac_stream {
     void *ops_state; /* what a backend's ops keep beside a stream (library handles, plans), or NULL */
 } sac_stream;
 
-/* A point in a stream's order; times between two are measured by the device itself. */
+/* A point in a stream's order, that of its last record; times between two are measured by the device itself.
+ */
 typedef struct sac_event {
     void *native;
     int64_t t_ns;
@@ -66,6 +67,9 @@ struct sac_device {
 
     sac_status (*event_create)(const sac_device *d, sac_event *e, sac_error *err);
     sac_status (*event_record)(const sac_stream *s, sac_event *e);
+    sac_status (*event_wait)(const sac_stream *s,
+                             const sac_event *e); /* s goes on after e, the host at once */
+    sac_status (*event_sync)(const sac_event *e); /* the host waits */
     sac_status (*event_elapsed)(const sac_event *from, const sac_event *to, double *milliseconds); /* waits */
     void (*event_free)(sac_event *e);
 };

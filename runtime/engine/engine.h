@@ -44,14 +44,33 @@ typedef struct sac_vision_state {
     float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
 } sac_vision_state;
 
+/* Sizes of the vision buffers in bytes, in one place for the plan and for the taking. */
+typedef struct sac_vision_sizes {
+    int batch_tiles, max_tiles;
+    size_t tiles, features, mid, raw, pooled, layout, class_attention;
+    size_t batch_tile_bytes; /* the tiles of one batch; raw is what comes of them */
+} sac_vision_sizes;
+sac_vision_sizes sac_vision_measure(const sac_model *model);
+
+/* A batch on its way through a device, from the host's tiles to the host's rows; see device_tower.h. The
+ * first slot's host memory stands behind the session's tiles and pooled, so it holds a picture of any size.
+ */
+enum { SAC_TOWER_SLOTS = 2 };
+typedef struct sac_tower_slot {
+    uint8_t *tiles;         /* pinned */
+    float *pooled;          /* pinned */
+    float *there;           /* the device's pooled, [batch_tiles * rows][hidden] */
+    sac_event done, copied; /* `there` is written; it is on the host */
+} sac_tower_slot;
+
 /* The same on a device, where the tower runs there; vit.h NULL elsewhere. */
 typedef struct sac_device_vision {
     sac_vit_state vit;
     uint8_t *tiles;       /* [batch_tiles][size][size][3] */
     void *features, *mid; /* as above, in the tower's type */
-    float *raw, *pooled;  /* [batch_tiles * rows][hidden] */
-    uint8_t *host_tiles;  /* behind the session's tiles and pooled */
-    float *host_pooled;
+    float *raw;           /* [batch_tiles * rows][hidden] */
+    sac_tower_slot slot[SAC_TOWER_SLOTS];
+    sac_stream copies; /* to the host, beside the session's device_stream */
 } sac_device_vision;
 
 /* Where one picture or video stands: its report, its key, its embeddings' place in the prompt. */

@@ -5,6 +5,7 @@
  * its embeddings are in no cache. */
 #define _GNU_SOURCE
 #include "clock.h"
+#include "device_tower.h"
 #include "generate.h"
 #include "source.h"
 
@@ -369,81 +370,71 @@ size_t sac_session_media(const sac_session *s, const sac_media_report **media) {
 
 /* ---------------------------------------------------------------- encoding */
 
-/* One item on its way through the tower: tiles collect in the session's buffer until a batch is full. */
+/* One item on its way through the tower: tiles collect in a buffer until a batch is full. On a device there
+ * are two: one is filled while the other's batch is there (device_tower.h). */
 typedef struct encoder {
     sac_session *s;
     sac_media *m;
     const sac_events *events;
     double *vision_seconds;
-    int64_t n_done; /* frames encoded */
-    int n_tiles;    /* waiting */
+    int64_t n_done;                 /* frames encoded */
+    int n_tiles;                    /* waiting */
+    int slot;                       /* that they wait in; 0 on the host */
+    int in_flight[SAC_TOWER_SLOTS]; /* tiles of each slot that the device has */
 } encoder;
 
+static uint8_t *slot_tiles(const encoder *e, int slot) {
+    return slot ? e->s->device_vision.slot[slot].tiles : e->s->vision.tiles;
+}
+static float *slot_pooled(const encoder *e, int slot) {
+    return slot ? e->s->device_vision.slot[slot].pooled : e->s->vision.pooled;
+}
+
 /* Tiles are through. */
-static sac_status told(encoder *e, const uint8_t *tiles, int64_t first_tile, int n, int64_t start_ns) {
-    *e->vision_seconds += sac_seconds_since(start_ns);
+static void tell_tiles(const encoder *e, const uint8_t *tiles, int64_t first_tile, int n) {
     for (int i = 0; i < n && e->events && e->events->tile; i++)
         e->events->tile(e->events->ctx, (size_t)(e->m - e->s->media), first_tile + i, e->m->plan.tile_size,
                         tiles + tile_bytes(e->s, i));
-    return SAC_OK;
 }
 
-/* Tower and projector on the device; their outputs come back. */
-static sac_status run_tower_on_device(sac_session *s, const uint8_t *tiles, int n, int pool,
-                                      int tokens_per_tile, float *pooled) {
-    const sac_device_tower *m = &s->model->tower;
-    const sac_device *d = &s->model->device;
-    const sac_stream *stream = &s->device_stream;
-    sac_device_vision *v = &s->device_vision;
-    int64_t rows = (int64_t)n * sac_vit_rows(&m->vit.config), hidden = m->projector.out;
-    int64_t cols = sac_vit_cols(&m->vit.config), wide = m->projector.hidden;
-    sac_mat features = {v->features, rows, cols, cols, v->vit.dtype};
-    sac_mat mid = {v->mid, rows, wide, wide, v->vit.dtype}, raw = sac_mat_f32(v->raw, rows, hidden);
-    sac_mat out = sac_mat_f32(v->pooled, (int64_t)n * tokens_per_tile, hidden);
-    const float *mean = s->model->loaded.processor.mean, *std = s->model->loaded.processor.std;
-    SAC_TRY(d->upload(stream, v->tiles, tiles, tile_bytes(s, n)));
-    SAC_TRY(sac_vit_forward(&m->vit, &v->vit, &s->device_ops, stream, v->tiles, n, mean, std, features));
-    SAC_TRY(sac_projector_forward(&m->projector, &s->device_ops, stream, features, mid, raw, false));
-    if (pool > 1)
-        SAC_TRY(s->device_ops.pool_tokens(
-            stream,
-            &(sac_pool_tokens_args){
-                .y = out, .x = raw, .n_tiles = n, .grid = sac_vit_grid(&m->vit.config), .stride = pool}));
-    else
-        out = raw;
-    SAC_TRY(d->download(stream, pooled, out.data, (size_t)(out.rows * hidden) * sizeof(float)));
-    return d->stream_sync(stream, NULL);
-}
-
-/* n tiles, the item's first_tile and those behind it, to rows of pooled projector outputs, the same order. */
-static sac_status encode_tiles(encoder *e, const uint8_t *tiles, int64_t first_tile, int n, float *pooled) {
+/* n tiles to rows of pooled projector outputs, the same order, on the host. */
+static sac_status run_tower(const encoder *e, const uint8_t *tiles, int n, float *pooled) {
     sac_session *s = e->s;
     const sac_loaded_model *m = &s->model->loaded;
     const sac_ops *ops = &s->model->ops;
     sac_vision_state *v = &s->vision;
     int rows = sac_vit_rows(&m->vit.config), grid = sac_vit_grid(&m->vit.config);
     int pool = e->m->plan.pool, hidden = m->projector.out;
-    int64_t start_ns = sac_now_ns();
-    sac_status st = SAC_UNSUPPORTED;
-    if (s->device_vision.vit.h)
-        st = run_tower_on_device(s, tiles, n, pool, e->m->plan.tokens_per_tile, pooled);
-    if (st != SAC_UNSUPPORTED) { /* what the device has no kernels for runs here */
-        SAC_TRY(st);
-        return told(e, tiles, first_tile, n, start_ns);
-    }
     sac_mat features = sac_mat_f32(v->features, (int64_t)n * rows, sac_vit_cols(&m->vit.config));
     sac_mat mid = sac_mat_f32(v->mid, (int64_t)n * rows, m->projector.hidden);
     sac_mat raw = sac_mat_f32(pool > 1 ? v->raw : pooled, (int64_t)n * rows, hidden);
     SAC_TRY(sac_vit_forward(&m->vit, &v->vit, ops, &s->stream, tiles, n, m->processor.mean, m->processor.std,
                             features));
     SAC_TRY(sac_projector_forward(&m->projector, ops, &s->stream, features, mid, raw, s->model->fast));
-    if (pool > 1) {
-        sac_mat y = sac_mat_f32(pooled, (int64_t)n * e->m->plan.tokens_per_tile, hidden);
-        SAC_TRY(ops->pool_tokens(
-            &s->stream,
-            &(sac_pool_tokens_args){.y = y, .x = raw, .n_tiles = n, .grid = grid, .stride = pool}));
-    }
-    return told(e, tiles, first_tile, n, start_ns);
+    if (pool <= 1) return SAC_OK;
+    sac_mat y = sac_mat_f32(pooled, (int64_t)n * e->m->plan.tokens_per_tile, hidden);
+    return ops->pool_tokens(
+        &s->stream, &(sac_pool_tokens_args){.y = y, .x = raw, .n_tiles = n, .grid = grid, .stride = pool});
+}
+
+/* The same in a slot of the device, to be waited for, or at once on the host: then nothing is in flight. */
+static sac_status submit(encoder *e, int slot, const uint8_t *tiles, int n, float *pooled, sac_error *err) {
+    int64_t start_ns = sac_now_ns();
+    sac_status st =
+        sac_tower_submit(e->s, slot, tiles, n, e->m->plan.pool, e->m->plan.tokens_per_tile, pooled, err);
+    if (st == SAC_OK) e->in_flight[slot] = n;
+    if (st == SAC_UNSUPPORTED) st = run_tower(e, tiles, n, pooled); /* what the device has no kernels for */
+    *e->vision_seconds += sac_seconds_since(start_ns);
+    return st;
+}
+
+static sac_status wait_for(encoder *e, int slot, sac_error *err) {
+    int64_t start_ns = sac_now_ns();
+    if (!e->in_flight[slot]) return SAC_OK;
+    SAC_TRY(sac_tower_wait(e->s, slot, err));
+    e->in_flight[slot] = 0;
+    *e->vision_seconds += sac_seconds_since(start_ns);
+    return SAC_OK;
 }
 
 static float *token_row(const encoder *e, int64_t token) {
@@ -456,19 +447,43 @@ static void report_progress(const encoder *e, int64_t done) {
         e->events->progress(e->events->ctx, "vision", done, e->m->report.n_frames);
 }
 
+/* The next n frames, whose rows are in a slot, go to their places in the prompt. */
+static void place_frames(encoder *e, int slot, int n) {
+    int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.projector.out;
+    tell_tiles(e, slot_tiles(e, slot), e->n_done, n);
+    for (int i = 0; i < n; i++)
+        memcpy(token_row(e, (e->n_done + i) * each), slot_pooled(e, slot) + i * each * hidden,
+               (size_t)(each * hidden) * sizeof(float));
+    e->n_done += n;
+    report_progress(e, e->n_done);
+}
+
+static sac_status collect_frames(encoder *e, int slot, sac_error *err) {
+    int n = e->in_flight[slot];
+    SAC_TRY(wait_for(e, slot, err));
+    if (n) place_frames(e, slot, n);
+    return SAC_OK;
+}
+
+/* What waits goes to the device; then the batch before it is collected, and its slot is the next to fill. */
 static sac_status flush_frames(encoder *e, sac_error *err) {
-    if (e->n_tiles == 0) return SAC_OK;
+    int n = e->n_tiles, slot = e->slot;
+    if (n == 0) return SAC_OK;
     sac_events_yield(e->events);
     SAC_TRY(sac_session_check_cancel(e->s, err));
-    SAC_TRY(encode_tiles(e, e->s->vision.tiles, e->n_done, e->n_tiles, e->s->vision.pooled));
-    int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.projector.out;
-    for (int i = 0; i < e->n_tiles; i++)
-        memcpy(token_row(e, (e->n_done + i) * each), e->s->vision.pooled + i * each * hidden,
-               (size_t)(each * hidden) * sizeof(float));
-    e->n_done += e->n_tiles;
+    SAC_TRY(submit(e, slot, slot_tiles(e, slot), n, slot_pooled(e, slot), err));
+    SAC_TRY(collect_frames(e, !slot, err));
     e->n_tiles = 0;
-    report_progress(e, e->n_done);
+    if (e->in_flight[slot])
+        e->slot = !slot;
+    else
+        place_frames(e, slot, n);
     return SAC_OK;
+}
+
+static sac_status finish_frames(encoder *e, sac_error *err) {
+    SAC_TRY(flush_frames(e, err));
+    return collect_frames(e, !e->slot, err);
 }
 
 static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image *frame, sac_error *err) {
@@ -478,7 +493,7 @@ static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image 
     const sac_processor_config *p = &e->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
     SAC_TRY(plan_frame(e->s, frame->width, frame->height, &plan, err));
-    SAC_TRY(sac_processor_run(p, frame, &plan, e->s->vision.tiles + tile_bytes(e->s, e->n_tiles), err));
+    SAC_TRY(sac_processor_run(p, frame, &plan, slot_tiles(e, e->slot) + tile_bytes(e->s, e->n_tiles), err));
     return ++e->n_tiles == e->s->vision.batch_tiles ? flush_frames(e, err) : SAC_OK;
 }
 
@@ -525,8 +540,11 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
         sac_events_yield(e->events);
         SAC_TRY(sac_session_check_cancel(s, err));
         watch_class(s, e->m, first);
-        SAC_TRY(encode_tiles(e, e->m->tiles + tile_bytes(s, first), first, n,
-                             s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden));
+        const uint8_t *tiles = e->m->tiles + tile_bytes(s, first);
+        SAC_TRY(submit(e, 0, tiles, n,
+                       s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden, err));
+        SAC_TRY(wait_for(e, 0, err));
+        tell_tiles(e, tiles, first, n);
     }
     lay_out(s, e->m);
     report_progress(e, 1);
@@ -555,6 +573,18 @@ static sac_status reopen(sac_session *s, sac_media *m, sac_error *err) {
                     m->part->path ? m->part->path : "a picture or video");
 }
 
+static sac_status encode(encoder *e, sac_error *err) {
+    sac_media *m = e->m;
+    if (m->part->kind == SAC_PART_IMAGE) return encode_picture(e, err);
+    if (m->part->kind == SAC_PART_FRAMES)
+        SAC_TRY(encode_frame_list(e, err));
+    else
+        SAC_TRY(sac_video_read(m->video, &m->frames,
+                               m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, e,
+                               NULL, err));
+    return finish_frames(e, err);
+}
+
 sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, double *media_seconds,
                             double *vision_seconds, sac_error *err) {
     sac_media *m = &s->media[i];
@@ -572,15 +602,11 @@ sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, 
     double vision_before = *vision_seconds;
     report_progress(&e, 0);
     SAC_TRY(reopen(s, m, err));
-    if (m->part->kind == SAC_PART_IMAGE)
-        SAC_TRY(encode_picture(&e, err));
-    else if (m->part->kind == SAC_PART_FRAMES)
-        SAC_TRY(encode_frame_list(&e, err));
-    else
-        SAC_TRY(sac_video_read(m->video, &m->frames,
-                               m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, &e,
-                               NULL, err));
-    SAC_TRY(flush_frames(&e, err));
+    sac_status st = encode(&e, err);
+    if (st != SAC_OK) {
+        sac_tower_drain(s);
+        return st;
+    }
     close_source(m);
     if (sac_source_is_unchanged(m)) sac_vision_cache_put(s->model->vision_cache, &m->key, &blocks);
     *media_seconds += sac_seconds_since(start_ns) - (*vision_seconds - vision_before);

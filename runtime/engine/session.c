@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "engine.h"
+#include "device_tower.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -79,19 +79,15 @@ static int batch_tiles(const sac_model *m) {
     return m->tower.block ? DEVICE_BATCH_TILES : HOST_BATCH_TILES;
 }
 
-/* Sizes of the vision buffers, in one place for the plan and for the taking. */
-typedef struct vision_sizes {
-    int batch_tiles, max_tiles;
-    size_t tiles, features, mid, raw, pooled, layout, class_attention;
-} vision_sizes;
-
-static vision_sizes measure_vision(const sac_model *model) {
+sac_vision_sizes sac_vision_measure(const sac_model *model) {
     const sac_loaded_model *m = &model->loaded;
     int rows = sac_vit_rows(&m->vit.config), side = m->vit.config.image_size;
-    vision_sizes z = {.max_tiles = max_tiles_of_picture(&m->processor), .batch_tiles = batch_tiles(model)};
+    sac_vision_sizes z = {.max_tiles = max_tiles_of_picture(&m->processor),
+                          .batch_tiles = batch_tiles(model)};
     size_t most = (size_t)(z.max_tiles > z.batch_tiles ? z.max_tiles : z.batch_tiles);
     size_t batch_rows = (size_t)z.batch_tiles * (size_t)rows;
     z.tiles = most * (size_t)side * (size_t)side * 3;
+    z.batch_tile_bytes = (size_t)z.batch_tiles * (size_t)side * (size_t)side * 3;
     z.features = batch_rows * (size_t)sac_vit_cols(&m->vit.config) * sizeof(float);
     z.mid = batch_rows * (size_t)m->projector.hidden * sizeof(float);
     z.raw = batch_rows * (size_t)m->projector.out * sizeof(float);
@@ -102,39 +98,30 @@ static vision_sizes measure_vision(const sac_model *model) {
     return z;
 }
 
-static size_t vision_bytes(const sac_model *model) {
-    const sac_loaded_model *m = &model->loaded;
-    if (!m->has_vision) return 0;
-    vision_sizes z = measure_vision(model);
-    return sac_vit_state_bytes(&m->vit.config, z.batch_tiles) + sac_arena_block_bytes(z.tiles) +
-           sac_arena_block_bytes(z.features) + sac_arena_block_bytes(z.mid) + sac_arena_block_bytes(z.raw) +
-           sac_arena_block_bytes(z.pooled) + sac_arena_block_bytes(z.layout) +
-           sac_arena_block_bytes(z.class_attention);
-}
-
 static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
     return m->tower.block && !reduce->is_on; /* reducers look into the tower, on the host */
 }
 
-/* Takes a batch's buffers on the device, or measures. */
-static sac_status take_device_vision(sac_device_vision *v, const sac_model *m, const sac_stream *stream,
-                                     sac_arena *arena, sac_error *err) {
-    vision_sizes z = measure_vision(m);
-    sac_dtype t = m->tower.vit.patch_embed.dtype;
-    SAC_TRY(sac_vit_state_init_device(&v->vit, &m->tower.vit.config, z.batch_tiles, t, stream, arena, err));
-    v->tiles = sac_arena_take(arena, z.tiles);
-    v->features = sac_arena_take(arena, z.features); /* in f32: more than enough */
-    v->mid = sac_arena_take(arena, z.mid);
-    v->raw = sac_arena_take(arena, z.raw);
-    v->pooled = sac_arena_take(arena, z.raw);
-    return SAC_OK;
+static size_t vision_bytes(const sac_model *model, const sac_reduce *reduce) {
+    const sac_loaded_model *m = &model->loaded;
+    if (!m->has_vision) return 0;
+    sac_vision_sizes z = sac_vision_measure(model);
+    return (tower_on_device(model, reduce) ? sac_device_vision_host_bytes(&z) : 0) +
+           sac_vit_state_bytes(&m->vit.config, z.batch_tiles) + sac_arena_block_bytes(z.tiles) +
+           sac_arena_block_bytes(z.features) + sac_arena_block_bytes(z.mid) + sac_arena_block_bytes(z.raw) +
+           sac_arena_block_bytes(z.pooled) + sac_arena_block_bytes(z.layout) +
+           sac_arena_block_bytes(z.class_attention);
 }
 
 static size_t device_vision_bytes(const sac_model *m, const sac_reduce *reduce) {
     sac_arena measure = sac_arena_measure();
     sac_device_vision v;
     if (!tower_on_device(m, reduce)) return 0;
-    return take_device_vision(&v, m, NULL, &measure, NULL) == SAC_OK ? measure.used_bytes : 0;
+    sac_vision_sizes z = sac_vision_measure(m);
+    sac_dtype t = m->tower.vit.patch_embed.dtype;
+    return sac_device_vision_take(&v, &m->tower.vit.config, &z, t, NULL, &measure, NULL) == SAC_OK
+               ? measure.used_bytes
+               : 0;
 }
 
 static int64_t widest_row(const sac_loaded_model *m) {
@@ -218,7 +205,7 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     add_decoder(r, decoder, &p, &host);
     r->device_bytes += device_vision_bytes(m, reduce);
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
-    add_part(r, "vision", vision_bytes(m));
+    add_part(r, "vision", vision_bytes(m, reduce));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
     add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, chunk)));
 }
@@ -243,7 +230,7 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
 static sac_status take_vision(sac_session *s, sac_error *err) {
     const sac_loaded_model *m = &s->model->loaded;
     if (!m->has_vision) return SAC_OK;
-    vision_sizes z = measure_vision(s->model);
+    sac_vision_sizes z = sac_vision_measure(s->model);
     sac_vision_state *v = &s->vision;
     v->batch_tiles = z.batch_tiles;
     v->max_tiles = z.max_tiles;
@@ -260,15 +247,12 @@ static sac_status take_vision(sac_session *s, sac_error *err) {
     if (!v->tiles || !v->features || !v->mid || !v->raw || !v->pooled || !v->layout || !v->class_attention)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
     if (!tower_on_device(s->model, &s->reduce)) return SAC_OK;
-    SAC_TRY(take_device_vision(&s->device_vision, s->model, &s->device_stream, &s->device_arena, err));
-    if (!s->device_vision.pooled)
-        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
-    /* what goes over for every batch lies in pinned memory; the arena's pages are never touched then */
-    const sac_device *d = &s->model->device;
-    SAC_TRY(d->host_alloc(d, z.tiles, (void **)&s->device_vision.host_tiles, err));
-    SAC_TRY(d->host_alloc(d, z.pooled, (void **)&s->device_vision.host_pooled, err));
-    v->tiles = s->device_vision.host_tiles;
-    v->pooled = s->device_vision.host_pooled;
+    sac_device_vision *there = &s->device_vision;
+    SAC_TRY(sac_device_vision_take(there, &m->vit.config, &z, s->model->tower.vit.patch_embed.dtype,
+                                   &s->device_stream, &s->device_arena, err));
+    SAC_TRY(sac_device_vision_open(there, &z, &s->model->device, err));
+    v->tiles = there->slot[0].tiles; /* the arena's pages are never touched then */
+    v->pooled = there->slot[0].pooled;
     return SAC_OK;
 }
 
@@ -359,8 +343,7 @@ void sac_session_free(sac_session *s) {
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);
     if (s->device_stream.device) {
-        s->model->device.host_free(&s->model->device, s->device_vision.host_tiles);
-        s->model->device.host_free(&s->model->device, s->device_vision.host_pooled);
+        sac_device_vision_close(&s->device_vision, &s->model->device);
         sac_ops_close(&s->device_stream);
         s->model->device.stream_close(&s->device_stream);
         s->model->device.free(&s->model->device, s->device_memory);

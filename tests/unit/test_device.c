@@ -4,9 +4,9 @@
 
 /* Whatever the device, memory goes there, is copied there, and comes back. */
 static void check_memory(const sac_device *d) {
-    sac_stream s;
+    sac_stream s, other;
     sac_event from, to;
-    uint8_t in[1000], out[1000];
+    uint8_t in[1000], out[1000], late[1000];
     void *a, *b, *pinned;
     double ms = -1;
     for (size_t i = 0; i < sizeof in; i++) in[i] = (uint8_t)(i * 7);
@@ -27,6 +27,15 @@ static void check_memory(const sac_device *d) {
     assert_int_equal(d->download(&s, out, b, sizeof out), SAC_OK);
     assert_int_equal(d->event_record(&s, &to), SAC_OK);
     assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+    assert_int_equal(d->stream_open(d, &other, 0, NULL), SAC_OK); /* another stream after this one */
+    assert_int_equal(d->zero(&s, b, 20), SAC_OK);
+    assert_int_equal(d->event_record(&s, &from), SAC_OK);
+    assert_int_equal(d->event_wait(&other, &from), SAC_OK);
+    assert_int_equal(d->download(&other, late, b, sizeof late), SAC_OK);
+    assert_int_equal(d->event_record(&other, &to), SAC_OK);
+    assert_int_equal(d->event_sync(&to), SAC_OK);
+    for (size_t i = 0; i < sizeof late; i++) assert_int_equal(late[i], i < 20 ? 0 : in[i]);
+    d->stream_close(&other);
     for (size_t i = 0; i < sizeof out; i++) assert_int_equal(out[i], i < 10 ? 0 : in[i]);
     assert_int_equal(d->event_elapsed(&from, &to, &ms), SAC_OK);
     assert_true(ms >= 0);

@@ -1,0 +1,144 @@
+/* Batches of frames through a tower on a device, without one (late_device.h): whatever is late, the prompt's
+ * rows are those of a device that does everything at once. */
+#include "device_tower.h"
+#include "late_device.h"
+#include "test.h"
+
+enum { FRAMES = 8, BATCH = 3, VOCAB = 1024 };
+
+typedef struct seen {
+    float logits[VOCAB];
+    int64_t progress[FRAMES + 2];
+    int n_progress, n_tiles;
+    uint64_t tiles;   /* a sum that the order changes */
+    int cancel_after; /* calls of yield; 0: never */
+    int n_yields;
+    sac_session *s;
+} seen;
+
+static void on_progress(void *ctx, const char *what, int64_t done, int64_t total) {
+    seen *t = ctx;
+    (void)total;
+    if (!strcmp(what, "vision") && t->n_progress < FRAMES + 2) t->progress[t->n_progress++] = done;
+}
+static void on_tile(void *ctx, size_t media, int64_t tile, int size, const uint8_t *rgb) {
+    seen *t = ctx;
+    (void)media;
+    assert_int_equal(tile, t->n_tiles++);
+    for (int i = 0; i < size * size * 3; i++) t->tiles = t->tiles * 31 + rgb[i];
+}
+static void on_yield(void *ctx) {
+    seen *t = ctx;
+    if (++t->n_yields == t->cancel_after) sac_session_cancel(t->s);
+}
+
+/* The demo's tower, its activations in f32 as the CPU's ops want them, on a device that is late. */
+static sac_status see(seen *t, int n_prompt, bool refuse, int cancel_after) {
+    sac_error err;
+    sac_model_options o;
+    sac_model *m;
+    sac_session *s;
+    sac_stream host;
+    sac_arena arena, host_arena, measure = sac_arena_measure();
+    memset(t, 0, sizeof *t);
+    sac_model_options_default(&o);
+    o.n_threads = 1;
+    assert_ok(sac_model_open(&m, "models/demo", &o, &err), err);
+    assert_ok(sac_session_create(&s, m, &(sac_session_config){.n_ctx = 1000}, &err), err);
+    const sac_vit_config *c = &m->loaded.vit.config;
+    int64_t n_start = (int64_t)(sac_vit_grid(c) * sac_vit_grid(c) + 1) * c->hidden;
+    float *start = malloc((size_t)n_start * sizeof *start);
+    for (int64_t i = 0; i < n_start; i++)
+        start[i] = m->loaded.vit.pos_embed[i] + (i < c->hidden ? m->loaded.vit.class_embed[i] : 0);
+    m->tower.vit = m->loaded.vit;
+    m->tower.vit.start_rows = start;
+    m->tower.projector = m->loaded.projector;
+    sac_vision_sizes z = sac_vision_measure(m);
+    m->device = late_device();
+    late_prompt = LATE_STREAMS;
+    assert_ok(late_stream_open(&m->device, &s->device_stream, 0, &err), err);
+    sac_device_vision *v = &s->device_vision;
+    assert_ok(sac_device_vision_take(v, c, &z, SAC_DTYPE_F32, NULL, &measure, &err), err);
+    assert_ok(sac_arena_open(&arena, measure.used_bytes, &err), err);
+    assert_ok(sac_device_vision_take(v, c, &z, SAC_DTYPE_F32, &s->device_stream, &arena, &err), err);
+    assert_int_equal(arena.used_bytes, measure.used_bytes);
+    assert_ok(sac_device_vision_open(v, &z, &m->device, &err), err);
+    size_t scratch = m->ops.linear_scratch_bytes(4096, 4096) + 64;
+    assert_ok(sac_arena_open(&host_arena, sac_stream_bytes(1, scratch), &err), err);
+    assert_ok(sac_stream_init(&host, m->pool, &host_arena, scratch, &err), err);
+    late_host = &host;
+    s->device_ops = late_ops(&m->ops);
+    s->vision.tiles = v->slot[0].tiles;
+    s->vision.pooled = v->slot[0].pooled;
+    s->vision.batch_tiles = BATCH;
+    late_stream_sync(&s->device_stream, NULL);
+    late_prompt = n_prompt;
+    late_ops_refuse = refuse;
+    late_n_copies = 0;
+
+    t->s = s;
+    t->cancel_after = cancel_after;
+    sac_events events = {.ctx = t, .progress = on_progress, .tile = on_tile, .yield = on_yield};
+    sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
+                        {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}};
+    parts[0].video.num_frames = FRAMES;
+    sac_status st = sac_session_prefill(s, &(sac_message){"user", parts, 2}, 1, &events, &err);
+    assert_true(late_n_copies > 0);
+    assert_int_equal(late_in_flight(), 0);
+    if (st == SAC_OK)
+        memcpy(t->logits, sac_session_logits(s), (size_t)m->loaded.decoder.config.vocab * sizeof *t->logits);
+    sac_device_vision_close(v, &m->device);
+    late_stream_close(&s->device_stream);
+    sac_cpu_device_open(&m->device);
+    sac_session_free(s);
+    sac_model_free(m);
+    sac_arena_free(&arena);
+    sac_arena_free(&host_arena);
+    free(start);
+    return st;
+}
+
+static void expect_same(const seen *a, const seen *b) {
+    assert_memory_equal(a->logits, b->logits, sizeof a->logits);
+    assert_int_equal(a->n_tiles, FRAMES);
+    assert_int_equal(b->n_tiles, FRAMES);
+    assert_true(a->tiles == b->tiles);
+    assert_int_equal(a->n_progress, b->n_progress);
+    assert_memory_equal(a->progress, b->progress, sizeof a->progress);
+}
+
+static void late_is_the_same(void **state) {
+    (void)state;
+    static seen now, late, copies_late;
+    assert_int_equal(see(&now, LATE_STREAMS, false, 0), SAC_OK);
+    assert_int_equal(see(&late, 0, false, 0), SAC_OK);
+    expect_same(&now, &late);
+    assert_int_equal(see(&copies_late, 1, false, 0), SAC_OK); /* the tower runs ahead of them */
+    expect_same(&now, &copies_late);
+    static const int64_t want[] = {0, 3, 6, 8};
+    assert_int_equal(now.n_progress, 4);
+    assert_memory_equal(now.progress, want, sizeof want);
+}
+
+static void refused_batches_run_on_the_host(void **state) {
+    (void)state;
+    static seen now, late;
+    assert_int_equal(see(&now, LATE_STREAMS, true, 0), SAC_OK);
+    assert_int_equal(see(&late, 0, true, 0), SAC_OK);
+    expect_same(&now, &late);
+}
+
+/* see() asserts that nothing is in flight afterwards. */
+static void cancelled_leaves_nothing_in_flight(void **state) {
+    (void)state;
+    static seen t;
+    assert_int_equal(see(&t, 0, false, 2), SAC_CANCELLED);
+    assert_int_equal(see(&t, 0, false, 3), SAC_CANCELLED);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(late_is_the_same),
+                                       cmocka_unit_test(refused_batches_run_on_the_host),
+                                       cmocka_unit_test(cancelled_leaves_nothing_in_flight)};
+    return cmocka_run_group_tests_name("the tower on a late device", tests, NULL, NULL);
+}
