@@ -52,7 +52,9 @@ static void run_there(layer_case *c, int64_t n, bool step) {
     case_finish(c, &a, n);
 }
 
-static void compare(const char *prefill, const char *decode, bool pick, const int64_t *prompts, int n_steps) {
+/* Bits are equal where the device takes the CPU's way. */
+static void compare(const char *prefill, const char *decode, bool pick, bool same_bits,
+                    const int64_t *prompts, int n_steps) {
     const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 2900, .use_cpu = true};
     layer_case here, there;
     case_open(&here, &shape, 11);
@@ -66,11 +68,9 @@ static void compare(const char *prefill, const char *decode, bool pick, const in
         else
             case_step(&here);
         run_there(&there, n, !prompts[i]);
-        if (n < 1000) {
+        if (same_bits)
             assert_memory_equal(here.out, there.out, (size_t)(n * here.shape.hidden) * sizeof(float));
-            continue;
-        }
-        for (int64_t j = 0; j < n * here.shape.hidden; j++) /* other numbers of queries, other tiles */
+        for (int64_t j = 0; j < n * here.shape.hidden; j++)
             assert_true(fabsf(here.out[j] - there.out[j]) < 1e-6f);
     }
     assert_int_equal(here.stats.n_selections, there.stats.n_selections);
@@ -89,10 +89,10 @@ static void zipvl(void **state) {
     for (size_t i = 0; i < SAC_COUNT(lines); i++)
         for (int pick = 0; pick < 2; pick++)
             if (!pick || !strstr(lines[i], "side=one"))
-                compare(lines[i], "dense", pick == 1, (const int64_t[]){150, 90, 33, 0}, 0);
-    /* so many queries that they go in steps, with others behind them */
-    compare(lines[1], "dense", true, (const int64_t[]){2600, 290, 0}, 0);
-    compare(lines[1], "dense", false, (const int64_t[]){2600, 290, 0}, 0);
+                compare(lines[i], "dense", pick == 1, true, (const int64_t[]){150, 90, 33, 0}, 0);
+    /* so many queries that they go in steps, with others behind them: other tiles */
+    compare(lines[1], "dense", true, false, (const int64_t[]){2600, 290, 0}, 0);
+    compare(lines[1], "dense", false, false, (const int64_t[]){2600, 290, 0}, 0);
 }
 
 static void tokenselect(void **state) {
@@ -101,8 +101,9 @@ static void tokenselect(void **state) {
     for (size_t i = 0; i < SAC_COUNT(decodes); i++) {
         char decode[100];
         snprintf(decode, sizeof decode, "tokenselect:init=4,k=24,local=16,%s", decodes[i]);
-        compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, false, (const int64_t[]){170, 75, 0},
-                12);
+        /* chunks of a prompt go together there, and a reused choice keeps its rows in another order */
+        compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, false, false,
+                (const int64_t[]){170, 75, 0}, 12);
     }
 }
 
