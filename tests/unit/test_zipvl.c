@@ -452,6 +452,9 @@ static void short_sequences_are_read_densely(void **state) {
         assert_int_equal(equal, turn == 0);
         assert_int_equal(sac_prefill_important(&c.prefill).rows == NULL, turn == 0);
     }
+    case_method(&c, "zipvl:tau=0.5,min=90", "dense"); /* as long as that is long enough */
+    case_prompt(&c, N);
+    assert_false(c.prefill.is_short);
     case_close(&c);
 }
 
