@@ -1,0 +1,170 @@
+/* decoder_prefill.c - a prompt: layers outside, chunks of tokens inside. */
+#include "decoder_run.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Hidden rows and positions of [first, first + *n) without those that the prefill method drops here. */
+static sac_status drop_tokens(const decoder_run *r, const sac_layer_attention *a, int64_t first, int64_t *n) {
+    sac_decoder_state *s = r->s;
+    int64_t n_kept;
+    size_t row = sac_dtype_row_bytes(s->dtype, r->d->config.hidden);
+    uint8_t *rows = (uint8_t *)s->hidden + (size_t)first * row;
+    const int32_t *kept = s->prefill.policy->keep(s->prefill.state, a, &n_kept);
+    if (!kept) return SAC_OK;
+    for (int64_t i = 0; i < n_kept; i++) { /* rows only move up, to where nothing is still wanted */
+        if (kept[i] == i) continue;
+        memcpy(rows + (size_t)i * row, rows + (size_t)kept[i] * row, row);
+        s->positions[first + i] = s->positions[first + kept[i]];
+    }
+    *n = n_kept;
+    return SAC_OK;
+}
+
+/* A layer's hidden rows from `first` on, by which their queries are made. */
+typedef struct layer_rows {
+    const decoder_run *r;
+    int layer;
+    int64_t first, n;
+} layer_rows;
+
+/* Rows at a time, so that n fall into equal parts: a few left over would be slow. */
+static int64_t even_part(int64_t n, int64_t most) {
+    int64_t n_parts = (n + most - 1) / most;
+    return n_parts ? (n + n_parts - 1) / n_parts : 1;
+}
+
+/* Hidden rows and positions of the listed tokens, side by side; positions are moved as rows of one number. */
+static sac_status pick_rows(const layer_rows *l, const int32_t *rows, sac_mat x) {
+    const sac_decoder_state *s = l->r->s;
+    sac_mat all = {s->device_positions + l->first, l->n, 1, 1, SAC_DTYPE_F32};
+    sac_mat picked = {s->picked_positions, x.rows, 1, 1, SAC_DTYPE_F32};
+    SAC_TRY(l->r->ops->gather_rows(
+        l->r->stream, &(sac_gather_rows_args){x, hidden_rows(l->r, l->first, l->n), rows, NULL}));
+    return l->r->ops->gather_rows(l->r->stream, &(sac_gather_rows_args){picked, all, rows, NULL});
+}
+
+/* Queries [first, first + q.rows) of those that are asked for. */
+static sac_status make_some(const layer_rows *l, sac_mat q, const int32_t *rows, int64_t first) {
+    const decoder_run *r = l->r;
+    const sac_decoder_config *c = &r->d->config;
+    const sac_decoder_layer *w = &r->d->layers[l->layer];
+    sac_mat norm = mat(r, r->s->norm, q.rows, c->hidden);
+    if (rows) SAC_TRY(pick_rows(l, rows + first, norm));
+    sac_mat x = rows ? norm : hidden_rows(r, l->first + first, q.rows);
+    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, x, w->attn_norm, c->rms_eps}));
+    SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
+    return rows ? rotate_to(r, q, c->n_heads, r->s->picked_positions)
+                : rotate(r, q, c->n_heads, l->first + first);
+}
+
+static sac_status make_queries(void *ctx, sac_mat q, const int32_t *rows) {
+    const layer_rows *l = ctx;
+    int64_t most = l->r->s->chunk, part = rows ? even_part(q.rows, most) : most;
+    for (int64_t i = 0; i < q.rows; i += part) {
+        int64_t n = min_rows(q.rows - i, part);
+        SAC_TRY(make_some(l, sac_mat_rows(q, i, n), rows, i));
+    }
+    return SAC_OK;
+}
+
+/* Whether a layer's prefill picks queries: outputs may then be those of some tokens. A bias of o would be the
+ * others'. */
+static bool picks_queries(const decoder_run *r, int layer, int64_t n, int64_t n_seen) {
+    const sac_prefill *p = &r->s->prefill;
+    return p->policy->picks_queries && p->policy->picks_queries(p->p) && n > 1 &&
+           !sac_prefill_is_short(p, n_seen) && !r->d->layers[layer].o_bias;
+}
+
+/* The outputs of some tokens into their hidden states. */
+static sac_status add_attended(const layer_rows *l, const sac_attended *some) {
+    const decoder_run *r = l->r;
+    int64_t part = even_part(some->o.rows, r->s->chunk);
+    for (int64_t i = 0; i < some->o.rows; i += part) {
+        int64_t n = min_rows(some->o.rows - i, part);
+        sac_mat y = mat(r, r->s->norm, n, r->d->config.hidden), h = hidden_rows(r, l->first, l->n);
+        pause_for_others(r->s);
+        SAC_TRY(linear(r, y, sac_mat_rows(some->o, i, n), &r->d->layers[l->layer].o, NULL, false));
+        SAC_TRY(r->ops->scatter_rows(r->stream, &(sac_scatter_rows_args){h, y, some->rows + i, true}));
+    }
+    return SAC_OK;
+}
+
+/* Outputs of the last n_out rows are wanted. */
+static sac_status prefill_layer(const decoder_run *r, int layer, int64_t first, int64_t *n, int64_t n_seen,
+                                int64_t n_out) {
+    sac_decoder_state *s = r->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    int64_t past, end = first + *n;
+    layer_rows rows = {r, layer, first, *n};
+    sac_attended some = {0};
+    bool picks = picks_queries(r, layer, *n, n_seen);
+    bool q_later = picks && (!decode->prompt || decode->prompt_without_queries);
+    sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
+    for (int64_t i = first; i < end; i += s->chunk) {
+        if (i > first) pause_for_others(s);
+        SAC_TRY(sac_decoder_project_qkv(r, layer, i, min_rows(end - i, s->chunk), q_later, &kv,
+                                        past + i - first));
+    }
+    sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, *n, kv, past, n_seen);
+    a.n_unread = *n - min_rows(*n, n_out);
+    if (picks) a.attended = &some;
+    if (q_later) a.make_queries = (sac_query_maker){make_queries, &rows};
+    sac_window_sums_begin(&s->window_sums);
+    if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
+    SAC_TRY(sac_prefill_attend(&s->prefill, &a));
+    sac_important important = sac_prefill_important(&s->prefill);
+    int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
+    SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
+    if (some.rows) SAC_TRY(add_attended(&rows, &some));
+    for (int64_t i = first + a.n_unread; i < end; i += s->chunk) {
+        int64_t n_rows = min_rows(end - i, s->chunk);
+        pause_for_others(s);
+        SAC_TRY(some.rows ? sac_decoder_mlp(r, layer, i, n_rows)
+                          : sac_decoder_project_out(r, layer, i, n_rows));
+    }
+    return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
+}
+
+static sac_status prefill(const decoder_run *r, int64_t past, int64_t n, int64_t n_out, sac_layer_fn on_layer,
+                          void *ctx) {
+    sac_decoder_state *s = r->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    int64_t end = past + n;
+    SAC_TRY(sac_decoder_prepare_rotations(r, past, end));
+    for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
+    s->n_positions = 0;
+    SAC_TRY(sac_decoder_upload_positions(r, past, n));
+    if (decode->inputs)
+        SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, hidden_rows(r, past, n), past));
+    for (int layer = 0; layer < s->shape.n_layers; layer++) {
+        if (on_layer) SAC_TRY(on_layer(ctx, layer, s->shape.n_layers));
+        SAC_TRY(prefill_layer(r, layer, past, &n, end, layer + 1 < s->shape.n_layers ? n : n_out));
+    }
+    if (on_layer) SAC_TRY(on_layer(ctx, s->shape.n_layers, s->shape.n_layers));
+    s->last_row = past + n - 1;
+    s->cache.n_rows = end;
+    return SAC_OK;
+}
+
+sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                               const sac_stream *stream, int64_t past, int64_t n, int64_t n_out,
+                               sac_layer_fn on_layer, void *ctx, sac_error *err) {
+    assert(past >= 0 && n > 0 && n_out > 0 && past == s->cache.n_rows);
+    if (n > s->n_ctx - past)
+        return sac_fail(
+            err, SAC_TOO_LONG,
+            "%lld tokens after %lld do not fit a context of %lld: ask with fewer frames or a larger --ctx",
+            (long long)n, (long long)past, (long long)s->n_ctx);
+    if (past > 0 && s->device && sac_kv_cache_is_packed(&s->cache))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format %s takes one prompt on a device: no more tokens at a time than one after it, "
+            "or a session begun anew",
+            s->cache.choice.format->name);
+    decoder_run r = {d, s, ops, stream};
+    sac_status st = prefill(&r, past, n, n_out, on_layer, ctx);
+    if (st == SAC_OK) return st;
+    sac_decoder_cut_back(s, past);
+    return sac_decoder_explain(&r, st, err);
+}

@@ -1,0 +1,243 @@
+/* decoder_state.c - a sequence: its choices, its memory, what may be kept of it. */
+#include "decoder_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decoder_options *o,
+                                           const sac_rope_config *rope, const sac_device *device) {
+    const sac_decoder_config *c = &d->config;
+    return (sac_attention_shape){
+        .n_layers = c->n_layers,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+        .hidden = c->hidden,
+        .n_ctx = o->n_ctx,
+        .chunk = o->chunk,
+        .max_position = c->max_position,
+        .window = c->sliding_window,
+        .measure_mass = o->measure_mass,
+        .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC,
+        .controller = d->controller,
+        .device = device,
+        .dtype = device ? d->embed.dtype : SAC_DTYPE_F32,
+    };
+}
+
+/* What runs on the CPU only. */
+static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const sac_prefill_policy *prefill = s->prefill.policy;
+    const sac_decode_policy *decode = s->decode.policy;
+    const char *what = NULL;
+    if (!s->device) return SAC_OK;
+    if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
+    if (prefill != &sac_prefill_dense && !prefill->take_device) what = prefill->name;
+    if (decode != &sac_decode_dense && !decode->take_device) what = decode->name;
+    if (s->shape.measure_mass) what = "measuring of attention mass";
+    return what ? sac_fail(err, SAC_UNSUPPORTED, "%s runs on the CPU only so far: leave out --device", what)
+                : SAC_OK;
+}
+
+/* Combinations that make no sense, with the reason. */
+static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const sac_decode_policy *d = s->decode.policy;
+    SAC_TRY(check_device(s, kv, err));
+    if (kv->format->packing && d != &sac_decode_dense)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
+                        d->name, kv->format->name);
+    if (s->prefill.policy->keep && d->rebuild)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy %s drops tokens that decode policy %s may rebuild",
+                        s->prefill.policy->name, d->name);
+    for (const sac_decode *m = &s->decode; m; m = m->base)
+        if (s->prefill.policy->keep && m->policy->turns_keys)
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "prefill policy %s drops tokens, and decode policy %s needs the rows of all",
+                            s->prefill.policy->name, m->policy->name);
+    if (s->prefill.policy->turns_keys && d->settle)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy %s drops rows, and prefill policy %s needs those of all tokens",
+                        d->name, s->prefill.policy->name);
+    if (s->prefill.policy->turns_keys && kv->format->packing && kv->format->packing->drops_rows &&
+        kv->format->packing->drops_rows(kv->p))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format %s drops rows by these settings, and prefill policy %s needs those of all tokens",
+            kv->format->name, s->prefill.policy->name);
+    if (s->shape.window && s->shape.window < s->n_ctx && (d->settle || s->prefill.policy->keep))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "%s drops rows, and this model's sliding window of %lld counts rows: use --ctx %lld or less",
+            d->settle ? d->name : s->prefill.policy->name, (long long)s->shape.window,
+            (long long)s->shape.window);
+    return SAC_OK;
+}
+
+/* On a device attention is fastest where queries, keys and values are of one type. */
+static const char *default_kv(const sac_decoder_state *s) {
+    return s->device ? sac_dtype_name(s->dtype) : "f16";
+}
+
+sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, const sac_decoder_options *o,
+                                  sac_error *err) {
+    const sac_decoder_config *c = &d->config;
+    *s = (sac_decoder_state){.n_ctx = o->n_ctx,
+                             .chunk = o->chunk,
+                             .fast = o->fast,
+                             .rope = c->rope,
+                             .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
+                             .outside_rows = o->outside_rows,
+                             .dtype = SAC_DTYPE_F32};
+    if (s->device) s->dtype = d->embed.dtype;
+    sac_kv_choice kv;
+    sac_status st;
+    snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
+    SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
+    s->shape = attention_shape(d, o, &s->rope, s->device);
+    SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : default_kv(s), &s->shape, err), fail);
+    SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
+    SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
+    SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
+    s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
+    if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
+    SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
+    return SAC_OK;
+fail:
+    sac_decoder_state_free(s);
+    return st;
+}
+
+void sac_decoder_state_free(sac_decoder_state *s) {
+    if (s->device && s->logits) s->device->host_free(s->device, s->logits);
+    sac_kv_cache_free(&s->cache);
+    sac_prefill_free(&s->prefill);
+    sac_decode_free(&s->decode);
+    *s = (sac_decoder_state){0};
+}
+
+/* The two kinds of memory; on the CPU both pointers are the same. */
+typedef struct arenas {
+    sac_arena *device, *host;
+} arenas;
+
+static void *rows_on_device(const sac_decoder_state *s, arenas a, int64_t rows, int64_t cols) {
+    return sac_arena_take(a.device, (size_t)rows * sac_dtype_row_bytes(s->dtype, cols));
+}
+
+/* What the host reads or writes and ops read too: twice, or the same memory on the CPU. */
+static void take_both(arenas a, size_t n_bytes, void **host, void **device) {
+    *host = sac_arena_take(a.host, n_bytes);
+    *device = a.host == a.device ? *host : sac_arena_take(a.device, n_bytes);
+}
+
+/* Takes everything. */
+static void take_activations(sac_decoder_state *s, const sac_decoder_config *c, arenas a) {
+    s->norm = rows_on_device(s, a, s->chunk, c->hidden);
+    s->k = rows_on_device(s, a, s->chunk, kv_cols(c));
+    s->v = rows_on_device(s, a, s->chunk, kv_cols(c));
+    s->gate = rows_on_device(s, a, s->chunk, c->intermediate);
+    s->up = rows_on_device(s, a, s->chunk, c->intermediate);
+    s->device_ids = a.host == a.device ? NULL : sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
+    if (s->prefill.policy->picks_queries)
+        s->picked_positions = sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
+}
+
+/* The bytes of each purpose go to the plans; only `on_device` is written when there is one memory. */
+static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decoder_plan *on_device,
+                 sac_decoder_plan *on_host) {
+    const sac_decoder_config *c = &d->config;
+    int64_t n_rows = s->n_ctx + s->n_spare;
+    size_t at = a.device->used_bytes, host_at = a.host->used_bytes;
+#define ADD_TO(part)                                                                                         \
+    (on_host->part = a.host->used_bytes - host_at, on_device->part = a.device->used_bytes - at,              \
+     at = a.device->used_bytes, host_at = a.host->used_bytes)
+    sac_kv_cache_take(&s->cache, a.device, a.host);
+    ADD_TO(kv_bytes);
+    s->hidden = rows_on_device(s, a, n_rows, c->hidden);
+    s->queries = rows_on_device(s, a, n_rows, q_cols(c));
+    take_both(a, (size_t)n_rows * sizeof(int32_t), (void **)&s->positions, (void **)&s->device_positions);
+    s->embeddings = s->hidden;
+    if (s->device)
+        s->embeddings = s->outside_rows ? sac_arena_take(a.host, floats(s->n_ctx, c->hidden)) : NULL;
+    ADD_TO(hidden_bytes);
+    take_activations(s, c, a);
+    ADD_TO(activation_bytes);
+    take_both(a, floats(s->n_ctx, c->rope.rot_dim), (void **)&s->cos_sin, (void **)&s->device_cos_sin);
+    ADD_TO(rope_bytes);
+    if (s->device) /* the host's copy is pinned: it comes down after every step */
+        s->device_logits = sac_arena_take(a.device, floats(1, c->vocab));
+    else
+        s->logits = s->device_logits = sac_arena_take(a.host, floats(1, c->vocab));
+    ADD_TO(logits_bytes);
+    sac_prefill_take(&s->prefill, &s->shape, a.host, a.device);
+    sac_decode_take(&s->decode, &s->shape, a.host, a.device);
+    s->stats = sac_arena_take(a.host, (size_t)c->n_layers * sizeof *s->stats);
+    if (s->window_sums.window) {
+        bool diagonals = s->prefill.policy->observes_diagonals;
+        sac_window_sums_take(&s->window_sums, &s->shape, diagonals, a.host);
+    }
+    if (s->shape.measure_mass) s->mass = sac_arena_take(a.host, floats(c->n_heads, s->n_ctx));
+    ADD_TO(method_bytes);
+#undef ADD_TO
+}
+
+void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_decoder_plan *device,
+                            sac_decoder_plan *host) {
+    sac_arena one = sac_arena_measure(), other = sac_arena_measure();
+    *host = (sac_decoder_plan){0};
+    take(s, d, (arenas){&one, s->device ? &other : &one}, device, host);
+    if (!s->device) *host = (sac_decoder_plan){0};
+}
+
+sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *device,
+                                  sac_arena *host, sac_error *err) {
+    sac_decoder_plan planned, taken, planned_host, taken_host;
+    sac_decoder_state_plan(s, d, &planned, &planned_host);
+    take(s, d, (arenas){device, host}, &taken, &taken_host);
+    if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
+    if (s->device) {
+        size_t n_bytes = floats(1, d->config.vocab);
+        SAC_TRY(s->device->host_alloc(s->device, n_bytes + sizeof *s->step_id, (void **)&s->logits, err));
+        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + n_bytes);
+    }
+    sac_decoder_rewind(s, 0);
+    return SAC_OK;
+}
+
+int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n) {
+    const sac_kv_cache *c = &s->cache;
+    if (n > c->n_rows || !s->prefill.policy->keeps_prefix || !sac_decode_keeps_prefix(&s->decode)) return 0;
+    if (sac_kv_cache_is_packed(c)) return n == c->n_rows && !s->device ? n : 0;
+    return n;
+}
+
+int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
+    sac_kv_cache *c = &s->cache;
+    n = sac_decoder_can_keep(s, n);
+    if (n > 0 && n == c->n_rows) return n;
+    if (n > 0) {
+        for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
+        sac_decode_cut(&s->decode, n);
+        return c->n_rows = n;
+    }
+    sac_kv_cache_clear(c);
+    if (s->prefill.policy->begin) s->prefill.policy->begin(s->prefill.state);
+    sac_decode_begin(&s->decode);
+    return 0;
+}
+
+static bool outgrown(const sac_rope_config *rope, int64_t n_total) {
+    return rope->scaling == SAC_ROPE_DYNAMIC && (double)n_total > rope->original_max_position;
+}
+
+bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t n_total) {
+    return !outgrown(&c->rope, n_held) && !outgrown(&c->rope, n_total);
+}
+
+void sac_decoder_cut_back(sac_decoder_state *s, int64_t past) {
+    s->cache.n_rows = past + 1; /* not `past`, so that rewinding cuts the layers */
+    sac_decoder_rewind(s, past);
+}
