@@ -64,6 +64,20 @@ sac_sampling run_sampling(const settings *s, const sac_model *m) {
     return p;
 }
 
+/* On the card where there is one for this model, otherwise on the CPU, with a line that says why. */
+static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
+    sac_error why;
+    o->device = "cuda";
+    sac_status st = sac_model_open(&r->model, r->model_path, o, err);
+    if (st != SAC_UNSUPPORTED) return st;
+    why = *err;
+    o->device = NULL;
+    APP_TRY(sac_model_open(&r->model, r->model_path, o, err));
+    progress_clear(&r->progress);
+    fprintf(stderr, "saccade: %s; running on the CPU\n", why.text);
+    return SAC_OK;
+}
+
 sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err) {
     *r = (run){.s = s};
     progress_init(&r->progress, s->quiet);
@@ -78,7 +92,8 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.progress = progress_update;
     o.progress_ctx = &r->progress;
     double t = clock_seconds();
-    sac_status st = sac_model_open(&r->model, r->model_path, &o, err);
+    bool wherever = s->device && !strcmp(s->device, "auto");
+    sac_status st = wherever ? open_wherever(r, &o, err) : sac_model_open(&r->model, r->model_path, &o, err);
     progress_clear(&r->progress);
     if (st != SAC_OK) return st;
     r->load_seconds = clock_seconds() - t;

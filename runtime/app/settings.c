@@ -46,7 +46,7 @@ const setting settings_table[] = {
     {"threads", 't', TOP, false, SETTING_INT, AT(threads), ALL, 0, 1024, "N",
      "threads; 0 = one for each processor"},
     {"device", 0, TOP, false, SETTING_TEXT, AT(device), ALL, 0, 0, "DEVICE",
-     "where the language model runs: cpu, cuda or cuda:N (cpu)"},
+     "where the model runs: cpu, cuda, cuda:N, or auto: on a card if there is one for it (cpu)"},
     {"fast", 0, TOP, false, SETTING_FLAG, AT(fast), ALL, 0, 0, NULL,
      "allow bf16 products: faster, logits differ in the third digit"},
     {"vision-cache", 0, TOP, false, SETTING_INT, AT(vision_cache_mib), AECKS, 0, 1 << 20, "MIB",

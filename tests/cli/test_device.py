@@ -1,0 +1,36 @@
+"""Which device a model runs on: a card that is not there is refused, or, with auto, done without in one line."""
+from cli import Case, main, saccade, sample
+
+
+class Device(Case):
+    def ask(self, *options):
+        row = sample(video=False)
+        return row, saccade("ask", "-q", "--image", row["file"], *options, row["question"])
+
+    def setUp(self):
+        super().setUp()
+        _, self.on_card = self.ask("--device", "cuda")
+
+    def test_a_card_that_is_not_there_is_refused(self):
+        if self.on_card.returncode == 0:
+            self.skipTest("there is a card")
+        self.assert_refused(self.on_card, 69, "CUDA")
+
+    def test_auto_answers_wherever_it_can(self):
+        row, done = self.ask("--device", "auto")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.strip(), row["answer"])
+        lines = done.stderr.splitlines()
+        if self.on_card.returncode == 0:
+            self.assertEqual(lines, [])
+        else:
+            self.assertEqual(len(lines), 1, lines)
+            self.assertRegex(lines[0], r"^saccade: .*CUDA.*; running on the CPU$")
+
+    def test_a_device_that_nobody_knows(self):
+        _, done = self.ask("--device", "cuda:x")
+        self.assert_refused(done, 64, 'device "cuda:x"')
+
+
+if __name__ == "__main__":
+    main()
