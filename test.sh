@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Saccade in several ways and runs all tests in each.
-#   ./test.sh                   dev, asan, tsan and release
+#   ./test.sh                   dev, asan, tsan and release, and cuda where nvcc is
 #   ./test.sh asan release      only these
 #   ./test.sh fuzz              the fuzz targets, FUZZ_SECONDS (60) each; needs clang
 # The last line is "N passed, M failed": single tests, summed over the builds. Logs: build/<name>.log.
@@ -8,7 +8,10 @@ set -uo pipefail
 cd "$(dirname "$0")"
 
 presets=("$@")
-[ $# -gt 0 ] || presets=(dev asan tsan release)
+if [ $# -eq 0 ]; then
+  presets=(dev asan tsan release)
+  command -v nvcc >/dev/null && presets+=(cuda)
+fi
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
@@ -26,6 +29,9 @@ fi
 
 # What threads share is in a few places; the rest would only be slower under ThreadSanitizer.
 threaded='test_base test_vision_cache test_session serve_parallel'
+
+# What the CUDA backend changes; without a card it shows that everything else still passes.
+device='test_device test_method_device test_format_device test_vit_device test_device_tower test_session cli_device'
 
 # Counts the tests within ctest's log: cmocka's programs and the tests of the command have many each; any other
 # program is one. Prints "passed failed skipped" and, on standard error, what failed and was skipped.
@@ -73,11 +79,13 @@ build() { # preset, cmake options and -- targets
 run_tests() { # preset
   local select=() log="build/$1/Testing/Temporary/LastTest.log"
   [ "$1" = tsan ] && select=(-R "^(${threaded// /|})\$")
+  [ "$1" = cuda ] && select=(-R "^(${device// /|})\$")
   rm -f "$log"
   ctest --test-dir "build/$1" -j "$jobs" --output-on-failure --no-tests=error "${select[@]}" \
     --test-output-size-passed 100000000 --test-output-size-failed 100000000 >>"build/$1.log" 2>&1
   local code=$? counts
   counts=$(count "$log")
+  [ "${counts%% *}" -gt 0 ] || { echo "  no test of $1 has passed: see build/$1.log"; counts="0 1 0"; }
   [ $code -eq 0 ] || sed -n '/Failed\|Timeout\|\*\*\*/p' "build/$1.log" | tail -n 20
   report "$1" $counts
 }
@@ -105,8 +113,9 @@ for preset in "${presets[@]}"; do
   case $preset in
     fuzz) targets= build fuzz && run_fuzzers ;;
     tsan) targets=${threaded/serve_parallel/saccade_command} build tsan -DSAC_TESTS=ON && run_tests tsan ;;
+    cuda) targets="${device/cli_device/saccade_command} checkkernels" build cuda -DSAC_TESTS=ON && run_tests cuda ;;
     dev | asan | release) targets= build "$preset" -DSAC_TESTS=ON && run_tests "$preset" ;;
-    *) echo "test.sh: unknown part '$preset'; there are dev, asan, tsan, release and fuzz" >&2; exit 64 ;;
+    *) echo "test.sh: unknown part '$preset'; there are dev, asan, tsan, release, cuda and fuzz" >&2; exit 64 ;;
   esac
   echo "   $((SECONDS - start)) s"
 done
