@@ -228,8 +228,9 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
     const T *k = (const T *)a.k + head_at, *v = (const T *)a.v + head_at;
 
     /* Few keys come to the L2 cache while the kernel before is at work, ahead of the weights that the kernel
-     * after asks for once it may start. Where many pass through that cache such weights would not stay. */
-    if (!a.rows) {
+     * after asks for once it may start. Many would only be in the way of that kernel's weights. */
+    bool shared_out = plan.brief && !a.rows; /* lists may be new */
+    if (shared_out) {
         share_out();
 #pragma unroll
         for (int i = 0; i < STAGES - 1; i++) {
@@ -239,9 +240,9 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
             for (int c = 0; c < a.d; c += 32 / (int)sizeof(T)) fetch_soon(row + c);
         }
     }
-    if (plan.brief) start_next();
+    start_next();
     wait_for_last();
-    if (a.rows) share_out(); /* lists may be new */
+    if (!shared_out) share_out();
     uint8_t *ring = shared + warp * STAGES * stage_bytes<D>();
     for (int i = lane; a.d < D && i < STAGES * stage_bytes<D>() / 16; i += 32)
         ((uint4 *)ring)[i] = make_uint4(0, 0, 0, 0); /* channels that do not exist */
@@ -276,7 +277,6 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
             at += plan.n_warps;
         }
     }
-    if (!plan.brief) start_next();
     copy_wait<0>();
     __syncthreads(); /* the rings are free */
 
