@@ -188,7 +188,8 @@ def main():
     p.add_argument("--methods", nargs="*", default=[], help="lines such as 'prefill=zipvl:ratio=0.421 decode=dense'")
     p.add_argument("--attention", nargs="+", choices=BACKENDS, default=["cudnn"],
                    help="of transformers; all but the first for prefill alone")
-    p.add_argument("--images", type=int, default=0, metavar="N", help="time the tower on N pictures at once")
+    p.add_argument("--images", type=int, default=0, metavar="N", choices=range(33),
+                   help="time the tower on N pictures at once, at most a batch of 32: batches overlap with decoding")
     p.add_argument("--out", type=pathlib.Path, help="write the rows as JSON lines too")
     a = p.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), flush=True)
