@@ -1,0 +1,254 @@
+/* One picture or video, opened and measured: how many tiles and tokens, which frames. Measuring a picture
+ * takes its decoding, of which only the tower's tiles are kept; of a video the container is read. What this
+ * model has measured before is known without opening it (source.h), and then it is opened only if its
+ * embeddings are in no cache. */
+#include "media_open.h"
+
+#include "source.h"
+
+#include <stdlib.h>
+
+sac_status sac_media_open_picture(sac_image *image, const char *path, const void *bytes, size_t n_bytes,
+                                  sac_error *err) {
+    if (path) return sac_image_open(image, path, NULL, err);
+    if (!bytes) return sac_fail(err, SAC_BAD_ARGUMENT, "a picture needs a path or bytes");
+    return sac_image_decode(image, bytes, n_bytes, NULL, err);
+}
+
+size_t sac_media_tile_bytes(const sac_session *s, int64_t n) {
+    size_t side = (size_t)s->model->loaded.processor.tile_size;
+    return (size_t)n * side * side * 3;
+}
+
+sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
+    return (sac_reduce_picture){p->n_tiles, p->grid, p->tiles_w, p->tiles_h};
+}
+
+static sac_status plan_picture(sac_session *s, sac_media *m, int width, int height, sac_error *err) {
+    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, false, &m->plan, err));
+    sac_reduce_picture picture = sac_media_tiling(&m->plan);
+    if (s->reduce.is_on) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
+    if (m->plan.n_tiles > s->vision.max_tiles || m->plan.n_tokens > s->vision.max_tokens)
+        return sac_fail(err, SAC_INTERNAL,
+                        "a picture of %d tiles and %lld tokens is more than was planned for", m->plan.n_tiles,
+                        (long long)m->plan.n_tokens);
+    return SAC_OK;
+}
+
+static sac_status cut_picture(sac_session *s, sac_media *m, const sac_image *image, sac_error *err) {
+    const sac_processor_config *p = &s->model->loaded.processor;
+    m->tiles = malloc(sac_media_tile_bytes(s, m->plan.n_tiles));
+    if (!m->tiles) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", m->plan.n_tiles);
+    return sac_processor_run(p, image, &m->plan, m->tiles, err);
+}
+
+static sac_status open_tiles(sac_session *s, sac_media *m, int *width, int *height, sac_error *err) {
+    const sac_part *p = m->part;
+    sac_image image = {0};
+    SAC_TRY(sac_media_open_picture(&image, p->path, p->bytes, p->n_bytes, err));
+    *width = image.width;
+    *height = image.height;
+    sac_status st = plan_picture(s, m, image.width, image.height, err);
+    if (st == SAC_OK) st = cut_picture(s, m, &image, err);
+    sac_image_free(&image);
+    return st;
+}
+
+static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
+    int width, height;
+    if (sac_source_recall(s, m, NULL, &width, &height)) {
+        SAC_TRY(plan_picture(s, m, width, height, err));
+    } else {
+        SAC_TRY(open_tiles(s, m, &width, &height, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        sac_source_remember(s, m, NULL, width, height);
+    }
+    m->n_blocks = 1;
+    m->block_tokens = m->plan.n_tokens;
+    m->report = (sac_media_report){.kind = m->part->kind,
+                                   .width = width,
+                                   .height = height,
+                                   .n_frames = 1,
+                                   .n_tiles = m->plan.n_tiles,
+                                   .rule = "picture"};
+    return SAC_OK;
+}
+
+sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan,
+                                sac_error *err) {
+    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, true, plan, err));
+    if (plan->n_tiles != 1 || plan->n_tokens != plan->tokens_per_tile)
+        return sac_fail(err, SAC_INTERNAL, "a video frame of %d tiles", plan->n_tiles);
+    return SAC_OK;
+}
+
+/* Frames that the share of the context left to this video can hold: the bound when nobody gives one. */
+static int64_t context_frames(int64_t room, const sac_visual_plan *frame) {
+    int64_t each = frame->n_tokens + 1;
+    return room / each > 0 ? room / each : 1;
+}
+
+/* A frame costs the pixels of the tower's input, whatever the size of the source: that is what the model pays
+ * for. */
+static sac_status frame_request(const sac_video_options *o, int64_t room, const sac_visual_plan *frame,
+                                sac_frame_request *r, sac_error *err) {
+    if (o->num_frames < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "num_frames %d: give 1 or more", o->num_frames);
+    if (o->max_frames < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "max_frames %d: give 1 or more", o->max_frames);
+    if (o->max_pixels < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "max_pixels %lld: give 1 or more", (long long)o->max_pixels);
+    *r = (sac_frame_request){.has_fps = o->fps != 0,
+                             .fps = o->fps,
+                             .has_num_frames = o->num_frames != 0,
+                             .num_frames = o->num_frames,
+                             .has_max_frames = true,
+                             .max_frames = o->max_frames ? o->max_frames : context_frames(room, frame),
+                             .max_frames_silent = o->max_frames == 0,
+                             .has_max_pixels = o->max_pixels != 0,
+                             .max_pixels = o->max_pixels,
+                             .frame_pixels = (int64_t)frame->tile_size * frame->tile_size};
+    return SAC_OK;
+}
+
+static void describe_frames(sac_media *m, const sac_visual_plan *plan, sac_frame_layout layout, int width,
+                            int height) {
+    m->plan = *plan;
+    m->n_blocks = layout == SAC_FRAMES_SEPARATE ? m->frames.n_frames : 1;
+    m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * m->frames.n_frames;
+    m->report = (sac_media_report){.kind = m->part->kind,
+                                   .width = width,
+                                   .height = height,
+                                   .n_frames = (int)m->frames.n_frames,
+                                   .n_tiles = (int)m->frames.n_frames,
+                                   .source_fps = m->frames.source_fps,
+                                   .duration_s = m->frames.duration_s,
+                                   .source_frames = m->frames.total_frames,
+                                   .rule = m->frames.text,
+                                   .time_s = m->frames.time_s};
+}
+
+static sac_status open_video(sac_session *s, sac_media *m, sac_error *err) {
+    const sac_part *p = m->part;
+    sac_video_limits limits = sac_video_limits_default();
+    limits.n_threads = sac_pool_n_threads(s->model->pool) < 8 ? sac_pool_n_threads(s->model->pool) : 8;
+    if (p->path) return sac_video_open(&m->video, p->path, &limits, err);
+    if (p->bytes) return sac_video_open_bytes(&m->video, p->bytes, p->n_bytes, &limits, err);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "a video needs a path or bytes");
+}
+
+/* A bound that only the context sets differs from question to question, and matters only where it binds: what
+ * was chosen without it is remembered too. */
+static bool recall_video(sac_session *s, sac_media *m, const sac_frame_request *r, int *width, int *height) {
+    sac_frame_request unbound = *r;
+    unbound.has_max_frames = false;
+    if (sac_source_recall(s, m, r, width, height)) return true;
+    if (m->part->video.max_frames || !sac_source_recall(s, m, &unbound, width, height)) return false;
+    if (m->frames.n_frames <= r->max_frames) return true;
+    sac_frame_plan_free(&m->frames);
+    return false;
+}
+
+static void remember_video(sac_session *s, const sac_media *m, const sac_frame_request *r, int width,
+                           int height) {
+    sac_frame_request unbound = *r;
+    unbound.has_max_frames = false;
+    sac_source_remember(s, m, r, width, height);
+    if (m->frames.rule != SAC_SAMPLED_BY_MAX_FRAMES) sac_source_remember(s, m, &unbound, width, height);
+}
+
+static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
+    int side = s->model->loaded.processor.tile_size, width, height;
+    sac_frame_request request;
+    sac_visual_plan frame;
+    SAC_TRY(sac_media_plan_frame(s, side, side, &frame, err));
+    SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
+    if (!recall_video(s, m, &request, &width, &height)) {
+        SAC_TRY(open_video(s, m, err));
+        const sac_video_info *info = sac_video_get_info(m->video);
+        width = info->width;
+        height = info->height;
+        SAC_TRY(sac_video_plan(m->video, &request, &m->frames, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        remember_video(s, m, &request, width, height);
+    }
+    SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
+    describe_frames(m, &frame, s->model->loaded.frame_layout, width, height);
+    return SAC_OK;
+}
+
+/* Size of the first picture of a list goes into the report; all are decoded when they are encoded. */
+static sac_status plan_list(sac_media *m, const sac_frame_request *request, int *width, int *height,
+                            sac_error *err) {
+    const sac_part *p = m->part;
+    sac_image first = {0};
+    SAC_TRY(sac_media_open_picture(&first, p->frames[0].path, p->frames[0].bytes, p->frames[0].n_bytes, err));
+    *width = first.width;
+    *height = first.height;
+    sac_image_free(&first);
+    double span = p->frames[p->n_frames - 1].time_s - p->frames[0].time_s;
+    sac_sampling_source source = {.total_frames = (int64_t)p->n_frames,
+                                  .frame_pixels = (int64_t)*width * *height,
+                                  .fps = span > 0 ? (double)(p->n_frames - 1) / span : 0};
+    SAC_TRY(sac_sampling_plan(&m->frames, request, &source, err));
+    for (int64_t i = 0; i < m->frames.n_frames; i++)
+        m->frames.time_s[i] = p->frames[m->frames.index[i]].time_s;
+    return SAC_OK;
+}
+
+static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
+    const sac_part *p = m->part;
+    if (p->n_frames == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "a list of frames is empty");
+    for (size_t i = 1; i < p->n_frames; i++)
+        if (!(p->frames[i].time_s > p->frames[i - 1].time_s))
+            return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu at %g s does not come after frame %zu at %g s",
+                            i, p->frames[i].time_s, i - 1, p->frames[i - 1].time_s);
+    int side = s->model->loaded.processor.tile_size, width, height;
+    sac_visual_plan frame;
+    sac_frame_request request;
+    SAC_TRY(sac_media_plan_frame(s, side, side, &frame, err));
+    SAC_TRY(frame_request(&p->video, room, &frame, &request, err));
+    if (!recall_video(s, m, &request, &width, &height)) {
+        SAC_TRY(plan_list(m, &request, &width, &height, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        remember_video(s, m, &request, width, height);
+    }
+    SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
+    describe_frames(m, &frame, s->model->loaded.frame_layout, width, height);
+    return SAC_OK;
+}
+
+sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
+    SAC_TRY(sac_session_check_cancel(s, err));
+    SAC_TRY(sac_source_find(s, m, err));
+    switch (m->part->kind) {
+    case SAC_PART_IMAGE: SAC_TRY(prepare_image(s, m, err)); break;
+    case SAC_PART_VIDEO: SAC_TRY(prepare_video(s, m, room, err)); break;
+    case SAC_PART_FRAMES: SAC_TRY(prepare_frames(s, m, room, err)); break;
+    case SAC_PART_TEXT: break;
+    }
+    m->report.n_tokens = m->n_blocks * m->block_tokens;
+    m->start = calloc((size_t)m->n_blocks, sizeof *m->start);
+    if (!m->start) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)m->n_blocks);
+    return sac_source_key(s, m, err);
+}
+sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err) {
+    int width = m->report.width, height = m->report.height;
+    if (m->part->kind == SAC_PART_IMAGE && !m->tiles) {
+        SAC_TRY(open_tiles(s, m, &width, &height, err));
+    } else if (m->part->kind == SAC_PART_VIDEO && !m->video) {
+        SAC_TRY(open_video(s, m, err));
+        width = sac_video_get_info(m->video)->width;
+        height = sac_video_get_info(m->video)->height;
+    }
+    if (width == m->report.width && height == m->report.height && m->plan.n_tokens > 0) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "%s has changed since it was measured: ask again",
+                    m->part->path ? m->part->path : "a picture or video");
+}
+
+void sac_media_close_source(sac_media *m) {
+    free(m->tiles);
+    m->tiles = NULL;
+    sac_video_free(m->video);
+    m->video = NULL;
+}

@@ -1,0 +1,29 @@
+/* media_open.h - one item of a conversation's media: from bytes to sizes, tiles and frames. */
+#ifndef SAC_ENGINE_MEDIA_OPEN_H
+#define SAC_ENGINE_MEDIA_OPEN_H
+
+#include "generate.h"
+
+/* Opens the item, chooses its frames and counts its tokens. room: tokens of the context that a video may
+ * take. */
+sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_error *err);
+
+/* Opens what was measured from memory; it must be what it was. */
+sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err);
+
+/* Pixels and file are let go. */
+void sac_media_close_source(sac_media *m);
+
+/* A decoded picture of a file or of bytes; the caller frees it. */
+sac_status sac_media_open_picture(sac_image *image, const char *path, const void *bytes, size_t n_bytes,
+                                  sac_error *err);
+
+/* What one frame costs; it does not depend on its size: every family makes one tile of it. */
+sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan, sac_error *err);
+
+/* Bytes of n tiles of the tower's input. */
+size_t sac_media_tile_bytes(const sac_session *s, int64_t n);
+
+sac_reduce_picture sac_media_tiling(const sac_visual_plan *p);
+
+#endif
