@@ -316,6 +316,36 @@ typedef struct sac_packed_step_args {
     float *lse; /* [n_heads] or NULL */
 } sac_packed_step_args;
 
+/* One token each of several sequences, on its way into their attention: of each, q is turned as rope does, in
+ * place; k, turned too, and v go to row `first` of its view, rounded to their own type and then to the
+ * view's. All of the same heads and the same kind of rotation; rows that are written do not overlap. */
+typedef struct sac_token_store {
+    sac_mat q, k, v; /* [1][n_heads * head_dim], [1][kv heads * head_dim] x 2 */
+    sac_rotation rotation;
+    const int32_t *pos; /* [1] */
+    sac_kv_view kv;
+    int64_t first;
+    int n_heads;
+} sac_token_store;
+
+typedef struct sac_store_many_args {
+    const sac_token_store *each;
+    int n;
+} sac_store_many_args;
+
+/* Several calls of attention, or of packed_step, that do not write what another reads: one query of each of
+ * several sequences, where a device gains by reading all their keys in one go. It knows plain steps of one
+ * model only (no lists, no lse; the same heads and types), and refuses all where it refuses one. */
+typedef struct sac_attention_many_args {
+    const sac_attention_args *each;
+    int n;
+} sac_attention_many_args;
+
+typedef struct sac_packed_step_many_args {
+    const sac_packed_step_args *each;
+    int n;
+} sac_packed_step_many_args;
+
 /* y[g][c] = scale * sum of x[row][c] over the rows of group g: x's rows are cut into n_groups equal parts. */
 typedef struct sac_mean_rows_args {
     float *y; /* [n_groups][x.cols] */
@@ -433,6 +463,9 @@ typedef struct sac_scatter_rows_args {
     X(pack_channels)                                                                                         \
     X(pack_rows)                                                                                             \
     X(packed_step)                                                                                           \
+    X(store_many)                                                                                            \
+    X(attention_many)                                                                                        \
+    X(packed_step_many)                                                                                      \
     X(softmax)                                                                                               \
     X(soft_vote)                                                                                             \
     X(mean_rows)                                                                                             \

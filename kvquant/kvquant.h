@@ -34,6 +34,9 @@ typedef struct sac_kv_packing {
     /* A step: a->kv is the tail (its last row the step's own), a->q is replaced by the output over packed
      * rows and tail. Says in *n_tail how many tail rows are left: 0 after it has packed them all. */
     sac_status (*attend)(void *state, const sac_layer_attention *a, int64_t *n_tail);
+    /* On a device: a step of which `attend` would be no more than the op packed_step, and which leaves all of
+     * the tail: its arguments, counted as if it were done. False: attend has more to do. NULL: always. */
+    bool (*step)(void *state, const sac_layer_attention *a, sac_packed_step_args *args);
     int64_t (*n_tail_max)(const double *p); /* rows of a tail */
     /* Bytes of a layer's packed rows, metadata counted. */
     size_t (*bytes)(const void *state, int layer);

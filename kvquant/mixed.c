@@ -187,6 +187,15 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     return sac_kv_blocks_add(&m->blocks, a, &a->kv, 0, 0, a->kv.n_rows, &important);
 }
 
+/* top_p is 1 on a device. */
+static bool step(void *state, const sac_layer_attention *a, sac_packed_step_args *args) {
+    const mixed *m = state;
+    const sac_kv_block_layer *l = &m->blocks.layer[a->layer];
+    if (a->kv.n_rows >= m->gap) return false;
+    *args = sac_packed_step_alone(a, l->part, l->n_parts);
+    return true;
+}
+
 static int64_t n_tail_max(const double *p) {
     return (int64_t)p[GAP];
 }
@@ -205,6 +214,7 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(mixed),
                                        .seal = seal,
                                        .unpack = unpack,
                                        .attend = attend,
+                                       .step = step,
                                        .n_tail_max = n_tail_max,
                                        .bytes = bytes};
 

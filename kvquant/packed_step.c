@@ -117,27 +117,51 @@ static sac_status attend_here(sac_packed_step *s, const sac_layer_attention *a, 
     return SAC_OK;
 }
 
-sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
-                                  const sac_packed_rows *parts, int n_parts) {
+/* n_all rows stand in parts and tail. */
+static void count(const sac_layer_attention *a, int64_t n_all, int64_t n_read, bool all_mixed) {
     const sac_attention_shape *shape = a->shape;
-    int64_t start = sac_now_ns(), n = 0, n_read = a->kv.n_rows;
-    for (int i = 0; i < n_parts; i++) n += parts[i].n;
-    if (s->top_p >= 1) n_read += n; /* else counted where rows are left out */
-    if (shape->device)
-        SAC_TRY(a->ops->packed_step(a->stream, &(sac_packed_step_args){.q = a->q,
-                                                                       .parts = parts,
-                                                                       .n_parts = n_parts,
-                                                                       .tail = a->kv,
-                                                                       .n_heads = shape->n_heads,
-                                                                       .scale = a->scale,
-                                                                       .lse = s->lse}));
-    else
-        SAC_TRY(attend_here(s, a, parts, n_parts, n));
-    if ((n == 0 || s->top_p >= 1) && n + a->kv.n_rows == a->n_seen) sac_count_decode_mass(a, 1);
+    if (all_mixed && n_all == a->n_seen) sac_count_decode_mass(a, 1);
     a->stats->n_steps += 1;
     a->stats->decode_rows += (double)(n_read * shape->n_kv_heads);
     a->stats->decode_budget += (double)(n_read * shape->n_heads);
     a->stats->decode_rows_dense += (double)(a->n_seen * shape->n_kv_heads);
+}
+
+static int64_t count_rows(const sac_packed_rows *parts, int n_parts) {
+    int64_t n = 0;
+    for (int i = 0; i < n_parts; i++) n += parts[i].n;
+    return n;
+}
+
+static sac_packed_step_args step_args(const sac_layer_attention *a, const sac_packed_rows *parts,
+                                      int n_parts) {
+    return (sac_packed_step_args){.q = a->q,
+                                  .parts = parts,
+                                  .n_parts = n_parts,
+                                  .tail = a->kv,
+                                  .n_heads = a->shape->n_heads,
+                                  .scale = a->scale};
+}
+
+sac_packed_step_args sac_packed_step_alone(const sac_layer_attention *a, const sac_packed_rows *parts,
+                                           int n_parts) {
+    int64_t n = count_rows(parts, n_parts) + a->kv.n_rows;
+    count(a, n, n, true);
+    return step_args(a, parts, n_parts);
+}
+
+sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
+                                  const sac_packed_rows *parts, int n_parts) {
+    int64_t start = sac_now_ns(), n = count_rows(parts, n_parts), n_read = a->kv.n_rows;
+    if (s->top_p >= 1) n_read += n; /* else counted where rows are left out */
+    if (a->shape->device) {
+        sac_packed_step_args args = step_args(a, parts, n_parts);
+        args.lse = s->lse;
+        SAC_TRY(a->ops->packed_step(a->stream, &args));
+    } else {
+        SAC_TRY(attend_here(s, a, parts, n_parts, n));
+    }
+    count(a, n + a->kv.n_rows, n_read, n == 0 || s->top_p >= 1);
     a->stats->attend_ns += sac_now_ns() - start;
     return SAC_OK;
 }

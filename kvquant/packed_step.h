@@ -28,4 +28,9 @@ void sac_packed_step_take_device(sac_packed_step *s, const sac_attention_shape *
 sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
                                   const sac_packed_rows *parts, int n_parts);
 
+/* On a device: what sac_packed_step_attend asks of the op there, counted as if it were done. Without a
+ * denominator: s->lse stays what it was. */
+sac_packed_step_args sac_packed_step_alone(const sac_layer_attention *a, const sac_packed_rows *parts,
+                                           int n_parts);
+
 #endif

@@ -98,27 +98,12 @@ static sac_status prepare_step_positions(const decoder_run *r, int64_t past, int
     return SAC_OK;
 }
 
-/* Attention of a step whose keys and values are stored. */
-static sac_status step_attend(const decoder_run *r, const sac_layer_attention *a) {
-    sac_decoder_state *s = r->s;
-    const sac_kv_packing *packing = s->cache.choice.format->packing;
-    int64_t left = a->kv.n_rows;
-    if (packing) {
-        SAC_TRY(packing->attend(s->cache.packing, a, &left));
-    } else {
-        SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
-        if (s->decode.policy->settle) left = s->decode.policy->settle(s->decode.state, a);
-    }
-    s->cache.layer_rows[a->layer] = left;
-    return SAC_OK;
-}
-
 static sac_status step_layer(const decoder_run *r, int layer, int64_t first, int64_t n, int64_t n_seen) {
     int64_t past;
     sac_kv_view kv = sac_kv_cache_begin_layer(&r->s->cache, layer, n, true, &past);
     SAC_TRY(sac_decoder_project_qkv(r, layer, first, n, false, &kv, past));
     sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, n, kv, past, n_seen);
-    SAC_TRY(step_attend(r, &a));
+    SAC_TRY(sac_decoder_attend_step(r, &a));
     return sac_decoder_project_out(r, layer, first, n);
 }
 
@@ -170,19 +155,6 @@ sac_status sac_decoder_step_start(const sac_decoder *d, sac_decoder_state *s, co
     SAC_TRY(prepare_step_positions(&r, past, 0));
     if (!s->decode.policy->inputs) return SAC_OK;
     return s->decode.policy->inputs(s->decode.state, ops, stream, x, past);
-}
-
-sac_status sac_decoder_step_attend(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                                   const sac_stream *stream, int layer, sac_mat q, sac_mat k, sac_mat v) {
-    decoder_run r = {d, s, ops, stream};
-    int64_t first = s->cache.n_rows, past;
-    sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, 1, true, &past);
-    SAC_TRY(rotate(&r, q, d->config.n_heads, first));
-    SAC_TRY(rotate(&r, k, d->config.n_kv_heads, first));
-    SAC_TRY(ops->kv_store(stream, &(sac_kv_store_args){kv, k, v, past}));
-    sac_layer_attention a = sac_decoder_layer_attention(&r, layer, first, 1, kv, past, first + 1);
-    a.q = q;
-    return step_attend(&r, &a);
 }
 
 void sac_decoder_step_finish(sac_decoder_state *s) {

@@ -64,9 +64,7 @@ static sac_status attend(const run *r, int layer, sac_mat q) {
     SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
     SAC_TRY(linear(r, k, norm, &w->k, w->k_bias, false));
     SAC_TRY(linear(r, v, norm, &w->v, w->v_bias, false));
-    for (int64_t i = 0; i < r->n; i++)
-        SAC_TRY(sac_decoder_step_attend(r->d, r->states[i], r->ops, r->stream, layer, sac_mat_rows(q, i, 1),
-                                        sac_mat_rows(k, i, 1), sac_mat_rows(v, i, 1)));
+    SAC_TRY(sac_decoder_step_attend(r->d, r->states, r->n, r->ops, r->stream, layer, q, k, v));
     return linear(r, h, q, &w->o, w->o_bias, true);
 }
 

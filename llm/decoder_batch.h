@@ -35,9 +35,11 @@ sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, co
 /* x: the embedding of the new token. */
 sac_status sac_decoder_step_start(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                   const sac_stream *stream, sac_mat x, sac_error *err);
-/* Rotates q and k, stores k and v, attends; the output replaces q. */
-sac_status sac_decoder_step_attend(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                                   const sac_stream *stream, int layer, sac_mat q, sac_mat k, sac_mat v);
+/* A layer's attention of each of n states: rotates q and k [n][heads * head_dim], stores k and v, attends;
+ * the outputs replace q. On a device in one go, as far as ops and methods go. */
+sac_status sac_decoder_step_attend(const sac_decoder *d, sac_decoder_state *const *states, int64_t n,
+                                   const sac_ops *ops, const sac_stream *stream, int layer, sac_mat q,
+                                   sac_mat k, sac_mat v);
 /* The token counts from now on; or a failed step leaves no trace. */
 void sac_decoder_step_finish(sac_decoder_state *s);
 void sac_decoder_step_undo(sac_decoder_state *s);

@@ -87,6 +87,9 @@ sac_status sac_decoder_project_out(const decoder_run *r, int layer, int64_t firs
 sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, int64_t n,
                                                 sac_kv_view kv, int64_t past, int64_t n_seen);
 
+/* Attention of a step whose keys and values are stored. */
+sac_status sac_decoder_attend_step(const decoder_run *r, const sac_layer_attention *a);
+
 /* Dynamic scaling ties the frequencies to the length, so its rows are made anew for every call; only the new
  * tokens' rows are read, since keys are stored rotated. */
 sac_status sac_decoder_prepare_rotations(const decoder_run *r, int64_t past, int64_t n_total);

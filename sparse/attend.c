@@ -26,6 +26,11 @@ sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t
     return a->ops->attention(a->stream, &args);
 }
 
+sac_attention_args sac_dense_step(const sac_layer_attention *a) {
+    sac_count_step(a, (double)a->kv.n_rows);
+    return causal_args(a, a->q, a->past);
+}
+
 sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n) {
     sac_layer_attention chunk = *a;
     chunk.q = sac_mat_rows(a->q, first, n);

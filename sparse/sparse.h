@@ -290,6 +290,10 @@ const char *const *sac_decode_policy_names(void);
 /* Causal attention of queries [first, first + n) over all rows up to theirs. */
 sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n);
 
+/* What a step of the policy `dense` asks of the attention op, counted as if it were done: for those who do
+ * the steps of several sequences in one go. */
+sac_attention_args sac_dense_step(const sac_layer_attention *a);
+
 /* Queries [first, first + n) as a prompt of their own, after all that precedes them. */
 sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n);
 

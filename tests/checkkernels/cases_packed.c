@@ -193,6 +193,16 @@ static sac_kv_view make_tail(check_case *c, const struct step_shape *sh, sac_dty
     return kv;
 }
 
+/* As allow_packed; values are at most 4 (a factor of 2 and codes up to 2). Of the output, then of lse where
+ * there is one. */
+static void allow_step(check_case *c, const sac_packed_step_args *a, int64_t n_rows, double *allowed) {
+    int64_t d = a->tail.head_dim, cols = a->n_heads * d;
+    double score = 2 * (double)a->scale * sqrt((double)d) * (0x1p-15 + 2 * EPS * sqrt((double)d));
+    for (int64_t j = 0; j < cols; j++) allowed[j] = 2 * (2 * score + sqrt((double)n_rows) * (0x1p-15 + EPS));
+    for (int64_t j = 0; a->lse && j < a->n_heads; j++) allowed[cols + j] = score + 4 * EPS;
+    c->relative = 4 * EPS;
+}
+
 bool check_make_packed_step(check_case *c, int i, sac_dtype t) {
     if (i >= (int)SAC_COUNT(step_shapes)) return false;
     const struct step_shape *sh = &step_shapes[i];
@@ -210,13 +220,7 @@ bool check_make_packed_step(check_case *c, int i, sac_dtype t) {
     a->q = check_mat(c, true, 1, cols, 0, 0, CHECK_UNIFORM);
     a->lse = check_mat(c, true, 1, p->n_heads, 0, 0, CHECK_UNIFORM).data;
     c->same_bits = true;
-    /* as allow_packed; values are at most 4 (a factor of 2 and codes up to 2) */
-    double q_max = 1,
-           score = 2 * q_max * (double)a->scale * sqrt((double)d) * (0x1p-15 + 2 * EPS * sqrt((double)d));
-    double *allowed = check_allow(c, cols + p->n_heads);
-    for (int64_t j = 0; j < cols; j++) allowed[j] = 2 * (2 * score + sqrt((double)n_rows) * (0x1p-15 + EPS));
-    for (int64_t j = 0; j < p->n_heads; j++) allowed[cols + j] = score + 4 * EPS;
-    c->relative = 4 * EPS;
+    allow_step(c, a, n_rows, check_allow(c, cols + p->n_heads));
     snprintf(c->text, sizeof c->text, "%s parts=%d rows=%lld tail=%lld heads=%d/%d d=%lld bits=%d",
              sac_dtype_name(t), a->n_parts, (long long)n_rows, (long long)sh->n_tail, p->n_heads,
              p->n_kv_heads, (long long)d, p->bits[0]);
@@ -225,4 +229,61 @@ bool check_make_packed_step(check_case *c, int i, sac_dtype t) {
 
 int check_n_packed_steps(void) {
     return (int)SAC_COUNT(step_shapes);
+}
+
+/* ---------------------------------------------------------------- several sequences */
+
+/* Of the parts of a shape each sequence takes some, cut short, and of the tail some rows; more sequences and
+ * parts than a launch takes; one with more parts than that. */
+static const struct many_shape {
+    struct step_shape step;
+    int n, n_parts[4]; /* taken in turn; of a sequence */
+} many_shapes[] = {
+    {{{{17, 83}, {17, 83}, {4, 2}, 6, 2, 64, -1, -1, true}, 1, 9, true}, 1, {2}},
+    {{{{537, 400}, {537, 400}, {4, 2}, 14, 2, 128, -1, -1, true}, 1, 33, true}, 3, {2, 0, 1}},
+    {{{{100, 140}, {100, 140}, {4, 2}, 28, 4, 128, -1, -1, true}, 1, 50, true}, 8, {2, 2, 2, 2}},
+    {{{{64, 64}, {64, 64}, {4, 2}, 9, 1, 128, -1, -1, true}, 2, 32, true}, 5, {4, 1, 3, 2}},
+    {{{{65}, {65}, {4}, 8, 8, 64, -1, -1, false}, 3, 31, false}, 4, {1, 3, 2, 1}},
+    {{{{6, 9}, {6, 9}, {4, 2}, 14, 2, 128, -1, -1, true}, 36, 99, true}, 7, {72, 20, 2, 0}},
+    {{{{33, 40}, {33, 40}, {4, 2}, 4, 4, 64, -1, -1, true}, 1, 0, true}, 20, {2, 1, 2, 1}},
+    {{{{300}, {320}, {4}, 7, 7, 24, 0, 24, false}, 1, 12, false}, 2, {1, 1}},
+};
+
+bool check_make_packed_many(check_case *c, int i, sac_dtype t) {
+    if (i >= check_n_packed_many()) return false;
+    const struct many_shape *m = &many_shapes[i];
+    const packed_shape *p = &m->step.packed;
+    sac_packed_step_args *each = c->many.packed_step;
+    int n_named = 0;
+    int64_t d = p->head_dim, cols = p->n_heads * d;
+    while (n_named < 4 && p->capacity[n_named]) n_named++;
+    int n_parts = n_named * m->step.repeat;
+    make_parts(c, p, n_parts, n_named);
+    sac_kv_view tail = make_tail(c, &m->step, t);
+    sac_mat q = check_mat(c, true, m->n, cols, 8, 0, CHECK_UNIFORM);
+    double *allowed = check_allow(c, m->n * cols);
+    for (int k = 0; k < m->n; k++) {
+        int first = k % 2, n = m->n_parts[k % 4];
+        if (first + n > n_parts) first = 0;
+        each[k] = (sac_packed_step_args){.q = sac_mat_rows(q, m->n - 1 - k, 1),
+                                         .parts = c->parts + first,
+                                         .n_parts = n,
+                                         .tail = tail,
+                                         .n_heads = p->n_heads,
+                                         .scale = 1 / sqrtf((float)d)};
+        if (each[k].tail.n_rows > k) each[k].tail.n_rows -= k;
+        int64_t n_rows = each[k].tail.n_rows;
+        for (int j = 0; j < n; j++) n_rows += each[k].parts[j].n;
+        allow_step(c, &each[k], n_rows, allowed + (m->n - 1 - k) * cols);
+    }
+    c->packed_step_many = (sac_packed_step_many_args){each, m->n};
+    c->same_bits = true;
+    snprintf(c->text, sizeof c->text, "%s %d sequences parts=%d, %d .. tail=%lld heads=%d/%d d=%lld bits=%d",
+             sac_dtype_name(t), m->n, m->n_parts[0], m->n_parts[1], (long long)tail.n_rows, p->n_heads,
+             p->n_kv_heads, (long long)d, p->bits[0]);
+    return true;
+}
+
+int check_n_packed_many(void) {
+    return (int)SAC_COUNT(many_shapes);
 }

@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 #define CHECK_MAX_BUFFERS 16
-#define CHECK_MAX_PARTS   40
+#define CHECK_MAX_PARTS   72
+#define CHECK_MAX_MANY    40
 
 typedef enum check_op {
 #define X(op) CHECK_##op,
@@ -56,6 +57,11 @@ typedef struct check_case {
     sac_row_lists lists; /* what args point to */
     sac_rotation rotation;
     sac_packed_rows parts[CHECK_MAX_PARTS];
+    union {
+        sac_token_store store[CHECK_MAX_MANY];
+        sac_attention_args attention[CHECK_MAX_MANY];
+        sac_packed_step_args packed_step[CHECK_MAX_MANY];
+    } many;
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
     double *allowed; /* [elements of all outputs], when not exact: absolute part, from the inputs */
@@ -109,6 +115,12 @@ bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_r
 /* packed_step, the tail in t. */
 bool check_make_packed_step(check_case *c, int i, sac_dtype t);
 int check_n_packed_steps(void);
+/* store_many, attention_many; packed_step_many. */
+bool check_make_many(check_case *c, int i);
+bool check_make_many_of(check_case *c, int i, sac_dtype t);
+int check_n_many(void);
+bool check_make_packed_many(check_case *c, int i, sac_dtype t);
+int check_n_packed_many(void);
 bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attention_sums, kv_gather */
 bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */

@@ -114,6 +114,44 @@ static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_
     return sac_cuda_packed_step(s, &b);
 }
 
+/* Every token stands where the first one does. */
+static sac_status store_many_one_position(const sac_stream *s, const sac_store_many_args *a) {
+    sac_token_store each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        each[i].pos = a->each[0].pos;
+    }
+    return sac_cuda_store_many(s, &(sac_store_many_args){each, a->n});
+}
+
+/* Every sequence has the first one's keys. */
+static sac_status attention_many_one_view(const sac_stream *s, const sac_attention_many_args *a) {
+    sac_attention_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        each[i].kv.k = a->each[0].kv.k;
+    }
+    return sac_cuda_attention_many(s, &(sac_attention_many_args){each, a->n});
+}
+
+/* The last sequence has no key of its own token. */
+static sac_status attention_many_no_last_row(const sac_stream *s, const sac_attention_many_args *a) {
+    sac_attention_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) each[i] = a->each[i];
+    if (each[a->n - 1].n_kv > 1) each[a->n - 1].n_kv--, each[a->n - 1].first--;
+    return sac_cuda_attention_many(s, &(sac_attention_many_args){each, a->n});
+}
+
+/* Every sequence has as much of a tail as the first one. */
+static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packed_step_many_args *a) {
+    sac_packed_step_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        each[i].tail.n_rows = a->each[0].tail.n_rows;
+    }
+    return sac_cuda_packed_step_many(s, &(sac_packed_step_many_args){each, a->n});
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -132,6 +170,10 @@ FAULT(rope, rope_no_rest)
 FAULT(pack_rows, pack_no_channel)
 FAULT(pack_channels, pack_channels_no_list)
 FAULT(packed_step, packed_step_no_last_row)
+FAULT(store_many, store_many_one_position)
+FAULT(attention_many, attention_many_one_view)
+FAULT(attention_many, attention_many_no_last_row)
+FAULT(packed_step_many, packed_step_many_one_tail)
 
 const check_fault cuda_faults[] = {
     {"nan", CHECK_linear, plant_linear_nan},
@@ -148,5 +190,9 @@ const check_fault cuda_faults[] = {
     {"no_channel", CHECK_pack_rows, plant_pack_no_channel},
     {"no_list", CHECK_pack_channels, plant_pack_channels_no_list},
     {"no_last_row", CHECK_packed_step, plant_packed_step_no_last_row},
+    {"one_position", CHECK_store_many, plant_store_many_one_position},
+    {"one_view", CHECK_attention_many, plant_attention_many_one_view},
+    {"no_last_row", CHECK_attention_many, plant_attention_many_no_last_row},
+    {"one_tail", CHECK_packed_step_many, plant_packed_step_many_one_tail},
 };
 const int cuda_n_faults = (int)SAC_COUNT(cuda_faults);

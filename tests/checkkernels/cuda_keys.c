@@ -254,6 +254,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_qkv_step:
     case CHECK_gate_up_step: return 8;
     case CHECK_packed_step: return check_n_packed_steps();
+    case CHECK_packed_step_many: return check_n_packed_many();
     default: return 0;
     }
 }
@@ -270,6 +271,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     case CHECK_qkv_step:
     case CHECK_gate_up_step: return check_make_step_of(c, i, t);
     case CHECK_packed_step: return check_make_packed_step(c, i, t);
+    case CHECK_packed_step_many: return check_make_packed_many(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */
         if (t != SAC_DTYPE_F32) return true;
         return c->op == CHECK_top_k ? make_top_k(c, &choice_cases[i]) : make_top_p(c, &choice_cases[i]);

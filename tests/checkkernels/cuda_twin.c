@@ -8,8 +8,21 @@ enum { GUARD = 256 };
 
 /* ---------------------------------------------------------------- which buffers are matrices */
 
+enum { MOST_MATS = 3 * CHECK_MAX_MANY };
+
+static int mats_of_many(check_case *c, sac_mat *m[MOST_MATS]) {
+    int n = 0;
+    for (int i = 0; c->op == CHECK_store_many && i < c->store_many.n; i++)
+        m[n++] = &c->many.store[i].q, m[n++] = &c->many.store[i].k, m[n++] = &c->many.store[i].v;
+    for (int i = 0; c->op == CHECK_attention_many && i < c->attention_many.n; i++)
+        m[n++] = &c->many.attention[i].o, m[n++] = &c->many.attention[i].q;
+    for (int i = 0; c->op == CHECK_packed_step_many && i < c->packed_step_many.n; i++)
+        m[n++] = &c->many.packed_step[i].q;
+    return n;
+}
+
 /* The matrices of a case's arguments; returns their number. */
-static int mats_of(check_case *c, sac_mat *m[3]) {
+static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     switch (c->op) {
     case CHECK_linear: m[0] = &c->linear.y, m[1] = &c->linear.x; return 2;
     case CHECK_embed: m[0] = &c->embed.y; return 1;
@@ -29,12 +42,12 @@ static int mats_of(check_case *c, sac_mat *m[3]) {
     case CHECK_pool_tokens: m[0] = &c->pool_tokens.y, m[1] = &c->pool_tokens.x; return 2;
     case CHECK_gather_rows: m[0] = &c->gather_rows.y, m[1] = &c->gather_rows.x; return 2;
     case CHECK_scatter_rows: m[0] = &c->scatter_rows.y, m[1] = &c->scatter_rows.x; return 2;
-    default: return 0;
+    default: return mats_of_many(c, m);
     }
 }
 
 static bool is_mat(check_case *c, const check_buffer *b) {
-    sac_mat *m[3];
+    sac_mat *m[MOST_MATS];
     int n = mats_of(c, m);
     for (int i = 0; i < n; i++)
         if (m[i]->data == b->data) return true;
@@ -166,7 +179,9 @@ static void point_to_twin(const cuda_twin *w, const check_case *c, check_case *d
         memcpy(&word, (char *)from + at, sizeof word);
         if (word == (uintptr_t)&c->lists) word = (uintptr_t)&d->lists;
         if (word == (uintptr_t)&c->rotation) word = (uintptr_t)&d->rotation;
-        if (word == (uintptr_t)c->parts) word = (uintptr_t)d->parts;
+        if (word == (uintptr_t)&c->many) word = (uintptr_t)&d->many;
+        if (word >= (uintptr_t)c->parts && word < (uintptr_t)(c->parts + CHECK_MAX_PARTS))
+            word += (uintptr_t)d->parts - (uintptr_t)c->parts;
         for (int i = 0; i < c->n_buffers; i++) {
             const check_buffer *b = &c->buffer[i];
             const cuda_part *p = &w->part[i];
@@ -181,7 +196,7 @@ static void point_to_twin(const cuda_twin *w, const check_case *c, check_case *d
 }
 
 void cuda_twin_args(const cuda_twin *w, check_case *c, sac_dtype t, check_case *d) {
-    sac_mat *m[3];
+    sac_mat *m[MOST_MATS];
     *d = *c;
     int n = mats_of(d, m);
     for (int i = 0; i < n; i++) m[i]->dtype = t;
@@ -190,6 +205,7 @@ void cuda_twin_args(const cuda_twin *w, check_case *c, sac_dtype t, check_case *
     point_to_twin(w, c, d, &d->lists, sizeof d->lists);
     point_to_twin(w, c, d, &d->rotation, sizeof d->rotation);
     point_to_twin(w, c, d, d->parts, sizeof d->parts);
+    point_to_twin(w, c, d, &d->many, sizeof d->many);
 }
 
 bool cuda_twin_run(cuda_twin *w, const check_case *c, check_case *d, const sac_ops *t, sac_dtype dtype,
@@ -222,6 +238,7 @@ static void half_allowance(const check_case *c, sac_dtype t, double *absolute, d
     }
     if (c->op == CHECK_qkv_step) *absolute += 4 * u; /* the normalised token is rounded: see cases_step.c */
     if (c->op == CHECK_gate_up_step) *absolute += 10 * u;
+    if (c->op == CHECK_attention_many) *absolute += 2 * u;
     if (c->op == CHECK_attention && c->attention.kv.dtype != SAC_DTYPE_F32) /* |v| < 1 */
         *absolute += c->attention.kv.dtype == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
 }
@@ -231,6 +248,8 @@ static void compare_row(const check_case *c, const check_buffer *b, const cuda_p
     int64_t n = (int64_t)(b->row_bytes / sac_dtype_row_bytes(b->dtype, 1));
     double absolute = 0, relative = 0;
     if (p->mat) half_allowance(c, t, &absolute, &relative);
+    if (!p->mat && c->op == CHECK_store_many) /* keys are rounded as a matrix first */
+        absolute = t == SAC_DTYPE_F16 ? 0x1p-10 : t == SAC_DTYPE_BF16 ? 0x1p-7 : 0;
     for (int64_t i = 0; i < n; i++) {
         double want = check_number(b, b->want, row * n + i);
         double got = p->mat ? check_element(t, got_row, i) : check_number(b, got_row, i);

@@ -262,6 +262,44 @@ static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_
     return ref().packed_step(s, &b);
 }
 
+/* Every token stands where the first one does. */
+static sac_status store_many_one_position(const sac_stream *s, const sac_store_many_args *a) {
+    sac_token_store each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        each[i].pos = a->each[0].pos;
+    }
+    return ref().store_many(s, &(sac_store_many_args){each, a->n});
+}
+
+/* Every sequence has the first one's keys. */
+static sac_status attention_many_one_view(const sac_stream *s, const sac_attention_many_args *a) {
+    sac_attention_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        each[i].kv.k = a->each[0].kv.k;
+    }
+    return ref().attention_many(s, &(sac_attention_many_args){each, a->n});
+}
+
+/* The last sequence has no key of its own token. */
+static sac_status attention_many_no_last_row(const sac_stream *s, const sac_attention_many_args *a) {
+    sac_attention_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) each[i] = a->each[i];
+    if (each[a->n - 1].n_kv > 1) each[a->n - 1].n_kv--, each[a->n - 1].first--;
+    return ref().attention_many(s, &(sac_attention_many_args){each, a->n});
+}
+
+/* Every sequence has as much of a tail as the first one. */
+static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packed_step_many_args *a) {
+    sac_packed_step_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        each[i].tail.n_rows = a->each[0].tail.n_rows;
+    }
+    return ref().packed_step_many(s, &(sac_packed_step_many_args){each, a->n});
+}
+
 /* Weights of a row's counted scores only, but a sum over all of them. */
 static sac_status softmax_ignores_counts(const sac_stream *s, const sac_softmax_args *a) {
     sac_softmax_args b = *a;
@@ -359,6 +397,10 @@ FAULT(packed_attention, packed_no_channel)
 FAULT(pack_rows, pack_no_channel)
 FAULT(pack_channels, pack_channels_no_list)
 FAULT(packed_step, packed_step_no_last_row)
+FAULT(store_many, store_many_one_position)
+FAULT(attention_many, attention_many_one_view)
+FAULT(attention_many, attention_many_no_last_row)
+FAULT(packed_step_many, packed_step_many_one_tail)
 FAULT(rope, rope_back_with_factor)
 FAULT(attention, attention_lse_log2)
 FAULT(attention, attention_first_list)
@@ -399,6 +441,10 @@ const check_fault check_faults[] = {
     {"no_channel", CHECK_pack_rows, plant_pack_no_channel},
     {"no_list", CHECK_pack_channels, plant_pack_channels_no_list},
     {"no_last_row", CHECK_packed_step, plant_packed_step_no_last_row},
+    {"one_position", CHECK_store_many, plant_store_many_one_position},
+    {"one_view", CHECK_attention_many, plant_attention_many_one_view},
+    {"no_last_row", CHECK_attention_many, plant_attention_many_no_last_row},
+    {"one_tail", CHECK_packed_step_many, plant_packed_step_many_one_tail},
     {"back_with_factor", CHECK_rope, plant_rope_back_with_factor},
     {"lse_log2", CHECK_attention, plant_attention_lse_log2},
     {"first_list", CHECK_attention, plant_attention_first_list},
