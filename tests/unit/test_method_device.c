@@ -136,6 +136,21 @@ static void h2o(void **state) {
     }
 }
 
+static void minference(void **state) {
+    (void)state;
+    compare("minference:v=40,s=60", "dense", false, true, (const int64_t[]){500, 130, 3, 0}, 0);
+    compare("minference:v=100,s=200,last_q=16", "dense", false, true, (const int64_t[]){64, 777, 0}, 0);
+    compare("minference:v=50,s=120", "dense", false, true, (const int64_t[]){4500, 0}, 0); /* in parts */
+    /* sums in another order */
+    compare("minference:pattern=a_shape,v=70,s=130", "dense", false, false, (const int64_t[]){4500, 130, 0},
+            0);
+    compare("minference:pattern=block_sparse,blocks=3", "dense", false, false, (const int64_t[]){512, 300, 0},
+            0);
+    compare("minference:pattern=block_sparse,blocks=1", "dense", false, false, (const int64_t[]){333, 0}, 0);
+    compare("minference:pattern=block_sparse,blocks=7", "dense", false, false,
+            (const int64_t[]){100, 4501, 0}, 0);
+}
+
 /* Two layers of a prompt of n tokens after `past`, which the tokens enter anew. */
 static void compare_layers(layer_case *here, layer_case *there, int64_t past, int64_t n) {
     for (int layer = 0; layer < 3; layer++) {
@@ -194,6 +209,9 @@ static void what_cannot_run_there_is_refused(void **state) {
         sac_prefill m;
         assert_int_equal(sac_prefill_open(&m, lines[i], &c.shape, &err), SAC_UNSUPPORTED);
     }
+    sac_prefill m;
+    c.shape.n_ctx = 1400000;
+    assert_int_equal(sac_prefill_open(&m, "minference", &c.shape, &err), SAC_UNSUPPORTED);
     case_close(&c);
 }
 
@@ -204,6 +222,7 @@ int main(void) {
         cmocka_unit_test(tokenselect),
         cmocka_unit_test(snapkv),
         cmocka_unit_test(h2o),
+        cmocka_unit_test(minference),
         cmocka_unit_test(fastv),
         cmocka_unit_test(what_cannot_run_there_is_refused),
     };
