@@ -133,6 +133,8 @@ typedef struct sac_attention_args {
     bool causal;
     int64_t window;        /* 0 = none */
     int64_t kv_batch_rows; /* 0 = batch_rows */
+    int64_t list_block; /* with lists: queries that share n_lists of them, lists->start has n_lists for every
+                           block of so many, the last may be shorter; 0 = all queries do */
 } sac_attention_args;
 
 /* scores[h][i] = scale * (q_h . k_row), row = lists' i-th of head h, or first + i for i < n without lists.
@@ -380,6 +382,50 @@ typedef struct sac_choice_step_args {
     bool kept;
 } sac_choice_step_args;
 
+/* Rows of keys and values that stay, side by side and in place: row rows[i] of a head becomes its row i, for
+ * the ascending rows of its list. Rows from n on stay as they are. */
+typedef struct sac_keep_rows_args {
+    sac_kv_view kv;
+    const int32_t *rows; /* [n_lists][n] */
+    int64_t n;
+    int n_lists; /* 1 or kv.n_heads */
+} sac_keep_rows_args;
+
+/* A step of a cache that holds the rows which were looked at most (H2O, arXiv:2306.14048). The view's last
+ * row is new: it gets `age` and the score 0. Then every row's score grows by its weight; and, with `evict`,
+ * each head loses, of its rows of an age below `recent_from`, the one with the smallest score, of equals the
+ * one of the greatest age: the last row's keys, values, score and age take its place. There is such a row,
+ * ages of a head differ, and weights are numbers. */
+typedef struct sac_evict_row_args {
+    sac_kv_view kv;
+    float *score; /* [kv.n_heads][stride] by row */
+    int32_t *ages;
+    int64_t stride;       /* at least kv.n_rows */
+    const float *weights; /* [kv.n_heads][weights_stride] of the step */
+    int64_t weights_stride;
+    int32_t age, recent_from;
+    bool evict;
+} sac_evict_row_args;
+
+/* Row lists of blocks of queries (attention's list_block) out of a pattern of columns and strips (MInference,
+ * arXiv:2407.02490). Block b's queries stand at rows begin = first + b * block to end = min(begin + block,
+ * n_rows); its list l has, ascending and each once, the rows below `end`
+ *   of a column: `width` rows from width * columns[l][..] on (a negative column is none),
+ *   of a strip: [begin - c, begin + block - c) for c = diagonals[l][..],
+ *   with `own`, of the columns that the block itself touches.
+ * With by_block every block has columns of its own, [n_blocks][n_lists][n_columns]. List number b * n_lists +
+ * l is rows[start[..]] on, start[0] = 0, and pairs[..] is how many pairs of a query and a row no later than
+ * it there are in it. rows has room for all. A device has room for about 1.7 million rows. */
+typedef struct sac_pattern_rows_args {
+    int32_t *rows;
+    int64_t *start, *pairs; /* pairs [n_blocks * n_lists] */
+    const int32_t *columns, *diagonals;
+    int64_t n_columns, n_diagonals, width;
+    int64_t first, block, n_blocks, n_rows;
+    int n_lists;
+    bool by_block, own;
+} sac_pattern_rows_args;
+
 /* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
  * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
  * likewise (v is not turned) to row `first` of the view. Weights in F32, F16 or BF16. A device may round a to
@@ -471,6 +517,9 @@ typedef struct sac_scatter_rows_args {
     X(mean_rows)                                                                                             \
     X(choice_rows)                                                                                           \
     X(choice_step)                                                                                           \
+    X(keep_rows)                                                                                             \
+    X(evict_row)                                                                                             \
+    X(pattern_rows)                                                                                          \
     X(qkv_step)                                                                                              \
     X(gate_up_step)
 

@@ -10,7 +10,7 @@ sac_status sac_decoder_attend_step(const decoder_run *r, const sac_layer_attenti
         SAC_TRY(packing->attend(s->cache.packing, a, &left));
     } else {
         SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
-        if (s->decode.policy->settle) left = s->decode.policy->settle(s->decode.state, a);
+        if (s->decode.policy->settle) SAC_TRY(s->decode.policy->settle(s->decode.state, a, &left));
     }
     s->cache.layer_rows[a->layer] = left;
     return SAC_OK;

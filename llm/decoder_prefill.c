@@ -4,6 +4,22 @@
 #include <assert.h>
 #include <string.h>
 
+/* Hidden rows from `first` on, n_kept of them: the next go where nothing is still wanted. */
+static sac_status drop_on_device(const decoder_run *r, int64_t first, const int32_t *kept, int64_t n_kept) {
+    const sac_decoder_state *s = r->s;
+    int64_t hidden = r->d->config.hidden, n_rows = kept[n_kept - 1] + 1;
+    for (int64_t i = 0; i < n_kept; i += s->chunk) {
+        int64_t n = min_rows(n_kept - i, s->chunk);
+        sac_mat part = mat(r, s->norm, n, hidden), to = hidden_rows(r, first + i, n);
+        SAC_TRY(upload(r, s->device_ids, kept + i, (size_t)n * sizeof *kept));
+        SAC_TRY(r->ops->gather_rows(
+            r->stream, &(sac_gather_rows_args){part, hidden_rows(r, first, n_rows), s->device_ids, NULL}));
+        SAC_TRY(s->device->copy(r->stream, to.data, part.data,
+                                (size_t)n * sac_dtype_row_bytes(s->dtype, hidden)));
+    }
+    return sac_decoder_upload_positions(r, first, n_kept);
+}
+
 /* Hidden rows and positions of [first, first + *n) without those that the prefill method drops here. */
 static sac_status drop_tokens(const decoder_run *r, const sac_layer_attention *a, int64_t first, int64_t *n) {
     sac_decoder_state *s = r->s;
@@ -14,11 +30,11 @@ static sac_status drop_tokens(const decoder_run *r, const sac_layer_attention *a
     if (!kept) return SAC_OK;
     for (int64_t i = 0; i < n_kept; i++) { /* rows only move up, to where nothing is still wanted */
         if (kept[i] == i) continue;
-        memcpy(rows + (size_t)i * row, rows + (size_t)kept[i] * row, row);
+        if (!s->device) memcpy(rows + (size_t)i * row, rows + (size_t)kept[i] * row, row);
         s->positions[first + i] = s->positions[first + kept[i]];
     }
     *n = n_kept;
-    return SAC_OK;
+    return s->device ? drop_on_device(r, first, kept, n_kept) : SAC_OK;
 }
 
 /* A layer's hidden rows from `first` on, by which their queries are made. */
@@ -114,7 +130,8 @@ static sac_status prefill_layer(const decoder_run *r, int layer, int64_t first, 
     if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
     SAC_TRY(sac_prefill_attend(&s->prefill, &a));
     sac_important important = sac_prefill_important(&s->prefill);
-    int64_t left = decode->settle ? decode->settle(s->decode.state, &a) : past + *n;
+    int64_t left = past + *n;
+    if (decode->settle) SAC_TRY(decode->settle(s->decode.state, &a, &left));
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
     if (some.rows) SAC_TRY(add_attended(&rows, &some));
     for (int64_t i = first + a.n_unread; i < end; i += s->chunk) {

@@ -310,9 +310,10 @@ static int64_t settle_step(adore *s, const sac_layer_attention *a) {
     return s->evicted >= 0 ? s->n_stay : s->n_stay + 1;
 }
 
-static int64_t settle(void *state, const sac_layer_attention *a) {
+static sac_status settle(void *state, const sac_layer_attention *a, int64_t *n_left) {
     adore *s = state;
-    return s->in_step ? settle_step(s, a) : settle_prompt(s, a);
+    *n_left = s->in_step ? settle_step(s, a) : settle_prompt(s, a);
+    return SAC_OK;
 }
 
 const sac_decode_policy sac_decode_adore = {

@@ -204,7 +204,12 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
     if (choice->place) return attend_part_of_compact(a, choice);
     if (choice->compact) return sac_attend_compact(a, a->q, a->position, &choice->lists, choice->scratch);
     sac_attention_args args = causal_args(a, a->q, a->past);
-    args.lists = &choice->lists;
+    sac_row_lists lists = choice->lists;
+    args.lists = &lists;
+    if (choice->device_start) {
+        args.n_kv = (lists.start[lists.n_lists] - lists.start[0]) / lists.n_lists;
+        lists.start = choice->device_start;
+    }
     return a->ops->attention(a->stream, &args);
 }
 

@@ -42,6 +42,10 @@ typedef struct fastv {
     int64_t n_kept;       /* 0: none is dropped */
     int32_t *positions;   /* [n_ctx] of the kept, for whoever watches */
     sac_part_scratch part;
+    struct { /* what ops read and write: the same memory, or the device's */
+        float *sums, *scores;
+        int32_t *best;
+    } there;
 } fastv;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -56,13 +60,23 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                  .ratio = p[RATIO],
                  .n_ctx = shape->n_ctx};
     size_t n = (size_t)shape->n_ctx;
-    s->sums = sac_arena_take(arena, n * sizeof(float));
-    s->scores = sac_arena_take(arena, n * sizeof(float));
+    s->sums = s->there.sums = sac_arena_take(arena, n * sizeof(float));
+    s->scores = s->there.scores = sac_arena_take(arena, n * sizeof(float));
     s->visual = sac_arena_take(arena, n * sizeof(int32_t));
-    s->best = sac_arena_take(arena, n * sizeof(int32_t));
+    s->best = s->there.best = sac_arena_take(arena, n * sizeof(int32_t));
     s->kept = sac_arena_take(arena, n * sizeof(int32_t));
     s->positions = sac_arena_take(arena, n * sizeof(int32_t));
     if (s->mode == MODE_ATTN) sac_part_scratch_take(&s->part, shape, arena);
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    fastv *s = state;
+    size_t n = (size_t)shape->n_ctx;
+    (void)p;
+    s->there.sums = sac_arena_take(arena, n * sizeof(float));
+    s->there.scores = sac_arena_take(arena, n * sizeof(float));
+    s->there.best = sac_arena_take(arena, n * sizeof(int32_t));
+    if (s->mode == MODE_ATTN) sac_part_scratch_take_device(&s->part, shape, arena);
 }
 
 static void begin(void *state) {
@@ -83,7 +97,7 @@ static int64_t find_visual(const sac_layer_attention *a, int32_t *visual) {
 static sac_status sum_attention(fastv *s, const sac_layer_attention *a) {
     int64_t n_probes = s->query == QUERY_LAST ? 1 : a->q.rows;
     return a->ops->attention_sums(
-        a->stream, &(sac_attention_sums_args){.sums = s->sums,
+        a->stream, &(sac_attention_sums_args){.sums = s->there.sums,
                                               .stride = s->n_ctx,
                                               .n_sums = 1,
                                               .q = sac_mat_rows(a->q, a->q.rows - n_probes, n_probes),
@@ -115,13 +129,16 @@ static sac_status choose(fastv *s, const sac_layer_attention *a) {
     int64_t n_best = (int64_t)nearbyint((1 - s->ratio) * (double)n_visual);
     if (n_best == n_visual) return SAC_OK;
     SAC_TRY(sum_attention(s, a));
+    SAC_TRY(sac_to_host(a, s->sums, s->there.sums, (size_t)a->kv.n_rows * sizeof *s->sums));
     for (int64_t i = 0; i < n_visual; i++) s->scores[i] = s->sums[a->past + s->visual[i]];
-    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->scores,
+    SAC_TRY(sac_to_device(a, s->there.scores, s->scores, (size_t)n_visual * sizeof *s->scores));
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->there.scores,
                                                        .stride = n_visual,
                                                        .n = n_visual,
                                                        .n_rows = 1,
                                                        .k = n_best,
-                                                       .indices = s->best}));
+                                                       .indices = s->there.best}));
+    SAC_TRY(sac_to_host(a, s->best, s->there.best, (size_t)n_best * sizeof *s->best));
     list_kept(s, a->q.rows, n_visual, n_best);
     int64_t spent_ns = sac_now_ns() - start_ns;
     a->stats->n_selections++;
@@ -166,6 +183,7 @@ const sac_prefill_policy sac_prefill_fastv = {
     .state_bytes = sizeof(fastv),
     .is_off = is_off,
     .take = take,
+    .take_device = take_device,
     .begin = begin,
     .attend = attend,
     .keep = keep,

@@ -17,7 +17,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 enum { HEAVY, RECENT };
 
@@ -32,14 +31,17 @@ typedef struct h2o {
     int n_kv_heads;
     int64_t n_ctx, capacity;
     int64_t budget, n_recent; /* rows, of the sequence at hand */
-    float *sums;              /* [n_kv_heads][n_ctx] of the call at hand */
-    float *ranks;             /* [n_kv_heads][n_ctx] sums, infinite for recent rows */
-    int32_t *rows;            /* [n_kv_heads][capacity] kept of a prompt */
-    int64_t *start;           /* [n_kv_heads + 1] */
-    float *score;             /* [n_layers][n_kv_heads][capacity] by row */
+    float *sums;              /* [n_kv_heads][rows] of the call at hand, room for n_ctx */
+    float *ranks;             /* the same: sums, infinite for recent rows */
+    int32_t *rows;            /* [n_kv_heads][budget] kept of a prompt */
+    float *score;             /* [n_layers][n_kv_heads][capacity] by row; on a device of the prompt's layer */
     int32_t *age;             /* the same: when the row was stored, counted in rows */
     int32_t *n_stored;        /* [n_layers] rows ever */
     bool in_prompt;
+    struct { /* what ops read and write: the same memory, or the device's, all layers' */
+        float *sums, *ranks, *score;
+        int32_t *rows, *age;
+    } there;
 } h2o;
 
 static double rows_of(double setting, double n) {
@@ -73,15 +75,26 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
         (h2o){.heavy = p[HEAVY], .recent = p[RECENT], .n_kv_heads = shape->n_kv_heads, .n_ctx = shape->n_ctx};
     budgets(s, shape->n_ctx, &s->capacity, &n_recent);
     s->capacity = (s->capacity < s->n_ctx ? s->capacity : s->n_ctx) + 1; /* and a step's own */
+    size_t heads = (size_t)s->n_kv_heads, n_ctx = (size_t)s->n_ctx, n_rows = heads * (size_t)s->capacity;
+    size_t n_layers = shape->device ? 1 : (size_t)shape->n_layers;
+    s->sums = s->there.sums = sac_arena_take(arena, heads * n_ctx * sizeof(float));
+    s->ranks = s->there.ranks = sac_arena_take(arena, heads * n_ctx * sizeof(float));
+    s->rows = s->there.rows = sac_arena_take(arena, n_rows * sizeof(int32_t));
+    s->score = s->there.score = sac_arena_take(arena, n_layers * n_rows * sizeof(float));
+    s->age = s->there.age = sac_arena_take(arena, n_layers * n_rows * sizeof(int32_t));
+    s->n_stored = sac_arena_take(arena, (size_t)shape->n_layers * sizeof(int32_t));
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    h2o *s = state;
     size_t heads = (size_t)s->n_kv_heads, n_ctx = (size_t)s->n_ctx, n_layers = (size_t)shape->n_layers;
     size_t n_rows = heads * (size_t)s->capacity;
-    s->sums = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    s->ranks = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    s->rows = sac_arena_take(arena, n_rows * sizeof(int32_t));
-    s->start = sac_arena_take(arena, (heads + 1) * sizeof(int64_t));
-    s->score = sac_arena_take(arena, n_layers * n_rows * sizeof(float));
-    s->age = sac_arena_take(arena, n_layers * n_rows * sizeof(int32_t));
-    s->n_stored = sac_arena_take(arena, n_layers * sizeof(int32_t));
+    (void)p;
+    s->there.sums = sac_arena_take(arena, heads * n_ctx * sizeof(float));
+    s->there.ranks = sac_arena_take(arena, heads * n_ctx * sizeof(float));
+    s->there.rows = sac_arena_take(arena, n_rows * sizeof(int32_t));
+    s->there.score = sac_arena_take(arena, n_layers * n_rows * sizeof(float));
+    s->there.age = sac_arena_take(arena, n_layers * n_rows * sizeof(int32_t));
 }
 
 static void begin(void *state) {
@@ -90,15 +103,21 @@ static void begin(void *state) {
     s->in_prompt = true;
 }
 
-static int64_t at(const h2o *s, int layer, int head) {
-    return ((int64_t)layer * s->n_kv_heads + head) * s->capacity;
+/* Where a layer's scores and ages begin. */
+static int64_t at(const h2o *s, int layer) {
+    return (int64_t)layer * s->n_kv_heads * s->capacity;
+}
+
+/* One head's, where a prompt looks at them. */
+static int64_t base_of(const h2o *s, const sac_layer_attention *a, int head) {
+    return (a->shape->device ? 0 : at(s, a->layer)) + head * s->capacity;
 }
 
 /* The weights that the queries at hand give to each row, by key-value head. */
 static sac_status sum_weights(h2o *s, const sac_layer_attention *a) {
     a->stats->n_selections++;
-    return a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = s->sums,
-                                                                        .stride = s->n_ctx,
+    return a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = s->there.sums,
+                                                                        .stride = a->kv.n_rows,
                                                                         .n_sums = s->n_kv_heads,
                                                                         .q = a->q,
                                                                         .first = a->past,
@@ -117,10 +136,10 @@ static int32_t age_of(const int32_t *age, int64_t past, int32_t n_stored, int64_
 }
 
 static void rank_head(h2o *s, const sac_layer_attention *a, int head) {
-    int64_t n = a->kv.n_rows, base = at(s, a->layer, head);
+    int64_t n = a->kv.n_rows, base = base_of(s, a, head);
     int32_t n_stored = s->n_stored[a->layer];
     int32_t newest_old = n_stored + (int32_t)(a->q.rows - s->n_recent); /* ages below it are not recent */
-    float *sums = s->sums + head * s->n_ctx, *ranks = s->ranks + head * s->n_ctx;
+    float *sums = s->sums + head * n, *ranks = s->ranks + head * n;
     for (int64_t i = 0; i < n; i++) {
         if (i < a->past) sums[i] += s->score[base + i];
         bool is_recent = age_of(s->age + base, a->past, n_stored, i) >= newest_old;
@@ -130,12 +149,40 @@ static void rank_head(h2o *s, const sac_layer_attention *a, int head) {
 
 /* Scores and ages of the rows that stay, in their new places. */
 static void remember(h2o *s, const sac_layer_attention *a, int head, const int32_t *rows, int64_t n) {
-    int64_t base = at(s, a->layer, head);
+    int64_t base = base_of(s, a, head);
     for (int64_t i = 0; i < n; i++) { /* rows only move up: old entries are read before they are written */
         int64_t row = rows ? rows[i] : i;
         s->age[base + i] = age_of(s->age + base, a->past, s->n_stored[a->layer], row);
-        s->score[base + i] = s->sums[head * s->n_ctx + row];
+        s->score[base + i] = s->sums[head * a->kv.n_rows + row];
     }
+}
+
+/* A layer's scores and ages between the host, which looks at them in a prompt, and the device. */
+static sac_status fetch_scores(const h2o *s, const sac_layer_attention *a) {
+    size_t n = (size_t)(s->n_kv_heads * s->capacity);
+    if (!a->shape->device) return SAC_OK;
+    SAC_TRY(sac_to_host(a, s->score, s->there.score + at(s, a->layer), n * sizeof *s->score));
+    return sac_to_host(a, s->age, s->there.age + at(s, a->layer), n * sizeof *s->age);
+}
+static sac_status send_scores(const h2o *s, const sac_layer_attention *a) {
+    size_t n = (size_t)(s->n_kv_heads * s->capacity);
+    if (!a->shape->device) return SAC_OK;
+    SAC_TRY(sac_to_device(a, s->there.score + at(s, a->layer), s->score, n * sizeof *s->score));
+    return sac_to_device(a, s->there.age + at(s, a->layer), s->age, n * sizeof *s->age);
+}
+
+/* The rows that stay, by head, to `rows`. */
+static sac_status choose(const h2o *s, const sac_layer_attention *a) {
+    int64_t n = a->kv.n_rows;
+    size_t n_all = (size_t)(s->n_kv_heads * n), n_rows = (size_t)(s->n_kv_heads * s->budget);
+    SAC_TRY(sac_to_device(a, s->there.ranks, s->ranks, n_all * sizeof *s->ranks));
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->there.ranks,
+                                                       .stride = n,
+                                                       .n = n,
+                                                       .n_rows = s->n_kv_heads,
+                                                       .k = s->budget,
+                                                       .indices = s->there.rows}));
+    return sac_to_host(a, s->rows, s->there.rows, n_rows * sizeof *s->rows);
 }
 
 static sac_status prompt(void *state, const sac_layer_attention *a) {
@@ -146,16 +193,13 @@ static sac_status prompt(void *state, const sac_layer_attention *a) {
     budgets(s, a->n_seen, &s->budget, &s->n_recent);
     if (s->budget > s->n_ctx) s->budget = s->n_ctx;
     SAC_TRY(sum_weights(s, a));
+    SAC_TRY(sac_to_host(a, s->sums, s->there.sums, (size_t)(s->n_kv_heads * n) * sizeof *s->sums));
+    if (a->past > 0) SAC_TRY(fetch_scores(s, a));
     for (int h = 0; h < s->n_kv_heads; h++) rank_head(s, a, h);
-    if (n > s->budget)
-        SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->ranks,
-                                                           .stride = s->n_ctx,
-                                                           .n = n,
-                                                           .n_rows = s->n_kv_heads,
-                                                           .k = s->budget,
-                                                           .indices = s->rows}));
+    if (n > s->budget) SAC_TRY(choose(s, a));
     for (int h = 0; h < s->n_kv_heads; h++)
         remember(s, a, h, n > s->budget ? s->rows + h * s->budget : NULL, n > s->budget ? s->budget : n);
+    SAC_TRY(send_scores(s, a));
     s->n_stored[a->layer] += (int32_t)a->q.rows;
     a->stats->select_ns += sac_now_ns() - start_ns;
     return SAC_OK;
@@ -163,53 +207,37 @@ static sac_status prompt(void *state, const sac_layer_attention *a) {
 
 /* ---------------------------------------------------------------- a step */
 
-/* All rows that are left, and the step's own; their weights are added up. */
+/* All rows that are left, and the step's own; what it gives them is added up when it settles. */
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     h2o *s = state;
-    int64_t n = a->kv.n_rows;
-    assert(n <= s->capacity);
+    assert(a->kv.n_rows <= s->capacity);
     s->in_prompt = false;
-    SAC_TRY(sum_weights(s, a));
-    for (int h = 0; h < s->n_kv_heads; h++) {
-        int64_t base = at(s, a->layer, h);
-        s->score[base + n - 1] = 0;
-        s->age[base + n - 1] = s->n_stored[a->layer];
-        for (int64_t i = 0; i < n; i++) s->score[base + i] += s->sums[h * s->n_ctx + i];
-    }
-    s->n_stored[a->layer]++;
     choice->all = true;
-    return SAC_OK;
+    return sum_weights(s, a);
 }
 
-/* The row with the smallest sum that is not recent; of equals the youngest. */
-static int64_t find_lightest(const h2o *s, int layer, int head, int64_t n) {
-    const float *score = s->score + at(s, layer, head);
-    const int32_t *age = s->age + at(s, layer, head);
-    int32_t newest_old = s->n_stored[layer] - (int32_t)s->n_recent;
-    int64_t worst = -1;
-    for (int64_t i = 0; i < n; i++) {
-        if (age[i] >= newest_old) continue;
-        if (worst < 0 || score[i] < score[worst] || (score[i] == score[worst] && age[i] > age[worst]))
-            worst = i;
-    }
-    return worst;
+/* A step's sums meet those of its rows; with a row too many, the lightest that is not recent leaves. */
+static sac_status settle_step(h2o *s, const sac_layer_attention *a, bool evict) {
+    int32_t age = s->n_stored[a->layer]++;
+    return a->ops->evict_row(a->stream, &(sac_evict_row_args){.kv = a->kv,
+                                                              .score = s->there.score + at(s, a->layer),
+                                                              .ages = s->there.age + at(s, a->layer),
+                                                              .stride = s->capacity,
+                                                              .weights = s->there.sums,
+                                                              .weights_stride = a->kv.n_rows,
+                                                              .age = age,
+                                                              .recent_from = age + 1 - (int32_t)s->n_recent,
+                                                              .evict = evict});
 }
 
-static int64_t settle(void *state, const sac_layer_attention *a) {
+static sac_status settle(void *state, const sac_layer_attention *a, int64_t *n_left) {
     h2o *s = state;
-    int64_t n = a->kv.n_rows, last = n - 1;
-    if (n <= s->budget) return n;
-    if (s->in_prompt) {
-        for (int h = 0; h <= s->n_kv_heads; h++) s->start[h] = h * s->budget;
-        return sac_keep_rows(&a->kv, &(sac_row_lists){s->rows, s->start, s->n_kv_heads});
-    }
-    for (int h = 0; h < s->n_kv_heads; h++) {
-        int64_t base = at(s, a->layer, h), evicted = find_lightest(s, a->layer, h, n);
-        sac_move_row(&a->kv, h, last, evicted);
-        s->score[base + evicted] = s->score[base + last];
-        s->age[base + evicted] = s->age[base + last];
-    }
-    return last;
+    bool is_full = a->kv.n_rows > s->budget;
+    *n_left = !is_full ? a->kv.n_rows : s->in_prompt ? s->budget : a->kv.n_rows - 1;
+    if (!s->in_prompt) return settle_step(s, a, is_full);
+    if (!is_full) return SAC_OK;
+    return a->ops->keep_rows(a->stream,
+                             &(sac_keep_rows_args){a->kv, s->there.rows, s->budget, s->n_kv_heads});
 }
 
 const sac_decode_policy sac_decode_h2o = {
@@ -220,6 +248,7 @@ const sac_decode_policy sac_decode_h2o = {
     .check = check,
     .is_off = is_off,
     .take = take,
+    .take_device = take_device,
     .begin = begin,
     .prompt = prompt,
     .select = select_rows,

@@ -14,6 +14,7 @@
  * Ours: strips are exact unions (the published kernel rounds joined strips up to whole blocks); local keys of
  * a_shape reach back from the first query of a block; a block of queries always meets its own keys; the last
  * block's mean is over the rows it has, not over padding. Decode is not touched. */
+#include "minference.h"
 #include "window_sums.h"
 
 #include "clock.h"
@@ -21,9 +22,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 64, FIRST_COLUMNS = 30, NEAR_DIAGONALS = 100, MIN_V = 30, MIN_S = 50 };
+enum { MIN_V = 30, MIN_S = 50 };
 enum { PATTERN, V, S, BLOCKS, LAST_Q, DENSE_LAYERS };
-enum { VERTICAL_SLASH, BLOCK_SPARSE, A_SHAPE };
 
 static const char *const patterns[] = {"vertical_slash", "block_sparse", "a_shape", NULL};
 static const sac_method_param params[] = {
@@ -36,19 +36,6 @@ static const sac_method_param params[] = {
                 SAC_WHOLE},
     [DENSE_LAYERS] = {"dense_layers", 0, 0, 4096, "layers at the beginning that stay dense", SAC_WHOLE},
     {0}};
-
-typedef struct minference {
-    int pattern, n_heads, dense_layers;
-    int64_t v, s, blocks, last_q, n_ctx;
-    float *columns, *diagonals; /* [n_heads][n_ctx] estimates; scores of block_sparse */
-    float *block_scores;        /* [n_heads][blocks of n_ctx] */
-    float *mean_q;              /* [n_heads * head_dim] */
-    int32_t *best_columns;      /* [n_heads][v] ascending */
-    int32_t *best_diagonals;    /* [n_heads][s] ascending */
-    int32_t *best_blocks;       /* [n_heads][blocks met] ascending */
-    int32_t *rows;              /* [n_heads][n_ctx] lists of a block of queries */
-    int64_t *start;             /* [n_heads + 1] */
-} minference;
 
 static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -72,8 +59,16 @@ static int64_t observes(const double *p) {
     return (int)p[PATTERN] == VERTICAL_SLASH ? (int64_t)p[LAST_Q] : 0;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    minference *m = state;
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    (void)p;
+    if (shape->device && shape->n_ctx > SAC_MINFERENCE_MAX_DEVICE_ROWS)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy minference takes up to %d tokens on a device: use --ctx %d or less",
+                        SAC_MINFERENCE_MAX_DEVICE_ROWS, SAC_MINFERENCE_MAX_DEVICE_ROWS);
+    return SAC_OK;
+}
+
+static void take_settings(minference *m, const double *p, const sac_attention_shape *shape) {
     *m = (minference){.pattern = (int)p[PATTERN],
                       .n_heads = shape->n_heads,
                       .dense_layers = (int)p[DENSE_LAYERS],
@@ -86,6 +81,15 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
         m->v = max_i64(m->v, MIN_V);
         m->s = max_i64(m->s, MIN_S);
     }
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    minference *m = state;
+    take_settings(m, p, shape);
+    if (shape->device) {
+        sac_minference_take_host(m, arena);
+        return;
+    }
     size_t heads = (size_t)m->n_heads, n_ctx = (size_t)m->n_ctx, n_blocks = n_ctx / BLOCK + 1;
     m->columns = sac_arena_take(arena, heads * n_ctx * sizeof(float));
     m->diagonals = sac_arena_take(arena, heads * n_ctx * sizeof(float));
@@ -97,6 +101,11 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                                                sizeof(int32_t));
     m->rows = sac_arena_take(arena, heads * n_ctx * sizeof(int32_t));
     m->start = sac_arena_take(arena, (heads + 1) * sizeof(int64_t));
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    (void)p;
+    sac_minference_take_device(state, shape, arena);
 }
 
 /* ---------------------------------------------------------------- columns and diagonals */
@@ -272,6 +281,7 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
     double n_pairs = 0;
     if (a->q.rows == 1 || a->layer < m->dense_layers || covers(m->pattern, m->v, m->s, m->blocks, n))
         return sac_attend_prompt_dense(a);
+    if (a->shape->device) return sac_minference_attend_on_device(m, a);
     if (m->pattern == VERTICAL_SLASH) SAC_TRY(estimate(m, a));
     if (m->pattern == A_SHAPE) fix_shape(m);
     select_ns = sac_now_ns() - start_ns;
@@ -294,8 +304,10 @@ const sac_prefill_policy sac_prefill_minference = {
     .source = "Jiang et al., NeurIPS 2024, arXiv:2407.02490",
     .params = params,
     .state_bytes = sizeof(minference),
+    .check = check,
     .is_off = is_off,
     .take = take,
+    .take_device = take_device,
     .attend = attend,
     .observes = observes,
     .observes_diagonals = true,

@@ -15,7 +15,6 @@
 #include "clock.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { CAP, WINDOW, KERNEL, POOL, PER_HEAD };
 enum { POOL_AVERAGE, POOL_MAX };
@@ -34,14 +33,20 @@ typedef struct snapkv {
     int64_t cap, window, kernel, n_ctx;
     int pool, n_sets;
     bool per_head;
-    float *sums, *pooled; /* [n_sets][n_ctx] */
-    int32_t *chosen;      /* [n_sets][cap] as top_k writes it */
-    int32_t *rows;        /* [n_sets][cap] of the layer at hand; per head: [n_layers][n_sets][cap] */
-    int64_t *start;       /* [n_sets + 1] */
+    float *sums, *pooled; /* [n_sets][rows], room for n_ctx */
     bool is_full;         /* the layer at hand has more rows than may stay */
     /* Per head only. */
-    int64_t *n_prompt;  /* [n_layers] rows that the layer held when it chose; 0 = all are read */
-    int32_t *step_rows; /* [n_sets][n_ctx] */
+    int64_t *n_prompt; /* [n_layers] rows that the layer held when it chose; 0 = all are read */
+    int64_t *n_window; /* [n_layers] queries that observed */
+    int64_t *start;    /* [n_sets + 1] */
+    /* What ops read and write: sums and so on may be the same memory as above. */
+    struct {
+        float *sums, *pooled;
+        int32_t *chosen; /* [n_sets][cap] as top_k writes it; per head: [n_layers][n_sets][cap] */
+        int32_t *rows;   /* [n_sets][cap] of the layer at hand; per head: [n_sets][n_ctx] of a step */
+        int64_t *start;
+        int64_t sent; /* what start[1] is */
+    } there;
 } snapkv;
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
@@ -63,6 +68,13 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[CAP] >= (double)shape->n_ctx;
 }
 
+static void take_rows(snapkv *s, const sac_attention_shape *shape, sac_arena *arena) {
+    size_t n_sets = (size_t)s->n_sets, cap = (size_t)s->cap, n_ctx = (size_t)shape->n_ctx;
+    size_t n_kept_layers = s->per_head ? (size_t)shape->n_layers : 1;
+    s->there.chosen = sac_arena_take(arena, n_kept_layers * n_sets * cap * sizeof(int32_t));
+    s->there.rows = sac_arena_take(arena, n_sets * (s->per_head ? n_ctx : cap) * sizeof(int32_t));
+}
+
 static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     snapkv *s = state;
     *s = (snapkv){.cap = (int64_t)p[CAP],
@@ -72,16 +84,24 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                   .pool = (int)p[POOL],
                   .per_head = p[PER_HEAD] != 0};
     s->n_sets = s->per_head ? shape->n_heads : shape->n_kv_heads;
-    size_t n_sets = (size_t)s->n_sets, n_ctx = (size_t)shape->n_ctx, cap = (size_t)s->cap;
-    size_t n_kept_layers = s->per_head ? (size_t)shape->n_layers : 1;
-    s->sums = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
-    s->pooled = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
-    s->chosen = sac_arena_take(arena, n_sets * cap * sizeof(int32_t));
-    s->rows = sac_arena_take(arena, n_kept_layers * n_sets * cap * sizeof(int32_t));
-    s->start = sac_arena_take(arena, (n_sets + 1) * sizeof(int64_t));
+    size_t n_sets = (size_t)s->n_sets, n_ctx = (size_t)shape->n_ctx, n_layers = (size_t)shape->n_layers;
+    s->sums = s->there.sums = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
+    s->pooled = s->there.pooled = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
+    if (!shape->device) take_rows(s, shape, arena);
     if (!s->per_head) return;
-    s->n_prompt = sac_arena_take(arena, (size_t)shape->n_layers * sizeof(int64_t));
-    s->step_rows = sac_arena_take(arena, n_sets * n_ctx * sizeof(int32_t));
+    s->n_prompt = sac_arena_take(arena, n_layers * sizeof(int64_t));
+    s->n_window = sac_arena_take(arena, n_layers * sizeof(int64_t));
+    s->start = s->there.start = sac_arena_take(arena, (n_sets + 1) * sizeof(int64_t));
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    snapkv *s = state;
+    size_t n_sets = (size_t)s->n_sets, n_ctx = (size_t)shape->n_ctx;
+    (void)p;
+    s->there.sums = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
+    s->there.pooled = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
+    take_rows(s, shape, arena);
+    if (s->per_head) s->there.start = sac_arena_take(arena, (n_sets + 1) * sizeof(int64_t));
 }
 
 /* Mean or maximum over the kernel's keys around j; beyond the ends there is nothing, which a mean counts as
@@ -99,8 +119,8 @@ static void pool(const snapkv *s, const float *x, int64_t n, float *y) {
     }
 }
 
-static int32_t *layer_rows(const snapkv *s, int layer) {
-    return s->rows + (s->per_head ? layer * s->n_sets * s->cap : 0);
+static int32_t *layer_choice(const snapkv *s, int layer) {
+    return s->there.chosen + (s->per_head ? layer * s->n_sets * s->cap : 0);
 }
 
 /* What the window's queries give to the keys, by set. */
@@ -110,14 +130,14 @@ static sac_status sum_weights(snapkv *s, const sac_layer_attention *a, int64_t n
         SAC_TRY(sac_window_sums_find(a));
         for (int h = 0; h < a->shape->n_heads; h++) {
             const float *from = a->window_sums->sums + h * s->n_ctx;
-            float *to = s->sums + h / group * s->n_ctx;
+            float *to = s->sums + h / group * a->kv.n_rows;
             for (int64_t j = 0; j < n_before; j++) to[j] = from[j] + (h % group ? to[j] : 0);
         }
         return SAC_OK;
     }
-    return a->ops->attention_sums(
-        a->stream, &(sac_attention_sums_args){.sums = s->sums,
-                                              .stride = s->n_ctx,
+    SAC_TRY(a->ops->attention_sums(
+        a->stream, &(sac_attention_sums_args){.sums = s->there.sums,
+                                              .stride = a->kv.n_rows,
                                               .n_sums = s->n_sets,
                                               .q = sac_mat_rows(a->q, a->q.rows - n_window, n_window),
                                               .first = n_before,
@@ -125,66 +145,77 @@ static sac_status sum_weights(snapkv *s, const sac_layer_attention *a, int64_t n
                                               .n_kv = a->kv.n_rows,
                                               .n_heads = a->shape->n_heads,
                                               .scale = a->scale,
-                                              .window = a->shape->window});
+                                              .window = a->shape->window}));
+    return sac_to_host(a, s->sums, s->there.sums, (size_t)s->n_sets * (size_t)a->kv.n_rows * sizeof *s->sums);
 }
 
-/* The best rows before the window, by set, and the window's, ascending. */
+/* The chosen rows of n, by set, and the last `local`, ascending. */
+static sac_status list_rows(const snapkv *s, const sac_layer_attention *a, int64_t n_chosen, int64_t local) {
+    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->there.rows,
+                                                                  .chosen = layer_choice(s, a->layer),
+                                                                  .n_chosen = n_chosen,
+                                                                  .local = local,
+                                                                  .n_rows = a->kv.n_rows,
+                                                                  .n_lists = s->n_sets});
+}
+
+/* The best rows before the window, by set. */
 static sac_status choose(snapkv *s, const sac_layer_attention *a, int64_t n_window) {
-    int64_t n_before = a->kv.n_rows - n_window, n_chosen = s->cap - n_window;
+    int64_t n = a->kv.n_rows, n_before = n - n_window;
     SAC_TRY(sum_weights(s, a, n_window, n_before));
-    for (int i = 0; i < s->n_sets; i++) pool(s, s->sums + i * s->n_ctx, n_before, s->pooled + i * s->n_ctx);
-    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->pooled,
-                                                       .stride = s->n_ctx,
-                                                       .n = n_before,
-                                                       .n_rows = s->n_sets,
-                                                       .k = n_chosen,
-                                                       .indices = s->chosen}));
-    for (int i = 0; i < s->n_sets; i++) {
-        int32_t *rows = layer_rows(s, a->layer) + i * s->cap;
-        memcpy(rows, s->chosen + i * n_chosen, (size_t)n_chosen * sizeof *rows);
-        for (int64_t j = 0; j < n_window; j++) rows[n_chosen + j] = (int32_t)(n_before + j);
-    }
-    return SAC_OK;
+    for (int64_t at = 0; at < s->n_sets * n; at += n) pool(s, s->sums + at, n_before, s->pooled + at);
+    SAC_TRY(sac_to_device(a, s->there.pooled, s->pooled, (size_t)(s->n_sets * n) * sizeof *s->pooled));
+    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->there.pooled,
+                                                      .stride = n,
+                                                      .n = n_before,
+                                                      .n_rows = s->n_sets,
+                                                      .k = s->cap - n_window,
+                                                      .indices = layer_choice(s, a->layer)});
 }
 
 static sac_status observe(void *state, const sac_layer_attention *a) {
     snapkv *s = state;
     int64_t start_ns = sac_now_ns(), n_rows = a->kv.n_rows;
     s->is_full = n_rows > s->cap;
-    if (s->per_head) s->n_prompt[a->layer] = s->is_full ? n_rows : 0;
+    int64_t n_window = a->q.rows < s->window ? a->q.rows : s->window;
+    if (s->per_head) {
+        s->n_prompt[a->layer] = s->is_full ? n_rows : 0;
+        s->n_window[a->layer] = n_window;
+    }
     if (!s->is_full) return SAC_OK;
-    SAC_TRY(choose(s, a, a->q.rows < s->window ? a->q.rows : s->window));
+    SAC_TRY(choose(s, a, n_window));
+    if (!s->per_head) SAC_TRY(list_rows(s, a, s->cap - n_window, n_window));
     a->stats->n_selections++;
     a->stats->select_ns += sac_now_ns() - start_ns;
     return SAC_OK;
 }
 
 /* Per head: the prompt's rows that the head chose, and all later ones. */
-static void list_rows(snapkv *s, const sac_layer_attention *a, sac_row_lists *lists) {
-    int64_t first = s->n_prompt[a->layer], n = s->cap + a->kv.n_rows - first;
-    for (int i = 0; i < s->n_sets; i++) {
-        int32_t *rows = s->step_rows + i * n;
-        memcpy(rows, layer_rows(s, a->layer) + i * s->cap, (size_t)s->cap * sizeof *rows);
-        for (int64_t j = s->cap; j < n; j++) rows[j] = (int32_t)(first + j - s->cap);
-        s->start[i] = i * n;
-    }
-    s->start[s->n_sets] = s->n_sets * n;
-    *lists = (sac_row_lists){s->step_rows, s->start, s->n_sets};
+static sac_status list_step(snapkv *s, const sac_layer_attention *a, sac_choice *choice) {
+    int64_t n_window = s->n_window[a->layer], n_later = a->kv.n_rows - s->n_prompt[a->layer];
+    SAC_TRY(list_rows(s, a, s->cap - n_window, n_window + n_later));
+    for (int i = 0; i <= s->n_sets; i++) s->start[i] = i * (s->cap + n_later);
+    choice->lists = (sac_row_lists){s->there.rows, s->start, s->n_sets};
+    if (!a->shape->device) return SAC_OK;
+    choice->device_start = s->there.start;
+    if (s->there.sent == s->start[1]) return SAC_OK; /* as in the layer before */
+    s->there.sent = s->start[1];
+    return sac_to_device(a, s->there.start, s->start, (size_t)(s->n_sets + 1) * sizeof *s->start);
 }
 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     snapkv *s = state;
     choice->all = !s->per_head || s->n_prompt[a->layer] == 0;
-    if (!choice->all) list_rows(s, a, &choice->lists);
-    return SAC_OK;
+    return choice->all ? SAC_OK : list_step(s, a, choice);
 }
 
-static int64_t settle(void *state, const sac_layer_attention *a) {
+static sac_status settle(void *state, const sac_layer_attention *a, int64_t *n_left) {
     snapkv *s = state;
-    if (!s->is_full || s->per_head) return a->kv.n_rows;
+    *n_left = a->kv.n_rows;
+    if (!s->is_full || s->per_head) return SAC_OK;
     s->is_full = false; /* steps settle too */
-    for (int i = 0; i <= s->n_sets; i++) s->start[i] = i * s->cap;
-    return sac_keep_rows(&a->kv, &(sac_row_lists){s->rows, s->start, s->n_sets});
+    *n_left = s->cap;
+    return a->ops->keep_rows(a->stream, &(sac_keep_rows_args){a->kv, s->there.rows, s->cap, s->n_sets});
 }
 
 const sac_decode_policy sac_decode_snapkv = {
@@ -195,6 +226,7 @@ const sac_decode_policy sac_decode_snapkv = {
     .check = check,
     .is_off = is_off,
     .take = take,
+    .take_device = take_device,
     .prompt = observe,
     .observes = observes,
     .select = select_rows,

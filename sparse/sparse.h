@@ -160,7 +160,9 @@ typedef struct sac_choice_scratch {
 /* The rows that a step reads. */
 typedef struct sac_choice {
     bool all;
-    sac_row_lists lists; /* when not all */
+    sac_row_lists lists;         /* when not all */
+    const int64_t *device_start; /* on a device: lists.start there, while that of `lists` is on the host and
+                                    its rows are on the device */
     double n_chosen; /* rows chosen, summed over query heads, where heads read what others chose; 0 = those
                         of the lists */
     bool compact;    /* keys are read at positions 0, 1 .. of their list, the query at its last: n_lists is 1,
@@ -195,9 +197,9 @@ typedef struct sac_decode_policy {
     /* In place of select and the shared attention, for methods with positions of their own (InfLLM,
      * SelfExtend, ADORE). */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
-    /* After the attention of a layer of prefill or of a step: may move rows of the view together; returns how
-     * many are left. NULL: rows are never dropped. */
-    int64_t (*settle)(void *state, const sac_layer_attention *a);
+    /* After the attention of a layer of prefill or of a step: may move rows of the view together; *n_left is
+     * how many are left. NULL: rows are never dropped. */
+    sac_status (*settle)(void *state, const sac_layer_attention *a, int64_t *n_left);
     /* Before a prefill or a step: the tokens' input embeddings, [n][hidden], for methods that look at tokens
      * and not at attention (ADORE). */
     sac_status (*inputs)(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
@@ -346,13 +348,18 @@ sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choi
 
 /* Room for a part of a prompt. */
 typedef struct sac_part_scratch {
-    float *q;      /* [n_ctx][n_heads * head_dim] */
-    float *k, *v;  /* [n_kv_heads][n_ctx][head_dim] */
-    float *zeros;  /* [n_heads * head_dim] */
-    int32_t *rows; /* [n_ctx] */
+    void *q;                  /* [n_ctx][n_heads * head_dim], where ops run, as are k, v and zeros */
+    void *k, *v;              /* [n_kv_heads][n_ctx][head_dim] f32, on a device in the cache's type */
+    float *zeros;             /* [n_heads * head_dim] */
+    int32_t *rows;            /* [n_ctx] on the host */
+    struct {                  /* where ops run */
+        int32_t *part, *rows; /* [n_ctx] */
+        int64_t *start;       /* [2] */
+    } there;
 } sac_part_scratch;
 
 void sac_part_scratch_take(sac_part_scratch *s, const sac_attention_shape *shape, sac_arena *arena);
+void sac_part_scratch_take_device(sac_part_scratch *s, const sac_attention_shape *shape, sac_arena *arena);
 
 /* Two-sided sparse prefill: the queries of the part (ascending, counted from the first query) meet the rows
  * before the prompt and each other's, in order; the outputs of all other queries are zeros. Not with a
@@ -364,7 +371,7 @@ sac_status sac_attend_part(const sac_layer_attention *a, const int32_t *part, in
 void sac_move_row(const sac_kv_view *kv, int head, int64_t from, int64_t to);
 
 /* Moves the rows of the lists (one for all heads or one a head, ascending, equally long) together to the
- * front of the view, for `settle`; how many they are. */
+ * front of the view, for `settle`; how many they are. For methods of the CPU: others have the op. */
 int64_t sac_keep_rows(const sac_kv_view *kv, const sac_row_lists *lists);
 
 /* Random number i of a stream that seed, layer and request name: counter-based, so order of use is

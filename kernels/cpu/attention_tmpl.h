@@ -252,6 +252,7 @@ static void attention_join_fn(void *ctx, int64_t block, int thread) {
 sac_status SAC_ISA(sac_attention)(const sac_stream *s, const sac_attention_args *a) {
     attention_job job;
     if (a->n_q == 0) return SAC_OK;
+    if (a->list_block) return sac_ref_attention_blocks(s, a, SAC_ISA(sac_attention));
     if (!sac_attention_plan(&job, s, a)) return sac_ref_attention(s, a);
     sac_attention_run(&job, attention_task_fn, sac_attention_n_tasks(&job));
     if (job.n_chunks > 1)

@@ -16,21 +16,23 @@ typedef struct attention_job {
     const int32_t *rows;                       /* lists on the device, or NULL */
     const int64_t *start;
     float *lse;
-    int64_t n_kv, first, batch_rows, kv_batch_rows, window;
+    int64_t n_kv, first, batch_rows, kv_batch_rows, window, list_block;
     int n_q, n_heads, n_problems, group, heads_per_kv, n_lists, d;
     float scale_log2; /* scores in units of log 2: exp2 is what the hardware has */
     bool causal;
 } attention_job;
 
-/* The keys of a problem. */
+/* The keys of a problem or, with list_block, of it and a block of queries. */
 typedef struct attention_keys {
     const int32_t *rows; /* NULL: key j is row j */
     int64_t begin, end;
 } attention_keys;
 
-__device__ __forceinline__ attention_keys keys_of(const attention_job &a, int problem) {
+__device__ __forceinline__ attention_keys keys_of(const attention_job &a, int problem, int64_t query = 0) {
     if (!a.rows) return attention_keys{NULL, 0, a.n_kv};
-    int list = problem / (a.n_problems / a.n_lists); /* n_lists divides the problems: 1, kv heads or heads */
+    /* n_lists divides the problems: 1, kv heads or heads */
+    int64_t list = problem / (a.n_problems / a.n_lists);
+    if (a.list_block) list += query / a.list_block * a.n_lists;
     int64_t begin = a.start[list];
     return attention_keys{a.rows + begin, 0, a.start[list + 1] - begin};
 }
@@ -61,6 +63,7 @@ static inline attention_job attention_prepare(const sac_attention_args *a) {
     j.rows = a->lists ? a->lists->rows : NULL;
     j.start = a->lists ? a->lists->start : NULL;
     j.n_lists = a->lists ? a->lists->n_lists : 1;
+    j.list_block = a->lists ? a->list_block : 0;
     j.lse = a->lse;
     j.n_kv = a->n_kv, j.first = a->first, j.window = a->window, j.causal = a->causal;
     /* keys after the last query: no query sees them, and nobody says that they are numbers */

@@ -25,7 +25,7 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
     float *q = shared, *acc = shared + a.d;
     int64_t query = blockIdx.x, batch = blockIdx.z;
     int head = blockIdx.y, problem = head / (a.n_heads / a.n_problems);
-    attention_keys keys = keys_of(a, problem);
+    attention_keys keys = keys_of(a, problem, query);
     int64_t head_at = (int64_t)(head / a.heads_per_kv) * a.k_head, base = batch * a.batch_rows,
             kv_base = batch * a.kv_batch_rows;
     const T *k = (const T *)a.k + head_at, *v = (const T *)a.v + head_at;

@@ -212,7 +212,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 2) attention_flash_kernel(a
         ((uint4 *)shared)[i] = make_uint4(0, 0, 0, 0); /* channels that do not exist */
     __syncthreads();
 
-    attention_keys keys = keys_of(a, problem);
+    attention_keys keys = keys_of(a, problem, row0 / a.group);
     const int32_t *list = keys.rows;
     int first = (int)(a.first + row0 / a.group); /* positions of the block's first and last query */
     int last = (int)(a.first + min((row0 + rows - 1) / a.group, (int64_t)a.n_q - 1));
@@ -278,9 +278,18 @@ static sac_status launch_rows(const sac_stream *s, const sac_attention_args *a) 
     return launched();
 }
 
+/* Whether no block's rows go beyond the queries that share their lists. */
+static bool fits_lists(const sac_attention_args *a, int rows) {
+    int64_t group = a->lists && a->lists->n_lists == a->n_heads ? 1 : a->n_heads / a->kv.n_heads;
+    return !a->lists || a->list_block * group % rows == 0;
+}
+
 template <typename T, int D> static sac_status launch(const sac_stream *s, const sac_attention_args *a) {
-    int64_t blocks = ceil_div(a->n_q * a->n_heads, 2 * WARPS * WARP_ROWS) * a->n_batch;
-    return blocks >= 4 * s->device->n_processors ? launch_rows<T, D, 2>(s, a) : launch_rows<T, D, 1>(s, a);
+    const int rows = WARPS * WARP_ROWS;
+    int64_t blocks = ceil_div(a->n_q * a->n_heads, 2 * rows) * a->n_batch;
+    if (!fits_lists(a, rows)) return SAC_UNSUPPORTED;
+    return blocks >= 4 * s->device->n_processors && fits_lists(a, 2 * rows) ? launch_rows<T, D, 2>(s, a)
+                                                                            : launch_rows<T, D, 1>(s, a);
 }
 
 template <typename T> static sac_status launch_any(const sac_stream *s, const sac_attention_args *a) {

@@ -60,7 +60,26 @@ static void attend(const sac_attention_args *a, int64_t batch, int64_t query, in
     if (a->lse) a->lse[query * a->n_heads + head] = sum > 0 ? (float)(log(sum) + max) : -INFINITY;
 }
 
+sac_status sac_ref_attention_blocks(const sac_stream *s, const sac_attention_args *a,
+                                    sac_status (*fn)(const sac_stream *s, const sac_attention_args *a)) {
+    assert(a->lists && a->list_block > 0 && a->n_batch == 1);
+    sac_row_lists lists = *a->lists;
+    for (int64_t at = 0; at < a->n_q; at += a->list_block, lists.start += lists.n_lists) {
+        sac_attention_args block = *a;
+        block.lists = &lists;
+        block.list_block = 0;
+        block.n_q = a->n_q - at < a->list_block ? a->n_q - at : a->list_block;
+        block.q = sac_mat_rows(a->q, at, block.n_q);
+        block.o = sac_mat_rows(a->o, at, block.n_q);
+        block.first = a->first + at;
+        if (a->lse) block.lse = a->lse + at * a->n_heads;
+        SAC_TRY(fn(s, &block));
+    }
+    return SAC_OK;
+}
+
 sac_status sac_ref_attention(const sac_stream *s, const sac_attention_args *a) {
+    if (a->list_block) return sac_ref_attention_blocks(s, a, sac_ref_attention);
     assert_attention(a);
     for (int64_t batch = 0; batch < a->n_batch; batch++)
         for (int64_t query = 0; query < a->n_q; query++)

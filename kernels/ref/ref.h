@@ -10,6 +10,10 @@
 SAC_OPS(X)
 #undef X
 
+/* Attention with list_block, block by block through fn. */
+sac_status sac_ref_attention_blocks(const sac_stream *s, const sac_attention_args *a,
+                                    sac_status (*fn)(const sac_stream *s, const sac_attention_args *a));
+
 double sac_ref_activation(sac_activation act, double x);
 
 /* What the ops on keys and values ask of their arguments. */

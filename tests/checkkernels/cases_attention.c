@@ -31,23 +31,29 @@ static const struct lists_shape {
     check_attention_shape shape;
     int n_lists; /* 0: no lists or one */
     bool lse;
+    int64_t list_block;
 } lists_shapes[] = {
-    {{1, 1, 40, -1, 7, 1, 64, true, false, 0, 2}, 7, true},
-    {{1, 1, 1300, -1, 8, 2, 64, true, false, 0, 1}, 2, true},
-    {{1, 1, 1300, -1, 8, 2, 128, true, false, 0, 2}, 8, true},
-    {{1, 1, 2700, -1, 28, 4, 80, true, true, 0, 1}, 4, true},
-    {{1, 1, 700, -1, 28, 4, 64, true, false, 200, 2}, 28, false},
-    {{1, 1, 5000, -1, 8, 8, 64, true, true, 0, 1}, 8, true},
-    {{1, 3, 900, -1, 8, 1, 64, true, false, 0, 3}, 8, true},
-    {{1, 17, 300, -1, 14, 2, 64, true, false, 0, 2}, 2, true},
-    {{1, 17, 300, -1, 14, 2, 64, true, false, 0, 2}, 14, true},
-    {{1, 40, 300, -1, 4, 4, 80, true, false, 70, 1}, 4, true},
-    {{1, 6, 100, -1, 4, 2, 12, true, false, 0, 2}, 4, true},
-    {{1, 1, 2100, -1, 7, 1, 128, true, false, 0, 0}, 0, true},
-    {{1, 30, 200, -1, 6, 2, 64, true, false, 0, 0}, 0, true},
-    {{1, 40, 300, 100, 2, 1, 64, true, false, 16, 0}, 0, true},
-    {{1, 9, 50, -4, 2, 1, 32, true, false, 0, 0}, 0, true},
-    {{1, 5, 0, 0, 2, 2, 64, false, false, 0, 0}, 0, true},
+    {{1, 150, 300, -1, 4, 2, 64, true, false, 0, 2}, 4, true, 64},
+    {{1, 64, 400, 100, 4, 2, 80, true, false, 0, 3}, 2, true, 32},
+    {{1, 100, 200, -1, 6, 2, 64, true, false, 70, 2}, 1, false, 37},
+    {{1, 129, 129, 0, 7, 1, 128, true, false, 0, 1}, 7, true, 64},
+    {{1, 9, 90, -1, 4, 2, 12, true, false, 0, 2}, 4, true, 4},
+    {{1, 1, 40, -1, 7, 1, 64, true, false, 0, 2}, 7, true, 0},
+    {{1, 1, 1300, -1, 8, 2, 64, true, false, 0, 1}, 2, true, 0},
+    {{1, 1, 1300, -1, 8, 2, 128, true, false, 0, 2}, 8, true, 0},
+    {{1, 1, 2700, -1, 28, 4, 80, true, true, 0, 1}, 4, true, 0},
+    {{1, 1, 700, -1, 28, 4, 64, true, false, 200, 2}, 28, false, 0},
+    {{1, 1, 5000, -1, 8, 8, 64, true, true, 0, 1}, 8, true, 0},
+    {{1, 3, 900, -1, 8, 1, 64, true, false, 0, 3}, 8, true, 0},
+    {{1, 17, 300, -1, 14, 2, 64, true, false, 0, 2}, 2, true, 0},
+    {{1, 17, 300, -1, 14, 2, 64, true, false, 0, 2}, 14, true, 0},
+    {{1, 40, 300, -1, 4, 4, 80, true, false, 70, 1}, 4, true, 0},
+    {{1, 6, 100, -1, 4, 2, 12, true, false, 0, 2}, 4, true, 0},
+    {{1, 1, 2100, -1, 7, 1, 128, true, false, 0, 0}, 0, true, 0},
+    {{1, 30, 200, -1, 6, 2, 64, true, false, 0, 0}, 0, true, 0},
+    {{1, 40, 300, 100, 2, 1, 64, true, false, 16, 0}, 0, true, 0},
+    {{1, 9, 50, -4, 2, 1, 32, true, false, 0, 0}, 0, true, 0},
+    {{1, 5, 0, 0, 2, 2, 64, false, false, 0, 0}, 0, true, 0},
 };
 
 /* Chunks of a prompt, each with keys of its own: neither side's rows are as far apart as the other's. */
@@ -113,7 +119,13 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     double k_norm, v_max;
     a->kv = check_kv(c, &kv, &k_norm, &v_max);
     if (!a->kv.k || !a->kv.v) return false;
-    if (sh->list) a->lists = check_row_lists(c, x->n_lists ? x->n_lists : 1, sh->n_kv, sh->list);
+    if (sh->list) {
+        int n_lists = x->n_lists ? x->n_lists : 1;
+        int64_t n_blocks = x->list_block ? (sh->n_q + x->list_block - 1) / x->list_block : 1;
+        a->lists = check_row_lists(c, n_lists * (int)n_blocks, sh->n_kv, sh->list);
+        c->lists.n_lists = n_lists;
+        a->list_block = x->list_block;
+    }
     int64_t gap = x->wide ? 8 * check_rand_int(c, 0, 2) : check_rand_int(c, 0, 5);
     a->o = check_mat(c, true, q_rows, cols, gap, 4, v);
     a->q = a->o;
@@ -122,8 +134,9 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     if (x->lse) a->lse = check_mat(c, true, sh->n_q, sh->n_heads, 0, 4, CHECK_UNIFORM).data;
     c->same_bits = true;
     allow_attention(c, k_norm, v_max);
-    char lists[24] = "";
-    if (a->lists) snprintf(lists, sizeof lists, " lists=%d", a->lists->n_lists);
+    char lists[48] = "";
+    if (a->lists)
+        snprintf(lists, sizeof lists, " lists=%d a %lld", a->lists->n_lists, (long long)a->list_block);
     snprintf(c->text, sizeof c->text,
              "%s batch=%lld%s n_q=%lld n_kv=%lld first=%lld heads=%d/%d d=%d%s window=%lld%s%s%s %s",
              sac_dtype_name(t), (long long)a->n_batch, x->own ? " own keys" : "", (long long)a->n_q,
@@ -144,6 +157,8 @@ bool check_make_attention(check_case *c, int i, bool quick) {
     sac_dtype t = (sac_dtype)(i / N_SHAPES);
     if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
     check_attention_extra extra = {.own = own};
-    if (more) extra = (check_attention_extra){.n_lists = more->n_lists, .lse = more->lse};
+    if (more)
+        extra = (check_attention_extra){
+            .n_lists = more->n_lists, .lse = more->lse, .list_block = more->list_block};
     return check_make_attention_of(c, sh, t, &extra);
 }

@@ -125,6 +125,8 @@ bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attent
 bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
 bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_step.c */
+bool check_make_keep(check_case *c, int i);                /* those of cases_keep.c */
+bool check_make_pattern(check_case *c, int i);             /* pattern_rows */
 bool check_make_rows(check_case *c, int i, bool quick);    /* every other op, by c->op */
 
 typedef struct check_attention_shape {
@@ -137,9 +139,10 @@ typedef struct check_attention_shape {
 typedef struct check_attention_extra {
     int n_lists; /* 0 = 1 */
     bool lse;
-    bool wide;   /* rows of q and o on 16-byte lines */
-    int64_t far; /* keys and values this many elements apart, 0 = next to each other */
-    bool own;    /* batches of n_q queries, each with n_kv keys of its own */
+    bool wide;          /* rows of q and o on 16-byte lines */
+    int64_t far;        /* keys and values this many elements apart, 0 = next to each other */
+    bool own;           /* batches of n_q queries, each with n_kv keys of its own */
+    int64_t list_block; /* queries that share n_lists lists; 0 = all */
 } check_attention_extra;
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
                              const check_attention_extra *x);

@@ -49,6 +49,13 @@ static const attention_case attention_cases[] = {
     {{1, 90, 600, -1, 8, 2, 128, true, false, 0, 3}, {.wide = true, .lse = true}},
     {{1, 90, 600, -1, 8, 2, 64, true, false, 200, 2}, {.n_lists = 2, .wide = true, .lse = true}},
     {{1, 70, 300, -1, 8, 2, 64, true, false, 0, 2}, {.n_lists = 8, .wide = true}},
+    /* lists of blocks of queries */
+    {{1, 300, 700, -1, 14, 2, 128, true, false, 0, 2},
+     {.n_lists = 14, .wide = true, .lse = true, .list_block = 64}},
+    {{1, 257, 257, 0, 8, 2, 64, true, false, 0, 1},
+     {.n_lists = 2, .wide = true, .lse = true, .list_block = 64}},
+    {{1, 140, 500, 200, 6, 6, 80, true, false, 90, 2}, {.n_lists = 6, .wide = true, .list_block = 128}},
+    {{1, 20, 300, -1, 8, 2, 64, true, false, 0, 2}, {.n_lists = 8, .wide = true, .list_block = 8}},
     {{1, 90, 400, 100, 8, 2, 64, true, false, 0, 0},
      {.wide = true, .lse = true}}, /* keys after the last query */
     {{1, 90, 50, -60, 8, 2, 64, true, false, 0, 0},

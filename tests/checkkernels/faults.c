@@ -377,6 +377,64 @@ static sac_status choice_step_writes_all(const sac_stream *s, const sac_choice_s
     return ref().choice_step(s, &b);
 }
 
+static sac_status keep_rows_one_list(const sac_stream *s, const sac_keep_rows_args *a) {
+    sac_keep_rows_args b = *a;
+    b.n_lists = 1;
+    return ref().keep_rows(s, &b);
+}
+
+/* In the wrong order: rows are overwritten before they have moved. */
+static sac_status keep_rows_from_the_end(const sac_stream *s, const sac_keep_rows_args *a) {
+    for (int head = 0; head < a->kv.n_heads; head++)
+        for (int64_t i = a->n - 1; i >= 0; i--) {
+            size_t element = sac_dtype_row_bytes(a->kv.dtype, 1);
+            sac_keep_rows_args b = *a;
+            b.kv.n_heads = b.n_lists = 1, b.n = 1;
+            b.kv.k = (char *)a->kv.k + (size_t)(head * a->kv.head_stride + i * a->kv.row_stride) * element;
+            b.kv.v = (char *)a->kv.v + (size_t)(head * a->kv.head_stride + i * a->kv.row_stride) * element;
+            int32_t row = a->rows[(a->n_lists > 1 ? head * a->n : 0) + i] - (int32_t)i;
+            b.rows = &row;
+            ref().keep_rows(s, &b);
+        }
+    return SAC_OK;
+}
+
+static sac_status evict_row_of_any_age(const sac_stream *s, const sac_evict_row_args *a) {
+    sac_evict_row_args b = *a;
+    b.recent_from = INT32_MAX;
+    return ref().evict_row(s, &b);
+}
+
+/* Blocks of queries read the lists of the first. */
+static sac_status attention_first_block(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.list_block = 0;
+    return ref().attention(s, &b);
+}
+
+static sac_status pattern_rows_one_strip(const sac_stream *s, const sac_pattern_rows_args *a) {
+    sac_pattern_rows_args b = *a;
+    if (b.n_diagonals > 1) b.n_diagonals = 1;
+    return ref().pattern_rows(s, &b);
+}
+static sac_status pattern_rows_not_own(const sac_stream *s, const sac_pattern_rows_args *a) {
+    sac_pattern_rows_args b = *a;
+    b.own = false;
+    return ref().pattern_rows(s, &b);
+}
+
+/* Chooses before the step's weights are added. */
+static sac_status evict_row_before_weights(const sac_stream *s, const sac_evict_row_args *a) {
+    float *none = calloc((size_t)(a->kv.n_heads * a->weights_stride), sizeof *none);
+    sac_evict_row_args b = *a;
+    b.weights = none;
+    ref().evict_row(s, &b);
+    free(none);
+    b = *a;
+    b.evict = false;
+    return ref().evict_row(s, &b);
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -423,6 +481,13 @@ FAULT(attention, attention_first_keys)
 FAULT(mean_rows, mean_rows_of_all)
 FAULT(choice_rows, choice_rows_same_end)
 FAULT(choice_step, choice_step_writes_all)
+FAULT(keep_rows, keep_rows_one_list)
+FAULT(keep_rows, keep_rows_from_the_end)
+FAULT(evict_row, evict_row_of_any_age)
+FAULT(evict_row, evict_row_before_weights)
+FAULT(attention, attention_first_block)
+FAULT(pattern_rows, pattern_rows_one_strip)
+FAULT(pattern_rows, pattern_rows_not_own)
 
 const check_fault check_faults[] = {
     {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
@@ -467,5 +532,12 @@ const check_fault check_faults[] = {
     {"mean_of_all", CHECK_mean_rows, plant_mean_rows_of_all},
     {"writes_all", CHECK_choice_step, plant_choice_step_writes_all},
     {"same_end", CHECK_choice_rows, plant_choice_rows_same_end},
+    {"one_list", CHECK_keep_rows, plant_keep_rows_one_list},
+    {"from_the_end", CHECK_keep_rows, plant_keep_rows_from_the_end},
+    {"any_age", CHECK_evict_row, plant_evict_row_of_any_age},
+    {"before_weights", CHECK_evict_row, plant_evict_row_before_weights},
+    {"first_block", CHECK_attention, plant_attention_first_block},
+    {"one_strip", CHECK_pattern_rows, plant_pattern_rows_one_strip},
+    {"not_own", CHECK_pattern_rows, plant_pattern_rows_not_own},
 };
 const int check_n_faults = (int)SAC_COUNT(check_faults);

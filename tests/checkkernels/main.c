@@ -44,6 +44,9 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_choice_step:
     case CHECK_qkv_step:
     case CHECK_gate_up_step: return check_make_step(c, i, o->quick);
+    case CHECK_keep_rows:
+    case CHECK_evict_row: return check_make_keep(c, i);
+    case CHECK_pattern_rows: return check_make_pattern(c, i);
     default: return check_make_rows(c, i, o->quick);
     }
 }

@@ -241,7 +241,8 @@ static inline void case_spread(layer_case *c, int64_t n) {
 
 static inline void case_finish(layer_case *c, const sac_layer_attention *a, int64_t n) {
     const sac_decode_policy *d = c->decode.policy;
-    c->n_rows = d->settle ? d->settle(c->decode.state, a) : c->n_rows + n;
+    c->n_rows += n;
+    if (d->settle) assert_int_equal(d->settle(c->decode.state, a, &c->n_rows), SAC_OK);
     c->n += n;
     c->out = c->q;
 }

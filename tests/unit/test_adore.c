@@ -323,7 +323,7 @@ static void adore_step(layer_case *c, simulation *s) {
     }
     give(c, s, c->n);
     s->compact = compact;
-    c->n_rows = d->settle(c->decode.state, &a);
+    assert_int_equal(d->settle(c->decode.state, &a, &c->n_rows), SAC_OK);
     c->n++;
     memcpy(before.cached, s->cached, sizeof before.cached);
     before.cached[evicted_n] = true;

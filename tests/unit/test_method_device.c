@@ -49,13 +49,15 @@ static void run_there(layer_case *c, int64_t n, bool step) {
                      SAC_OK);
     closed_let_in(true);
     if (c->made) case_spread(c, n);
+    closed_let_in(false);
     case_finish(c, &a, n);
+    closed_let_in(true);
 }
 
 /* Bits are equal where the device takes the CPU's way. */
 static void compare(const char *prefill, const char *decode, bool pick, bool same_bits,
                     const int64_t *prompts, int n_steps) {
-    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 2900, .use_cpu = true};
+    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 4700, .use_cpu = true};
     layer_case here, there;
     case_open(&here, &shape, 11);
     case_open(&there, &shape, 11);
@@ -73,6 +75,9 @@ static void compare(const char *prefill, const char *decode, bool pick, bool sam
         for (int64_t j = 0; j < n * here.shape.hidden; j++)
             assert_true(fabsf(here.out[j] - there.out[j]) < 1e-6f);
     }
+    assert_int_equal(here.n_rows, there.n_rows);
+    assert_true(here.stats.prefill_pairs == there.stats.prefill_pairs);
+    assert_true(here.stats.decode_rows == there.stats.decode_rows);
     assert_int_equal(here.stats.n_selections, there.stats.n_selections);
     assert_int_equal(here.stats.n_cache_hits, there.stats.n_cache_hits);
     assert_true(here.stats.prefill_kept == there.stats.prefill_kept);
@@ -107,6 +112,88 @@ static void tokenselect(void **state) {
     }
 }
 
+static void snapkv(void **state) {
+    static const char *const lines[] = {"cap=40,window=8", "cap=40,window=8,pool=max,kernel=7",
+                                        "cap=50,window=16,per_head=1", "cap=200,window=40"};
+    char decode[100];
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        snprintf(decode, sizeof decode, "snapkv:%s", lines[i]);
+        compare("dense", decode, false, true, (const int64_t[]){250, 0}, 9);
+        compare("dense", decode, false, true, (const int64_t[]){210, 90, 5, 0}, 9);
+    }
+}
+
+static void h2o(void **state) {
+    static const char *const lines[] = {"heavy=0.2,recent=0.1", "heavy=20,recent=30", "heavy=0,recent=0.3",
+                                        "heavy=0.5,recent=100"};
+    char decode[100];
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        snprintf(decode, sizeof decode, "h2o:%s", lines[i]);
+        compare("dense", decode, false, true, (const int64_t[]){150, 0}, 70);
+        compare("dense", decode, false, true, (const int64_t[]){90, 60, 3, 0}, 30);
+    }
+}
+
+static void minference(void **state) {
+    (void)state;
+    compare("minference:v=40,s=60", "dense", false, true, (const int64_t[]){500, 130, 3, 0}, 0);
+    compare("minference:v=100,s=200,last_q=16", "dense", false, true, (const int64_t[]){64, 777, 0}, 0);
+    compare("minference:v=50,s=120", "dense", false, true, (const int64_t[]){4500, 0}, 0); /* in parts */
+    /* sums in another order */
+    compare("minference:pattern=a_shape,v=70,s=130", "dense", false, false, (const int64_t[]){4500, 130, 0},
+            0);
+    compare("minference:pattern=block_sparse,blocks=3", "dense", false, false, (const int64_t[]){512, 300, 0},
+            0);
+    compare("minference:pattern=block_sparse,blocks=1", "dense", false, false, (const int64_t[]){333, 0}, 0);
+    compare("minference:pattern=block_sparse,blocks=7", "dense", false, false,
+            (const int64_t[]){100, 4501, 0}, 0);
+}
+
+/* Two layers of a prompt of n tokens after `past`, which the tokens enter anew. */
+static void compare_layers(layer_case *here, layer_case *there, int64_t past, int64_t n) {
+    for (int layer = 0; layer < 3; layer++) {
+        int64_t n_here = 0, n_there = 0;
+        here->layer = there->layer = layer;
+        here->n = here->n_rows = there->n = there->n_rows = past;
+        case_prompt(here, n);
+        run_there(there, n, false);
+        assert_memory_equal(here->out, there->out, (size_t)(n * here->shape.hidden) * sizeof(float));
+        sac_layer_attention a = {.layer = layer}; /* what `keep` looks at */
+        const int32_t *kept = here->prefill.policy->keep(here->prefill.state, &a, &n_here);
+        const int32_t *kept_there = there->prefill.policy->keep(there->prefill.state, &a, &n_there);
+        assert_int_equal(n_here, n_there);
+        assert_true(!kept == !kept_there);
+        if (kept) assert_memory_equal(kept, kept_there, (size_t)n_here * sizeof *kept);
+    }
+}
+
+static void fastv(void **state) {
+    static const char *const lines[] = {"layer=1,mode=attn", "layer=2,mode=attn,query=all,ratio=0.7",
+                                        "layer=1,ratio=0.3", "layer=2,query=all"};
+    const case_shape shape = {
+        .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400, .n_layers = 3, .use_cpu = true};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        layer_case here, there;
+        char prefill[100];
+        snprintf(prefill, sizeof prefill, "fastv:%s", lines[i]);
+        case_open(&here, &shape, 5);
+        case_open(&there, &shape, 5);
+        case_method(&here, prefill, "dense");
+        to_device(&there, prefill, "dense", false);
+        here.n_visual = there.n_visual = 2;
+        here.visual[0] = there.visual[0] = (sac_visual_span){7, 61};
+        here.visual[1] = there.visual[1] = (sac_visual_span){120, 130};
+        compare_layers(&here, &there, 0, 150);
+        compare_layers(&here, &there, 150, 120);
+        assert_int_equal(there.stats.n_selections, 2);
+        case_close(&here);
+        case_close(&there);
+    }
+}
+
 static void what_cannot_run_there_is_refused(void **state) {
     static const char *const lines[] = {"tokenselect:select=head,init=4,k=8,local=8,chunk=8",
                                         "tokenselect:pos=orig,init=4,k=8,local=8,chunk=8",
@@ -122,6 +209,9 @@ static void what_cannot_run_there_is_refused(void **state) {
         sac_prefill m;
         assert_int_equal(sac_prefill_open(&m, lines[i], &c.shape, &err), SAC_UNSUPPORTED);
     }
+    sac_prefill m;
+    c.shape.n_ctx = 1400000;
+    assert_int_equal(sac_prefill_open(&m, "minference", &c.shape, &err), SAC_UNSUPPORTED);
     case_close(&c);
 }
 
@@ -130,6 +220,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zipvl),
         cmocka_unit_test(tokenselect),
+        cmocka_unit_test(snapkv),
+        cmocka_unit_test(h2o),
+        cmocka_unit_test(minference),
+        cmocka_unit_test(fastv),
         cmocka_unit_test(what_cannot_run_there_is_refused),
     };
     return cmocka_run_group_tests_name("methods on a device", tests, NULL, NULL);
