@@ -8,7 +8,8 @@
 
 Makes a shape with random bf16 weights on the card, saves it once below --work, runs transformers on it (attention by cuDNN,
 and by FlashAttention-2 as torch has it), then text_probe on the same files, and prints one table. --images times a CLIP
-ViT-L/14-336 tower with a projector, `saccade bench` beside transformers. Needs torch and transformers."""
+ViT-L/14-336 tower with a projector, `saccade bench` beside transformers. Needs torch and transformers. FlashInfer's
+attention kernels beside ours: compare_flashinfer.cu."""
 import argparse
 import json
 import os
