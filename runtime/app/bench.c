@@ -3,7 +3,9 @@
  * Without media: a prompt of exactly prompt-tokens ids through sac_session_append, then one append for each
  * generated token (the likeliest), so prefill and decode stand alone. With media: a whole question through
  * sac_session_generate, whose result has the times of media decode and vision too; the cache of visual
- * embeddings is off, and each repeat starts from an empty session. */
+ * embeddings is off, and each repeat starts from an empty session. "pictures" is both, from the first picture
+ * to the last embedding: on a device batches of the tower run while the host decodes the next ones, so that
+ * neither part alone is a rate there. */
 #define _GNU_SOURCE
 #include "commands.h"
 #include "interrupt.h"
@@ -18,8 +20,17 @@
 #include <string.h>
 #include <sys/resource.h>
 
-typedef enum part_id { PART_LOAD, PART_MEDIA, PART_VISION, PART_PREFILL, PART_DECODE, PART_COUNT } part_id;
-static const char *const part_names[PART_COUNT] = {"load", "media", "vision", "prefill", "decode"};
+typedef enum part_id {
+    PART_LOAD,
+    PART_MEDIA,
+    PART_VISION,
+    PART_PICTURES,
+    PART_PREFILL,
+    PART_DECODE,
+    PART_COUNT
+} part_id;
+static const char *const part_names[PART_COUNT] = {"load",     "media",   "vision",
+                                                   "pictures", "prefill", "decode"};
 
 typedef struct part {
     double *seconds; /* [n] of each repeat */
@@ -27,6 +38,7 @@ typedef struct part {
     int64_t work;      /* items of one repeat: frames or tokens */
     const char *unit;  /* "tokens" */
     double read_bytes; /* read from memory in one repeat; 0 = not known */
+    bool overlaps;     /* with another part: time that is not all of its work's, so no rate */
 } part;
 
 typedef struct bench {
@@ -159,11 +171,12 @@ static sac_status run_media(bench *b, const conversation *c, double seconds[PART
     if (st != SAC_OK) return st;
     seconds[PART_MEDIA] = result.seconds.media;
     seconds[PART_VISION] = result.seconds.vision;
+    seconds[PART_PICTURES] = result.seconds.media + result.seconds.vision;
     seconds[PART_PREFILL] = result.seconds.prefill;
     seconds[PART_DECODE] = result.seconds.decode;
     int64_t frames = 0;
     for (size_t i = 0; i < result.n_media; i++) frames += result.media[i].n_frames;
-    b->parts[PART_MEDIA].work = b->parts[PART_VISION].work = frames;
+    for (part_id id = PART_MEDIA; id <= PART_PICTURES; id++) b->parts[id].work = frames;
     b->n_prompt = result.n_prompt_tokens;
     b->n_generated = result.n_tokens;
     return SAC_OK;
@@ -188,7 +201,10 @@ static sac_status measure(bench *b, sac_error *err) {
     free(prompt);
     conversation_free(&c);
     if (st != SAC_OK) return st;
-    b->parts[PART_MEDIA].unit = b->parts[PART_VISION].unit = "frames";
+    sac_memory_report memory;
+    sac_session_memory(b->r.session, &memory);
+    b->parts[PART_MEDIA].overlaps = b->parts[PART_VISION].overlaps = memory.device_bytes > 0;
+    for (part_id id = PART_MEDIA; id <= PART_PICTURES; id++) b->parts[id].unit = "frames";
     b->parts[PART_PREFILL].unit = b->parts[PART_DECODE].unit = "tokens";
     b->parts[PART_PREFILL].work = b->n_prompt;
     b->parts[PART_DECODE].work = b->n_generated;
@@ -205,8 +221,8 @@ static void print_part(bench *b, part_id id) {
     part *p = &b->parts[id];
     double s = median(p);
     printf("%-8s %10.3f ms  +-%3.0f %%  ", part_names[id], 1e3 * s, 100 * spread(p));
-    if (id != PART_LOAD)
-        printf("%6" PRId64 " %-6s %8.1f/s", p->work, p->unit, s > 0 ? (double)p->work / s : 0);
+    if (id != PART_LOAD) printf("%6" PRId64 " %-6s", p->work, p->unit);
+    if (id != PART_LOAD && !p->overlaps) printf(" %8.1f/s", s > 0 ? (double)p->work / s : 0);
     if (p->read_bytes > 0 && s > 0)
         printf("   %s/s read, %.0f %% of the bandwidth", report_bytes(p->read_bytes / s),
                100 * p->read_bytes / s / b->read_bandwidth);
@@ -231,7 +247,7 @@ static json_t *part_as_json(const bench *b, part *p) {
     double s = median(p);
     json_t *j = json_pack("{s:f, s:f, s:I, s:s}", "median_s", s, "spread", spread(p), "work",
                           (json_int_t)p->work, "unit", p->unit);
-    if (j && s > 0) json_object_set_new(j, "per_s", report_real((double)p->work / s));
+    if (j && s > 0 && !p->overlaps) json_object_set_new(j, "per_s", report_real((double)p->work / s));
     if (!j || p->read_bytes <= 0 || s <= 0) return j;
     json_object_set_new(j, "read_bytes_per_s", report_real(p->read_bytes / s));
     json_object_set_new(j, "of_bandwidth", report_real(p->read_bytes / s / b->read_bandwidth));

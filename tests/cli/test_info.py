@@ -71,10 +71,18 @@ class Bench(Case):
 
     def test_media(self):
         out = self.bench("--video", sample(video=True)["file"], "--num-frames", "4")
-        self.assertEqual(sorted(out["parts"]), ["decode", "load", "media", "prefill", "vision"])
+        self.assertEqual(list(out["parts"]), ["load", "media", "vision", "pictures", "prefill", "decode"])
         self.assertEqual(out["parts"]["vision"]["work"], 4)
         self.assertEqual(out["parts"]["decode"]["work"], 4)
         self.assertGreater(out["parts"]["vision"]["median_s"], 0)  # not taken from a cache
+
+    def test_pictures_are_counted_by_all_the_time_they_take(self):
+        out = self.bench("--video", sample(video=True)["file"], "--num-frames", "4", "--repeat", "1")
+        media, vision, pictures = (out["parts"][name] for name in ("media", "vision", "pictures"))
+        self.assertAlmostEqual(pictures["median_s"], media["median_s"] + vision["median_s"], places=9)
+        self.assertAlmostEqual(pictures["per_s"] * pictures["median_s"], 4, places=6)
+        on_device = out["memory"].get("device_bytes", 0) > 0  # there media and vision overlap, and neither is a rate
+        self.assertEqual(["per_s" not in part for part in (media, vision)], [on_device] * 2)
 
     def test_table_and_plan(self):
         run = saccade("bench", "--prompt-tokens", "16", "--gen-tokens", "2", "--repeat", "1")
