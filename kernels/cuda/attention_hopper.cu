@@ -17,6 +17,7 @@
 enum { D = 128, QUERIES = 128, GROUP_QUERIES = 64, GROUP = 128, STAGES = 2 };
 enum { THREADS = 3 * GROUP, COPY_REGISTERS = 40, WORK_REGISTERS = 232 };
 enum { Q_BYTES = QUERIES * D * 2, HALF_BYTES_A_ROW = 128 };
+enum { TURNS = 1, HELD = 2 }; /* ways: groups take turns; queries stay in registers */
 enum { TURN = 1 /* named barriers 1 and 2: a working group's turn at the tensor cores */ };
 
 /* Shared memory of a block: tiles as two halves of 64 columns each. */
@@ -159,13 +160,24 @@ __device__ __forceinline__ void round_all(uint32_t (&p)[N / 2], const float (&s)
     for (int i = 0; i < N / 2; i++) p[i] = pack<T>(s[2 * i], s[2 * i + 1]);
 }
 
-/* s = q k^T, left in flight. */
-template <typename T, int KEYS>
-__device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], uint64_t q, uint64_t k) {
+/* Sixteen queries of a warp, from `rows` on, as products take them from registers. */
+__device__ __forceinline__ void load_queries(uint32_t (&held)[D / 4], const uint8_t *rows, int lane) {
+    const uint8_t *row = rows + lane % 16 * HALF_BYTES_A_ROW;
 #pragma unroll
     for (int i = 0; i < D / 16; i++)
-        product<T>(s, q + i / 4 * (Q_BYTES / 32) + i % 4 * 2,
-                   k + i / 4 * (KEYS * HALF_BYTES_A_ROW / 16) + i % 4 * 2, i > 0);
+        load_matrices(held + 4 * i, row + i / 4 * (Q_BYTES / 2) + ((i % 4 * 2 + lane / 16) ^ lane % 8) * 16);
+}
+/* s = q k^T, left in flight. */
+template <typename T, int KEYS, int WAYS>
+__device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], const uint32_t (&held)[D / 4], uint64_t q,
+                                             uint64_t k) {
+#pragma unroll
+    for (int i = 0; i < D / 16; i++)
+        if constexpr ((WAYS & HELD) != 0)
+            product_held<T>(s, held + 4 * i, k + i / 4 * (KEYS * HALF_BYTES_A_ROW / 16) + i % 4 * 2, i > 0);
+        else
+            product<T>(s, q + i / 4 * (Q_BYTES / 32) + i % 4 * 2,
+                       k + i / 4 * (KEYS * HALF_BYTES_A_ROW / 16) + i % 4 * 2, i > 0);
     products_commit();
 }
 /* o += p v, left in flight. */
@@ -173,8 +185,7 @@ template <typename T, int KEYS>
 __device__ __forceinline__ void start_values(float (&o)[D / 2], const uint32_t (&p)[KEYS / 4], uint64_t v) {
 #pragma unroll
     for (int i = 0; i < KEYS / 16; i++)
-        product_of<T>(o, p[4 * i], p[4 * i + 1], p[4 * i + 2], p[4 * i + 3],
-                      v + i * (16 * HALF_BYTES_A_ROW / 16));
+        product_of<T>(o, p + 4 * i, v + i * (16 * HALF_BYTES_A_ROW / 16), true);
     products_commit();
 }
 
@@ -230,7 +241,7 @@ template <int KEYS> __device__ __forceinline__ void release(uint64_t *empty, int
     if (lane == 0) barrier_arrive(empty);
 }
 
-template <typename T, int KEYS, bool TURNS>
+template <typename T, int KEYS, int WAYS>
 __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m, int side) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const uint64_t q = matrix_at(m.q + side * GROUP_QUERIES * HALF_BYTES_A_ROW, 16, 1024),
@@ -241,8 +252,9 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
     ring k = {0, 0}, v = {0, 0};
     uint32_t q_phase = 0;
     float s[KEYS / 2], o[D / 2];
+    uint32_t held[D / 4];
     uint32_t p[KEYS / 4];
-    if (TURNS && side) pass(theirs, 2 * GROUP);
+    if (WAYS & TURNS && side) pass(theirs, 2 * GROUP);
     for (;; q_phase ^= 1) {
         barrier_wait(&m.q_full, q_phase);
         int number = m.tile;
@@ -260,9 +272,14 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
 #pragma unroll
         for (int i = 0; i < D / 2; i++) o[i] = 0;
         int j0 = (t.n - 1) * KEYS;
+        if (WAYS & HELD) {
+            load_queries(held, m.q + (side * GROUP_QUERIES + warp * 16) * HALF_BYTES_A_ROW, lane);
+            __syncwarp();
+            release<KEYS>(&m.q_empty, lane);
+        }
         barrier_wait(m.k_full + k.stage, k.phase);
         products_begin();
-        start_scores<T, KEYS>(s, q, k_desc + k.stage * stage_step);
+        start_scores<T, KEYS, WAYS>(s, held, q, k_desc + k.stage * stage_step);
         products_wait<0>();
         settle(s);
         release<KEYS>(m.k_empty + k.stage, lane);
@@ -273,13 +290,13 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
         settle(p);
         if (j0 > 0) barrier_wait(m.k_full + k.stage, k.phase);
         for (j0 -= KEYS; j0 >= 0; j0 -= KEYS) {
-            if (TURNS) meet(mine, 2 * GROUP);
+            if (WAYS & TURNS) meet(mine, 2 * GROUP);
             products_begin();
-            start_scores<T, KEYS>(s, q, k_desc + k.stage * stage_step);
+            start_scores<T, KEYS, WAYS>(s, held, q, k_desc + k.stage * stage_step);
             barrier_wait(m.v_full + v.stage, v.phase);
             products_begin();
             start_values<T, KEYS>(o, p, v_desc + v.stage * stage_step);
-            if (TURNS) pass(theirs, 2 * GROUP);
+            if (WAYS & TURNS) pass(theirs, 2 * GROUP);
             products_wait<1>();
             settle(s);
             release<KEYS>(m.k_empty + k.stage, lane);
@@ -300,7 +317,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
             settle(p);
             settle(o);
         }
-        release<KEYS>(&m.q_empty, lane);
+        if (!(WAYS & HELD)) release<KEYS>(&m.q_empty, lane);
         barrier_wait(m.v_full + v.stage, v.phase);
         products_begin();
         start_values<T, KEYS>(o, p, v_desc + v.stage * stage_step);
@@ -311,10 +328,10 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
         advance(v);
         store_rows<T>(a, t, query, w, o);
     }
-    if (TURNS && !side) meet(mine, 2 * GROUP); /* the other's last pass */
+    if (WAYS & TURNS && !side) meet(mine, 2 * GROUP); /* the other's last pass */
 }
 
-template <typename T, int KEYS, bool TURNS>
+template <typename T, int KEYS, int WAYS>
 static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_constant__ hopper_job a) {
     extern __shared__ __align__(1024) uint8_t shared[];
 #if HOPPER
@@ -340,7 +357,7 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
         if (threadIdx.x == 0) copy_all<KEYS>(a, m);
     } else {
         take_registers<WORK_REGISTERS>();
-        work<T, KEYS, TURNS>(a, m, group - 1);
+        work<T, KEYS, WAYS>(a, m, group - 1);
     }
 #else
     (void)a, (void)shared;
@@ -377,7 +394,7 @@ static encode_map find_encode_map(void) {
     return (encode_map)f;
 }
 
-template <typename T, int KEYS, bool TURNS>
+template <typename T, int KEYS, int WAYS>
 static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a, hopper_job *j) {
     encode_map encode = find_encode_map();
     const sac_kv_view *kv = &a->kv;
@@ -392,7 +409,7 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
                   a->n_batch, kv_batch * kv->row_stride, KEYS))
         return SAC_UNSUPPORTED;
     const int n_bytes = (int)sizeof(hopper_shared<KEYS>) + 1024;
-    auto kernel = hopper_kernel<T, KEYS, TURNS>;
+    auto kernel = hopper_kernel<T, KEYS, WAYS>;
     cudaFuncAttributes f;
     if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return SAC_DEVICE;
     if (f.numRegs < 128) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
@@ -426,12 +443,12 @@ extern "C" sac_status sac_cuda_attention_hopper(const sac_stream *s, const sac_a
     j.drawn = scratch_counters(s), j.through = j.drawn + 1;
 #ifdef SAC_HOPPER_TRIAL
     switch (hopper_variant) {
-    case 1: return launch_hopper<bf16, 176, true>(s, a, &j);
-    case 2: return launch_hopper<bf16, 128, false>(s, a, &j);
-    case 3: return launch_hopper<bf16, 176, false>(s, a, &j);
-    case 4: return launch_hopper<bf16, 160, true>(s, a, &j);
+    case 1: return launch_hopper<bf16, 176, TURNS>(s, a, &j);
+    case 2: return launch_hopper<bf16, 128, 0>(s, a, &j);
+    case 3: return launch_hopper<bf16, 128, TURNS | HELD>(s, a, &j);
+    case 4: return launch_hopper<bf16, 128, HELD>(s, a, &j);
     }
 #endif
-    return kv->dtype == SAC_DTYPE_F16 ? launch_hopper<half, 128, true>(s, a, &j)
-                                      : launch_hopper<bf16, 128, true>(s, a, &j);
+    return kv->dtype == SAC_DTYPE_F16 ? launch_hopper<half, 128, TURNS>(s, a, &j)
+                                      : launch_hopper<bf16, 128, TURNS>(s, a, &j);
 }

@@ -185,20 +185,22 @@ DEFINE_PRODUCT(half, "f16", 160, 80, 80, 81, 82)
 DEFINE_PRODUCT(bf16, "bf16", 176, 88, 88, 89, 90)
 DEFINE_PRODUCT(half, "f16", 176, 88, 88, 89, 90)
 
-/* d += A B, A [64][16] in registers (mma.cuh's A), B [16][128] in shared memory, MN-major. */
-#define DEFINE_PRODUCT_OF(T, TYPE)                                                                           \
+/* A [64][16] in registers (mma.cuh's A): d = (or +=) A B^T, B [128][16] in shared memory, K-major (0); d += A
+ * B, B [16][128], MN-major (1). */
+#define DEFINE_PRODUCT_HELD(T, TYPE, NAME, MAJOR)                                                            \
     template <>                                                                                              \
-    __device__ __forceinline__ void product_of<T>(float(&d)[64], uint32_t a0, uint32_t a1, uint32_t a2,      \
-                                                  uint32_t a3, uint64_t b) {                                 \
-        HOPPER_ASM("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                                \
+    __device__ __forceinline__ void NAME<T>(float(&d)[64], const uint32_t *a, uint64_t b, bool add) {        \
+        HOPPER_ASM("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"                                              \
                    "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" LIST_64                 \
-                   "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"                                            \
+                   "}, {%64, %65, %66, %67}, %68, p, 1, 1, " #MAJOR ";\n}"                                   \
                    : SUMS_64(d)                                                                              \
-                   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));                                            \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));                     \
     }
-template <typename T>
-__device__ void product_of(float (&d)[64], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b);
-DEFINE_PRODUCT_OF(bf16, "bf16")
-DEFINE_PRODUCT_OF(half, "f16")
+template <typename T> __device__ void product_held(float (&d)[64], const uint32_t *a, uint64_t b, bool add);
+template <typename T> __device__ void product_of(float (&d)[64], const uint32_t *a, uint64_t b, bool add);
+DEFINE_PRODUCT_HELD(bf16, "bf16", product_held, 0)
+DEFINE_PRODUCT_HELD(half, "f16", product_held, 0)
+DEFINE_PRODUCT_HELD(bf16, "bf16", product_of, 1)
+DEFINE_PRODUCT_HELD(half, "f16", product_of, 1)
 
 #endif
