@@ -17,13 +17,16 @@
 enum { D = 128, QUERIES = 128, GROUP_QUERIES = 64, GROUP = 128, STAGES = 2 };
 enum { THREADS = 3 * GROUP, COPY_REGISTERS = 40, WORK_REGISTERS = 232 };
 enum { Q_BYTES = QUERIES * D * 2, HALF_BYTES_A_ROW = 128 };
-enum { TURNS = 1, HELD = 2 }; /* ways: groups take turns; queries stay in registers */
+/* Ways: groups take turns; queries stay in registers; two blocks share their keys and values. */
+enum { TURNS = 1, HELD = 2, PAIR = 4, TICKETS = 4 };
 enum { TURN = 1 /* named barriers 1 and 2: a working group's turn at the tensor cores */ };
 
 /* Shared memory of a block: tiles as two halves of 64 columns each. */
 template <int KEYS> struct hopper_shared {
     uint8_t q[Q_BYTES], k[STAGES][KEYS * D * 2], v[STAGES][KEYS * D * 2];
     uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    uint64_t ticket_full[TICKETS];
+    int ticket[TICKETS];
     int tile; /* comes with q_full; none is left: -1 */
 };
 
@@ -43,15 +46,23 @@ typedef struct hopper_tile {
     int query, head, batch, n; /* n: tiles of keys */
 } hopper_tile;
 
-template <int KEYS> __device__ __forceinline__ hopper_tile tile_of(const hopper_job &a, int t) {
-    int a_section = a.section * a.n_blocks, section = t / a_section, r = t - section * a_section,
-        heads = min(a.section, a.n_tiles / a.n_blocks - section * a.section), row = r / heads,
-        head = section * a.section + r - row * heads;
+/* Of a pair of blocks: neighbours among a key-value head's tiles, with as many keys as the longer has. The
+ * other of an odd last one has queries that are not there. */
+template <int KEYS, int WAYS>
+__device__ __forceinline__ hopper_tile tile_of(const hopper_job &a, int t, int rank) {
+    const bool pair = WAYS & PAIR;
+    const int unit = pair ? a.group : 1, a_unit = pair ? (a.n_blocks * unit + 1) / 2 : a.n_blocks,
+              per_section = a.section / unit, section = t / (per_section * a_unit),
+              r = t - section * per_section * a_unit,
+              units = min(per_section, a.n_tiles / a_unit - section * per_section), row = r / units;
+    const int item = pair ? 2 * row + rank : row, block = a.n_blocks - 1 - item / unit,
+              longer = pair ? a.n_blocks - 1 - 2 * row / unit : block,
+              head = (section * per_section + r - row * units) * unit + item % unit;
     hopper_tile w;
-    w.query = (a.n_blocks - 1 - row) * QUERIES;
+    w.query = block < 0 ? a.n_blocks * QUERIES : block * QUERIES;
     w.batch = head / a.n_heads;
     w.head = head - w.batch * a.n_heads;
-    int seen = a.causal ? min(a.n_kv, a.first + w.query + QUERIES) : a.n_kv;
+    int seen = a.causal ? min(a.n_kv, a.first + (longer + 1) * QUERIES) : a.n_kv;
     w.n = (seen + KEYS - 1) / KEYS;
     return w;
 }
@@ -68,28 +79,60 @@ __device__ __forceinline__ void advance(ring &r) {
 
 /* ---------------------------------------------------------------- the thread that copies */
 
-template <int KEYS>
+template <int KEYS, int WAYS>
 __device__ __forceinline__ void copy_tile(uint8_t *to, const CUtensorMap *map, uint64_t *full,
-                                          uint64_t *empty, ring &r, int row, int head, int batch,
+                                          uint64_t *empty, ring &r, int row, int head, int batch, int rank,
                                           uint64_t policy) {
     barrier_wait(empty + r.stage, r.phase ^ 1);
     barrier_expect(full + r.stage, KEYS * D * 2);
     to += r.stage * KEYS * D * 2;
-    copy_box(to, map, full + r.stage, 0, row, head, batch, policy);
-    copy_box(to + KEYS * HALF_BYTES_A_ROW, map, full + r.stage, 64, row, head, batch, policy);
+    if (WAYS & PAIR) { /* half of it from each of the two */
+        to += rank * (KEYS / 2 * HALF_BYTES_A_ROW), row += rank * (KEYS / 2);
+        copy_box_to_both(to, map, full + r.stage, 0, row, head, batch, policy);
+        copy_box_to_both(to + KEYS * HALF_BYTES_A_ROW, map, full + r.stage, 64, row, head, batch, policy);
+    } else {
+        copy_box(to, map, full + r.stage, 0, row, head, batch, policy);
+        copy_box(to + KEYS * HALF_BYTES_A_ROW, map, full + r.stage, 64, row, head, batch, policy);
+    }
     advance(r);
 }
 
-template <int KEYS> __device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS> &m) {
+/* The next tile: drawn by the block itself, or by the first of two, which tells the other. It is sent a tile
+ * ahead; a block is never more than three behind the other, so that its place is free. */
+template <int KEYS, int WAYS>
+__device__ __forceinline__ int draw(const hopper_job &a, hopper_shared<KEYS> &m, int rank) {
+    int t = rank == 0 ? (int)atomicAdd(a.drawn, 1u) : 0;
+    return t;
+}
+template <int KEYS>
+__device__ __forceinline__ void tell(hopper_shared<KEYS> &m, int number, int rank, int t) {
+    int i = number % TICKETS;
+    if (rank == 0)
+        for (int j = 0; j < 2; j++) send_to(m.ticket + i, t, m.ticket_full + i, j);
+}
+template <int KEYS> __device__ __forceinline__ int told(hopper_shared<KEYS> &m, int number) {
+    int i = number % TICKETS;
+    barrier_expect(m.ticket_full + i, 4);
+    barrier_wait(m.ticket_full + i, number / TICKETS & 1);
+    return *(volatile int *)(m.ticket + i);
+}
+
+template <int KEYS, int WAYS>
+__device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS> &m, int rank) {
     uint64_t keep = keep_in_l2(), once = pass_through_l2();
     ring k = {0, 0}, v = {0, 0};
     uint32_t q_phase = 0;
-    int t = (int)atomicAdd(a.drawn, 1u);
+    int number = 0, t = draw<KEYS, WAYS>(a, m, rank);
+    if (WAYS & PAIR) {
+        tell(m, number, rank, t);
+        t = told(m, number++);
+    }
     while (t < a.n_tiles) {
-        hopper_tile w = tile_of<KEYS>(a, t);
-        int next = (int)atomicAdd(a.drawn, 1u), kv_head = w.head / a.group;
+        hopper_tile w = tile_of<KEYS, WAYS>(a, t, rank);
+        int next = draw<KEYS, WAYS>(a, m, rank), kv_head = w.head / a.group;
+        if (WAYS & PAIR) tell(m, number, rank, next);
         int row = (w.n - 1) * KEYS;
-        copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row, kv_head, w.batch, keep);
+        copy_tile<KEYS, WAYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row, kv_head, w.batch, rank, keep);
         barrier_wait(&m.q_empty, q_phase ^ 1);
         m.tile = t;
         barrier_expect(&m.q_full, Q_BYTES);
@@ -97,16 +140,18 @@ template <int KEYS> __device__ __forceinline__ void copy_all(const hopper_job &a
         copy_box(m.q + Q_BYTES / 2, &a.q, &m.q_full, 64, w.query, w.head, w.batch, once);
         q_phase ^= 1;
         for (; row > 0; row -= KEYS) {
-            copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row - KEYS, kv_head, w.batch, keep);
-            copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, row, kv_head, w.batch, keep);
+            copy_tile<KEYS, WAYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row - KEYS, kv_head, w.batch, rank,
+                                  keep);
+            copy_tile<KEYS, WAYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, row, kv_head, w.batch, rank, keep);
         }
-        copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, 0, kv_head, w.batch, keep);
-        t = next;
+        copy_tile<KEYS, WAYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, 0, kv_head, w.batch, rank, keep);
+        t = WAYS & PAIR ? told(m, number++) : next;
     }
     barrier_wait(&m.q_empty, q_phase ^ 1);
     m.tile = -1;
     barrier_arrive(&m.q_full);
-    if (atomicAdd(a.through, 1u) == gridDim.x - 1) { /* nobody draws any more */
+    const unsigned n = WAYS & PAIR ? gridDim.x / 2 : gridDim.x;
+    if (rank == 0 && atomicAdd(a.through, 1u) == n - 1) { /* nobody draws any more */
         *a.drawn = 0;
         *a.through = 0;
     }
@@ -237,12 +282,17 @@ __device__ __forceinline__ void store_rows(const hopper_job &a, const hopper_til
     }
 }
 
-template <int KEYS> __device__ __forceinline__ void release(uint64_t *empty, int lane) {
-    if (lane == 0) barrier_arrive(empty);
+/* A stage may be written to again: by either of two blocks. */
+template <int WAYS> __device__ __forceinline__ void release(uint64_t *empty, int lane) {
+    if (WAYS & PAIR) {
+        if (lane < 2) barrier_arrive_at(empty, lane);
+    } else if (lane == 0) {
+        barrier_arrive(empty);
+    }
 }
 
 template <typename T, int KEYS, int WAYS>
-__device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m, int side) {
+__device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m, int side, int rank) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const uint64_t q = matrix_at(m.q + side * GROUP_QUERIES * HALF_BYTES_A_ROW, 16, 1024),
                    k_desc = matrix_at(m.k[0], 16, 1024),
@@ -259,7 +309,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
         barrier_wait(&m.q_full, q_phase);
         int number = m.tile;
         if (number < 0) break;
-        hopper_tile t = tile_of<KEYS>(a, number);
+        hopper_tile t = tile_of<KEYS, WAYS>(a, number, rank);
         int row0 = a.first + t.query + side * GROUP_QUERIES,
             query = t.query + side * GROUP_QUERIES + warp * 16 + lane / 4;
         int whole = a.causal ? min(row0 + 1, a.n_kv) : a.n_kv; /* keys that all rows see */
@@ -275,14 +325,14 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
         if (WAYS & HELD) {
             load_queries(held, m.q + (side * GROUP_QUERIES + warp * 16) * HALF_BYTES_A_ROW, lane);
             __syncwarp();
-            release<KEYS>(&m.q_empty, lane);
+            release<0>(&m.q_empty, lane);
         }
         barrier_wait(m.k_full + k.stage, k.phase);
         products_begin();
         start_scores<T, KEYS, WAYS>(s, held, q, k_desc + k.stage * stage_step);
         products_wait<0>();
         settle(s);
-        release<KEYS>(m.k_empty + k.stage, lane);
+        release<WAYS>(m.k_empty + k.stage, lane);
         advance(k);
         mask(s, w, j0);
         exponentials(s, w, a.scale_log2);
@@ -299,7 +349,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
             if (WAYS & TURNS) pass(theirs, 2 * GROUP);
             products_wait<1>();
             settle(s);
-            release<KEYS>(m.k_empty + k.stage, lane);
+            release<WAYS>(m.k_empty + k.stage, lane);
             advance(k);
             if (j0 + KEYS > whole) mask(s, w, j0);
             exponentials(s, w, a.scale_log2);
@@ -309,7 +359,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
             products_wait<0>();
             settle(o);
             settle(p);
-            release<KEYS>(m.v_empty + v.stage, lane);
+            release<WAYS>(m.v_empty + v.stage, lane);
             advance(v);
             round_all<T>(p, s);
 #pragma unroll
@@ -317,14 +367,14 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
             settle(p);
             settle(o);
         }
-        if (!(WAYS & HELD)) release<KEYS>(&m.q_empty, lane);
+        if (!(WAYS & HELD)) release<0>(&m.q_empty, lane);
         barrier_wait(m.v_full + v.stage, v.phase);
         products_begin();
         start_values<T, KEYS>(o, p, v_desc + v.stage * stage_step);
         products_wait<0>();
         settle(o);
         settle(p);
-        release<KEYS>(m.v_empty + v.stage, lane);
+        release<WAYS>(m.v_empty + v.stage, lane);
         advance(v);
         store_rows<T>(a, t, query, w, o);
     }
@@ -336,6 +386,7 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
     extern __shared__ __align__(1024) uint8_t shared[];
 #if HOPPER
     hopper_shared<KEYS> &m = *(hopper_shared<KEYS> *)(shared + (-shared_address(shared) & 1023));
+    const int rank = WAYS & PAIR ? cluster_rank() : 0;
     const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0);
     if (threadIdx.x == 0) {
         fetch_map(&a.q);
@@ -346,19 +397,24 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
         for (int i = 0; i < STAGES; i++) {
             barrier_init(m.k_full + i, 1);
             barrier_init(m.v_full + i, 1);
-            barrier_init(m.k_empty + i, 2 * GROUP / 32);
-            barrier_init(m.v_empty + i, 2 * GROUP / 32);
+            barrier_init(m.k_empty + i, (WAYS & PAIR ? 4 : 2) * GROUP / 32);
+            barrier_init(m.v_empty + i, (WAYS & PAIR ? 4 : 2) * GROUP / 32);
         }
+        for (int i = 0; i < TICKETS; i++) barrier_init(m.ticket_full + i, 1);
         barrier_init_done();
     }
-    __syncthreads();
+    if (WAYS & PAIR)
+        cluster_sync();
+    else
+        __syncthreads();
     if (group == 0) {
         give_registers<COPY_REGISTERS>();
-        if (threadIdx.x == 0) copy_all<KEYS>(a, m);
+        if (threadIdx.x == 0) copy_all<KEYS, WAYS>(a, m, rank);
     } else {
         take_registers<WORK_REGISTERS>();
-        work<T, KEYS, WAYS>(a, m, group - 1);
+        work<T, KEYS, WAYS>(a, m, group - 1, rank);
     }
+    if (WAYS & PAIR) cluster_meet(); /* the other may still write here */
 #else
     (void)a, (void)shared;
 #endif
@@ -404,9 +460,9 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
         !make_map(encode, &j->q, a->q.dtype, a->q.data, j->n_q, a->q.stride, j->n_heads, D, a->n_batch,
                   batch * a->q.stride, QUERIES) ||
         !make_map(encode, &j->k, kv->dtype, kv->k, j->n_kv, kv->row_stride, kv->n_heads, kv->head_stride,
-                  a->n_batch, kv_batch * kv->row_stride, KEYS) ||
+                  a->n_batch, kv_batch * kv->row_stride, WAYS & PAIR ? KEYS / 2 : KEYS) ||
         !make_map(encode, &j->v, kv->dtype, kv->v, j->n_kv, kv->row_stride, kv->n_heads, kv->head_stride,
-                  a->n_batch, kv_batch * kv->row_stride, KEYS))
+                  a->n_batch, kv_batch * kv->row_stride, WAYS & PAIR ? KEYS / 2 : KEYS))
         return SAC_UNSUPPORTED;
     const int n_bytes = (int)sizeof(hopper_shared<KEYS>) + 1024;
     auto kernel = hopper_kernel<T, KEYS, WAYS>;
@@ -415,8 +471,21 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
     if (f.numRegs < 128) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) != cudaSuccess)
         return SAC_DEVICE;
-    const int grid = (int)min_of(s->device->n_processors, j->n_tiles);
-    kernel<<<grid, THREADS, n_bytes, cuda_stream(s)>>>(*j);
+    cudaLaunchConfig_t c = {};
+    cudaLaunchAttribute together = {};
+    together.id = cudaLaunchAttributeClusterDimension;
+    together.val.clusterDim.x = 2, together.val.clusterDim.y = together.val.clusterDim.z = 1;
+    if (WAYS & PAIR) {
+        const int64_t n_items = (int64_t)j->n_blocks * j->group;
+        j->n_tiles = (int)((n_items + 1) / 2 * kv->n_heads * a->n_batch);
+        c.attrs = &together, c.numAttrs = 1;
+    }
+    c.gridDim = dim3((unsigned)(WAYS & PAIR ? min_of(s->device->n_processors / 2, j->n_tiles) * 2
+                                            : min_of(s->device->n_processors, j->n_tiles)));
+    c.blockDim = dim3(THREADS);
+    c.dynamicSmemBytes = (size_t)n_bytes;
+    c.stream = cuda_stream(s);
+    if (cudaLaunchKernelEx(&c, kernel, *j) != cudaSuccess) return SAC_DEVICE;
     return launched();
 }
 
@@ -446,7 +515,8 @@ extern "C" sac_status sac_cuda_attention_hopper(const sac_stream *s, const sac_a
     case 1: return launch_hopper<bf16, 176, TURNS>(s, a, &j);
     case 2: return launch_hopper<bf16, 128, 0>(s, a, &j);
     case 3: return launch_hopper<bf16, 128, TURNS | HELD>(s, a, &j);
-    case 4: return launch_hopper<bf16, 128, HELD>(s, a, &j);
+    case 4: return launch_hopper<bf16, 128, TURNS | HELD | PAIR>(s, a, &j);
+    case 5: return launch_hopper<bf16, 176, TURNS | PAIR>(s, a, &j);
     }
 #endif
     return kv->dtype == SAC_DTYPE_F16 ? launch_hopper<half, 128, TURNS>(s, a, &j)

@@ -9,6 +9,7 @@
 #ifndef SAC_KERNELS_WGMMA_CUH
 #define SAC_KERNELS_WGMMA_CUH
 
+#include "cluster.cuh"
 #include "mma.cuh"
 
 #include <cuda.h>
@@ -37,6 +38,23 @@ __device__ __forceinline__ void barrier_init_done(void) {
 }
 __device__ __forceinline__ void barrier_arrive(uint64_t *barrier) {
     HOPPER_ASM("{\n.reg .b64 s;\nmbarrier.arrive.shared::cta.b64 s, [%0];\n}" ::"r"(shared_address(barrier))
+               : "memory");
+}
+/* At the same barrier in a block of the cluster. */
+__device__ __forceinline__ void barrier_arrive_at(uint64_t *barrier, int rank) {
+    HOPPER_ASM(
+        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(barrier)),
+        "r"(rank)
+        : "memory");
+}
+/* A number to the same place in a block of the cluster; its 4 bytes count on the barrier there. */
+__device__ __forceinline__ void send_to(int *to, int value, uint64_t *barrier, int rank) {
+    HOPPER_ASM("{\n.reg .b32 there, bar;\nmapa.shared::cluster.u32 there, %0, %3;\n"
+               "mapa.shared::cluster.u32 bar, %2, %3;\n"
+               "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [there], %1, [bar];\n}" ::"r"(
+                   shared_address(to)),
+               "r"(value), "r"(shared_address(barrier)), "r"(rank)
                : "memory");
 }
 /* Arrives; the phase ends when n_bytes more have come, too. */
@@ -77,6 +95,11 @@ __device__ __forceinline__ void pass(int id, int n) {
     HOPPER_ASM("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory");
 }
 
+/* All threads of a cluster's blocks, wherever their warps are. */
+__device__ __forceinline__ void cluster_meet(void) {
+    HOPPER_ASM("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+}
+
 /* ---------------------------------------------------------------- copies */
 
 __device__ __forceinline__ uint64_t keep_in_l2(void) {
@@ -97,6 +120,16 @@ __device__ __forceinline__ void copy_box(void *shared, const CUtensorMap *map, u
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(shared_address(shared)),
         "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(row), "r"(head), "r"(batch), "l"(policy)
+        : "memory");
+}
+/* The same to that place in two blocks of a cluster, and on the barrier of each. */
+__device__ __forceinline__ void copy_box_to_both(void *shared, const CUtensorMap *map, uint64_t *barrier,
+                                                 int x, int row, int head, int batch, uint64_t policy) {
+    HOPPER_ASM(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+        ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %8, %7;" ::"r"(shared_address(shared)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(row), "r"(head), "r"(batch), "l"(policy),
+        "h"((uint16_t)3)
         : "memory");
 }
 __device__ __forceinline__ void fetch_map(const CUtensorMap *map) {
