@@ -1,5 +1,6 @@
-/* attention.cu - who does what: a few queries go to the split kernel, many to cuDNN where it goes, else to
- * the flash kernel, and what neither takes to the plain one. */
+/* attention.cu - who does what: a few queries go to the split kernel, many to the kernel for Hopper where it
+ * is the faster one, to cuDNN where it goes, else to the flash kernel, and what none takes to the plain one.
+ */
 #include "attention.cuh"
 #include "cudnn.cuh"
 
@@ -10,6 +11,8 @@ static __global__ void set_lengths_kernel(int32_t *lengths, int32_t n_q, int32_t
     lengths[4] = n_kv;
 }
 
+/* Fewest queries that go to the kernel for Hopper before cuDNN is asked; 0: none do. */
+enum { HOPPER_FROM = 0 };
 enum { LARGE = 8192, SMALL = 1024 }; /* queries of a piece */
 enum { CHUNK = 512 }; /* queries of methods that work in chunks, over keys gathered for them: few shapes */
 enum { MAX_CHUNKS = 16 }; /* that share a launch */
@@ -141,21 +144,24 @@ static sac_status chunks(const sac_stream *s, const sac_attention_args *a) {
     return SAC_OK;
 }
 
+static sac_status by_cudnn(const sac_stream *s, const sac_attention_args *a) {
+    const bool one = a->n_batch == 1;
+    if (a->lists || a->window || !ops_of(s)->cudnn) return SAC_UNSUPPORTED;
+    if (!a->causal) return sac_cuda_attention_cudnn(s, a);
+    if (one && a->n_q >= SMALL) return prefill(s, a);
+    if (one && a->n_q == CHUNK && a->kv.n_rows == a->n_kv) return run_cudnn(s, a, 0, a->n_q, false);
+    if (!one && a->n_q >= 128) return chunks(s, a);
+    return SAC_UNSUPPORTED;
+}
+
 extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attention_args *a) {
     sac_status st = SAC_UNSUPPORTED;
     int64_t group = a->n_heads / a->kv.n_heads;
     if (attention_is_half(a) && attention_fits_int(a)) {
-        bool plain = !a->lists && !a->window && ops_of(s)->cudnn;
-        if (a->n_batch == 1 && a->n_q * group <= 64)
-            st = sac_cuda_attention_decode(s, a);
-        else if (plain && a->n_batch == 1 && a->causal && a->n_q >= SMALL)
-            st = prefill(s, a);
-        else if (plain && a->n_batch == 1 && a->causal && a->n_q == CHUNK && a->kv.n_rows == a->n_kv)
-            st = run_cudnn(s, a, 0, a->n_q, false);
-        else if (plain && a->n_batch > 1 && a->causal && a->n_q >= 128)
-            st = chunks(s, a);
-        else if (plain && !a->causal)
-            st = sac_cuda_attention_cudnn(s, a);
+        const bool few = a->n_batch == 1 && a->n_q * group <= 64;
+        if (few) st = sac_cuda_attention_decode(s, a);
+        if (!few && HOPPER_FROM && a->n_q >= HOPPER_FROM) st = sac_cuda_attention_hopper(s, a);
+        if (!few && st == SAC_UNSUPPORTED) st = by_cudnn(s, a);
         if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);
     }
     return st == SAC_UNSUPPORTED ? sac_cuda_attention_any(s, a) : st;

@@ -194,11 +194,11 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     static const int64_t lengths[] = {1024, 2048, 8192, 32768, 131072};
     for (size_t i = 0; WANTED(attention) && i < SAC_COUNT(lengths); i++)
         cuda_bench_attention(&b, 1, lengths[i], lengths[i], 28, 4, 128, true),
-            time_all(&b, t, o, lengths[i] > 100000 ? "cudnn" : "flash cudnn");
+            time_all(&b, t, o, lengths[i] > 100000 ? "cudnn hopper" : "flash cudnn hopper");
     if (WANTED(attention)) {
-        cuda_bench_attention(&b, 1, 8192, 131072, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn");
-        cuda_bench_attention(&b, 1, 512, 2688, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn");
-        cuda_bench_attention(&b, 16, 512, 2688, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_attention(&b, 1, 8192, 131072, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn hopper");
+        cuda_bench_attention(&b, 1, 512, 2688, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn hopper");
+        cuda_bench_attention(&b, 16, 512, 2688, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn hopper");
         cuda_bench_attention(&b, 1, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
         cuda_bench_attention(&b, 32, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
         cuda_bench_attention(&b, 32, 729, 729, 16, 16, 72, false), time_all(&b, t, o, "flash cudnn");

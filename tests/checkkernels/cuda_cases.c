@@ -64,6 +64,8 @@ static const attention_case attention_cases[] = {
     {{1, 1030, 1500, -1, 4, 1, 64, true, false, 0, 0}, {.wide = true, .lse = true}},
     {{1, 1024, 1536, -1, 2, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}}, /* a plan of its own */
     {{1, 100, 300, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .far = (int64_t)1 << 23}},
+    {{1, 300, 900, 123, 6, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true}}, /* and on Hopper */
+    {{1, 385, 1000, -1, 8, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
     /* chunks of a prompt with keys of their own */
     {{3, 128, 320, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .own = true}},
     {{7, 130, 200, -1, 4, 2, 64, true, false, 0, 0}, {.wide = true, .own = true}},
@@ -72,6 +74,7 @@ static const attention_case attention_cases[] = {
     /* towers */
     {{2, 257, 257, 0, 4, 4, 64, false, false, 0, 0}, {.wide = true}},
     {{3, 577, 577, 0, 2, 2, 64, false, false, 0, 0}, {.wide = true}},
+    {{2, 196, 300, 0, 4, 2, 128, false, false, 0, 0}, {.wide = true}},
     {{2, 196, 196, 0, 3, 3, 72, false, false, 0, 0}, {.wide = true}},
     {{1, 100, 300, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true}},
 };
@@ -113,6 +116,7 @@ VARIANT(attention, any)
 VARIANT(attention, decode)
 VARIANT(attention, flash)
 VARIANT(attention, cudnn)
+VARIANT(attention, hopper)
 VARIANT(packed_step, any)
 VARIANT(packed_step, mma)
 
@@ -124,6 +128,7 @@ const cuda_variant cuda_variants[] = {
     {"decode", CHECK_attention, plant_attention_decode},
     {"flash", CHECK_attention, plant_attention_flash},
     {"cudnn", CHECK_attention, plant_attention_cudnn},
+    {"hopper", CHECK_attention, plant_attention_hopper},
     {"any", CHECK_packed_step, plant_packed_step_any},
     {"mma", CHECK_packed_step, plant_packed_step_mma},
 };

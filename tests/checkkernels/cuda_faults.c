@@ -91,6 +91,21 @@ static sac_status attention_sees_next(const sac_stream *s, const sac_attention_a
     b.first++;
     return sac_cuda_attention(s, &b);
 }
+/* In the kernel for Hopper, where the card is one and it takes the case. */
+static sac_status attention_hopper_sees_next(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.first++;
+    if (s->device->compute != 90) return sac_cuda_attention(s, &b);
+    sac_status st = sac_cuda_attention_hopper(s, &b);
+    return st == SAC_UNSUPPORTED ? sac_cuda_attention(s, a) : st;
+}
+static sac_status attention_hopper_no_last_tile(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    if (a->n_kv > 128 && !a->causal) b.n_kv = (a->n_kv - 1) / 128 * 128;
+    if (s->device->compute != 90) return sac_cuda_attention(s, &b);
+    sac_status st = sac_cuda_attention_hopper(s, &b);
+    return st == SAC_UNSUPPORTED ? sac_cuda_attention(s, a) : st;
+}
 static sac_status rope_no_rest(const sac_stream *s, const sac_rope_args *a) {
     sac_rope_args b = *a;
     b.rotation.rot_dim = a->rotation.rot_dim / 16 * 16;
@@ -166,6 +181,8 @@ FAULT(gather_rows, gather_changes_input)
 FAULT(scatter_rows, scatter_no_sum)
 FAULT(attention, attention_wrong_head)
 FAULT(attention, attention_sees_next)
+FAULT(attention, attention_hopper_sees_next)
+FAULT(attention, attention_hopper_no_last_tile)
 FAULT(rope, rope_no_rest)
 FAULT(pack_rows, pack_no_channel)
 FAULT(pack_channels, pack_channels_no_list)
@@ -186,6 +203,8 @@ const check_fault cuda_faults[] = {
     {"no_sum", CHECK_scatter_rows, plant_scatter_no_sum},
     {"wrong_kv_head", CHECK_attention, plant_attention_wrong_head},
     {"sees_next_key", CHECK_attention, plant_attention_sees_next},
+    {"hopper_sees_next_key", CHECK_attention, plant_attention_hopper_sees_next},
+    {"hopper_no_last_tile", CHECK_attention, plant_attention_hopper_no_last_tile},
     {"no_rest", CHECK_rope, plant_rope_no_rest},
     {"no_channel", CHECK_pack_rows, plant_pack_no_channel},
     {"no_list", CHECK_pack_channels, plant_pack_channels_no_list},
