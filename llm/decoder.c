@@ -98,6 +98,21 @@ static sac_status prepare_step_positions(const decoder_run *r, int64_t past, int
     return SAC_OK;
 }
 
+/* Attention of a step whose keys and values are stored. */
+sac_status sac_decoder_attend_step(const decoder_run *r, const sac_layer_attention *a) {
+    sac_decoder_state *s = r->s;
+    const sac_kv_packing *packing = s->cache.choice.format->packing;
+    int64_t left = a->kv.n_rows;
+    if (packing) {
+        SAC_TRY(packing->attend(s->cache.packing, a, &left));
+    } else {
+        SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
+        if (s->decode.policy->settle) SAC_TRY(s->decode.policy->settle(s->decode.state, a, &left));
+    }
+    s->cache.layer_rows[a->layer] = left;
+    return SAC_OK;
+}
+
 static sac_status step_layer(const decoder_run *r, int layer, int64_t first, int64_t n, int64_t n_seen) {
     int64_t past;
     sac_kv_view kv = sac_kv_cache_begin_layer(&r->s->cache, layer, n, true, &past);

@@ -1,22 +1,6 @@
-/* decoder_attend.c - attention of steps: of one sequence, and of several in one go. */
+/* decoder_attend.c - attention of a step of several sequences. */
 #include "decoder_batch.h"
 #include "decoder_run.h"
-
-sac_status sac_decoder_attend_step(const decoder_run *r, const sac_layer_attention *a) {
-    sac_decoder_state *s = r->s;
-    const sac_kv_packing *packing = s->cache.choice.format->packing;
-    int64_t left = a->kv.n_rows;
-    if (packing) {
-        SAC_TRY(packing->attend(s->cache.packing, a, &left));
-    } else {
-        SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
-        if (s->decode.policy->settle) SAC_TRY(s->decode.policy->settle(s->decode.state, a, &left));
-    }
-    s->cache.layer_rows[a->layer] = left;
-    return SAC_OK;
-}
-
-/* ---------------------------------------------------------------- several sequences */
 
 enum { TOGETHER = 32 }; /* sequences at a time: their arguments lie on the stack */
 

@@ -23,7 +23,10 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
     b->gate = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->intermediate));
     b->up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->intermediate));
     b->logits = sac_arena_take(arena, n * (size_t)c->vocab * sizeof(float));
-    if (device) b->ids = sac_arena_take(arena, n * sizeof *b->ids);
+    if (!device) return;
+    b->ids = sac_arena_take(arena, n * sizeof *b->ids);
+    b->qkv = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, q_cols(c) + 2 * kv_cols(c)));
+    b->gate_up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, 2 * c->intermediate));
 }
 
 bool sac_decoder_can_batch(const sac_decoder_state *s) {
@@ -55,15 +58,70 @@ static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w
                                                         .steady = true});
 }
 
-static sac_status attend(const run *r, int layer, sac_mat q) {
+/* ---------------------------------------------------------------- weights side by side */
+
+/* Matrices of one type and width that lie behind one another, as a device has them, are one: of a few rows
+ * one product of it costs less than one of each. */
+static bool join(sac_tensor *all, const sac_tensor *next) {
+    size_t n_bytes = (size_t)all->dim[0] * sac_dtype_row_bytes(all->dtype, all->dim[1]);
+    if (next->dtype != all->dtype || next->dim[1] != all->dim[1]) return false;
+    if ((const uint8_t *)all->data + n_bytes != next->data) return false;
+    all->dim[0] += next->dim[0];
+    return true;
+}
+
+/* Likewise their biases: all behind one another, or none. */
+static bool joins_qkv(const sac_decoder_layer *w, sac_tensor *all) {
+    *all = w->q;
+    if (!join(all, &w->k) || !join(all, &w->v)) return false;
+    if (!w->q_bias) return !w->k_bias && !w->v_bias;
+    return w->q_bias + w->q.dim[0] == w->k_bias && w->k_bias + w->k.dim[0] == w->v_bias;
+}
+
+static sac_mat columns(sac_mat m, int64_t first, int64_t n) {
+    m.data = (uint8_t *)m.data + sac_dtype_row_bytes(m.dtype, first);
+    m.cols = n;
+    return m;
+}
+
+static sac_status project(const run *r, const sac_decoder_layer *w, sac_mat norm, sac_mat *q, sac_mat *k,
+                          sac_mat *v) {
+    const sac_decoder_config *c = &r->d->config;
+    int64_t n_q = q_cols(c), n_kv = kv_cols(c);
+    sac_tensor all;
+    if (r->b->qkv && joins_qkv(w, &all)) {
+        sac_mat qkv = rows(r, r->b->qkv, n_q + 2 * n_kv);
+        *q = columns(qkv, 0, n_q), *k = columns(qkv, n_q, n_kv), *v = columns(qkv, n_q + n_kv, n_kv);
+        return linear(r, qkv, norm, &all, w->q_bias, false);
+    }
+    *q = rows(r, r->b->queries, n_q), *k = rows(r, r->b->k, n_kv), *v = rows(r, r->b->v, n_kv);
+    SAC_TRY(linear(r, *q, norm, &w->q, w->q_bias, false));
+    SAC_TRY(linear(r, *k, norm, &w->k, w->k_bias, false));
+    return linear(r, *v, norm, &w->v, w->v_bias, false);
+}
+
+static sac_status open_gate(const run *r, const sac_decoder_layer *w, sac_mat norm, sac_mat *gate,
+                            sac_mat *up) {
+    int64_t n = r->d->config.intermediate;
+    sac_tensor all = w->gate;
+    if (r->b->gate_up && join(&all, &w->up)) {
+        sac_mat both = rows(r, r->b->gate_up, 2 * n);
+        *gate = columns(both, 0, n), *up = columns(both, n, n);
+        return linear(r, both, norm, &all, NULL, false);
+    }
+    *gate = rows(r, r->b->gate, n), *up = rows(r, r->b->up, n);
+    SAC_TRY(linear(r, *gate, norm, &w->gate, NULL, false));
+    return linear(r, *up, norm, &w->up, NULL, false);
+}
+
+/* ---------------------------------------------------------------- a layer */
+
+static sac_status attend(const run *r, int layer) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
-    sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
-    sac_mat k = rows(r, r->b->k, kv_cols(c)), v = rows(r, r->b->v, kv_cols(c));
+    sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden), q, k, v;
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->attn_norm, c->rms_eps}));
-    SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
-    SAC_TRY(linear(r, k, norm, &w->k, w->k_bias, false));
-    SAC_TRY(linear(r, v, norm, &w->v, w->v_bias, false));
+    SAC_TRY(project(r, w, norm, &q, &k, &v));
     SAC_TRY(sac_decoder_step_attend(r->d, r->states, r->n, r->ops, r->stream, layer, q, k, v));
     return linear(r, h, q, &w->o, w->o_bias, true);
 }
@@ -72,11 +130,9 @@ static sac_status mix(const run *r, int layer) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
     sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
-    sac_mat gate = rows(r, r->b->gate, c->intermediate);
-    sac_mat up = rows(r, r->b->up, c->intermediate);
+    sac_mat gate, up;
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
-    SAC_TRY(linear(r, gate, norm, &w->gate, NULL, false));
-    SAC_TRY(linear(r, up, norm, &w->up, NULL, false));
+    SAC_TRY(open_gate(r, w, norm, &gate, &up));
     SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){gate, gate, up}));
     return linear(r, h, gate, &w->down, NULL, true);
 }
@@ -84,13 +140,12 @@ static sac_status mix(const run *r, int layer) {
 static sac_status step(const run *r, const int32_t *ids, sac_error *err) {
     const sac_decoder_config *c = &r->d->config;
     sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
-    sac_mat q = rows(r, r->b->queries, q_cols(c));
     if (r->b->device) SAC_TRY(r->b->device->upload(r->stream, r->b->ids, ids, (size_t)r->n * sizeof *ids));
     SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){h, r->d->embed, r->b->device ? r->b->ids : ids}));
     for (int64_t i = 0; i < r->n; i++)
         SAC_TRY(sac_decoder_step_start(r->d, r->states[i], r->ops, r->stream, sac_mat_rows(h, i, 1), err));
     for (int layer = 0; layer < c->n_layers; layer++) {
-        SAC_TRY(attend(r, layer, q));
+        SAC_TRY(attend(r, layer));
         SAC_TRY(mix(r, layer));
     }
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, r->d->final_norm, c->rms_eps}));

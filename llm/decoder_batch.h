@@ -13,6 +13,7 @@ typedef struct sac_decoder_batch {
     void *queries;            /* [capacity][heads * head_dim] */
     void *k, *v;              /* [capacity][kv_heads * head_dim] */
     void *gate, *up;          /* [capacity][intermediate] */
+    void *qkv, *gate_up;      /* on a device: the same side by side, for weights that lie so; else NULL */
     float *logits;            /* [capacity][vocab] */
     int32_t *ids;             /* [capacity] on a device, else NULL */
 } sac_decoder_batch;

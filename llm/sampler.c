@@ -78,10 +78,30 @@ static void penalise(const sac_sampler *s) {
         if (s->counts[i]) s->scores[i] -= (float)(c->presence_penalty + s->counts[i] * c->frequency_penalty);
 }
 
+/* The largest of n; NaN counts for nothing. Several at a time: a comparison waits for the one before it. */
+static float largest(const float *x, int n) {
+    float top[16];
+    int i = 0;
+    for (int j = 0; j < 16; j++) top[j] = -INFINITY;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) top[j] = x[i + j] > top[j] ? x[i + j] : top[j];
+    for (; i < n; i++) top[0] = x[i] > top[0] ? x[i] : top[0];
+    for (int j = 1; j < 16; j++) top[0] = top[j] > top[0] ? top[j] : top[0];
+    return top[0];
+}
+
+/* The first of the largest; 0 where the first is NaN or nothing is above -infinity. */
 static int32_t greedy(const float *logits, int n) {
-    int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[best]) best = i;
+    enum { STRETCH = 1024 };
+    int best = 0;
+    float top = -INFINITY;
+    if (isnan(logits[0])) return 0;
+    for (int i = 0; i < n; i += STRETCH) {
+        float here = largest(logits + i, n - i < STRETCH ? n - i : STRETCH);
+        if (here > top) top = here, best = i;
+    }
+    if (top == -INFINITY) return 0;
+    while (logits[best] != top) best++;
     return best;
 }
 

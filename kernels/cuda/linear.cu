@@ -20,6 +20,7 @@ static int alignment(const void *p, int64_t row_bytes) {
 
 static __global__ void convert_bias_kernel(sac_dtype t, void *to, const float *from, int64_t n) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    wait_for_last();
     if (i < n) store_any(t, to, i, from[i]);
 }
 
@@ -142,8 +143,8 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     matmul_plan *p = find_plan(o, &key, &l, workspace_bytes);
     if (!p->usable) return SAC_UNSUPPORTED;
     if (bias != a->bias)
-        convert_bias_kernel<<<(unsigned)ceil_div(n, 256), 256, 0, cuda_stream(s)>>>(
-            a->y.dtype, scratch_bias(s), a->bias, n);
+        SAC_TRY(launch_early(s, convert_bias_kernel, dim3((unsigned)ceil_div(n, 256)), dim3(256), 0,
+                             a->y.dtype, scratch_bias(s), a->bias, n));
     float one = 1, beta = a->accumulate ? 1.0f : 0.0f;
     if (cublasLtMatmul(o->lt, &l.desc, &one, a->w.data, &l.w, a->x.data, &l.x, &beta, a->y.data, &l.y,
                        a->y.data, &l.y, &p->algo, workspace, workspace_bytes,

@@ -4,6 +4,8 @@ template <typename T, int V>
 static __global__ void swiglu_kernel(T *y, const T *gate, const T *up, int64_t rows, int64_t n,
                                      int64_t y_stride, int64_t gate_stride, int64_t up_stride) {
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
+    start_next();
+    wait_for_last();
     if (at >= n) return;
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
         float g[V], u[V];
@@ -23,9 +25,8 @@ extern "C" sac_status sac_cuda_swiglu(const sac_stream *s, const sac_swiglu_args
     unsigned threads = (unsigned)min_of(256, ceil_div(n_vec, 32) * 32);
     dim3 grid((unsigned)ceil_div(n_vec, threads), (unsigned)min_of(a->y.rows, 32768));
 #define LAUNCH(V)                                                                                            \
-    swiglu_kernel<T, V><<<grid, threads, 0, cuda_stream(s)>>>((T *)a->y.data, (const T *)a->gate.data,       \
-                                                              (const T *)a->up.data, a->y.rows, a->y.cols,   \
-                                                              a->y.stride, a->gate.stride, a->up.stride)
-    BY_DTYPE(a->y.dtype, wide ? LAUNCH(8) : LAUNCH(1));
-    return launched();
+    launch_early(s, swiglu_kernel<T, V>, grid, dim3(threads), 0, (T *)a->y.data, (const T *)a->gate.data,    \
+                 (const T *)a->up.data, a->y.rows, a->y.cols, a->y.stride, a->gate.stride, a->up.stride)
+    BY_DTYPE(a->y.dtype, return wide ? LAUNCH(8) : LAUNCH(1));
+    return SAC_OK;
 }

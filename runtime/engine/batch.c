@@ -150,6 +150,12 @@ static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
         run_together(b, items, n_together);
 }
 
+static void choose_one(void *ctx, int64_t i, int thread) {
+    sac_batch_item *item = (sac_batch_item *)ctx + i;
+    (void)thread;
+    if (item->status == SAC_OK) sac_step_choose_ahead(item->session);
+}
+
 sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err) {
     int64_t start_ns = sac_now_ns();
     sac_error own;
@@ -164,6 +170,8 @@ sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_err
         return st;
     }
     run_pending(b, items, n);
+    if (n > 1)
+        sac_pool_run(b->model->pool, (int64_t)n, choose_one, items); /* a look at every logit of each */
     for (size_t i = 0; i < n; i++) {
         sac_batch_item *item = &items[i];
         if (item->status == SAC_OK)

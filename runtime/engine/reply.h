@@ -7,8 +7,10 @@
 /* The answer between sac_session_begin and sac_session_end. */
 typedef struct sac_reply {
     bool running, done;
-    bool busy;     /* inside begin or a step: not to be stepped from a callback */
-    bool pending;  /* the last token has not been run yet */
+    bool busy;    /* inside begin or a step: not to be stepped from a callback */
+    bool pending; /* the last token has not been run yet */
+    bool chosen;  /* the next one is known: `choice`, or -1 for none */
+    int32_t choice;
     int64_t limit; /* tokens */
     bool ignore_eos, logprobs;
     int n_top;

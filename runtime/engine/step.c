@@ -169,10 +169,23 @@ static bool is_stop_id(const sac_loaded_model *m, int32_t id) {
     return false;
 }
 
-static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_error *err) {
+void sac_step_choose_ahead(sac_session *s) {
+    sac_reply *r = &s->reply;
+    if (s->events && s->events->logits) return;
     sac_sampler_load(&s->sampler, s->decoder.logits);
-    if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
-    *id = sac_sampler_choose(&s->sampler, (uint64_t)s->reply.result.n_tokens);
+    r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
+    r->chosen = true;
+}
+
+static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_error *err) {
+    sac_reply *r = &s->reply;
+    if (!r->chosen) {
+        sac_sampler_load(&s->sampler, s->decoder.logits);
+        if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
+        r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
+    }
+    r->chosen = false;
+    *id = r->choice;
     if (*id >= 0) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT,
                     e && e->logits ? "the logits callback leaves no token that may come"

@@ -11,6 +11,10 @@ void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns);
 /* The token that has to be run before the next is chosen (s->reply.pending), written to the sequence. */
 int32_t sac_step_pending(sac_session *s);
 
+/* The first part of the following for which no callback is needed, if there is such: those of several
+ * sessions may run side by side. */
+void sac_step_choose_ahead(sac_session *s);
+
 /* Chooses a token from the session's logits, and all that follows from it. */
 sac_status sac_step_choose(sac_session *s, int32_t *token, bool *done, sac_error *err);
 

@@ -42,6 +42,36 @@ static void greedy_takes_the_first_of_equals(void **state) {
     assert_int_equal(sac_sampler_next(s, logits, 0), 7);
 }
 
+/* By a plain loop, over sizes about those that are looked at together. */
+static void greedy_is_the_first_of_the_largest(void **state) {
+    static const int sizes[] = {1, 2, 15, 16, 17, 1023, 1024, 1025, 5003};
+    uint64_t seed = 5;
+    (void)state;
+    for (size_t k = 0; k < SAC_COUNT(sizes); k++) {
+        int n = sizes[k];
+        sac_arena arena;
+        sac_sampler s;
+        sac_error err;
+        float *logits = calloc((size_t)n, sizeof *logits);
+        assert_ok(sac_arena_open(&arena, sac_sampler_bytes(n), &err), err);
+        assert_ok(sac_sampler_init(&s, n, &arena, &err), err);
+        assert_ok(sac_sampler_start(&s, &off, &err), err);
+        for (int round = 0; round < 40; round++) {
+            int32_t best = 0;
+            for (int i = 0; i < n;
+                 i++) { /* ties, numbers that are none, and in one round nothing above them */
+                float f = floorf(20 * test_rand_float(&seed));
+                logits[i] = round % 4 == 1 && i % 3 == 1 ? NAN : round == 2 || i % 7 == 5 ? -INFINITY : f;
+            }
+            for (int i = 1; i < n; i++)
+                if (logits[i] > logits[best]) best = i;
+            assert_int_equal(sac_sampler_next(&s, logits, 0), logits[best] > -INFINITY ? best : -1);
+        }
+        free(logits);
+        sac_arena_free(&arena);
+    }
+}
+
 static void repetition_penalty_works_on_both_signs(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
     sac_error err;
@@ -165,6 +195,7 @@ static void bad_settings_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_takes_the_first_of_equals),
+        cmocka_unit_test(greedy_is_the_first_of_the_largest),
         cmocka_unit_test(repetition_penalty_works_on_both_signs),
         cmocka_unit_test(draws_follow_the_filtered_distribution),
         cmocka_unit_test(same_seed_same_draws),
