@@ -194,6 +194,13 @@ static sac_status attend_part_of_compact(const sac_layer_attention *a, const sac
                                                               .scale = a->scale});
 }
 
+static int64_t longest(const sac_row_lists *l) {
+    int64_t n = 0;
+    for (int i = 0; i < l->n_lists; i++)
+        if (l->start[i + 1] - l->start[i] > n) n = l->start[i + 1] - l->start[i];
+    return n;
+}
+
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
     if (choice->all) return sac_attend_dense(a, 0, a->q.rows);
     if (choice->gathered) {
@@ -206,10 +213,8 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
     sac_attention_args args = causal_args(a, a->q, a->past);
     sac_row_lists lists = choice->lists;
     args.lists = &lists;
-    if (choice->device_start) {
-        args.n_kv = (lists.start[lists.n_lists] - lists.start[0]) / lists.n_lists;
-        lists.start = choice->device_start;
-    }
+    args.n_kv = longest(&lists);
+    if (a->shape->device) lists.start = choice->device_start;
     return a->ops->attention(a->stream, &args);
 }
 

@@ -160,9 +160,8 @@ typedef struct sac_choice_scratch {
 /* The rows that a step reads. */
 typedef struct sac_choice {
     bool all;
-    sac_row_lists lists;         /* when not all */
-    const int64_t *device_start; /* on a device: lists.start there, while that of `lists` is on the host and
-                                    its rows are on the device */
+    sac_row_lists lists;         /* when not all; on a device its rows are there, its start is on the host */
+    const int64_t *device_start; /* and there, when not compact */
     double n_chosen; /* rows chosen, summed over query heads, where heads read what others chose; 0 = those
                         of the lists */
     bool compact;    /* keys are read at positions 0, 1 .. of their list, the query at its last: n_lists is 1,

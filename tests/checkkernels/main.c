@@ -47,6 +47,11 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_keep_rows:
     case CHECK_evict_row: return check_make_keep(c, i);
     case CHECK_pattern_rows: return check_make_pattern(c, i);
+    case CHECK_page_bounds:
+    case CHECK_page_scores:
+    case CHECK_channel_sums:
+    case CHECK_pick_channels:
+    case CHECK_join_attention: return check_make_pages(c, i, o->quick);
     default: return check_make_rows(c, i, o->quick);
     }
 }

@@ -81,7 +81,10 @@ static void compare(const char *prefill, const char *decode, bool pick, bool sam
     assert_int_equal(here.stats.n_selections, there.stats.n_selections);
     assert_int_equal(here.stats.n_cache_hits, there.stats.n_cache_hits);
     assert_true(here.stats.prefill_kept == there.stats.prefill_kept);
-    assert_true(here.stats.n_selections > 0);
+    assert_true(here.stats.decode_rows == there.stats.decode_rows);
+    assert_true(here.stats.decode_budget == there.stats.decode_budget);
+    assert_true(here.stats.n_selections > 0 || here.stats.prefill_pairs < here.stats.prefill_pairs_dense ||
+                here.stats.decode_rows < here.stats.decode_rows_dense);
     case_close(&here);
     case_close(&there);
 }
@@ -194,6 +197,45 @@ static void fastv(void **state) {
     }
 }
 
+/* Pages that are whole, pages that are not, and steps that begin new ones. */
+static void quest(void **state) {
+    static const char *const lines[] = {"page=16,budget=64", "page=5,budget=20,heads=query",
+                                        "page=1,budget=30", "page=7,budget=7",
+                                        "page=16,budget=16,heads=query"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        char decode[100];
+        snprintf(decode, sizeof decode, "quest:skip=0,%s", lines[i]);
+        compare("dense", decode, false, false, (const int64_t[]){170, 75, 0}, 40);
+        compare("dense", decode, false, false, (const int64_t[]){3, 0}, 100); /* dense at first */
+    }
+}
+
+static void doublesparse(void **state) {
+    static const char *const lines[] = {"k=24", "k=24,channels=5", "k=40,heads=query,channels=16"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        char decode[100];
+        snprintf(decode, sizeof decode, "doublesparse:skip=0,%s", lines[i]);
+        compare("dense", decode, false, false, (const int64_t[]){170, 75, 0}, 20);
+        compare("dense", decode, false, false, (const int64_t[]){20, 0}, 40);
+    }
+}
+
+/* Prompts in more than one piece there. */
+static void streaming(void **state) {
+    static const char *const lines[] = {"start=4,recent=50", "start=0,recent=33", "start=9,recent=1",
+                                        "start=70,recent=30,pos=orig", "start=0,recent=20,pos=orig"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "streaming:%s", lines[i]);
+        compare(line, line, false, false, (const int64_t[]){170, 75, 0}, 20);
+        compare("dense", line, false, false, (const int64_t[]){20, 0}, 120);
+    }
+    compare("streaming:start=4,recent=50", "dense", false, false, (const int64_t[]){2500, 300, 0}, 2);
+}
+
 static void what_cannot_run_there_is_refused(void **state) {
     static const char *const lines[] = {"tokenselect:select=head,init=4,k=8,local=8,chunk=8",
                                         "tokenselect:pos=orig,init=4,k=8,local=8,chunk=8",
@@ -212,6 +254,12 @@ static void what_cannot_run_there_is_refused(void **state) {
     sac_prefill m;
     c.shape.n_ctx = 1400000;
     assert_int_equal(sac_prefill_open(&m, "minference", &c.shape, &err), SAC_UNSUPPORTED);
+    static const char *const decodes[] = {"quest:heads=union,budget=32", "doublesparse:heads=union,k=8",
+                                          "doublesparse:bits=4,k=8"};
+    for (size_t i = 0; i < SAC_COUNT(decodes); i++) {
+        sac_decode m;
+        assert_int_equal(sac_decode_open(&m, decodes[i], &c.shape, &err), SAC_UNSUPPORTED);
+    }
     case_close(&c);
 }
 
@@ -225,6 +273,9 @@ int main(void) {
         cmocka_unit_test(minference),
         cmocka_unit_test(fastv),
         cmocka_unit_test(what_cannot_run_there_is_refused),
+        cmocka_unit_test(zipvl),     cmocka_unit_test(tokenselect),
+        cmocka_unit_test(quest),     cmocka_unit_test(doublesparse),
+        cmocka_unit_test(streaming), cmocka_unit_test(what_cannot_run_there_is_refused),
     };
     return cmocka_run_group_tests_name("methods on a device", tests, NULL, NULL);
 }
