@@ -87,8 +87,12 @@ static sac_status launch_any(const sac_stream *s, const sac_attention_args *a, c
     if (j.d <= 64) return launch<T, 64, 4>(s, a, j);
     if (j.d <= 80) return launch<T, 80, 3>(s, a, j);
     if (j.d <= 96) return launch<T, 96, 3>(s, a, j);
-    /* few keys: a warp has two tiles at most, and the kernels beside it the room of a third */
-    if (!a->lists && a->n_kv <= 2048 && s->device->compute >= 90) return launch<T, 128, 2>(s, a, j);
+    /* few keys: a warp has two tiles at most, and the kernels beside it the room of a third, which they need
+     * if memory is to stay split as it is */
+    int64_t tiles = ceil_div((int64_t)j.n_q * j.group, ROWS) * j.n_problems;
+    int64_t at_once = min_of(MAX_SPLITS, max_of(1, s->device->n_processors / tiles)) * 8 * KEYS;
+    if (!a->lists && a->n_kv <= max_of(2048, 2 * at_once) && s->device->compute >= 90)
+        return launch<T, 128, 2>(s, a, j);
     return launch<T, 128, 3>(s, a, j);
 }
 

@@ -37,9 +37,9 @@ extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_row
     int64_t n_groups = max_of(1, a->n_groups);
     if (n_groups > 65535) return SAC_UNSUPPORTED;
     dim3 blocks((unsigned)ceil_div(a->x.cols, MEAN_COLS), (unsigned)n_groups);
-    BY_DTYPE(a->x.dtype, return launch_early(s, mean_rows_kernel<T>, blocks, dim3(MEAN_ROWS * MEAN_COLS), 0,
-                                             a->y, (const T *)a->x.data, a->x.rows / n_groups, a->x.cols,
-                                             a->x.stride, a->scale));
+    BY_DTYPE(a->x.dtype, return launch_step(s, mean_rows_kernel<T>, blocks, dim3(MEAN_ROWS * MEAN_COLS), 0,
+                                            a->y, (const T *)a->x.data, a->x.rows / n_groups, a->x.cols,
+                                            a->x.stride, a->scale));
     return SAC_OK;
 }
 
@@ -72,7 +72,7 @@ extern "C" sac_status sac_cuda_choice_rows(const sac_stream *s, const sac_choice
     if (!n && !a->start) return SAC_OK;
     if (n_lists > 65535) return SAC_UNSUPPORTED;
     dim3 blocks((unsigned)ceil_div(max_of(1, n), 256), (unsigned)n_lists);
-    return launch_early(s, choice_rows_kernel, blocks, dim3(256), 0, b);
+    return launch_step(s, choice_rows_kernel, blocks, dim3(256), 0, b);
 }
 
 /* Eight pairs (i, i + n) of a head turned back, 16 bytes of each half at a time. */
@@ -140,6 +140,6 @@ extern "C" sac_status sac_cuda_choice_step(const sac_stream *s, const sac_choice
         return SAC_UNSUPPORTED;
     dim3 blocks((unsigned)ceil_div(items, 256));
     return t == SAC_DTYPE_F16
-               ? launch_early(s, choice_step_kernel<half>, blocks, dim3(256), 0, *a, (int)begin, (int)items)
-               : launch_early(s, choice_step_kernel<bf16>, blocks, dim3(256), 0, *a, (int)begin, (int)items);
+               ? launch_step(s, choice_step_kernel<half>, blocks, dim3(256), 0, *a, (int)begin, (int)items)
+               : launch_step(s, choice_step_kernel<bf16>, blocks, dim3(256), 0, *a, (int)begin, (int)items);
 }

@@ -10,6 +10,8 @@
 #include <cuda_runtime.h>
 #include <math_constants.h>
 
+#include <atomic>
+
 typedef __nv_bfloat16 bf16;
 
 __device__ __forceinline__ float to_f32(float x) {
@@ -164,6 +166,18 @@ __device__ __forceinline__ void wait_for_last(void) {
 /* Kernels that follow each other in a step ask for one split of a processor's memory into cache and shared
  * memory (percent of the latter; 164 of 228 KiB): it has to run empty to change that. */
 enum { STEP_CARVEOUT = 72, STEP_SHARED_BYTES = 150 << 10 };
+/* What the driver is told once a kernel and card. */
+static inline void share_step_split(const sac_stream *s, const void *kernel) {
+    static std::atomic<uintptr_t> told[64];
+    uintptr_t key = (uintptr_t)kernel ^ (uintptr_t)s->device->index << 56;
+    for (std::atomic<uintptr_t> &slot : told) {
+        uintptr_t none = 0;
+        if (slot.load() == key) return;
+        if (slot.load() == 0 && slot.compare_exchange_strong(none, key)) break;
+        if (none == key) return;
+    }
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
+}
 /* Before wait_for_last() any line may be asked into the L2 cache, whoever writes it: no value is taken. */
 __device__ __forceinline__ void fetch_soon(const void *p) {
 #ifdef __CUDA_ARCH__
@@ -192,6 +206,14 @@ static inline sac_status launch_early(const sac_stream *s, void (*kernel)(P...),
     c.attrs = &early;
     c.numAttrs = s->device->compute >= 90 ? 1 : 0;
     return cudaLaunchKernelEx(&c, kernel, (P)args...) == cudaSuccess ? launched() : SAC_DEVICE;
+}
+
+/* One of a step: with the others' split. */
+template <typename... P, typename... A>
+static inline sac_status launch_step(const sac_stream *s, void (*kernel)(P...), dim3 grid, dim3 block,
+                                     size_t shared_bytes, A... args) {
+    share_step_split(s, (const void *)kernel);
+    return launch_early(s, kernel, grid, block, shared_bytes, args...);
 }
 
 /* Whether rows of 8 neighbours lie on 16-byte lines. */

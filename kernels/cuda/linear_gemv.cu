@@ -85,8 +85,8 @@ template <typename T, int M> static sac_status launch(const sac_stream *s, const
 }
 
 /* One row of x; a pair is two neighbouring rows of w. */
-typedef struct rows_job {
-    static const bool NORMED = false;
+struct pairs_job {
+    static const bool NORMED = false, HALVES = false;
     sac_mat y;
     const void *w;
     const float *bias;
@@ -103,34 +103,61 @@ typedef struct rows_job {
         stream_pairs::copy_float(&e.bias[0], bias + 2 * (int64_t)pair, true);
         stream_pairs::copy_float(&e.bias[1], bias + 2 * (int64_t)pair + has_second(pair), true);
     }
-    __device__ void warm(int pair) const {
+    __device__ void warm_at(int64_t at) const {
         int64_t bytes = y.dtype == SAC_DTYPE_F32 ? 4 : 2;
-        if (accumulate) fetch_soon((const uint8_t *)y.data + 2 * (int64_t)pair * bytes);
+        if (accumulate) fetch_soon((const uint8_t *)y.data + at * bytes);
     }
+    __device__ void late_at(int64_t at, float *more) const {
+        if (accumulate) *more = load_any(y.dtype, y.data, at);
+    }
+    __device__ void finish_at(int64_t at, float sum, float b, float more) const {
+        if (bias) sum += b;
+        if (act != SAC_ACT_NONE) sum = activate(act, sum);
+        if (accumulate) sum += more;
+        store_any(y.dtype, y.data, at, sum);
+    }
+    __device__ void warm(int pair) const { warm_at(2 * (int64_t)pair); }
     template <typename T> __device__ void late(int pair, stream_pairs::extra &e) const {
-        int64_t at = 2 * (int64_t)pair;
-        if (!accumulate) return;
-        e.more[0] = load_any(y.dtype, y.data, at);
-        e.more[1] = has_second(pair) ? load_any(y.dtype, y.data, at + 1) : 0;
+        late_at(2 * (int64_t)pair, &e.more[0]);
+        if (has_second(pair)) late_at(2 * (int64_t)pair + 1, &e.more[1]);
     }
     template <typename T>
     __device__ void finish(int pair, float s0, float s1, const stream_pairs::extra &e) const {
-        int64_t at = 2 * (int64_t)pair;
-        if (bias) s0 += e.bias[0], s1 += e.bias[1];
-        if (act != SAC_ACT_NONE) s0 = activate(act, s0), s1 = activate(act, s1);
-        if (accumulate) s0 += e.more[0], s1 += e.more[1];
-        store_any(y.dtype, y.data, at, s0);
-        if (has_second(pair)) store_any(y.dtype, y.data, at + 1, s1);
+        finish_at(2 * (int64_t)pair, s0, e.bias[0], e.more[0]);
+        if (has_second(pair)) finish_at(2 * (int64_t)pair + 1, s1, e.bias[1], e.more[1]);
     }
-} rows_job;
+};
 
-static sac_status launch_one(const sac_stream *s, const sac_linear_args *a) {
-    rows_job j = {a->y, a->w.data, a->bias, a->act, a->accumulate};
+/* A pair is the halves of one row: where a block has so few that one more or less is felt. */
+struct halves_job : pairs_job {
+    static const bool HALVES = true;
+
+    template <typename T> __device__ void rows(int row, int k_cols, const T *&w0, const T *&w1) const {
+        w0 = (const T *)w + (int64_t)row * k_cols;
+        w1 = w0 + (k_cols + 2 * LINE - 1) / (2 * LINE) * LINE;
+    }
+    __device__ void early(int row, stream_pairs::extra &e) const {
+        if (bias) stream_pairs::copy_float(&e.bias[0], bias + row, true);
+    }
+    __device__ void warm(int row) const { warm_at(row); }
+    template <typename T> __device__ void late(int row, stream_pairs::extra &e) const {
+        late_at(row, &e.more[0]);
+    }
+    template <typename T>
+    __device__ void finish(int row, float sum, float, const stream_pairs::extra &e) const {
+        finish_at(row, sum, e.bias[0], e.more[0]);
+    }
+};
+
+template <typename T> static sac_status launch_one(const sac_stream *s, const sac_linear_args *a) {
     int64_t k = a->x.cols, n = a->y.cols;
+    halves_job j;
+    j.y = a->y, j.w = a->w.data, j.bias = a->bias, j.act = a->act, j.accumulate = a->accumulate;
     if (n > 1 << 30 || k > 1 << 17 || k < 1) return SAC_UNSUPPORTED;
-    return a->x.dtype == SAC_DTYPE_F16
-               ? stream_pairs::launch<half>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), j)
-               : stream_pairs::launch<bf16>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), j);
+    const int few = 32; /* rows of a block */
+    if (k >= 2 * LINE && n < (int64_t)s->device->n_processors * stream_pairs::BLOCKS * few)
+        return stream_pairs::launch<T>(s, a->x.data, NULL, 0, k, n, j);
+    return stream_pairs::launch<T>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), (const pairs_job &)j);
 }
 
 extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {
@@ -140,7 +167,7 @@ extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear
     if (!is_half(a->x.dtype) || a->w.dtype != a->x.dtype || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
     if (!mat_aligned(a->x) || !is_aligned(a->w.data, k)) return SAC_UNSUPPORTED;
     if (ONE_ROW && m == 1 && n) {
-        sac_status st = launch_one(s, a);
+        sac_status st = a->x.dtype == SAC_DTYPE_F16 ? launch_one<half>(s, a) : launch_one<bf16>(s, a);
         if (st != SAC_UNSUPPORTED) return st;
     }
 #define LAUNCH(M) (a->x.dtype == SAC_DTYPE_F16 ? launch<half, M>(s, a) : launch<bf16, M>(s, a))

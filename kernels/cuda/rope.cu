@@ -89,8 +89,8 @@ extern "C" sac_status sac_cuda_rope(const sac_stream *s, const sac_rope_args *a)
     unsigned threads = (unsigned)min_of(256, ceil_div(items, 32) * 32);
     unsigned blocks = (unsigned)min_of(a->x.rows, (int64_t)1 << 30);
 #define LAUNCH(kernel, V)                                                                                    \
-    launch_early(s, kernel<T, V>, dim3(blocks), dim3(threads), 0, (T *)a->x.data, a->x.rows, a->x.stride,    \
-                 a->n_heads, t)
+    launch_step(s, kernel<T, V>, dim3(blocks), dim3(threads), 0, (T *)a->x.data, a->x.rows, a->x.stride,     \
+                a->n_heads, t)
     if (r->interleaved) {
         BY_DTYPE(a->x.dtype,
                  return wide ? LAUNCH(rope_interleaved_kernel, 8) : LAUNCH(rope_interleaved_kernel, 2));

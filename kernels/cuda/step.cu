@@ -10,7 +10,7 @@ enum { MAX_K = 16384 };
 /* ---------------------------------------------------------------- queries, keys, values */
 
 typedef struct qkv_job {
-    static const bool NORMED = true;
+    static const bool NORMED = true, HALVES = false;
     const void *w[3];
     const float *bias[3];
     sac_rotation rotation;
@@ -103,7 +103,7 @@ extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_
 /* ---------------------------------------------------------------- gate and up */
 
 typedef struct gate_up_job {
-    static const bool NORMED = true;
+    static const bool NORMED = true, HALVES = false;
     const void *gate, *up;
     void *y;
 

@@ -29,8 +29,17 @@ typedef struct input {
     const void *x;     /* [k], 16-byte aligned */
     const float *norm; /* [k], for a job that is NORMED */
     float eps;
-    int k, lines, n_pairs, most; /* lines of a row; pairs of a block, at most */
+    int k, lines, n_pairs, most; /* lines of a row, or of a half; pairs of a block, at most */
 } input;
+
+/* Which stretch of pairs a block has: blocks lie one a processor first, then a second one on each .., and
+ * where a few pairs more or less count, those of a processor are to have as many as those of the next. The
+ * same holds for blocks in a row, which come together where a kernel before leaves its processors. */
+__device__ __forceinline__ int stretch_of_block(void) {
+    int rounds = (int)gridDim.x / BLOCKS;
+    return gridDim.x % BLOCKS ? (int)blockIdx.x
+                              : (int)blockIdx.x % rounds * BLOCKS + (int)blockIdx.x / rounds;
+}
 
 /* What a pair's sums meet at the end: filled by the job, in shared memory. */
 typedef struct extra {
@@ -75,22 +84,24 @@ __device__ __forceinline__ void take_x(const input &in, T *to, const float *norm
     __syncthreads();
 }
 
-/* JOB has NORMED: whether x is; rows(pair, k, &first, &second): where a pair's rows begin; early(pair,
- * &extra): copies that do not wait, of what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra):
- * loads of what a kernel wrote; finish<T>(pair, sum of the first, of the second, extra). */
+/* JOB has NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first;
+ * rows(pair, k, &first, &second): where a pair's rows begin; early(pair, &extra): copies that do not wait, of
+ * what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra): loads of what a kernel wrote;
+ * finish<T>(pair, sum of the first, of the second, extra). */
 template <typename T, typename JOB>
 static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JOB job) {
     extern __shared__ __align__(16) uint8_t shared[];
     __shared__ float part[32];
     __shared__ float2 carried[WARPS]; /* sums of a pair that began in a warp before */
     T *x = (T *)shared;
-    float *norm = (float *)(x + in.lines * LINE);
+    const int apart = JOB::HALVES ? in.lines * LINE : 0; /* of what both rows of a pair meet in x */
+    float *norm = (float *)(x + in.lines * LINE + apart);
     const T **table = (const T **)(norm + (JOB::NORMED ? in.k : 0)); /* where a pair's rows begin */
     extra *extras = (extra *)(table + 2 * in.most);
     float2 *sums = (float2 *)(extras + in.most);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int first = (int)((int64_t)blockIdx.x * in.n_pairs / gridDim.x);
-    int n = (int)((int64_t)(blockIdx.x + 1) * in.n_pairs / gridDim.x) - first, n_lines = n * in.lines;
+    int stretch = stretch_of_block(), first = (int)((int64_t)stretch * in.n_pairs / gridDim.x);
+    int n = (int)((int64_t)(stretch + 1) * in.n_pairs / gridDim.x) - first, n_lines = n * in.lines;
     int begin = warp * n_lines / WARPS, end = (warp + 1) * n_lines / WARPS;
     const uint4 zero = make_uint4(0, 0, 0, 0);
     start_next();
@@ -121,9 +132,9 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
     const T *w0 = table[2 * min(pair, n - 1)] + line * LINE + lane * 8;
     const T *w1 = table[2 * min(pair, n - 1) + 1] + line * LINE + lane * 8;
     auto fetch = [&](uint4 &a0, uint4 &a1) {
-        bool there = line * LINE + lane * 8 < in.k;
-        a0 = there ? stream(w0) : zero;
-        a1 = there ? stream(w1) : zero;
+        int at = line * LINE + lane * 8;
+        a0 = at < in.k ? stream(w0) : zero;
+        a1 = at + apart < in.k ? stream(w1) : zero;
         w0 += LINE;
         w1 += LINE;
         if (++line == in.lines) {
@@ -139,11 +150,13 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
         if (begin + u < end) fetch(a[0][u], a[1][u]);
     if (lane < 2 * SOON) {
         int at = begin + AHEAD + lane / 2, p = at / in.lines, c = (at - p * in.lines) * LINE;
-        if (at < end) fetch_soon(table[2 * p + lane % 2] + c, min((int)LINE, in.k - c) * (int)sizeof(T));
+        int left = in.k - c - lane % 2 * apart;
+        if (at < end && left > 0)
+            fetch_soon(table[2 * p + lane % 2] + c, min((int)LINE, left) * (int)sizeof(T));
     }
     __syncwarp();
 #pragma unroll 1
-    for (int i = in.k + threadIdx.x; i < in.lines * LINE; i += WARPS * 32) x[i] = from_f32<T>(0);
+    for (int i = in.k + threadIdx.x; i < in.lines * LINE + apart; i += WARPS * 32) x[i] = from_f32<T>(0);
 
     wait_for_last();
     if (warp == WARPS - 1) {
@@ -165,11 +178,13 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
                 unpack(a[0][u], e, T());
 #pragma unroll
                 for (int j = 0; j < 8; j++) acc[0] += e[j] * f[j];
+                if (JOB::HALVES) unpack(*(const uint4 *)(xs + done_line * LINE + apart), f, T());
                 unpack(a[1][u], e, T());
 #pragma unroll
                 for (int j = 0; j < 8; j++) acc[1] += e[j] * f[j];
                 if (++done_line == in.lines || u + 1 == left) {
-                    float2 sum = make_float2(warp_sum(acc[0]), warp_sum(acc[1]));
+                    float2 sum = JOB::HALVES ? make_float2(warp_sum(acc[0] + acc[1]), 0)
+                                             : make_float2(warp_sum(acc[0]), warp_sum(acc[1]));
                     if (lane == 0) *to = sum;
                     to = then++;
                     acc[0] = acc[1] = 0;
@@ -220,8 +235,11 @@ static sac_status launch(const sac_stream *s, const void *x, const float *norm, 
                          int64_t n_pairs, const JOB &job) {
     int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * BLOCKS);
     blocks = max_of(blocks, ceil_div(n_pairs, MAX_PAIRS));
-    input in = {x, norm, eps, (int)k, (int)ceil_div(k, LINE), (int)n_pairs, (int)ceil_div(n_pairs, blocks)};
-    size_t bytes = (size_t)in.lines * LINE * sizeof(T) + (JOB::NORMED ? (size_t)k * sizeof(float) : 0) +
+    const int halves = JOB::HALVES ? 2 : 1;
+    input in = {
+        x, norm, eps, (int)k, (int)ceil_div(k, LINE * halves), (int)n_pairs, (int)ceil_div(n_pairs, blocks)};
+    size_t bytes = (size_t)in.lines * LINE * halves * sizeof(T) +
+                   (JOB::NORMED ? (size_t)k * sizeof(float) : 0) +
                    (size_t)in.most * (2 * sizeof(void *) + sizeof(extra) + sizeof(float2));
     if (bytes > (size_t)most_bytes(s->device)) return SAC_UNSUPPORTED;
     SAC_TRY((make_room<T, JOB>(s->device)));
