@@ -167,6 +167,27 @@ static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packe
     return sac_cuda_packed_step_many(s, &(sac_packed_step_many_args){each, a->n});
 }
 
+static sac_status attention_first_block(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.list_block = 0;
+    return sac_cuda_attention(s, &b);
+}
+static sac_status keep_rows_one_less(const sac_stream *s, const sac_keep_rows_args *a) {
+    sac_keep_rows_args b = *a;
+    if (a->n_lists == 1) b.n--;
+    return sac_cuda_keep_rows(s, &b);
+}
+static sac_status evict_row_of_any_age(const sac_stream *s, const sac_evict_row_args *a) {
+    sac_evict_row_args b = *a;
+    b.recent_from = INT32_MAX;
+    return sac_cuda_evict_row(s, &b);
+}
+static sac_status pattern_rows_not_own(const sac_stream *s, const sac_pattern_rows_args *a) {
+    sac_pattern_rows_args b = *a;
+    b.own = false;
+    return sac_cuda_pattern_rows(s, &b);
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -191,6 +212,10 @@ FAULT(store_many, store_many_one_position)
 FAULT(attention_many, attention_many_one_view)
 FAULT(attention_many, attention_many_no_last_row)
 FAULT(packed_step_many, packed_step_many_one_tail)
+FAULT(attention, attention_first_block)
+FAULT(keep_rows, keep_rows_one_less)
+FAULT(evict_row, evict_row_of_any_age)
+FAULT(pattern_rows, pattern_rows_not_own)
 
 const check_fault cuda_faults[] = {
     {"nan", CHECK_linear, plant_linear_nan},
@@ -213,5 +238,9 @@ const check_fault cuda_faults[] = {
     {"one_view", CHECK_attention_many, plant_attention_many_one_view},
     {"no_last_row", CHECK_attention_many, plant_attention_many_no_last_row},
     {"one_tail", CHECK_packed_step_many, plant_packed_step_many_one_tail},
+    {"first_block", CHECK_attention, plant_attention_first_block},
+    {"one_less", CHECK_keep_rows, plant_keep_rows_one_less},
+    {"any_age", CHECK_evict_row, plant_evict_row_of_any_age},
+    {"not_own", CHECK_pattern_rows, plant_pattern_rows_not_own},
 };
 const int cuda_n_faults = (int)SAC_COUNT(cuda_faults);

@@ -251,9 +251,9 @@ static void what_cannot_run_there_is_refused(void **state) {
         sac_prefill m;
         assert_int_equal(sac_prefill_open(&m, lines[i], &c.shape, &err), SAC_UNSUPPORTED);
     }
-    sac_prefill m;
+    sac_prefill long_one;
     c.shape.n_ctx = 1400000;
-    assert_int_equal(sac_prefill_open(&m, "minference", &c.shape, &err), SAC_UNSUPPORTED);
+    assert_int_equal(sac_prefill_open(&long_one, "minference", &c.shape, &err), SAC_UNSUPPORTED);
     static const char *const decodes[] = {"quest:heads=union,budget=32", "doublesparse:heads=union,k=8",
                                           "doublesparse:bits=4,k=8"};
     for (size_t i = 0; i < SAC_COUNT(decodes); i++) {

@@ -1,0 +1,188 @@
+/* Methods in a whole decoder on a device, without one (closed_device.h): prompts, an appended prompt and
+ * steps must give the logits of the same decoder on the CPU, bit for bit. The model is small and drawn at
+ * random. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "closed_device.h"
+#include "cpu_flags.h"
+#include "decoder.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    LAYERS = 3,
+    HIDDEN = 64,
+    HEADS = 4,
+    KV_HEADS = 2,
+    DIM = 16,
+    WIDE = 96,
+    VOCAB = 50,
+    N_CTX = 400,
+    CHUNK = 64
+};
+enum { FIRST = 190, SECOND = 70, STEPS = 12 };
+
+typedef struct run {
+    sac_decoder_state s;
+    sac_arena device, host, scratch;
+    sac_stream stream;
+    sac_pool *pool;
+    sac_ops ops;
+    sac_device card;
+} run;
+
+static sac_arena weights;
+static uint64_t seed = 3;
+
+static float *draw(int64_t n, float around, float spread) {
+    float *p = sac_arena_take(&weights, (size_t)n * sizeof *p);
+    for (int64_t i = 0; i < n; i++) p[i] = around + spread * test_rand_float(&seed);
+    return p;
+}
+static sac_tensor matrix(int64_t rows, int64_t cols) {
+    return (sac_tensor){draw(rows * cols, 0, 3 / sqrtf((float)cols)), SAC_DTYPE_F32, 2, {rows, cols}};
+}
+
+static sac_decoder make_decoder(sac_decoder_layer layers[LAYERS]) {
+    sac_decoder d = {
+        .config = {LAYERS, HIDDEN, HEADS, KV_HEADS, DIM, WIDE, VOCAB, 4096, 0, 1e-6f, false, {0}},
+        .layers = layers};
+    sac_rope_config_default(&d.config.rope, DIM);
+    d.embed = matrix(VOCAB, HIDDEN);
+    d.head = matrix(VOCAB, HIDDEN);
+    d.final_norm = draw(HIDDEN, 1, 0.2f);
+    for (int i = 0; i < LAYERS; i++)
+        layers[i] = (sac_decoder_layer){.attn_norm = draw(HIDDEN, 1, 0.2f),
+                                        .mlp_norm = draw(HIDDEN, 1, 0.2f),
+                                        .q = matrix(HEADS * DIM, HIDDEN),
+                                        .k = matrix(KV_HEADS * DIM, HIDDEN),
+                                        .v = matrix(KV_HEADS * DIM, HIDDEN),
+                                        .o = matrix(HIDDEN, HEADS * DIM),
+                                        .gate = matrix(WIDE, HIDDEN),
+                                        .up = matrix(WIDE, HIDDEN),
+                                        .down = matrix(HIDDEN, WIDE)};
+    return d;
+}
+
+/* The device's own ops of a step round otherwise than those that they join. */
+static sac_status no_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
+    (void)s, (void)a;
+    return SAC_UNSUPPORTED;
+}
+static sac_status no_gate_up_step(const sac_stream *s, const sac_gate_up_step_args *a) {
+    (void)s, (void)a;
+    return SAC_UNSUPPORTED;
+}
+
+static sac_status pinned(const sac_device *d, size_t n_bytes, void **out, sac_error *err) {
+    (void)d, (void)err;
+    *out = calloc(1, n_bytes);
+    return *out ? SAC_OK : SAC_NO_MEMORY;
+}
+static void unpinned(const sac_device *d, void *p) {
+    (void)d;
+    free(p);
+}
+
+static void start(run *r, const sac_decoder *d, const char *prefill, const char *decode, bool there) {
+    sac_error err = {0};
+    *r = (run){.card = closed_device};
+    r->card.host_alloc = pinned, r->card.host_free = unpinned;
+    assert_ok(sac_pool_create(&r->pool, 1, &err), err);
+    assert_ok(sac_arena_open(&r->scratch, (size_t)1 << 26, &err), err);
+    assert_ok(sac_stream_init(&r->stream, r->pool, &r->scratch, 1 << 22, &err), err);
+    sac_ops_init_cpu(&r->ops, sac_cpu_flags());
+    if (there) {
+        sac_ops plain = r->ops;
+        plain.qkv_step = no_qkv_step, plain.gate_up_step = no_gate_up_step;
+        r->ops = closed_ops(&plain);
+    }
+    sac_decoder_options o = {.n_ctx = N_CTX,
+                             .chunk = CHUNK,
+                             .prefill = prefill,
+                             .decode = decode,
+                             .kv = "f32",
+                             .device = there ? &r->card : NULL};
+    assert_ok(sac_decoder_state_open(&r->s, d, &o, &err), err);
+    assert_ok(sac_arena_open(&r->host, (size_t)1 << 26, &err), err);
+    closed_let_in(true);
+    if (there) memset(closed_region, 0, CLOSED_BYTES);
+    r->device = sac_arena_over(closed_region, CLOSED_BYTES);
+    sac_arena *device = there ? &r->device : &r->host;
+    assert_ok(sac_decoder_state_take(&r->s, d, device, &r->host, &err), err);
+    closed_let_in(false);
+}
+
+static void stop(run *r) {
+    sac_decoder_state_free(&r->s);
+    sac_arena_free(&r->host);
+    sac_arena_free(&r->scratch);
+    sac_pool_free(r->pool);
+}
+
+static void prompt(run *r, const sac_decoder *d, int64_t past, int64_t n, const int32_t *ids,
+                   const sac_visual_span *span) {
+    sac_error err = {0};
+    r->s.visual = span, r->s.n_visual = 1;
+    assert_int_equal(sac_decoder_embed(d, &r->s, &r->ops, &r->stream, past, n, ids + past), SAC_OK);
+    assert_ok(sac_decoder_prefill(d, &r->s, &r->ops, &r->stream, past, n, 1, NULL, NULL, &err), err);
+    assert_int_equal(sac_decoder_last_logits(d, &r->s, &r->ops, &r->stream), SAC_OK);
+}
+
+static void expect_same(const run *here, const run *there) {
+    assert_memory_equal(here->s.logits, there->s.logits, VOCAB * sizeof(float));
+    assert_memory_equal(here->s.cache.layer_rows, there->s.cache.layer_rows, LAYERS * sizeof(int64_t));
+}
+
+static void compare(const sac_decoder *d, const char *prefill, const char *decode) {
+    static const sac_visual_span spans[] = {{20, 140}, {FIRST + 5, 40}};
+    run r[2];
+    int32_t ids[N_CTX];
+    sac_error err = {0};
+    uint64_t random = 9;
+    for (int i = 0; i < N_CTX; i++) ids[i] = test_rand_int(&random, 0, VOCAB - 1);
+    for (int i = 0; i < 2; i++) start(&r[i], d, prefill, decode, i == 1);
+    int64_t past = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        int64_t n = turn ? SECOND : FIRST;
+        for (int i = 0; i < 2; i++) prompt(&r[i], d, past, n, ids, &spans[turn]);
+        expect_same(&r[0], &r[1]);
+        past += n;
+        for (int step = 0; turn && step < STEPS; step++, past++) {
+            for (int i = 0; i < 2; i++)
+                assert_ok(sac_decoder_step(d, &r[i].s, &r[i].ops, &r[i].stream, past, ids[past], &err), err);
+            expect_same(&r[0], &r[1]);
+        }
+    }
+    for (int i = 0; i < 2; i++) stop(&r[i]);
+}
+
+static void methods(void **state) {
+    static const char *const lines[][2] = {
+        {"dense", "dense"},
+        {"fastv:layer=1", "dense"},
+        {"fastv:layer=2,ratio=0.8,query=all", "dense"},
+        {"fastv:layer=1,mode=attn", "dense"},
+        {"dense", "snapkv:cap=60,window=16"},
+        {"dense", "snapkv:cap=60,window=16,per_head=1"},
+        {"dense", "h2o"},
+        {"fastv:layer=1", "snapkv:cap=60,window=16"},
+        {"fastv:layer=1", "h2o:heavy=30,recent=20"},
+        {"minference:v=30,s=50", "dense"},
+        {"minference:v=30,s=50", "h2o"},
+    };
+    sac_decoder_layer layers[LAYERS];
+    sac_decoder d = make_decoder(layers);
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) compare(&d, lines[i][0], lines[i][1]);
+}
+
+int main(void) {
+    sac_error err;
+    if (!closed_open() || sac_arena_open(&weights, (size_t)1 << 24, &err) != SAC_OK) return 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods)};
+    int n_failed = cmocka_run_group_tests_name("a decoder on a device", tests, NULL, NULL);
+    sac_arena_free(&weights);
+    return n_failed;
+}
