@@ -147,7 +147,7 @@ static sac_status launch_any(const sac_stream *s, const sac_attention_args *each
 extern "C" sac_status sac_cuda_attention_many(const sac_stream *s, const sac_attention_many_args *a) {
     for (int i = 0; i < a->n; i++)
         if (!is_step(&a->each[i]) || !is_alike(&a->each[0], &a->each[i])) return SAC_UNSUPPORTED;
-    for (int do_it = 0; do_it < 2; do_it++) /* nothing is started before all is found to fit */
+    for (int do_it = a->n <= MANY; do_it < 2; do_it++) /* nothing is started before all is found to fit */
         for (int i = 0; i < a->n; i += MANY) {
             int n = (int)min_of(a->n - i, MANY);
             SAC_TRY(a->each->kv.dtype == SAC_DTYPE_F16 ? launch_any<half>(s, a->each + i, n, do_it)
