@@ -81,9 +81,9 @@ static int64_t share_out(many_job *m, int64_t processors) {
     for (int i = 0; i < m->n; i++) worst = max_of(worst, ceil_div(m->sequence[i].n_kv, KEYS));
     for (int waves = 1; waves <= 3; waves++) {
         int64_t most = least_tiles(m, waves * processors, worst);
-        int64_t time = ceil_div(blocks_for(m, most), processors) * (most + BLOCK_TILES);
-        if (best && time >= best_time) continue;
-        best = most, best_time = time;
+        int64_t blocks = blocks_for(m, most), time = ceil_div(blocks, processors) * (most + BLOCK_TILES);
+        if (!best || time < best_time) best = most, best_time = time;
+        if (waves == 1 && blocks <= processors && blocks * 8 >= processors * 7) break; /* the card is full */
     }
     for (int i = 0; i < m->n; i++) {
         many_sequence *s = &m->sequence[i];
