@@ -51,8 +51,8 @@ typedef struct alike {
 static bool is_one_op(const decoder_run *r, const sac_layer_attention *a, alike *x) {
     const sac_kv_cache *c = &r->s->cache;
     const sac_kv_packing *packing = c->choice.format->packing;
-    if (!r->s->device || a->kv.dtype != a->q.dtype) return false;
-    if (!packing && r->s->decode.policy == &sac_decode_dense)
+    if (!r->s->device) return false;
+    if (!packing && r->s->decode.policy == &sac_decode_dense && a->kv.dtype == a->q.dtype)
         x->plain[x->n_plain++] = sac_dense_step(a);
     else if (packing && packing->step && packing->step(c->packing, a, &x->packed[x->n_packed]))
         x->n_packed++;

@@ -81,9 +81,9 @@ static int64_t share_out(many_job *m, int64_t processors) {
     for (int i = 0; i < m->n; i++) worst = max_of(worst, ceil_div(m->sequence[i].n_kv, KEYS));
     for (int waves = 1; waves <= 3; waves++) {
         int64_t most = least_tiles(m, waves * processors, worst);
-        int64_t time = ceil_div(blocks_for(m, most), processors) * (most + BLOCK_TILES);
-        if (best && time >= best_time) continue;
-        best = most, best_time = time;
+        int64_t blocks = blocks_for(m, most), time = ceil_div(blocks, processors) * (most + BLOCK_TILES);
+        if (!best || time < best_time) best = most, best_time = time;
+        if (waves == 1 && blocks <= processors && blocks * 8 >= processors * 7) break; /* the card is full */
     }
     for (int i = 0; i < m->n; i++) {
         many_sequence *s = &m->sequence[i];
@@ -147,7 +147,7 @@ static sac_status launch_any(const sac_stream *s, const sac_attention_args *each
 extern "C" sac_status sac_cuda_attention_many(const sac_stream *s, const sac_attention_many_args *a) {
     for (int i = 0; i < a->n; i++)
         if (!is_step(&a->each[i]) || !is_alike(&a->each[0], &a->each[i])) return SAC_UNSUPPORTED;
-    for (int do_it = 0; do_it < 2; do_it++) /* nothing is started before all is found to fit */
+    for (int do_it = a->n <= MANY; do_it < 2; do_it++) /* nothing is started before all is found to fit */
         for (int i = 0; i < a->n; i += MANY) {
             int n = (int)min_of(a->n - i, MANY);
             SAC_TRY(a->each->kv.dtype == SAC_DTYPE_F16 ? launch_any<half>(s, a->each + i, n, do_it)

@@ -293,9 +293,10 @@ template <typename JOB> static int plan(const sac_stream *s, JOB *j, int64_t pro
             else
                 low = middle + 1;
         }
-        int64_t n = ceil_div(give_warps(j, problems, block_warps, low), processors);
-        if (best && n * (low + BLOCK_COST) >= best_time) continue;
-        best = low, best_time = n * (low + BLOCK_COST);
+        int64_t n = give_warps(j, problems, block_warps, low);
+        int64_t time = ceil_div(n, processors) * (low + BLOCK_COST);
+        if (!best || time < best_time) best = low, best_time = time;
+        if (waves == 1 && n <= processors && n * 8 >= processors * 7) break; /* the card is full */
     }
     int64_t spare = max_of(processors - give_warps(j, problems, block_warps, best), 0) / problems;
     for (int i = 0; i < j->n; i++) { /* few warps: fewer in a block */

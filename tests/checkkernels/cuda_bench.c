@@ -27,6 +27,12 @@ static void shifted(const bench *b, size_t i, check_case *d) {
           offsetof(check_case, lists) - offsetof(check_case, linear));
     shift(b, i, d->parts, sizeof d->parts);
     if (d->op == CHECK_packed_step) d->packed_step.parts = d->parts;
+    shift(b, i, &d->many, sizeof d->many);
+    if (d->op == CHECK_attention_many) d->attention_many.each = d->many.attention;
+    if (d->op != CHECK_packed_step_many) return;
+    d->packed_step_many.each = d->many.packed_step;
+    for (int j = 0; j < d->packed_step_many.n; j++)
+        d->many.packed_step[j].parts = d->parts + (d->many.packed_step[j].parts - b->c.parts);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -173,8 +179,7 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         {4608, 3584}, {3584, 3584}, {37888, 3584}, {3584, 18944}, {152064, 3584}};
     for (size_t i = 0; WANTED(linear) && i < SAC_COUNT(qwen); i++) {
         ROW(cuda_bench_linear(&b, 1, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
-        if (i == 1 || i == 2)
-            ROW(cuda_bench_linear(&b, 8, qwen[i][0], qwen[i][1], SAC_ACT_NONE, false, i == 1));
+        ROW(cuda_bench_linear(&b, 8, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
         if (i < 4)
             ROW(cuda_bench_linear(&b, 8192, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
     }
@@ -264,6 +269,9 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_packed_step(&b, 32768));
         ROW(cuda_bench_packed_step(&b, 131072));
     }
+    if (WANTED(attention_many))
+        ROW(cuda_bench_attention_many(&b, 8, 1024)), ROW(cuda_bench_attention_many(&b, 8, 32768));
+    if (WANTED(packed_step_many)) ROW(cuda_bench_packed_step_many(&b, 8, 32768));
     if (WANTED(pack_rows)) ROW(cuda_bench_pack_rows(&b, 131072));
     w->device->free(w->device, b.arena);
     return 0;

@@ -345,6 +345,47 @@ void cuda_bench_packed_step(bench *b, int64_t n) {
     b->flops = 4.0 * 3584 * (double)n;
 }
 
+void cuda_bench_attention_many(bench *b, int n, int64_t rows) {
+    char text[64];
+    snprintf(text, sizeof text, "%d x 1 of %lld, 28/4 x 128", n, (long long)rows);
+    open_row(b, CHECK_attention_many, text);
+    sac_mat q = mat(b, n, 3584);
+    for (int i = 0; i < n; i++)
+        b->c.many.attention[i] = (sac_attention_args){.o = sac_mat_rows(q, i, 1),
+                                                      .q = sac_mat_rows(q, i, 1),
+                                                      .kv = keys_of(b, rows, 4, 128),
+                                                      .n_q = 1,
+                                                      .n_kv = rows,
+                                                      .first = rows - 1,
+                                                      .n_batch = 1,
+                                                      .n_heads = 28,
+                                                      .scale = 0.1f,
+                                                      .causal = true};
+    b->c.attention_many = (sac_attention_many_args){b->c.many.attention, n};
+    b->bytes = 2048.0 * (double)rows * n;
+    b->flops = 4.0 * 3584 * (double)rows * n;
+}
+
+void cuda_bench_packed_step_many(bench *b, int n, int64_t rows) {
+    char text[64];
+    snprintf(text, sizeof text, "%d x %lld rows, 42 %% in 4 bits", n, (long long)rows);
+    open_row(b, CHECK_packed_step_many, text);
+    sac_mat q = mat(b, n, 3584);
+    for (int i = 0; i < n; i++) {
+        b->c.parts[2 * i] = part_of(b, rows * 42 / 100, 4);
+        b->c.parts[2 * i + 1] = part_of(b, rows - rows * 42 / 100, 2);
+        b->c.many.packed_step[i] = (sac_packed_step_args){.q = sac_mat_rows(q, i, 1),
+                                                          .parts = b->c.parts + 2 * i,
+                                                          .n_parts = 2,
+                                                          .tail = keys_of(b, 50, 4, 128),
+                                                          .n_heads = 28,
+                                                          .scale = 0.01f};
+    }
+    b->c.packed_step_many = (sac_packed_step_many_args){b->c.many.packed_step, n};
+    b->bytes += 50.0 * 2048 * n;
+    b->flops = 4.0 * 3584 * (double)rows * n;
+}
+
 void cuda_bench_pack_rows(bench *b, int64_t n) {
     char text[64];
     snprintf(text, sizeof text, "%lld rows, 4 x 128, 4 bits", (long long)n);

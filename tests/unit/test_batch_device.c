@@ -1,0 +1,237 @@
+/* Steps of several sequences on a device, without one (closed_device.h): its ops for several in one go, and
+ * weights side by side. Logits must be those of the same steps on the CPU, but for rounding. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "decoder_batch.h"
+
+#include "closed_device.h"
+#include "test.h"
+
+#include <math.h>
+
+enum {
+    LAYERS = 2,
+    HIDDEN = 24,
+    HEADS = 6,
+    KV_HEADS = 2,
+    DIM = 8,
+    WIDE = 40,
+    VOCAB = 61,
+    MOST = 34,
+    CTX = 120
+};
+
+static const sac_decoder_config config = {.n_layers = LAYERS,
+                                          .hidden = HIDDEN,
+                                          .n_heads = HEADS,
+                                          .n_kv_heads = KV_HEADS,
+                                          .head_dim = DIM,
+                                          .intermediate = WIDE,
+                                          .vocab = VOCAB,
+                                          .max_position = CTX,
+                                          .rms_eps = 1e-5f};
+
+/* How a sequence attends, and how long it is. */
+typedef struct guest {
+    const char *prefill, *decode, *kv;
+    int n_prompt;
+} guest;
+static const guest guests[] = {
+    {"dense", "dense", "f32", 1},
+    {"zipvl:min=0,recent=4,random=4,tau=0.8", "dense", "mixed:gap=32", 60},
+    {"dense", "dense", "f32", 37},
+    {"dense", "dense", "f16", 20},
+    {"dense", "tokenselect:k=8,init=2,local=4", "f32", 50},
+    {"dense", "dense", "mixed:gap=32", 3},
+    {"dense", "dense", "mixed:gap=40", 64},
+};
+
+/* Everything twice: here, or with memory, ops and copies of a device. */
+typedef struct rig {
+    bool there;
+    sac_pool *pool;
+    sac_arena host, device;
+    sac_stream stream;
+    sac_ops ops;
+    sac_decoder d;
+    sac_decoder_layer layers[LAYERS];
+    sac_decoder_state states[MOST];
+    sac_decoder_batch batch;
+} rig;
+
+static sac_device device;
+static int n_together[3]; /* calls of store_many, attention_many, packed_step_many with several sequences */
+static bool refuse;
+
+static sac_status rig_alloc(const sac_device *d, size_t n, void **out, sac_error *err) {
+    (void)d, (void)err;
+    *out = malloc(n);
+    return *out ? SAC_OK : SAC_NO_MEMORY;
+}
+static void rig_free(const sac_device *d, void *p) {
+    (void)d;
+    free(p);
+}
+
+#define COUNT(op, i)                                                                                         \
+    static sac_status count_##op(const sac_stream *s, const sac_##op##_args *a) {                            \
+        if (a->n > 1) n_together[i]++;                                                                       \
+        return refuse ? SAC_UNSUPPORTED : closed_##op(s, a);                                                 \
+    }
+COUNT(store_many, 0)
+COUNT(attention_many, 1)
+COUNT(packed_step_many, 2)
+
+static float *numbers(sac_arena *a, uint64_t *seed, int64_t n, float size) {
+    float *x = sac_arena_take(a, (size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = size * test_rand_float(seed);
+    return x;
+}
+static sac_tensor matrix(sac_arena *a, uint64_t *seed, int64_t rows, int64_t cols) {
+    return (sac_tensor){numbers(a, seed, rows * cols, 0.4f), SAC_DTYPE_F32, 2, {rows, cols}};
+}
+
+/* q, k and v, gate and up lie behind one another, as blocks of an arena do; not with `apart`. */
+static void draw_model(rig *r, bool apart) {
+    sac_arena *a = r->there ? &r->device : &r->host;
+    uint64_t seed = 3, gap = 4;
+    r->d = (sac_decoder){.config = config, .layers = r->layers};
+    sac_rope_config_default(&r->d.config.rope, DIM);
+    r->d.embed = matrix(a, &seed, VOCAB, HIDDEN);
+    r->d.head = r->d.embed;
+    r->d.final_norm = numbers(a, &seed, HIDDEN, 1);
+    for (int i = 0; i < LAYERS; i++) {
+        sac_decoder_layer *l = &r->layers[i];
+        l->q = matrix(a, &seed, HEADS * DIM, HIDDEN);
+        if (apart) numbers(a, &gap, 16, 1);
+        l->k = matrix(a, &seed, KV_HEADS * DIM, HIDDEN);
+        l->v = matrix(a, &seed, KV_HEADS * DIM, HIDDEN);
+        l->o = matrix(a, &seed, HIDDEN, HEADS * DIM);
+        l->gate = matrix(a, &seed, WIDE, HIDDEN);
+        if (apart) numbers(a, &gap, 16, 1);
+        l->up = matrix(a, &seed, WIDE, HIDDEN);
+        l->down = matrix(a, &seed, HIDDEN, WIDE);
+        l->attn_norm = numbers(a, &seed, HIDDEN, 1);
+        l->mlp_norm = numbers(a, &seed, HIDDEN, 1);
+        l->q_bias = numbers(a, &seed, HEADS * DIM, 0.3f);
+        l->k_bias = numbers(a, &seed, KV_HEADS * DIM, 0.3f);
+        l->v_bias = numbers(a, &seed, KV_HEADS * DIM, 0.3f);
+    }
+}
+
+static void rig_open(rig *r, bool there, bool apart) {
+    sac_error err;
+    memset(r, 0, sizeof *r);
+    r->there = there;
+    assert_ok(sac_pool_create(&r->pool, 1, &err), err);
+    assert_ok(sac_arena_open(&r->host, (size_t)1 << 27, &err), err);
+    r->device = sac_arena_over(closed_region, CLOSED_BYTES);
+    assert_ok(sac_stream_init(&r->stream, r->pool, &r->host, 1 << 22, &err), err);
+    sac_ops_init_ref(&r->ops);
+    if (there) {
+        closed_let_in(true);
+        memset(closed_region, 0, CLOSED_BYTES);
+        r->ops = closed_ops(&r->ops);
+        r->ops.store_many = count_store_many;
+        r->ops.attention_many = count_attention_many;
+        r->ops.packed_step_many = count_packed_step_many;
+        device = closed_device;
+        device.host_alloc = rig_alloc;
+        device.host_free = rig_free;
+    }
+    draw_model(r, apart);
+    sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &device : NULL, there ? &r->device : &r->host);
+    if (there) closed_let_in(false);
+}
+
+static void begin(rig *r, int i) {
+    sac_error err = {0};
+    const guest *g = &guests[i % (int)SAC_COUNT(guests)];
+    sac_decoder_state *s = &r->states[i];
+    int32_t ids[CTX];
+    sac_decoder_options o = {.n_ctx = CTX,
+                             .chunk = 16,
+                             .prefill = g->prefill,
+                             .decode = g->decode,
+                             .kv = g->kv,
+                             .device = r->there ? &device : NULL};
+    for (int k = 0; k < g->n_prompt; k++) ids[k] = (k * 7 + i * 5) % VOCAB;
+    assert_ok(sac_decoder_state_open(s, &r->d, &o, &err), err);
+    assert_ok(sac_decoder_state_take(s, &r->d, r->there ? &r->device : &r->host, &r->host, &err), err);
+    assert_true(r->device.used_bytes < CLOSED_BYTES);
+    assert_int_equal(sac_decoder_embed(&r->d, s, &r->ops, &r->stream, 0, g->n_prompt, ids), SAC_OK);
+    assert_ok(sac_decoder_prefill(&r->d, s, &r->ops, &r->stream, 0, g->n_prompt, 1, NULL, NULL, &err), err);
+}
+
+static void close_rig(rig *r) {
+    for (int i = 0; i < MOST; i++)
+        if (r->states[i].logits) sac_decoder_state_free(&r->states[i]);
+    sac_arena_free(&r->host);
+    sac_pool_free(r->pool);
+}
+
+static void step(rig *r, int n, int number) {
+    sac_error err = {0};
+    sac_decoder_state *states[MOST];
+    int32_t ids[MOST];
+    for (int i = 0; i < n; i++) {
+        states[i] = &r->states[(i + number) % n]; /* in another order each time */
+        ids[i] = (number * 11 + (i + number) % n * 3) % VOCAB;
+    }
+    assert_ok(sac_decoder_batch_step(&r->d, &r->batch, &r->ops, &r->stream, states, ids, n, &err), err);
+}
+
+static void compare(int n, int n_steps, bool apart) {
+    static rig here, there;
+    rig_open(&here, false, apart);
+    rig_open(&there, true, apart);
+    for (int i = 0; i < n; i++) {
+        begin(&here, i);
+        begin(&there, i);
+    }
+    memset(n_together, 0, sizeof n_together);
+    for (int k = 0; k < n_steps; k++) {
+        step(&here, n, k);
+        step(&there, n, k);
+        for (int i = 0; i < n; i++) {
+            const sac_decoder_state *x = &here.states[i], *y = &there.states[i];
+            for (int c = 0; c < VOCAB; c++)
+                assert_true(fabsf(x->logits[c] - y->logits[c]) <= 2e-4f * (1 + fabsf(x->logits[c])));
+            assert_int_equal(x->cache.n_rows, y->cache.n_rows);
+            for (int l = 0; l < LAYERS; l++) {
+                assert_int_equal(x->cache.layer_rows[l], y->cache.layer_rows[l]);
+                assert_true(x->stats[l].decode_rows == y->stats[l].decode_rows);
+                assert_true(x->stats[l].n_steps == y->stats[l].n_steps);
+            }
+        }
+    }
+    assert_int_equal(n_together[0], n > 1 ? n_steps * LAYERS * (n > 32 ? 2 : 1) : 0);
+    assert_true(n < 7 || (n_together[1] > 0 && n_together[2] > 0));
+    close_rig(&here);
+    close_rig(&there);
+}
+
+/* Other methods and formats beside them, past several packings of tails. */
+static void batches_have_the_cpu_s_logits(void **state) {
+    (void)state;
+    compare(7, 45, false);
+    compare(7, 10, true);
+    compare(2, 5, false);
+    compare(MOST, 3, false);
+}
+
+/* A device without kernels for several sequences. */
+static void refused_ops_are_done_one_by_one(void **state) {
+    (void)state;
+    refuse = true;
+    compare(7, 36, false);
+    refuse = false;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_have_the_cpu_s_logits),
+        cmocka_unit_test(refused_ops_are_done_one_by_one),
+    };
+    if (!closed_open()) return 1;
+    return cmocka_run_group_tests_name("batch_device", tests, NULL, NULL);
+}
