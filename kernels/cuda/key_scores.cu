@@ -23,33 +23,44 @@ typedef struct scores_job {
 
 enum { KEYS = 16, ROWS = 16, WARPS = 8, STAGES = 4 };
 
-/* Turns the keys of a tile back where they lie in shared memory. `row` is that of key lane % KEYS; a lane has
- * two neighbouring pairs of every key. */
-template <typename T, int D>
-__device__ __forceinline__ void turn_tile(const scores_job &a, uint8_t *tile, int row, int lane) {
-    int half = a.rot_dim / 2, i = 2 * lane;
-    const float *angles = a.cos_sin + 2 * i;
-    float f = 1 / a.factor;
+/* The angles of a tile's keys: lane has those of two neighbouring pairs of every key. `row` is that of key
+ * lane % KEYS. */
+__device__ __forceinline__ void take_angles(const scores_job &a, float4 cs[KEYS], int row, int lane) {
+    const float *angles = a.cos_sin + 4 * lane;
 #pragma unroll
-    for (int first = 0; first < KEYS; first += 8) {
-        float4 cs[8];
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            int r = max(__shfl_sync(0xffffffffu, row, first + j), 0);
-            if (i < half) cs[j] = __ldg((const float4 *)(angles + (int64_t)r * a.rot_dim));
-        }
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            T *u = (T *)(tile + (first + j) * pitch<D>()) + i, *v = u + half;
-            if (i >= half) continue;
-            float x0 = to_f32(u[0]), x1 = to_f32(u[1]), y0 = to_f32(v[0]), y1 = to_f32(v[1]);
-            *(uint32_t *)u = pack<T>((x0 * cs[j].x + y0 * cs[j].y) * f, (x1 * cs[j].z + y1 * cs[j].w) * f);
-            *(uint32_t *)v = pack<T>((y0 * cs[j].x - x0 * cs[j].y) * f, (y1 * cs[j].z - x1 * cs[j].w) * f);
-        }
+    for (int j = 0; j < KEYS; j++) {
+        int r = max(__shfl_sync(0xffffffffu, row, j), 0);
+        if (4 * lane < a.rot_dim) cs[j] = __ldg((const float4 *)(angles + (int64_t)r * a.rot_dim));
     }
 }
 
+/* Asks for the angles of a tile's keys, which lie side by side, before they are taken. */
+__device__ __forceinline__ void fetch_angles(const scores_job &a, int row, int lane) {
+    if (lane < KEYS && row >= 0) fetch_soon(a.cos_sin + (int64_t)row * a.rot_dim, a.rot_dim * 4);
+}
+
+template <typename T> __device__ __forceinline__ float2 halves(uint32_t x) {
+    const T *h = (const T *)&x;
+    return make_float2(to_f32(h[0]), to_f32(h[1]));
+}
+
+/* Turns the keys of a tile back where they lie in shared memory. */
 template <typename T, int D>
+__device__ __forceinline__ void turn_tile(const scores_job &a, uint8_t *tile, const float4 cs[KEYS],
+                                          int lane) {
+    int half = a.rot_dim / 2;
+    float f = 1 / a.factor;
+    if (2 * lane >= half) return;
+#pragma unroll
+    for (int j = 0; j < KEYS; j++) {
+        uint32_t *u = (uint32_t *)(tile + j * pitch<D>()) + lane, *v = u + half / 2;
+        float2 x = halves<T>(*u), y = halves<T>(*v);
+        *u = pack<T>((x.x * cs[j].x + y.x * cs[j].y) * f, (x.y * cs[j].z + y.y * cs[j].w) * f);
+        *v = pack<T>((y.x * cs[j].x - x.x * cs[j].y) * f, (y.y * cs[j].z - x.y * cs[j].w) * f);
+    }
+}
+
+template <typename T, int D, bool TURNS>
 static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores_job a) {
     extern __shared__ __align__(128) uint8_t shared[];
     __shared__ float units[WARPS][ROWS];
@@ -86,9 +97,13 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores
         }
     float scale[2] = {a.scale * unit[g], a.scale * unit[g + 8]};
     int each = WARPS / a.together, step = gridDim.x * each, at = blockIdx.x * each + warp / a.together;
+    auto row_of = [&](int tile) { /* that of key lane % KEYS, -1 for none */
+                                  int j = tile * KEYS + lane % KEYS;
+                                  return tile < n_tiles && j < n ? (rows ? rows[j] : (int)a.first + j) : -1;
+    };
     auto fetch_chunks = [&](int tile, int stage, int n_chunks) {
-        int j = tile * KEYS + lane % KEYS;
-        int row = tile < n_tiles && j < n ? (rows ? rows[j] : (int)a.first + j) : -1;
+        int row = row_of(tile);
+        if (TURNS && warp % a.together == 0) fetch_angles(a, row, lane);
 #pragma unroll 4
         for (int first = 0; first < KEYS * n_chunks; first += 32) {
             int i = first + lane, key = i / n_chunks, c = i % n_chunks;
@@ -106,14 +121,16 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores
         copy_commit();
     };
     for (int i = 0; i < STAGES - 1; i++) fetch(at + i * step, i);
+    float4 angles[TURNS ? KEYS : 1];
+    if constexpr (TURNS) take_angles(a, angles, row_of(at), lane);
     for (int stage = 0; at < n_tiles; at += step, stage = (stage + 1) % STAGES) {
         fetch(at + (STAGES - 1) * step, (stage + STAGES - 1) % STAGES);
         copy_wait<STAGES - 1>();
         __syncwarp();
-        if (a.cos_sin) {
-            int j = at * KEYS + lane % KEYS, row = j < n ? (rows ? rows[j] : (int)a.first + j) : -1;
-            turn_tile<T, D>(a, ring + stage * KEYS * pitch<D>(), row, lane);
+        if constexpr (TURNS) {
+            turn_tile<T, D>(a, ring + stage * KEYS * pitch<D>(), angles, lane);
             __syncwarp();
+            take_angles(a, angles, row_of(at + step), lane);
         }
         float s[2][4] = {{0}},
               parts[3][2][4] = {{{0}}}; /* a product waits for the one before it in its chain */
@@ -174,14 +191,14 @@ static __global__ void key_scores_any_kernel(scores_job a, sac_dtype type, sac_r
 template <typename T, int D>
 static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_keys) {
     int bytes = WARPS * STAGES * KEYS * pitch<D>();
-    if (cudaFuncSetAttribute(key_scores_kernel<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
-        cudaSuccess)
+    auto kernel = j.cos_sin ? key_scores_kernel<T, D, true> : key_scores_kernel<T, D, false>;
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
     int64_t tiles = ceil_div(n_keys, KEYS * WARPS / j.together), rows = ceil_div(j.group, ROWS);
     int64_t problems = j.n_problems / j.together;
     int64_t blocks = max_of(1, min_of(tiles, s->device->n_processors / (problems * rows)));
     dim3 grid((unsigned)blocks, (unsigned)problems, (unsigned)rows);
-    return launch_early(s, key_scores_kernel<T, D>, grid, dim3(WARPS * 32), (size_t)bytes, j);
+    return launch_step(s, kernel, grid, dim3(WARPS * 32), (size_t)bytes, j);
 }
 
 /* -infinity from each query's own number of scores on. */

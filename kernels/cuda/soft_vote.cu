@@ -1,8 +1,8 @@
-/* soft_vote.cu - one thread a column: neighbours read neighbouring scores of each row, eight rows at a time,
+/* soft_vote.cu - one thread a column: neighbours read neighbouring scores of each row, many rows at a time,
  * so that their answers come together. */
 #include "device.cuh"
 
-enum { AT_ONCE = 8 };
+enum { THREADS = 256 };
 
 typedef struct vote_job {
     const float *scores, *lse;
@@ -11,7 +11,7 @@ typedef struct vote_job {
     int n_rows;
 } vote_job;
 
-static __global__ void soft_vote_kernel(vote_job a) {
+template <int AT_ONCE> static __global__ void __launch_bounds__(THREADS) soft_vote_kernel(vote_job a) {
     start_next();
     wait_for_last();
     int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, group = blockIdx.y;
@@ -42,6 +42,12 @@ extern "C" sac_status sac_cuda_soft_vote(const sac_stream *s, const sac_soft_vot
     int64_t groups = max_of(1, a->n_groups);
     if (a->n == 0) return SAC_OK;
     if (groups > 65535) return SAC_UNSUPPORTED;
-    return launch_early(s, soft_vote_kernel, dim3((unsigned)ceil_div(a->n, 256), (unsigned)groups), dim3(256),
-                        0, vote_job{a->scores, a->lse, a->votes, a->stride, a->n, a->n_rows});
+    dim3 grid((unsigned)ceil_div(a->n, THREADS), (unsigned)groups);
+    vote_job j = {a->scores, a->lse, a->votes, a->stride, a->n, a->n_rows};
+    /* a group's heads at one go, as far as registers allow */
+    auto kernel = a->n_rows <= 8    ? soft_vote_kernel<8>
+                  : a->n_rows <= 16 ? soft_vote_kernel<16>
+                  : a->n_rows <= 28 ? soft_vote_kernel<28>
+                                    : soft_vote_kernel<32>;
+    return launch_step(s, kernel, grid, dim3(THREADS), 0, j);
 }

@@ -1,6 +1,7 @@
 /* softmax.cu - softmax of long rows of scores: a cluster of blocks shares a row and keeps its numbers in
  * registers between the passes. Sums are in double, in a fixed order. */
 #include "cluster.cuh"
+#include "context.cuh"
 
 enum { KEPT = 8 /* scores a thread keeps; those beyond are read again each pass */ };
 
@@ -66,43 +67,92 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) softmax_kernel(softmax
     cluster_sync(); /* a block may not end while another reads its memory */
 }
 
-/* The logarithm alone needs one pass: sums are kept relative to the largest number so far. */
-static __global__ void __launch_bounds__(CLUSTER_THREADS) lse_kernel(softmax_job a) {
-    __shared__ double part[32], total[2];
+/* The logarithm alone needs one pass: blocks share a row, each has a stretch of LSE_EACH numbers a thread,
+ * and the one that comes last joins what they left, in their order. */
+enum { LSE_THREADS = 256, LSE_EACH = 16, LSE_MOST = 256 /* blocks of a row */ };
+
+typedef struct lse_job {
+    const float *scores;
+    const int64_t *counts;
+    float *lse;
+    double2 *parts; /* [row][block]: largest number, sum relative to it */
+    unsigned *counters;
+    int64_t stride, n;
+} lse_job;
+
+__device__ __forceinline__ double2 join_sums(double2 a, double2 b) {
+    double top = a.x > b.x ? a.x : b.x;
+    if (top == -CUDART_INF) return a;
+    return make_double2(top, a.y * (double)expf((float)(a.x - top)) + b.y * (double)expf((float)(b.x - top)));
+}
+__device__ __forceinline__ double2 warp_join(double2 x) {
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2)
+        x = join_sums(
+            x, make_double2(__shfl_xor_sync(0xffffffffu, x.x, i), __shfl_xor_sync(0xffffffffu, x.y, i)));
+    return x;
+}
+
+static __global__ void __launch_bounds__(LSE_THREADS) lse_kernel(lse_job a) {
+    __shared__ double2 of_warp[LSE_THREADS / 32];
+    __shared__ bool is_last;
     start_next();
     wait_for_last();
-    int row = blockIdx.y;
+    int row = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const float *scores = a.scores + row * a.stride;
-    int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)cluster_size() * CLUSTER_THREADS;
-    int64_t first = (int64_t)cluster_rank() * CLUSTER_THREADS + threadIdx.x;
-    float top = -CUDART_INF_F;
-    double sum = 0;
-    for (int64_t at = first; at < n; at += KEPT * step) {
-        float x[KEPT], new_top = top, some = 0;
+    int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)gridDim.x * LSE_THREADS * LSE_EACH;
+    double2 sum = make_double2(-CUDART_INF, 0);
+    for (int64_t at = (int64_t)blockIdx.x * LSE_THREADS * LSE_EACH + threadIdx.x; at < n; at += step) {
+        float x[LSE_EACH], top = -CUDART_INF_F, some = 0;
 #pragma unroll
-        for (int i = 0; i < KEPT; i++) x[i] = at + i * step < n ? scores[at + i * step] : -CUDART_INF_F;
+        for (int i = 0; i < LSE_EACH; i++)
+            x[i] = at + i * LSE_THREADS < n ? scores[at + i * LSE_THREADS] : -CUDART_INF_F;
 #pragma unroll
-        for (int i = 0; i < KEPT; i++) new_top = fmaxf(new_top, x[i]);
-        if (new_top == -CUDART_INF_F) continue;
+        for (int i = 0; i < LSE_EACH; i++) top = fmaxf(top, x[i]);
+        if (top == -CUDART_INF_F) continue;
 #pragma unroll
-        for (int i = 0; i < KEPT; i++) some += expf(x[i] - new_top);
-        if (new_top > top) sum *= (double)expf(top - new_top);
-        sum += (double)some;
-        top = new_top;
+        for (int i = 0; i < LSE_EACH; i++) some += expf(x[i] - top);
+        sum = join_sums(sum, make_double2((double)top, (double)some));
     }
-    auto larger = [](double x, double y) { return x > y ? x : y; };
-    auto plus = [](double x, double y) { return x + y; };
-    double max = cluster_join((double)top, -CUDART_INF, larger, part, &total[0]);
-    sum = top > -CUDART_INF_F ? sum * (double)expf(top - (float)max) : 0;
-    sum = cluster_join(sum, 0, plus, part, &total[1]);
-    if (first == 0) a.lse[row] = sum > 0 ? (float)(log(sum) + max) : -CUDART_INF_F;
-    cluster_sync(); /* a block may not end while another reads its memory */
+    sum = warp_join(sum);
+    if (lane == 0) of_warp[warp] = sum;
+    __syncthreads();
+    if (warp > 0) return;
+    sum = warp_join(lane < LSE_THREADS / 32 ? of_warp[lane] : make_double2(-CUDART_INF, 0));
+    double2 *parts = a.parts + (int64_t)row * gridDim.x;
+    if (gridDim.x > 1) {
+        if (lane == 0) { /* the counter wraps to 0 at the last: ready for the next launch */
+            parts[blockIdx.x] = sum;
+            __threadfence();
+            is_last = atomicInc(&a.counters[row], gridDim.x - 1) == gridDim.x - 1;
+        }
+        __syncwarp();
+        if (!is_last) return;
+        __threadfence();
+        sum = make_double2(-CUDART_INF, 0);
+        for (int i = lane; i < (int)gridDim.x; i += 32) sum = join_sums(sum, __ldcg(&parts[i]));
+        sum = warp_join(sum);
+    }
+    if (lane == 0) a.lse[row] = sum.y > 0 ? (float)(log(sum.y) + sum.x) : -CUDART_INF_F;
+}
+
+static sac_status launch_lse(const sac_stream *s, const sac_softmax_args *a, int64_t most) {
+    int64_t blocks = max_of(1, min_of(ceil_div(most, LSE_THREADS * LSE_EACH), LSE_MOST));
+    size_t n_bytes;
+    double2 *parts = (double2 *)scratch_rest(s, &n_bytes);
+    if (blocks > 1 && ((size_t)(blocks * a->n_rows) * sizeof *parts > n_bytes ||
+                       (size_t)a->n_rows * sizeof(unsigned) > SCRATCH_COUNTER_BYTES))
+        blocks = 1;
+    if (a->n_rows > 65535) return SAC_UNSUPPORTED;
+    lse_job j = {a->scores, a->counts, a->lse, parts, scratch_counters(s), a->stride, a->n};
+    return launch_step(s, lse_kernel, dim3((unsigned)blocks, (unsigned)a->n_rows), dim3(LSE_THREADS), 0, j);
 }
 
 extern "C" sac_status sac_cuda_softmax(const sac_stream *s, const sac_softmax_args *a) {
     if (a->n_rows == 0) return SAC_OK;
     int64_t most = a->counts ? a->stride : a->n;
-    return launch_clusters(s, a->weights ? softmax_kernel : lse_kernel,
+    if (!a->weights) return launch_lse(s, a, most);
+    return launch_clusters(s, softmax_kernel,
                            softmax_job{a->scores, a->counts, a->lse, a->weights, a->stride, a->n}, a->n_rows,
                            most, KEPT);
 }

@@ -1,16 +1,18 @@
-/* top_k.cu - the k best of a row by radix selection: 11, 11 and 10 bits at a time, the digit of the k-th best
- * is found from counts of the numbers that agree with it so far; three passes leave its exact bits. Better
- * numbers are in; of those equal to it the first ones, by index, fill up. A cluster of blocks shares a row;
- * each block has a stretch of it, so that its part of the output is a stretch too, and ascending. */
+/* top_k.cu - the k best of a row by radix selection: the digit of the k-th best is found from counts of the
+ * numbers that agree with it so far. Digits are those of the distance from the smallest number of the row, so
+ * that the first one already tells numbers apart which lie close together, as a vote's logarithms do. Once
+ * few are left that agree, they are put beside each other and ranked. Better numbers are in; of those equal
+ * to the k-th the first ones, by index, fill up. A cluster of blocks shares a row; each block has a stretch
+ * of it, so that its part of the output is a stretch too, and ascending. */
 #include "cluster.cuh"
 
 enum {
     DIGIT_BITS = 11,
     BINS = 1 << DIGIT_BITS,
-    COPIES = 3 /* of the counts: neighbours often share a bin */
+    COPIES = 2, /* of the counts: neighbours often share a bin */
+    FEW = 512,  /* that are ranked by looking at each other */
+    KEPT = 16   /* numbers in a thread's registers; those beyond are read again each time */
 };
-
-enum { KEPT = 16 /* numbers in a thread's registers; those beyond are read again each time */ };
 
 typedef struct top_k_job {
     const float *scores;
@@ -27,8 +29,68 @@ __device__ __forceinline__ uint32_t order_of(float x) {
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
+#define BELOW_ALL 0x007fffffu /* -infinity */
+
+/* The distance from the smallest number above -infinity, plus 2; 1 for -infinity, 0 for what is not there. */
+__device__ __forceinline__ uint32_t distance(uint32_t u, uint32_t smallest) {
+    return u > BELOW_ALL ? u - smallest + 2 : u == BELOW_ALL;
+}
+
+/* The smallest number above -infinity and the largest of the cluster's rows, from those of each thread. */
+__device__ __forceinline__ uint2 cluster_range(uint32_t smallest, uint32_t largest, uint2 *part,
+                                               uint2 *of_block) {
+    uint2 x;
+    x.x = __reduce_min_sync(0xffffffffu, smallest);
+    x.y = __reduce_max_sync(0xffffffffu, largest);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = part[threadIdx.x % 32];
+    x.x = __reduce_min_sync(0xffffffffu, x.x);
+    x.y = __reduce_max_sync(0xffffffffu, x.y);
+    if (threadIdx.x == 0) *of_block = x;
+    cluster_sync();
+#pragma unroll
+    for (int r = 0; r < CLUSTER_MAX; r++)
+        if (r < cluster_size()) {
+            uint2 y = *cluster_peer(of_block, r);
+            x.x = min(x.x, y.x);
+            x.y = max(x.y, y.y);
+        }
+    return x;
+}
+
+/* The best-th of the n numbers in the blocks' lists, each of *n_mine: found[0], and how many equal to it are
+ * in: found[1]. All of the cluster come here; n <= FEW. */
+__device__ __forceinline__ void rank_few(const uint32_t *few, const int *n_mine, int n, int best,
+                                         uint32_t *all, int *found) {
+    int tid = threadIdx.x, first = 0, mine = 0, at = 0;
+    cluster_sync(); /* the lists are written */
+#pragma unroll
+    for (int r = 0; r < CLUSTER_MAX; r++)
+        if (r < cluster_size()) {
+            int count = *cluster_peer(n_mine, r);
+            if (tid >= first && tid < first + count) mine = r, at = tid - first;
+            first += count;
+        }
+    if (tid < FEW) all[tid] = tid < n ? *(cluster_peer(few, mine) + at) : 0;
+    __syncthreads();
+    if (tid < n) {
+        uint32_t x = all[tid];
+        int better = 0, equal = 0;
+        for (int i = 0; i < n; i += 4) {
+            uint4 y = *(const uint4 *)(all + i);
+            better += (y.x > x) + (y.y > x) + (y.z > x) + (y.w > x);
+            equal += (y.x == x) + (y.y == x) + (y.z == x) + (y.w == x);
+        }
+        if (better < best && better + equal >= best) found[0] = (int)x, found[1] = best - better;
+    }
+    __syncthreads();
+}
+
 static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job a) {
-    __shared__ int counts[COPIES][BINS], sums[2][BINS], part[33], found[2];
+    __shared__ int counts[COPIES][BINS], sums[2][BINS], part[33], found[3], n_few;
+    __shared__ uint2 range_of_warp[32], range_of_block;
+    __shared__ __align__(16) uint32_t few[FEW], together[FEW];
     __shared__ int2 of_warp[32], of_block; /* numbers better than the k-th best, and equal to it */
     start_next();
     wait_for_last();
@@ -42,40 +104,54 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
         int i = begin + g * 32;
         return i < a.n ? order_of(scores[i]) : 0;
     };
-    uint32_t kept[KEPT];
+    uint32_t kept[KEPT], lowest = ~0u, highest = BELOW_ALL + 1;
 #pragma unroll
     for (int g = 0; g < KEPT; g++) kept[g] = g < groups ? number(g) : 0;
+    if (tid == 0) n_few = 0;
+    auto widen = [&](uint32_t u) {
+        lowest = min(lowest, u > BELOW_ALL ? u : ~0u);
+        highest = max(highest, u);
+    };
+#pragma unroll
+    for (int g = 0; g < KEPT; g++) widen(kept[g]);
+    for (int g = KEPT; g < groups; g++) widen(number(g));
+    uint2 range = cluster_range(lowest, highest, range_of_warp, &range_of_block);
+    uint32_t smallest = min(range.x, range.y);
+#pragma unroll
+    for (int g = 0; g < KEPT; g++) kept[g] = distance(kept[g], smallest);
     auto each = [&](auto f) {
 #pragma unroll
         for (int g = 0; g < KEPT; g++)
             if (g < groups) f(g, kept[g]);
-        for (int g = KEPT; g < groups; g++) f(g, number(g));
+        for (int g = KEPT; g < groups; g++) f(g, distance(number(g), smallest));
     };
-    uint32_t best = 0; /* the digits known so far of the k-th best */
+    uint32_t best = 0; /* the digits known so far of the k-th best, above the last `low` bits */
     int wanted = a.k;  /* of the numbers that agree with them */
     int turn = 0;      /* of two sums: one is written while others may still read the one before */
+    int low = 32 - __clz(range.y - smallest + 2);
 #pragma unroll 1
-    for (int shift = 21; shift >= -1; shift -= DIGIT_BITS) {
-        int low = max(shift, 0), bits = shift < 0 ? DIGIT_BITS - 1 : DIGIT_BITS, n_bins = 1 << bits;
+    while (low > 0) {
+        uint32_t known = low == 32 ? 0 : ~0u << low;
+        int n_bins = 1 << min(low, (int)DIGIT_BITS);
+        low = max(low - DIGIT_BITS, 0);
         for (int i = tid; i < COPIES * BINS; i += CLUSTER_THREADS) (&counts[0][0])[i] = 0;
         __syncthreads();
-        uint32_t known = low + bits == 32 ? 0 : ~0u << (low + bits);
         each([&](int, uint32_t u) {
             if ((u & known) == best) atomicAdd(&counts[lane % COPIES][u >> low & (n_bins - 1)], 1);
         });
         __syncthreads();
-        for (int i = tid; i < n_bins; i += CLUSTER_THREADS) {
+        for (int i = tid; i < BINS; i += CLUSTER_THREADS) {
             int n = 0;
 #pragma unroll
             for (int c = 0; c < COPIES; c++) n += counts[c][i];
             sums[turn][i] = n;
         }
         cluster_sync();
-        /* thread t has the bins n_bins - 1 - 2t and the one below: best first */
-        int top = n_bins - 1 - 2 * tid, n[2] = {0, 0}, total;
+        /* thread t has the bins BINS - 1 - 2t and the one below: best first */
+        int top = BINS - 1 - 2 * tid, n[2] = {0, 0}, total;
 #pragma unroll
         for (int r = 0; r < CLUSTER_MAX; r++) /* all asked for before the first answer */
-            if (r < size && top >= 0) {
+            if (r < size) {
                 int2 pair = *(const int2 *)(cluster_peer(sums[turn], r) + top - 1);
                 n[0] += pair.y;
                 n[1] += pair.x;
@@ -86,6 +162,7 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
             if (before < wanted && before + n[i] >= wanted) {
                 found[0] = top - i;
                 found[1] = wanted - before;
+                found[2] = n[i];
             }
             before += n[i];
         }
@@ -93,7 +170,16 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
         turn ^= 1;
         best |= (uint32_t)found[0] << low;
         wanted = found[1];
+        int left = found[2];
         __syncthreads();
+        if (low == 0 || left > FEW) continue;
+        each([&](int, uint32_t u) {
+            if (u >> low == best >> low) few[atomicAdd(&n_few, 1)] = u;
+        });
+        rank_few(few, &n_few, left, wanted, together, found);
+        best = (uint32_t)found[0];
+        wanted = found[1];
+        low = 0;
     }
     /* best is the k-th best number, `wanted` how many of those equal to it are in: the first ones */
     int2 mine = make_int2(0, 0);

@@ -231,9 +231,10 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
             ROW(cuda_bench_elementwise(&b, elementwise[i].op, elementwise[i].rows, elementwise[i].n));
     if (WANTED(patchify)) ROW(cuda_bench_patchify(&b, 128));
     if (WANTED(key_scores)) {
-        ROW(cuda_bench_scores(&b, 8192, 1));
-        ROW(cuda_bench_scores(&b, 131072, 1));
-        ROW(cuda_bench_scores(&b, 131072, 16));
+        ROW(cuda_bench_scores(&b, 8192, 1, false));
+        ROW(cuda_bench_scores(&b, 131072, 1, false));
+        ROW(cuda_bench_scores(&b, 131072, 1, true));
+        ROW(cuda_bench_scores(&b, 131072, 16, false));
     }
     if (WANTED(softmax))
         ROW(cuda_bench_vote(&b, CHECK_softmax, 1, 131072)),

@@ -23,8 +23,8 @@ void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation
 void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,
                           int d, bool causal);
 void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n);
-void cuda_bench_scores(bench *b, int64_t n, int n_queries);
-void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n); /* softmax, soft_vote */
+void cuda_bench_scores(bench *b, int64_t n, int n_queries, bool turned); /* keys turned back first */
+void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n);      /* softmax, soft_vote */
 void cuda_bench_sums(bench *b, int64_t n, int64_t n_q, int n_sums);
 void cuda_bench_gather(bench *b, int64_t n, int64_t every, int n_lists);
 void cuda_bench_listed_attention(bench *b, int64_t n, int64_t every, int n_lists);

@@ -164,9 +164,10 @@ static sac_kv_view keys_of(bench *b, int64_t n, int heads, int d) {
     return kv;
 }
 
-void cuda_bench_scores(bench *b, int64_t n, int n_queries) {
+void cuda_bench_scores(bench *b, int64_t n, int n_queries, bool turned) {
     char text[64];
-    snprintf(text, sizeof text, "%d x %lld keys, 28/4 x 128", n_queries, (long long)n);
+    snprintf(text, sizeof text, "%d x %lld keys%s, 28/4 x 128", n_queries, (long long)n,
+             turned ? " turned" : "");
     open_row(b, CHECK_key_scores, text);
     b->c.key_scores = (sac_key_scores_args){.scores = floats(b, n_queries * 28 * n),
                                             .stride = n,
@@ -176,7 +177,12 @@ void cuda_bench_scores(bench *b, int64_t n, int n_queries) {
                                             .scale = 0.1f,
                                             .n_queries = n_queries};
     b->c.key_scores.kv = keys_of(b, n, 4, 128);
-    b->bytes = (double)n * (1024 + n_queries * 28 * 4);
+    b->bytes = (double)n * (1024 + n_queries * 28 * 4 + (turned ? 512 : 0));
+    b->c.rotation = (sac_rotation){.rot_dim = 128, .factor = 1};
+    if (turned) {
+        b->c.rotation.cos_sin = floats(b, n * 128);
+        b->c.key_scores.back = &b->c.rotation;
+    }
     b->flops = 2.0 * 3584 * (double)n * n_queries;
 }
 
