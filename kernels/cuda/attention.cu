@@ -146,9 +146,10 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
     int64_t group = a->n_heads / a->kv.n_heads;
     if (attention_is_half(a) && attention_fits_int(a)) {
         bool plain = !a->lists && !a->window && ops_of(s)->cudnn;
-        if (a->n_batch == 1 && a->n_q * group <= 64)
-            st = sac_cuda_attention_decode(s, a);
-        else if (plain && a->n_batch == 1 && a->causal && a->n_q >= SMALL)
+        if (a->n_batch == 1 && a->n_q * group <= 64) {
+            if (a->uneven) st = sac_cuda_attention_uneven(s, a);
+            if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_decode(s, a);
+        } else if (plain && a->n_batch == 1 && a->causal && a->n_q >= SMALL)
             st = prefill(s, a);
         else if (plain && a->n_batch == 1 && a->causal && a->n_q == CHUNK && a->kv.n_rows == a->n_kv)
             st = run_cudnn(s, a, 0, a->n_q, false);

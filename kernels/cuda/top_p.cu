@@ -114,10 +114,110 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_kernel(top_p_job
     cluster_sync(); /* a block may not end while another reads its memory */
 }
 
+/* ---------------------------------------------------------------- scores */
+
+/* Numbers in the order of the scores; -infinity and NaN are 0. And back. */
+__device__ __forceinline__ uint32_t order_of(float s) {
+    if (!(s > -CUDART_INF_F)) return 0;
+    if (s == 0) s = 0; /* both zeros */
+    uint32_t u = __float_as_uint(s);
+    return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+__device__ __forceinline__ float score_of(uint32_t order) {
+    return __uint_as_float(order & 0x80000000u ? order & 0x7fffffffu : ~order);
+}
+
+/* The largest of each of two numbers over the cluster, the same in every thread. part and total as above. */
+__device__ __forceinline__ void cluster_largest(uint32_t x[2], double (*part)[32], double *total) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        x[j] = __reduce_max_sync(0xffffffffu, x[j]);
+        if (lane == 0) part[j][warp] = (double)x[j];
+    }
+    __syncthreads();
+    if (warp < 2) {
+        uint32_t y = __reduce_max_sync(0xffffffffu, (uint32_t)part[warp][lane]);
+        if (lane == 0) total[warp] = (double)y;
+    }
+    cluster_sync();
+    for (int j = 0; j < 2; j++) {
+        double y = 0;
+        for (int r = 0; r < cluster_size(); r++) y = fmax(y, cluster_peer(total, r)[j]);
+        x[j] = (uint32_t)y;
+    }
+}
+
+/* As above over the scores' order. A thread keeps the order and the weight of its first scores. */
+static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_scores_kernel(top_p_job a) {
+    __shared__ double part[3][32], total[2][3], largest[2];
+    start_next();
+    wait_for_last();
+    int row = blockIdx.y, size = cluster_size();
+    const float *s = a.weights + row * a.stride;
+    int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)size * CLUSTER_THREADS;
+    int64_t first = (int64_t)cluster_rank() * CLUSTER_THREADS + threadIdx.x;
+    uint32_t kept[KEPT], ends[2] = {0, 0}; /* largest, and the complement of the smallest */
+    float weight[KEPT];
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) kept[i] = first + i * step < n ? order_of(s[first + i * step]) : 0;
+    auto extend = [&](uint32_t u) {
+        ends[0] = max(ends[0], u);
+        if (u) ends[1] = max(ends[1], ~u);
+    };
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) extend(kept[i]);
+    for (int64_t i = first + KEPT * step; i < n; i += step) extend(order_of(s[i]));
+    cluster_largest(ends, part, largest);
+    uint32_t most = ends[0], least = ~ends[1];
+    float top = score_of(most);
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) weight[i] = kept[i] ? expf(score_of(kept[i]) - top) : 0;
+    auto each = [&](auto f) { /* f(order, weight); order 0 weighs nothing */
+#pragma unroll
+                              for (int i = 0; i < KEPT; i++) f(kept[i], weight[i]);
+                              for (int64_t i = first + KEPT * step; i < n; i += step) {
+                                  uint32_t u = order_of(s[i]);
+                                  f(u, u ? expf(score_of(u) - top) : 0);
+                              }
+    };
+    double x[3] = {0, 0, 0};
+    int turn = 0;
+    each([&](uint32_t, float e) { x[0] += (double)e; });
+    cluster_sums(x, part, total, turn);
+    double target = a.p * x[0];
+    uint32_t found = 0;
+    if (a.p < 1 && a.p > 0 && most > 0)
+        for (int bit = 30; bit >= 0; bit -= 2) {
+            uint32_t t[3];
+            for (int j = 0; j < 3; j++) t[j] = found | (uint32_t)(j + 1) << bit;
+            for (int j = 0; j < 3; j++) x[j] = 0;
+            each([&](uint32_t u, float e) {
+#pragma unroll
+                for (int j = 0; j < 3; j++)
+                    if (u >= t[j]) x[j] += (double)e;
+            });
+            cluster_sums(x, part, total, turn ^= 1);
+            int best = 0;
+            for (int j = 0; j < 3; j++)
+                if (t[j] <= most && x[j] >= target) best = j + 1;
+            found |= (uint32_t)best << bit;
+        }
+    found = a.p <= 0 ? most : max(found, least);
+    x[0] = x[1] = x[2] = 0;
+    each([&](uint32_t u, float) { x[0] += u > 0 && u >= found; });
+    cluster_sums(x, part, total, turn ^ 1);
+    if (first == 0) {
+        a.threshold[row] = most > 0 ? score_of(found) : CUDART_INF_F;
+        a.n_kept[row] = (int64_t)x[0];
+    }
+    cluster_sync(); /* a block may not end while another reads its memory */
+}
+
 extern "C" sac_status sac_cuda_top_p(const sac_stream *s, const sac_top_p_args *a) {
     if (a->n_rows == 0) return SAC_OK;
     int64_t most = a->counts ? a->stride : a->n;
-    return launch_clusters(s, top_p_kernel,
+    return launch_clusters(s, a->scores ? top_p_scores_kernel : top_p_kernel,
                            top_p_job{a->weights, a->counts, a->threshold, a->n_kept, a->stride, a->n, a->p},
                            a->n_rows, most, KEPT);
 }

@@ -113,6 +113,7 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     double k_norm, v_max;
     a->kv = check_kv(c, &kv, &k_norm, &v_max);
     if (!a->kv.k || !a->kv.v) return false;
+    a->uneven = x->uneven;
     if (sh->list) a->lists = check_row_lists(c, x->n_lists ? x->n_lists : 1, sh->n_kv, sh->list);
     int64_t gap = x->wide ? 8 * check_rand_int(c, 0, 2) : check_rand_int(c, 0, 5);
     a->o = check_mat(c, true, q_rows, cols, gap, 4, v);

@@ -106,11 +106,12 @@ bool check_make_linear(check_case *c, int i, bool quick);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */
+bool check_make_packed_scores(check_case *c, int i);
 /* packed_step, the tail in t. */
 bool check_make_packed_step(check_case *c, int i, sac_dtype t);
 int check_n_packed_steps(void);
 bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attention_sums, kv_gather */
-bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
+bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p, kept_rows */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
 bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_step.c */
 bool check_make_rows(check_case *c, int i, bool quick);    /* every other op, by c->op */
@@ -127,6 +128,7 @@ typedef struct check_attention_extra {
     bool lse;
     bool wide;   /* rows of q and o on 16-byte lines */
     int64_t far; /* keys and values this many elements apart, 0 = next to each other */
+    bool uneven; /* lists are so */
     bool own;    /* batches of n_q queries, each with n_kv keys of its own */
 } check_attention_extra;
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,

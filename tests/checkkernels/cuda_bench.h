@@ -28,11 +28,14 @@ void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n); /* softmax, 
 void cuda_bench_sums(bench *b, int64_t n, int64_t n_q, int n_sums);
 void cuda_bench_gather(bench *b, int64_t n, int64_t every, int n_lists);
 void cuda_bench_listed_attention(bench *b, int64_t n, int64_t every, int n_lists);
-void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k);
+void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k); /* top_p: k < 0 of scores */
 void cuda_bench_qkv_step(bench *b);
 void cuda_bench_gate_up_step(bench *b);
 void cuda_bench_packed_step(bench *b, int64_t n); /* 42 % of n rows in 4 bits, the others in 2 */
 void cuda_bench_pack_rows(bench *b, int64_t n);
+void cuda_bench_pack_keys(bench *b, int64_t n, int64_t n_new);        /* the last n_new of n */
+void cuda_bench_packed_scores(bench *b, int64_t n, int64_t n_listed); /* 0: all */
+void cuda_bench_kept_rows(bench *b, int64_t n, int n_lists);
 void cuda_bench_patchify(bench *b, int64_t n_tiles);
 
 #endif
