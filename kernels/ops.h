@@ -128,6 +128,8 @@ typedef struct sac_attention_args {
     int64_t n_q, n_kv,
         first; /* with lists a device takes n_kv as about the longest list, to share out work */
     int64_t n_batch, batch_rows; /* 1, 0 for one problem */
+    bool uneven; /* with lists: only a device knows how long they are, and it shares out work by that; n_kv is
+                    what the longest may have */
     int n_heads;
     float scale;
     bool causal;
@@ -207,7 +209,9 @@ typedef struct sac_top_k_args {
  * arXiv:2502.02770, Algorithm 1, with an exact search over the bits of the threshold): row r keeps weights >=
  * threshold[r]. Weights are not negative (NaN weighs nothing and is not kept); n_kept[r] is how many pass.
  * The threshold is one of the weights: p >= 1 keeps all (threshold 0), p <= 0 the largest, a row without
- * weights has threshold 0. */
+ * weights has threshold 0.
+ * With `scores` a number s (not +infinity) stands for the weight exp(s), and thresholds are such numbers too.
+ * NaN is -infinity, which weighs nothing and is never kept: a row of nothing else has threshold +infinity. */
 typedef struct sac_top_p_args {
     const float *weights;  /* [n_rows][stride] */
     const int64_t *counts; /* [n_rows] weights in a row, or NULL = n each */
@@ -216,7 +220,25 @@ typedef struct sac_top_p_args {
     double p;
     float *threshold; /* [n_rows] */
     int64_t *n_kept;  /* [n_rows] */
+    bool scores;
 } sac_top_p_args;
+
+/* Lists of what passes: list l has, ascending, every place j < n where any of its n_rows / n_lists rows of
+ * numbers has values[r][j] >= threshold[r] (NaN passes nothing), or the row number that stands there in the
+ * row's own list of `from`; with `last` place n - 1 always. sums[0] grows by the numbers of the lists,
+ * sums[1] by the rows' own before they were joined. */
+typedef struct sac_kept_rows_args {
+    int32_t *rows;       /* room for n_lists * n; list l begins at start[l] */
+    int64_t *start;      /* [n_lists + 1] */
+    const float *values; /* [n_rows][stride] */
+    int64_t stride, n;
+    int n_rows, n_lists;    /* n_lists divides n_rows */
+    const float *threshold; /* [n_rows] */
+    const int32_t *from;    /* [n_from][n] row numbers, ascending, or NULL: place j is row j */
+    int n_from;             /* divides n_lists */
+    bool last;
+    int64_t *sums; /* [2] or NULL */
+} sac_kept_rows_args;
 
 /* lse[r] = ln sum_j exp(scores[r][j]) over a row's first counts[r] (or n) scores, -infinity when there are
  * none above -infinity; and, where asked for, weights[r][j] = exp(scores[r][j] - lse[r]), 0 in a row without
@@ -296,14 +318,30 @@ typedef struct sac_pack_channels_args {
     sac_pack_rows rows;
 } sac_pack_channels_args;
 
-/* The rows of kv as rows 0 .. of p: the ranges that p's kinds ask for, then codes. p.v_channel, where p has
- * one, is read. A device may know only keys with one range a channel for all rows and values with ranges over
- * whole heads. */
+/* The rows of kv as rows `to` .. of p: the ranges that p's kinds ask for, then codes. p.v_channel, where p
+ * has one, is read. Without p.v keys alone. A device may know only keys with one range a channel for all rows
+ * and values with ranges over whole heads, both from row 0 on; or keys alone with a range a row. */
 typedef struct sac_pack_rows_args {
-    sac_packed_rows p; /* n is rows.n */
+    sac_packed_rows p; /* n is to + rows.n */
     sac_kv_view kv;
     sac_pack_rows rows;
+    int64_t to; /* above 0: keys alone, with a range a row */
 } sac_pack_rows_args;
+
+/* scores[h][i] = scale * (q_h . key), of row i < n of packed keys, or of row rows[i] of the head's own list
+ * of `rows`; with turn_back the key, unpacked, is first turned back by turn_back[i]. */
+typedef struct sac_packed_scores_args {
+    float *scores; /* [n_heads][stride] */
+    int64_t stride, n;
+    sac_mat q;                /* [1][n_heads * head_dim] */
+    sac_packed_rows keys;     /* values are not read */
+    const int32_t *rows;      /* [n_lists][n] or NULL */
+    int n_lists;              /* 1, keys.n_heads or n_heads */
+    const int32_t *turn_back; /* [n_lists][n] or NULL */
+    const sac_rotation *rotation;
+    int n_heads;
+    float scale;
+} sac_packed_scores_args;
 
 /* A step over packed rows and a plain tail, where a device gains by doing both in one go: q = softmax(scale q
  * k^T) v over all rows of the parts and of the tail. lse as in attention; variants may round as those of
@@ -564,6 +602,8 @@ typedef struct sac_scatter_rows_args {
     X(store_many)                                                                                            \
     X(attention_many)                                                                                        \
     X(packed_step_many)                                                                                      \
+    X(packed_scores)                                                                                         \
+    X(kept_rows)                                                                                             \
     X(softmax)                                                                                               \
     X(soft_vote)                                                                                             \
     X(mean_rows)                                                                                             \

@@ -133,7 +133,7 @@ static sac_status add_part(const sac_kv_blocks *b, const sac_layer_attention *a,
     *p = part_of(b, tier, rows->n);
     p->v_channel = channel;
     sac_pack_place(p, carve(b, l, sac_pack_bytes(p)));
-    SAC_TRY(a->ops->pack_rows(a->stream, &(sac_pack_rows_args){*p, *kv, *rows}));
+    SAC_TRY(a->ops->pack_rows(a->stream, &(sac_pack_rows_args){*p, *kv, *rows, 0}));
     l->n_rows += rows->n;
     *part = l->n_parts++;
     return SAC_OK;

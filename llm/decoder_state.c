@@ -28,12 +28,12 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
 /* What runs on the CPU only. */
 static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_prefill_policy *prefill = s->prefill.policy;
-    const sac_decode_policy *decode = s->decode.policy;
     const char *what = NULL;
     if (!s->device) return SAC_OK;
     if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
     if (prefill != &sac_prefill_dense && !prefill->take_device) what = prefill->name;
-    if (decode != &sac_decode_dense && !decode->take_device) what = decode->name;
+    for (const sac_decode *m = &s->decode; m; m = m->base)
+        if (m->policy != &sac_decode_dense && !m->policy->take_device) what = m->policy->name;
     if (s->shape.measure_mass) what = "measuring of attention mass";
     return what ? sac_fail(err, SAC_UNSUPPORTED, "%s runs on the CPU only so far: leave out --device", what)
                 : SAC_OK;

@@ -123,22 +123,23 @@ static sac_status turn_queries(const sac_layer_attention *a, sac_mat q, const in
                                                     .back = true});
 }
 
-/* The same where the list, and what its keys are turned back by, are on the device. */
-static sac_status attend_compact_on_device(const sac_layer_attention *a, sac_mat q, const int32_t *position,
-                                           const sac_row_lists *list, sac_choice_scratch *s) {
+/* The same where the list, and what its keys are turned back by, are on the device: to s->view; and the
+ * queries turned. */
+static sac_status gather_on_device(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                                   const sac_row_lists *list, sac_choice_scratch *s) {
     const int64_t start[2] = {0, list->start[1] - list->start[0]}, d = a->shape->head_dim;
     if (s->sent != start[1]) SAC_TRY(sac_to_device(a, s->device_start, start, sizeof start));
     s->sent = start[1];
-    sac_kv_view dense = {.k = s->k,
-                         .v = s->v,
-                         .dtype = a->kv.dtype,
-                         .n_heads = a->shape->n_kv_heads,
-                         .head_dim = (int)d,
-                         .n_rows = start[1],
-                         .row_stride = d,
-                         .head_stride = start[1] * d};
+    s->view = (sac_kv_view){.k = s->k,
+                            .v = s->v,
+                            .dtype = a->kv.dtype,
+                            .n_heads = a->shape->n_kv_heads,
+                            .head_dim = (int)d,
+                            .n_rows = start[1],
+                            .row_stride = d,
+                            .head_stride = start[1] * d};
     SAC_TRY(a->ops->kv_gather(a->stream,
-                              &(sac_kv_gather_args){.dst = dense,
+                              &(sac_kv_gather_args){.dst = s->view,
                                                     .src = a->kv,
                                                     .lists = &(sac_row_lists){list->rows, s->device_start, 1},
                                                     .turn_back = s->device_turn_keys,
@@ -151,9 +152,20 @@ static sac_status attend_compact_on_device(const sac_layer_attention *a, sac_mat
     }
     if (!same) SAC_TRY(sac_to_device(a, s->device_turn, s->turn_back, (size_t)q.rows * sizeof(int32_t)));
     s->n_turn_sent = q.rows;
-    SAC_TRY(turn_queries(a, q, s->device_turn));
-    sac_attention_args args = causal_args(a, q, start[1] - q.rows);
-    args.kv = dense;
+    return turn_queries(a, q, s->device_turn);
+}
+
+sac_status sac_gather_choice(const sac_layer_attention *a, sac_choice *choice) {
+    if (choice->gathered) return SAC_OK;
+    choice->gathered = &choice->scratch->view;
+    return gather_on_device(a, a->q, a->position, &choice->lists, choice->scratch);
+}
+
+static sac_status attend_compact_on_device(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                                           const sac_row_lists *list, sac_choice_scratch *s) {
+    SAC_TRY(gather_on_device(a, q, position, list, s));
+    sac_attention_args args = causal_args(a, q, s->view.n_rows - q.rows);
+    args.kv = s->view;
     return a->ops->attention(a->stream, &args);
 }
 
@@ -201,8 +213,24 @@ static int64_t longest(const sac_row_lists *l) {
     return n;
 }
 
+/* A step over lists that only the device knows: of rows or, where rows were gathered, of places. */
+static sac_status attend_there(const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_row_lists lists = {choice->lists.rows, choice->device_start, choice->lists.n_lists};
+    sac_attention_args args = causal_args(a, a->q, a->past);
+    if (choice->gathered) {
+        args.kv = *choice->gathered;
+        args.causal = false; /* places have no window, and all come before the query */
+        args.window = 0;
+    }
+    args.lists = &lists;
+    args.n_kv = args.kv.n_rows;
+    args.uneven = true;
+    return a->ops->attention(a->stream, &args);
+}
+
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
     if (choice->all) return sac_attend_dense(a, 0, a->q.rows);
+    if (choice->counted_there) return attend_there(a, choice);
     if (choice->gathered) {
         sac_attention_args args = causal_args(a, a->q, choice->gathered->n_rows - 1);
         args.kv = *choice->gathered;
@@ -220,15 +248,23 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
 
 /* ---------------------------------------------------------------- counting */
 
-void sac_count_step(const sac_layer_attention *a, double n_rows) {
+static void count_dense(const sac_layer_attention *a) {
     a->stats->n_steps += 1;
     a->stats->decode_rows_dense += (double)a->n_seen * a->shape->n_kv_heads; /* dropped ones too */
+}
+
+void sac_count_step(const sac_layer_attention *a, double n_rows) {
+    count_dense(a);
     a->stats->decode_rows += n_rows * a->shape->n_kv_heads;
     a->stats->decode_budget += n_rows * a->shape->n_heads;
 }
 
 static void count_step(const sac_layer_attention *a, const sac_choice *choice) {
     const sac_row_lists *l = &choice->lists; /* of query heads: the mean of a group */
+    if (choice->counted_there) {
+        count_dense(a);
+        return;
+    }
     double n_rows =
         choice->all ? (double)a->kv.n_rows : (double)(l->start[l->n_lists] - l->start[0]) / l->n_lists;
     sac_count_step(a, n_rows);

@@ -84,6 +84,7 @@ static sac_status open_base(sac_decode *m, const sac_decode_policy *policy, cons
     if (!m->base) return sac_fail(err, SAC_NO_MEMORY, "no memory for decode policy \"%s\"", line);
     SAC_TRY(open_decode(m->base, base_policy(policy, m->p), line, true, shape, err));
     if (m->policy->wrap) {
+        if (policy->check_base) SAC_TRY(policy->check_base(m->p, m->base, shape, err));
         m->policy->wrap(m->state, m->base);
     } else {
         sac_decode_free(m->base);
@@ -120,6 +121,11 @@ void sac_decode_begin(sac_decode *m) {
 
 bool sac_decode_keeps_prefix(const sac_decode *m) {
     return m->policy->keeps_prefix && (!m->base || sac_decode_keeps_prefix(m->base));
+}
+
+sac_status sac_decode_counted(const sac_decode *m, const sac_attention_shape *shape, const sac_stream *stream,
+                              sac_layer_stats *stats) {
+    return m->policy->counted ? m->policy->counted(m->state, shape, stream, stats) : SAC_OK;
 }
 
 void sac_decode_cut(sac_decode *m, int64_t n) {

@@ -155,6 +155,7 @@ typedef struct sac_choice_scratch {
     int32_t *device_turn, *device_turn_keys; /* [capacity]; of keys as choice_rows gives it */
     int64_t *device_start;                   /* [2] */
     int64_t sent, n_turn_sent;               /* what device_start[1] is; turns of device_turn */
+    sac_kv_view view;                        /* of what was gathered on a device */
 } sac_choice_scratch;
 
 /* The rows that a step reads. */
@@ -175,6 +176,12 @@ typedef struct sac_choice {
     /* On a device: the rows as `compact` would read them, keys turned to their places, and the query turned
      * to its own already. NULL: not gathered yet. */
     const sac_kv_view *gathered;
+    /* Asked for by whoever cuts the choice down: the rows themselves in lists, and, when compact on a device,
+     * their turns in scratch->device_turn_keys. */
+    bool wants_rows;
+    /* Only the device knows how long the lists are: lists.start is NULL, rows are counted there (`counted`),
+     * and when gathered they are places. */
+    bool counted_there;
 } sac_choice;
 
 typedef struct sac_decode_policy {
@@ -210,8 +217,14 @@ typedef struct sac_decode_policy {
     sac_status (*rebuild)(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
                           int32_t *position, int64_t *n);
     int64_t (*max_rebuild)(const double *p); /* capacity of the above */
-    /* Over another policy, its setting "base": the instance whose choices it refines. */
+    /* Over another policy, its setting "base": the instance whose choices it refines; and whether it can. */
     void (*wrap)(void *state, sac_decode *base);
+    sac_status (*check_base)(const double *p, const sac_decode *base, const sac_attention_shape *shape,
+                             sac_error *err);
+    /* Adds to the stats [n_layers] what steps counted on a device since it was last asked; waits for it.
+     * NULL: all is counted here. */
+    sac_status (*counted)(void *state, const sac_attention_shape *shape, const sac_stream *stream,
+                          sac_layer_stats *stats);
     /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not after
      * a prefill method that drops tokens. */
     bool turns_keys;
@@ -248,6 +261,9 @@ void sac_decode_free(sac_decode *m);
 void sac_decode_begin(sac_decode *m);
 bool sac_decode_keeps_prefix(const sac_decode *m); /* and its base */
 void sac_decode_cut(sac_decode *m, int64_t n);
+/* Brings the stats [n_layers] up to date where steps are counted on a device. */
+sac_status sac_decode_counted(const sac_decode *m, const sac_attention_shape *shape, const sac_stream *stream,
+                              sac_layer_stats *stats);
 /* The whole line, every setting of it and of its base written out. Cut at capacity. */
 void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
 
@@ -326,6 +342,10 @@ sac_status sac_to_host(const sac_layer_attention *a, void *host, const void *dev
  * on the host. */
 sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int32_t *position,
                               const sac_row_lists *list, sac_choice_scratch *s);
+
+/* On a device: the rows of a compact choice to their places, keys turned back and the query too, as
+ * `gathered` says. Nothing when they are there. */
+sac_status sac_gather_choice(const sac_layer_attention *a, sac_choice *choice);
 
 /* A decode step over a choice. */
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice);

@@ -418,7 +418,7 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
         s->n_hits[a->layer] = 0;
         s->is_gathered[a->layer] = false;
     }
-    if (a->shape->device) {
+    if (a->shape->device && !choice->wants_rows) {
         sac_status st = gather_rows(s, a, cached, *n_cached, choice);
         if (st != SAC_UNSUPPORTED) return st;
     }

@@ -10,8 +10,9 @@
  *
  * The estimate runs over all rows of the copy, chosen or not: an eighth of the bytes of dense attention, in
  * the shared op for packed keys. Over a base that reads its rows at compact positions (tokenselect,
- * streaming) the copy's rows are turned there first, and the kept ones stay where the base put them. */
-#include "key_block.h"
+ * streaming) the copy's rows are turned there first, and the kept ones stay where the base put them. On a
+ * device only the base's rows are estimated (twilight_device.c). */
+#include "twilight.h"
 
 #include <string.h>
 
@@ -30,47 +31,44 @@ static const sac_method_param params[] = {
     {"force_last", 0, 0, 1, "1: the step's own token is always kept", SAC_WHOLE},
     {0}};
 
-typedef struct twilight {
-    double p;
-    bool unite, force_last;
-    int bits, skip, n_layers;
-    sac_decode *base;
-    sac_packed_rows *copy; /* [n_layers - skip], keys only; n counts the rows packed */
-    sac_key_block keys;
-    uint8_t *codes; /* [head_dim] */
-    float *scores;  /* [n_heads][n_ctx], by row */
-    float *weights; /* [n_heads][n_ctx], by place in the head's list */
-    float *lse, *threshold;
-    int64_t *counts, *n_kept; /* [n_heads] */
-    float *query;             /* [n_heads * head_dim], turned to a compact position */
-    uint8_t *marks;           /* [n_ctx] */
-    int32_t *rows;            /* [lists][n_ctx] */
-    int64_t *start;           /* [n_heads + 1] */
-    int32_t *part, *place;    /* [n_ctx] rows of a compact list that are left, and their places in it */
-    int32_t *number;          /* [n_ctx] of each place, among those that are left */
-    int64_t part_start[2];
-} twilight;
+typedef sac_twilight twilight;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[BASE] == 0 && (p[SKIP] >= (double)shape->n_layers || p[P] >= 1);
+}
+
+/* The value of a base's setting, by name; NULL: it has none of that name. */
+static const char *base_setting(const sac_decode *base, const char *name) {
+    for (const sac_method_param *param = base->policy->params; param->name; param++)
+        if (strcmp(param->name, name) == 0 && param->choices)
+            return param->choices[(size_t)base->p[param - base->policy->params]];
+    return NULL;
+}
+
+static sac_status check_base(const double *p, const sac_decode *base, const sac_attention_shape *shape,
+                             sac_error *err) {
+    const char *heads = base_setting(base, "heads"), *pos = base_setting(base, "pos");
+    if (!shape->device) return SAC_OK;
+    if (heads && strcmp(heads, "query") == 0 && p[UNION] != 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "twilight over lists of query heads joins them on the CPU only so far: leave out "
+                        "base.heads=query, or use union=0");
+    if (p[FORCE_LAST] != 0 &&
+        (strcmp(base->policy->name, "doublesparse") == 0 || (pos && !strcmp(pos, "orig"))))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "twilight with force_last=1 over %s runs on the CPU only so far: leave it out",
+                        base->policy->name);
+    return SAC_OK;
 }
 
 static void wrap(void *state, sac_decode *base) {
     ((twilight *)state)->base = base;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    twilight *s = state;
+/* What the CPU's choice works with. */
+static void take_work(twilight *s, const sac_attention_shape *shape, sac_arena *arena) {
     size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx, d = (size_t)shape->head_dim;
-    s->p = p[P];
-    s->bits = width_bits[(int)p[BITS]];
-    s->skip = p[SKIP] < (double)shape->n_layers ? (int)p[SKIP] : shape->n_layers;
-    s->unite = p[UNION] != 0;
-    s->force_last = p[FORCE_LAST] != 0;
-    s->n_layers = shape->n_layers;
-    size_t n_copies = (size_t)(s->n_layers - s->skip);
-    s->copy = sac_arena_take(arena, n_copies * sizeof *s->copy);
-    for (size_t i = 0; i < n_copies; i++) {
+    for (int i = 0; i < s->n_layers - s->skip; i++) {
         sac_packed_rows copy = sac_key_copy_take(shape, shape->head_dim, s->bits, arena);
         if (s->copy) s->copy[i] = copy;
     }
@@ -84,12 +82,28 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     s->n_kept = sac_arena_take(arena, n_heads * sizeof *s->n_kept);
     s->query = sac_arena_take(arena, n_heads * d * sizeof(float));
     s->marks = sac_arena_take(arena, n_ctx);
-    size_t lists = s->unite ? (size_t)shape->n_kv_heads : n_heads;
-    s->rows = sac_arena_take(arena, lists * n_ctx * sizeof *s->rows);
+    s->rows = sac_arena_take(arena, (size_t)sac_twilight_n_lists(s, shape) * n_ctx * sizeof *s->rows);
     s->start = sac_arena_take(arena, (n_heads + 1) * sizeof *s->start);
     s->part = sac_arena_take(arena, n_ctx * sizeof *s->part);
     s->place = sac_arena_take(arena, n_ctx * sizeof *s->place);
     s->number = sac_arena_take(arena, n_ctx * sizeof *s->number);
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    twilight *s = state;
+    s->p = p[P];
+    s->bits = width_bits[(int)p[BITS]];
+    s->skip = p[SKIP] < (double)shape->n_layers ? (int)p[SKIP] : shape->n_layers;
+    s->unite = p[UNION] != 0;
+    s->force_last = p[FORCE_LAST] != 0;
+    s->n_layers = shape->n_layers;
+    s->copy = sac_arena_take(arena, (size_t)(s->n_layers - s->skip) * sizeof *s->copy);
+    if (!shape->device) {
+        take_work(s, shape, arena);
+        return;
+    }
+    s->known = sac_arena_take(arena, (size_t)s->n_layers * 2 * sizeof *s->known);
+    s->fetch = sac_arena_take(arena, (size_t)s->n_layers * 2 * sizeof *s->fetch);
 }
 
 static void begin(void *state) {
@@ -108,6 +122,7 @@ static void cut(void *state, int64_t n) {
 /* Packs rows that have come since the last call. */
 static sac_status pack_rows(twilight *s, const sac_layer_attention *a) {
     sac_packed_rows *copy = &s->copy[a->layer - s->skip];
+    if (a->shape->device) return sac_twilight_pack_there(s, a);
     while (copy->n < a->kv.n_rows) {
         int64_t n = sac_key_block_next(copy->n, a->kv.n_rows);
         SAC_TRY(sac_key_block_load(&s->keys, a, copy->n, n));
@@ -283,9 +298,12 @@ static void cut_compact(twilight *s, sac_choice *choice, sac_row_lists kept) {
 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     twilight *s = state;
+    bool cuts = a->layer >= s->skip && s->p < 1;
     if (a->layer >= s->skip) SAC_TRY(pack_rows(s, a));
+    choice->wants_rows = cuts;
     SAC_TRY(s->base->policy->select(s->base->state, a, choice));
-    if (a->layer < s->skip || s->p >= 1) return SAC_OK;
+    if (!cuts) return SAC_OK;
+    if (a->shape->device) return sac_twilight_cut_there(s, a, choice);
     if (choice->compact) {
         SAC_TRY(estimate_compact(s, a, choice));
     } else {
@@ -313,10 +331,13 @@ const sac_decode_policy sac_decode_twilight = {
     .state_bytes = sizeof(twilight),
     .is_off = is_off,
     .take = take,
+    .take_device = sac_twilight_take_device,
     .begin = begin,
     .prompt = prompt,
     .keeps_prefix = true,
     .cut = cut,
     .select = select_rows,
+    .check_base = check_base,
     .wrap = wrap,
+    .counted = sac_twilight_counted,
 };

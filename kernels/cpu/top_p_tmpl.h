@@ -90,6 +90,7 @@ static void top_p_row(void *ctx, int64_t row, int thread) {
 
 static sac_status SAC_ISA(top_p)(const sac_stream *s, const sac_top_p_args *a) {
     top_p_job job = {s, a};
+    if (a->scores) return sac_ref_top_p(s, a);
     if (a->stride * a->n_rows * 16 > 2 * SAC_TASK_BYTES)
         sac_pool_run(s->pool, a->n_rows, top_p_row, &job);
     else

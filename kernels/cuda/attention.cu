@@ -159,7 +159,8 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
     int64_t group = a->n_heads / a->kv.n_heads;
     if (attention_is_half(a) && attention_fits_int(a)) {
         const bool few = a->n_batch == 1 && a->n_q * group <= 64;
-        if (few) st = sac_cuda_attention_decode(s, a);
+        if (few && a->uneven) st = sac_cuda_attention_uneven(s, a);
+        if (few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_decode(s, a);
         if (!few && HOPPER_FROM && a->n_q >= HOPPER_FROM) st = sac_cuda_attention_hopper(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = by_cudnn(s, a);
         if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);

@@ -114,10 +114,148 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_kernel(top_p_job
     cluster_sync(); /* a block may not end while another reads its memory */
 }
 
+/* ---------------------------------------------------------------- scores */
+
+/* Numbers in the order of the scores; -infinity and NaN are 0. And back. */
+__device__ __forceinline__ uint32_t order_of(float s) {
+    if (!(s > -CUDART_INF_F)) return 0;
+    if (s == 0) s = 0; /* both zeros */
+    uint32_t u = __float_as_uint(s);
+    return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+__device__ __forceinline__ float score_of(uint32_t order) {
+    return __uint_as_float(order & 0x80000000u ? order & 0x7fffffffu : ~order);
+}
+
+/* The largest of each of two numbers over the cluster, the same in every thread. `part` is free again after
+ * the next barrier, `total` is this call's. */
+__device__ __forceinline__ void cluster_largest(uint32_t x[2], uint32_t (*part)[32], uint32_t *total) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        x[j] = __reduce_max_sync(0xffffffffu, x[j]);
+        if (lane == 0) part[j][warp] = x[j];
+    }
+    __syncthreads();
+    if (warp < 2) {
+        uint32_t y = __reduce_max_sync(0xffffffffu, part[warp][lane]);
+        if (lane == 0) total[warp] = y;
+    }
+    cluster_sync();
+    for (int j = 0; j < 2; j++) {
+        x[j] = 0;
+        for (int r = 0; r < cluster_size(); r++) x[j] = max(x[j], cluster_peer(total, r)[j]);
+    }
+}
+
+/* Eight sums over the cluster: lane j of every warp gets the j-th. part [8][32], total [8]: as above. */
+__device__ __forceinline__ double cluster_eight(float x[8], float (*part)[32], double *total) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        x[j] = warp_sum(x[j]);
+        if (lane == 0) part[j][warp] = x[j];
+    }
+    __syncthreads();
+    if (warp < 8) {
+        double y = (double)part[warp][lane];
+#pragma unroll
+        for (int i = 16; i > 0; i /= 2) y += __shfl_xor_sync(0xffffffffu, y, i);
+        if (lane == 0) total[warp] = y;
+    }
+    cluster_sync();
+    double y = 0; /* a lane asks two blocks */
+#pragma unroll
+    for (int r = 0; r < CLUSTER_MAX; r += 4)
+        if (r + lane / 8 < cluster_size()) y += cluster_peer(total, r + lane / 8)[lane % 8];
+    y += __shfl_xor_sync(0xffffffffu, y, 8);
+    return y + __shfl_xor_sync(0xffffffffu, y, 16);
+}
+
+enum { KEPT_SCORES = 16 };
+
+/* The same search over the scores' order, three bits at a time: of what lies between the bounds found so far,
+ * the weight from each of seven places on; what lies above them weighs `above`. Over when one score is left
+ * between them. A thread sums in f32, which keeps sums of more numbers larger, as the search needs. */
+static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_scores_kernel(top_p_job a) {
+    __shared__ float part[8][32];
+    __shared__ uint32_t extreme[2][32], largest[2][2];
+    __shared__ double total[2][8];
+    start_next();
+    wait_for_last();
+    int row = blockIdx.y, lane = threadIdx.x % 32, turn = 0;
+    const float *s = a.weights + row * a.stride;
+    int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)cluster_size() * CLUSTER_THREADS;
+    int64_t first = (int64_t)cluster_rank() * CLUSTER_THREADS + threadIdx.x;
+    uint32_t kept[KEPT_SCORES], ends[2] = {0, 0}; /* largest, and the complement of the smallest */
+#pragma unroll
+    for (int i = 0; i < KEPT_SCORES; i++) kept[i] = first + i * step < n ? order_of(s[first + i * step]) : 0;
+    auto each = [&](auto f) {
+#pragma unroll
+        for (int i = 0; i < KEPT_SCORES; i++) f(kept[i]);
+#pragma unroll 4
+        for (int64_t i = first + KEPT_SCORES * step; i < n; i += step) f(order_of(s[i]));
+    };
+    each([&](uint32_t u) {
+        ends[0] = max(ends[0], u);
+        if (u) ends[1] = max(ends[1], ~u);
+    });
+    cluster_largest(ends, extreme, largest[0]);
+    uint32_t most = ends[0], least = ~ends[1], found = 0;
+    float top = score_of(most);
+    double target = 0, above = 0;
+    int width = 32;
+    while (width > 0 && most > 0 && a.p > 0 && a.p < 1) {
+        int shift = max(width - 3, 0);
+        float x[8] = {0};
+        each([&](uint32_t u) {
+            uint32_t at = u - found;
+            if (u == 0 || (width < 32 && at >> width)) return;
+            float e = expf(score_of(u) - top);
+            int digit = (int)(at >> shift);
+            x[0] += width == 32 ? e : 1; /* the first time all weights, then how many are left */
+#pragma unroll
+            for (int j = 1; j < 8; j++) x[j] += digit >= j ? e : 0;
+        });
+        double sum = cluster_eight(x, part, total[turn ^= 1]), whole = __shfl_sync(0xffffffffu, sum, 0);
+        if (width == 32) target = a.p * whole;
+        uint32_t enough = __ballot_sync(0xffffffffu, lane == 0 || (lane < 8 && above + sum >= target));
+        int best = 31 - __clz(enough);
+        double next = __shfl_sync(0xffffffffu, sum, (best + 1) % 8);
+        if (best < 7) above += next;
+        found |= (uint32_t)best << shift;
+        bool alone = width < 32 && whole <= 1;
+        width = shift;
+        if (alone) break;
+    }
+    if (width < 32) { /* the largest score between the bounds is the one */
+        uint32_t inside[2] = {0, 0};
+        each([&](uint32_t u) {
+            if ((u - found) >> width == 0) inside[0] = max(inside[0], u);
+        });
+        cluster_largest(inside, extreme, largest[1]);
+        found = inside[0];
+    } else {
+        found = a.p <= 0 ? most : least;
+    }
+    float x[8] = {0};
+    each([&](uint32_t u) { x[0] += u > 0 && u >= found; });
+    double n_kept = cluster_eight(x, part, total[turn ^ 1]);
+    if (first == 0) {
+        a.threshold[row] = most > 0 ? score_of(found) : CUDART_INF_F;
+        a.n_kept[row] = (int64_t)n_kept;
+    }
+    cluster_sync(); /* a block may not end while another reads its memory */
+}
+
 extern "C" sac_status sac_cuda_top_p(const sac_stream *s, const sac_top_p_args *a) {
     if (a->n_rows == 0) return SAC_OK;
     int64_t most = a->counts ? a->stride : a->n;
-    return launch_clusters(s, top_p_kernel,
-                           top_p_job{a->weights, a->counts, a->threshold, a->n_kept, a->stride, a->n, a->p},
-                           a->n_rows, most, KEPT);
+    top_p_job j = {a->weights, a->counts, a->threshold, a->n_kept, a->stride, a->n, a->p};
+    if (!a->scores) return launch_clusters(s, top_p_kernel, j, a->n_rows, most, KEPT);
+    /* rather longer stretches than a second wave of blocks */
+    bool many = a->n_rows * CLUSTER_MAX > s->device->n_processors;
+    return launch_clusters(s, top_p_scores_kernel, j, a->n_rows, most, many ? 2 * KEPT_SCORES : KEPT_SCORES);
 }

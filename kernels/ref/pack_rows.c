@@ -10,9 +10,10 @@ sac_status sac_ref_pack_channels(const sac_stream *s, const sac_pack_channels_ar
 
 sac_status sac_ref_pack_rows(const sac_stream *s, const sac_pack_rows_args *a) {
     (void)s;
-    assert(sac_packed_is_valid(&a->p) && a->p.v && a->p.n == a->rows.n);
+    assert(sac_packed_is_valid(&a->p) && a->to >= 0 && a->p.n == a->to + a->rows.n);
     assert(a->p.n_heads == a->kv.n_heads && a->p.head_dim == a->kv.head_dim);
-    sac_pack_keys(&a->p, 0, &a->kv, &a->rows);
-    sac_pack_values(&a->p, 0, &a->kv, &a->rows);
+    assert(a->to == 0 || (!a->p.v && a->p.k_group == 0));
+    sac_pack_keys(&a->p, a->to, &a->kv, &a->rows);
+    if (a->p.v) sac_pack_values(&a->p, 0, &a->kv, &a->rows);
     return SAC_OK;
 }

@@ -377,6 +377,7 @@ void sac_session_reset(sac_session *s) {
 }
 
 void sac_session_reset_stats(sac_session *s) {
+    sac_decode_counted(&s->decoder.decode, &s->decoder.shape, sac_decoder_stream(s), s->decoder.stats);
     memset(s->decoder.stats, 0, (size_t)s->decoder.shape.n_layers * sizeof *s->decoder.stats);
 }
 
@@ -387,6 +388,9 @@ static double ratio(double part, double whole) {
 bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *report) {
     if (layer < 0 || layer >= s->decoder.shape.n_layers) return false;
     const sac_layer_stats *l = &s->decoder.stats[layer];
+    if (sac_decode_counted(&s->decoder.decode, &s->decoder.shape, sac_decoder_stream(s), s->decoder.stats) !=
+        SAC_OK)
+        return false;
     *report = (sac_layer_report){
         .prefill_kept = ratio(l->prefill_kept, l->prefill_tokens),
         .prefill_work = ratio(l->prefill_pairs, l->prefill_pairs_dense),

@@ -117,7 +117,7 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
     }
     for (int64_t i = 0; i < rows * n; i++) x[i] = expf(10 * x[i]);
     b->c.top_p = (sac_top_p_args){
-        x, NULL, n, n, (int)rows, 0.9, bench_pages((size_t)rows * 4), bench_pages((size_t)rows * 8)};
+        x, NULL, n, n, (int)rows, 0.9, bench_pages((size_t)rows * 4), bench_pages((size_t)rows * 8), false};
 }
 
 void bench_keys(bench *b, check_op op, const int64_t a[8]) {

@@ -119,6 +119,7 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     double k_norm, v_max;
     a->kv = check_kv(c, &kv, &k_norm, &v_max);
     if (!a->kv.k || !a->kv.v) return false;
+    a->uneven = x->uneven;
     if (sh->list) {
         int n_lists = x->n_lists ? x->n_lists : 1;
         int64_t n_blocks = x->list_block ? (sh->n_q + x->list_block - 1) / x->list_block : 1;

@@ -143,6 +143,80 @@ bool check_make_packed(check_case *c, int i, bool quick) {
     return true;
 }
 
+/* ---------------------------------------------------------------- scores alone */
+
+/* Of all rows; of lists; of lists whose keys are turned. Heads of 64 and 128 channels in 4 bits with a range
+ * a row, rows about the size of a tile and many, groups of 1, 3, 7, 8 and 9 heads. */
+static const struct scores_shape {
+    packed_shape packed;
+    int64_t n; /* 0: all rows */
+    int n_lists, rot_dim;
+    bool interleaved;
+} scores_shapes[] = {
+    {{{1003}, {1024}, {4}, 28, 4, 128, 0, -1, false}, 0, 0, 0, false},
+    {{{7001}, {7008}, {4}, 14, 2, 128, 0, -1, false}, 0, 0, 0, false},
+    {{{64}, {80}, {4}, 8, 8, 64, 0, -1, false}, 0, 0, 0, false},
+    {{{15}, {16}, {4}, 8, 1, 64, 0, -1, false}, 0, 0, 0, false},
+    {{{1}, {48}, {4}, 28, 4, 128, 0, -1, false}, 0, 0, 0, false},
+    {{{100}, {100}, {4}, 6, 2, 128, 0, -1, false}, 0, 0, 0, false},
+    {{{300}, {320}, {4}, 9, 1, 128, 0, -1, false}, 0, 0, 0, false},
+    {{{333}, {340}, {2}, 6, 2, 64, 0, -1, false}, 0, 0, 0, false},
+    {{{90}, {99}, {8}, 3, 3, 80, 0, -1, false}, 0, 0, 0, false},
+    {{{130}, {256}, {4}, 4, 2, 72, 64, -1, false}, 0, 0, 0, false},
+    {{{900}, {912}, {4}, 28, 4, 128, 0, -1, false}, 333, 1, 0, false},
+    {{{900}, {912}, {4}, 28, 4, 128, 0, -1, false}, 333, 1, 128, false},
+    {{{900}, {901}, {4}, 8, 2, 64, 0, -1, false}, 65, 2, 64, true},
+    {{{60}, {60}, {4}, 6, 2, 80, 0, -1, false}, 33, 6, 40, false},
+    {{{60}, {77}, {2}, 7, 1, 24, 0, -1, false}, 31, 7, 0, false},
+};
+#define N_SCORES ((int)SAC_COUNT(scores_shapes))
+
+/* n of the rows, ascending, a list after the other; and turns. */
+static void make_places(check_case *c, const struct scores_shape *sh) {
+    sac_packed_scores_args *a = &c->packed_scores;
+    int64_t all = sh->n * sh->n_lists;
+    int32_t *rows = check_buffer_add(c, false, SAC_DTYPE_F32, 1, all, all, 4);
+    for (int i = 0; i < sh->n_lists; i++)
+        for (int64_t row = 0, left = sh->n; left > 0; row++)
+            if (check_rand_int(c, 0, a->keys.n - row - 1) < left)
+                rows[(i + 1) * sh->n - left--] = (int32_t)row;
+    a->rows = rows;
+    a->n_lists = sh->n_lists;
+    if (!sh->rot_dim) return;
+    int32_t *turn = check_buffer_add(c, false, SAC_DTYPE_F32, 1, all, all, 4);
+    for (int64_t i = 0; i < all; i++) turn[i] = (int32_t)check_rand_int(c, 0, 59);
+    a->turn_back = turn;
+    a->rotation = check_rotation(c, 60, sh->rot_dim, sh->interleaved, 1.25f);
+}
+
+bool check_make_packed_scores(check_case *c, int i) {
+    if (i >= 2 * N_SCORES) return false;
+    const struct scores_shape *sh = &scores_shapes[i % N_SCORES];
+    const packed_shape *p = &sh->packed;
+    sac_packed_scores_args *a = &c->packed_scores;
+    int64_t n = sh->n ? sh->n : p->n[0], gap = i < N_SCORES ? 0 : check_rand_int(c, 1, 5);
+    make_parts(c, p, 1, 1);
+    *a = (sac_packed_scores_args){
+        .n = n, .stride = n + gap, .keys = c->parts[0], .n_heads = p->n_heads, .n_lists = 1};
+    a->keys.v = NULL;
+    a->scale = 1 / sqrtf((float)p->head_dim);
+    a->q = check_mat(c, false, 1, (int64_t)p->n_heads * p->head_dim, 0, 0,
+                     i < N_SCORES ? CHECK_UNIFORM : CHECK_OUTLIERS);
+    a->scores = check_mat(c, true, p->n_heads, n, gap, 4, CHECK_UNIFORM).data;
+    if (sh->n_lists) make_places(c, sh);
+    double q_max = 0, d = p->head_dim;
+    for (int64_t j = 0; j < a->q.cols; j++) q_max = fmax(q_max, fabs((double)sac_mat_row_f32(a->q, 0)[j]));
+    double *allowed = check_allow(c, p->n_heads * n); /* keys are at most 2 in size, turned ones 2.5 */
+    for (int64_t j = 0; j < p->n_heads * n; j++)
+        allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (8 + sqrt(d)) / sqrt(d);
+    c->same_bits = true;
+    snprintf(c->text, sizeof c->text,
+             "n=%lld of %lld, bits=%d heads=%d/%d d=%d k_group=%lld lists=%d rot=%d%s", (long long)n,
+             (long long)p->n[0], p->bits[0], p->n_heads, p->n_kv_heads, p->head_dim, (long long)p->k_group,
+             sh->n_lists, sh->rot_dim, sh->interleaved ? " interleaved" : "");
+    return true;
+}
+
 /* ---------------------------------------------------------------- with a plain tail */
 
 /* Parts of one range a channel and whole rows, as blocks of a cache have them, and others; more parts than a

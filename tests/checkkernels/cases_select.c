@@ -1,4 +1,4 @@
-/* cases_select.c - cases of top_k and top_p. */
+/* cases_select.c - cases of top_k, top_p and kept_rows. */
 #include "check.h"
 
 #include <math.h>
@@ -74,9 +74,45 @@ static float weight(check_case *c, select_values v, int64_t i, int64_t n) {
     }
 }
 
+/* Sums of exp(score) are not: but they differ far less than one score's share. */
+static bool make_top_p_of_scores(check_case *c, int i) {
+    static const double p[] = {0.95, 0.5, 0, 1, 0.85, 0.01, 1.5, -1};
+    if (i >= N_SIZES * SELECT_N_VALUES) return false;
+    select_values v = (select_values)(i / N_SIZES);
+    int64_t rows = sizes[i % N_SIZES][0], n = sizes[i % N_SIZES][1], stride = n + check_rand_int(c, 0, 3);
+    float *scores = check_buffer_add(c, false, SAC_DTYPE_F32, rows, n, stride, 4);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < n; j++) {
+            float f = score(c, v, j, n);
+            scores[r * stride + j] = f > 1e6f                                    ? -INFINITY
+                                     : v == SELECT_RISING || v == SELECT_FALLING ? f / 64
+                                                                                 : f;
+        }
+    float *threshold = check_buffer_add(c, true, SAC_DTYPE_F32, 1, rows, rows, 4);
+    int64_t *n_kept = check_buffer_add(c, true, SAC_DTYPE_F32, 1, 2 * rows, 2 * rows, 0);
+    c->buffer[c->n_buffers - 1].integers = true;
+    c->top_p = (sac_top_p_args){.weights = scores,
+                                .stride = stride,
+                                .n = n,
+                                .n_rows = (int)rows,
+                                .p = p[check_rand_int(c, 0, 7)],
+                                .threshold = threshold,
+                                .n_kept = n_kept,
+                                .scores = true};
+    if (check_rand_int(c, 0, 1)) {
+        int64_t *counts = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * rows, 2 * rows, 0);
+        for (int64_t r = 0; r < rows; r++) counts[r] = check_rand_int(c, 0, n);
+        c->top_p.counts = counts;
+    }
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "p=%g of %lldx%lld%s scores, %s", c->top_p.p, (long long)rows,
+             (long long)n, c->top_p.counts ? " counts" : "", value_names[v]);
+    return true;
+}
+
 static bool make_top_p(check_case *c, int i) {
     static const double p[] = {0.95, 0.5, 0, 1, 0.999999, 0.01, 1.5, -1};
-    if (i >= N_SIZES * SELECT_N_VALUES * 2) return false;
+    if (i >= N_SIZES * SELECT_N_VALUES * 2) return make_top_p_of_scores(c, i - N_SIZES * SELECT_N_VALUES * 2);
     select_values v = (select_values)(i / N_SIZES % SELECT_N_VALUES);
     sac_top_p_args *a = &c->top_p;
     int64_t rows = sizes[i % N_SIZES][0], n = sizes[i % N_SIZES][1], stride = n + check_rand_int(c, 0, 3);
@@ -86,7 +122,8 @@ static bool make_top_p(check_case *c, int i) {
     float *threshold = check_buffer_add(c, true, SAC_DTYPE_F32, 1, rows, rows, 4);
     int64_t *n_kept = check_buffer_add(c, true, SAC_DTYPE_F32, 1, 2 * rows, 2 * rows, 0);
     c->buffer[c->n_buffers - 1].integers = true;
-    *a = (sac_top_p_args){weights, NULL, stride, n, (int)rows, p[check_rand_int(c, 0, 7)], threshold, n_kept};
+    *a = (sac_top_p_args){weights,   NULL,   stride, n, (int)rows, p[check_rand_int(c, 0, 7)],
+                          threshold, n_kept, false};
     if (check_rand_int(c, 0, 1)) {
         int64_t *counts = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * rows, 2 * rows, 0);
         for (int64_t r = 0; r < rows; r++) counts[r] = check_rand_int(c, 0, n);
@@ -98,8 +135,60 @@ static bool make_top_p(check_case *c, int i) {
     return true;
 }
 
+/* ---------------------------------------------------------------- lists of what passes */
+
+static const struct kept_shape {
+    int n_rows, n_lists, n_from; /* n_from 0: places are rows */
+    int64_t n;
+    bool last, sums;
+} kept_shapes[] = {
+    {1, 1, 0, 1, false, true},      {4, 2, 0, 100, false, false}, {28, 4, 0, 3000, false, true},
+    {28, 28, 0, 1025, true, true},  {7, 1, 0, 70000, true, true}, {6, 3, 0, 0, true, true},
+    {28, 4, 4, 2049, false, true},  {28, 28, 4, 900, true, true}, {8, 2, 1, 1024, false, true},
+    {28, 4, 1, 2688, true, false},  {8, 8, 8, 33, false, true},   {32, 8, 0, 5000, false, true},
+    {28, 4, 0, 20480, false, true}, {3, 3, 1, 31, true, true}};
+#define N_KEPT ((int)SAC_COUNT(kept_shapes))
+
+/* Few pass, about half, all, none of some rows. */
+static bool make_kept(check_case *c, int i) {
+    if (i >= 3 * N_KEPT) return false;
+    const struct kept_shape *sh = &kept_shapes[i % N_KEPT];
+    sac_kept_rows_args *a = &c->kept_rows;
+    int64_t n = sh->n, stride = n + check_rand_int(c, 0, 3), room = n * sh->n_lists,
+            n_start = 2 * sh->n_lists + 2;
+    float *values = check_buffer_add(c, false, SAC_DTYPE_F32, sh->n_rows, n, stride, 4);
+    float *threshold = check_buffer_add(c, false, SAC_DTYPE_F32, 1, sh->n_rows, sh->n_rows, 4);
+    *a = (sac_kept_rows_args){.values = values, .stride = stride, .n = n, .threshold = threshold};
+    a->n_rows = sh->n_rows, a->n_lists = sh->n_lists, a->last = sh->last, a->n_from = sh->n_from;
+    for (int r = 0; r < sh->n_rows; r++) {
+        for (int64_t j = 0; j < n; j++)
+            values[r * stride + j] = check_rand_int(c, 0, 99) ? (float)check_rand_unit(c) : special(c);
+        threshold[r] = i / N_KEPT == 0 ? 0.99f : i / N_KEPT == 1 ? 0.5f : r % 3 ? INFINITY : -1;
+    }
+    if (sh->n_from) {
+        int64_t all = n * sh->n_from;
+        int32_t *from = check_buffer_add(c, false, SAC_DTYPE_F32, 1, all, all, 4);
+        for (int64_t j = 0; j < all; j++) from[j] = (int32_t)(3 * (j % n) + check_rand_int(c, 0, 2));
+        a->from = from;
+    }
+    a->rows = check_buffer_add(c, true, SAC_DTYPE_F32, 1, room, room, 4);
+    c->buffer[c->n_buffers - 1].integers = true;
+    a->start = check_buffer_add(c, true, SAC_DTYPE_F32, 1, n_start, n_start, 0);
+    c->buffer[c->n_buffers - 1].integers = true;
+    if (sh->sums) {
+        a->sums = check_buffer_add(c, true, SAC_DTYPE_F32, 1, 4, 4, 0);
+        c->buffer[c->n_buffers - 1].integers = true;
+        a->sums[0] = 7, a->sums[1] = 1 << 20;
+    }
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "%d x %lld to %d lists, from %d%s", sh->n_rows, (long long)n,
+             sh->n_lists, sh->n_from, sh->last ? ", last" : "");
+    return true;
+}
+
 bool check_make_select(check_case *c, int i, bool quick) {
-    if (quick && i % N_SIZES == 9 && i / N_SIZES > 2) return true; /* of 200000 */
+    if (quick && c->op != CHECK_kept_rows && i % N_SIZES == 9 && i / N_SIZES > 2) return true; /* of 200000 */
     c->same_bits = true;
+    if (c->op == CHECK_kept_rows) return make_kept(c, i);
     return c->op == CHECK_top_k ? make_top_k(c, i) : make_top_p(c, i);
 }

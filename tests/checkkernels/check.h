@@ -112,6 +112,7 @@ bool check_make_linear(check_case *c, int i, bool quick);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */
+bool check_make_packed_scores(check_case *c, int i);
 /* packed_step, the tail in t. */
 bool check_make_packed_step(check_case *c, int i, sac_dtype t);
 int check_n_packed_steps(void);
@@ -122,7 +123,7 @@ int check_n_many(void);
 bool check_make_packed_many(check_case *c, int i, sac_dtype t);
 int check_n_packed_many(void);
 bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attention_sums, kv_gather */
-bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p */
+bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p, kept_rows */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
 bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_step.c */
 bool check_make_keep(check_case *c, int i);                /* those of cases_keep.c */
@@ -144,6 +145,7 @@ typedef struct check_attention_extra {
     int64_t far;        /* keys and values this many elements apart, 0 = next to each other */
     bool own;           /* batches of n_q queries, each with n_kv keys of its own */
     int64_t list_block; /* queries that share n_lists lists; 0 = all */
+    bool uneven;        /* lists are so */
 } check_attention_extra;
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
                              const check_attention_extra *x);

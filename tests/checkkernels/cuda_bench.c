@@ -247,8 +247,8 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     if (WANTED(kv_gather))
         ROW(cuda_bench_gather(&b, 131072, 2, 1)), ROW(cuda_bench_gather(&b, 131072, 64, 4));
     if (WANTED(attention)) {
-        cuda_bench_listed_attention(&b, 131072, 64, 4), time_all(&b, t, o, "decode");
-        cuda_bench_listed_attention(&b, 131072, 8, 1), time_all(&b, t, o, "decode");
+        cuda_bench_listed_attention(&b, 131072, 64, 4), time_all(&b, t, o, "decode uneven");
+        cuda_bench_listed_attention(&b, 131072, 8, 1), time_all(&b, t, o, "decode uneven");
     }
     if (WANTED(top_k)) {
         ROW(cuda_bench_choice(&b, CHECK_top_k, 1, 131072, 2048));
@@ -258,11 +258,23 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     }
     if (WANTED(top_p))
         ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 8192, 95)),
-            ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 131072, 95));
+            ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 131072, 95)),
+            ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 8192, -95)),
+            ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 131072, -95));
     if (WANTED(page_bounds)) ROW(cuda_bench_pages(&b, CHECK_page_bounds, 131072));
     if (WANTED(page_scores)) ROW(cuda_bench_pages(&b, CHECK_page_scores, 131072));
     if (WANTED(channel_sums)) ROW(cuda_bench_channel_sums(&b, 32768));
     if (WANTED(pick_channels)) ROW(cuda_bench_labels(&b, 131072));
+    if (WANTED(packed_scores)) {
+        ROW(cuda_bench_packed_scores(&b, 8192, 0));
+        ROW(cuda_bench_packed_scores(&b, 131072, 0));
+        ROW(cuda_bench_packed_scores(&b, 131072, 2688));
+    }
+    if (WANTED(kept_rows)) {
+        ROW(cuda_bench_kept_rows(&b, 8192, 4));
+        ROW(cuda_bench_kept_rows(&b, 131072, 4));
+        ROW(cuda_bench_kept_rows(&b, 131072, 28));
+    }
     if (WANTED(qkv_step)) ROW(cuda_bench_qkv_step(&b));
     if (WANTED(gate_up_step)) ROW(cuda_bench_gate_up_step(&b));
     if (WANTED(packed_step)) {
@@ -273,7 +285,11 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     if (WANTED(attention_many))
         ROW(cuda_bench_attention_many(&b, 8, 1024)), ROW(cuda_bench_attention_many(&b, 8, 32768));
     if (WANTED(packed_step_many)) ROW(cuda_bench_packed_step_many(&b, 8, 32768));
-    if (WANTED(pack_rows)) ROW(cuda_bench_pack_rows(&b, 131072));
+    if (WANTED(pack_rows)) {
+        ROW(cuda_bench_pack_rows(&b, 131072));
+        ROW(cuda_bench_pack_keys(&b, 131072, 1));
+        ROW(cuda_bench_pack_keys(&b, 131072, 131072));
+    }
     w->device->free(w->device, b.arena);
     return 0;
 }

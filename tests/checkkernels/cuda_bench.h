@@ -28,7 +28,7 @@ void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n);      /* soft
 void cuda_bench_sums(bench *b, int64_t n, int64_t n_q, int n_sums);
 void cuda_bench_gather(bench *b, int64_t n, int64_t every, int n_lists);
 void cuda_bench_listed_attention(bench *b, int64_t n, int64_t every, int n_lists);
-void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k);
+void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k); /* top_p: k < 0 of scores */
 void cuda_bench_pages(bench *b, check_op op, int64_t n_keys); /* page_bounds, page_scores: 16 keys a page */
 void cuda_bench_channel_sums(bench *b, int64_t n);
 void cuda_bench_labels(bench *b, int64_t n);
@@ -39,6 +39,9 @@ void cuda_bench_packed_step(bench *b, int64_t n); /* 42 % of n rows in 4 bits, t
 void cuda_bench_attention_many(bench *b, int n, int64_t rows);
 void cuda_bench_packed_step_many(bench *b, int n, int64_t rows);
 void cuda_bench_pack_rows(bench *b, int64_t n);
+void cuda_bench_pack_keys(bench *b, int64_t n, int64_t n_new);        /* the last n_new of n */
+void cuda_bench_packed_scores(bench *b, int64_t n, int64_t n_listed); /* 0: all */
+void cuda_bench_kept_rows(bench *b, int64_t n, int n_lists);
 void cuda_bench_patchify(bench *b, int64_t n_tiles);
 
 #endif

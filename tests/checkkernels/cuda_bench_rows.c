@@ -278,8 +278,10 @@ void cuda_bench_listed_attention(bench *b, int64_t n, int64_t every, int n_lists
 
 void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k) {
     char text[64];
-    snprintf(text, sizeof text, op == CHECK_top_k ? "%lld of %d x %lld" : "0.%lld of %d x %lld", (long long)k,
-             rows, (long long)n);
+    bool is_scores = k < 0; /* of top_p */
+    if (is_scores) k = -k;
+    snprintf(text, sizeof text, op == CHECK_top_k ? "%lld of %d x %lld" : "0.%lld of %d x %lld%s",
+             (long long)k, rows, (long long)n, is_scores ? " scores" : "");
     open_row(b, op, text);
     float *scores = floats(b, rows * n);
     int32_t *out = take(b, rows * k + 4 * rows, SAC_DTYPE_F32);
@@ -293,7 +295,8 @@ void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k) {
                                       rows,
                                       (double)k / 100,
                                       (float *)(void *)out,
-                                      (int64_t *)(void *)(out + 2 * rows)};
+                                      (int64_t *)(void *)(out + 2 * rows),
+                                      is_scores};
     b->bytes = 4.0 * (double)(rows * n);
 }
 
@@ -396,8 +399,61 @@ void cuda_bench_pack_rows(bench *b, int64_t n) {
     char text[64];
     snprintf(text, sizeof text, "%lld rows, 4 x 128, 4 bits", (long long)n);
     open_row(b, CHECK_pack_rows, text);
-    b->c.pack_rows = (sac_pack_rows_args){part_of(b, n, 4), keys_of(b, n, 4, 128), {NULL, n, 0, 1}};
+    b->c.pack_rows = (sac_pack_rows_args){part_of(b, n, 4), keys_of(b, n, 4, 128), {NULL, n, 0, 1}, 0};
     b->bytes += 2048.0 * (double)n;
+}
+
+/* Keys alone, with a range a row, in 4 bits. */
+static sac_packed_rows key_copy_of(bench *b, int64_t n) {
+    sac_packed_rows p = {.n = n, .capacity = n, .n_heads = 4, .head_dim = 128, .bits = 4};
+    p.k = take(b, (int64_t)sac_packed_key_words(4, 128, 4, n), SAC_DTYPE_F32);
+    p.k_scale = take(b, 4 * n, SAC_DTYPE_F16);
+    p.k_min = take(b, 4 * n, SAC_DTYPE_F16);
+    b->bytes += (double)n * 4 * (64 + 4);
+    return p;
+}
+
+void cuda_bench_pack_keys(bench *b, int64_t n, int64_t n_new) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld keys of %lld, 4 x 128", (long long)n_new, (long long)n);
+    open_row(b, CHECK_pack_rows, text);
+    b->c.pack_rows = (sac_pack_rows_args){
+        key_copy_of(b, n), keys_of(b, n, 4, 128), {NULL, n_new, n - n_new, 1}, n - n_new};
+    b->bytes = (double)n_new * 4 * (64 + 4 + 256);
+}
+
+void cuda_bench_packed_scores(bench *b, int64_t n, int64_t n_listed) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld of %lld, 28/4 x 128", (long long)(n_listed ? n_listed : n),
+             (long long)n);
+    open_row(b, CHECK_packed_scores, text);
+    sac_packed_scores_args *a = &b->c.packed_scores;
+    *a = (sac_packed_scores_args){.scores = floats(b, 28 * n), .stride = n, .n_heads = 28, .scale = 0.1f};
+    a->q = mat(b, 1, 3584);
+    a->keys = key_copy_of(b, n);
+    a->n = n_listed ? n_listed : n;
+    a->n_lists = 1;
+    if (n_listed) a->rows = indices(b, n_listed, n);
+    b->bytes = (double)a->n * (4 * (64 + 4) + 28 * 4);
+    b->flops = 2.0 * 3584 * (double)a->n;
+}
+
+/* Random numbers in (-1, 1): a tenth of each row passes. */
+void cuda_bench_kept_rows(bench *b, int64_t n, int n_lists) {
+    char text[64];
+    snprintf(text, sizeof text, "28 x %lld to %d lists", (long long)n, n_lists);
+    open_row(b, CHECK_kept_rows, text);
+    float threshold[28];
+    for (int i = 0; i < 28; i++) threshold[i] = 0.8f;
+    b->c.kept_rows = (sac_kept_rows_args){.rows = take(b, n_lists * n, SAC_DTYPE_F32),
+                                          .start = take(b, 2 * (n_lists + 1), SAC_DTYPE_F32),
+                                          .values = floats(b, 28 * n),
+                                          .stride = n,
+                                          .n = n,
+                                          .n_rows = 28,
+                                          .n_lists = n_lists,
+                                          .threshold = shared_at_end(b, threshold, sizeof threshold, 0)};
+    b->bytes = 28.0 * 4 * (double)n;
 }
 
 void cuda_bench_patchify(bench *b, int64_t n_tiles) {

@@ -35,6 +35,13 @@ static const attention_case attention_cases[] = {
     {{1, 1, 3000, -1, 28, 4, 128, true, false, 0, 3}, {.n_lists = 4, .wide = true, .lse = true}},
     {{1, 1, 1800, -1, 8, 2, 64, true, false, 0, 4}, {.n_lists = 8, .wide = true, .lse = true}},
     {{1, 2, 1800, -1, 8, 2, 64, true, false, 700, 2}, {.n_lists = 2, .wide = true, .lse = true}},
+    {{1, 1, 5000, -1, 28, 4, 128, true, false, 0, 1},
+     {.n_lists = 4, .wide = true, .lse = true, .uneven = true}},
+    {{1, 1, 9000, -1, 14, 2, 128, false, false, 0, 9},
+     {.n_lists = 14, .wide = true, .lse = true, .uneven = true}},
+    {{1, 1, 40, -1, 32, 32, 64, false, false, 0, 30}, {.n_lists = 32, .wide = true, .uneven = true}},
+    {{1, 3, 2000, -1, 14, 2, 80, true, false, 0, 3},
+     {.n_lists = 2, .wide = true, .lse = true, .uneven = true}},
     {{1, 1, 300, -8, 8, 2, 64, true, false, 0, 0}, {.wide = true, .lse = true}}, /* sees nothing */
     {{1, 1, 300, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true, .far = (int64_t)1 << 23}},
     /* prefill */
@@ -114,6 +121,7 @@ VARIANT(linear, lt)
 VARIANT(linear, gemv)
 VARIANT(attention, any)
 VARIANT(attention, decode)
+VARIANT(attention, uneven)
 VARIANT(attention, flash)
 VARIANT(attention, cudnn)
 VARIANT(attention, hopper)
@@ -126,6 +134,7 @@ const cuda_variant cuda_variants[] = {
     {"gemv", CHECK_linear, plant_linear_gemv},
     {"any", CHECK_attention, plant_attention_any},
     {"decode", CHECK_attention, plant_attention_decode},
+    {"uneven", CHECK_attention, plant_attention_uneven},
     {"flash", CHECK_attention, plant_attention_flash},
     {"cudnn", CHECK_attention, plant_attention_cudnn},
     {"hopper", CHECK_attention, plant_attention_hopper},

@@ -231,7 +231,7 @@ static bool make_top_p(check_case *c, const struct choice_case *s) {
     float *threshold = check_buffer_add(c, true, SAC_DTYPE_F32, 1, s->rows, s->rows, 0);
     int64_t *n_kept = check_buffer_add(c, true, SAC_DTYPE_F32, 1, 2 * s->rows, 2 * s->rows, 0);
     double p = s->k == 1 ? 1 : (double)(s->k % 1000) / 1000;
-    c->top_p = (sac_top_p_args){weights, NULL, s->n + 1, s->n, s->rows, p, threshold, n_kept};
+    c->top_p = (sac_top_p_args){weights, NULL, s->n + 1, s->n, s->rows, p, threshold, n_kept, false};
     if (s->values == 1) {
         int64_t *counts = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * s->rows, 2 * s->rows, 0);
         for (int r = 0; r < s->rows; r++) counts[r] = check_rand_int(c, 0, s->n);

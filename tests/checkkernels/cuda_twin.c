@@ -34,6 +34,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_attention: m[0] = &c->attention.o, m[1] = &c->attention.q; return 2;
     case CHECK_qkv_step: m[0] = &c->qkv_step.q, m[1] = &c->qkv_step.x; return 2;
     case CHECK_gate_up_step: m[0] = &c->gate_up_step.y, m[1] = &c->gate_up_step.x; return 2;
+    case CHECK_packed_scores: m[0] = &c->packed_scores.q; return 1;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
     case CHECK_choice_step: m[0] = &c->choice_step.q; return 1;
     case CHECK_page_scores: m[0] = &c->page_scores.q; return 1;

@@ -300,6 +300,51 @@ static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packe
     return ref().packed_step_many(s, &(sac_packed_step_many_args){each, a->n});
 }
 
+/* Scores as if they were weights. */
+static sac_status top_p_scores_as_weights(const sac_stream *s, const sac_top_p_args *a) {
+    sac_top_p_args b = *a;
+    b.scores = false;
+    return ref().top_p(s, &b);
+}
+
+/* Every row begins the copy anew. */
+static sac_status pack_always_to_0(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_pack_rows_args b = *a;
+    b.to = 0;
+    b.p.n = a->rows.n;
+    return ref().pack_rows(s, &b);
+}
+
+static sac_status packed_scores_as_packed(const sac_stream *s, const sac_packed_scores_args *a) {
+    sac_packed_scores_args b = *a;
+    b.turn_back = NULL;
+    return ref().packed_scores(s, &b);
+}
+
+/* Every head reads the first list. */
+static sac_status packed_scores_first_list(const sac_stream *s, const sac_packed_scores_args *a) {
+    sac_packed_scores_args b = *a;
+    b.n_lists = 1;
+    return ref().packed_scores(s, &b);
+}
+
+/* What the first head of a group keeps. */
+static sac_status kept_rows_no_union(const sac_stream *s, const sac_kept_rows_args *a) {
+    sac_kept_rows_args b = *a;
+    int group = a->n_rows / a->n_lists;
+    float threshold[64];
+    for (int r = 0; r < a->n_rows && r < 64; r++) threshold[r] = r % group ? INFINITY : a->threshold[r];
+    b.threshold = threshold;
+    return ref().kept_rows(s, &b);
+}
+
+/* Lists that begin where they would if all were full. */
+static sac_status kept_rows_apart(const sac_stream *s, const sac_kept_rows_args *a) {
+    sac_status st = ref().kept_rows(s, a);
+    for (int l = 1; l < a->n_lists; l++) a->start[l] = l * a->n;
+    return st;
+}
+
 /* Weights of a row's counted scores only, but a sum over all of them. */
 static sac_status softmax_ignores_counts(const sac_stream *s, const sac_softmax_args *a) {
     sac_softmax_args b = *a;
@@ -542,6 +587,12 @@ FAULT(top_k, top_k_last_of_equals)
 FAULT(top_k, top_k_not_ascending)
 FAULT(top_p, top_p_ignores_counts)
 FAULT(top_p, top_p_strictly_above)
+FAULT(top_p, top_p_scores_as_weights)
+FAULT(pack_rows, pack_always_to_0)
+FAULT(packed_scores, packed_scores_as_packed)
+FAULT(packed_scores, packed_scores_first_list)
+FAULT(kept_rows, kept_rows_no_union)
+FAULT(kept_rows, kept_rows_apart)
 FAULT(softmax, softmax_ignores_counts)
 FAULT(soft_vote, soft_vote_of_the_best)
 FAULT(soft_vote, soft_vote_one_lse)
@@ -601,6 +652,12 @@ const check_fault check_faults[] = {
     {"not_ascending", CHECK_top_k, plant_top_k_not_ascending},
     {"ignores_counts", CHECK_top_p, plant_top_p_ignores_counts},
     {"strictly_above", CHECK_top_p, plant_top_p_strictly_above},
+    {"scores_as_weights", CHECK_top_p, plant_top_p_scores_as_weights},
+    {"always_to_0", CHECK_pack_rows, plant_pack_always_to_0},
+    {"not_turned", CHECK_packed_scores, plant_packed_scores_as_packed},
+    {"first_list", CHECK_packed_scores, plant_packed_scores_first_list},
+    {"no_union", CHECK_kept_rows, plant_kept_rows_no_union},
+    {"lists_apart", CHECK_kept_rows, plant_kept_rows_apart},
     {"sums_past_counts", CHECK_softmax, plant_softmax_ignores_counts},
     {"vote_of_the_best", CHECK_soft_vote, plant_soft_vote_of_the_best},
     {"one_lse", CHECK_soft_vote, plant_soft_vote_one_lse},

@@ -211,7 +211,7 @@ static void top_p_is_least(property_test *p) {
     int64_t n_kept;
     double total = 0, kept = 0, above = 0, number = 0;
     for (int i = 0; i < N; i++) w[i] = expf(10 * w[i]);
-    p->t->top_p(p->s, &(sac_top_p_args){w, NULL, N, N, 1, 0.9, &threshold, &n_kept});
+    p->t->top_p(p->s, &(sac_top_p_args){w, NULL, N, N, 1, 0.9, &threshold, &n_kept, false});
     for (int i = 0; i < N; i++) {
         total += (double)w[i];
         number += w[i] >= threshold;

@@ -1,0 +1,113 @@
+/* kept_rows.cu - lists of what passes a threshold in any row of numbers: first a bit for every place, and
+ * counts; then the places, each block behind those that come before it. Counts are whole numbers, so nothing
+ * depends on who is first. */
+#include "context.cuh"
+
+enum { THREADS = 256, WARPS = THREADS / 32, CHUNK = 2048, WORDS = CHUNK / 32 };
+
+typedef struct kept_job {
+    sac_kept_rows_args a;
+    uint32_t *bits; /* [list][chunk][WORDS] */
+    int2 *counts;   /* [list][chunk]: places of the list; what its rows kept before they were joined */
+    int group, n_chunks;
+} kept_job;
+
+/* The same in every thread; part is free again after the next barrier. */
+__device__ __forceinline__ int block_total(int x, int *part) {
+    x = __reduce_add_sync(0xffffffffu, x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0;
+#pragma unroll
+    for (int i = 0; i < WARPS; i++) x += part[i];
+    return x;
+}
+
+static __global__ void __launch_bounds__(THREADS) mark_kernel(kept_job j) {
+    __shared__ int part[WARPS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, list = blockIdx.y, chunk = blockIdx.x;
+    int64_t at = (int64_t)list * j.n_chunks + chunk;
+    int n = 0, n_own = 0;
+    start_next();
+    wait_for_last();
+    const float *values = j.a.values + (int64_t)list * j.group * j.a.stride,
+                *threshold = j.a.threshold + list * j.group;
+    for (int w = warp; w < WORDS; w += WARPS) {
+        int64_t place = (int64_t)chunk * CHUNK + w * 32 + lane;
+        bool there = place < j.a.n, any = false;
+        int own = 0;
+        for (int r = 0; r < j.group && there; r++) own += values[r * j.a.stride + place] >= threshold[r];
+        if (j.a.last && place == j.a.n - 1) own = j.group;
+        any = own > 0;
+        uint32_t word = __ballot_sync(0xffffffffu, any);
+        if (lane == 0) j.bits[at * WORDS + w] = word;
+        n += any;
+        n_own += own;
+    }
+    n = block_total(n, part);
+    n_own = block_total(n_own, part);
+    if (threadIdx.x == 0) j.counts[at] = make_int2(n, n_own);
+}
+
+static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
+    __shared__ int part[WARPS], begin[WORDS + 1];
+    int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, list = blockIdx.y, chunk = blockIdx.x;
+    int64_t at = (int64_t)list * j.n_chunks + chunk, all = (int64_t)j.a.n_lists * j.n_chunks;
+    start_next();
+    wait_for_last();
+    int before = 0, own = 0;
+    bool is_last = at == all - 1;
+    for (int64_t i = tid; i < (is_last ? all : at); i += THREADS) {
+        int2 c = __ldcg(&j.counts[i]);
+        if (i < at) before += c.x;
+        own += c.y;
+    }
+    int64_t base = block_total(before, part);
+    const uint32_t *bits = j.bits + at * WORDS;
+    if (warp == 0) { /* where each word's places go */
+        int carry = 0;
+#pragma unroll
+        for (int half = 0; half < WORDS / 32; half++) {
+            int x = __popc(bits[half * 32 + lane]), sum = x;
+#pragma unroll
+            for (int i = 1; i < 32; i *= 2) {
+                int y = __shfl_up_sync(0xffffffffu, sum, i);
+                if (lane >= i) sum += y;
+            }
+            begin[half * 32 + lane] = carry + sum - x;
+            carry += __shfl_sync(0xffffffffu, sum, 31);
+        }
+        if (lane == 0) begin[WORDS] = carry;
+    }
+    __syncthreads();
+    const int32_t *from = j.a.from ? j.a.from + list / (j.a.n_lists / j.a.n_from) * j.a.n : NULL;
+    for (int w = warp; w < WORDS; w += WARPS) {
+        uint32_t word = bits[w];
+        if (!(word >> lane & 1)) continue;
+        int64_t place = (int64_t)chunk * CHUNK + w * 32 + lane;
+        j.a.rows[base + begin[w] + __popc(word & ((1u << lane) - 1))] = from ? from[place] : (int32_t)place;
+    }
+    if (tid == 0 && chunk == 0) j.a.start[list] = base;
+    if (!is_last) return;
+    int64_t n = base + begin[WORDS], n_own = block_total(own, part);
+    if (tid > 0) return;
+    j.a.start[j.a.n_lists] = n;
+    if (!j.a.sums) return;
+    j.a.sums[0] += n;
+    j.a.sums[1] += n_own;
+}
+
+extern "C" sac_status sac_cuda_kept_rows(const sac_stream *s, const sac_kept_rows_args *a) {
+    size_t n_bytes;
+    uint8_t *rest = scratch_rest(s, &n_bytes);
+    int64_t n_chunks = max_of(1, ceil_div(a->n, CHUNK)), all = a->n_lists * n_chunks;
+    if (a->n * a->n_rows > INT32_MAX || a->n_lists > 65535 ||
+        (size_t)all * (WORDS * sizeof(uint32_t) + sizeof(int2)) > n_bytes)
+        return SAC_UNSUPPORTED;
+    kept_job j = {*a, (uint32_t *)rest, (int2 *)(rest + (size_t)all * WORDS * sizeof(uint32_t)),
+                  a->n_rows / a->n_lists, (int)n_chunks};
+    dim3 grid((unsigned)n_chunks, (unsigned)a->n_lists);
+    SAC_TRY(launch_early(s, mark_kernel, grid, dim3(THREADS), 0, j));
+    return launch_early(s, list_kernel, grid, dim3(THREADS), 0, j);
+}
