@@ -225,9 +225,10 @@ static void quest(void **state) {
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         char decode[100];
         snprintf(decode, sizeof decode, "quest:skip=0,%s", lines[i]);
-        compare("dense", decode, false, false, (const int64_t[]){170, 75, 0}, 40);
-        compare("dense", decode, false, false, (const int64_t[]){3, 0}, 100); /* dense at first */
+        compare("dense", decode, false, false, (const int64_t[]){170, 75, 0}, 18);
     }
+    /* dense at first */
+    compare("dense", "quest:skip=0,page=8,budget=24", false, false, (const int64_t[]){3, 0}, 40);
 }
 
 static void doublesparse(void **state) {
@@ -236,9 +237,9 @@ static void doublesparse(void **state) {
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         char decode[100];
         snprintf(decode, sizeof decode, "doublesparse:skip=0,%s", lines[i]);
-        compare("dense", decode, false, false, (const int64_t[]){170, 75, 0}, 20);
-        compare("dense", decode, false, false, (const int64_t[]){20, 0}, 40);
+        compare("dense", decode, false, false, (const int64_t[]){170, 75, 0}, 6);
     }
+    compare("dense", "doublesparse:skip=0,k=24", false, false, (const int64_t[]){20, 0}, 12);
 }
 
 /* Prompts in more than one piece there. */
@@ -249,9 +250,9 @@ static void streaming(void **state) {
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         char line[100];
         snprintf(line, sizeof line, "streaming:%s", lines[i]);
-        compare(line, line, false, false, (const int64_t[]){170, 75, 0}, 20);
-        compare("dense", line, false, false, (const int64_t[]){20, 0}, 120);
+        compare(line, line, false, false, (const int64_t[]){170, 75, 0}, 5);
     }
+    compare("dense", "streaming:start=4,recent=20", false, false, (const int64_t[]){20, 0}, 12);
     compare("streaming:start=4,recent=50", "dense", false, false, (const int64_t[]){2500, 300, 0}, 2);
 }
 
