@@ -365,12 +365,15 @@ typedef struct sac_mean_rows_args {
 /* The rows that a selecting method reads: 0 .. init - 1, then init + chosen[i], then n_rows - local .. n_rows
  * - 1; and, where asked for, how far each lies from its place: turn_back[i] = rows[i] - i. With n_lists above
  * 1 as many lists lie one after the other, list l made from chosen [n_lists][n_chosen] and n_rows + l *
- * n_more rows. */
+ * n_more rows. With `page` above 1 a chosen number stands for so many rows: init + chosen[i] * page and those
+ * after it. */
 typedef struct sac_choice_rows_args {
-    int32_t *rows, *turn_back; /* [init + n_chosen + local]; turn_back may be NULL */
+    int32_t *rows, *turn_back; /* [init + n_chosen * page + local]; turn_back may be NULL */
     const int32_t *chosen;     /* [n_chosen] */
     int64_t n_chosen, init, local, n_rows;
     int64_t n_lists, n_more; /* n_lists 0 as 1 */
+    int64_t page;            /* 0 as 1 */
+    int64_t *start;          /* [n_lists + 1] where the lists begin, and the end; or NULL */
 } sac_choice_rows_args;
 
 /* The rows of one list of choice_rows, read at the places they have in it, where a device gains by doing it
@@ -387,6 +390,55 @@ typedef struct sac_choice_step_args {
     int n_heads;
     bool kept;
 } sac_choice_step_args;
+
+/* The largest and the smallest value of each channel over the keys of a page, rows p * page .. (p + 1) * page
+ * - 1, for pages [first, first + n): row p of bounds.k, of twice the channels, has the largest ones, then the
+ * smallest, rounded to its type. */
+typedef struct sac_page_bounds_args {
+    sac_kv_view bounds; /* v is not written */
+    sac_kv_view kv;     /* v is not read */
+    int64_t page, first, n;
+} sac_page_bounds_args;
+
+/* What no key of a page can score above (Quest, arXiv:2406.10774), for the first n pages: the sum of q_c
+ * max_c where q_c is positive and of q_c min_c where it is not; scores[s] is the sum of this over the query
+ * heads of set s, those of a key-value head or each alone. */
+typedef struct sac_page_scores_args {
+    float *scores;  /* [n_sums][stride] */
+    int64_t stride; /* at least n */
+    int n_sums;     /* bounds.n_heads or n_heads */
+    sac_mat q;      /* [1][n_heads * head_dim] */
+    sac_kv_view bounds;
+    int n_heads;
+    int64_t n;
+} sac_page_scores_args;
+
+/* How much each channel of a key-value head weighs in q . k: sums[h][c] = sum of |q_c k_c| over the tokens of
+ * q, whose keys are the rows from `first` on, and the query heads that read head h. */
+typedef struct sac_channel_sums_args {
+    float *sums;    /* [kv.n_heads][head_dim] */
+    sac_mat q;      /* [n][n_heads * head_dim] */
+    sac_kv_view kv; /* v is not read */
+    int64_t first;
+    int n_heads;
+} sac_channel_sums_args;
+
+/* Some channels of rows [first, first + n): channel c of head h of dst.k is channel channels[s][c] of head h
+ * of src.k, s the set that the head belongs to. Values are left alone. */
+typedef struct sac_pick_channels_args {
+    sac_kv_view dst, src;    /* of as many heads */
+    const int32_t *channels; /* [n_sets][dst.head_dim] */
+    int n_sets;              /* divides the heads */
+    int64_t first, n;
+} sac_pick_channels_args;
+
+/* Attention over two disjoint sets of keys, found apart, becomes that over both (sac_attention_args: lse):
+ * o = (o e^lse + other e^other_lse) / (e^lse + e^other_lse), o itself where neither saw a key. */
+typedef struct sac_join_attention_args {
+    sac_mat o, other;             /* [n][n_heads * head_dim] */
+    const float *lse, *other_lse; /* [n][n_heads] */
+    int n_heads;
+} sac_join_attention_args;
 
 /* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
  * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
@@ -478,6 +530,11 @@ typedef struct sac_scatter_rows_args {
     X(mean_rows)                                                                                             \
     X(choice_rows)                                                                                           \
     X(choice_step)                                                                                           \
+    X(page_bounds)                                                                                           \
+    X(page_scores)                                                                                           \
+    X(channel_sums)                                                                                          \
+    X(pick_channels)                                                                                         \
+    X(join_attention)                                                                                        \
     X(qkv_step)                                                                                              \
     X(gate_up_step)
 

@@ -216,6 +216,13 @@ static sac_status attend_there(const sac_layer_attention *a, const sac_choice *c
     return a->ops->attention(a->stream, &args);
 }
 
+static int64_t longest(const sac_row_lists *l) {
+    int64_t n = 0;
+    for (int i = 0; i < l->n_lists; i++)
+        if (l->start[i + 1] - l->start[i] > n) n = l->start[i + 1] - l->start[i];
+    return n;
+}
+
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
     if (choice->all) return sac_attend_dense(a, 0, a->q.rows);
     if (choice->counted_there) return attend_there(a, choice);
@@ -227,7 +234,10 @@ sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *cho
     if (choice->place) return attend_part_of_compact(a, choice);
     if (choice->compact) return sac_attend_compact(a, a->q, a->position, &choice->lists, choice->scratch);
     sac_attention_args args = causal_args(a, a->q, a->past);
-    args.lists = &choice->lists;
+    sac_row_lists lists = choice->lists;
+    args.lists = &lists;
+    args.n_kv = longest(&lists);
+    if (a->shape->device) lists.start = choice->device_start;
     return a->ops->attention(a->stream, &args);
 }
 

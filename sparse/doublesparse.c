@@ -10,7 +10,10 @@
  * prompt of a sequence is the corpus, so no file has to fit the model, and later tokens use the channels of
  * that prompt. Where key-value heads serve groups of query heads, which the paper leaves open, a group has
  * one set of channels (the mean goes over its heads) and by default one set of tokens, by the soft vote of
- * its heads. */
+ * its heads.
+ *
+ * On a device labels and choices stay there: labels of 16 bits, one list a group by its vote or one a head.
+ */
 #include "key_block.h"
 
 #include <math.h>
@@ -50,6 +53,8 @@ typedef struct doublesparse {
     uint8_t *marks;    /* [n_ctx] */
     int32_t *rows;     /* of unions: [n_kv_heads][n_ctx] */
     int64_t *start;    /* [n_heads + 1] */
+    int64_t *there;    /* the same on a device */
+    bool is_there;     /* it has been sent: lists are always as long */
 } doublesparse;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -57,6 +62,10 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 }
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if (shape->device && (p[BITS] != 0 || p[HEADS] == UNION))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "doublesparse with bits or heads=union runs on the CPU only so far: leave bits and union out");
     if (p[CHANNELS] <= shape->head_dim) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT, "doublesparse: channels=%g: a head of this model has %d",
                     p[CHANNELS], shape->head_dim);
@@ -66,7 +75,6 @@ static void take_labels(doublesparse *s, const sac_attention_shape *shape, sac_a
     size_t n = (size_t)(s->n_layers - s->skip), r = (size_t)s->r;
     size_t rows = (size_t)shape->n_kv_heads * (size_t)shape->n_ctx;
     s->channels = sac_arena_take(arena, n * (size_t)shape->n_kv_heads * r * sizeof *s->channels);
-    s->n_known = sac_arena_take(arena, (size_t)s->n_layers * sizeof *s->n_known);
     if (s->bits == 16) {
         s->labels = sac_arena_take(arena, n * rows * r * sizeof *s->labels);
         return;
@@ -79,27 +87,42 @@ static void take_labels(doublesparse *s, const sac_attention_shape *shape, sac_a
     }
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    doublesparse *s = state;
+/* What ops read and write. */
+static void take_work(doublesparse *s, const sac_attention_shape *shape, sac_arena *arena) {
     size_t n_heads = (size_t)shape->n_heads, n_kv = (size_t)shape->n_kv_heads, n_ctx = (size_t)shape->n_ctx;
-    s->k = (int64_t)p[K];
-    s->r = p[CHANNELS] > 0 ? (int)p[CHANNELS] : (shape->head_dim + 7) / 8;
-    s->bits = width_bits[(int)p[BITS]];
-    s->skip = (int)p[SKIP];
-    s->sharing = (int)p[HEADS];
-    s->n_layers = shape->n_layers;
     take_labels(s, shape, arena);
-    sac_key_block_take(&s->keys, shape, arena);
     s->importance = sac_arena_take(arena, n_kv * (size_t)shape->head_dim * sizeof(float));
     s->label = sac_arena_take(arena, n_heads * (size_t)s->r * sizeof(float));
     s->scores = sac_arena_take(arena, n_heads * n_ctx * sizeof(float));
     s->votes = sac_arena_take(arena, n_kv * n_ctx * sizeof(float));
     s->lse = sac_arena_take(arena, n_heads * sizeof(float));
     s->best = sac_arena_take(arena, n_heads * (size_t)s->k * sizeof *s->best);
-    s->start = sac_arena_take(arena, (n_heads + 1) * sizeof *s->start);
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    doublesparse *s = state;
+    size_t n_kv = (size_t)shape->n_kv_heads, n_ctx = (size_t)shape->n_ctx;
+    s->k = (int64_t)p[K];
+    s->r = p[CHANNELS] > 0 ? (int)p[CHANNELS] : (shape->head_dim + 7) / 8;
+    s->bits = width_bits[(int)p[BITS]];
+    s->skip = (int)p[SKIP];
+    s->sharing = (int)p[HEADS];
+    s->n_layers = shape->n_layers;
+    s->n_known = sac_arena_take(arena, (size_t)s->n_layers * sizeof *s->n_known);
+    s->start = sac_arena_take(arena, ((size_t)shape->n_heads + 1) * sizeof *s->start);
+    if (shape->device) return;
+    take_work(s, shape, arena);
+    sac_key_block_take(&s->keys, shape, arena);
     if (s->sharing != UNION) return;
     s->marks = sac_arena_take(arena, n_ctx);
     s->rows = sac_arena_take(arena, n_kv * n_ctx * sizeof *s->rows);
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    doublesparse *s = state;
+    (void)p;
+    take_work(s, shape, arena);
+    s->there = sac_arena_take(arena, ((size_t)shape->n_heads + 1) * sizeof *s->there);
 }
 
 static void begin(void *state) {
@@ -125,8 +148,14 @@ static void add_importance(doublesparse *s, const sac_layer_attention *a, int64_
         }
 }
 
-static sac_status choose_channels(doublesparse *s, const sac_layer_attention *a) {
+static sac_status sum_importance(doublesparse *s, const sac_layer_attention *a) {
     int d = a->shape->head_dim, n_kv = a->shape->n_kv_heads;
+    if (a->shape->device)
+        return a->ops->channel_sums(a->stream, &(sac_channel_sums_args){.sums = s->importance,
+                                                                        .q = a->q,
+                                                                        .kv = a->kv,
+                                                                        .first = a->past,
+                                                                        .n_heads = a->shape->n_heads});
     memset(s->importance, 0, (size_t)n_kv * (size_t)d * sizeof(float));
     for (int64_t i = 0; i < a->q.rows;) {
         int64_t n = sac_key_block_next(i, a->q.rows);
@@ -134,10 +163,16 @@ static sac_status choose_channels(doublesparse *s, const sac_layer_attention *a)
         add_importance(s, a, i, n);
         i += n;
     }
+    return SAC_OK;
+}
+
+static sac_status choose_channels(doublesparse *s, const sac_layer_attention *a) {
+    int d = a->shape->head_dim;
+    SAC_TRY(sum_importance(s, a));
     return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->importance,
                                                       .stride = d,
                                                       .n = d,
-                                                      .n_rows = n_kv,
+                                                      .n_rows = a->shape->n_kv_heads,
                                                       .k = s->r,
                                                       .indices = channels_of(s, a, 0)});
 }
@@ -147,6 +182,30 @@ static sac_status choose_channels(doublesparse *s, const sac_layer_attention *a)
 static uint16_t *label_row(const doublesparse *s, const sac_layer_attention *a, int head, int64_t row) {
     int64_t of_layer = (int64_t)(a->layer - s->skip) * a->shape->n_kv_heads + head;
     return s->labels + (of_layer * a->shape->n_ctx + row) * s->r;
+}
+
+/* The layer's as keys of few channels. */
+static sac_kv_view labels_of_layer(const doublesparse *s, const sac_layer_attention *a) {
+    uint16_t *labels = label_row(s, a, 0, 0);
+    return (sac_kv_view){.k = labels,
+                         .v = labels,
+                         .dtype = SAC_DTYPE_F16,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = s->r,
+                         .n_rows = a->kv.n_rows,
+                         .row_stride = s->r,
+                         .head_stride = a->shape->n_ctx * s->r};
+}
+
+static sac_status label_rows_there(doublesparse *s, const sac_layer_attention *a) {
+    int64_t *known = &s->n_known[a->layer], first = *known;
+    *known = a->kv.n_rows;
+    return a->ops->pick_channels(a->stream, &(sac_pick_channels_args){.dst = labels_of_layer(s, a),
+                                                                      .src = a->kv,
+                                                                      .channels = channels_of(s, a, 0),
+                                                                      .n_sets = a->shape->n_kv_heads,
+                                                                      .first = first,
+                                                                      .n = a->kv.n_rows - first});
 }
 
 static void put_label(doublesparse *s, const sac_layer_attention *a, int head, int64_t row,
@@ -163,6 +222,7 @@ static void put_label(doublesparse *s, const sac_layer_attention *a, int head, i
 
 /* Labels of rows that have come since the last call. */
 static sac_status label_rows(doublesparse *s, const sac_layer_attention *a) {
+    if (a->shape->device) return label_rows_there(s, a);
     for (int64_t *known = &s->n_known[a->layer]; *known < a->kv.n_rows;) {
         int64_t n = sac_key_block_next(*known, a->kv.n_rows);
         SAC_TRY(sac_key_block_load(&s->keys, a, *known, n));
@@ -183,13 +243,28 @@ static sac_status prompt(void *state, const sac_layer_attention *a) {
 
 /* ---------------------------------------------------------------- a step */
 
-/* Scores of all rows for every query head, by the labels. */
-static sac_status score_labels(doublesparse *s, const sac_layer_attention *a, int64_t n_rows) {
-    int n_heads = a->shape->n_heads, group = n_heads / a->shape->n_kv_heads;
+/* The same channels of the query, for every head. */
+static sac_status label_query(doublesparse *s, const sac_layer_attention *a) {
+    int n_heads = a->shape->n_heads, group = n_heads / a->shape->n_kv_heads, d = a->shape->head_dim;
+    if (a->shape->device) {
+        sac_kv_view q = {a->q.data, a->q.data, a->q.dtype, n_heads, d, 1, a->q.stride, d};
+        sac_kv_view label = {s->label, s->label, SAC_DTYPE_F32, n_heads, s->r, 1, n_heads * s->r, s->r};
+        return a->ops->pick_channels(a->stream, &(sac_pick_channels_args){.dst = label,
+                                                                          .src = q,
+                                                                          .channels = channels_of(s, a, 0),
+                                                                          .n_sets = a->shape->n_kv_heads,
+                                                                          .n = 1});
+    }
     const float *q = sac_mat_row_f32(a->q, 0);
     for (int h = 0; h < n_heads; h++)
-        for (int c = 0; c < s->r; c++)
-            s->label[h * s->r + c] = q[h * a->shape->head_dim + channels_of(s, a, h / group)[c]];
+        for (int c = 0; c < s->r; c++) s->label[h * s->r + c] = q[h * d + channels_of(s, a, h / group)[c]];
+    return SAC_OK;
+}
+
+/* Scores of all rows for every query head, by the labels. */
+static sac_status score_labels(doublesparse *s, const sac_layer_attention *a, int64_t n_rows) {
+    int n_heads = a->shape->n_heads;
+    SAC_TRY(label_query(s, a));
     if (s->codes)
         return a->ops->packed_attention(a->stream,
                                         &(sac_packed_attention_args){.q = s->label,
@@ -199,18 +274,10 @@ static sac_status score_labels(doublesparse *s, const sac_layer_attention *a, in
                                                                      .scale = a->scale,
                                                                      .scores = s->scores,
                                                                      .stride = a->shape->n_ctx});
-    sac_kv_view labels = {.k = label_row(s, a, 0, 0),
-                          .v = label_row(s, a, 0, 0),
-                          .dtype = SAC_DTYPE_F16,
-                          .n_heads = a->shape->n_kv_heads,
-                          .head_dim = s->r,
-                          .n_rows = n_rows,
-                          .row_stride = s->r,
-                          .head_stride = a->shape->n_ctx * s->r};
     return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->scores,
                                                                 .stride = a->shape->n_ctx,
                                                                 .q = s->label,
-                                                                .kv = labels,
+                                                                .kv = labels_of_layer(s, a),
                                                                 .n_heads = n_heads,
                                                                 .n = n_rows,
                                                                 .scale = a->scale});
@@ -227,14 +294,13 @@ static sac_status choose_rows(doublesparse *s, const sac_layer_attention *a, int
             &(sac_softmax_args){
                 .scores = s->scores, .stride = stride, .n = n_rows, .n_rows = n_sets, .lse = s->lse}));
         n_sets = a->shape->n_kv_heads;
-        for (int kv = 0; kv < n_sets; kv++)
-            SAC_TRY(
-                a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores + kv * group * stride,
+        SAC_TRY(a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores,
                                                                    .stride = stride,
                                                                    .n = n_rows,
                                                                    .n_rows = group,
-                                                                   .lse = s->lse + kv * group,
-                                                                   .votes = s->votes + kv * stride}));
+                                                                   .lse = s->lse,
+                                                                   .votes = s->votes,
+                                                                   .n_groups = n_sets}));
         scores = s->votes;
     }
     return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = scores,
@@ -275,7 +341,11 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
         unite(s, a->shape, n_rows);
     else
         for (int i = 0; i <= n_lists; i++) s->start[i] = i * s->k;
+    if (!s->is_there && a->shape->device)
+        SAC_TRY(sac_to_device(a, s->there, s->start, ((size_t)n_lists + 1) * sizeof *s->start));
+    s->is_there = true;
     *choice = (sac_choice){.lists = {s->sharing == UNION ? s->rows : s->best, s->start, n_lists},
+                           .device_start = s->there,
                            .n_chosen = (double)(a->shape->n_heads * s->k)};
     a->stats->n_selections++;
     return SAC_OK;
@@ -289,6 +359,7 @@ const sac_decode_policy sac_decode_doublesparse = {
     .check = check,
     .is_off = is_off,
     .take = take,
+    .take_device = take_device,
     .begin = begin,
     .prompt = prompt,
     .select = select_rows,

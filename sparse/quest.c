@@ -5,6 +5,9 @@
  * pages with the best bounds are read whole, and the last one always (as the released kernels do: the step's
  * own token is in it). The first layers stay dense, as in the paper.
  *
+ * On a device whole pages only have bounds there, in the queries' type, and nothing comes to the host: pages
+ * become lists of rows whose lengths are known.
+ *
  * The bound is one dot product of twice the length: (q+, q-) . (max, min), q+ and q- the query's positive and
  * negative part, so the shared op computes it. Where key-value heads serve groups of query heads, which the
  * paper leaves open, the group reads the pages with the best sum of bounds (heads=sum), or what any of its
@@ -29,7 +32,9 @@ static const sac_method_param params[] = {
 typedef struct quest {
     int64_t page, budget_pages, max_pages;
     int skip, sharing, n_layers;
-    float *bounds;    /* [n_layers - skip][n_kv_heads][max_pages][2][head_dim]: max, min */
+    uint8_t *bounds;  /* [n_layers - skip][n_kv_heads][max_pages][2][head_dim]: max, min; f32, or there of the
+                         queries' type */
+    sac_dtype dtype;  /* of them */
     int64_t *n_known; /* [n_layers] rows whose pages are up to date */
     sac_key_block keys;
     float *halves;  /* [n_heads][2][head_dim]: the query's positive and negative parts */
@@ -38,10 +43,18 @@ typedef struct quest {
     uint8_t *marks; /* [max_pages], for heads=union */
     int32_t *rows;
     int64_t *start; /* [n_heads + 1] */
+    int64_t *there; /* the same on a device */
 } quest;
 
 static int64_t pages_of(int64_t n_tokens, int64_t page) {
     return (n_tokens + page - 1) / page;
+}
+
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if (!shape->device || p[HEADS] != UNION) return SAC_OK;
+    return sac_fail(
+        err, SAC_UNSUPPORTED,
+        "quest with heads=union runs on the CPU only so far: leave heads out, or use heads=query");
 }
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -60,27 +73,41 @@ static int64_t list_pages(const quest *s, const sac_attention_shape *shape) {
     return n < s->max_pages ? n : s->max_pages;
 }
 
+/* What ops read and write. */
+static void take_work(quest *s, const sac_attention_shape *shape, sac_arena *arena) {
+    size_t n_heads = (size_t)shape->n_heads, max_pages = (size_t)s->max_pages;
+    size_t n_bounds = (size_t)(s->n_layers - s->skip) * (size_t)shape->n_kv_heads * max_pages;
+    s->bounds = sac_arena_take(arena, n_bounds * sac_dtype_row_bytes(s->dtype, 2 * shape->head_dim));
+    s->scores = sac_arena_take(arena, n_heads * max_pages * sizeof(float));
+    s->best = sac_arena_take(arena, n_heads * (size_t)s->budget_pages * sizeof *s->best);
+    s->rows = sac_arena_take(arena, (size_t)n_lists(s, shape) * (size_t)(list_pages(s, shape) * s->page) *
+                                        sizeof *s->rows);
+}
+
 static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     quest *s = state;
-    size_t d = (size_t)shape->head_dim, n_heads = (size_t)shape->n_heads, n_kv = (size_t)shape->n_kv_heads;
+    size_t d = (size_t)shape->head_dim, n_heads = (size_t)shape->n_heads;
     s->page = (int64_t)p[PAGE];
     s->budget_pages = pages_of((int64_t)p[BUDGET], s->page);
     s->max_pages = pages_of(shape->n_ctx, s->page);
     s->skip = (int)p[SKIP];
     s->sharing = (int)p[HEADS];
     s->n_layers = shape->n_layers;
-    size_t max_pages = (size_t)s->max_pages, n_layers = (size_t)s->n_layers;
-    s->bounds =
-        sac_arena_take(arena, (n_layers - (size_t)s->skip) * n_kv * max_pages * 2 * d * sizeof(float));
-    s->n_known = sac_arena_take(arena, n_layers * sizeof *s->n_known);
+    s->dtype = shape->device ? shape->dtype : SAC_DTYPE_F32;
+    s->n_known = sac_arena_take(arena, (size_t)s->n_layers * sizeof *s->n_known);
+    s->start = sac_arena_take(arena, (n_heads + 1) * sizeof *s->start);
+    if (shape->device) return;
+    take_work(s, shape, arena);
     sac_key_block_take(&s->keys, shape, arena);
     s->halves = sac_arena_take(arena, n_heads * 2 * d * sizeof(float));
-    s->scores = sac_arena_take(arena, n_heads * max_pages * sizeof(float));
-    s->best = sac_arena_take(arena, n_heads * (size_t)s->budget_pages * sizeof *s->best);
-    s->marks = sac_arena_take(arena, max_pages);
-    s->rows = sac_arena_take(arena, (size_t)n_lists(s, shape) * (size_t)(list_pages(s, shape) * s->page) *
-                                        sizeof *s->rows);
-    s->start = sac_arena_take(arena, (n_heads + 1) * sizeof *s->start);
+    s->marks = sac_arena_take(arena, (size_t)s->max_pages);
+}
+
+static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+    quest *s = state;
+    (void)p;
+    take_work(s, shape, arena);
+    s->there = sac_arena_take(arena, ((size_t)shape->n_heads + 1) * sizeof *s->there);
 }
 
 static void begin(void *state) {
@@ -97,9 +124,24 @@ static void cut(void *state, int64_t n) {
 
 /* ---------------------------------------------------------------- bounds of pages */
 
+/* The first n_pages of the layer's as keys of twice the channels. */
+static sac_kv_view pages_of_layer(const quest *s, const sac_layer_attention *a, int64_t n_pages) {
+    int64_t row = 2 * a->shape->head_dim;
+    int64_t before = (int64_t)(a->layer - s->skip) * a->shape->n_kv_heads * s->max_pages;
+    uint8_t *bounds = s->bounds + (size_t)before * sac_dtype_row_bytes(s->dtype, row);
+    return (sac_kv_view){.k = bounds,
+                         .v = bounds,
+                         .dtype = s->dtype,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = (int)row,
+                         .n_rows = n_pages,
+                         .row_stride = row,
+                         .head_stride = s->max_pages * row};
+}
+
 static float *page_bounds(const quest *s, const sac_layer_attention *a, int head, int64_t page) {
     int64_t of_layer = (a->layer - s->skip) * a->shape->n_kv_heads + head;
-    return s->bounds + (of_layer * s->max_pages + page) * 2 * a->shape->head_dim;
+    return (float *)s->bounds + (of_layer * s->max_pages + page) * 2 * a->shape->head_dim;
 }
 
 /* A key joins its page; the first of a page begins it. */
@@ -111,11 +153,23 @@ static void add_key(float *bounds, const float *key, int d, bool begins) {
     }
 }
 
+/* On a device: pages that are whole by now. The last page is read whatever it scores. */
+static sac_status learn_pages(quest *s, const sac_layer_attention *a) {
+    int64_t *known = &s->n_known[a->layer], first = *known / s->page, n = a->kv.n_rows / s->page - first;
+    if (n <= 0) return SAC_OK;
+    *known = (first + n) * s->page;
+    return a->ops->page_bounds(
+        a->stream,
+        &(sac_page_bounds_args){
+            .bounds = pages_of_layer(s, a, first + n), .kv = a->kv, .page = s->page, .first = first, .n = n});
+}
+
 /* Rows that have come since the last call. */
 static sac_status learn(void *state, const sac_layer_attention *a) {
     quest *s = state;
     int d = a->shape->head_dim;
     if (a->layer < s->skip) return SAC_OK;
+    if (a->shape->device) return learn_pages(s, a);
     for (int64_t *known = &s->n_known[a->layer]; *known < a->kv.n_rows;) {
         int64_t n = sac_key_block_next(*known, a->kv.n_rows);
         SAC_TRY(sac_key_block_load(&s->keys, a, *known, n));
@@ -139,18 +193,10 @@ static sac_status score_pages(quest *s, const sac_layer_attention *a, int64_t n_
             s->halves[h * 2 * d + c] = x > 0 ? x : 0;
             s->halves[h * 2 * d + d + c] = x < 0 ? x : 0;
         }
-    sac_kv_view pages = {.k = page_bounds(s, a, 0, 0),
-                         .v = page_bounds(s, a, 0, 0),
-                         .dtype = SAC_DTYPE_F32,
-                         .n_heads = a->shape->n_kv_heads,
-                         .head_dim = 2 * d,
-                         .n_rows = n_pages,
-                         .row_stride = 2 * d,
-                         .head_stride = s->max_pages * 2 * d};
     return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->scores,
                                                                 .stride = s->max_pages,
                                                                 .q = s->halves,
-                                                                .kv = pages,
+                                                                .kv = pages_of_layer(s, a, n_pages),
                                                                 .n_heads = n_heads,
                                                                 .n = n_pages,
                                                                 .scale = 1});
@@ -190,6 +236,52 @@ static int64_t list_rows(quest *s, const int32_t *best, int n_sets, int64_t k, i
     return at;
 }
 
+/* The pages that a list reads, as the k best of the scores. */
+static sac_status choose_pages(quest *s, const sac_layer_attention *a, int64_t n_pages) {
+    const sac_attention_shape *shape = a->shape;
+    if (!shape->device) {
+        SAC_TRY(score_pages(s, a, n_pages));
+        if (s->sharing == SUM) sum_groups(s, shape, n_pages);
+    } else {
+        SAC_TRY(a->ops->page_scores(a->stream,
+                                    &(sac_page_scores_args){.scores = s->scores,
+                                                            .stride = s->max_pages,
+                                                            .n_sums = n_lists(s, shape),
+                                                            .q = a->q,
+                                                            .bounds = pages_of_layer(s, a, n_pages - 1),
+                                                            .n_heads = shape->n_heads,
+                                                            .n = n_pages - 1}));
+    }
+    return a->ops->top_k(a->stream,
+                         &(sac_top_k_args){.scores = s->scores,
+                                           .stride = s->max_pages,
+                                           .n = n_pages - 1,
+                                           .n_rows = s->sharing == SUM ? shape->n_kv_heads : shape->n_heads,
+                                           .k = s->budget_pages - 1,
+                                           .indices = s->best});
+}
+
+/* Lists of the chosen pages' rows and the last page's. */
+static sac_status list_pages_rows(quest *s, const sac_layer_attention *a, int64_t n_last) {
+    int lists = n_lists(s, a->shape), n_sets = s->sharing == UNION ? a->shape->n_heads / lists : 1;
+    int64_t k = s->budget_pages - 1, n_rows = a->kv.n_rows;
+    s->start[0] = 0;
+    if (!a->shape->device) {
+        for (int i = 0; i < lists; i++)
+            s->start[i + 1] = list_rows(s, s->best + i * n_sets * k, n_sets, k, n_rows, s->start[i]);
+        return SAC_OK;
+    }
+    for (int i = 0; i < lists; i++) s->start[i + 1] = s->start[i] + k * s->page + n_last;
+    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
+                                                                  .chosen = s->best,
+                                                                  .n_chosen = k,
+                                                                  .local = n_last,
+                                                                  .n_rows = n_rows,
+                                                                  .n_lists = lists,
+                                                                  .page = s->page,
+                                                                  .start = s->there});
+}
+
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     quest *s = state;
     const sac_attention_shape *shape = a->shape;
@@ -199,21 +291,11 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
         choice->all = true;
         return SAC_OK;
     }
-    SAC_TRY(score_pages(s, a, n_pages));
-    if (s->sharing == SUM) sum_groups(s, shape, n_pages);
-    SAC_TRY(a->ops->top_k(a->stream,
-                          &(sac_top_k_args){.scores = s->scores,
-                                            .stride = s->max_pages,
-                                            .n = n_pages - 1,
-                                            .n_rows = s->sharing == SUM ? shape->n_kv_heads : shape->n_heads,
-                                            .k = k,
-                                            .indices = s->best}));
-    int lists = n_lists(s, shape), n_sets = s->sharing == UNION ? shape->n_heads / lists : 1;
-    s->start[0] = 0;
-    for (int i = 0; i < lists; i++)
-        s->start[i + 1] = list_rows(s, s->best + i * n_sets * k, n_sets, k, n_rows, s->start[i]);
     int64_t n_last = n_rows - (n_pages - 1) * s->page;
-    *choice = (sac_choice){.lists = {s->rows, s->start, lists},
+    SAC_TRY(choose_pages(s, a, n_pages));
+    SAC_TRY(list_pages_rows(s, a, n_last));
+    *choice = (sac_choice){.lists = {s->rows, s->start, n_lists(s, shape)},
+                           .device_start = s->there,
                            .n_chosen = (double)(shape->n_heads * (k * s->page + n_last))};
     a->stats->n_selections++;
     return SAC_OK;
@@ -224,8 +306,10 @@ const sac_decode_policy sac_decode_quest = {
     .source = "Tang et al., Quest, arXiv:2406.10774",
     .params = params,
     .state_bytes = sizeof(quest),
+    .check = check,
     .is_off = is_off,
     .take = take,
+    .take_device = take_device,
     .begin = begin,
     .prompt = learn,
     .prompt_without_queries = true,

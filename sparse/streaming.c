@@ -21,13 +21,15 @@ static const sac_method_param params[] = {
     {"pos", 0, 0, 1, "positions in attention: in the list, or the tokens' own", positions},
     {0}};
 
-#define CHUNK 256 /* queries of a prompt at a time */
+/* Queries of a prompt at a time. */
+#define CHUNK        256
+#define DEVICE_CHUNK 2048
 
 typedef struct streaming {
     int64_t start, recent;
     bool compact;
     int32_t *rows;              /* a step's */
-    int64_t span[2];            /* of rows */
+    int64_t span[2], *there;    /* of rows; and on a device */
     sac_choice_scratch scratch; /* of a step */
     sac_join_scratch join;      /* of a prompt */
 } streaming;
@@ -63,31 +65,57 @@ static void take_settings(streaming *s, const double *p) {
 static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     streaming *s = state;
     take_settings(s, p);
-    s->rows = sac_arena_take(arena, (size_t)(s->start + s->recent) * sizeof *s->rows);
+    if (!shape->device) s->rows = sac_arena_take(arena, (size_t)(s->start + s->recent) * sizeof *s->rows);
     if (s->compact) sac_choice_scratch_take(&s->scratch, shape, s->start + s->recent, arena);
+}
+
+static void take_decode_device(void *state, const double *p, const sac_attention_shape *shape,
+                               sac_arena *arena) {
+    streaming *s = state;
+    (void)p;
+    s->rows = sac_arena_take(arena, (size_t)(s->start + s->recent) * sizeof *s->rows);
+    s->there = sac_arena_take(arena, 2 * sizeof *s->there);
+    if (s->compact) sac_choice_scratch_take_device(&s->scratch, shape, s->start + s->recent, arena);
 }
 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     streaming *s = state;
-    int64_t n = 0, n_rows = a->kv.n_rows;
-    if (n_rows <= s->start + s->recent) {
+    if (a->kv.n_rows <= s->start + s->recent) {
         choice->all = true;
         return SAC_OK;
     }
-    for (int64_t i = 0; i < s->start; i++) s->rows[n++] = (int32_t)i;
-    for (int64_t i = n_rows - s->recent; i < n_rows; i++) s->rows[n++] = (int32_t)i;
     s->span[0] = 0;
-    s->span[1] = n;
-    *choice = (sac_choice){.lists = {s->rows, s->span, 1}, .compact = s->compact, .scratch = &s->scratch};
-    return SAC_OK;
+    s->span[1] = s->start + s->recent;
+    *choice = (sac_choice){.lists = {s->rows, s->span, 1},
+                           .device_start = s->there,
+                           .compact = s->compact,
+                           .scratch = &s->scratch};
+    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
+                                                                  .turn_back = s->scratch.device_turn_keys,
+                                                                  .start = s->there,
+                                                                  .init = s->start,
+                                                                  .local = s->recent,
+                                                                  .n_rows = a->kv.n_rows});
 }
 
 /* ---------------------------------------------------------------- prompts */
 
+static int64_t chunk_of(const sac_attention_shape *shape) {
+    int64_t n = shape->device ? DEVICE_CHUNK : CHUNK;
+    return n < shape->n_ctx ? n : shape->n_ctx;
+}
+
 static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
     streaming *s = state;
     take_settings(s, p);
-    sac_join_scratch_take(&s->join, shape, CHUNK < shape->n_ctx ? CHUNK : shape->n_ctx, arena);
+    sac_join_scratch_take(&s->join, shape, chunk_of(shape), arena);
+}
+
+static void take_prefill_device(void *state, const double *p, const sac_attention_shape *shape,
+                                sac_arena *arena) {
+    streaming *s = state;
+    (void)p;
+    sac_join_scratch_take_device(&s->join, shape, chunk_of(shape), arena);
 }
 
 /* The last tokens of queries whose windows begin after the sinks. */
@@ -109,7 +137,7 @@ static sac_status attend_recent(streaming *s, const sac_layer_attention *chunk) 
 }
 
 static sac_status attend_sinks(streaming *s, const sac_layer_attention *chunk) {
-    sac_mat q = sac_mat_f32(s->join.q, chunk->q.rows, chunk->q.cols);
+    sac_mat q = sac_join_queries(&s->join, chunk->shape, chunk->q.rows);
     return chunk->ops->attention(chunk->stream, &(sac_attention_args){.o = q,
                                                                       .q = q,
                                                                       .kv = chunk->kv,
@@ -133,6 +161,21 @@ static sac_status attend_chunk(streaming *s, const sac_layer_attention *chunk) {
     return SAC_OK;
 }
 
+/* Queries [first, first + n) of a prompt on a device. */
+static sac_status attend_chunk_there(streaming *s, const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_layer_attention chunk = sac_prompt_chunk(a, first, n);
+    if (s->start == 0) return attend_recent(s, &chunk);
+    SAC_TRY(sac_join_gather_queries(&s->join, a, first, n, s->compact));
+    SAC_TRY(attend_recent(s, &chunk));
+    SAC_TRY(attend_sinks(s, &chunk));
+    return a->ops->join_attention(a->stream,
+                                  &(sac_join_attention_args){.o = chunk.q,
+                                                             .other = sac_join_queries(&s->join, a->shape, n),
+                                                             .lse = s->join.lse[0],
+                                                             .other_lse = s->join.lse[1],
+                                                             .n_heads = a->shape->n_heads});
+}
+
 static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     streaming *s = state;
     int64_t n_read = s->start + s->recent, n = a->q.rows, first = n_read - a->past;
@@ -146,8 +189,14 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     double kept = 0;
     for (int64_t i = first; i < n; i++) kept += (double)n_read / (double)(a->past + i + 1);
     sac_count_prefill(a, kept, (double)(n - first) * (double)n_read * a->shape->n_heads);
+    if (a->shape->device && s->compact && s->start > 0)
+        SAC_TRY(sac_join_send_place(&s->join, a, (int32_t)(s->start + s->recent - 1)));
     for (; first < n; first += s->join.capacity) {
         int64_t rows = n - first < s->join.capacity ? n - first : s->join.capacity;
+        if (a->shape->device) {
+            SAC_TRY(attend_chunk_there(s, a, first, rows));
+            continue;
+        }
         sac_layer_attention chunk = sac_prompt_chunk(a, first, rows);
         SAC_TRY(attend_chunk(s, &chunk));
     }
@@ -164,6 +213,7 @@ const sac_prefill_policy sac_prefill_streaming = {
     .check = check,
     .is_off = is_off,
     .take = take_prefill,
+    .take_device = take_prefill_device,
     .attend = attend_prompt,
     .turns_keys = true,
     .keeps_prefix = true,
@@ -177,6 +227,7 @@ const sac_decode_policy sac_decode_streaming = {
     .check = check,
     .is_off = is_off,
     .take = take_decode,
+    .take_device = take_decode_device,
     .select = select_rows,
     .turns_keys = true,
     .keeps_prefix = true,

@@ -47,21 +47,32 @@ static __global__ void choice_rows_kernel(sac_choice_rows_args a) {
     start_next();
     wait_for_last();
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, middle = i - a.init, list = blockIdx.y;
-    int64_t at = list * (a.init + a.n_chosen + a.local) + i, n_rows = a.n_rows + list * a.n_more;
-    if (middle >= a.n_chosen + a.local) return;
-    int64_t row = middle < 0            ? i
-                  : middle < a.n_chosen ? a.init + a.chosen[list * a.n_chosen + middle]
-                                        : n_rows - a.local + (middle - a.n_chosen);
-    a.rows[at] = (int32_t)row;
-    if (a.turn_back) a.turn_back[at] = (int32_t)(row - i);
+    int64_t n_middle = a.n_chosen * a.page, n = a.init + n_middle + a.local,
+            n_rows = a.n_rows + list * a.n_more;
+    if (a.start && i == 0) {
+        a.start[list] = list * n;
+        a.start[list + 1] = (list + 1) * n; /* the next list writes the same */
+    }
+    if (i >= n) return;
+    int64_t row = i;
+    if (middle >= n_middle)
+        row = n_rows - a.local + (middle - n_middle);
+    else if (middle >= 0)
+        row =
+            a.init + (a.page == 1 ? a.chosen[list * a.n_chosen + middle]
+                                  : a.chosen[list * a.n_chosen + middle / a.page] * a.page + middle % a.page);
+    a.rows[list * n + i] = (int32_t)row;
+    if (a.turn_back) a.turn_back[list * n + i] = (int32_t)(row - i);
 }
 
 extern "C" sac_status sac_cuda_choice_rows(const sac_stream *s, const sac_choice_rows_args *a) {
-    int64_t n = a->init + a->n_chosen + a->local, n_lists = max_of(1, a->n_lists);
-    if (!n) return SAC_OK;
+    sac_choice_rows_args b = *a;
+    b.page = max_of(1, a->page);
+    int64_t n = a->init + a->n_chosen * b.page + a->local, n_lists = max_of(1, a->n_lists);
+    if (!n && !a->start) return SAC_OK;
     if (n_lists > 65535) return SAC_UNSUPPORTED;
-    dim3 blocks((unsigned)ceil_div(n, 256), (unsigned)n_lists);
-    return launch_early(s, choice_rows_kernel, blocks, dim3(256), 0, *a);
+    dim3 blocks((unsigned)ceil_div(max_of(1, n), 256), (unsigned)n_lists);
+    return launch_early(s, choice_rows_kernel, blocks, dim3(256), 0, b);
 }
 
 /* Eight pairs (i, i + n) of a head turned back, 16 bytes of each half at a time. */

@@ -103,23 +103,33 @@ static bool make_mean(check_case *c, int i) {
 }
 
 static bool make_choice(check_case *c, int i) {
-    static const int64_t sizes[][3] = {{0, 5, 0}, {3, 0, 2}, {128, 2048, 512}, {1, 300, 7}};
+    static const int64_t sizes[][4] = {{0, 5, 0, 0},   {3, 0, 2, 0},   {128, 2048, 512, 1}, {1, 300, 7, 0},
+                                       {0, 63, 9, 16}, {2, 20, 0, 3},  {0, 0, 5, 16},       {4, 0, 2000, 0},
+                                       {0, 7, 1, 100}, {9, 33, 40, 16}};
     if (i >= 2 * (int)SAC_COUNT(sizes)) return false;
     int64_t init = sizes[i / 2][0], n = sizes[i / 2][1], local = sizes[i / 2][2], n_lists = i / 2 % 3;
-    int64_t all = (init + n + local) * (n_lists ? n_lists : 1), n_all = n * (n_lists ? n_lists : 1);
+    int64_t page = sizes[i / 2][3] ? sizes[i / 2][3] : 1, each = init + n * page + local;
+    int64_t all = each * (n_lists ? n_lists : 1), n_all = n * (n_lists ? n_lists : 1);
     int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_all, n_all, 4);
     for (int64_t j = 0; j < n_all; j++) chosen[j] = (int32_t)(2 * (j % n) + check_rand_int(c, 0, 1));
     c->choice_rows = (sac_choice_rows_args){.chosen = chosen, .n_chosen = n, .init = init, .local = local};
     c->choice_rows.n_lists = n_lists, c->choice_rows.n_more = check_rand_int(c, 0, 9);
-    c->choice_rows.n_rows = init + 2 * n + local + check_rand_int(c, 0, 9);
+    c->choice_rows.page = sizes[i / 2][3];
+    c->choice_rows.n_rows = init + 2 * n * page + local + check_rand_int(c, 0, 9);
     c->choice_rows.rows = check_buffer_add(c, true, SAC_DTYPE_F32, 1, all, all, 4);
     c->buffer[c->n_buffers - 1].integers = true;
     if (i % 2) {
         c->choice_rows.turn_back = check_buffer_add(c, true, SAC_DTYPE_F32, 1, all, all, 4);
         c->buffer[c->n_buffers - 1].integers = true;
     }
+    if (i % 2 || page > 1) {
+        int64_t words = 2 * ((n_lists ? n_lists : 1) + 1);
+        c->choice_rows.start = check_buffer_add(c, true, SAC_DTYPE_F32, 1, words, words, 0);
+        c->buffer[c->n_buffers - 1].integers = true;
+    }
     c->exact = true;
-    snprintf(c->text, sizeof c->text, "%lld, %lld, %lld", (long long)init, (long long)n, (long long)local);
+    snprintf(c->text, sizeof c->text, "%lld, %lld x %lld, %lld, %lld lists", (long long)init, (long long)n,
+             (long long)page, (long long)local, (long long)n_lists);
     return true;
 }
 

@@ -114,6 +114,7 @@ bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attent
 bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p, kept_rows */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
 bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_step.c */
+bool check_make_pages(check_case *c, int i, bool quick);   /* those of cases_pages.c */
 bool check_make_rows(check_case *c, int i, bool quick);    /* every other op, by c->op */
 
 typedef struct check_attention_shape {

@@ -265,6 +265,10 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_kept_rows(&b, 131072, 4));
         ROW(cuda_bench_kept_rows(&b, 131072, 28));
     }
+    if (WANTED(page_bounds)) ROW(cuda_bench_pages(&b, CHECK_page_bounds, 131072));
+    if (WANTED(page_scores)) ROW(cuda_bench_pages(&b, CHECK_page_scores, 131072));
+    if (WANTED(channel_sums)) ROW(cuda_bench_channel_sums(&b, 32768));
+    if (WANTED(pick_channels)) ROW(cuda_bench_labels(&b, 131072));
     if (WANTED(qkv_step)) ROW(cuda_bench_qkv_step(&b));
     if (WANTED(gate_up_step)) ROW(cuda_bench_gate_up_step(&b));
     if (WANTED(packed_step)) {

@@ -180,6 +180,46 @@ void cuda_bench_scores(bench *b, int64_t n, int n_queries) {
     b->flops = 2.0 * 3584 * (double)n * n_queries;
 }
 
+void cuda_bench_pages(bench *b, check_op op, int64_t n_keys) {
+    char text[64];
+    int64_t n = n_keys / 16;
+    snprintf(text, sizeof text, "%lld pages, 28/4 x 128", (long long)n);
+    open_row(b, op, text);
+    if (op == CHECK_page_bounds) {
+        b->c.page_bounds = (sac_page_bounds_args){.page = 16, .n = n};
+        b->c.page_bounds.kv = keys_of(b, n_keys, 4, 128);
+        b->c.page_bounds.bounds = keys_of(b, n, 4, 256);
+        b->bytes = 1024.0 * (double)n_keys + 2048.0 * (double)n;
+        return;
+    }
+    b->c.page_scores = (sac_page_scores_args){.n_sums = 4, .n_heads = 28, .n = n, .stride = n};
+    b->c.page_scores.q = mat(b, 1, 3584);
+    b->c.page_scores.bounds = keys_of(b, n, 4, 256);
+    b->c.page_scores.scores = floats(b, 4 * n);
+    b->bytes = (2048.0 + 16) * (double)n;
+}
+
+void cuda_bench_channel_sums(bench *b, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld tokens, 28/4 x 128", (long long)n);
+    open_row(b, CHECK_channel_sums, text);
+    b->c.channel_sums = (sac_channel_sums_args){.n_heads = 28, .sums = floats(b, 512)};
+    b->c.channel_sums.q = mat(b, n, 3584);
+    b->c.channel_sums.kv = keys_of(b, n, 4, 128);
+    b->bytes = (7168.0 + 1024) * (double)n;
+}
+
+/* 16 channels of 128. */
+void cuda_bench_labels(bench *b, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld keys, 16 of 4 x 128", (long long)n);
+    open_row(b, CHECK_pick_channels, text);
+    b->c.pick_channels = (sac_pick_channels_args){.n_sets = 4, .channels = indices(b, 64, 128), .n = n};
+    b->c.pick_channels.src = keys_of(b, n, 4, 128);
+    b->c.pick_channels.dst = keys_of(b, n, 4, 16);
+    b->bytes = 2 * 128.0 * (double)n; /* of what is asked for: lines are fetched whole */
+}
+
 void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n) {
     char text[64];
     snprintf(text, sizeof text, "%d x 28 x %lld", groups, (long long)n);

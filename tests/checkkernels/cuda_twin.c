@@ -24,6 +24,9 @@ static int mats_of(check_case *c, sac_mat *m[3]) {
     case CHECK_packed_scores: m[0] = &c->packed_scores.q; return 1;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
     case CHECK_choice_step: m[0] = &c->choice_step.q; return 1;
+    case CHECK_page_scores: m[0] = &c->page_scores.q; return 1;
+    case CHECK_channel_sums: m[0] = &c->channel_sums.q; return 1;
+    case CHECK_join_attention: m[0] = &c->join_attention.o, m[1] = &c->join_attention.other; return 2;
     case CHECK_mean_rows: m[0] = &c->mean_rows.x; return 1;
     case CHECK_attention_sums: m[0] = &c->attention_sums.q; return 1;
     case CHECK_patchify: m[0] = &c->patchify.y; return 1;

@@ -384,6 +384,75 @@ static sac_status choice_step_writes_all(const sac_stream *s, const sac_choice_s
     return ref().choice_step(s, &b);
 }
 
+/* Each page's rows one row late. */
+static sac_status choice_rows_page_late(const sac_stream *s, const sac_choice_rows_args *a) {
+    int64_t page = a->page > 1 ? a->page : 1, n_lists = a->n_lists > 1 ? a->n_lists : 1;
+    int64_t each = a->init + a->n_chosen * page + a->local;
+    sac_status st = ref().choice_rows(s, a);
+    for (int64_t i = 0; i < each * n_lists && page > 1; i++)
+        if (i % each >= a->init && i % each < each - a->local) a->rows[i]++;
+    return st;
+}
+static sac_status choice_rows_no_end(const sac_stream *s, const sac_choice_rows_args *a) {
+    sac_status st = ref().choice_rows(s, a);
+    if (a->start) a->start[a->n_lists > 1 ? a->n_lists : 1] = 0;
+    return st;
+}
+
+/* The last key of a page is not looked at. */
+static sac_status page_bounds_no_last_key(const sac_stream *s, const sac_page_bounds_args *a) {
+    if (a->page == 1 || a->n == 0) return ref().page_bounds(s, a);
+    for (int64_t i = 0; i < a->n; i++) {
+        sac_page_bounds_args b = *a;
+        size_t rows = sac_dtype_row_bytes(a->kv.dtype, 1) * (size_t)a->kv.row_stride,
+               pages = sac_dtype_row_bytes(a->bounds.dtype, 1) * (size_t)a->bounds.row_stride;
+        b.kv.k = (char *)a->kv.k + rows * (size_t)((a->first + i) * a->page);
+        b.bounds.k = (char *)a->bounds.k + pages * (size_t)(a->first + i);
+        b.page--, b.first = 0, b.n = 1;
+        SAC_TRY(ref().page_bounds(s, &b));
+    }
+    return SAC_OK;
+}
+/* All pages from the first, where nobody asked for them. */
+static sac_status page_bounds_of_all(const sac_stream *s, const sac_page_bounds_args *a) {
+    sac_page_bounds_args b = *a;
+    b.first = 0, b.n = a->first + a->n;
+    return ref().page_bounds(s, &b);
+}
+
+/* The bound of one head for its group. */
+static sac_status page_scores_one_head(const sac_stream *s, const sac_page_scores_args *a) {
+    int group = a->n_heads / a->n_sums;
+    sac_page_scores_args b = *a;
+    if (group == 1) return ref().page_scores(s, a);
+    float *scores = calloc((size_t)(a->n_heads * a->stride), sizeof *scores);
+    b.scores = scores, b.n_sums = a->n_heads;
+    sac_status st = ref().page_scores(s, &b);
+    for (int i = 0; i < a->n_sums; i++)
+        for (int64_t p = 0; p < a->n; p++) a->scores[i * a->stride + p] = scores[i * group * a->stride + p];
+    free(scores);
+    return st;
+}
+
+static sac_status channel_sums_from_row_0(const sac_stream *s, const sac_channel_sums_args *a) {
+    sac_channel_sums_args b = *a;
+    b.first = 0;
+    return ref().channel_sums(s, &b);
+}
+
+static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_channels_args *a) {
+    sac_pick_channels_args b = *a;
+    b.n_sets = 1;
+    return ref().pick_channels(s, &b);
+}
+
+/* The mean, whatever weighs more. */
+static sac_status join_attention_evenly(const sac_stream *s, const sac_join_attention_args *a) {
+    sac_join_attention_args b = *a;
+    b.other_lse = a->lse;
+    return ref().join_attention(s, &b);
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -432,6 +501,14 @@ FAULT(attention, attention_first_keys)
 FAULT(mean_rows, mean_rows_of_all)
 FAULT(choice_rows, choice_rows_same_end)
 FAULT(choice_step, choice_step_writes_all)
+FAULT(choice_rows, choice_rows_page_late)
+FAULT(choice_rows, choice_rows_no_end)
+FAULT(page_bounds, page_bounds_no_last_key)
+FAULT(page_bounds, page_bounds_of_all)
+FAULT(page_scores, page_scores_one_head)
+FAULT(channel_sums, channel_sums_from_row_0)
+FAULT(pick_channels, pick_channels_one_set)
+FAULT(join_attention, join_attention_evenly)
 
 const check_fault check_faults[] = {
     {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
@@ -478,5 +555,13 @@ const check_fault check_faults[] = {
     {"mean_of_all", CHECK_mean_rows, plant_mean_rows_of_all},
     {"writes_all", CHECK_choice_step, plant_choice_step_writes_all},
     {"same_end", CHECK_choice_rows, plant_choice_rows_same_end},
+    {"page_late", CHECK_choice_rows, plant_choice_rows_page_late},
+    {"no_end", CHECK_choice_rows, plant_choice_rows_no_end},
+    {"no_last_key", CHECK_page_bounds, plant_page_bounds_no_last_key},
+    {"of_all", CHECK_page_bounds, plant_page_bounds_of_all},
+    {"one_head", CHECK_page_scores, plant_page_scores_one_head},
+    {"from_row_0", CHECK_channel_sums, plant_channel_sums_from_row_0},
+    {"one_set", CHECK_pick_channels, plant_pick_channels_one_set},
+    {"evenly", CHECK_join_attention, plant_join_attention_evenly},
 };
 const int check_n_faults = (int)SAC_COUNT(check_faults);

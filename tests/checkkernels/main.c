@@ -43,6 +43,11 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_choice_step:
     case CHECK_qkv_step:
     case CHECK_gate_up_step: return check_make_step(c, i, o->quick);
+    case CHECK_page_bounds:
+    case CHECK_page_scores:
+    case CHECK_channel_sums:
+    case CHECK_pick_channels:
+    case CHECK_join_attention: return check_make_pages(c, i, o->quick);
     default: return check_make_rows(c, i, o->quick);
     }
 }
