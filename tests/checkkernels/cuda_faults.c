@@ -187,6 +187,30 @@ static sac_status pattern_rows_not_own(const sac_stream *s, const sac_pattern_ro
     b.own = false;
     return sac_cuda_pattern_rows(s, &b);
 }
+static sac_status packed_scores_as_packed(const sac_stream *s, const sac_packed_scores_args *a) {
+    sac_packed_scores_args b = *a;
+    b.turn_back = NULL;
+    return sac_cuda_packed_scores(s, &b);
+}
+static sac_status kept_rows_places(const sac_stream *s, const sac_kept_rows_args *a) {
+    sac_kept_rows_args b = *a; /* in place of the rows that stand there */
+    b.from = NULL;
+    return sac_cuda_kept_rows(s, &b);
+}
+static sac_status top_p_scores_as_weights(const sac_stream *s, const sac_top_p_args *a) {
+    sac_top_p_args b = *a;
+    b.scores = false;
+    return sac_cuda_top_p(s, &b);
+}
+static sac_status attention_first_list(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    sac_row_lists first;
+    if (a->lists) {
+        first = (sac_row_lists){a->lists->rows, a->lists->start, 1};
+        b.lists = &first;
+    }
+    return sac_cuda_attention(s, &b);
+}
 
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
@@ -216,6 +240,10 @@ FAULT(attention, attention_first_block)
 FAULT(keep_rows, keep_rows_one_less)
 FAULT(evict_row, evict_row_of_any_age)
 FAULT(pattern_rows, pattern_rows_not_own)
+FAULT(packed_scores, packed_scores_as_packed)
+FAULT(kept_rows, kept_rows_places)
+FAULT(top_p, top_p_scores_as_weights)
+FAULT(attention, attention_first_list)
 
 const check_fault cuda_faults[] = {
     {"nan", CHECK_linear, plant_linear_nan},
@@ -242,5 +270,9 @@ const check_fault cuda_faults[] = {
     {"one_less", CHECK_keep_rows, plant_keep_rows_one_less},
     {"any_age", CHECK_evict_row, plant_evict_row_of_any_age},
     {"not_own", CHECK_pattern_rows, plant_pattern_rows_not_own},
+    {"not_turned", CHECK_packed_scores, plant_packed_scores_as_packed},
+    {"places", CHECK_kept_rows, plant_kept_rows_places},
+    {"scores_as_weights", CHECK_top_p, plant_top_p_scores_as_weights},
+    {"first_list", CHECK_attention, plant_attention_first_list},
 };
 const int cuda_n_faults = (int)SAC_COUNT(cuda_faults);
