@@ -20,16 +20,12 @@
 enum { D = 128, QUERIES = 128, GROUP_QUERIES = 64, GROUP = 128, STAGES = 2 };
 enum { THREADS = 3 * GROUP, COPY_REGISTERS = 40, WORK_REGISTERS = 232 };
 enum { Q_BYTES = QUERIES * D * 2, HALF_BYTES_A_ROW = 128 };
-/* Ways: groups take turns; queries stay in registers; two blocks share their keys and values. */
-enum { TURNS = 1, HELD = 2, PAIR = 4, TICKETS = 4 };
 enum { TURN = 1 /* named barriers 1 and 2: a working group's turn at the tensor cores */ };
 
 /* Shared memory of a block: tiles as two halves of 64 columns each. */
 template <int KEYS> struct hopper_shared {
     uint8_t q[Q_BYTES], k[STAGES][KEYS * D * 2], v[STAGES][KEYS * D * 2];
     uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
-    uint64_t ticket_full[TICKETS];
-    int ticket[TICKETS];
     int tile; /* comes with q_full; none is left: -1 */
 };
 
@@ -49,23 +45,15 @@ typedef struct hopper_tile {
     int query, head, batch, n; /* n: tiles of keys */
 } hopper_tile;
 
-/* Of a pair of blocks: neighbours among a key-value head's tiles, with as many keys as the longer has. The
- * other of an odd last one has queries that are not there. */
-template <int KEYS, int WAYS>
-__device__ __forceinline__ hopper_tile tile_of(const hopper_job &a, int t, int rank) {
-    const bool pair = WAYS & PAIR;
-    const int unit = pair ? a.group : 1, a_unit = pair ? (a.n_blocks * unit + 1) / 2 : a.n_blocks,
-              per_section = a.section / unit, section = t / (per_section * a_unit),
-              r = t - section * per_section * a_unit,
-              units = min(per_section, a.n_tiles / a_unit - section * per_section), row = r / units;
-    const int item = pair ? 2 * row + rank : row, block = a.n_blocks - 1 - item / unit,
-              longer = pair ? a.n_blocks - 1 - 2 * row / unit : block,
-              head = (section * per_section + r - row * units) * unit + item % unit;
+template <int KEYS> __device__ __forceinline__ hopper_tile tile_of(const hopper_job &a, int t) {
+    const int a_section = a.section * a.n_blocks, section = t / a_section, r = t - section * a_section,
+              heads = min(a.section, a.n_tiles / a.n_blocks - section * a.section), row = r / heads,
+              head = section * a.section + r - row * heads;
     hopper_tile w;
-    w.query = block < 0 ? a.n_blocks * QUERIES : block * QUERIES;
+    w.query = (a.n_blocks - 1 - row) * QUERIES;
     w.batch = head / a.n_heads;
     w.head = head - w.batch * a.n_heads;
-    int seen = a.causal ? min(a.n_kv, a.first + (longer + 1) * QUERIES) : a.n_kv;
+    int seen = a.causal ? min(a.n_kv, a.first + w.query + QUERIES) : a.n_kv;
     w.n = (seen + KEYS - 1) / KEYS;
     return w;
 }
@@ -82,60 +70,29 @@ __device__ __forceinline__ void advance(ring &r) {
 
 /* ---------------------------------------------------------------- the thread that copies */
 
-template <int KEYS, int WAYS>
+template <int KEYS>
 __device__ __forceinline__ void copy_tile(uint8_t *to, const CUtensorMap *map, uint64_t *full,
-                                          uint64_t *empty, ring &r, int row, int head, int batch, int rank,
+                                          uint64_t *empty, ring &r, int row, int head, int batch,
                                           uint64_t policy) {
     barrier_wait(empty + r.stage, r.phase ^ 1);
     barrier_expect(full + r.stage, KEYS * D * 2);
     to += r.stage * KEYS * D * 2;
-    if (WAYS & PAIR) { /* half of it from each of the two */
-        to += rank * (KEYS / 2 * HALF_BYTES_A_ROW), row += rank * (KEYS / 2);
-        copy_box_to_both(to, map, full + r.stage, 0, row, head, batch, policy);
-        copy_box_to_both(to + KEYS * HALF_BYTES_A_ROW, map, full + r.stage, 64, row, head, batch, policy);
-    } else {
-        copy_box(to, map, full + r.stage, 0, row, head, batch, policy);
-        copy_box(to + KEYS * HALF_BYTES_A_ROW, map, full + r.stage, 64, row, head, batch, policy);
-    }
+    copy_box(to, map, full + r.stage, 0, row, head, batch, policy);
+    copy_box(to + KEYS * HALF_BYTES_A_ROW, map, full + r.stage, 64, row, head, batch, policy);
     advance(r);
 }
 
-/* The next tile: drawn by the block itself, or by the first of two, which tells the other. It is sent a tile
- * ahead; a block is never more than three behind the other, so that its place is free. */
-template <int KEYS, int WAYS>
-__device__ __forceinline__ int draw(const hopper_job &a, hopper_shared<KEYS> &m, int rank) {
-    int t = rank == 0 ? (int)atomicAdd(a.drawn, 1u) : 0;
-    return t;
-}
-template <int KEYS>
-__device__ __forceinline__ void tell(hopper_shared<KEYS> &m, int number, int rank, int t) {
-    int i = number % TICKETS;
-    if (rank == 0)
-        for (int j = 0; j < 2; j++) send_to(m.ticket + i, t, m.ticket_full + i, j);
-}
-template <int KEYS> __device__ __forceinline__ int told(hopper_shared<KEYS> &m, int number) {
-    int i = number % TICKETS;
-    barrier_expect(m.ticket_full + i, 4);
-    barrier_wait(m.ticket_full + i, number / TICKETS & 1);
-    return *(volatile int *)(m.ticket + i);
-}
-
-template <int KEYS, int WAYS>
-__device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS> &m, int rank) {
-    uint64_t keep = keep_in_l2(), once = pass_through_l2();
+/* Tiles of keys from the last to the first: the masked ones come first. */
+template <int KEYS> __device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS> &m) {
+    const uint64_t keep = keep_in_l2(), once = pass_through_l2();
     ring k = {0, 0}, v = {0, 0};
     uint32_t q_phase = 0;
-    int number = 0, t = draw<KEYS, WAYS>(a, m, rank);
-    if (WAYS & PAIR) {
-        tell(m, number, rank, t);
-        t = told(m, number++);
-    }
+    int t = (int)atomicAdd(a.drawn, 1u);
     while (t < a.n_tiles) {
-        hopper_tile w = tile_of<KEYS, WAYS>(a, t, rank);
-        int next = draw<KEYS, WAYS>(a, m, rank), kv_head = w.head / a.group;
-        if (WAYS & PAIR) tell(m, number, rank, next);
+        const hopper_tile w = tile_of<KEYS>(a, t);
+        const int next = (int)atomicAdd(a.drawn, 1u), kv_head = w.head / a.group;
         int row = (w.n - 1) * KEYS;
-        copy_tile<KEYS, WAYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row, kv_head, w.batch, rank, keep);
+        copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row, kv_head, w.batch, keep);
         barrier_wait(&m.q_empty, q_phase ^ 1);
         m.tile = t;
         barrier_expect(&m.q_full, Q_BYTES);
@@ -143,18 +100,16 @@ __device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS
         copy_box(m.q + Q_BYTES / 2, &a.q, &m.q_full, 64, w.query, w.head, w.batch, once);
         q_phase ^= 1;
         for (; row > 0; row -= KEYS) {
-            copy_tile<KEYS, WAYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row - KEYS, kv_head, w.batch, rank,
-                                  keep);
-            copy_tile<KEYS, WAYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, row, kv_head, w.batch, rank, keep);
+            copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row - KEYS, kv_head, w.batch, keep);
+            copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, row, kv_head, w.batch, keep);
         }
-        copy_tile<KEYS, WAYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, 0, kv_head, w.batch, rank, keep);
-        t = WAYS & PAIR ? told(m, number++) : next;
+        copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, 0, kv_head, w.batch, keep);
+        t = next;
     }
     barrier_wait(&m.q_empty, q_phase ^ 1);
     m.tile = -1;
     barrier_arrive(&m.q_full);
-    const unsigned n = WAYS & PAIR ? gridDim.x / 2 : gridDim.x;
-    if (rank == 0 && atomicAdd(a.through, 1u) == n - 1) { /* nobody draws any more */
+    if (atomicAdd(a.through, 1u) == gridDim.x - 1) { /* nobody draws any more */
         *a.drawn = 0;
         *a.through = 0;
     }
@@ -208,32 +163,20 @@ __device__ __forceinline__ void round_all(uint32_t (&p)[N / 2], const float (&s)
     for (int i = 0; i < N / 2; i++) p[i] = pack<T>(s[2 * i], s[2 * i + 1]);
 }
 
-/* Sixteen queries of a warp, from `rows` on, as products take them from registers. */
-__device__ __forceinline__ void load_queries(uint32_t (&held)[D / 4], const uint8_t *rows, int lane) {
-    const uint8_t *row = rows + lane % 16 * HALF_BYTES_A_ROW;
-#pragma unroll
-    for (int i = 0; i < D / 16; i++)
-        load_matrices(held + 4 * i, row + i / 4 * (Q_BYTES / 2) + ((i % 4 * 2 + lane / 16) ^ lane % 8) * 16);
-}
 /* s = q k^T, left in flight. */
-template <typename T, int KEYS, int WAYS>
-__device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], const uint32_t (&held)[D / 4], uint64_t q,
-                                             uint64_t k) {
+template <typename T, int KEYS>
+__device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], uint64_t q, uint64_t k) {
 #pragma unroll
     for (int i = 0; i < D / 16; i++)
-        if constexpr ((WAYS & HELD) != 0)
-            product_held<T>(s, held + 4 * i, k + i / 4 * (KEYS * HALF_BYTES_A_ROW / 16) + i % 4 * 2, i > 0);
-        else
-            product<T>(s, q + i / 4 * (Q_BYTES / 32) + i % 4 * 2,
-                       k + i / 4 * (KEYS * HALF_BYTES_A_ROW / 16) + i % 4 * 2, i > 0);
+        product<T>(s, q + i / 4 * (Q_BYTES / 32) + i % 4 * 2,
+                   k + i / 4 * (KEYS * HALF_BYTES_A_ROW / 16) + i % 4 * 2, i > 0);
     products_commit();
 }
 /* o += p v, left in flight. */
 template <typename T, int KEYS>
 __device__ __forceinline__ void start_values(float (&o)[D / 2], const uint32_t (&p)[KEYS / 4], uint64_t v) {
 #pragma unroll
-    for (int i = 0; i < KEYS / 16; i++)
-        product_of<T>(o, p + 4 * i, v + i * (16 * HALF_BYTES_A_ROW / 16), true);
+    for (int i = 0; i < KEYS / 16; i++) product_of<T>(o, p + 4 * i, v + i * (16 * HALF_BYTES_A_ROW / 16));
     products_commit();
 }
 
@@ -285,17 +228,13 @@ __device__ __forceinline__ void store_rows(const hopper_job &a, const hopper_til
     }
 }
 
-/* A stage may be written to again: by either of two blocks. */
-template <int WAYS> __device__ __forceinline__ void release(uint64_t *empty, int lane) {
-    if (WAYS & PAIR) {
-        if (lane < 2) barrier_arrive_at(empty, lane);
-    } else if (lane == 0) {
-        barrier_arrive(empty);
-    }
+/* What a warp is through with may be written to again. */
+__device__ __forceinline__ void release(uint64_t *empty, int lane) {
+    if (lane == 0) barrier_arrive(empty);
 }
 
-template <typename T, int KEYS, int WAYS>
-__device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m, int side, int rank) {
+template <typename T, int KEYS>
+__device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m, int side) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const uint64_t q = matrix_at(m.q + side * GROUP_QUERIES * HALF_BYTES_A_ROW, 16, 1024),
                    k_desc = matrix_at(m.k[0], 16, 1024),
@@ -305,14 +244,13 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
     ring k = {0, 0}, v = {0, 0};
     uint32_t q_phase = 0;
     float s[KEYS / 2], o[D / 2];
-    uint32_t held[D / 4];
     uint32_t p[KEYS / 4];
-    if (WAYS & TURNS && side) pass(theirs, 2 * GROUP);
+    if (side) pass(theirs, 2 * GROUP);
     for (;; q_phase ^= 1) {
         barrier_wait(&m.q_full, q_phase);
         int number = m.tile;
         if (number < 0) break;
-        hopper_tile t = tile_of<KEYS, WAYS>(a, number, rank);
+        hopper_tile t = tile_of<KEYS>(a, number);
         int row0 = a.first + t.query + side * GROUP_QUERIES,
             query = t.query + side * GROUP_QUERIES + warp * 16 + lane / 4;
         int whole = a.causal ? min(row0 + 1, a.n_kv) : a.n_kv; /* keys that all rows see */
@@ -325,17 +263,12 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
 #pragma unroll
         for (int i = 0; i < D / 2; i++) o[i] = 0;
         int j0 = (t.n - 1) * KEYS;
-        if (WAYS & HELD) {
-            load_queries(held, m.q + (side * GROUP_QUERIES + warp * 16) * HALF_BYTES_A_ROW, lane);
-            __syncwarp();
-            release<0>(&m.q_empty, lane);
-        }
         barrier_wait(m.k_full + k.stage, k.phase);
         products_begin();
-        start_scores<T, KEYS, WAYS>(s, held, q, k_desc + k.stage * stage_step);
+        start_scores<T, KEYS>(s, q, k_desc + k.stage * stage_step);
         products_wait<0>();
         settle(s);
-        release<WAYS>(m.k_empty + k.stage, lane);
+        release(m.k_empty + k.stage, lane);
         advance(k);
         mask(s, w, j0);
         exponentials(s, w, a.scale_log2);
@@ -343,16 +276,16 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
         settle(p);
         if (j0 > 0) barrier_wait(m.k_full + k.stage, k.phase);
         for (j0 -= KEYS; j0 >= 0; j0 -= KEYS) {
-            if (WAYS & TURNS) meet(mine, 2 * GROUP);
+            meet(mine, 2 * GROUP);
             products_begin();
-            start_scores<T, KEYS, WAYS>(s, held, q, k_desc + k.stage * stage_step);
+            start_scores<T, KEYS>(s, q, k_desc + k.stage * stage_step);
             barrier_wait(m.v_full + v.stage, v.phase);
             products_begin();
             start_values<T, KEYS>(o, p, v_desc + v.stage * stage_step);
-            if (WAYS & TURNS) pass(theirs, 2 * GROUP);
+            pass(theirs, 2 * GROUP);
             products_wait<1>();
             settle(s);
-            release<WAYS>(m.k_empty + k.stage, lane);
+            release(m.k_empty + k.stage, lane);
             advance(k);
             if (j0 + KEYS > whole) mask(s, w, j0);
             exponentials(s, w, a.scale_log2);
@@ -362,7 +295,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
             products_wait<0>();
             settle(o);
             settle(p);
-            release<WAYS>(m.v_empty + v.stage, lane);
+            release(m.v_empty + v.stage, lane);
             advance(v);
             round_all<T>(p, s);
 #pragma unroll
@@ -370,26 +303,25 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
             settle(p);
             settle(o);
         }
-        if (!(WAYS & HELD)) release<0>(&m.q_empty, lane);
+        release(&m.q_empty, lane);
         barrier_wait(m.v_full + v.stage, v.phase);
         products_begin();
         start_values<T, KEYS>(o, p, v_desc + v.stage * stage_step);
         products_wait<0>();
         settle(o);
         settle(p);
-        release<WAYS>(m.v_empty + v.stage, lane);
+        release(m.v_empty + v.stage, lane);
         advance(v);
         store_rows<T>(a, t, query, w, o);
     }
-    if (WAYS & TURNS && !side) meet(mine, 2 * GROUP); /* the other's last pass */
+    if (!side) meet(mine, 2 * GROUP); /* the other's last pass */
 }
 
-template <typename T, int KEYS, int WAYS>
+template <typename T, int KEYS>
 static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_constant__ hopper_job a) {
     extern __shared__ __align__(1024) uint8_t shared[];
 #if HOPPER
     hopper_shared<KEYS> &m = *(hopper_shared<KEYS> *)(shared + (-shared_address(shared) & 1023));
-    const int rank = WAYS & PAIR ? cluster_rank() : 0;
     const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0);
     if (threadIdx.x == 0) {
         fetch_map(&a.q);
@@ -400,24 +332,19 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
         for (int i = 0; i < STAGES; i++) {
             barrier_init(m.k_full + i, 1);
             barrier_init(m.v_full + i, 1);
-            barrier_init(m.k_empty + i, (WAYS & PAIR ? 4 : 2) * GROUP / 32);
-            barrier_init(m.v_empty + i, (WAYS & PAIR ? 4 : 2) * GROUP / 32);
+            barrier_init(m.k_empty + i, 2 * GROUP / 32);
+            barrier_init(m.v_empty + i, 2 * GROUP / 32);
         }
-        for (int i = 0; i < TICKETS; i++) barrier_init(m.ticket_full + i, 1);
         barrier_init_done();
     }
-    if (WAYS & PAIR)
-        cluster_sync();
-    else
-        __syncthreads();
+    __syncthreads();
     if (group == 0) {
         give_registers<COPY_REGISTERS>();
-        if (threadIdx.x == 0) copy_all<KEYS, WAYS>(a, m, rank);
+        if (threadIdx.x == 0) copy_all<KEYS>(a, m);
     } else {
         take_registers<WORK_REGISTERS>();
-        work<T, KEYS, WAYS>(a, m, group - 1, rank);
+        work<T, KEYS>(a, m, group - 1);
     }
-    if (WAYS & PAIR) cluster_meet(); /* the other may still write here */
 #else
     (void)a, (void)shared;
 #endif

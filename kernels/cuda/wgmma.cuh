@@ -9,7 +9,6 @@
 #ifndef SAC_KERNELS_WGMMA_CUH
 #define SAC_KERNELS_WGMMA_CUH
 
-#include "cluster.cuh"
 #include "mma.cuh"
 
 #include <cuda.h>
@@ -38,23 +37,6 @@ __device__ __forceinline__ void barrier_init_done(void) {
 }
 __device__ __forceinline__ void barrier_arrive(uint64_t *barrier) {
     HOPPER_ASM("{\n.reg .b64 s;\nmbarrier.arrive.shared::cta.b64 s, [%0];\n}" ::"r"(shared_address(barrier))
-               : "memory");
-}
-/* At the same barrier in a block of the cluster. */
-__device__ __forceinline__ void barrier_arrive_at(uint64_t *barrier, int rank) {
-    HOPPER_ASM(
-        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(barrier)),
-        "r"(rank)
-        : "memory");
-}
-/* A number to the same place in a block of the cluster; its 4 bytes count on the barrier there. */
-__device__ __forceinline__ void send_to(int *to, int value, uint64_t *barrier, int rank) {
-    HOPPER_ASM("{\n.reg .b32 there, bar;\nmapa.shared::cluster.u32 there, %0, %3;\n"
-               "mapa.shared::cluster.u32 bar, %2, %3;\n"
-               "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [there], %1, [bar];\n}" ::"r"(
-                   shared_address(to)),
-               "r"(value), "r"(shared_address(barrier)), "r"(rank)
                : "memory");
 }
 /* Arrives; the phase ends when n_bytes more have come, too. */
@@ -95,11 +77,6 @@ __device__ __forceinline__ void pass(int id, int n) {
     HOPPER_ASM("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory");
 }
 
-/* All threads of a cluster's blocks, wherever their warps are. */
-__device__ __forceinline__ void cluster_meet(void) {
-    HOPPER_ASM("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
-}
-
 /* ---------------------------------------------------------------- copies */
 
 __device__ __forceinline__ uint64_t keep_in_l2(void) {
@@ -120,16 +97,6 @@ __device__ __forceinline__ void copy_box(void *shared, const CUtensorMap *map, u
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(shared_address(shared)),
         "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(row), "r"(head), "r"(batch), "l"(policy)
-        : "memory");
-}
-/* The same to that place in two blocks of a cluster, and on the barrier of each. */
-__device__ __forceinline__ void copy_box_to_both(void *shared, const CUtensorMap *map, uint64_t *barrier,
-                                                 int x, int row, int head, int batch, uint64_t policy) {
-    HOPPER_ASM(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
-        ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %8, %7;" ::"r"(shared_address(shared)),
-        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(row), "r"(head), "r"(batch), "l"(policy),
-        "h"((uint16_t)3)
         : "memory");
 }
 __device__ __forceinline__ void fetch_map(const CUtensorMap *map) {
@@ -184,17 +151,16 @@ template <int N> __device__ __forceinline__ void settle(uint32_t (&x)[N]) {
                         39) ", " LIST_8(40, 41, 42, 43, 44, 45, 46,                                          \
                                         47) ", " LIST_8(48, 49, 50, 51, 52, 53, 54,                          \
                                                         55) ", " LIST_8(56, 57, 58, 59, 60, 61, 62, 63)
-#define LIST_80                                                                                              \
-    LIST_64 ", " LIST_8(64, 65, 66, 67, 68, 69, 70, 71) ", " LIST_8(72, 73, 74, 75, 76, 77, 78, 79)
-#define LIST_88 LIST_80 ", " LIST_8(80, 81, 82, 83, 84, 85, 86, 87)
+#define LIST_88                                                                                              \
+    LIST_64 ", " LIST_8(64, 65, 66, 67, 68, 69, 70, 71) ", " LIST_8(                                         \
+        72, 73, 74, 75, 76, 77, 78, 79) ", " LIST_8(80, 81, 82, 83, 84, 85, 86, 87)
 #define SUMS_8(d, i)                                                                                         \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),              \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 #define SUMS_64(d)                                                                                           \
     SUMS_8(d, 0), SUMS_8(d, 8), SUMS_8(d, 16), SUMS_8(d, 24), SUMS_8(d, 32), SUMS_8(d, 40), SUMS_8(d, 48),   \
         SUMS_8(d, 56)
-#define SUMS_80(d) SUMS_64(d), SUMS_8(d, 64), SUMS_8(d, 72)
-#define SUMS_88(d) SUMS_80(d), SUMS_8(d, 80)
+#define SUMS_88(d) SUMS_64(d), SUMS_8(d, 64), SUMS_8(d, 72), SUMS_8(d, 80)
 
 /* Thread i of the four warps has of the sums [64][N], with g = i % 32 / 4 and t = i % 4, d[4 j + 2 r + c] =
  * (16 (i / 32) + g + 8 r, 8 j + 2 t + c): mma.cuh's C, side by side. */
@@ -209,31 +175,24 @@ template <int N> __device__ __forceinline__ void settle(uint32_t (&x)[N]) {
                    : "l"(a), "l"(b), "r"((int)add));                                                         \
     }
 template <typename T> __device__ void product(float (&d)[64], uint64_t a, uint64_t b, bool add);
-template <typename T> __device__ void product(float (&d)[80], uint64_t a, uint64_t b, bool add);
 template <typename T> __device__ void product(float (&d)[88], uint64_t a, uint64_t b, bool add);
 DEFINE_PRODUCT(bf16, "bf16", 128, 64, 64, 65, 66)
 DEFINE_PRODUCT(half, "f16", 128, 64, 64, 65, 66)
-DEFINE_PRODUCT(bf16, "bf16", 160, 80, 80, 81, 82)
-DEFINE_PRODUCT(half, "f16", 160, 80, 80, 81, 82)
 DEFINE_PRODUCT(bf16, "bf16", 176, 88, 88, 89, 90)
 DEFINE_PRODUCT(half, "f16", 176, 88, 88, 89, 90)
 
-/* A [64][16] in registers (mma.cuh's A): d = (or +=) A B^T, B [128][16] in shared memory, K-major (0); d += A
- * B, B [16][128], MN-major (1). */
-#define DEFINE_PRODUCT_HELD(T, TYPE, NAME, MAJOR)                                                            \
+/* d += A B, A [64][16] in registers (mma.cuh's A), B [16][128] in shared memory, MN-major. */
+#define DEFINE_PRODUCT_OF(T, TYPE)                                                                           \
     template <>                                                                                              \
-    __device__ __forceinline__ void NAME<T>(float(&d)[64], const uint32_t *a, uint64_t b, bool add) {        \
-        HOPPER_ASM("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"                                              \
+    __device__ __forceinline__ void product_of<T>(float(&d)[64], const uint32_t *a, uint64_t b) {            \
+        HOPPER_ASM("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                                \
                    "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" LIST_64                 \
-                   "}, {%64, %65, %66, %67}, %68, p, 1, 1, " #MAJOR ";\n}"                                   \
+                   "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"                                            \
                    : SUMS_64(d)                                                                              \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));                     \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                    \
     }
-template <typename T> __device__ void product_held(float (&d)[64], const uint32_t *a, uint64_t b, bool add);
-template <typename T> __device__ void product_of(float (&d)[64], const uint32_t *a, uint64_t b, bool add);
-DEFINE_PRODUCT_HELD(bf16, "bf16", product_held, 0)
-DEFINE_PRODUCT_HELD(half, "f16", product_held, 0)
-DEFINE_PRODUCT_HELD(bf16, "bf16", product_of, 1)
-DEFINE_PRODUCT_HELD(half, "f16", product_of, 1)
+template <typename T> __device__ void product_of(float (&d)[64], const uint32_t *a, uint64_t b);
+DEFINE_PRODUCT_OF(bf16, "bf16")
+DEFINE_PRODUCT_OF(half, "f16")
 
 #endif

@@ -125,6 +125,7 @@ VARIANT(attention, uneven)
 VARIANT(attention, flash)
 VARIANT(attention, cudnn)
 VARIANT(attention, hopper)
+VARIANT(attention, hopper_long)
 VARIANT(packed_step, any)
 VARIANT(packed_step, mma)
 
@@ -138,6 +139,7 @@ const cuda_variant cuda_variants[] = {
     {"flash", CHECK_attention, plant_attention_flash},
     {"cudnn", CHECK_attention, plant_attention_cudnn},
     {"hopper", CHECK_attention, plant_attention_hopper},
+    {"hopper_long", CHECK_attention, plant_attention_hopper_long},
     {"any", CHECK_packed_step, plant_packed_step_any},
     {"mma", CHECK_packed_step, plant_packed_step_mma},
 };
