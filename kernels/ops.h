@@ -350,6 +350,19 @@ typedef struct sac_choice_step_args {
     bool kept;
 } sac_choice_step_args;
 
+/* A step over what choice_step left and the sequence's last rows where they lie, where a device gains by not
+ * moving them: q = softmax(scale q k^T) v over rows 0 .. n_far - 1 of `far`, met by q turned back by n_rows -
+ * n_far - local positions, and rows n_rows - local .. n_rows - 1 of src, met by q as it is: rope only knows
+ * distances, and from q to the last rows they are those of the sequence. */
+typedef struct sac_choice_attend_args {
+    sac_mat q; /* [1][n_heads * head_dim], replaced by the output */
+    sac_kv_view far, src;
+    int64_t n_far, local, n_rows;
+    sac_rotation rotation;
+    int n_heads;
+    float scale;
+} sac_choice_attend_args;
+
 /* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
  * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
  * likewise (v is not turned) to row `first` of the view. Weights in F32, F16 or BF16. A device may round a to
@@ -438,6 +451,7 @@ typedef struct sac_scatter_rows_args {
     X(mean_rows)                                                                                             \
     X(choice_rows)                                                                                           \
     X(choice_step)                                                                                           \
+    X(choice_attend)                                                                                         \
     X(qkv_step)                                                                                              \
     X(gate_up_step)
 

@@ -23,6 +23,7 @@ static int mats_of(check_case *c, sac_mat *m[3]) {
     case CHECK_gate_up_step: m[0] = &c->gate_up_step.y, m[1] = &c->gate_up_step.x; return 2;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
     case CHECK_choice_step: m[0] = &c->choice_step.q; return 1;
+    case CHECK_choice_attend: m[0] = &c->choice_attend.q; return 1;
     case CHECK_mean_rows: m[0] = &c->mean_rows.x; return 1;
     case CHECK_attention_sums: m[0] = &c->attention_sums.q; return 1;
     case CHECK_patchify: m[0] = &c->patchify.y; return 1;
@@ -222,6 +223,7 @@ static void half_allowance(const check_case *c, sac_dtype t, double *absolute, d
     }
     if (c->op == CHECK_qkv_step) *absolute += 4 * u; /* the normalised token is rounded: see cases_step.c */
     if (c->op == CHECK_gate_up_step) *absolute += 10 * u;
+    if (c->op == CHECK_choice_attend) *absolute += 3 * u; /* and of the query that is turned */
     if (c->op == CHECK_attention && c->attention.kv.dtype != SAC_DTYPE_F32) /* |v| < 1 */
         *absolute += c->attention.kv.dtype == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
 }

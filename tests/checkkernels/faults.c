@@ -339,6 +339,21 @@ static sac_status choice_step_writes_all(const sac_stream *s, const sac_choice_s
     return ref().choice_step(s, &b);
 }
 
+/* The rows side by side are met by a query turned a position too far. */
+static sac_status choice_attend_turned_more(const sac_stream *s, const sac_choice_attend_args *a) {
+    sac_choice_attend_args b = *a;
+    b.rotation.cos_sin += b.rotation.rot_dim;
+    return ref().choice_attend(s, &b);
+}
+
+/* The query's own row is left out. */
+static sac_status choice_attend_no_last_row(const sac_stream *s, const sac_choice_attend_args *a) {
+    sac_choice_attend_args b = *a;
+    if (b.local < 2) return ref().choice_attend(s, a);
+    b.local--, b.n_rows--;
+    return ref().choice_attend(s, &b);
+}
+
 #define FAULT(o, fn)                                                                                         \
     static void plant_##fn(sac_ops *t) {                                                                     \
         t->o = fn;                                                                                           \
@@ -381,6 +396,8 @@ FAULT(attention, attention_first_keys)
 FAULT(mean_rows, mean_rows_of_all)
 FAULT(choice_rows, choice_rows_same_end)
 FAULT(choice_step, choice_step_writes_all)
+FAULT(choice_attend, choice_attend_turned_more)
+FAULT(choice_attend, choice_attend_no_last_row)
 
 const check_fault check_faults[] = {
     {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
@@ -420,6 +437,8 @@ const check_fault check_faults[] = {
     {"first_keys", CHECK_attention, plant_attention_first_keys},
     {"mean_of_all", CHECK_mean_rows, plant_mean_rows_of_all},
     {"writes_all", CHECK_choice_step, plant_choice_step_writes_all},
+    {"turned_more", CHECK_choice_attend, plant_choice_attend_turned_more},
+    {"no_last_row", CHECK_choice_attend, plant_choice_attend_no_last_row},
     {"same_end", CHECK_choice_rows, plant_choice_rows_same_end},
 };
 const int check_n_faults = (int)SAC_COUNT(check_faults);
