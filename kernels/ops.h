@@ -423,6 +423,19 @@ typedef struct sac_choice_step_args {
     bool kept;
 } sac_choice_step_args;
 
+/* A step over what choice_step left and the sequence's last rows where they lie, where a device gains by not
+ * moving them: q = softmax(scale q k^T) v over rows 0 .. n_far - 1 of `far`, met by q turned back by n_rows -
+ * n_far - local positions, and rows n_rows - local .. n_rows - 1 of src, met by q as it is: rope only knows
+ * distances, and from q to the last rows they are those of the sequence. */
+typedef struct sac_choice_attend_args {
+    sac_mat q; /* [1][n_heads * head_dim], replaced by the output */
+    sac_kv_view far, src;
+    int64_t n_far, local, n_rows;
+    sac_rotation rotation;
+    int n_heads;
+    float scale;
+} sac_choice_attend_args;
+
 /* Rows of keys and values that stay, side by side and in place: row rows[i] of a head becomes its row i, for
  * the ascending rows of its list. Rows from n on stay as they are. */
 typedef struct sac_keep_rows_args {
@@ -609,6 +622,7 @@ typedef struct sac_scatter_rows_args {
     X(mean_rows)                                                                                             \
     X(choice_rows)                                                                                           \
     X(choice_step)                                                                                           \
+    X(choice_attend)                                                                                         \
     X(keep_rows)                                                                                             \
     X(evict_row)                                                                                             \
     X(pattern_rows)                                                                                          \

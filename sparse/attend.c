@@ -228,9 +228,29 @@ static sac_status attend_there(const sac_layer_attention *a, const sac_choice *c
     return a->ops->attention(a->stream, &args);
 }
 
+/* Rows that lie side by side since a step before, and the last ones of the sequence. */
+static sac_status attend_kept(const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_choice_step_args *rest = choice->rest;
+    if (a->shape->window) return SAC_UNSUPPORTED;
+    return a->ops->choice_attend(a->stream, &(sac_choice_attend_args){.q = a->q,
+                                                                      .far = *choice->gathered,
+                                                                      .src = a->kv,
+                                                                      .n_far = rest->init + rest->n_chosen,
+                                                                      .local = rest->local,
+                                                                      .n_rows = rest->n_rows,
+                                                                      .rotation = a->rotation,
+                                                                      .n_heads = a->shape->n_heads,
+                                                                      .scale = a->scale});
+}
+
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
     if (choice->all) return sac_attend_dense(a, 0, a->q.rows);
     if (choice->counted_there) return attend_there(a, choice);
+    if (choice->rest) {
+        sac_status st = attend_kept(a, choice);
+        if (st != SAC_UNSUPPORTED) return st;
+        SAC_TRY(a->ops->choice_step(a->stream, choice->rest));
+    }
     if (choice->gathered) {
         sac_attention_args args = causal_args(a, a->q, choice->gathered->n_rows - 1);
         args.kv = *choice->gathered;

@@ -176,6 +176,9 @@ typedef struct sac_choice {
     /* On a device: the rows as `compact` would read them, keys turned to their places, and the query turned
      * to its own already. NULL: not gathered yet. */
     const sac_kv_view *gathered;
+    /* What `gathered` lacks: the last rows of a choice that was kept, and the query is not turned. NULL:
+     * nothing. */
+    const sac_choice_step_args *rest;
     /* Asked for by whoever cuts the choice down: the rows themselves in lists, and, when compact on a device,
      * their turns in scratch->device_turn_keys. */
     bool wants_rows;

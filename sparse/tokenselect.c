@@ -65,11 +65,12 @@ typedef struct tokenselect {
     float *cached_query;        /* [n_layers][n_heads * head_dim] */
     int32_t *cached;            /* [n_layers][capacity] */
     int64_t *n_cached, *n_hits; /* [n_layers]; n_cached -1: empty */
-    /* On a device, what the cached choice reads: a hit fetches only the last tokens anew. */
+    /* On a device, what the cached choice reads: a hit reads the last tokens where they lie. */
     uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
     int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept */
     bool *is_gathered; /* [n_layers] */
     sac_kv_view view;  /* of the step's layer */
+    sac_choice_step_args step;
 } tokenselect;
 
 /* Tokens that the vote may choose at least and at most. */
@@ -349,7 +350,8 @@ static sac_status list_rows(tokenselect *s, const sac_layer_attention *a, const 
 
 /* ---------------------------------------------------------------- steps */
 
-/* The list's keys and values side by side, in one go; UNSUPPORTED where the device has no kernel for it. */
+/* The list's keys and values side by side, in one go, unless they are already; UNSUPPORTED where the device
+ * has no kernel for it. */
 static sac_status gather_rows(tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
                               int64_t n_chosen, sac_choice *choice) {
     int64_t init = (int64_t)s->p[INIT], local = (int64_t)s->p[LOCAL], n = init + n_chosen + local,
@@ -364,21 +366,23 @@ static sac_status gather_rows(tokenselect *s, const sac_layer_attention *a, cons
                             .n_rows = n,
                             .row_stride = d,
                             .head_stride = s->capacity * d};
-    SAC_TRY(a->ops->choice_step(a->stream, &(sac_choice_step_args){.q = a->q,
-                                                                   .dst = s->view,
-                                                                   .src = a->kv,
-                                                                   .chosen = chosen,
-                                                                   .n_chosen = n_chosen,
-                                                                   .init = init,
-                                                                   .local = local,
-                                                                   .n_rows = a->kv.n_rows,
-                                                                   .rotation = a->rotation,
-                                                                   .n_heads = a->shape->n_heads,
-                                                                   .kept = has_own && *is_gathered}));
+    s->step = (sac_choice_step_args){.q = a->q,
+                                     .dst = s->view,
+                                     .src = a->kv,
+                                     .chosen = chosen,
+                                     .n_chosen = n_chosen,
+                                     .init = init,
+                                     .local = local,
+                                     .n_rows = a->kv.n_rows,
+                                     .rotation = a->rotation,
+                                     .n_heads = a->shape->n_heads,
+                                     .kept = has_own && *is_gathered};
+    if (!s->step.kept) SAC_TRY(a->ops->choice_step(a->stream, &s->step));
     *is_gathered = true;
     s->start[0] = 0;
     s->start[1] = n;
     *choice = (sac_choice){.lists = {NULL, s->start, 1}, .compact = true, .gathered = &s->view};
+    if (s->step.kept) choice->rest = &s->step;
     return SAC_OK;
 }
 

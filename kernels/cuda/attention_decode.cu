@@ -1,5 +1,5 @@
-/* attention_decode.cu - few queries of one sequence against its keys: a grid of splits, tiles of rows and
- * problems over the blocks of attention_decode.cuh. */
+/* attention_decode.cu - few queries of one sequence against its keys, in one view or in two: a grid of
+ * splits, tiles of rows and problems over the blocks of attention_decode.cuh. */
 #include "attention_decode.cuh"
 #include "context.cuh"
 
@@ -9,9 +9,10 @@ typedef struct decode_plan {
     float *sums;  /* [problem * tiles + tile][split][ROWS][d] */
     float2 *tops; /* [problem * tiles + tile][split][ROWS]: maximum and sum of weights */
     unsigned *counters;
+    decode_near near; /* of TWO views */
 } decode_plan;
 
-template <typename T, int D, int STAGES>
+template <typename T, int D, int STAGES, bool TWO>
 static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attention_job a, decode_plan plan) {
     extern __shared__ __align__(128) uint8_t shared[];
     int64_t where = (int64_t)blockIdx.z * gridDim.y + blockIdx.y,
@@ -19,7 +20,7 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
     decode_place place = {(int)blockIdx.z, (int)blockIdx.y,      (int)blockIdx.x,
                           plan.n_splits,   plan.n_warps,         plan.brief,
                           plan.tops + at,  plan.sums + at * a.d, plan.counters + where};
-    decode_block<T, D, STAGES>(a, place, shared);
+    decode_block<T, D, STAGES, TWO>(a, place, shared, plan.near);
 }
 
 /* One wave of blocks, each with a tile of keys for every warp at least. Few splits are one cluster, which
@@ -45,21 +46,24 @@ static bool plan_decode(const sac_stream *s, const sac_attention_args *a, const 
         return false;
     const int64_t few_bytes = 16 << 20;
     bool brief = n_keys * j.d * 4 * a->kv.n_heads <= few_bytes;
-    *p = decode_plan{(int)splits,    n_warps,
-                     brief,          rest + (size_t)together * parts * ROWS * 2,
-                     (float2 *)rest, scratch_counters(s)};
+    *p = decode_plan{};
+    p->n_splits = (int)splits, p->n_warps = n_warps, p->brief = brief;
+    p->tops = (float2 *)rest, p->sums = rest + (size_t)together * parts * ROWS * 2;
+    p->counters = scratch_counters(s);
     return true;
 }
 
-template <typename T, int D, int STAGES>
-static sac_status launch(const sac_stream *s, const sac_attention_args *a, const attention_job &j) {
+template <typename T, int D, int STAGES, bool TWO = false>
+static sac_status launch(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
+                         const decode_near &near = decode_near{}) {
     int64_t tiles = ceil_div((int64_t)j.n_q * j.group, ROWS);
     int n_warps = decode_warps<D, STAGES>(s->device), size;
     decode_plan p;
     if (!n_warps) return SAC_DEVICE;
     if (!plan_decode(s, a, j, tiles, n_warps, &p, &size)) return SAC_UNSUPPORTED;
+    p.near = near;
     int bytes = decode_bytes<D, STAGES>(n_warps);
-    auto kernel = attention_decode_kernel<T, D, STAGES>;
+    auto kernel = attention_decode_kernel<T, D, STAGES, TWO>;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
     if (bytes <= STEP_SHARED_BYTES)
@@ -104,4 +108,35 @@ extern "C" sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_a
     if (a->n_q == 0) return SAC_OK;
     if (j.n_problems > 65535) return SAC_UNSUPPORTED;
     return a->kv.dtype == SAC_DTYPE_F16 ? launch_any<half>(s, a, j) : launch_any<bf16>(s, a, j);
+}
+
+template <typename T>
+static sac_status launch_two(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
+                             const decode_near &near) {
+    if (s->device->compute < 90)
+        return j.d == 64 ? launch<T, 64, 4, true>(s, a, j, near) : launch<T, 128, 3, true>(s, a, j, near);
+    return j.d == 64 ? launch<T, 64, 4, true>(s, a, j, near) : launch<T, 128, 2, true>(s, a, j, near);
+}
+
+extern "C" sac_status sac_cuda_choice_attend(const sac_stream *s, const sac_choice_attend_args *a) {
+    const sac_kv_view *kv = &a->src;
+    const sac_rotation *r = &a->rotation;
+    int d = kv->head_dim;
+    sac_attention_args b = {};
+    b.o = b.q = a->q, b.kv = a->far, b.n_heads = a->n_heads, b.scale = a->scale;
+    b.n_q = b.n_batch = 1, b.n_kv = a->n_far + a->local;
+    if (!attention_is_half(&b) || !attention_fits_int(&b) || (d != 64 && d != 128) || a->far.head_dim != d ||
+        kv->dtype != b.kv.dtype || kv->n_heads != b.kv.n_heads || a->n_rows > 1 << 30 ||
+        !is_aligned(kv->k, kv->row_stride) || !is_aligned(kv->v, kv->row_stride) || kv->head_stride % 8 ||
+        r->rot_dim != d || r->interleaved || (uintptr_t)r->cos_sin % 16)
+        return SAC_UNSUPPORTED;
+    attention_job j = attention_prepare(&b);
+    int64_t old = a->n_rows - a->local;
+    decode_near near = {};
+    near.k = (const uint8_t *)kv->k + old * kv->row_stride * 2;
+    near.v = (const uint8_t *)kv->v + old * kv->row_stride * 2;
+    near.k_row = kv->row_stride, near.k_head = kv->head_stride;
+    near.n_far = (int)a->n_far, near.n = (int)a->local;
+    near.angles = r->cos_sin + (old - a->n_far) * d, near.f = 1 / r->factor;
+    return kv->dtype == SAC_DTYPE_F16 ? launch_two<half>(s, &b, j, near) : launch_two<bf16>(s, &b, j, near);
 }

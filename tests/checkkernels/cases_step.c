@@ -1,4 +1,4 @@
-/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows, choice_rows and choice_step. */
+/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows, choice_rows, choice_step and choice_attend. */
 #include "check.h"
 
 #include <math.h>
@@ -177,6 +177,43 @@ static bool make_choice_step(check_case *c, int i) {
     return true;
 }
 
+/* Rows that lie side by side already, and the last ones where they lie. */
+static bool make_choice_attend(check_case *c, int i) {
+    static const struct attend_shape {
+        int n_heads, n_kv_heads, head_dim, n_far, local, more, rot_dim;
+        bool interleaved;
+    } attends[] = {{4, 2, 64, 20, 7, 31, 64, false},       {28, 4, 128, 330, 90, 77, 128, false},
+                   {7, 1, 128, 33, 1, 0, 128, false},      {7, 1, 128, 0, 40, 0, 128, false},
+                   {28, 4, 128, 1150, 261, 5, 128, false}, {6, 2, 44, 9, 4, 12, 20, true},
+                   {8, 2, 64, 100, 16, 9, 32, false}};
+    if (i >= 3 * (int)SAC_COUNT(attends)) return false;
+    const struct attend_shape *sh = &attends[i / 3];
+    sac_choice_attend_args *a = &c->choice_attend;
+    sac_dtype t = (sac_dtype)(i % 3);
+    int d = sh->head_dim, n_heads = sh->n_heads;
+    int64_t cols = (int64_t)n_heads * d;
+    *a = (sac_choice_attend_args){.n_far = sh->n_far, .local = sh->local};
+    a->n_rows = a->n_far + a->local + sh->more;
+    a->n_heads = n_heads, a->scale = 1.5f / sqrtf((float)d);
+    check_kv_shape kv = {.dtype = t, .n_heads = sh->n_kv_heads, .head_dim = d};
+    double q_norm = 0, k_norm[2], v_norm[2];
+    a->q = check_mat(c, true, 1, cols, 0, 4, CHECK_UNIFORM);
+    for (int64_t j = 0; j < cols; j++) q_norm = fmax(q_norm, fabs((double)sac_mat_row_f32(a->q, 0)[j]));
+    kv.n_rows = kv.n_valid = a->n_far + 1;
+    a->far = check_kv(c, &kv, &k_norm[0], &v_norm[0]);
+    kv.n_rows = kv.n_valid = a->n_rows;
+    a->src = check_kv(c, &kv, &k_norm[1], &v_norm[1]);
+    a->rotation = *check_rotation(c, a->n_rows + 2, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
+    /* a score is off by roundings of its products, an output by twice that */
+    double *allowed = check_allow(c, cols), k = fmax(k_norm[0], k_norm[1]), v = fmax(v_norm[0], v_norm[1]);
+    double score = 1.5 * q_norm * sqrt((double)d) * k * (double)a->scale;
+    for (int64_t j = 0; j < cols; j++) allowed[j] = EPS * (32 + 16 * score) * v;
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d %lld + %lld of %lld rot=%d%s", sac_dtype_name(t),
+             n_heads, sh->n_kv_heads, d, (long long)a->n_far, (long long)a->local, (long long)a->n_rows,
+             sh->rot_dim, sh->interleaved ? " interleaved" : "");
+    return true;
+}
+
 bool check_make_step_of(check_case *c, int i, sac_dtype t) {
     if (i >= N_SHAPES) return false;
     c->same_bits = true;
@@ -193,5 +230,6 @@ bool check_make_step(check_case *c, int i, bool quick) {
     if (c->op == CHECK_mean_rows) return make_mean(c, i);
     if (c->op == CHECK_choice_rows) return make_choice(c, i);
     if (c->op == CHECK_choice_step) return make_choice_step(c, i);
+    if (c->op == CHECK_choice_attend) return make_choice_attend(c, i);
     return i < 3 * N_SHAPES && check_make_step_of(c, i % N_SHAPES, (sac_dtype)(i / N_SHAPES));
 }

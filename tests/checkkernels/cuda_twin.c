@@ -37,6 +37,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_packed_scores: m[0] = &c->packed_scores.q; return 1;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
     case CHECK_choice_step: m[0] = &c->choice_step.q; return 1;
+    case CHECK_choice_attend: m[0] = &c->choice_attend.q; return 1;
     case CHECK_page_scores: m[0] = &c->page_scores.q; return 1;
     case CHECK_channel_sums: m[0] = &c->channel_sums.q; return 1;
     case CHECK_join_attention: m[0] = &c->join_attention.o, m[1] = &c->join_attention.other; return 2;
@@ -243,6 +244,7 @@ static void half_allowance(const check_case *c, sac_dtype t, double *absolute, d
     if (c->op == CHECK_qkv_step) *absolute += 4 * u; /* the normalised token is rounded: see cases_step.c */
     if (c->op == CHECK_gate_up_step) *absolute += 10 * u;
     if (c->op == CHECK_attention_many) *absolute += 2 * u;
+    if (c->op == CHECK_choice_attend) *absolute += 3 * u; /* and of the query that is turned */
     if (c->op == CHECK_attention && c->attention.kv.dtype != SAC_DTYPE_F32) /* |v| < 1 */
         *absolute += c->attention.kv.dtype == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
 }

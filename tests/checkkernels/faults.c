@@ -422,6 +422,21 @@ static sac_status choice_step_writes_all(const sac_stream *s, const sac_choice_s
     return ref().choice_step(s, &b);
 }
 
+/* The rows side by side are met by a query turned a position too far. */
+static sac_status choice_attend_turned_more(const sac_stream *s, const sac_choice_attend_args *a) {
+    sac_choice_attend_args b = *a;
+    b.rotation.cos_sin += b.rotation.rot_dim;
+    return ref().choice_attend(s, &b);
+}
+
+/* The query's own row is left out. */
+static sac_status choice_attend_no_last_row(const sac_stream *s, const sac_choice_attend_args *a) {
+    sac_choice_attend_args b = *a;
+    if (b.local < 2) return ref().choice_attend(s, a);
+    b.local--, b.n_rows--;
+    return ref().choice_attend(s, &b);
+}
+
 static sac_status keep_rows_one_list(const sac_stream *s, const sac_keep_rows_args *a) {
     sac_keep_rows_args b = *a;
     b.n_lists = 1;
@@ -601,6 +616,8 @@ FAULT(attention, attention_first_keys)
 FAULT(mean_rows, mean_rows_of_all)
 FAULT(choice_rows, choice_rows_same_end)
 FAULT(choice_step, choice_step_writes_all)
+FAULT(choice_attend, choice_attend_turned_more)
+FAULT(choice_attend, choice_attend_no_last_row)
 FAULT(keep_rows, keep_rows_one_list)
 FAULT(keep_rows, keep_rows_from_the_end)
 FAULT(evict_row, evict_row_of_any_age)
@@ -665,6 +682,8 @@ const check_fault check_faults[] = {
     {"first_keys", CHECK_attention, plant_attention_first_keys},
     {"mean_of_all", CHECK_mean_rows, plant_mean_rows_of_all},
     {"writes_all", CHECK_choice_step, plant_choice_step_writes_all},
+    {"turned_more", CHECK_choice_attend, plant_choice_attend_turned_more},
+    {"no_last_row", CHECK_choice_attend, plant_choice_attend_no_last_row},
     {"same_end", CHECK_choice_rows, plant_choice_rows_same_end},
     {"one_list", CHECK_keep_rows, plant_keep_rows_one_list},
     {"from_the_end", CHECK_keep_rows, plant_keep_rows_from_the_end},

@@ -44,6 +44,7 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_mean_rows:
     case CHECK_choice_rows:
     case CHECK_choice_step:
+    case CHECK_choice_attend:
     case CHECK_qkv_step:
     case CHECK_gate_up_step: return check_make_step(c, i, o->quick);
     case CHECK_keep_rows:
