@@ -31,7 +31,7 @@ fi
 threaded='test_base test_vision_cache test_session serve_parallel'
 
 # What the CUDA backend changes; without a card it shows that everything else still passes.
-device='test_device test_method_device test_format_device test_vit_device test_device_tower test_session cli_device'
+device='test_device test_method_device test_format_device test_vit_device test_device_tower test_batch_device test_decoder_device test_session cli_device'
 
 # Counts the tests within ctest's log: cmocka's programs and the tests of the command have many each; any other
 # program is one. Prints "passed failed skipped" and, on standard error, what failed and was skipped.

@@ -11,7 +11,8 @@ static __global__ void set_lengths_kernel(int32_t *lengths, int32_t n_q, int32_t
     lengths[4] = n_kv;
 }
 
-/* Fewest queries that go to the kernel for Hopper before cuDNN is asked; 0: none do. docs/speed.md has both. */
+/* Fewest queries that go to the kernel for Hopper before cuDNN is asked; 0: none do. docs/speed.md has both.
+ */
 enum { HOPPER_FROM = 1024 };
 enum { LARGE = 8192, SMALL = 1024 }; /* queries of a piece */
 enum { CHUNK = 512 }; /* queries of methods that work in chunks, over keys gathered for them: few shapes */
