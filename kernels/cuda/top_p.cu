@@ -230,13 +230,16 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_scores_kernel(to
         width = shift;
         if (alone) break;
     }
-    if (width < 32) { /* the largest score between the bounds is the one */
-        uint32_t inside[2] = {0, 0};
+    if (width < 32) {
+        /* the largest score between the bounds is the one; where rounding left none, the next above them is
+         */
+        uint32_t inside[2] = {0, 0}; /* and the complement of the smallest from there on */
         each([&](uint32_t u) {
             if ((u - found) >> width == 0) inside[0] = max(inside[0], u);
+            if (u > 0 && u >= found) inside[1] = max(inside[1], ~u);
         });
         cluster_largest(inside, extreme, largest[1]);
-        found = inside[0];
+        found = inside[0] ? inside[0] : inside[1] ? ~inside[1] : most;
     } else {
         found = a.p <= 0 ? most : least;
     }
