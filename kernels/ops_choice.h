@@ -214,7 +214,7 @@ typedef struct sac_evict_row_args {
  *   with `own`, of the columns that the block itself touches.
  * With by_block every block has columns of its own, [n_blocks][n_lists][n_columns]. List number b * n_lists +
  * l is rows[start[..]] on, start[0] = 0, and pairs[..] is how many pairs of a query and a row no later than
- * it there are in it. rows has room for all. A device has room for about 1.7 million rows. */
+ * it there are in it. rows has room for all. A device has room for 800,000 rows or more. */
 typedef struct sac_pattern_rows_args {
     int32_t *rows;
     int64_t *start, *pairs; /* pairs [n_blocks * n_lists] */

@@ -105,7 +105,7 @@ typedef struct sac_row_lists {
  * lie batch_rows apart in q and o and, unless kv_batch_rows says otherwise, in the rows of kv (a tower's
  * pictures; chunks of a prompt with keys of their own); a decoder's plain attention has n_batch 1. Which
  * keys query i (of a batch's n_q) sees: all n_kv rows; when causal only row j <= first + i; when window > 0
- * only j > first + i - window. With `lists` a head's keys are the rows of its list (n_kv is not read), and
+ * only j > first + i - window. With `lists` a head's keys are the rows of its list (n_kv bounds nothing), and
  * the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
  * denominator, ln sum exp(scale q k), and -infinity for a query that sees no key: two results over disjoint
  * keys can be joined by it. A device may read rows of the view that no query sees and multiply them by 0:
@@ -148,7 +148,8 @@ typedef struct sac_store_many_args {
 
 /* Several calls of attention, or of packed_step, that do not write what another reads: one query of each of
  * several sequences, where a device gains by reading all their keys in one go. It knows plain steps of one
- * model only (no lists, no lse; the same heads and types), and refuses all where it refuses one. */
+ * model only (the same heads, types, scale, window and causal; attention_many: no lists, no lse), and refuses
+ * all where it refuses one. */
 typedef struct sac_attention_many_args {
     const sac_attention_args *each;
     int n;
