@@ -1,13 +1,7 @@
 #include "decoder_batch.h"
+#include "decoder_run.h"
 
 #include <string.h>
-
-static int64_t q_cols(const sac_decoder_config *c) {
-    return (int64_t)c->n_heads * c->head_dim;
-}
-static int64_t kv_cols(const sac_decoder_config *c) {
-    return (int64_t)c->n_kv_heads * c->head_dim;
-}
 
 void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
                             const sac_device *device, sac_arena *arena) {
@@ -47,8 +41,8 @@ static sac_mat rows(const run *r, void *data, int64_t cols) {
     return (sac_mat){data, r->n, cols, cols, r->b->dtype};
 }
 
-static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
-                         bool accumulate) {
+static sac_status product(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
+                          bool accumulate) {
     return r->ops->linear(r->stream, &(sac_linear_args){.y = y,
                                                         .x = x,
                                                         .w = *w,
@@ -92,12 +86,12 @@ static sac_status project(const run *r, const sac_decoder_layer *w, sac_mat norm
     if (r->b->qkv && joins_qkv(w, &all)) {
         sac_mat qkv = rows(r, r->b->qkv, n_q + 2 * n_kv);
         *q = columns(qkv, 0, n_q), *k = columns(qkv, n_q, n_kv), *v = columns(qkv, n_q + n_kv, n_kv);
-        return linear(r, qkv, norm, &all, w->q_bias, false);
+        return product(r, qkv, norm, &all, w->q_bias, false);
     }
     *q = rows(r, r->b->queries, n_q), *k = rows(r, r->b->k, n_kv), *v = rows(r, r->b->v, n_kv);
-    SAC_TRY(linear(r, *q, norm, &w->q, w->q_bias, false));
-    SAC_TRY(linear(r, *k, norm, &w->k, w->k_bias, false));
-    return linear(r, *v, norm, &w->v, w->v_bias, false);
+    SAC_TRY(product(r, *q, norm, &w->q, w->q_bias, false));
+    SAC_TRY(product(r, *k, norm, &w->k, w->k_bias, false));
+    return product(r, *v, norm, &w->v, w->v_bias, false);
 }
 
 static sac_status open_gate(const run *r, const sac_decoder_layer *w, sac_mat norm, sac_mat *gate,
@@ -107,11 +101,11 @@ static sac_status open_gate(const run *r, const sac_decoder_layer *w, sac_mat no
     if (r->b->gate_up && join(&all, &w->up)) {
         sac_mat both = rows(r, r->b->gate_up, 2 * n);
         *gate = columns(both, 0, n), *up = columns(both, n, n);
-        return linear(r, both, norm, &all, NULL, false);
+        return product(r, both, norm, &all, NULL, false);
     }
     *gate = rows(r, r->b->gate, n), *up = rows(r, r->b->up, n);
-    SAC_TRY(linear(r, *gate, norm, &w->gate, NULL, false));
-    return linear(r, *up, norm, &w->up, NULL, false);
+    SAC_TRY(product(r, *gate, norm, &w->gate, NULL, false));
+    return product(r, *up, norm, &w->up, NULL, false);
 }
 
 /* ---------------------------------------------------------------- a layer */
@@ -123,7 +117,7 @@ static sac_status attend(const run *r, int layer) {
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->attn_norm, c->rms_eps}));
     SAC_TRY(project(r, w, norm, &q, &k, &v));
     SAC_TRY(sac_decoder_step_attend(r->d, r->states, r->n, r->ops, r->stream, layer, q, k, v));
-    return linear(r, h, q, &w->o, w->o_bias, true);
+    return product(r, h, q, &w->o, w->o_bias, true);
 }
 
 static sac_status mix(const run *r, int layer) {
@@ -134,7 +128,7 @@ static sac_status mix(const run *r, int layer) {
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
     SAC_TRY(open_gate(r, w, norm, &gate, &up));
     SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){gate, gate, up}));
-    return linear(r, h, gate, &w->down, NULL, true);
+    return product(r, h, gate, &w->down, NULL, true);
 }
 
 static sac_status step(const run *r, const int32_t *ids, sac_error *err) {
@@ -149,7 +143,7 @@ static sac_status step(const run *r, const int32_t *ids, sac_error *err) {
         SAC_TRY(mix(r, layer));
     }
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, r->d->final_norm, c->rms_eps}));
-    return linear(r, sac_mat_f32(r->b->logits, r->n, c->vocab), norm, &r->d->head, NULL, false);
+    return product(r, sac_mat_f32(r->b->logits, r->n, c->vocab), norm, &r->d->head, NULL, false);
 }
 
 static sac_status hand_out_logits(const run *r, sac_error *err) {
@@ -169,10 +163,13 @@ sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, co
     run r = {d, b, ops, stream, states, n};
     sac_status st = step(&r, ids, err);
     if (st == SAC_OK) st = hand_out_logits(&r, err);
-    for (int64_t i = 0; i < n; i++)
-        if (st == SAC_OK)
-            sac_decoder_step_finish(states[i]);
-        else
-            sac_decoder_step_undo(states[i]);
+    if (st == SAC_OK) {
+        for (int64_t i = 0; i < n; i++) sac_decoder_step_finish(states[i]);
+        return SAC_OK;
+    }
+    st = sac_decoder_explain(&(decoder_run){.d = d, .s = states[0], .ops = ops, .stream = stream}, st, err);
+    /* what is queued may still write rows of sessions that begin again on streams of their own */
+    if (b->device) b->device->stream_sync(stream, NULL);
+    for (int64_t i = 0; i < n; i++) sac_decoder_step_undo(states[i]);
     return st;
 }

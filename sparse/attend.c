@@ -150,6 +150,7 @@ static sac_status gather_on_device(const sac_layer_attention *a, sac_mat q, cons
         same = same && s->turn_back[i] == turn;
         s->turn_back[i] = turn;
     }
+    s->n_turn_sent = 0; /* until it is there */
     if (!same) SAC_TRY(sac_to_device(a, s->device_turn, s->turn_back, (size_t)q.rows * sizeof(int32_t)));
     s->n_turn_sent = q.rows;
     return turn_queries(a, q, s->device_turn);

@@ -41,8 +41,10 @@ sac_status sac_join_send_place(sac_join_scratch *s, const sac_layer_attention *a
         same = same && s->position[i] == turn;
         s->position[i] = turn;
     }
+    s->n_sent = 0; /* until it is there */
+    if (!same) SAC_TRY(sac_to_device(a, s->device_turn, s->position, (size_t)a->q.rows * sizeof(int32_t)));
     s->n_sent = a->q.rows;
-    return same ? SAC_OK : sac_to_device(a, s->device_turn, s->position, (size_t)s->n_sent * sizeof(int32_t));
+    return SAC_OK;
 }
 
 /* Rows 0 .. n - 1 as a list. */

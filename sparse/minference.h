@@ -5,7 +5,9 @@
 
 #include "sparse.h"
 
-enum { SAC_MINFERENCE_MAX_DEVICE_ROWS = 1300000 }; /* pattern_rows on any card */
+enum {
+    SAC_MINFERENCE_MAX_DEVICE_ROWS = 800000
+}; /* pattern_rows on any card: its marks lie in shared memory */
 enum { BLOCK = 64, FIRST_COLUMNS = 30, NEAR_DIAGONALS = 100 };
 enum { VERTICAL_SLASH, BLOCK_SPARSE, A_SHAPE };
 

@@ -84,13 +84,14 @@ void sac_minference_take_device(minference *m, const sac_attention_shape *shape,
 static sac_status send_constants(minference *m, const sac_layer_attention *a) {
     float infinite[NEAR_DIAGONALS];
     if (m->there.has_constants) return SAC_OK;
-    m->there.has_constants = true;
-    if (m->pattern == A_SHAPE) {
-        for (int64_t i = 0; i < m->s; i++) m->numbers[i] = (int32_t)i;
-        return sac_to_device(a, m->there.best_diagonals, m->numbers, (size_t)m->s * sizeof *m->numbers);
-    }
     for (int i = 0; i < NEAR_DIAGONALS; i++) infinite[i] = INFINITY;
-    return sac_to_device(a, m->there.infinite, infinite, sizeof infinite);
+    for (int64_t i = 0; m->pattern == A_SHAPE && i < m->s; i++) m->numbers[i] = (int32_t)i;
+    if (m->pattern == A_SHAPE)
+        SAC_TRY(sac_to_device(a, m->there.best_diagonals, m->numbers, (size_t)m->s * sizeof *m->numbers));
+    else
+        SAC_TRY(sac_to_device(a, m->there.infinite, infinite, sizeof infinite));
+    m->there.has_constants = true;
+    return SAC_OK;
 }
 
 /* The k best of n estimates of each head, the first `near` of them in any case. */

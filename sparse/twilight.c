@@ -49,7 +49,7 @@ static sac_status check_base(const double *p, const sac_decode *base, const sac_
                              sac_error *err) {
     const char *heads = base_setting(base, "heads"), *pos = base_setting(base, "pos");
     if (!shape->device) return SAC_OK;
-    if (heads && strcmp(heads, "query") == 0 && p[UNION] != 0)
+    if (heads && strcmp(heads, "query") == 0 && p[UNION] != 0 && shape->n_heads != shape->n_kv_heads)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "twilight over lists of query heads joins them on the CPU only so far: leave out "
                         "base.heads=query, or use union=0");

@@ -266,10 +266,15 @@ static __global__ void __launch_bounds__(WARPS * 32, 2) attention_flash_kernel(a
     for (int r = 0; r < R; r++) put<T, D>(a, problem, base, row0 + (warp * R + r) * WARP_ROWS, lane, w[r]);
 }
 
+template <int D, int R> static constexpr int flash_bytes(void) {
+    return R * WARPS * WARP_ROWS * pitch<D>() + 2 * stage_bytes<D>();
+}
+
 template <typename T, int D, int R>
 static sac_status launch_rows(const sac_stream *s, const sac_attention_args *a) {
     attention_job j = attention_prepare(a);
-    const int rows = R * WARPS * WARP_ROWS, bytes = rows * pitch<D>() + 2 * stage_bytes<D>();
+    const int rows = R * WARPS * WARP_ROWS, bytes = flash_bytes<D, R>();
+    if (bytes > block_shared_bytes(s->device)) return SAC_UNSUPPORTED;
     if (cudaFuncSetAttribute(attention_flash_kernel<T, D, R>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              bytes) != cudaSuccess)
         return SAC_DEVICE;
@@ -288,8 +293,9 @@ template <typename T, int D> static sac_status launch(const sac_stream *s, const
     const int rows = WARPS * WARP_ROWS;
     int64_t blocks = ceil_div(a->n_q * a->n_heads, 2 * rows) * a->n_batch;
     if (!fits_lists(a, rows)) return SAC_UNSUPPORTED;
-    return blocks >= 4 * s->device->n_processors && fits_lists(a, 2 * rows) ? launch_rows<T, D, 2>(s, a)
-                                                                            : launch_rows<T, D, 1>(s, a);
+    bool twice = blocks >= 4 * s->device->n_processors && fits_lists(a, 2 * rows) &&
+                 flash_bytes<D, 2>() <= block_shared_bytes(s->device);
+    return twice ? launch_rows<T, D, 2>(s, a) : launch_rows<T, D, 1>(s, a);
 }
 
 template <typename T> static sac_status launch_any(const sac_stream *s, const sac_attention_args *a) {

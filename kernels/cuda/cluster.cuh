@@ -78,6 +78,7 @@ static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A),
     int size = 1;
     while (size < CLUSTER_MAX && s->device->compute >= 90 && n > (int64_t)size * CLUSTER_THREADS * per_thread)
         size *= 2;
+    if (rows > 65535) return SAC_UNSUPPORTED;
     share_step_split(s, (const void *)kernel);
     cudaLaunchConfig_t c = {};
     cudaLaunchAttribute attributes[2] = {};

@@ -166,6 +166,12 @@ __device__ __forceinline__ void wait_for_last(void) {
 /* Kernels that follow each other in a step ask for one split of a processor's memory into cache and shared
  * memory (percent of the latter; 164 of 228 KiB): it has to run empty to change that. */
 enum { STEP_CARVEOUT = 72, STEP_SHARED_BYTES = 150 << 10 };
+/* Shared memory that a block may have at most (CUDA C++ Programming Guide, table of compute capabilities). */
+static inline int block_shared_bytes(const sac_device *d) {
+    int c = d->compute;
+    return (c == 80 || c == 87 ? 163 : c >= 90 && c < 120 ? 227 : 99) << 10;
+}
+
 /* What the driver is told once a kernel and card. */
 static inline void share_step_split(const sac_stream *s, const void *kernel) {
     static std::atomic<uintptr_t> told[64];

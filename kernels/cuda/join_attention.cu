@@ -1,3 +1,4 @@
+/* join_attention.cu - attention over two disjoint sets of keys becomes that over both, by their log-sum-exps. */
 #include "device.cuh"
 
 typedef struct join_job {

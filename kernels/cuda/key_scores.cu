@@ -192,6 +192,7 @@ template <typename T, int D>
 static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_keys) {
     int bytes = WARPS * STAGES * KEYS * pitch<D>();
     auto kernel = j.cos_sin ? key_scores_kernel<T, D, true> : key_scores_kernel<T, D, false>;
+    if (bytes > block_shared_bytes(s->device)) return SAC_UNSUPPORTED;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
     int64_t tiles = ceil_div(n_keys, KEYS * WARPS / j.together), rows = ceil_div(j.group, ROWS);
@@ -254,15 +255,16 @@ extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_sco
     bool fast = is_half(kv->dtype) && (!back || turns) && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
                 is_aligned(kv->k, kv->row_stride) && kv->head_stride % 8 == 0 && n_keys <= 1 << 30 &&
                 kv->n_rows <= 1 << 30;
-    if (!fast) {
-        size_t bytes = (size_t)WARPS * (size_t)kv->head_dim * sizeof(float);
-        if (bytes > 48 << 10) return SAC_UNSUPPORTED;
-        dim3 grid((unsigned)min_of(ceil_div(n_keys, WARPS), s->device->n_processors * 8),
-                  (unsigned)j.n_problems);
-        key_scores_any_kernel<<<grid, WARPS * 32, bytes, cuda_stream(s)>>>(
-            j, kv->dtype, a->back ? *a->back : sac_rotation(), a->back != NULL);
-        return launched();
-    }
 #define LAUNCH(D) (kv->dtype == SAC_DTYPE_F16 ? launch<half, D>(s, j, n_keys) : launch<bf16, D>(s, j, n_keys))
-    return kv->head_dim <= 64 ? LAUNCH(64) : kv->head_dim <= 96 ? LAUNCH(96) : LAUNCH(128);
+    if (fast) {
+        sac_status st = kv->head_dim <= 64 ? LAUNCH(64) : kv->head_dim <= 96 ? LAUNCH(96) : LAUNCH(128);
+        if (st != SAC_UNSUPPORTED) return st; /* a card with little shared memory */
+        j.together = 1;
+    }
+    size_t bytes = (size_t)WARPS * (size_t)kv->head_dim * sizeof(float);
+    if (bytes > 48 << 10) return SAC_UNSUPPORTED;
+    dim3 grid((unsigned)min_of(ceil_div(n_keys, WARPS), s->device->n_processors * 8), (unsigned)j.n_problems);
+    key_scores_any_kernel<<<grid, WARPS * 32, bytes, cuda_stream(s)>>>(
+        j, kv->dtype, a->back ? *a->back : sac_rotation(), a->back != NULL);
+    return launched();
 }

@@ -214,7 +214,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
 
 /* Shared memory that a block may have here. */
 static inline int most_bytes(const sac_device *d) {
-    return (d->compute == 80 || d->compute >= 90 ? 160 : 96) << 10;
+    return (block_shared_bytes(d) >= 160 << 10 ? 160 : 96) << 10;
 }
 
 /* The driver has to hear of that once a kernel and card. */

@@ -155,7 +155,7 @@ static json_t *video_settings(const settings *s) {
 json_t *report_settings(const run *r) {
     builder b = begin();
     set_int(&b, "threads", r->info.n_threads);
-    if (r->s->device) set_text(&b, "device", r->s->device);
+    if (r->device) set_text(&b, "device", r->device);
     set(&b, "fast", json_boolean(r->s->fast));
     set(&b, "sampling", sampling_settings(&r->sampling));
     set(&b, "video", video_settings(r->s));

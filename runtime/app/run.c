@@ -64,17 +64,18 @@ sac_sampling run_sampling(const settings *s, const sac_model *m) {
     return p;
 }
 
-/* On the card where there is one for this model, otherwise on the CPU, with a line that says why. */
+/* On the card where there is one that takes this model, otherwise on the CPU, with a line that says why. */
 static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
     sac_error why;
     o->device = "cuda";
     sac_status st = sac_model_open(&r->model, r->model_path, o, err);
-    if (st != SAC_UNSUPPORTED) return st;
+    r->device = o->device;
+    if (st != SAC_UNSUPPORTED && st != SAC_DEVICE && st != SAC_NO_MEMORY) return st;
     why = *err;
-    o->device = NULL;
+    r->device = o->device = NULL;
     APP_TRY(sac_model_open(&r->model, r->model_path, o, err));
     progress_clear(&r->progress);
-    fprintf(stderr, "saccade: %s; running on the CPU\n", why.text);
+    fprintf(stderr, "saccade: no card is used: %s\n", why.text);
     return SAC_OK;
 }
 
@@ -93,6 +94,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.progress_ctx = &r->progress;
     double t = clock_seconds();
     bool wherever = s->device && !strcmp(s->device, "auto");
+    r->device = s->device;
     sac_status st = wherever ? open_wherever(r, &o, err) : sac_model_open(&r->model, r->model_path, &o, err);
     progress_clear(&r->progress);
     if (st != SAC_OK) return st;

@@ -14,6 +14,8 @@
 typedef struct run {
     const settings *s;
     const char *model_path;
+    const char
+        *device; /* where it runs, as the option says or, with "auto", as it turned out; NULL: the CPU */
     sac_model *model;
     sac_model_info info;
     sac_session *session;

@@ -126,6 +126,16 @@ static void cuda_event_free(sac_event *e) {
     *e = sac_event{};
 }
 
+static __global__ void nothing(void) {}
+
+/* Code for cards before Hopper leaves out what the host counts on from Hopper on (clusters, early launches). */
+static bool has_code(int index, int compute) {
+    cudaFuncAttributes f;
+    bool is_there = cudaSetDevice(index) == cudaSuccess && cudaFuncGetAttributes(&f, nothing) == cudaSuccess;
+    if (!is_there) cudaGetLastError();
+    return is_there && (compute < 90 || f.ptxVersion >= 90);
+}
+
 /* A driver that is too old, no card, or a card that this build holds no code for: all UNSUPPORTED. */
 static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
     int n = 0;
@@ -143,6 +153,11 @@ static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
     if (p->major < 8)
         return sac_fail(err, SAC_UNSUPPORTED, "CUDA card %d (%s) is sm_%d%d: sm_80 or later is needed", index,
                         p->name, p->major, p->minor);
+    if (!has_code(index, p->major * 10 + p->minor))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "this build has no code for CUDA card %d (%s, sm_%d%d): build with "
+                        "-DCMAKE_CUDA_ARCHITECTURES=%d%d",
+                        index, p->name, p->major, p->minor, p->major, p->minor);
     return SAC_OK;
 }
 

@@ -118,7 +118,7 @@ static void run_alone(sac_batch *b, sac_batch_item *item) {
 }
 
 static void run_together(sac_batch *b, sac_batch_item *items, size_t n) {
-    sac_error err;
+    sac_error err = {0};
     for (size_t i = 0; i < n; i++) {
         sac_session *s = items[b->places[i]].session;
         b->states[i] = &s->decoder;

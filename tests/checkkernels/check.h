@@ -186,8 +186,11 @@ typedef struct check_fault {
     check_op op;
     void (*plant)(sac_ops *t);
 } check_fault;
-extern const check_fault check_faults[];
-extern const int check_n_faults;
+typedef struct check_fault_list {
+    const check_fault *all;
+    int n;
+} check_fault_list;
+extern const check_fault_list check_faults_layers, check_faults_packed, check_faults_choices;
 
 /* Speed: the rows of the table. */
 int check_bench(const char *op, const char *variant, bool csv, int n_threads);

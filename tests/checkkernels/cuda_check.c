@@ -137,8 +137,8 @@ static void report(check_op op, const tally *y, bool verbose) {
 static int check_faults_caught(bed *b, const sac_ops *t) {
     int n_missed = 0;
     b->print = false;
-    for (int i = 0; i < cuda_n_faults && !b->broken; i++) {
-        const check_fault *f = &cuda_faults[i];
+    for (int i = 0; i < cuda_faults.n && !b->broken; i++) {
+        const check_fault *f = &cuda_faults.all[i];
         if (b->o->op && strcmp(b->o->op, check_op_name(f->op)) != 0) continue;
         tally y = {.name = f->name, .table = *t, .whole = true};
         f->plant(&y.table);

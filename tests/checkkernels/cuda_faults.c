@@ -1,5 +1,6 @@
 /* cuda_faults.c - the real kernels, then something wrong: a checker that lets one pass cannot be trusted. */
 #include "cuda_twin.h"
+#include "faults.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -212,67 +213,34 @@ static sac_status attention_first_list(const sac_stream *s, const sac_attention_
     return sac_cuda_attention(s, &b);
 }
 
-#define FAULT(o, fn)                                                                                         \
-    static void plant_##fn(sac_ops *t) {                                                                     \
-        t->o = fn;                                                                                           \
-    }
-FAULT(linear, linear_nan)
-FAULT(linear, linear_drift)
-FAULT(linear, linear_unsteady)
-FAULT(rmsnorm, rmsnorm_dropped_tail)
-FAULT(swiglu, swiglu_one_past)
-FAULT(layernorm, layernorm_in_gap)
-FAULT(gather_rows, gather_changes_input)
-FAULT(scatter_rows, scatter_no_sum)
-FAULT(attention, attention_wrong_head)
-FAULT(attention, attention_sees_next)
-FAULT(attention, attention_hopper_sees_next)
-FAULT(attention, attention_hopper_no_last_tile)
-FAULT(rope, rope_no_rest)
-FAULT(pack_rows, pack_no_channel)
-FAULT(pack_channels, pack_channels_no_list)
-FAULT(packed_step, packed_step_no_last_row)
-FAULT(store_many, store_many_one_position)
-FAULT(attention_many, attention_many_one_view)
-FAULT(attention_many, attention_many_no_last_row)
-FAULT(packed_step_many, packed_step_many_one_tail)
-FAULT(attention, attention_first_block)
-FAULT(keep_rows, keep_rows_one_less)
-FAULT(evict_row, evict_row_of_any_age)
-FAULT(pattern_rows, pattern_rows_not_own)
-FAULT(packed_scores, packed_scores_as_packed)
-FAULT(kept_rows, kept_rows_places)
-FAULT(top_p, top_p_scores_as_weights)
-FAULT(attention, attention_first_list)
+#define FAULTS(X)                                                                                            \
+    X("nan", linear, linear_nan)                                                                             \
+    X("drift_5%", linear, linear_drift)                                                                      \
+    X("unsteady_bits", linear, linear_unsteady)                                                              \
+    X("dropped_tail", rmsnorm, rmsnorm_dropped_tail)                                                         \
+    X("one_byte_past", swiglu, swiglu_one_past)                                                              \
+    X("write_in_gap", layernorm, layernorm_in_gap)                                                           \
+    X("input_changed", gather_rows, gather_changes_input)                                                    \
+    X("no_sum", scatter_rows, scatter_no_sum)                                                                \
+    X("wrong_kv_head", attention, attention_wrong_head)                                                      \
+    X("sees_next_key", attention, attention_sees_next)                                                       \
+    X("hopper_sees_next_key", attention, attention_hopper_sees_next)                                         \
+    X("hopper_no_last_tile", attention, attention_hopper_no_last_tile)                                       \
+    X("no_rest", rope, rope_no_rest)                                                                         \
+    X("no_channel", pack_rows, pack_no_channel)                                                              \
+    X("no_list", pack_channels, pack_channels_no_list)                                                       \
+    X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("one_position", store_many, store_many_one_position)                                                   \
+    X("one_view", attention_many, attention_many_one_view)                                                   \
+    X("no_last_row", attention_many, attention_many_no_last_row)                                             \
+    X("one_tail", packed_step_many, packed_step_many_one_tail)                                               \
+    X("first_block", attention, attention_first_block)                                                       \
+    X("one_less", keep_rows, keep_rows_one_less)                                                             \
+    X("any_age", evict_row, evict_row_of_any_age)                                                            \
+    X("not_own", pattern_rows, pattern_rows_not_own)                                                         \
+    X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
+    X("places", kept_rows, kept_rows_places)                                                                 \
+    X("scores_as_weights", top_p, top_p_scores_as_weights)                                                   \
+    X("first_list", attention, attention_first_list)
 
-const check_fault cuda_faults[] = {
-    {"nan", CHECK_linear, plant_linear_nan},
-    {"drift_5%", CHECK_linear, plant_linear_drift},
-    {"unsteady_bits", CHECK_linear, plant_linear_unsteady},
-    {"dropped_tail", CHECK_rmsnorm, plant_rmsnorm_dropped_tail},
-    {"one_byte_past", CHECK_swiglu, plant_swiglu_one_past},
-    {"write_in_gap", CHECK_layernorm, plant_layernorm_in_gap},
-    {"input_changed", CHECK_gather_rows, plant_gather_changes_input},
-    {"no_sum", CHECK_scatter_rows, plant_scatter_no_sum},
-    {"wrong_kv_head", CHECK_attention, plant_attention_wrong_head},
-    {"sees_next_key", CHECK_attention, plant_attention_sees_next},
-    {"hopper_sees_next_key", CHECK_attention, plant_attention_hopper_sees_next},
-    {"hopper_no_last_tile", CHECK_attention, plant_attention_hopper_no_last_tile},
-    {"no_rest", CHECK_rope, plant_rope_no_rest},
-    {"no_channel", CHECK_pack_rows, plant_pack_no_channel},
-    {"no_list", CHECK_pack_channels, plant_pack_channels_no_list},
-    {"no_last_row", CHECK_packed_step, plant_packed_step_no_last_row},
-    {"one_position", CHECK_store_many, plant_store_many_one_position},
-    {"one_view", CHECK_attention_many, plant_attention_many_one_view},
-    {"no_last_row", CHECK_attention_many, plant_attention_many_no_last_row},
-    {"one_tail", CHECK_packed_step_many, plant_packed_step_many_one_tail},
-    {"first_block", CHECK_attention, plant_attention_first_block},
-    {"one_less", CHECK_keep_rows, plant_keep_rows_one_less},
-    {"any_age", CHECK_evict_row, plant_evict_row_of_any_age},
-    {"not_own", CHECK_pattern_rows, plant_pattern_rows_not_own},
-    {"not_turned", CHECK_packed_scores, plant_packed_scores_as_packed},
-    {"places", CHECK_kept_rows, plant_kept_rows_places},
-    {"scores_as_weights", CHECK_top_p, plant_top_p_scores_as_weights},
-    {"first_list", CHECK_attention, plant_attention_first_list},
-};
-const int cuda_n_faults = (int)SAC_COUNT(cuda_faults);
+FAULT_LIST(cuda_faults, FAULTS)

@@ -49,8 +49,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t);
 int cuda_check_large(cuda_twin *w, const sac_ops *t);
 
 /* cuda_faults.c, cuda_bench.c, cuda_cases.c */
-extern const check_fault cuda_faults[];
-extern const int cuda_n_faults;
+extern const check_fault_list cuda_faults;
 bool cuda_make_case(check_case *c, check_op op,
                     int i);                   /* beside the CPU's cases: real shapes, 16-byte lines */
 sac_dtype cuda_case_type(check_op op, int i); /* of weights or keys: matrices are in the same */

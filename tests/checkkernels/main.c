@@ -120,10 +120,10 @@ static void report(check_op op, const subject *y, const options *o) {
            o->verbose ? y->worst_text : "");
 }
 
-static int check_faults_caught(const options *o) {
+static int n_missed_of(const check_fault_list *list, const options *o) {
     int n_missed = 0;
-    for (int i = 0; i < check_n_faults; i++) {
-        const check_fault *f = &check_faults[i];
+    for (int i = 0; i < list->n; i++) {
+        const check_fault *f = &list->all[i];
         if (o->op && strcmp(o->op, check_op_name(f->op)) != 0) continue;
         subject y = {.name = f->name};
         sac_ops_init_ref(&y.table);
@@ -133,6 +133,12 @@ static int check_faults_caught(const options *o) {
         if (!caught) printf("FAIL planted fault %s/%s was not caught\n", check_op_name(f->op), f->name);
         n_missed += !caught;
     }
+    return n_missed;
+}
+
+static int check_faults_caught(const options *o) {
+    int n_missed = n_missed_of(&check_faults_layers, o) + n_missed_of(&check_faults_packed, o) +
+                   n_missed_of(&check_faults_choices, o);
     printf("planted faults: %s\n", n_missed ? "MISSED" : "all caught");
     return n_missed;
 }

@@ -1,0 +1,95 @@
+/* tokenselect.h - the state of TokenSelect, between its vote (tokenselect_vote.c), its steps with the
+ * Selection Cache (tokenselect_step.c) and its settings and prompts (tokenselect.c). */
+#ifndef SAC_TOKENSELECT_H
+#define SAC_TOKENSELECT_H
+
+#include "sparse.h"
+#include "vote_chunks.h"
+
+#include <math.h>
+
+enum {
+    TS_INIT,
+    TS_K,
+    TS_LOCAL,
+    TS_CHUNK,
+    TS_THETA,
+    TS_SCALE,
+    TS_SELECT,
+    TS_GQA,
+    TS_POS,
+    TS_MAX_HITS,
+    TS_P,
+    TS_KMIN,
+    TS_KMAX
+};
+enum { TS_SOFT, TS_HEAD, TS_TOPK };
+
+typedef struct sac_tokenselect {
+    double p[SAC_METHOD_MAX_PARAMS];
+    int64_t capacity;           /* rows of a choice */
+    float *scores;              /* [n_heads][n_ctx] */
+    float *votes;               /* [n_ctx] */
+    float *lse;                 /* [n_heads] */
+    float *query, *paired;      /* [n_heads * head_dim] on the host; all else that ops use is on the device */
+    int32_t *head_best;         /* [n_heads][k], for select=head */
+    int32_t *chosen;            /* [capacity], counted from the first candidate */
+    int32_t *rows;              /* [capacity], all that are read */
+    int64_t start[2];           /* of rows */
+    sac_choice_scratch scratch; /* for pos=compact */
+    float *query_there;         /* where ops read and write it: query itself, or the device's */
+    int32_t *turn, turn_sent;   /* [1] there; what it is, and 1 */
+    sac_vote_chunks chunks;     /* of a prompt on a device, together */
+    /* Selection Cache, a slot a layer; a prefill policy has none. */
+    int n_layers;
+    float *cached_query;        /* [n_layers][n_heads * head_dim] */
+    int32_t *cached;            /* [n_layers][capacity] */
+    int64_t *n_cached, *n_hits; /* [n_layers]; n_cached -1: empty */
+    /* On a device, what the cached choice reads: a hit reads the last tokens where they lie. */
+    uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
+    int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept */
+    bool *is_gathered; /* [n_layers] */
+    sac_kv_view view;  /* of the step's layer */
+    sac_choice_step_args step;
+} sac_tokenselect;
+
+/* Tokens that the vote may choose at least and at most. */
+static inline int64_t sac_tokenselect_min_chosen(const double *p) {
+    return (int64_t)(p[TS_P] > 0 ? p[TS_KMIN] : p[TS_K]);
+}
+static inline int64_t sac_tokenselect_max_chosen(const double *p, const sac_attention_shape *shape) {
+    if (p[TS_P] <= 0) return (int64_t)p[TS_K];
+    return p[TS_KMAX] > 0 ? (int64_t)fmax(p[TS_KMIN], p[TS_KMAX]) : shape->n_ctx;
+}
+
+/* Sequences up to here are attended to whole. */
+static inline int64_t sac_tokenselect_dense_up_to(const double *p) {
+    return (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_min_chosen(p);
+}
+
+/* What ops read and write, and the rest: of both policies. */
+void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+void sac_tokenselect_take_device(void *state, const double *p, const sac_attention_shape *shape,
+                                 sac_arena *arena);
+
+/* The mean query of the layer's tokens at positions local, local + 1 .., in query_there. */
+sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *a);
+
+/* Candidates [init, init + n): the chosen ones' numbers, counted from init, ascending; how many. */
+sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
+                                  int32_t *chosen, int64_t *n_chosen);
+
+/* First tokens, chosen ones, last tokens of the rows. */
+sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
+                                int64_t n_chosen, sac_choice *choice);
+
+/* The decode policy's. */
+void sac_tokenselect_take_steps(void *state, const double *p, const sac_attention_shape *shape,
+                                sac_arena *arena);
+void sac_tokenselect_take_steps_device(void *state, const double *p, const sac_attention_shape *shape,
+                                       sac_arena *arena);
+void sac_tokenselect_begin(void *state);
+sac_status sac_tokenselect_forget(void *state, const sac_layer_attention *a);
+sac_status sac_tokenselect_select(void *state, const sac_layer_attention *a, sac_choice *choice);
+
+#endif

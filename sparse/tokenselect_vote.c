@@ -1,0 +1,136 @@
+/* tokenselect_vote.c - the query that votes, the vote, and the rows that it chooses (TokenSelect,
+ * arXiv:2411.02886, section 3; see tokenselect.c). */
+#include "tokenselect.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The mean of queries at positions local, local + 1 .. : rotations are linear, so the mean at the true
+ * positions is turned back by what they lie apart. */
+sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *a) {
+    int64_t n = a->q.rows, cols = a->q.cols, apart = a->position[0] - (int64_t)s->p[TS_LOCAL];
+    /* A table of rope holds its factor, which turning back leaves out. */
+    float scale = (apart < 0 ? 1.0f / a->rotation.factor : 1.0f) / (float)n;
+    int32_t turn = (int32_t)(apart < 0 ? -apart : apart), *turn_there = a->shape->device ? s->turn : &turn;
+    SAC_TRY(
+        a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->query_there, .x = a->q, .scale = scale}));
+    if (s->turn_sent != turn + 1) SAC_TRY(sac_to_device(a, turn_there, &turn, sizeof turn));
+    s->turn_sent = turn + 1;
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query_there, 1, cols),
+                                                    .n_heads = a->shape->n_heads,
+                                                    .head_dim = a->shape->head_dim,
+                                                    .rotation = a->rotation,
+                                                    .pos = turn_there,
+                                                    .back = apart >= 0});
+}
+
+/* The query heads in the order in which key_scores pairs them with key heads. Under gqa=mod key head m's
+ * group is the query heads m, m + n_kv_heads, ... */
+static const float *paired_query(sac_tokenselect *s, const sac_attention_shape *shape) {
+    if (s->p[TS_GQA] == 0) return s->query_there;
+    int d = shape->head_dim, group = shape->n_heads / shape->n_kv_heads;
+    for (int h = 0; h < shape->n_heads; h++) {
+        int slot = h % shape->n_kv_heads * group + h / shape->n_kv_heads;
+        memcpy(s->paired + slot * d, s->query + h * d, (size_t)d * sizeof(float));
+    }
+    return s->paired;
+}
+
+/* ---------------------------------------------------------------- the vote */
+
+/* Each head's k best get one vote each (eq. 6). */
+static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t k) {
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->scores,
+                                                       .stride = a->shape->n_ctx,
+                                                       .n = n,
+                                                       .n_rows = a->shape->n_heads,
+                                                       .k = k,
+                                                       .indices = s->head_best}));
+    memset(s->votes, 0, (size_t)n * sizeof *s->votes);
+    for (int64_t i = 0; i < k * a->shape->n_heads; i++) s->votes[s->head_best[i]] += 1;
+    return SAC_OK;
+}
+
+/* The sum of all heads' scores (eq. 5). */
+static void sum_scores(sac_tokenselect *s, const sac_attention_shape *shape, int64_t n) {
+    memcpy(s->votes, s->scores, (size_t)n * sizeof *s->votes);
+    for (int h = 1; h < shape->n_heads; h++)
+        for (int64_t j = 0; j < n; j++) s->votes[j] += s->scores[h * shape->n_ctx + j];
+}
+
+static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t k) {
+    int n_heads = a->shape->n_heads;
+    int64_t stride = a->shape->n_ctx;
+    if (s->p[TS_SELECT] == TS_HEAD) return head_vote(s, a, n, k);
+    if (s->p[TS_SELECT] == TS_TOPK) {
+        sum_scores(s, a->shape, n);
+        return SAC_OK;
+    }
+    SAC_TRY(a->ops->softmax(
+        a->stream, &(sac_softmax_args){
+                       .scores = s->scores, .stride = stride, .n = n, .n_rows = n_heads, .lse = s->lse}));
+    return a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores,
+                                                              .stride = stride,
+                                                              .n = n,
+                                                              .n_rows = n_heads,
+                                                              .lse = s->lse,
+                                                              .votes = s->votes});
+}
+
+/* How many of the best hold p of the vote. */
+static sac_status count_by_mass(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t *k) {
+    float threshold, lse, *mass = s->scores;
+    SAC_TRY(a->ops->softmax(
+        a->stream, &(sac_softmax_args){
+                       .scores = s->votes, .stride = n, .n = n, .n_rows = 1, .lse = &lse, .weights = mass}));
+    SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = mass,
+                                                       .stride = n,
+                                                       .n = n,
+                                                       .n_rows = 1,
+                                                       .p = s->p[TS_P],
+                                                       .threshold = &threshold,
+                                                       .n_kept = k}));
+    if (*k < (int64_t)s->p[TS_KMIN]) *k = (int64_t)s->p[TS_KMIN];
+    int64_t most = sac_tokenselect_max_chosen(s->p, a->shape);
+    if (*k > most) *k = most;
+    return SAC_OK;
+}
+
+sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
+                                  int32_t *chosen, int64_t *n_chosen) {
+    int64_t k = (int64_t)s->p[TS_K];
+    SAC_TRY(
+        a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->scores,
+                                                             .stride = a->shape->n_ctx,
+                                                             .q = paired_query(s, a->shape),
+                                                             .kv = a->kv,
+                                                             .n_heads = a->shape->n_heads,
+                                                             .first = (int64_t)s->p[TS_INIT],
+                                                             .n = n,
+                                                             .scale = s->p[TS_SCALE] == 0 ? 1.0f : a->scale,
+                                                             .back = &a->rotation}));
+    SAC_TRY(vote(s, a, n, k));
+    if (s->p[TS_P] > 0) SAC_TRY(count_by_mass(s, a, n, &k));
+    SAC_TRY(a->ops->top_k(
+        a->stream,
+        &(sac_top_k_args){.scores = s->votes, .stride = n, .n = n, .n_rows = 1, .k = k, .indices = chosen}));
+    *n_chosen = k < n ? k : n;
+    a->stats->n_selections++;
+    return SAC_OK;
+}
+
+sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
+                                int64_t n_chosen, sac_choice *choice) {
+    int64_t init = (int64_t)s->p[TS_INIT], local = (int64_t)s->p[TS_LOCAL];
+    s->start[0] = 0;
+    s->start[1] = init + n_chosen + local;
+    *choice =
+        (sac_choice){.lists = {s->rows, s->start, 1}, .compact = s->p[TS_POS] == 0, .scratch = &s->scratch};
+    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
+                                                                  .turn_back = s->scratch.device_turn_keys,
+                                                                  .chosen = chosen,
+                                                                  .n_chosen = n_chosen,
+                                                                  .init = init,
+                                                                  .local = local,
+                                                                  .n_rows = a->kv.n_rows});
+}

@@ -1,0 +1,76 @@
+/* faults_packed.c - faults of ops over packed keys and values. */
+#include "faults.h"
+
+/* Forgets the channels' factors of values. */
+static sac_status packed_no_channel(const sac_stream *s, const sac_packed_attention_args *a) {
+    sac_packed_attention_args b = *a;
+    sac_packed_rows parts[CHECK_MAX_PARTS];
+    for (int i = 0; i < a->n_parts; i++) {
+        parts[i] = a->parts[i];
+        parts[i].v_channel = NULL;
+    }
+    b.parts = parts;
+    return ref().packed_attention(s, &b);
+}
+
+static sac_status pack_no_channel(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_pack_rows_args b = *a;
+    b.p.v_channel = NULL;
+    return ref().pack_rows(s, &b);
+}
+
+/* The first rows in place of the chosen ones. */
+static sac_status pack_channels_no_list(const sac_stream *s, const sac_pack_channels_args *a) {
+    sac_pack_channels_args b = *a;
+    b.rows.rows = NULL;
+    return ref().pack_channels(s, &b);
+}
+
+static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_step_args *a) {
+    sac_packed_step_args b = *a;
+    if (b.tail.n_rows > 1) b.tail.n_rows--;
+    return ref().packed_step(s, &b);
+}
+
+/* Every sequence has as much of a tail as the first one. */
+static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packed_step_many_args *a) {
+    sac_packed_step_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        each[i].tail.n_rows = a->each[0].tail.n_rows;
+    }
+    return ref().packed_step_many(s, &(sac_packed_step_many_args){each, a->n});
+}
+
+/* Every row begins the copy anew. */
+static sac_status pack_always_to_0(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_pack_rows_args b = *a;
+    b.to = 0;
+    b.p.n = a->rows.n;
+    return ref().pack_rows(s, &b);
+}
+
+static sac_status packed_scores_as_packed(const sac_stream *s, const sac_packed_scores_args *a) {
+    sac_packed_scores_args b = *a;
+    b.turn_back = NULL;
+    return ref().packed_scores(s, &b);
+}
+
+/* Every head reads the first list. */
+static sac_status packed_scores_first_list(const sac_stream *s, const sac_packed_scores_args *a) {
+    sac_packed_scores_args b = *a;
+    b.n_lists = 1;
+    return ref().packed_scores(s, &b);
+}
+
+#define FAULTS(X)                                                                                            \
+    X("no_channel", packed_attention, packed_no_channel)                                                     \
+    X("no_channel", pack_rows, pack_no_channel)                                                              \
+    X("no_list", pack_channels, pack_channels_no_list)                                                       \
+    X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("one_tail", packed_step_many, packed_step_many_one_tail)                                               \
+    X("always_to_0", pack_rows, pack_always_to_0)                                                            \
+    X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
+    X("first_list", packed_scores, packed_scores_first_list)
+
+FAULT_LIST(check_faults_packed, FAULTS)
