@@ -9,7 +9,10 @@
  * vectors.
  *
  * On a device every pointer to numbers points to its memory, row lists and their starts included; the structs
- * themselves are on the host. An op that has no kernel for its arguments' types answers UNSUPPORTED. */
+ * themselves are on the host. An op that has no kernel for its arguments' types answers UNSUPPORTED.
+ *
+ * An op with `skip` does nothing where the number that this points to (in the device's memory) is not 0 by
+ * the time that its turn comes: so a device decides what the host has asked for already. */
 #ifndef SAC_OPS_H
 #define SAC_OPS_H
 
@@ -49,6 +52,7 @@
     X(soft_vote)                                                                                             \
     X(mean_rows)                                                                                             \
     X(choice_rows)                                                                                           \
+    X(choice_reuse)                                                                                          \
     X(choice_step)                                                                                           \
     X(choice_attend)                                                                                         \
     X(keep_rows)                                                                                             \

@@ -4,6 +4,11 @@
 
 #include "ops_layer.h"
 
+/* Whether an op with `skip` has nothing to do, for backends on the host. */
+static inline bool sac_is_skipped(const int32_t *skip) {
+    return skip && *skip != 0;
+}
+
 /* scores[h][i] = scale * (q_h . k_row), row = lists' i-th of head h, or first + i for i < n without lists.
  * With `back` keys are first turned back by their row number (which must be their position), as if stored
  * before rope but for the attention factor, which they keep; a device may round them to the view's type once
@@ -22,6 +27,7 @@ typedef struct sac_key_scores_args {
     const sac_rotation *back; /* or NULL */
     int n_queries;            /* 0 as 1 */
     int64_t n_more;
+    const int32_t *skip; /* or NULL */
 } sac_key_scores_args;
 
 /* How much attention keys get: sums[s][j] = sum over the probes r and the query heads of set s of
@@ -66,8 +72,9 @@ typedef struct sac_top_k_args {
     const float *scores; /* [n_rows][stride] */
     int64_t stride, n;   /* n scores a row */
     int n_rows;
-    int64_t k;        /* fewer when n is smaller */
-    int32_t *indices; /* [n_rows][min(k, n)] */
+    int64_t k;           /* fewer when n is smaller */
+    int32_t *indices;    /* [n_rows][min(k, n)] */
+    const int32_t *skip; /* or NULL */
 } sac_top_k_args;
 
 /* The smallest set that weighs at least p of the whole, whole classes of equal weights at a time (Twilight,
@@ -113,8 +120,9 @@ typedef struct sac_softmax_args {
     int64_t stride, n;
     const int64_t *counts; /* [n_rows] or NULL */
     int n_rows;
-    float *lse;     /* [n_rows] */
-    float *weights; /* [n_rows][stride] or NULL; may be scores */
+    float *lse;          /* [n_rows] */
+    float *weights;      /* [n_rows][stride] or NULL; may be scores */
+    const int32_t *skip; /* or NULL */
 } sac_softmax_args;
 
 /* votes[j] = ln sum_r exp(scores[r][j] - lse[r]): the sum over rows of their softmaxes, as a logarithm, so
@@ -126,10 +134,27 @@ typedef struct sac_soft_vote_args {
     const float *scores; /* [n_rows][stride] */
     int64_t stride, n;
     int n_rows;
-    const float *lse; /* [n_rows] */
-    float *votes;     /* [n] */
-    int n_groups;     /* 0 as 1 */
+    const float *lse;    /* [n_rows] */
+    float *votes;        /* [n] */
+    int n_groups;        /* 0 as 1 */
+    const int32_t *skip; /* or NULL */
 } sac_soft_vote_args;
+
+/* Whether a step reuses a choice made before (TokenSelect's Selection Cache, arXiv:2411.02886, Algorithm 1):
+ * *skip becomes 1, for the ops that would make the choice anew, when something is cached, hits[0] is below
+ * max_hits (0: any number) and the cosine between q and the query that chose is theta or more: from -1 down
+ * always, above 1 never. Then hits[0], since the choice, and hits[1], in all, grow by 1. Otherwise *skip
+ * becomes 0, hits[0] too, and q is copied to cached. */
+typedef struct sac_choice_reuse_args {
+    const float *q; /* [n] */
+    float *cached;  /* [n] */
+    int64_t n;
+    double theta;
+    bool empty; /* nothing is cached */
+    int64_t max_hits;
+    int64_t *hits; /* [2] */
+    int32_t *skip; /* [1] */
+} sac_choice_reuse_args;
 
 /* y[g][c] = scale * sum of x[row][c] over the rows of group g: x's rows are cut into n_groups equal parts. */
 typedef struct sac_mean_rows_args {
@@ -156,16 +181,17 @@ typedef struct sac_choice_rows_args {
 /* The rows of one list of choice_rows, read at the places they have in it, where a device gains by doing it
  * in one go: they go to rows 0 .. of dst, keys turned back by how far they lie from their place, and q, whose
  * own row is the last of them, is turned back as that one is. What is left is dense attention of q over dst.
- * With `kept` dst has the rows before the last `local` from a step before; these are not written. dst is not
- * src's memory. */
+ * With `kept` dst has the rows before the last `local` from a step before; these are not written, and `skip`
+ * means the same, found there. n_heads 0: no query, rows only. dst is not src's memory. */
 typedef struct sac_choice_step_args {
-    sac_mat q; /* [1][n_heads * head_dim] */
+    sac_mat q; /* [1][n_heads * head_dim], looked at with heads only */
     sac_kv_view dst, src;
     const int32_t *chosen; /* [n_chosen] */
     int64_t n_chosen, init, local, n_rows;
     sac_rotation rotation;
     int n_heads;
     bool kept;
+    const int32_t *skip; /* or NULL */
 } sac_choice_step_args;
 
 /* A step over what choice_step left and the sequence's last rows where they lie, where a device gains by not

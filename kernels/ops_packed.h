@@ -66,8 +66,9 @@ typedef struct sac_pack_rows_args {
     int64_t to; /* above 0: keys alone, with a range a row */
 } sac_pack_rows_args;
 
-/* scores[h][i] = scale * (q_h . key), of row i < n of packed keys, or of row rows[i] of the head's own list
- * of `rows`; with turn_back the key, unpacked, is first turned back by turn_back[i]. */
+/* scores[h][i] = scale * (q_h . key), of row first + i of packed keys for i < n, or of row rows[i] of the
+ * head's own list of `rows`; with turn_back the key, unpacked, is first turned back by turn_back[i]. lse[h] =
+ * ln sum_i exp(scores[h][i]), -infinity without scores. */
 typedef struct sac_packed_scores_args {
     float *scores; /* [n_heads][stride] */
     int64_t stride, n;
@@ -79,6 +80,9 @@ typedef struct sac_packed_scores_args {
     const sac_rotation *rotation;
     int n_heads;
     float scale;
+    int64_t first;       /* 0 with rows or turn_back */
+    float *lse;          /* [n_heads] or NULL */
+    const int32_t *skip; /* or NULL */
 } sac_packed_scores_args;
 
 /* A step over packed rows and a plain tail, where a device gains by doing both in one go: q = softmax(scale q

@@ -113,6 +113,7 @@ static sac_status key_scores_each(const sac_stream *s, const sac_key_scores_args
 }
 
 static sac_status SAC_ISA(key_scores)(const sac_stream *s, const sac_key_scores_args *a) {
+    if (sac_is_skipped(a->skip)) return SAC_OK;
     if (a->n_queries > 1) return key_scores_each(s, a);
     int64_t group = a->n_heads / a->kv.n_heads, longest = 0, total = 0;
     const int32_t *unused;

@@ -51,6 +51,7 @@ static void softmax_rows(const void *args, int64_t first, int64_t end) {
 
 static sac_status SAC_ISA(softmax)(const sac_stream *s, const sac_softmax_args *a) {
     int64_t n = a->n;
+    if (sac_is_skipped(a->skip)) return SAC_OK;
     for (int row = 0; a->counts && row < a->n_rows; row++) n = sac_max_i64(n, a->counts[row]);
     sac_for_rows(s, a->n_rows, n * 12, softmax_rows, a);
     return SAC_OK;
@@ -84,6 +85,7 @@ static void vote_rows(const void *args, int64_t first, int64_t end) {
 }
 
 static sac_status SAC_ISA(soft_vote)(const sac_stream *s, const sac_soft_vote_args *a) {
+    if (sac_is_skipped(a->skip)) return SAC_OK;
     for (int g = 1; g < a->n_groups; g++) {
         sac_soft_vote_args b = *a;
         b.scores += (int64_t)g * a->n_rows * a->stride, b.lse += (int64_t)g * a->n_rows,

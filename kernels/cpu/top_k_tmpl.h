@@ -98,6 +98,7 @@ static void top_k_row(void *ctx, int64_t row, int thread) {
 
 static sac_status SAC_ISA(top_k)(const sac_stream *s, const sac_top_k_args *a) {
     top_k_job job = {s, a, sac_min_i64(a->k, a->n)};
+    if (sac_is_skipped(a->skip)) return SAC_OK;
     if (job.k == 0) return SAC_OK;
     if (a->n * a->n_rows * 16 > 2 * SAC_TASK_BYTES)
         sac_pool_run(s->pool, a->n_rows, top_k_row, &job);

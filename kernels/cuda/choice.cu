@@ -103,6 +103,7 @@ static __global__ void choice_step_kernel(sac_choice_step_args a, int begin, int
     int c = i % per_head * 8, item = i / per_head - a.n_heads, n_new = n - begin;
     float f = 1 / a.rotation.factor;
     if (i >= n_items) return;
+    bool kept = is_skipped(a.skip);
     if (i < n_q) {
         T *q = (T *)a.q.data + i / per_head * d + c;
         turn_back_pairs<T>(q, q, apart, a.rotation.cos_sin + (a.n_rows - n) * d + 2 * c, f);
@@ -110,6 +111,7 @@ static __global__ void choice_step_kernel(sac_choice_step_args a, int begin, int
     }
     int place = begin + item % n_new, head = item / n_new % a.src.n_heads;
     bool value = item / n_new >= a.src.n_heads;
+    if (kept && place < n_first) return;
     int64_t row = place < a.init    ? place
                   : place < n_first ? a.init + a.chosen[place - a.init]
                                     : a.n_rows - n + place;
@@ -130,13 +132,14 @@ static bool on_lines(const sac_kv_view *kv) {
 
 extern "C" sac_status sac_cuda_choice_step(const sac_stream *s, const sac_choice_step_args *a) {
     const sac_rotation *r = &a->rotation;
-    sac_dtype t = a->q.dtype;
+    sac_dtype t = a->src.dtype;
     int64_t d = a->src.head_dim, begin = a->kept ? a->init + a->n_chosen : 0,
             n_new = a->init + a->n_chosen + a->local - begin,
             items = (a->n_heads + 2 * n_new * a->src.n_heads) * (d / 16);
-    if (!is_half(t) || a->src.dtype != t || a->dst.dtype != t || d % 16 != 0 || r->rot_dim != d ||
-        r->interleaved || (uintptr_t)r->cos_sin % 16 != 0 || !on_lines(&a->src) || !on_lines(&a->dst) ||
-        !mat_aligned(a->q) || items > 1 << 30 || a->n_rows > 1 << 30)
+    if (items == 0) return SAC_OK;
+    if (!is_half(t) || (a->n_heads && a->q.dtype != t) || a->dst.dtype != t || d % 16 != 0 ||
+        r->rot_dim != d || r->interleaved || (uintptr_t)r->cos_sin % 16 != 0 || !on_lines(&a->src) ||
+        !on_lines(&a->dst) || (a->n_heads && !mat_aligned(a->q)) || items > 1 << 30 || a->n_rows > 1 << 30)
         return SAC_UNSUPPORTED;
     dim3 blocks((unsigned)ceil_div(items, 256));
     return t == SAC_DTYPE_F16

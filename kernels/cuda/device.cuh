@@ -163,6 +163,10 @@ __device__ __forceinline__ void wait_for_last(void) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+/* After wait_for_last(): whether the op has nothing to do (ops.h). */
+__device__ __forceinline__ bool is_skipped(const int32_t *skip) {
+    return skip && *skip != 0;
+}
 /* Kernels that follow each other in a step ask for one split of a processor's memory into cache and shared
  * memory (percent of the latter; 164 of 228 KiB): it has to run empty to change that. */
 enum { STEP_CARVEOUT = 72, STEP_SHARED_BYTES = 150 << 10 };

@@ -19,6 +19,7 @@ typedef struct scores_job {
     float factor;
     int together; /* key heads whose warps share a block: keys of one row are turned by the same angles, which
                      all but the first find in the nearest cache */
+    const int32_t *skip;
 } scores_job;
 
 enum { KEYS = 16, ROWS = 16, WARPS = 8, STAGES = 4 };
@@ -69,6 +70,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores
     float *unit = units[warp];
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     int row0 = blockIdx.z * ROWS, kv_head = problem * a.group / a.heads_per_kv;
     int list = problem / (a.n_problems / a.n_lists);
     const int32_t *rows = a.rows ? a.rows + a.start[list] : NULL;
@@ -172,6 +174,7 @@ static __global__ void key_scores_any_kernel(scores_job a, sac_dtype type, sac_r
     int64_t n = a.rows ? a.start[list + 1] - a.start[list] : a.n;
     int64_t head_at = (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head;
     float *key = keys + warp * a.d;
+    if (is_skipped(a.skip)) return;
     for (int64_t j = (int64_t)blockIdx.x * WARPS + warp; j < n; j += (int64_t)gridDim.x * WARPS) {
         int64_t row = rows ? rows[j] : a.first + j, at = row * a.k_row + head_at;
         __syncwarp();
@@ -204,8 +207,9 @@ static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_key
 
 /* -infinity from each query's own number of scores on. */
 static __global__ void end_scores_kernel(float *scores, int64_t stride, int64_t n, int64_t n_more,
-                                         int64_t n_last, int n_heads) {
+                                         int64_t n_last, int n_heads, const int32_t *skip) {
     int64_t row = blockIdx.y, end = n + row / n_heads * n_more;
+    if (is_skipped(skip)) return;
     for (int64_t j = end + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_last;
          j += (int64_t)gridDim.x * blockDim.x)
         scores[row * stride + j] = -CUDART_INF_F;
@@ -226,7 +230,7 @@ static sac_status each_query(const sac_stream *s, const sac_key_scores_args *a) 
     if (!n_more) return SAC_OK;
     dim3 grid((unsigned)min_of(ceil_div(n_more, 256), 64), (unsigned)rows);
     end_scores_kernel<<<grid, 256, 0, cuda_stream(s)>>>(a->scores, a->stride, a->n, a->n_more, a->n + n_more,
-                                                        a->n_heads);
+                                                        a->n_heads, a->skip);
     return launched();
 }
 
@@ -246,7 +250,7 @@ extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_sco
     j.rows = a->lists ? a->lists->rows : NULL, j.start = a->lists ? a->lists->start : NULL;
     j.n_lists = a->lists ? a->lists->n_lists : 1;
     j.heads_per_kv = a->n_heads / kv->n_heads, j.group = by_head ? 1 : j.heads_per_kv;
-    j.n_problems = by_head ? a->n_heads : kv->n_heads, j.scale = a->scale;
+    j.n_problems = by_head ? a->n_heads : kv->n_heads, j.scale = a->scale, j.skip = a->skip;
     const sac_rotation *back = a->back;
     bool turns = back && !back->interleaved && back->rot_dim % 4 == 0 && (uintptr_t)back->cos_sin % 16 == 0;
     j.cos_sin = turns ? back->cos_sin : NULL;

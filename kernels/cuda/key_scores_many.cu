@@ -17,6 +17,7 @@ typedef struct many_job {
     int n_rows, group, n_heads, d;
     float scale;
     bool pairs; /* neighbouring scores lie on 8-byte lines */
+    const int32_t *skip;
 } many_job;
 
 /* Where row r of a key-value head's rows begins, in queries and in scores, counted in heads. */
@@ -43,6 +44,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_many_kernel(m
     int row0 = (blockIdx.z * (blockDim.x / 32) + warp) * ROWS, n_tiles = (a.n_last + KEYS - 1) / KEYS;
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     for (int i = threadIdx.x; a.d < D && i < STAGES * KEYS * pitch<D>() / 16; i += blockDim.x)
         ((uint4 *)shared)[i] = make_uint4(0, 0, 0, 0); /* channels that do not exist */
     __syncthreads();
@@ -168,7 +170,7 @@ sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a) {
     j.k_row = kv->row_stride, j.k_head = kv->head_stride;
     j.n = (int)a->n, j.n_last = (int)n_last, j.n_more = (int)a->n_more;
     j.group = a->n_heads / kv->n_heads, j.n_rows = j.group * a->n_queries;
-    j.n_heads = a->n_heads, j.d = kv->head_dim, j.scale = a->scale;
+    j.n_heads = a->n_heads, j.d = kv->head_dim, j.scale = a->scale, j.skip = a->skip;
     j.pairs = a->stride % 2 == 0 && (uintptr_t)a->scores % 8 == 0;
 #define LAUNCH(D)                                                                                            \
     (kv->dtype == SAC_DTYPE_F16 ? launch<half, D>(s, j, kv->n_heads) : launch<bf16, D>(s, j, kv->n_heads))

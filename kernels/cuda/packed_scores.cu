@@ -13,7 +13,8 @@ enum { PLACES = 32, THREADS = 256, HEADS = 8, MAX_D = 256 };
 
 typedef struct scores_job {
     float *scores;
-    int64_t stride, n;
+    int64_t stride, n, from; /* scores, and the row of the first */
+    const int32_t *skip;
     const void *q;
     sac_dtype dtype;
     sac_packed_rows keys;
@@ -32,8 +33,9 @@ static __global__ void __launch_bounds__(THREADS) places_kernel(scores_job a) {
     int n = (int)min((int64_t)PLACES, a.n - first);
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     if (lane < n) { /* a lane a place */
-        int64_t place = list * a.n + first + lane, row = a.rows ? a.rows[place] : first + lane;
+        int64_t place = list * a.n + first + lane, row = a.rows ? a.rows[place] : a.from + first + lane;
         for (int c = warp; c < d; c += THREADS / 32) keys[lane][c] = packed_key(a.keys, key_head, row, c);
     }
     __syncthreads();
@@ -69,6 +71,7 @@ static __global__ void __launch_bounds__(THREADS) places_kernel(scores_job a) {
 static sac_status run_places(const sac_stream *s, const sac_packed_scores_args *a) {
     scores_job j = {};
     bool listed = a->rows || a->turn_back, by_head = listed && a->n_lists == a->n_heads;
+    j.from = a->first, j.skip = a->skip;
     j.scores = a->scores, j.stride = a->stride, j.n = a->n, j.q = a->q.data, j.dtype = a->q.dtype;
     j.keys = a->keys, j.rows = a->rows, j.turn = a->turn_back, j.n_heads = a->n_heads, j.scale = a->scale;
     if (a->turn_back) j.rotation = *a->rotation;
@@ -108,6 +111,7 @@ static __global__ void __launch_bounds__(WARPS * 32) four_bits_kernel(scores_job
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, head = blockIdx.y;
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     uint32_t b[EACH][2][2];
     float sum = 0; /* of the query's channels: of head g here, then of all, of heads 2t and 2t + 1 */
     const T *q = (const T *)a.q + (int64_t)(head * a.group + g) * D;
@@ -124,7 +128,7 @@ static __global__ void __launch_bounds__(WARPS * 32) four_bits_kernel(scores_job
     sum += __shfl_xor_sync(0xffffffffu, sum, 2);
     float sums[2] = {__shfl_sync(0xffffffffu, sum, 8 * t), __shfl_sync(0xffffffffu, sum, 8 * t + 4)};
 
-    int64_t n_tiles = (a.n + SAC_PACKED_TILE - 1) / SAC_PACKED_TILE, row0 = head * a.keys.capacity;
+    int64_t n_tiles = (a.n + SAC_PACKED_TILE - 1) / SAC_PACKED_TILE, row0 = head * a.keys.capacity + a.from;
     const uint2 *words = (const uint2 *)(a.keys.k + row0 * WORDS) + t * 8 + g;
     const uint32_t *scales = (const uint32_t *)(a.keys.k_scale + row0) + g;
     const uint32_t *lows = (const uint32_t *)(a.keys.k_min + row0) + g;
@@ -177,6 +181,7 @@ static __global__ void __launch_bounds__(WARPS * 32) four_bits_kernel(scores_job
 template <typename T> static sac_status run_four_bits(const sac_stream *s, const sac_packed_scores_args *a) {
     scores_job j = {};
     const sac_packed_rows &p = a->keys;
+    j.from = a->first, j.skip = a->skip;
     j.scores = a->scores, j.stride = a->stride, j.n = a->n, j.q = a->q.data, j.keys = p, j.scale = a->scale;
     j.group = a->n_heads / p.n_heads;
     bool pairs = a->stride % 2 == 0 && (uintptr_t)a->scores % 8 == 0;
@@ -189,14 +194,21 @@ template <typename T> static sac_status run_four_bits(const sac_stream *s, const
 
 static bool fits_four_bits(const sac_packed_scores_args *a) {
     const sac_packed_rows &p = a->keys;
-    return is_half(a->q.dtype) && !a->rows && !a->turn_back && p.bits == 4 && p.k_group == 0 &&
-           (p.head_dim == 64 || p.head_dim == 128) && a->n_heads / p.n_heads <= 8 &&
-           p.capacity % SAC_PACKED_TILE == 0 && (uintptr_t)p.k % 8 == 0 && (uintptr_t)p.k_scale % 4 == 0 &&
-           (uintptr_t)p.k_min % 4 == 0 && (uintptr_t)a->q.data % 4 == 0 && p.n_heads <= 65535;
+    return is_half(a->q.dtype) && !a->rows && !a->turn_back && a->first % SAC_PACKED_TILE == 0 &&
+           p.bits == 4 && p.k_group == 0 && (p.head_dim == 64 || p.head_dim == 128) &&
+           a->n_heads / p.n_heads <= 8 && p.capacity % SAC_PACKED_TILE == 0 && (uintptr_t)p.k % 8 == 0 &&
+           (uintptr_t)p.k_scale % 4 == 0 && (uintptr_t)p.k_min % 4 == 0 && (uintptr_t)a->q.data % 4 == 0 &&
+           p.n_heads <= 65535;
 }
 
 extern "C" sac_status sac_cuda_packed_scores(const sac_stream *s, const sac_packed_scores_args *a) {
-    if (a->n == 0) return SAC_OK;
-    if (!fits_four_bits(a)) return run_places(s, a);
-    return a->q.dtype == SAC_DTYPE_F16 ? run_four_bits<half>(s, a) : run_four_bits<bf16>(s, a);
+    if (a->n > 0)
+        SAC_TRY(!fits_four_bits(a)            ? run_places(s, a)
+                : a->q.dtype == SAC_DTYPE_F16 ? run_four_bits<half>(s, a)
+                                              : run_four_bits<bf16>(s, a));
+    if (!a->lse) return SAC_OK;
+    sac_softmax_args sums = {};
+    sums.scores = a->scores, sums.stride = a->stride, sums.n = a->n, sums.n_rows = a->n_heads;
+    sums.lse = a->lse, sums.skip = a->skip;
+    return sac_cuda_softmax(s, &sums);
 }

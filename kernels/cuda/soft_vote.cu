@@ -7,6 +7,7 @@ enum { THREADS = 256 };
 typedef struct vote_job {
     const float *scores, *lse;
     float *votes;
+    const int32_t *skip;
     int64_t stride, n;
     int n_rows;
 } vote_job;
@@ -14,6 +15,7 @@ typedef struct vote_job {
 template <int AT_ONCE> static __global__ void __launch_bounds__(THREADS) soft_vote_kernel(vote_job a) {
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, group = blockIdx.y;
     const float *scores = a.scores + group * a.n_rows * a.stride, *of_rows = a.lse + group * a.n_rows;
     if (j >= a.n) return;
@@ -43,7 +45,7 @@ extern "C" sac_status sac_cuda_soft_vote(const sac_stream *s, const sac_soft_vot
     if (a->n == 0) return SAC_OK;
     if (groups > 65535) return SAC_UNSUPPORTED;
     dim3 grid((unsigned)ceil_div(a->n, THREADS), (unsigned)groups);
-    vote_job j = {a->scores, a->lse, a->votes, a->stride, a->n, a->n_rows};
+    vote_job j = {a->scores, a->lse, a->votes, a->skip, a->stride, a->n, a->n_rows};
     /* a group's heads at one go, as far as registers allow */
     auto kernel = a->n_rows <= 8    ? soft_vote_kernel<8>
                   : a->n_rows <= 16 ? soft_vote_kernel<16>

@@ -9,6 +9,7 @@ typedef struct softmax_job {
     const float *scores;
     const int64_t *counts;
     float *lse, *weights;
+    const int32_t *skip;
     int64_t stride, n;
 } softmax_job;
 
@@ -37,6 +38,7 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) softmax_kernel(softmax
     __shared__ double part[32], total[2];
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     int row = blockIdx.y;
     const float *scores = a.scores + row * a.stride;
     int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)cluster_size() * CLUSTER_THREADS;
@@ -77,6 +79,7 @@ typedef struct lse_job {
     float *lse;
     double2 *parts; /* [row][block]: largest number, sum relative to it */
     unsigned *counters;
+    const int32_t *skip;
     int64_t stride, n;
 } lse_job;
 
@@ -98,6 +101,7 @@ static __global__ void __launch_bounds__(LSE_THREADS) lse_kernel(lse_job a) {
     __shared__ bool is_last;
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     int row = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const float *scores = a.scores + row * a.stride;
     int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)gridDim.x * LSE_THREADS * LSE_EACH;
@@ -144,7 +148,7 @@ static sac_status launch_lse(const sac_stream *s, const sac_softmax_args *a, int
                        (size_t)a->n_rows * sizeof(unsigned) > SCRATCH_COUNTER_BYTES))
         blocks = 1;
     if (a->n_rows > 65535) return SAC_UNSUPPORTED;
-    lse_job j = {a->scores, a->counts, a->lse, parts, scratch_counters(s), a->stride, a->n};
+    lse_job j = {a->scores, a->counts, a->lse, parts, scratch_counters(s), a->skip, a->stride, a->n};
     return launch_step(s, lse_kernel, dim3((unsigned)blocks, (unsigned)a->n_rows), dim3(LSE_THREADS), 0, j);
 }
 
@@ -153,6 +157,6 @@ extern "C" sac_status sac_cuda_softmax(const sac_stream *s, const sac_softmax_ar
     int64_t most = a->counts ? a->stride : a->n;
     if (!a->weights) return launch_lse(s, a, most);
     return launch_clusters(s, softmax_kernel,
-                           softmax_job{a->scores, a->counts, a->lse, a->weights, a->stride, a->n}, a->n_rows,
-                           most, KEPT);
+                           softmax_job{a->scores, a->counts, a->lse, a->weights, a->skip, a->stride, a->n},
+                           a->n_rows, most, KEPT);
 }

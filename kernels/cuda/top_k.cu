@@ -17,6 +17,7 @@ enum {
 typedef struct top_k_job {
     const float *scores;
     int32_t *indices;
+    const int32_t *skip;
     int64_t stride;
     int n, k;
 } top_k_job;
@@ -94,6 +95,7 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
     __shared__ int2 of_warp[32], of_block; /* numbers better than the k-th best, and equal to it */
     start_next();
     wait_for_last();
+    if (is_skipped(a.skip)) return;
     int rank = cluster_rank(), size = cluster_size(), row = blockIdx.y, tid = threadIdx.x, lane = tid % 32;
     const float *scores = a.scores + row * a.stride;
     /* a block has a stretch of the row, and so has a warp: groups of 32, the first of them kept; 0 is below
@@ -216,9 +218,9 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
     cluster_sync(); /* a block may not end while another reads its memory */
 }
 
-static __global__ void all_indices_kernel(int32_t *indices, int rows, int n) {
+static __global__ void all_indices_kernel(int32_t *indices, int rows, int n, const int32_t *skip) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < (int64_t)rows * n) indices[i] = (int32_t)(i % n);
+    if (i < (int64_t)rows * n && !is_skipped(skip)) indices[i] = (int32_t)(i % n);
 }
 
 extern "C" sac_status sac_cuda_top_k(const sac_stream *s, const sac_top_k_args *a) {
@@ -227,9 +229,10 @@ extern "C" sac_status sac_cuda_top_k(const sac_stream *s, const sac_top_k_args *
     if (k <= 0 || a->n_rows == 0) return SAC_OK;
     if (k == a->n) {
         all_indices_kernel<<<(unsigned)ceil_div(a->n_rows * k, 256), 256, 0, cuda_stream(s)>>>(
-            a->indices, a->n_rows, (int)k);
+            a->indices, a->n_rows, (int)k, a->skip);
         return launched();
     }
-    return launch_clusters(s, top_k_kernel, top_k_job{a->scores, a->indices, a->stride, (int)a->n, (int)k},
-                           a->n_rows, a->n, a->n_rows > 8 ? 16 : 4);
+    return launch_clusters(s, top_k_kernel,
+                           top_k_job{a->scores, a->indices, a->skip, a->stride, (int)a->n, (int)k}, a->n_rows,
+                           a->n, a->n_rows > 8 ? 16 : 4);
 }

@@ -8,11 +8,12 @@ sac_status sac_ref_choice_step(const sac_stream *s, const sac_choice_step_args *
     int64_t n_first = a->init + a->n_chosen, n = n_first + a->local, old = a->n_rows - a->local,
             d = a->src.head_dim;
     double *key = sac_stream_thread_scratch(s, 0);
-    assert(sac_ref_is_mat(a->q) && a->q.rows == 1 && a->q.cols == a->n_heads * d &&
-           sac_ref_is_rotation(r, (int)d));
+    bool kept = a->kept || sac_is_skipped(a->skip);
+    assert(sac_ref_is_rotation(r, (int)d));
+    assert(!a->n_heads || (sac_ref_is_mat(a->q) && a->q.rows == 1 && a->q.cols == a->n_heads * d));
     assert(sac_ref_is_kv(&a->dst) && sac_ref_is_kv(&a->src) && a->dst.n_heads == a->src.n_heads);
     assert(a->dst.head_dim == d && a->dst.n_rows >= n && a->src.n_rows >= a->n_rows && a->n_rows >= n);
-    for (int64_t i = a->kept ? n_first : 0; i < n; i++) {
+    for (int64_t i = kept ? n_first : 0; i < n; i++) {
         int64_t row = i < a->init ? i : i < n_first ? a->init + a->chosen[i - a->init] : old + i - n_first;
         for (int h = 0; h < a->src.n_heads; h++) {
             int64_t from = row * a->src.row_stride + h * a->src.head_stride,
@@ -25,6 +26,7 @@ sac_status sac_ref_choice_step(const sac_stream *s, const sac_choice_step_args *
         }
     }
     int32_t back = (int32_t)(a->n_rows - n);
+    if (!a->n_heads) return SAC_OK;
     return sac_ref_rope(s, &(sac_rope_args){a->q, a->n_heads, (int)d, *r, &back, true});
 }
 

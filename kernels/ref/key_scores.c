@@ -12,6 +12,7 @@ static void score(const sac_key_scores_args *a, const float *q, int head, int64_
 }
 
 sac_status sac_ref_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
+    if (sac_is_skipped(a->skip)) return SAC_OK;
     const sac_row_lists *l = a->lists;
     int n_queries = a->n_queries > 1 ? a->n_queries : 1;
     int64_t n_last = a->n + (n_queries - 1) * a->n_more;

@@ -8,6 +8,7 @@ static double share(const sac_soft_vote_args *a, int row, int64_t j) {
 }
 
 sac_status sac_ref_soft_vote(const sac_stream *s, const sac_soft_vote_args *a) {
+    if (sac_is_skipped(a->skip)) return SAC_OK;
     assert(a->n_rows >= 0 && a->n >= 0 && a->n <= a->stride && a->scores && a->lse && a->votes);
     for (int g = 1; g < a->n_groups; g++) {
         sac_soft_vote_args b = *a;

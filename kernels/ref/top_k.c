@@ -48,6 +48,7 @@ static void select_row(const float *scores, int64_t n, int64_t k, int32_t *best)
 
 sac_status sac_ref_top_k(const sac_stream *s, const sac_top_k_args *a) {
     (void)s;
+    if (sac_is_skipped(a->skip)) return SAC_OK;
     int64_t k = a->k < a->n ? a->k : a->n;
     assert(a->n_rows >= 0 && a->n >= 0 && a->n <= INT32_MAX && a->k >= 0 && a->stride >= a->n);
     for (int row = 0; row < a->n_rows; row++)

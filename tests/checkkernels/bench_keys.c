@@ -105,14 +105,14 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
     b->bytes = 4.0 * (double)(rows * n);
     if (op == CHECK_top_k) {
         int32_t *found = bench_pages((size_t)(rows * k) * sizeof *found);
-        b->c.top_k = (sac_top_k_args){x, n, n, (int)rows, k, found};
+        b->c.top_k = (sac_top_k_args){x, n, n, (int)rows, k, found, NULL};
         return;
     }
     if (op == CHECK_softmax || op == CHECK_soft_vote) {
         float *lse = bench_floats(b, rows);
-        b->c.softmax = (sac_softmax_args){x, n, n, NULL, (int)rows, lse, NULL};
+        b->c.softmax = (sac_softmax_args){x, n, n, NULL, (int)rows, lse, NULL, NULL};
         if (op == CHECK_soft_vote)
-            b->c.soft_vote = (sac_soft_vote_args){x, n, n, (int)rows, lse, bench_floats(b, n), 1};
+            b->c.soft_vote = (sac_soft_vote_args){x, n, n, (int)rows, lse, bench_floats(b, n), 1, NULL};
         return;
     }
     for (int64_t i = 0; i < rows * n; i++) x[i] = expf(10 * x[i]);

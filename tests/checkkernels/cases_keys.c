@@ -66,6 +66,7 @@ static bool make_key_scores(check_case *c, int i, bool quick) {
         double q = check_norm(a->q + j / a->stride * sh->head_dim, sh->head_dim);
         allowed[j] = EPS * (8 + sqrt(sh->head_dim)) * q * k_norm * 1.5 * (double)a->scale + 1e-44;
     }
+    a->skip = check_skip(c, i);
     snprintf(c->text, sizeof c->text,
              "%s queries=%d+%lld heads=%d/%d d=%d n=%lld first=%lld lists=%d rot=%d%s %s",
              sac_dtype_name(kv.dtype), (int)n_q, (long long)a->n_more, sh->n_heads, sh->n_kv_heads,

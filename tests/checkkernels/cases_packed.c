@@ -168,6 +168,10 @@ static const struct scores_shape {
     {{{900}, {901}, {4}, 8, 2, 64, 0, -1, false}, 65, 2, 64, true},
     {{{60}, {60}, {4}, 6, 2, 80, 0, -1, false}, 33, 6, 40, false},
     {{{60}, {77}, {2}, 7, 1, 24, 0, -1, false}, 31, 7, 0, false},
+    {{{2000}, {2016}, {4}, 8, 8, 128, 0, -1, false}, 0, 0, 0, false},
+    {{{777}, {784}, {4}, 8, 2, 64, 0, -1, false}, 0, 0, 0, false},
+    {{{530}, {544}, {4}, 8, 1, 80, 0, -1, false}, 0, 0, 0, false},
+    {{{5003}, {5008}, {4}, 7, 1, 64, 0, -1, false}, 0, 0, 0, false},
 };
 #define N_SCORES ((int)SAC_COUNT(scores_shapes))
 
@@ -190,14 +194,17 @@ static void make_places(check_case *c, const struct scores_shape *sh) {
 }
 
 bool check_make_packed_scores(check_case *c, int i) {
-    if (i >= 2 * N_SCORES) return false;
+    if (i >= 4 * N_SCORES) return false;
     const struct scores_shape *sh = &scores_shapes[i % N_SCORES];
     const packed_shape *p = &sh->packed;
     sac_packed_scores_args *a = &c->packed_scores;
-    int64_t n = sh->n ? sh->n : p->n[0], gap = i < N_SCORES ? 0 : check_rand_int(c, 1, 5);
+    bool sums = i >= 2 * N_SCORES; /* from a row on, the beginning of a tile or any, where there is no list */
+    int64_t n = sh->n ? sh->n : p->n[0], gap = i < N_SCORES ? 0 : check_rand_int(c, 1, 5), first = 0;
+    if (sums && !sh->n) first = i < 3 * N_SCORES ? n / 3 / 16 * 16 : check_rand_int(c, 0, n - 1);
+    n -= first;
     make_parts(c, p, 1, 1);
     *a = (sac_packed_scores_args){
-        .n = n, .stride = n + gap, .keys = c->parts[0], .n_heads = p->n_heads, .n_lists = 1};
+        .first = first, .n = n, .stride = n + gap, .keys = c->parts[0], .n_heads = p->n_heads, .n_lists = 1};
     a->keys.v = NULL;
     a->scale = 1 / sqrtf((float)p->head_dim);
     a->q = check_mat(c, false, 1, (int64_t)p->n_heads * p->head_dim, 0, 0,
@@ -206,14 +213,19 @@ bool check_make_packed_scores(check_case *c, int i) {
     if (sh->n_lists) make_places(c, sh);
     double q_max = 0, d = p->head_dim;
     for (int64_t j = 0; j < a->q.cols; j++) q_max = fmax(q_max, fabs((double)sac_mat_row_f32(a->q, 0)[j]));
-    double *allowed = check_allow(c, p->n_heads * n); /* keys are at most 2 in size, turned ones 2.5 */
+    if (sums) a->lse = check_mat(c, true, 1, p->n_heads, 0, 4, CHECK_UNIFORM).data;
+    double *allowed = check_allow(c, p->n_heads * (n + 1)); /* keys are at most 2 in size, turned ones 2.5 */
     for (int64_t j = 0; j < p->n_heads * n; j++)
         allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (8 + sqrt(d)) / sqrt(d);
+    for (int h = 0; h < p->n_heads; h++) /* a logarithm is off by that and its own rounding */
+        allowed[p->n_heads * n + h] = allowed[0] + EPS * (32 + 4 * 2.5 * q_max * d * (double)a->scale);
     c->same_bits = true;
+    a->skip = check_skip(c, i);
     snprintf(c->text, sizeof c->text,
-             "n=%lld of %lld, bits=%d heads=%d/%d d=%d k_group=%lld lists=%d rot=%d%s", (long long)n,
-             (long long)p->n[0], p->bits[0], p->n_heads, p->n_kv_heads, p->head_dim, (long long)p->k_group,
-             sh->n_lists, sh->rot_dim, sh->interleaved ? " interleaved" : "");
+             "n=%lld from %lld of %lld, bits=%d heads=%d/%d d=%d k_group=%lld lists=%d rot=%d%s",
+             (long long)n, (long long)first, (long long)p->n[0], p->bits[0], p->n_heads, p->n_kv_heads,
+             p->head_dim, (long long)p->k_group, sh->n_lists, sh->rot_dim,
+             sh->interleaved ? " interleaved" : "");
     return true;
 }
 

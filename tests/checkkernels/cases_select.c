@@ -51,7 +51,7 @@ static bool make_top_k(check_case *c, int i) {
         for (int64_t j = 0; j < n; j++) scores[r * (n + gap) + j] = score(c, v, j, n);
     int32_t *indices = check_buffer_add(c, true, SAC_DTYPE_F32, 1, rows * found, rows * found, 4);
     c->buffer[c->n_buffers - 1].integers = true;
-    *a = (sac_top_k_args){scores, n + gap, n, (int)rows, k, indices};
+    *a = (sac_top_k_args){scores, n + gap, n, (int)rows, k, indices, NULL};
     c->exact = true;
     snprintf(c->text, sizeof c->text, "%lld of %lldx%lld %s", (long long)k, (long long)rows, (long long)n,
              value_names[v]);
@@ -190,5 +190,8 @@ bool check_make_select(check_case *c, int i, bool quick) {
     if (quick && c->op != CHECK_kept_rows && i % N_SIZES == 9 && i / N_SIZES > 2) return true; /* of 200000 */
     c->same_bits = true;
     if (c->op == CHECK_kept_rows) return make_kept(c, i);
-    return c->op == CHECK_top_k ? make_top_k(c, i) : make_top_p(c, i);
+    if (c->op == CHECK_top_p) return make_top_p(c, i);
+    if (!make_top_k(c, i)) return false;
+    c->top_k.skip = check_skip(c, i);
+    return true;
 }

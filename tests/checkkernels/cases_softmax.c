@@ -44,7 +44,7 @@ static void make_softmax(check_case *c, int i) {
     for (int64_t r = 0; r < rows; r++) allowed[r] = eps;
     for (int64_t j = 0; j < rows * n; j++) allowed[rows + j] = FLT_MIN;
     c->relative = eps;
-    c->softmax = (sac_softmax_args){scores, stride, n, NULL, (int)rows, lse, weights};
+    c->softmax = (sac_softmax_args){scores, stride, n, NULL, (int)rows, lse, weights, NULL};
     if (check_rand_int(c, 0, 1)) {
         int64_t *counts = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * rows, 2 * rows, 0);
         for (int64_t r = 0; r < rows; r++) counts[r] = check_rand_int(c, 0, n);
@@ -67,7 +67,8 @@ static void make_soft_vote(check_case *c, int i) {
     }
     double *allowed = check_allow(c, groups * n);
     for (int64_t j = 0; j < groups * n; j++) allowed[j] = FLT_EPSILON * (16 + 4 * (double)largest);
-    c->soft_vote = (sac_soft_vote_args){scores, stride, n, (int)(rows / groups), lse, votes, (int)groups};
+    c->soft_vote =
+        (sac_soft_vote_args){scores, stride, n, (int)(rows / groups), lse, votes, (int)groups, NULL};
 }
 
 bool check_make_softmax(check_case *c, int i, bool quick) {
@@ -75,8 +76,8 @@ bool check_make_softmax(check_case *c, int i, bool quick) {
     if (i >= N_SIZES * SOFTMAX_N_VALUES) return false;
     c->same_bits = true;
     if (c->op == CHECK_softmax)
-        make_softmax(c, i);
+        make_softmax(c, i), c->softmax.skip = check_skip(c, i);
     else
-        make_soft_vote(c, i);
+        make_soft_vote(c, i), c->soft_vote.skip = check_skip(c, i);
     return true;
 }

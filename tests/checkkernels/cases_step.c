@@ -136,9 +136,14 @@ static bool make_choice(check_case *c, int i) {
 static const struct choice_step_shape {
     int n_heads, n_kv_heads, head_dim, init, n_chosen, local, rot_dim;
     bool interleaved, kept;
-} choice_steps[] = {{4, 2, 64, 3, 20, 7, 64, false, false},  {28, 4, 128, 16, 200, 50, 128, false, false},
-                    {7, 1, 128, 0, 33, 9, 128, false, true}, {2, 2, 80, 5, 1, 2, 80, false, true},
-                    {6, 2, 44, 2, 9, 4, 20, true, false},    {8, 2, 64, 1, 12, 5, 32, false, true}};
+    int skip, no_query; /* skip 1: there and 0, 2: there and not */
+} choice_steps[] = {
+    {4, 2, 64, 3, 20, 7, 64, false, false, 0, 0},     {28, 4, 128, 16, 200, 50, 128, false, false, 0, 0},
+    {7, 1, 128, 0, 33, 9, 128, false, true, 0, 0},    {2, 2, 80, 5, 1, 2, 80, false, true, 0, 0},
+    {6, 2, 44, 2, 9, 4, 20, true, false, 0, 0},       {8, 2, 64, 1, 12, 5, 32, false, true, 0, 0},
+    {28, 4, 128, 9, 70, 30, 128, false, false, 1, 0}, {28, 4, 128, 9, 70, 30, 128, false, false, 2, 0},
+    {6, 2, 64, 9, 70, 0, 64, false, false, 2, 1},     {7, 1, 80, 9, 70, 0, 80, false, false, 1, 1},
+    {8, 8, 128, 4, 31, 5, 128, false, false, 0, 1},   {7, 1, 44, 9, 20, 6, 20, true, false, 2, 0}};
 
 static bool make_choice_step(check_case *c, int i) {
     if (i >= 3 * (int)SAC_COUNT(choice_steps)) return false;
@@ -158,7 +163,8 @@ static bool make_choice_step(check_case *c, int i) {
                          .n_rows = n,
                          .n_valid = n,
                          .output = true};
-    a->q = check_mat(c, true, 1, cols, 0, 4, CHECK_UNIFORM);
+    a->q = check_mat(c, !sh->no_query, 1, cols, 0, 4, CHECK_UNIFORM);
+    if (sh->no_query) a->n_heads = 0, a->q.cols = cols = 0;
     a->dst = check_kv(c, &kv, NULL, NULL);
     kv.output = false, kv.n_rows = kv.n_valid = a->n_rows;
     double norm;
@@ -166,14 +172,20 @@ static bool make_choice_step(check_case *c, int i) {
     int32_t *chosen = check_buffer_add(c, false, SAC_DTYPE_F32, 1, sh->n_chosen, sh->n_chosen, 4);
     for (int j = 0; j < sh->n_chosen; j++) chosen[j] = 2 * j + (int32_t)check_rand_int(c, 0, 1);
     a->chosen = chosen;
+    if (sh->skip) {
+        int32_t *skip = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 1, 1, 0);
+        *skip = sh->skip - 1;
+        a->skip = skip;
+    }
     a->rotation = *check_rotation(c, a->n_rows, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
     int64_t all = cols + 2 * a->dst.n_rows * sh->n_kv_heads * sh->head_dim;
     double *allowed = check_allow(c, all), error = (8 * EPS + 2 * dtype_eps(t)) * norm * 1.5;
     for (int64_t j = 0; j < cols; j++) allowed[j] = 16 * EPS;
     for (int64_t j = cols; j < all; j++) allowed[j] = error + (t == SAC_DTYPE_F16 ? 0x1p-24 : 1e-38);
-    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d %d + %d + %d rot=%d%s%s", sac_dtype_name(t),
-             sh->n_heads, sh->n_kv_heads, sh->head_dim, sh->init, sh->n_chosen, sh->local, sh->rot_dim,
-             sh->interleaved ? " interleaved" : "", sh->kept ? " kept" : "");
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d %d + %d + %d rot=%d%s%s skip=%d%s",
+             sac_dtype_name(t), sh->n_heads, sh->n_kv_heads, sh->head_dim, sh->init, sh->n_chosen, sh->local,
+             sh->rot_dim, sh->interleaved ? " interleaved" : "", sh->kept ? " kept" : "", sh->skip - 1,
+             sh->no_query ? " no query" : "");
     return true;
 }
 

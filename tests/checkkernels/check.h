@@ -103,6 +103,8 @@ sac_kv_view check_kv(check_case *c, const check_kv_shape *shape, double *k_norm,
 const sac_row_lists *check_row_lists(check_case *c, int n_lists, int64_t n_rows, int every);
 /* A table of angles for n positions, kept in c->rotation. */
 const sac_rotation *check_rotation(check_case *c, int64_t n, int rot_dim, bool interleaved, float factor);
+/* What `skip` of a case points to: some cases have a 0 there, some a 1. */
+const int32_t *check_skip(check_case *c, int i);
 double check_norm(const float *x, int64_t n); /* length of a vector that may be misaligned */
 const char *check_values_name(check_values v);
 const char *check_op_name(check_op op);
@@ -126,6 +128,7 @@ bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attent
 bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p, kept_rows */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
 bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_step.c */
+bool check_make_reuse(check_case *c, int i);               /* choice_reuse */
 bool check_make_keep(check_case *c, int i);                /* those of cases_keep.c */
 bool check_make_pattern(check_case *c, int i);             /* pattern_rows */
 bool check_make_pages(check_case *c, int i, bool quick);   /* those of cases_pages.c */
@@ -190,7 +193,8 @@ typedef struct check_fault_list {
     const check_fault *all;
     int n;
 } check_fault_list;
-extern const check_fault_list check_faults_layers, check_faults_packed, check_faults_choices;
+extern const check_fault_list check_faults_layers, check_faults_packed, check_faults_choices,
+    check_faults_skip;
 
 /* Speed: the rows of the table. */
 int check_bench(const char *op, const char *variant, bool csv, int n_threads);

@@ -232,9 +232,9 @@ void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n) {
     open_row(b, op, text);
     float *scores = floats(b, groups * 28 * n), *lse = floats(b, groups * 28), *votes = floats(b, groups * n);
     if (op == CHECK_softmax)
-        b->c.softmax = (sac_softmax_args){scores, n, n, NULL, 28 * groups, lse, NULL};
+        b->c.softmax = (sac_softmax_args){scores, n, n, NULL, 28 * groups, lse, NULL, NULL};
     else
-        b->c.soft_vote = (sac_soft_vote_args){scores, n, n, 28, lse, votes, groups};
+        b->c.soft_vote = (sac_soft_vote_args){scores, n, n, 28, lse, votes, groups, NULL};
     b->bytes = 4.0 * (double)(groups * n) * (op == CHECK_softmax ? 28 : 29);
 }
 
@@ -286,7 +286,7 @@ void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k) {
     float *scores = floats(b, rows * n);
     int32_t *out = take(b, rows * k + 4 * rows, SAC_DTYPE_F32);
     if (op == CHECK_top_k)
-        b->c.top_k = (sac_top_k_args){scores, n, n, rows, k, out};
+        b->c.top_k = (sac_top_k_args){scores, n, n, rows, k, out, NULL};
     else
         b->c.top_p = (sac_top_p_args){scores,
                                       NULL,

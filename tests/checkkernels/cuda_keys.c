@@ -213,7 +213,7 @@ static bool make_top_k(check_case *c, const struct choice_case *s) {
         for (int64_t i = 0; i < s->n; i++) scores[r * (s->n + 3) + i] = choice(c, s->values);
     int64_t k = s->k < s->n ? s->k : s->n;
     int32_t *indices = check_buffer_add(c, true, SAC_DTYPE_F32, 1, s->rows * k, s->rows * k, 0);
-    c->top_k = (sac_top_k_args){scores, s->n + 3, s->n, s->rows, s->k, indices};
+    c->top_k = (sac_top_k_args){scores, s->n + 3, s->n, s->rows, s->k, indices, NULL};
     c->exact = true;
     snprintf(c->text, sizeof c->text, "%lld of %dx%lld, values %d", (long long)s->k, s->rows, (long long)s->n,
              s->values);

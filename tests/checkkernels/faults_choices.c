@@ -40,7 +40,7 @@ static sac_status top_k_last_of_equals(const sac_stream *s, const sac_top_k_args
     for (int row = 0; row < a->n_rows; row++) {
         for (int64_t i = 0; i < a->n; i++) back[i] = a->scores[row * a->stride + a->n - 1 - i];
         int32_t *found = a->indices + row * k, t;
-        ref().top_k(s, &(sac_top_k_args){back, a->n, a->n, 1, k, found});
+        ref().top_k(s, &(sac_top_k_args){back, a->n, a->n, 1, k, found, NULL});
         for (int64_t i = 0; i < k; i++) found[i] = (int32_t)a->n - 1 - found[i];
         for (int64_t i = 0; i < k / 2; i++) {
             t = found[i];

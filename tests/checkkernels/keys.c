@@ -87,3 +87,10 @@ const sac_rotation *check_rotation(check_case *c, int64_t n, int rot_dim, bool i
     c->rotation = (sac_rotation){cos_sin, rot_dim, interleaved, factor};
     return &c->rotation;
 }
+
+const int32_t *check_skip(check_case *c, int i) {
+    if (i % 11 != 5 && i % 11 != 7) return NULL;
+    int32_t *skip = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 1, 1, 4);
+    *skip = i % 11 == 5 ? 7 : 0;
+    return skip;
+}

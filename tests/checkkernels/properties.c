@@ -193,7 +193,7 @@ static void top_k_selects(property_test *p) {
           best_out = -INFINITY;
     int32_t found[K];
     for (int i = 0; i < N; i++) scores[i] = floorf(scores[i] * 100) / 100;
-    p->t->top_k(p->s, &(sac_top_k_args){scores, N, N, 1, K, found});
+    p->t->top_k(p->s, &(sac_top_k_args){scores, N, N, 1, K, found, NULL});
     for (int i = 0, j = 0; i < N; i++) {
         bool in = j < K && found[j] == i;
         if (in) worst = fminf(worst, scores[i]);

@@ -276,8 +276,8 @@ static void votes_of_all_keys_sum_to_the_heads(void **state) {
     for (int spread = 1; spread <= 1000; spread *= 10) {
         double sum = 0;
         for (int i = 0; i < HEADS * N; i++) scores[i] = (float)spread * test_rand_float(&random);
-        c.ops.softmax(&c.stream, &(sac_softmax_args){scores, N, N, NULL, HEADS, lse, NULL});
-        c.ops.soft_vote(&c.stream, &(sac_soft_vote_args){scores, N, N, HEADS, lse, votes, 1});
+        c.ops.softmax(&c.stream, &(sac_softmax_args){scores, N, N, NULL, HEADS, lse, NULL, NULL});
+        c.ops.soft_vote(&c.stream, &(sac_soft_vote_args){scores, N, N, HEADS, lse, votes, 1, NULL});
         for (int j = 0; j < N; j++) sum += exp((double)votes[j]);
         assert_true(fabs(sum - HEADS) < HEADS * 2e-6 * fmax(1, spread / 10.0));
     }
