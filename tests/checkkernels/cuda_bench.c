@@ -20,9 +20,11 @@ static void shift(const bench *b, size_t i, void *from, size_t n_bytes) {
     }
 }
 
-/* The case moved to the i-th stretch of the arena. */
-static void shifted(const bench *b, size_t i, check_case *d) {
-    *d = b->c;
+/* A case moved to the i-th stretch of the arena. */
+static void shifted(const bench *b, const check_case *c, size_t i, check_case *d) {
+    *d = *c;
+    if (c->attention.lists == &c->lists && c->op == CHECK_attention) d->attention.lists = &d->lists;
+    shift(b, i, &d->lists, sizeof d->lists);
     shift(b, i, (char *)d + offsetof(check_case, linear),
           offsetof(check_case, lists) - offsetof(check_case, linear));
     shift(b, i, d->parts, sizeof d->parts);
@@ -40,6 +42,18 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* The call at the i-th stretch: the case, and those that follow it. */
+static sac_status call_at(const bench *b, const sac_ops *t, size_t i) {
+    check_case one;
+    shifted(b, &b->c, i, &one);
+    sac_status st = check_call(t, &b->w->stream, &one);
+    for (int j = 0; j < b->n_more && st == SAC_OK; j++) {
+        shifted(b, &b->more[j], i, &one);
+        st = check_call(t, &b->w->stream, &one);
+    }
+    return st;
+}
+
 /* Seconds a call; 0 when the op refuses. */
 static double seconds(bench *b, const sac_ops *t, int n_calls, double *best) {
     const sac_device *d = b->w->device;
@@ -47,16 +61,12 @@ static double seconds(bench *b, const sac_ops *t, int n_calls, double *best) {
     cudaStream_t stream = s->native;
     size_t n_places = (ARENA_BYTES - SHARED_BYTES) / b->span, turn = 0;
     if (n_places > FAR_BYTES / b->span + 1) n_places = FAR_BYTES / b->span + 1;
-    check_case one;
-    shifted(b, 0, &one);
-    if (check_call(t, s, &one) != SAC_OK || d->stream_sync(s, NULL) != SAC_OK)
-        return 0; /* plans are made now */
+    if (call_at(b, t, 0) != SAC_OK || d->stream_sync(s, NULL) != SAC_OK) return 0; /* plans are made now */
     cudaGraph_t graph = NULL;
     cudaGraphExec_t run = NULL;
     bool ok = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
     for (int i = 0; ok && i < n_calls; i++) {
-        shifted(b, turn++ % n_places, &one);
-        ok = check_call(t, s, &one) == SAC_OK;
+        ok = call_at(b, t, turn++ % n_places) == SAC_OK;
     }
     ok = cudaStreamEndCapture(stream, &graph) == cudaSuccess && ok;
     ok = ok && cudaGraphInstantiate(&run, graph, 0) == cudaSuccess;
@@ -87,14 +97,14 @@ static double seconds(bench *b, const sac_ops *t, int n_calls, double *best) {
 
 static void print_row(const bench *b, const char *variant, double s, double best, bool csv) {
     double gb = b->bytes / s, tf = b->flops / s;
+    const char *name = b->name ? b->name : check_op_name(b->c.op);
     const char *format = csv ? "%s,%s,%s,%.2f,%.2f,%.1f,%.1f,%.2f,%.1f\n"
                              : "%-12s %-9s %-34s %10.2f %10.2f %8.1f %5.1f%% %9.2f %5.1f%%\n";
     if (s <= 0)
-        printf(csv ? "%s,%s,%s,,,,,,\n" : "%-12s %-9s %-34s    refused\n", check_op_name(b->c.op), variant,
-               b->shape);
+        printf(csv ? "%s,%s,%s,,,,,,\n" : "%-12s %-9s %-34s    refused\n", name, variant, b->shape);
     else
-        printf(format, check_op_name(b->c.op), variant, b->shape, s * 1e6, best * 1e6, gb * 1e-9,
-               100 * gb / copy_rate, tf * 1e-12, 100 * tf / matrix_rate);
+        printf(format, name, variant, b->shape, s * 1e6, best * 1e6, gb * 1e-9, 100 * gb / copy_rate,
+               tf * 1e-12, 100 * tf / matrix_rate);
     fflush(stdout);
 }
 
@@ -269,6 +279,11 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_packed_scores(&b, 8192, 0));
         ROW(cuda_bench_packed_scores(&b, 131072, 0));
         ROW(cuda_bench_packed_scores(&b, 131072, 2688));
+    }
+    if (WANTED(selection)) { /* a chain of ops, named here only */
+        ROW(cuda_bench_selection(&b, 131072, 2048, 4, false));
+        ROW(cuda_bench_selection(&b, 131072, 2048, 4, true));
+        ROW(cuda_bench_selection(&b, 131072, 2048, 16, false));
     }
     if (WANTED(kept_rows)) {
         ROW(cuda_bench_kept_rows(&b, 8192, 4));

@@ -15,6 +15,9 @@ typedef struct bench {
     size_t span; /* bytes of the arena that one call uses */
     double bytes, flops;
     char shape[64];
+    int n_more;         /* ops that follow c in one call, each reading what those before it wrote */
+    check_case more[6]; /* no parts, no many */
+    const char *name;   /* of such a chain */
 } bench;
 
 /* cuda_bench_rows.c: arguments, and the bytes and operations of a call. */
@@ -42,6 +45,7 @@ void cuda_bench_pack_rows(bench *b, int64_t n);
 void cuda_bench_pack_keys(bench *b, int64_t n, int64_t n_new);        /* the last n_new of n */
 void cuda_bench_packed_scores(bench *b, int64_t n, int64_t n_listed); /* 0: all */
 void cuda_bench_kept_rows(bench *b, int64_t n, int n_lists);
+void cuda_bench_selection(bench *b, int64_t n, int64_t k, int bits, bool listed); /* cuda_bench_chain.c */
 void cuda_bench_patchify(bench *b, int64_t n_tiles);
 
 #endif

@@ -46,6 +46,8 @@ static const sac_row_lists *lists(bench *b, int n_lists, int64_t n, int64_t ever
 
 static void open_row(bench *b, check_op op, const char *shape) {
     memset(&b->c, 0, sizeof b->c);
+    b->n_more = 0;
+    b->name = NULL;
     b->c.op = op;
     b->span = 0;
     b->bytes = b->flops = 0;
