@@ -32,6 +32,17 @@ __device__ __forceinline__ void cluster_sync(void) {
     __syncthreads();
 #endif
 }
+/* The same in two parts, so that a block may work between its last look at another's memory and its end. */
+__device__ __forceinline__ void cluster_arrive(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void cluster_wait(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
 /* The same variable in the shared memory of another block of the cluster. */
 template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *shared, int rank) {
 #if __CUDA_ARCH__ >= 900
@@ -42,33 +53,6 @@ template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *
     (void)rank;
     return shared;
 #endif
-}
-
-/* Exclusive sum over the block's threads, and the total. `part` is 33 ints of shared memory, free again after
- * the next barrier. */
-__device__ __forceinline__ int block_scan(int x, int *total, int *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32, sum = x;
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) {
-        int y = __shfl_up_sync(0xffffffffu, sum, i);
-        if (lane >= i) sum += y;
-    }
-    __syncthreads();
-    if (lane == 31) part[warp] = sum;
-    __syncthreads();
-    if (warp == 0) {
-        int y = lane < n_warps ? part[lane] : 0, z = y;
-#pragma unroll
-        for (int i = 1; i < 32; i *= 2) {
-            int v = __shfl_up_sync(0xffffffffu, z, i);
-            if (lane >= i) z += v;
-        }
-        part[lane] = z - y;
-        if (lane == 31) part[32] = z;
-    }
-    __syncthreads();
-    *total = part[32];
-    return part[warp] + sum - x;
 }
 
 /* A kernel of one argument, one cluster of blocks a row. It starts early: it has to wait_for_last(). */

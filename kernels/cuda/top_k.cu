@@ -1,7 +1,9 @@
 /* top_k.cu - the k best of a row by radix selection: the digit of the k-th best is found from counts of the
- * numbers that agree with it so far. Digits are those of the distance from the smallest number of the row, so
- * that the first one already tells numbers apart which lie close together, as a vote's logarithms do. Once
- * few are left that agree, they are put beside each other and ranked. Better numbers are in; of those equal
+ * numbers that agree with it so far. Digits are those of the distance from a number that the k-th best is not
+ * below, so that the first one already tells numbers apart which lie close together, as a vote's logarithms
+ * do, and that most are not counted at all: the row is cut into k parts or more, and the smallest of their
+ * largest will do; with more numbers wanted than there are threads it is the smallest of the row. Once few
+ * are left that agree, they are put beside each other and ranked. Better numbers are in; of those equal
  * to the k-th the first ones, by index, fill up. A cluster of blocks shares a row; each block has a stretch
  * of it, so that its part of the output is a stretch too, and ascending. */
 #include "cluster.cuh"
@@ -32,12 +34,20 @@ __device__ __forceinline__ uint32_t order_of(float x) {
 
 #define BELOW_ALL 0x007fffffu /* -infinity */
 
-/* The distance from the smallest number above -infinity, plus 2; 1 for -infinity, 0 for what is not there. */
-__device__ __forceinline__ uint32_t distance(uint32_t u, uint32_t smallest) {
-    return u > BELOW_ALL ? u - smallest + 2 : u == BELOW_ALL;
+/* The distance from `least`, above -infinity, plus 2; 1 for what is below, 0 for what is not there. */
+__device__ __forceinline__ uint32_t distance(uint32_t u, uint32_t least) {
+    return u >= least ? u - least + 2 : u != 0;
 }
 
-/* The smallest number above -infinity and the largest of the cluster's rows, from those of each thread. */
+/* How many lanes have one part of the row, so that there are k parts or more with numbers; 0: there are not.
+ * Each of the cluster's warps has a stretch of so many groups of 32, as far as n goes. */
+__device__ __forceinline__ int lanes_of_part(int n, int groups, int k) {
+    int each = groups * 32, full = n / each, rest = min(32, n % each), lanes = 32;
+    while (lanes > 0 && full * (32 / lanes) + (rest + lanes - 1) / lanes < k) lanes /= 2;
+    return lanes;
+}
+
+/* The smallest and the largest number of the cluster, from those of each thread. */
 __device__ __forceinline__ uint2 cluster_range(uint32_t smallest, uint32_t largest, uint2 *part,
                                                uint2 *of_block) {
     uint2 x;
@@ -58,6 +68,19 @@ __device__ __forceinline__ uint2 cluster_range(uint32_t smallest, uint32_t large
             x.y = max(x.y, y.y);
         }
     return x;
+}
+
+/* Exclusive sum over the block's threads, 32 warps of them; part[32] is free again after the next barrier. */
+__device__ __forceinline__ int sum_before(int x, int *part) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, sum = x;
+#pragma unroll
+    for (int i = 1; i < 32; i *= 2) {
+        int y = __shfl_up_sync(0xffffffffu, sum, i);
+        if (lane >= i) sum += y;
+    }
+    if (lane == 31) part[warp] = sum;
+    __syncthreads();
+    return __reduce_add_sync(0xffffffffu, lane < warp ? part[lane] : 0) + sum - x;
 }
 
 /* The best-th of the n numbers in the blocks' lists, each of *n_mine: found[0], and how many equal to it are
@@ -89,11 +112,12 @@ __device__ __forceinline__ void rank_few(const uint32_t *few, const int *n_mine,
 }
 
 static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job a) {
-    __shared__ int counts[COPIES][BINS], sums[2][BINS], part[33], found[3], n_few;
+    __shared__ int counts[COPIES][BINS], sums[2][BINS], part[2][32], found[3], n_few;
     __shared__ uint2 range_of_warp[32], range_of_block;
     __shared__ __align__(16) uint32_t few[FEW], together[FEW];
     __shared__ int2 of_warp[32], of_block; /* numbers better than the k-th best, and equal to it */
     start_next();
+    for (int i = threadIdx.x; i < COPIES * BINS; i += CLUSTER_THREADS) (&counts[0][0])[i] = 0;
     wait_for_last();
     if (is_skipped(a.skip)) return;
     int rank = cluster_rank(), size = cluster_size(), row = blockIdx.y, tid = threadIdx.x, lane = tid % 32;
@@ -106,7 +130,8 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
         int i = begin + g * 32;
         return i < a.n ? order_of(scores[i]) : 0;
     };
-    uint32_t kept[KEPT], lowest = ~0u, highest = BELOW_ALL + 1;
+    int lanes = lanes_of_part(a.n, groups, a.k);
+    uint32_t kept[KEPT], lowest = ~0u, highest = 0;
 #pragma unroll
     for (int g = 0; g < KEPT; g++) kept[g] = g < groups ? number(g) : 0;
     if (tid == 0) n_few = 0;
@@ -117,40 +142,49 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
 #pragma unroll
     for (int g = 0; g < KEPT; g++) widen(kept[g]);
     for (int g = KEPT; g < groups; g++) widen(number(g));
+    if (lanes) {
+        uint32_t of_part = highest;
+        for (int i = 1; i < lanes; i *= 2) of_part = max(of_part, __shfl_xor_sync(0xffffffffu, of_part, i));
+        lowest = of_part ? of_part : ~0u;
+    }
     uint2 range = cluster_range(lowest, highest, range_of_warp, &range_of_block);
-    uint32_t smallest = min(range.x, range.y);
+    uint32_t least = max(min(range.x, range.y), BELOW_ALL + 1);
+    /* numbers below k others need not be counted, but where that is not known they have to be */
+    uint32_t ignored = lanes && range.x > BELOW_ALL ? 1 : 0;
 #pragma unroll
-    for (int g = 0; g < KEPT; g++) kept[g] = distance(kept[g], smallest);
+    for (int g = 0; g < KEPT; g++) kept[g] = distance(kept[g], least);
     auto each = [&](auto f) {
 #pragma unroll
         for (int g = 0; g < KEPT; g++)
             if (g < groups) f(g, kept[g]);
-        for (int g = KEPT; g < groups; g++) f(g, distance(number(g), smallest));
+        for (int g = KEPT; g < groups; g++) f(g, distance(number(g), least));
     };
     uint32_t best = 0; /* the digits known so far of the k-th best, above the last `low` bits */
     int wanted = a.k;  /* of the numbers that agree with them */
     int turn = 0;      /* of two sums: one is written while others may still read the one before */
-    int low = 32 - __clz(range.y - smallest + 2);
+    int low = 32 - __clz(max(range.y, least) - least + 2);
 #pragma unroll 1
     while (low > 0) {
         uint32_t known = low == 32 ? 0 : ~0u << low;
         int n_bins = 1 << min(low, (int)DIGIT_BITS);
         low = max(low - DIGIT_BITS, 0);
-        for (int i = tid; i < COPIES * BINS; i += CLUSTER_THREADS) (&counts[0][0])[i] = 0;
-        __syncthreads();
         each([&](int, uint32_t u) {
-            if ((u & known) == best) atomicAdd(&counts[lane % COPIES][u >> low & (n_bins - 1)], 1);
+            if (u > ignored && (u & known) == best)
+                atomicAdd(&counts[lane % COPIES][u >> low & (n_bins - 1)], 1);
         });
         __syncthreads();
         for (int i = tid; i < BINS; i += CLUSTER_THREADS) {
             int n = 0;
 #pragma unroll
-            for (int c = 0; c < COPIES; c++) n += counts[c][i];
+            for (int c = 0; c < COPIES; c++) {
+                n += counts[c][i];
+                counts[c][i] = 0; /* for the next digit */
+            }
             sums[turn][i] = n;
         }
         cluster_sync();
         /* thread t has the bins BINS - 1 - 2t and the one below: best first */
-        int top = BINS - 1 - 2 * tid, n[2] = {0, 0}, total;
+        int top = BINS - 1 - 2 * tid, n[2] = {0, 0};
 #pragma unroll
         for (int r = 0; r < CLUSTER_MAX; r++) /* all asked for before the first answer */
             if (r < size) {
@@ -158,7 +192,7 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
                 n[0] += pair.y;
                 n[1] += pair.x;
             }
-        int before = block_scan(n[0] + n[1], &total, part);
+        int before = sum_before(n[0] + n[1], part[turn]);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             if (before < wanted && before + n[i] >= wanted) {
@@ -176,7 +210,7 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
         __syncthreads();
         if (low == 0 || left > FEW) continue;
         each([&](int, uint32_t u) {
-            if (u >> low == best >> low) few[atomicAdd(&n_few, 1)] = u;
+            if (u > ignored && u >> low == best >> low) few[atomicAdd(&n_few, 1)] = u;
         });
         rank_few(few, &n_few, left, wanted, together, found);
         best = (uint32_t)found[0];
@@ -206,6 +240,7 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
             before.x += peer.x;
             before.y += peer.y;
         }
+    cluster_arrive(); /* a block may not end while another reads its memory */
     int32_t *indices = a.indices + (int64_t)row * a.k;
     each([&](int g, uint32_t u) {
         uint32_t better = __ballot_sync(0xffffffffu, u > best), equal = __ballot_sync(0xffffffffu, u == best);
@@ -215,7 +250,7 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job
         before.x += __popc(better);
         before.y += __popc(equal);
     });
-    cluster_sync(); /* a block may not end while another reads its memory */
+    cluster_wait();
 }
 
 static __global__ void all_indices_kernel(int32_t *indices, int rows, int n, const int32_t *skip) {
