@@ -16,14 +16,14 @@ enum { WARPS = 8, HEADS = 8, TILES = 4 /* that a warp has under way */, BLOCKS =
 
 typedef struct four_job {
     float *scores, *lse;
-    float2 *parts; /* [head][block]: largest score, sum relative to it */
+    float2 *parts; /* [head][block] */
     unsigned *counters;
     const int32_t *skip;
     const void *q;
     const uint32_t *k, *k_scale, *k_min; /* from the tile of the first row on; ranges two by two */
     int64_t stride, n, capacity, before; /* rows of the first tile before the first */
     sac_dtype dtype;
-    int group;
+    int group, each, rest; /* tiles of a warp; so many warps have one more */
     float scale;
     bool pairs; /* neighbouring scores lie on 8-byte lines */
 } four_job;
@@ -35,21 +35,25 @@ __device__ __forceinline__ uint32_t codes_of(uint32_t word, int pair) {
     return (x & 0x03c003c0u) | 0x4c004c00u;
 }
 
-__device__ __forceinline__ float exp_fast(float x) {
+/* Sums are of powers of two: of scores times LOG2_E as f32 has it, which the logarithm is divided by again.
+ */
+#define LOG2_E 1.44269502f
+
+__device__ __forceinline__ float power_of_2(float x) {
 #ifdef __CUDA_ARCH__
     float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.4426950408889634f * x));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 #else
-    return expf(x);
+    return exp2f(x);
 #endif
 }
 
-/* Largest number, sum relative to it. */
+/* Largest exponent, sum relative to it. */
 __device__ __forceinline__ float2 join_sums(float2 a, float2 b) {
     float top = fmaxf(a.x, b.x);
     if (top == -CUDART_INF_F) return a;
-    return make_float2(top, a.y * expf(a.x - top) + b.y * expf(b.x - top));
+    return make_float2(top, a.y * power_of_2(a.x - top) + b.y * power_of_2(b.x - top));
 }
 __device__ __forceinline__ float2 join_lanes(float2 x, int first) {
 #pragma unroll
@@ -57,6 +61,18 @@ __device__ __forceinline__ float2 join_lanes(float2 x, int first) {
         x = join_sums(
             x, make_float2(__shfl_xor_sync(0xffffffffu, x.x, i), __shfl_xor_sync(0xffffffffu, x.y, i)));
     return x;
+}
+/* With the numbers of one head that a lane has of its tiles: first and first + 2 of each. */
+__device__ __forceinline__ float2 add_to_sum(float2 sum, const float (*c)[4], int first) {
+    float top = c[0][first], more = 0;
+#pragma unroll
+    for (int i = 0; i < TILES; i++) top = fmaxf(top, fmaxf(c[i][first], c[i][first + 2]));
+    float x = fmaxf(sum.x, top * LOG2_E);
+    if (x == -CUDART_INF_F) return sum;
+#pragma unroll
+    for (int i = 0; i < TILES; i++)
+        more += power_of_2(fmaf(c[i][first], LOG2_E, -x)) + power_of_2(fmaf(c[i][first + 2], LOG2_E, -x));
+    return make_float2(x, sum.y * power_of_2(sum.x - x) + more);
 }
 
 /* What a head's query comes to: score = scale * (unit * product) + min * sum, products begin at `begin`. */
@@ -120,7 +136,7 @@ __device__ __forceinline__ void leave_sums(const four_job &a, int key_head, floa
     float2 x = make_float2(-CUDART_INF_F, 0);
     for (int i = lane; i < n; i += 32) x = join_sums(x, __ldcg(&parts[warp * n + i]));
     x = join_lanes(x, 1);
-    if (lane == 0) a.lse[key_head * a.group + warp] = x.y > 0 ? logf(x.y) + x.x : -CUDART_INF_F;
+    if (lane == 0) a.lse[key_head * a.group + warp] = x.y > 0 ? (log2f(x.y) + x.x) / LOG2_E : -CUDART_INF_F;
 }
 
 /* With g and t as in mma.cuh a lane has words t, t + 4 .. of rows 2g and 2g + 1 of a tile, and of them eight
@@ -136,20 +152,31 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
     start_next();
     wait_for_last();
     if (is_skipped(a.skip)) return;
-    int64_t n_tiles = (a.before + a.n + SAC_PACKED_TILE - 1) / SAC_PACKED_TILE, row0 = key_head * a.capacity;
-    int64_t n_warps = (int64_t)gridDim.x * WARPS, mine = (int64_t)blockIdx.x * WARPS + warp;
-    int64_t tile = n_tiles * mine / n_warps, end = n_tiles * (mine + 1) / n_warps;
+    int64_t row0 = key_head * a.capacity;
+    int mine = blockIdx.x * WARPS + warp, tile = mine * a.each + min(mine, a.rest);
+    int end = tile + a.each + (mine < a.rest);
     const uint2 *words = (const uint2 *)(a.k + row0 * WORDS) + t * 8 + g;
     const uint32_t *scales = a.k_scale + row0 / 2 + g, *lows = a.k_min + row0 / 2 + g;
     uint2 w[TILES][EACH];
     uint32_t scale[TILES], low[TILES];
     auto fetch = [&]() {
+        const uint2 *from = words + (int64_t)tile * WORDS * 8;
+        const uint32_t *of_scales = scales + (int64_t)tile * 8, *of_lows = lows + (int64_t)tile * 8;
+        if (tile + TILES <= end) {
+#pragma unroll
+            for (int i = 0; i < TILES; i++) {
+#pragma unroll
+                for (int j = 0; j < EACH; j++) w[i][j] = from[i * WORDS * 8 + j * 32];
+                scale[i] = of_scales[i * 8], low[i] = of_lows[i * 8];
+            }
+            return;
+        }
 #pragma unroll
         for (int i = 0; i < TILES; i++) { /* a tile that does not exist is the last again */
-            int64_t at = min(tile + i, end - 1);
+            int at = min(i, end - tile - 1);
 #pragma unroll
-            for (int j = 0; j < EACH; j++) w[i][j] = words[at * WORDS * 8 + j * 32];
-            scale[i] = scales[at * 8], low[i] = lows[at * 8];
+            for (int j = 0; j < EACH; j++) w[i][j] = from[at * WORDS * 8 + j * 32];
+            scale[i] = of_scales[at * 8], low[i] = of_lows[at * 8];
         }
     };
     if (tile < end) fetch();
@@ -158,7 +185,8 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
     uint4 b[EACH];
 #pragma unroll
     for (int j = 0; j < EACH; j++) b[j] = *(const uint4 *)(halves + g * query_pitch<D>() + (t + 4 * j) * 16);
-    float unit[2], sum_q[2], begin[2], max[2] = {-CUDART_INF_F, -CUDART_INF_F}, sum[2] = {0, 0};
+    float unit[2], sum_q[2], begin[2];
+    float2 sum[2] = {make_float2(-CUDART_INF_F, 0), make_float2(-CUDART_INF_F, 0)};
 #pragma unroll
     for (int h = 0; h < 2; h++)
         unit[h] = of_head[2 * t + h].unit, sum_q[h] = of_head[2 * t + h].sum,
@@ -179,9 +207,6 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
                               e ? b[j].z : b[j].x, e ? b[j].w : b[j].y);
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
-            int64_t at = (tile + i) * SAC_PACKED_TILE + 2 * g - a.before;
-            bool there[2] = {tile + i < end && at >= 0 && at < a.n,
-                             tile + i < end && at + 1 >= 0 && at + 1 < a.n};
 #pragma unroll
             for (int r = 0; r < 2; r++) {
                 float s = __half2float(__ushort_as_half((uint16_t)(scale[i] >> 16 * r)));
@@ -189,40 +214,39 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
 #pragma unroll
                 for (int h = 0; h < 2; h++) c[i][2 * r + h] = s * (unit[h] * c[i][2 * r + h]) + m * sum_q[h];
             }
+        }
+        int64_t row = (int64_t)tile * SAC_PACKED_TILE - a.before, at = row + 2 * g;
+        bool whole = a.pairs && tile + TILES <= end && row >= 0 && row + TILES * SAC_PACKED_TILE <= a.n;
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                float *to = out + h * a.stride + at;
-                if (2 * t + h < a.group && a.pairs && there[0] && there[1]) {
-                    *(float2 *)to = make_float2(c[i][h], c[i][2 + h]);
-                } else if (2 * t + h < a.group) {
-                    if (there[0]) to[0] = c[i][h];
-                    if (there[1]) to[1] = c[i][2 + h];
+        for (int h = 0; h < 2; h++) {
+            float *to = out + h * a.stride + at;
+            bool has_head = 2 * t + h < a.group;
+#pragma unroll
+            for (int i = 0; i < TILES; i++, to += SAC_PACKED_TILE) {
+                if (whole && has_head) *(float2 *)to = make_float2(c[i][h], c[i][2 + h]);
+                if (whole) continue;
+#pragma unroll
+                for (int r = 0; r < 2; r++) {
+                    int64_t j = at + i * SAC_PACKED_TILE + r;
+                    if (tile + i >= end || j < 0 || j >= a.n)
+                        c[i][2 * r + h] = -CUDART_INF_F;
+                    else if (has_head)
+                        to[r] = c[i][2 * r + h];
                 }
-                if (SUMS && !there[0]) c[i][h] = -CUDART_INF_F;
-                if (SUMS && !there[1]) c[i][2 + h] = -CUDART_INF_F;
             }
         }
         tile += TILES;
         if (tile < end) fetch();
+        if constexpr (SUMS) sum[0] = add_to_sum(sum[0], c, 0), sum[1] = add_to_sum(sum[1], c, 1);
+    }
+    if constexpr (SUMS) {
 #pragma unroll
-        for (int h = 0; SUMS && h < 2; h++) {
-            float top = max[h], more = 0;
-#pragma unroll
-            for (int i = 0; i < TILES; i++) top = fmaxf(top, fmaxf(c[i][h], c[i][2 + h]));
-            if (top == -CUDART_INF_F) continue;
-#pragma unroll
-            for (int i = 0; i < TILES; i++) more += exp_fast(c[i][h] - top) + exp_fast(c[i][2 + h] - top);
-            sum[h] = sum[h] * exp_fast(max[h] - top) + more;
-            max[h] = top;
+        for (int h = 0; h < 2; h++) {
+            float2 x = join_lanes(sum[h], 4);
+            if (g == 0) of_warp[warp * HEADS + 2 * t + h] = x;
         }
+        leave_sums(a, key_head, of_warp, &is_last);
     }
-    if (!SUMS) return;
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float2 x = join_lanes(make_float2(max[h], sum[h]), 4);
-        if (g == 0) of_warp[warp * HEADS + 2 * t + h] = x;
-    }
-    leave_sums(a, key_head, of_warp, &is_last);
 }
 
 static bool fits(const sac_packed_scores_args *a) {
@@ -243,9 +267,11 @@ sac_status four_bit_scores(const sac_stream *s, const sac_packed_scores_args *a)
     j.k = p.k + tile0 * words, j.k_scale = (const uint32_t *)(p.k_scale + tile0);
     j.k_min = (const uint32_t *)(p.k_min + tile0), j.capacity = p.capacity, j.before = a->first - tile0;
     j.pairs = (a->stride | j.before) % 2 == 0 && (uintptr_t)a->scores % 8 == 0;
-    int64_t tiles = ceil_div(ceil_div(j.before + a->n, SAC_PACKED_TILE), WARPS),
+    int64_t tiles = ceil_div(j.before + a->n, SAC_PACKED_TILE),
             most = max_of(1, BLOCKS * (int64_t)s->device->n_processors / p.n_heads);
-    dim3 grid((unsigned)min_of(tiles, most), (unsigned)p.n_heads);
+    if (tiles > INT32_MAX) return SAC_UNSUPPORTED;
+    dim3 grid((unsigned)min_of(ceil_div(tiles, WARPS), most), (unsigned)p.n_heads);
+    j.each = (int)(tiles / (grid.x * WARPS)), j.rest = (int)(tiles % (grid.x * WARPS));
     size_t n_bytes;
     j.parts = (float2 *)scratch_rest(s, &n_bytes), j.counters = scratch_counters(s);
     if (a->lse && (size_t)grid.x * grid.y * HEADS * sizeof *j.parts > n_bytes) return SAC_UNSUPPORTED;
