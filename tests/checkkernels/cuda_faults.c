@@ -193,6 +193,21 @@ static sac_status packed_scores_as_packed(const sac_stream *s, const sac_packed_
     b.turn_back = NULL;
     return sac_cuda_packed_scores(s, &b);
 }
+static sac_status packed_scores_from_row_0(const sac_stream *s, const sac_packed_scores_args *a) {
+    sac_packed_scores_args b = *a;
+    b.first = 0;
+    return sac_cuda_packed_scores(s, &b);
+}
+static sac_status top_k_not_skipped(const sac_stream *s, const sac_top_k_args *a) {
+    sac_top_k_args b = *a;
+    b.skip = NULL;
+    return sac_cuda_top_k(s, &b);
+}
+static sac_status choice_reuse_less_alike(const sac_stream *s, const sac_choice_reuse_args *a) {
+    sac_choice_reuse_args b = *a;
+    b.theta *= 0.9;
+    return sac_cuda_choice_reuse(s, &b);
+}
 static sac_status kept_rows_places(const sac_stream *s, const sac_kept_rows_args *a) {
     sac_kept_rows_args b = *a; /* in place of the rows that stand there */
     b.from = NULL;
@@ -239,6 +254,9 @@ static sac_status attention_first_list(const sac_stream *s, const sac_attention_
     X("any_age", evict_row, evict_row_of_any_age)                                                            \
     X("not_own", pattern_rows, pattern_rows_not_own)                                                         \
     X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
+    X("from_row_0", packed_scores, packed_scores_from_row_0)                                                 \
+    X("not_skipped", top_k, top_k_not_skipped)                                                               \
+    X("less_alike", choice_reuse, choice_reuse_less_alike)                                                   \
     X("places", kept_rows, kept_rows_places)                                                                 \
     X("scores_as_weights", top_p, top_p_scores_as_weights)                                                   \
     X("first_list", attention, attention_first_list)
