@@ -125,6 +125,7 @@ bool sac_decode_keeps_prefix(const sac_decode *m) {
 
 sac_status sac_decode_counted(const sac_decode *m, const sac_attention_shape *shape, const sac_stream *stream,
                               sac_layer_stats *stats) {
+    if (m->base) SAC_TRY(sac_decode_counted(m->base, shape, stream, stats));
     return m->policy->counted ? m->policy->counted(m->state, shape, stream, stats) : SAC_OK;
 }
 

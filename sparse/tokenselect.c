@@ -23,6 +23,7 @@ static const char *const scales[] = {"1", "rsqrt_d", NULL};
 static const char *const selects[] = {"soft", "head", "topk", NULL};
 static const char *const pairings[] = {"div", "mod", NULL};
 static const char *const positions[] = {"compact", "orig", NULL};
+static const char *const key_bits[] = {"16", "4", NULL};
 
 static const sac_method_param params[] = {
     {"init", 128, 0, 1 << 24, "first tokens, always read", SAC_WHOLE},
@@ -39,6 +40,7 @@ static const sac_method_param params[] = {
     {"p", 0, 0, 1, "share of the vote to choose instead of k tokens; 0 = k tokens", NULL},
     {"kmin", 128, 1, 1 << 24, "with p: tokens, at least", SAC_WHOLE},
     {"kmax", 0, 0, 1 << 24, "with p: tokens, at most; 0 = any number", SAC_WHOLE},
+    {"keys", 0, 0, 1, "that steps vote over: 16 as stored, or 4: a copy of them in 4 bits", key_bits},
     {0}};
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -74,6 +76,10 @@ static sac_status check_prefill(const double *p, const sac_attention_shape *shap
             "tokenselect: chunk=%g is more than local=%g, so a chunk would have to choose among its "
             "own tokens: give chunk <= local",
             p[TS_CHUNK], p[TS_LOCAL]);
+    if (p[TS_KEYS] != 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "tokenselect: a prompt reads each key for many chunks at once, so that a copy of the "
+                        "keys would not pay: keys=4 is a setting of the decode policy only");
     return check(p, shape, err);
 }
 
@@ -142,6 +148,7 @@ static sac_status attend_chunk(sac_tokenselect *s, const sac_layer_attention *ch
     SAC_TRY(sac_tokenselect_query(s, chunk));
     SAC_TRY(sac_tokenselect_choose(s, chunk, chunk->kv.n_rows - (int64_t)(s->p[TS_INIT] + s->p[TS_LOCAL]),
                                    s->chosen, &n_chosen));
+    chunk->stats->n_selections++;
     SAC_TRY(sac_tokenselect_list(s, chunk, s->chosen, n_chosen, &choice));
     int64_t spent = sac_now_ns() - start;
     chunk->stats->select_ns += spent;
@@ -211,4 +218,6 @@ const sac_decode_policy sac_decode_tokenselect = {
     .select = sac_tokenselect_select,
     .turns_keys = true,
     .keeps_prefix = true, /* a prompt, which follows a cut, empties the selection cache */
+    .cut = sac_tokenselect_cut,
+    .counted = sac_tokenselect_counted,
 };

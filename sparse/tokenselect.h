@@ -1,9 +1,10 @@
-/* tokenselect.h - the state of TokenSelect, between its vote (tokenselect_vote.c), its steps with the
- * Selection Cache (tokenselect_step.c) and its settings and prompts (tokenselect.c). */
+/* tokenselect.h - the state of TokenSelect, between its vote (tokenselect_vote.c), the copy of keys that it
+ * may read (tokenselect_keys.c), its steps with the Selection Cache (tokenselect_step.c) and its settings and
+ * prompts (tokenselect.c). */
 #ifndef SAC_TOKENSELECT_H
 #define SAC_TOKENSELECT_H
 
-#include "sparse.h"
+#include "key_block.h"
 #include "vote_chunks.h"
 
 #include <math.h>
@@ -21,7 +22,8 @@ enum {
     TS_MAX_HITS,
     TS_P,
     TS_KMIN,
-    TS_KMAX
+    TS_KMAX,
+    TS_KEYS
 };
 enum { TS_SOFT, TS_HEAD, TS_TOPK };
 
@@ -42,7 +44,7 @@ typedef struct sac_tokenselect {
     sac_vote_chunks chunks;     /* of a prompt on a device, together */
     /* Selection Cache, a slot a layer; a prefill policy has none. */
     int n_layers;
-    float *cached_query;        /* [n_layers][n_heads * head_dim] */
+    float *cached_query;        /* [n_layers][n_heads * head_dim]; there where it is decided there */
     int32_t *cached;            /* [n_layers][capacity] */
     int64_t *n_cached, *n_hits; /* [n_layers]; n_cached -1: empty */
     /* On a device, what the cached choice reads: a hit reads the last tokens where they lie. */
@@ -51,6 +53,19 @@ typedef struct sac_tokenselect {
     bool *is_gathered; /* [n_layers] */
     sac_kv_view view;  /* of the step's layer */
     sac_choice_step_args step;
+    /* On a device that compares the queries itself, and counts: the host knows that something is cached. */
+    bool decides_there;
+    int32_t *skip;               /* [1] there, of the ops that choose; NULL: the host decides */
+    int64_t *hits_there;         /* [n_layers][2] there: since the choice, since the session began */
+    int64_t *known_hits, *fetch; /* [n_layers], [n_layers][2] on the host: what is in the stats; room */
+    int64_t *n_decided;          /* [n_layers] steps that it decided since it was asked */
+    bool is_ahead;               /* there is more there than is known */
+    /* With keys=4, for the vote: keys as before rope, a range a row and head; n counts the rows packed. On a
+     * device the codes are there. NULL: the vote reads the keys as they are stored. */
+    sac_packed_rows *copy; /* [n_layers] */
+    float *unturned;       /* [n_kv_heads][rows at once][head_dim], where ops run */
+    int32_t *pack_rows;    /* [rows at once] there */
+    int64_t *pack_start;   /* [2] there */
 } sac_tokenselect;
 
 /* Tokens that the vote may choose at least and at most. */
@@ -79,6 +94,18 @@ sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *
 sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                   int32_t *chosen, int64_t *n_chosen);
 
+/* The copy of keys: room, on the host and where ops run; none with keys=16. */
+void sac_tokenselect_take_copy(sac_tokenselect *s, const sac_attention_shape *shape, sac_arena *arena);
+void sac_tokenselect_take_codes(sac_tokenselect *s, const sac_attention_shape *shape, sac_arena *arena);
+
+/* Packs rows of the layer that the copy lacks, if it lacks one of the first n_rows. */
+sac_status sac_tokenselect_pack(sac_tokenselect *s, const sac_layer_attention *a, int64_t n_rows);
+
+/* scores[h][i] of candidate i < n of the copy, for the query heads q: at *scores, a head every n_ctx. On a
+ * device the sums of their softmaxes go to s->lse too. */
+sac_status sac_tokenselect_copy_scores(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
+                                       const float *q, float **scores);
+
 /* First tokens, chosen ones, last tokens of the rows. */
 sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
                                 int64_t n_chosen, sac_choice *choice);
@@ -89,7 +116,10 @@ void sac_tokenselect_take_steps(void *state, const double *p, const sac_attentio
 void sac_tokenselect_take_steps_device(void *state, const double *p, const sac_attention_shape *shape,
                                        sac_arena *arena);
 void sac_tokenselect_begin(void *state);
+void sac_tokenselect_cut(void *state, int64_t n);
 sac_status sac_tokenselect_forget(void *state, const sac_layer_attention *a);
 sac_status sac_tokenselect_select(void *state, const sac_layer_attention *a, sac_choice *choice);
+sac_status sac_tokenselect_counted(void *state, const sac_attention_shape *shape, const sac_stream *stream,
+                                   sac_layer_stats *stats);
 
 #endif

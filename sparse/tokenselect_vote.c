@@ -39,8 +39,9 @@ static const float *paired_query(sac_tokenselect *s, const sac_attention_shape *
 /* ---------------------------------------------------------------- the vote */
 
 /* Each head's k best get one vote each (eq. 6). */
-static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t k) {
-    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->scores,
+static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, const float *scores, int64_t n,
+                            int64_t k) {
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = scores,
                                                        .stride = a->shape->n_ctx,
                                                        .n = n,
                                                        .n_rows = a->shape->n_heads,
@@ -52,29 +53,35 @@ static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, in
 }
 
 /* The sum of all heads' scores (eq. 5). */
-static void sum_scores(sac_tokenselect *s, const sac_attention_shape *shape, int64_t n) {
-    memcpy(s->votes, s->scores, (size_t)n * sizeof *s->votes);
+static void sum_scores(sac_tokenselect *s, const sac_attention_shape *shape, const float *scores, int64_t n) {
+    memcpy(s->votes, scores, (size_t)n * sizeof *s->votes);
     for (int h = 1; h < shape->n_heads; h++)
-        for (int64_t j = 0; j < n; j++) s->votes[j] += s->scores[h * shape->n_ctx + j];
+        for (int64_t j = 0; j < n; j++) s->votes[j] += scores[h * shape->n_ctx + j];
 }
 
-static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t k) {
+static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, const float *scores, int64_t n,
+                       int64_t k) {
     int n_heads = a->shape->n_heads;
     int64_t stride = a->shape->n_ctx;
-    if (s->p[TS_SELECT] == TS_HEAD) return head_vote(s, a, n, k);
+    if (s->p[TS_SELECT] == TS_HEAD) return head_vote(s, a, scores, n, k);
     if (s->p[TS_SELECT] == TS_TOPK) {
-        sum_scores(s, a->shape, n);
+        sum_scores(s, a->shape, scores, n);
         return SAC_OK;
     }
-    SAC_TRY(a->ops->softmax(
-        a->stream, &(sac_softmax_args){
-                       .scores = s->scores, .stride = stride, .n = n, .n_rows = n_heads, .lse = s->lse}));
-    return a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores,
+    if (!s->copy || !a->shape->device) /* otherwise they came with the scores */
+        SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = scores,
+                                                               .stride = stride,
+                                                               .n = n,
+                                                               .n_rows = n_heads,
+                                                               .lse = s->lse,
+                                                               .skip = s->skip}));
+    return a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = scores,
                                                               .stride = stride,
                                                               .n = n,
                                                               .n_rows = n_heads,
                                                               .lse = s->lse,
-                                                              .votes = s->votes});
+                                                              .votes = s->votes,
+                                                              .skip = s->skip});
 }
 
 /* How many of the best hold p of the vote. */
@@ -96,26 +103,43 @@ static sac_status count_by_mass(sac_tokenselect *s, const sac_layer_attention *a
     return SAC_OK;
 }
 
+/* Of the candidates, at *scores. */
+static sac_status score(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, float **scores) {
+    int64_t init = (int64_t)s->p[TS_INIT];
+    const float *q = paired_query(s, a->shape);
+    if (s->copy) {
+        SAC_TRY(sac_tokenselect_pack(s, a, init + n));
+        return sac_tokenselect_copy_scores(s, a, n, q, scores);
+    }
+    *scores = s->scores;
+    return a->ops->key_scores(a->stream,
+                              &(sac_key_scores_args){.scores = s->scores,
+                                                     .stride = a->shape->n_ctx,
+                                                     .q = q,
+                                                     .kv = a->kv,
+                                                     .n_heads = a->shape->n_heads,
+                                                     .first = init,
+                                                     .n = n,
+                                                     .scale = s->p[TS_SCALE] == 0 ? 1.0f : a->scale,
+                                                     .back = &a->rotation,
+                                                     .skip = s->skip});
+}
+
 sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                   int32_t *chosen, int64_t *n_chosen) {
     int64_t k = (int64_t)s->p[TS_K];
-    SAC_TRY(
-        a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->scores,
-                                                             .stride = a->shape->n_ctx,
-                                                             .q = paired_query(s, a->shape),
-                                                             .kv = a->kv,
-                                                             .n_heads = a->shape->n_heads,
-                                                             .first = (int64_t)s->p[TS_INIT],
-                                                             .n = n,
-                                                             .scale = s->p[TS_SCALE] == 0 ? 1.0f : a->scale,
-                                                             .back = &a->rotation}));
-    SAC_TRY(vote(s, a, n, k));
+    float *scores;
+    SAC_TRY(score(s, a, n, &scores));
+    SAC_TRY(vote(s, a, scores, n, k));
     if (s->p[TS_P] > 0) SAC_TRY(count_by_mass(s, a, n, &k));
-    SAC_TRY(a->ops->top_k(
-        a->stream,
-        &(sac_top_k_args){.scores = s->votes, .stride = n, .n = n, .n_rows = 1, .k = k, .indices = chosen}));
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->votes,
+                                                       .stride = n,
+                                                       .n = n,
+                                                       .n_rows = 1,
+                                                       .k = k,
+                                                       .indices = chosen,
+                                                       .skip = s->skip}));
     *n_chosen = k < n ? k : n;
-    a->stats->n_selections++;
     return SAC_OK;
 }
 

@@ -46,6 +46,11 @@ static inline sac_status closed_move(const sac_stream *s, void *to, const void *
     closed_let_in(false);
     return SAC_OK;
 }
+static int64_t closed_n_downloads;
+static inline sac_status closed_download(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    closed_n_downloads++;
+    return closed_move(s, to, from, n_bytes);
+}
 static inline sac_status closed_zero(const sac_stream *s, void *to, size_t n_bytes) {
     (void)s;
     closed_let_in(true);
@@ -61,7 +66,7 @@ static inline sac_status closed_sync(const sac_stream *s, sac_error *err) {
 static const sac_device closed_device = {.kind = SAC_DEVICE_CUDA,
                                          .name = "closed memory",
                                          .upload = closed_move,
-                                         .download = closed_move,
+                                         .download = closed_download,
                                          .copy = closed_move,
                                          .zero = closed_zero,
                                          .stream_sync = closed_sync};

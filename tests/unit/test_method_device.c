@@ -62,6 +62,8 @@ static void expect_equal_stats(layer_case *here, layer_case *there) {
     closed_let_in(true);
     there->stats.decode_rows += all[there->layer].decode_rows;
     there->stats.decode_budget += all[there->layer].decode_budget;
+    there->stats.n_selections += all[there->layer].n_selections;
+    there->stats.n_cache_hits += all[there->layer].n_cache_hits;
     double more = here->stats.decode_rows - there->stats.decode_rows;
     bool gathers = here->decode.base && here->decode.base->policy->turns_keys; /* what any head keeps */
     assert_true(gathers ? more >= 0 : fabs(more) < 1e-6);                      /* means of lists */
@@ -131,6 +133,55 @@ static void tokenselect(void **state) {
         /* chunks of a prompt go together there, and a reused choice keeps its rows in another order */
         compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, false, false,
                 (const int64_t[]){170, 75, 0}, 12);
+    }
+}
+
+/* Queries of steps that are alike to many degrees: the device finds the same of them like the cached one as
+ * the CPU does, chooses the same, and the host never asks it before somebody wants to see the counts. */
+static void a_device_compares_queries_itself(void **state) {
+    static const char *const lines[] = {
+        "tokenselect:init=4,k=24,local=16,theta=0.9",
+        "tokenselect:init=19,k=24,local=16,theta=0.97,keys=4",
+        "tokenselect:init=4,k=24,local=16,theta=0.5,max_hits=2,keys=4",
+        "tokenselect:init=16,k=24,local=16,theta=1.5,keys=4",
+        "tokenselect:init=0,k=24,local=16,theta=-1,max_hits=3,keys=4",
+        "twilight:p=0.9,skip=1,base=tokenselect,base.init=4,base.k=24,base.local=16,base.keys=4",
+        "twilight:p=0.9,skip=2,base=tokenselect,base.init=4,base.k=24,base.local=16"};
+    const case_shape shape = {
+        .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 320, .n_layers = 2, .layer = 1};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        layer_case here, there;
+        case_open(&here, &shape, 3);
+        case_open(&there, &shape, 3);
+        case_method(&here, "dense", lines[i]);
+        to_device(&there, "dense", lines[i], false);
+        for (int64_t t = 201; t < 320; t++) /* cosines with the one before from 1 to 0.8 */
+            for (int64_t j = 0; j < 96; j++)
+                here.raw_q[t * 96 + j] =
+                    here.raw_q[(t - 1) * 96 + j] + (float)(t % 10) * 0.1f * test_rand_float(&here.random);
+        memcpy(there.raw_q, here.raw_q, 320 * 96 * sizeof(float));
+        case_prompt(&here, 200);
+        run_there(&there, 200, false);
+        int64_t n_downloads = closed_n_downloads;
+        for (int64_t t = 200; t < 300; t++) {
+            if (t == 250) { /* a prompt forgets */
+                case_prompt(&here, 20);
+                run_there(&there, 20, false);
+                t += 20;
+            }
+            case_step(&here);
+            run_there(&there, 1, true);
+            for (int64_t j = 0; j < 96; j++) assert_true(fabsf(here.out[j] - there.out[j]) < 1e-6f);
+        }
+        assert_int_equal(closed_n_downloads, n_downloads);
+        assert_true(here.stats.n_selections >= 4 && (here.stats.n_cache_hits >= 10 || i == 3));
+        expect_equal_stats(&here, &there);
+        sac_layer_stats none[2] = {{0}}; /* asked again it has nothing to add */
+        assert_int_equal(sac_decode_counted(&there.decode, &there.shape, &there.stream, none), SAC_OK);
+        assert_true(none[1].n_selections == 0 && none[1].n_cache_hits == 0);
+        case_close(&here);
+        case_close(&there);
     }
 }
 
@@ -318,6 +369,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zipvl),
         cmocka_unit_test(tokenselect),
+        cmocka_unit_test(a_device_compares_queries_itself),
         cmocka_unit_test(snapkv),
         cmocka_unit_test(h2o),
         cmocka_unit_test(minference),

@@ -427,7 +427,7 @@ static void the_demo_model_answers_alike(void **state) {
         t.lines.decode,
         "twilight:base=tokenselect,p=0.9,bits=4,skip=2,union=1,force_last=0,base.init=4,"
         "base.k=100,base.local=64,base.chunk=512,base.theta=0.9,base.scale=1,base.select=soft,"
-        "base.gqa=div,base.pos=compact,base.max_hits=0,base.p=0,base.kmin=128,base.kmax=0");
+        "base.gqa=div,base.pos=compact,base.max_hits=0,base.p=0,base.kmin=128,base.kmax=0,base.keys=16");
 }
 
 int main(void) {
