@@ -109,7 +109,7 @@ template <typename T, typename JOB>
 static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::ROOM) kernel(input in, JOB job) {
     typedef typename JOB::shape shape;
     const int WARPS = shape::WARPS, THREADS = shape::THREADS, AHEAD = shape::AHEAD, BURST = shape::BURST;
-    extern __shared__ __align__(16) uint8_t shared[];
+    extern __shared__ __align__(128) uint8_t shared[]; /* lines of x on lines of banks */
     __shared__ float part[32];
     __shared__ float2 carried[shape::WARPS]; /* sums of a pair that began in a warp before */
     T *x = (T *)shared;
