@@ -293,7 +293,7 @@ def compare_tower(a):
     if out.returncode:
         raise SystemExit(out.stderr)
     vision = json.loads(out.stdout)["parts"]["vision"]
-    ours = vision["work"] / vision["median_s"]  # of one batch nothing overlaps: the host waits for all of it
+    ours = vision["work"] / vision["median_s"]  # of one batch nothing overlaps with decoding: the host waits for all of it
     print(f"tower and projector, {a.images} pictures of 336 x 336: transformers {theirs:.0f} images a second, saccade {ours:.0f}, "
           f"ratio {ours / theirs:.2f}", flush=True)
 

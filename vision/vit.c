@@ -79,8 +79,13 @@ typedef struct run {
     sac_vit_state *s;
     const sac_ops *ops;
     const sac_stream *stream;
-    int64_t n_tiles, rows; /* rows = n_tiles * tokens a tile */
+    int64_t first, n_tiles, rows; /* tiles [first, first + n_tiles) of the state's; rows of them */
 } run;
+
+static run run_of(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                  int64_t first, int64_t n_tiles) {
+    return (run){v, s, ops, stream, first, n_tiles, n_tiles * tile_tokens(&v->config)};
+}
 
 static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
                          sac_activation act, bool accumulate) {
@@ -96,6 +101,11 @@ static sac_status norm(const run *r, sac_mat y, sac_mat x, const float *w, const
 
 static sac_mat mat(const run *r, void *data, int64_t rows, int64_t cols) {
     return (sac_mat){data, rows, cols, cols, r->s->dtype};
+}
+/* The rows of this run's tiles, of what has `cols` for each. */
+static sac_mat tile_rows(const run *r, void *data, int64_t cols) {
+    int64_t first = r->first * tile_tokens(&r->v->config);
+    return sac_mat_rows(mat(r, data, first + r->rows, cols), first, r->rows);
 }
 
 /* [class; patches] + positions of a tile: on a device the rows begin as what is added. */
@@ -161,10 +171,10 @@ static sac_status sum_class_attention(const run *r, sac_mat q, const sac_kv_view
 /* Norm, then q, k and v: three matrices, or side by side in one. */
 static sac_status project_qkv(const run *r, const sac_vit_layer *w, sac_mat qkv[3]) {
     int hidden = r->v->config.hidden;
-    sac_mat h = mat(r, r->s->h, r->rows, hidden), n = mat(r, r->s->norm, r->rows, hidden);
+    sac_mat h = tile_rows(r, r->s->h, hidden), n = tile_rows(r, r->s->norm, hidden);
     SAC_TRY(norm(r, n, h, w->ln1_w, w->ln1_b));
     if (w->qkv.data) {
-        sac_mat all = mat(r, r->s->qkv, r->rows, 3 * (int64_t)hidden);
+        sac_mat all = tile_rows(r, r->s->qkv, 3 * (int64_t)hidden);
         for (int i = 0; i < 3; i++) {
             qkv[i] = all;
             qkv[i].cols = hidden;
@@ -172,7 +182,8 @@ static sac_status project_qkv(const run *r, const sac_vit_layer *w, sac_mat qkv[
         }
         return linear(r, all, n, &w->qkv, w->qkv_bias, SAC_ACT_NONE, false);
     }
-    sac_mat all = mat(r, r->s->qkv, 3 * r->rows, hidden);
+    sac_mat all = tile_rows(r, r->s->qkv, 3 * (int64_t)hidden);
+    all.cols = all.stride = hidden;
     for (int i = 0; i < 3; i++) qkv[i] = sac_mat_rows(all, i * r->rows, r->rows);
     SAC_TRY(linear(r, qkv[0], n, &w->q, w->q_bias, SAC_ACT_NONE, false));
     SAC_TRY(linear(r, qkv[1], n, &w->k, w->k_bias, SAC_ACT_NONE, false));
@@ -182,7 +193,7 @@ static sac_status project_qkv(const run *r, const sac_vit_layer *w, sac_mat qkv[
 static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_first, float *class_last) {
     const sac_vit_config *c = &r->v->config;
     int hidden = c->hidden, tokens = tile_tokens(c);
-    sac_mat h = mat(r, r->s->h, r->rows, hidden), n = mat(r, r->s->norm, r->rows, hidden);
+    sac_mat h = tile_rows(r, r->s->h, hidden), n = tile_rows(r, r->s->norm, hidden);
     sac_mat qkv[3];
     SAC_TRY(project_qkv(r, w, qkv));
     sac_mat q = qkv[0];
@@ -209,7 +220,7 @@ static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_f
                                              .scale = scale,
                                          }));
     SAC_TRY(linear(r, h, q, &w->o, w->o_bias, SAC_ACT_NONE, true));
-    sac_mat mlp = mat(r, r->s->mlp, r->rows, c->intermediate);
+    sac_mat mlp = tile_rows(r, r->s->mlp, c->intermediate);
     SAC_TRY(norm(r, n, h, w->ln2_w, w->ln2_b));
     SAC_TRY(linear(r, mlp, n, &w->fc1, w->fc1_bias, c->act, false));
     return linear(r, h, mlp, &w->fc2, w->fc2_bias, SAC_ACT_NONE, true);
@@ -219,7 +230,8 @@ static sac_status run_layer(const run *r, const sac_vit_layer *w, float *class_f
 static sac_status keep_features(const run *r, int state, sac_mat features) {
     const sac_vit_config *c = &r->v->config;
     int tokens = tile_tokens(c), drop = c->keep_class ? 0 : 1, kept = tokens - drop;
-    sac_mat h = mat(r, r->s->h, r->rows, c->hidden);
+    sac_mat h = tile_rows(r, r->s->h, c->hidden);
+    features = sac_mat_rows(features, r->first * kept, r->n_tiles * kept);
     for (int f = 0; f < c->n_feature_layers; f++) {
         if (c->feature_layer[f] != state) continue;
         sac_mat y = features;
@@ -237,21 +249,44 @@ static sac_status keep_features(const run *r, int state, sac_mat features) {
     return SAC_OK;
 }
 
+int sac_vit_depth(const sac_vit_config *c) {
+    int last = 0;
+    for (int f = 0; f < c->n_feature_layers; f++)
+        if (c->feature_layer[f] > last) last = c->feature_layer[f];
+    return last;
+}
+
+static sac_status run_layers(const run *r, int from, int to, sac_mat features) {
+    const sac_vit_state *s = r->s;
+    int last = sac_vit_depth(&r->v->config) - 1;
+    for (int i = from; i < to; i++) {
+        SAC_TRY(
+            run_layer(r, &r->v->layers[i], i == 0 ? s->class_first : NULL, i == last ? s->class_last : NULL));
+        SAC_TRY(keep_features(r, i + 1, features));
+    }
+    return SAC_OK;
+}
+
+sac_status sac_vit_begin(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                         const uint8_t *tiles, int n_tiles, const float mean[3], const float std[3],
+                         int n_layers, sac_mat features) {
+    assert(n_tiles > 0 && n_tiles <= s->max_tiles &&
+           features.rows == (int64_t)n_tiles * sac_vit_rows(&v->config));
+    run r = run_of(v, s, ops, stream, 0, n_tiles);
+    SAC_TRY(embed(&r, tiles, mean, std));
+    SAC_TRY(keep_features(&r, 0, features));
+    return run_layers(&r, 0, n_layers, features);
+}
+
+sac_status sac_vit_end(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                       int first_tile, int n_tiles, int n_layers, sac_mat features) {
+    assert(first_tile >= 0 && first_tile + n_tiles <= s->max_tiles && !s->class_first);
+    run r = run_of(v, s, ops, stream, first_tile, n_tiles);
+    return run_layers(&r, n_layers, sac_vit_depth(&v->config), features);
+}
+
 sac_status sac_vit_forward(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
                            const uint8_t *tiles, int n_tiles, const float mean[3], const float std[3],
                            sac_mat features) {
-    const sac_vit_config *c = &v->config;
-    assert(n_tiles > 0 && n_tiles <= s->max_tiles && features.rows == (int64_t)n_tiles * sac_vit_rows(c));
-    run r = {v, s, ops, stream, n_tiles, (int64_t)n_tiles * tile_tokens(c)};
-    int last = 0; /* layers after the last feature are not needed */
-    for (int f = 0; f < c->n_feature_layers; f++)
-        if (c->feature_layer[f] > last) last = c->feature_layer[f];
-    SAC_TRY(embed(&r, tiles, mean, std));
-    SAC_TRY(keep_features(&r, 0, features));
-    for (int i = 0; i < last; i++) {
-        SAC_TRY(run_layer(&r, &v->layers[i], i == 0 ? s->class_first : NULL,
-                          i == last - 1 ? s->class_last : NULL));
-        SAC_TRY(keep_features(&r, i + 1, features));
-    }
-    return SAC_OK;
+    return sac_vit_begin(v, s, ops, stream, tiles, n_tiles, mean, std, sac_vit_depth(&v->config), features);
 }

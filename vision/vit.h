@@ -82,4 +82,16 @@ sac_status sac_vit_forward(const sac_vit *v, sac_vit_state *s, const sac_ops *op
                            const uint8_t *tiles, int n_tiles, const float mean[3], const float std[3],
                            sac_mat features);
 
+/* Layers that run: those after the last feature are not needed. */
+int sac_vit_depth(const sac_vit_config *c);
+/* The same in two steps, so that some tiles are through before others: all of them up to and with layer
+ * n_layers <= depth, then stretch by stretch the rest of the layers for tiles [first_tile, first_tile +
+ * n_tiles). `features` is that of all tiles both times; a stretch leaves the rows of others alone. Not with
+ * class_first. */
+sac_status sac_vit_begin(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                         const uint8_t *tiles, int n_tiles, const float mean[3], const float std[3],
+                         int n_layers, sac_mat features);
+sac_status sac_vit_end(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                       int first_tile, int n_tiles, int n_layers, sac_mat features);
+
 #endif

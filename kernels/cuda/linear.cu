@@ -24,16 +24,29 @@ static __global__ void convert_bias_kernel(sac_dtype t, void *to, const float *f
     if (i < n) store_any(t, to, i, from[i]);
 }
 
+/* Rows that a thread has on their way. */
+enum { ACTIVATE_ROWS = 4 };
+
+/* The last rows first: they are still in the L2 cache, and the next product begins with the first. */
 template <typename T, int V>
 static __global__ void activate_kernel(T *y, int64_t rows, int64_t n, int64_t stride, sac_activation act) {
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
     if (at >= n) return;
-    for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
-        float e[V];
-        load<V>(e, y + row * stride + at);
+    for (int64_t end = rows - (int64_t)blockIdx.y * ACTIVATE_ROWS; end > 0;
+         end -= (int64_t)gridDim.y * ACTIVATE_ROWS) {
+        T *from = y + (end - ACTIVATE_ROWS) * stride + at;
+        const int none = (int)max((int64_t)0, ACTIVATE_ROWS - end);
+        float e[ACTIVATE_ROWS][V];
 #pragma unroll
-        for (int i = 0; i < V; i++) e[i] = activate_as<T>(act, e[i]);
-        store<V>(y + row * stride + at, e);
+        for (int r = 0; r < ACTIVATE_ROWS; r++)
+            if (r >= none) load<V>(e[r], from + r * stride);
+#pragma unroll
+        for (int r = 0; r < ACTIVATE_ROWS; r++) {
+            if (r < none) continue;
+#pragma unroll
+            for (int i = 0; i < V; i++) e[r][i] = activate_as<T>(act, e[r][i]);
+            store<V>(from + r * stride, e[r]);
+        }
     }
 }
 
@@ -41,7 +54,7 @@ static sac_status activate_rows(const sac_stream *s, sac_mat y, sac_activation a
     bool wide = mat_aligned(y);
     int64_t n_vec = y.cols / (wide ? 8 : 1);
     unsigned threads = (unsigned)min_of(256, ceil_div(n_vec, 32) * 32);
-    dim3 grid((unsigned)ceil_div(n_vec, threads), (unsigned)min_of(y.rows, 32768));
+    dim3 grid((unsigned)ceil_div(n_vec, threads), (unsigned)min_of(ceil_div(y.rows, ACTIVATE_ROWS), 32768));
 #define LAUNCH(V)                                                                                            \
     activate_kernel<T, V><<<grid, threads, 0, cuda_stream(s)>>>((T *)y.data, y.rows, y.cols, y.stride, act)
     BY_DTYPE(y.dtype, wide ? LAUNCH(8) : LAUNCH(1));

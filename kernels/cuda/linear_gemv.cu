@@ -86,6 +86,7 @@ template <typename T, int M> static sac_status launch(const sac_stream *s, const
 
 /* One row of x; a pair is two neighbouring rows of w. */
 struct pairs_job {
+    typedef stream_pairs::shape<8, 4, 4, 4, 2, 0, 0> shape;
     static const bool NORMED = false, HALVES = false;
     sac_mat y;
     const void *w;
@@ -154,8 +155,8 @@ template <typename T> static sac_status launch_one(const sac_stream *s, const sa
     halves_job j;
     j.y = a->y, j.w = a->w.data, j.bias = a->bias, j.act = a->act, j.accumulate = a->accumulate;
     if (n > 1 << 30 || k > 1 << 17 || k < 1) return SAC_UNSUPPORTED;
-    const int few = 32; /* rows of a block */
-    if (k >= 2 * LINE && n < (int64_t)s->device->n_processors * stream_pairs::BLOCKS * few)
+    const int few = 128; /* rows of a processor */
+    if (k >= 2 * LINE && n < (int64_t)s->device->n_processors * few)
         return stream_pairs::launch<T>(s, a->x.data, NULL, 0, k, n, j);
     return stream_pairs::launch<T>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), (const pairs_job &)j);
 }

@@ -20,10 +20,16 @@
 
 namespace stream_pairs {
 
-/* AHEAD lines of a warp are on their way, asked for BURST at a time; SOON more go to the L2 cache at first.
- */
-enum { WARPS = 8, BLOCKS = 4, AHEAD = 4, BURST = 2, SOON = 4, MAX_PAIRS = 1024 };
-static_assert(AHEAD % BURST == 0 && SOON <= 16, "");
+enum { MAX_PAIRS = 1024 };
+
+/* How a job is laid out. A processor has BLOCKS blocks of WARPS warps, and registers for ROOM: where there is
+ * room for more than there are, blocks of the kernel after are there beside them. AHEAD lines of a warp are
+ * on their way, asked for BURST at a time; SOON more go to the L2 cache at first, and LATE more once the
+ * kernel before is through. */
+template <int W, int B, int R, int A, int BU, int S, int L> struct shape {
+    enum { WARPS = W, BLOCKS = B, ROOM = R, AHEAD = A, BURST = BU, SOON = S, LATE = L, THREADS = W * 32 };
+    static_assert(A % BU == 0 && S <= 16 && L <= 16 && B <= R && W * R <= 64, "");
+};
 
 typedef struct input {
     const void *x;     /* [k], 16-byte aligned */
@@ -35,7 +41,7 @@ typedef struct input {
 /* Which stretch of pairs a block has: blocks lie one a processor first, then a second one on each .., and
  * where a few pairs more or less count, those of a processor are to have as many as those of the next. The
  * same holds for blocks in a row, which come together where a kernel before leaves its processors. */
-__device__ __forceinline__ int stretch_of_block(void) {
+template <int BLOCKS> __device__ __forceinline__ int stretch_of_block(void) {
     int rounds = (int)gridDim.x / BLOCKS;
     return gridDim.x % BLOCKS ? (int)blockIdx.x
                               : (int)blockIdx.x % rounds * BLOCKS + (int)blockIdx.x / rounds;
@@ -48,10 +54,10 @@ typedef struct extra {
 
 /* x, or x / sqrt(mean x^2 + eps) * norm rounded to T as the op alone would. `norm` is in shared memory, each
  * thread's part copied by itself. */
-template <typename T, bool NORMED>
+template <typename T, bool NORMED, int THREADS>
 __device__ __forceinline__ void take_x(const input &in, T *to, const float *norm, float *part) {
     const T *x = (const T *)in.x;
-    const int all = WARPS * 32 * 8, first = threadIdx.x * 8;
+    const int all = THREADS * 8, first = threadIdx.x * 8;
     if (!NORMED) {
 #pragma unroll 1
         for (int i = first; i < in.k; i += all) copy_async(to + i, x + i, true);
@@ -84,15 +90,28 @@ __device__ __forceinline__ void take_x(const input &in, T *to, const float *norm
     __syncthreads();
 }
 
-/* JOB has NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first;
+/* Lines [begin, end) of a block's list to the L2 cache, two lanes a line: 16 at most. */
+template <typename T>
+__device__ __forceinline__ void fetch_lines(const input &in, const T *const *table, int begin, int end,
+                                            int apart) {
+    int lane = threadIdx.x % 32, at = begin + lane / 2, pair = at / in.lines;
+    int col = (at - pair * in.lines) * LINE, left = in.k - col - lane % 2 * apart;
+    if (at < end && left > 0)
+        fetch_soon(table[2 * pair + lane % 2] + col, min((int)LINE, left) * (int)sizeof(T));
+    __syncwarp();
+}
+
+/* JOB has shape; NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first;
  * rows(pair, k, &first, &second): where a pair's rows begin; early(pair, &extra): copies that do not wait, of
  * what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra): loads of what a kernel wrote;
  * finish<T>(pair, sum of the first, of the second, extra). */
 template <typename T, typename JOB>
-static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JOB job) {
-    extern __shared__ __align__(16) uint8_t shared[];
+static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::ROOM) kernel(input in, JOB job) {
+    typedef typename JOB::shape shape;
+    const int WARPS = shape::WARPS, THREADS = shape::THREADS, AHEAD = shape::AHEAD, BURST = shape::BURST;
+    extern __shared__ __align__(128) uint8_t shared[]; /* lines of x on lines of banks */
     __shared__ float part[32];
-    __shared__ float2 carried[WARPS]; /* sums of a pair that began in a warp before */
+    __shared__ float2 carried[shape::WARPS]; /* sums of a pair that began in a warp before */
     T *x = (T *)shared;
     const int apart = JOB::HALVES ? in.lines * LINE : 0; /* of what both rows of a pair meet in x */
     float *norm = (float *)(x + in.lines * LINE + apart);
@@ -100,18 +119,17 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
     extra *extras = (extra *)(table + 2 * in.most);
     float2 *sums = (float2 *)(extras + in.most);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int stretch = stretch_of_block(), first = (int)((int64_t)stretch * in.n_pairs / gridDim.x);
+    int stretch = stretch_of_block<shape::BLOCKS>(), first = (int)((int64_t)stretch * in.n_pairs / gridDim.x);
     int n = (int)((int64_t)(stretch + 1) * in.n_pairs / gridDim.x) - first, n_lines = n * in.lines;
     int begin = warp * n_lines / WARPS, end = (warp + 1) * n_lines / WARPS;
     const uint4 zero = make_uint4(0, 0, 0, 0);
     start_next();
 
 #pragma unroll 1
-    for (int i = threadIdx.x; i < n; i += WARPS * 32)
-        job.rows(first + i, in.k, table[2 * i], table[2 * i + 1]);
+    for (int i = threadIdx.x; i < n; i += THREADS) job.rows(first + i, in.k, table[2 * i], table[2 * i + 1]);
     if (JOB::NORMED) {
 #pragma unroll 1
-        for (int i = threadIdx.x * 8; i < in.k; i += WARPS * 32 * 8) {
+        for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) {
             copy_async(norm + i, in.norm + i, true);
             copy_async(norm + i + 4, in.norm + i + 4, true);
         }
@@ -144,26 +162,24 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
             w1 = table[2 * pair + 1] + lane * 8;
         }
     };
-    uint4 a[2][AHEAD];
+    uint4 a[2][shape::AHEAD];
 #pragma unroll
     for (int u = 0; u < AHEAD; u++)
         if (begin + u < end) fetch(a[0][u], a[1][u]);
-    if (lane < 2 * SOON) {
-        int at = begin + AHEAD + lane / 2, p = at / in.lines, c = (at - p * in.lines) * LINE;
-        int left = in.k - c - lane % 2 * apart;
-        if (at < end && left > 0)
-            fetch_soon(table[2 * p + lane % 2] + c, min((int)LINE, left) * (int)sizeof(T));
-    }
-    __syncwarp();
+    if (shape::SOON) fetch_lines(in, table, begin + AHEAD, min(end, begin + AHEAD + shape::SOON), apart);
 #pragma unroll 1
-    for (int i = in.k + threadIdx.x; i < in.lines * LINE + apart; i += WARPS * 32) x[i] = from_f32<T>(0);
+    for (int i = in.k + threadIdx.x; i < in.lines * LINE + apart; i += THREADS) x[i] = from_f32<T>(0);
 
     wait_for_last();
+    if (shape::LATE) {
+        int from = begin + AHEAD + shape::SOON;
+        fetch_lines(in, table, from, min(end, from + shape::LATE), apart);
+    }
     if (warp == WARPS - 1) {
 #pragma unroll 1
         for (int i = lane; i < n; i += 32) job.template late<T>(first + i, extras[i]);
     }
-    take_x<T, JOB::NORMED>(in, x, norm, part);
+    take_x<T, JOB::NORMED, THREADS>(in, x, norm, part);
 
     float acc[2] = {0, 0};
     int done_line = begin % in.lines;
@@ -201,7 +217,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) kernel(input in, JO
     copy_wait<0>();
     __syncthreads();
 #pragma unroll 1
-    for (int i = threadIdx.x; i < n; i += WARPS * 32) {
+    for (int i = threadIdx.x; i < n; i += THREADS) {
         float2 sum = sums[i];
         for (int w = 1; w < WARPS; w++) {
             int from = w * n_lines / WARPS;
@@ -233,7 +249,7 @@ template <typename T, typename JOB> static sac_status make_room(const sac_device
 template <typename T, typename JOB>
 static sac_status launch(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
                          int64_t n_pairs, const JOB &job) {
-    int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * BLOCKS);
+    int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * JOB::shape::BLOCKS);
     blocks = max_of(blocks, ceil_div(n_pairs, MAX_PAIRS));
     const int halves = JOB::HALVES ? 2 : 1;
     input in = {
@@ -243,7 +259,7 @@ static sac_status launch(const sac_stream *s, const void *x, const float *norm, 
                    (size_t)in.most * (2 * sizeof(void *) + sizeof(extra) + sizeof(float2));
     if (bytes > (size_t)most_bytes(s->device)) return SAC_UNSUPPORTED;
     SAC_TRY((make_room<T, JOB>(s->device)));
-    return launch_early(s, kernel<T, JOB>, (unsigned)blocks, WARPS * 32, bytes, in, job);
+    return launch_early(s, kernel<T, JOB>, (unsigned)blocks, JOB::shape::THREADS, bytes, in, job);
 }
 
 /* 4 bytes to shared memory, or 0. */

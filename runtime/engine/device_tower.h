@@ -5,6 +5,7 @@
  *   device_stream:  upload, tower, projector, pooling -> done | the next slot's ...
  *   copies:                                    after done, to the host -> copied
  *
+ * The end of a large batch's tower, its projector and pooling go by stretches of tiles, and so do the copies.
  * From sac_tower_submit to sac_tower_wait a slot, its tiles and where its rows go belong to the device. */
 #ifndef SAC_ENGINE_DEVICE_TOWER_H
 #define SAC_ENGINE_DEVICE_TOWER_H

@@ -60,7 +60,7 @@ typedef struct sac_tower_slot {
     uint8_t *tiles;         /* pinned */
     float *pooled;          /* pinned */
     float *there;           /* the device's pooled, [batch_tiles * rows][hidden] */
-    sac_event done, copied; /* `there` is written; it is on the host */
+    sac_event done, copied; /* a stretch of `there` is written; all is on the host */
 } sac_tower_slot;
 
 /* The same on a device, where the tower runs there; vit.h NULL elsewhere. */

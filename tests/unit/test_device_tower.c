@@ -32,6 +32,8 @@ static void on_yield(void *ctx) {
     if (++t->n_yields == t->cancel_after) sac_session_cancel(t->s);
 }
 
+static int n_processors; /* of the device: 0 takes a stretch of tiles for each, many one for all */
+
 /* The demo's tower, its activations in f32 as the CPU's ops want them, on a device that is late. */
 static sac_status see(seen *t, int n_prompt, bool refuse, int cancel_after) {
     sac_error err;
@@ -55,6 +57,7 @@ static sac_status see(seen *t, int n_prompt, bool refuse, int cancel_after) {
     m->tower.projector = m->loaded.projector;
     sac_vision_sizes z = sac_vision_measure(m);
     m->device = late_device();
+    m->device.n_processors = n_processors;
     late_prompt = LATE_STREAMS;
     assert_ok(late_stream_open(&m->device, &s->device_stream, 0, &err), err);
     sac_device_vision *v = &s->device_vision;
@@ -115,6 +118,10 @@ static void late_is_the_same(void **state) {
     expect_same(&now, &late);
     assert_int_equal(see(&copies_late, 1, false, 0), SAC_OK); /* the tower runs ahead of them */
     expect_same(&now, &copies_late);
+    n_processors = 1000;
+    assert_int_equal(see(&late, 0, false, 0), SAC_OK);
+    n_processors = 0;
+    expect_same(&now, &late);
     static const int64_t want[] = {0, 3, 6, 8};
     assert_int_equal(now.n_progress, 4);
     assert_memory_equal(now.progress, want, sizeof want);

@@ -73,6 +73,21 @@ static void lay_out_for_a_device(sac_vit *v) {
     v->patch_embed = wide;
 }
 
+/* Some tiles are through before others: bit for bit what all at once are. */
+static void stretches_equal(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
+                            const uint8_t *tiles, const float mean[3], const float std[3], sac_mat features,
+                            const float *want) {
+    const size_t n = (size_t)(features.rows * features.cols);
+    for (int together = 0; together <= LAYERS; together++) {
+        memset(features.data, 0xff, n * sizeof *want);
+        assert_int_equal(sac_vit_begin(v, s, ops, stream, tiles, TILES, mean, std, together, features),
+                         SAC_OK);
+        for (int first = 0, some = 2; first < TILES; first += some, some = 1)
+            assert_int_equal(sac_vit_end(v, s, ops, stream, first, some, together, features), SAC_OK);
+        assert_memory_equal(features.data, want, n * sizeof *want);
+    }
+}
+
 static void features_equal(void **state) {
     static const float mean[3] = {0.4f, 0.5f, 0.45f}, std[3] = {0.2f, 0.3f, 0.25f};
     bool keep_class = *(bool *)*state;
@@ -127,6 +142,8 @@ static void features_equal(void **state) {
     closed_let_in(true);
     for (int64_t i = 0; i < rows * cols; i++)
         assert_true(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])));
+    memcpy(want, got, (size_t)(rows * cols) * sizeof *want);
+    stretches_equal(&v, &there, &ops, &stream, tiles_there, mean, std, sac_mat_f32(got, rows, cols), want);
     free(want);
     sac_arena_free(&weights);
     sac_arena_free(&arena);
