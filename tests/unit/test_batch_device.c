@@ -189,6 +189,9 @@ static void compare(int n, int n_steps, bool apart) {
         begin(&there, i);
     }
     memset(n_together, 0, sizeof n_together);
+    int64_t ns[MOST][LAYERS];
+    for (int i = 0; i < n; i++)
+        for (int l = 0; l < LAYERS; l++) ns[i][l] = there.states[i].stats[l].attend_ns;
     for (int k = 0; k < n_steps; k++) {
         step(&here, n, k);
         step(&there, n, k);
@@ -201,6 +204,8 @@ static void compare(int n, int n_steps, bool apart) {
                 assert_int_equal(x->cache.layer_rows[l], y->cache.layer_rows[l]);
                 assert_true(x->stats[l].decode_rows == y->stats[l].decode_rows);
                 assert_true(x->stats[l].n_steps == y->stats[l].n_steps);
+                assert_true(y->stats[l].attend_ns > ns[i][l]);
+                ns[i][l] = y->stats[l].attend_ns;
             }
         }
     }
