@@ -151,7 +151,7 @@ static const struct kept_shape {
     {28, 28, 0, 1025, true, true},  {7, 1, 0, 70000, true, true}, {6, 3, 0, 0, true, true},
     {28, 4, 4, 2049, false, true},  {28, 28, 4, 900, true, true}, {8, 2, 1, 1024, false, true},
     {28, 4, 1, 2688, true, false},  {8, 8, 8, 33, false, true},   {32, 8, 0, 5000, false, true},
-    {28, 4, 0, 20480, false, true}, {3, 3, 1, 31, true, true}};
+    {28, 4, 0, 20480, false, true}, {3, 3, 1, 31, true, true},    {2, 2, 0, 530000, true, true}};
 #define N_KEPT ((int)SAC_COUNT(kept_shapes))
 
 /* Few pass, about half, all, none of some rows. */
