@@ -377,8 +377,7 @@ void sac_session_reset(sac_session *s) {
 }
 
 void sac_session_reset_stats(sac_session *s) {
-    sac_decode_counted(&s->decoder.decode, &s->decoder.shape, sac_decoder_stream(s), s->decoder.stats);
-    memset(s->decoder.stats, 0, (size_t)s->decoder.shape.n_layers * sizeof *s->decoder.stats);
+    sac_decoder_reset_stats(&s->decoder, sac_decoder_stream(s));
 }
 
 static double ratio(double part, double whole) {
