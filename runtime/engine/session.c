@@ -203,7 +203,8 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
-    r->device_bytes += device_vision_bytes(m, reduce);
+    r->device_vision_bytes = device_vision_bytes(m, reduce);
+    r->device_bytes += r->device_vision_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
     add_part(r, "vision", vision_bytes(m, reduce));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
