@@ -381,13 +381,16 @@ typedef struct sac_batch_item {
     const sac_events *events; /* or NULL */
     int32_t token;            /* out, as sac_session_step gives them */
     bool done;
-    sac_status status; /* out: of this session; a failure of one does not touch the others */
+    sac_status status; /* out: of this session */
     sac_error error;   /* out, when status is not SAC_OK */
 } sac_batch_item;
 
 /* One more token for each of n sessions, at most max_sessions. Fails as a whole only when the batch cannot
  * run (too many sessions, one given twice, another model's, one that has not begun); every item has then the
- * same status and nothing was done. */
+ * same status and nothing was done. Otherwise what fails in a session's own part (it was cancelled, its
+ * callbacks, its logits) does not touch the others. A failure of the model's step (a device, an op that a
+ * method needs) is one of all sessions that ran it together; of each stays what it would keep after a
+ * failed step of its own. */
 sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
 
 /* The prompt that sac_session_generate would run: its token ids with each visual token as the model's
