@@ -1,7 +1,9 @@
 /* kept_rows.cu - lists of what passes a threshold in any row of numbers: first a bit for every place, and
  * counts, which the last block of a list sums up; then the places, each block behind those that come before
  * it. Counts are whole numbers, so nothing depends on who is last. */
+#include "cluster.cuh"
 #include "context.cuh"
+#include "lists.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32, CHUNK = 2048, WORDS = CHUNK / 32 };
 
@@ -15,47 +17,23 @@ typedef struct kept_job {
     int group, n_chunks;
 } kept_job;
 
-/* The same in every thread; part is free again after the next barrier. */
-__device__ __forceinline__ int block_total(int x, int *part) {
-    x = __reduce_add_sync(0xffffffffu, x);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = 0;
-#pragma unroll
-    for (int i = 0; i < WARPS; i++) x += part[i];
-    return x;
-}
-
 /* By the last block of a list: where its chunks begin, and its totals. */
 __device__ __forceinline__ void sum_up(const kept_job &j, int list, int *part) {
-    int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, carry = 0, n_own = 0;
+    int tid = threadIdx.x, carry = 0, n_own = 0;
     int64_t first = (int64_t)list * j.n_chunks;
     for (int from = 0; from < j.n_chunks; from += THREADS) {
         int2 c = from + tid < j.n_chunks ? __ldcg(&j.counts[first + from + tid]) : make_int2(0, 0);
-        int sum = c.x;
+        int n, before = block_scan(c.x, &n, part);
+        if (from + tid < j.n_chunks) j.before[first + from + tid] = carry + before;
+        carry += n;
         n_own += c.y;
-#pragma unroll
-        for (int i = 1; i < 32; i *= 2) {
-            int y = __shfl_up_sync(0xffffffffu, sum, i);
-            if (lane >= i) sum += y;
-        }
-        __syncthreads();
-        if (lane == 31) part[warp] = sum;
-        __syncthreads();
-        int earlier = carry;
-        for (int i = 0; i < WARPS; i++) {
-            earlier += i < warp ? part[i] : 0;
-            carry += part[i];
-        }
-        if (from + tid < j.n_chunks) j.before[first + from + tid] = earlier + sum - c.x;
     }
-    n_own = block_total(n_own, part);
+    n_own = block_total<WARPS>(n_own, part);
     if (tid == 0) j.totals[list] = make_int2(carry, n_own);
 }
 
 static __global__ void __launch_bounds__(THREADS) mark_kernel(kept_job j) {
-    __shared__ int part[WARPS];
+    __shared__ int part[33];
     __shared__ bool is_last;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, list = blockIdx.y, chunk = blockIdx.x;
     int64_t at = (int64_t)list * j.n_chunks + chunk;
@@ -76,8 +54,8 @@ static __global__ void __launch_bounds__(THREADS) mark_kernel(kept_job j) {
         n += any;
         n_own += own;
     }
-    n = block_total(n, part);
-    n_own = block_total(n_own, part);
+    n = block_total<WARPS>(n, part);
+    n_own = block_total<WARPS>(n_own, part);
     if (threadIdx.x == 0) {
         j.counts[at] = make_int2(n, n_own);
         __threadfence();
@@ -101,7 +79,7 @@ static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
         if (i < list) before += c.x;
         own += c.y;
     }
-    int64_t base = block_total(before, part) + j.before[at];
+    int64_t base = block_total<WARPS>(before, part) + j.before[at];
     const uint32_t *bits = j.bits + at * WORDS;
     if (warp == 0) { /* where each word's places go */
         int carry = 0;
@@ -128,7 +106,7 @@ static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
     }
     if (tid == 0 && chunk == 0) j.a.start[list] = base;
     if (!is_last) return;
-    int64_t n = base + begin[WORDS], n_own = block_total(own, part);
+    int64_t n = base + begin[WORDS], n_own = block_total<WARPS>(own, part);
     if (tid > 0) return;
     j.a.start[j.a.n_lists] = n;
     if (!j.a.sums) return;
