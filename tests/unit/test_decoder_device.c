@@ -75,20 +75,9 @@ static sac_status no_gate_up_step(const sac_stream *s, const sac_gate_up_step_ar
     return SAC_UNSUPPORTED;
 }
 
-static sac_status pinned(const sac_device *d, size_t n_bytes, void **out, sac_error *err) {
-    (void)d, (void)err;
-    *out = calloc(1, n_bytes);
-    return *out ? SAC_OK : SAC_NO_MEMORY;
-}
-static void unpinned(const sac_device *d, void *p) {
-    (void)d;
-    free(p);
-}
-
 static void start(run *r, const sac_decoder *d, const char *prefill, const char *decode, bool there) {
     sac_error err = {0};
     *r = (run){.card = closed_device};
-    r->card.host_alloc = pinned, r->card.host_free = unpinned;
     assert_ok(sac_pool_create(&r->pool, 1, &err), err);
     assert_ok(sac_arena_open(&r->scratch, (size_t)1 << 26, &err), err);
     assert_ok(sac_stream_init(&r->stream, r->pool, &r->scratch, 1 << 22, &err), err);
