@@ -75,11 +75,11 @@ static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
     int before = 0, own = 0;
     bool is_last = list == j.a.n_lists - 1 && chunk == j.n_chunks - 1;
     for (int i = tid; i < (is_last ? j.a.n_lists : list); i += THREADS) {
-        int2 c = j.totals[i];
+        int2 c = __ldcg(&j.totals[i]);
         if (i < list) before += c.x;
         own += c.y;
     }
-    int64_t base = block_total<WARPS>(before, part) + j.before[at];
+    int64_t base = block_total<WARPS>(before, part) + __ldcg(&j.before[at]);
     const uint32_t *bits = j.bits + at * WORDS;
     if (warp == 0) { /* where each word's places go */
         int carry = 0;
