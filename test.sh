@@ -28,7 +28,7 @@ if ! build/venv/bin/python -c 'import openai' 2>/dev/null; then
 fi
 
 # What threads share is in a few places; the rest would only be slower under ThreadSanitizer.
-threaded='test_base test_vision_cache test_session serve_parallel'
+threaded='test_base test_vision_cache test_session test_batch serve_parallel'
 
 # What the CUDA backend changes; without a card it shows that everything else still passes.
 device='test_device test_method_device test_format_device test_vit_device test_device_tower test_batch_device test_decoder_device test_session cli_device'

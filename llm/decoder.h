@@ -158,4 +158,8 @@ sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, c
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err);
 
+/* What methods did is counted anew; unless what a device has counted cannot be fetched, for then it could not
+ * be told from what comes. */
+void sac_decoder_reset_stats(sac_decoder_state *s, const sac_stream *stream);
+
 #endif

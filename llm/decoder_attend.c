@@ -1,4 +1,5 @@
 /* decoder_attend.c - attention of a step of several sequences. */
+#include "clock.h"
 #include "decoder_batch.h"
 #include "decoder_run.h"
 
@@ -45,6 +46,8 @@ typedef struct alike {
     sac_attention_args plain[TOGETHER];
     sac_packed_step_args packed[TOGETHER];
     int n_plain, n_packed;
+    const sac_layer_attention *of[TOGETHER]; /* all of them */
+    int n;
 } alike;
 
 /* The rows that it leaves are those that it found. */
@@ -59,6 +62,7 @@ static bool is_one_op(const decoder_run *r, const sac_layer_attention *a, alike 
     else
         return false;
     c->layer_rows[a->layer] = a->kv.n_rows;
+    x->of[x->n++] = a;
     return true;
 }
 
@@ -73,12 +77,23 @@ static sac_status attend_alike(const decoder_run *r, const alike *x) {
     return st == SAC_UNSUPPORTED ? SAC_OK : st;
 }
 
+/* Each gets its share of their time, by what it has to read. */
+static void share_time(const alike *x, int64_t ns) {
+    double all = 0;
+    for (int i = 0; i < x->n; i++) all += (double)x->of[i]->n_seen;
+    for (int i = 0; i < x->n; i++)
+        x->of[i]->stats->attend_ns += (int64_t)((double)ns * (double)x->of[i]->n_seen / all);
+}
+
 static sac_status attend_group(group *g, sac_mat k, sac_mat v) {
     alike x = {.n_plain = 0};
     SAC_TRY(store_all(g, k, v));
     for (int i = 0; i < g->n; i++)
         if (!is_one_op(&g->r[i], &g->a[i], &x)) SAC_TRY(sac_decoder_attend_step(&g->r[i], &g->a[i]));
-    return attend_alike(&g->r[0], &x);
+    int64_t start = sac_now_ns();
+    SAC_TRY(attend_alike(&g->r[0], &x));
+    share_time(&x, sac_now_ns() - start);
+    return SAC_OK;
 }
 
 sac_status sac_decoder_step_attend(const sac_decoder *d, sac_decoder_state *const *states, int64_t n,

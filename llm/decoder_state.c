@@ -241,3 +241,8 @@ void sac_decoder_cut_back(sac_decoder_state *s, int64_t past) {
     s->cache.n_rows = past + 1; /* not `past`, so that rewinding cuts the layers */
     sac_decoder_rewind(s, past);
 }
+
+void sac_decoder_reset_stats(sac_decoder_state *s, const sac_stream *stream) {
+    if (sac_decode_counted(&s->decode, &s->shape, stream, s->stats) == SAC_OK)
+        memset(s->stats, 0, (size_t)s->shape.n_layers * sizeof *s->stats);
+}

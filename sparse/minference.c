@@ -118,9 +118,26 @@ static sac_status best_of(const minference *m, const sac_layer_attention *a, con
             .scores = scores, .stride = m->n_ctx, .n = n, .n_rows = m->n_heads, .k = k, .indices = best});
 }
 
-/* What the last queries give to columns and diagonals, by head. */
+sac_status sac_minference_sums(const minference *m, const sac_layer_attention *a, float *columns,
+                               float *diagonals, int64_t stride) {
+    int64_t n = a->kv.n_rows, n_q = min_i64(m->last_q, a->q.rows);
+    return a->ops->attention_sums(a->stream,
+                                  &(sac_attention_sums_args){.sums = columns,
+                                                             .stride = stride,
+                                                             .n_sums = m->n_heads,
+                                                             .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
+                                                             .first = n - n_q,
+                                                             .kv = a->kv,
+                                                             .n_kv = n,
+                                                             .n_heads = m->n_heads,
+                                                             .scale = a->scale,
+                                                             .window = a->shape->window,
+                                                             .diagonals = diagonals,
+                                                             .n_diagonals = stride});
+}
+
+/* Made here, or for several methods at once. */
 static sac_status sum_weights(minference *m, const sac_layer_attention *a, int64_t n) {
-    int64_t n_q = min_i64(m->last_q, a->q.rows);
     if (a->window_sums) {
         const sac_window_sums *shared = a->window_sums;
         SAC_TRY(sac_window_sums_find(a));
@@ -130,19 +147,7 @@ static sac_status sum_weights(minference *m, const sac_layer_attention *a, int64
         }
         return SAC_OK;
     }
-    return a->ops->attention_sums(a->stream,
-                                  &(sac_attention_sums_args){.sums = m->columns,
-                                                             .stride = m->n_ctx,
-                                                             .n_sums = m->n_heads,
-                                                             .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
-                                                             .first = n - n_q,
-                                                             .kv = a->kv,
-                                                             .n_kv = n,
-                                                             .n_heads = m->n_heads,
-                                                             .scale = a->scale,
-                                                             .window = a->shape->window,
-                                                             .diagonals = m->diagonals,
-                                                             .n_diagonals = m->n_ctx});
+    return sac_minference_sums(m, a, m->columns, m->diagonals, m->n_ctx);
 }
 
 static sac_status estimate(minference *m, const sac_layer_attention *a) {

@@ -42,6 +42,10 @@ typedef struct minference {
 void sac_minference_take_host(minference *m, sac_arena *arena);
 void sac_minference_take_device(minference *m, const sac_attention_shape *shape, sac_arena *arena);
 
+/* What the last queries give to columns and diagonals, by head: [n_heads][stride]. */
+sac_status sac_minference_sums(const minference *m, const sac_layer_attention *a, float *columns,
+                               float *diagonals, int64_t stride);
+
 /* A layer of a prompt whose pattern leaves something out. */
 sac_status sac_minference_attend_on_device(minference *m, const sac_layer_attention *a);
 

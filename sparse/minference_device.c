@@ -107,20 +107,8 @@ static sac_status best_of(const minference *m, const sac_layer_attention *a, flo
 }
 
 static sac_status estimate(const minference *m, const sac_layer_attention *a) {
-    int64_t n = a->kv.n_rows, n_q = min_i64(m->last_q, a->q.rows);
-    SAC_TRY(a->ops->attention_sums(a->stream,
-                                   &(sac_attention_sums_args){.sums = m->there.columns,
-                                                              .stride = n,
-                                                              .n_sums = m->n_heads,
-                                                              .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
-                                                              .first = n - n_q,
-                                                              .kv = a->kv,
-                                                              .n_kv = n,
-                                                              .n_heads = m->n_heads,
-                                                              .scale = a->scale,
-                                                              .window = a->shape->window,
-                                                              .diagonals = m->there.diagonals,
-                                                              .n_diagonals = n}));
+    int64_t n = a->kv.n_rows;
+    SAC_TRY(sac_minference_sums(m, a, m->there.columns, m->there.diagonals, n));
     SAC_TRY(best_of(m, a, m->there.columns, n, FIRST_COLUMNS, m->v, m->there.best_columns));
     return best_of(m, a, m->there.diagonals, n, NEAR_DIAGONALS, m->s, m->there.best_diagonals);
 }

@@ -4,13 +4,18 @@
 #include <assert.h>
 #include <string.h>
 
-/* What ops read and write; elements are f32 on the CPU. */
+/* Of queries, and of keys and values: a prompt's are made in it, whatever the cache holds. */
+static sac_dtype type_of(const sac_attention_shape *shape) {
+    return shape->device ? shape->dtype : SAC_DTYPE_F32;
+}
+
+/* What ops read and write. */
 static void take_there(sac_part_scratch *s, const sac_attention_shape *shape, sac_arena *arena) {
-    size_t n = (size_t)shape->n_ctx, d = (size_t)shape->head_dim;
-    s->q = sac_arena_take(arena, n * (size_t)shape->n_heads * d * sizeof(float));
-    s->k = sac_arena_take(arena, n * (size_t)shape->n_kv_heads * d * sizeof(float));
-    s->v = sac_arena_take(arena, n * (size_t)shape->n_kv_heads * d * sizeof(float));
-    s->zeros = sac_arena_take(arena, (size_t)shape->n_heads * d * sizeof(float));
+    size_t n = (size_t)shape->n_ctx, d_bytes = sac_dtype_row_bytes(type_of(shape), shape->head_dim);
+    s->q = sac_arena_take(arena, n * (size_t)shape->n_heads * d_bytes);
+    s->k = sac_arena_take(arena, n * (size_t)shape->n_kv_heads * d_bytes);
+    s->v = sac_arena_take(arena, n * (size_t)shape->n_kv_heads * d_bytes);
+    s->zeros = sac_arena_take(arena, (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float));
 }
 
 void sac_part_scratch_take(sac_part_scratch *s, const sac_attention_shape *shape, sac_arena *arena) {
@@ -39,7 +44,7 @@ static sac_status gather_keys(const sac_layer_attention *a, const int32_t *part,
     int64_t room = a->shape->device ? a->shape->n_ctx : n;
     *dense = (sac_kv_view){.k = s->k,
                            .v = s->v,
-                           .dtype = a->shape->device ? a->kv.dtype : SAC_DTYPE_F32,
+                           .dtype = type_of(a->shape),
                            .n_heads = a->shape->n_kv_heads,
                            .head_dim = (int)d,
                            .n_rows = room,

@@ -371,7 +371,7 @@ sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choi
 /* Room for a part of a prompt. */
 typedef struct sac_part_scratch {
     void *q;                  /* [n_ctx][n_heads * head_dim], where ops run, as are k, v and zeros */
-    void *k, *v;              /* [n_kv_heads][n_ctx][head_dim] f32, on a device in the cache's type */
+    void *k, *v;              /* [n_kv_heads][n_ctx][head_dim], in the queries' type as they are */
     float *zeros;             /* [n_heads * head_dim] */
     int32_t *rows;            /* [n_ctx] on the host */
     struct {                  /* where ops run */

@@ -138,7 +138,8 @@ typedef struct sac_memory_report {
     size_t weight_bytes; /* the model's, shared; not in total_bytes */
     size_t kv_bytes_per_token;
     size_t total_bytes;
-    size_t device_bytes; /* of a device's memory, besides; 0 on the CPU */
+    size_t device_bytes;        /* of a device's memory, besides; 0 on the CPU */
+    size_t device_vision_bytes; /* of those the tower's; 0: it runs on the host */
     int n_parts;
     sac_memory_part parts[16];
 } sac_memory_report;
@@ -380,13 +381,16 @@ typedef struct sac_batch_item {
     const sac_events *events; /* or NULL */
     int32_t token;            /* out, as sac_session_step gives them */
     bool done;
-    sac_status status; /* out: of this session; a failure of one does not touch the others */
+    sac_status status; /* out: of this session */
     sac_error error;   /* out, when status is not SAC_OK */
 } sac_batch_item;
 
 /* One more token for each of n sessions, at most max_sessions. Fails as a whole only when the batch cannot
  * run (too many sessions, one given twice, another model's, one that has not begun); every item has then the
- * same status and nothing was done. */
+ * same status and nothing was done. Otherwise what fails in a session's own part (it was cancelled, its
+ * callbacks, its logits) does not touch the others. A failure of the model's step (a device, an op that a
+ * method needs) is one of all sessions that ran it together; of each stays what it would keep after a
+ * failed step of its own. */
 sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
 
 /* The prompt that sac_session_generate would run: its token ids with each visual token as the model's
@@ -419,11 +423,11 @@ int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
 
 /* What attention methods did in a layer since the session was made or sac_session_reset_stats. */
 typedef struct sac_layer_report {
-    double prefill_kept;  /* share of tokens that took part in attention */
-    double prefill_work;  /* query-key pairs, of dense attention's */
-    double decode_read;   /* rows read, of dense attention's */
-    double decode_rows;   /* rows read a step, mean over key-value heads */
-    double decode_budget; /* rows chosen a step, mean over query heads */
+    double prefill_kept;              /* share of tokens that took part in attention */
+    double prefill_work;              /* query-key pairs, of dense attention's */
+    double decode_read;               /* rows read, of dense attention's */
+    double decode_rows;               /* rows read a step, mean over key-value heads */
+    double decode_budget;             /* rows chosen a step, mean over query heads */
     double prefill_mass, decode_mass; /* of dense attention's weight, what the tokens and rows left hold; NAN
                                          where it is not known: not measured, rows dropped, or a method with
                                          an attention of its own */
@@ -432,7 +436,7 @@ typedef struct sac_layer_report {
 } sac_layer_report;
 bool sac_session_layer_stats(const sac_session *s, int layer,
                              sac_layer_report *report); /* false past the last */
-void sac_session_reset_stats(sac_session *s);
+void sac_session_reset_stats(sac_session *s); /* not where a device that has failed cannot be asked */
 
 /* Bytes that keys and values of the tokens now in the cache take, metadata counted. */
 size_t sac_session_kv_bytes(const sac_session *s);

@@ -79,4 +79,22 @@ static inline attention_job attention_prepare(const sac_attention_args *a) {
     return j;
 }
 
+/* A warp's 16 rows from row0 on before any key: STATE has o[][4], max[2], sum[2] and rows (before[2],
+ * last[2]] that are seen, of which a lane has rows g and g + 8. */
+template <typename ROW, typename STATE>
+__device__ __forceinline__ void begin_rows(const attention_job &a, ROW row0, int lane, STATE &w) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        int position = (int)(a.first + (row0 + lane / 4 + 8 * i) / a.group);
+        w.last[i] = a.causal ? position : INT32_MAX;
+        w.before[i] = a.window ? position - (int)a.window : -1;
+        w.max[i] = -CUDART_INF_F;
+        w.sum[i] = 0;
+    }
+#pragma unroll
+    for (int n = 0; n < (int)(sizeof w.o / sizeof w.o[0]); n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) w.o[n][i] = 0;
+}
+
 #endif

@@ -108,7 +108,7 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
     }
     decode_state<D> w;
     load_queries<T, D>(a, problem, row0, lane, w.q);
-    begin_rows<D>(a, row0, lane, w);
+    begin_rows(a, row0, lane, w);
     bool is_far = TWO && at < n_far_tiles;
     if (TWO && is_far) turn_queries<T, D>(w.q, near.angles, near.f, lane);
     while (at < end) {

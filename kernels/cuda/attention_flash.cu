@@ -55,23 +55,6 @@ template <int D> struct flash_state {
     int last[2], before[2]; /* rows in (before, last] are seen */
 };
 
-template <int D>
-__device__ __forceinline__ void begin_rows(const attention_job &a, int64_t row0, int lane,
-                                           flash_state<D> &w) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        int position = (int)(a.first + (row0 + lane / 4 + 8 * i) / a.group);
-        w.last[i] = a.causal ? position : INT32_MAX;
-        w.before[i] = a.window ? position - (int)a.window : -1;
-        w.max[i] = -CUDART_INF_F;
-        w.sum[i] = 0;
-    }
-#pragma unroll
-    for (int n = 0; n < D / 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) w.o[n][i] = 0;
-}
-
 /* Products of R times 16 rows with 64 keys. */
 template <typename T, int D, int R>
 __device__ __forceinline__ void multiply(const uint8_t *queries, const uint8_t *stage, int lane,
@@ -237,7 +220,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 2) attention_flash_kernel(a
 
     flash_state<D> w[R];
 #pragma unroll
-    for (int r = 0; r < R; r++) begin_rows<D>(a, row0 + (warp * R + r) * WARP_ROWS, lane, w[r]);
+    for (int r = 0; r < R; r++) begin_rows(a, row0 + (warp * R + r) * WARP_ROWS, lane, w[r]);
     fetch_queries<T, D, R>(a, problem, base, row0, shared);
     if (n_tiles > 0) fetch<T, D>(a, list, k, v, stages, begin, end);
     copy_commit();

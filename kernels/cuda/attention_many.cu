@@ -2,6 +2,7 @@
  * of attention_decode.cuh, shared out such that the one with most keys has least. */
 #include "attention_decode.cuh"
 #include "context.cuh"
+#include "waves.cuh"
 
 enum { MANY = 32 /* sequences of a launch: its arguments fit 4 KiB */ };
 
@@ -62,29 +63,12 @@ static int64_t blocks_for(const many_job *m, int64_t most) {
     return n;
 }
 
-/* The fewest tiles that a block may have for `room` blocks to be enough; `worst`: what it takes anyway. */
-static int64_t least_tiles(const many_job *m, int64_t room, int64_t worst) {
-    int64_t low = 1, high = worst;
-    while (low < high) {
-        int64_t middle = (low + high) / 2;
-        if (blocks_for(m, middle) <= room)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 /* Shares out blocks: of one, two or three waves the ones that are through first. Returns how many. */
 static int64_t share_out(many_job *m, int64_t processors) {
-    int64_t worst = 1, best = 0, best_time = 0, n = 0;
+    int64_t worst = 1, n = 0;
     for (int i = 0; i < m->n; i++) worst = max_of(worst, ceil_div(m->sequence[i].n_kv, KEYS));
-    for (int waves = 1; waves <= 3; waves++) {
-        int64_t most = least_tiles(m, waves * processors, worst);
-        int64_t blocks = blocks_for(m, most), time = ceil_div(blocks, processors) * (most + BLOCK_TILES);
-        if (!best || time < best_time) best = most, best_time = time;
-        if (waves == 1 && blocks <= processors && blocks * 8 >= processors * 7) break; /* the card is full */
-    }
+    int64_t best =
+        best_share([m](int64_t most) { return blocks_for(m, most); }, worst, 3, processors, 0, BLOCK_TILES);
     for (int i = 0; i < m->n; i++) {
         many_sequence *s = &m->sequence[i];
         s->n_splits = (int)splits_of(m, s, best);

@@ -85,22 +85,6 @@ __device__ __forceinline__ void turn_queries(uint32_t q[D / 16][4], const float 
         }
 }
 
-template <int D>
-__device__ __forceinline__ void begin_rows(const attention_job &a, int row0, int lane, decode_state<D> &w) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        int position = (int)a.first + (row0 + lane / 4 + 8 * i) / a.group;
-        w.last[i] = a.causal ? position : INT32_MAX;
-        w.before[i] = a.window ? position - (int)a.window : -1;
-        w.max[i] = -CUDART_INF_F;
-        w.sum[i] = 0;
-    }
-#pragma unroll
-    for (int n = 0; n < D / 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) w.o[n][i] = 0;
-}
-
 /* 16 keys: scores, weights, mix. `row` as in fetch. */
 template <typename T, int D>
 __device__ __forceinline__ void attend(const attention_job &a, const uint8_t *stage, int row, int lane,

@@ -1,31 +1,40 @@
 /* kept_rows.cu - lists of what passes a threshold in any row of numbers: first a bit for every place, and
- * counts; then the places, each block behind those that come before it. Counts are whole numbers, so nothing
- * depends on who is first. */
+ * counts, which the last block of a list sums up; then the places, each block behind those that come before
+ * it. Counts are whole numbers, so nothing depends on who is last. */
+#include "cluster.cuh"
 #include "context.cuh"
+#include "lists.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32, CHUNK = 2048, WORDS = CHUNK / 32 };
 
 typedef struct kept_job {
     sac_kept_rows_args a;
-    uint32_t *bits; /* [list][chunk][WORDS] */
-    int2 *counts;   /* [list][chunk]: places of the list; what its rows kept before they were joined */
+    uint32_t *bits;     /* [list][chunk][WORDS] */
+    int2 *counts;       /* [list][chunk]: places of the list; what its rows kept before they were joined */
+    int2 *totals;       /* [list] of them */
+    int *before;        /* [list][chunk]: places of the list before the chunk's */
+    unsigned *counters; /* [list], zero between ops */
     int group, n_chunks;
 } kept_job;
 
-/* The same in every thread; part is free again after the next barrier. */
-__device__ __forceinline__ int block_total(int x, int *part) {
-    x = __reduce_add_sync(0xffffffffu, x);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = 0;
-#pragma unroll
-    for (int i = 0; i < WARPS; i++) x += part[i];
-    return x;
+/* By the last block of a list: where its chunks begin, and its totals. */
+__device__ __forceinline__ void sum_up(const kept_job &j, int list, int *part) {
+    int tid = threadIdx.x, carry = 0, n_own = 0;
+    int64_t first = (int64_t)list * j.n_chunks;
+    for (int from = 0; from < j.n_chunks; from += THREADS) {
+        int2 c = from + tid < j.n_chunks ? __ldcg(&j.counts[first + from + tid]) : make_int2(0, 0);
+        int n, before = block_scan(c.x, &n, part);
+        if (from + tid < j.n_chunks) j.before[first + from + tid] = carry + before;
+        carry += n;
+        n_own += c.y;
+    }
+    n_own = block_total<WARPS>(n_own, part);
+    if (tid == 0) j.totals[list] = make_int2(carry, n_own);
 }
 
 static __global__ void __launch_bounds__(THREADS) mark_kernel(kept_job j) {
-    __shared__ int part[WARPS];
+    __shared__ int part[33];
+    __shared__ bool is_last;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, list = blockIdx.y, chunk = blockIdx.x;
     int64_t at = (int64_t)list * j.n_chunks + chunk;
     int n = 0, n_own = 0;
@@ -45,25 +54,32 @@ static __global__ void __launch_bounds__(THREADS) mark_kernel(kept_job j) {
         n += any;
         n_own += own;
     }
-    n = block_total(n, part);
-    n_own = block_total(n_own, part);
-    if (threadIdx.x == 0) j.counts[at] = make_int2(n, n_own);
+    n = block_total<WARPS>(n, part);
+    n_own = block_total<WARPS>(n_own, part);
+    if (threadIdx.x == 0) {
+        j.counts[at] = make_int2(n, n_own);
+        __threadfence();
+        is_last = atomicInc(&j.counters[list], (unsigned)j.n_chunks - 1) == (unsigned)j.n_chunks - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (is_last) sum_up(j, list, part);
 }
 
 static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
     __shared__ int part[WARPS], begin[WORDS + 1];
     int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, list = blockIdx.y, chunk = blockIdx.x;
-    int64_t at = (int64_t)list * j.n_chunks + chunk, all = (int64_t)j.a.n_lists * j.n_chunks;
+    int64_t at = (int64_t)list * j.n_chunks + chunk;
     start_next();
     wait_for_last();
     int before = 0, own = 0;
-    bool is_last = at == all - 1;
-    for (int64_t i = tid; i < (is_last ? all : at); i += THREADS) {
-        int2 c = __ldcg(&j.counts[i]);
-        if (i < at) before += c.x;
+    bool is_last = list == j.a.n_lists - 1 && chunk == j.n_chunks - 1;
+    for (int i = tid; i < (is_last ? j.a.n_lists : list); i += THREADS) {
+        int2 c = __ldcg(&j.totals[i]);
+        if (i < list) before += c.x;
         own += c.y;
     }
-    int64_t base = block_total(before, part);
+    int64_t base = block_total<WARPS>(before, part) + __ldcg(&j.before[at]);
     const uint32_t *bits = j.bits + at * WORDS;
     if (warp == 0) { /* where each word's places go */
         int carry = 0;
@@ -90,7 +106,7 @@ static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
     }
     if (tid == 0 && chunk == 0) j.a.start[list] = base;
     if (!is_last) return;
-    int64_t n = base + begin[WORDS], n_own = block_total(own, part);
+    int64_t n = base + begin[WORDS], n_own = block_total<WARPS>(own, part);
     if (tid > 0) return;
     j.a.start[j.a.n_lists] = n;
     if (!j.a.sums) return;
@@ -102,11 +118,13 @@ extern "C" sac_status sac_cuda_kept_rows(const sac_stream *s, const sac_kept_row
     size_t n_bytes;
     uint8_t *rest = scratch_rest(s, &n_bytes);
     int64_t n_chunks = max_of(1, ceil_div(a->n, CHUNK)), all = a->n_lists * n_chunks;
-    if (a->n * a->n_rows > INT32_MAX || a->n_lists > 65535 ||
-        (size_t)all * (WORDS * sizeof(uint32_t) + sizeof(int2)) > n_bytes)
+    if (a->n * a->n_rows > INT32_MAX || a->n_lists * sizeof(unsigned) > SCRATCH_COUNTER_BYTES ||
+        all * (WORDS * sizeof(uint32_t) + sizeof(int2) + sizeof(int)) + a->n_lists * sizeof(int2) > n_bytes)
         return SAC_UNSUPPORTED;
-    kept_job j = {*a, (uint32_t *)rest, (int2 *)(rest + (size_t)all * WORDS * sizeof(uint32_t)),
-                  a->n_rows / a->n_lists, (int)n_chunks};
+    kept_job j = {*a, (uint32_t *)rest};
+    j.counts = (int2 *)(j.bits + all * WORDS), j.totals = j.counts + all;
+    j.before = (int *)(j.totals + a->n_lists), j.counters = scratch_counters(s);
+    j.group = a->n_rows / a->n_lists, j.n_chunks = (int)n_chunks;
     dim3 grid((unsigned)n_chunks, (unsigned)a->n_lists);
     SAC_TRY(launch_early(s, mark_kernel, grid, dim3(THREADS), 0, j));
     return launch_early(s, list_kernel, grid, dim3(THREADS), 0, j);

@@ -17,4 +17,18 @@ __device__ __forceinline__ float turned_back(sac_dtype t, const void *k, int64_t
     return first ? x * cos - y * sin : x * cos + y * sin;
 }
 
+/* Over a block of WARPS warps, the same in every thread. part [WARPS] is free again after the next barrier.
+ */
+template <int WARPS, typename X> __device__ __forceinline__ X block_total(X x, X *part) {
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(0xffffffffu, x, i);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0;
+#pragma unroll
+    for (int i = 0; i < WARPS; i++) x += part[i];
+    return x;
+}
+
 #endif

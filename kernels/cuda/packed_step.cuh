@@ -13,6 +13,7 @@ extern "C" {
 #include "packed_rows.h"
 }
 #include "packed_mma.cuh"
+#include "waves.cuh"
 
 enum { WARPS = 12, HEADS = STEP_HEADS, WARPS_WANTED = 8, AT_A_TIME = 17 };
 
@@ -281,23 +282,11 @@ enum { BLOCK_COST = 4 /* of a block, whatever its warps have to do */ };
 
 /* The one with most to do has least, in as many waves of blocks as are through first. Returns how many. */
 template <typename JOB> static int plan(const sac_stream *s, JOB *j, int64_t problems, int block_warps) {
-    int64_t worst = 1, processors = s->device->n_processors, best = 0, best_time = 0, blocks = 0;
+    int64_t worst = 1, processors = s->device->n_processors, blocks = 0;
     for (int p = 0; p < j->n_parts; p++)
         worst = max_of(worst, ceil_div(j->part[p].n, STEP_TILE) * tile_cost(&j->part[p]));
-    for (int waves = 1; waves <= (j->n > 1 ? 3 : 1); waves++) {
-        int64_t low = 1, high = worst, room = max_of(waves * processors, problems * j->n);
-        while (low < high) {
-            int64_t middle = (low + high) / 2;
-            if (give_warps(j, problems, block_warps, middle) <= room)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        int64_t n = give_warps(j, problems, block_warps, low);
-        int64_t time = ceil_div(n, processors) * (low + BLOCK_COST);
-        if (!best || time < best_time) best = low, best_time = time;
-        if (waves == 1 && n <= processors && n * 8 >= processors * 7) break; /* the card is full */
-    }
+    int64_t best = best_share([=](int64_t most) { return give_warps(j, problems, block_warps, most); }, worst,
+                              j->n > 1 ? 3 : 1, processors, problems * j->n, BLOCK_COST);
     int64_t spare = max_of(processors - give_warps(j, problems, block_warps, best), 0) / problems;
     for (int i = 0; i < j->n; i++) { /* few warps: fewer in a block */
         step_sequence *q = &j->sequence[i];

@@ -2,6 +2,7 @@
  * memory, which makes it ascend and each row come once; once to count, then, where all counts are known, to
  * write. */
 #include "context.cuh"
+#include "lists.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
@@ -32,19 +33,6 @@ __device__ __forceinline__ int draw(const sac_pattern_rows_args &a, uint32_t *ma
     return n_words;
 }
 
-/* Over the block, the same in every thread. */
-__device__ __forceinline__ int64_t sum_of_all(int64_t x, int64_t *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(0xffffffffu, x, i);
-    __syncthreads();
-    if (lane == 0) part[warp] = x;
-    __syncthreads();
-    x = 0;
-    for (int i = 0; i < WARPS; i++) x += part[i];
-    return x;
-}
-
 static __global__ void __launch_bounds__(THREADS) count_kernel(sac_pattern_rows_args a, int64_t *counts) {
     extern __shared__ uint32_t map[];
     __shared__ int64_t part[WARPS];
@@ -62,8 +50,8 @@ static __global__ void __launch_bounds__(THREADS) count_kernel(sac_pattern_rows_
         for (int bit = 0; bit < 32; bit++)
             if (word >> bit & 1) pairs += row + bit <= begin ? end - begin : end - row - bit;
     }
-    n = sum_of_all(n, part);
-    pairs = sum_of_all(pairs, part);
+    n = block_total<WARPS>(n, part);
+    pairs = block_total<WARPS>(pairs, part);
     if (threadIdx.x > 0) return;
     counts[number] = n;
     a.pairs[number] = pairs;
@@ -77,7 +65,7 @@ static __global__ void __launch_bounds__(THREADS)
     int64_t number = (int64_t)blockIdx.y * a.n_lists + blockIdx.x, at = 0;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_words = draw(a, map, begin, end);
     for (int64_t i = threadIdx.x; i < number; i += THREADS) at += counts[i];
-    at = sum_of_all(at, part);
+    at = block_total<WARPS>(at, part);
     if (threadIdx.x == 0) {
         if (number == 0) a.start[0] = 0;
         a.start[number + 1] = at + counts[number];

@@ -4,7 +4,7 @@
  * generated token (the likeliest), so prefill and decode stand alone. With media: a whole question through
  * sac_session_generate, whose result has the times of media decode and vision too; the cache of visual
  * embeddings is off, and each repeat starts from an empty session. "pictures" is both, from the first picture
- * to the last embedding: on a device batches of the tower run while the host decodes the next ones, so that
+ * to the last embedding: of a tower on a device batches run while the host decodes the next ones, so that
  * neither part alone is a rate there. */
 #define _GNU_SOURCE
 #include "commands.h"
@@ -203,7 +203,7 @@ static sac_status measure(bench *b, sac_error *err) {
     if (st != SAC_OK) return st;
     sac_memory_report memory;
     sac_session_memory(b->r.session, &memory);
-    b->parts[PART_MEDIA].overlaps = b->parts[PART_VISION].overlaps = memory.device_bytes > 0;
+    b->parts[PART_MEDIA].overlaps = b->parts[PART_VISION].overlaps = memory.device_vision_bytes > 0;
     for (part_id id = PART_MEDIA; id <= PART_PICTURES; id++) b->parts[id].unit = "frames";
     b->parts[PART_PREFILL].unit = b->parts[PART_DECODE].unit = "tokens";
     b->parts[PART_PREFILL].work = b->n_prompt;

@@ -171,6 +171,7 @@ json_t *report_memory(const sac_memory_report *m) {
     set_int(&b, "weight_bytes", (int64_t)m->weight_bytes);
     set_int(&b, "session_bytes", (int64_t)m->total_bytes);
     if (m->device_bytes) set_int(&b, "device_bytes", (int64_t)m->device_bytes);
+    if (m->device_vision_bytes) set_int(&b, "device_vision_bytes", (int64_t)m->device_vision_bytes);
     set_int(&b, "kv_bytes_per_token", (int64_t)m->kv_bytes_per_token);
     set(&b, "parts", end(&parts));
     return end(&b);

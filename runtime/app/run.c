@@ -64,6 +64,12 @@ sac_sampling run_sampling(const settings *s, const sac_model *m) {
     return p;
 }
 
+/* The library knows all of these but "auto", so its words for a device that nobody knows lack it. */
+static bool is_device(const char *name) {
+    if (!strcmp(name, "cpu") || !strcmp(name, "cuda") || !strcmp(name, "auto")) return true;
+    return !strncmp(name, "cuda:", 5) && name[5] && !name[5 + strspn(name + 5, "0123456789")];
+}
+
 /* On the card where there is one that takes this model, otherwise on the CPU, with a line that says why. */
 static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
     sac_error why;
@@ -82,6 +88,8 @@ static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
 sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err) {
     *r = (run){.s = s};
     progress_init(&r->progress, s->quiet);
+    if (s->device && !is_device(s->device))
+        return app_fail(err, SAC_BAD_ARGUMENT, "device \"%.80s\": give cpu, cuda, cuda:N or auto", s->device);
     APP_TRY(find_model(r, err));
     sac_model_options o;
     sac_model_options_default(&o);

@@ -203,7 +203,8 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
-    r->device_bytes += device_vision_bytes(m, reduce);
+    r->device_vision_bytes = device_vision_bytes(m, reduce);
+    r->device_bytes += r->device_vision_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
     add_part(r, "vision", vision_bytes(m, reduce));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
@@ -377,8 +378,7 @@ void sac_session_reset(sac_session *s) {
 }
 
 void sac_session_reset_stats(sac_session *s) {
-    sac_decode_counted(&s->decoder.decode, &s->decoder.shape, sac_decoder_stream(s), s->decoder.stats);
-    memset(s->decoder.stats, 0, (size_t)s->decoder.shape.n_layers * sizeof *s->decoder.stats);
+    sac_decoder_reset_stats(&s->decoder, sac_decoder_stream(s));
 }
 
 static double ratio(double part, double whole) {

@@ -51,6 +51,24 @@ sac_session_config serve_methods_config(const serve_server *s, const serve_metho
     return c;
 }
 
+void serve_methods_room(serve_server *s, const sac_memory_report *plan) {
+    bool more = s->config->request_methods;
+    s->slot_bytes = plan->total_bytes + (more ? plan->total_bytes / 4 : 0);
+    s->slot_device_bytes = plan->device_bytes + (more ? plan->device_bytes / 4 : 0);
+}
+
+bool serve_methods_fit(const serve_server *s, const sac_memory_report *plan, serve_problem *p) {
+    if (plan->total_bytes > s->slot_bytes)
+        return serve_refuse(p, 413, NULL, "methods_too_large",
+                            "these methods take %zu bytes of memory, a slot has %zu", plan->total_bytes,
+                            s->slot_bytes);
+    if (plan->device_bytes > s->slot_device_bytes)
+        return serve_refuse(p, 413, NULL, "methods_too_large",
+                            "these methods take %zu bytes of the device's memory, a slot has %zu",
+                            plan->device_bytes, s->slot_device_bytes);
+    return true;
+}
+
 bool serve_methods_check(const serve_server *s, const serve_methods *m, serve_problem *p) {
     static const serve_methods none;
     sac_memory_report plan;
@@ -59,8 +77,5 @@ bool serve_methods_check(const serve_server *s, const serve_methods *m, serve_pr
     sac_session_config c = serve_methods_config(s, m);
     sac_status st = sac_session_plan(s->model, &c, &plan, &err);
     if (st != SAC_OK) return serve_refuse_status(p, st, &err);
-    if (plan.total_bytes <= s->slot_bytes) return true;
-    return serve_refuse(p, 413, NULL, "methods_too_large",
-                        "these methods take %zu bytes of memory, a slot has %zu", plan.total_bytes,
-                        s->slot_bytes);
+    return serve_methods_fit(s, &plan, p);
 }

@@ -5,6 +5,7 @@
  * but not for more than half of the time, so that neither the answers nor the prompt stand still. */
 #define _GNU_SOURCE
 #include "clock.h"
+#include "methods.h"
 #include "metrics.h"
 #include "slot.h"
 #include "tokens.h"
@@ -27,8 +28,7 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
     sac_memory_report plan;
     SAC_TRY(sac_session_plan(s->model, &s->config->session, &plan, err));
     s->n_ctx = plan.n_ctx;
-    s->session_bytes = plan.total_bytes;
-    s->slot_bytes = plan.total_bytes + (s->config->request_methods ? plan.total_bytes / 4 : 0);
+    serve_methods_room(s, &plan);
     double all = (double)s->slot_bytes * s->config->n_slots;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;

@@ -25,8 +25,9 @@ struct serve_server {
     sac_model_info info;
     const serve_config *config;
     int64_t n_ctx;
-    int64_t started;                  /* Unix time */
-    size_t session_bytes, slot_bytes; /* of the server's methods; what a request's may take */
+    int64_t started; /* Unix time */
+    /* what a request's methods may take for a slot's session, and of a device's memory besides */
+    size_t slot_bytes, slot_device_bytes;
 
     struct MHD_Daemon *daemon;
     serve_files *files;

@@ -74,20 +74,25 @@ static float weight(check_case *c, select_values v, int64_t i, int64_t n) {
     }
 }
 
-/* Sums of exp(score) are not: but they differ far less than one score's share. */
+/* Scores for top_p; NEAR_ONE: each weighs far more than the sum of all is rounded by, but for every fifth,
+ * which weighs nothing. */
+enum { NEAR_ONE = SELECT_N_VALUES };
+static float score_to_weigh(check_case *c, int v, int64_t i, int64_t n) {
+    if (v == NEAR_ONE) return i % 5 == 4 ? -60 : -(float)check_rand_unit(c);
+    float f = score(c, (select_values)v, i, n);
+    return f > 1e6f ? -INFINITY : v == SELECT_RISING || v == SELECT_FALLING ? f / 64 : f;
+}
+
+/* Sums of exp(score) are not: but they differ far less than one score's share, or, with p so near one that
+ * rounding decides whether a sum reaches it, all that weighs anything is kept. */
 static bool make_top_p_of_scores(check_case *c, int i) {
-    static const double p[] = {0.95, 0.5, 0, 1, 0.85, 0.01, 1.5, -1};
-    if (i >= N_SIZES * SELECT_N_VALUES) return false;
-    select_values v = (select_values)(i / N_SIZES);
+    static const double p[] = {0.95, 0.5, 0, 1, 0.85, 0.01, 1.5, -1}, near_one[] = {0.99999999, 1 - 0x1p-40};
+    if (i >= N_SIZES * (NEAR_ONE + 1)) return false;
+    int v = i / N_SIZES;
     int64_t rows = sizes[i % N_SIZES][0], n = sizes[i % N_SIZES][1], stride = n + check_rand_int(c, 0, 3);
     float *scores = check_buffer_add(c, false, SAC_DTYPE_F32, rows, n, stride, 4);
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < n; j++) {
-            float f = score(c, v, j, n);
-            scores[r * stride + j] = f > 1e6f                                    ? -INFINITY
-                                     : v == SELECT_RISING || v == SELECT_FALLING ? f / 64
-                                                                                 : f;
-        }
+        for (int64_t j = 0; j < n; j++) scores[r * stride + j] = score_to_weigh(c, v, j, n);
     float *threshold = check_buffer_add(c, true, SAC_DTYPE_F32, 1, rows, rows, 4);
     int64_t *n_kept = check_buffer_add(c, true, SAC_DTYPE_F32, 1, 2 * rows, 2 * rows, 0);
     c->buffer[c->n_buffers - 1].integers = true;
@@ -95,7 +100,7 @@ static bool make_top_p_of_scores(check_case *c, int i) {
                                 .stride = stride,
                                 .n = n,
                                 .n_rows = (int)rows,
-                                .p = p[check_rand_int(c, 0, 7)],
+                                .p = v == NEAR_ONE ? near_one[i % 2] : p[check_rand_int(c, 0, 7)],
                                 .threshold = threshold,
                                 .n_kept = n_kept,
                                 .scores = true};
@@ -105,8 +110,8 @@ static bool make_top_p_of_scores(check_case *c, int i) {
         c->top_p.counts = counts;
     }
     c->exact = true;
-    snprintf(c->text, sizeof c->text, "p=%g of %lldx%lld%s scores, %s", c->top_p.p, (long long)rows,
-             (long long)n, c->top_p.counts ? " counts" : "", value_names[v]);
+    snprintf(c->text, sizeof c->text, "p=%.13g of %lldx%lld%s scores, %s", c->top_p.p, (long long)rows,
+             (long long)n, c->top_p.counts ? " counts" : "", v == NEAR_ONE ? "near one" : value_names[v]);
     return true;
 }
 
@@ -146,7 +151,7 @@ static const struct kept_shape {
     {28, 28, 0, 1025, true, true},  {7, 1, 0, 70000, true, true}, {6, 3, 0, 0, true, true},
     {28, 4, 4, 2049, false, true},  {28, 28, 4, 900, true, true}, {8, 2, 1, 1024, false, true},
     {28, 4, 1, 2688, true, false},  {8, 8, 8, 33, false, true},   {32, 8, 0, 5000, false, true},
-    {28, 4, 0, 20480, false, true}, {3, 3, 1, 31, true, true}};
+    {28, 4, 0, 20480, false, true}, {3, 3, 1, 31, true, true},    {2, 2, 0, 530000, true, true}};
 #define N_KEPT ((int)SAC_COUNT(kept_shapes))
 
 /* Few pass, about half, all, none of some rows. */

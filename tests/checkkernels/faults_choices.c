@@ -81,6 +81,13 @@ static sac_status top_p_scores_as_weights(const sac_stream *s, const sac_top_p_a
     return ref().top_p(s, &b);
 }
 
+/* Of p in single precision: with what is one there, scores that weigh nothing are kept. */
+static sac_status top_p_of_float(const sac_stream *s, const sac_top_p_args *a) {
+    sac_top_p_args b = *a;
+    b.p = (double)(float)a->p;
+    return ref().top_p(s, &b);
+}
+
 /* What the first head of a group keeps. */
 static sac_status kept_rows_no_union(const sac_stream *s, const sac_kept_rows_args *a) {
     sac_kept_rows_args b = *a;
@@ -300,6 +307,7 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("ignores_counts", top_p, top_p_ignores_counts)                                                         \
     X("strictly_above", top_p, top_p_strictly_above)                                                         \
     X("scores_as_weights", top_p, top_p_scores_as_weights)                                                   \
+    X("of_float", top_p, top_p_of_float)                                                                     \
     X("no_union", kept_rows, kept_rows_no_union)                                                             \
     X("lists_apart", kept_rows, kept_rows_apart)                                                             \
     X("sums_past_counts", softmax, softmax_ignores_counts)                                                   \

@@ -28,8 +28,9 @@ class Device(Case):
             self.assertRegex(lines[0], r"^saccade: no card is used: .*CUDA")
 
     def test_a_device_that_nobody_knows(self):
-        _, done = self.ask("--device", "cuda:x")
-        self.assert_refused(done, 64, 'device "cuda:x"')
+        for name in "cuda:x", "cuda:", "gpu", "":
+            _, done = self.ask("--device", name)
+            self.assert_refused(done, 64, f'device "{name}": give cpu, cuda, cuda:N or auto')
 
 
 if __name__ == "__main__":

@@ -143,9 +143,30 @@ static void cancelled_leaves_nothing_in_flight(void **state) {
     assert_int_equal(see(&t, 0, false, 3), SAC_CANCELLED);
 }
 
+/* A reducer wants to look into the tower: it runs on the host, and nothing overlaps. */
+static void the_plan_says_where_the_tower_runs(void **state) {
+    static uint8_t block;
+    sac_error err;
+    sac_model *m;
+    sac_memory_report here, there, reduced;
+    (void)state;
+    assert_ok(sac_model_open(&m, "models/demo", NULL, &err), err);
+    assert_ok(sac_session_plan(m, NULL, &here, &err), err);
+    m->tower.vit = m->loaded.vit;
+    m->tower.block = &block;
+    assert_ok(sac_session_plan(m, NULL, &there, &err), err);
+    assert_ok(sac_session_plan(m, &(sac_session_config){.reduce = "hired:rate=0.2"}, &reduced, &err), err);
+    m->tower.block = NULL;
+    sac_model_free(m);
+    assert_int_equal(here.device_vision_bytes, 0);
+    assert_int_equal(reduced.device_vision_bytes, 0);
+    assert_true(there.device_vision_bytes > 0 && there.device_bytes == there.device_vision_bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(late_is_the_same),
                                        cmocka_unit_test(refused_batches_run_on_the_host),
-                                       cmocka_unit_test(cancelled_leaves_nothing_in_flight)};
+                                       cmocka_unit_test(cancelled_leaves_nothing_in_flight),
+                                       cmocka_unit_test(the_plan_says_where_the_tower_runs)};
     return cmocka_run_group_tests_name("the tower on a late device", tests, NULL, NULL);
 }

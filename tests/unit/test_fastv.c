@@ -222,6 +222,26 @@ static void sessions_hold_fewer_rows_and_repeat(void **state) {
     sac_model_free(m);
 }
 
+/* Room on a device for a part of a prompt: in the type of its queries. */
+static void a_part_of_halves_takes_half(void **state) {
+    static const sac_device device = {.kind = SAC_DEVICE_CUDA};
+    static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_BF16};
+    size_t n_bytes[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        sac_attention_shape shape = {.n_heads = 8,
+                                     .n_kv_heads = 2,
+                                     .head_dim = 64,
+                                     .n_ctx = 100,
+                                     .device = &device,
+                                     .dtype = types[i]};
+        sac_arena measure = sac_arena_measure();
+        sac_part_scratch_take_device(&(sac_part_scratch){.q = NULL}, &shape, &measure);
+        n_bytes[i] = measure.used_bytes;
+    }
+    assert_int_equal(n_bytes[0] - n_bytes[1], 100 * (8 + 2 + 2) * 64 * 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_query_ranks_visual_tokens),
@@ -230,6 +250,7 @@ int main(void) {
         cmocka_unit_test(turns_without_pictures_are_dense),
         cmocka_unit_test(dropping_equals_leaving_out),
         cmocka_unit_test(sessions_hold_fewer_rows_and_repeat),
+        cmocka_unit_test(a_part_of_halves_takes_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

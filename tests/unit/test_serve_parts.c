@@ -1,8 +1,9 @@
 /* Parts of the server that need no server: the JSON machine against jansson, base64, URLs, addresses,
- * domains, the fair queue. */
+ * domains, the fair queue, the memory of methods that a request chooses. */
 #include "base64.h"
 #include "fetch.h"
 #include "json_machine.h"
+#include "methods.h"
 #include "queue.h"
 #include "url.h"
 
@@ -241,6 +242,29 @@ static void queue_is_fair(void **state) {
     free(q);
 }
 
+/* A slot holds a quarter more than planned where requests may choose, here and on a device. */
+static void methods_that_fit_a_slot(void **state) {
+    (void)state;
+    serve_config config = {.request_methods = true};
+    serve_server *s = calloc(1, sizeof *s);
+    serve_problem p = {0};
+    s->config = &config;
+    serve_methods_room(s, &(sac_memory_report){.total_bytes = 1000, .device_bytes = 4000});
+    assert_true(serve_methods_fit(s, &(sac_memory_report){.total_bytes = 1250, .device_bytes = 5000}, &p));
+    assert_int_equal(p.status, 0);
+    assert_false(serve_methods_fit(s, &(sac_memory_report){.total_bytes = 1251}, &p));
+    assert_int_equal(p.status, 413);
+    assert_null(strstr(p.message, "device"));
+    assert_false(serve_methods_fit(s, &(sac_memory_report){.total_bytes = 900, .device_bytes = 5001}, &p));
+    assert_int_equal(p.status, 413);
+    assert_string_equal(p.code, "methods_too_large");
+    assert_non_null(strstr(p.message, "5001 bytes of the device's memory, a slot has 5000"));
+    config.request_methods = false;
+    serve_methods_room(s, &(sac_memory_report){.total_bytes = 1000, .device_bytes = 4000});
+    assert_false(serve_methods_fit(s, &(sac_memory_report){.total_bytes = 1000, .device_bytes = 4001}, &p));
+    free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_walk_is_json_that_matches),
@@ -250,6 +274,7 @@ int main(void) {
         cmocka_unit_test(addresses),
         cmocka_unit_test(domains),
         cmocka_unit_test(queue_is_fair),
+        cmocka_unit_test(methods_that_fit_a_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
