@@ -1,7 +1,6 @@
 /* kept_rows.cu - lists of what passes a threshold in any row of numbers: first a bit for every place, and
  * counts, which the last block of a list sums up; then the places, each block behind those that come before
  * it. Counts are whole numbers, so nothing depends on who is last. */
-#include "cluster.cuh"
 #include "context.cuh"
 #include "lists.cuh"
 
@@ -16,6 +15,33 @@ typedef struct kept_job {
     unsigned *counters; /* [list], zero between ops */
     int group, n_chunks;
 } kept_job;
+
+/* Exclusive sum over the block's threads, and the total. `part` is 33 ints of shared memory, free again after
+ * the next barrier. */
+__device__ __forceinline__ int block_scan(int x, int *total, int *part) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32, sum = x;
+#pragma unroll
+    for (int i = 1; i < 32; i *= 2) {
+        int y = __shfl_up_sync(0xffffffffu, sum, i);
+        if (lane >= i) sum += y;
+    }
+    __syncthreads();
+    if (lane == 31) part[warp] = sum;
+    __syncthreads();
+    if (warp == 0) {
+        int y = lane < n_warps ? part[lane] : 0, z = y;
+#pragma unroll
+        for (int i = 1; i < 32; i *= 2) {
+            int v = __shfl_up_sync(0xffffffffu, z, i);
+            if (lane >= i) z += v;
+        }
+        part[lane] = z - y;
+        if (lane == 31) part[32] = z;
+    }
+    __syncthreads();
+    *total = part[32];
+    return part[warp] + sum - x;
+}
 
 /* By the last block of a list: where its chunks begin, and its totals. */
 __device__ __forceinline__ void sum_up(const kept_job &j, int list, int *part) {
