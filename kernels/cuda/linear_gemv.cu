@@ -86,7 +86,7 @@ template <typename T, int M> static sac_status launch(const sac_stream *s, const
 
 /* One row of x; a pair is two neighbouring rows of w. */
 struct pairs_job {
-    typedef stream_pairs::shape<8, 4, 4, 4, 2, 0, 0> shape;
+    typedef stream_pairs::shape<8, 4, 0, 0> shape;
     static const bool NORMED = false, HALVES = false;
     sac_mat y;
     const void *w;

@@ -10,7 +10,7 @@ enum { MAX_K = 16384 };
 /* ---------------------------------------------------------------- queries, keys, values */
 
 typedef struct qkv_job {
-    typedef stream_pairs::shape<16, 2, 2, 4, 2, 4, 4> shape;
+    typedef stream_pairs::shape<16, 2, 4, 4> shape;
     static const bool NORMED = true, HALVES = false;
     const void *w[3];
     const float *bias[3];
@@ -104,7 +104,7 @@ extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_
 /* ---------------------------------------------------------------- gate and up */
 
 typedef struct gate_up_job {
-    typedef stream_pairs::shape<8, 4, 4, 4, 2, 0, 0> shape;
+    typedef stream_pairs::shape<8, 4, 0, 0> shape;
     static const bool NORMED = true, HALVES = false;
     const void *gate, *up;
     void *y;

@@ -6,8 +6,8 @@
  * as the next. Where a pair crosses from warp to warp its sums meet in shared memory, in the order of the
  * warps.
  *
- * While the kernel before is still at work a warp asks for its first lines, and has the following ones
- * brought to the L2 cache: the card's memory is busy while the last sums of that kernel come together.
+ * While the kernel before is still at work a warp asks for its first lines: the card's memory is busy while
+ * the last sums of that kernel come together.
  * Whatever else will be wanted (norm, bias, rotation, what y is added to) is asked for before, so that it
  * does not queue behind the weights. */
 #ifndef SAC_KERNELS_STREAM_PAIRS_CUH
@@ -20,15 +20,16 @@
 
 namespace stream_pairs {
 
-enum { MAX_PAIRS = 1024 };
+/* AHEAD lines of a warp are on their way, asked for BURST at a time. */
+enum { AHEAD = 4, BURST = 2, MAX_PAIRS = 1024 };
+static_assert(AHEAD % BURST == 0, "");
 
-/* How a job is laid out. A processor has BLOCKS blocks of WARPS warps, and registers for ROOM: where there is
- * room for more than there are, blocks of the kernel after are there beside them. AHEAD lines of a warp are
- * on their way, asked for BURST at a time; SOON more go to the L2 cache at first, and LATE more once the
- * kernel before is through. */
-template <int W, int B, int R, int A, int BU, int S, int L> struct shape {
-    enum { WARPS = W, BLOCKS = B, ROOM = R, AHEAD = A, BURST = BU, SOON = S, LATE = L, THREADS = W * 32 };
-    static_assert(A % BU == 0 && S <= 16 && L <= 16 && B <= R && W * R <= 64, "");
+/* How a job is laid out: BLOCKS blocks of WARPS warps on a processor, which fill its registers. SOON lines
+ * of a warp more go to the L2 cache at first, and LATE more once the kernel before is through: it pays for
+ * qkv alone. */
+template <int W, int B, int S, int L> struct shape {
+    enum { WARPS = W, BLOCKS = B, SOON = S, LATE = L, THREADS = W * 32 };
+    static_assert(S <= 16 && L <= 16 && W * B <= 64, "");
 };
 
 typedef struct input {
@@ -106,9 +107,9 @@ __device__ __forceinline__ void fetch_lines(const input &in, const T *const *tab
  * what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra): loads of what a kernel wrote;
  * finish<T>(pair, sum of the first, of the second, extra). */
 template <typename T, typename JOB>
-static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::ROOM) kernel(input in, JOB job) {
+static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::BLOCKS) kernel(input in, JOB job) {
     typedef typename JOB::shape shape;
-    const int WARPS = shape::WARPS, THREADS = shape::THREADS, AHEAD = shape::AHEAD, BURST = shape::BURST;
+    const int WARPS = shape::WARPS, THREADS = shape::THREADS;
     extern __shared__ __align__(128) uint8_t shared[]; /* lines of x on lines of banks */
     __shared__ float part[32];
     __shared__ float2 carried[shape::WARPS]; /* sums of a pair that began in a warp before */
@@ -162,7 +163,7 @@ static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::ROOM) 
             w1 = table[2 * pair + 1] + lane * 8;
         }
     };
-    uint4 a[2][shape::AHEAD];
+    uint4 a[2][AHEAD];
 #pragma unroll
     for (int u = 0; u < AHEAD; u++)
         if (begin + u < end) fetch(a[0][u], a[1][u]);

@@ -2,6 +2,7 @@
 """Trains ADORE's controller (sparse/controller.h) for the demo model and writes OUT/adore.safetensors.
 
     train_adore.py --out models/demo --minutes 4        half of the time collects labels, half trains
+    train_adore.py --evaluate models/demo/adore.safetensors --seed 99      a trained one, over new sequences
 
 Recipe: Zhang et al., arXiv:2407.02328, section 2.2 and appendix B. The model runs over whole sequences with full attention.
 In every layer each query lists the K/2 keys that it looks at most (mean over heads); the K tokens that are in most lists,
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import DynamicCache, LlavaForConditionalGeneration
 
@@ -36,7 +37,9 @@ OPEN_QUESTIONS = {1: ["Describe the image.", "What number is written?", "How man
 def parse_arguments():
     repo = Path(__file__).resolve().parents[2]
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("--out", type=Path, required=True, help="folder for adore.safetensors")
+    result = p.add_mutually_exclusive_group(required=True)
+    result.add_argument("--out", type=Path, help="folder for adore.safetensors")
+    result.add_argument("--evaluate", type=Path, metavar="FILE", help="measure this controller, train none")
     p.add_argument("--minutes", type=float, default=4., help="in all, loading aside")
     p.add_argument("--model", type=Path, default=repo / "models/demo")
     p.add_argument("--hidden", type=int, default=128, help="width of the controller's state")
@@ -221,6 +224,17 @@ def train(samples, width, longest, args, until):
             return best, kept
 
 
+def evaluate(samples, width, longest, args):
+    controller = Controller(width, args.hidden).to(args.device)
+    controller.load_state_dict(load_file(args.evaluate))
+    return measure(controller, samples, args, longest)
+
+
+def report(now, samples, args):
+    print(f"accuracy {now['accuracy']:.4f}, F1 {now['f1']:.4f} on {samples} (labelled 1: {now['positive']:.3f}); "
+          f"{now['held']:.4f} of the labelled tokens are among the {2 * args.k} best of their sequence")
+
+
 def main():
     args = parse_arguments()
     if args.threads:
@@ -234,6 +248,8 @@ def main():
     lengths = sorted(len(y) for _, y in samples)
     print(f"{len(samples)} sequences of {lengths[0]} to {lengths[-1]} tokens (median {lengths[len(lengths) // 2]}) in "
           f"{time.time() - start:.0f} s on {args.device}", flush=True)
+    if args.evaluate:
+        return report(evaluate(samples, text.hidden_size, text.max_position_embeddings, args), "these", args)
     random.Random(args.seed).shuffle(samples)
     best, weights = train(samples, text.hidden_size, text.max_position_embeddings, args, start + 60 * args.minutes)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -241,8 +257,7 @@ def main():
                  accuracy=round(best["accuracy"], 4), f1=round(best["f1"], 4), held=round(best["held"], 4), seed=args.seed)
     save_file({k: v.contiguous() for k, v in weights.items()}, args.out / "adore.safetensors",
               metadata={k: str(v) for k, v in facts.items()})
-    print(f"accuracy {best['accuracy']:.4f}, F1 {best['f1']:.4f} on held-out sequences (labelled 1: {best['positive']:.3f}); "
-          f"{best['held']:.4f} of the labelled tokens are among the {2 * args.k} best of their sequence")
+    report(best, "held-out sequences", args)
     print(json.dumps(facts))
 
 
