@@ -19,7 +19,7 @@ def parse_arguments():
     repo = Path(__file__).resolve().parents[2]
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("folder", type=Path, help="as tools/demo/draw.py writes it")
-    p.add_argument("--probe", type=Path, default=repo / "build/release/tests/generation_probe")
+    p.add_argument("--probe", type=Path, default=repo / "build/release/generation_probe")
     p.add_argument("--model", type=Path, default=repo / "models/demo")
     p.add_argument("--rows", type=int, default=256, help="that the methods hold or read")
     p.add_argument("--threads", type=int, default=1)
