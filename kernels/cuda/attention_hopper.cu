@@ -3,13 +3,17 @@
 
 typedef decltype(&cuTensorMapEncodeTiled) encode_map;
 
-/* A matrix [batch][row][head][128] as boxes of 64 columns of `box` rows. */
+/* A matrix [batch][row][head][128] as boxes of 64 columns of `box` rows. What there is one of has any stride
+ * that the driver takes: multiples of 16 bytes below 2^40 (cuTensorMapEncodeTiled). */
 static bool make_map(encode_map encode, CUtensorMap *map, sac_dtype t, const void *data, int64_t n_rows,
                      int64_t row, int n_heads, int64_t head, int64_t n_batch, int64_t batch, int box) {
     const cuuint64_t sizes[4] = {D, (cuuint64_t)n_rows, (cuuint64_t)n_heads, (cuuint64_t)n_batch};
-    const cuuint64_t bytes[3] = {(cuuint64_t)row * 2, (cuuint64_t)(n_heads > 1 ? head : row) * 2,
-                                 (cuuint64_t)(n_batch > 1 ? batch : row) * 2};
+    const cuuint64_t bytes[3] = {(cuuint64_t)(n_rows > 1 ? row : D) * 2,
+                                 (cuuint64_t)(n_heads > 1 ? head : D) * 2,
+                                 (cuuint64_t)(n_batch > 1 ? batch : D) * 2};
     const cuuint32_t boxes[4] = {64, (cuuint32_t)box, 1, 1}, steps[4] = {1, 1, 1, 1};
+    for (cuuint64_t stride : bytes)
+        if (stride % 16 != 0 || stride >= (cuuint64_t)1 << 40) return false;
     return encode(map,
                   t == SAC_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4,
                   (void *)data, sizes, bytes, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -248,7 +248,8 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
     if (side) pass(theirs, 2 * GROUP);
     for (;; q_phase ^= 1) {
         barrier_wait(&m.q_full, q_phase);
-        int number = m.tile;
+        /* by the lane that arrives at q_empty: nothing orders the reads of others before that */
+        int number = __shfl_sync(0xffffffffu, lane == 0 ? m.tile : 0, 0);
         if (number < 0) break;
         hopper_tile t = tile_of<KEYS>(a, number);
         int row0 = a.first + t.query + side * GROUP_QUERIES,
