@@ -26,6 +26,8 @@ typedef struct cuda_twin {
 bool cuda_twin_open(cuda_twin *w, sac_device *device, sac_error *err);
 void cuda_twin_close(cuda_twin *w); /* closes the stream's ops too */
 
+bool cuda_has_matrices(check_case *c); /* else the type under test changes nothing */
+
 /* Rounds the matrices of a case to t, on the host: the reference then sees what the device sees. */
 void cuda_round_inputs(check_case *c, sac_dtype t);
 
