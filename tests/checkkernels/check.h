@@ -159,6 +159,9 @@ bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dt
 /* Calls the op of the case out of a table. */
 sac_status check_call(const sac_ops *t, const sac_stream *s, check_case *c);
 
+/* The contents before a run; the reference keeps them, too. */
+void check_keep_start(check_case *c);
+
 /* Runs the reference: fills want and allowed. */
 void check_reference(check_case *c, const sac_stream *s);
 

@@ -63,6 +63,9 @@ static const attention_case attention_cases[] = {
      {.n_lists = 2, .wide = true, .lse = true, .list_block = 64}},
     {{1, 140, 500, 200, 6, 6, 80, true, false, 90, 2}, {.n_lists = 6, .wide = true, .list_block = 128}},
     {{1, 20, 300, -1, 8, 2, 64, true, false, 0, 2}, {.n_lists = 8, .wide = true, .list_block = 8}},
+    {{1, 140, 500, 200, 6, 6, 128, true, false, 90, 2}, {.n_lists = 6, .wide = true, .list_block = 64}},
+    {{1, 200, 700, 0, 8, 2, 128, false, false, 0, 1},
+     {.n_lists = 2, .wide = true, .lse = true, .list_block = 64}},
     {{1, 90, 400, 100, 8, 2, 64, true, false, 0, 0},
      {.wide = true, .lse = true}}, /* keys after the last query */
     {{1, 90, 50, -60, 8, 2, 64, true, false, 0, 0},
@@ -123,6 +126,7 @@ VARIANT(attention, any)
 VARIANT(attention, decode)
 VARIANT(attention, uneven)
 VARIANT(attention, flash)
+VARIANT(attention, lists)
 VARIANT(attention, cudnn)
 VARIANT(attention, hopper)
 VARIANT(attention, hopper_long)
@@ -137,6 +141,7 @@ const cuda_variant cuda_variants[] = {
     {"decode", CHECK_attention, plant_attention_decode},
     {"uneven", CHECK_attention, plant_attention_uneven},
     {"flash", CHECK_attention, plant_attention_flash},
+    {"lists", CHECK_attention, plant_attention_lists},
     {"cudnn", CHECK_attention, plant_attention_cudnn},
     {"hopper", CHECK_attention, plant_attention_hopper},
     {"hopper_long", CHECK_attention, plant_attention_hopper_long},

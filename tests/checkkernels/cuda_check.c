@@ -17,15 +17,13 @@ typedef struct tally {
     char worst_text[200];
 } tally;
 
-enum { MOST_KINDS = 4096 };
+enum { MOST_SUBJECTS = 10 /* the slot and its variants */ };
 
 typedef struct bed {
     cuda_twin twin;
     check_stream host;
     const check_options *o;
     bool print, broken;
-    uint64_t kinds[MOST_KINDS]; /* seen so far, with `small` */
-    int n_kinds;
 } bed;
 
 /* Weights and tables in blocks have no kernels yet. */
@@ -73,10 +71,6 @@ static void run_on(bed *b, check_case *c, check_case *d, tally *y, sac_dtype t, 
         return;
     }
     cuda_twin_compare(w, c, t, w->after[0], &r);
-    if (b->o->small) {
-        judge(b, c, y, t, aligned, &r);
-        return;
-    }
     if (!cuda_twin_run(w, c, d, &y->table, t, &st, w->after[1], &err)) {
         b->broken = true;
         return;
@@ -118,43 +112,34 @@ static bool make(check_case *c, check_op op, int i, const check_options *o, int 
     return cuda_make_case(c, op, i - *n_shared);
 }
 
-/* Cases of one kind differ in their numbers only: buffers are as large, and what is 0 or absent in one is so
- * in the other. */
-static uint64_t kind_of(const check_case *c, sac_dtype t) {
-    uint64_t h = (uint64_t)c->op * 31 + t, word;
-    for (int i = 0; i < c->n_buffers; i++)
-        h = (h * 0x100000001b3u ^ (uint64_t)c->buffer[i].rows) * 0x100000001b3u ^ c->buffer[i].row_bytes;
-    for (size_t at = offsetof(check_case, linear); at < offsetof(check_case, lists); at += sizeof word) {
-        memcpy(&word, (const char *)c + at, sizeof word);
-        h = h * 0x100000001b3u ^ (word != 0);
-    }
-    return h;
-}
-
-/* Whether a case is worth running under a sanitizer: the first of its kind, in a type that matters. */
-static bool is_new(bed *b, check_case *c, sac_dtype t) {
-    if (!b->o->small) return true;
-    if (!cuda_has_matrices(c)) t = SAC_DTYPE_F32;
-    uint64_t kind = kind_of(c, t);
-    for (int i = 0; i < b->n_kinds; i++)
-        if (b->kinds[i] == kind) return false;
-    if (b->n_kinds < MOST_KINDS) b->kinds[b->n_kinds++] = kind;
-    return true;
-}
-
-static void run_op(bed *b, check_op op, tally *y, int n) {
-    bool more = true;
+void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),
+                    void *to) {
+    bool more = true, go = true;
     int n_shared = -1;
-    for (int i = 0; more && !b->broken; i++) {
-        for (int t = 0; more && t < (int)SAC_COUNT(types) && !b->broken; t++) {
+    for (int i = 0; more && go; i++) {
+        for (int t = 0; more && go && t < (int)SAC_COUNT(types); t++) {
             check_case c; /* anew for each type: inputs are rounded in place */
-            more = make(&c, op, i, b->o, &n_shared);
+            more = make(&c, op, i, o, &n_shared);
             bool own_type = n_shared < 0 || types[t] == cuda_case_type(op, i - n_shared);
-            if (more && c.n_buffers && own_type && is_new(b, &c, types[t])) run_type(b, &c, y, n, types[t]);
+            if (more && c.n_buffers && own_type) go = f(to, &c, types[t]);
             check_case_free(&c);
-            if (!b->print && y->n_bad) return; /* a planted fault has been caught */
         }
     }
+}
+
+typedef struct run {
+    bed *b;
+    tally *y;
+    int n;
+} run;
+
+static bool run_case(void *to, check_case *c, sac_dtype t) {
+    run *r = to;
+    run_type(r->b, c, r->y, r->n, t);
+    return !r->b->broken && (r->b->print || !r->y->n_bad); /* or a planted fault has been caught */
+}
+static void run_op(bed *b, check_op op, tally *y, int n) {
+    cuda_each_case(op, b->o, run_case, &(run){b, y, n});
 }
 
 static void report(check_op op, const tally *y, bool verbose) {
@@ -184,7 +169,7 @@ static int check_faults_caught(bed *b, const sac_ops *t) {
 }
 
 static int check_op_on(bed *b, check_op op, const sac_ops *t) {
-    tally y[8];
+    tally y[MOST_SUBJECTS];
     int n = 0, n_bad = 0;
     const char *only = b->o->variant;
     if (!only || strcmp(only, "cuda") == 0) y[n++] = (tally){.name = "cuda", .table = *t, .whole = true};
@@ -203,11 +188,11 @@ static int check_op_on(bed *b, check_op op, const sac_ops *t) {
 
 static int compare_all(bed *b, const sac_ops *t) {
     const check_options *o = b->o;
-    int n_bad = o->variant || o->small ? 0 : check_faults_caught(b, t);
+    int n_bad = o->variant ? 0 : check_faults_caught(b, t);
     for (int op = 0; op < CHECK_N_OPS && !b->broken; op++)
         if (!o->op || strcmp(o->op, check_op_name((check_op)op)) == 0)
             n_bad += check_op_on(b, (check_op)op, t);
-    if (!b->broken && !o->variant && !o->small && (!o->op || strcmp(o->op, "attention") == 0))
+    if (!b->broken && !o->variant && (!o->op || strcmp(o->op, "attention") == 0))
         n_bad += cuda_check_large(&b->twin, t);
     const char *refusal = sac_cuda_cudnn_refusal(&b->twin.stream);
     if (refusal[0]) printf("cuDNN last refused: %s\n", refusal);
@@ -232,7 +217,9 @@ int check_cuda(const check_options *o) {
     }
     printf("card: %s, sm_%d, %d multiprocessors, %.1f GiB; %s\n", device.name, device.compute,
            device.n_processors, (double)device.memory_bytes / 0x1p30, sac_cuda_ops_line(&b.twin.stream));
-    int rc = o->bench ? cuda_bench(&b.twin, &t, o) : compare_all(&b, &t);
+    int rc = o->bench   ? cuda_bench(&b.twin, &t, o)
+             : o->small ? cuda_check_small(&b.twin, &t, o)
+                        : compare_all(&b, &t);
     cuda_twin_close(&b.twin);
     check_stream_free(&b.host);
     return rc;

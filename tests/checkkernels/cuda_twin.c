@@ -51,11 +51,6 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     }
 }
 
-bool cuda_has_matrices(check_case *c) {
-    sac_mat *m[MOST_MATS];
-    return mats_of(c, m) > 0;
-}
-
 static bool is_mat(check_case *c, const check_buffer *b) {
     sac_mat *m[MOST_MATS];
     int n = mats_of(c, m);

@@ -26,8 +26,6 @@ typedef struct cuda_twin {
 bool cuda_twin_open(cuda_twin *w, sac_device *device, sac_error *err);
 void cuda_twin_close(cuda_twin *w); /* closes the stream's ops too */
 
-bool cuda_has_matrices(check_case *c); /* else the type under test changes nothing */
-
 /* Rounds the matrices of a case to t, on the host: the reference then sees what the device sees. */
 void cuda_round_inputs(check_case *c, sac_dtype t);
 
@@ -49,6 +47,13 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t);
 /* cuda_large.c: prompts too long for the plain C reference: the slot beside the flash kernel; number of
  * faults. */
 int cuda_check_large(cuda_twin *w, const sac_ops *t);
+
+/* cuda_check.c: every case of an op, in every type that it comes in, until f answers false. */
+void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),
+                    void *to);
+
+/* cuda_small.c: every kernel a few times, for sanitizers. */
+int cuda_check_small(cuda_twin *w, const sac_ops *t, const check_options *o);
 
 /* cuda_faults.c, cuda_bench.c, cuda_cases.c */
 extern const check_fault_list cuda_faults;

@@ -2,7 +2,7 @@
  *
  *   checkkernels [--quick] [--op NAME] [--variant NAME] [--seed N]     compare; exit 1 when anything is wrong
  *   checkkernels --backend cuda [--quick] [--op NAME] [--seed N] [--bench] [--csv]   the same on a card
- *   checkkernels --backend cuda --small [--op NAME]    each kernel under tools/check_sanitizers.sh
+ *   checkkernels --backend cuda --small [--op NAME]    every kernel a few times, for sanitizers (cuda_small.c)
  *   checkkernels --bench [--op NAME] [--variant NAME] [--threads N] [--csv]
  *
  * worst/tol is the largest difference in units of what the case allows. bits says whether results were the
