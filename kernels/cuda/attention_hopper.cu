@@ -8,9 +8,10 @@ typedef decltype(&cuTensorMapEncodeTiled) encode_map;
 static bool make_map(encode_map encode, CUtensorMap *map, sac_dtype t, const void *data, int64_t n_rows,
                      int64_t row, int n_heads, int64_t head, int64_t n_batch, int64_t batch, int box) {
     const cuuint64_t sizes[4] = {D, (cuuint64_t)n_rows, (cuuint64_t)n_heads, (cuuint64_t)n_batch};
-    const cuuint64_t bytes[3] = {(cuuint64_t)(n_rows > 1 ? row : D) * 2,
-                                 (cuuint64_t)(n_heads > 1 ? head : D) * 2,
-                                 (cuuint64_t)(n_batch > 1 ? batch : D) * 2};
+    const int64_t d = D;
+    const cuuint64_t bytes[3] = {(cuuint64_t)(n_rows > 1 ? row : d) * 2,
+                                 (cuuint64_t)(n_heads > 1 ? head : d) * 2,
+                                 (cuuint64_t)(n_batch > 1 ? batch : d) * 2};
     const cuuint32_t boxes[4] = {64, (cuuint32_t)box, 1, 1}, steps[4] = {1, 1, 1, 1};
     for (cuuint64_t stride : bytes)
         if (stride % 16 != 0 || stride >= (cuuint64_t)1 << 40) return false;

@@ -26,7 +26,7 @@ enum { TURN = 1 /* named barriers 1 and 2: a working group's turn at the tensor 
 template <int KEYS> struct hopper_shared {
     uint8_t q[Q_BYTES], k[STAGES][KEYS * D * 2], v[STAGES][KEYS * D * 2];
     uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
-    int tile; /* comes with q_full; none is left: -1 */
+    volatile int tile; /* comes with q_full; none is left: -1 */
 };
 
 typedef struct hopper_job {
@@ -248,7 +248,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
     if (side) pass(theirs, 2 * GROUP);
     for (;; q_phase ^= 1) {
         barrier_wait(&m.q_full, q_phase);
-        /* by the lane that arrives at q_empty: nothing orders the reads of others before that */
+        /* read by the lane that arrives at q_empty alone: nothing orders others' reads before that */
         int number = __shfl_sync(0xffffffffu, lane == 0 ? m.tile : 0, 0);
         if (number < 0) break;
         hopper_tile t = tile_of<KEYS>(a, number);
