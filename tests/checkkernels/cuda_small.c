@@ -70,7 +70,8 @@ static bool kernel_of(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *p, const char *
     if (driver.node_type(node, &type) != CUDA_SUCCESS || type != CU_GRAPH_NODE_TYPE_KERNEL ||
         driver.kernel_params(node, p) != CUDA_SUCCESS)
         return false;
-    return (p->kern ? driver.kernel_name(name, p->kern) : driver.function_name(name, p->func)) == CUDA_SUCCESS;
+    return CUDA_SUCCESS ==
+           (p->kern ? driver.kernel_name(name, p->kern) : driver.function_name(name, p->func));
 }
 
 static bool is_rare(small *m, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p) {

@@ -2,7 +2,7 @@
  *
  *   checkkernels [--quick] [--op NAME] [--variant NAME] [--seed N]     compare; exit 1 when anything is wrong
  *   checkkernels --backend cuda [--quick] [--op NAME] [--seed N] [--bench] [--csv]   the same on a card
- *   checkkernels --backend cuda --small [--no-libraries] [--op NAME]   every kernel a few times, for sanitizers
+ *   checkkernels --backend cuda --small [--no-libraries] [--op NAME]   every kernel a few times (cuda_small.c)
  *   checkkernels --bench [--op NAME] [--variant NAME] [--threads N] [--csv]
  *
  * worst/tol is the largest difference in units of what the case allows. bits says whether results were the
@@ -225,8 +225,8 @@ int main(int argc, char **argv) {
     if (!parse(argc, argv, &o, &backend)) {
         fprintf(
             stderr,
-            "usage: checkkernels [--quick] [--small [--no-libraries]] [--bench] [--op NAME] [--backend cpu|cuda] "
-            "[--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] [--verbose]\n");
+            "usage: checkkernels [--quick] [--small [--no-libraries]] [--bench] [--op NAME] "
+            "[--backend cpu|cuda] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] [--verbose]\n");
         return 64;
     }
     if (strcmp(backend, "cuda") == 0) {
