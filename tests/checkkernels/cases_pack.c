@@ -31,6 +31,8 @@ static const struct pack_shape {
     {120, 37, 9, 3, 80, 2, 1, 0, false, CHECK_TIES, 30, true},
     {60, 19, 0, 1, 37, 8, 0, 0, false, CHECK_TINY, 5, true},
     {60, 19, 0, 2, 256, 8, 2, 0, false, CHECK_UNIFORM, 29, true},
+    {150, 70, 0, 8, 128, 4, 0, 0, true, CHECK_UNIFORM, 0, false},
+    {150, 41, 5, 8, 128, 2, 1, 0, true, CHECK_OUTLIERS, 0, false},
 };
 
 /* n of the rows, every list its own, ascending. */

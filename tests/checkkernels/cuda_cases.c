@@ -40,6 +40,7 @@ static const attention_case attention_cases[] = {
     {{1, 1, 9000, -1, 14, 2, 128, false, false, 0, 9},
      {.n_lists = 14, .wide = true, .lse = true, .uneven = true}},
     {{1, 1, 40, -1, 32, 32, 64, false, false, 0, 30}, {.n_lists = 32, .wide = true, .uneven = true}},
+    {{1, 1, 900, -1, 8, 2, 96, true, false, 0, 2}, {.n_lists = 2, .wide = true, .uneven = true}},
     {{1, 3, 2000, -1, 14, 2, 80, true, false, 0, 3},
      {.n_lists = 2, .wide = true, .lse = true, .uneven = true}},
     {{1, 1, 300, -8, 8, 2, 64, true, false, 0, 0}, {.wide = true, .lse = true}}, /* sees nothing */

@@ -1,6 +1,6 @@
-/* cuda_small.c - what a sanitizer is to see, under which kernels are hundreds of times slower: every kernel a
- * few times, and no reference beside it. A call is captured first, which tells its kernels without running
- * them. */
+/* cuda_small.c - what a sanitizer is to see, under which kernels are hundreds of times slower: every kernel
+ * once for each size of its clusters and about how many blocks, and no reference beside it. A call is captured
+ * first, which tells its kernels without running them. */
 #include "cuda_twin.h"
 
 #include <cuda.h>
@@ -8,22 +8,20 @@
 
 #include <stdlib.h>
 
-enum { TIMES = 2, MOST_KERNELS = 2048, MOST_NODES = 64 };
+enum { MOST_LAUNCHES = 2048, MOST_NODES = 64 };
 
-/* Launches of a kernel are alike when they have as large clusters and about as many blocks. */
-typedef struct launches {
+typedef struct launch {
     const void *kernel;
     unsigned cluster;
     int blocks; /* in powers of 8 */
-    int n;
-} launches;
+} launch;
 
 typedef struct small {
     cuda_twin *w;
     sac_ops table;
     const check_options *o;
-    launches all[MOST_KERNELS];
-    int n_all, n_cases, n_bad;
+    launch seen[MOST_LAUNCHES];
+    int n_seen, n_cases, n_bad;
 } small;
 
 /* The driver's functions: the runtime's do not know the kernels of libraries. */
@@ -53,17 +51,6 @@ static bool is_ours(const char *name) {
     return (global && strstr(name, "_kernel")) || strncmp(name, "_ZN12stream_pairs", 17) == 0;
 }
 
-static launches *launches_of(small *m, launches want) {
-    for (int i = 0; i < m->n_all; i++) {
-        const launches *l = &m->all[i];
-        if (l->kernel == want.kernel && l->cluster == want.cluster && l->blocks == want.blocks)
-            return &m->all[i];
-    }
-    if (m->n_all == MOST_KERNELS) return NULL;
-    m->all[m->n_all] = want;
-    return &m->all[m->n_all++];
-}
-
 /* The kernel of a node; false when it has none. */
 static bool kernel_of(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *p, const char **name) {
     CUgraphNodeType type;
@@ -74,17 +61,21 @@ static bool kernel_of(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *p, const char *
            (p->kern ? driver.kernel_name(name, p->kern) : driver.function_name(name, p->func));
 }
 
-static bool is_rare(small *m, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p) {
+static bool is_new(small *m, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p) {
     CUkernelNodeAttrValue v;
-    launches l = {p->kern ? (const void *)p->kern : (const void *)p->func, 0, 0, 0};
+    launch l = {p->kern ? (const void *)p->kern : (const void *)p->func, 0, 0};
     if (driver.kernel_attribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &v) == CUDA_SUCCESS)
         l.cluster = v.clusterDim.x;
     for (uint64_t left = (uint64_t)p->gridDimX * p->gridDimY * p->gridDimZ; left > 1; left /= 8) l.blocks++;
-    launches *known = launches_of(m, l);
-    return known && known->n++ < TIMES;
+    for (int i = 0; i < m->n_seen; i++) {
+        const launch *o = &m->seen[i];
+        if (o->kernel == l.kernel && o->cluster == l.cluster && o->blocks == l.blocks) return false;
+    }
+    if (m->n_seen < MOST_LAUNCHES) m->seen[m->n_seen++] = l;
+    return true;
 }
 
-/* Whether the call has a kernel that was not launched like this often enough. */
+/* Whether the call launches a kernel as it was not before. */
 static bool is_wanted(small *m, cudaGraph_t graph) {
     cudaGraphNode_t nodes[MOST_NODES];
     CUDA_KERNEL_NODE_PARAMS p;
@@ -95,7 +86,7 @@ static bool is_wanted(small *m, cudaGraph_t graph) {
     for (size_t i = 0; m->o->no_libraries && i < n; i++)
         if (kernel_of(nodes[i], &p, &name) && !is_ours(name)) return false;
     for (size_t i = 0; i < n; i++)
-        if (kernel_of(nodes[i], &p, &name) && is_rare(m, nodes[i], &p)) wanted = true;
+        if (kernel_of(nodes[i], &p, &name) && is_new(m, nodes[i], &p)) wanted = true;
     return wanted;
 }
 
@@ -123,6 +114,10 @@ static void run_placed(small *m, const check_case *c, sac_dtype t, check_case *d
     m->n_bad++;
 }
 
+static bool is_library(const char *variant) {
+    return strcmp(variant, "cublaslt") == 0 || strcmp(variant, "cudnn") == 0;
+}
+
 static bool run_case(void *to, check_case *c, sac_dtype t) {
     small *m = to;
     const sac_ops slots = m->table;
@@ -133,7 +128,8 @@ static bool run_case(void *to, check_case *c, sac_dtype t) {
         cuda_twin_args(m->w, c, t, &d);
         run_placed(m, c, t, &d, "cuda");
         for (int i = 0; i < cuda_n_variants && !m->n_bad; i++) {
-            if (cuda_variants[i].op != c->op) continue;
+            if (cuda_variants[i].op != c->op || (m->o->no_libraries && is_library(cuda_variants[i].name)))
+                continue;
             cuda_variants[i].plant(&m->table);
             run_placed(m, c, t, &d, cuda_variants[i].name);
             m->table = slots;
