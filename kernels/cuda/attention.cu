@@ -1,6 +1,6 @@
 /* attention.cu - who does what: a few queries go to the split kernel, many to the kernel for Hopper where it
- * is the faster one, to cuDNN where it goes, else to the flash kernel, and what none takes to the plain one.
- */
+ * is the faster one, those with lists of rows to the one for these, to cuDNN where it goes, else to the flash
+ * kernel, and what none takes to the plain one. */
 #include "attention.cuh"
 #include "cudnn.cuh"
 
@@ -163,6 +163,7 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
         if (few && a->uneven) st = sac_cuda_attention_uneven(s, a);
         if (few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_decode(s, a);
         if (!few && HOPPER_FROM && a->n_q >= HOPPER_FROM) st = sac_cuda_attention_hopper(s, a);
+        if (!few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_lists(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = by_cudnn(s, a);
         if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);
     }

@@ -232,8 +232,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 2) attention_flash_kernel(a
         copy_commit();
         copy_wait<1>();
         __syncthreads();
-        bool masked = list || j0 + KEYS > end || (a.causal && j0 + KEYS - 1 > first) ||
-                      (a.window && j0 <= last - (int)a.window);
+        bool masked = j0 + KEYS > end || (a.causal && (list ? list[j0 + KEYS - 1] : j0 + KEYS - 1) > first) ||
+                      (a.window && (list ? list[j0] : j0) <= last - (int)a.window);
         float s[R][KEYS / 8][4];
         multiply<T, D, R>(queries, stage, lane, s);
 #pragma unroll

@@ -114,6 +114,11 @@ template <int N> __device__ __forceinline__ void take_registers(void) {
 
 /* ---------------------------------------------------------------- products */
 
+/* After writes of this thread to shared memory that others' products read: before the block meets. */
+__device__ __forceinline__ void writes_done(void) {
+    HOPPER_ASM("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /* Where a matrix lies. Rows along the sum (K-major, `leading` unused): groups of 8 rows are `stride` bytes
  * apart. Columns along the sum (MN-major): groups of 8 of the sum are `stride` apart, blocks of 64 columns
  * `leading`. A descriptor + n / 16 is that of n bytes further. */
@@ -143,23 +148,21 @@ template <int N> __device__ __forceinline__ void settle(uint32_t (&x)[N]) {
 }
 
 #define LIST_8(a, b, c, d, e, f, g, h) "%" #a ", %" #b ", %" #c ", %" #d ", %" #e ", %" #f ", %" #g ", %" #h
-#define LIST_64                                                                                              \
+#define LIST_32                                                                                              \
     LIST_8(0, 1, 2, 3, 4, 5, 6, 7)                                                                           \
     ", " LIST_8(8, 9, 10, 11, 12, 13, 14, 15) ", " LIST_8(16, 17, 18, 19, 20, 21, 22, 23) ", " LIST_8(       \
-        24, 25, 26, 27, 28, 29, 30,                                                                          \
-        31) ", " LIST_8(32, 33, 34, 35, 36, 37, 38,                                                          \
-                        39) ", " LIST_8(40, 41, 42, 43, 44, 45, 46,                                          \
-                                        47) ", " LIST_8(48, 49, 50, 51, 52, 53, 54,                          \
-                                                        55) ", " LIST_8(56, 57, 58, 59, 60, 61, 62, 63)
+        24, 25, 26, 27, 28, 29, 30, 31)
+#define LIST_64                                                                                              \
+    LIST_32 ", " LIST_8(32, 33, 34, 35, 36, 37, 38, 39) ", " LIST_8(40, 41, 42, 43, 44, 45, 46, 47) ", "     \
+        LIST_8(48, 49, 50, 51, 52, 53, 54, 55) ", " LIST_8(56, 57, 58, 59, 60, 61, 62, 63)
 #define LIST_88                                                                                              \
     LIST_64 ", " LIST_8(64, 65, 66, 67, 68, 69, 70, 71) ", " LIST_8(                                         \
         72, 73, 74, 75, 76, 77, 78, 79) ", " LIST_8(80, 81, 82, 83, 84, 85, 86, 87)
 #define SUMS_8(d, i)                                                                                         \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),              \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define SUMS_64(d)                                                                                           \
-    SUMS_8(d, 0), SUMS_8(d, 8), SUMS_8(d, 16), SUMS_8(d, 24), SUMS_8(d, 32), SUMS_8(d, 40), SUMS_8(d, 48),   \
-        SUMS_8(d, 56)
+#define SUMS_32(d) SUMS_8(d, 0), SUMS_8(d, 8), SUMS_8(d, 16), SUMS_8(d, 24)
+#define SUMS_64(d) SUMS_32(d), SUMS_8(d, 32), SUMS_8(d, 40), SUMS_8(d, 48), SUMS_8(d, 56)
 #define SUMS_88(d) SUMS_64(d), SUMS_8(d, 64), SUMS_8(d, 72), SUMS_8(d, 80)
 
 /* Thread i of the four warps has of the sums [64][N], with g = i % 32 / 4 and t = i % 4, d[4 j + 2 r + c] =
@@ -174,8 +177,11 @@ template <int N> __device__ __forceinline__ void settle(uint32_t (&x)[N]) {
                    : SUMS_##R(d)                                                                             \
                    : "l"(a), "l"(b), "r"((int)add));                                                         \
     }
+template <typename T> __device__ void product(float (&d)[32], uint64_t a, uint64_t b, bool add);
 template <typename T> __device__ void product(float (&d)[64], uint64_t a, uint64_t b, bool add);
 template <typename T> __device__ void product(float (&d)[88], uint64_t a, uint64_t b, bool add);
+DEFINE_PRODUCT(bf16, "bf16", 64, 32, 32, 33, 34)
+DEFINE_PRODUCT(half, "f16", 64, 32, 32, 33, 34)
 DEFINE_PRODUCT(bf16, "bf16", 128, 64, 64, 65, 66)
 DEFINE_PRODUCT(half, "f16", 128, 64, 64, 65, 66)
 DEFINE_PRODUCT(bf16, "bf16", 176, 88, 88, 89, 90)
