@@ -6,7 +6,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include <stdlib.h>
+#include <string.h>
 
 enum { MOST_LAUNCHES = 2048, MOST_NODES = 64 };
 
