@@ -5,7 +5,11 @@
 
 #include "device.cuh"
 
-enum { CLUSTER_THREADS = 1024, CLUSTER_MAX = 8 /* every card of sm_90 can place clusters of 8 */ };
+enum {
+    CLUSTER_THREADS = 1024,
+    CLUSTER_MAX = 8,  /* every card of sm_90 can place clusters of 8 */
+    CLUSTER_WIDE = 16 /* some can place these, few of them */
+};
 
 __device__ __forceinline__ int cluster_rank(void) {
 #if __CUDA_ARCH__ >= 900
@@ -55,17 +59,87 @@ template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *
 #endif
 }
 
-/* A kernel of one argument, one cluster of blocks a row. It starts early: it has to wait_for_last(). */
-template <typename A>
-static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A), A args, int rows, int64_t n,
-                                         int per_thread) {
+/* Messages between the blocks of a cluster: written into a mailbox's block, whose threads wait for as many
+ * bytes as it expects. Mailboxes are opened, by one thread, before the cluster's first barrier; each serves
+ * once. (One block before sm_90.) */
+typedef uint64_t mailbox;
+
+__device__ __forceinline__ uint32_t shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+__device__ __forceinline__ void mailboxes_open(mailbox *m, int n) {
+#if __CUDA_ARCH__ >= 900
+    for (int i = 0; i < n; i++)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(m + i)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+    (void)m, (void)n;
+}
+__device__ __forceinline__ void mailbox_expect(mailbox *m, int n_bytes) { /* by one thread */
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(m)),
+                 "r"(n_bytes)
+                 : "memory");
+#endif
+    (void)m, (void)n_bytes;
+}
+__device__ __forceinline__ void mailbox_wait(mailbox *m) { /* by all threads of the block */
+#if __CUDA_ARCH__ >= 900
+    uint32_t done;
+    do {
+        asm volatile("{\n.reg .pred p;\n"
+                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;\n"
+                     "selp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(done)
+                     : "r"(shared_address(m))
+                     : "memory");
+    } while (!done);
+#else
+    __syncthreads();
+#endif
+    (void)m;
+}
+/* x to where `to` is in the shared memory of block `rank`, and its mailbox m told. */
+template <typename T> __device__ __forceinline__ void send(T *to, T x, int rank, mailbox *m) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t there, box;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(to)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(box) : "r"(shared_address(m)), "r"(rank));
+    const uint32_t *w = (const uint32_t *)&x;
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "one store");
+    if constexpr (sizeof(T) == 4)
+        asm volatile(
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there),
+            "r"(w[0]), "r"(box)
+            : "memory");
+    else if constexpr (sizeof(T) == 8)
+        asm volatile(
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(
+                there),
+            "r"(w[0]), "r"(w[1]), "r"(box)
+            : "memory");
+    else
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, "
+                     "%4}, [%5];" ::"r"(there),
+                     "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(box)
+                     : "memory");
+#else
+    *to = x;
+#endif
+    (void)rank, (void)m;
+}
+
+/* How many blocks share a row of n numbers, so that a thread has per_thread of them. */
+static inline int cluster_for(const sac_stream *s, int64_t n, int per_thread, int most) {
     int size = 1;
-    while (size < CLUSTER_MAX && s->device->compute >= 90 && n > (int64_t)size * CLUSTER_THREADS * per_thread)
+    while (size < most && s->device->compute >= 90 && n > (int64_t)size * CLUSTER_THREADS * per_thread)
         size *= 2;
-    if (rows > 65535) return SAC_UNSUPPORTED;
-    share_step_split(s, (const void *)kernel);
+    return size;
+}
+
+static inline cudaLaunchConfig_t cluster_config(const sac_stream *s, int size, int rows, size_t shared_bytes,
+                                                cudaLaunchAttribute *attributes) {
     cudaLaunchConfig_t c = {};
-    cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
     attributes[1].id = cudaLaunchAttributeClusterDimension;
@@ -73,10 +147,27 @@ static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A),
     attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     c.gridDim = dim3((unsigned)size, (unsigned)rows);
     c.blockDim = dim3(CLUSTER_THREADS);
+    c.dynamicSmemBytes = shared_bytes;
     c.stream = cuda_stream(s);
     c.attrs = attributes;
     c.numAttrs = s->device->compute >= 90 ? 2 : 0;
+    return c;
+}
+
+/* A kernel of one argument, a cluster of `size` blocks a row. It starts early: it has to wait_for_last(). */
+template <typename A>
+static inline sac_status launch_clusters_of(const sac_stream *s, void (*kernel)(A), A args, int rows,
+                                            int size, size_t shared_bytes) {
+    if (rows > 65535) return SAC_UNSUPPORTED;
+    share_step_split(s, (const void *)kernel);
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t c = cluster_config(s, size, rows, shared_bytes, attributes);
     return cudaLaunchKernelEx(&c, kernel, args) == cudaSuccess ? launched() : SAC_DEVICE;
+}
+template <typename A>
+static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A), A args, int rows, int64_t n,
+                                         int per_thread) {
+    return launch_clusters_of(s, kernel, args, rows, cluster_for(s, n, per_thread, CLUSTER_MAX), 0);
 }
 
 #endif

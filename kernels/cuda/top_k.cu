@@ -1,261 +1,303 @@
-/* top_k.cu - the k best of a row by radix selection: the digit of the k-th best is found from counts of the
- * numbers that agree with it so far. Digits are those of the distance from a number that the k-th best is not
- * below, so that the first one already tells numbers apart which lie close together, as a vote's logarithms
- * do, and that most are not counted at all: the row is cut into k parts or more, and the smallest of their
- * largest will do; with more numbers wanted than there are threads it is the smallest of the row. Once few
- * are left that agree, they are put beside each other and ranked. Better numbers are in; of those equal
- * to the k-th the first ones, by index, fill up. A cluster of blocks shares a row; each block has a stretch
- * of it, so that its part of the output is a stretch too, and ascending. */
-#include "cluster.cuh"
+/* top_k.cu - the k best of a row. The row is cut into parts, twice k or more, and the k-th best of their
+ * largest numbers bounds the k-th best of all from below: only little more than k numbers reach the bound.
+ * They are put beside each other in order of their places, and the k-th best is found among them by radix
+ * selection within one block. A cluster of blocks shares the row; its blocks read each other's memory twice,
+ * for the largest numbers of parts and for the numbers that reach the bound. Where too many do, or k is too
+ * large for so many parts, all numbers take part in the selection (top_k_radix.cuh). */
+#include "top_k_radix.cuh"
 
 enum {
-    DIGIT_BITS = 11,
-    BINS = 1 << DIGIT_BITS,
-    COPIES = 2, /* of the counts: neighbours often share a bin */
-    FEW = 512,  /* that are ranked by looking at each other */
-    KEPT = 16   /* numbers in a thread's registers; those beyond are read again each time */
+    EACH = 8, /* parts that a thread looks at, and candidates */
+    MOST = EACH * CLUSTER_THREADS
 };
 
-typedef struct top_k_job {
-    const float *scores;
-    int32_t *indices;
-    const int32_t *skip;
-    int64_t stride;
-    int n, k;
-} top_k_job;
+typedef union top_k_memory {
+    struct {
+        uint32_t all[MOST], mine[MOST / 2]; /* largest numbers of the row's parts, and of the block's */
+    } largest;
+    uint2 candidates[MOST]; /* of the row: numbers, in the order of their places, and these */
+    radix_memory radix;
+} top_k_memory;
 
-/* Unsigned numbers in the order of the floats; both zeros are one, NaN is -infinity. */
-__device__ __forceinline__ uint32_t order_of(float x) {
-    if (x != x) x = -CUDART_INF_F;
-    if (x == 0) x = 0;
-    uint32_t u = __float_as_uint(x);
-    return u & 0x80000000u ? ~u : u | 0x80000000u;
+/* What the block's threads tell each other; counts are zero between uses. */
+typedef struct digit_memory {
+    int counts[BINS], part[32];
+    int3 found;
+    uint2 range[32];
+    int candidates[CLUSTER_WIDE];                     /* of each block */
+    mailbox parts_came, counts_came, candidates_came; /* in this order */
+} digit_memory;
+
+__shared__ digit_memory digits;
+
+/* The wanted-th best of `inside` numbers from `from` on that differ from it in their last `bits` bits. */
+typedef struct pivot {
+    uint32_t from;
+    int bits, wanted, inside;
+} pivot;
+
+__device__ __forceinline__ float number_of(uint32_t u) {
+    return __uint_as_float(u & 0x80000000u ? u & 0x7fffffffu : ~u);
 }
 
-#define BELOW_ALL 0x007fffffu /* -infinity */
-
-/* The distance from `least`, above -infinity, plus 2; 1 for what is below, 0 for what is not there. */
-__device__ __forceinline__ uint32_t distance(uint32_t u, uint32_t least) {
-    return u >= least ? u - least + 2 : u != 0;
-}
-
-/* How many lanes have one part of the row, so that there are k parts or more with numbers; 0: there are not.
- * Each of the cluster's warps has a stretch of so many groups of 32, as far as n goes. */
-__device__ __forceinline__ int lanes_of_part(int n, int groups, int k) {
-    int each = groups * 32, full = n / each, rest = min(32, n % each), lanes = 32;
-    while (lanes > 0 && full * (32 / lanes) + (rest + lanes - 1) / lanes < k) lanes /= 2;
-    return lanes;
-}
-
-/* The smallest and the largest number of the cluster, from those of each thread. */
-__device__ __forceinline__ uint2 cluster_range(uint32_t smallest, uint32_t largest, uint2 *part,
-                                               uint2 *of_block) {
-    uint2 x;
-    x.x = __reduce_min_sync(0xffffffffu, smallest);
-    x.y = __reduce_max_sync(0xffffffffu, largest);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = part[threadIdx.x % 32];
-    x.x = __reduce_min_sync(0xffffffffu, x.x);
-    x.y = __reduce_max_sync(0xffffffffu, x.y);
-    if (threadIdx.x == 0) *of_block = x;
-    cluster_sync();
+/* One more digit of the pivot among the block's numbers. A function for its size: instructions are fetched
+ * once. */
+static __device__ __noinline__ pivot narrow(uint4 x, uint4 y, pivot p) {
+    int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, shift = max(p.bits - DIGIT_BITS, 0);
+    uint32_t reach = p.bits ? ~0u >> (32 - p.bits) : 0, u[EACH] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
 #pragma unroll
-    for (int r = 0; r < CLUSTER_MAX; r++)
-        if (r < cluster_size()) {
-            uint2 y = *cluster_peer(of_block, r);
-            x.x = min(x.x, y.x);
-            x.y = max(x.y, y.y);
-        }
-    return x;
-}
-
-/* Exclusive sum over the block's threads, 32 warps of them; part[32] is free again after the next barrier. */
-__device__ __forceinline__ int sum_before(int x, int *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, sum = x;
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) {
-        int y = __shfl_up_sync(0xffffffffu, sum, i);
-        if (lane >= i) sum += y;
-    }
-    if (lane == 31) part[warp] = sum;
+    for (int j = 0; j < EACH; j++)
+        if (u[j] >= p.from && u[j] - p.from <= reach) atomicAdd(&digits.counts[(u[j] - p.from) >> shift], 1);
     __syncthreads();
-    return __reduce_add_sync(0xffffffffu, lane < warp ? part[lane] : 0) + sum - x;
-}
-
-/* The best-th of the n numbers in the blocks' lists, each of *n_mine: found[0], and how many equal to it are
- * in: found[1]. All of the cluster come here; n <= FEW. */
-__device__ __forceinline__ void rank_few(const uint32_t *few, const int *n_mine, int n, int best,
-                                         uint32_t *all, int *found) {
-    int tid = threadIdx.x, first = 0, mine = 0, at = 0;
-    cluster_sync(); /* the lists are written */
-#pragma unroll
-    for (int r = 0; r < CLUSTER_MAX; r++)
-        if (r < cluster_size()) {
-            int count = *cluster_peer(n_mine, r);
-            if (tid >= first && tid < first + count) mine = r, at = tid - first;
-            first += count;
-        }
-    if (tid < FEW) all[tid] = tid < n ? *(cluster_peer(few, mine) + at) : 0;
+    int top = BINS - 1 - 2 * tid; /* this thread's better one of two bins */
+    int2 *bins = (int2 *)&digits.counts[top - 1], n = *bins;
+    *bins = make_int2(0, 0);
+    int of_warp = __reduce_add_sync(0xffffffffu, n.x + n.y);
+    if (lane == 0) digits.part[warp] = of_warp;
     __syncthreads();
-    if (tid < n) {
-        uint32_t x = all[tid];
-        int better = 0, equal = 0;
-        for (int i = 0; i < n; i += 4) {
-            uint4 y = *(const uint4 *)(all + i);
-            better += (y.x > x) + (y.y > x) + (y.z > x) + (y.w > x);
-            equal += (y.x == x) + (y.y == x) + (y.z == x) + (y.w == x);
+    int before = __reduce_add_sync(0xffffffffu, lane < warp ? digits.part[lane] : 0);
+    if (before < p.wanted && before + of_warp >= p.wanted) {
+        int sum = n.x + n.y;
+#pragma unroll
+        for (int i = 1; i < 32; i *= 2) {
+            int z = __shfl_up_sync(0xffffffffu, sum, i);
+            if (lane >= i) sum += z;
         }
-        if (better < best && better + equal >= best) found[0] = (int)x, found[1] = best - better;
+        int wanted = p.wanted - (before + sum - n.x - n.y);
+        if (wanted > 0 && wanted <= n.y) digits.found = make_int3(top, wanted, n.y);
+        if (wanted > n.y && wanted <= n.x + n.y) digits.found = make_int3(top - 1, wanted - n.y, n.x);
     }
     __syncthreads();
+    int3 found = digits.found;
+    return {p.from + ((uint32_t)found.x << shift), shift, found.y, found.z};
 }
 
-static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(top_k_job a) {
-    __shared__ int counts[COPIES][BINS], sums[2][BINS], part[2][32], found[3], n_few;
-    __shared__ uint2 range_of_warp[32], range_of_block;
-    __shared__ __align__(16) uint32_t few[FEW], together[FEW];
-    __shared__ int2 of_warp[32], of_block; /* numbers better than the k-th best, and equal to it */
-    start_next();
-    for (int i = threadIdx.x; i < COPIES * BINS; i += CLUSTER_THREADS) (&counts[0][0])[i] = 0;
-    wait_for_last();
-    if (is_skipped(a.skip)) return;
-    int rank = cluster_rank(), size = cluster_size(), row = blockIdx.y, tid = threadIdx.x, lane = tid % 32;
-    const float *scores = a.scores + row * a.stride;
-    /* a block has a stretch of the row, and so has a warp: groups of 32, the first of them kept; 0 is below
-     * all */
-    int groups = (a.n + size * CLUSTER_THREADS - 1) / (size * CLUSTER_THREADS);
-    int begin = (rank * 32 + tid / 32) * groups * 32 + lane;
-    auto number = [&](int g) {
-        int i = begin + g * 32;
-        return i < a.n ? order_of(scores[i]) : 0;
-    };
-    int lanes = lanes_of_part(a.n, groups, a.k);
-    uint32_t kept[KEPT], lowest = ~0u, highest = 0;
+/* The range of the block's numbers above -infinity, in p; returns the largest. */
+__device__ __forceinline__ uint32_t range_of(uint4 x, uint4 y, pivot *p) {
+    uint32_t u[EACH] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
+    uint2 r = make_uint2(~0u, 0);
 #pragma unroll
-    for (int g = 0; g < KEPT; g++) kept[g] = g < groups ? number(g) : 0;
-    if (tid == 0) n_few = 0;
-    auto widen = [&](uint32_t u) {
-        lowest = min(lowest, u > BELOW_ALL ? u : ~0u);
-        highest = max(highest, u);
-    };
-#pragma unroll
-    for (int g = 0; g < KEPT; g++) widen(kept[g]);
-    for (int g = KEPT; g < groups; g++) widen(number(g));
-    if (lanes) {
-        uint32_t of_part = highest;
-        for (int i = 1; i < lanes; i *= 2) of_part = max(of_part, __shfl_xor_sync(0xffffffffu, of_part, i));
-        lowest = of_part ? of_part : ~0u;
+    for (int j = 0; j < EACH; j++) {
+        r.x = min(r.x, u[j] > BELOW_ALL ? u[j] : ~0u);
+        r.y = max(r.y, u[j]);
     }
-    uint2 range = cluster_range(lowest, highest, range_of_warp, &range_of_block);
-    uint32_t least = max(min(range.x, range.y), BELOW_ALL + 1);
-    /* numbers below k others need not be counted, but where that is not known they have to be */
-    uint32_t ignored = lanes && range.x > BELOW_ALL ? 1 : 0;
+    r.x = __reduce_min_sync(0xffffffffu, r.x);
+    r.y = __reduce_max_sync(0xffffffffu, r.y);
+    if (threadIdx.x % 32 == 0) digits.range[threadIdx.x / 32] = r;
+    __syncthreads();
+    r = digits.range[threadIdx.x % 32];
+    p->from = __reduce_min_sync(0xffffffffu, r.x);
+    r.y = __reduce_max_sync(0xffffffffu, r.y);
+    p->bits = 32 - __clz(max(r.y, p->from) - p->from);
+    return r.y;
+}
+
+/* Writes the places of the best of the n candidates; of those equal to the pivot as many as are wanted. Each
+ * thread has every CLUSTER_THREADS-th. */
+__device__ __forceinline__ void write_best(const uint32_t *u, const int *place, int n, pivot p,
+                                           int32_t *indices) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint32_t lanes_before = (1u << lane) - 1;
+    int(*tally)[32] = (int(*)[32])digits.counts; /* better ones, and 1 << 16 times equal ones */
 #pragma unroll
-    for (int g = 0; g < KEPT; g++) kept[g] = distance(kept[g], least);
-    auto each = [&](auto f) {
+    for (int j = 0; j < EACH; j++) {
+        if (j * CLUSTER_THREADS >= n) break;
+        uint32_t better = __ballot_sync(0xffffffffu, u[j] > p.from),
+                 equal = __ballot_sync(0xffffffffu, u[j] == p.from);
+        if (lane == 0) tally[j][warp] = __popc(better) + (__popc(equal) << 16);
+    }
+    __syncthreads();
+    int before = 0;
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        if (j * CLUSTER_THREADS >= n) break;
+        uint32_t better = __ballot_sync(0xffffffffu, u[j] > p.from),
+                 equal = __ballot_sync(0xffffffffu, u[j] == p.from);
+        int those = tally[j][lane], at = before + __reduce_add_sync(0xffffffffu, lane < warp ? those : 0);
+        before += __reduce_add_sync(0xffffffffu, those);
+        int b = (at & 0xffff) + __popc(better & lanes_before), e = (at >> 16) + __popc(equal & lanes_before);
+        if (u[j] > p.from || (u[j] == p.from && e < p.wanted)) indices[b + min(e, p.wanted)] = place[j];
+    }
+}
+
+/* False in all of the cluster's blocks where there are too many candidates; *range is then their range. A
+ * thread keeps its first KEPT numbers in registers; with MORE there are others, which are read again each
+ * time. */
+template <int KEPT, bool MORE>
+static __device__ __forceinline__ bool choose_by_parts(const top_k_job &a, uint2 *range,
+                                                       top_k_memory &memory) {
+    int rank = cluster_rank(), size = cluster_size(), tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
+    int begin = (rank * 32 + warp) * a.groups * 32 + lane; /* a warp has a stretch of the row, groups of 32 */
+    int left = min(a.n - begin, a.groups * 32 - lane);
+    const float *scores = a.scores + blockIdx.y * a.stride + begin;
+    float kept[KEPT];
+    auto read = [&](int first, float *x) {
 #pragma unroll
         for (int g = 0; g < KEPT; g++)
-            if (g < groups) f(g, kept[g]);
-        for (int g = KEPT; g < groups; g++) f(g, distance(number(g), least));
+            x[g] = (first + g) * 32 < left ? scores[(first + g) * 32] : -CUDART_INF_F;
     };
-    uint32_t best = 0; /* the digits known so far of the k-th best, above the last `low` bits */
-    int wanted = a.k;  /* of the numbers that agree with them */
-    int turn = 0;      /* of two sums: one is written while others may still read the one before */
-    int low = 32 - __clz(max(range.y, least) - least + 2);
+    auto each_round = [&](auto f) {
+        f(kept, 0);
+        for (int first = KEPT; MORE && first < a.groups; first += KEPT) {
+            float x[KEPT];
+            read(first, x);
+            f(x, first);
+        }
+    };
+    read(0, kept);
+    float top[4] = {-CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F};
+    each_round([&](const float *x, int) {
+#pragma unroll
+        for (int g = 0; g < KEPT; g++) top[g % 4] = fmaxf(top[g % 4], x[g]); /* NaN is no number */
+    });
+    /* parts are a thread's groups, every fourth, every second or all of them, or those of some lanes */
+    int of_warp = a.parts_of_warp, of_block = of_warp * 32, n_parts = of_block * size;
+    if (of_warp <= 64) top[0] = fmaxf(top[0], top[2]), top[1] = fmaxf(top[1], top[3]);
+    if (of_warp <= 32) top[0] = fmaxf(top[0], top[1]);
 #pragma unroll 1
-    while (low > 0) {
-        uint32_t known = low == 32 ? 0 : ~0u << low;
-        int n_bins = 1 << min(low, (int)DIGIT_BITS);
-        low = max(low - DIGIT_BITS, 0);
-        each([&](int, uint32_t u) {
-            if (u > ignored && (u & known) == best)
-                atomicAdd(&counts[lane % COPIES][u >> low & (n_bins - 1)], 1);
-        });
-        __syncthreads();
-        for (int i = tid; i < BINS; i += CLUSTER_THREADS) {
-            int n = 0;
+    for (int i = 1; i * of_warp < 32; i *= 2) top[0] = fmaxf(top[0], __shfl_xor_sync(0xffffffffu, top[0], i));
+    int at_part = warp * of_warp + (of_warp < 32 ? lane * of_warp / 32 : lane);
 #pragma unroll
-            for (int c = 0; c < COPIES; c++) {
-                n += counts[c][i];
-                counts[c][i] = 0; /* for the next digit */
-            }
-            sums[turn][i] = n;
-        }
-        cluster_sync();
-        /* thread t has the bins BINS - 1 - 2t and the one below: best first */
-        int top = BINS - 1 - 2 * tid, n[2] = {0, 0};
-#pragma unroll
-        for (int r = 0; r < CLUSTER_MAX; r++) /* all asked for before the first answer */
-            if (r < size) {
-                int2 pair = *(const int2 *)(cluster_peer(sums[turn], r) + top - 1);
-                n[0] += pair.y;
-                n[1] += pair.x;
-            }
-        int before = sum_before(n[0] + n[1], part[turn]);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            if (before < wanted && before + n[i] >= wanted) {
-                found[0] = top - i;
-                found[1] = wanted - before;
-                found[2] = n[i];
-            }
-            before += n[i];
-        }
-        __syncthreads();
-        turn ^= 1;
-        best |= (uint32_t)found[0] << low;
-        wanted = found[1];
-        int left = found[2];
-        __syncthreads();
-        if (low == 0 || left > FEW) continue;
-        each([&](int, uint32_t u) {
-            if (u > ignored && u >> low == best >> low) few[atomicAdd(&n_few, 1)] = u;
-        });
-        rank_few(few, &n_few, left, wanted, together, found);
-        best = (uint32_t)found[0];
-        wanted = found[1];
-        low = 0;
-    }
-    /* best is the k-th best number, `wanted` how many of those equal to it are in: the first ones */
-    int2 mine = make_int2(0, 0);
-    each([&](int, uint32_t u) {
-        mine.x += __popc(__ballot_sync(0xffffffffu, u > best));
-        mine.y += __popc(__ballot_sync(0xffffffffu, u == best));
-    });
-    if (lane == 0) of_warp[tid / 32] = mine;
+    for (int j = 0; j < 4; j++)
+        if (j * 32 < of_warp)
+            memory.largest.mine[at_part + j * 32] = order_of(top[j]); /* lanes of a part: the same */
     __syncthreads();
-    int2 w = of_warp[lane], before, all;
-    bool earlier = lane < tid / 32;
-    before.x = __reduce_add_sync(0xffffffffu, earlier ? w.x : 0);
-    before.y = __reduce_add_sync(0xffffffffu, earlier ? w.y : 0);
-    all.x = __reduce_add_sync(0xffffffffu, w.x);
-    all.y = __reduce_add_sync(0xffffffffu, w.y);
-    if (tid == 0) of_block = all;
-    cluster_sync();
+    if (tid == 0) {
+        mailbox_expect(&digits.parts_came, n_parts * 4);
+        mailbox_expect(&digits.counts_came, size * 4);
+    }
+    for (int i = tid * 4; i < n_parts; i += CLUSTER_THREADS * 4) { /* the block's parts to all blocks */
+        int part = i & (of_block - 1);
+        send((uint4 *)&memory.largest.all[rank * of_block + part], *(const uint4 *)&memory.largest.mine[part],
+             i >> a.block_bits, &digits.parts_came);
+    }
+    mailbox_wait(&digits.parts_came);
+    uint4 u[2];
 #pragma unroll
-    for (int r = 0; r < CLUSTER_MAX; r++)
-        if (r < rank) {
-            int2 peer = *cluster_peer(&of_block, r);
-            before.x += peer.x;
-            before.y += peer.y;
-        }
-    cluster_arrive(); /* a block may not end while another reads its memory */
-    int32_t *indices = a.indices + (int64_t)row * a.k;
-    each([&](int g, uint32_t u) {
-        uint32_t better = __ballot_sync(0xffffffffu, u > best), equal = __ballot_sync(0xffffffffu, u == best);
-        uint32_t left = (1u << lane) - 1;
-        int b = before.x + __popc(better & left), e = before.y + __popc(equal & left);
-        if (u > best || (u == best && e < wanted)) indices[b + min(e, wanted)] = begin + g * 32;
-        before.x += __popc(better);
-        before.y += __popc(equal);
+    for (int j = 0; j < 2; j++) {
+        int i = (tid + j * CLUSTER_THREADS) * 4;
+        u[j] = make_uint4(0, 0, 0, 0);
+        if (i < n_parts) u[j] = *(const uint4 *)&memory.largest.all[i];
+    }
+    pivot p = {0, 0, a.k, n_parts};
+    uint32_t best = range_of(u[0], u[1], &p);
+    do p = narrow(u[0], u[1], p);
+    while (p.bits > 0 && p.inside > a.k / 4 + 16);
+    if (p.inside == 0) return false;
+
+    float least = number_of(p.from);
+    int reach = 0;
+    each_round([&](const float *x, int) {
+#pragma unroll
+        for (int g = 0; g < KEPT; g++) reach += x[g] >= least;
     });
-    cluster_wait();
+    reach = __reduce_add_sync(0xffffffffu, reach);
+    if (lane == 0) digits.part[warp] = reach;
+    __syncthreads();
+    int of_warps = digits.part[lane], at = __reduce_add_sync(0xffffffffu, lane < warp ? of_warps : 0);
+    int n = __reduce_add_sync(0xffffffffu, of_warps);
+    if (tid < size) send(&digits.candidates[rank], n, tid, &digits.counts_came);
+    mailbox_wait(&digits.counts_came); /* by now all blocks have read what lies where candidates go */
+    int of_blocks = lane < size ? digits.candidates[lane] : 0;
+    at += __reduce_add_sync(0xffffffffu, lane < rank ? of_blocks : 0);
+    n = __reduce_add_sync(0xffffffffu, of_blocks);
+    if (n > MOST) {
+        *range = make_uint2(p.from, best);
+        return false;
+    }
+    if (rank == 0 && tid == 0) mailbox_expect(&digits.candidates_came, n * 8);
+    each_round([&](const float *x, int first) {
+#pragma unroll
+        for (int g = 0; g < KEPT; g++) {
+            uint32_t those = __ballot_sync(0xffffffffu, x[g] >= least);
+            if (!those) continue;
+            int mine = at + __popc(those & ((1u << lane) - 1));
+            if (x[g] >= least)
+                send(&memory.candidates[mine],
+                     make_uint2(order_of(x[g]), (uint32_t)(begin + (first + g) * 32)), 0,
+                     &digits.candidates_came);
+            at += __popc(those);
+        }
+    });
+    if (rank != 0) return true; /* one block does the rest */
+    mailbox_wait(&digits.candidates_came);
+    uint32_t c[EACH];
+    int place[EACH];
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        int i = tid + j * CLUSTER_THREADS;
+        uint2 x = i < n ? memory.candidates[i] : make_uint2(0, 0);
+        c[j] = x.x, place[j] = (int)x.y;
+    }
+    p = {p.from, 32 - __clz(best - p.from), a.k, n};
+    uint4 lower = make_uint4(c[0], c[1], c[2], c[3]), upper = make_uint4(c[4], c[5], c[6], c[7]);
+    while (p.bits > 0 && p.inside != p.wanted) p = narrow(lower, upper, p);
+    if (p.bits > 0) p.from--, p.wanted = 0; /* all from there on are in */
+    write_best(c, place, n, p, a.indices + (int64_t)blockIdx.y * a.k);
+    return true;
+}
+
+template <int KEPT, bool MORE>
+static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(const __grid_constant__ top_k_job a) {
+    extern __shared__ __align__(16) uint8_t dynamic[];
+    top_k_memory &memory = *(top_k_memory *)dynamic;
+    for (int i = threadIdx.x; i < BINS; i += CLUSTER_THREADS) digits.counts[i] = 0;
+    if (threadIdx.x == 0) {
+        digits.found = make_int3(0, 0, 0); /* fewer parts than k may have numbers */
+        mailboxes_open(&digits.parts_came, 3);
+    }
+    cluster_sync(); /* mailboxes are open */
+    wait_for_last();
+    start_next();
+    if (is_skipped(a.skip)) return;
+    uint2 range = make_uint2(0, 0);
+    if (a.parts_of_warp == 0 || !choose_by_parts<KEPT, MORE>(a, &range, memory))
+        choose_by_radix(a, range, memory.radix);
 }
 
 static __global__ void all_indices_kernel(int32_t *indices, int rows, int n, const int32_t *skip) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < (int64_t)rows * n && !is_skipped(skip)) indices[i] = (int32_t)(i % n);
+}
+
+/* The fewest parts of a warp's stretch that make 2 k parts of full warps; 0: none would do. */
+static int parts_of_warp(int64_t n, int64_t k, int groups, int size) {
+    int64_t full = n / (groups * 32);
+    int parts = 1;
+    while (parts < 128 && full * parts < 2 * k) parts *= 2;
+    bool fits = parts * 32 * size <= MOST && parts <= 32 * groups;
+    return fits && full * parts >= 2 * k ? parts : 0;
+}
+
+static const struct {
+    void (*kernel)(top_k_job);
+    int kept;
+} kernels[] = {
+    {top_k_kernel<8, false>, 8}, {top_k_kernel<16, false>, 16}, {top_k_kernel<16, true>, INT32_MAX}};
+
+/* Room for candidates, once a card; returns how many blocks may share each of the rows. */
+static int prepare(const sac_stream *s, int rows) {
+    static std::atomic<int> wide_at_once[64]; /* and 1 more: 0 is not known */
+    std::atomic<int> &known = wide_at_once[s->device->index % 64];
+    int at_once = known.load() - 1;
+    if (at_once < 0) {
+        const int bytes = sizeof(top_k_memory);
+        bool wide = s->device->compute >= 90;
+        for (auto &k : kernels) {
+            if (cudaFuncSetAttribute(k.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
+                cudaSuccess)
+                return 0;
+            wide = wide && cudaFuncSetAttribute(k.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed,
+                                                1) == cudaSuccess;
+        }
+        cudaLaunchAttribute attributes[2] = {};
+        cudaLaunchConfig_t c = cluster_config(s, CLUSTER_WIDE, 1, bytes, attributes);
+        if (!wide || cudaOccupancyMaxActiveClusters(&at_once, kernels[1].kernel, &c) != cudaSuccess)
+            at_once = 0;
+        cudaGetLastError(); /* a refusal is an answer */
+        known.store(at_once + 1);
+    }
+    return rows <= at_once ? CLUSTER_WIDE : CLUSTER_MAX;
 }
 
 extern "C" sac_status sac_cuda_top_k(const sac_stream *s, const sac_top_k_args *a) {
@@ -267,7 +309,14 @@ extern "C" sac_status sac_cuda_top_k(const sac_stream *s, const sac_top_k_args *
             a->indices, a->n_rows, (int)k, a->skip);
         return launched();
     }
-    return launch_clusters(s, top_k_kernel,
-                           top_k_job{a->scores, a->indices, a->skip, a->stride, (int)a->n, (int)k}, a->n_rows,
-                           a->n, a->n_rows > 8 ? 16 : 4);
+    int most = prepare(s, a->n_rows);
+    if (!most) return SAC_DEVICE;
+    int size = cluster_for(s, a->n, a->n_rows > 8 ? 16 : 4, most);
+    int groups = (int)ceil_div(a->n, (int64_t)size * CLUSTER_THREADS),
+        parts = parts_of_warp(a->n, k, groups, size);
+    top_k_job j = {a->scores, a->indices, a->skip, a->stride, (int)a->n, (int)k, groups, parts, 5};
+    while (1 << j.block_bits < parts * 32) j.block_bits++;
+    int i = 0;
+    while (kernels[i].kept < groups) i++;
+    return launch_clusters_of(s, kernels[i].kernel, j, a->n_rows, size, sizeof(top_k_memory));
 }

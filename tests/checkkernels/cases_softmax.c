@@ -10,9 +10,10 @@ typedef enum softmax_values { CLOSE, SPREAD, FAR, MASKED, SOFTMAX_N_VALUES } sof
 static const char *const value_names[] = {"close", "spread", "far", "masked"};
 
 static const int64_t sizes[][2] = {/* rows, n */
-                                   {1, 1},    {3, 5},    {2, 16},    {5, 17},    {9, 1023},
-                                   {4, 1024}, {7, 1025}, {28, 3000}, {1, 70001}, {2, 0},
-                                   {2, 9000}, {25, 700}, {31, 300}};
+                                   {1, 1},     {3, 5},    {2, 16},     {5, 17},    {9, 1023},
+                                   {4, 1024},  {7, 1025}, {28, 3000},  {1, 70001}, {2, 0},
+                                   {56, 1000}, {70, 260}, {56, 40001}, {2, 9000},  {25, 700},
+                                   {31, 300}};
 #define N_SIZES ((int)SAC_COUNT(sizes))
 
 static float score(check_case *c, softmax_values v, int64_t row) {
@@ -56,7 +57,8 @@ static void make_softmax(check_case *c, int i) {
 }
 
 static void make_soft_vote(check_case *c, int i) {
-    int64_t rows = sizes[i % N_SIZES][0], n = sizes[i % N_SIZES][1], stride = n + check_rand_int(c, 0, 3);
+    int64_t rows = sizes[i % N_SIZES][0], n = sizes[i % N_SIZES][1];
+    int64_t stride = i % 2 ? n + check_rand_int(c, 0, 3) : (n + 3) / 4 * 4;
     float largest, *scores = make_scores(c, i, stride, &largest);
     float *lse = check_buffer_add(c, false, SAC_DTYPE_F32, 1, rows, rows, 4);
     int64_t groups = rows % 2 == 0 ? 2 : rows % 7 == 0 ? 7 : 1;
