@@ -40,6 +40,11 @@ __device__ __forceinline__ int64_t key_row(const attention_keys &k, int64_t j) {
     return k.rows ? k.rows[j] : j;
 }
 
+/* Which query a problem's row is of; no division for one query, where it would count. */
+__device__ __forceinline__ int query_of(const attention_job &a, int row) {
+    return a.n_q == 1 ? 0 : row / a.group;
+}
+
 static inline bool attention_is_half(const sac_attention_args *a) {
     const sac_kv_view *kv = &a->kv;
     sac_dtype t = kv->dtype;

@@ -3,8 +3,10 @@
 #include "attention_decode.cuh"
 #include "context.cuh"
 
+#include <atomic>
+
 typedef struct decode_plan {
-    int n_splits, n_warps;
+    int n_splits, n_warps, inbox;
     bool brief;   /* few keys: waiting, not reading, is what they take */
     float *sums;  /* [problem * tiles + tile][split][ROWS][d] */
     float2 *tops; /* [problem * tiles + tile][split][ROWS]: maximum and sum of weights */
@@ -16,29 +18,56 @@ template <typename T, int D, int STAGES, bool TWO>
 static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attention_job a, decode_plan plan) {
     extern __shared__ __align__(128) uint8_t shared[];
     int64_t where = (int64_t)blockIdx.z * gridDim.y + blockIdx.y,
-            at = where * (plan.n_splits / cluster_size()) * ROWS;
-    decode_place place = {(int)blockIdx.z, (int)blockIdx.y,      (int)blockIdx.x,
-                          plan.n_splits,   plan.n_warps,         plan.brief,
-                          plan.tops + at,  plan.sums + at * a.d, plan.counters + where};
+            at = where * plan.n_splits * ROWS;
+    decode_place place = {(int)blockIdx.z,      (int)blockIdx.y,      (int)blockIdx.x, plan.n_splits,
+                          plan.n_warps,         plan.inbox,           plan.brief,      plan.tops + at,
+                          plan.sums + at * a.d, plan.counters + where};
     decode_block<T, D, STAGES, TWO>(a, place, shared, plan.near);
 }
 
-/* One wave of blocks, each with a tile of keys for every warp at least. Few splits are one cluster, which
- * needs no scratch and nobody who comes last. (Clusters of four for many splits were tried: they leave
- * processors empty.) */
+enum { LARGE_CLUSTER = 16 };
+
+/* How many large clusters the card can place, which it is asked once; none before sm_90. */
+template <typename T, int D, int STAGES, bool TWO> static int count_large(const sac_device *d, int n_warps) {
+    static std::atomic<int> known[64]; /* and 1 */
+    auto kernel = attention_decode_kernel<T, D, STAGES, TWO>;
+    int bytes = decode_bytes<D, STAGES>(n_warps) + decode_inbox_bytes(D, LARGE_CLUSTER);
+    if (d->compute < 90 || d->index >= 64) return 0;
+    if (known[d->index].load()) return known[d->index].load() - 1;
+    cudaLaunchConfig_t c = {};
+    cudaLaunchAttribute size = {};
+    size.id = cudaLaunchAttributeClusterDimension;
+    size.val.clusterDim.x = LARGE_CLUSTER;
+    size.val.clusterDim.y = size.val.clusterDim.z = 1;
+    c.attrs = &size, c.numAttrs = 1;
+    c.gridDim = dim3(LARGE_CLUSTER), c.blockDim = dim3((unsigned)n_warps * 32);
+    c.dynamicSmemBytes = (size_t)bytes;
+    int n = 0;
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess ||
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess ||
+        cudaOccupancyMaxActiveClusters(&n, kernel, &c) != cudaSuccess)
+        n = 0;
+    cudaGetLastError(); /* a card may not have them */
+    known[d->index].store(n + 1);
+    return n;
+}
+
+/* One wave of blocks, each with a tile of keys for every warp at least. Few splits are one cluster, large
+ * where the card can place as many, which needs no scratch and nobody who comes last. (Clusters of four for
+ * many splits were tried: they leave processors empty.) */
 static bool plan_decode(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
-                        int64_t tiles, int n_warps, decode_plan *p, int *cluster) {
+                        int64_t tiles, int n_warps, int n_large, decode_plan *p, int *cluster) {
     int64_t n_keys = a->n_kv, together = (int64_t)j.n_problems * tiles, processors = s->device->n_processors;
     if (!a->lists && a->window) n_keys = min_of(n_keys, a->window + a->n_q);
     int64_t wanted = ceil_div(n_keys, (int64_t)KEYS * n_warps),
             splits = min_of(processors / together, wanted);
     splits = max_of(1, min_of(splits, MAX_SPLITS));
     *cluster = 1;
-    if (s->device->compute >= 90 && wanted <= 16 && together * 8 <= processors / 2) {
-        while (*cluster * 2 <= min_of(splits, 8)) *cluster *= 2;
+    if (s->device->compute >= 90 && wanted <= LARGE_CLUSTER && together * 8 <= processors / 2) {
+        while (*cluster * 2 <= min_of(splits, together <= n_large ? LARGE_CLUSTER : 8)) *cluster *= 2;
         splits = *cluster;
     }
-    size_t n_bytes, parts = (size_t)(splits / *cluster),
+    size_t n_bytes, parts = (size_t)(*cluster > 1 ? 1 : splits),
                     part_bytes = (size_t)together * ROWS * (size_t)(j.d + 2) * 4;
     float *rest = (float *)scratch_rest(s, &n_bytes);
     if (parts > 1 &&
@@ -60,10 +89,12 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     int n_warps = decode_warps<D, STAGES>(s->device), size;
     decode_plan p;
     if (!n_warps) return SAC_DEVICE;
-    if (!plan_decode(s, a, j, tiles, n_warps, &p, &size)) return SAC_UNSUPPORTED;
-    p.near = near;
     int bytes = decode_bytes<D, STAGES>(n_warps);
     auto kernel = attention_decode_kernel<T, D, STAGES, TWO>;
+    int n_large = count_large<T, D, STAGES, TWO>(s->device, n_warps);
+    if (!plan_decode(s, a, j, tiles, n_warps, n_large, &p, &size)) return SAC_UNSUPPORTED;
+    p.near = near, p.inbox = bytes;
+    if (size > 1) bytes += decode_inbox_bytes(D, size);
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
     if (bytes <= STEP_SHARED_BYTES)
@@ -91,12 +122,11 @@ static sac_status launch_any(const sac_stream *s, const sac_attention_args *a, c
     if (j.d <= 64) return launch<T, 64, 4>(s, a, j);
     if (j.d <= 80) return launch<T, 80, 3>(s, a, j);
     if (j.d <= 96) return launch<T, 96, 3>(s, a, j);
-    /* few keys: a warp has two tiles at most, and the kernels beside it the room of a third, which they need
-     * if memory is to stay split as it is */
+    /* few keys: a warp has two tiles at most, and the kernels beside it the room of more, which they need if
+     * memory is to stay split as it is */
     int64_t tiles = ceil_div((int64_t)j.n_q * j.group, ROWS) * j.n_problems;
     int64_t at_once = min_of(MAX_SPLITS, max_of(1, s->device->n_processors / tiles)) * 8 * KEYS;
-    if (!a->lists && a->n_kv <= max_of(2048, 2 * at_once) && s->device->compute >= 90)
-        return launch<T, 128, 2>(s, a, j);
+    if (a->n_kv <= max_of(2048, 2 * at_once) && s->device->compute >= 90) return launch<T, 128, 1>(s, a, j);
     return launch<T, 128, 3>(s, a, j);
 }
 
@@ -115,7 +145,7 @@ static sac_status launch_two(const sac_stream *s, const sac_attention_args *a, c
                              const decode_near &near) {
     if (s->device->compute < 90)
         return j.d == 64 ? launch<T, 64, 4, true>(s, a, j, near) : launch<T, 128, 3, true>(s, a, j, near);
-    return j.d == 64 ? launch<T, 64, 4, true>(s, a, j, near) : launch<T, 128, 2, true>(s, a, j, near);
+    return j.d == 64 ? launch<T, 64, 4, true>(s, a, j, near) : launch<T, 128, 1, true>(s, a, j, near);
 }
 
 extern "C" sac_status sac_cuda_choice_attend(const sac_stream *s, const sac_choice_attend_args *a) {

@@ -3,9 +3,13 @@
  * A problem's rows (queries times the group's heads) fill the 16 rows of a tensor-core tile, so keys are read
  * once for the group (see attention.cuh). Keys are split over blocks, and a block's keys over its warps; each
  * warp has a ring of its own in shared memory which it fills with copies that do not wait, so no warp waits
- * for another until the end. Then warps meet in shared memory and blocks in scratch, where the block that
- * comes last adds up: in the order of the splits, so the bits do not depend on who was last (Flash-Decoding,
- * crfm.stanford.edu/2023/10/12/flashdecoding.html). */
+ * for another until the end. Then warps meet in shared memory. So do blocks that are one cluster, each for a
+ * share of the channels; others in scratch, where the block that comes last adds up: in the order of the
+ * splits, so the bits do not depend on who was last (Flash-Decoding,
+ * crfm.stanford.edu/2023/10/12/flashdecoding.html).
+ *
+ * Few keys are a matter of latency, of instructions too, which are fetched for one or two turns of the loop:
+ * so it is not unrolled. */
 #ifndef SAC_KERNELS_ATTENTION_DECODE_CUH
 #define SAC_KERNELS_ATTENTION_DECODE_CUH
 
@@ -17,9 +21,10 @@ enum { MAX_SPLITS = 256 };
 /* A block's share of a problem. */
 typedef struct decode_place {
     int problem, tile, split, n_splits, n_warps;
+    int inbox;    /* of a cluster: where in shared memory its blocks meet */
     bool brief;   /* few keys: waiting, not reading, is what they take */
-    float2 *tops; /* [part][ROWS], a part a split or a cluster of them: maximum and sum of weights */
-    float *sums;  /* [part][ROWS][d] */
+    float2 *tops; /* [split][ROWS]: maximum and sum of weights. These three are not for a cluster */
+    float *sums;  /* [split][ROWS][d] */
     unsigned *counter;
 } decode_place;
 
@@ -31,6 +36,13 @@ typedef struct decode_near {
     const float *angles; /* the table's row */
     float f;
 } decode_near;
+
+/* Channels, four by four, that each block of a cluster joins: a power of two of them. */
+__host__ __device__ static inline int quads_log2(int d, int size) {
+    int n = 0;
+    while (size << n < d / 4) n++;
+    return n;
+}
 
 /* `shared`: the rings of n_warps warps, or what their sums take (decode_bytes). TWO: keys are n_far of the
  * job's view, then those of `near`. */
@@ -68,13 +80,6 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
         int64_t j = keys.begin + (int64_t)tile_at * KEYS + lane % KEYS;
         return tile_at < end && j < keys.end ? (int)key_row(keys, j) : -1;
     };
-    auto fetch_tile = [&](int tile_at, uint8_t *stage, int row) {
-        bool is_near = TWO && tile_at >= n_far_tiles;
-        if (tile_at < end)
-            fetch<T, D>(a, is_near ? near_k : k, is_near ? near_v : v, is_near ? near.k_row : a.k_row, stage,
-                        row, lane);
-        copy_commit();
-    };
 
     /* Few keys come to the L2 cache while the kernel before is at work, ahead of the weights that the kernel
      * after asks for once it may start. Many would only be in the way of that kernel's weights. */
@@ -82,7 +87,7 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
     if (shared_out) {
         share_out();
 #pragma unroll
-        for (int i = 0; i < STAGES - 1; i++) {
+        for (int i = 0; i < STAGES; i++) {
             int tile = at + i * plan.n_warps, r = row_of(tile);
             if (r < 0) break;
             bool is_near = TWO && tile >= n_far_tiles, is_k = lane < KEYS;
@@ -93,42 +98,50 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
     }
     if (TWO && lane < D / 16) fetch_soon(near.angles + lane * 16);
     start_next();
+    if (cluster_size() > 1) {
+        __syncwarp();
+        cluster_arrive();
+    }
     wait_for_last();
     if (!shared_out) share_out();
-    uint8_t *ring = shared + warp * STAGES * stage_bytes<D>();
-    for (int i = lane; a.d < D && i < STAGES * stage_bytes<D>() / 16; i += 32)
-        ((uint4 *)ring)[i] = make_uint4(0, 0, 0, 0); /* channels that do not exist */
-    __syncwarp();
-
-    int row[STAGES]; /* of key lane % 16, of the tiles in flight */
+    uint8_t *ring = shared + warp * STAGES * stage_bytes<D>(), *stage = ring, *to = ring;
+    const uint8_t *ring_end = ring + STAGES * stage_bytes<D>();
+    /* of key lane % 16: [STAGES - 1] of the tile that is fetched next, before it of those in flight, after it
+     * of the next ones: their numbers, too, have to be fetched */
+    int rows[2 * STAGES - 1];
 #pragma unroll
-    for (int i = 0; i < STAGES - 1; i++) {
-        row[i] = row_of(at + i * plan.n_warps);
-        fetch_tile(at + i * plan.n_warps, ring + i * stage_bytes<D>(), row[i]);
-    }
+    for (int i = 0; i < 2 * STAGES - 1; i++)
+        rows[i] = i < STAGES - 1 ? -1 : row_of(at + (i - STAGES + 1) * plan.n_warps);
     decode_state<D> w;
-    load_queries<T, D>(a, problem, row0, lane, w.q);
     begin_rows(a, row0, lane, w);
-    bool is_far = TWO && at < n_far_tiles;
-    if (TWO && is_far) turn_queries<T, D>(w.q, near.angles, near.f, lane);
-    while (at < end) {
-#pragma unroll
-        for (int i = 0; i < STAGES; i++) { /* unrolled, so that a stage's rows are registers */
-            if (at >= end) break;
-            int ahead = (i + STAGES - 1) % STAGES;
-            int next = at + (STAGES - 1) * plan.n_warps;
-            row[ahead] = row_of(next);
-            fetch_tile(next, ring + ahead * stage_bytes<D>(), row[ahead]);
-            if (TWO && is_far && at >= n_far_tiles) {
+    int to_begin = STAGES - 1; /* fetches before the first tile is attended to */
+    int of_far = -1;           /* whether the queries are those of the first view */
+#pragma unroll 1
+    for (int ahead = at; at < end; ahead += plan.n_warps) {
+        bool is_near = TWO && ahead >= n_far_tiles;
+        if (ahead < end)
+            fetch<T, D>(a, is_near ? near_k : k, is_near ? near_v : v, is_near ? near.k_row : a.k_row, to,
+                        rows[STAGES - 1], lane);
+        copy_commit();
+        to += stage_bytes<D>();
+        if (to == ring_end) to = ring;
+        if (to_begin-- <= 0) {
+            if (of_far != (TWO && at < n_far_tiles)) {
+                of_far = TWO && at < n_far_tiles;
                 load_queries<T, D>(a, problem, row0, lane, w.q);
-                is_far = false;
+                if (TWO && of_far) turn_queries<T, D>(w.q, near.angles, near.f, lane);
             }
             copy_wait<STAGES - 1>();
             __syncwarp();
-            attend<T, D>(a, ring + i * stage_bytes<D>(), row[i], lane, w);
+            attend<T, D>(a, stage, rows[0], lane, w);
             __syncwarp(); /* all lanes have read the stage before the next copy into it */
+            stage += stage_bytes<D>();
+            if (stage == ring_end) stage = ring;
             at += plan.n_warps;
         }
+#pragma unroll
+        for (int i = 0; i < 2 * STAGES - 2; i++) rows[i] = rows[i + 1];
+        rows[2 * STAGES - 2] = row_of(ahead + STAGES * plan.n_warps);
     }
     copy_wait<0>();
     __syncthreads(); /* the rings are free */
@@ -150,52 +163,72 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
                 make_float2(w.o[n][2 * i], w.o[n][2 * i + 1]);
     }
     __syncthreads();
-    int cluster = cluster_size(), n_parts = plan.n_splits / cluster, part = split / cluster;
+    const int n_rows = min((int)ROWS, a.n_q * a.group - row0), size = cluster_size(), rank = cluster_rank();
+    const int whole = quads_log2(D, 1), share = quads_log2(D, size);
+    float2 *in_tops = (float2 *)(shared + plan.inbox);   /* [row][block] */
+    float4 *in_sums = (float4 *)(in_tops + ROWS * size); /* [row][block][quad] */
     float2 *all_tops = plan.tops;
     float *all_sums = plan.sums;
-    bool last_round = n_parts == 1;
-    float2 *out_tops = last_round ? NULL : all_tops + part * ROWS;
-    float *out_sums = last_round ? NULL : all_sums + (int64_t)part * ROWS * a.d;
-    auto warp_top = [&](int j, int r) { return tops[j * ROWS + r]; };
-    auto warp_sum4 = [&](int j, int r, int c) {
-        return *(const float4 *)&sums[(j * ROWS + r) * sums_pitch + c];
+    auto finish = [&](int r, int c, float max, float sum, float4 x) {
+        put_output<T>(a, problem, row0 + r, c, max, sum, x);
     };
-    if (cluster == 1) {
-        join<T, 8>(a, problem, row0, plan.n_warps, threadIdx.x, blockDim.x, warp_top, warp_sum4, out_tops,
-                   out_sums);
-    } else { /* blocks of a cluster meet in each other's shared memory, each for a share of the channels */
-        float *block_sums = sums + plan.n_warps * ROWS * sums_pitch;
-        float2 *block_tops = (float2 *)(block_sums + ROWS * D);
-        join<T, 8>(a, problem, row0, plan.n_warps, threadIdx.x, blockDim.x, warp_top, warp_sum4, block_tops,
-                   block_sums);
-        cluster_sync();
-        join<T, 8>(
-            a, problem, row0, cluster, threadIdx.x * cluster + cluster_rank(), blockDim.x * cluster,
-            [&](int j, int r) { return cluster_peer(block_tops, j)[r]; },
-            [&](int j, int r, int c) { return *(const float4 *)&cluster_peer(block_sums, j)[r * a.d + c]; },
-            out_tops, out_sums);
-        cluster_sync(); /* a block may not end while another reads its memory */
+    if (size > 1) {
+        __syncwarp();
+        cluster_wait(); /* all have begun */
     }
-    if (last_round) return;
-    __threadfence();
+    /* of the block; in a cluster, then of its blocks, by the same instructions: they are there by then */
+    const float2 *tops_of = tops;
+    const float *sums_of = sums;
+    int n = plan.n_warps, first = 0, shift = whole;
+    int next_top = ROWS, next_sum = ROWS * sums_pitch, row_tops = 1, row_sums = sums_pitch;
+#pragma unroll 1
+    for (bool sends = size > 1;; sends = false) {
+        join<8>(
+            n_rows, a.d, first, shift, n, [&](int j, int r) { return tops_of[j * next_top + r * row_tops]; },
+            [&](int j, int r, int c) {
+                return *(const float4 *)&sums_of[j * next_sum + r * row_sums + c - first];
+            },
+            [&](int r, int c, float max, float sum, float4 x) {
+                int peer = c / 4 >> share, quad = c / 4 - (peer << share);
+                if (sends) {
+                    if (quad == 0) cluster_put(&in_tops[r * size + rank], peer, make_float2(max, sum));
+                    cluster_put(&in_sums[((r * size + rank) << share) + quad], peer, x);
+                } else if (size == 1 && plan.n_splits > 1) {
+                    if (c == 0) all_tops[split * ROWS + r] = make_float2(max, sum);
+                    *(float4 *)&all_sums[(split * ROWS + r) * a.d + c] = x;
+                } else {
+                    finish(r, c, max, sum, x);
+                }
+            });
+        if (!sends) break;
+        __syncwarp();
+        cluster_sync();
+        tops_of = in_tops, sums_of = (const float *)in_sums;
+        n = size, shift = share, first = rank * 4 << share;
+        next_top = 1, next_sum = 4 << share, row_tops = size, row_sums = size * 4 << share;
+    }
+    if (size > 1 || plan.n_splits == 1) return;
     __syncthreads();
-    if (threadIdx.x == 0) /* wraps to 0 at the last: ready for the next launch */
-        is_last = atomicInc(plan.counter, (unsigned)plan.n_splits - 1) == (unsigned)plan.n_splits - 1;
+    if (threadIdx.x == 0)
+        is_last = count_in(plan.counter, (unsigned)plan.n_splits) == (unsigned)plan.n_splits - 1;
     __syncthreads();
     if (!is_last) return;
-    __threadfence();
-    join<T, 12>(/* other blocks wrote these: not from the L1 cache */
-                a, problem, row0, n_parts, threadIdx.x, blockDim.x,
-                [&](int j, int r) { return __ldcg(&all_tops[j * ROWS + r]); },
-                [&](int j, int r, int c) {
-                    return __ldcg((const float4 *)&all_sums[(j * ROWS + r) * a.d + c]);
-                },
-                NULL, NULL);
+    join<12>(/* other blocks wrote these: not from the L1 cache */
+             n_rows, a.d, 0, whole, plan.n_splits,
+             [&](int j, int r) { return __ldcg(&all_tops[j * ROWS + r]); },
+             [&](int j, int r, int c) {
+                 return __ldcg((const float4 *)&all_sums[(j * ROWS + r) * a.d + c]);
+             },
+             finish);
 }
 
 template <int D, int STAGES> static inline int decode_bytes(int n_warps) {
     int ring = n_warps * STAGES * stage_bytes<D>();
-    return (int)max_of(ring, (n_warps * (D + 6) + D + 2) * ROWS * (int)sizeof(float));
+    return (int)max_of(ring, n_warps * (D + 6) * ROWS * (int)sizeof(float));
+}
+/* What a block of a cluster needs besides. */
+static inline int decode_inbox_bytes(int d, int size) {
+    return ROWS * size * (int)(sizeof(float2) + (sizeof(float4) << quads_log2(d, size)));
 }
 /* Warps whose rings fit a block; 0: the driver does not say. */
 template <int D, int STAGES> static inline int decode_warps(const sac_device *d) {

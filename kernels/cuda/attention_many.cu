@@ -40,6 +40,7 @@ static __global__ void __launch_bounds__(256, 1) attention_many_kernel(const __g
                           at % s.n_splits,
                           s.n_splits,
                           m.n_warps,
+                          0,
                           m.brief,
                           m.tops + first * ROWS,
                           m.sums + (int64_t)first * ROWS * a.d,

@@ -14,28 +14,22 @@ template <int D> constexpr int stage_bytes(void) {
 }
 
 /* Starts copying the keys and values of one tile; `row` is the row of key lane % 16, -1 where there is none.
- */
-template <typename T, int D>
-__device__ __forceinline__ void fetch_chunks(const T *k, const T *v, int64_t k_row, uint8_t *stage, int row,
-                                             int lane, int chunks) {
-#pragma unroll 4
-    for (int first = 0; first < KEYS * chunks; first += 32) {
-        int i = first + lane, key = i / chunks, c = i % chunks;
-        int r = __shfl_sync(0xffffffffu, row, key);
-        if (i >= KEYS * chunks) break;
-        int64_t at = max(r, 0) * k_row + c * 8;
-        uint8_t *to = stage + key * pitch<D>() + c * 16;
-        copy_async(to, k + at, r >= 0);
-        copy_async(to + KEYS * pitch<D>(), v + at, r >= 0);
-    }
-}
+ * Channels that do not exist are zeros. */
 template <typename T, int D>
 __device__ __forceinline__ void fetch(const attention_job &a, const T *k, const T *v, int64_t k_row,
                                       uint8_t *stage, int row, int lane) {
-    if (a.d == D) /* no division at run time */
-        fetch_chunks<T, D>(k, v, k_row, stage, row, lane, D / 8);
-    else
-        fetch_chunks<T, D>(k, v, k_row, stage, row, lane, a.d / 8);
+    constexpr int CHUNKS = D / 8;
+    static_assert(KEYS * CHUNKS % 32 == 0, "whole turns of a warp");
+#pragma unroll
+    for (int first = 0; first < KEYS * CHUNKS; first += 32) {
+        int key = (first + lane) / CHUNKS, c = (first + lane) % CHUNKS;
+        int r = __shfl_sync(0xffffffffu, row, key);
+        int64_t at = max(r, 0) * k_row + c * 8;
+        uint8_t *to = stage + key * pitch<D>() + c * 16;
+        bool there = r >= 0 && c * 8 < a.d;
+        copy_async(to, k + at, there);
+        copy_async(to + KEYS * pitch<D>(), v + at, there);
+    }
 }
 
 /* What a warp knows of its 16 rows; a lane has rows g and g + 8. */
@@ -51,14 +45,15 @@ __device__ __forceinline__ void load_queries(const attention_job &a, int problem
     int g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        int r = row0 + g + 8 * i, query = r / a.group, head = problem * a.group + r % a.group;
-        bool valid = r < a.n_q * a.group;
-        const T *q = (const T *)a.q + query * a.q_stride + (int64_t)head * a.d;
+#pragma unroll
+        for (int s = 0; s < D / 16; s++) to[s][i] = to[s][i + 2] = 0;
+        int r = row0 + g + 8 * i, query = query_of(a, r), head = problem * a.group + r - query * a.group;
+        if (r >= a.n_q * a.group) continue;
+        const T *q = (const T *)a.q + query * a.q_stride + (int64_t)head * a.d + 2 * t;
 #pragma unroll
         for (int s = 0; s < D / 16; s++) {
-            int c = s * 16 + 2 * t;
-            to[s][i] = valid && c < a.d ? *(const uint32_t *)(q + c) : 0;
-            to[s][i + 2] = valid && c + 8 < a.d ? *(const uint32_t *)(q + c + 8) : 0;
+            if (s * 16 < a.d) to[s][i] = *(const uint32_t *)(q + s * 16);
+            if (s * 16 + 8 < a.d) to[s][i + 2] = *(const uint32_t *)(q + s * 16 + 8);
         }
     }
 }
@@ -150,23 +145,37 @@ __device__ __forceinline__ void attend(const attention_job &a, const uint8_t *st
 template <typename T>
 __device__ __forceinline__ T *output_row(const attention_job &a, int problem, int r, int *query, int *head) {
     if (r >= a.n_q * a.group) return NULL;
-    *query = r / a.group;
-    *head = problem * a.group + r % a.group;
+    *query = query_of(a, r);
+    *head = problem * a.group + r - *query * a.group;
     return (T *)a.o + *query * a.o_stride + (int64_t)*head * a.d;
 }
 
-/* Sums of n parts (maximum, sum of weights, mix), in order, to the output or to one part of the next round. A
- * thread has four channels of a row, `first` and every `step`-th after it, and asks for PARTS parts at a
- * time: what this takes is the time of the answers, not the work. top_of(part, row) and sum_of(part, row,
- * channel) ask. */
-template <typename T, int PARTS, typename TOP, typename SUM>
-__device__ __forceinline__ void join(const attention_job &a, int problem, int row0, int n, int first,
-                                     int step, TOP top_of, SUM sum_of, float2 *out_tops, float *out_sums) {
-    int n_rows = min((int)ROWS, a.n_q * a.group - row0);
-    for (int i = first * 4; i < n_rows * a.d; i += step * 4) {
-        int r = i / a.d, c = i % a.d;
+/* Four channels of the output, of a tile's row. */
+template <typename T>
+__device__ __forceinline__ void put_output(const attention_job &a, int problem, int r, int c, float max,
+                                           float sum, float4 x) {
+    int query, head;
+    T *o = output_row<T>(a, problem, r, &query, &head);
+    float f = sum > 0 ? 1 / sum : 0;
+    *(uint2 *)(o + c) = make_uint2(pack<T>(x.x * f, x.y * f), pack<T>(x.z * f, x.w * f));
+    if (a.lse && c == 0)
+        a.lse[query * a.n_heads + head] =
+            sum > 0 ? logf(sum) + max * 0.69314718055994530942f : -CUDART_INF_F;
+}
+
+/* Sums of n parts (maximum, sum of weights, mix), in order: put(row, channel, maximum, sum, mix). A thread
+ * has four channels of a row, of 4 << shift from `first` on, and asks for PARTS parts at a time: what this
+ * takes is the time of the answers, not the work. top_of(part, row) and sum_of(part, row, channel) ask. */
+template <int PARTS, typename TOP, typename SUM, typename PUT>
+__device__ __forceinline__ void join(int n_rows, int d, int first, int shift, int n, TOP top_of, SUM sum_of,
+                                     PUT put) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < n_rows << shift; i += blockDim.x) {
+        int r = i >> shift, c = first + (i - (r << shift)) * 4;
+        if (c >= d) continue;
         float max = -CUDART_INF_F, sum = 0;
         float4 x = make_float4(0, 0, 0, 0);
+#pragma unroll 1
         for (int j0 = 0; j0 < n; j0 += PARTS) {
             float2 top[PARTS];
             float4 e[PARTS];
@@ -191,18 +200,7 @@ __device__ __forceinline__ void join(const attention_job &a, int problem, int ro
             }
             max = new_max;
         }
-        if (out_sums) {
-            *(float4 *)&out_sums[r * a.d + c] = x;
-            if (c == 0) out_tops[r] = make_float2(max, sum);
-            continue;
-        }
-        int query, head;
-        T *o = output_row<T>(a, problem, row0 + r, &query, &head);
-        float f = sum > 0 ? 1 / sum : 0;
-        *(uint2 *)(o + c) = make_uint2(pack<T>(x.x * f, x.y * f), pack<T>(x.z * f, x.w * f));
-        if (a.lse && c == 0)
-            a.lse[query * a.n_heads + head] =
-                sum > 0 ? logf(sum) + max * 0.69314718055994530942f : -CUDART_INF_F;
+        put(r, c, max, sum, x);
     }
 }
 

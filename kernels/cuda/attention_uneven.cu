@@ -42,6 +42,7 @@ static __global__ void __launch_bounds__(256, 1) attention_uneven_kernel(attenti
                           block - first,
                           n_splits[problem],
                           plan.n_warps,
+                          0,
                           false,
                           plan.tops + at,
                           plan.sums + at * a.d,

@@ -59,6 +59,32 @@ template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *
 #endif
 }
 
+/* To the same place in the shared memory of another block of the cluster, there after cluster_sync(). */
+__device__ __forceinline__ void cluster_put(float4 *shared, int rank, float4 x) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("{\n.reg .u32 peer;\nmapa.shared::cluster.u32 peer, %0, %1;\n"
+                 "st.shared::cluster.v4.f32 [peer], {%2, %3, %4, %5};\n}" ::"r"(at),
+                 "r"(rank), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+                 : "memory");
+#else
+    (void)rank;
+    *shared = x;
+#endif
+}
+__device__ __forceinline__ void cluster_put(float2 *shared, int rank, float2 x) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("{\n.reg .u32 peer;\nmapa.shared::cluster.u32 peer, %0, %1;\n"
+                 "st.shared::cluster.v2.f32 [peer], {%2, %3};\n}" ::"r"(at),
+                 "r"(rank), "f"(x.x), "f"(x.y)
+                 : "memory");
+#else
+    (void)rank;
+    *shared = x;
+#endif
+}
+
 /* Messages between the blocks of a cluster: written into a mailbox's block, whose threads wait for as many
  * bytes as it expects. Mailboxes are opened, by one thread, before the cluster's first barrier; each serves
  * once. (One block before sm_90.) */

@@ -105,6 +105,22 @@ __device__ __forceinline__ float block_sum(float x, float *part) {
     return warp_sum(lane < n ? part[lane] : 0.0f);
 }
 
+/* One of n that come: how many came before. The counter is 0 again after the last, which sees what those
+ * before it wrote (lighter than __threadfence() on both sides). */
+__device__ __forceinline__ unsigned count_in(unsigned *counter, unsigned n) {
+#ifdef __CUDA_ARCH__
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(counter), "r"(n - 1)
+                 : "memory");
+    return before;
+#else
+    (void)counter;
+    return n;
+#endif
+}
+
 /* In f32 as the reference has it, with what f32 can give. */
 __device__ __forceinline__ float activate(sac_activation act, float x) {
     switch (act) {

@@ -45,6 +45,15 @@ static const attention_case attention_cases[] = {
      {.n_lists = 2, .wide = true, .lse = true, .uneven = true}},
     {{1, 1, 300, -8, 8, 2, 64, true, false, 0, 0}, {.wide = true, .lse = true}}, /* sees nothing */
     {{1, 1, 300, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true, .far = (int64_t)1 << 23}},
+    /* all keys for one cluster of blocks, of 16 or of 8, or just too many; two turns of every warp */
+    {{1, 1, 2048, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 2049, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 1030, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 1700, -1, 4, 2, 80, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 2000, -1, 4, 1, 96, true, false, 0, 0}, {.wide = true}},
+    {{1, 3, 1900, -1, 8, 2, 64, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 4090, -1, 28, 4, 128, true, false, 0, 2}, {.wide = true, .lse = true}},
+    {{1, 1, 8200, -1, 7, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
     /* prefill */
     {{1, 64, 64, 0, 7, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
     {{1, 200, 200, 0, 7, 1, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
