@@ -182,7 +182,7 @@ __device__ __forceinline__ void take_query(const uint2 own[D / 16], const half *
                      &high_low[i][2 * s + 1]);
             high_low[i][2 * s + 1] ^= 0x80808080u;
         }
-    *unit = most * (1 / (32639.0f * CODE_UNIT<BITS>));
+    *unit = fmaxf(most, 1e-30f) * (1 / (32639.0f * CODE_UNIT<BITS>)); /* above 0, for rows at -infinity */
     *base = low;
 }
 
@@ -275,17 +275,23 @@ __device__ __forceinline__ void mix_tile(const uint8_t *values, int at, const ui
     }
 }
 
+/* Weights of a tile are relative to its own largest score and rounded to steps, a few less than 16 bits have:
+ * the largest weight may come out above 1. What is kept is relative to a score that follows the largest one
+ * only when that is far above. */
+#define WEIGHT_STEPS 61440.0f
+enum { STEP_ROOM = 32 /* in powers of two */ };
+
 template <int BITS, int D>
 __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int values,
                                             const uint32_t q[D / 32][4], float unit, float base, int n, int t,
                                             step_state<D> &w) {
     constexpr int BYTES = step_code_bytes<D>(BITS);
     int whole[8][4];
-    float s[8][2], top = w.max;
+    float s[8][2], top = -CUDART_INF_F; /* in units */
     score_tile<BITS, D>(stage, keys, q, whole);
 #pragma unroll
     for (int i = 0; i < 16; i++)
-        s[i / 2][i % 2] = (float)(whole[i / 2][i % 2] * 256 + whole[i / 2][2 + i % 2]) * unit + base;
+        s[i / 2][i % 2] = (float)(whole[i / 2][i % 2] * 256 + whole[i / 2][2 + i % 2]);
     if (n < STEP_TILE) { /* the part's last tile */
 #pragma unroll
         for (int i = 0; i < 16; i++)
@@ -305,54 +311,61 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int 
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, i));
     }
-    if (__any_sync(0xffffffffu, top > w.max)) { /* a tile has a row: top is a number */
-        float rescale = exp2_fast(w.max - top);
+    top = top * unit + base; /* a tile has a row: a number */
+    if (__any_sync(0xffffffffu, top > w.max + STEP_ROOM)) {
+        float rescale = exp2_fast(w.max - fmaxf(top, w.max));
         w.sum *= rescale, w.low *= rescale;
 #pragma unroll
         for (int i = 0; i < D / 8; i++) w.mix[i][0] *= rescale, w.mix[i][1] *= rescale;
-        w.max = top;
+        w.max = fmaxf(top, w.max);
     }
-    float f = most > 0 ? __fdividef(65535, most) : 0;
+    float f = most > 0 ? __fdividef(WEIGHT_STEPS, most) : 0, sum = 0, low = 0, shift = base - top;
     uint32_t weights[2][4];
 #pragma unroll
     for (int m = 0; m < 8; m += 2) {
         float x[4]; /* in the order of codes */
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            float2 scale = halves_of(scales[m / 2][e]), low = halves_of(lows[m / 2][e]);
-            float p0 = exp2_fast(s[m][e] - top), p1 = exp2_fast(s[m + 1][e] - top);
-            w.sum += p0 + p1;
-            w.low += p0 * low.x;
-            w.low += p1 * low.y;
+            float2 scale = halves_of(scales[m / 2][e]), smallest = halves_of(lows[m / 2][e]);
+            float p0 = exp2_fast(s[m][e] * unit + shift), p1 = exp2_fast(s[m + 1][e] * unit + shift);
+            sum += p0 + p1;
+            low += p0 * smallest.x;
+            low += p1 * smallest.y;
             x[e] = p0 * (scale.x * f) + 8388608.0f;
             x[2 + e] = p1 * (scale.y * f) + 8388608.0f;
         }
         bytes_of(x[0], x[1], x[2], x[3], &weights[m / 4][m % 4], &weights[m / 4][m % 4 + 1]);
     }
-    mix_tile<BITS, D>(stage + BYTES, values, weights, most * (1 / (65535.0f * CODE_UNIT<BITS>)), w);
+    float share = exp2_fast(top - w.max);
+    w.sum += sum * share, w.low += low * share;
+    mix_tile<BITS, D>(stage + BYTES, values, weights, most * share * (1 / (WEIGHT_STEPS * CODE_UNIT<BITS>)), w);
 }
 
-/* Starts on tiles [from, to) of one part: the first copies, and what belongs to channels. Nothing is read that
+/* D halves to shared memory, by copies where they lie on lines; NULL: ones. */
+template <int D> __device__ __forceinline__ void fetch_halves(uint8_t *to, const uint16_t *from, int lane) {
+    if (from && (uintptr_t)from % 16 == 0) {
+        if (lane < D / 8) copy_async(to + 16 * lane, from + 8 * lane, true);
+        return;
+    }
+#pragma unroll 1
+    for (int i = lane; i < D; i += 32) ((uint16_t *)to)[i] = from ? __ldcg(from + i) : 0x3c00;
+}
+
+/* Starts on tiles [from, to) of one part: what belongs to channels, and the first copies. Nothing is read that
  * the kernel before may write. `memory` is the warp's own. */
 template <int BITS, int D>
 __device__ __forceinline__ void start_part(const step_part &p, uint8_t *memory, int head, int from, int to,
                                            int lane) {
     constexpr int STAGE = 2 * step_code_bytes<D>(BITS) + STEP_RANGE_BYTES;
-    half *ranges = (half *)memory, x[3][D / 32]; /* [3][D]: scales, smallest numbers, factors of values */
-#pragma unroll
-    for (int i = 0; i < D / 32; i++) { /* asked for first, not behind the tiles of everybody */
-        int c = head * D + lane + 32 * i;
-        x[0][i] = __ushort_as_half(__ldcg(p.k_scale + c)), x[1][i] = __ushort_as_half(__ldcg(p.k_min + c));
-        x[2][i] = __ushort_as_half(p.v_channel ? __ldcg(p.v_channel + c) : 0x3c00);
-    }
+    fetch_halves<D>(memory, p.k_scale + head * D, lane);
+    fetch_halves<D>(memory + 2 * D, p.k_min + head * D, lane);
+    fetch_halves<D>(memory + 4 * D, p.v_channel ? p.v_channel + head * D : NULL, lane);
+    copy_commit();
 #pragma unroll 1
     for (int i = 0; i < step_stages<BITS>() / 2; i++) {
         if (from + i < to) fetch_tile<BITS, D>(p, head, from + i, memory + 3 * D * 2 + i * STAGE, lane);
         copy_commit();
     }
-#pragma unroll
-    for (int i = 0; i < 3 * (D / 32); i++)
-        ranges[i / (D / 32) * D + lane + i % (D / 32) * 32] = x[i / (D / 32)][i % (D / 32)];
 }
 
 /* The tiles, after start_part; at least one. q: of head g, or NULL. */
@@ -361,7 +374,7 @@ __device__ __forceinline__ void attend_part(const step_part &p, const T *q, uint
                                             int from, int to, float factor, int lane, step_state<D> &w) {
     constexpr int STAGES = step_stages<BITS>(), STAGE = 2 * step_code_bytes<D>(BITS) + STEP_RANGE_BYTES;
     constexpr int PER_WORD = 32 / BITS;
-    const half *ranges = (const half *)memory;
+    const half *ranges = (const half *)memory; /* [3][D]: scales, smallest numbers, factors of values */
     uint8_t *ring = memory + 3 * D * 2;
     uint32_t query[D / 32][4];
     float unit, base;
@@ -375,7 +388,8 @@ __device__ __forceinline__ void attend_part(const step_part &p, const T *q, uint
         if (from + i < to) fetch_tile<BITS, D>(p, head, from + i, ring + i * STAGE, lane);
         copy_commit();
     }
-    __syncwarp(); /* the ranges are there */
+    copy_wait<STAGES>(); /* the ranges are there */
+    __syncwarp();
     take_query<T, BITS, D>(own, ranges, ranges + D, factor, lane, query, &unit, &base);
     int keys = lane_keys<BITS, D>(lane), values = lane_values<D>(lane);
     for (int tile = from; tile < to; tile++) {

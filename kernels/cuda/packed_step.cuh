@@ -15,7 +15,7 @@ extern "C" {
 #include "packed_mma.cuh"
 #include "waves.cuh"
 
-enum { WARPS = 12, HEADS = STEP_HEADS, WARPS_WANTED = 8, AT_A_TIME = 33 };
+enum { WARPS = 12, HEADS = STEP_HEADS, WARPS_WANTED = 8 };
 
 /* One sequence of a launch. */
 typedef struct step_sequence {
@@ -99,62 +99,80 @@ __device__ __forceinline__ void leave(step_state<D> &w, int n_warps, int n_heads
     }
 }
 
-/* N floats beside each other that another block wrote: not from the L1 cache. */
-template <int N> __device__ __forceinline__ void load_sums(float x[N], const float *from) {
-    static_assert(N == 2 || N == 4, "");
-    if constexpr (N == 4)
-        *(float4 *)x = __ldcg((const float4 *)from);
-    else
-        *(float2 *)x = __ldcg((const float2 *)from);
+/* What a join needs of shared memory at least: the tops of all splits, a sum and the sums of one split. */
+template <int D> constexpr int64_t join_bytes(int64_t n_splits) {
+    return n_splits * HEADS * (int64_t)sizeof(float2) + 2 * HEADS * D * (int64_t)sizeof(float);
 }
 
-/* Blocks meet, in order: a warp has a head. It asks for the tops first, then for the sums of many splits at a
- * time, while it makes weights of the tops. `weights` [n_heads][n_splits] in shared memory. */
+/* Blocks meet, in order: tops are copied to shared memory and become weights while the sums of as many splits
+ * as there is room for are copied there. Short loops: all this code is read for the first time. */
 template <typename T, int D>
 __device__ __forceinline__ void join_blocks(const step_sequence &a, int64_t problem, int head0, int n_heads,
-                                            float *weights) {
-    constexpr int EACH = D / 32; /* channels of a lane */
-    int lane = threadIdx.x % 32, n = a.n_splits;
-    for (int h = threadIdx.x / 32; h < n_heads; h += blockDim.x / 32) {
-        const float2 *tops = a.tops + problem * n * HEADS + h;
-        const float *sums = a.sums + (problem * n * HEADS + h) * D + lane * EACH;
-        float *mine = weights + h * n, y[AT_A_TIME][EACH], x[EACH] = {0};
-        const float2 none = make_float2(-CUDART_INF_F, 0);
-        auto top_of = [&](int j) { return j < n ? __ldcg(tops + j * HEADS) : none; };
-        auto ask = [&](int first) {
+                                            uint8_t *shared, int n_bytes, float *totals) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32;
+    int n = a.n_splits, n_quads = n_heads * (D / 4);
+    int room = 1 + (int)((n_bytes - join_bytes<D>(n)) / (HEADS * D * (int)sizeof(float)));
+    float2 *weights = (float2 *)shared; /* [n][HEADS] */
+    float *before = (float *)(weights + n * HEADS), *ring = before + HEADS * D;
+    const float2 *tops = a.tops + problem * n * HEADS;
+    const float *sums = a.sums + problem * n * (HEADS * D);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < n * HEADS / 2; i += blockDim.x)
+        copy_async(weights + 2 * i, tops + 2 * i, true);
+    copy_commit();
+    for (int first = 0, end; first < n; first = end) {
+        end = min(n, first + room);
+#pragma unroll 1
+        for (int j = first + warp; j < end; j += n_warps)
+#pragma unroll 1
+            for (int i = lane; i < n_quads; i += 32)
+                copy_async(ring + (j - first) * HEADS * D + 4 * i, sums + (int64_t)j * HEADS * D + 4 * i, true);
+        copy_commit();
+        if (first == 0) {
+            copy_wait<1>();
+            __syncthreads();
+#pragma unroll 1
+            for (int h = warp; h < n_heads; h += n_warps) {
+                float top = -CUDART_INF_F, sum = 0;
+#pragma unroll 1
+                for (int j = lane; j < n; j += 32) top = fmaxf(top, weights[j * HEADS + h].x);
 #pragma unroll
-            for (int j = 0; j < AT_A_TIME; j++)
-                if (first + j < n) load_sums<EACH>(y[j], sums + (int64_t)(first + j) * (HEADS * D));
-        };
-        float2 of[2] = {top_of(lane), top_of(lane + 32)};
-        ask(0);
-        float top = fmaxf(of[0].x, of[1].x), sum = 0;
-        for (int j = lane + 64; j < n; j += 32) top = fmaxf(top, top_of(j).x);
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-        for (int j = lane; j < n; j += 32) {
-            float2 z = j == lane ? of[0] : j == lane + 32 ? of[1] : top_of(j);
-            float f = exp2_fast(z.x - top);
-            mine[j] = f;
-            sum += f * z.y;
-        }
-        sum = warp_sum(sum);
-        __syncwarp();
-        for (int first = 0; first < n; first += AT_A_TIME) {
-            if (first > 0) ask(first);
-#pragma unroll
-            for (int j = 0; j < AT_A_TIME; j++) {
-                if (first + j >= n) break;
-                float f = mine[first + j];
-#pragma unroll
-                for (int e = 0; e < EACH; e++) x[e] += f * y[j][e];
+                for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+#pragma unroll 1
+                for (int j = lane; j < n; j += 32) { /* its own */
+                    float2 x = weights[j * HEADS + h];
+                    weights[j * HEADS + h].x = x.x = exp2_fast(x.x - top);
+                    sum += x.x * x.y;
+                }
+                sum = warp_sum(sum);
+                if (lane == 0) {
+                    totals[h] = sum;
+                    if (a.lse) a.lse[head0 + h] = logf(sum) + top * LN2;
+                }
             }
         }
-        if (lane == 0 && a.lse) a.lse[head0 + h] = logf(sum) + top * LN2;
-        sum = 1 / sum;
-        uint32_t *to = (uint32_t *)((T *)a.q + (int64_t)(head0 + h) * D + lane * EACH);
-#pragma unroll
-        for (int e = 0; e < EACH; e += 2) to[e / 2] = pack<T>(x[e] * sum, x[e + 1] * sum);
+        copy_wait<0>();
+        __syncthreads();
+#pragma unroll 1
+        for (int i = threadIdx.x; i < n_quads; i += blockDim.x) {
+            int h = i / (D / 4);
+            float4 x = make_float4(0, 0, 0, 0);
+            if (first > 0) x = *(const float4 *)(before + 4 * i);
+#pragma unroll 4
+            for (int j = first; j < end; j++) {
+                float f = weights[j * HEADS + h].x;
+                float4 y = *(const float4 *)(ring + (j - first) * HEADS * D + 4 * i);
+                x.x += f * y.x, x.y += f * y.y, x.z += f * y.z, x.w += f * y.w;
+            }
+            if (end < n) {
+                *(float4 *)(before + 4 * i) = x;
+                continue;
+            }
+            float f = 1 / totals[h];
+            *(uint2 *)((T *)a.q + (int64_t)head0 * D + 4 * i) =
+                make_uint2(pack<T>(x.x * f, x.y * f), pack<T>(x.z * f, x.w * f));
+        }
+        if (end < n) __syncthreads(); /* the ring has been read */
     }
 }
 
@@ -217,7 +235,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const
     if (threadIdx.x == 0) is_last = comes_last(&a.counters[problem], (unsigned)n_blocks);
     __syncthreads();
     if (!is_last) return;
-    join_blocks<T, D>(a, problem, head0, n_heads, (float *)shared);
+    join_blocks<T, D>(a, problem, head0, n_heads, shared, (int)blockDim.x / 32 * step_warp_bytes<D>(),
+                      (float *)tops);
 }
 
 /* ---------------------------------------------------------------- the host's side */
@@ -313,12 +332,12 @@ template <int D> static int fitting_warps(const sac_device *d) {
 
 /* Scratch for the splits of a job's sequences. */
 template <int D, typename JOB>
-static bool take_scratch(const sac_stream *s, JOB *j, int64_t problems, int64_t weights_bytes) {
+static bool take_scratch(const sac_stream *s, JOB *j, int64_t problems, int64_t shared_bytes) {
     size_t n_bytes, tops = 0, n_counters = (size_t)j->n * (size_t)problems;
     float *rest = (float *)scratch_rest(s, &n_bytes);
     for (int i = 0; i < j->n; i++) {
         tops += (size_t)(problems * j->sequence[i].n_splits) * HEADS;
-        if (j->sequence[i].n_splits * HEADS * (int64_t)sizeof(float2) > weights_bytes) return false;
+        if (join_bytes<D>(j->sequence[i].n_splits) > shared_bytes) return false;
     }
     if (tops * (D + 2) * sizeof(float) > n_bytes || n_counters * sizeof(unsigned) > SCRATCH_COUNTER_BYTES)
         return false;
