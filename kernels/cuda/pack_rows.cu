@@ -136,6 +136,7 @@ static sac_status column_ranges(const sac_stream *s, const pack_source &from, co
 }
 
 extern "C" sac_status sac_cuda_pack_channels(const sac_stream *s, const sac_pack_channels_args *a) {
+    ops_of(s)->packs = true;
     if (!is_float(a->kv.dtype)) return SAC_UNSUPPORTED;
     return column_ranges(s, source_of(&a->kv, &a->rows), a->kv.v, &a->kv, 0, a->channel, NULL);
 }
@@ -399,6 +400,7 @@ extern "C" sac_status sac_cuda_pack_rows(const sac_stream *s, const sac_pack_row
     bool whole_heads = p.v_group >= p.head_dim && p.v_group % p.head_dim == 0;
     if (!p.v && p.k_group == 0) return cuda_pack_keys_by_row(s, a);
     if (!p.v || a->to) return SAC_UNSUPPORTED;
+    ops_of(s)->packs = true;
     if (!is_float(a->kv.dtype) || p.k_group < p.capacity || !whole_heads) return SAC_UNSUPPORTED;
     if (p.n == 0) return SAC_OK;
     pack_source from = source_of(&a->kv, &a->rows);

@@ -24,7 +24,8 @@ enum {
 typedef struct step_part {
     const uint32_t *k, *v;
     const uint16_t *k_scale, *k_min, *v_scale, *v_min, *v_channel; /* v_channel may be NULL */
-    int n, capacity, bits, first_warp, n_warps;                    /* warps of this launch */
+    int n, capacity, bits, first_warp, n_warps; /* warps of this launch */
+    int each, rest;                             /* tiles of a warp; so many warps have one more */
 } step_part;
 
 /* What a warp knows of its rows. With g = lane / 4 and t = lane % 4 a lane has head g: of the mix, at [i][e],
@@ -33,10 +34,6 @@ template <int D> struct step_state {
     float mix[D / 8][2], max, sum, low; /* low: weights times the smallest number of their row */
 };
 
-/* The block's queries: a head's numbers begin a bank further than those of the head before. */
-template <int D> constexpr int step_query_pitch(void) {
-    return D + 1;
-}
 template <int D> constexpr int step_code_bytes(int bits) { /* a tile's keys, or its values */
     return STEP_TILE * D * bits / 8;
 }
@@ -61,45 +58,61 @@ template <int D> __device__ __forceinline__ int value_place(int word_row, int ch
     return (word_row * (D / 4) + chunk) ^ turn;
 }
 
-/* Starts copying a tile: keys, values, scales and smallest numbers of values. What lies beyond the part is
- * not written, but for zeros as scales. */
+/* A tile that the part does not fill, or whose ranges do not lie on lines: what lies beyond is not written, but
+ * for zeros as scales. Not inlined: it is rare, and code that is read for the first time costs a step. */
+template <int BITS, int D>
+static __device__ __noinline__ void fetch_edge(const uint32_t *k, const uint32_t *v, const uint16_t *scales,
+                                               const uint16_t *lows, int n, int room, int value_words,
+                                               uint8_t *stage) {
+    constexpr int PER_WORD = 32 / BITS, WORDS = D / PER_WORD, BYTES = step_code_bytes<D>(BITS);
+    int lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (int c = lane; c < BYTES / 16; c += 32) {
+        if (c / (4 * WORDS) * SAC_PACKED_TILE + SAC_PACKED_TILE <= room)
+            copy_async(stage + key_place<BITS>(c) * 16, k + 4 * c, true);
+        if (c / (D / 4) < value_words)
+            copy_async(stage + BYTES + value_place<D>(c / (D / 4), c % (D / 4)) * 16, v + 4 * c, true);
+    }
+    if (room < STEP_TILE) { /* the last rows of keys lie closer */
+        int width = room % SAC_PACKED_TILE, first = room - width;
+#pragma unroll 1
+        for (int i = lane; i < WORDS * width; i += 32) {
+            int c = first / 4 * WORDS + i / width * 4 + i % width / 4;
+            copy_async_word(stage + key_place<BITS>(c) * 16 + i % width % 4 * 4, k + first * WORDS + i, 4);
+        }
+    }
+    uint16_t *range = (uint16_t *)(stage + 2 * BYTES);
+#pragma unroll 1
+    for (int i = lane; i < STEP_TILE; i += 32) {
+        range[i] = i < n ? scales[i] : 0;
+        range[STEP_TILE + i] = i < n ? lows[i] : 0;
+    }
+}
+
+/* Starts copying a tile: keys, values, scales and smallest numbers of values. */
 template <int BITS, int D>
 __device__ __forceinline__ void fetch_tile(const step_part &p, int head, int tile, uint8_t *stage, int lane) {
     constexpr int PER_WORD = 32 / BITS, WORDS = D / PER_WORD, BYTES = step_code_bytes<D>(BITS);
     int row0 = tile * STEP_TILE, n_words = (p.capacity + PER_WORD - 1) / PER_WORD;
     const uint32_t *k = p.k + ((int64_t)head * p.capacity + row0) * WORDS;
     const uint32_t *v = p.v + ((int64_t)head * n_words + row0 / PER_WORD) * D;
-    if (row0 + STEP_TILE <= p.capacity) {
+    const uint16_t *scales = p.v_scale + row0, *lows = p.v_min + row0;
+    if (row0 + STEP_TILE > p.n || ((uintptr_t)p.v_scale | (uintptr_t)p.v_min) % 16) {
+        fetch_edge<BITS, D>(k, v, scales, lows, p.n - row0, p.capacity - row0, n_words - row0 / PER_WORD,
+                            stage);
+        return;
+    }
+    uint8_t *keys = stage + key_place<BITS>(lane) * 16, *values = stage + BYTES;
+    k += 4 * lane, v += 4 * lane;
 #pragma unroll
-        for (int i = 0; i < BYTES / 512; i++) {
-            int c = lane + 32 * i;
-            copy_async(stage + key_place<BITS>(c) * 16, k + 4 * c, true);
-            copy_async(stage + BYTES + value_place<D>(c / (D / 4), c % (D / 4)) * 16, v + 4 * c, true);
-        }
-    } else { /* the last rows of keys lie closer */
-        for (int c = lane; c < BYTES / 16; c += 32) {
-            if (row0 + c / (4 * WORDS) * SAC_PACKED_TILE + SAC_PACKED_TILE <= p.capacity)
-                copy_async(stage + key_place<BITS>(c) * 16, k + 4 * c, true);
-            if (row0 / PER_WORD + c / (D / 4) < n_words)
-                copy_async(stage + BYTES + value_place<D>(c / (D / 4), c % (D / 4)) * 16, v + 4 * c, true);
-        }
-        int width = p.capacity % SAC_PACKED_TILE, first = p.capacity - width - row0;
-        for (int i = lane; i < WORDS * width; i += 32) {
-            int c = first / 4 * WORDS + i / width * 4 + i % width / 4;
-            copy_async_word(stage + key_place<BITS>(c) * 16 + i % width % 4 * 4, k + first * WORDS + i, 4);
-        }
+    for (int i = 0; i < BYTES / 512; i++) { /* what turns places repeats every 128 chunks */
+        copy_async(keys + 512 * i, k + 128 * i, true);
+        int place = value_place<D>((lane + i % 4 * 32) / (D / 4), lane % (D / 4));
+        copy_async(values + place * 16 + i / 4 * 2048, v + 128 * i, true);
     }
-    int row = row0 + 2 * lane, n = min(2, max(0, p.n - row)), at = n ? row : 0;
-    uint8_t *range = stage + 2 * BYTES + 4 * lane;
-    if (((uintptr_t)p.v_scale | (uintptr_t)p.v_min) % 4 == 0) {
-        copy_async_word(range, p.v_scale + at, 2 * n);
-        copy_async_word(range + STEP_RANGE_BYTES / 2, p.v_min + at, 2 * n);
-    } else {
-        uint32_t scale = n ? p.v_scale[at] : 0, low = n ? p.v_min[at] : 0;
-        if (n == 2) scale |= (uint32_t)p.v_scale[at + 1] << 16, low |= (uint32_t)p.v_min[at + 1] << 16;
-        *(uint32_t *)range = scale;
-        *(uint32_t *)(range + STEP_RANGE_BYTES / 2) = low;
-    }
+    if (lane < STEP_RANGE_BYTES / 16)
+        copy_async(stage + 2 * BYTES + 16 * lane,
+                   (lane < STEP_TILE / 8 ? scales : lows - STEP_TILE) + 8 * lane, true);
 }
 
 /* The last two bytes of four numbers each, as words of high and of low ones. */
@@ -111,30 +124,46 @@ __device__ __forceinline__ void bytes_of(float x0, float x1, float x2, float x3,
     *low = __byte_perm(y0, y1, 0x5410);
 }
 
-/* Codes number b of four neighbours: at i, i + per_word / 2, i + 1, i + 1 + per_word / 2 with i = 2b. */
+/* Codes number b of four neighbours: at i, i + per_word / 2, i + 1, i + 1 + per_word / 2 with i = 2b. They
+ * stand at the top of their bytes: shifts to the left are products, which other units do than masks. */
+template <int BITS> constexpr int CODE_UNIT = 1 << (8 - BITS);
 template <int BITS> __device__ __forceinline__ uint32_t codes(uint32_t word, int b) {
-    return word >> (BITS * b) & ((1u << BITS) - 1) * 0x01010101u;
+    return word << (8 - BITS * (b + 1)) & (256 - CODE_UNIT<BITS>)*0x01010101u;
+}
+
+/* 4N numbers of a head's query; zeros where there is no head. */
+template <int N, typename T> __device__ __forceinline__ void load_query(uint2 x[N], const T *q) {
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = q ? *(const uint2 *)(q + 4 * i) : make_uint2(0, 0);
 }
 
 /* Head g's query times the scales, in the order of codes; *unit is what a step of it is worth, *base what the
- * smallest numbers bring to a score. */
-template <int BITS, int D>
-__device__ __forceinline__ void take_query(const float *q, const half *scale, const half *smallest,
+ * smallest numbers bring to a score. own: the channels of words t, t + 4 .. */
+template <typename T, int BITS, int D>
+__device__ __forceinline__ void take_query(const uint2 own[D / 16], const half *scale, const half *smallest,
                                            float factor, int lane, uint32_t high_low[D / 32][4], float *unit,
                                            float *base) {
     constexpr int PER_WORD = 32 / BITS, HALF = PER_WORD / 2, STEPS = PER_WORD / 8; /* products of a word */
-    int g = lane / 4, t = lane % 4;
+    const T *q = (const T *)own;
+    int t = lane % 4;
     float x[D / 32][2][4], most = 0, low = 0;
 #pragma unroll
-    for (int i = 0; i < D / 32; i++)
+    for (int j = 0; j < D / PER_WORD / 4; j++) {
+        half scales[PER_WORD], lows[PER_WORD];
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            int c = PER_WORD * (t + 4 * (i / STEPS)) + 2 * (i % STEPS * 2 + e / 4) + e % 2 * HALF + e % 4 / 2;
-            float y = q[g * step_query_pitch<D>() + c] * factor;
-            low += y * __half2float(smallest[c]);
-            x[i][e / 4][e % 4] = y *= __half2float(scale[c]);
+        for (int i = 0; i < PER_WORD; i += 8) {
+            *(uint4 *)(scales + i) = *(const uint4 *)(scale + PER_WORD * (t + 4 * j) + i);
+            *(uint4 *)(lows + i) = *(const uint4 *)(smallest + PER_WORD * (t + 4 * j) + i);
+        }
+#pragma unroll
+        for (int e = 0; e < PER_WORD; e++) {
+            int c = e / 4 * 2 + e % 2 * HALF + e % 4 / 2;
+            float y = to_f32(q[j * PER_WORD + c]) * factor;
+            low += y * __half2float(lows[c]);
+            x[j * STEPS + e / 8][e / 4 % 2][e % 4] = y *= __half2float(scales[c]);
             most = fmaxf(most, fabsf(y));
         }
+    }
 #pragma unroll
     for (int i = 1; i < 4; i *= 2) {
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, i));
@@ -153,7 +182,7 @@ __device__ __forceinline__ void take_query(const float *q, const half *scale, co
                      &high_low[i][2 * s + 1]);
             high_low[i][2 * s + 1] ^= 0x80808080u;
         }
-    *unit = most * (1 / 32639.0f);
+    *unit = fmaxf(most, 1e-30f) * (1 / (32639.0f * CODE_UNIT<BITS>)); /* above 0, for rows at -infinity */
     *base = low;
 }
 
@@ -246,17 +275,23 @@ __device__ __forceinline__ void mix_tile(const uint8_t *values, int at, const ui
     }
 }
 
+/* Weights of a tile are relative to its own largest score and rounded to steps, a few less than 16 bits have:
+ * the largest weight may come out above 1. What is kept is relative to a score that follows the largest one
+ * only when that is far above. */
+#define WEIGHT_STEPS 61440.0f
+enum { STEP_ROOM = 32 /* in powers of two */ };
+
 template <int BITS, int D>
 __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int values,
                                             const uint32_t q[D / 32][4], float unit, float base, int n, int t,
                                             step_state<D> &w) {
     constexpr int BYTES = step_code_bytes<D>(BITS);
     int whole[8][4];
-    float s[8][2], top = w.max;
+    float s[8][2], top = -CUDART_INF_F; /* in units */
     score_tile<BITS, D>(stage, keys, q, whole);
 #pragma unroll
     for (int i = 0; i < 16; i++)
-        s[i / 2][i % 2] = (float)(whole[i / 2][i % 2] * 256 + whole[i / 2][2 + i % 2]) * unit + base;
+        s[i / 2][i % 2] = (float)(whole[i / 2][i % 2] * 256 + whole[i / 2][2 + i % 2]);
     if (n < STEP_TILE) { /* the part's last tile */
 #pragma unroll
         for (int i = 0; i < 16; i++)
@@ -276,67 +311,87 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int 
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, i));
     }
-    if (__any_sync(0xffffffffu, top > w.max)) { /* a tile has a row: top is a number */
-        float rescale = exp2_fast(w.max - top);
+    top = top * unit + base; /* a tile has a row: a number */
+    if (__any_sync(0xffffffffu, top > w.max + STEP_ROOM)) {
+        float rescale = exp2_fast(w.max - fmaxf(top, w.max));
         w.sum *= rescale, w.low *= rescale;
 #pragma unroll
         for (int i = 0; i < D / 8; i++) w.mix[i][0] *= rescale, w.mix[i][1] *= rescale;
-        w.max = top;
+        w.max = fmaxf(top, w.max);
     }
-    float f = most > 0 ? __fdividef(65535, most) : 0;
+    float f = most > 0 ? __fdividef(WEIGHT_STEPS, most) : 0, sum = 0, low = 0, shift = base - top;
     uint32_t weights[2][4];
 #pragma unroll
     for (int m = 0; m < 8; m += 2) {
         float x[4]; /* in the order of codes */
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            float2 scale = halves_of(scales[m / 2][e]), low = halves_of(lows[m / 2][e]);
-            float p0 = exp2_fast(s[m][e] - top), p1 = exp2_fast(s[m + 1][e] - top);
-            w.sum += p0 + p1;
-            w.low += p0 * low.x;
-            w.low += p1 * low.y;
+            float2 scale = halves_of(scales[m / 2][e]), smallest = halves_of(lows[m / 2][e]);
+            float p0 = exp2_fast(s[m][e] * unit + shift), p1 = exp2_fast(s[m + 1][e] * unit + shift);
+            sum += p0 + p1;
+            low += p0 * smallest.x;
+            low += p1 * smallest.y;
             x[e] = p0 * (scale.x * f) + 8388608.0f;
             x[2 + e] = p1 * (scale.y * f) + 8388608.0f;
         }
         bytes_of(x[0], x[1], x[2], x[3], &weights[m / 4][m % 4], &weights[m / 4][m % 4 + 1]);
     }
-    mix_tile<BITS, D>(stage + BYTES, values, weights, most * (1 / 65535.0f), w);
+    float share = exp2_fast(top - w.max);
+    w.sum += sum * share, w.low += low * share;
+    mix_tile<BITS, D>(stage + BYTES, values, weights, most * share * (1 / (WEIGHT_STEPS * CODE_UNIT<BITS>)), w);
 }
 
-/* Starts on tiles [from, to) of one part: the first copies, and what belongs to channels. `memory` is the
- * warp's own. */
+/* D halves to shared memory, by copies where they lie on lines; NULL: ones. */
+template <int D> __device__ __forceinline__ void fetch_halves(uint8_t *to, const uint16_t *from, int lane) {
+    if (from && (uintptr_t)from % 16 == 0) {
+        if (lane < D / 8) copy_async(to + 16 * lane, from + 8 * lane, true);
+        return;
+    }
+#pragma unroll 1
+    for (int i = lane; i < D; i += 32) ((uint16_t *)to)[i] = from ? __ldcg(from + i) : 0x3c00;
+}
+
+/* Starts on tiles [from, to) of one part: what belongs to channels, and the first copies. Nothing is read that
+ * the kernel before may write. `memory` is the warp's own. */
 template <int BITS, int D>
 __device__ __forceinline__ void start_part(const step_part &p, uint8_t *memory, int head, int from, int to,
                                            int lane) {
-    constexpr int STAGES = step_stages<BITS>(), STAGE = 2 * step_code_bytes<D>(BITS) + STEP_RANGE_BYTES;
-    half *ranges = (half *)memory, x[3][D / 32]; /* [3][D]: scales, smallest numbers, factors of values */
-#pragma unroll
-    for (int i = 0; i < D / 32; i++) { /* asked for first, not behind the tiles of everybody */
-        int c = head * D + lane + 32 * i;
-        x[0][i] = __ushort_as_half(p.k_scale[c]), x[1][i] = __ushort_as_half(p.k_min[c]);
-        x[2][i] = __ushort_as_half(p.v_channel ? p.v_channel[c] : 0x3c00);
-    }
-#pragma unroll
-    for (int i = 0; i < STAGES; i++) {
+    constexpr int STAGE = 2 * step_code_bytes<D>(BITS) + STEP_RANGE_BYTES;
+    fetch_halves<D>(memory, p.k_scale + head * D, lane);
+    fetch_halves<D>(memory + 2 * D, p.k_min + head * D, lane);
+    fetch_halves<D>(memory + 4 * D, p.v_channel ? p.v_channel + head * D : NULL, lane);
+    copy_commit();
+#pragma unroll 1
+    for (int i = 0; i < step_stages<BITS>() / 2; i++) {
         if (from + i < to) fetch_tile<BITS, D>(p, head, from + i, memory + 3 * D * 2 + i * STAGE, lane);
         copy_commit();
     }
-#pragma unroll
-    for (int i = 0; i < 3 * (D / 32); i++)
-        ranges[i / (D / 32) * D + lane + i % (D / 32) * 32] = x[i / (D / 32)][i % (D / 32)];
 }
 
-/* The tiles, after start_part and a barrier; at least one. q [STEP_HEADS][pitch] in shared memory. */
-template <int BITS, int D>
-__device__ __forceinline__ void attend_part(const step_part &p, const float *q, uint8_t *memory, int head,
+/* The tiles, after start_part; at least one. q: of head g, or NULL. */
+template <int BITS, int D, typename T>
+__device__ __forceinline__ void attend_part(const step_part &p, const T *q, uint8_t *memory, int head,
                                             int from, int to, float factor, int lane, step_state<D> &w) {
     constexpr int STAGES = step_stages<BITS>(), STAGE = 2 * step_code_bytes<D>(BITS) + STEP_RANGE_BYTES;
-    const half *ranges = (const half *)memory;
+    constexpr int PER_WORD = 32 / BITS;
+    const half *ranges = (const half *)memory; /* [3][D]: scales, smallest numbers, factors of values */
     uint8_t *ring = memory + 3 * D * 2;
     uint32_t query[D / 32][4];
     float unit, base;
-    take_query<BITS, D>(q, ranges, ranges + D, factor, lane, query, &unit, &base);
-    int at = 0, t = lane % 4, keys = lane_keys<BITS, D>(lane), values = lane_values<D>(lane);
+    int at = 0, t = lane % 4;
+    uint2 own[D / 16]; /* asked for before the other stages */
+#pragma unroll
+    for (int j = 0; j < D / PER_WORD / 4; j++)
+        load_query<PER_WORD / 4>(own + j * (PER_WORD / 4), q ? q + PER_WORD * (t + 4 * j) : NULL);
+#pragma unroll 1
+    for (int i = STAGES / 2; i < STAGES; i++) {
+        if (from + i < to) fetch_tile<BITS, D>(p, head, from + i, ring + i * STAGE, lane);
+        copy_commit();
+    }
+    copy_wait<STAGES>(); /* the ranges are there */
+    __syncwarp();
+    take_query<T, BITS, D>(own, ranges, ranges + D, factor, lane, query, &unit, &base);
+    int keys = lane_keys<BITS, D>(lane), values = lane_values<D>(lane);
     for (int tile = from; tile < to; tile++) {
         uint8_t *stage = ring + at * STAGE;
         copy_wait<STAGES - 1>();
@@ -366,7 +421,7 @@ __device__ __forceinline__ void split(float x, float y, uint32_t *high, uint32_t
 
 /* The n <= STEP_TAIL rows at k and v, `row` elements apart. q as in attend_part. */
 template <typename T, int D>
-__device__ __forceinline__ void attend_tail(const T *k, const T *v, int64_t row, int n, const float *q,
+__device__ __forceinline__ void attend_tail(const T *k, const T *v, int64_t row, int n, const T *q,
                                             float factor, int lane, step_state<D> &w) {
     int g = lane / 4, t = lane % 4;
     uint4 keys[2][D / 32], values[4][D / 64];
@@ -384,14 +439,12 @@ __device__ __forceinline__ void attend_tail(const T *k, const T *v, int64_t row,
     float s[2][4] = {{0}};
 #pragma unroll
     for (int j = 0; j < D / 32; j++) {
-        const float *mine = q + g * step_query_pitch<D>() + 8 * (t + 4 * j);
-        uint32_t a[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = pack<T>(mine[2 * i], mine[2 * i + 1]);
+        uint2 a[2];
+        load_query<2>(a, q ? q + 8 * (t + 4 * j) : NULL);
 #pragma unroll
         for (int m = 0; m < 2; m++) {
-            mma<T>(s[m], a[0], 0, a[1], 0, keys[m][j].x, keys[m][j].y);
-            mma<T>(s[m], a[2], 0, a[3], 0, keys[m][j].z, keys[m][j].w);
+            mma<T>(s[m], a[0].x, 0, a[0].y, 0, keys[m][j].x, keys[m][j].y);
+            mma<T>(s[m], a[1].x, 0, a[1].y, 0, keys[m][j].z, keys[m][j].w);
         }
     }
 #pragma unroll

@@ -15,7 +15,7 @@ extern "C" {
 #include "packed_mma.cuh"
 #include "waves.cuh"
 
-enum { WARPS = 12, HEADS = STEP_HEADS, WARPS_WANTED = 8, AT_A_TIME = 17 };
+enum { WARPS = 12, HEADS = STEP_HEADS, WARPS_WANTED = 8 };
 
 /* One sequence of a launch. */
 typedef struct step_sequence {
@@ -36,11 +36,11 @@ typedef struct step_sequence {
  * its parts in one launch. */
 template <int PARTS, int SEQUENCES> struct step_job {
     enum { MAX_PARTS = PARTS, MAX_SEQUENCES = SEQUENCES };
-    step_part part[PARTS];
-    step_sequence sequence[SEQUENCES];
     int n, n_parts, group, n_subgroups;
     float scale_log2;
     bool joins; /* the last launch */
+    step_sequence sequence[SEQUENCES];
+    step_part part[PARTS];
 };
 typedef step_job<32, 1> step_one;
 typedef step_job<64, 16> step_many;
@@ -56,105 +56,140 @@ __device__ __forceinline__ int mix_place(int quad, int d) {
     return d == 128 ? quad ^ (quad >> 3 & 3) : quad ^ (quad >> 3 & 1);
 }
 
-/* Warps meet: mixes [warp][HEADS][pitch], tops [warp][HEADS] in shared memory. The block's part of every head
- * goes to sums and tops_out. */
+/* Warps meet: each leaves its mix [HEADS][pitch] where its ring was, and tops [warp][HEADS]. The block's part
+ * of every head goes to sums and tops_out. */
 template <int D>
-__device__ __forceinline__ void leave(step_state<D> &w, int n_warps, int n_heads, float *mixes,
+__device__ __forceinline__ void leave(step_state<D> &w, int n_warps, int n_heads, uint8_t *shared,
                                       float2 (*tops)[HEADS], float *sums, float2 *tops_out) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    float *to = (float *)(shared + warp * step_warp_bytes<D>()) + g * mix_pitch<D>();
 #pragma unroll
     for (int i = 1; i < 4; i *= 2) w.sum += __shfl_xor_sync(0xffffffffu, w.sum, i);
-    if (t == 0 && warp < n_warps) tops[warp][g] = make_float2(w.max, w.sum);
-    __syncthreads(); /* and nobody uses the rings any more, which lie where the mixes go */
     if (warp < n_warps) {
-        float top = w.max;
-        for (int i = 0; i < n_warps; i++) top = fmaxf(top, tops[i][g].x);
-        float f = exp2_fast(w.max - top), *to = mixes + (warp * HEADS + g) * mix_pitch<D>();
+        if (t == 0) tops[warp][g] = make_float2(w.max, w.sum);
 #pragma unroll
         for (int e = 0; e < 2; e++)
 #pragma unroll
             for (int i = 0; i < D / 8; i += 4)
-                *(float4 *)(to + 4 * mix_place((2 * t + e) * (D / 32) + i / 4, D)) = make_float4(
-                    w.mix[i][e] * f, w.mix[i + 1][e] * f, w.mix[i + 2][e] * f, w.mix[i + 3][e] * f);
+                *(float4 *)(to + 4 * mix_place((2 * t + e) * (D / 32) + i / 4, D)) =
+                    make_float4(w.mix[i][e], w.mix[i + 1][e], w.mix[i + 2][e], w.mix[i + 3][e]);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < n_heads * (D / 4); i += blockDim.x) {
         int h = i / (D / 4), quad = i % (D / 4);
-        const float *from = mixes + h * mix_pitch<D>() + 4 * mix_place(quad, D);
+        const uint8_t *from = shared + 4 * (h * mix_pitch<D>() + 4 * mix_place(quad, D));
         float4 x = make_float4(0, 0, 0, 0);
-#pragma unroll 4
-        for (int j = 0; j < n_warps; j++) {
-            float4 y = *(const float4 *)(from + j * HEADS * mix_pitch<D>());
-            x.x += y.x, x.y += y.y, x.z += y.z, x.w += y.w;
+        float2 of[WARPS];
+        float top = -CUDART_INF_F, sum = 0;
+#pragma unroll
+        for (int j = 0; j < WARPS; j++) {
+            of[j] = j < n_warps ? tops[j][h] : make_float2(-CUDART_INF_F, 0);
+            top = fmaxf(top, of[j].x);
+        }
+#pragma unroll
+        for (int j = 0; j < WARPS; j++) {
+            float4 y = make_float4(0, 0, 0, 0);
+            if (j < n_warps) y = *(const float4 *)(from + j * step_warp_bytes<D>());
+            float f = exp2_fast(of[j].x - top);
+            sum += f * of[j].y;
+            x.x += f * y.x, x.y += f * y.y, x.z += f * y.z, x.w += f * y.w;
         }
         *(float4 *)(sums + h * D + 4 * quad) = x;
+        if (quad == 0) tops_out[h] = make_float2(top, sum);
     }
-    if (threadIdx.x >= n_heads) return;
-    float top = -CUDART_INF_F, sum = 0;
-    for (int i = 0; i < n_warps; i++) top = fmaxf(top, tops[i][threadIdx.x].x);
-    for (int i = 0; i < n_warps; i++) sum += tops[i][threadIdx.x].y * exp2_fast(tops[i][threadIdx.x].x - top);
-    tops_out[threadIdx.x] = make_float2(top, sum);
 }
 
-/* Blocks meet, in order: a warp weighs the splits of a head, then a thread adds up four channels, asking for
- * many splits at a time and for the first before the weights are there. `weights` [n_splits][HEADS] and
- * `totals` [HEADS] in shared memory. Other blocks wrote what is read here: not from the L1 cache. */
+/* What a join needs of shared memory at least: the tops of all splits, a sum and the sums of one split. */
+template <int D> constexpr int64_t join_bytes(int64_t n_splits) {
+    return n_splits * HEADS * (int64_t)sizeof(float2) + 2 * HEADS * D * (int64_t)sizeof(float);
+}
+
+/* Blocks meet, in order: tops are copied to shared memory and become weights while the sums of as many splits
+ * as there is room for are copied there. Short loops: all this code is read for the first time. */
 template <typename T, int D>
 __device__ __forceinline__ void join_blocks(const step_sequence &a, int64_t problem, int head0, int n_heads,
-                                            float2 *weights, float *totals) {
-    const float2 *tops = a.tops + problem * a.n_splits * HEADS;
-    const float *sums = a.sums + problem * a.n_splits * HEADS * D;
-    int lane = threadIdx.x % 32, n_quads = n_heads * (D / 4);
-    float4 y[AT_A_TIME];
-    auto ask = [&](int i, int first) {
+                                            uint8_t *shared, int n_bytes, float *totals) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32;
+    int n = a.n_splits, n_quads = n_heads * (D / 4);
+    int room = 1 + (int)((n_bytes - join_bytes<D>(n)) / (HEADS * D * (int)sizeof(float)));
+    float2 *weights = (float2 *)shared; /* [n][HEADS] */
+    float *before = (float *)(weights + n * HEADS), *ring = before + HEADS * D;
+    const float2 *tops = a.tops + problem * n * HEADS;
+    const float *sums = a.sums + problem * n * (HEADS * D);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < n * HEADS / 2; i += blockDim.x)
+        copy_async(weights + 2 * i, tops + 2 * i, true);
+    copy_commit();
+    for (int first = 0, end; first < n; first = end) {
+        end = min(n, first + room);
+#pragma unroll 1
+        for (int j = first + warp; j < end; j += n_warps)
+#pragma unroll 1
+            for (int i = lane; i < n_quads; i += 32)
+                copy_async(ring + (j - first) * HEADS * D + 4 * i, sums + (int64_t)j * HEADS * D + 4 * i, true);
+        copy_commit();
+        if (first == 0) {
+            copy_wait<1>();
+            __syncthreads();
+#pragma unroll 1
+            for (int h = warp; h < n_heads; h += n_warps) {
+                float top = -CUDART_INF_F, sum = 0;
+#pragma unroll 1
+                for (int j = lane; j < n; j += 32) top = fmaxf(top, weights[j * HEADS + h].x);
 #pragma unroll
-        for (int j = 0; j < AT_A_TIME; j++)
-            y[j] = __ldcg((const float4 *)(sums + min(first + j, a.n_splits - 1) * (HEADS * D)) + i);
-    };
-    ask(min((int)threadIdx.x, n_quads - 1), 0);
-    for (int h = threadIdx.x / 32; h < n_heads; h += blockDim.x / 32) {
-        float top = -CUDART_INF_F, sum = 0;
-        for (int j = lane; j < a.n_splits; j += 32) {
-            float2 x = __ldcg(&tops[j * HEADS + h]);
-            top = fmaxf(top, x.x);
-            weights[j * HEADS + h] = x;
-        }
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-        for (int j = lane; j < a.n_splits; j += 32) { /* its own */
-            float2 x = weights[j * HEADS + h];
-            x.x = exp2_fast(x.x - top);
-            weights[j * HEADS + h].x = x.x;
-            sum += x.x * x.y;
-        }
-        sum = warp_sum(sum);
-        if (lane == 0) {
-            totals[h] = sum;
-            if (a.lse) a.lse[head0 + h] = logf(sum) + top * LN2;
-        }
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < n_quads; i += blockDim.x) {
-        int h = i / (D / 4);
-        float4 x = make_float4(0, 0, 0, 0);
-        for (int first = 0; first < a.n_splits; first += AT_A_TIME) {
-            if (first > 0 || i != threadIdx.x) ask(i, first);
-#pragma unroll
-            for (int j = 0; j < AT_A_TIME; j++) {
-                float f = first + j < a.n_splits ? weights[(first + j) * HEADS + h].x : 0;
-                x.x += f * y[j].x, x.y += f * y[j].y, x.z += f * y[j].z, x.w += f * y[j].w;
+                for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+#pragma unroll 1
+                for (int j = lane; j < n; j += 32) { /* its own */
+                    float2 x = weights[j * HEADS + h];
+                    weights[j * HEADS + h].x = x.x = exp2_fast(x.x - top);
+                    sum += x.x * x.y;
+                }
+                sum = warp_sum(sum);
+                if (lane == 0) {
+                    totals[h] = sum;
+                    if (a.lse) a.lse[head0 + h] = logf(sum) + top * LN2;
+                }
             }
         }
-        float f = 1 / totals[h];
-        *(uint2 *)((T *)a.q + (int64_t)head0 * D + 4 * i) =
-            make_uint2(pack<T>(x.x * f, x.y * f), pack<T>(x.z * f, x.w * f));
+        copy_wait<0>();
+        __syncthreads();
+#pragma unroll 1
+        for (int i = threadIdx.x; i < n_quads; i += blockDim.x) {
+            int h = i / (D / 4);
+            float4 x = make_float4(0, 0, 0, 0);
+            if (first > 0) x = *(const float4 *)(before + 4 * i);
+#pragma unroll 4
+            for (int j = first; j < end; j++) {
+                float f = weights[j * HEADS + h].x;
+                float4 y = *(const float4 *)(ring + (j - first) * HEADS * D + 4 * i);
+                x.x += f * y.x, x.y += f * y.y, x.z += f * y.z, x.w += f * y.w;
+            }
+            if (end < n) {
+                *(float4 *)(before + 4 * i) = x;
+                continue;
+            }
+            float f = 1 / totals[h];
+            *(uint2 *)((T *)a.q + (int64_t)head0 * D + 4 * i) =
+                make_uint2(pack<T>(x.x * f, x.y * f), pack<T>(x.z * f, x.w * f));
+        }
+        if (end < n) __syncthreads(); /* the ring has been read */
     }
+}
+
+/* Counts blocks that have left their parts, wraps to 0 at the last: ready for the next launch. What the block
+ * wrote before a barrier is seen by the one that comes last. */
+__device__ __forceinline__ bool comes_last(unsigned *counter, unsigned n) {
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(counter), "r"(n - 1)
+                 : "memory");
+    return before == n - 1;
 }
 
 template <typename T, int D, typename JOB>
 static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const __grid_constant__ JOB job) {
     extern __shared__ __align__(128) uint8_t shared[];
-    __shared__ __align__(16) float q[HEADS * step_query_pitch<D>()];
     __shared__ float2 tops[WARPS][HEADS];
     __shared__ bool is_last;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, number = 0;
@@ -166,38 +201,24 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const
     int head0 = kv_head * job.group + sub * HEADS, n_heads = min((int)HEADS, job.group - sub * HEADS);
     int index = warp * n_blocks + block; /* of all warps */
     start_next();
-    wait_for_last();
     int part = a.first_part, from = 0, to = 0, bits = 0;
     uint8_t *memory = shared + warp * step_warp_bytes<D>();
     if (index < a.tail_warp) {
         while (part + 1 < a.first_part + a.n_parts && index >= job.part[part + 1].first_warp) part++;
         const step_part &p = job.part[part];
-        int n_tiles = (p.n + STEP_TILE - 1) / STEP_TILE, at = index - p.first_warp;
-        from = (int)((int64_t)n_tiles * at / p.n_warps), to = (int)((int64_t)n_tiles * (at + 1) / p.n_warps);
+        int at = index - p.first_warp;
+        from = at * p.each + min(at, p.rest), to = from + p.each + (at < p.rest);
         bits = p.bits;
     }
     const step_part &p = job.part[part];
-    constexpr int SHARE = (HEADS * D + WARPS * 32 - 1) / (WARPS * 32); /* of the query, with all warps */
-    float mine[SHARE];
-    const T *q_from = (const T *)a.q + (int64_t)head0 * D;
-#pragma unroll
-    for (int j = 0; j < SHARE; j++) {
-        int i = threadIdx.x + j * blockDim.x;
-        mine[j] = i < n_heads * D ? to_f32(q_from[i]) : 0;
-    }
-    auto place = [&](int i, float x) { q[i / D * step_query_pitch<D>() + i % D] = x; };
     if (bits == 4) start_part<4, D>(p, memory, kv_head, from, to, lane);
     if (bits == 2) start_part<2, D>(p, memory, kv_head, from, to, lane);
-#pragma unroll
-    for (int j = 0; j < SHARE; j++)
-        if (threadIdx.x + j * blockDim.x < HEADS * D) place(threadIdx.x + j * blockDim.x, mine[j]);
-    for (int i = threadIdx.x + SHARE * blockDim.x; i < HEADS * D; i += blockDim.x)
-        place(i, i < n_heads * D ? to_f32(q_from[i]) : 0);
+    wait_for_last();
+    const T *q = lane / 4 < n_heads ? (const T *)a.q + (int64_t)(head0 + lane / 4) * D : NULL;
     step_state<D> w;
 #pragma unroll
     for (int i = 0; i < D / 8; i++) w.mix[i][0] = w.mix[i][1] = 0;
     w.max = -CUDART_INF_F, w.sum = w.low = 0;
-    __syncthreads();
     if (bits == 4) attend_part<4, D>(p, q, memory, kv_head, from, to, job.scale_log2, lane, w);
     if (bits == 2) attend_part<2, D>(p, q, memory, kv_head, from, to, job.scale_log2, lane, w);
     if (bits == 0 && index < a.n_warps) {
@@ -207,17 +228,15 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const
                           min((int)STEP_TAIL, a.n_tail - row), q, job.scale_log2, lane, w);
     }
     int64_t out = (int64_t)problem * a.n_splits + a.first_split + block;
-    leave<D>(w, (a.n_warps - block + n_blocks - 1) / n_blocks, n_heads, (float *)shared, tops,
+    leave<D>(w, (a.n_warps - block + n_blocks - 1) / n_blocks, n_heads, shared, tops,
              a.sums + out * HEADS * D, a.tops + out * HEADS);
     if (!job.joins) return;
-    __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) /* wraps to 0 at the last: ready for the next launch */
-        is_last = atomicInc(&a.counters[problem], (unsigned)n_blocks - 1) == (unsigned)n_blocks - 1;
+    if (threadIdx.x == 0) is_last = comes_last(&a.counters[problem], (unsigned)n_blocks);
     __syncthreads();
     if (!is_last) return;
-    __threadfence();
-    join_blocks<T, D>(a, problem, head0, n_heads, (float2 *)shared, (float *)tops);
+    join_blocks<T, D>(a, problem, head0, n_heads, shared, (int)blockDim.x / 32 * step_warp_bytes<D>(),
+                      (float *)tops);
 }
 
 /* ---------------------------------------------------------------- the host's side */
@@ -229,9 +248,9 @@ static inline bool fits(const sac_packed_step_args *a, const sac_packed_rows *p)
            p->head_dim == a->tail.head_dim;
 }
 
-/* What a tile costs: reading it, which goes with the bits, and taking it apart, which does not. */
+/* What a tile costs: taking it apart, and reading it, which goes with the bits. */
 static inline int64_t tile_cost(const step_part *p) {
-    return p->bits == 4 ? 3 : 2;
+    return p->bits == 4 ? 5 : 4;
 }
 /* Warps for a part when none is to have more than `most`. */
 static inline int64_t warps_for(const step_part *p, int64_t most) {
@@ -249,7 +268,8 @@ static void take_parts(const sac_packed_step_args *a, int *at, JOB *j, step_sequ
         if (p->n == 0) continue;
         j->part[j->n_parts++] =
             step_part{p->k,         p->v,      p->k_scale,       p->k_min, p->v_scale, p->v_min,
-                      p->v_channel, (int)p->n, (int)p->capacity, p->bits,  0,          0};
+                      p->v_channel, (int)p->n, (int)p->capacity, p->bits,  0,          0,
+                      0,            0};
     }
     while (*at < a->n_parts && a->parts[*at].n == 0) ++*at;
     q->n_parts = j->n_parts - q->first_part;
@@ -269,6 +289,8 @@ template <typename JOB> static int64_t give_warps(JOB *j, int64_t problems, int 
             j->part[p].first_warp = (int)needed;
             j->part[p].n_warps = (int)warps_for(&j->part[p], most);
             needed += j->part[p].n_warps;
+            int tiles = (int)ceil_div(j->part[p].n, STEP_TILE);
+            j->part[p].each = tiles / j->part[p].n_warps, j->part[p].rest = tiles % j->part[p].n_warps;
         }
         q->tail_warp = (int)needed;
         q->n_warps = (int)(needed + ceil_div(q->n_tail, STEP_TAIL));
@@ -278,7 +300,7 @@ template <typename JOB> static int64_t give_warps(JOB *j, int64_t problems, int 
     return blocks;
 }
 
-enum { BLOCK_COST = 4 /* of a block, whatever its warps have to do */ };
+enum { BLOCK_COST = 8 /* of a block, whatever its warps have to do */ };
 
 /* The one with most to do has least, in as many waves of blocks as are through first. Returns how many. */
 template <typename JOB> static int plan(const sac_stream *s, JOB *j, int64_t problems, int block_warps) {
@@ -303,19 +325,19 @@ template <int D> static int fitting_warps(const sac_device *d) {
     int most_bytes = 0, warps = WARPS;
     if (cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->index) != cudaSuccess)
         return 0;
-    most_bytes -= HEADS * (step_query_pitch<D>() * 4 + WARPS * 8) + 64;
+    most_bytes -= HEADS * WARPS * 8 + 64;
     while (warps > 1 && warps * step_warp_bytes<D>() > most_bytes) warps--;
     return warps;
 }
 
 /* Scratch for the splits of a job's sequences. */
 template <int D, typename JOB>
-static bool take_scratch(const sac_stream *s, JOB *j, int64_t problems, int64_t weights_bytes) {
+static bool take_scratch(const sac_stream *s, JOB *j, int64_t problems, int64_t shared_bytes) {
     size_t n_bytes, tops = 0, n_counters = (size_t)j->n * (size_t)problems;
     float *rest = (float *)scratch_rest(s, &n_bytes);
     for (int i = 0; i < j->n; i++) {
         tops += (size_t)(problems * j->sequence[i].n_splits) * HEADS;
-        if (j->sequence[i].n_splits * HEADS * (int64_t)sizeof(float2) > weights_bytes) return false;
+        if (join_bytes<D>(j->sequence[i].n_splits) > shared_bytes) return false;
     }
     if (tops * (D + 2) * sizeof(float) > n_bytes || n_counters * sizeof(unsigned) > SCRATCH_COUNTER_BYTES)
         return false;
@@ -335,7 +357,11 @@ static sac_status start(const sac_stream *s, const JOB &j, int blocks, int warps
     auto kernel = packed_step_kernel<T, D, JOB>;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
-    return launch_early(s, kernel, dim3((unsigned)blocks), dim3((unsigned)warps * 32), (size_t)bytes, j);
+    if (!ops_of(s)->packs)
+        return launch_early(s, kernel, dim3((unsigned)blocks), dim3((unsigned)warps * 32), (size_t)bytes, j);
+    ops_of(s)->packs = false; /* behind all that was packed: so are those that follow */
+    kernel<<<blocks, warps * 32, bytes, cuda_stream(s)>>>(j);
+    return launched();
 }
 
 template <typename JOB> static int64_t describe(JOB *j, const sac_packed_step_args *a) {

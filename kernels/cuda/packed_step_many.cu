@@ -26,7 +26,7 @@ template <int D> static bool surely_fits(const sac_stream *s, const sac_packed_s
     int64_t warped = problems * (2 * most + (step_many::MAX_PARTS + most * tail) / warps);
     int64_t blocks = launches * (4 * s->device->n_processors + warped);
     return blocks * HEADS * (D + 2) * (int64_t)sizeof(float) <= (int64_t)n_bytes &&
-           blocks / problems * HEADS * (int64_t)sizeof(float2) <= warps * step_warp_bytes<D>() &&
+           join_bytes<D>(blocks / problems) <= warps * step_warp_bytes<D>() &&
            most * problems * sizeof(unsigned) <= SCRATCH_COUNTER_BYTES;
 }
 
