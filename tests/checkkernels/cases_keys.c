@@ -174,7 +174,8 @@ static const struct gather_shape {
     bool interleaved, keys_only;
 } gather_shapes[] = {{1, 64, 1, 1, 1, 0, false, false},      {4, 64, 300, 1, 2, 0, false, false},
                      {2, 128, 150, 2, 1, 0, false, true},    {8, 80, 200, 8, 2, 0, false, false},
-                     {4, 64, 300, 1, 2, 64, false, false},   {2, 128, 200, 2, 1, 128, false, false},
+                     {4, 64, 300, 1, 2, 64, false, false},   {6, 64, 300, 1, 2, 64, false, false},
+                     {2, 128, 200, 2, 1, 128, false, false},
                      {4, 80, 100, 4, 1, 80, false, true},    {2, 64, 100, 1, 3, 32, true, false},
                      {3, 20, 50, 3, 1, 12, false, false},    {2, 44, 50, 1, 1, 20, true, true},
                      {2, 64, 0, 1, 1, 0, false, false},      {1, 1056, 10, 1, 2, 64, false, false},
