@@ -14,7 +14,8 @@ static inline bool sac_is_skipped(const int32_t *skip) {
  * before rope but for the attention factor, which they keep; a device may round them to the view's type once
  * more. What lies beyond a list is not written. With n_queries above 1 (not with lists) as many queries go at
  * once, q [n_queries][n_heads * head_dim], scores [n_queries][n_heads][stride]: query i has the first n + i *
- * n_more rows, and its scores from there on, up to where the last query's end, become -infinity. */
+ * n_more rows, and its scores from there on, up to where the last query's end, become -infinity. With lse
+ * (not with lists) the logarithm of the sum of each row's exponentials is found too. */
 typedef struct sac_key_scores_args {
     float *scores;  /* [n_heads][stride] */
     int64_t stride; /* at least the longest list */
@@ -27,6 +28,7 @@ typedef struct sac_key_scores_args {
     const sac_rotation *back; /* or NULL */
     int n_queries;            /* 0 as 1 */
     int64_t n_more;
+    float *lse;          /* [n_queries][n_heads] or NULL */
     const int32_t *skip; /* or NULL */
 } sac_key_scores_args;
 

@@ -138,12 +138,8 @@ static sac_status choose(sac_vote_chunks *s, const sac_layer_attention *part, in
                                                            .n = n_first,
                                                            .scale = s->rsqrt_d ? part->scale : 1.0f,
                                                            .n_queries = (int)n,
-                                                           .n_more = s->chunk}));
-    SAC_TRY(ops->softmax(stream, &(sac_softmax_args){.scores = s->scores,
-                                                     .stride = s->stride,
-                                                     .n = n_last,
-                                                     .n_rows = (int)n * n_heads,
-                                                     .lse = s->lse}));
+                                                           .n_more = s->chunk,
+                                                           .lse = s->lse}));
     SAC_TRY(ops->soft_vote(stream, &(sac_soft_vote_args){.scores = s->scores,
                                                          .stride = s->stride,
                                                          .n = n_last,

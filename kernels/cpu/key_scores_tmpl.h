@@ -114,6 +114,12 @@ static sac_status key_scores_each(const sac_stream *s, const sac_key_scores_args
 
 static sac_status SAC_ISA(key_scores)(const sac_stream *s, const sac_key_scores_args *a) {
     if (sac_is_skipped(a->skip)) return SAC_OK;
+    if (a->lse) {
+        sac_key_scores_args b = *a;
+        b.lse = NULL;
+        SAC_TRY(SAC_ISA(key_scores)(s, &b));
+        return sac_ref_key_scores_sums(s, a);
+    }
     if (a->n_queries > 1) return key_scores_each(s, a);
     int64_t group = a->n_heads / a->kv.n_heads, longest = 0, total = 0;
     const int32_t *unused;

@@ -11,8 +11,8 @@ static __global__ void set_lengths_kernel(int32_t *lengths, int32_t n_q, int32_t
     lengths[4] = n_kv;
 }
 
-/* Fewest queries that go to the kernel for Hopper before cuDNN is asked; 0: none do. docs/speed.md has both.
- */
+/* Fewest queries, those of all chunks together, that go to the kernel for Hopper before cuDNN is asked; 0:
+ * none do. docs/speed.md has both. */
 enum { HOPPER_FROM = 1024 };
 enum { LARGE = 8192, SMALL = 1024 }; /* queries of a piece */
 enum { CHUNK = 512 }; /* queries of methods that work in chunks, over keys gathered for them: few shapes */
@@ -162,7 +162,8 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
         const bool few = a->n_batch == 1 && a->n_q * group <= 64;
         if (few && a->uneven) st = sac_cuda_attention_uneven(s, a);
         if (few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_decode(s, a);
-        if (!few && HOPPER_FROM && a->n_q >= HOPPER_FROM) st = sac_cuda_attention_hopper(s, a);
+        const int64_t n_queries = a->causal && a->n_q >= 128 ? a->n_q * a->n_batch : a->n_q;
+        if (!few && HOPPER_FROM && n_queries >= HOPPER_FROM) st = sac_cuda_attention_hopper(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_lists(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = by_cudnn(s, a);
         if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);

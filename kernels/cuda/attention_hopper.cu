@@ -1,38 +1,6 @@
 /* attention_hopper.cu - the host's side of attention_hopper.cuh: where tensors lie, how the grid is cut. */
 #include "attention_hopper.cuh"
-
-typedef decltype(&cuTensorMapEncodeTiled) encode_map;
-
-/* A matrix [batch][row][head][128] as boxes of 64 columns of `box` rows. What there is one of has any stride
- * that the driver takes: multiples of 16 bytes below 2^40 (cuTensorMapEncodeTiled). */
-static bool make_map(encode_map encode, CUtensorMap *map, sac_dtype t, const void *data, int64_t n_rows,
-                     int64_t row, int n_heads, int64_t head, int64_t n_batch, int64_t batch, int box) {
-    const cuuint64_t sizes[4] = {D, (cuuint64_t)n_rows, (cuuint64_t)n_heads, (cuuint64_t)n_batch};
-    const int64_t d = D;
-    const cuuint64_t bytes[3] = {(cuuint64_t)(n_rows > 1 ? row : d) * 2,
-                                 (cuuint64_t)(n_heads > 1 ? head : d) * 2,
-                                 (cuuint64_t)(n_batch > 1 ? batch : d) * 2};
-    const cuuint32_t boxes[4] = {64, (cuuint32_t)box, 1, 1}, steps[4] = {1, 1, 1, 1};
-    for (cuuint64_t stride : bytes)
-        if (stride % 16 != 0 || stride >= (cuuint64_t)1 << 40) return false;
-    return encode(map,
-                  t == SAC_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4,
-                  (void *)data, sizes, bytes, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
-static encode_map find_encode_map(void) {
-    void *f = NULL;
-    cudaDriverEntryPointQueryResult found;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) !=
-            cudaSuccess ||
-        found != cudaDriverEntryPointSuccess) {
-        cudaGetLastError();
-        return NULL;
-    }
-    return (encode_map)f;
-}
+#include "tensor_map.cuh"
 
 template <typename T, int KEYS>
 static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a, hopper_job *j) {
@@ -41,11 +9,11 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
     const int64_t batch = a->n_batch > 1 ? a->batch_rows : 0,
                   kv_batch = a->kv_batch_rows ? a->kv_batch_rows : batch;
     if (!encode ||
-        !make_map(encode, &j->q, a->q.dtype, a->q.data, j->n_q, a->q.stride, j->n_heads, D, a->n_batch,
+        !make_map(encode, &j->q, a->q.dtype, a->q.data, D, j->n_q, a->q.stride, j->n_heads, D, a->n_batch,
                   batch * a->q.stride, QUERIES) ||
-        !make_map(encode, &j->k, kv->dtype, kv->k, j->n_kv, kv->row_stride, kv->n_heads, kv->head_stride,
+        !make_map(encode, &j->k, kv->dtype, kv->k, D, j->n_kv, kv->row_stride, kv->n_heads, kv->head_stride,
                   a->n_batch, kv_batch * kv->row_stride, KEYS) ||
-        !make_map(encode, &j->v, kv->dtype, kv->v, j->n_kv, kv->row_stride, kv->n_heads, kv->head_stride,
+        !make_map(encode, &j->v, kv->dtype, kv->v, D, j->n_kv, kv->row_stride, kv->n_heads, kv->head_stride,
                   a->n_batch, kv_batch * kv->row_stride, KEYS))
         return SAC_UNSUPPORTED;
     const int n_bytes = (int)sizeof(hopper_shared<KEYS>) + 1024;

@@ -33,9 +33,53 @@ static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int6
     y[blockIdx.y * cols + c] = sum * scale;
 }
 
+enum { WIDE_LANES = 16, WIDE_COLS = WIDE_LANES * 8, WIDE_ROWS = 32 /* that share a column */ };
+
+/* The same for many columns of halves: eight a thread. */
+template <typename T>
+static __global__ void __launch_bounds__(WIDE_LANES *WIDE_ROWS)
+    mean_wide_rows_kernel(float *y, const T *x, int64_t rows, int64_t cols, int64_t stride, float scale) {
+    __shared__ __align__(16) float part[WIDE_ROWS][WIDE_COLS];
+    start_next();
+    wait_for_last();
+    int lane = threadIdx.x % WIDE_LANES, of = threadIdx.x / WIDE_LANES;
+    int64_t first = (int64_t)blockIdx.x * WIDE_COLS, c = first + lane * 8;
+    x += blockIdx.y * rows * stride + c;
+    float sum[8] = {0};
+    for (int64_t row = of; row < rows && c < cols; row += WIDE_ROWS * MEAN_AT_ONCE) {
+        uint4 v[MEAN_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < MEAN_AT_ONCE; i++) {
+            int64_t r = row + i * WIDE_ROWS;
+            v[i] = r < rows ? *(const uint4 *)(x + r * stride) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int i = 0; i < MEAN_AT_ONCE; i++)
+#pragma unroll
+            for (int j = 0; j < 8; j++) sum[j] += to_f32(((const T *)&v[i])[j]);
+    }
+    store<8>(&part[of][lane * 8], sum);
+    __syncthreads();
+    if (threadIdx.x >= WIDE_COLS || first + threadIdx.x >= cols) return;
+    float all = 0;
+    for (int i = 0; i < WIDE_ROWS; i++) all += part[i][threadIdx.x];
+    y[blockIdx.y * cols + first + threadIdx.x] = all * scale;
+}
+
+template <typename T>
+static sac_status mean_wide(const sac_stream *s, const sac_mean_rows_args *a, int64_t n_groups) {
+    dim3 blocks((unsigned)ceil_div(a->x.cols, WIDE_COLS), (unsigned)n_groups);
+    return launch_step(s, mean_wide_rows_kernel<T>, blocks, dim3(WIDE_LANES * WIDE_ROWS), 0, a->y,
+                       (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, a->scale);
+}
+
 extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
     int64_t n_groups = max_of(1, a->n_groups);
     if (n_groups > 65535) return SAC_UNSUPPORTED;
+    if (is_half(a->x.dtype) && mat_aligned(a->x) &&
+        a->x.cols * n_groups >= s->device->n_processors * WIDE_COLS)
+        return a->x.dtype == SAC_DTYPE_F16 ? mean_wide<half>(s, a, n_groups)
+                                           : mean_wide<bf16>(s, a, n_groups);
     dim3 blocks((unsigned)ceil_div(a->x.cols, MEAN_COLS), (unsigned)n_groups);
     BY_DTYPE(a->x.dtype, return launch_step(s, mean_rows_kernel<T>, blocks, dim3(MEAN_ROWS * MEAN_COLS), 0,
                                             a->y, (const T *)a->x.data, a->x.rows / n_groups, a->x.cols,

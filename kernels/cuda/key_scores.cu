@@ -234,8 +234,25 @@ static sac_status each_query(const sac_stream *s, const sac_key_scores_args *a) 
     return launched();
 }
 
+/* Sums of the scores' exponentials in a pass of their own. */
+static sac_status with_sums(const sac_stream *s, const sac_key_scores_args *a) {
+    const int n_queries = (int)max_of(1, a->n_queries);
+    sac_key_scores_args b = *a;
+    b.lse = NULL;
+    SAC_TRY(sac_cuda_key_scores(s, &b));
+    sac_softmax_args sums = {};
+    sums.scores = a->scores, sums.stride = a->stride, sums.n = a->n + (n_queries - 1) * a->n_more;
+    sums.n_rows = n_queries * a->n_heads, sums.lse = a->lse, sums.skip = a->skip;
+    return sac_cuda_softmax(s, &sums);
+}
+
 extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
     const sac_kv_view *kv = &a->kv;
+    if (a->n_queries > 1) {
+        sac_status st = key_scores_hopper(s, a);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    if (a->lse) return with_sums(s, a);
     if (a->n_queries > 1) {
         sac_status st = key_scores_many(s, a);
         return st == SAC_UNSUPPORTED ? each_query(s, a) : st;

@@ -16,21 +16,31 @@ __device__ __forceinline__ void cut(float x, float y, uint32_t &a, uint32_t &b, 
     c = pack<T>(x - xa - xb, y - ya - yb);
 }
 
-/* A power of two that brings the largest of a head's |q| to [1, 2); 1 for bf16, whose exponents are f32's. */
+/* The power of two that brings `top`, the largest of a head's |q|, to [1, 2). */
+__device__ __forceinline__ float unit_below(float top) {
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+    return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
+}
+/* The same of a head, by a warp; 1 for bf16, whose exponents are f32's. */
 template <typename T> __device__ __forceinline__ float unit_of(const float *q, int d, int lane) {
     if constexpr (sizeof(T) == 2 && !__is_same(T, half)) {
         return 1;
     } else {
         float top = 0;
         for (int c = lane; c < d; c += 32) top = fmaxf(top, fabsf(q[c]));
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-        return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
+        return unit_below(top);
     }
 }
+/* The same of a head whose lanes have four numbers each. */
+template <typename T> __device__ __forceinline__ float unit_of(float4 q) {
+    if constexpr (sizeof(T) == 2 && !__is_same(T, half)) return 1;
+    return unit_below(fmaxf(fmaxf(fabsf(q.x), fabsf(q.y)), fmaxf(fabsf(q.z), fabsf(q.w))));
+}
 
-/* Several queries at once. UNSUPPORTED for what it does not take: lists, keys that are turned back or lie
- * askew, f32. */
+/* Several queries at once. UNSUPPORTED for what they do not take: lists, keys that are turned back or lie
+ * askew, f32; lse but on Hopper. */
+sac_status key_scores_hopper(const sac_stream *s, const sac_key_scores_args *a);
 sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a);
 
 #endif

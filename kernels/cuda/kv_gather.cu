@@ -23,31 +23,55 @@ template <typename T> static __global__ void kv_gather_kernel(gather_job j) {
     }
 }
 
-/* Two channels of each half of a pair a thread: keys of halves that are turned back in the layout of two
- * halves; values, and channels that do not turn, are moved. */
+enum { HEADS = 4 /* that a thread has on their way */ };
+
+/* Eight pairs (i, i + half) of a row turned back. */
+template <typename T>
+__device__ __forceinline__ void turn_pairs(uint4 &first, uint4 &second, const float *cs, float f) {
+    T *u = (T *)&first, *v = (T *)&second;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        float x = to_f32(u[i]), y = to_f32(v[i]);
+        u[i] = from_f32<T>((x * cs[2 * i] + y * cs[2 * i + 1]) * f);
+        v[i] = from_f32<T>((y * cs[2 * i] - x * cs[2 * i + 1]) * f);
+    }
+}
+
+/* Eight channels of each half of a pair a thread, of all heads of a list, whose angles are the same: keys of
+ * halves that are turned back in the layout of two halves, and their values, which are moved. */
 template <typename T> static __global__ void kv_gather_turned_kernel(gather_job j) {
     start_next();
     wait_for_last();
-    int head = blockIdx.y, list = head / (j.src.n_heads / j.n_lists), d = j.src.head_dim;
+    int list = blockIdx.y, heads = j.src.n_heads / j.n_lists, d = j.src.head_dim, half = d / 2,
+        per_row = half / 8;
     int64_t begin = j.start[list], n = j.start[list + 1] - begin, stride = (int64_t)gridDim.x * blockDim.x;
-    const T *from = (const T *)(blockIdx.z ? j.src.v : j.src.k) + head * j.src.head_stride;
-    T *to = (T *)(blockIdx.z ? j.dst.v : j.dst.k) + head * j.dst.head_stride;
-    int half = d / 2, per_row = half / 2;
+    const T *from = (const T *)(blockIdx.z ? j.src.v : j.src.k) + list * heads * j.src.head_stride;
+    T *to = (T *)(blockIdx.z ? j.dst.v : j.dst.k) + list * heads * j.dst.head_stride;
     float f = 1 / j.rotation.factor;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n * per_row; i += stride) {
-        int row = (int)(i / per_row), c = (int)(i % per_row) * 2;
+        int64_t row = i / per_row, c = i % per_row * 8;
         const T *x = from + j.rows[begin + row] * j.src.row_stride + c;
-        uint32_t u = *(const uint32_t *)x, v = *(const uint32_t *)(x + half);
-        if (!blockIdx.z) {
-            const T *a = (const T *)&u, *b = (const T *)&v;
-            float4 cs = *(const float4 *)(j.rotation.cos_sin + (int64_t)j.turn_back[begin + row] * d + 2 * c);
-            float x0 = to_f32(a[0]), x1 = to_f32(a[1]), y0 = to_f32(b[0]), y1 = to_f32(b[1]);
-            u = pack<T>((x0 * cs.x + y0 * cs.y) * f, (x1 * cs.z + y1 * cs.w) * f);
-            v = pack<T>((y0 * cs.x - x0 * cs.y) * f, (y1 * cs.z - x1 * cs.w) * f);
-        }
         T *y = to + row * j.dst.row_stride + c;
-        *(uint32_t *)y = u;
-        *(uint32_t *)(y + half) = v;
+        float cs[16];
+        if (!blockIdx.z) load<16>(cs, j.rotation.cos_sin + (int64_t)j.turn_back[begin + row] * d + 2 * c);
+        for (int first = 0; first < heads; first += HEADS) {
+            uint4 u[HEADS], v[HEADS];
+#pragma unroll
+            for (int h = 0; h < HEADS; h++) {
+                if (first + h >= heads) break;
+                const T *p = x + (first + h) * j.src.head_stride;
+                u[h] = *(const uint4 *)p;
+                v[h] = *(const uint4 *)(p + half);
+            }
+#pragma unroll
+            for (int h = 0; h < HEADS; h++) {
+                if (first + h >= heads) break;
+                T *p = y + (first + h) * j.dst.head_stride;
+                if (!blockIdx.z) turn_pairs<T>(u[h], v[h], cs, f);
+                *(uint4 *)p = u[h];
+                *(uint4 *)(p + half) = v[h];
+            }
+        }
     }
 }
 
@@ -81,12 +105,12 @@ extern "C" sac_status sac_cuda_kv_gather(const sac_stream *s, const sac_kv_gathe
                 view_aligned(&a->dst, a->keys_only);
     bool turned = a->turn_back && a->src.dtype == a->dst.dtype && is_half(a->src.dtype) &&
                   !a->rotation->interleaved && a->rotation->rot_dim == a->src.head_dim &&
-                  (uintptr_t)a->rotation->cos_sin % 16 == 0 && view_aligned(&a->src, a->keys_only) &&
-                  view_aligned(&a->dst, a->keys_only);
-    int64_t items = a->dst.n_rows * a->dst.head_dim / (wide ? 8 : turned ? 4 : 1);
+                  a->src.head_dim % 16 == 0 && (uintptr_t)a->rotation->cos_sin % 16 == 0 &&
+                  view_aligned(&a->src, a->keys_only) && view_aligned(&a->dst, a->keys_only);
+    int64_t items = a->dst.n_rows * a->dst.head_dim / (wide ? 8 : turned ? 16 : 1);
     if (!items) return SAC_OK;
-    dim3 grid((unsigned)min_of(ceil_div(items, 256), s->device->n_processors * 16), (unsigned)a->src.n_heads,
-              a->keys_only ? 1 : 2);
+    dim3 grid((unsigned)min_of(ceil_div(items, 256), s->device->n_processors * 16),
+              (unsigned)(turned ? a->lists->n_lists : a->src.n_heads), a->keys_only ? 1 : 2);
     if (turned)
         return a->src.dtype == SAC_DTYPE_F16
                    ? launch_early(s, kv_gather_turned_kernel<half>, grid, dim3(256), 0, j)

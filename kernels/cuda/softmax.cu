@@ -2,6 +2,7 @@
  * registers between the passes. Sums are in double, in a fixed order. */
 #include "cluster.cuh"
 #include "context.cuh"
+#include "log_sums.cuh"
 
 enum { KEPT = 8 /* scores a thread keeps; those beyond are read again each pass */ };
 
@@ -83,19 +84,6 @@ typedef struct lse_job {
     int64_t stride, n;
 } lse_job;
 
-__device__ __forceinline__ double2 join_sums(double2 a, double2 b) {
-    double top = a.x > b.x ? a.x : b.x;
-    if (top == -CUDART_INF) return a;
-    return make_double2(top, a.y * (double)expf((float)(a.x - top)) + b.y * (double)expf((float)(b.x - top)));
-}
-__device__ __forceinline__ double2 warp_join(double2 x) {
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2)
-        x = join_sums(
-            x, make_double2(__shfl_xor_sync(0xffffffffu, x.x, i), __shfl_xor_sync(0xffffffffu, x.y, i)));
-    return x;
-}
-
 static __global__ void __launch_bounds__(LSE_THREADS) lse_kernel(lse_job a) {
     __shared__ double2 of_warp[LSE_THREADS / 32];
     __shared__ bool is_last;
@@ -105,7 +93,7 @@ static __global__ void __launch_bounds__(LSE_THREADS) lse_kernel(lse_job a) {
     int row = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const float *scores = a.scores + row * a.stride;
     int64_t n = a.counts ? a.counts[row] : a.n, step = (int64_t)gridDim.x * LSE_THREADS * LSE_EACH;
-    double2 sum = make_double2(-CUDART_INF, 0);
+    double2 sum = no_sum();
     for (int64_t at = (int64_t)blockIdx.x * LSE_THREADS * LSE_EACH + threadIdx.x; at < n; at += step) {
         float x[LSE_EACH], top = -CUDART_INF_F, some = 0;
 #pragma unroll
@@ -118,11 +106,11 @@ static __global__ void __launch_bounds__(LSE_THREADS) lse_kernel(lse_job a) {
         for (int i = 0; i < LSE_EACH; i++) some += expf(x[i] - top);
         sum = join_sums(sum, make_double2((double)top, (double)some));
     }
-    sum = warp_join(sum);
+    sum = lanes_join<32>(sum);
     if (lane == 0) of_warp[warp] = sum;
     __syncthreads();
     if (warp > 0) return;
-    sum = warp_join(lane < LSE_THREADS / 32 ? of_warp[lane] : make_double2(-CUDART_INF, 0));
+    sum = lanes_join<32>(lane < LSE_THREADS / 32 ? of_warp[lane] : no_sum());
     double2 *parts = a.parts + (int64_t)row * gridDim.x;
     if (gridDim.x > 1) {
         if (lane == 0) { /* the counter wraps to 0 at the last: ready for the next launch */
@@ -133,11 +121,9 @@ static __global__ void __launch_bounds__(LSE_THREADS) lse_kernel(lse_job a) {
         __syncwarp();
         if (!is_last) return;
         __threadfence();
-        sum = make_double2(-CUDART_INF, 0);
-        for (int i = lane; i < (int)gridDim.x; i += 32) sum = join_sums(sum, __ldcg(&parts[i]));
-        sum = warp_join(sum);
+        sum = parts_join(parts, (int)gridDim.x);
     }
-    if (lane == 0) a.lse[row] = sum.y > 0 ? (float)(log(sum.y) + sum.x) : -CUDART_INF_F;
+    if (lane == 0) a.lse[row] = log_of(sum);
 }
 
 static sac_status launch_lse(const sac_stream *s, const sac_softmax_args *a, int64_t most) {

@@ -103,6 +103,11 @@ __device__ __forceinline__ void fetch_map(const CUtensorMap *map) {
     HOPPER_ASM("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+/* After a thread's own writes to shared memory, before the barrier behind which products read them. */
+__device__ __forceinline__ void written_for_products(void) {
+    HOPPER_ASM("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /* ---------------------------------------------------------------- registers */
 
 template <int N> __device__ __forceinline__ void give_registers(void) { /* down to N a thread */

@@ -11,6 +11,15 @@ static void score(const sac_key_scores_args *a, const float *q, int head, int64_
     *out = (float)(sum * (double)a->scale);
 }
 
+sac_status sac_ref_key_scores_sums(const sac_stream *s, const sac_key_scores_args *a) {
+    int n_queries = a->n_queries > 1 ? a->n_queries : 1;
+    return sac_ref_softmax(s, &(sac_softmax_args){.scores = a->scores,
+                                                  .stride = a->stride,
+                                                  .n = a->n + (n_queries - 1) * a->n_more,
+                                                  .n_rows = n_queries * a->n_heads,
+                                                  .lse = a->lse});
+}
+
 sac_status sac_ref_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
     if (sac_is_skipped(a->skip)) return SAC_OK;
     const sac_row_lists *l = a->lists;
@@ -19,7 +28,7 @@ sac_status sac_ref_key_scores(const sac_stream *s, const sac_key_scores_args *a)
     assert(a->scores && a->q && sac_ref_is_kv(&a->kv) && a->n_heads % a->kv.n_heads == 0);
     assert(l ? sac_ref_is_lists(l, &a->kv, a->n_heads)
              : a->first >= 0 && a->n >= 0 && a->first + n_last <= a->kv.n_rows && a->stride >= n_last);
-    assert(n_queries == 1 || (!l && a->n_more >= 0));
+    assert((n_queries == 1 && !a->lse) || (!l && a->n_more >= 0));
     assert(!a->back || sac_ref_is_rotation(a->back, a->kv.head_dim));
     assert((size_t)a->kv.head_dim * sizeof(double) <= SAC_THREAD_SCRATCH_BYTES);
     for (int i = 0; i < n_queries * a->n_heads; i++) {
@@ -34,5 +43,5 @@ sac_status sac_ref_key_scores(const sac_stream *s, const sac_key_scores_args *a)
                   &scores[j]);
         for (int64_t j = n; j < n_last && !l; j++) scores[j] = -INFINITY;
     }
-    return SAC_OK;
+    return a->lse ? sac_ref_key_scores_sums(s, a) : SAC_OK;
 }

@@ -14,6 +14,9 @@ SAC_OPS(X)
 sac_status sac_ref_attention_blocks(const sac_stream *s, const sac_attention_args *a,
                                     sac_status (*fn)(const sac_stream *s, const sac_attention_args *a));
 
+/* The sums that key_scores finds with its scores, from these. */
+sac_status sac_ref_key_scores_sums(const sac_stream *s, const sac_key_scores_args *a);
+
 double sac_ref_activation(sac_activation act, double x);
 
 /* What the ops on keys and values ask of their arguments. */

@@ -18,18 +18,32 @@ static const struct scores_shape {
     int n_lists, every;
     int rot_dim; /* 0: keys as they lie */
     bool interleaved;
-} scores_shapes[] = {{1, 1, 64, 1, 0, 0, 0, 0, false},        {4, 1, 64, 300, 0, 0, 0, 0, false},
-                     {7, 1, 128, 259, 3, 0, 0, 0, false},     {8, 1, 80, 513, 0, 0, 0, 0, false},
-                     {28, 4, 128, 700, 0, 0, 0, 0, false},    {8, 8, 64, 300, 17, 0, 0, 0, false},
-                     {12, 1, 64, 100, 0, 0, 0, 0, false},     {6, 2, 20, 90, 0, 0, 0, 0, false},
-                     {28, 4, 64, 900, -1, 1, 2, 0, false},    {14, 2, 80, 800, -1, 2, 1, 0, false},
-                     {14, 2, 64, 800, -1, 14, 2, 0, false},   {8, 8, 128, 600, -1, 8, 2, 0, false},
-                     {8, 2, 64, 500, 40, 0, 0, 64, false},    {7, 1, 128, 300, 0, 0, 0, 128, false},
-                     {8, 4, 80, 270, 0, 0, 0, 80, false},     {4, 4, 64, 300, -1, 4, 2, 32, false},
-                     {8, 2, 64, 300, 0, 0, 0, 64, true},      {6, 2, 44, 300, -1, 6, 1, 20, true},
-                     {7, 1, 128, 0, 0, 0, 0, 0, false},       {4, 1, 1056, 20, 0, 0, 0, 0, false},
-                     {28, 4, 128, 5000, 11, 0, 0, 128, false}};
+} scores_shapes[] = {{1, 1, 64, 1, 0, 0, 0, 0, false},         {4, 1, 64, 300, 0, 0, 0, 0, false},
+                     {7, 1, 128, 259, 3, 0, 0, 0, false},      {8, 1, 80, 513, 0, 0, 0, 0, false},
+                     {28, 4, 128, 700, 0, 0, 0, 0, false},     {8, 8, 64, 300, 17, 0, 0, 0, false},
+                     {12, 1, 64, 100, 0, 0, 0, 0, false},      {6, 2, 20, 90, 0, 0, 0, 0, false},
+                     {28, 4, 64, 900, -1, 1, 2, 0, false},     {14, 2, 80, 800, -1, 2, 1, 0, false},
+                     {14, 2, 64, 800, -1, 14, 2, 0, false},    {8, 8, 128, 600, -1, 8, 2, 0, false},
+                     {8, 2, 64, 500, 40, 0, 0, 64, false},     {7, 1, 128, 300, 0, 0, 0, 128, false},
+                     {8, 4, 80, 270, 0, 0, 0, 80, false},      {4, 4, 64, 300, -1, 4, 2, 32, false},
+                     {8, 2, 64, 300, 0, 0, 0, 64, true},       {6, 2, 44, 300, -1, 6, 1, 20, true},
+                     {7, 1, 128, 0, 0, 0, 0, 0, false},        {4, 1, 1056, 20, 0, 0, 0, 0, false},
+                     {28, 4, 128, 5000, 11, 0, 0, 128, false}, {28, 4, 128, 3001, 5, 0, 0, 0, false},
+                     {7, 1, 128, 9000, 128, 0, 0, 0, false}};
 #define N_SCORES ((int)SAC_COUNT(scores_shapes))
+
+/* The logarithm of a sum is off by what a score is, and by the rounding of itself and of its differences. */
+void check_allow_scores(check_case *c, int64_t n_rows, double k_norm) {
+    const sac_key_scores_args *a = &c->key_scores;
+    int d = a->kv.head_dim;
+    double *allowed = check_allow(c, n_rows * a->stride + (a->lse ? n_rows : 0));
+    for (int64_t r = 0; r < n_rows; r++) {
+        double largest = check_norm(a->q + r * d, d) * k_norm * (double)a->scale,
+               off = EPS * (8 + sqrt(d)) * largest * 1.5 + 1e-44;
+        for (int64_t j = 0; j < a->stride; j++) allowed[r * a->stride + j] = off;
+        if (a->lse) allowed[n_rows * a->stride + r] = off + 2 * EPS * (16 + 2 * largest);
+    }
+}
 
 static bool make_key_scores(check_case *c, int i, bool quick) {
     if (i >= N_SCORES * 3) return false;
@@ -51,7 +65,7 @@ static bool make_key_scores(check_case *c, int i, bool quick) {
     a->n = sh->n_rows - a->first;
     int64_t n_q = 1;
     if (sh->first >= 0 && i % 2) { /* several queries, the later ones with more keys */
-        n_q = a->n_queries = (int)check_rand_int(c, 2, 9);
+        n_q = a->n_queries = (int)check_rand_int(c, 2, sh->head_dim == 128 ? 24 : 9);
         int64_t more = check_rand_int(c, 0, 30);
         a->n_more = more < a->n / n_q ? more : a->n / n_q;
         a->n -= (n_q - 1) * a->n_more;
@@ -61,17 +75,15 @@ static bool make_key_scores(check_case *c, int i, bool quick) {
     if (sh->first < 0) a->lists = check_row_lists(c, sh->n_lists, sh->n_rows, sh->every);
     if (sh->rot_dim) a->back = check_rotation(c, sh->n_rows, sh->rot_dim, sh->interleaved, i % 2 ? 1.25f : 1);
     a->scores = check_mat(c, true, n_q * sh->n_heads, a->stride, 0, 4, CHECK_UNIFORM).data;
-    double *allowed = check_allow(c, n_q * sh->n_heads * a->stride);
-    for (int64_t j = 0; j < n_q * sh->n_heads * a->stride; j++) {
-        double q = check_norm(a->q + j / a->stride * sh->head_dim, sh->head_dim);
-        allowed[j] = EPS * (8 + sqrt(sh->head_dim)) * q * k_norm * 1.5 * (double)a->scale + 1e-44;
-    }
+    if (!a->lists && check_rand_int(c, 0, 2) > 0)
+        a->lse = check_mat(c, true, 1, n_q * sh->n_heads, 0, 4, CHECK_UNIFORM).data;
+    check_allow_scores(c, n_q * sh->n_heads, k_norm);
     a->skip = check_skip(c, i);
     snprintf(c->text, sizeof c->text,
-             "%s queries=%d+%lld heads=%d/%d d=%d n=%lld first=%lld lists=%d rot=%d%s %s",
+             "%s queries=%d+%lld heads=%d/%d d=%d n=%lld first=%lld lists=%d rot=%d%s%s %s",
              sac_dtype_name(kv.dtype), (int)n_q, (long long)a->n_more, sh->n_heads, sh->n_kv_heads,
              sh->head_dim, (long long)sh->n_rows, (long long)sh->first, sh->n_lists, sh->rot_dim,
-             sh->interleaved ? " interleaved" : "", check_values_name(v));
+             sh->interleaved ? " interleaved" : "", a->lse ? " sums" : "", check_values_name(v));
     return true;
 }
 
@@ -174,11 +186,11 @@ static const struct gather_shape {
     bool interleaved, keys_only;
 } gather_shapes[] = {{1, 64, 1, 1, 1, 0, false, false},      {4, 64, 300, 1, 2, 0, false, false},
                      {2, 128, 150, 2, 1, 0, false, true},    {8, 80, 200, 8, 2, 0, false, false},
-                     {4, 64, 300, 1, 2, 64, false, false},   {2, 128, 200, 2, 1, 128, false, false},
-                     {4, 80, 100, 4, 1, 80, false, true},    {2, 64, 100, 1, 3, 32, true, false},
-                     {3, 20, 50, 3, 1, 12, false, false},    {2, 44, 50, 1, 1, 20, true, true},
-                     {2, 64, 0, 1, 1, 0, false, false},      {1, 1056, 10, 1, 2, 64, false, false},
-                     {4, 128, 3000, 4, 1, 128, false, false}};
+                     {4, 64, 300, 1, 2, 64, false, false},   {6, 64, 300, 1, 2, 64, false, false},
+                     {2, 128, 200, 2, 1, 128, false, false}, {4, 80, 100, 4, 1, 80, false, true},
+                     {2, 64, 100, 1, 3, 32, true, false},    {3, 20, 50, 3, 1, 12, false, false},
+                     {2, 44, 50, 1, 1, 20, true, true},      {2, 64, 0, 1, 1, 0, false, false},
+                     {1, 1056, 10, 1, 2, 64, false, false},  {4, 128, 3000, 4, 1, 128, false, false}};
 #define N_GATHERS ((int)SAC_COUNT(gather_shapes))
 
 /* A turned key is rounded once more, to the type it goes to. */

@@ -83,7 +83,8 @@ static void make_gate_up(check_case *c, const struct step_shape *sh, sac_dtype t
 }
 
 static bool make_mean(check_case *c, int i) {
-    static const int64_t sizes[][2] = {{1, 1}, {1, 300}, {7, 33}, {512, 128}, {100, 3584}, {17, 40}};
+    static const int64_t sizes[][2] = {{1, 1},      {1, 300}, {7, 33},    {512, 128},
+                                       {100, 3584}, {17, 40}, {68, 5000}, {1200, 4360}};
     if (i >= (int)SAC_COUNT(sizes) * CHECK_N_VALUES) return false;
     int64_t rows = sizes[i / CHECK_N_VALUES][0], cols = sizes[i / CHECK_N_VALUES][1];
     check_values v = (check_values)(i % CHECK_N_VALUES);

@@ -24,6 +24,7 @@ static void shift(const bench *b, size_t i, void *from, size_t n_bytes) {
 static void shifted(const bench *b, const check_case *c, size_t i, check_case *d) {
     *d = *c;
     if (c->attention.lists == &c->lists && c->op == CHECK_attention) d->attention.lists = &d->lists;
+    if (c->kv_gather.lists == &c->lists && c->op == CHECK_kv_gather) d->kv_gather.lists = &d->lists;
     shift(b, i, &d->lists, sizeof d->lists);
     shift(b, i, (char *)d + offsetof(check_case, linear),
           offsetof(check_case, lists) - offsetof(check_case, linear));
@@ -130,6 +131,22 @@ static void time_all(bench *b, const sac_ops *t, const check_options *o, const c
     print_row(b, "cuda", s, best, o->csv);
 }
 
+/* A chain as a whole, then each of its ops alone. */
+static void time_chain(bench *b, const sac_ops *t, const check_options *o) {
+    static bench one;
+    time_all(b, t, o, NULL);
+    for (int i = 0; i <= b->n_more; i++) {
+        one = *b;
+        one.c = i ? b->more[i - 1] : b->c;
+        if (one.c.op == CHECK_kv_gather) one.c.kv_gather.lists = &one.c.lists;
+        one.n_more = 0;
+        one.name = check_op_name(one.c.op);
+        one.bytes = 0;
+        if (one.c.op != CHECK_attention) one.flops = 0;
+        time_all(&one, t, o, "cudnn hopper hopper_long alone");
+    }
+}
+
 /* ---------------------------------------------------------------- the card */
 
 static bool fill_arena(bench *b) {
@@ -190,8 +207,8 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     for (size_t i = 0; WANTED(linear) && i < SAC_COUNT(qwen); i++) {
         ROW(cuda_bench_linear(&b, 1, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
         ROW(cuda_bench_linear(&b, 8, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
-        if (i < 4)
-            ROW(cuda_bench_linear(&b, 8192, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
+        for (int64_t m = 8192; i < 4 && m <= 16384; m *= 2)
+            ROW(cuda_bench_linear(&b, m, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
     }
     if (WANTED(linear)) {
         ROW(cuda_bench_linear(&b, 577 * 32, 1024, 592, SAC_ACT_NONE, false, false));
@@ -284,6 +301,11 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_selection(&b, 131072, 2048, 4, false));
         ROW(cuda_bench_selection(&b, 131072, 2048, 4, true));
         ROW(cuda_bench_selection(&b, 131072, 2048, 16, false));
+    }
+    static const int64_t prompts[] = {16384, 32768, 65536, 131072, 200000};
+    for (size_t i = 0; WANTED(prefill_selection) && i < SAC_COUNT(prompts); i++) {
+        cuda_bench_prefill_selection(&b, prompts[i]), time_chain(&b, t, o);
+        ROW(cuda_bench_unturn(&b, prompts[i]));
     }
     if (WANTED(kept_rows)) {
         ROW(cuda_bench_kept_rows(&b, 8192, 4));

@@ -16,7 +16,7 @@ typedef struct bench {
     double bytes, flops;
     char shape[64];
     int n_more;         /* ops that follow c in one call, each reading what those before it wrote */
-    check_case more[6]; /* no parts, no many */
+    check_case more[9]; /* no parts, no many */
     const char *name;   /* of such a chain */
 } bench;
 
@@ -46,6 +46,9 @@ void cuda_bench_pack_keys(bench *b, int64_t n, int64_t n_new);        /* the las
 void cuda_bench_packed_scores(bench *b, int64_t n, int64_t n_listed); /* 0: all */
 void cuda_bench_kept_rows(bench *b, int64_t n, int n_lists);
 void cuda_bench_selection(bench *b, int64_t n, int64_t k, int bits, bool listed); /* cuda_bench_chain.c */
+/* Sixteen chunks of a prompt whose last token is the n-th; a layer's keys turned back. */
+void cuda_bench_prefill_selection(bench *b, int64_t n);
+void cuda_bench_unturn(bench *b, int64_t n);
 void cuda_bench_patchify(bench *b, int64_t n_tiles);
 
 #endif

@@ -1,8 +1,9 @@
-/* cuda_bench_chain.c - ops that follow each other in a step, timed as one: TokenSelect's choice for one
- * layer. */
+/* cuda_bench_chain.c - ops that follow each other, timed as one: TokenSelect's choice for one layer, in a
+ * step and for sixteen chunks of a prompt. */
 #include "cuda_bench.h"
 #include "packed_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,4 +97,143 @@ void cuda_bench_selection(bench *b, int64_t n, int64_t k, int bits, bool listed)
         (sac_top_k_args){.scores = votes, .stride = n, .n = n, .n_rows = 1, .k = k, .indices = chosen};
     add_attention(b, &kv, k, chosen, listed);
     b->bytes = (double)n * 4 * (bits == 4 ? 64 + 4 : 256) + 2048.0 * (double)k;
+}
+
+/* ---------------------------------------------------------------- chunks of a prompt */
+
+enum { CHUNKS = 16, CHUNK = 512, INIT = 128, K = 2048, LOCAL = 512, LENGTH = INIT + K + LOCAL };
+
+static void *at_end(bench *b, size_t offset, const void *host, size_t n_bytes) {
+    uint8_t *there = b->arena + ARENA_BYTES - SHARED_BYTES + offset;
+    b->w->device->upload(&b->w->stream, there, host, n_bytes);
+    b->w->device->stream_sync(&b->w->stream, NULL);
+    return there;
+}
+
+/* Angles of n positions, those of PATTERN again and again. */
+static float *angles_of(bench *b, int64_t n) {
+    enum { PATTERN = 4096 };
+    float *angles = take(b, (size_t)n * 512), *host = malloc((size_t)PATTERN * 512);
+    for (int i = 0; i < PATTERN * 64; i++) host[2 * i] = cosf((float)i), host[2 * i + 1] = sinf((float)i);
+    for (int64_t i = 0; i < n; i += PATTERN)
+        b->w->device->upload(&b->w->stream, angles + i * 128, host,
+                             (size_t)(n - i < PATTERN ? n - i : PATTERN) * 512);
+    b->w->device->stream_sync(&b->w->stream, NULL);
+    free(host);
+    return angles;
+}
+
+/* All keys turned back once, or all lists put side by side. */
+static void add_gather(check_case *c, sac_kv_view src, sac_kv_view dst, const int32_t *rows,
+                       const int32_t *turn, const int64_t *start, float *angles) {
+    c->op = CHECK_kv_gather;
+    c->lists = (sac_row_lists){rows, start, 1};
+    c->rotation = (sac_rotation){angles, 128, false, 1};
+    c->kv_gather = (sac_kv_gather_args){
+        .dst = dst, .src = src, .lists = &c->lists, .turn_back = turn, .rotation = &c->rotation};
+}
+
+static sac_kv_view heads_apart(bench *b, int64_t n) {
+    sac_kv_view kv = rows_of(b, n);
+    kv.row_stride = 128, kv.head_stride = n * 128;
+    return kv;
+}
+
+static void add_turn(check_case *c, sac_mat x, float *angles, const int32_t *pos) {
+    c->op = CHECK_rope;
+    c->rope = (sac_rope_args){.x = x,
+                              .n_heads = 28,
+                              .head_dim = 128,
+                              .rotation = {angles, 128, false, 1},
+                              .pos = pos,
+                              .back = true};
+}
+
+void cuda_bench_prefill_selection(bench *b, int64_t n) {
+    static int32_t turns[CHUNKS * CHUNK];
+    const int64_t start[2] = {0, CHUNKS * LENGTH}, first = n - (CHUNKS - 1) * CHUNK,
+                  n_first = first - INIT - LOCAL, n_last = n_first + (CHUNKS - 1) * CHUNK;
+    memset(&b->c, 0, sizeof b->c);
+    b->n_more = 0, b->span = 0, b->name = "prefill_selection";
+    snprintf(b->shape, sizeof b->shape, "%d chunks of %d, %d of %lld", CHUNKS, CHUNK, LENGTH, (long long)n);
+    for (int i = 0; i < CHUNKS * CHUNK; i++) turns[i] = i;
+    const int32_t *turn = at_end(b, 0, turns, sizeof turns);
+    const int64_t *starts = at_end(b, sizeof turns, start, sizeof start);
+    float *means = take(b, CHUNKS * 3584 * 4), *scores = take(b, (size_t)(CHUNKS * 28 * n) * 4);
+    float *votes = take(b, (size_t)(CHUNKS * n) * 4), *lse = take(b, CHUNKS * 28 * 4);
+    float *angles = angles_of(b, n);
+    int32_t *chosen = take(b, CHUNKS * K * 4), *rows = take(b, CHUNKS * LENGTH * 4);
+    int32_t *turn_keys = take(b, CHUNKS * LENGTH * 4);
+    sac_mat q = {take(b, CHUNKS * CHUNK * 7168), CHUNKS * CHUNK, 3584, 3584, SAC_DTYPE_BF16};
+    sac_kv_view kv = heads_apart(b, n), keys = heads_apart(b, n), lists = heads_apart(b, CHUNKS * LENGTH);
+    sac_mat o = q;
+    o.data = take(b, CHUNKS * CHUNK * 7168);
+    if (b->span <= FAR_BYTES)
+        b->span = FAR_BYTES + 256; /* one place: an op alone finds what the chain left */
+    b->c.op = CHECK_mean_rows;
+    b->c.mean_rows = (sac_mean_rows_args){means, q, 1.0f / CHUNK, CHUNKS};
+    add_turn(next(b, CHECK_rope), (sac_mat){means, CHUNKS, 3584, 3584, SAC_DTYPE_F32}, angles, turn);
+    next(b, CHECK_key_scores)->key_scores = (sac_key_scores_args){.scores = scores,
+                                                                  .stride = n,
+                                                                  .q = means,
+                                                                  .kv = keys,
+                                                                  .n_heads = 28,
+                                                                  .first = INIT,
+                                                                  .n = n_first,
+                                                                  .scale = 1,
+                                                                  .n_queries = CHUNKS,
+                                                                  .n_more = CHUNK,
+                                                                  .lse = lse};
+    next(b, CHECK_soft_vote)->soft_vote = (sac_soft_vote_args){.scores = scores,
+                                                               .stride = n,
+                                                               .n = n_last,
+                                                               .n_rows = 28,
+                                                               .lse = lse,
+                                                               .votes = votes,
+                                                               .n_groups = CHUNKS};
+    next(b, CHECK_top_k)->top_k = (sac_top_k_args){
+        .scores = votes, .stride = n, .n = n_last, .n_rows = CHUNKS, .k = K, .indices = chosen};
+    next(b, CHECK_choice_rows)->choice_rows = (sac_choice_rows_args){.rows = rows,
+                                                                     .turn_back = turn_keys,
+                                                                     .chosen = chosen,
+                                                                     .n_chosen = K,
+                                                                     .init = INIT,
+                                                                     .local = LOCAL,
+                                                                     .n_rows = first,
+                                                                     .n_lists = CHUNKS,
+                                                                     .n_more = CHUNK};
+    add_gather(next(b, CHECK_kv_gather), kv, lists, rows, turn_keys, starts, angles);
+    add_turn(next(b, CHECK_rope), q, angles, turn);
+    next(b, CHECK_attention)->attention = (sac_attention_args){.o = o,
+                                                               .q = q,
+                                                               .kv = lists,
+                                                               .n_q = CHUNK,
+                                                               .n_kv = LENGTH,
+                                                               .first = LENGTH - CHUNK,
+                                                               .n_batch = CHUNKS,
+                                                               .batch_rows = CHUNK,
+                                                               .kv_batch_rows = LENGTH,
+                                                               .n_heads = 28,
+                                                               .scale = 0.088388f,
+                                                               .causal = true};
+    b->bytes = (double)n * 1024 + CHUNKS * (LENGTH * 4096.0 + CHUNK * 7168.0 * 2);
+    b->flops = 4.0 * 3584 * CHUNKS * CHUNK * (LENGTH - CHUNK / 2);
+}
+
+/* What a layer does once before its chunks: its keys without positions. */
+void cuda_bench_unturn(bench *b, int64_t n) {
+    memset(&b->c, 0, sizeof b->c);
+    b->n_more = 0, b->span = 0, b->flops = 0, b->name = "prefill_selection";
+    snprintf(b->shape, sizeof b->shape, "%lld keys turned back", (long long)n);
+    const int64_t start[2] = {0, n};
+    const int64_t *starts = at_end(b, 0, start, sizeof start);
+    int32_t *rows = malloc((size_t)n * sizeof *rows);
+    for (int64_t i = 0; i < n; i++) rows[i] = (int32_t)i;
+    const int32_t *all = at_end(b, 256, rows, (size_t)n * sizeof *rows);
+    free(rows);
+    float *angles = angles_of(b, n);
+    sac_kv_view kv = heads_apart(b, n), keys = heads_apart(b, n);
+    add_gather(&b->c, kv, keys, all, all, starts, angles);
+    b->c.kv_gather.keys_only = true;
+    b->bytes = (double)n * 2560;
 }

@@ -178,6 +178,7 @@ void cuda_bench_scores(bench *b, int64_t n, int n_queries, bool turned) {
                                             .n = n,
                                             .scale = 0.1f,
                                             .n_queries = n_queries};
+    if (n_queries > 1) b->c.key_scores.lse = floats(b, n_queries * 28);
     b->c.key_scores.kv = keys_of(b, n, 4, 128);
     b->bytes = (double)n * (1024 + n_queries * 28 * 4 + (turned ? 512 : 0));
     b->c.rotation = (sac_rotation){.rot_dim = 128, .factor = 1};

@@ -228,6 +228,13 @@ static sac_status attention_first_list(const sac_stream *s, const sac_attention_
     return sac_cuda_attention(s, &b);
 }
 
+static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_scores_args *a) {
+    sac_key_scores_args b = *a;
+    SAC_TRY(sac_cuda_key_scores(s, a));
+    b.n_more = 0;
+    return a->lse && a->n_queries > 1 ? sac_cuda_key_scores(s, &b) : SAC_OK;
+}
+
 #define FAULTS(X)                                                                                            \
     X("nan", linear, linear_nan)                                                                             \
     X("drift_5%", linear, linear_drift)                                                                      \
@@ -258,6 +265,7 @@ static sac_status attention_first_list(const sac_stream *s, const sac_attention_
     X("not_skipped", top_k, top_k_not_skipped)                                                               \
     X("less_alike", choice_reuse, choice_reuse_less_alike)                                                   \
     X("places", kept_rows, kept_rows_places)                                                                 \
+    X("first_sums", key_scores, key_scores_first_sums)                                                       \
     X("scores_as_weights", top_p, top_p_scores_as_weights)                                                   \
     X("first_list", attention, attention_first_list)
 

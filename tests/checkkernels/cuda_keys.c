@@ -88,14 +88,12 @@ static bool make_scores(check_case *c, const struct scores_case *s, sac_dtype t,
     if (s->rot_dim) a->back = &c->rotation;
     int64_t heads = (int64_t)n_queries * s->heads;
     a->scores = check_mat(c, true, heads, a->stride, 0, 0, CHECK_UNIFORM).data;
-    double *allowed = check_allow(c, heads * a->stride);
-    for (int64_t i = 0; i < heads * a->stride; i++) {
-        double q = norm_of(a->q + i / a->stride * s->d, s->d);
-        allowed[i] = EPS * (8 + sqrt((double)s->d)) * q * largest * 1.5 * (double)a->scale + 1e-44;
-    }
-    snprintf(c->text, sizeof c->text, "%s queries=%d heads=%d/%d d=%d n=%lld lists=%d rot=%d %s",
+    if (!s->n_lists && check_rand_int(c, 0, 2) > 0)
+        a->lse = check_mat(c, true, 1, heads, 0, 0, CHECK_UNIFORM).data;
+    check_allow_scores(c, heads, largest);
+    snprintf(c->text, sizeof c->text, "%s queries=%d heads=%d/%d d=%d n=%lld lists=%d rot=%d%s %s",
              sac_dtype_name(t), n_queries, s->heads, s->kv_heads, s->d, (long long)s->n_rows, s->n_lists,
-             s->rot_dim, check_values_name(s->v));
+             s->rot_dim, a->lse ? " sums" : "", check_values_name(s->v));
     return true;
 }
 

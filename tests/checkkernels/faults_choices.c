@@ -143,6 +143,13 @@ static sac_status key_scores_one_end(const sac_stream *s, const sac_key_scores_a
     return ref().key_scores(s, &b);
 }
 
+/* Sums of the first query's softmaxes for all. */
+static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_scores_args *a) {
+    SAC_TRY(ref().key_scores(s, a));
+    for (int i = a->n_heads; a->lse && i < a->n_queries * a->n_heads; i++) a->lse[i] = a->lse[i - a->n_heads];
+    return SAC_OK;
+}
+
 /* The mean of all rows for each group. */
 static sac_status mean_rows_of_all(const sac_stream *s, const sac_mean_rows_args *a) {
     for (int64_t g = 0; g < (a->n_groups > 1 ? a->n_groups : 1); g++) {
@@ -313,6 +320,7 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("sums_past_counts", softmax, softmax_ignores_counts)                                                   \
     X("vote_of_the_best", soft_vote, soft_vote_of_the_best)                                                  \
     X("one_lse", soft_vote, soft_vote_one_lse)                                                               \
+    X("first_sums", key_scores, key_scores_first_sums)                                                       \
     X("one_end", key_scores, key_scores_one_end)                                                             \
     X("mean_of_all", mean_rows, mean_rows_of_all)                                                            \
     X("writes_all", choice_step, choice_step_writes_all)                                                     \
