@@ -13,7 +13,7 @@ enum { MOST_LAUNCHES = 2048, MOST_NODES = 64 };
 typedef struct launch {
     const void *kernel;
     unsigned cluster;
-    int blocks; /* in powers of 8 */
+    int blocks; /* in powers of 8; 0 of clusters */
 } launch;
 
 typedef struct small {
@@ -66,7 +66,8 @@ static bool is_new(small *m, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
     launch l = {p->kern ? (const void *)p->kern : (const void *)p->func, 0, 0};
     if (driver.kernel_attribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &v) == CUDA_SUCCESS)
         l.cluster = v.clusterDim.x;
-    for (uint64_t left = (uint64_t)p->gridDimX * p->gridDimY * p->gridDimZ; left > 1; left /= 8) l.blocks++;
+    uint64_t blocks = (uint64_t)p->gridDimX * p->gridDimY * p->gridDimZ;
+    while (l.cluster <= 1 && blocks > 1) blocks /= 8, l.blocks++;
     for (int i = 0; i < m->n_seen; i++) {
         const launch *o = &m->seen[i];
         if (o->kernel == l.kernel && o->cluster == l.cluster && o->blocks == l.blocks) return false;
@@ -114,8 +115,13 @@ static void run_placed(small *m, const check_case *c, sac_dtype t, check_case *d
     m->n_bad++;
 }
 
-static bool is_library(const char *variant) {
-    return strcmp(variant, "cublaslt") == 0 || strcmp(variant, "cudnn") == 0;
+static bool is_library(const cuda_variant *v) {
+    return strcmp(v->name, "cublaslt") == 0 || strcmp(v->name, "cudnn") == 0;
+}
+static bool has_variants(check_op op) {
+    for (int i = 0; i < cuda_n_variants; i++)
+        if (cuda_variants[i].op == op) return true;
+    return false;
 }
 
 static bool run_case(void *to, check_case *c, sac_dtype t) {
@@ -126,10 +132,9 @@ static bool run_case(void *to, check_case *c, sac_dtype t) {
         check_case d;
         if (!cuda_twin_place(m->w, c, t, aligned)) return false;
         cuda_twin_args(m->w, c, t, &d);
-        run_placed(m, c, t, &d, "cuda");
+        if (!m->o->no_libraries || !has_variants(c->op)) run_placed(m, c, t, &d, "cuda");
         for (int i = 0; i < cuda_n_variants && !m->n_bad; i++) {
-            if (cuda_variants[i].op != c->op || (m->o->no_libraries && is_library(cuda_variants[i].name)))
-                continue;
+            if (cuda_variants[i].op != c->op || (m->o->no_libraries && is_library(&cuda_variants[i]))) continue;
             cuda_variants[i].plant(&m->table);
             run_placed(m, c, t, &d, cuda_variants[i].name);
             m->table = slots;
