@@ -1,6 +1,6 @@
 /* cuda_small.c - what a sanitizer is to see, under which kernels are hundreds of times slower: every kernel
- * once for each size of its clusters and about how many blocks, and no reference beside it. A call is captured
- * first, which tells its kernels without running them. */
+ * once for each size of its clusters and about how many blocks, and no reference beside it. A call is
+ * captured first, which tells its kernels without running them. */
 #include "cuda_twin.h"
 
 #include <cuda.h>
@@ -134,9 +134,10 @@ static bool run_case(void *to, check_case *c, sac_dtype t) {
         cuda_twin_args(m->w, c, t, &d);
         if (!m->o->no_libraries || !has_variants(c->op)) run_placed(m, c, t, &d, "cuda");
         for (int i = 0; i < cuda_n_variants && !m->n_bad; i++) {
-            if (cuda_variants[i].op != c->op || (m->o->no_libraries && is_library(&cuda_variants[i]))) continue;
-            cuda_variants[i].plant(&m->table);
-            run_placed(m, c, t, &d, cuda_variants[i].name);
+            const cuda_variant *v = &cuda_variants[i];
+            if (v->op != c->op || (m->o->no_libraries && is_library(v))) continue;
+            v->plant(&m->table);
+            run_placed(m, c, t, &d, v->name);
             m->table = slots;
         }
         cuda_twin_release(m->w, c);
