@@ -6,7 +6,7 @@
 #
 #   SANITIZER=compute-sanitizer   TOOLS="memcheck racecheck"   LIMIT=120 (seconds each)   JOBS=4   LOGS=folder
 #
-# racecheck is not asked about kernels of cuBLASLt and cuDNN: calls that go to these are left out.
+# Not for racecheck: calls that go to cuBLASLt and cuDNN, and clusters of more than four blocks (checkkernels --racecheck).
 set -uo pipefail
 [ $# -gt 0 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 64; }
 export program=$1 sanitizer=${SANITIZER:-compute-sanitizer} limit=${LIMIT:-120}
@@ -18,10 +18,10 @@ mkdir -p "$folder"
 [ -n "${LOGS:-}" ] || trap 'rm -rf "$folder"' EXIT
 
 check() { # TOOL OP
-    local log=$folder/$1.$2 start=$SECONDS own='' status errors cases verdict
-    [ "$1" = racecheck ] && own=--no-libraries
+    local log=$folder/$1.$2 start=$SECONDS fewer='' status errors cases verdict
+    [ "$1" = racecheck ] && fewer=--racecheck
     timeout "$limit" "$sanitizer" --tool "$1" --print-limit 5 \
-        "$program" --backend cuda --small $own --op "$2" >"$log" 2>&1
+        "$program" --backend cuda --small $fewer --op "$2" >"$log" 2>&1
     status=$?
     errors=$(sed -n 's/.* SUMMARY: \([0-9]*\) .*/\1/p' "$log" | head -n 1)
     cases=$(awk '$3 == "cases" { n += $2 } END { print n + 0 }' "$log")

@@ -207,7 +207,7 @@ int check_bench(const char *op, const char *variant, bool csv, int n_threads);
 typedef struct check_options {
     const char *op, *variant;
     uint64_t seed;
-    bool quick, small, no_libraries, bench, csv, verbose;
+    bool quick, small, racecheck, bench, csv, verbose;
     int n_threads;
 } check_options;
 int check_cuda(const check_options *o);

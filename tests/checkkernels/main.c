@@ -2,7 +2,7 @@
  *
  *   checkkernels [--quick] [--op NAME] [--variant NAME] [--seed N]     compare; exit 1 when anything is wrong
  *   checkkernels --backend cuda [--quick] [--op NAME] [--seed N] [--bench] [--csv]   the same on a card
- *   checkkernels --backend cuda --small [--no-libraries] [--op NAME]   every kernel a few times (cuda_small.c)
+ *   checkkernels --backend cuda --small [--racecheck] [--op NAME]   every kernel a few times (cuda_small.c)
  *   checkkernels --bench [--op NAME] [--variant NAME] [--threads N] [--csv]
  *
  * worst/tol is the largest difference in units of what the case allows. bits says whether results were the
@@ -193,8 +193,8 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
             o->quick = true;
         else if (strcmp(argv[i], "--small") == 0)
             o->quick = o->small = true;
-        else if (strcmp(argv[i], "--no-libraries") == 0)
-            o->no_libraries = true;
+        else if (strcmp(argv[i], "--racecheck") == 0)
+            o->racecheck = true;
         else if (strcmp(argv[i], "--bench") == 0)
             o->bench = true;
         else if (strcmp(argv[i], "--csv") == 0)
@@ -225,7 +225,7 @@ int main(int argc, char **argv) {
     if (!parse(argc, argv, &o, &backend)) {
         fprintf(
             stderr,
-            "usage: checkkernels [--quick] [--small [--no-libraries]] [--bench] [--op NAME] "
+            "usage: checkkernels [--quick] [--small [--racecheck]] [--bench] [--op NAME] "
             "[--backend cpu|cuda] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] [--verbose]\n");
         return 64;
     }
