@@ -125,32 +125,28 @@ __device__ __forceinline__ void mailbox_wait(mailbox *m) { /* by all threads of 
 #endif
     (void)m;
 }
-/* x to where `to` is in the shared memory of block `rank`, and its mailbox m told. */
-template <typename T> __device__ __forceinline__ void send(T *to, T x, int rank, mailbox *m) {
+/* x to where to[i] is in the shared memory of block `rank`, and its mailbox m told. */
+template <typename T> __device__ __forceinline__ void send(T *to, int i, T x, int rank, mailbox *m) {
 #if __CUDA_ARCH__ >= 900
+#define SEND(type, values)                                                                                   \
+    "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes." type " [%0], " values                      \
+    ", [%1];" ::"r"(there + i * (uint32_t)sizeof(T)),                                                        \
+        "r"(box)
     uint32_t there, box;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(to)), "r"(rank));
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(box) : "r"(shared_address(m)), "r"(rank));
     const uint32_t *w = (const uint32_t *)&x;
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "one store");
     if constexpr (sizeof(T) == 4)
-        asm volatile(
-            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there),
-            "r"(w[0]), "r"(box)
-            : "memory");
+        asm volatile(SEND("b32", "%2"), "r"(w[0]) : "memory");
     else if constexpr (sizeof(T) == 8)
-        asm volatile(
-            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(
-                there),
-            "r"(w[0]), "r"(w[1]), "r"(box)
-            : "memory");
+        asm volatile(SEND("v2.b32", "{%2, %3}"), "r"(w[0]), "r"(w[1]) : "memory");
     else
-        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, "
-                     "%4}, [%5];" ::"r"(there),
-                     "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(box)
+        asm volatile(SEND("v4.b32", "{%2, %3, %4, %5}"), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
                      : "memory");
+#undef SEND
 #else
-    *to = x;
+    to[i] = x;
 #endif
     (void)rank, (void)m;
 }

@@ -30,7 +30,7 @@ __device__ __forceinline__ float base_of(float largest) {
 
 /* V neighbouring columns a thread, ROWS rows of each at once. */
 template <int V, int ROWS>
-static __global__ void __launch_bounds__(THREADS, V == 4 ? 4 : 8) soft_vote_kernel(vote_job a) {
+static __global__ void __launch_bounds__(THREADS, V == 4 ? 4 : 6) soft_vote_kernel(vote_job a) {
     __shared__ __align__(16) float tops[SHARES][WARPS_OF_SHARE * 32 * V],
         sums[SHARES][WARPS_OF_SHARE * 32 * V];
     wait_for_last();

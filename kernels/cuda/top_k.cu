@@ -1,9 +1,9 @@
 /* top_k.cu - the k best of a row. The row is cut into parts, twice k or more, and the k-th best of their
  * largest numbers bounds the k-th best of all from below: only little more than k numbers reach the bound.
  * They are put beside each other in order of their places, and the k-th best is found among them by radix
- * selection within one block. A cluster of blocks shares the row; its blocks read each other's memory twice,
- * for the largest numbers of parts and for the numbers that reach the bound. Where too many do, or k is too
- * large for so many parts, all numbers take part in the selection (top_k_radix.cuh). */
+ * selection within one block. A cluster of blocks shares the row: all are sent the largest numbers of all
+ * parts, the first one the numbers that reach the bound. Where too many do, or k is too large for so many
+ * parts, all numbers take part in the selection (top_k_radix.cuh). */
 #include "top_k_radix.cuh"
 
 enum {
@@ -21,8 +21,9 @@ typedef union top_k_memory {
 
 /* What the block's threads tell each other; counts are zero between uses. */
 typedef struct digit_memory {
-    int counts[BINS], part[32];
+    int counts[BINS], part[32], n_left;
     int3 found;
+    uint32_t left[32];
     uint2 range[32];
     int candidates[CLUSTER_WIDE];                     /* of each block */
     mailbox parts_came, counts_came, candidates_came; /* in this order */
@@ -40,14 +41,27 @@ __device__ __forceinline__ float number_of(uint32_t u) {
     return __uint_as_float(u & 0x80000000u ? u & 0x7fffffffu : ~u);
 }
 
-/* One more digit of the pivot among the block's numbers. A function for its size: instructions are fetched
- * once. */
-static __device__ __noinline__ pivot narrow(uint4 x, uint4 y, pivot p) {
+__device__ __forceinline__ bool is_inside(uint32_t u, pivot p) {
+    return u >= p.from && u - p.from <= (p.bits ? ~0u >> (32 - p.bits) : 0);
+}
+/* The compiler would find the counts' address anew wherever one grows. */
+__device__ __forceinline__ void count_if(bool counts, uint32_t bin) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.s32 p, %0, 0;\n@p red.shared.add.u32 [%1], 1;\n}" ::"r"((int)counts),
+        "r"(bin)
+        : "memory");
+}
+
+/* One more digit of the pivot among the block's numbers, so many a thread at most. A function for its size:
+ * instructions are fetched once. */
+static __device__ __noinline__ pivot narrow(uint4 x, uint4 y, int each, pivot p) {
     int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, shift = max(p.bits - DIGIT_BITS, 0);
-    uint32_t reach = p.bits ? ~0u >> (32 - p.bits) : 0, u[EACH] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
+    uint32_t u[EACH] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w}, first_bin = shared_address(digits.counts);
 #pragma unroll
-    for (int j = 0; j < EACH; j++)
-        if (u[j] >= p.from && u[j] - p.from <= reach) atomicAdd(&digits.counts[(u[j] - p.from) >> shift], 1);
+    for (int j = 0; j < EACH; j++) {
+        if (j >= each) break;
+        count_if(is_inside(u[j], p), first_bin + ((u[j] - p.from) >> shift) * 4);
+    }
     __syncthreads();
     int top = BINS - 1 - 2 * tid; /* this thread's better one of two bins */
     int2 *bins = (int2 *)&digits.counts[top - 1], n = *bins;
@@ -70,6 +84,24 @@ static __device__ __noinline__ pivot narrow(uint4 x, uint4 y, pivot p) {
     __syncthreads();
     int3 found = digits.found;
     return {p.from + ((uint32_t)found.x << shift), shift, found.y, found.z};
+}
+
+/* The pivot itself, once as few are left as a warp has lanes; each warp finds it for itself. */
+static __device__ __forceinline__ pivot rank_left(const uint32_t *u, pivot p) {
+    int lane = threadIdx.x % 32, better = 0, equal = 0;
+#pragma unroll
+    for (int j = 0; j < EACH; j++)
+        if (is_inside(u[j], p)) digits.left[atomicAdd(&digits.n_left, 1)] = u[j];
+    __syncthreads();
+    uint32_t x = lane < p.inside ? digits.left[lane] : 0;
+    for (int i = 0; i < p.inside; i++) {
+        uint32_t y = __shfl_sync(0xffffffffu, x, i);
+        better += y > x;
+        equal += y == x;
+    }
+    bool is_pivot = lane < p.inside && better < p.wanted && better + equal >= p.wanted;
+    int of = __ffs((int)__ballot_sync(0xffffffffu, is_pivot)) - 1;
+    return {__shfl_sync(0xffffffffu, x, of), 0, p.wanted - __shfl_sync(0xffffffffu, better, of), p.inside};
 }
 
 /* The range of the block's numbers above -infinity, in p; returns the largest. */
@@ -168,8 +200,8 @@ static __device__ __forceinline__ bool choose_by_parts(const top_k_job &a, uint2
     }
     for (int i = tid * 4; i < n_parts; i += CLUSTER_THREADS * 4) { /* the block's parts to all blocks */
         int part = i & (of_block - 1);
-        send((uint4 *)&memory.largest.all[rank * of_block + part], *(const uint4 *)&memory.largest.mine[part],
-             i >> a.block_bits, &digits.parts_came);
+        send((uint4 *)memory.largest.all, (rank * of_block + part) / 4,
+             *(const uint4 *)&memory.largest.mine[part], i >> a.block_bits, &digits.parts_came);
     }
     mailbox_wait(&digits.parts_came);
     uint4 u[2];
@@ -181,7 +213,7 @@ static __device__ __forceinline__ bool choose_by_parts(const top_k_job &a, uint2
     }
     pivot p = {0, 0, a.k, n_parts};
     uint32_t best = range_of(u[0], u[1], &p);
-    do p = narrow(u[0], u[1], p);
+    do p = narrow(u[0], u[1], n_parts <= MOST / 2 ? EACH / 2 : EACH, p);
     while (p.bits > 0 && p.inside > a.k / 4 + 16);
     if (p.inside == 0) return false;
 
@@ -196,7 +228,7 @@ static __device__ __forceinline__ bool choose_by_parts(const top_k_job &a, uint2
     __syncthreads();
     int of_warps = digits.part[lane], at = __reduce_add_sync(0xffffffffu, lane < warp ? of_warps : 0);
     int n = __reduce_add_sync(0xffffffffu, of_warps);
-    if (tid < size) send(&digits.candidates[rank], n, tid, &digits.counts_came);
+    if (tid < size) send(digits.candidates, rank, n, tid, &digits.counts_came);
     mailbox_wait(&digits.counts_came); /* by now all blocks have read what lies where candidates go */
     int of_blocks = lane < size ? digits.candidates[lane] : 0;
     at += __reduce_add_sync(0xffffffffu, lane < rank ? of_blocks : 0);
@@ -213,7 +245,7 @@ static __device__ __forceinline__ bool choose_by_parts(const top_k_job &a, uint2
             if (!those) continue;
             int mine = at + __popc(those & ((1u << lane) - 1));
             if (x[g] >= least)
-                send(&memory.candidates[mine],
+                send(memory.candidates, mine,
                      make_uint2(order_of(x[g]), (uint32_t)(begin + (first + g) * 32)), 0,
                      &digits.candidates_came);
             at += __popc(those);
@@ -221,6 +253,8 @@ static __device__ __forceinline__ bool choose_by_parts(const top_k_job &a, uint2
     });
     if (rank != 0) return true; /* one block does the rest */
     mailbox_wait(&digits.candidates_came);
+    start_next(); /* now that the other processors are free: the next one's blocks share out their work evenly
+                   */
     uint32_t c[EACH];
     int place[EACH];
 #pragma unroll
@@ -229,10 +263,11 @@ static __device__ __forceinline__ bool choose_by_parts(const top_k_job &a, uint2
         uint2 x = i < n ? memory.candidates[i] : make_uint2(0, 0);
         c[j] = x.x, place[j] = (int)x.y;
     }
+    int each = (n + CLUSTER_THREADS - 1) / CLUSTER_THREADS;
     p = {p.from, 32 - __clz(best - p.from), a.k, n};
     uint4 lower = make_uint4(c[0], c[1], c[2], c[3]), upper = make_uint4(c[4], c[5], c[6], c[7]);
-    while (p.bits > 0 && p.inside != p.wanted) p = narrow(lower, upper, p);
-    if (p.bits > 0) p.from--, p.wanted = 0; /* all from there on are in */
+    while (p.bits > 0 && p.inside > 32) p = narrow(lower, upper, each, p);
+    if (p.bits > 0) p = rank_left(c, p);
     write_best(c, place, n, p, a.indices + (int64_t)blockIdx.y * a.k);
     return true;
 }
@@ -243,12 +278,12 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_k_kernel(const __g
     top_k_memory &memory = *(top_k_memory *)dynamic;
     for (int i = threadIdx.x; i < BINS; i += CLUSTER_THREADS) digits.counts[i] = 0;
     if (threadIdx.x == 0) {
+        digits.n_left = 0;
         digits.found = make_int3(0, 0, 0); /* fewer parts than k may have numbers */
         mailboxes_open(&digits.parts_came, 3);
     }
     cluster_sync(); /* mailboxes are open */
     wait_for_last();
-    start_next();
     if (is_skipped(a.skip)) return;
     uint2 range = make_uint2(0, 0);
     if (a.parts_of_warp == 0 || !choose_by_parts<KEPT, MORE>(a, &range, memory))

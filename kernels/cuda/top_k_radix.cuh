@@ -235,6 +235,7 @@ static __device__ __noinline__ void choose_by_radix(const top_k_job &a, uint2 ra
         wanted = found[1];
         low = 0;
     }
+    start_next();
     /* best is the k-th best number, `wanted` how many of those equal to it are in: the first ones */
     int2 mine = make_int2(0, 0);
     each([&](int, uint32_t u) {

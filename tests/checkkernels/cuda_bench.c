@@ -298,8 +298,11 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_packed_scores(&b, 131072, 2688));
     }
     if (WANTED(selection)) { /* a chain of ops, named here only */
+        fill_arena(&b);      /* what others have written there are no keys */
         ROW(cuda_bench_selection(&b, 131072, 2048, 4, false));
+        fill_arena(&b);
         ROW(cuda_bench_selection(&b, 131072, 2048, 4, true));
+        fill_arena(&b);
         ROW(cuda_bench_selection(&b, 131072, 2048, 16, false));
     }
     static const int64_t prompts[] = {16384, 32768, 65536, 131072, 200000};
