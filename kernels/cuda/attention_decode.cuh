@@ -87,13 +87,12 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
     if (shared_out) {
         share_out();
 #pragma unroll
-        for (int i = 0; i < STAGES; i++) {
+        for (int i = 0; i < max(1, STAGES - 1); i++) {
             int tile = at + i * plan.n_warps, r = row_of(tile);
             if (r < 0) break;
             bool is_near = TWO && tile >= n_far_tiles, is_k = lane < KEYS;
             const T *from = is_near ? (is_k ? near_k : near_v) : (is_k ? k : v);
-            const T *row = from + r * (is_near ? near.k_row : a.k_row);
-            for (int c = 0; c < a.d; c += 32 / (int)sizeof(T)) fetch_soon(row + c);
+            fetch_soon(from + r * (is_near ? near.k_row : a.k_row), a.d * (int)sizeof(T));
         }
     }
     if (TWO && lane < D / 16) fetch_soon(near.angles + lane * 16);
