@@ -29,7 +29,7 @@ typedef struct cuda_ops {
     cublasLtHandle_t lt;
     matmul_plan matmul[N_MATMUL_PLANS];
     int n_matmul;              /* planned so far; the oldest make room */
-    bool packs;                /* rows are being packed: who reads them early has to start late once */
+    bool packs; /* packed rows were written: who reads them before the wait has to start late once */
     struct cudnn_state *cudnn; /* NULL without the library */
     char line[96];
 } cuda_ops;

@@ -6,7 +6,7 @@
  * are rows 0 .. 7 and 8 .. 15 of the products, a row for each of eight heads: one product does both, and the
  * sum is whole and exact. Which channel or row stands at which place of a product's inner dimension is
  * immaterial as long as both sides agree, so codes are masked out of their words four at a time and stay
- * where they are; and which row of a tile is which column of the scores is chosen such that a lane's weights
+ * in their bytes; and which row of a tile is which column of the scores is chosen such that a lane's weights
  * are those that it needs for the mix. Smallest numbers of ranges and the factors of values' channels are
  * added and multiplied outside of the products. */
 #ifndef SAC_KERNELS_PACKED_MMA_CUH
@@ -58,8 +58,9 @@ template <int D> __device__ __forceinline__ int value_place(int word_row, int ch
     return (word_row * (D / 4) + chunk) ^ turn;
 }
 
-/* A tile that the part does not fill, or whose ranges do not lie on lines: what lies beyond is not written, but
- * for zeros as scales. Not inlined: it is rare, and code that is read for the first time costs a step. */
+/* A tile that the part does not fill, or whose ranges do not lie on lines: what lies beyond is not written,
+ * but for zeros as scales. Not inlined: it is rare, and a step pays for code that it reads for the first
+ * time. */
 template <int BITS, int D>
 static __device__ __noinline__ void fetch_edge(const uint32_t *k, const uint32_t *v, const uint16_t *scales,
                                                const uint16_t *lows, int n, int room, int value_words,
@@ -338,7 +339,8 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int 
     }
     float share = exp2_fast(top - w.max);
     w.sum += sum * share, w.low += low * share;
-    mix_tile<BITS, D>(stage + BYTES, values, weights, most * share * (1 / (WEIGHT_STEPS * CODE_UNIT<BITS>)), w);
+    most *= share * (1 / (WEIGHT_STEPS * CODE_UNIT<BITS>));
+    mix_tile<BITS, D>(stage + BYTES, values, weights, most, w);
 }
 
 /* D halves to shared memory, by copies where they lie on lines; NULL: ones. */
@@ -351,8 +353,8 @@ template <int D> __device__ __forceinline__ void fetch_halves(uint8_t *to, const
     for (int i = lane; i < D; i += 32) ((uint16_t *)to)[i] = from ? __ldcg(from + i) : 0x3c00;
 }
 
-/* Starts on tiles [from, to) of one part: what belongs to channels, and the first copies. Nothing is read that
- * the kernel before may write. `memory` is the warp's own. */
+/* Starts on tiles [from, to) of one part: what belongs to channels, and the first copies. Nothing is read
+ * that the kernel before may write. `memory` is the warp's own. */
 template <int BITS, int D>
 __device__ __forceinline__ void start_part(const step_part &p, uint8_t *memory, int head, int from, int to,
                                            int lane) {

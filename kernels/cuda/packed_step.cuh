@@ -65,6 +65,7 @@ __device__ __forceinline__ void leave(step_state<D> &w, int n_warps, int n_heads
     float *to = (float *)(shared + warp * step_warp_bytes<D>()) + g * mix_pitch<D>();
 #pragma unroll
     for (int i = 1; i < 4; i *= 2) w.sum += __shfl_xor_sync(0xffffffffu, w.sum, i);
+    __syncwarp(); /* all lanes are through with the warp's memory */
     if (warp < n_warps) {
         if (t == 0) tops[warp][g] = make_float2(w.max, w.sum);
 #pragma unroll
@@ -126,7 +127,8 @@ __device__ __forceinline__ void join_blocks(const step_sequence &a, int64_t prob
         for (int j = first + warp; j < end; j += n_warps)
 #pragma unroll 1
             for (int i = lane; i < n_quads; i += 32)
-                copy_async(ring + (j - first) * HEADS * D + 4 * i, sums + (int64_t)j * HEADS * D + 4 * i, true);
+                copy_async(ring + (j - first) * HEADS * D + 4 * i, sums + (int64_t)j * HEADS * D + 4 * i,
+                           true);
         copy_commit();
         if (first == 0) {
             copy_wait<1>();
@@ -248,13 +250,9 @@ static inline bool fits(const sac_packed_step_args *a, const sac_packed_rows *p)
            p->head_dim == a->tail.head_dim;
 }
 
-/* What a tile costs: taking it apart, and reading it, which goes with the bits. */
-static inline int64_t tile_cost(const step_part *p) {
-    return p->bits == 4 ? 5 : 4;
-}
-/* Warps for a part when none is to have more than `most`. */
+/* Warps for a part when none is to have more tiles than `most`. */
 static inline int64_t warps_for(const step_part *p, int64_t most) {
-    return ceil_div(ceil_div(p->n, STEP_TILE), max_of(most / tile_cost(p), 1));
+    return ceil_div(ceil_div(p->n, STEP_TILE), most);
 }
 
 /* The next parts of a sequence from *at on, as many as the launch has room for, and the tail when these are
@@ -300,13 +298,13 @@ template <typename JOB> static int64_t give_warps(JOB *j, int64_t problems, int 
     return blocks;
 }
 
-enum { BLOCK_COST = 8 /* of a block, whatever its warps have to do */ };
+enum { BLOCK_COST = 2 /* in tiles: of a block, whatever its warps have to do */ };
 
 /* The one with most to do has least, in as many waves of blocks as are through first. Returns how many. */
 template <typename JOB> static int plan(const sac_stream *s, JOB *j, int64_t problems, int block_warps) {
     int64_t worst = 1, processors = s->device->n_processors, blocks = 0;
     for (int p = 0; p < j->n_parts; p++)
-        worst = max_of(worst, ceil_div(j->part[p].n, STEP_TILE) * tile_cost(&j->part[p]));
+        worst = max_of(worst, ceil_div(j->part[p].n, STEP_TILE));
     int64_t best = best_share([=](int64_t most) { return give_warps(j, problems, block_warps, most); }, worst,
                               j->n > 1 ? 3 : 1, processors, problems * j->n, BLOCK_COST);
     int64_t spare = max_of(processors - give_warps(j, problems, block_warps, best), 0) / problems;

@@ -232,7 +232,8 @@ bool check_make_packed_scores(check_case *c, int i) {
 /* ---------------------------------------------------------------- with a plain tail */
 
 /* Parts of one range a channel and whole rows, as blocks of a cache have them, and others; more parts than a
- * launch takes; several tiles for every warp of a card; tails about the size of their tiles. */
+ * launch takes; several tiles for every warp of a card; tails about the size of their tiles; at last, ranges
+ * that all begin on lines of 16 bytes. */
 static const struct step_shape {
     packed_shape packed;
     int repeat;
@@ -254,6 +255,8 @@ static const struct step_shape {
     {{{300}, {320}, {4}, 7, 7, 24, 0, 24, false}, 1, 12, false},
     {{{0}, {0}, {0}, 28, 4, 128, -1, -1, false}, 1, 70, true},
     {{{96}, {96}, {4}, 6, 2, 128, 32, -1, false}, 1, 7, true},
+    {{{1000, 2008}, {1000, 2008}, {4, 2}, 8, 2, 64, -1, -1, true}, 1, 20, true},
+    {{{2000, 1496}, {2000, 1496}, {4, 2}, 7, 1, 128, -1, -1, false}, 1, 3, true},
 };
 
 /* Rows of the tail, and some more. */
