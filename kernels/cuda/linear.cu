@@ -96,10 +96,39 @@ static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
            cublasLtMatrixLayoutInit(&l->y, library_type(k->y), n, m, k->y_stride) == CUBLAS_STATUS_SUCCESS;
 }
 
-static bool ask_library(cuda_ops *o, matmul_plan *p, matmul_layouts *l, size_t workspace_bytes) {
+/* Long products one after the other are bound by the card's power, and on Hopper these tiles take less of it
+ * for many columns than those of the library's first offer: the first of them that it offers is taken. A sum
+ * is the same whatever the tile, as long as it is not split. */
+enum { MOST_OFFERS = 8, LONG_ROWS = 16384 /* a piece of a long prompt */, LONG_COLS = 8192, LONG_SUM = 2048 };
+static const uint32_t long_tiles[] = {CUBLASLT_MATMUL_TILE_168x128, CUBLASLT_MATMUL_TILE_176x128};
+
+static bool is_long(const sac_stream *s, const matmul_key *k) {
+    return s->device->compute == 90 && k->x != SAC_DTYPE_F32 && k->m >= LONG_ROWS && k->n >= LONG_COLS &&
+           k->k >= LONG_SUM;
+}
+
+static uint32_t attribute_of(const cublasLtMatmulHeuristicResult_t *offer,
+                             cublasLtMatmulAlgoConfigAttributes_t a) {
+    uint32_t value = 0;
+    size_t n;
+    cublasLtMatmulAlgoConfigGetAttribute(&offer->algo, a, &value, sizeof value, &n);
+    return value;
+}
+
+static int best_offer(const cublasLtMatmulHeuristicResult_t *offers, int n) {
+    for (uint32_t tile : long_tiles)
+        for (int i = 0; i < n; i++)
+            if (offers[i].state == CUBLAS_STATUS_SUCCESS &&
+                attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_TILE_ID) == tile &&
+                attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1)
+                return i;
+    return 0;
+}
+
+static bool ask_library(const sac_stream *s, matmul_plan *p, matmul_layouts *l, size_t workspace_bytes) {
     cublasLtMatmulPreferenceOpaque_t want;
-    cublasLtMatmulHeuristicResult_t found;
-    int n = 0;
+    cublasLtMatmulHeuristicResult_t offers[MOST_OFFERS];
+    int n = 0, most = is_long(s, &p->key) ? MOST_OFFERS : 1;
     uint32_t sums_in_f32 = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* not in y's type, where k is split */
     uint32_t w = (uint32_t)p->key.w_align, x = (uint32_t)p->key.x_align, y = (uint32_t)p->key.y_align;
     if (cublasLtMatmulPreferenceInit(&want) != CUBLAS_STATUS_SUCCESS) return false;
@@ -111,21 +140,23 @@ static bool ask_library(cuda_ops *o, matmul_plan *p, matmul_layouts *l, size_t w
     SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, y);
     SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, y);
 #undef SET
-    if (cublasLtMatmulAlgoGetHeuristic(o->lt, &l->desc, &l->w, &l->x, &l->y, &l->y, &want, 1, &found, &n) !=
-            CUBLAS_STATUS_SUCCESS ||
+    if (cublasLtMatmulAlgoGetHeuristic(ops_of(s)->lt, &l->desc, &l->w, &l->x, &l->y, &l->y, &want, most,
+                                       offers, &n) != CUBLAS_STATUS_SUCCESS ||
         n == 0)
         return false;
-    p->algo = found.algo;
+    p->algo = offers[n > 1 ? best_offer(offers, n) : 0].algo;
     return true;
 }
 
-static matmul_plan *find_plan(cuda_ops *o, const matmul_key *key, matmul_layouts *l, size_t workspace_bytes) {
+static matmul_plan *find_plan(const sac_stream *s, const matmul_key *key, matmul_layouts *l,
+                              size_t workspace_bytes) {
+    cuda_ops *o = ops_of(s);
     int n = o->n_matmul < N_MATMUL_PLANS ? o->n_matmul : N_MATMUL_PLANS;
     for (int i = 0; i < n; i++)
         if (memcmp(&o->matmul[i].key, key, sizeof *key) == 0) return &o->matmul[i];
     matmul_plan *p = &o->matmul[o->n_matmul++ % N_MATMUL_PLANS];
     p->key = *key;
-    p->usable = ask_library(o, p, l, workspace_bytes);
+    p->usable = ask_library(s, p, l, workspace_bytes);
     return p;
 }
 
@@ -153,7 +184,7 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     key.bias = a->bias, key.gelu = gelu, key.accumulate = a->accumulate, key.fast = a->fast;
     matmul_layouts l;
     if (!describe(&l, &key, bias)) return SAC_DEVICE;
-    matmul_plan *p = find_plan(o, &key, &l, workspace_bytes);
+    matmul_plan *p = find_plan(s, &key, &l, workspace_bytes);
     if (!p->usable) return SAC_UNSUPPORTED;
     if (bias != a->bias)
         SAC_TRY(launch_early(s, convert_bias_kernel, dim3((unsigned)ceil_div(n, 256)), dim3(256), 0,

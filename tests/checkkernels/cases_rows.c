@@ -73,11 +73,11 @@ static void make_layernorm(check_case *c, const row_case *r) {
 static void make_rope(check_case *c, const row_case *r, int i) {
     static const int dims[] = {64, 8, 80, 128, 2, 96, 20, 44};
     sac_rope_args *a = &c->rope;
-    a->head_dim = dims[i % 8];
-    a->rotation.rot_dim = i % 3 == 2 ? a->head_dim / 2 / 2 * 2 : a->head_dim;
+    a->head_dim = dims[(i + i / N_SHAPES) % 8]; /* each with many rows, too */
+    a->rotation.rot_dim = i % 4 == 1 ? a->head_dim / 2 / 2 * 2 : a->head_dim;
     if (a->rotation.rot_dim == 0) a->rotation.rot_dim = 2;
     a->n_heads = 1 + i % 5;
-    a->rotation.interleaved = i / 2 % 2;
+    a->rotation.interleaved = i / N_SHAPES % 3 == 2;
     a->rotation.factor = i % 4 == 3 ? 1.25f : 1;
     a->back = i % 5 >= 3;
     int64_t n_pos = 40, cols = (int64_t)a->n_heads * a->head_dim;
