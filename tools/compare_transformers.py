@@ -130,7 +130,8 @@ class Transformers:
     @torch.inference_mode()
     def logits(self, ids, n_rows):
         """Of the last n_rows tokens, in one go."""
-        return self.model(torch.tensor([ids], device="cuda"), logits_to_keep=n_rows).logits[0].float().cpu().numpy()
+        with sdpa_kernel([self.backend, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH], set_priority=True):
+            return self.model(torch.tensor([ids], device="cuda"), logits_to_keep=n_rows).logits[0].float().cpu().numpy()
 
 
 def launch(programs, name):
@@ -185,7 +186,7 @@ def main():
     p.add_argument("--shape", default="qwen2-7b", choices=SHAPES)
     p.add_argument("--tokenizer", type=pathlib.Path, default="models/demo", help="any folder with a tokenizer.json")
     p.add_argument("--lengths", type=int, nargs="*", default=[1024, 8192, 32768])
-    p.add_argument("--exact-up-to", type=int, default=8192, help="tokens for which transformers runs in f32 too")
+    p.add_argument("--exact-up-to", type=int, default=8192, help="tokens for which transformers runs in f32 too, and again in one go")
     p.add_argument("--methods", nargs="*", default=[], help="lines such as 'prefill=zipvl:ratio=0.421 decode=dense'")
     p.add_argument("--attention", nargs="+", choices=BACKENDS, default=["cudnn"],
                    help="of transformers; all but the first for prefill alone")
@@ -207,10 +208,12 @@ def compare_text(a):
     print("| tokens | same top-1 | largest gap | relative error | prefill ms: transformers | saccade | ratio | "
           "step ms: transformers | saccade | ratio |\n" + "|---" * 10 + "|", flush=True)
     reference = Transformers(folder, attention=a.attention[0])
-    runs, others = [], {}
+    runs, others, again = [], {}, {}
     for n in a.lengths:
         ids = np.random.default_rng(n).integers(0, SHAPES[a.shape]["vocab_size"] - 2000, n).tolist()
         runs.append((n, ids, *reference.run(ids, STEPS)))
+        if n <= a.exact_up_to:  # how far transformers is from itself: the same tokens in one go, in place of steps
+            again[n] = reference.logits(ids + runs[-1][3], STEPS + 1)
         for name in a.attention[1:]:
             reference.backend = BACKENDS[name]
             others[n, name] = reference.prefill(ids)
@@ -229,6 +232,9 @@ def compare_text(a):
     for n, ids, rows, chosen, prefill, step in runs:
         logits = ours.logits(ids + chosen, n)
         same, gap, error = compare(rows, logits)
+        if n in again:
+            print("%d tokens, transformers in one go to its steps: %d of %d, gap %.4f, relative error %.2e" % (
+                n, compare(rows, again[n])[0], len(rows), *compare(rows, again[n])[1:]), flush=True)
         if n in exact:
             for name, x in (("transformers", rows), ("saccade", logits)):
                 print("%d tokens, to f32: %s %d of %d, gap %.4f, relative error %.2e" % (
