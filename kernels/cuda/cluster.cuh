@@ -62,7 +62,7 @@ template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *
 /* To the same place in the shared memory of another block of the cluster, there after cluster_sync(). */
 __device__ __forceinline__ void cluster_put(float4 *shared, int rank, float4 x) {
 #if __CUDA_ARCH__ >= 900
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    uint32_t at = shared_address(shared);
     asm volatile("{\n.reg .u32 peer;\nmapa.shared::cluster.u32 peer, %0, %1;\n"
                  "st.shared::cluster.v4.f32 [peer], {%2, %3, %4, %5};\n}" ::"r"(at),
                  "r"(rank), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
@@ -74,7 +74,7 @@ __device__ __forceinline__ void cluster_put(float4 *shared, int rank, float4 x) 
 }
 __device__ __forceinline__ void cluster_put(float2 *shared, int rank, float2 x) {
 #if __CUDA_ARCH__ >= 900
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    uint32_t at = shared_address(shared);
     asm volatile("{\n.reg .u32 peer;\nmapa.shared::cluster.u32 peer, %0, %1;\n"
                  "st.shared::cluster.v2.f32 [peer], {%2, %3};\n}" ::"r"(at),
                  "r"(rank), "f"(x.x), "f"(x.y)
@@ -90,9 +90,6 @@ __device__ __forceinline__ void cluster_put(float2 *shared, int rank, float2 x) 
  * once. (One block before sm_90.) */
 typedef uint64_t mailbox;
 
-__device__ __forceinline__ uint32_t shared_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
 __device__ __forceinline__ void mailboxes_open(mailbox *m, int n) {
 #if __CUDA_ARCH__ >= 900
     for (int i = 0; i < n; i++)

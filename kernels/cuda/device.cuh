@@ -166,6 +166,10 @@ static inline bool is_half(sac_dtype t) {
 static inline int64_t element_bytes(sac_dtype t) {
     return t == SAC_DTYPE_F32 ? 4 : 2;
 }
+/* As instructions on shared memory want it. */
+__device__ __forceinline__ uint32_t shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
 /* Kernels of a step follow each other so closely that their starts count. One launched early may run before
  * the last is through: until wait_for_last() it may only read what no kernel writes (weights), and every
  * block must get there. start_next() lets the next one come as soon as there is room (sm_90 and later). */

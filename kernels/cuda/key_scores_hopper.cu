@@ -21,7 +21,6 @@ typedef struct scores_shared {
     uint8_t q[PARTS][TILE], k[STAGES][TILE];
     uint64_t full[STAGES], empty[STAGES];
     float units[ROWS];
-    bool is_last;
 } scores_shared;
 
 typedef struct scores_job {
@@ -143,7 +142,7 @@ __device__ __forceinline__ void hand_out(const scores_job &a, score_rows &w, con
 }
 
 /* The block's sums to their places; the last block of these rows joins what all have left. */
-__device__ __forceinline__ void join_rows(const scores_job &a, scores_shared &m, const score_rows &w,
+__device__ __forceinline__ void join_rows(const scores_job &a, const score_rows &w,
                                           int kv_head, int row0, int r) {
     const int lane = threadIdx.x % 32, n_blocks = gridDim.x;
 #pragma unroll
@@ -154,10 +153,10 @@ __device__ __forceinline__ void join_rows(const scores_job &a, scores_shared &m,
     }
     __threadfence();
     meet(TOGETHER, WORKERS);
+    bool last = false;
     if (threadIdx.x == 0) /* the counter wraps to 0 at the last: ready for the next launch */
-        m.is_last = atomicInc(&a.counters[blockIdx.z * gridDim.y + blockIdx.y], n_blocks - 1) == n_blocks - 1;
-    meet(TOGETHER, WORKERS);
-    if (!m.is_last) return;
+        last = atomicInc(&a.counters[blockIdx.z * gridDim.y + blockIdx.y], n_blocks - 1) == n_blocks - 1;
+    if (!meet_any(TOGETHER, WORKERS, last)) return;
     __threadfence();
     const int row = row0 + threadIdx.x / 2; /* two lanes a row */
     const int64_t head = head_of(a, kv_head, row < a.n_rows ? row : 0);
@@ -208,7 +207,7 @@ __device__ __forceinline__ void work(const scores_job &a, scores_shared &m, int 
             hand_out<false>(a, w, s, at);
     }
     if (!side) meet(mine, WORKERS); /* the other's last pass */
-    if (a.lse) join_rows(a, m, w, kv_head, row0, r);
+    if (a.lse) join_rows(a, w, kv_head, row0, r);
 }
 
 template <typename T>

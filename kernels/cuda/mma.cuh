@@ -58,14 +58,14 @@ template <> __device__ __forceinline__ uint32_t pack<half>(float lo, float hi) {
 
 /* Four 8 x 8 matrices of halves; lane i gives the row i % 8 of matrix i / 8. */
 __device__ __forceinline__ void load_matrices(uint32_t r[4], const void *shared) {
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    uint32_t at = shared_address(shared);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at)
                  : "memory");
 }
 __device__ __forceinline__ void load_matrices_transposed(uint32_t r[4], const void *shared) {
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    uint32_t at = shared_address(shared);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at)
@@ -80,13 +80,13 @@ template <int D> constexpr int pitch(void) {
 
 /* 16 bytes to shared memory, zeros where !valid (the address is not followed then). */
 __device__ __forceinline__ void copy_async(void *shared, const void *from, bool valid) {
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    uint32_t at = shared_address(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(valid ? 16 : 0)
                  : "memory");
 }
 /* n_bytes of 4, then zeros. */
 __device__ __forceinline__ void copy_async_word(void *shared, const void *from, int n_bytes) {
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    uint32_t at = shared_address(shared);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(n_bytes)
                  : "memory");
 }

@@ -266,7 +266,7 @@ static sac_status launch(const sac_stream *s, const void *x, const float *norm, 
 /* 4 bytes to shared memory, or 0. */
 __device__ __forceinline__ void copy_float(float *shared, const float *from, bool valid) {
 #ifdef __CUDA_ARCH__
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    uint32_t at = shared_address(shared);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(valid ? 4 : 0)
                  : "memory");
 #else

@@ -21,10 +21,6 @@
 #define HOPPER          0
 #endif
 
-__device__ __forceinline__ uint32_t shared_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 /* ---------------------------------------------------------------- barriers */
 
 __device__ __forceinline__ void barrier_init(uint64_t *barrier, int n_arrivals) {
@@ -72,6 +68,15 @@ __device__ __forceinline__ void barrier_wait(uint64_t *barrier, uint32_t phase) 
 /* Named barriers: n threads meet, some of which do not stay to see it. */
 __device__ __forceinline__ void meet(int id, int n) {
     HOPPER_ASM("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory");
+}
+/* The same, and whether x holds for any of them. */
+__device__ __forceinline__ bool meet_any(int id, int n, bool x) {
+    int any = x;
+    HOPPER_ASM("{\n.reg .pred p, q;\nsetp.ne.s32 p, %0, 0;\nbar.red.or.pred q, %1, %2, p;\nselp.s32 %0, 1, 0, q;\n}"
+               : "+r"(any)
+               : "r"(id), "r"(n)
+               : "memory");
+    return any;
 }
 __device__ __forceinline__ void pass(int id, int n) {
     HOPPER_ASM("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory");
