@@ -2,12 +2,9 @@
 #include "linear_dot_tmpl.h"
 #include "linear_gemm_tmpl.h"
 
-/* Rows of x up to which reading the weights as they lie beats packing them (checkkernels --bench). */
-#define DOT_MAX_M (4 * DOT_MAX_X)
-
 sac_status SAC_ISA(sac_linear_float)(const sac_stream *s, const sac_linear_args *a) {
     if (a->x.rows == 0) return SAC_OK;
-    if (a->x.rows <= DOT_MAX_M || a->steady)
+    if (a->x.rows <= LINEAR_FEW_ROWS || a->steady)
         linear_dot(s, a);
     else
         linear_gemm(s, a);
