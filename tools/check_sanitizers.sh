@@ -20,13 +20,14 @@ mkdir -p "$folder"
 check() { # TOOL OP
     local log=$folder/$1.$2 start=$SECONDS fewer='' status errors cases verdict
     [ "$1" = racecheck ] && fewer=--racecheck
-    timeout "$limit" "$sanitizer" --tool "$1" --print-limit 5 \
+    timeout -k 10 "$limit" "$sanitizer" --tool "$1" --print-limit 5 \
         "$program" --backend cuda --small $fewer --op "$2" >"$log" 2>&1
     status=$?
     errors=$(sed -n 's/.* SUMMARY: \([0-9]*\) .*/\1/p' "$log" | head -n 1)
     cases=$(awk '$3 == "cases" { n += $2 } END { print n + 0 }' "$log")
-    if [ $status -eq 124 ]; then verdict="did not end within $limit s"
+    if [ $status -eq 124 ] || [ $status -eq 137 ]; then verdict="did not end within $limit s"
     elif [ "${errors:-0}" != 0 ]; then verdict="$errors errors"
+    elif [ $status -eq 0 ] && [ "$cases" -eq 0 ]; then verdict='ran nothing'
     elif [ $status -ne 0 ] || [ -z "$errors" ] || ! grep -q 'all good' "$log"; then verdict="failed: $(tail -n 1 "$log")"
     else verdict=clean
     fi
@@ -34,7 +35,11 @@ check() { # TOOL OP
 }
 export -f check
 
-for tool in ${TOOLS:-memcheck racecheck}; do
+read -ra tools <<<"${TOOLS:-memcheck racecheck}"
+for tool in "${tools[@]}"; do
     printf '%s\n' "${ops[@]/#/$tool }"
 done | xargs -P "${JOBS:-4}" -L 1 bash -c 'check "$0" "$1"' | tee "$folder/summary"
-! grep -qv ' clean$' "$folder/summary"
+[ "$(grep -c ' clean$' "$folder/summary")" -eq $((${#tools[@]} * ${#ops[@]})) ] && exit
+trap - EXIT
+echo "what was said: $folder"
+exit 1

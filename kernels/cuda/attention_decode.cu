@@ -94,8 +94,10 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     int n_large = count_large<T, D, STAGES, TWO>(s->device, n_warps);
     if (!plan_decode(s, a, j, tiles, n_warps, n_large, &p, &size)) return SAC_UNSUPPORTED;
     p.near = near, p.inbox = bytes;
+    int most = bytes; /* the limit is the kernel's, which other threads launch with clusters of other sizes */
+    if (s->device->compute >= 90) most += decode_inbox_bytes(D, LARGE_CLUSTER);
     if (size > 1) bytes += decode_inbox_bytes(D, size);
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most) != cudaSuccess)
         return SAC_DEVICE;
     if (bytes <= STEP_SHARED_BYTES)
         cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);

@@ -1,6 +1,6 @@
 /* attention_lists.cu - many queries over lists of rows on Hopper, heads of 128 halves: the work of the flash
- * kernel (attention_flash.cu) by wgmma. A block is four warps with 64 rows of a problem (attention.cuh). Keys and
- * values come row by row, in tiles of 64, into a ring of stages, as lines of 128 bytes in the order in which
+ * kernel (attention_flash.cu) by wgmma. A block is four warps with 64 rows of a problem (attention.cuh). Keys
+ * and values come row by row, in tiles of 64, into a ring of stages, as lines of 128 bytes in the order in which
  * wgmma reads them; where the rows of a tile lie is asked for a tile earlier. A tile's values are multiplied
  * while the next tile's scores become weights, and two blocks share a processor. */
 #include "attention_hopper.cuh"
@@ -166,7 +166,7 @@ static __global__ void __launch_bounds__(GROUP, 2) attention_lists_kernel(attent
     int stage = 0;
     auto begin_tile = [&](int i) { /* it is there, and all have done with the values before the last */
         copy_wait<0>();
-        writes_done();
+        written_for_products();
         __syncthreads();
         if (i + 1 < n_tiles) copy_rows(c, m, stage + 1 < LIST_STAGES ? stage + 1 : 0);
         copy_commit();

@@ -171,8 +171,9 @@ __device__ __forceinline__ uint32_t shared_address(const void *p) {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 /* Kernels of a step follow each other so closely that their starts count. One launched early may run before
- * the last is through: until wait_for_last() it may only read what no kernel writes (weights), and every
- * block must get there. start_next() lets the next one come as soon as there is room (sm_90 and later). */
+ * the last is through: until wait_for_last() it may only read what no kernel writes (weights) or what was
+ * written before a launch that was not early (`packs` in context.cuh), and every block must get there.
+ * start_next() lets the next one come as soon as there is room (sm_90 and later). */
 __device__ __forceinline__ void start_next(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

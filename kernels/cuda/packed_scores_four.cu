@@ -4,8 +4,8 @@
  * they are 16 + code, and what that adds is where a sum begins. The row's range comes afterwards: q . (code *
  * scale + min) = scale * (q . code) + min * sum q. The order of channels is the words', the same for codes
  * and queries. A warp has a stretch of tiles and a ring in shared memory that it fills with copies which do
- * not wait. Sums of softmaxes are kept beside the scores, relative to the largest so far; the block of a key
- * head that comes last joins what all have left, in their order. */
+ * not wait. Sums of softmaxes are kept beside the scores, relative to the largest so far; the last warp of a
+ * query head joins what all have left, in their order. */
 #include "context.cuh"
 #include "mma.cuh"
 #include "packed_scores.cuh"
@@ -151,7 +151,9 @@ __device__ __forceinline__ void leave_sums(const four_job &a, int key_head, cons
         parts[blockIdx.x] = x;
         before = count_in(&a.counters[head], (unsigned)n);
     }
-    if (__shfl_sync(0xffffffffu, before, 0) != (unsigned)n - 1) return;
+    before = __shfl_sync(0xffffffffu, before, 0);
+    __syncwarp(); /* what lane 0 has seen of other blocks all lanes see */
+    if (before != (unsigned)n - 1) return;
     x = make_float2(-CUDART_INF_F, 0);
 #pragma unroll 1
     for (int first = lane; first < n; first += 3 * 32) {

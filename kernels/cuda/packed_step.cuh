@@ -357,9 +357,10 @@ static sac_status start(const sac_stream *s, const JOB &j, int blocks, int warps
         return SAC_DEVICE;
     if (!ops_of(s)->packs)
         return launch_early(s, kernel, dim3((unsigned)blocks), dim3((unsigned)warps * 32), (size_t)bytes, j);
-    ops_of(s)->packs = false; /* behind all that was packed: so are those that follow */
     kernel<<<blocks, warps * 32, bytes, cuda_stream(s)>>>(j);
-    return launched();
+    sac_status st = launched();
+    ops_of(s)->packs = st != SAC_OK; /* this one is behind all that was packed: so are those that follow */
+    return st;
 }
 
 template <typename JOB> static int64_t describe(JOB *j, const sac_packed_step_args *a) {

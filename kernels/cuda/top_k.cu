@@ -347,7 +347,7 @@ extern "C" sac_status sac_cuda_top_k(const sac_stream *s, const sac_top_k_args *
     int most = prepare(s, a->n_rows);
     if (!most) return SAC_DEVICE;
     int size = cluster_for(s, a->n, a->n_rows > 8 ? 16 : 4, most);
-    if (s->device->compute >= 90) size = max_of(size, 2); /* messages within one block: memcheck refuses them */
+    if (s->device->compute >= 90) size = max_of(size, 2); /* memcheck refuses messages within one block */
     int groups = (int)ceil_div(a->n, (int64_t)size * CLUSTER_THREADS),
         parts = parts_of_warp(a->n, k, groups, size);
     top_k_job j = {a->scores, a->indices, a->skip, a->stride, (int)a->n, (int)k, groups, parts, 5};

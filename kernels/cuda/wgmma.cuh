@@ -72,7 +72,8 @@ __device__ __forceinline__ void meet(int id, int n) {
 /* The same, and whether x holds for any of them. */
 __device__ __forceinline__ bool meet_any(int id, int n, bool x) {
     int any = x;
-    HOPPER_ASM("{\n.reg .pred p, q;\nsetp.ne.s32 p, %0, 0;\nbar.red.or.pred q, %1, %2, p;\nselp.s32 %0, 1, 0, q;\n}"
+    HOPPER_ASM("{\n.reg .pred p, q;\nsetp.ne.s32 p, %0, 0;\nbar.red.or.pred q, %1, %2, p;\n"
+               "selp.s32 %0, 1, 0, q;\n}"
                : "+r"(any)
                : "r"(id), "r"(n)
                : "memory");
@@ -123,11 +124,6 @@ template <int N> __device__ __forceinline__ void take_registers(void) {
 }
 
 /* ---------------------------------------------------------------- products */
-
-/* After writes of this thread to shared memory that others' products read: before the block meets. */
-__device__ __forceinline__ void writes_done(void) {
-    HOPPER_ASM("fence.proxy.async.shared::cta;" ::: "memory");
-}
 
 /* Where a matrix lies. Rows along the sum (K-major, `leading` unused): groups of 8 rows are `stride` bytes
  * apart. Columns along the sum (MN-major): groups of 8 of the sum are `stride` apart, blocks of 64 columns

@@ -45,6 +45,8 @@ static size_t cuda_memory_left(const sac_device *d) {
 
 static sac_status copy(const sac_stream *s, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind) {
     if (!n_bytes) return SAC_OK;
+    /* each thread has a device of its own, and whatever a thread does begins with a copy */
+    if (cudaSetDevice(s->device->index) != cudaSuccess) return SAC_DEVICE;
     return cudaMemcpyAsync(to, from, n_bytes, kind, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
 }
 static sac_status cuda_upload(const sac_stream *s, void *to, const void *from, size_t n_bytes) {

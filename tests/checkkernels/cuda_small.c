@@ -106,7 +106,7 @@ static bool try_capture(small *m, check_case *d, bool *wanted) {
     if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != cudaSuccess) return false;
     sac_status st = check_call(&m->table, &m->w->stream, d);
     if (cudaStreamEndCapture(stream, &graph) != cudaSuccess) return false;
-    *wanted = st == SAC_OK && is_wanted(m, graph);
+    *wanted = st == SAC_OK ? is_wanted(m, graph) : st != SAC_UNSUPPORTED; /* a failure is run, and told */
     cudaGraphDestroy(graph);
     return true;
 }
@@ -139,7 +139,12 @@ static bool run_case(void *to, check_case *c, sac_dtype t) {
     check_keep_start(c);
     for (int aligned = 0; aligned < 2 && !m->n_bad; aligned++) {
         check_case d;
-        if (!cuda_twin_place(m->w, c, t, aligned)) return false;
+        if (!cuda_twin_place(m->w, c, t, aligned)) {
+            printf("FAIL %s %s: no room on the card\n", check_op_name(c->op), c->text);
+            cuda_twin_release(m->w, c);
+            m->n_bad++;
+            return false;
+        }
         cuda_twin_args(m->w, c, t, &d);
         if (!m->o->racecheck || !has_variants(c->op)) run_placed(m, c, t, &d, "cuda");
         for (int i = 0; i < cuda_n_variants && !m->n_bad; i++) {
@@ -156,7 +161,7 @@ static bool run_case(void *to, check_case *c, sac_dtype t) {
 
 int cuda_check_small(cuda_twin *w, const sac_ops *t, const check_options *o) {
     static small m;
-    int n_bad = 0;
+    int n_bad = 0, n_ops = 0;
     if (!find_all()) {
         printf("checkkernels: --small needs a driver for CUDA 12.3 or later\n");
         return 1;
@@ -164,10 +169,15 @@ int cuda_check_small(cuda_twin *w, const sac_ops *t, const check_options *o) {
     w->numbers_only = true;
     for (int op = 0; op < CHECK_N_OPS && !n_bad; op++) {
         if (o->op && strcmp(o->op, check_op_name((check_op)op)) != 0) continue;
+        n_ops++;
         m = (small){.w = w, .table = *t, .o = o};
         cuda_each_case((check_op)op, o, run_case, &m);
         printf("%-20s %5d cases  %s\n", check_op_name((check_op)op), m.n_cases, m.n_bad ? "FAILED" : "ran");
         n_bad += m.n_bad;
+    }
+    if (!n_ops) {
+        printf("checkkernels: there is no op %s\n", o->op);
+        n_bad++;
     }
     printf("%s\n", n_bad ? "checkkernels: FAILED" : "checkkernels: all good");
     return n_bad ? 1 : 0;

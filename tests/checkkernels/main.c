@@ -226,7 +226,8 @@ int main(int argc, char **argv) {
         fprintf(
             stderr,
             "usage: checkkernels [--quick] [--small [--racecheck]] [--bench] [--op NAME] "
-            "[--backend cpu|cuda] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] [--verbose]\n");
+            "[--backend cpu|cuda] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] "
+            "[--verbose]\n");
         return 64;
     }
     if (strcmp(backend, "cuda") == 0) {
