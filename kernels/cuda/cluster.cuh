@@ -59,26 +59,28 @@ template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *
 #endif
 }
 
-/* To the same place in the shared memory of another block of the cluster, there after cluster_sync(). */
-__device__ __forceinline__ void cluster_put(float4 *shared, int rank, float4 x) {
 #if __CUDA_ARCH__ >= 900
-    uint32_t at = shared_address(shared);
-    asm volatile("{\n.reg .u32 peer;\nmapa.shared::cluster.u32 peer, %0, %1;\n"
-                 "st.shared::cluster.v4.f32 [peer], {%2, %3, %4, %5};\n}" ::"r"(at),
-                 "r"(rank), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
-                 : "memory");
-#else
-    (void)rank;
-    *shared = x;
-#endif
+/* The same place in the shared memory of block `rank`, as shared_address() has it here. */
+__device__ __forceinline__ uint32_t cluster_address(const void *shared, int rank) {
+    uint32_t there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(rank));
+    return there;
 }
-__device__ __forceinline__ void cluster_put(float2 *shared, int rank, float2 x) {
+#endif
+
+/* To the same place in the shared memory of another block of the cluster, there after cluster_sync(). */
+template <typename T> __device__ __forceinline__ void cluster_put(T *shared, int rank, T x) {
+    static_assert(sizeof(T) == 8 || sizeof(T) == 16, "one store");
 #if __CUDA_ARCH__ >= 900
-    uint32_t at = shared_address(shared);
-    asm volatile("{\n.reg .u32 peer;\nmapa.shared::cluster.u32 peer, %0, %1;\n"
-                 "st.shared::cluster.v2.f32 [peer], {%2, %3};\n}" ::"r"(at),
-                 "r"(rank), "f"(x.x), "f"(x.y)
-                 : "memory");
+    const float *f = (const float *)&x;
+    if constexpr (sizeof(T) == 16)
+        asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(cluster_address(shared, rank)),
+                     "f"(f[0]), "f"(f[1]), "f"(f[2]), "f"(f[3])
+                     : "memory");
+    else
+        asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(cluster_address(shared, rank)),
+                     "f"(f[0]), "f"(f[1])
+                     : "memory");
 #else
     (void)rank;
     *shared = x;
@@ -129,9 +131,7 @@ template <typename T> __device__ __forceinline__ void send(T *to, int i, T x, in
     "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes." type " [%0], " values                      \
     ", [%1];" ::"r"(there + i * (uint32_t)sizeof(T)),                                                        \
         "r"(box)
-    uint32_t there, box;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(to)), "r"(rank));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(box) : "r"(shared_address(m)), "r"(rank));
+    uint32_t there = cluster_address(to, rank), box = cluster_address(m, rank);
     const uint32_t *w = (const uint32_t *)&x;
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "one store");
     if constexpr (sizeof(T) == 4)

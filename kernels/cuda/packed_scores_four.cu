@@ -53,20 +53,10 @@ __device__ __forceinline__ uint32_t codes_of(uint32_t word, int pair) {
  */
 #define LOG2_E 1.44269502f
 
-__device__ __forceinline__ float power_of_2(float x) {
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return exp2f(x);
-#endif
-}
-
 /* Largest exponent, sum relative to it. */
 __device__ __forceinline__ float2 join_sums(float2 a, float2 b) {
     float top = fmaxf(a.x, b.x), base = top == -CUDART_INF_F ? 0 : top;
-    return make_float2(top, a.y * power_of_2(a.x - base) + b.y * power_of_2(b.x - base));
+    return make_float2(top, a.y * exp2_fast(a.x - base) + b.y * exp2_fast(b.x - base));
 }
 /* Of lanes whose numbers differ in the bits from `first` to `last`. */
 __device__ __forceinline__ float2 join_lanes(float2 x, int first, int last) {
@@ -86,8 +76,8 @@ __device__ __forceinline__ float2 add_to_sum(float2 sum, const float (*c)[4], in
 #pragma unroll
     for (int i = 0; i < TILES; i++)
         more +=
-            power_of_2(fmaf(c[i][first], LOG2_E, -base)) + power_of_2(fmaf(c[i][first + 2], LOG2_E, -base));
-    return make_float2(top, sum.y * power_of_2(sum.x - base) + more);
+            exp2_fast(fmaf(c[i][first], LOG2_E, -base)) + exp2_fast(fmaf(c[i][first + 2], LOG2_E, -base));
+    return make_float2(top, sum.y * exp2_fast(sum.x - base) + more);
 }
 
 /* What a head's query comes to: score = unit * (scale * product + min * sum), products begin at `begin`. */

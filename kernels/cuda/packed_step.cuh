@@ -178,17 +178,6 @@ __device__ __forceinline__ void join_blocks(const step_sequence &a, int64_t prob
     }
 }
 
-/* Counts blocks that have left their parts, wraps to 0 at the last: ready for the next launch. What the block
- * wrote before a barrier is seen by the one that comes last. */
-__device__ __forceinline__ bool comes_last(unsigned *counter, unsigned n) {
-    unsigned before;
-    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(counter), "r"(n - 1)
-                 : "memory");
-    return before == n - 1;
-}
-
 template <typename T, int D, typename JOB>
 static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const __grid_constant__ JOB job) {
     extern __shared__ __align__(128) uint8_t shared[];
@@ -234,7 +223,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const
              a.sums + out * HEADS * D, a.tops + out * HEADS);
     if (!job.joins) return;
     __syncthreads();
-    if (threadIdx.x == 0) is_last = comes_last(&a.counters[problem], (unsigned)n_blocks);
+    if (threadIdx.x == 0) is_last = count_in(&a.counters[problem], (unsigned)n_blocks) == (unsigned)n_blocks - 1;
     __syncthreads();
     if (!is_last) return;
     join_blocks<T, D>(a, problem, head0, n_heads, shared, (int)blockDim.x / 32 * step_warp_bytes<D>(),
