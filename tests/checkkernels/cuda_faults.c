@@ -228,11 +228,16 @@ static sac_status attention_first_list(const sac_stream *s, const sac_attention_
     return sac_cuda_attention(s, &b);
 }
 
+/* Sums over as many keys as the first query has. */
 static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_scores_args *a) {
-    sac_key_scores_args b = *a;
+    sac_softmax_args sums = {.scores = a->scores,
+                             .stride = a->stride,
+                             .n = a->n,
+                             .n_rows = a->n_queries * a->n_heads,
+                             .lse = a->lse,
+                             .skip = a->skip};
     SAC_TRY(sac_cuda_key_scores(s, a));
-    b.n_more = 0;
-    return a->lse && a->n_queries > 1 ? sac_cuda_key_scores(s, &b) : SAC_OK;
+    return a->lse && a->n_queries > 1 ? sac_cuda_softmax(s, &sums) : SAC_OK;
 }
 
 #define FAULTS(X)                                                                                            \
