@@ -14,7 +14,7 @@ SAC_OPS(X)
 sac_status sac_ref_attention_blocks(const sac_stream *s, const sac_attention_args *a,
                                     sac_status (*fn)(const sac_stream *s, const sac_attention_args *a));
 
-/* The sums that key_scores finds with its scores, from these. */
+/* What key_scores leaves in lse, from its scores: its last part, which variants share. */
 sac_status sac_ref_key_scores_sums(const sac_stream *s, const sac_key_scores_args *a);
 
 double sac_ref_activation(sac_activation act, double x);
