@@ -205,58 +205,8 @@ static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_key
     return launch_step(s, kernel, grid, dim3(WARPS * 32), (size_t)bytes, j);
 }
 
-/* -infinity from each query's own number of scores on. */
-static __global__ void end_scores_kernel(float *scores, int64_t stride, int64_t n, int64_t n_more,
-                                         int64_t n_last, int n_heads, const int32_t *skip) {
-    int64_t row = blockIdx.y, end = n + row / n_heads * n_more;
-    if (is_skipped(skip)) return;
-    for (int64_t j = end + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_last;
-         j += (int64_t)gridDim.x * blockDim.x)
-        scores[row * stride + j] = -CUDART_INF_F;
-}
-
-/* What takes no shared launch: a query after the other. */
-static sac_status each_query(const sac_stream *s, const sac_key_scores_args *a) {
-    int64_t n_more = (a->n_queries - 1) * a->n_more, rows = (int64_t)a->n_queries * a->n_heads;
-    if (rows > 65535) return SAC_UNSUPPORTED;
-    for (int i = 0; i < a->n_queries; i++) {
-        sac_key_scores_args b = *a;
-        b.n_queries = 1;
-        b.n = a->n + i * a->n_more;
-        b.q = a->q + (int64_t)i * a->n_heads * a->kv.head_dim;
-        b.scores = a->scores + (int64_t)i * a->n_heads * a->stride;
-        SAC_TRY(sac_cuda_key_scores(s, &b));
-    }
-    if (!n_more) return SAC_OK;
-    dim3 grid((unsigned)min_of(ceil_div(n_more, 256), 64), (unsigned)rows);
-    end_scores_kernel<<<grid, 256, 0, cuda_stream(s)>>>(a->scores, a->stride, a->n, a->n_more, a->n + n_more,
-                                                        a->n_heads, a->skip);
-    return launched();
-}
-
-/* Sums of the scores' exponentials in a pass of their own. */
-static sac_status with_sums(const sac_stream *s, const sac_key_scores_args *a) {
-    const int n_queries = (int)max_of(1, a->n_queries);
-    sac_key_scores_args b = *a;
-    b.lse = NULL;
-    SAC_TRY(sac_cuda_key_scores(s, &b));
-    sac_softmax_args sums = {};
-    sums.scores = a->scores, sums.stride = a->stride, sums.n = a->n + (n_queries - 1) * a->n_more;
-    sums.n_rows = n_queries * a->n_heads, sums.lse = a->lse, sums.skip = a->skip;
-    return sac_cuda_softmax(s, &sums);
-}
-
-extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
+static sac_status one_query(const sac_stream *s, const sac_key_scores_args *a) {
     const sac_kv_view *kv = &a->kv;
-    if (a->n_queries > 1) {
-        sac_status st = key_scores_hopper(s, a);
-        if (st != SAC_UNSUPPORTED) return st;
-    }
-    if (a->lse) return with_sums(s, a);
-    if (a->n_queries > 1) {
-        sac_status st = key_scores_many(s, a);
-        return st == SAC_UNSUPPORTED ? each_query(s, a) : st;
-    }
     int64_t n_keys = a->lists ? a->stride : a->n;
     if (!is_float(kv->dtype)) return SAC_UNSUPPORTED;
     if (n_keys == 0) return SAC_OK;
@@ -288,4 +238,46 @@ extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_sco
     key_scores_any_kernel<<<grid, WARPS * 32, bytes, cuda_stream(s)>>>(
         j, kv->dtype, a->back ? *a->back : sac_rotation(), a->back != NULL);
     return launched();
+}
+
+/* -infinity from each query's own number of scores on. */
+static __global__ void end_scores_kernel(float *scores, int64_t stride, int64_t n, int64_t n_more,
+                                         int64_t n_last, int n_heads, const int32_t *skip) {
+    int64_t row = blockIdx.y, end = n + row / n_heads * n_more;
+    if (is_skipped(skip)) return;
+    for (int64_t j = end + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_last;
+         j += (int64_t)gridDim.x * blockDim.x)
+        scores[row * stride + j] = -CUDART_INF_F;
+}
+
+static sac_status several_queries(const sac_stream *s, const sac_key_scores_args *a) {
+    sac_status st = key_scores_many(s, a);
+    if (st != SAC_UNSUPPORTED) return st; /* else one after the other */
+    int64_t n_more = (a->n_queries - 1) * a->n_more, rows = (int64_t)a->n_queries * a->n_heads;
+    if (rows > 65535) return SAC_UNSUPPORTED;
+    for (int i = 0; i < a->n_queries; i++) {
+        sac_key_scores_args b = *a;
+        b.n = a->n + i * a->n_more;
+        b.q = a->q + (int64_t)i * a->n_heads * a->kv.head_dim;
+        b.scores = a->scores + (int64_t)i * a->n_heads * a->stride;
+        SAC_TRY(one_query(s, &b));
+    }
+    if (!n_more) return SAC_OK;
+    dim3 grid((unsigned)min_of(ceil_div(n_more, 256), 64), (unsigned)rows);
+    end_scores_kernel<<<grid, 256, 0, cuda_stream(s)>>>(a->scores, a->stride, a->n, a->n_more, a->n + n_more,
+                                                        a->n_heads, a->skip);
+    return launched();
+}
+
+extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_scores_args *a) {
+    const bool several = a->n_queries > 1;
+    sac_status st = several ? key_scores_hopper(s, a) : SAC_UNSUPPORTED;
+    if (st != SAC_UNSUPPORTED) return st;
+    SAC_TRY(several ? several_queries(s, a) : one_query(s, a));
+    if (!a->lse) return SAC_OK;
+    sac_softmax_args sums = {}; /* in a pass of their own */
+    sums.scores = a->scores, sums.stride = a->stride, sums.lse = a->lse, sums.skip = a->skip;
+    sums.n_rows = (several ? a->n_queries : 1) * a->n_heads;
+    sums.n = several ? a->n + (a->n_queries - 1) * a->n_more : a->n;
+    return sac_cuda_softmax(s, &sums);
 }

@@ -38,8 +38,8 @@ template <typename T> __device__ __forceinline__ float unit_of(float4 q) {
     return unit_below(fmaxf(fmaxf(fabsf(q.x), fabsf(q.y)), fmaxf(fabsf(q.z), fabsf(q.w))));
 }
 
-/* Several queries at once. UNSUPPORTED for what they do not take: lists, keys that are turned back or lie
- * askew, f32; lse but on Hopper. */
+/* Several queries at once, on Hopper with lse, elsewhere without. UNSUPPORTED for what they do not take: lists,
+ * keys that are turned back or lie askew, f32. */
 sac_status key_scores_hopper(const sac_stream *s, const sac_key_scores_args *a);
 sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a);
 

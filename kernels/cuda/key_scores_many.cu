@@ -161,7 +161,7 @@ sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a) {
     const sac_kv_view *kv = &a->kv;
     const int64_t most = 1 << 30, n_last = a->n + (a->n_queries - 1) * a->n_more;
     many_job j;
-    if (a->lists || a->back || a->lse || !is_half(kv->dtype) || kv->head_dim % 8 != 0 || kv->head_dim > 128 ||
+    if (a->lists || a->back || !is_half(kv->dtype) || kv->head_dim % 8 != 0 || kv->head_dim > 128 ||
         !is_aligned(kv->k, kv->row_stride) || kv->head_stride % 8 != 0 || kv->n_heads > 65535 ||
         kv->n_rows > most || n_last > most || (int64_t)a->n_queries * a->n_heads > 1 << 16)
         return SAC_UNSUPPORTED;
