@@ -84,9 +84,7 @@ static __global__ void __launch_bounds__(THREADS) mark_kernel(kept_job j) {
     n_own = block_total<WARPS>(n_own, part);
     if (threadIdx.x == 0) {
         j.counts[at] = make_int2(n, n_own);
-        __threadfence();
-        is_last = atomicInc(&j.counters[list], (unsigned)j.n_chunks - 1) == (unsigned)j.n_chunks - 1;
-        __threadfence();
+        is_last = count_in(&j.counters[list], (unsigned)j.n_chunks) == (unsigned)j.n_chunks - 1;
     }
     __syncthreads();
     if (is_last) sum_up(j, list, part);

@@ -144,25 +144,24 @@ __device__ __forceinline__ void hand_out(const scores_job &a, score_rows &w, con
 /* The block's sums to their places; the last block of these rows joins what all have left. */
 __device__ __forceinline__ void join_rows(const scores_job &a, const score_rows &w,
                                           int kv_head, int row0, int r) {
-    const int lane = threadIdx.x % 32, n_blocks = gridDim.x;
+    const unsigned n_blocks = gridDim.x;
+    const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         double2 sum = lanes_join<4>(make_double2((double)w.max[h], w.sum[h]));
         if (lane % 4 == 0 && r + 8 * h < a.n_rows)
             a.parts[head_of(a, kv_head, r + 8 * h) * n_blocks + blockIdx.x] = sum;
     }
-    __threadfence();
     meet(TOGETHER, WORKERS);
     bool last = false;
-    if (threadIdx.x == 0) /* the counter wraps to 0 at the last: ready for the next launch */
-        last = atomicInc(&a.counters[blockIdx.z * gridDim.y + blockIdx.y], n_blocks - 1) == n_blocks - 1;
+    if (threadIdx.x == 0)
+        last = count_in(&a.counters[blockIdx.z * gridDim.y + blockIdx.y], n_blocks) == n_blocks - 1;
     if (!meet_any(TOGETHER, WORKERS, last)) return;
-    __threadfence();
     const int row = row0 + threadIdx.x / 2; /* two lanes a row */
     const int64_t head = head_of(a, kv_head, row < a.n_rows ? row : 0);
     double2 sum = no_sum();
 #pragma unroll 8
-    for (int i = threadIdx.x % 2; i < n_blocks; i += 2)
+    for (unsigned i = threadIdx.x % 2; i < n_blocks; i += 2)
         sum = join_sums(sum, __ldcg(&a.parts[head * n_blocks + i]));
     sum = lanes_join<2>(sum);
     if (lane % 2 == 0 && row < a.n_rows) a.lse[head] = log_of(sum);

@@ -113,14 +113,12 @@ static __global__ void __launch_bounds__(LSE_THREADS) lse_kernel(lse_job a) {
     sum = lanes_join<32>(lane < LSE_THREADS / 32 ? of_warp[lane] : no_sum());
     double2 *parts = a.parts + (int64_t)row * gridDim.x;
     if (gridDim.x > 1) {
-        if (lane == 0) { /* the counter wraps to 0 at the last: ready for the next launch */
+        if (lane == 0) {
             parts[blockIdx.x] = sum;
-            __threadfence();
-            is_last = atomicInc(&a.counters[row], gridDim.x - 1) == gridDim.x - 1;
+            is_last = count_in(&a.counters[row], gridDim.x) == gridDim.x - 1;
         }
         __syncwarp();
         if (!is_last) return;
-        __threadfence();
         sum = parts_join(parts, (int)gridDim.x);
     }
     if (lane == 0) a.lse[row] = log_of(sum);
