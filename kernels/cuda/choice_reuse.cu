@@ -1,23 +1,11 @@
 /* choice_reuse.cu - whether a step's query is like the one that chose, found where the ops are that would
  * choose anew: the host need not wait for the answer. One block; sums in double, in a fixed order. */
-#include "device.cuh"
+#include "lists.cuh"
 
-enum { THREADS = 512 };
-
-/* The same in every thread. part: a sum a warp. */
-__device__ __forceinline__ double block_sum_f64(double x, double *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(0xffffffffu, x, i);
-    if (lane == 0) part[warp] = x;
-    __syncthreads();
-    x = 0;
-    for (int i = 0; i < THREADS / 32; i++) x += part[i];
-    return x;
-}
+enum { THREADS = 512, WARPS = THREADS / 32 };
 
 static __global__ void __launch_bounds__(THREADS) choice_reuse_kernel(sac_choice_reuse_args a) {
-    __shared__ double part[3][THREADS / 32];
+    __shared__ double part[WARPS];
     start_next();
     wait_for_last();
     int tid = threadIdx.x;
@@ -29,9 +17,9 @@ static __global__ void __launch_bounds__(THREADS) choice_reuse_kernel(sac_choice
             double x = (double)a.q[i], y = (double)a.cached[i];
             dot += x * y, own += x * x, theirs += y * y;
         }
-        dot = block_sum_f64(dot, part[0]);
-        own = block_sum_f64(own, part[1]);
-        theirs = block_sum_f64(theirs, part[2]);
+        dot = block_total<WARPS>(dot, part);
+        own = block_total<WARPS>(own, part);
+        theirs = block_total<WARPS>(theirs, part);
         reuse = reuse && a.theta <= 1 && dot >= a.theta * sqrt(own * theirs);
     }
     __syncthreads(); /* all have read the numbers of hits */

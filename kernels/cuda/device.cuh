@@ -93,6 +93,20 @@ __device__ __forceinline__ float warp_sum(float x) {
     for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(0xffffffffu, x, i);
     return x;
 }
+__device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, i));
+    return x;
+}
+/* The sum up to and with this lane's. */
+__device__ __forceinline__ int warp_sum_to(int x) {
+#pragma unroll
+    for (int i = 1; i < 32; i *= 2) {
+        int before = __shfl_up_sync(0xffffffffu, x, i);
+        if ((int)threadIdx.x % 32 >= i) x += before;
+    }
+    return x;
+}
 /* Over a block of whole warps, the same in every thread. `part` is 32 floats of shared memory, free again
  * after the next barrier. */
 __device__ __forceinline__ float block_sum(float x, float *part) {
@@ -253,6 +267,12 @@ static inline bool is_aligned(const void *p, int64_t stride) {
 }
 static inline bool mat_aligned(sac_mat m) {
     return m.cols % 8 == 0 && (m.rows <= 1 ? (uintptr_t)m.data % 16 == 0 : is_aligned(m.data, m.stride));
+}
+static inline bool keys_aligned(const sac_kv_view *kv) {
+    return kv->head_dim % 8 == 0 && kv->head_stride % 8 == 0 && is_aligned(kv->k, kv->row_stride);
+}
+static inline bool kv_aligned(const sac_kv_view *kv) {
+    return keys_aligned(kv) && is_aligned(kv->v, kv->row_stride);
 }
 static inline int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;

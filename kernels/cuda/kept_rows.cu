@@ -19,22 +19,12 @@ typedef struct kept_job {
 /* Exclusive sum over the block's threads, and the total. `part` is 33 ints of shared memory, free again after
  * the next barrier. */
 __device__ __forceinline__ int block_scan(int x, int *total, int *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32, sum = x;
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) {
-        int y = __shfl_up_sync(0xffffffffu, sum, i);
-        if (lane >= i) sum += y;
-    }
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32, sum = warp_sum_to(x);
     __syncthreads();
     if (lane == 31) part[warp] = sum;
     __syncthreads();
     if (warp == 0) {
-        int y = lane < n_warps ? part[lane] : 0, z = y;
-#pragma unroll
-        for (int i = 1; i < 32; i *= 2) {
-            int v = __shfl_up_sync(0xffffffffu, z, i);
-            if (lane >= i) z += v;
-        }
+        int y = lane < n_warps ? part[lane] : 0, z = warp_sum_to(y);
         part[lane] = z - y;
         if (lane == 31) part[32] = z;
     }
@@ -109,12 +99,7 @@ static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
         int carry = 0;
 #pragma unroll
         for (int half = 0; half < WORDS / 32; half++) {
-            int x = __popc(bits[half * 32 + lane]), sum = x;
-#pragma unroll
-            for (int i = 1; i < 32; i *= 2) {
-                int y = __shfl_up_sync(0xffffffffu, sum, i);
-                if (lane >= i) sum += y;
-            }
+            int x = __popc(bits[half * 32 + lane]), sum = warp_sum_to(x);
             begin[half * 32 + lane] = carry + sum - x;
             carry += __shfl_sync(0xffffffffu, sum, 31);
         }

@@ -223,9 +223,8 @@ static sac_status one_query(const sac_stream *s, const sac_key_scores_args *a) {
     j.cos_sin = turns ? back->cos_sin : NULL;
     j.rot_dim = back ? back->rot_dim : 0, j.factor = back ? back->factor : 1;
     j.together = turns && WARPS % j.n_problems == 0 ? j.n_problems : 1;
-    bool fast = is_half(kv->dtype) && (!back || turns) && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
-                is_aligned(kv->k, kv->row_stride) && kv->head_stride % 8 == 0 && n_keys <= 1 << 30 &&
-                kv->n_rows <= 1 << 30;
+    bool fast = is_half(kv->dtype) && (!back || turns) && keys_aligned(kv) && kv->head_dim <= 128 &&
+                n_keys <= 1 << 30 && kv->n_rows <= 1 << 30;
 #define LAUNCH(D) (kv->dtype == SAC_DTYPE_F16 ? launch<half, D>(s, j, n_keys) : launch<bf16, D>(s, j, n_keys))
     if (fast) {
         sac_status st = kv->head_dim <= 64 ? LAUNCH(64) : kv->head_dim <= 96 ? LAUNCH(96) : LAUNCH(128);

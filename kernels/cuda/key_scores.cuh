@@ -18,8 +18,7 @@ __device__ __forceinline__ void cut(float x, float y, uint32_t &a, uint32_t &b, 
 
 /* The power of two that brings `top`, the largest of a head's |q|, to [1, 2). */
 __device__ __forceinline__ float unit_below(float top) {
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+    top = warp_max(top);
     return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
 }
 /* The same of a head, by a warp; 1 for bf16, whose exponents are f32's. */

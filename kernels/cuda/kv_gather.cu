@@ -92,8 +92,7 @@ static __global__ void kv_gather_any_kernel(gather_job j) {
 }
 
 static bool view_aligned(const sac_kv_view *kv, bool keys_only) {
-    return kv->head_dim % 8 == 0 && kv->head_stride % 8 == 0 && is_aligned(kv->k, kv->row_stride) &&
-           (keys_only || is_aligned(kv->v, kv->row_stride));
+    return keys_only ? keys_aligned(kv) : kv_aligned(kv);
 }
 
 extern "C" sac_status sac_cuda_kv_gather(const sac_stream *s, const sac_kv_gather_args *a) {

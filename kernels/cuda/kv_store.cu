@@ -28,9 +28,7 @@ extern "C" sac_status sac_cuda_kv_store(const sac_stream *s, const sac_kv_store_
     if (!is_float(a->k.dtype) || a->v.dtype != a->k.dtype || !is_float(kv->dtype)) return SAC_UNSUPPORTED;
     if (!a->k.rows) return SAC_OK;
     bool same = kv->dtype == a->k.dtype;
-    bool wide = same && mat_aligned(a->k) && mat_aligned(a->v) && kv->head_dim % 8 == 0 &&
-                kv->head_stride % 8 == 0 && is_aligned(kv->k, kv->row_stride) &&
-                is_aligned(kv->v, kv->row_stride);
+    bool wide = same && mat_aligned(a->k) && mat_aligned(a->v) && kv_aligned(kv);
     rows_grid g = rows_plan(a->k.rows, a->k.cols / (wide ? 8 : 1));
     g.blocks.z = 2;
     if (!same) {

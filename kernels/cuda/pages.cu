@@ -51,14 +51,10 @@ template <typename T, int V> static __global__ void page_bounds_kernel(bounds_jo
     }
 }
 
-static bool on_lines(const sac_kv_view *kv, int d) {
-    return d % 8 == 0 && kv->head_stride % 8 == 0 && is_aligned(kv->k, kv->row_stride);
-}
-
 extern "C" sac_status sac_cuda_page_bounds(const sac_stream *s, const sac_page_bounds_args *a) {
     const sac_kv_view *kv = &a->kv, *b = &a->bounds;
     if (!is_float(kv->dtype) || !is_float(b->dtype)) return SAC_UNSUPPORTED;
-    bool wide = on_lines(kv, kv->head_dim) && (b->dtype != kv->dtype || on_lines(b, kv->head_dim));
+    bool wide = keys_aligned(kv) && (b->dtype != kv->dtype || keys_aligned(b));
     int64_t items = a->n * kv->n_heads * (kv->head_dim / (wide ? 8 : 1));
     if (!items) return SAC_OK;
     if (ceil_div(items, THREADS) > 1 << 30) return SAC_UNSUPPORTED;
@@ -141,7 +137,7 @@ extern "C" sac_status sac_cuda_page_scores(const sac_stream *s, const sac_page_s
     int64_t blocks = min_of(ceil_div(a->n, THREADS / 32 * PAGES_AT_ONCE),
                             ceil_div(s->device->n_processors * 4, a->n_sums));
     dim3 grid((unsigned)blocks, (unsigned)a->n_sums);
-    bool wide = on_lines(b, b->head_dim);
+    bool wide = keys_aligned(b);
     BY_DTYPE(b->dtype,
              return wide ? launch_early(s, page_scores_kernel<T, 8>, grid, dim3(THREADS), shared, j)
                          : launch_early(s, page_scores_kernel<T, 1>, grid, dim3(THREADS), shared, j));

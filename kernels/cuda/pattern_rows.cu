@@ -73,12 +73,7 @@ static __global__ void __launch_bounds__(THREADS)
     for (int first = 0; first < n_words; first += THREADS) { /* a word a thread */
         int i = first + threadIdx.x;
         uint32_t word = i < n_words ? map[i] : 0;
-        int n = __popc(word), before = n; /* rows up to and with this lane's */
-#pragma unroll
-        for (int d = 1; d < 32; d *= 2) {
-            int more = __shfl_up_sync(0xffffffffu, before, d);
-            if (lane >= d) before += more;
-        }
+        int n = __popc(word), before = warp_sum_to(n);
         __syncthreads(); /* the last round's sums have been read */
         if (lane == 31) part[warp] = before;
         __syncthreads();

@@ -1,4 +1,4 @@
-#include "device.cuh"
+#include "rows.cuh"
 
 template <typename T, int V>
 static __global__ void swiglu_kernel(T *y, const T *gate, const T *up, int64_t rows, int64_t n,
@@ -21,12 +21,11 @@ extern "C" sac_status sac_cuda_swiglu(const sac_stream *s, const sac_swiglu_args
     if (a->gate.dtype != a->y.dtype || a->up.dtype != a->y.dtype) return SAC_UNSUPPORTED;
     if (!a->y.rows) return SAC_OK;
     bool wide = mat_aligned(a->y) && mat_aligned(a->gate) && mat_aligned(a->up);
-    int64_t n_vec = a->y.cols / (wide ? 8 : 1);
-    unsigned threads = (unsigned)min_of(256, ceil_div(n_vec, 32) * 32);
-    dim3 grid((unsigned)ceil_div(n_vec, threads), (unsigned)min_of(a->y.rows, 32768));
+    rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
 #define LAUNCH(V)                                                                                            \
-    launch_early(s, swiglu_kernel<T, V>, grid, dim3(threads), 0, (T *)a->y.data, (const T *)a->gate.data,    \
-                 (const T *)a->up.data, a->y.rows, a->y.cols, a->y.stride, a->gate.stride, a->up.stride)
+    launch_early(s, swiglu_kernel<T, V>, g.blocks, dim3(g.threads), 0, (T *)a->y.data,                       \
+                 (const T *)a->gate.data, (const T *)a->up.data, a->y.rows, a->y.cols, a->y.stride,          \
+                 a->gate.stride, a->up.stride)
     BY_DTYPE(a->y.dtype, return wide ? LAUNCH(8) : LAUNCH(1));
     return SAC_OK;
 }

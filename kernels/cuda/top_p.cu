@@ -87,17 +87,13 @@ static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_kernel(top_p_job
             bits |= (uint32_t)best << low;
         }
     /* the largest class stays, however small p is; then count */
-    float top = largest;
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+    float top = warp_max(largest);
     turn ^= 1;
     __syncthreads();
     if (threadIdx.x % 32 == 0) part[0][threadIdx.x / 32] = (double)top;
     __syncthreads();
     if (threadIdx.x < 32) {
-        top = (float)part[0][threadIdx.x];
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+        top = warp_max((float)part[0][threadIdx.x]);
         if (threadIdx.x == 0) total[turn][0] = (double)top;
     }
     cluster_sync();
