@@ -23,30 +23,18 @@ typedef struct scores_shared {
     float units[ROWS];
 } scores_shared;
 
-typedef struct scores_job {
+struct hopper_job : queries_job {
     CUtensorMap k;
-    float *scores, *lse;
-    const float *q;
+    float *lse;
     double2 *parts; /* [head of a query][block] */
     unsigned *counters;
-    int64_t stride, first;
-    int n, n_last, n_more; /* keys of the first query, of the last one, and from one to the next */
-    int n_rows, group, n_heads;
-    float scale;
-    bool pairs; /* neighbouring scores lie on 8-byte lines */
-    const int32_t *skip;
-} scores_job;
-
-/* Where row r of a key-value head's rows begins, in queries and in scores, counted in heads. */
-__device__ __forceinline__ int64_t head_of(const scores_job &a, int kv_head, int r) {
-    return (int64_t)(r / a.group) * a.n_heads + kv_head * a.group + r % a.group;
-}
+};
 
 enum { ROWS_OF_WARP = ROWS / (WORKERS / 32), AT_ONCE = 8 };
 
 /* A warp writes the parts of its rows as wgmma.cuh wants matrices: four channels a lane. */
 template <typename T>
-__device__ __forceinline__ void cut_rows(const scores_job &a, scores_shared &m, int kv_head, int row0,
+__device__ __forceinline__ void cut_rows(const hopper_job &a, scores_shared &m, int kv_head, int row0,
                                          int warp) {
     const int lane = threadIdx.x % 32, c = 4 * lane;
 #pragma unroll 1
@@ -73,7 +61,7 @@ __device__ __forceinline__ void cut_rows(const scores_job &a, scores_shared &m, 
     }
 }
 
-__device__ __forceinline__ void copy_tiles(const scores_job &a, scores_shared &m, int kv_head) {
+__device__ __forceinline__ void copy_tiles(const hopper_job &a, scores_shared &m, int kv_head) {
     const int n_tiles = (a.n_last + KEYS - 1) / KEYS;
     const uint64_t policy = keep_in_l2();
     int stage = 0;
@@ -107,7 +95,7 @@ __device__ __forceinline__ void add_part(float (&s)[64], uint64_t q, uint64_t k,
 
 /* WHOLE: all rows have these keys, and neighbouring scores lie on 8-byte lines. */
 template <bool WHOLE>
-__device__ __forceinline__ void hand_out(const scores_job &a, score_rows &w, const float (&s)[64], int at) {
+__device__ __forceinline__ void hand_out(const hopper_job &a, score_rows &w, const float (&s)[64], int at) {
     const int j0 = at * KEYS + 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -142,8 +130,8 @@ __device__ __forceinline__ void hand_out(const scores_job &a, score_rows &w, con
 }
 
 /* The block's sums to their places; the last block of these rows joins what all have left. */
-__device__ __forceinline__ void join_rows(const scores_job &a, const score_rows &w,
-                                          int kv_head, int row0, int r) {
+__device__ __forceinline__ void join_rows(const hopper_job &a, const score_rows &w, int kv_head, int row0,
+                                          int r) {
     const unsigned n_blocks = gridDim.x;
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -168,7 +156,7 @@ __device__ __forceinline__ void join_rows(const scores_job &a, const score_rows 
 }
 
 template <typename T>
-__device__ __forceinline__ void work(const scores_job &a, scores_shared &m, int kv_head, int row0, int side) {
+__device__ __forceinline__ void work(const hopper_job &a, scores_shared &m, int kv_head, int row0, int side) {
     const int lane = threadIdx.x % 32, r = row0 + side * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4,
               n_tiles = (a.n_last + KEYS - 1) / KEYS, mine = TURN + side, theirs = TURN + (side ^ 1);
     const uint64_t q = matrix_at(m.q[0] + side * 64 * 128, 16, 1024), k = matrix_at(m.k[0], 16, 1024);
@@ -211,7 +199,7 @@ __device__ __forceinline__ void work(const scores_job &a, scores_shared &m, int 
 
 template <typename T>
 static __global__ void __launch_bounds__(WORKERS + 32, 1)
-    key_scores_hopper_kernel(const __grid_constant__ scores_job a) {
+    key_scores_hopper_kernel(const __grid_constant__ hopper_job a) {
     extern __shared__ __align__(1024) uint8_t shared[];
 #if HOPPER
     scores_shared &m = *(scores_shared *)(shared + (-shared_address(shared) & 1023));
@@ -241,7 +229,7 @@ static __global__ void __launch_bounds__(WORKERS + 32, 1)
 }
 
 template <typename T>
-static sac_status launch(const sac_stream *s, const sac_key_scores_args *a, scores_job *j) {
+static sac_status launch(const sac_stream *s, const sac_key_scores_args *a, hopper_job *j) {
     const sac_kv_view *kv = &a->kv;
     const int n_bytes = (int)sizeof(scores_shared) + 1024;
     auto kernel = key_scores_hopper_kernel<T>;
@@ -267,16 +255,10 @@ static sac_status launch(const sac_stream *s, const sac_key_scores_args *a, scor
 
 sac_status key_scores_hopper(const sac_stream *s, const sac_key_scores_args *a) {
     const sac_kv_view *kv = &a->kv;
-    const int64_t most = 1 << 30, n_last = a->n + (a->n_queries - 1) * a->n_more;
-    scores_job j = {};
-    if (s->device->compute != 90 || a->lists || a->back || !is_half(kv->dtype) || kv->head_dim != D ||
-        (uintptr_t)a->q % 16 != 0 || kv->n_heads > 65535 || kv->n_rows > most || n_last > most ||
-        n_last < 1 || (int64_t)a->n_queries * a->n_heads > 1 << 16)
+    hopper_job j = {};
+    if (s->device->compute != 90 || !take_queries(&j, a) || kv->head_dim != D || (uintptr_t)a->q % 16 != 0 ||
+        j.n_last < 1)
         return SAC_UNSUPPORTED;
-    j.scores = a->scores, j.lse = a->lse, j.q = a->q, j.stride = a->stride, j.first = a->first;
-    j.n = (int)a->n, j.n_last = (int)n_last, j.n_more = (int)a->n_more;
-    j.group = a->n_heads / kv->n_heads, j.n_rows = j.group * a->n_queries, j.n_heads = a->n_heads;
-    j.scale = a->scale, j.skip = a->skip;
-    j.pairs = a->stride % 2 == 0 && (uintptr_t)a->scores % 8 == 0;
+    j.lse = a->lse;
     return kv->dtype == SAC_DTYPE_F16 ? launch<half>(s, a, &j) : launch<bf16>(s, a, &j);
 }

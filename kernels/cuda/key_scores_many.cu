@@ -1,29 +1,18 @@
 /* key_scores_many.cu - scores of several queries against the same keys, each key read once for a head's
  * queries and group.
  *
- * The rows of a key-value head are its group's heads of all queries. A warp keeps sixteen of them in
- * registers, in three parts (key_scores.cuh); the warps of a block share tiles of 64 keys, which travel ahead
- * of them into shared memory. So a matrix that is loaded from there serves six products of a warp. */
+ * A warp keeps sixteen rows (queries of the heads that share keys) in registers, in three parts each
+ * (key_scores.cuh); the warps of a block share tiles of 64 keys, which travel ahead of them into shared
+ * memory. So a matrix that is loaded from there serves six products of a warp. */
 #include "key_scores.cuh"
 
 enum { KEYS = 64, AT_ONCE = 32, ROWS = 16, WARPS = 8, STAGES = 4 };
 
-typedef struct many_job {
-    float *scores;
-    const float *q;
+struct many_job : queries_job {
     const void *k;
-    int64_t stride, first, k_row, k_head;
-    int n, n_last, n_more; /* keys of the first query, of the last one, and from one to the next */
-    int n_rows, group, n_heads, d;
-    float scale;
-    bool pairs; /* neighbouring scores lie on 8-byte lines */
-    const int32_t *skip;
-} many_job;
-
-/* Where row r of a key-value head's rows begins, in queries and in scores, counted in heads. */
-__device__ __forceinline__ int64_t head_of(const many_job &a, int kv_head, int r) {
-    return (int64_t)(r / a.group) * a.n_heads + kv_head * a.group + r % a.group;
-}
+    int64_t k_row, k_head;
+    int d;
+};
 
 template <typename T, int D>
 __device__ __forceinline__ void fetch_chunks(const many_job &a, const T *k, uint8_t *stage, int tile,
@@ -159,19 +148,10 @@ static sac_status launch(const sac_stream *s, const many_job &j, int n_kv_heads)
 
 sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a) {
     const sac_kv_view *kv = &a->kv;
-    const int64_t most = 1 << 30, n_last = a->n + (a->n_queries - 1) * a->n_more;
     many_job j;
-    if (a->lists || a->back || !is_half(kv->dtype) || kv->head_dim % 8 != 0 || kv->head_dim > 128 ||
-        !is_aligned(kv->k, kv->row_stride) || kv->head_stride % 8 != 0 || kv->n_heads > 65535 ||
-        kv->n_rows > most || n_last > most || (int64_t)a->n_queries * a->n_heads > 1 << 16)
-        return SAC_UNSUPPORTED;
-    if (n_last == 0) return SAC_OK;
-    j.scores = a->scores, j.q = a->q, j.k = kv->k, j.stride = a->stride, j.first = a->first;
-    j.k_row = kv->row_stride, j.k_head = kv->head_stride;
-    j.n = (int)a->n, j.n_last = (int)n_last, j.n_more = (int)a->n_more;
-    j.group = a->n_heads / kv->n_heads, j.n_rows = j.group * a->n_queries;
-    j.n_heads = a->n_heads, j.d = kv->head_dim, j.scale = a->scale, j.skip = a->skip;
-    j.pairs = a->stride % 2 == 0 && (uintptr_t)a->scores % 8 == 0;
+    if (!take_queries(&j, a) || !keys_aligned(kv) || kv->head_dim > 128) return SAC_UNSUPPORTED;
+    if (j.n_last == 0) return SAC_OK;
+    j.k = kv->k, j.k_row = kv->row_stride, j.k_head = kv->head_stride, j.d = kv->head_dim;
 #define LAUNCH(D)                                                                                            \
     (kv->dtype == SAC_DTYPE_F16 ? launch<half, D>(s, j, kv->n_heads) : launch<bf16, D>(s, j, kv->n_heads))
     return kv->head_dim <= 64 ? LAUNCH(64) : kv->head_dim <= 96 ? LAUNCH(96) : LAUNCH(128);
