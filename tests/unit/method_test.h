@@ -262,6 +262,16 @@ static inline void case_step(layer_case *c) {
     case_finish(c, &a, 1);
 }
 
+/* What a step reads, in lists of rows; it does not attend. */
+static inline sac_choice case_choose(layer_case *c) {
+    sac_layer_attention a = case_tokens(c, 1);
+    sac_choice choice = {.wants_rows = true};
+    assert_int_equal(c->decode.policy->select(c->decode.state, &a, &choice), SAC_OK);
+    c->n++;
+    c->n_rows++;
+    return choice;
+}
+
 /* ---------------------------------------------------------------- the oracle */
 
 /* Whether head h of the query (a token's number) sees the key (a token's number). */

@@ -15,12 +15,8 @@ typedef struct listed {
 } listed;
 
 static listed select_step(layer_case *c) {
-    sac_layer_attention a = case_tokens(c, 1);
-    sac_choice choice = {.wants_rows = true}; /* so that a device lists them too */
+    sac_choice choice = case_choose(c);
     listed l = {.n = 0};
-    assert_int_equal(c->decode.policy->select(c->decode.state, &a, &choice), SAC_OK);
-    c->n++;
-    c->n_rows++;
     if (choice.all) return l;
     l.n = choice.lists.start[1];
     assert_true(l.n <= MOST_LISTED);
