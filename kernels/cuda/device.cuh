@@ -210,6 +210,11 @@ static inline int block_shared_bytes(const sac_device *d) {
     int c = d->compute;
     return (c == 80 || c == 87 ? 163 : c >= 90 && c < 120 ? 227 : 99) << 10;
 }
+/* The limit is the kernel's, whichever thread launches it: every call gives the same for a card. */
+template <typename... P> static inline sac_status allow_shared(void (*kernel)(P...), int n_bytes) {
+    cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes);
+    return e == cudaSuccess ? SAC_OK : SAC_DEVICE;
+}
 
 /* What the driver is told once a kernel and card. */
 static inline void share_step_split(const sac_stream *s, const void *kernel) {

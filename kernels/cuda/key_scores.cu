@@ -196,8 +196,7 @@ static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_key
     int bytes = WARPS * STAGES * KEYS * pitch<D>();
     auto kernel = j.cos_sin ? key_scores_kernel<T, D, true> : key_scores_kernel<T, D, false>;
     if (bytes > block_shared_bytes(s->device)) return SAC_UNSUPPORTED;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, bytes));
     int64_t tiles = ceil_div(n_keys, KEYS * WARPS / j.together), rows = ceil_div(j.group, ROWS);
     int64_t problems = j.n_problems / j.together;
     int64_t blocks = max_of(1, min_of(tiles, s->device->n_processors / (problems * rows)));

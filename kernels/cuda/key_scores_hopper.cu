@@ -240,8 +240,7 @@ static sac_status launch(const sac_stream *s, const sac_key_scores_args *a, hopp
         return SAC_UNSUPPORTED;
     if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return SAC_DEVICE;
     if (f.numRegs < 64) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, n_bytes));
     const int64_t z = ceil_div(j->n_rows, ROWS), most = s->device->n_processors / (kv->n_heads * z),
                   blocks = max_of(1, min_of(ceil_div(j->n_last, KEYS), most));
     size_t room;

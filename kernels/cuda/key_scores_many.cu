@@ -132,9 +132,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_many_kernel(m
 template <typename T, int D>
 static sac_status launch(const sac_stream *s, const many_job &j, int n_kv_heads) {
     int bytes = STAGES * KEYS * pitch<D>();
-    if (cudaFuncSetAttribute(key_scores_many_kernel<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    auto kernel = key_scores_many_kernel<T, D>;
+    SAC_TRY(allow_shared(kernel, bytes));
     int64_t tiles = ceil_div(j.n_rows, ROWS), z = ceil_div(tiles, WARPS), n_warps = ceil_div(tiles, z);
     int64_t together = n_warps <= 2   ? 3
                        : n_warps <= 4 ? 2
@@ -142,8 +141,7 @@ static sac_status launch(const sac_stream *s, const many_job &j, int n_kv_heads)
     int64_t blocks = s->device->n_processors * together / (n_kv_heads * z);
     dim3 grid((unsigned)max_of(1, min_of(ceil_div(j.n_last, KEYS), blocks)), (unsigned)n_kv_heads,
               (unsigned)z);
-    return launch_early(s, key_scores_many_kernel<T, D>, grid, dim3((unsigned)n_warps * 32), (size_t)bytes,
-                        j);
+    return launch_early(s, kernel, grid, dim3((unsigned)n_warps * 32), (size_t)bytes, j);
 }
 
 sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a) {

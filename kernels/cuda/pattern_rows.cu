@@ -92,18 +92,12 @@ extern "C" sac_status sac_cuda_pattern_rows(const sac_stream *s, const sac_patte
     size_t n_bytes, n_lists = (size_t)(a->n_blocks * a->n_lists);
     int64_t end = min_of(a->first + a->n_blocks * a->block, a->n_rows), map = ceil_div(end, 32) * 4;
     int64_t *counts = (int64_t *)scratch_rest(s, &n_bytes);
-    int most = 0;
-    if (a->n_blocks > 65535 || a->n_lists < 1 || a->n_blocks < 1 || n_lists * sizeof *counts > n_bytes)
+    const int most = block_shared_bytes(s->device) - 1024; /* the kernels' own */
+    if (a->n_blocks > 65535 || a->n_lists < 1 || a->n_blocks < 1 || n_lists * sizeof *counts > n_bytes ||
+        map > most)
         return SAC_UNSUPPORTED;
-    if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, s->device->index) !=
-        cudaSuccess)
-        return SAC_DEVICE;
-    if (map > most - 1024) return SAC_UNSUPPORTED;
-    if (cudaFuncSetAttribute(count_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)map) !=
-            cudaSuccess ||
-        cudaFuncSetAttribute(write_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)map) !=
-            cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(count_kernel, most));
+    SAC_TRY(allow_shared(write_kernel, most));
     dim3 grid((unsigned)a->n_lists, (unsigned)a->n_blocks);
     count_kernel<<<grid, THREADS, (size_t)map, cuda_stream(s)>>>(*a, counts);
     write_kernel<<<grid, THREADS, (size_t)map, cuda_stream(s)>>>(*a, counts);

@@ -239,9 +239,7 @@ template <typename T, typename JOB> static sac_status make_room(const sac_device
     static std::atomic<bool> told[64];
     if (d->index < 64 && told[d->index].load()) return SAC_OK;
     cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
-    if (cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes(d)) !=
-        cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY((allow_shared(kernel<T, JOB>, most_bytes(d))));
     if (d->index < 64) told[d->index].store(true);
     return SAC_OK;
 }
