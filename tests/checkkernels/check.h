@@ -209,6 +209,7 @@ typedef struct check_options {
     uint64_t seed;
     bool quick, small, racecheck, bench, csv, verbose;
     int n_threads;
+    int part, n_parts; /* on a card: every n_parts-th case, from this one on */
 } check_options;
 int check_cuda(const check_options *o);
 

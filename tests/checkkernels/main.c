@@ -2,6 +2,7 @@
  *
  *   checkkernels [--quick] [--op NAME] [--variant NAME] [--seed N]     compare; exit 1 when anything is wrong
  *   checkkernels --backend cuda [--quick] [--op NAME] [--seed N] [--bench] [--csv]   the same on a card
+ *   checkkernels --backend cuda --part I/N [--quick] [--op NAME]   every Nth case from the Ith (0..) on
  *   checkkernels --backend cuda --small [--racecheck] [--op NAME]   every kernel a few times (cuda_small.c)
  *   checkkernels --bench [--op NAME] [--variant NAME] [--threads N] [--csv]
  *
@@ -185,7 +186,7 @@ static int check_all(const options *o) {
 }
 
 static bool parse(int argc, char **argv, options *o, const char **backend) {
-    *o = (options){.seed = 1, .n_threads = 2};
+    *o = (options){.seed = 1, .n_threads = 2, .n_parts = 1};
     *backend = "cpu";
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : NULL;
@@ -209,12 +210,15 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
             o->variant = argv[++i];
         else if (next && strcmp(argv[i], "--seed") == 0)
             o->seed = strtoull(argv[++i], NULL, 10);
+        else if (next && strcmp(argv[i], "--part") == 0 &&
+                 sscanf(next, "%d/%d", &o->part, &o->n_parts) == 2)
+            i++;
         else if (next && strcmp(argv[i], "--threads") == 0)
             o->n_threads = atoi(argv[++i]);
         else
             return false;
     }
-    return o->n_threads >= 1 && o->n_threads <= SAC_MAX_THREADS;
+    return o->n_threads >= 1 && o->n_threads <= SAC_MAX_THREADS && o->part >= 0 && o->part < o->n_parts;
 }
 
 int main(int argc, char **argv) {
@@ -226,8 +230,8 @@ int main(int argc, char **argv) {
         fprintf(
             stderr,
             "usage: checkkernels [--quick] [--small [--racecheck]] [--bench] [--op NAME] "
-            "[--backend cpu|cuda] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] [--threads N] [--csv] "
-            "[--verbose]\n");
+            "[--backend cpu|cuda [--part I/N]] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
+            "[--threads N] [--csv] [--verbose]\n");
         return 64;
     }
     if (strcmp(backend, "cuda") == 0) {
