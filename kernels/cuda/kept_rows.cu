@@ -130,7 +130,8 @@ extern "C" sac_status sac_cuda_kept_rows(const sac_stream *s, const sac_kept_row
     if (a->n * a->n_rows > INT32_MAX || a->n_lists * sizeof(unsigned) > SCRATCH_COUNTER_BYTES ||
         all * (WORDS * sizeof(uint32_t) + sizeof(int2) + sizeof(int)) + a->n_lists * sizeof(int2) > n_bytes)
         return SAC_UNSUPPORTED;
-    kept_job j = {*a, (uint32_t *)rest};
+    kept_job j = {};
+    j.a = *a, j.bits = (uint32_t *)rest;
     j.counts = (int2 *)(j.bits + all * WORDS), j.totals = j.counts + all;
     j.before = (int *)(j.totals + a->n_lists), j.counters = scratch_counters(s);
     j.group = a->n_rows / a->n_lists, j.n_chunks = (int)n_chunks;
