@@ -200,6 +200,8 @@ static int compare_all(bed *b, const sac_ops *t) {
             n_bad += check_op_on(b, (check_op)op, t);
     if (!b->broken && also && (!o->op || strcmp(o->op, "attention") == 0))
         n_bad += cuda_check_large(&b->twin, t);
+    if (!b->broken && !o->variant && (!o->op || strcmp(o->op, "packed_step") == 0))
+        n_bad += cuda_check_sequence(&b->twin, t);
     const char *refusal = sac_cuda_cudnn_refusal(&b->twin.stream);
     if (refusal[0]) printf("cuDNN last refused: %s\n", refusal);
     printf("%s\n", n_bad || b->broken ? "checkkernels: FAILED" : "checkkernels: all good");

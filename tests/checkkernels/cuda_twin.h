@@ -48,6 +48,9 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t);
  * faults. */
 int cuda_check_large(cuda_twin *w, const sac_ops *t);
 
+/* cuda_sequence.c: pack_rows and packed_step in one stream; number of faults. */
+int cuda_check_sequence(cuda_twin *w, const sac_ops *t);
+
 /* cuda_check.c: every case of an op, in every type that it comes in, until f answers false. */
 void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),
                     void *to);
