@@ -132,6 +132,11 @@ template <int BITS> __device__ __forceinline__ uint32_t codes(uint32_t word, int
     return word << (8 - BITS * (b + 1)) & (256 - CODE_UNIT<BITS>)*0x01010101u;
 }
 
+/* Keys' last codes stay with those below them, which the query makes up for (take_query): a mask less. */
+template <int BITS> __device__ __forceinline__ uint32_t key_codes(uint32_t word, int b) {
+    return b == 8 / BITS - 1 ? word : codes<BITS>(word, b);
+}
+
 /* 4N numbers of a head's query; zeros where there is no head. */
 template <int N, typename T> __device__ __forceinline__ void load_query(uint2 x[N], const T *q) {
 #pragma unroll
@@ -145,6 +150,7 @@ __device__ __forceinline__ void take_query(const uint2 own[D / 16], const half *
                                            float factor, int lane, uint32_t high_low[D / 32][4], float *unit,
                                            float *base) {
     constexpr int PER_WORD = 32 / BITS, HALF = PER_WORD / 2, STEPS = PER_WORD / 8; /* products of a word */
+    constexpr int LAST = 8 / BITS - 1;                                             /* code of a byte */
     const T *q = (const T *)own;
     int t = lane % 4;
     float x[D / 32][2][4], most = 0, low = 0;
@@ -157,11 +163,13 @@ __device__ __forceinline__ void take_query(const uint2 own[D / 16], const half *
             *(uint4 *)(lows + i) = *(const uint4 *)(smallest + PER_WORD * (t + 4 * j) + i);
         }
 #pragma unroll
-        for (int e = 0; e < PER_WORD; e++) {
-            int c = e / 4 * 2 + e % 2 * HALF + e % 4 / 2;
+        for (int e = PER_WORD - 1; e >= 0; e--) { /* the last codes first */
+            int c = e / 4 * 2 + e % 2 * HALF + e % 4 / 2, below = LAST - e / 4;
             float y = to_f32(q[j * PER_WORD + c]) * factor;
             low += y * __half2float(lows[c]);
-            x[j * STEPS + e / 8][e / 4 % 2][e % 4] = y *= __half2float(scales[c]);
+            y *= __half2float(scales[c]);
+            if (below) y -= x[j * STEPS + LAST / 2][LAST % 2][e % 4] * (1.0f / (1 << BITS * below));
+            x[j * STEPS + e / 8][e / 4 % 2][e % 4] = y;
             most = fmaxf(most, fabsf(y));
         }
     }
@@ -213,8 +221,8 @@ __device__ __forceinline__ void score_tile(const uint8_t *stage, int keys, const
             for (int u = 0; u < PER_WORD / 8; u++)
 #pragma unroll
                 for (int m = 0; m < 4; m++)
-                    mma_bytes<true>(s[4 * h + m], q[j * (PER_WORD / 8) + u], codes<BITS>(word[m], 2 * u),
-                                    codes<BITS>(word[m], 2 * u + 1));
+                    mma_bytes<true>(s[4 * h + m], q[j * (PER_WORD / 8) + u], key_codes<BITS>(word[m], 2 * u),
+                                    key_codes<BITS>(word[m], 2 * u + 1));
         }
 }
 
@@ -276,15 +284,15 @@ __device__ __forceinline__ void mix_tile(const uint8_t *values, int at, const ui
     }
 }
 
-/* Weights of a tile are relative to its own largest score and rounded to steps, a few less than 16 bits have:
- * the largest weight may come out above 1. What is kept is relative to a score that follows the largest one
- * only when that is far above. */
+/* Weights of a tile are relative to a level of its own, such that the largest score and the largest scale
+ * make this many steps, a few less than 16 bits have: a product may come out above. What is kept is relative
+ * to a score that follows the largest one only when that is far above. */
 #define WEIGHT_STEPS 61440.0f
 enum { STEP_ROOM = 32 /* in powers of two */ };
 
 template <int BITS, int D>
 __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int values,
-                                            const uint32_t q[D / 32][4], float unit, float base, int n, int t,
+                                            const uint32_t q[D / 32][4], float unit, int n, int t,
                                             step_state<D> &w) {
     constexpr int BYTES = step_code_bytes<D>(BITS);
     int whole[8][4];
@@ -312,7 +320,7 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int 
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, i));
     }
-    top = top * unit + base; /* a tile has a row: a number */
+    top *= unit; /* a tile has a row: a number */
     if (__any_sync(0xffffffffu, top > w.max + STEP_ROOM)) {
         float rescale = exp2_fast(w.max - fmaxf(top, w.max));
         w.sum *= rescale, w.low *= rescale;
@@ -320,7 +328,8 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int 
         for (int i = 0; i < D / 8; i++) w.mix[i][0] *= rescale, w.mix[i][1] *= rescale;
         w.max = fmaxf(top, w.max);
     }
-    float f = most > 0 ? __fdividef(WEIGHT_STEPS, most) : 0, sum = 0, low = 0, shift = base - top;
+    float level = top + __log2f(fmaxf(most, 0x1p-24f /* the smallest half */) * (1 / WEIGHT_STEPS));
+    float share = exp2_fast(level - w.max), sum = 0, low = 0;
     uint32_t weights[2][4];
 #pragma unroll
     for (int m = 0; m < 8; m += 2) {
@@ -328,19 +337,17 @@ __device__ __forceinline__ void attend_tile(const uint8_t *stage, int keys, int 
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             float2 scale = halves_of(scales[m / 2][e]), smallest = halves_of(lows[m / 2][e]);
-            float p0 = exp2_fast(s[m][e] * unit + shift), p1 = exp2_fast(s[m + 1][e] * unit + shift);
+            float p0 = exp2_fast(s[m][e] * unit - level), p1 = exp2_fast(s[m + 1][e] * unit - level);
             sum += p0 + p1;
             low += p0 * smallest.x;
             low += p1 * smallest.y;
-            x[e] = p0 * (scale.x * f) + 8388608.0f;
-            x[2 + e] = p1 * (scale.y * f) + 8388608.0f;
+            x[e] = p0 * scale.x + 8388608.0f;
+            x[2 + e] = p1 * scale.y + 8388608.0f;
         }
         bytes_of(x[0], x[1], x[2], x[3], &weights[m / 4][m % 4], &weights[m / 4][m % 4 + 1]);
     }
-    float share = exp2_fast(top - w.max);
     w.sum += sum * share, w.low += low * share;
-    most *= share * (1 / (WEIGHT_STEPS * CODE_UNIT<BITS>));
-    mix_tile<BITS, D>(stage + BYTES, values, weights, most, w);
+    mix_tile<BITS, D>(stage + BYTES, values, weights, share * (1.0f / CODE_UNIT<BITS>), w);
 }
 
 /* D halves to shared memory, by copies where they lie on lines; NULL: ones. */
@@ -398,12 +405,13 @@ __device__ __forceinline__ void attend_part(const step_part &p, const T *q, uint
         uint8_t *stage = ring + at * STAGE;
         copy_wait<STAGES - 1>();
         __syncwarp();
-        attend_tile<BITS, D>(stage, keys, values, query, unit, base, p.n - tile * STEP_TILE, t, w);
+        attend_tile<BITS, D>(stage, keys, values, query, unit, p.n - tile * STEP_TILE, t, w);
         __syncwarp(); /* all lanes have read the stage before the next copy into it */
         if (tile + STAGES < to) fetch_tile<BITS, D>(p, head, tile + STAGES, stage, lane);
         copy_commit();
         at = at + 1 == STAGES ? 0 : at + 1;
     }
+    w.max += base; /* not before: digits of scores would be lost beside it */
 #pragma unroll
     for (int i = 1; i < 4; i *= 2) w.low += __shfl_xor_sync(0xffffffffu, w.low, i);
 #pragma unroll
