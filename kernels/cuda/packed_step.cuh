@@ -239,9 +239,13 @@ static inline bool fits(const sac_packed_step_args *a, const sac_packed_rows *p)
            p->head_dim == a->tail.head_dim;
 }
 
-/* Warps for a part when none is to have more tiles than `most`. */
+/* Shares are counted in parts of a tile: with whole ones in mind a card's last warps would get nothing. */
+enum { TILE_SHARE = 16 };
+
+/* Warps for a part when each is to have about `most` / TILE_SHARE tiles, and one at least. */
 static inline int64_t warps_for(const step_part *p, int64_t most) {
-    return ceil_div(ceil_div(p->n, STEP_TILE), most);
+    int64_t tiles = ceil_div(p->n, STEP_TILE);
+    return min_of(tiles, ceil_div(tiles * TILE_SHARE, most));
 }
 
 /* The next parts of a sequence from *at on, as many as the launch has room for, and the tail when these are
@@ -266,7 +270,7 @@ static void take_parts(const sac_packed_step_args *a, int *at, JOB *j, step_sequ
     q->q = a->q.data, q->lse = a->lse;
 }
 
-/* Warps go to parts such that none has more than `most` to do. Returns how many blocks all need. */
+/* Warps go to parts such that each has about `most` to do. Returns how many blocks all need. */
 template <typename JOB> static int64_t give_warps(JOB *j, int64_t problems, int block_warps, int64_t most) {
     int64_t blocks = 0;
     for (int i = 0; i < j->n; i++) {
@@ -293,9 +297,9 @@ enum { BLOCK_COST = 2 /* in tiles: of a block, whatever its warps have to do */ 
 template <typename JOB> static int plan(const sac_stream *s, JOB *j, int64_t problems, int block_warps) {
     int64_t worst = 1, processors = s->device->n_processors, blocks = 0;
     for (int p = 0; p < j->n_parts; p++)
-        worst = max_of(worst, ceil_div(j->part[p].n, STEP_TILE));
+        worst = max_of(worst, ceil_div(j->part[p].n, STEP_TILE) * TILE_SHARE);
     int64_t best = best_share([=](int64_t most) { return give_warps(j, problems, block_warps, most); }, worst,
-                              j->n > 1 ? 3 : 1, processors, problems * j->n, BLOCK_COST);
+                              j->n > 1 ? 3 : 1, processors, problems * j->n, BLOCK_COST * TILE_SHARE);
     int64_t spare = max_of(processors - give_warps(j, problems, block_warps, best), 0) / problems;
     for (int i = 0; i < j->n; i++) { /* few warps: fewer in a block */
         step_sequence *q = &j->sequence[i];
