@@ -83,8 +83,14 @@ static __device__ __noinline__ void fetch_edge(const uint32_t *k, const uint32_t
         }
     }
     uint16_t *range = (uint16_t *)(stage + 2 * BYTES);
+    if (((uintptr_t)scales | (uintptr_t)lows) % 4 == 0) {
+        int n_bytes = min(max(2 * n - 4 * lane, 0), 4);
+        copy_async_word(range + 2 * lane, scales + 2 * lane, n_bytes);
+        copy_async_word(range + STEP_TILE + 2 * lane, lows + 2 * lane, n_bytes);
+        return;
+    }
 #pragma unroll 1
-    for (int i = lane; i < STEP_TILE; i += 32) {
+    for (int i = lane; i < STEP_TILE; i += 32) { /* these wait for what has been asked for before */
         range[i] = i < n ? scales[i] : 0;
         range[STEP_TILE + i] = i < n ? lows[i] : 0;
     }
