@@ -186,17 +186,23 @@ static size_t n_value_ranges(const sac_packed_rows *p) {
     return (size_t)(sac_packed_value_groups(p->n_heads, p->head_dim, p->v_group) * p->capacity);
 }
 
+/* Ranges begin on lines of 16 bytes, if memory does: a device copies lines. */
+static size_t on_lines(size_t n_ranges) {
+    return (n_ranges + 7) / 8 * 8;
+}
+
 size_t sac_pack_bytes(const sac_packed_rows *p) {
     size_t words = sac_packed_key_words(p->n_heads, p->head_dim, p->bits, p->capacity) +
                    sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->capacity);
-    return words * sizeof(uint32_t) + 2 * (n_key_ranges(p) + n_value_ranges(p)) * sizeof(uint16_t);
+    return words * sizeof(uint32_t) +
+           2 * (on_lines(n_key_ranges(p)) + on_lines(n_value_ranges(p))) * sizeof(uint16_t);
 }
 
 void sac_pack_place(sac_packed_rows *p, void *memory) {
     p->k = memory;
     p->v = p->k + sac_packed_key_words(p->n_heads, p->head_dim, p->bits, p->capacity);
     p->k_scale = (uint16_t *)(p->v + sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->capacity));
-    p->k_min = p->k_scale + n_key_ranges(p);
-    p->v_scale = p->k_min + n_key_ranges(p);
-    p->v_min = p->v_scale + n_value_ranges(p);
+    p->k_min = p->k_scale + on_lines(n_key_ranges(p));
+    p->v_scale = p->k_min + on_lines(n_key_ranges(p));
+    p->v_min = p->v_scale + on_lines(n_value_ranges(p));
 }

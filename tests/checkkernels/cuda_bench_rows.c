@@ -1,6 +1,6 @@
 /* cuda_bench_rows.c - what cuda_bench.c times: real layers, contexts and pictures. */
 #include "cuda_bench.h"
-#include "packed_rows.h"
+#include "pack_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -307,12 +307,7 @@ void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k) {
 static sac_packed_rows part_of(bench *b, int64_t n, int bits) {
     sac_packed_rows p = {.n = n, .capacity = n, .n_heads = 4, .head_dim = 128, .bits = bits, .k_group = n};
     p.v_group = 512;
-    p.k = take(b, (int64_t)sac_packed_key_words(4, 128, bits, n), SAC_DTYPE_F32);
-    p.v = take(b, (int64_t)sac_packed_value_words(4, 128, bits, n), SAC_DTYPE_F32);
-    p.k_scale = take(b, 512, SAC_DTYPE_F16);
-    p.k_min = take(b, 512, SAC_DTYPE_F16);
-    p.v_scale = take(b, n, SAC_DTYPE_F16);
-    p.v_min = take(b, n, SAC_DTYPE_F16);
+    sac_pack_place(&p, take(b, (int64_t)sac_pack_bytes(&p) / 4 + 1, SAC_DTYPE_F32));
     p.v_channel = take(b, 512, SAC_DTYPE_F16);
     b->bytes += (double)n * (1024.0 * bits / 8 + 4);
     return p;

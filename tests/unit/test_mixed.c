@@ -180,12 +180,16 @@ static void short_sequences_are_plain(void **state) {
     format_close(&plain);
 }
 
-/* The closed form: codes of keys are exact, a word of values holds 8 or 16 rows. */
+static int64_t round_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+/* The closed form: codes of keys are exact, a word of values holds 8 or 16 rows, a line 8 halves. */
 static size_t block_bytes(int64_t n_high, int64_t n_low, int64_t channels) {
     int64_t key_codes = channels * (n_high * 4 + n_low * 2) / 8;
-    int64_t value_codes = channels * ((n_high + 7) / 8 * 8 * 4 + (n_low + 15) / 16 * 16 * 2) / 8;
-    int64_t key_ranges = 4 * channels * ((n_high > 0) + (n_low > 0));
-    int64_t value_ranges = 4 * (n_high + n_low), factors = 2 * channels;
+    int64_t value_codes = channels * (round_up(n_high, 8) * 4 + round_up(n_low, 16) * 2) / 8;
+    int64_t key_ranges = 4 * round_up(channels, 8) * ((n_high > 0) + (n_low > 0));
+    int64_t value_ranges = 4 * (round_up(n_high, 8) + round_up(n_low, 8)), factors = 2 * channels;
     int64_t bits = n_high && n_low ? (n_high + n_low + 7) / 8 : 0;
     return (size_t)(key_codes + value_codes + key_ranges + value_ranges + factors + bits);
 }
