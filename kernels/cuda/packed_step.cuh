@@ -191,7 +191,6 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const
     int kv_head = problem / job.n_subgroups, sub = problem % job.n_subgroups;
     int head0 = kv_head * job.group + sub * HEADS, n_heads = min((int)HEADS, job.group - sub * HEADS);
     int index = warp * n_blocks + block; /* of all warps */
-    start_next();
     int part = a.first_part, from = 0, to = 0, bits = 0;
     uint8_t *memory = shared + warp * step_warp_bytes<D>();
     if (index < a.tail_warp) {
@@ -218,6 +217,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const
         attend_tail<T, D>((const T *)a.tail_k + at, (const T *)a.tail_v + at, a.tail_row,
                           min((int)STEP_TAIL, a.n_tail - row), q, job.scale_log2, lane, w);
     }
+    start_next(); /* not before: who is next asks for weights, and processors are not free before that */
     int64_t out = (int64_t)problem * a.n_splits + a.first_split + block;
     leave<D>(w, (a.n_warps - block + n_blocks - 1) / n_blocks, n_heads, shared, tops,
              a.sums + out * HEADS * D, a.tops + out * HEADS);
