@@ -26,8 +26,8 @@ typedef struct top_k_job {
     int64_t stride;
     int n, k;
     int groups;        /* of 32 numbers, a warp */
+    int share;         /* a block's of k */
     int parts_of_warp; /* whose largest numbers bound the k-th best; 0: there are too few */
-    int block_bits;    /* as many parts of a block are 1 << this */
 } top_k_job;
 
 /* Unsigned numbers in the order of the floats; both zeros are one, NaN is -infinity. */
