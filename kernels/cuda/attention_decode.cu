@@ -25,24 +25,25 @@ static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attenti
     decode_block<T, D, STAGES, TWO>(a, place, shared, plan.near);
 }
 
-enum { LARGE_CLUSTER = 16 };
+/* Clusters of `size` blocks, or blocks by themselves; started early. */
+static cudaLaunchConfig_t decode_config(const sac_stream *s, dim3 grid, int n_warps, int size, int bytes,
+                                        cudaLaunchAttribute *attributes) {
+    cudaLaunchConfig_t c = cluster_config(s, size, 1, (size_t)bytes, attributes);
+    c.gridDim = grid, c.blockDim = dim3((unsigned)n_warps * 32);
+    if (size == 1) c.numAttrs = min_of(c.numAttrs, 1);
+    return c;
+}
 
-/* How many large clusters the card can place, which it is asked once; none before sm_90. */
-template <typename T, int D, int STAGES, bool TWO> static int count_large(const sac_device *d, int n_warps) {
+/* How many wide clusters the card can place, which it is asked once; none before sm_90. */
+template <typename T, int D, int STAGES, bool TWO> static int count_wide(const sac_stream *s, int n_warps) {
     static std::atomic<int> known[64]; /* and 1 */
+    const sac_device *d = s->device;
     auto kernel = attention_decode_kernel<T, D, STAGES, TWO>;
-    int bytes = decode_bytes<D, STAGES>(n_warps) + decode_inbox_bytes(D, LARGE_CLUSTER);
+    int n = 0, bytes = decode_bytes<D, STAGES>(n_warps) + decode_inbox_bytes(D, CLUSTER_WIDE);
     if (d->compute < 90 || d->index >= 64) return 0;
     if (known[d->index].load()) return known[d->index].load() - 1;
-    cudaLaunchConfig_t c = {};
-    cudaLaunchAttribute size = {};
-    size.id = cudaLaunchAttributeClusterDimension;
-    size.val.clusterDim.x = LARGE_CLUSTER;
-    size.val.clusterDim.y = size.val.clusterDim.z = 1;
-    c.attrs = &size, c.numAttrs = 1;
-    c.gridDim = dim3(LARGE_CLUSTER), c.blockDim = dim3((unsigned)n_warps * 32);
-    c.dynamicSmemBytes = (size_t)bytes;
-    int n = 0;
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t c = decode_config(s, dim3(CLUSTER_WIDE), n_warps, CLUSTER_WIDE, bytes, attributes);
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess ||
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess ||
         cudaOccupancyMaxActiveClusters(&n, kernel, &c) != cudaSuccess)
@@ -52,19 +53,25 @@ template <typename T, int D, int STAGES, bool TWO> static int count_large(const 
     return n;
 }
 
-/* One wave of blocks, each with a tile of keys for every warp at least. Few splits are one cluster, large
+/* Problems so few that each may be one cluster. */
+static bool may_cluster(const sac_stream *s, int64_t together) {
+    return s->device->compute >= 90 && together * 8 <= s->device->n_processors / 2;
+}
+
+/* One wave of blocks, each with a tile of keys for every warp at least. Few splits are one cluster, wide
  * where the card can place as many, which needs no scratch and nobody who comes last. (Clusters of four for
  * many splits were tried: they leave processors empty.) */
 static bool plan_decode(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
-                        int64_t tiles, int n_warps, int n_large, decode_plan *p, int *cluster) {
+                        int64_t tiles, int n_warps, int n_stages, int n_wide, decode_plan *p, int *cluster) {
     int64_t n_keys = a->n_kv, together = (int64_t)j.n_problems * tiles, processors = s->device->n_processors;
     if (!a->lists && a->window) n_keys = min_of(n_keys, a->window + a->n_q);
     int64_t wanted = ceil_div(n_keys, (int64_t)KEYS * n_warps),
             splits = min_of(processors / together, wanted);
     splits = max_of(1, min_of(splits, MAX_SPLITS));
     *cluster = 1;
-    if (s->device->compute >= 90 && wanted <= LARGE_CLUSTER && together * 8 <= processors / 2) {
-        while (*cluster * 2 <= min_of(splits, together <= n_large ? LARGE_CLUSTER : 8)) *cluster *= 2;
+    int most = together <= n_wide ? CLUSTER_WIDE : CLUSTER_MAX, turns = min_of(n_stages, 2);
+    if (may_cluster(s, together) && wanted <= max_of(CLUSTER_WIDE, most * turns)) {
+        while (*cluster * 2 <= min_of(splits, most)) *cluster *= 2;
         splits = *cluster;
     }
     size_t n_bytes, parts = (size_t)(*cluster > 1 ? 1 : splits),
@@ -91,45 +98,46 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     if (!n_warps) return SAC_DEVICE;
     int bytes = decode_bytes<D, STAGES>(n_warps);
     auto kernel = attention_decode_kernel<T, D, STAGES, TWO>;
-    int n_large = count_large<T, D, STAGES, TWO>(s->device, n_warps);
-    if (!plan_decode(s, a, j, tiles, n_warps, n_large, &p, &size)) return SAC_UNSUPPORTED;
+    int n_wide = count_wide<T, D, STAGES, TWO>(s, n_warps);
+    if (!plan_decode(s, a, j, tiles, n_warps, STAGES, n_wide, &p, &size)) return SAC_UNSUPPORTED;
     p.near = near, p.inbox = bytes;
     int most = bytes; /* the limit is the kernel's, which other threads launch with clusters of other sizes */
-    if (s->device->compute >= 90) most += decode_inbox_bytes(D, LARGE_CLUSTER);
+    if (s->device->compute >= 90) most += decode_inbox_bytes(D, CLUSTER_WIDE);
     if (size > 1) bytes += decode_inbox_bytes(D, size);
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most) != cudaSuccess)
         return SAC_DEVICE;
     if (bytes <= STEP_SHARED_BYTES)
         cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
-    cudaLaunchConfig_t c = {};
+    dim3 grid((unsigned)p.n_splits, (unsigned)tiles, (unsigned)j.n_problems);
     cudaLaunchAttribute attributes[2] = {};
-    if (s->device->compute >= 90) {
-        attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attributes[0].val.programmaticStreamSerializationAllowed = 1;
-        attributes[1].id = cudaLaunchAttributeClusterDimension;
-        attributes[1].val.clusterDim.x = (unsigned)size;
-        attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-        c.attrs = attributes;
-        c.numAttrs = size > 1 ? 2 : 1;
-    }
-    c.gridDim = dim3((unsigned)p.n_splits, (unsigned)tiles, (unsigned)j.n_problems);
-    c.blockDim = dim3((unsigned)n_warps * 32);
-    c.dynamicSmemBytes = (size_t)bytes;
-    c.stream = cuda_stream(s);
+    cudaLaunchConfig_t c = decode_config(s, grid, n_warps, size, bytes, attributes);
     return cudaLaunchKernelEx(&c, kernel, j, p) == cudaSuccess ? launched() : SAC_DEVICE;
 }
 
-template <typename T>
-static sac_status launch_any(const sac_stream *s, const sac_attention_args *a, const attention_job &j) {
-    if (j.d <= 64) return launch<T, 64, 4>(s, a, j);
-    if (j.d <= 80) return launch<T, 80, 3>(s, a, j);
-    if (j.d <= 96) return launch<T, 96, 3>(s, a, j);
-    /* few keys: a warp has two tiles at most, and the kernels beside it the room of more, which they need if
-     * memory is to stay split as it is */
-    int64_t tiles = ceil_div((int64_t)j.n_q * j.group, ROWS) * j.n_problems;
-    int64_t at_once = min_of(MAX_SPLITS, max_of(1, s->device->n_processors / tiles)) * 8 * KEYS;
-    if (a->n_kv <= max_of(2048, 2 * at_once) && s->device->compute >= 90) return launch<T, 128, 1>(s, a, j);
-    return launch<T, 128, 3>(s, a, j);
+/* For heads of 128: with few keys, or two tiles of a warp at most, fewer stages leave the kernels beside it
+ * the room of more, which they need if memory is to stay split as it is. */
+static int stages_for(const sac_stream *s, const sac_attention_args *a, const attention_job &j) {
+    const int64_t together = ceil_div((int64_t)j.n_q * j.group, ROWS) * j.n_problems,
+                  at_once = min_of(MAX_SPLITS, max_of(1, s->device->n_processors / together)) * 8 * KEYS,
+                  of_cluster = CLUSTER_WIDE * 8 * KEYS;
+    if (s->device->compute < 90) return 3;
+    if (a->n_kv > of_cluster && a->n_kv <= 2 * of_cluster && may_cluster(s, together)) return 2;
+    return a->n_kv <= max_of(of_cluster, 2 * at_once) ? 1 : 3;
+}
+
+template <typename T, bool TWO = false>
+static sac_status launch_any(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
+                             const decode_near &near = decode_near{}) {
+    if (j.d <= 64) return launch<T, 64, 4, TWO>(s, a, j, near);
+    if constexpr (!TWO) {
+        if (j.d <= 80) return launch<T, 80, 3>(s, a, j);
+        if (j.d <= 96) return launch<T, 96, 3>(s, a, j);
+    }
+    switch (stages_for(s, a, j)) {
+    case 1: return launch<T, 128, 1, TWO>(s, a, j, near);
+    case 2: return launch<T, 128, 2, TWO>(s, a, j, near);
+    default: return launch<T, 128, 3, TWO>(s, a, j, near);
+    }
 }
 
 extern "C" sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_attention_args *a) {
@@ -140,14 +148,6 @@ extern "C" sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_a
     if (a->n_q == 0) return SAC_OK;
     if (j.n_problems > 65535) return SAC_UNSUPPORTED;
     return a->kv.dtype == SAC_DTYPE_F16 ? launch_any<half>(s, a, j) : launch_any<bf16>(s, a, j);
-}
-
-template <typename T>
-static sac_status launch_two(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
-                             const decode_near &near) {
-    if (s->device->compute < 90)
-        return j.d == 64 ? launch<T, 64, 4, true>(s, a, j, near) : launch<T, 128, 3, true>(s, a, j, near);
-    return j.d == 64 ? launch<T, 64, 4, true>(s, a, j, near) : launch<T, 128, 1, true>(s, a, j, near);
 }
 
 extern "C" sac_status sac_cuda_choice_attend(const sac_stream *s, const sac_choice_attend_args *a) {
@@ -170,5 +170,6 @@ extern "C" sac_status sac_cuda_choice_attend(const sac_stream *s, const sac_choi
     near.k_row = kv->row_stride, near.k_head = kv->head_stride;
     near.n_far = (int)a->n_far, near.n = (int)a->local;
     near.angles = r->cos_sin + (old - a->n_far) * d, near.f = 1 / r->factor;
-    return kv->dtype == SAC_DTYPE_F16 ? launch_two<half>(s, &b, j, near) : launch_two<bf16>(s, &b, j, near);
+    return kv->dtype == SAC_DTYPE_F16 ? launch_any<half, true>(s, &b, j, near)
+                                      : launch_any<bf16, true>(s, &b, j, near);
 }

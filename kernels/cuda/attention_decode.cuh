@@ -50,6 +50,7 @@ template <typename T, int D, int STAGES, bool TWO = false>
 __device__ __forceinline__ void decode_block(const attention_job &a, const decode_place &plan,
                                              uint8_t *shared, const decode_near &near = decode_near{}) {
     __shared__ bool is_last;
+    __shared__ mailbox parts_came; /* from the cluster's blocks */
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, split = plan.split, problem = plan.problem;
     int row0 = plan.tile * ROWS;
     /* the stretch of keys that anybody sees, cut into tiles, the tiles into splits, a split's among its warps
@@ -96,8 +97,13 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
         }
     }
     if (TWO && lane < D / 16) fetch_soon(near.angles + lane * 16);
+    if (plan.brief && a.rows && threadIdx.x == 0) { /* lists may be new: but where they lie is looked up */
+        fetch_soon(a.start), fetch_soon(a.rows);
+        fetch_soon((const T *)a.q + problem * a.group * a.d), fetch_soon((T *)a.o + problem * a.group * a.d);
+    }
     start_next();
     if (cluster_size() > 1) {
+        if (threadIdx.x == 0) mailboxes_open(&parts_came, 1);
         __syncwarp();
         cluster_arrive();
     }
@@ -174,6 +180,10 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
     if (size > 1) {
         __syncwarp();
         cluster_wait(); /* all have begun */
+        int quads = min(1 << share, a.d / 4 - (rank << share));
+        if (threadIdx.x == 0)
+            mailbox_expect(&parts_came,
+                           quads > 0 ? size * n_rows * (int)(sizeof(float2) + quads * sizeof(float4)) : 0);
     }
     /* of the block; in a cluster, then of its blocks, by the same instructions: they are there by then */
     const float2 *tops_of = tops;
@@ -190,8 +200,8 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
             [&](int r, int c, float max, float sum, float4 x) {
                 int peer = c / 4 >> share, quad = c / 4 - (peer << share);
                 if (sends) {
-                    if (quad == 0) cluster_put(&in_tops[r * size + rank], peer, make_float2(max, sum));
-                    cluster_put(&in_sums[((r * size + rank) << share) + quad], peer, x);
+                    if (quad == 0) send(in_tops, r * size + rank, make_float2(max, sum), peer, &parts_came);
+                    send(in_sums, ((r * size + rank) << share) + quad, x, peer, &parts_came);
                 } else if (size == 1 && plan.n_splits > 1) {
                     if (c == 0) all_tops[split * ROWS + r] = make_float2(max, sum);
                     *(float4 *)&all_sums[(split * ROWS + r) * a.d + c] = x;
@@ -200,8 +210,7 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
                 }
             });
         if (!sends) break;
-        __syncwarp();
-        cluster_sync();
+        mailbox_wait(&parts_came);
         tops_of = in_tops, sums_of = (const float *)in_sums;
         n = size, shift = share, first = rank * 4 << share;
         next_top = 1, next_sum = 4 << share, row_tops = size, row_sums = size * 4 << share;
@@ -234,7 +243,8 @@ template <int D, int STAGES> static inline int decode_warps(const sac_device *d)
     int n_warps = 8, most = 0;
     if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->index) != cudaSuccess)
         return 0;
-    most -= 64; /* what the kernel declares itself */
+    most -= 3 << 10; /* what kernels declare themselves */
+    if (d->compute >= 90) most -= decode_inbox_bytes(D, CLUSTER_WIDE);
     while (n_warps > 1 && n_warps * STAGES * stage_bytes<D>() > most) n_warps--;
     return n_warps;
 }

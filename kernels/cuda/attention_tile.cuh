@@ -7,8 +7,7 @@
 
 enum { KEYS = 16, ROWS = 16 };
 
-/* One key or value in shared memory: an odd number of 16-byte chunks, so that 8 rows at the same chunk (a
- * matrix load) lie in 8 different groups of banks. */
+/* The keys and values of one tile in shared memory. */
 template <int D> constexpr int stage_bytes(void) {
     return 2 * KEYS * pitch<D>();
 }

@@ -1,5 +1,5 @@
 /* cluster.cuh - a row of numbers shared by the blocks of a cluster (sm_90 and later; one block before).
- * Blocks meet at cluster_sync() and read each other's shared memory. */
+ * Blocks meet at cluster_sync() and read each other's shared memory, or send each other messages. */
 #ifndef SAC_KERNELS_CLUSTER_CUH
 #define SAC_KERNELS_CLUSTER_CUH
 
@@ -67,25 +67,6 @@ __device__ __forceinline__ uint32_t cluster_address(const void *shared, int rank
     return there;
 }
 #endif
-
-/* To the same place in the shared memory of another block of the cluster, there after cluster_sync(). */
-template <typename T> __device__ __forceinline__ void cluster_put(T *shared, int rank, T x) {
-    static_assert(sizeof(T) == 8 || sizeof(T) == 16, "one store");
-#if __CUDA_ARCH__ >= 900
-    const float *f = (const float *)&x;
-    if constexpr (sizeof(T) == 16)
-        asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(cluster_address(shared, rank)),
-                     "f"(f[0]), "f"(f[1]), "f"(f[2]), "f"(f[3])
-                     : "memory");
-    else
-        asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(cluster_address(shared, rank)),
-                     "f"(f[0]), "f"(f[1])
-                     : "memory");
-#else
-    (void)rank;
-    *shared = x;
-#endif
-}
 
 /* Messages between the blocks of a cluster: written into a mailbox's block, whose threads wait for as many
  * bytes as it expects. Mailboxes are opened, by one thread, before the cluster's first barrier; each serves

@@ -198,7 +198,8 @@ static bool make_choice_attend(check_case *c, int i) {
     } attends[] = {{4, 2, 64, 20, 7, 31, 64, false},       {28, 4, 128, 330, 90, 77, 128, false},
                    {7, 1, 128, 33, 1, 0, 128, false},      {7, 1, 128, 0, 40, 0, 128, false},
                    {28, 4, 128, 1150, 261, 5, 128, false}, {6, 2, 44, 9, 4, 12, 20, true},
-                   {8, 2, 64, 100, 16, 9, 32, false}};
+                   {8, 2, 64, 100, 16, 9, 32, false},      {28, 4, 128, 2176, 512, 5, 128, false},
+                   {14, 2, 128, 17000, 300, 5, 128, false}};
     if (i >= 3 * (int)SAC_COUNT(attends)) return false;
     const struct attend_shape *sh = &attends[i / 3];
     sac_choice_attend_args *a = &c->choice_attend;

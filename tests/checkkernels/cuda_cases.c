@@ -48,6 +48,8 @@ static const attention_case attention_cases[] = {
     /* all keys for one cluster of blocks, of 16 or of 8, or just too many; two turns of every warp */
     {{1, 1, 2048, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
     {{1, 1, 2049, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true}},
+    {{1, 1, 4096, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 5376, -1, 28, 4, 128, true, false, 0, 2}, {.wide = true, .lse = true}},
     {{1, 1, 1030, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
     {{1, 1, 1700, -1, 4, 2, 80, true, false, 0, 0}, {.wide = true, .lse = true}},
     {{1, 1, 2000, -1, 4, 1, 96, true, false, 0, 0}, {.wide = true}},
