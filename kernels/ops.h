@@ -47,6 +47,7 @@
     X(attention_many)                                                                                        \
     X(packed_step_many)                                                                                      \
     X(packed_scores)                                                                                         \
+    X(packed_vote)                                                                                           \
     X(kept_rows)                                                                                             \
     X(softmax)                                                                                               \
     X(soft_vote)                                                                                             \

@@ -86,6 +86,19 @@ typedef struct sac_packed_scores_args {
     const int32_t *skip; /* or NULL */
 } sac_packed_scores_args;
 
+/* votes[i] = what soft_vote makes of packed_scores' scores of rows first + i, i < n, and their lse, where a
+ * device gains by doing all of it in one go. */
+typedef struct sac_packed_vote_args {
+    float *votes; /* [n] */
+    int64_t n;
+    sac_mat q;            /* [1][n_heads * head_dim] */
+    sac_packed_rows keys; /* values are not read */
+    int n_heads;
+    float scale;
+    int64_t first;
+    const int32_t *skip; /* or NULL */
+} sac_packed_vote_args;
+
 /* A step over packed rows and a plain tail, where a device gains by doing both in one go: q = softmax(scale q
  * k^T) v over all rows of the parts and of the tail. lse as in attention; variants may round as those of
  * packed_attention do. */

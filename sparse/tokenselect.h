@@ -106,6 +106,10 @@ sac_status sac_tokenselect_pack(sac_tokenselect *s, const sac_layer_attention *a
 sac_status sac_tokenselect_copy_scores(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                        const float *q, float **scores);
 
+/* Their soft vote, at s->votes, where a device finds it in one go: UNSUPPORTED where it does not. */
+sac_status sac_tokenselect_copy_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
+                                     const float *q);
+
 /* First tokens, chosen ones, last tokens of the rows. */
 sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
                                 int64_t n_chosen, sac_choice *choice);

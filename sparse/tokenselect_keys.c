@@ -104,3 +104,16 @@ sac_status sac_tokenselect_copy_scores(sac_tokenselect *s, const sac_layer_atten
                                                                             .scores = s->scores,
                                                                             .stride = a->shape->n_ctx});
 }
+
+sac_status sac_tokenselect_copy_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
+                                     const float *q) {
+    return a->ops->packed_vote(a->stream,
+                               &(sac_packed_vote_args){.votes = s->votes,
+                                                       .n = n,
+                                                       .q = sac_mat_f32((float *)q, 1, a->q.cols),
+                                                       .keys = s->copy[a->layer],
+                                                       .n_heads = a->shape->n_heads,
+                                                       .scale = vote_scale(s, a),
+                                                       .first = (int64_t)s->p[TS_INIT],
+                                                       .skip = s->skip});
+}

@@ -103,6 +103,14 @@ static sac_status count_by_mass(sac_tokenselect *s, const sac_layer_attention *a
     return SAC_OK;
 }
 
+/* The soft vote over the copy of keys where a device does all of it in one go. */
+static sac_status vote_at_once(sac_tokenselect *s, const sac_layer_attention *a, int64_t n) {
+    int64_t init = (int64_t)s->p[TS_INIT];
+    if (!s->copy || !a->shape->device || s->p[TS_SELECT] != TS_SOFT) return SAC_UNSUPPORTED;
+    SAC_TRY(sac_tokenselect_pack(s, a, init + n));
+    return sac_tokenselect_copy_vote(s, a, n, paired_query(s, a->shape));
+}
+
 /* Of the candidates, at *scores. */
 static sac_status score(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, float **scores) {
     int64_t init = (int64_t)s->p[TS_INIT];
@@ -129,8 +137,12 @@ sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention 
                                   int32_t *chosen, int64_t *n_chosen) {
     int64_t k = (int64_t)s->p[TS_K];
     float *scores;
-    SAC_TRY(score(s, a, n, &scores));
-    SAC_TRY(vote(s, a, scores, n, k));
+    sac_status st = vote_at_once(s, a, n);
+    if (st == SAC_UNSUPPORTED) {
+        SAC_TRY(score(s, a, n, &scores));
+        st = vote(s, a, scores, n, k);
+    }
+    SAC_TRY(st);
     if (s->p[TS_P] > 0) SAC_TRY(count_by_mass(s, a, n, &k));
     SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->votes,
                                                        .stride = n,

@@ -1,22 +1,13 @@
 /* packed_scores_four.cu - a query against all rows of keys in 4 bits with a range a row.
  *
- * Codes are numbers of tensor cores' products as they are: put into a half beside the exponent of 16 (or 64)
- * they are 16 + code, and what that adds is where a sum begins. The row's range comes afterwards: q . (code *
- * scale + min) = scale * (q . code) + min * sum q. The order of channels is the words', the same for codes
- * and queries. A warp has a stretch of tiles and a ring in shared memory that it fills with copies which do
- * not wait. Sums of softmaxes are kept beside the scores, relative to the largest so far; the last warp of a
- * query head joins what all have left, in their order. */
-#include "context.cuh"
-#include "mma.cuh"
+ * A warp has a stretch of tiles and a ring in shared memory that it fills with copies which do not wait. The
+ * last warp of a query head joins the sums of softmaxes that all have left, in their order. */
+#include "four_bits.cuh"
 #include "packed_scores.cuh"
-extern "C" {
-#include "packed_rows.h"
-}
 
-enum { WARPS = 8, HEADS = 8, BLOCKS = 2 /* of a processor */ };
-enum { TILES = 2 /* at a time */, STAGES = 4, SOON = 4 /* tiles of a warp to the L2 cache at first */ };
-enum { RANGE_BYTES = SAC_PACKED_TILE * 2 /* a tile's scales, or its smallest */ };
-static_assert(HEADS <= WARPS, "a warp a head");
+enum { WARPS = 8, BLOCKS = 2 /* of a processor */ };
+enum { STAGES = 4, SOON = 4 /* tiles of a warp to the L2 cache at first */ };
+static_assert((int)HEADS <= (int)WARPS, "a warp a head");
 
 typedef struct four_job {
     float *scores, *lse;
@@ -31,103 +22,6 @@ typedef struct four_job {
     float scale;
     bool pairs; /* neighbouring scores lie on 8-byte lines */
 } four_job;
-
-/* One instruction, which the compiler makes two of where both masks are constants. */
-__device__ __forceinline__ uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
-#ifdef __CUDA_ARCH__
-    uint32_t y;
-    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(x), "r"(mask), "r"(bits));
-    return y;
-#else
-    return (x & mask) | bits;
-#endif
-}
-
-/* A pair of codes of a word, as halves: 16 + code, 64 + code for pair 1, which needs no shift. */
-__device__ __forceinline__ uint32_t codes_of(uint32_t word, int pair) {
-    if (pair == 1) return and_or(word, 0x00f000f0u, 0x54005400u);
-    return and_or(pair == 0 ? word << 6 : word >> (pair == 2 ? 2 : 6), 0x03c003c0u, 0x4c004c00u);
-}
-
-/* Sums are of powers of two: of scores times LOG2_E as f32 has it, which the logarithm is divided by again.
- */
-#define LOG2_E 1.44269502f
-
-/* Largest exponent, sum relative to it. */
-__device__ __forceinline__ float2 join_sums(float2 a, float2 b) {
-    float top = fmaxf(a.x, b.x), base = top == -CUDART_INF_F ? 0 : top;
-    return make_float2(top, a.y * exp2_fast(a.x - base) + b.y * exp2_fast(b.x - base));
-}
-/* Of lanes whose numbers differ in the bits from `first` to `last`. */
-__device__ __forceinline__ float2 join_lanes(float2 x, int first, int last) {
-#pragma unroll 1
-    for (int i = last; i >= first; i /= 2)
-        x = join_sums(
-            x, make_float2(__shfl_xor_sync(0xffffffffu, x.x, i), __shfl_xor_sync(0xffffffffu, x.y, i)));
-    return x;
-}
-/* With the numbers of one head that a lane has of its tiles: first and first + 2 of each. */
-__device__ __forceinline__ float2 add_to_sum(float2 sum, const float (*c)[4], int first) {
-    float top = c[0][first], more = 0;
-#pragma unroll
-    for (int i = 0; i < TILES; i++) top = fmaxf(top, fmaxf(c[i][first], c[i][first + 2]));
-    top = fmaxf(sum.x, top * LOG2_E);
-    float base = top == -CUDART_INF_F ? 0 : top;
-#pragma unroll
-    for (int i = 0; i < TILES; i++)
-        more +=
-            exp2_fast(fmaf(c[i][first], LOG2_E, -base)) + exp2_fast(fmaf(c[i][first + 2], LOG2_E, -base));
-    return make_float2(top, sum.y * exp2_fast(sum.x - base) + more);
-}
-
-/* What a head's query comes to: score = unit * (scale * product + min * sum), products begin at `begin`. */
-typedef struct head_query {
-    float unit, sum, begin;
-} head_query;
-
-template <int D> constexpr int query_pitch(void) {
-    return D * 2 + 16;
-}
-
-/* A warp a head. Asked for before the keys, which would keep it waiting. */
-template <int D> __device__ __forceinline__ void load_query(const four_job &a, int head0, float x[D / 32]) {
-    int warp = threadIdx.x / 32;
-    int64_t at = (int64_t)(head0 + warp) * D + threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < D / 32; i++) x[i] = 0;
-    if (warp >= a.group) return;
-    if (a.dtype == SAC_DTYPE_F32) {
-#pragma unroll
-        for (int i = 0; i < D / 32; i++) x[i] = ((const float *)a.q)[at + i * 32];
-    } else {
-#pragma unroll
-        for (int i = 0; i < D / 32; i++) x[i] = load_any(a.dtype, a.q, at + i * 32);
-    }
-}
-/* Its channels as halves, the largest between 2^13 and 2^14. */
-template <int D>
-__device__ __forceinline__ void take_query(const four_job &a, const float x[D / 32], uint8_t *halves,
-                                           head_query *of) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    float top = 0, sum = 0, begin = 0;
-#pragma unroll
-    for (int i = 0; i < D / 32; i++) top = fmaxf(top, fabsf(x[i]));
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-    int exponent = max((int)(__float_as_uint(top) >> 23), 14); /* plus 127 */
-    float up = __uint_as_float((uint32_t)(267 - exponent) << 23);
-#pragma unroll
-    for (int i = 0; i < D / 32; i++) {
-        half h = __float2half_rn(x[i] * up);
-        ((half *)(halves + warp * query_pitch<D>()))[i * 32 + lane] = h;
-        sum += x[i];
-        begin += __half2float(h) * (lane % 8 / 2 == 1 ? 64.0f : 16.0f);
-    }
-    sum = warp_sum(sum);
-    begin = warp_sum(begin);
-    if (lane == 0)
-        of[warp] = head_query{a.scale * __uint_as_float((uint32_t)(exponent - 13) << 23), sum * up, -begin};
-}
 
 /* What the warps have of each head's sums, joined by a warp a head; for good by the last block. */
 __device__ __forceinline__ void leave_sums(const four_job &a, int key_head, const float2 *of_warp) {
@@ -158,16 +52,6 @@ __device__ __forceinline__ void leave_sums(const four_job &a, int key_head, cons
     if (lane == 0) a.lse[key_head * a.group + warp] = x.y > 0 ? (log2f(x.y) + x.x) / LOG2_E : -CUDART_INF_F;
 }
 
-template <int D> constexpr int tile_bytes(void) {
-    return SAC_PACKED_TILE * D / 2;
-}
-/* Words of TILES, their scales, their smallest. */
-template <int D> constexpr int stage_bytes(void) {
-    return TILES * (tile_bytes<D>() + 2 * RANGE_BYTES);
-}
-
-/* With g and t as in mma.cuh a lane has words t, t + 4 .. of rows 2g and 2g + 1 of a tile, and of them eight
- * channels each; the same channels of query head g; scores of heads 2t and 2t + 1. */
 template <int D, bool SUMS>
 static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(four_job a) {
     constexpr int EACH = D / 32, PARTS = TILES * RANGE_BYTES / 16;
@@ -189,8 +73,8 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
     }
     start_next();
     wait_for_last();
-    float x[D / 32];
-    load_query<D>(a, key_head * a.group, x);
+    float x[D / 32] = {};
+    if (warp < a.group) load_query<D>(a.dtype, a.q, key_head * a.group + warp, x);
     if (is_skipped(a.skip)) return;
 
     uint8_t *ring = rings + warp * STAGES * stage_bytes<D>(), *to = ring + lane * 16;
@@ -211,7 +95,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
     };
 #pragma unroll
     for (int i = 0; i < STAGES - 1; i++) fetch();
-    take_query<D>(a, x, halves, of_head);
+    take_query<D>(x, a.scale, (half *)(halves + warp * query_pitch<D>()), of_head + warp);
     __syncthreads();
     uint4 b[EACH];
 #pragma unroll
@@ -233,34 +117,10 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
         fetch();
         copy_wait<STAGES - 1>();
         __syncwarp();
-        float c[TILES][4]; /* as in mma.cuh: rows 2g and 2g + 1 of heads 2t and 2t + 1 */
+        float c[TILES][4];
+        stage_scores<D>(stage, b, q, c);
 #pragma unroll
-        for (int i = 0; i < TILES; i++) c[i][0] = c[i][2] = q[0].begin, c[i][1] = c[i][3] = q[1].begin;
-#pragma unroll
-        for (int j = 0; j < EACH; j++) {
-            uint2 w[TILES];
-#pragma unroll
-            for (int i = 0; i < TILES; i++)
-                w[i] = *(const uint2 *)(stage + i * tile_bytes<D>() + j * 256 + (t * 8 + g) * 8);
-#pragma unroll
-            for (int e = 0; e < 2; e++)
-#pragma unroll
-                for (int i = 0; i < TILES; i++) /* a product waits for the one before it of its tile */
-                    mma<half>(c[i], codes_of(w[i].x, 2 * e), codes_of(w[i].y, 2 * e),
-                              codes_of(w[i].x, 2 * e + 1), codes_of(w[i].y, 2 * e + 1),
-                              e ? b[j].z : b[j].x, e ? b[j].w : b[j].y);
-        }
-        const uint8_t *ranges = stage + TILES * tile_bytes<D>() + g * 4;
-#pragma unroll
-        for (int i = 0; i < TILES; i++) {
-            float2 s = __half22float2(*(const half2 *)(ranges + i * RANGE_BYTES));
-            float2 m = __half22float2(*(const half2 *)(ranges + (TILES + i) * RANGE_BYTES));
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                c[i][h] = q[h].unit * (s.x * c[i][h] + m.x * q[h].sum);
-                c[i][2 + h] = q[h].unit * (s.y * c[i][2 + h] + m.y * q[h].sum);
-            }
-        }
+        for (int i = 0; i < TILES * 4; i++) c[i / 4][i % 4] *= q[i % 2].unit;
         __syncwarp(); /* all lanes have read the stage before the next copies into it */
         stage += stage_bytes<D>();
         if (stage == ring_end) stage = ring;
@@ -302,10 +162,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS) four_bits_kernel(fo
 
 static bool fits(const sac_packed_scores_args *a) {
     const sac_packed_rows &p = a->keys;
-    return is_float(a->q.dtype) && !a->rows && !a->turn_back && p.bits == 4 && p.k_group == 0 &&
-           (p.head_dim == 64 || p.head_dim == 128) && a->n_heads / p.n_heads <= HEADS &&
-           p.capacity % SAC_PACKED_TILE == 0 && (uintptr_t)p.k % 16 == 0 && (uintptr_t)p.k_scale % 16 == 0 &&
-           (uintptr_t)p.k_min % 16 == 0 &&
+    return !a->rows && !a->turn_back && four_bits_fit(a->q, p, a->n_heads / p.n_heads) &&
            p.n_heads * HEADS <= (int)(SCRATCH_COUNTER_BYTES / sizeof(unsigned));
 }
 

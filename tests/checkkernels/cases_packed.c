@@ -229,6 +229,42 @@ bool check_make_packed_scores(check_case *c, int i) {
     return true;
 }
 
+/* The last have more heads than a card's kernel takes, and more rows than a block of it votes for at once. */
+static const packed_shape vote_shapes[] = {
+    {{1003}, {1024}, {4}, 28, 4, 128, 0, -1, false},  {{7001}, {7008}, {4}, 14, 2, 128, 0, -1, false},
+    {{64}, {80}, {4}, 8, 8, 64, 0, -1, false},        {{15}, {16}, {4}, 8, 1, 64, 0, -1, false},
+    {{1}, {48}, {4}, 28, 4, 128, 0, -1, false},       {{9001}, {9008}, {4}, 32, 8, 128, 0, -1, false},
+    {{2000}, {2016}, {4}, 16, 16, 128, 0, -1, false}, {{5003}, {5008}, {4}, 7, 1, 64, 0, -1, false},
+    {{900}, {912}, {4}, 40, 8, 128, 0, -1, false},    {{300003}, {300016}, {4}, 4, 1, 64, 0, -1, false},
+};
+#define N_VOTES ((int)SAC_COUNT(vote_shapes))
+
+bool check_make_packed_vote(check_case *c, int i, bool quick) {
+    if (i >= 3 * (quick ? N_VOTES - 1 : N_VOTES)) return false;
+    const packed_shape *p = &vote_shapes[i / 3];
+    sac_packed_vote_args *a = &c->packed_vote;
+    int64_t first = i % 3 == 0   ? 0
+                    : i % 3 == 1 ? p->n[0] / 3 / SAC_PACKED_TILE * SAC_PACKED_TILE
+                                 : check_rand_int(c, 0, p->n[0] - 1);
+    make_parts(c, p, 1, 1);
+    *a = (sac_packed_vote_args){.first = first, .n = p->n[0] - first, .keys = c->parts[0]};
+    a->n_heads = p->n_heads;
+    a->keys.v = NULL;
+    a->scale = 1 / sqrtf((float)p->head_dim);
+    a->q = check_mat(c, false, 1, (int64_t)p->n_heads * p->head_dim, 0, 0,
+                     i % 3 == 0 ? CHECK_UNIFORM : CHECK_OUTLIERS);
+    a->votes = check_mat(c, true, 1, a->n, 0, 4, CHECK_UNIFORM).data;
+    double q_max = 0, d = p->head_dim, *allowed = check_allow(c, a->n);
+    for (int64_t j = 0; j < a->q.cols; j++) q_max = fmax(q_max, fabs((double)sac_mat_row_f32(a->q, 0)[j]));
+    for (int64_t j = 0; j < a->n; j++) /* of a score, of lse, and their own rounding */
+        allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (2 * (8 + sqrt(d)) / sqrt(d) + 8) + EPS * 64;
+    c->same_bits = true;
+    a->skip = check_skip(c, i);
+    snprintf(c->text, sizeof c->text, "n=%lld from %lld, heads=%d/%d d=%d", (long long)a->n,
+             (long long)first, p->n_heads, p->n_kv_heads, p->head_dim);
+    return true;
+}
+
 /* ---------------------------------------------------------------- with a plain tail */
 
 /* Parts of one range a channel and whole rows, as blocks of a cache have them, and others; more parts than a

@@ -115,6 +115,7 @@ bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */
 bool check_make_packed_scores(check_case *c, int i);
+bool check_make_packed_vote(check_case *c, int i, bool quick);
 /* packed_step, the tail in t. */
 bool check_make_packed_step(check_case *c, int i, sac_dtype t);
 int check_n_packed_steps(void);

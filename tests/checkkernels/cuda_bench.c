@@ -297,6 +297,12 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_packed_scores(&b, 131072, 0));
         ROW(cuda_bench_packed_scores(&b, 131072, 2688));
     }
+    if (WANTED(packed_vote)) {
+        ROW(cuda_bench_packed_vote(&b, 8192));
+        ROW(cuda_bench_packed_vote(&b, 32768));
+        ROW(cuda_bench_packed_vote(&b, 131072));
+        ROW(cuda_bench_packed_vote(&b, 1 << 20));
+    }
     if (WANTED(selection)) { /* a chain of ops, named here only */
         fill_arena(&b);      /* what others have written there are no keys */
         ROW(cuda_bench_selection(&b, 131072, 2048, 4, false));

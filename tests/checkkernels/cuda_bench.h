@@ -44,6 +44,7 @@ void cuda_bench_packed_step_many(bench *b, int n, int64_t rows);
 void cuda_bench_pack_rows(bench *b, int64_t n);
 void cuda_bench_pack_keys(bench *b, int64_t n, int64_t n_new);        /* the last n_new of n */
 void cuda_bench_packed_scores(bench *b, int64_t n, int64_t n_listed); /* 0: all */
+void cuda_bench_packed_vote(bench *b, int64_t n);
 void cuda_bench_kept_rows(bench *b, int64_t n, int n_lists);
 void cuda_bench_selection(bench *b, int64_t n, int64_t k, int bits, bool listed); /* cuda_bench_chain.c */
 /* Sixteen chunks of a prompt whose last token is the n-th; a layer's keys turned back. */

@@ -28,26 +28,29 @@ static sac_kv_view rows_of(bench *b, int64_t n) {
     return kv;
 }
 
-/* Scores of all keys, from a copy in 4 bits or as they are, and the sums of their softmaxes. */
-static void add_scan(bench *b, int64_t n, int bits, const sac_kv_view *kv, float *q, float *scores,
-                     float *lse) {
+/* The vote over all keys: of a copy in 4 bits in one go; of the keys as they are by scores, the sums of their
+ * softmaxes, and the vote. */
+static void add_vote(bench *b, int64_t n, int bits, const sac_kv_view *kv, float *votes) {
+    float *q = take(b, 3584 * 4);
     if (bits == 4) {
         sac_packed_rows p = {.n = n, .capacity = n, .n_heads = 4, .head_dim = 128, .bits = 4};
         p.k = take(b, sac_packed_key_words(4, 128, 4, n) * 4);
         p.k_scale = take(b, (size_t)n * 8);
         p.k_min = take(b, (size_t)n * 8);
-        b->c.op = CHECK_packed_scores;
-        b->c.packed_scores = (sac_packed_scores_args){.scores = scores, .stride = n, .n = n, .keys = p};
-        b->c.packed_scores.q = (sac_mat){q, 1, 3584, 3584, SAC_DTYPE_F32};
-        b->c.packed_scores.n_heads = 28, b->c.packed_scores.scale = 0.1f;
-        b->c.packed_scores.n_lists = 1, b->c.packed_scores.lse = lse;
+        b->c.op = CHECK_packed_vote;
+        b->c.packed_vote =
+            (sac_packed_vote_args){.votes = votes, .n = n, .keys = p, .n_heads = 28, .scale = 0.1f};
+        b->c.packed_vote.q = (sac_mat){q, 1, 3584, 3584, SAC_DTYPE_F32};
         return;
     }
+    float *scores = take(b, (size_t)n * 28 * 4), *lse = take(b, 28 * 4);
     b->c.op = CHECK_key_scores;
     b->c.key_scores = (sac_key_scores_args){.scores = scores, .stride = n, .q = q, .kv = *kv};
     b->c.key_scores.n_heads = 28, b->c.key_scores.n = n, b->c.key_scores.scale = 0.1f;
     next(b, CHECK_softmax)->softmax =
         (sac_softmax_args){.scores = scores, .stride = n, .n = n, .n_rows = 28, .lse = lse};
+    next(b, CHECK_soft_vote)->soft_vote =
+        (sac_soft_vote_args){.scores = scores, .stride = n, .n = n, .n_rows = 28, .lse = lse, .votes = votes};
 }
 
 /* Attention of the step's query over the chosen rows: put side by side, each turned to its place, or where
@@ -86,13 +89,10 @@ void cuda_bench_selection(bench *b, int64_t n, int64_t k, int bits, bool listed)
     b->n_more = 0, b->span = 0, b->flops = 0, b->name = "selection";
     snprintf(b->shape, sizeof b->shape, "%lld of %lld, %d bits, %s", (long long)k, (long long)n, bits,
              listed ? "by list" : "gathered");
-    float *q = take(b, 3584 * 4), *scores = take(b, (size_t)n * 28 * 4), *lse = take(b, 28 * 4);
     float *votes = take(b, (size_t)n * 4);
     int32_t *chosen = take(b, (size_t)k * 4);
     sac_kv_view kv = rows_of(b, n);
-    add_scan(b, n, bits, &kv, q, scores, lse);
-    next(b, CHECK_soft_vote)->soft_vote =
-        (sac_soft_vote_args){.scores = scores, .stride = n, .n = n, .n_rows = 28, .lse = lse, .votes = votes};
+    add_vote(b, n, bits, &kv, votes);
     next(b, CHECK_top_k)->top_k =
         (sac_top_k_args){.scores = votes, .stride = n, .n = n, .n_rows = 1, .k = k, .indices = chosen};
     add_attention(b, &kv, k, chosen, listed);

@@ -436,6 +436,18 @@ void cuda_bench_packed_scores(bench *b, int64_t n, int64_t n_listed) {
     b->flops = 2.0 * 3584 * (double)a->n;
 }
 
+void cuda_bench_packed_vote(bench *b, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld, 28/4 x 128", (long long)n);
+    open_row(b, CHECK_packed_vote, text);
+    sac_packed_vote_args *a = &b->c.packed_vote;
+    *a = (sac_packed_vote_args){.votes = floats(b, n), .n = n, .n_heads = 28, .scale = 0.1f};
+    a->q = mat(b, 1, 3584);
+    a->keys = key_copy_of(b, n);
+    b->bytes = (double)n * (4 * (64 + 4) + 4);
+    b->flops = 2.0 * 3584 * (double)n;
+}
+
 /* Random numbers in (-1, 1): a tenth of each row passes. */
 void cuda_bench_kept_rows(bench *b, int64_t n, int n_lists) {
     char text[64];

@@ -29,7 +29,8 @@ typedef struct bed {
 /* Weights and tables in blocks have no kernels yet. */
 static bool may_refuse(const check_case *c) {
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
-        c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend)
+        c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
+        c->op == CHECK_packed_vote)
         return true; /* the ops that they fuse go on */
     return (c->op == CHECK_linear && sac_dtype_block(c->linear.w.dtype) > 1) ||
            (c->op == CHECK_embed && sac_dtype_block(c->embed.table.dtype) > 1);

@@ -198,6 +198,18 @@ static sac_status packed_scores_from_row_0(const sac_stream *s, const sac_packed
     b.first = 0;
     return sac_cuda_packed_scores(s, &b);
 }
+/* Each head's vote is as if its last row were not there. */
+static sac_status packed_vote_no_last_row(const sac_stream *s, const sac_packed_vote_args *a) {
+    sac_packed_vote_args b = *a;
+    SAC_TRY(sac_cuda_packed_vote(s, a));
+    b.n = a->n - 1;
+    return b.n > 0 ? sac_cuda_packed_vote(s, &b) : SAC_OK;
+}
+static sac_status packed_vote_from_row_0(const sac_stream *s, const sac_packed_vote_args *a) {
+    sac_packed_vote_args b = *a;
+    b.first = 0;
+    return sac_cuda_packed_vote(s, &b);
+}
 static sac_status top_k_not_skipped(const sac_stream *s, const sac_top_k_args *a) {
     sac_top_k_args b = *a;
     b.skip = NULL;
@@ -267,6 +279,8 @@ static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_score
     X("not_own", pattern_rows, pattern_rows_not_own)                                                         \
     X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
     X("from_row_0", packed_scores, packed_scores_from_row_0)                                                 \
+    X("no_last_row", packed_vote, packed_vote_no_last_row)                                                   \
+    X("from_row_0", packed_vote, packed_vote_from_row_0)                                                     \
     X("not_skipped", top_k, top_k_not_skipped)                                                               \
     X("less_alike", choice_reuse, choice_reuse_less_alike)                                                   \
     X("places", kept_rows, kept_rows_places)                                                                 \

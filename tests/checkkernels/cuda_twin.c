@@ -35,6 +35,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_qkv_step: m[0] = &c->qkv_step.q, m[1] = &c->qkv_step.x; return 2;
     case CHECK_gate_up_step: m[0] = &c->gate_up_step.y, m[1] = &c->gate_up_step.x; return 2;
     case CHECK_packed_scores: m[0] = &c->packed_scores.q; return 1;
+    case CHECK_packed_vote: m[0] = &c->packed_vote.q; return 1;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
     case CHECK_choice_step: m[0] = &c->choice_step.q; return 1;
     case CHECK_choice_attend: m[0] = &c->choice_attend.q; return 1;
@@ -271,7 +272,8 @@ static void compare_row(const check_case *c, const check_buffer *b, const cuda_p
         }
         if (c->op == CHECK_key_scores && c->key_scores.back && c->key_scores.kv.dtype != SAC_DTYPE_F32)
             allowed *= (c->key_scores.kv.dtype == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8) / (8 * 0x1p-24);
-        if (c->op == CHECK_packed_scores && t == SAC_DTYPE_F32 && c->packed_scores.keys.bits == 4)
+        if (t == SAC_DTYPE_F32 && (c->op == CHECK_packed_vote ||
+                                   (c->op == CHECK_packed_scores && c->packed_scores.keys.bits == 4)))
             allowed *= 0x1p-11 / (8 * 0x1p-24); /* its query is rounded to halves */
         double diff = fabs(got - want);
         bool lost = isfinite(want) && !isfinite(got);

@@ -38,6 +38,7 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_attention_many: return check_make_many(c, i);
     case CHECK_packed_step_many: return check_make_packed_many(c, i, SAC_DTYPE_F32);
     case CHECK_packed_scores: return check_make_packed_scores(c, i);
+    case CHECK_packed_vote: return check_make_packed_vote(c, i, o->quick);
     case CHECK_top_k:
     case CHECK_kept_rows:
     case CHECK_top_p: return check_make_select(c, i, o->quick);
