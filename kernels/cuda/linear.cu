@@ -97,8 +97,9 @@ static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
 }
 
 /* Long products one after the other are bound by the card's power, and on Hopper these tiles take less of it
- * for many columns than those of the library's first offer: the first of them that it offers is taken. A sum
- * is the same whatever the tile, as long as it is not split. */
+ * for many columns than those of the library's first offer. So for a long product the first tile of this list
+ * that is among the offers is taken, its sums not split, which makes them the same whatever the tile; without
+ * one, and for all other products, the first offer. */
 enum { MOST_OFFERS = 8, LONG_ROWS = 16384 /* a piece of a long prompt */, LONG_COLS = 8192, LONG_SUM = 2048 };
 static const uint32_t long_tiles[] = {CUBLASLT_MATMUL_TILE_168x128, CUBLASLT_MATMUL_TILE_176x128};
 
@@ -115,20 +116,22 @@ static uint32_t attribute_of(const cublasLtMatmulHeuristicResult_t *offer,
     return value;
 }
 
-static int best_offer(const cublasLtMatmulHeuristicResult_t *offers, int n) {
+static const cublasLtMatmulHeuristicResult_t *long_offer(const cublasLtMatmulHeuristicResult_t *offers,
+                                                         int n) {
     for (uint32_t tile : long_tiles)
         for (int i = 0; i < n; i++)
             if (offers[i].state == CUBLAS_STATUS_SUCCESS &&
                 attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_TILE_ID) == tile &&
                 attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1)
-                return i;
-    return 0;
+                return &offers[i];
+    return offers;
 }
 
 static bool ask_library(const sac_stream *s, matmul_plan *p, matmul_layouts *l, size_t workspace_bytes) {
     cublasLtMatmulPreferenceOpaque_t want;
     cublasLtMatmulHeuristicResult_t offers[MOST_OFFERS];
-    int n = 0, most = is_long(s, &p->key) ? MOST_OFFERS : 1;
+    const bool long_one = is_long(s, &p->key);
+    int n = 0, most = long_one ? MOST_OFFERS : 1;
     uint32_t sums_in_f32 = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* not in y's type, where k is split */
     uint32_t w = (uint32_t)p->key.w_align, x = (uint32_t)p->key.x_align, y = (uint32_t)p->key.y_align;
     if (cublasLtMatmulPreferenceInit(&want) != CUBLAS_STATUS_SUCCESS) return false;
@@ -144,8 +147,9 @@ static bool ask_library(const sac_stream *s, matmul_plan *p, matmul_layouts *l, 
                                        offers, &n) != CUBLAS_STATUS_SUCCESS ||
         n == 0)
         return false;
-    p->algo = offers[n > 1 ? best_offer(offers, n) : 0].algo;
-    return true;
+    const cublasLtMatmulHeuristicResult_t *taken = long_one ? long_offer(offers, n) : offers;
+    p->algo = taken->algo;
+    return taken->state == CUBLAS_STATUS_SUCCESS;
 }
 
 static matmul_plan *find_plan(const sac_stream *s, const matmul_key *key, matmul_layouts *l,
