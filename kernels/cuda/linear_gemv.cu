@@ -86,8 +86,8 @@ template <typename T, int M> static sac_status launch(const sac_stream *s, const
 
 /* One row of x; a pair is two neighbouring rows of w. */
 struct pairs_job {
-    typedef stream_pairs::shape<8, 4, 0, 0> shape;
     static const bool NORMED = false, HALVES = false;
+    static const int LATE = 2;
     sac_mat y;
     const void *w;
     const float *bias;

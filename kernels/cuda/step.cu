@@ -10,8 +10,8 @@ enum { MAX_K = 16384 };
 /* ---------------------------------------------------------------- queries, keys, values */
 
 typedef struct qkv_job {
-    typedef stream_pairs::shape<16, 2, 4, 4> shape;
     static const bool NORMED = true, HALVES = false;
+    static const int LATE = 0;
     const void *w[3];
     const float *bias[3];
     sac_rotation rotation;
@@ -22,13 +22,10 @@ typedef struct qkv_job {
 
     /* Pairs: d / 2 a head; heads of q, then of k, then of v. Which matrix, which row of it first. */
     __device__ int matrix(int pair, int &head, int &first, int &second) const {
-        int half = d / 2, i = pair % half, m = 0;
-        head = pair / half;
-        if (head >= n_heads) {
-            head -= n_heads;
-            m = 1 + head / n_kv_heads;
-            head %= n_kv_heads;
-        }
+        int half = d / 2, i, m;
+        head = pair / half, i = pair - head * half;
+        m = head < n_heads ? 0 : head < n_heads + n_kv_heads ? 1 : 2;
+        head -= m == 0 ? 0 : m == 1 ? n_heads : n_heads + n_kv_heads;
         int turned = rotation.rot_dim / 2;
         if (rotation.interleaved || i >= turned) /* neighbours; behind the turned ones what is left */
             first = rotation.interleaved ? 2 * i : rotation.rot_dim + 2 * (i - turned), second = first + 1;
@@ -38,18 +35,22 @@ typedef struct qkv_job {
     }
     template <typename T> __device__ void rows(int pair, int k_cols, const T *&w0, const T *&w1) const {
         int head, first, second, m = matrix(pair, head, first, second);
-        const T *from = (const T *)w[m] + (int64_t)head * d * k_cols;
+        const T *from = (const T *)(m == 0 ? w[0] : m == 1 ? w[1] : w[2]) + (int64_t)head * d * k_cols;
         w0 = from + (int64_t)first * k_cols;
         w1 = from + (int64_t)second * k_cols;
     }
-    /* The bias, and the cosine and sine of a pair that is turned. Position and table come by upload, so no
-     * kernel that may still run writes them. */
+    /* Where the sums go, the bias, and the cosine and sine of a pair that is turned. Position and table come
+     * by upload, so no kernel that may still run writes them. */
     __device__ void early(int pair, extra &e) const {
         int head, first, second, m = matrix(pair, head, first, second);
+        uint16_t *to = m == 0 ? (uint16_t *)q + head * d
+                              : (uint16_t *)(m == 1 ? k : v) + row_at + head * head_stride;
+        e.to = to + first, e.second = second - first;
         const float *b = bias[m] ? bias[m] + head * d : NULL;
         stream_pairs::copy_float(&e.bias[0], b ? b + first : rotation.cos_sin, b);
         stream_pairs::copy_float(&e.bias[1], b ? b + second : rotation.cos_sin, b);
-        if (m == 2 || first >= rotation.rot_dim) return;
+        e.turned = m < 2 && first < rotation.rot_dim;
+        if (!e.turned) return;
         int i = rotation.interleaved ? first / 2 : first;
         const float *cs = rotation.cos_sin + (int64_t)pos[0] * rotation.rot_dim + 2 * i;
         stream_pairs::copy_float(&e.more[0], cs, true);
@@ -57,17 +58,16 @@ typedef struct qkv_job {
     }
     __device__ void warm(int) const {}
     template <typename T> __device__ void late(int, extra &) const {}
-    template <typename T> __device__ void finish(int pair, float x, float y, const extra &e) const {
-        int head, first, second, m = matrix(pair, head, first, second);
-        if (bias[m]) x += e.bias[0], y += e.bias[1];
-        if (m < 2 && first < rotation.rot_dim) {
+    template <typename T> __device__ void finish(int, float x, float y, const extra &e) const {
+        x += e.bias[0], y += e.bias[1];
+        if (e.turned) {
             float u = x * e.more[0] - y * e.more[1];
             y = y * e.more[0] + x * e.more[1];
             x = u;
         }
-        T *to = m == 0 ? (T *)q + head * d : (T *)(m == 1 ? k : v) + row_at + head * head_stride;
-        to[first] = from_f32<T>(x);
-        to[second] = from_f32<T>(y);
+        T *to = (T *)e.to;
+        to[0] = from_f32<T>(x);
+        to[e.second] = from_f32<T>(y);
     }
 } qkv_job;
 
@@ -104,8 +104,8 @@ extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_
 /* ---------------------------------------------------------------- gate and up */
 
 typedef struct gate_up_job {
-    typedef stream_pairs::shape<8, 4, 0, 0> shape;
     static const bool NORMED = true, HALVES = false;
+    static const int LATE = 2;
     const void *gate, *up;
     void *y;
 

@@ -20,114 +20,103 @@
 
 namespace stream_pairs {
 
-/* AHEAD lines of a warp are on their way, asked for BURST at a time. */
-enum { AHEAD = 4, BURST = 2, MAX_PAIRS = 1024 };
+/* BLOCKS blocks on a processor fill its registers: more of them would ask for x more often. AHEAD lines of a
+ * warp are on their way, asked for BURST at a time. */
+enum { WARPS = 16, BLOCKS = 2, THREADS = WARPS * 32, AHEAD = 4, BURST = 2 };
+enum { MAX_PAIRS = 1024 /* of a block */, MAX_BLOCKS = 1 << 15 };
 static_assert(AHEAD % BURST == 0, "");
-
-/* How a job is laid out: BLOCKS blocks of WARPS warps on a processor, which fill its registers. SOON lines
- * of a warp more go to the L2 cache at first, and LATE more once the kernel before is through: it pays for
- * qkv alone. */
-template <int W, int B, int S, int L> struct shape {
-    enum { WARPS = W, BLOCKS = B, SOON = S, LATE = L, THREADS = W * 32 };
-    static_assert(S <= 16 && L <= 16 && W * B <= 64, "");
-};
 
 typedef struct input {
     const void *x;     /* [k], 16-byte aligned */
     const float *norm; /* [k], for a job that is NORMED */
     float eps;
-    int k, lines, n_pairs, most; /* lines of a row, or of a half; pairs of a block, at most */
+    int k, lines;         /* lines of a row, or of a half */
+    int each, rest, most; /* pairs of a block at least, those left over, pairs of a block at most */
 } input;
 
 /* Which stretch of pairs a block has: blocks lie one a processor first, then a second one on each .., and
  * where a few pairs more or less count, those of a processor are to have as many as those of the next. The
  * same holds for blocks in a row, which come together where a kernel before leaves its processors. */
-template <int BLOCKS> __device__ __forceinline__ int stretch_of_block(void) {
+__device__ __forceinline__ int stretch_of_block(void) {
     int rounds = (int)gridDim.x / BLOCKS;
     return gridDim.x % BLOCKS ? (int)blockIdx.x
                               : (int)blockIdx.x % rounds * BLOCKS + (int)blockIdx.x / rounds;
 }
 
-/* What a pair's sums meet at the end: filled by the job, in shared memory. */
+/* Pairs of all stretches before one: those left over lie apart. */
+__device__ __forceinline__ int pairs_before(const input &in, int stretch) {
+    return stretch * in.each + (int)((unsigned)(stretch * in.rest) / gridDim.x);
+}
+
+/* What a pair's sums meet at the end, in shared memory: filled by the job, but for the warps that begin
+ * within the pair. */
 typedef struct extra {
     float bias[2], more[2];
+    void *to;
+    int second; /* elements from `to` on */
+    bool turned;
+    int first_warp, end_warp;
 } extra;
 
-/* x, or x / sqrt(mean x^2 + eps) * norm rounded to T as the op alone would. `norm` is in shared memory, each
- * thread's part copied by itself. */
-template <typename T, bool NORMED, int THREADS>
-__device__ __forceinline__ void take_x(const input &in, T *to, const float *norm, float *part) {
-    const T *x = (const T *)in.x;
-    const int all = THREADS * 8, first = threadIdx.x * 8;
-    if (!NORMED) {
-#pragma unroll 1
-        for (int i = first; i < in.k; i += all) copy_async(to + i, x + i, true);
-        copy_commit();
-        copy_wait<0>();
-        __syncthreads();
-        return;
-    }
+/* x becomes x / sqrt(mean x^2 + eps) * norm, rounded to T as the op alone would; each thread's part of both
+ * is what it copied itself. */
+template <typename T>
+__device__ __forceinline__ void norm_x(const input &in, T *x, const float *norm, float *part) {
     float sum = 0;
-#pragma unroll 2
-    for (int i = first; i < in.k; i += all) { /* what a thread puts here it takes back itself */
+#pragma unroll 1
+    for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) {
         float e[8];
-        uint4 v = *(const uint4 *)(x + i);
-        *(uint4 *)(to + i) = v;
-        unpack(v, e, T());
+        unpack(*(const uint4 *)(x + i), e, T());
 #pragma unroll
         for (int j = 0; j < 8; j++) sum += e[j] * e[j];
     }
     float scale = 1.0f / sqrtf(block_sum(sum, part) / (float)in.k + in.eps);
-    copy_wait<1>();
 #pragma unroll 1
-    for (int i = first; i < in.k; i += all) {
+    for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) {
         float e[8], g[8];
-        unpack(*(const uint4 *)(to + i), e, T());
+        unpack(*(const uint4 *)(x + i), e, T());
         load<8>(g, norm + i);
 #pragma unroll
         for (int j = 0; j < 8; j++) e[j] = e[j] * scale * g[j];
-        store<8>(to + i, e);
+        store<8>(x + i, e);
     }
-    __syncthreads();
 }
 
 /* Lines [begin, end) of a block's list to the L2 cache, two lanes a line: 16 at most. */
-template <typename T>
-__device__ __forceinline__ void fetch_lines(const input &in, const T *const *table, int begin, int end,
+template <typename T, typename JOB>
+__device__ __forceinline__ void fetch_lines(const input &in, const JOB &job, int first, int begin, int end,
                                             int apart) {
     int lane = threadIdx.x % 32, at = begin + lane / 2, pair = at / in.lines;
     int col = (at - pair * in.lines) * LINE, left = in.k - col - lane % 2 * apart;
-    if (at < end && left > 0)
-        fetch_soon(table[2 * pair + lane % 2] + col, min((int)LINE, left) * (int)sizeof(T));
+    if (at < end && left > 0) {
+        const T *w0, *w1;
+        job.rows(first + pair, in.k, w0, w1);
+        fetch_soon((lane % 2 ? w1 : w0) + col, min((int)LINE, left) * (int)sizeof(T));
+    }
     __syncwarp();
 }
 
-/* JOB has shape; NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first;
+/* JOB has NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first; LATE:
+ * lines of a warp, at most 16, that go to the L2 cache while x is on its way;
  * rows(pair, k, &first, &second): where a pair's rows begin; early(pair, &extra): copies that do not wait, of
  * what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra): loads of what a kernel wrote;
  * finish<T>(pair, sum of the first, of the second, extra). */
 template <typename T, typename JOB>
-static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::BLOCKS) kernel(input in, JOB job) {
-    typedef typename JOB::shape shape;
-    const int WARPS = shape::WARPS, THREADS = shape::THREADS;
+static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB job) {
     extern __shared__ __align__(128) uint8_t shared[]; /* lines of x on lines of banks */
     __shared__ float part[32];
-    __shared__ float2 carried[shape::WARPS]; /* sums of a pair that began in a warp before */
+    __shared__ float2 carried[WARPS]; /* sums of a pair that began in a warp before */
     T *x = (T *)shared;
     const int apart = JOB::HALVES ? in.lines * LINE : 0; /* of what both rows of a pair meet in x */
     float *norm = (float *)(x + in.lines * LINE + apart);
-    const T **table = (const T **)(norm + (JOB::NORMED ? in.k : 0)); /* where a pair's rows begin */
-    extra *extras = (extra *)(table + 2 * in.most);
+    extra *extras = (extra *)(norm + (JOB::NORMED ? in.k : 0));
     float2 *sums = (float2 *)(extras + in.most);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int stretch = stretch_of_block<shape::BLOCKS>(), first = (int)((int64_t)stretch * in.n_pairs / gridDim.x);
-    int n = (int)((int64_t)(stretch + 1) * in.n_pairs / gridDim.x) - first, n_lines = n * in.lines;
+    int stretch = stretch_of_block(), first = pairs_before(in, stretch);
+    int n = pairs_before(in, stretch + 1) - first, n_lines = n * in.lines;
     int begin = warp * n_lines / WARPS, end = (warp + 1) * n_lines / WARPS;
-    const uint4 zero = make_uint4(0, 0, 0, 0);
     start_next();
 
-#pragma unroll 1
-    for (int i = threadIdx.x; i < n; i += THREADS) job.rows(first + i, in.k, table[2 * i], table[2 * i + 1]);
     if (JOB::NORMED) {
 #pragma unroll 1
         for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) {
@@ -136,7 +125,6 @@ static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::BLOCKS
         }
     }
     copy_commit();
-    __syncthreads();
     if (warp == WARPS - 1) {
 #pragma unroll 1
         for (int i = lane; i < n; i += 32) {
@@ -148,65 +136,80 @@ static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::BLOCKS
 
     /* the next line to ask for */
     int pair = begin / in.lines, line = begin - pair * in.lines;
-    const T *w0 = table[2 * min(pair, n - 1)] + line * LINE + lane * 8;
-    const T *w1 = table[2 * min(pair, n - 1) + 1] + line * LINE + lane * 8;
+    const T *w0, *w1;
+    job.rows(first + min(pair, n - 1), in.k, w0, w1);
+    w0 += line * LINE + lane * 8;
+    w1 += line * LINE + lane * 8;
     auto fetch = [&](uint4 &a0, uint4 &a1) {
-        int at = line * LINE + lane * 8;
-        a0 = at < in.k ? stream(w0) : zero;
-        a1 = at + apart < in.k ? stream(w1) : zero;
+        int at = line * LINE + lane * 8; /* behind the end of the row: its first numbers, which meet zeros */
+        a0 = stream(at < in.k ? w0 : w0 - at);
+        a1 = stream(at + apart < in.k ? w1 : w1 - at);
         w0 += LINE;
         w1 += LINE;
         if (++line == in.lines) {
             line = 0;
             pair = min(pair + 1, n - 1);
-            w0 = table[2 * pair] + lane * 8;
-            w1 = table[2 * pair + 1] + lane * 8;
+            job.rows(first + pair, in.k, w0, w1);
+            w0 += lane * 8;
+            w1 += lane * 8;
         }
     };
     uint4 a[2][AHEAD];
 #pragma unroll
-    for (int u = 0; u < AHEAD; u++)
+    for (int u = 0; u < AHEAD; u++) {
+        a[0][u] = a[1][u] = make_uint4(0, 0, 0, 0);
         if (begin + u < end) fetch(a[0][u], a[1][u]);
-    if (shape::SOON) fetch_lines(in, table, begin + AHEAD, min(end, begin + AHEAD + shape::SOON), apart);
+    }
 #pragma unroll 1
-    for (int i = in.k + threadIdx.x; i < in.lines * LINE + apart; i += THREADS) x[i] = from_f32<T>(0);
+    for (int i = threadIdx.x; i < n; i += THREADS) { /* i lines < w n_lines / WARPS < (i + 1) lines */
+        extras[i].first_warp = ((i * in.lines + 1) * WARPS + n_lines - 1) / n_lines;
+        extras[i].end_warp = min((int)WARPS, ((i + 1) * in.lines * WARPS + n_lines - 1) / n_lines);
+    }
+    if (lane == 0) carried[warp] = make_float2(0, 0);
+#pragma unroll 1
+    for (int i = in.k + threadIdx.x; i < in.lines * LINE + apart; i += THREADS)
+        x[i] = from_f32<T>(0);
 
     wait_for_last();
-    if (shape::LATE) {
-        int from = begin + AHEAD + shape::SOON;
-        fetch_lines(in, table, from, min(end, from + shape::LATE), apart);
-    }
+    /* not through registers: who waits for a load may wait for all the weights that were asked for before */
+#pragma unroll 1
+    for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) copy_async(x + i, (const T *)in.x + i, true);
+    copy_commit();
+    if (JOB::LATE) fetch_lines<T>(in, job, first, begin + AHEAD, min(end, begin + AHEAD + JOB::LATE), apart);
     if (warp == WARPS - 1) {
 #pragma unroll 1
         for (int i = lane; i < n; i += 32) job.template late<T>(first + i, extras[i]);
     }
-    take_x<T, JOB::NORMED, THREADS>(in, x, norm, part);
+    copy_wait<0>();
+    if (JOB::NORMED) norm_x(in, x, norm, part);
+    __syncthreads();
 
     float acc[2] = {0, 0};
     int done_line = begin % in.lines;
     float2 *to = done_line ? &carried[warp] : &sums[begin / in.lines], *then = &sums[begin / in.lines + 1];
     const T *xs = x + lane * 8;
+    /* All AHEAD lines are added, those behind the end to sums that nobody takes. Before another line takes
+     * the registers of one that is added under a condition, the compiler waits, and so for all asked for
+     * since. */
     for (int left = end - begin; left > 0; left -= AHEAD) {
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
-            if (u < left) {
-                float f[8], e[8];
-                unpack(*(const uint4 *)(xs + done_line * LINE), f, T());
-                unpack(a[0][u], e, T());
+            float f[8], e[8];
+            unpack(*(const uint4 *)(xs + done_line * LINE), f, T());
+            unpack(a[0][u], e, T());
 #pragma unroll
-                for (int j = 0; j < 8; j++) acc[0] += e[j] * f[j];
-                if (JOB::HALVES) unpack(*(const uint4 *)(xs + done_line * LINE + apart), f, T());
-                unpack(a[1][u], e, T());
+            for (int j = 0; j < 8; j++) acc[0] += e[j] * f[j];
+            if (JOB::HALVES) unpack(*(const uint4 *)(xs + done_line * LINE + apart), f, T());
+            unpack(a[1][u], e, T());
 #pragma unroll
-                for (int j = 0; j < 8; j++) acc[1] += e[j] * f[j];
-                if (++done_line == in.lines || u + 1 == left) {
-                    float2 sum = JOB::HALVES ? make_float2(warp_sum(acc[0] + acc[1]), 0)
-                                             : make_float2(warp_sum(acc[0]), warp_sum(acc[1]));
-                    if (lane == 0) *to = sum;
-                    to = then++;
-                    acc[0] = acc[1] = 0;
-                    done_line = 0;
-                }
+            for (int j = 0; j < 8; j++) acc[1] += e[j] * f[j];
+            if (u < left && (++done_line == in.lines || u + 1 == left)) {
+                float2 sum = JOB::HALVES ? make_float2(warp_sum(acc[0] + acc[1]), 0)
+                                         : make_float2(warp_sum(acc[0]), warp_sum(acc[1]));
+                if (lane == 0) *to = sum;
+                to = then++;
+                acc[0] = acc[1] = 0;
+                done_line = 0;
             }
             if (u % BURST == BURST - 1) {
 #pragma unroll
@@ -220,11 +223,8 @@ static __global__ void __launch_bounds__(JOB::shape::THREADS, JOB::shape::BLOCKS
 #pragma unroll 1
     for (int i = threadIdx.x; i < n; i += THREADS) {
         float2 sum = sums[i];
-        for (int w = 1; w < WARPS; w++) {
-            int from = w * n_lines / WARPS;
-            if (from > i * in.lines && from < (i + 1) * in.lines && from < (w + 1) * n_lines / WARPS)
-                sum.x += carried[w].x, sum.y += carried[w].y;
-        }
+        for (int w = extras[i].first_warp; w < extras[i].end_warp; w++)
+            sum.x += carried[w].x, sum.y += carried[w].y;
         job.template finish<T>(first + i, sum.x, sum.y, extras[i]);
     }
 }
@@ -248,17 +248,24 @@ template <typename T, typename JOB> static sac_status make_room(const sac_device
 template <typename T, typename JOB>
 static sac_status launch(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
                          int64_t n_pairs, const JOB &job) {
-    int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * JOB::shape::BLOCKS);
+    int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * BLOCKS);
     blocks = max_of(blocks, ceil_div(n_pairs, MAX_PAIRS));
     const int halves = JOB::HALVES ? 2 : 1;
-    input in = {
-        x, norm, eps, (int)k, (int)ceil_div(k, LINE * halves), (int)n_pairs, (int)ceil_div(n_pairs, blocks)};
+    if (blocks > MAX_BLOCKS) return SAC_UNSUPPORTED;
+    input in = {x,
+                norm,
+                eps,
+                (int)k,
+                (int)ceil_div(k, LINE * halves),
+                (int)(n_pairs / blocks),
+                (int)(n_pairs % blocks),
+                (int)ceil_div(n_pairs, blocks)};
     size_t bytes = (size_t)in.lines * LINE * halves * sizeof(T) +
                    (JOB::NORMED ? (size_t)k * sizeof(float) : 0) +
-                   (size_t)in.most * (2 * sizeof(void *) + sizeof(extra) + sizeof(float2));
+                   (size_t)in.most * (sizeof(extra) + sizeof(float2));
     if (bytes > (size_t)most_bytes(s->device)) return SAC_UNSUPPORTED;
     SAC_TRY((make_room<T, JOB>(s->device)));
-    return launch_early(s, kernel<T, JOB>, (unsigned)blocks, JOB::shape::THREADS, bytes, in, job);
+    return launch_early(s, kernel<T, JOB>, (unsigned)blocks, THREADS, bytes, in, job);
 }
 
 /* 4 bytes to shared memory, or 0. */

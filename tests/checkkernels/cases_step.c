@@ -14,7 +14,7 @@ static const struct step_shape {
     {7, 1, 128, 512, 128, false, true, true, 9},   {6, 3, 80, 264, 40, false, false, false, 1},
     {4, 4, 24, 1000, 16, true, true, true, 2},     {8, 2, 64, 72, 64, true, false, false, 0},
     {28, 4, 128, 640, 128, false, true, true, 5},  {3, 1, 20, 44, 12, false, true, true, 1},
-    {28, 4, 128, 3584, 128, false, true, true, 5},
+    {2, 1, 64, 4616, 64, false, true, true, 3},    {28, 4, 128, 3584, 128, false, true, true, 5},
 };
 #define N_SHAPES ((int)SAC_COUNT(shapes))
 

@@ -259,7 +259,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_top_k:
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
     case CHECK_qkv_step:
-    case CHECK_gate_up_step: return 8;
+    case CHECK_gate_up_step: return 9;
     case CHECK_packed_step: return check_n_packed_steps();
     case CHECK_packed_step_many: return check_n_packed_many();
     default: return 0;
