@@ -106,8 +106,7 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     if (size > 1) bytes += decode_inbox_bytes(D, size);
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most) != cudaSuccess)
         return SAC_DEVICE;
-    if (bytes <= STEP_SHARED_BYTES)
-        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
+    share_step_split(s, (const void *)kernel);
     dim3 grid((unsigned)p.n_splits, (unsigned)tiles, (unsigned)j.n_problems);
     cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t c = decode_config(s, grid, n_warps, size, bytes, attributes);

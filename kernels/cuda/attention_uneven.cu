@@ -66,8 +66,6 @@ static sac_status launch(const sac_stream *s, const attention_job &j) {
     auto kernel = attention_uneven_kernel<T, D, STAGES>;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
-    if (bytes <= STEP_SHARED_BYTES)
-        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
     dim3 grid((unsigned)blocks, (unsigned)tiles);
     return launch_early(s, kernel, grid, dim3((unsigned)p.n_warps * 32), (size_t)bytes, j, p);
 }

@@ -204,7 +204,7 @@ __device__ __forceinline__ bool is_skipped(const int32_t *skip) {
 }
 /* Kernels that follow each other in a step ask for one split of a processor's memory into cache and shared
  * memory (percent of the latter; packed_step takes nearly all): it has to run empty to change that. */
-enum { STEP_CARVEOUT = 100, STEP_SHARED_BYTES = 150 << 10 };
+enum { STEP_CARVEOUT = 100 };
 /* Shared memory that a block may have at most (CUDA C++ Programming Guide, table of compute capabilities). */
 static inline int block_shared_bytes(const sac_device *d) {
     int c = d->compute;

@@ -301,8 +301,8 @@ extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed
     j.parts = (float2 *)scratch_rest(s, &room), j.counter = scratch_counters(s);
     cudaFuncAttributes f;
     if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return SAC_DEVICE;
-    if (bytes + (int64_t)f.sharedSizeBytes > block_shared_bytes(s->device) ||
-        (size_t)(blocks * a->n_heads) * sizeof *j.parts > room)
+    int most = block_shared_bytes(s->device) - (int)f.sharedSizeBytes;
+    if (bytes > most || (size_t)(blocks * a->n_heads) * sizeof *j.parts > room)
         return SAC_UNSUPPORTED;
     j.votes = a->votes, j.n = (int)a->n, j.before = (int)before, j.skip = a->skip, j.scale = a->scale;
     j.q = a->q.data, j.dtype = a->q.dtype, j.n_heads = a->n_heads, j.n_key_heads = p.n_heads;
@@ -312,9 +312,7 @@ extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed
     j.capacity = p.capacity, j.pitch = (int)pitch;
     j.n_tiles = (int)ceil_div(before + a->n, SAC_PACKED_TILE);
     j.each = (int)(groups / blocks), j.more = (int)(groups % blocks);
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes) != cudaSuccess)
-        return SAC_DEVICE;
-    int split = bytes <= STEP_SHARED_BYTES ? (int)STEP_CARVEOUT : (int)cudaSharedmemCarveoutMaxShared;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, split);
+    SAC_TRY(allow_shared(kernel, most));
+    share_step_split(s, (const void *)kernel);
     return launch_together(s, kernel, blocks, (size_t)bytes, j);
 }
