@@ -68,6 +68,13 @@ __device__ __forceinline__ uint32_t floor_of(int level, const scale &s) {
     return level < HALF ? s.least + ((uint32_t)level << s.lower)
                         : s.middle + ((uint32_t)(level - HALF) << s.upper);
 }
+/* What the level's numbers are below: the last ones may end before their bits do. */
+__device__ __forceinline__ uint32_t end_of(int level, const scale &s) {
+    const uint32_t most = level < HALF ? s.middle : ~0u;
+    uint64_t end = level < HALF ? s.least + ((uint64_t)(level + 1) << s.lower)
+                                : s.middle + ((uint64_t)(level + 1 - HALF) << s.upper);
+    return end < most ? (uint32_t)end : most;
+}
 
 /* x[i] of so many registers, a power of two. */
 template <int N> __device__ __forceinline__ float pick(const float *x, int i) {
@@ -228,8 +235,8 @@ template <int KEPT, bool MORE>
 __device__ __forceinline__ void tell_few(const stretch<KEPT, MORE> &own, const scale &s,
                                          const found_level &found, const top_k_memory &m) {
     int rank = cluster_rank(), size = cluster_size(), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    uint32_t from = floor_of(found.level, s), to = floor_of(found.level + 1, s);
-    const float lower = number_of(from), upper = number_of(to > from ? to : ~0u); /* NaN: none reaches it */
+    const float lower = number_of(floor_of(found.level, s)),
+                upper = number_of(end_of(found.level, s)); /* NaN: none reaches it */
     if (threadIdx.x == 0) mailbox_expect(&meet.few_came, size * WARPS * 4 + found.inside * 8);
     int before = __reduce_add_sync(0xffffffffu, lane < rank ? m.levels[lane][found.level] : 0);
     own.each_of_few([&](float x) { return x >= lower && !(x >= upper); },

@@ -192,13 +192,15 @@ static const struct choice_case {
     int rows;
     int64_t n, k; /* k of 1000 is p for top_p */
     int values;   /* 0 random, 1 few distinct, 2 equal, 3 with NaN, infinities and zeros, 4 close, 5 the best
-                   * beside each other, 6 -infinity but for every 100th, 7 each about n / 1000 times */
+                   * beside each other, 6 -infinity but for every 100th, 7 each about n / 1000 times,
+                   * 8 the first ones infinite */
 } choice_cases[] = {{1, 1, 1, 0},         {3, 100, 7, 1},       {2, 1000, 999, 0},     {28, 3000, 300, 0},
                     {1, 8193, 2048, 4},   {1, 131072, 2048, 0}, {2, 70000, 33333, 1},  {1, 40000, 20000, 2},
                     {4, 5000, 700, 3},    {1, 200000, 1, 0},    {2, 16384, 950, 4},    {1, 50, 50, 0},
                     {1, 131071, 2048, 5}, {1, 300001, 2048, 5}, {1, 1000000, 1024, 0}, {28, 32768, 2048, 0},
                     {3, 65537, 2048, 3},  {1, 131072, 2048, 1}, {9, 4097, 600, 5},    {1, 131072, 2048, 6},
-                    {2, 65536, 300, 6},   {2, 131072, 2048, 7}, {40, 20000, 512, 7}};
+                    {2, 65536, 300, 6},   {2, 131072, 2048, 7}, {40, 20000, 512, 7},   {800, 270, 54, 8},
+                    {400, 2000, 256, 8},  {200, 4000, 600, 8}};
 
 static float choice(check_case *c, int values, int64_t i, int64_t n) {
     static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, -1e-40f, 3e38f, 1.0f};
@@ -210,6 +212,7 @@ static float choice(check_case *c, int values, int64_t i, int64_t n) {
     case 5: return (float)check_rand_unit(c) + (i / (n / 32 + 1) == 17 ? 1 : 0);
     case 6: return i % 100 == 7 ? (float)check_rand_unit(c) : -INFINITY;
     case 7: return (float)check_rand_int(c, 0, 999);
+    case 8: return i < n / 9 ? INFINITY : (float)check_rand_unit(c);
     default: return 1 + (float)check_rand_int(c, 0, 30) * 0x1p-23f;
     }
 }
