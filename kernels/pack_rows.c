@@ -186,7 +186,7 @@ static size_t n_value_ranges(const sac_packed_rows *p) {
     return (size_t)(sac_packed_value_groups(p->n_heads, p->head_dim, p->v_group) * p->capacity);
 }
 
-/* Ranges begin on lines of 16 bytes, if memory does: a device copies lines. */
+/* Ranges begin on lines of 16 bytes where memory does and codes fill lines: a device copies lines. */
 static size_t on_lines(size_t n_ranges) {
     return (n_ranges + 7) / 8 * 8;
 }

@@ -24,11 +24,11 @@ void sac_pack_values(const sac_packed_rows *p, int64_t to, const sac_kv_view *kv
  * is stored already in c (of other rows) is kept where larger when `more` is set. */
 void sac_pack_channels(uint16_t *c, const sac_kv_view *kv, const sac_pack_rows *rows, bool more);
 
-/* Bytes of a part's codes and ranges for `capacity` rows; without v_channel's. */
+/* Bytes of a part's codes and of its ranges, on lines of 16 bytes, for `capacity` rows; without v_channel's. */
 size_t sac_pack_bytes(const sac_packed_rows *p);
 
 /* Points p's codes and ranges (n_heads, head_dim, bits, capacity, k_group, v_group set) into memory of
- * sac_pack_bytes, at a multiple of 4 bytes. */
+ * sac_pack_bytes, at a multiple of 4 bytes (of 16 where a device is to copy lines). */
 void sac_pack_place(sac_packed_rows *p, void *memory);
 
 #endif

@@ -67,7 +67,7 @@ static sac_status launch(const sac_stream *s, const attention_job &j) {
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return SAC_DEVICE;
     dim3 grid((unsigned)blocks, (unsigned)tiles);
-    return launch_early(s, kernel, grid, dim3((unsigned)p.n_warps * 32), (size_t)bytes, j, p);
+    return launch_step(s, kernel, grid, dim3((unsigned)p.n_warps * 32), (size_t)bytes, j, p);
 }
 
 template <typename T> static sac_status launch_any(const sac_stream *s, const attention_job &j) {

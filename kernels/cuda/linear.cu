@@ -124,7 +124,9 @@ static const cublasLtMatmulHeuristicResult_t *long_offer(const cublasLtMatmulHeu
                 attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_TILE_ID) == tile &&
                 attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1)
                 return &offers[i];
-    return offers;
+    int first = 0; /* that is one */
+    while (first < n - 1 && offers[first].state != CUBLAS_STATUS_SUCCESS) first++;
+    return &offers[first];
 }
 
 static bool ask_library(const sac_stream *s, matmul_plan *p, matmul_layouts *l, size_t workspace_bytes) {

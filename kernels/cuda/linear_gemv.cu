@@ -1,8 +1,8 @@
 /* linear_gemv.cu - up to 4 rows of x against weights that are read once: bound by memory. One row: see
- * stream_pairs.cuh. More, or one too long for shared memory: a warp streams two rows of w side by side, a
- * line of 512 bytes of each at a time, with four lines of both on their way; x comes out of the L1 cache.
- * Where w has few rows, several warps share a pair of rows, every so many lines one, and their sums meet in a
- * fixed order.
+ * stream_pairs.cuh. More, or one too long for shared memory or with too many rows of w: a warp streams two
+ * rows of w side by side, a line of 512 bytes of each at a time, with four lines of both on their way; x
+ * comes out of the L1 cache. Where w has few rows, several warps share a pair of rows, every so many lines
+ * one, and their sums meet in a fixed order.
  *
  * Tried and dropped: the sums on tensor cores (16 rows of w a block, 64 bytes of a row a load): 2.8 TB/s
  * where this and cuBLASLt stream 4 (H200, 3584 -> 37888). */

@@ -288,7 +288,8 @@ static sac_status launch_together(const sac_stream *s, void (*kernel)(A), int64_
 extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed_vote_args *a) {
     const sac_packed_rows &p = a->keys;
     if (a->n == 0) return SAC_OK;
-    if (!four_bits_fit(a->q, p, a->n_heads / p.n_heads) || a->n_heads > MOST_HEADS || WARPS % p.n_heads)
+    if (!four_bits_fit(a->q, p, a->n_heads / p.n_heads) || a->n_heads > MOST_HEADS || WARPS % p.n_heads ||
+        fabsf(a->scale) < 0x1p-8f) /* LEAST has to stay below every score */
         return SAC_UNSUPPORTED;
     auto kernel = p.head_dim == 64 ? four_vote_kernel<64> : four_vote_kernel<128>;
     int64_t tile0 = a->first / SAC_PACKED_TILE, before = a->first % SAC_PACKED_TILE,

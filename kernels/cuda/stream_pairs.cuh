@@ -244,7 +244,8 @@ template <typename T, typename JOB> static sac_status make_room(const sac_device
     return SAC_OK;
 }
 
-/* One wave of blocks, as far as a block can take its share. UNSUPPORTED where x does not fit. */
+/* One wave of blocks, as far as a block can take its share. UNSUPPORTED where x does not fit, and with more
+ * than MAX_BLOCKS * MAX_PAIRS pairs. */
 template <typename T, typename JOB>
 static sac_status launch(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
                          int64_t n_pairs, const JOB &job) {

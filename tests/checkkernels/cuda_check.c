@@ -194,7 +194,7 @@ static int check_op_on(bed *b, check_op op, const sac_ops *t) {
 
 static int compare_all(bed *b, const sac_ops *t) {
     const check_options *o = b->o;
-    bool also = !o->variant && o->part == 0; /* what is no part of the cases */
+    bool also = !o->variant && o->part == 0; /* planted faults and long prompts */
     int n_bad = also ? check_faults_caught(b, t) : 0;
     for (int op = 0; op < CHECK_N_OPS && !b->broken; op++)
         if (!o->op || strcmp(o->op, check_op_name((check_op)op)) == 0)

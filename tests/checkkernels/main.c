@@ -219,7 +219,8 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
         else
             return false;
     }
-    return o->n_threads >= 1 && o->n_threads <= SAC_MAX_THREADS && o->part >= 0 && o->part < o->n_parts;
+    return o->n_threads >= 1 && o->n_threads <= SAC_MAX_THREADS && o->part >= 0 && o->part < o->n_parts &&
+           (o->n_parts == 1 || (strcmp(*backend, "cuda") == 0 && !o->bench));
 }
 
 int main(int argc, char **argv) {
