@@ -223,12 +223,40 @@ static void top_p_is_least(property_test *p) {
     expect(p, above < 0.9 * total, "weight without the lightest", above, 0.9 * total);
 }
 
+/* Scores, their softmaxes' sums and the vote over them, one after the other, come to the same. */
+static void vote_is_of_scores(property_test *p) {
+    check_case *c = &p->c;
+    if (!check_make_packed_vote(c, 0, true)) return;
+    sac_packed_vote_args *a = &c->packed_vote;
+    float *scores = check_mat(c, false, a->n_heads, a->n, 0, 0, CHECK_UNIFORM).data,
+          *lse = check_mat(c, false, 1, a->n_heads, 0, 0, CHECK_UNIFORM).data,
+          *votes = check_mat(c, false, 1, a->n, 0, 0, CHECK_UNIFORM).data;
+    p->t->packed_vote(p->s, a);
+    p->t->packed_scores(p->s, &(sac_packed_scores_args){.scores = scores,
+                                                        .stride = a->n,
+                                                        .n = a->n,
+                                                        .q = a->q,
+                                                        .keys = a->keys,
+                                                        .n_heads = a->n_heads,
+                                                        .scale = a->scale,
+                                                        .first = a->first,
+                                                        .lse = lse});
+    p->t->soft_vote(p->s, &(sac_soft_vote_args){.scores = scores,
+                                                .stride = a->n,
+                                                .n = a->n,
+                                                .n_rows = a->n_heads,
+                                                .lse = lse,
+                                                .votes = votes});
+    for (int64_t i = 0; i < a->n; i++)
+        expect_near(p, "vote", (double)a->votes[i], (double)votes[i], 1e-4);
+}
+
 int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_t seed, char text[160]) {
     static void (*const tests[CHECK_N_OPS])(property_test *) = {
         [CHECK_attention] = attention_joins, [CHECK_attention_sums] = sums_add_up,
         [CHECK_rope] = turns_undo,           [CHECK_key_scores] = sums_add_up,
         [CHECK_kv_gather] = turns_undo,      [CHECK_top_k] = top_k_selects,
-        [CHECK_top_p] = top_p_is_least,
+        [CHECK_top_p] = top_p_is_least,      [CHECK_packed_vote] = vote_is_of_scores,
     };
     property_test p = {.t = t, .s = s, .c = {.op = op, .rng = seed}, .text = text};
     if (!tests[op]) return 0;
