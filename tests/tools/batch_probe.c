@@ -1,16 +1,20 @@
 /* batch_probe.c - what steps of several sessions together gain over one by one.
  *
- *   batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE [sessions=N] [rounds=N] [prefill=LINE]
+ *   batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE [sessions=N] [rounds=N] [apart=1] [prefill=LINE]
  * [decode=LINE] [kv=LINE]]
  *
  * With one thread processor time is measured, which does not depend on what else the machine does.
  *
  * For 1, 2, 4, 8 and 16 sessions, or N: seconds of STEPS steps one by one and together, tokens a second, and
- * the ratio; the median of three rounds, alternating; and whether both gave the same tokens. One JSON object
- * a line. */
+ * the ratio; the median of three rounds, alternating; how far the logits of the step before those lie apart
+ * (the worst session's |together - lone| / |lone|: 0 where both run the same products, rounding on a card),
+ * and whether both gave the same tokens. With apart=1 the same again with each session in a thread of its
+ * own, so that on a card their streams meet. One JSON object a line. */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
 
+#include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,32 +54,105 @@ static void begin_all(sac_session **s, size_t n, int64_t n_prompt, int steps, in
     free(ids);
 }
 
-static double one_by_one(sac_session **s, size_t n, int steps, int32_t *out) {
-    sac_error err;
-    int32_t token;
-    bool done;
+/* What a way of stepping leaves: the logits of a first step, which is not timed, and tokens of the others. */
+typedef struct trail {
+    float *logits;   /* [session][vocab] */
+    int32_t *tokens; /* [step][session] */
+} trail;
+
+static void keep_logits(sac_session **s, size_t n, int vocab, float *logits) {
+    for (size_t i = 0; i < n; i++)
+        memcpy(logits + i * (size_t)vocab, sac_session_logits(s[i]), (size_t)vocab * sizeof *logits);
+}
+
+static void step_each(sac_session **s, size_t n, int32_t *tokens) {
+    for (size_t i = 0; i < n; i++) {
+        sac_error err;
+        bool done;
+        need(sac_session_step(s[i], NULL, &tokens[i], &done, &err), &err);
+    }
+}
+
+static double one_by_one(sac_session **s, size_t n, int steps, int vocab, trail *t) {
+    step_each(s, n, t->tokens);
+    keep_logits(s, n, vocab, t->logits);
     double start = seconds();
-    for (int k = 0; k < steps; k++)
-        for (size_t i = 0; i < n; i++) {
-            need(sac_session_step(s[i], NULL, &token, &done, &err), &err);
-            out[(size_t)k * n + i] = token;
-        }
+    for (int k = 0; k < steps; k++) step_each(s, n, t->tokens + (size_t)k * n);
     return seconds() - start;
 }
 
-static double together(sac_batch *b, sac_session **s, size_t n, int steps, int32_t *out) {
+static void step_all(sac_batch *b, sac_batch_item *items, size_t n, int32_t *tokens) {
     sac_error err;
+    need(sac_batch_step(b, items, n, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        need(items[i].status, &items[i].error);
+        tokens[i] = items[i].token;
+    }
+}
+
+static double together(sac_batch *b, sac_session **s, size_t n, int steps, int vocab, trail *t) {
     sac_batch_item items[MOST];
-    double start = seconds();
     for (size_t i = 0; i < n; i++) items[i] = (sac_batch_item){.session = s[i]};
-    for (int k = 0; k < steps; k++) {
-        need(sac_batch_step(b, items, n, &err), &err);
-        for (size_t i = 0; i < n; i++) {
-            need(items[i].status, &items[i].error);
-            out[(size_t)k * n + i] = items[i].token;
+    step_all(b, items, n, t->tokens);
+    keep_logits(s, n, vocab, t->logits);
+    double start = seconds();
+    for (int k = 0; k < steps; k++) step_all(b, items, n, t->tokens + (size_t)k * n);
+    return seconds() - start;
+}
+
+/* ---------------------------------------------------------------- each in a thread of its own */
+
+typedef struct lone_job {
+    sac_session *session;
+    int steps;
+    size_t stride;
+    int32_t *tokens; /* of step k: tokens[k * stride] */
+} lone_job;
+
+static void *run_alone(void *arg) {
+    lone_job *j = arg;
+    for (int k = 0; k < j->steps; k++) step_each(&j->session, 1, j->tokens + (size_t)k * j->stride);
+    return NULL;
+}
+
+static double apart(sac_session **s, size_t n, int steps, int vocab, trail *t) {
+    pthread_t threads[MOST];
+    lone_job jobs[MOST];
+    step_each(s, n, t->tokens);
+    keep_logits(s, n, vocab, t->logits);
+    double start = seconds();
+    for (size_t i = 0; i < n; i++) {
+        jobs[i] = (lone_job){s[i], steps, n, t->tokens + i};
+        if (pthread_create(&threads[i], NULL, run_alone, &jobs[i])) {
+            fprintf(stderr, "batch_probe: no thread %zu\n", i);
+            exit(1);
         }
     }
+    for (size_t i = 0; i < n; i++) pthread_join(threads[i], NULL);
     return seconds() - start;
+}
+
+/* ---------------------------------------------------------------- measuring */
+
+static size_t n_same(const trail *a, const trail *b, size_t n) {
+    size_t same = 0;
+    for (size_t i = 0; i < n; i++) same += a->tokens[i] == b->tokens[i];
+    return same;
+}
+
+/* The worst session's |a - b| / |b|. */
+static double worst_error(const trail *a, const trail *b, size_t n, size_t vocab) {
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float *x = a->logits + i * vocab, *y = b->logits + i * vocab;
+        double off = 0, all = 0;
+        for (size_t k = 0; k < vocab; k++) {
+            off += ((double)x[k] - (double)y[k]) * ((double)x[k] - (double)y[k]);
+            all += (double)y[k] * (double)y[k];
+        }
+        if (!(sqrt(off / all) <= worst)) worst = sqrt(off / all);
+    }
+    return worst;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -106,6 +183,7 @@ int main(int argc, char **argv) {
     const char *sessions = value_of(argc, argv, "sessions"), *rounds = value_of(argc, argv, "rounds");
     size_t least = sessions ? (size_t)atoi(sessions) : 1, most = sessions ? least : MOST;
     int n_rounds = rounds ? atoi(rounds) : ROUNDS;
+    bool with_apart = value_of(argc, argv, "apart") != NULL;
     if (least < 1 || most > MOST || n_rounds < 1 || n_rounds > ROUNDS) return 64;
     int64_t n_prompt = atoll(argv[3]);
     int steps = atoi(argv[4]);
@@ -123,31 +201,39 @@ int main(int argc, char **argv) {
     if (value_of(argc, argv, "kv")) c.kv = value_of(argc, argv, "kv");
     for (size_t i = 0; i < most; i++) need(sac_session_create(&s[i], m, &c, &err), &err);
     need(sac_batch_create(&b, m, most, &err), &err);
-    size_t most_tokens = MOST * (size_t)steps;
-    int32_t *lone = malloc(most_tokens * sizeof *lone), *joined = malloc(most_tokens * sizeof *joined);
-    if (!lone || !joined) return 71;
+    size_t most_tokens = MOST * (size_t)steps, vocab = (size_t)info.vocab;
+    trail lone = {malloc(most * vocab * sizeof(float)), malloc(most_tokens * sizeof(int32_t))};
+    trail joined = {malloc(most * vocab * sizeof(float)), malloc(most_tokens * sizeof(int32_t))};
+    if (!lone.logits || !lone.tokens || !joined.logits || !joined.tokens) return 71;
     for (size_t n = least; n <= most; n *= 2) {
         double alone[ROUNDS], joint[ROUNDS];
-        size_t n_equal = 0;
+        size_t n_tokens = n * (size_t)steps;
         for (int round = 0; round < n_rounds; round++) {
             begin_all(s, n, n_prompt, steps, info.vocab);
-            alone[round] = one_by_one(s, n, steps, lone);
+            alone[round] = one_by_one(s, n, steps, info.vocab, &lone);
             begin_all(s, n, n_prompt, steps, info.vocab);
-            joint[round] = together(b, s, n, steps, joined);
-            n_equal = 0;
-            for (size_t i = 0; i < n * (size_t)steps; i++) n_equal += lone[i] == joined[i];
+            joint[round] = together(b, s, n, steps, info.vocab, &joined);
         }
         qsort(alone, (size_t)n_rounds, sizeof *alone, by_value);
         qsort(joint, (size_t)n_rounds, sizeof *joint, by_value);
-        double a = alone[n_rounds / 2], j = joint[n_rounds / 2], tokens = (double)n * steps;
+        double l = alone[n_rounds / 2], j = joint[n_rounds / 2];
         printf(
             "{\"sessions\": %zu, \"one_by_one_tokens_s\": %.1f, \"together_tokens_s\": %.1f, \"gain\": %.2f, "
-            "\"tokens\": %zu, \"equal_tokens\": %zu}\n",
-            n, tokens / a, tokens / j, a / j, n * (size_t)steps, n_equal);
+            "\"first_logits_error\": %.2e, \"tokens\": %zu, \"equal_tokens\": %zu}\n",
+            n, (double)n_tokens / l, (double)n_tokens / j, l / j, worst_error(&joined, &lone, n, vocab),
+            n_tokens, n_same(&lone, &joined, n_tokens));
+        fflush(stdout);
+        if (!with_apart) continue;
+        begin_all(s, n, n_prompt, steps, info.vocab);
+        double t = apart(s, n, steps, info.vocab, &joined);
+        printf("{\"sessions\": %zu, \"apart_tokens_s\": %.1f, \"first_logits_error\": %.2e, \"tokens\": %zu, "
+               "\"equal_tokens\": %zu}\n",
+               n, (double)n_tokens / t, worst_error(&joined, &lone, n, vocab), n_tokens,
+               n_same(&lone, &joined, n_tokens));
         fflush(stdout);
     }
-    free(lone);
-    free(joined);
+    trail *trails[] = {&lone, &joined};
+    for (int i = 0; i < 2; i++) free(trails[i]->logits), free(trails[i]->tokens);
     sac_batch_free(b);
     for (size_t i = 0; i < most; i++) sac_session_free(s[i]);
     sac_model_free(m);
