@@ -182,9 +182,10 @@ typedef struct sac_qkv_step_args {
     int n_heads;
 } sac_qkv_step_args;
 
-/* One token's way into the MLP: y = silu(a gate^T) * (a up^T), a as above. */
+/* The way into the MLP of one token, or of one each of a few sequences: y = silu(a gate^T) * (a up^T), a as
+ * above for each row. */
 typedef struct sac_gate_up_step_args {
-    sac_mat y, x; /* [1][n], [1][hidden] */
+    sac_mat y, x; /* [rows][n], [rows][hidden] */
     const float *norm;
     float eps;
     sac_tensor gate, up; /* [n][hidden] */

@@ -94,8 +94,8 @@ static sac_status project(const run *r, const sac_decoder_layer *w, sac_mat norm
     return product(r, *v, norm, &w->v, w->v_bias, false);
 }
 
-static sac_status open_gate(const run *r, const sac_decoder_layer *w, sac_mat norm, sac_mat *gate,
-                            sac_mat *up) {
+static sac_status gate_and_up(const run *r, const sac_decoder_layer *w, sac_mat norm, sac_mat *gate,
+                              sac_mat *up) {
     int64_t n = r->d->config.intermediate;
     sac_tensor all = w->gate;
     if (r->b->gate_up && join(&all, &w->up)) {
@@ -106,6 +106,21 @@ static sac_status open_gate(const run *r, const sac_decoder_layer *w, sac_mat no
     *gate = rows(r, r->b->gate, n), *up = rows(r, r->b->up, n);
     SAC_TRY(product(r, *gate, norm, &w->gate, NULL, false));
     return product(r, *up, norm, &w->up, NULL, false);
+}
+
+/* silu(gate) * up of the normalised rows, to *gate. */
+static sac_status open_gate(const run *r, const sac_decoder_layer *w, sac_mat h, sac_mat *gate) {
+    const sac_decoder_config *c = &r->d->config;
+    sac_mat norm = rows(r, r->b->norm, c->hidden), up;
+    if (r->b->device) {
+        *gate = rows(r, r->b->gate, c->intermediate);
+        sac_status st = r->ops->gate_up_step(
+            r->stream, &(sac_gate_up_step_args){*gate, h, w->mlp_norm, c->rms_eps, w->gate, w->up});
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
+    SAC_TRY(gate_and_up(r, w, norm, gate, &up));
+    return r->ops->swiglu(r->stream, &(sac_swiglu_args){*gate, *gate, up});
 }
 
 /* ---------------------------------------------------------------- a layer */
@@ -123,11 +138,8 @@ static sac_status attend(const run *r, int layer) {
 static sac_status mix(const run *r, int layer) {
     const sac_decoder_config *c = &r->d->config;
     const sac_decoder_layer *w = &r->d->layers[layer];
-    sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
-    sac_mat gate, up;
-    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, h, w->mlp_norm, c->rms_eps}));
-    SAC_TRY(open_gate(r, w, norm, &gate, &up));
-    SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){gate, gate, up}));
+    sac_mat h = rows(r, r->b->hidden, c->hidden), gate;
+    SAC_TRY(open_gate(r, w, h, &gate));
     return product(r, h, gate, &w->down, NULL, true);
 }
 

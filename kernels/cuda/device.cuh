@@ -216,8 +216,8 @@ template <typename... P> static inline sac_status allow_shared(void (*kernel)(P.
     return e == cudaSuccess ? SAC_OK : SAC_DEVICE;
 }
 
-/* What the driver is told once a kernel and card. */
-static inline void share_step_split(const sac_stream *s, const void *kernel) {
+/* What the driver is told once a kernel and card: how much of that memory is to be shared memory. */
+static inline void split_memory(const sac_stream *s, const void *kernel, int percent) {
     static std::atomic<uintptr_t> told[64];
     uintptr_t key = (uintptr_t)kernel ^ (uintptr_t)s->device->index << 56;
     for (std::atomic<uintptr_t> &slot : told) {
@@ -226,7 +226,10 @@ static inline void share_step_split(const sac_stream *s, const void *kernel) {
         if (slot.load() == 0 && slot.compare_exchange_strong(none, key)) break;
         if (none == key) return;
     }
-    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent);
+}
+static inline void share_step_split(const sac_stream *s, const void *kernel) {
+    split_memory(s, kernel, STEP_CARVEOUT);
 }
 /* Before wait_for_last() any line may be asked into the L2 cache, whoever writes it: no value is taken. */
 __device__ __forceinline__ void fetch_soon(const void *p) {

@@ -32,4 +32,7 @@ __device__ __forceinline__ uint4 stream(const void *p) { /* read once: nothing e
     return v;
 }
 
+/* What is read in place of what lies behind the end: zeros, which times zeros are zero. */
+static __device__ const uint4 zero_line = {0, 0, 0, 0};
+
 #endif

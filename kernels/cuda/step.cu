@@ -1,7 +1,10 @@
 /* step.cu - what one token does around attention, fused: norm and projections in one kernel, with the
  * rotation and the store of keys and values, or with the gate, at its end. Bound by reading the weights once:
- * stream_pairs.cuh. A pair is the two channels that rope turns together, or a channel's gate and up. */
+ * stream_pairs.cuh. A pair is the two channels that rope turns together, or a channel's gate and up. One token
+ * each of a few sequences: the gate alone, stream_tiles.cuh. */
+#include "context.cuh"
 #include "stream_pairs.cuh"
+#include "stream_tiles.cuh"
 
 using stream_pairs::extra;
 
@@ -121,6 +124,38 @@ typedef struct gate_up_job {
     }
 } gate_up_job;
 
+/* A few tokens: a unit is a channel, a tile has the gate of eight and then their up. */
+typedef struct gate_up_tiles {
+    static const int UNITS = 8;
+    const void *gate, *up;
+    sac_mat y;
+
+    __host__ __device__ const void *w(int second) const { return second ? up : gate; }
+    __device__ void rows(int first, int g, int last, int &row0, int &row1) const {
+        row0 = row1 = min(first + g, last);
+    }
+    __device__ float more(int, int) const { return 0; }
+    __device__ void finish(int unit, int m, float g, float u, float) const {
+        float silu = y.dtype == SAC_DTYPE_F16 ? activate_as<half>(SAC_ACT_SILU, g)
+                                              : activate_as<bf16>(SAC_ACT_SILU, g);
+        store_any(y.dtype, y.data, m * y.stride + unit, silu * u);
+    }
+} gate_up_tiles;
+
+/* The normalised rows lie in scratch. */
+static sac_status few_gates(const sac_stream *s, const sac_gate_up_step_args *a) {
+    size_t room;
+    sac_mat x = a->x;
+    x.data = scratch_rest(s, &room), x.stride = x.cols;
+    if (!stream_tiles::fits(x, a->gate.data, a->y.cols) || (size_t)(x.rows * x.cols) * 2 > room)
+        return SAC_UNSUPPORTED;
+    const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
+    SAC_TRY(sac_cuda_rmsnorm(s, &norm));
+    const gate_up_tiles j = {a->gate.data, a->up.data, a->y};
+    return x.dtype == SAC_DTYPE_F16 ? stream_tiles::launch<half>(s, x, a->y.cols, j)
+                                    : stream_tiles::launch<bf16>(s, x, a->y.cols, j);
+}
+
 extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_up_step_args *a) {
     sac_dtype t = a->x.dtype;
     int64_t k = a->x.cols;
@@ -128,6 +163,7 @@ extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_
     if (!is_weight(&a->gate, t, k) || !is_weight(&a->up, t, k) || (uintptr_t)a->x.data % 16 ||
         (uintptr_t)a->norm % 16)
         return SAC_UNSUPPORTED;
+    if (a->x.rows > 1) return few_gates(s, a);
     gate_up_job j = {a->gate.data, a->up.data, a->y.data};
     return t == SAC_DTYPE_F16 ? stream_pairs::launch<half>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j)
                               : stream_pairs::launch<bf16>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j);

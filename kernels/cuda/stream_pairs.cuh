@@ -141,9 +141,9 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB j
     w0 += line * LINE + lane * 8;
     w1 += line * LINE + lane * 8;
     auto fetch = [&](uint4 &a0, uint4 &a1) {
-        int at = line * LINE + lane * 8; /* behind the end of the row: its first numbers, which meet zeros */
-        a0 = stream(at < in.k ? w0 : w0 - at);
-        a1 = stream(at + apart < in.k ? w1 : w1 - at);
+        int at = line * LINE + lane * 8;
+        a0 = stream(at < in.k ? w0 : (const T *)&zero_line);
+        a1 = stream(at + apart < in.k ? w1 : (const T *)&zero_line);
         w0 += LINE;
         w1 += LINE;
         if (++line == in.lines) {

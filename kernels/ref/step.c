@@ -3,21 +3,19 @@
 #include <math.h>
 
 /* 1 / sqrt(mean(x^2) + eps) */
-static double rms_scale(sac_mat x, float eps) {
-    const float *row = sac_mat_row_f32(x, 0);
+static double rms_scale(const float *row, int64_t n, float eps) {
     double sum = 0;
-    for (int64_t c = 0; c < x.cols; c++) sum += (double)row[c] * (double)row[c];
-    return 1 / sqrt(sum / (double)x.cols + (double)eps);
+    for (int64_t c = 0; c < n; c++) sum += (double)row[c] * (double)row[c];
+    return 1 / sqrt(sum / (double)n + (double)eps);
 }
 
-/* (x * scale * norm) . row j of w, plus a bias. */
-static double product(sac_mat x, double scale, const float *norm, const sac_tensor *w, const float *bias,
-                      int64_t j) {
-    const float *row = sac_mat_row_f32(x, 0);
+/* (row of x * scale * norm) . row j of w, plus a bias. */
+static double product(const float *row, double scale, const float *norm, const sac_tensor *w,
+                      const float *bias, int64_t j) {
     double sum = bias ? (double)bias[j] : 0;
-    for (int64_t c = 0; c < x.cols; c++)
+    for (int64_t c = 0; c < w->dim[1]; c++)
         sum += (double)row[c] * scale * (double)norm[c] *
-               (double)sac_ref_load(w->dtype, w->data, j * x.cols + c);
+               (double)sac_ref_load(w->dtype, w->data, j * w->dim[1] + c);
     return sum;
 }
 
@@ -25,7 +23,8 @@ static double product(sac_mat x, double scale, const float *norm, const sac_tens
 static void head_of(const sac_qkv_step_args *a, double scale, const sac_tensor *w, const float *bias,
                     int head, bool turn, double *out) {
     int d = a->kv.head_dim;
-    for (int c = 0; c < d; c++) out[c] = product(a->x, scale, a->norm, w, bias, (int64_t)head * d + c);
+    const float *x = sac_mat_row_f32(a->x, 0);
+    for (int c = 0; c < d; c++) out[c] = product(x, scale, a->norm, w, bias, (int64_t)head * d + c);
     for (int i = 0; turn && i < a->rotation.rot_dim / 2; i++) {
         sac_ref_pair p = sac_ref_pair_at(&a->rotation, i);
         sac_ref_turn(&a->rotation, a->pos[0], i, false, &out[p.first], &out[p.second]);
@@ -35,7 +34,8 @@ static void head_of(const sac_qkv_step_args *a, double scale, const sac_tensor *
 sac_status sac_ref_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
     const sac_kv_view *kv = &a->kv;
     int d = kv->head_dim;
-    double *out = sac_stream_thread_scratch(s, 0), scale = rms_scale(a->x, a->eps);
+    double *out = sac_stream_thread_scratch(s, 0),
+           scale = rms_scale(sac_mat_row_f32(a->x, 0), a->x.cols, a->eps);
     assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->q) && a->x.rows == 1 && a->q.rows == 1 && a->norm);
     assert(a->q.cols == (int64_t)a->n_heads * d && a->wq.dim[0] == a->q.cols && a->wq.dim[1] == a->x.cols);
     assert(a->wk.dim[0] == (int64_t)kv->n_heads * d && a->wv.dim[0] == a->wk.dim[0]);
@@ -58,13 +58,16 @@ sac_status sac_ref_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
 sac_status sac_ref_gate_up_step(const sac_stream *s, const sac_gate_up_step_args *a) {
     (void)s;
     int64_t n = a->y.cols;
-    assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->x.rows == 1 && a->y.rows == 1 && a->norm);
+    assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->x.rows == a->y.rows && a->norm);
     assert(a->gate.dim[0] == n && a->up.dim[0] == n && a->gate.dim[1] == a->x.cols);
-    double scale = rms_scale(a->x, a->eps);
-    for (int64_t j = 0; j < n; j++) {
-        double g = product(a->x, scale, a->norm, &a->gate, NULL, j);
-        double u = product(a->x, scale, a->norm, &a->up, NULL, j);
-        sac_mat_row_f32(a->y, 0)[j] = (float)(sac_ref_activation(SAC_ACT_SILU, g) * u);
+    for (int64_t i = 0; i < a->x.rows; i++) {
+        const float *x = sac_mat_row_f32(a->x, i);
+        double scale = rms_scale(x, a->x.cols, a->eps);
+        for (int64_t j = 0; j < n; j++) {
+            double g = product(x, scale, a->norm, &a->gate, NULL, j);
+            double u = product(x, scale, a->norm, &a->up, NULL, j);
+            sac_mat_row_f32(a->y, i)[j] = (float)(sac_ref_activation(SAC_ACT_SILU, g) * u);
+        }
     }
     return SAC_OK;
 }

@@ -10,13 +10,14 @@ static const struct step_shape {
     bool interleaved, bias, by_head;
     int64_t first;
 } shapes[] = {
-    {1, 1, 8, 8, 8, false, false, false, 0},       {4, 2, 64, 256, 64, false, true, true, 3},
-    {7, 1, 128, 512, 128, false, true, true, 9},   {6, 3, 80, 264, 40, false, false, false, 1},
-    {4, 4, 24, 1000, 16, true, true, true, 2},     {8, 2, 64, 72, 64, true, false, false, 0},
-    {28, 4, 128, 640, 128, false, true, true, 5},  {3, 1, 20, 44, 12, false, true, true, 1},
-    {2, 1, 64, 4616, 64, false, true, true, 3},    {28, 4, 128, 3584, 128, false, true, true, 5},
+    {1, 1, 8, 8, 8, false, false, false, 0},      {4, 2, 64, 256, 64, false, true, true, 3},
+    {7, 1, 128, 512, 128, false, true, true, 9},  {6, 3, 80, 264, 40, false, false, false, 1},
+    {4, 4, 24, 1000, 16, true, true, true, 2},    {8, 2, 64, 72, 64, true, false, false, 0},
+    {28, 4, 128, 640, 128, false, true, true, 5}, {3, 1, 20, 44, 12, false, true, true, 1},
+    {2, 1, 64, 4616, 64, false, true, true, 3},   {28, 4, 128, 3584, 128, false, true, true, 5},
 };
-#define N_SHAPES ((int)SAC_COUNT(shapes))
+enum { N_SHAPES = CHECK_STEP_SHAPES };
+_Static_assert(SAC_COUNT(shapes) == N_SHAPES, "as the devices' cases have it");
 
 static double dtype_eps(sac_dtype t) {
     return t == SAC_DTYPE_F32 ? EPS : t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
@@ -67,19 +68,20 @@ static void make_qkv(check_case *c, const struct step_shape *sh, sac_dtype t) {
              sh->interleaved ? " interleaved" : "", sh->bias ? " bias" : "");
 }
 
-static void make_gate_up(check_case *c, const struct step_shape *sh, sac_dtype t) {
+static void make_gate_up(check_case *c, const struct step_shape *sh, int64_t rows, sac_dtype t) {
     sac_gate_up_step_args *a = &c->gate_up_step;
     int64_t k = sh->hidden, n = sh->n_heads * sh->head_dim + (sh->first % 2);
     *a = (sac_gate_up_step_args){.eps = 1e-6f};
-    a->y = check_mat(c, true, 1, n, 0, 4, CHECK_UNIFORM);
-    a->x = check_mat(c, false, 1, k, 0, 4, CHECK_OUTLIERS);
+    a->y = check_mat(c, true, rows, n, rows == 1 ? 0 : 8, 4, CHECK_UNIFORM);
+    a->x = check_mat(c, false, rows, k, rows == 1 ? 0 : 8, 4, CHECK_OUTLIERS);
     a->norm = norm_of(c, k);
     a->gate = check_weights(c, t, n, k, 4, CHECK_UNIFORM);
     a->up = check_weights(c, t, n, k, 4, CHECK_UNIFORM);
-    double *allowed = check_allow(c, n);
-    for (int64_t i = 0; i < n; i++) allowed[i] = EPS * (64 + 16 * sqrt((double)k));
+    double *allowed = check_allow(c, rows * n);
+    for (int64_t i = 0; i < rows * n; i++) allowed[i] = EPS * (64 + 16 * sqrt((double)k));
     c->relative = 8 * EPS;
-    snprintf(c->text, sizeof c->text, "%s %lld x %lld", sac_dtype_name(t), (long long)n, (long long)k);
+    snprintf(c->text, sizeof c->text, "%s %lld rows, %lld x %lld", sac_dtype_name(t), (long long)rows,
+             (long long)n, (long long)k);
 }
 
 static bool make_mean(check_case *c, int i) {
@@ -228,13 +230,17 @@ static bool make_choice_attend(check_case *c, int i) {
     return true;
 }
 
+/* Tokens of gate_up_step's cases beyond the first of each shape. */
+static const int64_t few[CHECK_FEW_STEPS] = {8, 2, 9, 6, 5, 3, 12, 7, 4, 8};
+
 bool check_make_step_of(check_case *c, int i, sac_dtype t) {
-    if (i >= N_SHAPES) return false;
     c->same_bits = true;
-    if (c->op == CHECK_qkv_step)
+    if (c->op == CHECK_qkv_step && i < N_SHAPES)
         make_qkv(c, &shapes[i], t);
+    else if (c->op == CHECK_gate_up_step && i < N_SHAPES + CHECK_FEW_STEPS)
+        make_gate_up(c, &shapes[i % N_SHAPES], i < N_SHAPES ? 1 : few[i - N_SHAPES], t);
     else
-        make_gate_up(c, &shapes[i], t);
+        return false;
     return true;
 }
 
@@ -245,5 +251,5 @@ bool check_make_step(check_case *c, int i, bool quick) {
     if (c->op == CHECK_choice_rows) return make_choice(c, i);
     if (c->op == CHECK_choice_step) return make_choice_step(c, i);
     if (c->op == CHECK_choice_attend) return make_choice_attend(c, i);
-    return i < 3 * N_SHAPES && check_make_step_of(c, i % N_SHAPES, (sac_dtype)(i / N_SHAPES));
+    return check_make_step_of(c, i / 3, (sac_dtype)(i % 3));
 }

@@ -206,7 +206,8 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         {4608, 3584}, {3584, 3584}, {37888, 3584}, {3584, 18944}, {152064, 3584}};
     for (size_t i = 0; WANTED(linear) && i < SAC_COUNT(qwen); i++) {
         ROW(cuda_bench_linear(&b, 1, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
-        ROW(cuda_bench_linear(&b, 8, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
+        for (int64_t m = 2; m <= 16; m *= 2)
+            ROW(cuda_bench_linear(&b, m, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
         for (int64_t m = 8192; i < 4 && m <= 16384; m *= 2)
             ROW(cuda_bench_linear(&b, m, qwen[i][0], qwen[i][1], SAC_ACT_NONE, i == 0, i == 1 || i == 3));
     }
@@ -322,7 +323,8 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_kept_rows(&b, 131072, 28));
     }
     if (WANTED(qkv_step)) ROW(cuda_bench_qkv_step(&b));
-    if (WANTED(gate_up_step)) ROW(cuda_bench_gate_up_step(&b));
+    for (int64_t rows = 1; WANTED(gate_up_step) && rows <= 16; rows *= 2)
+        ROW(cuda_bench_gate_up_step(&b, rows));
     if (WANTED(packed_step)) {
         ROW(cuda_bench_packed_step(&b, 8192));
         ROW(cuda_bench_packed_step(&b, 32768));

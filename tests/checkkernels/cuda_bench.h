@@ -36,7 +36,7 @@ void cuda_bench_pages(bench *b, check_op op, int64_t n_keys); /* page_bounds, pa
 void cuda_bench_channel_sums(bench *b, int64_t n);
 void cuda_bench_labels(bench *b, int64_t n);
 void cuda_bench_qkv_step(bench *b);
-void cuda_bench_gate_up_step(bench *b);
+void cuda_bench_gate_up_step(bench *b, int64_t rows);
 void cuda_bench_packed_step(bench *b, int64_t n); /* 42 % of n rows in 4 bits, the others in 2 */
 /* n sequences of so many rows. */
 void cuda_bench_attention_many(bench *b, int n, int64_t rows);

@@ -329,10 +329,12 @@ void cuda_bench_qkv_step(bench *b) {
     a->pos = indices(b, 1, 8);
     b->bytes = 2.0 * 4608 * 3584;
 }
-void cuda_bench_gate_up_step(bench *b) {
-    open_row(b, CHECK_gate_up_step, "3584->2x18944");
+void cuda_bench_gate_up_step(bench *b, int64_t rows) {
+    char text[64];
+    snprintf(text, sizeof text, "%lldx3584->2x18944", (long long)rows);
+    open_row(b, CHECK_gate_up_step, text);
     sac_gate_up_step_args *a = &b->c.gate_up_step;
-    *a = (sac_gate_up_step_args){.y = mat(b, 1, 18944), .x = mat(b, 1, 3584), .eps = 1e-6f};
+    *a = (sac_gate_up_step_args){.y = mat(b, rows, 18944), .x = mat(b, rows, 3584), .eps = 1e-6f};
     a->norm = floats(b, 3584);
     a->gate = step_weights(b, 18944), a->up = step_weights(b, 18944);
     b->bytes = 2.0 * 2 * 18944 * 3584;

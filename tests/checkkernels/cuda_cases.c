@@ -3,12 +3,18 @@
  * lse. */
 #include "cuda_twin.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+/* The last ten, a few rows: fewer rows of w than processors, tiles that are not full, several
+ * passes, k within a step, more sums than a block has room for. */
 static const int64_t linear_shapes[][3] = {
     {1, 4608, 512},  {1, 512, 3584},  {2, 1000, 1024}, {8, 640, 4096},  {5, 48, 18944},   {4, 33, 40},
     {9, 256, 1024},  {64, 384, 1152}, {577, 256, 588}, {130, 264, 640}, {257, 128, 4304}, {16, 17, 64},
-    {1024, 512, 64}, {1, 3583, 264},  {1, 40, 18944},  {1, 9, 82000},   {1, 20001, 64},
+    {1024, 512, 64}, {1, 3583, 264},  {1, 40, 18944},  {1, 9, 82000},   {1, 20001, 64},   {12, 3584, 1088},
+    {2, 131, 96},    {4, 4608, 3584}, {8, 3584, 640},  {3, 2200, 1000}, {7, 9600, 72},    {5, 700, 8},
+    {8, 13, 2048},   {6, 40003, 264}, {2, 690001, 8},  {7, 1345678, 8},
 };
 
 typedef struct attention_case {
@@ -101,9 +107,34 @@ static const attention_case attention_cases[] = {
     {{1, 100, 300, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true}},
 };
 
+/* Rows of x of the cases in which the first weight of a row is infinite. */
+enum { N_INFINITE = 3 };
+static const int64_t infinite[N_INFINITE] = {1, 5, 40};
+
+/* What a kernel reads in place of what lies behind the end of a row must not be that weight. */
+static bool make_infinite(check_case *c, int64_t m, sac_dtype t) {
+    const float first = INFINITY; /* its upper half is bf16's */
+    const uint16_t half = t == SAC_DTYPE_F16 ? 0x7c00 : 0x7f80;
+    if (!check_make_linear_of(c, m, 40, 264, t)) return false;
+    sac_linear_args *a = &c->linear;
+    a->act = SAC_ACT_NONE;
+    if (t == SAC_DTYPE_F32)
+        memcpy((void *)a->w.data, &first, sizeof first);
+    else
+        memcpy((void *)a->w.data, &half, sizeof half);
+    snprintf(c->text, sizeof c->text, "%s %lld rows, a weight infinite", sac_dtype_name(t), (long long)m);
+    return true;
+}
+
+static bool make_linear(check_case *c, int i, sac_dtype t) {
+    const int n = (int)SAC_COUNT(linear_shapes);
+    if (i >= n) return make_infinite(c, infinite[i - n], t);
+    return check_make_linear_of(c, linear_shapes[i][0], linear_shapes[i][1], linear_shapes[i][2], t);
+}
+
 static int n_cases(check_op op) {
     switch ((int)op) {
-    case CHECK_linear: return (int)SAC_COUNT(linear_shapes);
+    case CHECK_linear: return (int)SAC_COUNT(linear_shapes) + N_INFINITE;
     case CHECK_attention: return (int)SAC_COUNT(attention_cases);
     default: return cuda_n_key_cases(op);
     }
@@ -120,8 +151,7 @@ bool cuda_make_case(check_case *c, check_op op, int i) {
     sac_dtype t = cuda_case_type(op, i);
     i %= n_cases(op);
     if (op != CHECK_linear && op != CHECK_attention) return cuda_make_key_case(c, i, t);
-    if (op == CHECK_linear)
-        return check_make_linear_of(c, linear_shapes[i][0], linear_shapes[i][1], linear_shapes[i][2], t);
+    if (op == CHECK_linear) return make_linear(c, i, t);
     const attention_case *a = &attention_cases[i];
     if (t == SAC_DTYPE_F32 && (a->extra.far || a->shape.n_q > 300)) return true; /* no buffers: left out */
     return check_make_attention_of(c, &a->shape, t, &a->extra);

@@ -198,7 +198,7 @@ static const struct choice_case {
                     {1, 8193, 2048, 4},   {1, 131072, 2048, 0}, {2, 70000, 33333, 1},  {1, 40000, 20000, 2},
                     {4, 5000, 700, 3},    {1, 200000, 1, 0},    {2, 16384, 950, 4},    {1, 50, 50, 0},
                     {1, 131071, 2048, 5}, {1, 300001, 2048, 5}, {1, 1000000, 1024, 0}, {28, 32768, 2048, 0},
-                    {3, 65537, 2048, 3},  {1, 131072, 2048, 1}, {9, 4097, 600, 5},    {1, 131072, 2048, 6},
+                    {3, 65537, 2048, 3},  {1, 131072, 2048, 1}, {9, 4097, 600, 5},     {1, 131072, 2048, 6},
                     {2, 65536, 300, 6},   {2, 131072, 2048, 7}, {40, 20000, 512, 7},   {800, 270, 54, 8},
                     {400, 2000, 256, 8},  {200, 4000, 600, 8}};
 
@@ -261,8 +261,8 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_kv_gather: return (int)SAC_COUNT(gather_cases);
     case CHECK_top_k:
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
-    case CHECK_qkv_step:
-    case CHECK_gate_up_step: return 9;
+    case CHECK_qkv_step: return CHECK_STEP_SHAPES;
+    case CHECK_gate_up_step: return CHECK_STEP_SHAPES + CHECK_FEW_STEPS;
     case CHECK_packed_step: return check_n_packed_steps();
     case CHECK_packed_step_many: return check_n_packed_many();
     default: return 0;
