@@ -37,6 +37,10 @@ uint8_t check_canary(size_t i) {
 
 static check_buffer *add(check_case *c, bool output, sac_dtype t, int64_t rows, int64_t cols,
                          int64_t stride) {
+    if (c->n_buffers == CHECK_MAX_BUFFERS) {
+        fprintf(stderr, "checkkernels: a case has more than %d buffers\n", CHECK_MAX_BUFFERS);
+        abort();
+    }
     check_buffer *b = &c->buffer[c->n_buffers++];
     *b = (check_buffer){.rows = rows, .output = output, .dtype = t};
     b->row_bytes = sac_dtype_row_bytes(t, cols);

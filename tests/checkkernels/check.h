@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#define CHECK_MAX_BUFFERS 16
+#define CHECK_MAX_BUFFERS 20
 #define CHECK_MAX_PARTS   72
 #define CHECK_MAX_MANY    40
 

@@ -241,22 +241,70 @@ static void vote_is_of_scores(property_test *p) {
                                                         .scale = a->scale,
                                                         .first = a->first,
                                                         .lse = lse});
-    p->t->soft_vote(p->s, &(sac_soft_vote_args){.scores = scores,
-                                                .stride = a->n,
-                                                .n = a->n,
-                                                .n_rows = a->n_heads,
-                                                .lse = lse,
-                                                .votes = votes});
-    for (int64_t i = 0; i < a->n; i++)
-        expect_near(p, "vote", (double)a->votes[i], (double)votes[i], 1e-4);
+    p->t->soft_vote(
+        p->s,
+        &(sac_soft_vote_args){
+            .scores = scores, .stride = a->n, .n = a->n, .n_rows = a->n_heads, .lse = lse, .votes = votes});
+    for (int64_t i = 0; i < a->n; i++) expect_near(p, "vote", (double)a->votes[i], (double)votes[i], 1e-4);
+}
+
+static sac_mat product_of(property_test *p, sac_mat x, sac_tensor w, const float *bias) {
+    sac_mat y = check_mat(&p->c, false, x.rows, w.dim[0], 0, 0, CHECK_UNIFORM);
+    p->t->linear(p->s, &(sac_linear_args){.y = y, .x = x, .w = w, .bias = bias});
+    return y;
+}
+
+static sac_mat norm_of(property_test *p, sac_mat x, const float *w, float eps) {
+    sac_mat y = check_mat(&p->c, false, x.rows, x.cols, 0, 0, CHECK_UNIFORM);
+    p->t->rmsnorm(p->s, &(sac_rmsnorm_args){y, x, w, eps});
+    return y;
+}
+
+/* Every row is norm, products and swiglu, one after the other. */
+static void gate_is_of_parts(property_test *p) {
+    const sac_gate_up_step_args *a = &p->c.gate_up_step;
+    if (!check_make_step_of(&p->c, CHECK_STEP_SHAPES + 1, SAC_DTYPE_F32)) return;
+    p->t->gate_up_step(p->s, a);
+    sac_mat x = norm_of(p, a->x, a->norm, a->eps), gate = product_of(p, x, a->gate, NULL),
+            up = product_of(p, x, a->up, NULL);
+    p->t->swiglu(p->s, &(sac_swiglu_args){gate, gate, up});
+    for (int64_t i = 0; i < a->y.rows; i++)
+        for (int64_t j = 0; j < a->y.cols; j++)
+            expect_near(p, "gate", (double)sac_mat_row_f32(a->y, i)[j], (double)sac_mat_row_f32(gate, i)[j],
+                        1e-4);
+}
+
+/* Norm, products and rotation, one after the other. */
+static void qkv_is_of_parts(property_test *p) {
+    const sac_qkv_step_args *a = &p->c.qkv_step;
+    if (!check_make_step_of(&p->c, 1, SAC_DTYPE_F32)) return;
+    p->t->qkv_step(p->s, a);
+    sac_mat x = norm_of(p, a->x, a->norm, a->eps), q = product_of(p, x, a->wq, a->q_bias),
+            k = product_of(p, x, a->wk, a->k_bias), v = product_of(p, x, a->wv, a->v_bias);
+    int d = a->kv.head_dim;
+    p->t->rope(p->s, &(sac_rope_args){q, a->n_heads, d, a->rotation, a->pos, false});
+    p->t->rope(p->s, &(sac_rope_args){k, a->kv.n_heads, d, a->rotation, a->pos, false});
+    for (int64_t j = 0; j < q.cols; j++)
+        expect_near(p, "query", (double)sac_mat_row_f32(a->q, 0)[j], (double)sac_mat_row_f32(q, 0)[j], 1e-4);
+    for (int64_t j = 0; j < k.cols; j++) {
+        int64_t at = a->first * a->kv.row_stride + j / d * a->kv.head_stride + j % d;
+        expect_near(p, "key", (double)((float *)a->kv.k)[at], (double)sac_mat_row_f32(k, 0)[j], 1e-4);
+        expect_near(p, "value", (double)((float *)a->kv.v)[at], (double)sac_mat_row_f32(v, 0)[j], 1e-4);
+    }
 }
 
 int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_t seed, char text[160]) {
     static void (*const tests[CHECK_N_OPS])(property_test *) = {
-        [CHECK_attention] = attention_joins, [CHECK_attention_sums] = sums_add_up,
-        [CHECK_rope] = turns_undo,           [CHECK_key_scores] = sums_add_up,
-        [CHECK_kv_gather] = turns_undo,      [CHECK_top_k] = top_k_selects,
-        [CHECK_top_p] = top_p_is_least,      [CHECK_packed_vote] = vote_is_of_scores,
+        [CHECK_attention] = attention_joins,
+        [CHECK_attention_sums] = sums_add_up,
+        [CHECK_rope] = turns_undo,
+        [CHECK_key_scores] = sums_add_up,
+        [CHECK_kv_gather] = turns_undo,
+        [CHECK_top_k] = top_k_selects,
+        [CHECK_top_p] = top_p_is_least,
+        [CHECK_packed_vote] = vote_is_of_scores,
+        [CHECK_gate_up_step] = gate_is_of_parts,
+        [CHECK_qkv_step] = qkv_is_of_parts,
     };
     property_test p = {.t = t, .s = s, .c = {.op = op, .rng = seed}, .text = text};
     if (!tests[op]) return 0;
