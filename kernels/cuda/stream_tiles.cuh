@@ -2,9 +2,9 @@
  *
  * Weights go straight from memory into registers as the A of tensor-core products, 16 rows of them a tile;
  * x is B. Half a line of 128 bytes costs as much to ask for as a whole one, so the eight lanes of two
- * neighbouring rows ask for a line of the first, then for one of the second, and swap halves (2.1 TB/s
- * without). A lane then has 2 x 8 neighbours along k of its row, the k of four products: whatever a product
- * calls them, both sides call them the same.
+ * neighbouring rows ask for a line of the first, then for one of the second, and swap halves. A lane then has
+ * 2 x 8 neighbours along k of its row, the k of four products: whatever a product calls them, both sides call
+ * them the same.
  *
  * A block has a stretch of rows, as many as the next, and its warps either share them, or share k, or both
  * (`share` warps have the same rows): what costs least loads. Nothing is waited for on the way; the sums of
@@ -25,8 +25,8 @@ enum { PITCH = 20 /* floats of a column of sums, 16 rows of w */, MOST_TILES = 3
 enum { COLUMNS = 8 * PITCH + 16 /* floats of all: the next tile's begin on other banks */ };
 
 /* Percent of a processor's memory that is shared memory. Lines on their way take room in the cache, and so
- * does x, which all warps that share rows read: with the steps' split (STEP_CARVEOUT) it comes to 3.6 TB/s in
- * place of 4.1, which is more than changing the split twice a layer costs. */
+ * does x, which all warps that share rows read: with the steps' split (STEP_CARVEOUT) both run short, which
+ * costs more than changing the split twice a layer (docs/speed.md, "Tried and dropped"). */
 enum { CARVEOUT = 50 };
 
 typedef struct input {

@@ -68,9 +68,8 @@ static void make_qkv(check_case *c, const struct step_shape *sh, sac_dtype t) {
              sh->interleaved ? " interleaved" : "", sh->bias ? " bias" : "");
 }
 
-static void make_gate_up(check_case *c, const struct step_shape *sh, int64_t rows, sac_dtype t) {
+void check_make_gates(check_case *c, int64_t rows, int64_t n, int64_t k, sac_dtype t) {
     sac_gate_up_step_args *a = &c->gate_up_step;
-    int64_t k = sh->hidden, n = sh->n_heads * sh->head_dim + (sh->first % 2);
     *a = (sac_gate_up_step_args){.eps = 1e-6f};
     a->y = check_mat(c, true, rows, n, rows == 1 ? 0 : 8, 4, CHECK_UNIFORM);
     a->x = check_mat(c, false, rows, k, rows == 1 ? 0 : 8, 4, CHECK_OUTLIERS);
@@ -82,6 +81,10 @@ static void make_gate_up(check_case *c, const struct step_shape *sh, int64_t row
     c->relative = 8 * EPS;
     snprintf(c->text, sizeof c->text, "%s %lld rows, %lld x %lld", sac_dtype_name(t), (long long)rows,
              (long long)n, (long long)k);
+}
+
+static void make_gate_up(check_case *c, const struct step_shape *sh, int64_t rows, sac_dtype t) {
+    check_make_gates(c, rows, sh->n_heads * sh->head_dim + (sh->first % 2), sh->hidden, t);
 }
 
 static bool make_mean(check_case *c, int i) {

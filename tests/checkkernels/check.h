@@ -157,6 +157,8 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
 enum { CHECK_STEP_SHAPES = 10, CHECK_FEW_STEPS = 10 /* of gate_up_step, after those */ };
 /* Case i with weights and rows in t. */
 bool check_make_step_of(check_case *c, int i, sac_dtype t);
+/* gate_up_step of so many tokens: n channels of k. */
+void check_make_gates(check_case *c, int64_t rows, int64_t n, int64_t k, sac_dtype t);
 bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dtype t);
 
 /* Calls the op of the case out of a table. */

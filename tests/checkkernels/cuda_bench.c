@@ -323,7 +323,7 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_kept_rows(&b, 131072, 28));
     }
     if (WANTED(qkv_step)) ROW(cuda_bench_qkv_step(&b));
-    for (int64_t rows = 1; WANTED(gate_up_step) && rows <= 16; rows *= 2)
+    for (int64_t rows = 1; WANTED(gate_up_step) && rows <= 8; rows *= 2)
         ROW(cuda_bench_gate_up_step(&b, rows));
     if (WANTED(packed_step)) {
         ROW(cuda_bench_packed_step(&b, 8192));

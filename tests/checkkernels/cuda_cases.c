@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last ten, a few rows: fewer rows of w than processors, tiles that are not full, several
- * passes, k within a step, more sums than a block has room for. */
+/* The last eleven, a few rows: fewer rows of w than processors, tiles that are not full, several
+ * passes, k within a step, warps that share k in several passes. */
 static const int64_t linear_shapes[][3] = {
     {1, 4608, 512},  {1, 512, 3584},  {2, 1000, 1024}, {8, 640, 4096},  {5, 48, 18944},   {4, 33, 40},
     {9, 256, 1024},  {64, 384, 1152}, {577, 256, 588}, {130, 264, 640}, {257, 128, 4304}, {16, 17, 64},
     {1024, 512, 64}, {1, 3583, 264},  {1, 40, 18944},  {1, 9, 82000},   {1, 20001, 64},   {12, 3584, 1088},
     {2, 131, 96},    {4, 4608, 3584}, {8, 3584, 640},  {3, 2200, 1000}, {7, 9600, 72},    {5, 700, 8},
-    {8, 13, 2048},   {6, 40003, 264}, {2, 690001, 8},  {7, 1345678, 8},
+    {8, 13, 2048},   {6, 40003, 264}, {2, 690001, 8},  {7, 1345678, 8}, {3, 33967, 968},
 };
 
 typedef struct attention_case {
@@ -107,21 +107,28 @@ static const attention_case attention_cases[] = {
     {{1, 100, 300, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true}},
 };
 
-/* Rows of x of the cases in which the first weight of a row is infinite. */
+/* Rows of x of the cases in which the first weight of a row, or of its half, is infinite. */
 enum { N_INFINITE = 3 };
 static const int64_t infinite[N_INFINITE] = {1, 5, 40};
 
+static void put_infinity(sac_tensor w, int64_t i) {
+    const float x = INFINITY;
+    const uint16_t half = w.dtype == SAC_DTYPE_F16 ? 0x7c00 : 0x7f80;
+    uint8_t *at = (uint8_t *)w.data + sac_dtype_row_bytes(w.dtype, i);
+    if (w.dtype == SAC_DTYPE_F32)
+        memcpy(at, &x, sizeof x);
+    else
+        memcpy(at, &half, sizeof half);
+}
+
 /* What a kernel reads in place of what lies behind the end of a row must not be that weight. */
 static bool make_infinite(check_case *c, int64_t m, sac_dtype t) {
-    const float first = INFINITY; /* its upper half is bf16's */
-    const uint16_t half = t == SAC_DTYPE_F16 ? 0x7c00 : 0x7f80;
-    if (!check_make_linear_of(c, m, 40, 264, t)) return false;
+    enum { K = 1000, SECOND_HALF = 512 /* of a row that is read as two: linear_gemv.cu */ };
+    if (!check_make_linear_of(c, m, 40, K, t)) return false;
     sac_linear_args *a = &c->linear;
     a->act = SAC_ACT_NONE;
-    if (t == SAC_DTYPE_F32)
-        memcpy((void *)a->w.data, &first, sizeof first);
-    else
-        memcpy((void *)a->w.data, &half, sizeof half);
+    put_infinity(a->w, 0);
+    put_infinity(a->w, K + SECOND_HALF);
     snprintf(c->text, sizeof c->text, "%s %lld rows, a weight infinite", sac_dtype_name(t), (long long)m);
     return true;
 }

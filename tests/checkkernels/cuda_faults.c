@@ -252,6 +252,12 @@ static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_score
     return a->lse && a->n_queries > 1 ? sac_cuda_softmax(s, &sums) : SAC_OK;
 }
 
+static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_args *a) {
+    sac_gate_up_step_args b = *a;
+    if (b.x.rows > 1) b.x.rows--, b.y.rows--;
+    return sac_cuda_gate_up_step(s, &b);
+}
+
 #define FAULTS(X)                                                                                            \
     X("nan", linear, linear_nan)                                                                             \
     X("drift_5%", linear, linear_drift)                                                                      \
@@ -269,6 +275,7 @@ static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_score
     X("no_channel", pack_rows, pack_no_channel)                                                              \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \
     X("no_last_row", attention_many, attention_many_no_last_row)                                             \

@@ -254,6 +254,17 @@ static bool make_top_p(check_case *c, const struct choice_case *s) {
 
 /* ---------------------------------------------------------------- all */
 
+/* Tokens, n and k of a gate's wide products: three tiles at a time and several passes, as of real models. */
+static const int64_t gate_cases[][3] = {{8, 33967, 456}, {3, 50950, 72}};
+
+static bool make_gates(check_case *c, int i, sac_dtype t) {
+    const int n = CHECK_STEP_SHAPES + CHECK_FEW_STEPS;
+    if (i < n) return check_make_step_of(c, i, t);
+    if (t == SAC_DTYPE_F32) return true; /* no buffers: left out */
+    check_make_gates(c, gate_cases[i - n][0], gate_cases[i - n][1], gate_cases[i - n][2], t);
+    return true;
+}
+
 int cuda_n_key_cases(check_op op) {
     switch ((int)op) {
     case CHECK_key_scores: return 2 * (int)SAC_COUNT(scores_cases);
@@ -262,7 +273,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_top_k:
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
     case CHECK_qkv_step: return CHECK_STEP_SHAPES;
-    case CHECK_gate_up_step: return CHECK_STEP_SHAPES + CHECK_FEW_STEPS;
+    case CHECK_gate_up_step: return CHECK_STEP_SHAPES + CHECK_FEW_STEPS + (int)SAC_COUNT(gate_cases);
     case CHECK_packed_step: return check_n_packed_steps();
     case CHECK_packed_step_many: return check_n_packed_many();
     default: return 0;
@@ -278,8 +289,8 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     }
     case CHECK_attention_sums: return make_sums(c, &sums_cases[i], t);
     case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
-    case CHECK_qkv_step:
-    case CHECK_gate_up_step: return check_make_step_of(c, i, t);
+    case CHECK_qkv_step: return check_make_step_of(c, i, t);
+    case CHECK_gate_up_step: return make_gates(c, i, t);
     case CHECK_packed_step: return check_make_packed_step(c, i, t);
     case CHECK_packed_step_many: return check_make_packed_many(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */

@@ -48,10 +48,10 @@ static bool find_all(void) {
            find("cuKernelGetName", &driver.kernel_name) && find("cuFuncGetName", &driver.function_name);
 }
 
-/* Ours are in no namespace or in that of a file, and called kernels. */
+/* Ours are in no namespace or in that of a file, stream_pairs or stream_tiles, and called kernels. */
 static bool is_ours(const char *name) {
     bool global = strncmp(name, "_Z", 2) == 0 && name[2] >= '0' && name[2] <= '9';
-    return (global && strstr(name, "_kernel")) || strncmp(name, "_ZN12stream_pairs", 17) == 0;
+    return (global && strstr(name, "_kernel")) || strncmp(name, "_ZN12stream_", 12) == 0;
 }
 
 /* The kernel of a node; false when it has none. */

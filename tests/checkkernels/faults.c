@@ -209,6 +209,12 @@ static sac_status join_attention_evenly(const sac_stream *s, const sac_join_atte
     return ref().join_attention(s, &b);
 }
 
+static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_args *a) {
+    sac_gate_up_step_args b = *a;
+    if (b.x.rows > 1) b.x.rows--, b.y.rows--;
+    return ref().gate_up_step(s, &b);
+}
+
 #define FAULTS(X)                                                                                            \
     X("dropped_tail", rmsnorm, rmsnorm_dropped_tail)                                                         \
     X("nan", linear, linear_nan)                                                                             \
@@ -222,6 +228,7 @@ static sac_status join_attention_evenly(const sac_stream *s, const sac_join_atte
     X("wrong_gqa_head", attention, attention_wrong_head)                                                     \
     X("sees_next_key", attention, attention_sees_next)                                                       \
     X("no_rest", rope, rope_no_rest)                                                                         \
+    X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \
     X("no_last_row", attention_many, attention_many_no_last_row)                                             \

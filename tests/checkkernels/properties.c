@@ -263,7 +263,7 @@ static sac_mat norm_of(property_test *p, sac_mat x, const float *w, float eps) {
 /* Every row is norm, products and swiglu, one after the other. */
 static void gate_is_of_parts(property_test *p) {
     const sac_gate_up_step_args *a = &p->c.gate_up_step;
-    if (!check_make_step_of(&p->c, CHECK_STEP_SHAPES + 1, SAC_DTYPE_F32)) return;
+    expect(p, check_make_step_of(&p->c, CHECK_STEP_SHAPES + 1, SAC_DTYPE_F32), "no case", 0, 1);
     p->t->gate_up_step(p->s, a);
     sac_mat x = norm_of(p, a->x, a->norm, a->eps), gate = product_of(p, x, a->gate, NULL),
             up = product_of(p, x, a->up, NULL);
@@ -277,7 +277,7 @@ static void gate_is_of_parts(property_test *p) {
 /* Norm, products and rotation, one after the other. */
 static void qkv_is_of_parts(property_test *p) {
     const sac_qkv_step_args *a = &p->c.qkv_step;
-    if (!check_make_step_of(&p->c, 1, SAC_DTYPE_F32)) return;
+    expect(p, check_make_step_of(&p->c, 1, SAC_DTYPE_F32), "no case", 0, 1);
     p->t->qkv_step(p->s, a);
     sac_mat x = norm_of(p, a->x, a->norm, a->eps), q = product_of(p, x, a->wq, a->q_bias),
             k = product_of(p, x, a->wk, a->k_bias), v = product_of(p, x, a->wv, a->v_bias);

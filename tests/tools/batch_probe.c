@@ -115,20 +115,25 @@ static void *run_alone(void *arg) {
     return NULL;
 }
 
-static double apart(sac_session **s, size_t n, int steps, int vocab, trail *t) {
+/* Steps of all sessions at a time. */
+static void run_apart(sac_session **s, size_t n, int steps, int32_t *tokens) {
     pthread_t threads[MOST];
     lone_job jobs[MOST];
-    step_each(s, n, t->tokens);
-    keep_logits(s, n, vocab, t->logits);
-    double start = seconds();
     for (size_t i = 0; i < n; i++) {
-        jobs[i] = (lone_job){s[i], steps, n, t->tokens + i};
+        jobs[i] = (lone_job){s[i], steps, n, tokens + i};
         if (pthread_create(&threads[i], NULL, run_alone, &jobs[i])) {
             fprintf(stderr, "batch_probe: no thread %zu\n", i);
             exit(1);
         }
     }
     for (size_t i = 0; i < n; i++) pthread_join(threads[i], NULL);
+}
+
+static double apart(sac_session **s, size_t n, int steps, int vocab, trail *t) {
+    run_apart(s, n, 1, t->tokens);
+    keep_logits(s, n, vocab, t->logits);
+    double start = seconds();
+    run_apart(s, n, steps, t->tokens);
     return seconds() - start;
 }
 
@@ -150,7 +155,8 @@ static double worst_error(const trail *a, const trail *b, size_t n, size_t vocab
             off += ((double)x[k] - (double)y[k]) * ((double)x[k] - (double)y[k]);
             all += (double)y[k] * (double)y[k];
         }
-        if (!(sqrt(off / all) <= worst)) worst = sqrt(off / all);
+        double error = sqrt(off / all);
+        if (!isnan(worst) && !(error <= worst)) worst = error;
     }
     return worst;
 }
@@ -183,7 +189,7 @@ int main(int argc, char **argv) {
     const char *sessions = value_of(argc, argv, "sessions"), *rounds = value_of(argc, argv, "rounds");
     size_t least = sessions ? (size_t)atoi(sessions) : 1, most = sessions ? least : MOST;
     int n_rounds = rounds ? atoi(rounds) : ROUNDS;
-    bool with_apart = value_of(argc, argv, "apart") != NULL;
+    bool with_apart = value_of(argc, argv, "apart") && atoi(value_of(argc, argv, "apart"));
     if (least < 1 || most > MOST || n_rounds < 1 || n_rounds > ROUNDS) return 64;
     int64_t n_prompt = atoll(argv[3]);
     int steps = atoi(argv[4]);

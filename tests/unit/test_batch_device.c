@@ -58,17 +58,19 @@ typedef struct rig {
     sac_decoder_batch batch;
 } rig;
 
-static int n_together[3]; /* calls of store_many, attention_many, packed_step_many with several sequences */
+/* Calls of store_many, attention_many, packed_step_many and gate_up_step with several sequences. */
+static int n_together[4];
 static bool refuse;
 
-#define COUNT(op, i)                                                                                         \
+#define COUNT(op, i, n_sequences)                                                                            \
     static sac_status count_##op(const sac_stream *s, const sac_##op##_args *a) {                            \
-        if (a->n > 1) n_together[i]++;                                                                       \
+        if (a->n_sequences > 1) n_together[i]++;                                                             \
         return refuse ? SAC_UNSUPPORTED : closed_##op(s, a);                                                 \
     }
-COUNT(store_many, 0)
-COUNT(attention_many, 1)
-COUNT(packed_step_many, 2)
+COUNT(store_many, 0, n)
+COUNT(attention_many, 1, n)
+COUNT(packed_step_many, 2, n)
+COUNT(gate_up_step, 3, x.rows)
 
 static float *numbers(sac_arena *a, uint64_t *seed, int64_t n, float size) {
     float *x = sac_arena_take(a, (size_t)n * sizeof *x);
@@ -123,6 +125,7 @@ static void rig_open(rig *r, bool there, bool apart) {
         r->ops.store_many = count_store_many;
         r->ops.attention_many = count_attention_many;
         r->ops.packed_step_many = count_packed_step_many;
+        r->ops.gate_up_step = count_gate_up_step;
     }
     draw_model(r, apart);
     sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL,
@@ -198,6 +201,7 @@ static void compare(int n, int n_steps, bool apart) {
     }
     assert_int_equal(n_together[0], n > 1 ? n_steps * LAYERS * (n > 32 ? 2 : 1) : 0);
     assert_true(n < 7 || (n_together[1] > 0 && n_together[2] > 0));
+    assert_int_equal(n_together[3], n > 1 ? n_steps * LAYERS : 0);
     close_rig(&here);
     close_rig(&there);
 }
@@ -216,6 +220,7 @@ static void refused_ops_are_done_one_by_one(void **state) {
     (void)state;
     refuse = true;
     compare(7, 36, false);
+    compare(3, 5, true);
     refuse = false;
 }
 
