@@ -64,6 +64,7 @@ typedef struct check_case {
     } many;
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
+    bool f32_result; /* of linear, whatever the type of x: logits */
     double *allowed; /* [elements of all outputs], when not exact: absolute part, from the inputs */
     double relative; /* plus this times the reference */
 } check_case;

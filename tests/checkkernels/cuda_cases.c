@@ -133,15 +133,21 @@ static bool make_infinite(check_case *c, int64_t m, sac_dtype t) {
     return true;
 }
 
+/* Rows of x of the cases with a result in f32. */
+enum { N_LOGITS = 3 };
+static const int64_t logits[N_LOGITS] = {1, 7, 40};
+
 static bool make_linear(check_case *c, int i, sac_dtype t) {
     const int n = (int)SAC_COUNT(linear_shapes);
+    c->f32_result = i >= n + N_INFINITE;
+    if (c->f32_result) return check_make_linear_of(c, logits[i - n - N_INFINITE], 3001, 1000, t);
     if (i >= n) return make_infinite(c, infinite[i - n], t);
     return check_make_linear_of(c, linear_shapes[i][0], linear_shapes[i][1], linear_shapes[i][2], t);
 }
 
 static int n_cases(check_op op) {
     switch ((int)op) {
-    case CHECK_linear: return (int)SAC_COUNT(linear_shapes) + N_INFINITE;
+    case CHECK_linear: return (int)SAC_COUNT(linear_shapes) + N_INFINITE + N_LOGITS;
     case CHECK_attention: return (int)SAC_COUNT(attention_cases);
     default: return cuda_n_key_cases(op);
     }

@@ -24,7 +24,7 @@ static int mats_of_many(check_case *c, sac_mat *m[MOST_MATS]) {
 /* The matrices of a case's arguments; returns their number. */
 static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     switch (c->op) {
-    case CHECK_linear: m[0] = &c->linear.y, m[1] = &c->linear.x; return 2;
+    case CHECK_linear: m[0] = &c->linear.x, m[1] = &c->linear.y; return c->f32_result ? 1 : 2;
     case CHECK_embed: m[0] = &c->embed.y; return 1;
     case CHECK_rmsnorm: m[0] = &c->rmsnorm.y, m[1] = &c->rmsnorm.x; return 2;
     case CHECK_layernorm: m[0] = &c->layernorm.y, m[1] = &c->layernorm.x; return 2;
