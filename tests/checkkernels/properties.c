@@ -226,7 +226,7 @@ static void top_p_is_least(property_test *p) {
 /* Scores, their softmaxes' sums and the vote over them, one after the other, come to the same. */
 static void vote_is_of_scores(property_test *p) {
     check_case *c = &p->c;
-    if (!check_make_packed_vote(c, 0, true)) return;
+    expect(p, check_make_packed_vote(c, 0, true), "no case", 0, 1);
     sac_packed_vote_args *a = &c->packed_vote;
     float *scores = check_mat(c, false, a->n_heads, a->n, 0, 0, CHECK_UNIFORM).data,
           *lse = check_mat(c, false, 1, a->n_heads, 0, 0, CHECK_UNIFORM).data,
