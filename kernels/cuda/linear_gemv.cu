@@ -3,17 +3,32 @@
 #include "stream_pairs.cuh"
 #include "stream_tiles.cuh"
 
-/* ---------------------------------------------------------------- one row */
-
-/* A pair is two neighbouring rows of w. */
-struct pairs_job {
-    static const bool NORMED = false, HALVES = false;
-    static const int LATE = 2;
+/* What becomes of a sum: element `at` of y's memory. */
+struct sums_end {
     sac_mat y;
-    const void *w;
     const float *bias;
     sac_activation act;
     bool accumulate;
+
+    __device__ float before(int64_t at) const { return accumulate ? load_any(y.dtype, y.data, at) : 0; }
+    __device__ void finish_at(int64_t at, float sum, float b, float held) const {
+        if (bias) sum += b;
+        if (act != SAC_ACT_NONE) sum = activate(act, sum);
+        if (accumulate) sum += held;
+        store_any(y.dtype, y.data, at, sum);
+    }
+};
+static sums_end end_of(const sac_linear_args *a) {
+    return sums_end{a->y, a->bias, a->act, a->accumulate};
+}
+
+/* ---------------------------------------------------------------- one row */
+
+/* A pair is two neighbouring rows of w. */
+struct pairs_job : sums_end {
+    static const bool NORMED = false, HALVES = false;
+    static const int LATE = 2;
+    const void *w;
 
     __device__ bool has_second(int pair) const { return 2 * (int64_t)pair + 1 < y.cols; }
     template <typename T> __device__ void rows(int pair, int k_cols, const T *&w0, const T *&w1) const {
@@ -29,19 +44,10 @@ struct pairs_job {
         int64_t bytes = y.dtype == SAC_DTYPE_F32 ? 4 : 2;
         if (accumulate) fetch_soon((const uint8_t *)y.data + at * bytes);
     }
-    __device__ void late_at(int64_t at, float *more) const {
-        if (accumulate) *more = load_any(y.dtype, y.data, at);
-    }
-    __device__ void finish_at(int64_t at, float sum, float b, float more) const {
-        if (bias) sum += b;
-        if (act != SAC_ACT_NONE) sum = activate(act, sum);
-        if (accumulate) sum += more;
-        store_any(y.dtype, y.data, at, sum);
-    }
     __device__ void warm(int pair) const { warm_at(2 * (int64_t)pair); }
     template <typename T> __device__ void late(int pair, stream_pairs::extra &e) const {
-        late_at(2 * (int64_t)pair, &e.more[0]);
-        if (has_second(pair)) late_at(2 * (int64_t)pair + 1, &e.more[1]);
+        e.more[0] = before(2 * (int64_t)pair);
+        if (has_second(pair)) e.more[1] = before(2 * (int64_t)pair + 1);
     }
     template <typename T>
     __device__ void finish(int pair, float s0, float s1, const stream_pairs::extra &e) const {
@@ -63,7 +69,7 @@ struct halves_job : pairs_job {
     }
     __device__ void warm(int row) const { warm_at(row); }
     template <typename T> __device__ void late(int row, stream_pairs::extra &e) const {
-        late_at(row, &e.more[0]);
+        e.more[0] = before(row);
     }
     template <typename T>
     __device__ void finish(int row, float sum, float, const stream_pairs::extra &e) const {
@@ -73,8 +79,7 @@ struct halves_job : pairs_job {
 
 template <typename T> static sac_status launch_one(const sac_stream *s, const sac_linear_args *a) {
     int64_t k = a->x.cols, n = a->y.cols;
-    halves_job j;
-    j.y = a->y, j.w = a->w.data, j.bias = a->bias, j.act = a->act, j.accumulate = a->accumulate;
+    const halves_job j = {{end_of(a), a->w.data}};
     if (n > 1 << 30 || k > 1 << 17 || k < 1) return SAC_UNSUPPORTED;
     const int few = 128; /* rows of a processor */
     if (k >= 2 * LINE && n < (int64_t)s->device->n_processors * few)
@@ -85,30 +90,22 @@ template <typename T> static sac_status launch_one(const sac_stream *s, const sa
 /* ---------------------------------------------------------------- a few */
 
 /* A unit is a row of w. */
-struct tiles_job {
+struct tiles_job : sums_end {
     static const int UNITS = 16;
-    sac_mat y;
     const void *from;
-    const float *bias;
-    sac_activation act;
-    bool accumulate;
 
     __host__ __device__ const void *w(int) const { return from; }
     __device__ void rows(int first, int g, int last, int &row0, int &row1) const {
         row0 = min(first + g, last), row1 = min(first + g + 8, last);
     }
-    __device__ float more(int unit, int m) const {
-        return accumulate ? load_any(y.dtype, y.data, m * y.stride + unit) : 0;
-    }
+    __device__ float more(int unit, int m) const { return before(m * y.stride + unit); }
     __device__ void finish(int unit, int m, float sum, float, float more) const {
-        if (bias) sum += bias[unit];
-        if (act != SAC_ACT_NONE) sum = activate(act, sum);
-        store_any(y.dtype, y.data, m * y.stride + unit, sum + more);
+        finish_at(m * y.stride + unit, sum, bias ? bias[unit] : 0, more);
     }
 };
 
 template <typename T> static sac_status launch_few(const sac_stream *s, const sac_linear_args *a) {
-    const tiles_job j = {a->y, a->w.data, a->bias, a->act, a->accumulate};
+    const tiles_job j = {end_of(a), a->w.data};
     if (!stream_tiles::fits(a->x, a->w.data, a->y.cols)) return SAC_UNSUPPORTED;
     return stream_tiles::launch<T>(s, a->x, a->y.cols, j);
 }

@@ -33,7 +33,7 @@ typedef struct input {
     const void *x;
     int64_t stride; /* of its rows */
     int n_x, k, n_steps;
-    int n_units, each, rest; /* of a block at least; so many blocks have one more */
+    int each, rest; /* units of a block at least; so many blocks have one more */
     int share, passes;
 } input;
 
@@ -245,7 +245,6 @@ static sac_status launch(const sac_stream *s, sac_mat x, int64_t n_units, const 
                 (int)x.rows,
                 (int)k,
                 (int)ceil_div(k, STEP),
-                (int)n_units,
                 (int)(n_units / blocks),
                 (int)(n_units % blocks),
                 p.share,
