@@ -3,19 +3,29 @@
 #include <math.h>
 #include <string.h>
 
+/* Tokens that are looked at together. */
+enum { STRETCH = 256 };
+
+static int n_stretches(int vocab) {
+    return (vocab + STRETCH - 1) / STRETCH;
+}
+
 size_t sac_sampler_bytes(int vocab) {
-    return sac_arena_block_bytes((size_t)vocab) + sac_arena_block_bytes((size_t)vocab * sizeof(uint16_t)) +
-           sac_arena_block_bytes((size_t)vocab * sizeof(int32_t)) +
-           sac_arena_block_bytes((size_t)vocab * sizeof(float));
+    size_t n = (size_t)vocab;
+    return sac_arena_block_bytes(n) + sac_arena_block_bytes(n * sizeof(uint16_t)) +
+           sac_arena_block_bytes(n * sizeof(int32_t)) + 2 * sac_arena_block_bytes(n * sizeof(float)) +
+           sac_arena_block_bytes((size_t)n_stretches(vocab) * sizeof(float));
 }
 
 sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_error *err) {
     *s = (sac_sampler){.vocab = vocab};
     s->seen = sac_arena_take(arena, (size_t)vocab);
     s->counts = sac_arena_take(arena, (size_t)vocab * sizeof(uint16_t));
-    s->heap = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
     s->scores = sac_arena_take(arena, (size_t)vocab * sizeof(float));
-    if (!s->seen || !s->counts || !s->heap || !s->scores)
+    s->left = sac_arena_take(arena, (size_t)vocab * sizeof(float));
+    s->tops = sac_arena_take(arena, (size_t)n_stretches(vocab) * sizeof(float));
+    s->taken = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
+    if (!s->seen || !s->counts || !s->scores || !s->left || !s->tops || !s->taken)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sampler");
     return SAC_OK;
 }
@@ -92,7 +102,6 @@ static float largest(const float *x, int n) {
 
 /* The first of the largest; 0 where the first is NaN or nothing is above -infinity. */
 static int32_t greedy(const float *logits, int n) {
-    enum { STRETCH = 1024 };
     int best = 0;
     float top = -INFINITY;
     if (isnan(logits[0])) return 0;
@@ -105,87 +114,162 @@ static int32_t greedy(const float *logits, int n) {
     return best;
 }
 
-/* A heap of ids with the largest logit on top gives candidates in falling order, as many as are needed,
- * without sorting the vocabulary. Equal logits come by rising id, so that the order is one. */
-static bool before(const float *logits, int32_t a, int32_t b) {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+/* ---------------------------------------------------------------- the best first */
+
+/* The largest of each stretch of what is left stand side by side, so that the next best one is found by two
+ * short looks: candidates come in falling order, equal ones by rising id, as many as are needed, without
+ * sorting the vocabulary. */
+static int stretch_at(const sac_sampler *s, int j) {
+    return s->vocab - j * STRETCH < STRETCH ? s->vocab - j * STRETCH : STRETCH;
 }
 
-static void sift_down(int32_t *heap, int n, int i, const float *logits) {
-    for (;;) {
-        int best = i, left = 2 * i + 1;
-        if (left < n && before(logits, heap[left], heap[best])) best = left;
-        if (left + 1 < n && before(logits, heap[left + 1], heap[best])) best = left + 1;
-        if (best == i) return;
-        int32_t t = heap[i];
-        heap[i] = heap[best];
-        heap[best] = t;
-        i = best;
-    }
+static void begin_taking(sac_sampler *s) {
+    memcpy(s->left, s->scores, (size_t)s->vocab * sizeof *s->left);
+    for (int j = 0; j < n_stretches(s->vocab); j++)
+        s->tops[j] = largest(s->left + j * STRETCH, stretch_at(s, j));
+    s->n_taken = 0;
 }
 
-/* The best of the n left; it moves behind the heap, so the taken ones stand at the end in rising order. */
-static int32_t pop(int32_t *heap, int n, const float *logits) {
-    int32_t top = heap[0];
-    heap[0] = heap[n - 1];
-    heap[n - 1] = top;
-    sift_down(heap, n - 1, 0, logits);
-    return top;
+/* False when nothing is left above -infinity. */
+static bool take_best(sac_sampler *s) {
+    float top = largest(s->tops, n_stretches(s->vocab));
+    if (top == -INFINITY) return false;
+    int j = 0, i = 0;
+    while (s->tops[j] != top) j++;
+    float *stretch = s->left + j * STRETCH;
+    while (stretch[i] != top) i++;
+    stretch[i] = -INFINITY;
+    s->tops[j] = largest(stretch, stretch_at(s, j));
+    s->taken[s->n_taken++] = j * STRETCH + i;
+    return true;
 }
+
+/* ---------------------------------------------------------------- a draw */
 
 /* splitmix64's finaliser over seed and step: a counter-based generator, so draws do not depend on what was
- * drawn before. */
+ * drawn before. Above 0 and below 1. */
 static double uniform(uint64_t seed, uint64_t step) {
     uint64_t z = seed * 0xd1342543de82ef95u + (step + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     z ^= z >> 31;
-    return (double)(z >> 11) * 0x1p-53;
+    return ((double)(z >> 12) + 0.5) * 0x1p-52;
 }
 
-/* Weight of a candidate relative to the best: in doubles, and from the difference, so that no temperature
- * overflows. */
-static double weight(const sac_sampler *s, int32_t id, float best) {
-    return exp(((double)s->scores[id] - best) / s->config.temperature);
+/* exp(x) of -87 <= x <= 0 within a unit of a float's last place, in operations that a compiler makes of
+ * several elements at a time. */
+static inline float exp_negative(float x) {
+    const float shift = 0x1.8p23f, ln2 = 0x1.62e4p-1f, ln2_rest = 0x1.7f7d1cp-20f; /* n * ln2 is exact */
+    float k = x * 0x1.715476p0f + shift, n = k - shift;
+    float r = (x - n * ln2) - n * ln2_rest, y = 1.0f / 5040;
+    y = y * r + 1.0f / 720;
+    y = y * r + 1.0f / 120;
+    y = y * r + 1.0f / 24;
+    y = y * r + 1.0f / 6;
+    y = y * r + 1.0f / 2;
+    y = y * r + 1;
+    y = y * r + 1;
+    uint32_t bits, exponent;
+    memcpy(&bits, &y, sizeof bits);
+    memcpy(&exponent, &k, sizeof exponent);
+    bits += exponent << 23;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+}
+
+/* What a score weighs beside the best one, whose weight is 1: from the difference, so that no temperature
+ * overflows. The least, which -infinity and NaN have too, is exp(-87): a vocabulary of them is nothing. */
+typedef struct weighing {
+    float best, scale;
+} weighing;
+
+static weighing weigh(float best, double temperature) {
+    return (weighing){best, (float)fmin(1 / temperature, 1e30)};
+}
+
+static inline float exponent_of(weighing w, float score) {
+    float x = (score - w.best) * w.scale;
+    return x > -87 ? x : -87;
+}
+
+static float weight(weighing w, float score) {
+    return exp_negative(exponent_of(w, score));
+}
+
+static double weight_of_stretch(weighing w, const float *scores, int n) {
+    enum { LANES = 16 };
+    float lanes[LANES] = {0}, x[LANES], rest = 0;
+    double sum = 0;
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int j = 0; j < LANES; j++) x[j] = exponent_of(w, scores[i + j]);
+        for (int j = 0; j < LANES; j++) lanes[j] += exp_negative(x[j]);
+    }
+    for (; i < n; i++) rest += weight(w, scores[i]);
+    for (int j = 0; j < LANES; j++) sum += lanes[j];
+    return sum + rest;
+}
+
+static double weight_of_all(const sac_sampler *s, weighing w) {
+    double sum = 0;
+    for (int j = 0; j < n_stretches(s->vocab); j++)
+        sum += weight_of_stretch(w, s->scores + j * STRETCH, stretch_at(s, j));
+    return sum;
+}
+
+/* Of all tokens, in the order of ids: the one in which u of the weight is passed. */
+static int32_t draw_any(const sac_sampler *s, weighing w, double u, int32_t otherwise) {
+    double target = u * weight_of_all(s, w), sum = 0;
+    for (int j = 0; j < n_stretches(s->vocab); j++) {
+        const float *scores = s->scores + j * STRETCH;
+        double here = weight_of_stretch(w, scores, stretch_at(s, j));
+        if (sum + here > target)
+            for (int i = 0; i < stretch_at(s, j); i++) {
+                sum += weight(w, scores[i]);
+                if (sum > target) return j * STRETCH + i;
+            }
+        else
+            sum += here;
+    }
+    return otherwise; /* rounding left the target just above the sum */
+}
+
+static bool limits_k(const sac_sampler *s) {
+    return s->config.top_k > 0 && s->config.top_k < s->vocab;
+}
+
+/* Likewise of those that top-k, top-p and min-p leave, the best first. */
+static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t otherwise) {
+    const sac_sampler_config *c = &s->config;
+    bool has_k = limits_k(s);
+    int k = has_k ? c->top_k : s->vocab, n_kept = 0;
+    double total = 0, kept = 0, sum = 0; /* total: what top-p is a share of */
+    begin_taking(s);
+    if (!has_k) total = weight_of_all(s, w);
+    while (has_k && s->n_taken < k && take_best(s)) total += weight(w, s->scores[s->taken[s->n_taken - 1]]);
+    for (; n_kept < k && (n_kept < s->n_taken || (!has_k && take_best(s))); n_kept++) {
+        float p = weight(w, s->scores[s->taken[n_kept]]);
+        if (n_kept > 0 && (p < c->min_p || kept >= c->top_p * total)) break;
+        kept += p;
+    }
+    for (int i = 0; i < n_kept; i++) {
+        sum += weight(w, s->scores[s->taken[i]]);
+        if (sum > u * kept) return s->taken[i];
+    }
+    return otherwise;
 }
 
 int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
     const sac_sampler_config *c = &s->config;
-    int n = s->vocab;
     penalise(s);
-    int32_t first = greedy(s->scores, n);
+    int32_t first = greedy(s->scores, s->vocab);
     if (!(s->scores[first] > -INFINITY)) return -1;
     if (c->temperature == 0) return first;
 
-    float best = s->scores[first];
-    for (int i = 0; i < n; i++) s->heap[i] = i;
-    for (int i = n / 2 - 1; i >= 0; i--) sift_down(s->heap, n, i, s->scores);
-
-    double total = 0; /* what top-p is a share of: everything, or the top k */
-    int k = c->top_k > 0 && c->top_k < n ? c->top_k : n, n_left = n;
-    if (k < n)
-        for (int i = 0; i < k; i++) total += weight(s, pop(s->heap, n_left--, s->scores), best);
-    else
-        for (int i = 0; i < n; i++) total += weight(s, i, best);
-
-    /* Candidates in falling order: first those that top-k took (at the end of the heap), then, without top-k,
-     * more pops. */
-    bool limited = k < n || c->top_p < 1 || c->min_p > 0;
-    double u = uniform(c->seed, step), kept_mass = 0;
-    int n_kept = 0;
-    for (; n_kept < k; n_kept++) {
-        if (k == n) pop(s->heap, n_left--, s->scores);
-        double p = weight(s, s->heap[n - 1 - n_kept], best);
-        if (n_kept > 0 && (p < c->min_p || kept_mass >= c->top_p * total)) break;
-        kept_mass += p;
-        if (!limited && kept_mass > u * total) return s->heap[n - 1 - n_kept];
-    }
-    double target = u * kept_mass, sum = 0;
-    for (int i = 0; i < n_kept; i++) {
-        sum += weight(s, s->heap[n - 1 - i], best);
-        if (sum > target) return s->heap[n - 1 - i];
-    }
-    return first; /* rounding left the target just above the sum */
+    weighing w = weigh(s->scores[first], c->temperature);
+    double u = uniform(c->seed, step);
+    if (!limits_k(s) && c->top_p >= 1 && c->min_p <= 0) return draw_any(s, w, u, first);
+    return draw_filtered(s, w, u, first);
 }
 
 int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {
@@ -209,13 +293,12 @@ static int find_top(const sac_sampler *s, sac_logprob *top, int n_top) {
 }
 
 int sac_sampler_logprobs(const sac_sampler *s, int32_t id, float *logprob, sac_logprob *top, int n_top) {
-    double temperature = s->config.temperature > 0 ? s->config.temperature : 1, sum = 0;
-    double best = s->scores[greedy(s->scores, s->vocab)];
-    for (int i = 0; i < s->vocab; i++) sum += exp(((double)s->scores[i] - best) / temperature);
-    double log_sum = log(sum);
-    *logprob = (float)(((double)s->scores[id] - best) / temperature - log_sum);
+    double temperature = s->config.temperature > 0 ? s->config.temperature : 1;
+    float best = s->scores[greedy(s->scores, s->vocab)];
+    double log_sum = log(weight_of_all(s, weigh(best, temperature)));
+    *logprob = (float)(((double)s->scores[id] - (double)best) / temperature - log_sum);
     int n = find_top(s, top, n_top);
     for (int i = 0; i < n; i++)
-        top[i].logprob = (float)(((double)top[i].logprob - best) / temperature - log_sum);
+        top[i].logprob = (float)(((double)top[i].logprob - (double)best) / temperature - log_sum);
     return n;
 }

@@ -25,8 +25,11 @@ typedef struct sac_sampler {
     int vocab;
     uint8_t *seen;    /* [vocab] tokens of prompt and answer */
     uint16_t *counts; /* [vocab] of the answer */
-    int32_t *heap;    /* [vocab] */
     float *scores;    /* [vocab] logits after bias and penalties */
+    float *left;      /* [vocab] of a choice: scores of what is not taken yet, */
+    float *tops;      /* the largest of each stretch of them, */
+    int32_t *taken;   /* [vocab] and the best ids, falling */
+    int n_taken;
 } sac_sampler;
 
 size_t sac_sampler_bytes(int vocab);

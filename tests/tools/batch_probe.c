@@ -1,7 +1,7 @@
 /* batch_probe.c - what steps of several sessions together gain over one by one.
  *
  *   batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE [sessions=N] [rounds=N] [apart=1] [prefill=LINE]
- * [decode=LINE] [kv=LINE]]
+ * [decode=LINE] [kv=LINE] [temperature=T] [top_p=P] [top_k=K]]
  *
  * With one thread processor time is measured, which does not depend on what else the machine does.
  *
@@ -36,19 +36,15 @@ static void need(sac_status st, const sac_error *err) {
     exit(1);
 }
 
-static void begin_all(sac_session **s, size_t n, int64_t n_prompt, int steps, int vocab) {
+static void begin_all(sac_session **s, size_t n, int64_t n_prompt, const sac_sampling *o, int vocab) {
     sac_error err;
-    sac_sampling o;
     int32_t *ids = malloc((size_t)n_prompt * sizeof *ids), token;
     bool done;
-    sac_sampling_default(&o);
-    o.max_tokens = steps + 8;
-    o.ignore_eos = true;
     for (size_t i = 0; i < n && ids; i++) {
         for (int64_t k = 0; k < n_prompt; k++)
             ids[k] = (int32_t)((k * 7 + (int64_t)i * 13) % (vocab / 2) + 5);
         sac_session_reset(s[i]);
-        need(sac_session_begin_tokens(s[i], ids, (size_t)n_prompt, &o, NULL, &err), &err);
+        need(sac_session_begin_tokens(s[i], ids, (size_t)n_prompt, o, NULL, &err), &err);
         need(sac_session_step(s[i], NULL, &token, &done, &err), &err); /* without work of the model */
     }
     free(ids);
@@ -205,6 +201,13 @@ int main(int argc, char **argv) {
     if (value_of(argc, argv, "prefill")) c.prefill = value_of(argc, argv, "prefill");
     if (value_of(argc, argv, "decode")) c.decode = value_of(argc, argv, "decode");
     if (value_of(argc, argv, "kv")) c.kv = value_of(argc, argv, "kv");
+    sac_sampling sampling;
+    sac_sampling_default(&sampling);
+    sampling.max_tokens = steps + 8;
+    sampling.ignore_eos = true;
+    if (value_of(argc, argv, "temperature")) sampling.temperature = atof(value_of(argc, argv, "temperature"));
+    if (value_of(argc, argv, "top_p")) sampling.top_p = atof(value_of(argc, argv, "top_p"));
+    if (value_of(argc, argv, "top_k")) sampling.top_k = atoi(value_of(argc, argv, "top_k"));
     for (size_t i = 0; i < most; i++) need(sac_session_create(&s[i], m, &c, &err), &err);
     need(sac_batch_create(&b, m, most, &err), &err);
     size_t most_tokens = MOST * (size_t)steps, vocab = (size_t)info.vocab;
@@ -215,9 +218,9 @@ int main(int argc, char **argv) {
         double alone[ROUNDS], joint[ROUNDS];
         size_t n_tokens = n * (size_t)steps;
         for (int round = 0; round < n_rounds; round++) {
-            begin_all(s, n, n_prompt, steps, info.vocab);
+            begin_all(s, n, n_prompt, &sampling, info.vocab);
             alone[round] = one_by_one(s, n, steps, info.vocab, &lone);
-            begin_all(s, n, n_prompt, steps, info.vocab);
+            begin_all(s, n, n_prompt, &sampling, info.vocab);
             joint[round] = together(b, s, n, steps, info.vocab, &joined);
         }
         qsort(alone, (size_t)n_rounds, sizeof *alone, by_value);
@@ -230,7 +233,7 @@ int main(int argc, char **argv) {
             n_tokens, n_same(&lone, &joined, n_tokens));
         fflush(stdout);
         if (!with_apart) continue;
-        begin_all(s, n, n_prompt, steps, info.vocab);
+        begin_all(s, n, n_prompt, &sampling, info.vocab);
         double t = apart(s, n, steps, info.vocab, &joined);
         printf("{\"sessions\": %zu, \"apart_tokens_s\": %.1f, \"first_logits_error\": %.2e, \"tokens\": %zu, "
                "\"equal_tokens\": %zu}\n",

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { VOCAB = 50 };
+enum { VOCAB = 600 }; /* looked at in three stretches, the last one short */
 
 typedef struct fixture {
     sac_arena arena;
@@ -98,10 +98,8 @@ static void histogram(sac_sampler *s, const sac_sampler_config *c, int n, int co
     float logits[VOCAB];
     memset(counts, 0, VOCAB * sizeof *counts);
     assert_ok(sac_sampler_start(s, c, &err), err);
-    for (int step = 0; step < n; step++) {
-        fill(logits);
-        counts[sac_sampler_next(s, logits, (uint64_t)step)]++;
-    }
+    fill(logits);
+    for (int step = 0; step < n; step++) counts[sac_sampler_next(s, logits, (uint64_t)step)]++;
 }
 
 /* The distribution by definition: sort, cut, renormalise. */
@@ -135,11 +133,12 @@ static void expected(const sac_sampler_config *c, double p[VOCAB]) {
 static void draws_follow_the_filtered_distribution(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
     const sac_sampler_config cases[] = {
-        FILTERS(1.0, 0, 1, 0, 1, 3),    FILTERS(0.7, 5, 1, 0, 1, 4),       FILTERS(1.3, 0, 0.8, 0, 1, 5),
-        FILTERS(1.0, 10, 0.6, 0, 1, 6), FILTERS(1.0, 0, 1, 0.2, 1, 7),     FILTERS(0.8, 12, 0.9, 0.1, 1, 8),
-        FILTERS(1.0, 1, 1, 0, 1, 9),    FILTERS(1.0, 0, 0.0001, 0, 1, 10), FILTERS(1.0, 500, 1, 0, 1, 11),
+        FILTERS(1.0, 0, 1, 0, 1, 3),     FILTERS(0.7, 5, 1, 0, 1, 4),       FILTERS(1.3, 0, 0.8, 0, 1, 5),
+        FILTERS(1.0, 10, 0.6, 0, 1, 6),  FILTERS(1.0, 0, 1, 0.2, 1, 7),     FILTERS(0.8, 12, 0.9, 0.1, 1, 8),
+        FILTERS(1.0, 1, 1, 0, 1, 9),     FILTERS(1.0, 0, 0.0001, 0, 1, 10), FILTERS(1.0, 500, 1, 0, 1, 11),
+        FILTERS(1.0, 5000, 1, 0, 1, 12),
     };
-    enum { n = 40000 };
+    enum { n = 10000 };
     for (size_t i = 0; i < SAC_COUNT(cases); i++) {
         int counts[VOCAB];
         double p[VOCAB];
@@ -148,8 +147,55 @@ static void draws_follow_the_filtered_distribution(void **state) {
         for (int t = 0; t < VOCAB; t++) {
             if (p[t] == 0) assert_int_equal(counts[t], 0);
             double sigma = sqrt(p[t] * (1 - p[t]) / n);
-            assert_true(fabs(counts[t] / (double)n - p[t]) <= 5 * sigma + 1e-9);
+            assert_true(fabs(counts[t] / (double)n - p[t]) <= 5 * sigma + 2.0 / n);
         }
+    }
+}
+
+/* Of equal scores the lower ids are taken; what has no number or -infinity never is. */
+static void the_best_k_are_the_first_of_equals(void **state) {
+    static const int sizes[] = {1, 2, 40, 256, 257};
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    float logits[VOCAB];
+    uint64_t seed = 3;
+    for (int i = 0; i < VOCAB; i++) logits[i] = floorf(3 * test_rand_float(&seed));
+    for (int i = 100; i < 130; i++) logits[i] = i % 2 ? -INFINITY : NAN;
+    for (size_t n = 0; n < SAC_COUNT(sizes); n++) {
+        const sac_sampler_config c = FILTERS(2.0, sizes[n], 1, 0, 1, n);
+        bool drawn[VOCAB] = {false};
+        int n_drawn = 0, n_better;
+        sac_error err;
+        assert_ok(sac_sampler_start(s, &c, &err), err);
+        for (uint64_t step = 0; step < 5000; step++) drawn[sac_sampler_next(s, logits, step)] = true;
+        for (int i = 0; i < VOCAB; i++) {
+            n_better = 0;
+            for (int j = 0; j < VOCAB; j++)
+                n_better += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
+            if (drawn[i]) assert_true(logits[i] > -INFINITY && n_better < sizes[n]);
+            n_drawn += drawn[i];
+        }
+        assert_int_equal(n_drawn, sizes[n]);
+    }
+}
+
+/* Every token's, and those of the best, by definition. */
+static void logprobs_are_those_of_the_softmax(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    const sac_sampler_config c = FILTERS(0.7, 0, 1, 0, 1, 1);
+    sac_error err;
+    sac_logprob top[3];
+    float logits[VOCAB], logprob;
+    double sum = 0;
+    fill(logits);
+    logits[VOCAB - 1] = -INFINITY;
+    for (int i = 0; i < VOCAB; i++) sum += exp((double)logits[i] / 0.7);
+    assert_ok(sac_sampler_start(s, &c, &err), err);
+    sac_sampler_next(s, logits, 0);
+    for (int i = 0; i < VOCAB - 1; i++) {
+        assert_int_equal(sac_sampler_logprobs(s, i, &logprob, top, 3), 3);
+        assert_true(fabs((double)logprob - ((double)logits[i] / 0.7 - log(sum))) < 2e-6);
+        assert_true(top[0].logprob >= top[1].logprob && top[1].logprob >= top[2].logprob);
+        assert_true(logprob <= top[2].logprob || i == top[0].id || i == top[1].id);
     }
 }
 
@@ -160,7 +206,7 @@ static void tiny_temperatures_are_greedy(void **state) {
     fill(logits);
     assert_ok(sac_sampler_start(s, &off, &err), err);
     int32_t best = sac_sampler_next(s, logits, 0);
-    for (double t = 1e-3; t > 0; t *= 1e-20) {
+    for (double t = 1e-6; t > 0; t *= 1e-20) {
         sac_sampler_config c = off;
         c.temperature = t;
         assert_ok(sac_sampler_start(s, &c, &err), err);
@@ -198,6 +244,8 @@ int main(void) {
         cmocka_unit_test(greedy_is_the_first_of_the_largest),
         cmocka_unit_test(repetition_penalty_works_on_both_signs),
         cmocka_unit_test(draws_follow_the_filtered_distribution),
+        cmocka_unit_test(the_best_k_are_the_first_of_equals),
+        cmocka_unit_test(logprobs_are_those_of_the_softmax),
         cmocka_unit_test(same_seed_same_draws),
         cmocka_unit_test(tiny_temperatures_are_greedy),
         cmocka_unit_test(bad_settings_are_named),
