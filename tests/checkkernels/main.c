@@ -186,6 +186,13 @@ static int check_all(const options *o) {
     return n_bad ? 1 : 0;
 }
 
+/* Benches have chains of ops too. */
+static bool is_op(const char *name, bool bench) {
+    for (int op = 0; op < CHECK_N_OPS; op++)
+        if (strcmp(name, check_op_name((check_op)op)) == 0) return true;
+    return bench && (strcmp(name, "selection") == 0 || strcmp(name, "prefill_selection") == 0);
+}
+
 static bool parse(int argc, char **argv, options *o, const char **backend) {
     *o = (options){.seed = 1, .n_threads = 2, .n_parts = 1};
     *backend = "cpu";
@@ -234,6 +241,10 @@ int main(int argc, char **argv) {
             "usage: checkkernels [--quick] [--small [--racecheck]] [--bench] [--op NAME] "
             "[--backend cpu|cuda [--part I/N]] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
             "[--threads N] [--csv] [--verbose]\n");
+        return 64;
+    }
+    if (o.op && !is_op(o.op, o.bench)) {
+        fprintf(stderr, "checkkernels: no op \"%s\": kernels/ops.h lists them\n", o.op);
         return 64;
     }
     if (strcmp(backend, "cuda") == 0) {
