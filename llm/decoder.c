@@ -17,6 +17,7 @@ static sac_status project_logits(const decoder_run *r, int64_t first, int64_t n,
 /* Logits of one hidden row on the host. */
 static sac_status fetch_logits(const decoder_run *r, int64_t row, float *out) {
     sac_decoder_state *s = r->s;
+    SAC_TRY(sac_stream_use(r->stream)); /* a callback may have been in between */
     SAC_TRY(project_logits(r, row, 1, s->device ? s->device_logits : out));
     if (!s->device) return SAC_OK;
     SAC_TRY(s->device->download(r->stream, out, s->device_logits, floats(1, r->d->config.vocab)));
@@ -127,6 +128,7 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
     int64_t n = 0;
+    SAC_TRY(sac_stream_use(r->stream));
     SAC_TRY(prepare_step_rotations(r, past));
     if (decode->rebuild)
         SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, hidden_rows(r, past, s->n_spare),

@@ -156,6 +156,7 @@ static sac_status prefill(const decoder_run *r, int64_t past, int64_t n, int64_t
         SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, hidden_rows(r, past, n), past));
     for (int layer = 0; layer < s->shape.n_layers; layer++) {
         if (on_layer) SAC_TRY(on_layer(ctx, layer, s->shape.n_layers));
+        SAC_TRY(sac_stream_use(r->stream)); /* which may have run others' work */
         SAC_TRY(prefill_layer(r, layer, past, &n, end, layer + 1 < s->shape.n_layers ? n : n_out));
     }
     if (on_layer) SAC_TRY(on_layer(ctx, s->shape.n_layers, s->shape.n_layers));

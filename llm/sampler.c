@@ -264,8 +264,7 @@ int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
     penalise(s);
     int32_t first = greedy(s->scores, s->vocab);
     if (!(s->scores[first] > -INFINITY)) return -1;
-    if (c->temperature == 0) return first;
-
+    if (c->temperature == 0 || s->scores[first] == INFINITY) return first;
     weighing w = weigh(s->scores[first], c->temperature);
     double u = uniform(c->seed, step);
     if (!limits_k(s) && c->top_p >= 1 && c->min_p <= 0) return draw_any(s, w, u, first);
@@ -292,13 +291,17 @@ static int find_top(const sac_sampler *s, sac_logprob *top, int n_top) {
     return n;
 }
 
+/* Of the best one 0, be it infinite. */
+static double below(float score, float best) {
+    return score == best ? 0 : (double)score - (double)best;
+}
+
 int sac_sampler_logprobs(const sac_sampler *s, int32_t id, float *logprob, sac_logprob *top, int n_top) {
     double temperature = s->config.temperature > 0 ? s->config.temperature : 1;
     float best = s->scores[greedy(s->scores, s->vocab)];
-    double log_sum = log(weight_of_all(s, weigh(best, temperature)));
-    *logprob = (float)(((double)s->scores[id] - (double)best) / temperature - log_sum);
+    double log_sum = best == INFINITY ? 0 : log(weight_of_all(s, weigh(best, temperature)));
+    *logprob = (float)(below(s->scores[id], best) / temperature - log_sum);
     int n = find_top(s, top, n_top);
-    for (int i = 0; i < n; i++)
-        top[i].logprob = (float)(((double)top[i].logprob - (double)best) / temperature - log_sum);
+    for (int i = 0; i < n; i++) top[i].logprob = (float)(below(top[i].logprob, best) / temperature - log_sum);
     return n;
 }

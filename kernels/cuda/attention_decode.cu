@@ -104,13 +104,12 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     int most = bytes; /* the limit is the kernel's, which other threads launch with clusters of other sizes */
     if (s->device->compute >= 90) most += decode_inbox_bytes(D, CLUSTER_WIDE);
     if (size > 1) bytes += decode_inbox_bytes(D, size);
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, most));
     share_step_split(s, (const void *)kernel);
     dim3 grid((unsigned)p.n_splits, (unsigned)tiles, (unsigned)j.n_problems);
     cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t c = decode_config(s, grid, n_warps, size, bytes, attributes);
-    return cudaLaunchKernelEx(&c, kernel, j, p) == cudaSuccess ? launched() : SAC_DEVICE;
+    return status_of(cudaLaunchKernelEx(&c, kernel, j, p));
 }
 
 /* For heads of 128: with few keys, or two tiles of a warp at most, fewer stages leave the kernels beside it

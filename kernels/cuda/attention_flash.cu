@@ -258,9 +258,7 @@ static sac_status launch_rows(const sac_stream *s, const sac_attention_args *a) 
     attention_job j = attention_prepare(a);
     const int rows = R * WARPS * WARP_ROWS, bytes = flash_bytes<D, R>();
     if (bytes > block_shared_bytes(s->device)) return SAC_UNSUPPORTED;
-    if (cudaFuncSetAttribute(attention_flash_kernel<T, D, R>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY((allow_shared(attention_flash_kernel<T, D, R>, bytes)));
     dim3 grid((unsigned)ceil_div(a->n_q * j.group, rows), (unsigned)j.n_problems, (unsigned)a->n_batch);
     attention_flash_kernel<T, D, R><<<grid, WARPS * 32, (size_t)bytes, cuda_stream(s)>>>(j);
     return launched();

@@ -19,10 +19,9 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
     const int n_bytes = (int)sizeof(hopper_shared<KEYS>) + 1024;
     auto kernel = hopper_kernel<T, KEYS>;
     cudaFuncAttributes f;
-    if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return SAC_DEVICE;
+    SAC_TRY(attributes_of(kernel, &f));
     if (f.numRegs < 128) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, n_bytes));
     kernel<<<(unsigned)min_of(s->device->n_processors, j->n_tiles), THREADS, (size_t)n_bytes,
              cuda_stream(s)>>>(*j);
     return launched();

@@ -223,10 +223,9 @@ template <typename T> static sac_status launch_lists(const sac_stream *s, const 
     auto kernel = attention_lists_kernel<T>;
     cudaFuncAttributes f;
     if (a->list_block * j.group % ROWS != 0 || n_tiles > 65535) return SAC_UNSUPPORTED;
-    if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return SAC_DEVICE;
+    SAC_TRY(attributes_of(kernel, &f));
     if (f.numRegs < 128) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, n_bytes));
     kernel<<<dim3((unsigned)j.n_problems, (unsigned)n_tiles), GROUP, (size_t)n_bytes, cuda_stream(s)>>>(j);
     return launched();
 }

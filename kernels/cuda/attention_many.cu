@@ -115,8 +115,7 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *each, in
     m.tops = (float2 *)rest, m.sums = rest + blocks * ROWS * 2, m.counters = scratch_counters(s);
     int bytes = decode_bytes<D, STAGES>(m.n_warps);
     auto kernel = attention_many_kernel<T, D, STAGES>;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, bytes));
     return launch_early(s, kernel, dim3((unsigned)blocks), dim3((unsigned)m.n_warps * 32), (size_t)bytes, m);
 }
 

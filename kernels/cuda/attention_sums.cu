@@ -280,11 +280,8 @@ static __global__ void columns_any_kernel(sums_job a, sac_dtype q_type, sac_dtyp
 template <typename T, int D> static sac_status run(const sac_stream *s, const sums_job &j) {
     int bytes = 3 * tile_bytes<D>();
     cudaStream_t stream = cuda_stream(s);
-    if (cudaFuncSetAttribute(denominators_kernel<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
-            cudaSuccess ||
-        cudaFuncSetAttribute(columns_kernel<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
-            cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY((allow_shared(denominators_kernel<T, D>, bytes)));
+    SAC_TRY((allow_shared(columns_kernel<T, D>, bytes)));
     dim3 rows((unsigned)ceil_div(j.n_rows, TILE), (unsigned)j.n_splits, (unsigned)j.n_problems);
     dim3 keys((unsigned)ceil_div(j.n_kv, TILE), (unsigned)j.n_sums);
     denominators_kernel<T, D><<<rows, WARPS * 32, (size_t)bytes, stream>>>(j);

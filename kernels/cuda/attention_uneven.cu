@@ -64,8 +64,7 @@ static sac_status launch(const sac_stream *s, const attention_job &j) {
         return SAC_UNSUPPORTED;
     int bytes = decode_bytes<D, STAGES>(p.n_warps);
     auto kernel = attention_uneven_kernel<T, D, STAGES>;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, bytes));
     dim3 grid((unsigned)blocks, (unsigned)tiles);
     return launch_step(s, kernel, grid, dim3((unsigned)p.n_warps * 32), (size_t)bytes, j, p);
 }

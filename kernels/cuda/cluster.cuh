@@ -162,7 +162,7 @@ static inline sac_status launch_clusters_of(const sac_stream *s, void (*kernel)(
     share_step_split(s, (const void *)kernel);
     cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t c = cluster_config(s, size, rows, shared_bytes, attributes);
-    return cudaLaunchKernelEx(&c, kernel, args) == cudaSuccess ? launched() : SAC_DEVICE;
+    return status_of(cudaLaunchKernelEx(&c, kernel, args));
 }
 template <typename A>
 static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A), A args, int rows, int64_t n,

@@ -168,8 +168,14 @@ template <typename T> __device__ __forceinline__ float activate_as(sac_activatio
 static inline cudaStream_t cuda_stream(const sac_stream *s) {
     return (cudaStream_t)s->native;
 }
+/* Of a call of the runtime. What it refused is forgotten: the next one to ask would take it for its own. */
+static inline sac_status status_of(cudaError_t e) {
+    if (e == cudaSuccess) return SAC_OK;
+    cudaGetLastError();
+    return SAC_DEVICE;
+}
 static inline sac_status launched(void) {
-    return cudaGetLastError() == cudaSuccess ? SAC_OK : SAC_DEVICE;
+    return status_of(cudaGetLastError());
 }
 static inline bool is_float(sac_dtype t) {
     return t == SAC_DTYPE_F32 || t == SAC_DTYPE_F16 || t == SAC_DTYPE_BF16;
@@ -212,8 +218,10 @@ static inline int block_shared_bytes(const sac_device *d) {
 }
 /* The limit is the kernel's, whichever thread launches it: every call gives the same for a card. */
 template <typename... P> static inline sac_status allow_shared(void (*kernel)(P...), int n_bytes) {
-    cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes);
-    return e == cudaSuccess ? SAC_OK : SAC_DEVICE;
+    return status_of(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes));
+}
+template <typename... P> static inline sac_status attributes_of(void (*kernel)(P...), cudaFuncAttributes *f) {
+    return status_of(cudaFuncGetAttributes(f, kernel));
 }
 
 /* What the driver is told once a kernel and card: how much of that memory is to be shared memory. */
@@ -226,7 +234,7 @@ static inline void split_memory(const sac_stream *s, const void *kernel, int per
         if (slot.load() == 0 && slot.compare_exchange_strong(none, key)) break;
         if (none == key) return;
     }
-    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent);
+    (void)status_of(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent));
 }
 static inline void share_step_split(const sac_stream *s, const void *kernel) {
     split_memory(s, kernel, STEP_CARVEOUT);
@@ -258,7 +266,7 @@ static inline sac_status launch_early(const sac_stream *s, void (*kernel)(P...),
     c.stream = cuda_stream(s);
     c.attrs = &early;
     c.numAttrs = s->device->compute >= 90 ? 1 : 0;
-    return cudaLaunchKernelEx(&c, kernel, (P)args...) == cudaSuccess ? launched() : SAC_DEVICE;
+    return status_of(cudaLaunchKernelEx(&c, kernel, (P)args...));
 }
 
 /* One of a step: with the others' split. */

@@ -238,7 +238,7 @@ static sac_status launch(const sac_stream *s, const sac_key_scores_args *a, hopp
     if (!encode || !make_map(encode, &j->k, kv->dtype, kv->k, D, kv->n_rows, kv->row_stride, kv->n_heads,
                              kv->head_stride, 1, 0, KEYS))
         return SAC_UNSUPPORTED;
-    if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return SAC_DEVICE;
+    SAC_TRY(attributes_of(kernel, &f));
     if (f.numRegs < 64) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
     SAC_TRY(allow_shared(kernel, n_bytes));
     const int64_t z = ceil_div(j->n_rows, ROWS), most = s->device->n_processors / (kv->n_heads * z),

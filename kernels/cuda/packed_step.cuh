@@ -346,8 +346,7 @@ template <typename T, int D, typename JOB>
 static sac_status start(const sac_stream *s, const JOB &j, int blocks, int warps) {
     int bytes = warps * step_warp_bytes<D>();
     auto kernel = packed_step_kernel<T, D, JOB>;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(allow_shared(kernel, bytes));
     if (!ops_of(s)->packs)
         return launch_early(s, kernel, dim3((unsigned)blocks), dim3((unsigned)warps * 32), (size_t)bytes, j);
     kernel<<<blocks, warps * 32, bytes, cuda_stream(s)>>>(j);

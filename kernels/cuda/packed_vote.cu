@@ -301,7 +301,7 @@ extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed
     vote_job j = {};
     j.parts = (float2 *)scratch_rest(s, &room), j.counter = scratch_counters(s);
     cudaFuncAttributes f;
-    if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return SAC_DEVICE;
+    SAC_TRY(attributes_of(kernel, &f));
     int most = block_shared_bytes(s->device) - (int)f.sharedSizeBytes;
     if (bytes > most || (size_t)(blocks * a->n_heads) * sizeof *j.parts > room)
         return SAC_UNSUPPORTED;

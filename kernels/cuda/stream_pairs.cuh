@@ -167,8 +167,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB j
     }
     if (lane == 0) carried[warp] = make_float2(0, 0);
 #pragma unroll 1
-    for (int i = in.k + threadIdx.x; i < in.lines * LINE + apart; i += THREADS)
-        x[i] = from_f32<T>(0);
+    for (int i = in.k + threadIdx.x; i < in.lines * LINE + apart; i += THREADS) x[i] = from_f32<T>(0);
 
     wait_for_last();
     /* not through registers: who waits for a load may wait for all the weights that were asked for before */
@@ -238,7 +237,8 @@ static inline int most_bytes(const sac_device *d) {
 template <typename T, typename JOB> static sac_status make_room(const sac_device *d) {
     static std::atomic<bool> told[64];
     if (d->index < 64 && told[d->index].load()) return SAC_OK;
-    cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT);
+    (void)status_of(
+        cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT));
     SAC_TRY((allow_shared(kernel<T, JOB>, most_bytes(d))));
     if (d->index < 64) told[d->index].store(true);
     return SAC_OK;

@@ -35,6 +35,10 @@ static size_t cpu_memory_left(const sac_device *d) {
     (void)d;
     return 0;
 }
+static sac_status cpu_use(const sac_device *d) {
+    (void)d;
+    return SAC_OK;
+}
 
 static sac_status cpu_copy(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
     (void)s;
@@ -100,6 +104,7 @@ void sac_cpu_device_open(sac_device *d) {
                       .host_alloc = cpu_alloc,
                       .host_free = cpu_free,
                       .memory_left = cpu_memory_left,
+                      .use = cpu_use,
                       .upload = cpu_copy,
                       .download = cpu_copy,
                       .copy = cpu_copy,

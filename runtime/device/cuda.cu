@@ -43,10 +43,15 @@ static size_t cuda_memory_left(const sac_device *d) {
     return left;
 }
 
+static sac_status cuda_use(const sac_device *d) {
+    if (cudaSetDevice(d->index) == cudaSuccess) return SAC_OK;
+    cudaGetLastError();
+    return SAC_DEVICE;
+}
+
 static sac_status copy(const sac_stream *s, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind) {
     if (!n_bytes) return SAC_OK;
-    /* each thread has a device of its own, and whatever a thread does begins with a copy */
-    if (cudaSetDevice(s->device->index) != cudaSuccess) return SAC_DEVICE;
+    SAC_TRY(cuda_use(s->device));
     return cudaMemcpyAsync(to, from, n_bytes, kind, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
 }
 static sac_status cuda_upload(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
@@ -178,6 +183,7 @@ extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *
     d->host_alloc = cuda_host_alloc;
     d->host_free = cuda_host_free;
     d->memory_left = cuda_memory_left;
+    d->use = cuda_use;
     d->upload = cuda_upload;
     d->download = cuda_download;
     d->copy = cuda_copy;

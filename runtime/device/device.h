@@ -54,6 +54,9 @@ struct sac_device {
                              sac_error *err); /* pinned: ops may follow pointers to it, too */
     void (*host_free)(const sac_device *d, void *p);
     size_t (*memory_left)(const sac_device *d); /* 0: not known */
+    /* Makes d the calling thread's: ops follow for streams of d, whatever thread or device was before. Copies
+     * do it by themselves. */
+    sac_status (*use)(const sac_device *d);
 
     sac_status (*upload)(const sac_stream *s, void *to, const void *from, size_t n_bytes);
     sac_status (*download)(const sac_stream *s, void *to, const void *from, size_t n_bytes);
@@ -77,6 +80,11 @@ struct sac_device {
 /* Fills *d. UNSUPPORTED, with one line that says why, when this build, driver or machine has no such device.
  */
 sac_status sac_device_open(sac_device *d, sac_device_kind kind, int index, sac_error *err);
+
+/* Of ops that no copy comes before in the thread. */
+static inline sac_status sac_stream_use(const sac_stream *s) {
+    return s->device ? s->device->use(s->device) : SAC_OK;
+}
 
 /* The two tables; sac_cuda_device_open exists in builds with SAC_CUDA only. */
 void sac_cpu_device_open(sac_device *d);

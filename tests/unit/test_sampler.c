@@ -178,6 +178,23 @@ static void the_best_k_are_the_first_of_equals(void **state) {
     }
 }
 
+/* As a callback forces a token. */
+static void infinity_is_drawn_and_nothing_else(void **state) {
+    const sac_sampler_config cases[] = {FILTERS(1.0, 0, 1, 0, 1, 1), FILTERS(1.0, 5, 0.9, 0.1, 1, 2), off};
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    float logits[VOCAB], logprob;
+    sac_logprob top[2];
+    sac_error err;
+    fill(logits);
+    logits[300] = INFINITY;
+    for (size_t n = 0; n < SAC_COUNT(cases); n++) {
+        assert_ok(sac_sampler_start(s, &cases[n], &err), err);
+        for (uint64_t step = 0; step < 100; step++) assert_int_equal(sac_sampler_next(s, logits, step), 300);
+        assert_int_equal(sac_sampler_logprobs(s, 300, &logprob, top, 2), 2);
+        assert_true(logprob == 0 && top[0].id == 300 && top[0].logprob == 0 && top[1].logprob == -INFINITY);
+    }
+}
+
 /* Every token's, and those of the best, by definition. */
 static void logprobs_are_those_of_the_softmax(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
@@ -245,6 +262,7 @@ int main(void) {
         cmocka_unit_test(repetition_penalty_works_on_both_signs),
         cmocka_unit_test(draws_follow_the_filtered_distribution),
         cmocka_unit_test(the_best_k_are_the_first_of_equals),
+        cmocka_unit_test(infinity_is_drawn_and_nothing_else),
         cmocka_unit_test(logprobs_are_those_of_the_softmax),
         cmocka_unit_test(same_seed_same_draws),
         cmocka_unit_test(tiny_temperatures_are_greedy),
