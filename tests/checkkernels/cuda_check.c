@@ -29,8 +29,8 @@ typedef struct bed {
 /* Weights and tables in blocks have no kernels yet. */
 static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
     const sac_gate_up_step_args *gate = &c->gate_up_step;
-    if (c->op == CHECK_gate_up_step && aligned && t != SAC_DTYPE_F32 && gate->x.cols % 8 == 0)
-        return gate->x.rows > 8;
+    bool is_half = t != SAC_DTYPE_F32 && gate->gate.dtype == t;
+    if (c->op == CHECK_gate_up_step && aligned && is_half && gate->x.cols % 8 == 0) return gate->x.rows > 8;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
         c->op == CHECK_packed_vote)
