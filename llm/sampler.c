@@ -210,26 +210,29 @@ static double weight_of_stretch(weighing w, const float *scores, int n) {
     return sum + rest;
 }
 
-static double weight_of_all(const sac_sampler *s, weighing w) {
+/* masses, unless NULL: of each stretch. */
+static double weight_of_all(const sac_sampler *s, weighing w, float *masses) {
     double sum = 0;
-    for (int j = 0; j < n_stretches(s->vocab); j++)
-        sum += weight_of_stretch(w, s->scores + j * STRETCH, stretch_at(s, j));
+    for (int j = 0; j < n_stretches(s->vocab); j++) {
+        double mass = weight_of_stretch(w, s->scores + j * STRETCH, stretch_at(s, j));
+        if (masses) masses[j] = (float)mass;
+        sum += mass;
+    }
     return sum;
 }
 
 /* Of all tokens, in the order of ids: the one in which u of the weight is passed. */
-static int32_t draw_any(const sac_sampler *s, weighing w, double u, int32_t otherwise) {
-    double target = u * weight_of_all(s, w), sum = 0;
+static int32_t draw_any(sac_sampler *s, weighing w, double u, int32_t otherwise) {
+    double target = u * weight_of_all(s, w, s->tops), sum = 0;
     for (int j = 0; j < n_stretches(s->vocab); j++) {
-        const float *scores = s->scores + j * STRETCH;
-        double here = weight_of_stretch(w, scores, stretch_at(s, j));
-        if (sum + here > target)
-            for (int i = 0; i < stretch_at(s, j); i++) {
-                sum += weight(w, scores[i]);
-                if (sum > target) return j * STRETCH + i;
-            }
-        else
-            sum += here;
+        if (sum + (double)s->tops[j] <= target) {
+            sum += (double)s->tops[j];
+            continue;
+        }
+        for (int i = j * STRETCH; i < j * STRETCH + stretch_at(s, j); i++) {
+            sum += weight(w, s->scores[i]);
+            if (sum > target) return i;
+        }
     }
     return otherwise; /* rounding left the target just above the sum */
 }
@@ -245,7 +248,7 @@ static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t other
     int k = has_k ? c->top_k : s->vocab, n_kept = 0;
     double total = 0, kept = 0, sum = 0; /* total: what top-p is a share of */
     begin_taking(s);
-    if (!has_k) total = weight_of_all(s, w);
+    if (!has_k) total = weight_of_all(s, w, NULL);
     while (has_k && s->n_taken < k && take_best(s)) total += weight(w, s->scores[s->taken[s->n_taken - 1]]);
     for (; n_kept < k && (n_kept < s->n_taken || (!has_k && take_best(s))); n_kept++) {
         float p = weight(w, s->scores[s->taken[n_kept]]);
@@ -299,7 +302,7 @@ static double below(float score, float best) {
 int sac_sampler_logprobs(const sac_sampler *s, int32_t id, float *logprob, sac_logprob *top, int n_top) {
     double temperature = s->config.temperature > 0 ? s->config.temperature : 1;
     float best = s->scores[greedy(s->scores, s->vocab)];
-    double log_sum = best == INFINITY ? 0 : log(weight_of_all(s, weigh(best, temperature)));
+    double log_sum = best == INFINITY ? 0 : log(weight_of_all(s, weigh(best, temperature), NULL));
     *logprob = (float)(below(s->scores[id], best) / temperature - log_sum);
     int n = find_top(s, top, n_top);
     for (int i = 0; i < n; i++) top[i].logprob = (float)(below(top[i].logprob, best) / temperature - log_sum);

@@ -27,7 +27,7 @@ typedef struct sac_sampler {
     uint16_t *counts; /* [vocab] of the answer */
     float *scores;    /* [vocab] logits after bias and penalties */
     float *left;      /* [vocab] of a choice: scores of what is not taken yet, */
-    float *tops;      /* the largest of each stretch of them, */
+    float *tops;      /* the largest of each stretch of them (or what it weighs), */
     int32_t *taken;   /* [vocab] and the best ids, falling */
     int n_taken;
 } sac_sampler;
