@@ -13,7 +13,7 @@ static int n_stretches(int vocab) {
 size_t sac_sampler_bytes(int vocab) {
     size_t n = (size_t)vocab;
     return sac_arena_block_bytes(n) + sac_arena_block_bytes(n * sizeof(uint16_t)) +
-           sac_arena_block_bytes(n * sizeof(int32_t)) + 2 * sac_arena_block_bytes(n * sizeof(float)) +
+           2 * sac_arena_block_bytes(n * sizeof(int32_t)) + 2 * sac_arena_block_bytes(n * sizeof(float)) +
            sac_arena_block_bytes((size_t)n_stretches(vocab) * sizeof(float));
 }
 
@@ -25,7 +25,8 @@ sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_err
     s->left = sac_arena_take(arena, (size_t)vocab * sizeof(float));
     s->tops = sac_arena_take(arena, (size_t)n_stretches(vocab) * sizeof(float));
     s->taken = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
-    if (!s->seen || !s->counts || !s->scores || !s->left || !s->tops || !s->taken)
+    s->spare = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
+    if (!s->seen || !s->counts || !s->scores || !s->left || !s->tops || !s->taken || !s->spare)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sampler");
     return SAC_OK;
 }
@@ -116,9 +117,11 @@ static int32_t greedy(const float *logits, int n) {
 
 /* ---------------------------------------------------------------- the best first */
 
-/* The largest of each stretch of what is left stand side by side, so that the next best one is found by two
- * short looks: candidates come in falling order, equal ones by rising id, as many as are needed, without
- * sorting the vocabulary. */
+/* Candidates come in falling order, equal ones by rising id, as many as are needed. The largest of each
+ * stretch of what is left stand side by side, so that the next best one is found by two short looks; where a
+ * flat distribution asks for more than a few, the rest is sorted at once. */
+enum { FEW = 512 };
+
 static int stretch_at(const sac_sampler *s, int j) {
     return s->vocab - j * STRETCH < STRETCH ? s->vocab - j * STRETCH : STRETCH;
 }
@@ -127,7 +130,7 @@ static void begin_taking(sac_sampler *s) {
     memcpy(s->left, s->scores, (size_t)s->vocab * sizeof *s->left);
     for (int j = 0; j < n_stretches(s->vocab); j++)
         s->tops[j] = largest(s->left + j * STRETCH, stretch_at(s, j));
-    s->n_taken = 0;
+    s->n_taken = s->n_sorted = 0;
 }
 
 /* False when nothing is left above -infinity. */
@@ -141,6 +144,47 @@ static bool take_best(sac_sampler *s) {
     stretch[i] = -INFINITY;
     s->tops[j] = largest(stretch, stretch_at(s, j));
     s->taken[s->n_taken++] = j * STRETCH + i;
+    return true;
+}
+
+/* Rises as x falls; the zeros are one. */
+static uint32_t falling_key(float x) {
+    uint32_t bits;
+    x += 0.0f;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 31 ? bits : ~bits & 0x7fffffff;
+}
+
+/* One digit of the keys: ids from `from` to `to`, in the order they had where digits are equal. */
+static void sort_digit(const float *scores, const int32_t *from, int32_t *to, int n, int shift) {
+    enum { DIGITS = 1 << 11 };
+    int at[DIGITS] = {0}, sum = 0;
+    for (int i = 0; i < n; i++) at[falling_key(scores[from[i]]) >> shift & (DIGITS - 1)]++;
+    for (int d = 0; d < DIGITS; d++) {
+        int count = at[d];
+        at[d] = sum;
+        sum += count;
+    }
+    for (int i = 0; i < n; i++) to[at[falling_key(scores[from[i]]) >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+static void sort_rest(sac_sampler *s) {
+    int32_t *rest = s->taken + s->n_taken;
+    int n = 0;
+    for (int i = 0; i < s->vocab; i++)
+        if (s->left[i] > -INFINITY) s->spare[n++] = i;
+    sort_digit(s->left, s->spare, rest, n, 0);
+    sort_digit(s->left, rest, s->spare, n, 11);
+    sort_digit(s->left, s->spare, rest, n, 22);
+    s->n_sorted = n;
+}
+
+/* The next one to s->taken. */
+static bool take_next(sac_sampler *s) {
+    if (s->n_taken < FEW) return take_best(s);
+    if (s->n_taken == FEW) sort_rest(s);
+    if (s->n_taken - FEW >= s->n_sorted) return false;
+    s->n_taken++;
     return true;
 }
 
@@ -249,8 +293,8 @@ static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t other
     double total = 0, kept = 0, sum = 0; /* total: what top-p is a share of */
     begin_taking(s);
     if (!has_k) total = weight_of_all(s, w, NULL);
-    while (has_k && s->n_taken < k && take_best(s)) total += weight(w, s->scores[s->taken[s->n_taken - 1]]);
-    for (; n_kept < k && (n_kept < s->n_taken || (!has_k && take_best(s))); n_kept++) {
+    while (has_k && s->n_taken < k && take_next(s)) total += weight(w, s->scores[s->taken[s->n_taken - 1]]);
+    for (; n_kept < k && (n_kept < s->n_taken || (!has_k && take_next(s))); n_kept++) {
         float p = weight(w, s->scores[s->taken[n_kept]]);
         if (n_kept > 0 && (p < c->min_p || kept >= c->top_p * total)) break;
         kept += p;

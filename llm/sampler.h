@@ -29,7 +29,8 @@ typedef struct sac_sampler {
     float *left;      /* [vocab] of a choice: scores of what is not taken yet, */
     float *tops;      /* the largest of each stretch of them (or what it weighs), */
     int32_t *taken;   /* [vocab] and the best ids, falling */
-    int n_taken;
+    int32_t *spare;   /* [vocab] */
+    int n_taken, n_sorted;
 } sac_sampler;
 
 size_t sac_sampler_bytes(int vocab);

@@ -178,6 +178,46 @@ static void the_best_k_are_the_first_of_equals(void **state) {
     }
 }
 
+static const float *sorted_by;
+
+static int by_score(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    if (sorted_by[x] != sorted_by[y]) return sorted_by[x] < sorted_by[y] ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+/* More than a few, ties and both zeros among them: against a sort. */
+static void the_best_come_in_order(void **state) {
+    enum { n = 3001, BANNED = 200 };
+    static const int ks[] = {2500, 2900};
+    static float logits[n];
+    static int32_t order[n];
+    sac_arena arena;
+    sac_sampler s;
+    sac_error err;
+    uint64_t seed = 9;
+    (void)state;
+    assert_ok(sac_arena_open(&arena, sac_sampler_bytes(n), &err), err);
+    assert_ok(sac_sampler_init(&s, n, &arena, &err), err);
+    for (int32_t i = 0; i < n; i++) {
+        float f = test_rand_float(&seed);
+        logits[i] = i % 5 == 0 ? floorf(4 * f) : i % 5 == 1 ? -0.0f : 100 * f;
+        if (i < BANNED) logits[i] = i % 2 ? NAN : -INFINITY;
+        order[i] = i;
+    }
+    sorted_by = logits;
+    qsort(order + BANNED, n - BANNED, sizeof *order, by_score);
+    for (size_t k = 0; k < SAC_COUNT(ks); k++) {
+        const sac_sampler_config c = FILTERS(1.0, ks[k], 1, 0, 1, 1);
+        int n_taken = ks[k] < n - BANNED ? ks[k] : n - BANNED;
+        assert_ok(sac_sampler_start(&s, &c, &err), err);
+        sac_sampler_next(&s, logits, 0);
+        assert_int_equal(s.n_taken, n_taken);
+        assert_memory_equal(s.taken, order + BANNED, (size_t)n_taken * sizeof *order);
+    }
+    sac_arena_free(&arena);
+}
+
 /* As a callback forces a token. */
 static void infinity_is_drawn_and_nothing_else(void **state) {
     const sac_sampler_config cases[] = {FILTERS(1.0, 0, 1, 0, 1, 1), FILTERS(1.0, 5, 0.9, 0.1, 1, 2), off};
@@ -262,6 +302,7 @@ int main(void) {
         cmocka_unit_test(repetition_penalty_works_on_both_signs),
         cmocka_unit_test(draws_follow_the_filtered_distribution),
         cmocka_unit_test(the_best_k_are_the_first_of_equals),
+        cmocka_unit_test(the_best_come_in_order),
         cmocka_unit_test(infinity_is_drawn_and_nothing_else),
         cmocka_unit_test(logprobs_are_those_of_the_softmax),
         cmocka_unit_test(same_seed_same_draws),
