@@ -44,7 +44,7 @@ void serve_job_release(serve_job *j); /* the last owner's frees it */
 
 /* The answer, or a piece of a stream. */
 void serve_job_output(serve_job *j, const char *text, size_t n);
-/* The end; problem may be NULL. Once a stream has begun a problem is sent as its last event. */
+/* The end; problem may be NULL. A stream that has begun gets its last event: [DONE], or the problem. */
 void serve_job_finish(serve_job *j, const serve_problem *problem);
 /* The client is gone, or the time is up (problem). */
 void serve_job_cancel(serve_job *j);

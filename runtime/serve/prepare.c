@@ -41,8 +41,7 @@ static bool parse(serve_job *j, serve_problem *p) {
 static void prepare(serve_server *s, serve_job *j) {
     serve_problem p = {0};
     if (!parse(j, &p) || !serve_methods_check(s, j->request.methods, &p) || !serve_media_get(j, &p)) {
-        serve_job_finish(j, &p);
-        serve_server_dismiss(s, j);
+        serve_server_dismiss(s, j, &p);
         return;
     }
     j->ready_ns = sac_now_ns();

@@ -366,6 +366,23 @@ class Ends(Case):
             for c in waiting:
                 c.close()
 
+    def test_a_client_that_waits_for_each_answer(self):
+        """It never meets its own last request: where only one may be under way, none is refused."""
+        with Server("--slots", "1", "--queue", "0") as server:
+            kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_S)
+            for _ in range(100):
+                kept.request("POST", "/v1/chat/completions", json.dumps(chat_body("Hello", max_tokens=1)))
+                reply = kept.getresponse()
+                self.assertEqual((reply.status, reply.read()[:11]), (200, b'{"id":"chat'))
+                with server.connect() as c:
+                    c.sendall(whole("Hello", max_tokens=1, stream=True))
+                    data = b""
+                    while b"[DONE]" not in data:
+                        piece = c.recv(65536)
+                        self.assertTrue(piece and b" 429 " not in piece, data + piece)
+                        data += piece
+            kept.close()
+
     def test_a_full_disk_for_uploads(self):
         """A limit of file sizes stands for the full disk: writing fails half way in the same manner."""
         def body(n):
