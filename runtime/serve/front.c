@@ -89,7 +89,7 @@ static ssize_t read_stream(void *cls, uint64_t at, char *to, size_t room) {
         n = (ssize_t)(j->out.n < room ? j->out.n : room);
         memcpy(to, j->out.data, (size_t)n);
         serve_buffer_drop(&j->out, (size_t)n);
-    } else if (atomic_load(&j->cancelled) && !j->done) {
+    } else if (j->left && !j->done) {
         n = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (j->done) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
@@ -134,7 +134,7 @@ static enum MHD_Result reply_whole(serve_exchange *x) {
 static enum MHD_Result answer(serve_exchange *x) {
     serve_job *j = x->job;
     pthread_mutex_lock(&j->lock);
-    bool done = j->done, begun = j->begun, gone = atomic_load(&j->cancelled) && !done;
+    bool done = j->done, begun = j->begun, gone = j->left && !done;
     if (!done && !begun && !gone) {
         MHD_suspend_connection(x->connection);
         j->suspended = true;

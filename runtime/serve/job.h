@@ -24,13 +24,14 @@ struct serve_job {
     int64_t arrived_ns, ready_ns, started_ns;
     serve_buffer body;
     serve_request request; /* of the preparer, then of the scheduler */
-    atomic_bool cancelled; /* nobody waits any more, or its time is up */
+    atomic_bool cancelled; /* nobody waits any more, its time is up, or the server ends */
     atomic_bool timed_out;
 
     pthread_mutex_t lock;              /* for what follows */
     struct MHD_Connection *connection; /* NULL once it is closed */
     int fd;
     bool suspended;
+    bool left;             /* the client has gone: nothing is sent to it any more */
     bool begun;            /* headers of a stream may go out */
     bool done;             /* nothing more will be added */
     serve_buffer out;      /* JSON, or what of the stream has not been sent */

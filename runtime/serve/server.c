@@ -191,6 +191,18 @@ static void wait_for_stop(void) {
     }
 }
 
+/* Last bytes of the last answers leave; a client that does not read its own is not waited for. */
+static void wait_for_replies(serve_server *s) {
+    int64_t start = sac_now_ns();
+    for (bool busy = true; busy && sac_seconds_since(start) < 2;) {
+        busy = false;
+        pthread_mutex_lock(&s->lock);
+        for (serve_connection *c = s->connections; c; c = c->next) busy |= c->busy;
+        pthread_mutex_unlock(&s->lock);
+        if (busy) usleep(10000);
+    }
+}
+
 /* Lets what runs come to its end, for a time; then cancels it, and waits for that. */
 static void drain(serve_server *s) {
     atomic_store(&s->draining, true);
@@ -208,7 +220,7 @@ static void drain(serve_server *s) {
         if (n == 0) break;
         usleep(20000);
     }
-    usleep(100000); /* last bytes of the last answers leave */
+    wait_for_replies(s);
 }
 
 static void init_server(serve_server *s, const sac_model *model, const serve_config *config) {

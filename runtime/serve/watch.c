@@ -19,12 +19,12 @@ static void look_at(serve_server *s, serve_job *j, int64_t now) {
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
         double age = (double)(now - j->arrived_ns) * 1e-9, silent = (double)(now - j->output_ns) * 1e-9;
-        bool left = !j->connection || has_left(j->fd);
         double limit = j->request.timeout_s > 0 ? j->request.timeout_s : s->config->timeout_s;
-        if (!left && age > limit) atomic_store(&j->timed_out, true);
-        if (left || age > limit) {
+        j->left = !j->connection || has_left(j->fd);
+        if (!j->left && age > limit) atomic_store(&j->timed_out, true);
+        if (j->left || age > limit) {
             atomic_store(&j->cancelled, true);
-            if (left) serve_job_wake(j); /* the front closes it */
+            if (j->left) serve_job_wake(j); /* the front closes it */
         } else if (j->request.stream && silent > s->config->heartbeat_s) {
             serve_buffer_text(&j->out, ": ping\n\n");
             j->output_ns = now;

@@ -1,5 +1,6 @@
 """Clients and media that go wrong: each is refused or survived with the right status, the server still answers
 afterwards, and nothing is left open."""
+import concurrent.futures
 import contextlib
 import http.client
 import http.server
@@ -13,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from server import HANG_S, Case, Server, ask, chat_body, is_video, main, questions, sample, write_png
+from server import HANG_S, Case, Server, ask, chat_body, is_video, main, questions, read_events, sample, write_png
 
 PICTURE = sample(video=False)
 ENDLESS = 7000  # tokens: seconds on any machine, and nearly all that a slot holds
@@ -341,18 +342,35 @@ class Ends(Case):
             self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"])
 
     def test_a_drain_that_takes_too_long(self):
-        server = Server("--drain-seconds", "0.1")
-        c = server.connect()
-        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=ENDLESS))
-        data = c.recv(4096)
-        self.assertIn(b"200 OK", data)
+        server = Server("--slots", "16", "--drain-seconds", "0.1")
+        streams = self.begin_streams(server, 16)
+        server.wait_for(lambda: server.metric("vllm:num_requests_running") == 16, "they are not answered")
         self.assertEqual(server.stop(signal.SIGINT), (0, ""))
-        with contextlib.suppress(ConnectionResetError):
-            while piece := c.recv(65536):
-                data += piece
-        self.assertNotIn(b"[DONE]", data)
-        self.assertNotIn(b'"finish_reason":"length"', data)
-        c.close()
+        self.assert_ended(streams, 503, "cancelled")
+
+    def test_streams_that_take_too_long(self):
+        with Server("--slots", "16") as server:
+            for _ in range(2):
+                self.assert_ended(self.begin_streams(server, 16, saccade={"timeout": 1}), 408, "timeout")
+
+    def begin_streams(self, server, n, **more):
+        """All with much text in each event, and without an end of their own."""
+        pool = concurrent.futures.ThreadPoolExecutor(n)
+        self.addCleanup(pool.shutdown)
+        more = {"stream": True, "ignore_eos": True, "max_tokens": ENDLESS, "temperature": 2, "logprobs": True,
+                "top_logprobs": 20, **more}
+        return [pool.submit(server.chat, "Hello", **more) for _ in range(n)]
+
+    def assert_ended(self, streams, status, code):
+        """By an event that says why. http.client raises where a reply is cut off."""
+        for stream in streams:
+            reply = stream.result()
+            if reply.status != 200:  # before its first token
+                self.assertEqual((reply.status, reply.json["error"]["code"]), (status, code))
+                continue
+            events, done = read_events(reply.text)
+            self.assertEqual((done, events[-1]["error"]["code"]), (False, code))
+            self.assertNotIn('"finish_reason":"length"', reply.text)
 
     def test_a_full_queue(self):
         with Server("--slots", "1", "--queue", "2") as server:
