@@ -399,13 +399,12 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (address.ss_family == AF_INET6) flags |= MHD_USE_IPv6;
     errno = 0;
-    s->daemon = MHD_start_daemon(flags, (uint16_t)c->port, NULL, NULL, on_request, s,
-                                 MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_SOCK_ADDR,
-                                 (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-                                 MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
-                                 (unsigned)c->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-                                 (unsigned)(c->header_timeout_s + 0.999), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                 (size_t)65536, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(
+        flags, (uint16_t)c->port, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)c->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(c->header_timeout_s + 0.999),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_END);
     if (!s->daemon)
         return sac_fail(err, SAC_IO, "cannot listen on %s port %d: %s", c->host, c->port,
                         errno ? strerror(errno) : "address in use or not permitted");

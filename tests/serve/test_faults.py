@@ -14,7 +14,8 @@ import subprocess
 import threading
 import time
 
-from server import HANG_S, Case, Server, ask, chat_body, is_video, main, questions, read_events, sample, write_png
+from server import (HANG_S, Case, Server, ask, chat_body, is_video, main, questions, read_events, saccade, sample,
+                    write_png)
 
 PICTURE = sample(video=False)
 ENDLESS = 7000  # tokens: seconds on any machine, and nearly all that a slot holds
@@ -347,6 +348,20 @@ class Ends(Case):
         server.wait_for(lambda: server.metric("vllm:num_requests_running") == 16, "they are not answered")
         self.assertEqual(server.stop(signal.SIGINT), (0, ""))
         self.assert_ended(streams, 503, "cancelled")
+
+    def test_a_port_that_is_taken(self):
+        with Server("--slots", "1") as server:
+            second = saccade("serve", "--quiet", "--slots", "1", "--port", server.port)
+            self.assert_refused(second, 74, f"port {server.port}", "Address already in use")
+
+    def test_a_port_that_was_just_used(self):
+        """By a server that closed a connection itself, which the kernel then remembers for a minute."""
+        with Server("--slots", "1") as server, server.connect() as c:
+            c.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            self.assertIn(b" 200 ", c.recv(4096))
+            self.assertEqual(server.stop(), (0, ""))
+        with Server("--slots", "1", "--port", server.port) as again:
+            self.assertEqual(again.port, server.port)
 
     def test_streams_that_take_too_long(self):
         with Server("--slots", "16") as server:
