@@ -226,6 +226,7 @@ static void set_busy(serve_exchange *x, bool busy) {
     if (!x->line) return;
     pthread_mutex_lock(&x->server->lock);
     x->line->busy = busy;
+    x->line->ended = false;
     x->line->idle_ns = sac_now_ns();
     x->line->n_received = 0;
     pthread_mutex_unlock(&x->server->lock);

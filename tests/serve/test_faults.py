@@ -387,6 +387,17 @@ class Ends(Case):
             self.assertEqual((done, events[-1]["error"]["code"]), (False, code))
             self.assertNotIn('"finish_reason":"length"', reply.text)
 
+    def test_clients_that_leave_in_the_middle_of_a_request(self):
+        """Their connections are given back long before the server's patience ends, also where the end comes in one
+        packet with the last bytes."""
+        with Server("--slots", "1", "--receive-seconds", "3600") as server:
+            before = server.n_descriptors()
+            for more_comes in (socket.MSG_MORE, 0) * 10:
+                with server.connect() as c:
+                    c.sendall(whole("Hello")[:-10], more_comes)
+            self.assertEqual(server.get("/health").status, 200)  # those before it have been taken in, too
+            server.wait_for(lambda: server.n_descriptors() <= before, "connections stay open")
+
     def test_a_full_queue(self):
         with Server("--slots", "1", "--queue", "2") as server:
             waiting = [server.connect() for _ in range(3)]
