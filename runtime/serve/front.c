@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "files.h"
 #include "metrics.h"
+#include "origin.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,15 +29,8 @@ static int fd_of(struct MHD_Connection *connection) {
 
 /* ---------------------------------------------------------------- replies */
 
-static const char *origin_allowed(const serve_exchange *x) {
-    const char *allowed = x->server->config->cors_origin, *origin = header(x, "Origin");
-    if (!allowed || !origin) return NULL;
-    if (!strcmp(allowed, "*")) return "*";
-    return !strcmp(allowed, origin) ? allowed : NULL;
-}
-
 static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
-    const char *origin = origin_allowed(x);
+    const char *origin = serve_origin_allowed(x->server->config, header(x, "Origin"));
     if (origin) {
         MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
         MHD_add_response_header(r, "Vary", "Origin");
@@ -170,9 +164,15 @@ static bool check_key(const serve_exchange *x, serve_problem *p) {
  * spend this machine's time. */
 static bool check_origin(const serve_exchange *x, const char *method, serve_problem *p) {
     const char *origin = header(x, "Origin"), *host = header(x, "Host");
-    if (!origin || !strcmp(method, "GET") || origin_allowed(x)) return true;
-    const char *at = strstr(origin, "://");
-    if (at && host && !strcasecmp(at + 3, host)) return true;
+    const serve_config *c = x->server->config;
+    if (!serve_host_allowed(c, host))
+        return serve_refuse(
+            p, 403, NULL, "host_not_allowed",
+            "the host '%.80s' is not this server: ask localhost or the address; --cors-origin "
+            "allows a name",
+            host);
+    if (!origin || !strcmp(method, "GET") || serve_origin_allowed(c, origin)) return true;
+    if (serve_origin_is_host(origin, host)) return true;
     return serve_refuse(p, 403, NULL, "origin_not_allowed",
                         "requests from pages of other sites are off; --cors-origin allows one");
 }

@@ -22,7 +22,7 @@ ENDLESS = 7000  # tokens: seconds on any machine, and nearly all that a slot hol
 
 
 def head(path="/v1/chat/completions", **fields):
-    lines = [f"POST {path} HTTP/1.1", "Host: x"] + [f"{k.replace('_', '-')}: {v}" for k, v in fields.items()]
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost"] + [f"{k.replace('_', '-')}: {v}" for k, v in fields.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
@@ -133,7 +133,7 @@ class Faults(Case):
     def test_a_header_that_drips(self):
         """A line now and then does not lengthen the server's patience: it closes, however long the client goes on."""
         c = self.server.connect()
-        c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+        c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n")
         with contextlib.suppress(ConnectionError):
             for _ in range(80):  # 24 s, which is less than the server's usual patience
                 c.sendall(b"X: y\r\n")
