@@ -354,6 +354,11 @@ class Ends(Case):
             second = saccade("serve", "--quiet", "--slots", "1", "--port", server.port)
             self.assert_refused(second, 74, f"port {server.port}", "Address already in use")
 
+    def test_a_media_root_that_is_no_folder(self):
+        self.assert_refused(saccade("serve", "--port", "0", "--media-root", self.path("none")), 66,
+                            "--media-root " + self.path("none"), "No such file")
+        self.assert_refused(saccade("serve", "--port", "0", "--media-root", self.path("file", "x")), 64, "not a folder")
+
     def test_a_port_that_was_just_used(self):
         """By a server that closed a connection itself, which the kernel then remembers for a minute."""
         with Server("--slots", "1") as server, server.connect() as c:
