@@ -16,6 +16,7 @@
 
 static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve_problem *p) {
     json_error_t e;
+    if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
     r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e);
     if (!r->json)
         return serve_refuse(p, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",

@@ -190,6 +190,7 @@ class Refusals(Case):
         for body in "", "{", "[]", "{\"a\":1,\"a\":2}", "\xff", "{\"model\": \"\\ud800\"}":
             reply = self.server.request("POST", "/v1/chat/completions", body.encode("latin-1"), headers)
             self.assert_refused(reply, 400, code="invalid_json")
+            self.assertEqual(reply.json["error"]["message"] == "the body is empty", body == "")
         reply = self.server.request("POST", "/v1/chat/completions", b"x" * (1 << 20) + b"y", headers)
         self.assert_refused(reply, 413)
 
