@@ -28,7 +28,8 @@ static void choose_seed(serve_request *r) {
 static bool parse(serve_job *j, serve_problem *p) {
     serve_server *s = j->server;
     serve_request r;
-    bool ok = serve_request_parse(&r, s->config, j->request.is_chat, j->body.data, j->body.n, p);
+    bool ok =
+        serve_request_parse(&r, s->config, s->info.vocab, j->request.is_chat, j->body.data, j->body.n, p);
     serve_server_return_body(s, &j->body);
     pthread_mutex_lock(&j->lock); /* the watch reads the stream flag and the deadline */
     j->request = r;
