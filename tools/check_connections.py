@@ -33,7 +33,7 @@ def open_many(server, n):
         for i in range(n):
             s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
             if i % 2:
-                s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+                s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             sockets.append(s)
     return sockets
 

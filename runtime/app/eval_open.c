@@ -1,17 +1,8 @@
 #define _GNU_SOURCE
 #include "eval_open.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static sac_status check_folder(const char *option, const char *path, sac_error *err) {
-    struct stat st;
-    if (stat(path, &st)) return app_fail(err, SAC_NOT_FOUND, "%s %s: %s", option, path, strerror(errno));
-    return S_ISDIR(st.st_mode) ? SAC_OK
-                               : app_fail(err, SAC_BAD_ARGUMENT, "%s %s: not a folder", option, path);
-}
 
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -27,8 +18,8 @@ sac_status eval_task_open(eval_task *t, const settings *s, const eval_set *set, 
         return app_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
     if (!s->videos && !(t->own_videos = folder_of(set_path))) return app_fail_no_memory(err);
     if (!s->videos) t->videos = t->own_videos;
-    APP_TRY(check_folder("--videos", t->videos, err));
-    return s->subtitles ? check_folder("--subtitles", s->subtitles, err) : SAC_OK;
+    APP_TRY(settings_check_folder("--videos", t->videos, err));
+    return s->subtitles ? settings_check_folder("--subtitles", s->subtitles, err) : SAC_OK;
 }
 
 void eval_task_free(eval_task *t) {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define AT(field) offsetof(settings, field)
 #define A         COMMAND_ASK
@@ -277,6 +278,13 @@ const setting *settings_find(const char *name) {
         if (!*a && !*b) return &settings_table[i];
     }
     return NULL;
+}
+
+sac_status settings_check_folder(const char *option, const char *path, sac_error *err) {
+    struct stat st;
+    if (stat(path, &st)) return app_fail(err, SAC_NOT_FOUND, "%s %s: %s", option, path, strerror(errno));
+    return S_ISDIR(st.st_mode) ? SAC_OK
+                               : app_fail(err, SAC_BAD_ARGUMENT, "%s %s: not a folder", option, path);
 }
 
 bool settings_given(const settings *s, size_t offset) {

@@ -119,6 +119,9 @@ const setting *settings_find(const char *name);
 sac_status settings_set(settings *s, const setting *row, const char *text, setting_origin origin,
                         sac_error *err);
 
+/* Is there a folder of this name, the value of `option` ("--videos")? */
+sac_status settings_check_folder(const char *option, const char *path, sac_error *err);
+
 /* Was the row of the field at this offset set by anyone? settings_given(s, offsetof(settings, fps)) */
 bool settings_given(const settings *s, size_t offset);
 

@@ -195,7 +195,6 @@ static void finish_stream(serve_answer *a) {
         if (a->places) json_object_set(event, "saccade", a->places);
         send_event(j, event);
     }
-    serve_job_output(j, "data: [DONE]\n\n", 14);
 }
 
 /* ---------------------------------------------------------------- whole */

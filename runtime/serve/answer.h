@@ -26,7 +26,7 @@ void serve_answer_text(serve_answer *a, const char *utf8, size_t n);
 void serve_answer_token(serve_answer *a, const sac_token_event *token);
 /* A choice is whole. Of the first come the figures of the prompt. */
 void serve_answer_choice(serve_answer *a, const sac_result *r, double kept_ratio);
-/* All choices are whole. */
+/* All choices are whole. A stream's [DONE] is left to serve_job_finish. */
 void serve_answer_finish(serve_answer *a);
 void serve_answer_free(serve_answer *a);
 

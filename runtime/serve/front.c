@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "files.h"
 #include "metrics.h"
+#include "origin.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,15 +29,8 @@ static int fd_of(struct MHD_Connection *connection) {
 
 /* ---------------------------------------------------------------- replies */
 
-static const char *origin_allowed(const serve_exchange *x) {
-    const char *allowed = x->server->config->cors_origin, *origin = header(x, "Origin");
-    if (!allowed || !origin) return NULL;
-    if (!strcmp(allowed, "*")) return "*";
-    return !strcmp(allowed, origin) ? allowed : NULL;
-}
-
 static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
-    const char *origin = origin_allowed(x);
+    const char *origin = serve_origin_allowed(x->server->config, header(x, "Origin"));
     if (origin) {
         MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
         MHD_add_response_header(r, "Vary", "Origin");
@@ -89,7 +83,7 @@ static ssize_t read_stream(void *cls, uint64_t at, char *to, size_t room) {
         n = (ssize_t)(j->out.n < room ? j->out.n : room);
         memcpy(to, j->out.data, (size_t)n);
         serve_buffer_drop(&j->out, (size_t)n);
-    } else if (atomic_load(&j->cancelled) && !j->done) {
+    } else if (j->left && !j->done) {
         n = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (j->done) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
@@ -134,7 +128,7 @@ static enum MHD_Result reply_whole(serve_exchange *x) {
 static enum MHD_Result answer(serve_exchange *x) {
     serve_job *j = x->job;
     pthread_mutex_lock(&j->lock);
-    bool done = j->done, begun = j->begun, gone = atomic_load(&j->cancelled) && !done;
+    bool done = j->done, begun = j->begun, gone = j->left && !done;
     if (!done && !begun && !gone) {
         MHD_suspend_connection(x->connection);
         j->suspended = true;
@@ -170,9 +164,15 @@ static bool check_key(const serve_exchange *x, serve_problem *p) {
  * spend this machine's time. */
 static bool check_origin(const serve_exchange *x, const char *method, serve_problem *p) {
     const char *origin = header(x, "Origin"), *host = header(x, "Host");
-    if (!origin || !strcmp(method, "GET") || origin_allowed(x)) return true;
-    const char *at = strstr(origin, "://");
-    if (at && host && !strcasecmp(at + 3, host)) return true;
+    const serve_config *c = x->server->config;
+    if (!serve_host_allowed(c, host))
+        return serve_refuse(
+            p, 403, NULL, "host_not_allowed",
+            "the host '%.80s' is not this server: ask localhost or the address; --cors-origin "
+            "allows a name",
+            host);
+    if (!origin || !strcmp(method, "GET") || serve_origin_allowed(c, origin)) return true;
+    if (serve_origin_is_host(origin, host)) return true;
     return serve_refuse(p, 403, NULL, "origin_not_allowed",
                         "requests from pages of other sites are off; --cors-origin allows one");
 }
@@ -226,6 +226,7 @@ static void set_busy(serve_exchange *x, bool busy) {
     if (!x->line) return;
     pthread_mutex_lock(&x->server->lock);
     x->line->busy = busy;
+    x->line->ended = false;
     x->line->idle_ns = sac_now_ns();
     x->line->n_received = 0;
     pthread_mutex_unlock(&x->server->lock);
@@ -399,13 +400,12 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (address.ss_family == AF_INET6) flags |= MHD_USE_IPv6;
     errno = 0;
-    s->daemon = MHD_start_daemon(flags, (uint16_t)c->port, NULL, NULL, on_request, s,
-                                 MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_SOCK_ADDR,
-                                 (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-                                 MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
-                                 (unsigned)c->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-                                 (unsigned)(c->header_timeout_s + 0.999), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                 (size_t)65536, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(
+        flags, (uint16_t)c->port, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)c->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(c->header_timeout_s + 0.999),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_END);
     if (!s->daemon)
         return sac_fail(err, SAC_IO, "cannot listen on %s port %d: %s", c->host, c->port,
                         errno ? strerror(errno) : "address in use or not permitted");

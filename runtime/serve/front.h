@@ -16,6 +16,7 @@ struct serve_connection {
     int64_t idle_ns;   /* since when no whole request has come */
     size_t n_received; /* bytes of bodies since then: a long upload may take its time */
     bool busy;         /* a whole request has come and is being answered */
+    bool ended;        /* at the watch's last look the client had ended it, and all it sent was read */
 };
 
 /* One HTTP request; of the front's thread alone. */

@@ -82,6 +82,8 @@ void serve_job_finish(serve_job *j, const serve_problem *problem) {
     if (problem && problem->status) {
         j->problem = *problem;
         if (j->begun) add_error_event(j, problem);
+    } else if (j->request.stream) {
+        serve_buffer_text(&j->out, "data: [DONE]\n\n");
     }
     if (j->out.failed && !j->problem.status)
         serve_refuse(&j->problem, 503, NULL, "out_of_memory", "no memory for the answer");

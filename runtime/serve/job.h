@@ -24,13 +24,14 @@ struct serve_job {
     int64_t arrived_ns, ready_ns, started_ns;
     serve_buffer body;
     serve_request request; /* of the preparer, then of the scheduler */
-    atomic_bool cancelled; /* nobody waits any more, or its time is up */
+    atomic_bool cancelled; /* nobody waits any more, its time is up, or the server ends */
     atomic_bool timed_out;
 
     pthread_mutex_t lock;              /* for what follows */
     struct MHD_Connection *connection; /* NULL once it is closed */
     int fd;
     bool suspended;
+    bool left;             /* the client has gone: nothing is sent to it any more */
     bool begun;            /* headers of a stream may go out */
     bool done;             /* nothing more will be added */
     serve_buffer out;      /* JSON, or what of the stream has not been sent */
@@ -44,7 +45,7 @@ void serve_job_release(serve_job *j); /* the last owner's frees it */
 
 /* The answer, or a piece of a stream. */
 void serve_job_output(serve_job *j, const char *text, size_t n);
-/* The end; problem may be NULL. Once a stream has begun a problem is sent as its last event. */
+/* The end; problem may be NULL. A stream that has begun gets its last event: [DONE], or the problem. */
 void serve_job_finish(serve_job *j, const serve_problem *problem);
 /* The client is gone, or the time is up (problem). */
 void serve_job_cancel(serve_job *j);

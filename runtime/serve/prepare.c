@@ -28,7 +28,8 @@ static void choose_seed(serve_request *r) {
 static bool parse(serve_job *j, serve_problem *p) {
     serve_server *s = j->server;
     serve_request r;
-    bool ok = serve_request_parse(&r, s->config, j->request.is_chat, j->body.data, j->body.n, p);
+    bool ok =
+        serve_request_parse(&r, s->config, s->info.vocab, j->request.is_chat, j->body.data, j->body.n, p);
     serve_server_return_body(s, &j->body);
     pthread_mutex_lock(&j->lock); /* the watch reads the stream flag and the deadline */
     j->request = r;
@@ -41,8 +42,7 @@ static bool parse(serve_job *j, serve_problem *p) {
 static void prepare(serve_server *s, serve_job *j) {
     serve_problem p = {0};
     if (!parse(j, &p) || !serve_methods_check(s, j->request.methods, &p) || !serve_media_get(j, &p)) {
-        serve_job_finish(j, &p);
-        serve_server_dismiss(s, j);
+        serve_server_dismiss(s, j, &p);
         return;
     }
     j->ready_ns = sac_now_ns();

@@ -16,6 +16,7 @@
 
 static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve_problem *p) {
     json_error_t e;
+    if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
     r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e);
     if (!r->json)
         return serve_refuse(p, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",
@@ -82,6 +83,15 @@ static bool parse_bias(serve_request *r, serve_problem *p) {
         r->logit_bias[r->sampling.n_logit_bias++] = (sac_logit_bias){(int32_t)id, (float)bias};
     }
     r->sampling.logit_bias = r->logit_bias;
+    return true;
+}
+
+static bool check_bias(const serve_request *r, int n_vocab, serve_problem *p) {
+    for (size_t i = 0; i < r->sampling.n_logit_bias; i++)
+        if (r->sampling.logit_bias[i].id >= n_vocab)
+            return serve_refuse(p, 400, "logit_bias", NULL,
+                                "'logit_bias': token %d is not in the vocabulary of %d",
+                                r->sampling.logit_bias[i].id, n_vocab);
     return true;
 }
 
@@ -209,12 +219,13 @@ static bool parse_prompt(serve_request *r, serve_problem *p) {
            serve_refuse(p, 400, "prompt", NULL, "'prompt' must be one text that is not empty");
 }
 
-bool serve_request_parse(serve_request *r, const serve_config *c, bool is_chat, const char *body,
+bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
                          size_t n_bytes, serve_problem *p) {
     *r = (serve_request){.is_chat = is_chat, .sampling = c->sampling};
     TRY(parse_json(r, body, n_bytes, p));
     TRY(parse_model(r, c, p));
     TRY(parse_sampling(r, p));
+    TRY(check_bias(r, n_vocab, p));
     TRY(parse_logprobs(r, p));
     TRY(parse_stream(r, p));
     TRY(parse_format(r, p));

@@ -54,7 +54,7 @@ typedef struct serve_request {
 } serve_request;
 
 /* False: *p says why. r is to be freed in both cases. */
-bool serve_request_parse(serve_request *r, const serve_config *c, bool is_chat, const char *body,
+bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
                          size_t n_bytes, serve_problem *p);
 /* The seed of a request's k-th choice: its own seed for the first, which is thus the answer that the request
  * would get alone. */

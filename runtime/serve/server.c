@@ -92,8 +92,8 @@ bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
     else if (!atomic_load(&s->answers))
         ok = serve_refuse(p, 503, NULL, "starting", "the model is not ready yet");
     else if (s->n_jobs >= most)
-        ok =
-            serve_refuse(p, 429, NULL, "queue_full", "%zu requests wait already: try again later", s->n_jobs);
+        ok = serve_refuse(p, 429, NULL, "queue_full", "%zu requests are under way already: try again later",
+                          s->n_jobs);
     if (ok) {
         serve_job_keep(j);
         j->next = s->jobs;
@@ -108,7 +108,8 @@ bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
     return ok;
 }
 
-void serve_server_dismiss(serve_server *s, serve_job *j) {
+/* In one step: a client that has its answer may ask again at once, and finds its place free. */
+void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *problem) {
     pthread_mutex_lock(&s->lock);
     if (j->previous)
         j->previous->next = j->next;
@@ -116,6 +117,7 @@ void serve_server_dismiss(serve_server *s, serve_job *j) {
         s->jobs = j->next;
     if (j->next) j->next->previous = j->previous;
     s->n_jobs--;
+    serve_job_finish(j, problem);
     pthread_cond_broadcast(&s->stirred);
     pthread_mutex_unlock(&s->lock);
     serve_job_release(j);
@@ -189,6 +191,18 @@ static void wait_for_stop(void) {
     }
 }
 
+/* Last bytes of the last answers leave; a client that does not read its own is not waited for. */
+static void wait_for_replies(serve_server *s) {
+    int64_t start = sac_now_ns();
+    for (bool busy = true; busy && sac_seconds_since(start) < 2;) {
+        busy = false;
+        pthread_mutex_lock(&s->lock);
+        for (serve_connection *c = s->connections; c; c = c->next) busy |= c->busy;
+        pthread_mutex_unlock(&s->lock);
+        if (busy) usleep(10000);
+    }
+}
+
 /* Lets what runs come to its end, for a time; then cancels it, and waits for that. */
 static void drain(serve_server *s) {
     atomic_store(&s->draining, true);
@@ -206,7 +220,7 @@ static void drain(serve_server *s) {
         if (n == 0) break;
         usleep(20000);
     }
-    usleep(100000); /* last bytes of the last answers leave */
+    wait_for_replies(s);
 }
 
 static void init_server(serve_server *s, const sac_model *model, const serve_config *config) {

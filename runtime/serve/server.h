@@ -66,8 +66,8 @@ void serve_server_return_body(serve_server *s, serve_buffer *body); /* frees it,
 
 /* Queues a job; false: *p says why not (429, 503). The job is then the caller's alone. */
 bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p);
-/* The server is done with a job: off the list. */
-void serve_server_dismiss(serve_server *s, serve_job *j);
+/* The server is done with a job: off the list, and its answer ends (problem may be NULL). */
+void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *problem);
 
 /* Threads. */
 void *serve_prepare_run(void *server);

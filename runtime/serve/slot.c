@@ -22,8 +22,7 @@ void serve_job_fail(serve_job *j, sac_status st, const sac_error *err) {
         serve_refuse_status(&p, st, err);
     }
     if (st == SAC_CANCELLED) serve_metrics_success(m, "abort");
-    serve_job_finish(j, &p);
-    serve_server_dismiss(j->server, j);
+    serve_server_dismiss(j->server, j, &p);
 }
 
 /* ---------------------------------------------------------------- events */
@@ -147,8 +146,7 @@ static void finish(serve_slot *slot) {
     count_times(slot);
     serve_answer_finish(&slot->answer);
     release(slot);
-    serve_job_finish(j, NULL);
-    serve_server_dismiss(j->server, j);
+    serve_server_dismiss(j->server, j, NULL);
 }
 
 static void finish_choice(serve_slot *slot) {
@@ -257,8 +255,7 @@ bool serve_slot_begin(serve_slot *slot, serve_job *j, void (*yield)(void *ctx)) 
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
     if (!prepare(slot, &p)) {
         release(slot);
-        serve_job_finish(j, &p);
-        serve_server_dismiss(j->server, j);
+        serve_server_dismiss(j->server, j, &p);
         return false;
     }
     serve_trace_free(&slot->trace);

@@ -190,6 +190,7 @@ class Refusals(Case):
         for body in "", "{", "[]", "{\"a\":1,\"a\":2}", "\xff", "{\"model\": \"\\ud800\"}":
             reply = self.server.request("POST", "/v1/chat/completions", body.encode("latin-1"), headers)
             self.assert_refused(reply, 400, code="invalid_json")
+            self.assertEqual(reply.json["error"]["message"] == "the body is empty", body == "")
         reply = self.server.request("POST", "/v1/chat/completions", b"x" * (1 << 20) + b"y", headers)
         self.assert_refused(reply, 413)
 
@@ -207,6 +208,17 @@ class Refusals(Case):
         self.assert_refused(reply, 403)
         self.assertNotIn("Access-Control-Allow-Origin", reply.headers)
         self.assertEqual(self.post(chat_body("Hello"), Origin=self.server.url).status, 200)
+
+    def test_a_name_that_is_made_to_point_here(self):
+        """Its pages look like the server's own: Origin and Host agree."""
+        for host in "evil.example", "127.0.0.1.evil.example", "localhost.evil.example":
+            host = f"{host}:{self.server.port}"
+            reply = self.post(chat_body("Hello"), Host=host, Origin=f"http://{host}")
+            self.assert_refused(reply, 403, code="host_not_allowed")
+            self.assert_refused(self.server.get("/health", headers={"Host": host}), 403, code="host_not_allowed")
+        for host in "localhost", "LOCALHOST", "127.0.0.1", "[::1]":
+            for port in "", f":{self.server.port}":
+                self.assertEqual(self.server.get("/health", headers={"Host": host + port}).status, 200, host)
 
 
 if __name__ == "__main__":

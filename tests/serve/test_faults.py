@@ -1,5 +1,6 @@
 """Clients and media that go wrong: each is refused or survived with the right status, the server still answers
 afterwards, and nothing is left open."""
+import concurrent.futures
 import contextlib
 import http.client
 import http.server
@@ -13,14 +14,15 @@ import subprocess
 import threading
 import time
 
-from server import HANG_S, Case, Server, ask, chat_body, is_video, main, questions, sample, write_png
+from server import (HANG_S, Case, Server, ask, chat_body, is_video, main, questions, read_events, saccade, sample,
+                    write_png)
 
 PICTURE = sample(video=False)
 ENDLESS = 7000  # tokens: seconds on any machine, and nearly all that a slot holds
 
 
 def head(path="/v1/chat/completions", **fields):
-    lines = [f"POST {path} HTTP/1.1", "Host: x"] + [f"{k.replace('_', '-')}: {v}" for k, v in fields.items()]
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost"] + [f"{k.replace('_', '-')}: {v}" for k, v in fields.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
@@ -131,7 +133,7 @@ class Faults(Case):
     def test_a_header_that_drips(self):
         """A line now and then does not lengthen the server's patience: it closes, however long the client goes on."""
         c = self.server.connect()
-        c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+        c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n")
         with contextlib.suppress(ConnectionError):
             for _ in range(80):  # 24 s, which is less than the server's usual patience
                 c.sendall(b"X: y\r\n")
@@ -341,18 +343,65 @@ class Ends(Case):
             self.assertEqual(reply.json["choices"][0]["message"]["content"], row["answer"])
 
     def test_a_drain_that_takes_too_long(self):
-        server = Server("--drain-seconds", "0.1")
-        c = server.connect()
-        c.sendall(whole(ask(PICTURE), stream=True, ignore_eos=True, max_tokens=ENDLESS))
-        data = c.recv(4096)
-        self.assertIn(b"200 OK", data)
+        server = Server("--slots", "16", "--drain-seconds", "0.1")
+        streams = self.begin_streams(server, 16)
+        server.wait_for(lambda: server.metric("vllm:num_requests_running") == 16, "they are not answered")
         self.assertEqual(server.stop(signal.SIGINT), (0, ""))
-        with contextlib.suppress(ConnectionResetError):
-            while piece := c.recv(65536):
-                data += piece
-        self.assertNotIn(b"[DONE]", data)
-        self.assertNotIn(b'"finish_reason":"length"', data)
-        c.close()
+        self.assert_ended(streams, 503, "cancelled")
+
+    def test_a_port_that_is_taken(self):
+        with Server("--slots", "1") as server:
+            second = saccade("serve", "--quiet", "--slots", "1", "--port", server.port)
+            self.assert_refused(second, 74, f"port {server.port}", "Address already in use")
+
+    def test_a_media_root_that_is_no_folder(self):
+        self.assert_refused(saccade("serve", "--port", "0", "--media-root", self.path("none")), 66,
+                            "--media-root " + self.path("none"), "No such file")
+        self.assert_refused(saccade("serve", "--port", "0", "--media-root", self.path("file", "x")), 64, "not a folder")
+
+    def test_a_port_that_was_just_used(self):
+        """By a server that closed a connection itself, which the kernel then remembers for a minute."""
+        with Server("--slots", "1") as server, server.connect() as c:
+            c.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            self.assertIn(b" 200 ", c.recv(4096))
+            self.assertEqual(server.stop(), (0, ""))
+        with Server("--slots", "1", "--port", server.port) as again:
+            self.assertEqual(again.port, server.port)
+
+    def test_streams_that_take_too_long(self):
+        with Server("--slots", "16") as server:
+            for _ in range(2):
+                self.assert_ended(self.begin_streams(server, 16, saccade={"timeout": 1}), 408, "timeout")
+
+    def begin_streams(self, server, n, **more):
+        """All with much text in each event, and without an end of their own."""
+        pool = concurrent.futures.ThreadPoolExecutor(n)
+        self.addCleanup(pool.shutdown)
+        more = {"stream": True, "ignore_eos": True, "max_tokens": ENDLESS, "temperature": 2, "logprobs": True,
+                "top_logprobs": 20, **more}
+        return [pool.submit(server.chat, "Hello", **more) for _ in range(n)]
+
+    def assert_ended(self, streams, status, code):
+        """By an event that says why. http.client raises where a reply is cut off."""
+        for stream in streams:
+            reply = stream.result()
+            if reply.status != 200:  # before its first token
+                self.assertEqual((reply.status, reply.json["error"]["code"]), (status, code))
+                continue
+            events, done = read_events(reply.text)
+            self.assertEqual((done, events[-1]["error"]["code"]), (False, code))
+            self.assertNotIn('"finish_reason":"length"', reply.text)
+
+    def test_clients_that_leave_in_the_middle_of_a_request(self):
+        """Their connections are given back long before the server's patience ends, also where the end comes in one
+        packet with the last bytes."""
+        with Server("--slots", "1", "--receive-seconds", "3600") as server:
+            before = server.n_descriptors()
+            for more_comes in (socket.MSG_MORE, 0) * 10:
+                with server.connect() as c:
+                    c.sendall(whole("Hello")[:-10], more_comes)
+            self.assertEqual(server.get("/health").status, 200)  # those before it have been taken in, too
+            server.wait_for(lambda: server.n_descriptors() <= before, "connections stay open")
 
     def test_a_full_queue(self):
         with Server("--slots", "1", "--queue", "2") as server:
@@ -365,6 +414,23 @@ class Ends(Case):
             self.assertGreater(int(reply.headers["Retry-After"]), 0)
             for c in waiting:
                 c.close()
+
+    def test_a_client_that_waits_for_each_answer(self):
+        """It never meets its own last request: where only one may be under way, none is refused."""
+        with Server("--slots", "1", "--queue", "0") as server:
+            kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_S)
+            for _ in range(100):
+                kept.request("POST", "/v1/chat/completions", json.dumps(chat_body("Hello", max_tokens=1)))
+                reply = kept.getresponse()
+                self.assertEqual((reply.status, reply.read()[:11]), (200, b'{"id":"chat'))
+                with server.connect() as c:
+                    c.sendall(whole("Hello", max_tokens=1, stream=True))
+                    data = b""
+                    while b"[DONE]" not in data:
+                        piece = c.recv(65536)
+                        self.assertTrue(piece and b" 429 " not in piece, data + piece)
+                        data += piece
+            kept.close()
 
     def test_a_full_disk_for_uploads(self):
         """A limit of file sizes stands for the full disk: writing fails half way in the same manner."""

@@ -34,7 +34,7 @@ class Parallel(Case):
             for _ in range(3):
                 body = json.dumps(chat_body(ask(rows[0]), stream=True, ignore_eos=True, max_tokens=7000)).encode()
                 with server.connect() as c:
-                    c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+                    c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
                               + body)
                     c.recv(100)  # it has begun
 
@@ -61,7 +61,7 @@ class Parallel(Case):
         row = next(r for r in questions() if r["n_frames"] == 64)
         body = json.dumps(chat_body("Hello", stream=True, ignore_eos=True, max_tokens=7000)).encode()
         with Server("--slots", "2") as server, server.connect() as c:
-            c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             self.assertIn(b" 200 ", c.recv(4096))  # its first token is there
             n_before = server.metric("saccade:decode_rows_total")
             answer = server.answer(ask(row), max_tokens=1)

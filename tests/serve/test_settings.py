@@ -49,7 +49,8 @@ class Settings(Case):
         self.assertEqual(reply.status, 200, reply.text)
         self.assertNotEqual(reply.json["choices"][0]["message"]["content"][:4], first[:4])
         for bias in {"x": 1}, {"1": 200}, {"1": "a"}, {"99999": 1}:
-            self.assertEqual(self.server.chat("x", logit_bias=bias).status, 400, bias)
+            reply = self.server.chat("x", logit_bias=bias)
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "logit_bias"), bias)
         self.assertLessEqual(entry["logprob"], 0)
 
     def test_min_tokens(self):

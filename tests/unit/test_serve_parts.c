@@ -1,9 +1,10 @@
 /* Parts of the server that need no server: the JSON machine against jansson, base64, URLs, addresses,
- * domains, the fair queue, the memory of methods that a request chooses. */
+ * domains, hosts, the fair queue, the memory of methods that a request chooses. */
 #include "base64.h"
 #include "fetch.h"
 #include "json_machine.h"
 #include "methods.h"
+#include "origin.h"
 #include "queue.h"
 #include "url.h"
 
@@ -229,6 +230,30 @@ static void domains(void **state) {
     assert_true(serve_domain_allowed(&(serve_texts){any, 1}, "x"));
 }
 
+static void hosts_of_a_loopback_server(void **state) {
+    (void)state;
+    static const char *const bound[] = {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"};
+    static const char *const ours[] = {"localhost", "Localhost:8000", "127.0.0.1", "127.0.0.1:80",
+                                       "[::1]:8000"};
+    static const char *const others[] = {
+        "evil.com", "evil.com:8000", "localhost.evil.com", "127.0.0.1.evil.com",
+        "",         "[evil.com]",    "[127.0.0.1",         "::1"};
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) {
+        serve_config c = {.host = bound[i]};
+        assert_true(serve_host_allowed(&c, NULL));
+        for (size_t k = 0; k < sizeof ours / sizeof *ours; k++) assert_true(serve_host_allowed(&c, ours[k]));
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            assert_false(serve_host_allowed(&c, others[k]));
+        c.cors_origin = "https://Evil.com";
+        assert_true(serve_host_allowed(&c, "evil.com"));
+        assert_false(serve_host_allowed(&c, "evil.com.example"));
+        c.cors_origin = "*";
+        assert_true(serve_host_allowed(&c, "example.com"));
+    }
+    assert_true(serve_host_allowed(&(serve_config){.host = "0.0.0.0"}, "example.com"));
+    assert_true(serve_host_allowed(&(serve_config){.host = "::"}, "example.com"));
+}
+
 static void queue_is_fair(void **state) {
     (void)state;
     serve_queue *q = calloc(1, sizeof *q);
@@ -273,6 +298,7 @@ int main(void) {
         cmocka_unit_test(urls),
         cmocka_unit_test(addresses),
         cmocka_unit_test(domains),
+        cmocka_unit_test(hosts_of_a_loopback_server),
         cmocka_unit_test(queue_is_fair),
         cmocka_unit_test(methods_that_fit_a_slot),
     };
