@@ -25,8 +25,12 @@
 
 /* ---------------------------------------------------------------- giving up rights */
 
+/* A limit that this process was started under may be stricter, and then it stays. */
 static bool limit(int what, rlim_t value) {
-    struct rlimit r = {value, value};
+    struct rlimit r;
+    if (getrlimit((__rlimit_resource_t)what, &r) != 0) return false;
+    if (value > r.rlim_max) value = r.rlim_max;
+    r = (struct rlimit){value, value};
     return setrlimit((__rlimit_resource_t)what, &r) == 0;
 }
 

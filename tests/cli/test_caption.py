@@ -305,6 +305,14 @@ class Decoding(CaptionCase):
             self.assertEqual([os.path.basename(r["id"]) for r in lines(outs[0], "captions.jsonl") if "error" in r],
                              ["broken.jpg"])
 
+    def test_limits_that_the_job_was_started_under_stay(self):
+        """Nobody may raise a hard limit, so the child's own must not be above it."""
+        folder = self.fill(n=1)
+        for what, most in (resource.RLIMIT_CPU, 900), (resource.RLIMIT_FSIZE, 8 << 20):
+            out = self.path(f"out{what}")
+            self.caption(folder, "--out", out, preexec_fn=lambda w=what, m=most: resource.setrlimit(w, (m, m)))
+            self.assertIn("caption", lines(out, "captions.jsonl")[0])
+
     def kill_a_child(self, folder, out):
         """After the first item, so that it is an item's; how many were met."""
         process = subprocess.Popen([SACCADE, "caption", folder, "--out", out, "--num-frames", "2", "--max-tokens", "2", "-q"],
