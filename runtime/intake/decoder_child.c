@@ -214,6 +214,7 @@ static void refuse(int fd, sac_status status, const char *text) {
 /* A child's whole life. */
 static void decode(int fd, const intake_task *t, int input, int pixels) {
     off_t n = lseek(input, 0, SEEK_END);
+    if (n == 0) refuse(fd, SAC_BAD_FILE, "the file is empty");
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
     double *times = calloc(INTAKE_MAX_FRAMES, sizeof *times);
     if (bytes == MAP_FAILED || !times) refuse(fd, SAC_NO_MEMORY, "no memory for the file");

@@ -155,6 +155,23 @@ class Inputs(CaptionCase):
         self.assertEqual(read(apart, "captions.jsonl"), read(out, "captions.jsonl"))
         self.assertEqual(read(apart, "tar", "s-001.tar"), read(out, "tar", "s-001.tar"))
 
+    def test_empty_files(self):
+        """More of them than items that may fail for want of memory before a job ends."""
+        folder = self.fill(n=1)
+        for i in range(10):
+            open(os.path.join(folder, f"e{i}.png"), "wb").close()
+        with tarfile.open(self.path("e.tar"), "w") as tar:
+            tar.addfile(tarfile.TarInfo("a.png"))
+            tar.addfile(tarfile.TarInfo("b.mp4"))
+        urls = ["data:image/png;base64,", "file://" + os.path.join(folder, "e0.png")]
+        self.path("b.jsonl", "\n".join(json.dumps(dict(custom_id=str(i), body=dict(messages=[dict(role="user", content=[
+            dict(type="image_url", image_url=dict(url=url))])]))) for i, url in enumerate(urls)))
+        for name, n in ("in", 10), ("e.tar", 2), ("b.jsonl", 2):
+            self.caption(self.path(name), "--out", self.path("out-" + name), "--format", "jsonl", code=75)
+            errors = [r["error"] for r in lines(self.path("out-" + name), "captions.jsonl") if "error" in r]
+            self.assertEqual([e["status"] for e in errors], ["BAD_FILE"] * n)
+            self.assertRegex(" ".join(e["text"] for e in errors), r"\A((the file is empty|a data: address that holds no bytes) ?)+\Z")
+
     def test_an_openai_batch(self):
         data = "data:image/png;base64," + base64.b64encode(read(PICTURES[0])).decode()
         shutil.copy(VIDEO, self.path("v.mp4"))

@@ -22,6 +22,7 @@ static sac_status add_data(caption_request *q, const caption_how *how, media_kin
     const char *text = intake_data_text(url);
     if (!text) return app_fail(err, SAC_BAD_FILE, "a data: address without ';base64,'");
     size_t n_text = strlen(text), n = 0;
+    if (!n_text) return app_fail(err, SAC_BAD_FILE, "a data: address that holds no bytes");
     uint8_t *bytes = malloc(3 * (n_text / 4 + 1));
     if (!bytes) return app_fail_no_memory(err);
     if (!intake_base64_decode(text, n_text, bytes, &n) || !n) {
