@@ -117,6 +117,19 @@ class Inputs(CaptionCase):
         self.assertIn("caption", {r["id"]: r for r in lines(out, "captions.jsonl")}["gone"])
         self.assertEqual(len(lines(self.journal(out))), 1 + 8 + 3)
 
+    def test_lines_of_a_manifest_that_say_nothing(self):
+        write_png(self.path("a.png"))
+        rows = [dict(id="image", image=[]), dict(id="video", video=[]), dict(id="both", image="a.png", video=[])]
+        rows += [dict(id=f"image_id {v}", image="a.png", image_id=v) for v in ([], {}, 1.5, None, True)]
+        rows += [dict(id=f"image_id {v}", image="a.png", image_id=v) for v in (7, "seven")]
+        out = self.path("out")
+        self.caption(self.path("m.jsonl", "\n".join(map(json.dumps, rows))), "--out", out, "--format", "jsonl", "--format", "coco",
+                     code=75)
+        errors = [r.get("error", {}).get("text") for r in lines(out, "captions.jsonl")]
+        self.assertEqual(errors, ["expected the name of a file, found an empty list"] * 3
+                         + ["image_id: expected a whole number or a text"] * 5 + [None] * 2)
+        self.assertEqual([c["image_id"] for c in json.loads(read(out, "captions.json"))], [7, "seven"])
+
     def test_webdataset_shards(self):
         def make(name, members, mode="w"):
             with tarfile.open(self.path(name), mode) as tar:
