@@ -219,6 +219,36 @@ class Inputs(CaptionCase):
                                  "base64": "BAD_FILE", "two answers": "UNSUPPORTED", "empty": "BAD_FILE", "b.jsonl:11": "BAD_FILE"})
 
 
+    def test_what_an_openai_batch_does_not_support(self):
+        def ask(method=None, url=None, **body):
+            route = {k: v for k, v in (("method", method), ("url", url)) if v is not None}
+            return dict(custom_id=str(len(requests)), **route, body=dict(messages=[dict(role="user", content="Hello.")], **body))
+        requests = []
+        asked = [("method: expected POST, found GET", dict(method="GET")), ("method: expected POST", dict(method=1)),
+                 ("url: expected /v1/chat/completions, found /v1/embeddings", dict(url="/v1/embeddings")),
+                 ("url: expected /v1/chat/completions, found /v1/completions", dict(url="/v1/completions")),
+                 ("tools: not in a batch", dict(tools=[dict(type="function", function=dict(name="f"))])),
+                 ("functions: not in a batch", dict(functions=[dict(name="f")])),
+                 ("logprobs: not in a batch", dict(logprobs=True)), ("top_logprobs: not in a batch", dict(top_logprobs=2)),
+                 ("logit_bias: not in a batch", dict(logit_bias={"5": -100})), ("stream: not in a batch", dict(stream=True)),
+                 ("best_of: only 1 answer", dict(best_of=2)), ("n: only 1 answer", dict(n=2)),
+                 ("response_format: only text", dict(response_format=dict(type="json_object"))),
+                 ("response_format: only text", dict(response_format="text")),
+                 ("min_tokens: not in a batch", dict(min_tokens=3)), ("ignore_eos: not in a batch", dict(ignore_eos=True)),
+                 ("presence_penalty: expected a number from -2 to 2", dict(presence_penalty=3)),
+                 ("", dict(method="POST", url="/v1/chat/completions", n=1, tools=[], logprobs=False, top_logprobs=None, logit_bias={},
+                           response_format=dict(type="text"), stream=False, user="me", min_tokens=0, frequency_penalty=.1)),
+                 ("", dict())]
+        for _, row in asked:
+            requests.append(ask(**row))
+        out = self.path("out")
+        self.caption(self.path("b.jsonl", "\n".join(map(json.dumps, requests))), "--out", out, code=75)
+        for (needle, row), got in zip(asked, lines(out, "batch_output.jsonl"), strict=True):
+            self.assertEqual(got["response"] is None, bool(needle), row)
+            self.assertIn(needle, got["error"]["message"] if needle else "")
+            self.assertEqual(got["error"]["code"] if needle else "", "BAD_FILE" if "penalty" in needle else needle and "UNSUPPORTED")
+
+
 class Resuming(CaptionCase):
     def start(self, *arguments, tokens=2, **options):
         return subprocess.Popen([SACCADE, "caption", *map(str, arguments), "--max-tokens", str(tokens)], stdout=subprocess.DEVNULL,

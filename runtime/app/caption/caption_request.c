@@ -171,9 +171,8 @@ static sac_status read_from_lines(caption_reader *r, const caption_source *s, co
     json_t *line = NULL;
     sac_status st = read_line(r, s, item, &line, err);
     if (st == SAC_OK)
-        st = r->in->kind == CAPTION_REQUESTS
-                 ? caption_request_openai(q, r->how, json_object_get(line, "body"), err)
-                 : read_manifest_line(r, s, line, q, err);
+        st = r->in->kind == CAPTION_REQUESTS ? caption_request_openai(q, r->how, line, err)
+                                             : read_manifest_line(r, s, line, q, err);
     json_decref(line);
     return st;
 }
