@@ -97,13 +97,29 @@ class Files(Case):
             ("# nothing\n", "no frames"),
             ("a.png 1\na.png\n", ":2: some lines have a time"),
             ("a\0.png 1\n", "not a list of frames"),
-            ("missing.png 1\n", "missing.png"),
+            ("missing.png 1\n", "list.txt:1: "),
+            ("a.png 1\n\nmissing.png 2\n", "list.txt:3: "),
+            ("no list at all, missing\n", "list.txt:1: "),
+            ("a.png 1\na.png 0\n", "list.txt:2: 0 s does not come after the 1 s"),
+            ("a.png 1\na.png 1\n", "list.txt:2: 1 s does not come after the 1 s"),
+            ("a.png nan\n", "list.txt:1: the time is nan"),
+            ("a.png 1\na.png inf\n", "list.txt:2: the time is inf"),
         ]:
             with self.subTest(text):
                 run = saccade("ask", "--frames", self.path("list.txt", text), "q")
                 self.assert_refused(run, 66 if "missing" in text else 65, needle)
         os.mkdir(self.path("none"))
         self.assert_refused(saccade("ask", "--frames", self.path("none"), "q"), 65, "no pictures")
+
+    def test_a_pipe_is_no_file(self):
+        """The command must not wait for somebody to write into it."""
+        pipe = self.path("pipe.jsonl")
+        os.mkfifo(pipe)
+        for arguments in [("ask", "--image", pipe, "q"), ("ask", "--video", pipe, "q"), ("ask", "--frames", pipe, "q"),
+                          ("ask", "--config", pipe, "q"), ("compare", "set.json", "--methods", pipe),
+                          ("caption", pipe, "--out", self.path("out"))]:
+            with self.subTest(arguments):
+                self.assert_refused(saccade(*arguments), 65, "pipe.jsonl: not a regular file")
 
     def test_models_that_are_none(self):
         os.mkdir(self.path("model"))
