@@ -129,7 +129,9 @@ static sac_status put_picture(output *o, const sac_image *image, sac_error *err)
         ok = write_all(o->fd, o->row, row_bytes);
     }
     o->reply->n_frames++;
-    return ok ? SAC_OK : fail(err, SAC_NO_MEMORY, "no memory for decoded pixels");
+    if (ok) return SAC_OK;
+    return errno == EFBIG ? fail(err, SAC_IO, "the limit on the size of files leaves no room for its pixels")
+                          : fail(err, SAC_NO_MEMORY, "no memory for decoded pixels");
 }
 
 static sac_status decode_picture(output *o, const uint8_t *bytes, size_t n, sac_error *err) {

@@ -309,7 +309,7 @@ class Resuming(CaptionCase):
         n = len(read(self.journal(whole)))
 
         def room(n_bytes):      # a file that may not grow stands for a disk that is full; pixels of a child would be one
-            return dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes)), restore_signals=False)
+            return dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes)))
         run = self.caption(folder, "--out", out, "--trust-media", code=74, **room(n - 300))
         self.assertRegex(run.stderr, r"\Asaccade: .*journal.jsonl: cannot be written: .*\n\Z")
         self.assertGreater(len(lines(self.journal(out))[1:]) if read(self.journal(out)).endswith(b"\n") else 1, 0)
