@@ -158,7 +158,9 @@ static sac_status read_words(method_list *list, const char *text, sac_error *err
         p += n + strspn(p + n, " \t");
     }
     if (method_list_add(list, &line, false, &at, err) == SAC_OK) return SAC_OK;
-    return err->status == SAC_NO_MEMORY ? err->status : app_fail_prefix(err, "--method: ");
+    if (err->status == SAC_NO_MEMORY) return err->status;
+    err->status = SAC_BAD_ARGUMENT; /* of the command line, not of a file */
+    return app_fail_prefix(err, "--method: ");
 }
 
 /* ---------------------------------------------------------------- both */
