@@ -1,5 +1,7 @@
 """Bad input gets one line that says what, where and what to do, an exit code of sysexits.h, and no output."""
+import json
 import os
+import shutil
 import subprocess
 
 from cli import SACCADE, Case, main, saccade, sample, write_png
@@ -26,6 +28,9 @@ class Usage(Case):
             (["ask", "--seed", "-1", "q"], "--seed: expected a whole number"),
             (["ask", "--stop", "", "q"], "--stop: expected a text"),
             (["ask", "--image", "", "q"], "--image: expected the name of a file"),
+            (["caption", "x", "--out", ""], "--out: expected the name of a folder, found nothing"),
+            (["eval", "x", "--videos="], "--videos: expected the name of a folder, found nothing"),
+            (["inspect", "--attention", "", "q"], "--attention: expected the name of a file, found nothing"),
             (["ask"], "no question"),
             (["ask", "  "], "the question is empty"),
             (["ask", "a.jpg", "what?"], "one question is expected, found 'a.jpg' and 'what?'"),
@@ -127,6 +132,15 @@ class Files(Case):
         self.assertIn(run.returncode, (65, 66))
         self.assert_refused(run, run.returncode, "model")
         self.assert_refused(saccade("inspect", self.path("x.gguf", b"GGUF\3\0\0\0" + b"\xff" * 64)), 65, "x.gguf")
+
+    def test_a_placeholder_that_is_another_token(self):
+        model, row = self.path("model"), sample(video=False)
+        shutil.copytree("models/demo", model)
+        with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        self.path("model/config.json", json.dumps(dict(config, image_token_index=3)))
+        run = saccade("ask", "-m", model, "--image", row["file"], row["question"])
+        self.assert_refused(run, 65, "token 3, the model's placeholder", "image_token_index")
 
     def test_a_terminal_never_sees_control_codes_of_a_name(self):
         run = saccade("ask", "--image", self.path("a\033[2Jb.png"), "q")
