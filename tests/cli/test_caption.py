@@ -78,7 +78,7 @@ class Inputs(CaptionCase):
             self.assertEqual(json.load(tar.extractfile("p000.png.json")), rows[1])
         report = json.loads(run.stdout)
         self.assertEqual((report["items"], report["captions"], report["failed"], report["complete"]), (7, 6, 1, True))
-        self.assertEqual(report["this_run"]["errors"]["BAD_FILE"]["items"], 1)
+        self.assertEqual(report["errors"], {"BAD_FILE": {"items": 1, "first": rows[0]["error"]["text"]}})
         self.assertEqual(json.loads(read(os.path.dirname(self.journal(out)), "report.json")), report)
         # COCO wants one number for each; two have 77
         self.assert_refused(self.caption("merge", out, "--format", "coco", code=65), 65, "both have image_id 77")
@@ -289,6 +289,15 @@ class Resuming(CaptionCase):
             self.caption(folder, "--out", out)
             self.assert_same(out, whole, 12)
         self.assertIn("all done before", self.caption(folder, "--out", out).stdout)
+
+    def test_errors_of_earlier_runs_are_reported(self):
+        rows = [dict(id="a", image="none.png"), dict(id="b", prompt="What?"), dict(id="c", image=[])]
+        manifest, out = self.path("m.jsonl", "\n".join(map(json.dumps, rows))), self.path("out")
+        first, again = (json.loads(self.caption(manifest, "--out", out, "--json", code=75).stdout) for _ in range(2))
+        self.assertEqual({kind: e["items"] for kind, e in first["errors"].items()}, {"NOT_FOUND": 1, "BAD_FILE": 2})
+        self.assertEqual((again["this_run"]["failed"], again["failed"], again["errors"]), (0, 3, first["errors"]))
+        text = self.caption(manifest, "--out", out, code=75).stdout
+        self.assertIn("2 BAD_FILE, the first: expected", text)
 
     def test_interrupted_and_locked(self):
         folder, out = self.fill(), self.path("out")
