@@ -219,6 +219,16 @@ class Inputs(CaptionCase):
                                  "base64": "BAD_FILE", "two answers": "UNSUPPORTED", "empty": "BAD_FILE", "b.jsonl:11": "BAD_FILE"})
 
 
+    def test_names_in_tars(self):
+        """Other programs read them: no header for names in ASCII, the bytes of all others."""
+        for name in "plain", "\u00fcber":
+            folder, out = self.fill(name, n=1), self.path("out-" + name)
+            os.rename(glob.glob(os.path.join(folder, "*"))[0], os.path.join(folder, name + ".png"))
+            self.caption(folder, "--out", out, "--format", "tar", "--format", "jsonl")
+            self.assertEqual(b"hdrcharset" in read(out, "tar", "captions.tar"), name != "plain")
+            with tarfile.open(os.path.join(out, "tar", "captions.tar")) as tar:
+                self.assertEqual(tar.getnames(), [f"{name}.png.{e}" for e in ("txt", "json")])
+
     def test_what_an_openai_batch_does_not_support(self):
         def ask(method=None, url=None, **body):
             route = {k: v for k, v in (("method", method), ("url", url)) if v is not None}
