@@ -1,6 +1,7 @@
 /* chat.c - `saccade ask` without a question, on a terminal. */
 #define _GNU_SOURCE
 #include "commands.h"
+#include "draft.h"
 #include "output.h"
 #include "report.h"
 
@@ -68,21 +69,15 @@ static json_t *conversation_as_json(const conversation *c) {
     return messages;
 }
 
-/* Whole or not at all: written beside the file and renamed over it. */
 static sac_status save(const conversation *c, const char *path, sac_error *err) {
-    char *draft;
-    if (asprintf(&draft, "%s.part", path) < 0) return app_fail_no_memory(err);
+    draft d;
+    APP_TRY(draft_open(&d, path, err));
     json_t *messages = conversation_as_json(c);
-    sac_status st = SAC_OK;
-    if (!messages)
-        st = app_fail_no_memory(err);
-    else if (json_dump_file(messages, draft, JSON_INDENT(2)) || rename(draft, path)) {
-        st = app_fail(err, SAC_BAD_ARGUMENT, "%s: cannot be written: %s", path, strerror(errno));
-        remove(draft);
-    }
+    bool made = messages && (json_dumpf(messages, d.f, JSON_INDENT(2)) == 0 || ferror(d.f));
     json_decref(messages);
-    free(draft);
-    return st;
+    if (made) return draft_close(&d, err);
+    draft_abandon(&d);
+    return app_fail_no_memory(err);
 }
 
 /* What was asked and not answered leaves the conversation; an answer cut short stays as far as it came. */

@@ -191,6 +191,28 @@ static void free_evaluation(evaluation *e) {
     eval_task_free(&e->task);
 }
 
+/* A settings file may hold options for both; on the command line they would be without effect. */
+static sac_status refuse_given(const settings *s, const size_t *offsets, size_t n, const char *why,
+                               sac_error *err) {
+    for (size_t i = 0; i < settings_n; i++)
+        for (size_t k = 0; s->origin[i] == ORIGIN_COMMAND_LINE && k < n; k++)
+            if (settings_table[i].offset == offsets[k])
+                return app_fail(err, SAC_BAD_ARGUMENT, "--%s %s", settings_table[i].name, why);
+    return SAC_OK;
+}
+
+static sac_status check_options(const settings *s, sac_error *err) {
+    static const size_t of_set[] = {offsetof(settings, videos),    offsetof(settings, out),
+                                    offsetof(settings, subtitles), offsetof(settings, limit),
+                                    offsetof(settings, prompt),    offsetof(settings, reuse),
+                                    offsetof(settings, retry),     offsetof(settings, score)};
+    static const size_t of_text[] = {offsetof(settings, length), offsetof(settings, samples),
+                                     offsetof(settings, pairs), offsetof(settings, tail)};
+    return s->text
+               ? refuse_given(s, of_set, APP_COUNT(of_set), "is for a question set, not for --text", err)
+               : refuse_given(s, of_text, APP_COUNT(of_text), "is for --text, not for a question set", err);
+}
+
 static sac_status ask_text(const settings *s, int n_words, sac_error *err) {
     if (n_words) return app_fail(err, SAC_BAD_ARGUMENT, "--text TASK is in place of a question set");
     text_task task = {.name = s->text,
@@ -207,6 +229,7 @@ static sac_status ask_text(const settings *s, int n_words, sac_error *err) {
 }
 
 static sac_status eval_command(const settings *s, char **words, int n_words, sac_error *err) {
+    APP_TRY(check_options(s, err));
     if (s->text) return ask_text(s, n_words, err);
     if (n_words != 1)
         return app_fail(err, SAC_BAD_ARGUMENT,

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* strverscmp */
 #include "frames.h"
+#include "input.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void frame_list_free(frame_list *list) {
     for (size_t i = 0; i < list->n; i++) free((char *)list->items[i].path);
@@ -62,21 +64,41 @@ static sac_status read_folder(frame_list *list, const char *path, sac_error *err
     return SAC_OK;
 }
 
-/* Cuts "FILE SECONDS" at its last blank; NAN when the line is a file alone. */
-static double cut_time(char *line) {
+/* Cuts "FILE SECONDS" at its last blank; false when the line is a file alone. */
+static bool cut_time(char *line, double *time_s) {
     char *blank = line + strlen(line);
     while (blank > line && blank[-1] != ' ' && blank[-1] != '\t') blank--;
     char *end;
-    double t = strtod(blank, &end);
-    if (blank == line || *end || end == blank || !isfinite(t)) return NAN;
+    *time_s = strtod(blank, &end);
+    if (blank == line || *end || end == blank) return false;
     do *--blank = 0;
     while (blank > line && (blank[-1] == ' ' || blank[-1] == '\t'));
-    return t;
+    return true;
+}
+
+/* Adds the frame of line `number`. */
+static sac_status read_line(frame_list *list, const char *path, size_t number, char *line, size_t *n_times,
+                            sac_error *err) {
+    const char *slash = strrchr(path, '/');
+    double t;
+    bool has_time = cut_time(line, &t);
+    if (!has_time) t = (double)list->n;
+    if (!isfinite(t))
+        return app_fail(err, SAC_BAD_FILE, "%s:%zu: the time is %g; give seconds", path, number, t);
+    *n_times += has_time;
+    APP_TRY(add_frame(list, path, slash ? (size_t)(slash - path) : 0, line, t, err));
+    if (*n_times != 0 && *n_times != list->n)
+        return app_fail(err, SAC_BAD_FILE, "%s:%zu: some lines have a time and some have none", path, number);
+    const sac_frame *added = &list->items[list->n - 1];
+    if (list->n > 1 && !(t > added[-1].time_s))
+        return app_fail(err, SAC_BAD_FILE, "%s:%zu: %g s does not come after the %g s of the frame before",
+                        path, number, t, added[-1].time_s);
+    if (access(added->path, R_OK))
+        return app_fail(err, SAC_NOT_FOUND, "%s:%zu: %s: %s", path, number, added->path, strerror(errno));
+    return SAC_OK;
 }
 
 static sac_status read_lines(frame_list *list, const char *path, FILE *f, sac_error *err) {
-    const char *slash = strrchr(path, '/');
-    size_t folder_bytes = slash ? (size_t)(slash - path) : 0;
     size_t room = 0, n_bytes = 0, n_lines = 0, n_times = 0;
     char *line = NULL;
     sac_status st = SAC_OK;
@@ -88,12 +110,7 @@ static sac_status read_lines(frame_list *list, const char *path, FILE *f, sac_er
         while (n && strchr("\r\n \t", line[n - 1])) line[--n] = 0;
         char *start = line + strspn(line, " \t");
         if (st != SAC_OK || !*start || *start == '#') continue;
-        double t = cut_time(start);
-        if (!isnan(t)) n_times++;
-        st = add_frame(list, path, folder_bytes, start, isnan(t) ? (double)list->n : t, err);
-        if (st == SAC_OK && n_times != 0 && n_times != list->n)
-            st = app_fail(err, SAC_BAD_FILE, "%s:%zu: some lines have a time and some have none", path,
-                          n_lines);
+        st = read_line(list, path, n_lines, start, &n_times, err);
     }
     free(line);
     if (st == SAC_OK && ferror(f)) st = app_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
@@ -109,8 +126,8 @@ sac_status frame_list_read(frame_list *list, const char *path, sac_error *err) {
     if (S_ISDIR(info.st_mode)) {
         st = read_folder(list, path, err);
     } else {
-        FILE *f = fopen(path, "rb");
-        if (!f) return app_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
+        FILE *f;
+        APP_TRY(input_open(&f, path, err));
         st = read_lines(list, path, f, err);
         fclose(f);
     }

@@ -2,6 +2,7 @@
 #include "method_list.h"
 
 #include "eval_set.h"
+#include "input.h"
 #include "method_file.h"
 
 #include <errno.h>
@@ -157,7 +158,9 @@ static sac_status read_words(method_list *list, const char *text, sac_error *err
         p += n + strspn(p + n, " \t");
     }
     if (method_list_add(list, &line, false, &at, err) == SAC_OK) return SAC_OK;
-    return err->status == SAC_NO_MEMORY ? err->status : app_fail_prefix(err, "--method: ");
+    if (err->status == SAC_NO_MEMORY) return err->status;
+    err->status = SAC_BAD_ARGUMENT; /* of the command line, not of a file */
+    return app_fail_prefix(err, "--method: ");
 }
 
 /* ---------------------------------------------------------------- both */
@@ -176,8 +179,8 @@ sac_status method_list_parse(method_list *list, const char *text, size_t n_bytes
 sac_status method_list_read(method_list *list, const char *path, const text_list *words, sac_error *err) {
     *list = (method_list){0};
     if (!path) return method_list_parse(list, NULL, 0, "", words, err);
-    FILE *f = fopen(path, "rbe");
-    if (!f) return app_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    FILE *f;
+    APP_TRY(input_open(&f, path, err));
     char *text = malloc(METHOD_LIST_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
     size_t n = text ? fread(text, 1, METHOD_LIST_MAX_BYTES + 1, f) : 0;
     sac_status st = !text       ? app_fail_no_memory(err)

@@ -18,7 +18,8 @@ void output_start(void) {
             int got = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
             if (got >= 0 && got != fd) close(got);
         }
-    signal(SIGPIPE, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN); /* a write that fails says so itself */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 static bool put(const char *p, size_t n) {

@@ -181,7 +181,8 @@ sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *resu
     bool interrupted = interrupt_end();
     progress_clear(&r->progress);
     if (a->write_failed) return output_finish(err);
-    if (!a->quiet && a->n_bytes && a->text[a->n_bytes - 1] != '\n') output_piece("\n", 1);
+    bool ends = a->n_bytes ? a->text[a->n_bytes - 1] == '\n' : st != SAC_OK;
+    if (!a->quiet && !ends) output_piece("\n", 1);
     if (st == SAC_CANCELLED && !interrupted)
         return app_fail_no_memory(err); /* only `keep` ends it otherwise */
     return st;

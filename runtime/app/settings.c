@@ -389,6 +389,9 @@ sac_status settings_set(settings *s, const setting *row, const char *text, setti
         if (store) *(double *)field = d;
         break;
     case SETTING_TEXT:
+        if (!*text && (!strncmp(row->value, "DIR", 3) || !strncmp(row->value, "FILE", 4)))
+            return app_fail(err, SAC_BAD_ARGUMENT, "expected the name of a %s, found nothing",
+                            row->value[0] == 'D' ? "folder" : "file");
         if (store) APP_TRY(store_text(field, text, err));
         break;
     case SETTING_TEXTS:

@@ -1,24 +1,11 @@
-#define _GNU_SOURCE
 #include "svg.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <stddef.h>
 
 sac_status svg_open(svg *s, const char *path, double width, double height, sac_error *err) {
-    *s = (svg){.path = strdup(path)};
-    if (!s->path || asprintf(&s->part, "%s.part", path) < 0) {
-        free(s->path);
-        *s = (svg){0};
-        return app_fail_no_memory(err);
-    }
-    s->f = fopen(s->part, "we");
-    if (!s->f) {
-        app_fail(err, SAC_IO, "%s: %s", s->part, strerror(errno));
-        svg_abandon(s);
-        return err->status;
-    }
+    *s = (svg){0};
+    APP_TRY(draft_open(&s->file, path, err));
+    s->f = s->file.f;
     fprintf(s->f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
             "height=\"%.0f\" font-family=\"sans-serif\">\n<rect width=\"100%%\" height=\"100%%\" "
@@ -30,24 +17,12 @@ sac_status svg_open(svg *s, const char *path, double width, double height, sac_e
 sac_status svg_close(svg *s, sac_error *err) {
     if (!s->f) return SAC_OK;
     fputs("</svg>\n", s->f);
-    bool bad = ferror(s->f) || fflush(s->f) || fsync(fileno(s->f));
-    int why = errno;
-    bad = fclose(s->f) || bad;
     s->f = NULL;
-    if (!bad && rename(s->part, s->path)) bad = true, why = errno;
-    if (bad) app_fail(err, SAC_IO, "%s: %s", s->path, strerror(why));
-    if (bad) unlink(s->part);
-    svg_abandon(s);
-    return bad ? err->status : SAC_OK;
+    return draft_close(&s->file, err);
 }
 
 void svg_abandon(svg *s) {
-    if (s->f) {
-        fclose(s->f);
-        unlink(s->part);
-    }
-    free(s->path);
-    free(s->part);
+    draft_abandon(&s->file);
     *s = (svg){0};
 }
 

@@ -3,14 +3,14 @@
 #ifndef APP_SVG_H
 #define APP_SVG_H
 
-#include "failure.h"
+#include "draft.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
 typedef struct svg {
     FILE *f; /* for what the functions below do not draw */
-    char *path, *part;
+    draft file;
 } svg;
 
 /* Begins a white page of so many pixels. */

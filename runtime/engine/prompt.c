@@ -82,8 +82,10 @@ static sac_status count(const sac_session *s, sac_prompt *p, sac_error *err) {
         n_placeholders += s->prompt[i] == image;
     }
     if (n_placeholders != count_placeholders(s))
-        return sac_fail(err, SAC_INTERNAL, "%lld placeholders in the prompt, %lld wanted",
-                        (long long)n_placeholders, (long long)count_placeholders(s));
+        return sac_fail(err, SAC_BAD_FILE,
+                        "token %d, the model's placeholder for pictures, comes %lld times in a prompt with "
+                        "%lld of them: image_token_index of its config.json is not the tokenizer's",
+                        image, (long long)n_placeholders, (long long)count_placeholders(s));
     p->n_visual = 0;
     for (size_t i = 0; i < s->n_media; i++) p->n_visual += s->media[i].n_blocks * s->media[i].block_tokens;
     p->n_tokens = p->n_ids - n_placeholders + p->n_visual;

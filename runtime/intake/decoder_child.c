@@ -25,8 +25,12 @@
 
 /* ---------------------------------------------------------------- giving up rights */
 
+/* A limit that this process was started under may be stricter, and then it stays. */
 static bool limit(int what, rlim_t value) {
-    struct rlimit r = {value, value};
+    struct rlimit r;
+    if (getrlimit((__rlimit_resource_t)what, &r) != 0) return false;
+    if (value > r.rlim_max) value = r.rlim_max;
+    r = (struct rlimit){value, value};
     return setrlimit((__rlimit_resource_t)what, &r) == 0;
 }
 
@@ -125,7 +129,9 @@ static sac_status put_picture(output *o, const sac_image *image, sac_error *err)
         ok = write_all(o->fd, o->row, row_bytes);
     }
     o->reply->n_frames++;
-    return ok ? SAC_OK : fail(err, SAC_NO_MEMORY, "no memory for decoded pixels");
+    if (ok) return SAC_OK;
+    return errno == EFBIG ? fail(err, SAC_IO, "the limit on the size of files leaves no room for its pixels")
+                          : fail(err, SAC_NO_MEMORY, "no memory for decoded pixels");
 }
 
 static sac_status decode_picture(output *o, const uint8_t *bytes, size_t n, sac_error *err) {
@@ -210,6 +216,7 @@ static void refuse(int fd, sac_status status, const char *text) {
 /* A child's whole life. */
 static void decode(int fd, const intake_task *t, int input, int pixels) {
     off_t n = lseek(input, 0, SEEK_END);
+    if (n == 0) refuse(fd, SAC_BAD_FILE, "the file is empty");
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
     double *times = calloc(INTAKE_MAX_FRAMES, sizeof *times);
     if (bytes == MAP_FAILED || !times) refuse(fd, SAC_NO_MEMORY, "no memory for the file");

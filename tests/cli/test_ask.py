@@ -134,6 +134,11 @@ class Json(Case):
         self.assertEqual(out["finish_reason"], "stop")
         self.assertEqual(out["settings"]["sampling"]["stop"], ["never said", stop])
 
+    def test_an_empty_answer_has_a_line_end(self):
+        row = sample(video=False)
+        whole = self.ask("--image", row["file"], row["question"])["text"]
+        self.assert_answer(saccade("ask", "--image", row["file"], "--stop", whole, row["question"]), "")
+
 
 class Methods(Case):
     def ask(self, *options):

@@ -78,7 +78,7 @@ class Inputs(CaptionCase):
             self.assertEqual(json.load(tar.extractfile("p000.png.json")), rows[1])
         report = json.loads(run.stdout)
         self.assertEqual((report["items"], report["captions"], report["failed"], report["complete"]), (7, 6, 1, True))
-        self.assertEqual(report["this_run"]["errors"]["BAD_FILE"]["items"], 1)
+        self.assertEqual(report["errors"], {"BAD_FILE": {"items": 1, "first": rows[0]["error"]["text"]}})
         self.assertEqual(json.loads(read(os.path.dirname(self.journal(out)), "report.json")), report)
         # COCO wants one number for each; two have 77
         self.assert_refused(self.caption("merge", out, "--format", "coco", code=65), 65, "both have image_id 77")
@@ -116,6 +116,19 @@ class Inputs(CaptionCase):
         self.assertEqual(len(lines(out, "captions.jsonl")), 8)
         self.assertIn("caption", {r["id"]: r for r in lines(out, "captions.jsonl")}["gone"])
         self.assertEqual(len(lines(self.journal(out))), 1 + 8 + 3)
+
+    def test_lines_of_a_manifest_that_say_nothing(self):
+        write_png(self.path("a.png"))
+        rows = [dict(id="image", image=[]), dict(id="video", video=[]), dict(id="both", image="a.png", video=[])]
+        rows += [dict(id=f"image_id {v}", image="a.png", image_id=v) for v in ([], {}, 1.5, None, True)]
+        rows += [dict(id=f"image_id {v}", image="a.png", image_id=v) for v in (7, "seven")]
+        out = self.path("out")
+        self.caption(self.path("m.jsonl", "\n".join(map(json.dumps, rows))), "--out", out, "--format", "jsonl", "--format", "coco",
+                     code=75)
+        errors = [r.get("error", {}).get("text") for r in lines(out, "captions.jsonl")]
+        self.assertEqual(errors, ["expected the name of a file, found an empty list"] * 3
+                         + ["image_id: expected a whole number or a text"] * 5 + [None] * 2)
+        self.assertEqual([c["image_id"] for c in json.loads(read(out, "captions.json"))], [7, "seven"])
 
     def test_webdataset_shards(self):
         def make(name, members, mode="w"):
@@ -155,6 +168,23 @@ class Inputs(CaptionCase):
         self.assertEqual(read(apart, "captions.jsonl"), read(out, "captions.jsonl"))
         self.assertEqual(read(apart, "tar", "s-001.tar"), read(out, "tar", "s-001.tar"))
 
+    def test_empty_files(self):
+        """More of them than items that may fail for want of memory before a job ends."""
+        folder = self.fill(n=1)
+        for i in range(10):
+            open(os.path.join(folder, f"e{i}.png"), "wb").close()
+        with tarfile.open(self.path("e.tar"), "w") as tar:
+            tar.addfile(tarfile.TarInfo("a.png"))
+            tar.addfile(tarfile.TarInfo("b.mp4"))
+        urls = ["data:image/png;base64,", "file://" + os.path.join(folder, "e0.png")]
+        self.path("b.jsonl", "\n".join(json.dumps(dict(custom_id=str(i), body=dict(messages=[dict(role="user", content=[
+            dict(type="image_url", image_url=dict(url=url))])]))) for i, url in enumerate(urls)))
+        for name, n in ("in", 10), ("e.tar", 2), ("b.jsonl", 2):
+            self.caption(self.path(name), "--out", self.path("out-" + name), "--format", "jsonl", code=75)
+            errors = [r["error"] for r in lines(self.path("out-" + name), "captions.jsonl") if "error" in r]
+            self.assertEqual([e["status"] for e in errors], ["BAD_FILE"] * n)
+            self.assertRegex(" ".join(e["text"] for e in errors), r"\A((the file is empty|a data: address that holds no bytes) ?)+\Z")
+
     def test_an_openai_batch(self):
         data = "data:image/png;base64," + base64.b64encode(read(PICTURES[0])).decode()
         shutil.copy(VIDEO, self.path("v.mp4"))
@@ -187,6 +217,46 @@ class Inputs(CaptionCase):
         codes = {i: rows[i]["error"]["code"] for i in rows if rows[i]["error"]}
         self.assertEqual(codes, {"http": "UNSUPPORTED", "outside": "BAD_ARGUMENT", "dots": "BAD_ARGUMENT", "link": "BAD_ARGUMENT",
                                  "base64": "BAD_FILE", "two answers": "UNSUPPORTED", "empty": "BAD_FILE", "b.jsonl:11": "BAD_FILE"})
+
+
+    def test_names_in_tars(self):
+        """Other programs read them: no header for names in ASCII, the bytes of all others."""
+        for name in "plain", "\u00fcber":
+            folder, out = self.fill(name, n=1), self.path("out-" + name)
+            os.rename(glob.glob(os.path.join(folder, "*"))[0], os.path.join(folder, name + ".png"))
+            self.caption(folder, "--out", out, "--format", "tar", "--format", "jsonl")
+            self.assertEqual(b"hdrcharset" in read(out, "tar", "captions.tar"), name != "plain")
+            with tarfile.open(os.path.join(out, "tar", "captions.tar")) as tar:
+                self.assertEqual(tar.getnames(), [f"{name}.png.{e}" for e in ("txt", "json")])
+
+    def test_what_an_openai_batch_does_not_support(self):
+        def ask(method=None, url=None, **body):
+            route = {k: v for k, v in (("method", method), ("url", url)) if v is not None}
+            return dict(custom_id=str(len(requests)), **route, body=dict(messages=[dict(role="user", content="Hello.")], **body))
+        requests = []
+        asked = [("method: expected POST, found GET", dict(method="GET")), ("method: expected POST", dict(method=1)),
+                 ("url: expected /v1/chat/completions, found /v1/embeddings", dict(url="/v1/embeddings")),
+                 ("url: expected /v1/chat/completions, found /v1/completions", dict(url="/v1/completions")),
+                 ("tools: not in a batch", dict(tools=[dict(type="function", function=dict(name="f"))])),
+                 ("functions: not in a batch", dict(functions=[dict(name="f")])),
+                 ("logprobs: not in a batch", dict(logprobs=True)), ("top_logprobs: not in a batch", dict(top_logprobs=2)),
+                 ("logit_bias: not in a batch", dict(logit_bias={"5": -100})), ("stream: not in a batch", dict(stream=True)),
+                 ("best_of: only 1 answer", dict(best_of=2)), ("n: only 1 answer", dict(n=2)),
+                 ("response_format: only text", dict(response_format=dict(type="json_object"))),
+                 ("response_format: only text", dict(response_format="text")),
+                 ("min_tokens: not in a batch", dict(min_tokens=3)), ("ignore_eos: not in a batch", dict(ignore_eos=True)),
+                 ("presence_penalty: expected a number from -2 to 2", dict(presence_penalty=3)),
+                 ("", dict(method="POST", url="/v1/chat/completions", n=1, tools=[], logprobs=False, top_logprobs=None, logit_bias={},
+                           response_format=dict(type="text"), stream=False, user="me", min_tokens=0, frequency_penalty=.1)),
+                 ("", dict())]
+        for _, row in asked:
+            requests.append(ask(**row))
+        out = self.path("out")
+        self.caption(self.path("b.jsonl", "\n".join(map(json.dumps, requests))), "--out", out, code=75)
+        for (needle, row), got in zip(asked, lines(out, "batch_output.jsonl"), strict=True):
+            self.assertEqual(got["response"] is None, bool(needle), row)
+            self.assertIn(needle, got["error"]["message"] if needle else "")
+            self.assertEqual(got["error"]["code"] if needle else "", "BAD_FILE" if "penalty" in needle else needle and "UNSUPPORTED")
 
 
 class Resuming(CaptionCase):
@@ -230,6 +300,15 @@ class Resuming(CaptionCase):
             self.assert_same(out, whole, 12)
         self.assertIn("all done before", self.caption(folder, "--out", out).stdout)
 
+    def test_errors_of_earlier_runs_are_reported(self):
+        rows = [dict(id="a", image="none.png"), dict(id="b", prompt="What?"), dict(id="c", image=[])]
+        manifest, out = self.path("m.jsonl", "\n".join(map(json.dumps, rows))), self.path("out")
+        first, again = (json.loads(self.caption(manifest, "--out", out, "--json", code=75).stdout) for _ in range(2))
+        self.assertEqual({kind: e["items"] for kind, e in first["errors"].items()}, {"NOT_FOUND": 1, "BAD_FILE": 2})
+        self.assertEqual((again["this_run"]["failed"], again["failed"], again["errors"]), (0, 3, first["errors"]))
+        text = self.caption(manifest, "--out", out, code=75).stdout
+        self.assertIn("2 BAD_FILE, the first: expected", text)
+
     def test_interrupted_and_locked(self):
         folder, out = self.fill(), self.path("out")
         process = self.start(folder, "--out", out, "--batch", 2, tokens=60,
@@ -249,7 +328,7 @@ class Resuming(CaptionCase):
         n = len(read(self.journal(whole)))
 
         def room(n_bytes):      # a file that may not grow stands for a disk that is full; pixels of a child would be one
-            return dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes)), restore_signals=False)
+            return dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes)))
         run = self.caption(folder, "--out", out, "--trust-media", code=74, **room(n - 300))
         self.assertRegex(run.stderr, r"\Asaccade: .*journal.jsonl: cannot be written: .*\n\Z")
         self.assertGreater(len(lines(self.journal(out))[1:]) if read(self.journal(out)).endswith(b"\n") else 1, 0)
@@ -304,6 +383,14 @@ class Decoding(CaptionCase):
             self.assertEqual(*(read(out, "captions.jsonl") for out in outs))
             self.assertEqual([os.path.basename(r["id"]) for r in lines(outs[0], "captions.jsonl") if "error" in r],
                              ["broken.jpg"])
+
+    def test_limits_that_the_job_was_started_under_stay(self):
+        """Nobody may raise a hard limit, so the child's own must not be above it."""
+        folder = self.fill(n=1)
+        for what, most in (resource.RLIMIT_CPU, 900), (resource.RLIMIT_FSIZE, 8 << 20):
+            out = self.path(f"out{what}")
+            self.caption(folder, "--out", out, preexec_fn=lambda w=what, m=most: resource.setrlimit(w, (m, m)))
+            self.assertIn("caption", lines(out, "captions.jsonl")[0])
 
     def kill_a_child(self, folder, out):
         """After the first item, so that it is an item's; how many were met."""

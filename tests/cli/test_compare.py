@@ -293,7 +293,7 @@ class Refusals(CompareCase):
         self.assert_refused(saccade("compare"), 64, "one question set")
         self.assert_refused(refused(), 64, "--method")
         self.assert_refused(refused("--method", "fastv"), 64, "expected prefill=", "'fastv'")
-        self.assert_refused(refused("--method", "kv=bf16", "--method", "kv=bf16"), 78, "the same line")
+        self.assert_refused(refused("--method", "kv=bf16", "--method", "kv=bf16"), 64, "the same line")
         self.assert_refused(refused("--prefill", "fastv"), 64, "--prefill")
         self.assert_refused(refused("--config", config, "--method", "kv=bf16"), 78, "run.yaml", "prefill")
         self.assert_refused(refused("--methods", self.path("no.yaml")), 66, "no.yaml")

@@ -1,5 +1,7 @@
 """Bad input gets one line that says what, where and what to do, an exit code of sysexits.h, and no output."""
+import json
 import os
+import shutil
 import subprocess
 
 from cli import SACCADE, Case, main, saccade, sample, write_png
@@ -26,6 +28,9 @@ class Usage(Case):
             (["ask", "--seed", "-1", "q"], "--seed: expected a whole number"),
             (["ask", "--stop", "", "q"], "--stop: expected a text"),
             (["ask", "--image", "", "q"], "--image: expected the name of a file"),
+            (["caption", "x", "--out", ""], "--out: expected the name of a folder, found nothing"),
+            (["eval", "x", "--videos="], "--videos: expected the name of a folder, found nothing"),
+            (["inspect", "--attention", "", "q"], "--attention: expected the name of a file, found nothing"),
             (["ask"], "no question"),
             (["ask", "  "], "the question is empty"),
             (["ask", "a.jpg", "what?"], "one question is expected, found 'a.jpg' and 'what?'"),
@@ -97,7 +102,13 @@ class Files(Case):
             ("# nothing\n", "no frames"),
             ("a.png 1\na.png\n", ":2: some lines have a time"),
             ("a\0.png 1\n", "not a list of frames"),
-            ("missing.png 1\n", "missing.png"),
+            ("missing.png 1\n", "list.txt:1: "),
+            ("a.png 1\n\nmissing.png 2\n", "list.txt:3: "),
+            ("no list at all, missing\n", "list.txt:1: "),
+            ("a.png 1\na.png 0\n", "list.txt:2: 0 s does not come after the 1 s"),
+            ("a.png 1\na.png 1\n", "list.txt:2: 1 s does not come after the 1 s"),
+            ("a.png nan\n", "list.txt:1: the time is nan"),
+            ("a.png 1\na.png inf\n", "list.txt:2: the time is inf"),
         ]:
             with self.subTest(text):
                 run = saccade("ask", "--frames", self.path("list.txt", text), "q")
@@ -105,12 +116,31 @@ class Files(Case):
         os.mkdir(self.path("none"))
         self.assert_refused(saccade("ask", "--frames", self.path("none"), "q"), 65, "no pictures")
 
+    def test_a_pipe_is_no_file(self):
+        """The command must not wait for somebody to write into it."""
+        pipe = self.path("pipe.jsonl")
+        os.mkfifo(pipe)
+        for arguments in [("ask", "--image", pipe, "q"), ("ask", "--video", pipe, "q"), ("ask", "--frames", pipe, "q"),
+                          ("ask", "--config", pipe, "q"), ("compare", "set.json", "--methods", pipe),
+                          ("caption", pipe, "--out", self.path("out"))]:
+            with self.subTest(arguments):
+                self.assert_refused(saccade(*arguments), 65, "pipe.jsonl: not a regular file")
+
     def test_models_that_are_none(self):
         os.mkdir(self.path("model"))
         run = saccade("ask", "-m", self.path("model"), "q")
         self.assertIn(run.returncode, (65, 66))
         self.assert_refused(run, run.returncode, "model")
         self.assert_refused(saccade("inspect", self.path("x.gguf", b"GGUF\3\0\0\0" + b"\xff" * 64)), 65, "x.gguf")
+
+    def test_a_placeholder_that_is_another_token(self):
+        model, row = self.path("model"), sample(video=False)
+        shutil.copytree("models/demo", model)
+        with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        self.path("model/config.json", json.dumps(dict(config, image_token_index=3)))
+        run = saccade("ask", "-m", model, "--image", row["file"], row["question"])
+        self.assert_refused(run, 65, "token 3, the model's placeholder", "image_token_index")
 
     def test_a_terminal_never_sees_control_codes_of_a_name(self):
         run = saccade("ask", "--image", self.path("a\033[2Jb.png"), "q")

@@ -39,6 +39,7 @@ class Chat(Case):
         chat.type(row["question"] + "\n")  # the picture is still part of the conversation
         at = chat.wait_for(PROMPT, chat.wait_for("reused", at))
         saved = self.path("chat.json")
+        os.symlink("behind.json", saved)
         chat.type(f"/save {saved}\n")
         at = chat.wait_for(PROMPT, at)
         chat.type("/quit\n")
@@ -49,7 +50,7 @@ class Chat(Case):
         self.assertEqual(messages[0]["content"], [{"type": "image", "file": row["file"]},
                                                   {"type": "text", "text": row["question"]}])
         self.assertEqual(messages[1]["content"], [{"type": "text", "text": row["answer"]}])
-        self.assertEqual(os.listdir(self.folder), ["chat.json"])
+        self.assertEqual((sorted(os.listdir(self.folder)), os.path.islink(saved)), (["behind.json", "chat.json"], True))
 
     def test_mistakes_do_not_end_it(self):
         row = sample(video=False)

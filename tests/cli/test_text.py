@@ -95,9 +95,20 @@ class Text(Case):
                 ("too short", ["--text", "passkey", "--length", "20"], 64),
                 ("asks for windows of 512", ["--text", text, "--length", "512"], 64),
                 ("--tail 64 must be less", ["--text", text, "--length", "64", "--tail", "64"], 64),
+                ("--out is for a question set", ["--text", "passkey", "--out", self.path("out")], 64),
+                ("--prompt is for a question set", ["--prompt=open", "--text", "passkey"], 64),
+                ("--retry is for a question set", ["--text", "passkey", "--retry"], 64),
+                ("--tail is for --text", ["samples/drawn/set.json", "--tail", "64"], 64),
                 ("none.txt", ["--text", self.path("none.txt")], 66)]:
             with self.subTest(arguments):
                 self.assert_refused(saccade("eval", *arguments), code, needle)
+
+
+    def test_a_settings_file_may_hold_options_of_sets(self):
+        config = self.path("run.yaml", f"eval: {{prompt: open, out: {self.path('out')}, length: 300, samples: 1}}\n")
+        run = saccade("eval", "--config", config, "--text", "passkey")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertIn("task     passkey, 1 prompts of 300 tokens", run.stdout)
 
 
 class Attention(Case):

@@ -167,7 +167,7 @@ static void files_that_cannot_be_read(void **state) {
     settings_init(&s);
     assert_int_equal(run_config_read(&s, "no/such.yaml", &err), SAC_NOT_FOUND);
     assert_string_equal(err.text, "no/such.yaml: No such file or directory");
-    assert_int_equal(run_config_read(&s, ".", &err), SAC_IO);
+    assert_int_equal(run_config_read(&s, ".", &err), SAC_BAD_FILE);
     settings_free(&s);
 }
 

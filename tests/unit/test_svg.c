@@ -4,6 +4,8 @@
 
 #include "svg.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static sac_error err;
@@ -56,6 +58,33 @@ static void an_unfinished_file_is_not_there(void **state) {
     assert_non_null(strstr(err.text, "/no/where/x.svg.part: "));
 }
 
+/* A link stays, a device and a pipe stay what they are. */
+static void only_a_regular_file_is_replaced(void **state) {
+    char **name = (char **)state, link[64], text[64] = "";
+    struct stat st;
+    svg s;
+    snprintf(link, sizeof link, "%s.link", *name);
+    for (int there = 0; there < 2; there++) {
+        unlink(*name);
+        if (there) assert_int_equal(close(open(*name, O_WRONLY | O_CREAT, 0600)), 0);
+        assert_int_equal(symlink(*name, link), 0);
+        assert_ok(svg_open(&s, link, 10, 10, &err), err);
+        assert_ok(svg_close(&s, &err), err);
+        assert_true(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+        assert_non_null(strstr(read_file(*name), "</svg>"));
+        unlink(link);
+    }
+    assert_int_equal(mkfifo(link, 0600), 0);
+    int fd = open(link, O_RDWR); /* neither end waits for the other */
+    assert_true(fd >= 0);
+    assert_ok(svg_open(&s, link, 10, 10, &err), err);
+    assert_ok(svg_close(&s, &err), err);
+    assert_true(lstat(link, &st) == 0 && S_ISFIFO(st.st_mode));
+    assert_true(read(fd, text, 4) == 4 && !strcmp(text, "<svg"));
+    close(fd);
+    unlink(link);
+}
+
 static int set_up(void **state) {
     static char name[sizeof path];
     memcpy(name, path, sizeof path);
@@ -73,6 +102,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_escaped),
         cmocka_unit_test(an_unfinished_file_is_not_there),
+        cmocka_unit_test(only_a_regular_file_is_replaced),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

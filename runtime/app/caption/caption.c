@@ -27,6 +27,7 @@ typedef struct job {
     caption_how how;
     caption_records records;
     caption_stats stats;
+    json_t *errors; /* by kind, of all records */
     char *folder, *media_root;
 } job;
 
@@ -135,25 +136,16 @@ static sac_status open_model(job *j, sac_error *err) {
 
 /* ---------------------------------------------------------------- report */
 
-static json_t *errors_json(const caption_stats *t) {
-    json_t *list = json_object();
-    for (size_t i = 0; list && i < CAPTION_STATUS_MAX && t->errors[i].n; i++)
-        json_object_set_new(list, sac_status_name(t->errors[i].status),
-                            json_pack("{s:I, s:o}", "items", (json_int_t)t->errors[i].n, "first",
-                                      report_text(t->errors[i].first)));
-    return list;
-}
-
 /* Totals are the shard's; "this_run" is what this process did. */
 static json_t *report(const job *j) {
     const caption_stats *t = &j->stats;
     double here = (double)(t->n_captions + t->n_errors);
     return json_pack(
-        "{s:O, s:I, s:I, s:I, s:b, s:{s:I, s:I, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}}",
+        "{s:O, s:I, s:I, s:I, s:O, s:b, s:{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}}",
         "header", j->records.header, "items", (json_int_t)t->n_items, "captions",
-        (json_int_t)j->records.n_captions, "failed", (json_int_t)j->records.n_errors, "complete",
-        j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
-        (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "errors", errors_json(t),
+        (json_int_t)j->records.n_captions, "failed", (json_int_t)j->records.n_errors, "errors", j->errors,
+        "complete", j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
+        (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "failed", (json_int_t)t->n_errors,
         "seconds", t->seconds, "items_per_second", t->seconds > 0 ? here / t->seconds : 0, "frames",
         (json_int_t)t->frames, "prompt_tokens", (json_int_t)t->prompt_tokens, "visual_tokens",
         (json_int_t)t->visual_tokens, "tokens", (json_int_t)t->tokens, "media_s", t->media_s, "vision_s",
@@ -172,9 +164,13 @@ static sac_status print_report(job *j, sac_error *err) {
         printf("rate       %.2f items a second, %.0f answer tokens a second, in %.1f s\n",
                (double)here / t->seconds, (double)t->tokens / t->seconds, t->seconds);
     if (j->records.n_errors) printf("failed     %s items\n", report_count(j->records.n_errors));
-    for (size_t i = 0; i < CAPTION_STATUS_MAX && t->errors[i].n; i++)
-        printf("           %s %s, the first: %s\n", report_count(t->errors[i].n),
-               sac_status_name(t->errors[i].status), t->errors[i].first);
+    const char *kind;
+    json_t *e;
+    json_object_foreach(j->errors, kind, e) {
+        int64_t n = json_integer_value(json_object_get(e, "items"));
+        printf("           %s %s, the first: %s\n", report_count(n), kind,
+               json_string_value(json_object_get(e, "first")));
+    }
     return output_finish(err);
 }
 
@@ -199,6 +195,7 @@ static sac_status run_job(job *j, sac_error *err) {
     APP_TRY(caption_records_open(&j->records, j->folder, header, &j->in, &j->shard, j->s->retry, err));
     APP_TRY(caption_run(&j->r, &j->in, &j->shard, &j->how, &j->records, &j->stats, err));
     if (j->shard.count == 1) APP_TRY(caption_output_write(&j->records, &j->s->format, j->s->out, err));
+    APP_TRY(caption_records_errors(&j->records, &j->errors, err));
     APP_TRY(eval_write_json(j->folder, "report.json", report(j), err));
     APP_TRY(print_report(j, err));
     note_errors(&j->records);
@@ -218,6 +215,7 @@ static sac_status caption_all(const settings *s, char **words, int n_words, sac_
     if (st == SAC_OK && closed != SAC_OK) *err = at_close, st = closed;
     run_close(&j.r);
     caption_input_free(&j.in);
+    json_decref(j.errors);
     free(j.folder);
     free(j.media_root);
     return st;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "caption_input.h"
 #include "eval_set.h"
+#include "input.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -210,8 +211,8 @@ static sac_status check_tars(const caption_input *in, sac_error *err) {
 
 /* A batch file says so in its first line. */
 static sac_status kind_of_lines(const char *path, caption_kind *kind, sac_error *err) {
-    FILE *f = fopen(path, "rb");
-    if (!f) return app_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    FILE *f;
+    APP_TRY(input_open(&f, path, err));
     char start[4096];
     size_t n = fread(start, 1, sizeof start - 1, f);
     fclose(f);

@@ -1,4 +1,4 @@
-/* caption_openai.c - the body of a request as OpenAI's batch files hold it, with vLLM's additions for videos.
+/* caption_openai.c - a request as OpenAI's batch files hold it, with vLLM's additions for videos.
  *
  * Pictures and videos come as data: URIs or as file:// below the media root; nothing is fetched. */
 #define _GNU_SOURCE
@@ -22,6 +22,7 @@ static sac_status add_data(caption_request *q, const caption_how *how, media_kin
     const char *text = intake_data_text(url);
     if (!text) return app_fail(err, SAC_BAD_FILE, "a data: address without ';base64,'");
     size_t n_text = strlen(text), n = 0;
+    if (!n_text) return app_fail(err, SAC_BAD_FILE, "a data: address that holds no bytes");
     uint8_t *bytes = malloc(3 * (n_text / 4 + 1));
     if (!bytes) return app_fail_no_memory(err);
     if (!intake_base64_decode(text, n_text, bytes, &n) || !n) {
@@ -88,6 +89,52 @@ static sac_status add_message(caption_request *q, const caption_how *how, const 
     return SAC_OK;
 }
 
+/* ---------------------------------------------------------------- what is not supported */
+
+/* Only chat completions; a line may leave both out. */
+static sac_status check_route(const json_t *request, sac_error *err) {
+    static const char *const wanted[][2] = {{"method", "POST"}, {"url", "/v1/chat/completions"}};
+    for (size_t i = 0; i < APP_COUNT(wanted); i++) {
+        const json_t *v = json_object_get(request, wanted[i][0]);
+        const char *text = json_string_value(v);
+        if (v && (!text || strcmp(text, wanted[i][1]) != 0))
+            return app_fail(err, SAC_UNSUPPORTED, "%s: expected %s%s%.60s", wanted[i][0], wanted[i][1],
+                            text ? ", found " : "", text ? text : "");
+    }
+    return SAC_OK;
+}
+
+/* Nothing is asked for by null, false, 0 and what is empty. */
+static bool asks(const json_t *v) {
+    if (json_is_number(v)) return json_number_value(v) != 0;
+    return json_is_true(v) || json_string_length(v) || json_array_size(v) || json_object_size(v);
+}
+
+/* What would be ignored makes another answer than the one that was asked for. */
+static sac_status check_body(const json_t *body, sac_error *err) {
+    static const char *const unsupported[] = {
+        "tools",       "functions",    "logprobs",      "top_logprobs",        "logit_bias",
+        "ignore_eos",  "min_tokens",   "audio",         "mm_processor_kwargs", "structured_outputs",
+        "guided_json", "guided_regex", "guided_choice", "guided_grammar",      "saccade"};
+    static const char *const counts[] = {"n", "best_of"};
+    const json_t *format = json_object_get(body, "response_format");
+    for (size_t i = 0; i < APP_COUNT(counts); i++) {
+        const json_t *n = json_object_get(body, counts[i]);
+        if (n && !json_is_null(n) && json_integer_value(n) != 1)
+            return app_fail(err, SAC_UNSUPPORTED, "%s: only 1 answer is given", counts[i]);
+    }
+    if (asks(json_object_get(body, "stream")))
+        return app_fail(err, SAC_UNSUPPORTED, "stream: not in a batch");
+    for (size_t i = 0; i < APP_COUNT(unsupported); i++)
+        if (asks(json_object_get(body, unsupported[i])))
+            return app_fail(err, SAC_UNSUPPORTED, "%s: not in a batch; leave it out", unsupported[i]);
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (format && !json_is_null(format) && (!type || strcmp(type, "text") != 0))
+        return app_fail(err, SAC_UNSUPPORTED,
+                        "response_format: only text in a batch; 'saccade serve' has more");
+    return SAC_OK;
+}
+
 /* ---------------------------------------------------------------- numbers */
 
 static sac_status read_number(const json_t *o, const char *key, double min, double max, double *value,
@@ -127,11 +174,7 @@ static sac_status read_stop(caption_request *q, const json_t *stop, sac_error *e
 
 static sac_status read_sampling(caption_request *q, const json_t *body, sac_error *err) {
     sac_sampling *p = &q->sampling;
-    const json_t *seed = json_object_get(body, "seed"), *n = json_object_get(body, "n");
-    if (n && !json_is_null(n) && json_integer_value(n) != 1)
-        return app_fail(err, SAC_UNSUPPORTED, "n: only 1 answer is given");
-    if (json_is_true(json_object_get(body, "stream")))
-        return app_fail(err, SAC_UNSUPPORTED, "stream: not in a batch");
+    const json_t *seed = json_object_get(body, "seed");
     if (json_is_integer(seed)) p->seed = (uint64_t)json_integer_value(seed);
     APP_TRY(read_count(body, "max_tokens", &p->max_tokens, err));
     APP_TRY(read_count(body, "max_completion_tokens", &p->max_tokens, err));
@@ -139,6 +182,8 @@ static sac_status read_sampling(caption_request *q, const json_t *body, sac_erro
     APP_TRY(read_number(body, "top_p", 0, 1, &p->top_p, err));
     APP_TRY(read_number(body, "min_p", 0, 1, &p->min_p, err));
     APP_TRY(read_number(body, "repetition_penalty", .01, 100, &p->repetition_penalty, err));
+    APP_TRY(read_number(body, "presence_penalty", -2, 2, &p->presence_penalty, err));
+    APP_TRY(read_number(body, "frequency_penalty", -2, 2, &p->frequency_penalty, err));
     APP_TRY(read_count(body, "top_k", &p->top_k, err));
     return read_stop(q, json_object_get(body, "stop"), err);
 }
@@ -159,12 +204,15 @@ static sac_status read_video_options(caption_request *q, const json_t *body, sac
     return SAC_OK;
 }
 
-sac_status caption_request_openai(caption_request *q, const caption_how *how, const json_t *body,
+sac_status caption_request_openai(caption_request *q, const caption_how *how, const json_t *request,
                                   sac_error *err) {
-    const json_t *messages = json_object_get(body, "messages"), *message;
+    const json_t *body = json_object_get(request, "body"), *messages = json_object_get(body, "messages"),
+                 *message;
     size_t i;
+    APP_TRY(check_route(request, err));
     if (!json_is_array(messages) || !json_array_size(messages))
         return app_fail(err, SAC_BAD_FILE, "body: expected \"messages\"");
+    APP_TRY(check_body(body, err));
     APP_TRY(read_sampling(q, body, err));
     json_array_foreach(messages, i, message) APP_TRY(add_message(q, how, message, err));
     return read_video_options(q, body, err);

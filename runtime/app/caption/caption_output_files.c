@@ -147,6 +147,20 @@ static sac_status on_tar(void *ctx, size_t source, const json_t *json, const cha
     return add_member(t, id, "json", text, n, err);
 }
 
+/* Every member of a tar with hdrcharset has a header that GNU tar warns about, so it is there for names that
+ * need it: without it libarchive would translate them to the locale's characters and back. */
+static sac_status on_name(void *ctx, size_t source, const json_t *json, const char *text, size_t n,
+                          sac_error *err) {
+    bool *ascii = ctx;
+    (void)source;
+    (void)text;
+    (void)n;
+    (void)err;
+    for (const char *p = json_string_value(json_object_get(json, "id")); *p; p++)
+        if ((unsigned char)*p >= 0x80) *ascii = false;
+    return SAC_OK;
+}
+
 /* x.tar.gz gives x.tar: captions are small. */
 static char *tar_name(const caption_records *r, size_t source) {
     const char *kind = json_string_value(json_object_get(r->header, "input")),
@@ -168,10 +182,12 @@ static sac_status write_tar(const caption_records *r, size_t source, const char 
     tar t = {.err = err};
     sac_status st = name ? caption_file_open(&t.f, folder, name, err) : app_fail_no_memory(err);
     free(name);
+    bool ascii = true;
+    if (st == SAC_OK) st = caption_each(r, source, on_name, &ascii, err);
     if (st == SAC_OK && !(t.a = archive_write_new())) st = app_fail_no_memory(err);
     if (st == SAC_OK) {
         archive_write_set_format_pax_restricted(t.a);
-        archive_write_set_option(t.a, "pax", "hdrcharset", "BINARY");
+        if (!ascii) archive_write_set_option(t.a, "pax", "hdrcharset", "BINARY");
         if (archive_write_open(t.a, &t, NULL, on_bytes, NULL) != ARCHIVE_OK) st = app_fail_no_memory(err);
     }
     if (st == SAC_OK) st = caption_each(r, source, on_tar, &t, err);

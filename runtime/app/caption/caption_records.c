@@ -171,6 +171,34 @@ sac_status caption_records_read(const caption_records *r, size_t source, size_t 
     return SAC_OK;
 }
 
+static sac_status add_error(const caption_records *r, size_t source, size_t index, json_t *errors,
+                            sac_error *err) {
+    char *text;
+    size_t n;
+    APP_TRY(caption_records_read(r, source, index, &text, &n, err));
+    json_t *record = json_loadb(text, n, 0, NULL), *error = json_object_get(record, "error"),
+           *first = json_object_get(error, "text");
+    const char *kind = json_string_value(json_object_get(error, "status"));
+    json_t *same = json_object_get(errors, kind ? kind : "");
+    json_int_t n_items = 1 + json_integer_value(json_object_get(same, "items"));
+    int bad = 0;
+    if (same)
+        bad = json_object_set_new(same, "items", json_integer(n_items));
+    else if (kind && first)
+        bad = json_object_set_new(errors, kind, json_pack("{s:I, s:O}", "items", n_items, "first", first));
+    json_decref(record);
+    free(text);
+    return bad ? app_fail_no_memory(err) : SAC_OK;
+}
+
+sac_status caption_records_errors(const caption_records *r, json_t **errors, sac_error *err) {
+    sac_status st = (*errors = json_object()) ? SAC_OK : app_fail_no_memory(err);
+    for (size_t s = 0; s < r->n_sources; s++)
+        for (size_t i = 0; r->places[s] && i < r->n_items[s] && st == SAC_OK; i++)
+            if (r->places[s][i].state == 2) st = add_error(r, s, i, *errors, err);
+    return st;
+}
+
 sac_status caption_records_close(caption_records *r, sac_error *err) {
     sac_status st = SAC_OK;
     sac_error at_close;

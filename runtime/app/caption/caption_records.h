@@ -53,6 +53,10 @@ sac_status caption_records_merge(caption_records *r, const char *folder, sac_err
 sac_status caption_records_read(const caption_records *r, size_t source, size_t index, char **text,
                                 size_t *n_bytes, sac_error *err);
 
+/* {"BAD_FILE": {"items": 2, "first": text}, ...}: of all records that are errors, those of earlier runs too,
+ * in the order of the input. */
+sac_status caption_records_errors(const caption_records *r, json_t **errors, sac_error *err);
+
 /* IO when the last lines did not reach the disk. */
 sac_status caption_records_close(caption_records *r, sac_error *err);
 

@@ -114,6 +114,7 @@ static sac_status add_files(caption_request *q, const caption_how *how, const ch
                             const json_t *value, sac_error *err) {
     size_t n = json_is_array(value) ? json_array_size(value) : 1;
     const char *slash = strrchr(manifest, '/');
+    if (!n) return app_fail(err, SAC_BAD_FILE, "expected the name of a file, found an empty list");
     for (size_t i = 0; i < n; i++) {
         const char *name = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
         char *path;
@@ -155,6 +156,8 @@ static sac_status read_manifest_line(caption_reader *r, const caption_source *s,
         return app_fail(err, SAC_BAD_FILE,
                         "expected \"image\", \"video\" or \"frames\" with the name of a file");
     if (prompt && !json_is_string(prompt)) return app_fail(err, SAC_BAD_FILE, "prompt: expected a text");
+    if (image_id && !json_is_integer(image_id) && !json_is_string(image_id))
+        return app_fail(err, SAC_BAD_FILE, "image_id: expected a whole number or a text");
     if (image_id && !(q->extra = json_pack("{s:O}", "image_id", image_id))) return app_fail_no_memory(err);
     APP_TRY(begin(q, r->how, err));
     if (image) APP_TRY(add_files(q, r->how, s->path, MEDIA_IMAGE, image, err));
@@ -168,9 +171,8 @@ static sac_status read_from_lines(caption_reader *r, const caption_source *s, co
     json_t *line = NULL;
     sac_status st = read_line(r, s, item, &line, err);
     if (st == SAC_OK)
-        st = r->in->kind == CAPTION_REQUESTS
-                 ? caption_request_openai(q, r->how, json_object_get(line, "body"), err)
-                 : read_manifest_line(r, s, line, q, err);
+        st = r->in->kind == CAPTION_REQUESTS ? caption_request_openai(q, r->how, line, err)
+                                             : read_manifest_line(r, s, line, q, err);
     json_decref(line);
     return st;
 }

@@ -47,8 +47,8 @@ void caption_reader_close(caption_reader *r);
 void caption_request_read(caption_reader *r, size_t source, size_t index, caption_request *q);
 void caption_request_free(caption_request *q);
 
-/* The body of an OpenAI chat completion request (caption_openai.c). */
-sac_status caption_request_openai(caption_request *q, const caption_how *how, const json_t *body,
+/* A line of an OpenAI batch file (caption_openai.c). */
+sac_status caption_request_openai(caption_request *q, const caption_how *how, const json_t *request,
                                   sac_error *err);
 
 /* A picture's bytes, or a video by its path; checks that it is there. */

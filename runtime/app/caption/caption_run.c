@@ -94,16 +94,6 @@ static json_t *answer_record(const work *w, const caption_request *q, const sac_
     return NULL;
 }
 
-static void count_error(caption_stats *s, const sac_error *err) {
-    s->n_errors++;
-    for (size_t i = 0; i < CAPTION_STATUS_MAX; i++) {
-        if (s->errors[i].n && s->errors[i].status != err->status) continue;
-        if (!s->errors[i].n++) snprintf(s->errors[i].first, sizeof s->errors[i].first, "%s", err->text);
-        s->errors[i].status = err->status;
-        return;
-    }
-}
-
 static void count_answer(caption_stats *s, const sac_result *r) {
     s->n_captions++;
     s->prompt_tokens += r->n_prompt_tokens;
@@ -140,7 +130,7 @@ static void record(work *w, const caption_request *q, const sac_result *result, 
         else if (result)
             count_answer(w->stats, result);
         else
-            count_error(w->stats, why);
+            w->stats->n_errors++;
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);

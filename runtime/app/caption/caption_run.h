@@ -7,17 +7,10 @@
 #include "caption_request.h"
 #include "run.h"
 
-#define CAPTION_STATUS_MAX 16
-
 /* What this process did. */
 typedef struct caption_stats {
     int64_t n_items, n_before; /* of the shard; done when this process began */
     int64_t n_captions, n_errors;
-    struct {
-        sac_status status;
-        int64_t n;
-        char first[400];
-    } errors[CAPTION_STATUS_MAX]; /* by kind; n = 0 ends them */
     int64_t prompt_tokens, visual_tokens, tokens, frames;
     double seconds, media_s, vision_s, prefill_s, decode_s; /* the parts are summed over sessions */
 } caption_stats;
