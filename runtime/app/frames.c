@@ -127,7 +127,7 @@ sac_status frame_list_read(frame_list *list, const char *path, sac_error *err) {
         st = read_folder(list, path, err);
     } else {
         FILE *f;
-        APP_TRY(input_open(&f, path, err));
+        APP_TRY(input_open(&f, path, true, err));
         st = read_lines(list, path, f, err);
         fclose(f);
     }

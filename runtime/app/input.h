@@ -4,9 +4,11 @@
 
 #include "failure.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
-/* Opens a regular file; nothing else, because a FIFO could hold the command up for ever. */
-sac_status input_open(FILE **out, const char *path, sac_error *err);
+/* Opens a regular file; may_be_pipe, for what is read once: or a pipe or a device, as a shell's <(...) and
+ * /dev/null are. */
+sac_status input_open(FILE **out, const char *path, bool may_be_pipe, sac_error *err);
 
 #endif

@@ -180,7 +180,7 @@ sac_status method_list_read(method_list *list, const char *path, const text_list
     *list = (method_list){0};
     if (!path) return method_list_parse(list, NULL, 0, "", words, err);
     FILE *f;
-    APP_TRY(input_open(&f, path, err));
+    APP_TRY(input_open(&f, path, true, err));
     char *text = malloc(METHOD_LIST_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
     size_t n = text ? fread(text, 1, METHOD_LIST_MAX_BYTES + 1, f) : 0;
     sac_status st = !text       ? app_fail_no_memory(err)

@@ -202,7 +202,7 @@ sac_status run_config_parse(settings *s, const char *text, size_t n_bytes, const
 
 sac_status run_config_read(settings *s, const char *path, sac_error *err) {
     FILE *f;
-    APP_TRY(input_open(&f, path, err));
+    APP_TRY(input_open(&f, path, true, err));
     char *text = malloc(RUN_CONFIG_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
     size_t n = text ? fread(text, 1, RUN_CONFIG_MAX_BYTES + 1, f) : 0;
     sac_status st = !text       ? app_fail_no_memory(err)

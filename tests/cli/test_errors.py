@@ -120,11 +120,24 @@ class Files(Case):
         """The command must not wait for somebody to write into it."""
         pipe = self.path("pipe.jsonl")
         os.mkfifo(pipe)
-        for arguments in [("ask", "--image", pipe, "q"), ("ask", "--video", pipe, "q"), ("ask", "--frames", pipe, "q"),
-                          ("ask", "--config", pipe, "q"), ("compare", "set.json", "--methods", pipe),
+        for arguments in [("ask", "--image", pipe, "q"), ("ask", "--video", pipe, "q"),
                           ("caption", pipe, "--out", self.path("out"))]:
             with self.subTest(arguments):
                 self.assert_refused(saccade(*arguments), 65, "pipe.jsonl: not a regular file")
+
+    def test_settings_and_lists_from_a_pipe(self):
+        """What a shell's <(...) hands over is read as a file is; a folder is not."""
+        picture = os.path.abspath("samples/picture0000.png")
+        for option, text in [("--config", "threads: 1\n"), ("--frames", picture + "\n")]:
+            with self.subTest(option):
+                read, write = os.pipe()
+                os.write(write, text.encode())
+                os.close(write)
+                media = [] if option == "--frames" else ["--image", picture]
+                run = saccade("ask", option, f"/dev/fd/{read}", *media, "What is this?", pass_fds=(read,))
+                os.close(read)
+                self.assertEqual(run.returncode, 0, run.stderr)
+        self.assert_refused(saccade("ask", "--config", self.folder, "q"), 65, "not a regular file, a pipe or a device")
 
     def test_models_that_are_none(self):
         os.mkdir(self.path("model"))

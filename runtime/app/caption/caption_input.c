@@ -212,7 +212,7 @@ static sac_status check_tars(const caption_input *in, sac_error *err) {
 /* A batch file says so in its first line. */
 static sac_status kind_of_lines(const char *path, caption_kind *kind, sac_error *err) {
     FILE *f;
-    APP_TRY(input_open(&f, path, err));
+    APP_TRY(input_open(&f, path, false, err));
     char start[4096];
     size_t n = fread(start, 1, sizeof start - 1, f);
     fclose(f);
