@@ -146,7 +146,6 @@ static sac_status mix(const run *r, int layer) {
 static sac_status step(const run *r, const int32_t *ids, sac_error *err) {
     const sac_decoder_config *c = &r->d->config;
     sac_mat h = rows(r, r->b->hidden, c->hidden), norm = rows(r, r->b->norm, c->hidden);
-    SAC_TRY(sac_stream_use(r->stream));
     if (r->b->device) SAC_TRY(r->b->device->upload(r->stream, r->b->ids, ids, (size_t)r->n * sizeof *ids));
     SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){h, r->d->embed, r->b->device ? r->b->ids : ids}));
     for (int64_t i = 0; i < r->n; i++)

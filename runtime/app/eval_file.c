@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "eval_file.h"
+#include "draft.h"
 #include "eval_set.h"
 
 #include <dirent.h>
@@ -35,23 +36,16 @@ void eval_sync_folder(const char *folder) {
     close(fd);
 }
 
-static sac_status write_all(const char *path, const char *text, sac_error *err) {
-    FILE *f = fopen(path, "wb");
-    if (!f) return app_fail(err, SAC_IO, "%s: cannot be written: %s", path, strerror(errno));
-    bool ok = fputs(text, f) >= 0 && fputc('\n', f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
-    int failed = errno;
-    ok = fclose(f) == 0 && ok;
-    return ok ? SAC_OK : app_fail(err, SAC_IO, "%s: cannot be written: %s", path, strerror(failed));
-}
-
 sac_status eval_write_text(const char *folder, const char *name, const char *text, sac_error *err) {
-    char *part = NULL, *path = eval_path(folder, name);
-    if (path && asprintf(&part, "%s.part", path) < 0) part = NULL;
-    sac_status st = path && part ? write_all(part, text, err) : app_fail_no_memory(err);
-    if (st == SAC_OK && rename(part, path))
-        st = app_fail(err, SAC_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+    draft d = {0};
+    char *path = eval_path(folder, name);
+    sac_status st = path ? draft_open(&d, path, err) : app_fail_no_memory(err);
+    if (st == SAC_OK) {
+        fputs(text, d.f);
+        fputc('\n', d.f);
+        st = draft_close(&d, err); /* which looks at both */
+    }
     if (st == SAC_OK) eval_sync_folder(folder);
-    free(part);
     free(path);
     return st;
 }

@@ -22,8 +22,16 @@ static inline void closed_let_in(bool open) {
     mprotect(closed_region, CLOSED_BYTES, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+/* The device that the thread's ops go to: as on a card, use() and copies say which. */
+static _Thread_local const sac_device *closed_used;
+static inline sac_status closed_use(const sac_device *d) {
+    closed_used = d;
+    return SAC_OK;
+}
+
 #define X(op)                                                                                                \
     static inline sac_status closed_##op(const sac_stream *s, const sac_##op##_args *a) {                    \
+        if (s->device && s->device != closed_used) return SAC_DEVICE;                                        \
         closed_let_in(true);                                                                                 \
         sac_status st = closed_real.op(s, a);                                                                \
         closed_let_in(false);                                                                                \
@@ -41,7 +49,7 @@ static inline sac_ops closed_ops(const sac_ops *ops) {
 }
 
 static inline sac_status closed_move(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
-    (void)s;
+    closed_used = s->device;
     closed_let_in(true);
     memcpy(to, from, n_bytes);
     closed_let_in(false);
@@ -79,6 +87,7 @@ static const sac_device closed_device = {.kind = SAC_DEVICE_CUDA,
                                          .name = "closed memory",
                                          .host_alloc = closed_host_alloc,
                                          .host_free = closed_host_free,
+                                         .use = closed_use,
                                          .upload = closed_move,
                                          .download = closed_download,
                                          .copy = closed_move,

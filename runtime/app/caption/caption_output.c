@@ -9,32 +9,22 @@
 
 /* ---------------------------------------------------------------- files */
 
-sac_status caption_file_open(caption_file *f, const char *folder, const char *name, sac_error *err) {
-    *f = (caption_file){.path = eval_path(folder, name)};
-    if (!f->path || asprintf(&f->part, "%s.part", f->path) < 0) {
-        f->part = NULL;
-        return app_fail_no_memory(err);
-    }
-    f->f = fopen(f->part, "wb");
-    return f->f ? SAC_OK : app_fail(err, SAC_IO, "%s: cannot be written: %s", f->part, strerror(errno));
+sac_status caption_file_open(draft *d, const char *folder, const char *name, sac_error *err) {
+    char *path = eval_path(folder, name);
+    *d = (draft){0};
+    sac_status st = path ? draft_open(d, path, err) : app_fail_no_memory(err);
+    free(path);
+    return st;
 }
 
-sac_status caption_file_write(caption_file *f, const void *bytes, size_t n_bytes, sac_error *err) {
-    if (fwrite(bytes, 1, n_bytes, f->f) == n_bytes) return SAC_OK;
-    return app_fail(err, SAC_IO, "%s: cannot be written: %s", f->part, strerror(errno));
+sac_status caption_file_write(draft *d, const void *bytes, size_t n_bytes, sac_error *err) {
+    if (fwrite(bytes, 1, n_bytes, d->f) == n_bytes) return SAC_OK;
+    return app_fail(err, SAC_IO, "%s: cannot be written: %s", d->path, strerror(errno));
 }
 
-sac_status caption_file_close(caption_file *f, sac_status st, sac_error *err) {
-    if (f->f && st == SAC_OK && (fflush(f->f) || fsync(fileno(f->f))))
-        st = app_fail(err, SAC_IO, "%s: cannot be written: %s", f->part, strerror(errno));
-    if (f->f && fclose(f->f) && st == SAC_OK)
-        st = app_fail(err, SAC_IO, "%s: cannot be written: %s", f->part, strerror(errno));
-    if (st == SAC_OK && rename(f->part, f->path))
-        st = app_fail(err, SAC_IO, "%s: cannot be renamed: %s", f->part, strerror(errno));
-    if (st != SAC_OK && f->f) unlink(f->part);
-    free(f->part);
-    free(f->path);
-    *f = (caption_file){0};
+sac_status caption_file_close(draft *d, sac_status st, sac_error *err) {
+    if (st == SAC_OK) return draft_close(d, err);
+    draft_abandon(d);
     return st;
 }
 
@@ -80,7 +70,7 @@ static sac_status on_jsonl(void *ctx, size_t source, const json_t *json, const c
 }
 
 static sac_status write_jsonl(const caption_records *r, const char *folder, sac_error *err) {
-    caption_file f;
+    draft f;
     sac_status st = caption_file_open(&f, folder, "captions.jsonl", err);
     if (st == SAC_OK) st = each_of_all(r, on_jsonl, &f, err);
     return caption_file_close(&f, st, err);
@@ -89,7 +79,7 @@ static sac_status write_jsonl(const caption_records *r, const char *folder, sac_
 /* ---------------------------------------------------------------- coco */
 
 typedef struct coco {
-    caption_file f;
+    draft f;
     json_t *seen; /* image_id as text -> id of the item */
     size_t n;
 } coco;

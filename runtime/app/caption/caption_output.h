@@ -11,9 +11,8 @@
 #define APP_CAPTION_OUTPUT_H
 
 #include "caption_records.h"
+#include "draft.h"
 #include "settings.h"
-
-#include <stdio.h>
 
 /* Checks the names before any work. input: its kind (caption_kind_name). */
 sac_status caption_formats_check(const text_list *formats, const char *input, sac_error *err);
@@ -30,15 +29,11 @@ typedef sac_status (*caption_each_fn)(void *ctx, size_t source, const json_t *js
 sac_status caption_each(const caption_records *r, size_t source, caption_each_fn fn, void *ctx,
                         sac_error *err);
 
-/* A file that appears under its name once it is whole: written as NAME.part, synced, renamed. */
-typedef struct caption_file {
-    FILE *f;
-    char *path, *part;
-} caption_file;
-sac_status caption_file_open(caption_file *f, const char *folder, const char *name, sac_error *err);
-sac_status caption_file_write(caption_file *f, const void *bytes, size_t n_bytes, sac_error *err);
+/* A draft (draft.h) in a folder. */
+sac_status caption_file_open(draft *d, const char *folder, const char *name, sac_error *err);
+sac_status caption_file_write(draft *d, const void *bytes, size_t n_bytes, sac_error *err);
 /* st: of the writing; not SAC_OK = the file is dropped. Returns st, or what went wrong at the end. */
-sac_status caption_file_close(caption_file *f, sac_status st, sac_error *err);
+sac_status caption_file_close(draft *d, sac_status st, sac_error *err);
 
 const char *caption_source_name(const caption_records *r, size_t source);
 

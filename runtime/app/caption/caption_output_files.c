@@ -99,7 +99,7 @@ sac_status caption_write_text(const caption_records *r, const char *folder, sac_
 /* ---------------------------------------------------------------- tar */
 
 typedef struct tar {
-    caption_file f;
+    draft f;
     struct archive *a;
     sac_error *err;
     bool failed; /* by a write, which filled err */
@@ -211,7 +211,7 @@ sac_status caption_write_tars(const caption_records *r, const char *folder, sac_
 /* ---------------------------------------------------------------- OpenAI's batch results */
 
 typedef struct batch {
-    caption_file f;
+    draft f;
     const char *model;
     json_int_t created;
 } batch;
