@@ -1,5 +1,7 @@
-# sac_module(FOLDER [SUBFOLDERS a b] [DEPENDS x y] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+# sac_module(FOLDER [NAME n] [SUBFOLDERS a b] [DEPENDS x y] [PRIVATE_DEPENDS z] [LINK_DEPENDS w] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
 # One folder is one static library, sac_<name>; it finds only the headers of the folders it names (and of those they name).
+# DEPENDS: the folder sees their headers, and so does whoever depends on the folder. PRIVATE_DEPENDS: the folder sees them and
+# hands them on to nobody. LINK_DEPENDS: it is linked with them and sees none of their headers.
 # Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
@@ -8,8 +10,11 @@ set(SAC_ISA_bf16 ${SAC_ISA_avx512} -mavx512bf16)
 set(SAC_ISA_amx ${SAC_ISA_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 
 function(sac_module dir)
-  cmake_parse_arguments(A "" "" "SUBFOLDERS;DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME" "SUBFOLDERS;DEPENDS;PRIVATE_DEPENDS;LINK_DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
   get_filename_component(name ${dir} NAME)
+  if(A_NAME)
+    set(name ${A_NAME})
+  endif()
   set(globs ${dir}/*.c)
   foreach(sub ${A_SUBFOLDERS})
     list(APPEND globs ${dir}/${sub}/*.c)
@@ -45,6 +50,12 @@ function(sac_module dir)
   target_link_libraries(sac_${name} PUBLIC ${A_PUBLIC_LIBS})
   foreach(d ${A_DEPENDS})
     target_link_libraries(sac_${name} PUBLIC sac_${d})
+  endforeach()
+  foreach(d ${A_PRIVATE_DEPENDS})
+    target_link_libraries(sac_${name} PRIVATE sac_${d})
+  endforeach()
+  foreach(d ${A_LINK_DEPENDS})
+    target_link_libraries(sac_${name} PRIVATE $<LINK_ONLY:sac_${d}>)
   endforeach()
 endfunction()
 

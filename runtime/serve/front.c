@@ -2,6 +2,7 @@
 #include "front.h"
 #include "clock.h"
 #include "files.h"
+#include "hash.h"
 #include "metrics.h"
 #include "origin.h"
 
@@ -177,22 +178,16 @@ static bool check_origin(const serve_exchange *x, const char *method, serve_prob
                         "requests from pages of other sites are off; --cors-origin allows one");
 }
 
-static uint64_t hash_text(const char *text, size_t n) {
-    uint64_t h = 1469598103934665603u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 1099511628211u;
-    return h;
-}
-
 static uint64_t client_of(const serve_exchange *x) {
     const char *key = header(x, "Authorization");
-    if (key && x->server->config->api_keys.n > 1) return hash_text(key, strlen(key));
+    if (key && x->server->config->api_keys.n > 1) return sac_hash_quick(0, key, strlen(key));
     const union MHD_ConnectionInfo *i =
         MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *a = i ? i->client_addr : NULL;
     if (a && a->sa_family == AF_INET)
-        return hash_text((const char *)&((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+        return sac_hash_quick(0, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
     if (a && a->sa_family == AF_INET6)
-        return hash_text((const char *)&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 8);
+        return sac_hash_quick(0, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 8);
     return 0;
 }
 

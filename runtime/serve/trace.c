@@ -1,14 +1,8 @@
+#include "hash.h"
 #include "slot.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t mix(uint64_t h, const void *data, size_t n) {
-    const unsigned char *b = data;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ b[i]) * 1099511628211u; /* FNV-1a; a guess, checked by the session */
-    return h;
-}
 
 bool serve_trace_make(serve_trace *t, const serve_request *r) {
     *t = (serve_trace){0};
@@ -18,18 +12,18 @@ bool serve_trace_make(serve_trace *t, const serve_request *r) {
         serve_trace_free(t);
         return false;
     }
-    uint64_t h = 1469598103934665603u;
+    uint64_t h = 0; /* a guess, which the session checks */
     size_t media = 0;
     for (size_t i = 0; i < r->n_messages; i++)
         for (size_t k = 0; k < r->messages[i].n_parts; k++) {
             const sac_part *p = &r->messages[i].parts[k];
-            h = mix(h, r->messages[i].role, strlen(r->messages[i].role));
+            h = sac_hash_quick(h, r->messages[i].role, strlen(r->messages[i].role));
             if (p->kind == SAC_PART_TEXT) {
-                h = mix(h, p->text, strlen(p->text));
+                h = sac_hash_quick(h, p->text, strlen(p->text));
                 t->weight[t->n] = (double)strlen(p->text) / 4;
             } else {
                 const serve_media_ref *m = &r->media[media++];
-                h = mix(h, m->key, sizeof m->key);
+                h = sac_hash_quick(h, m->key, sizeof m->key);
                 t->weight[t->n] = 64.0 * (double)m->n_frames;
             }
             t->hash[t->n++] = h;

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
-#include "eval_file.h"
+#include "run_files.h"
 #include "draft.h"
-#include "eval_set.h"
+#include "hash.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,13 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *eval_path(const char *folder, const char *name) {
+char *run_files_path(const char *folder, const char *name) {
     char *path;
     size_t n = strlen(folder);
     return asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0 ? NULL : path;
 }
 
-sac_status eval_make_folder(const char *folder, sac_error *err) {
+sac_status run_files_make_folder(const char *folder, sac_error *err) {
     struct stat st;
     if (mkdir(folder, 0777) == 0) return SAC_OK;
     int failed = errno;
@@ -29,31 +29,31 @@ sac_status eval_make_folder(const char *folder, sac_error *err) {
                     strerror(failed));
 }
 
-void eval_sync_folder(const char *folder) {
+void run_files_sync_folder(const char *folder) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     (void)fsync(fd);
     close(fd);
 }
 
-sac_status eval_write_text(const char *folder, const char *name, const char *text, sac_error *err) {
+sac_status run_files_write_text(const char *folder, const char *name, const char *text, sac_error *err) {
     draft d = {0};
-    char *path = eval_path(folder, name);
+    char *path = run_files_path(folder, name);
     sac_status st = path ? draft_open(&d, path, err) : app_fail_no_memory(err);
     if (st == SAC_OK) {
         fputs(text, d.f);
         fputc('\n', d.f);
         st = draft_close(&d, err); /* which looks at both */
     }
-    if (st == SAC_OK) eval_sync_folder(folder);
+    if (st == SAC_OK) run_files_sync_folder(folder);
     free(path);
     return st;
 }
 
-sac_status eval_write_json(const char *folder, const char *name, json_t *json, sac_error *err) {
+sac_status run_files_write_json(const char *folder, const char *name, json_t *json, sac_error *err) {
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
-    sac_status st = text ? eval_write_text(folder, name, text, err) : app_fail_no_memory(err);
+    sac_status st = text ? run_files_write_text(folder, name, text, err) : app_fail_no_memory(err);
     free(text);
     return st;
 }
@@ -69,11 +69,11 @@ static sac_status hash_file(int folder, const char *name, uint64_t *h, sac_error
     bool ok = fd >= 0 && fstat(fd, &st) == 0;
     if (ok && S_ISREG(st.st_mode)) {
         int64_t size = st.st_size;
-        *h = eval_hash(*h, &size, sizeof size);
+        *h = sac_hash_quick(*h, &size, sizeof size);
         for (off_t at = 0; ok && at < st.st_size; at += STEP) {
             ssize_t n = pread(fd, bytes, SAMPLE, at);
             ok = n >= 0;
-            if (ok) *h = eval_hash(*h, bytes, (size_t)n);
+            if (ok) *h = sac_hash_quick(*h, bytes, (size_t)n);
         }
     }
     int failed = errno;
@@ -85,7 +85,7 @@ static int visible(const struct dirent *e) {
     return e->d_name[0] != '.';
 }
 
-sac_status eval_fingerprint(const char *path, char out[17], sac_error *err) {
+sac_status run_files_fingerprint(const char *path, char out[17], sac_error *err) {
     uint64_t h = 0;
     struct stat info;
     sac_status st = SAC_OK;
@@ -98,7 +98,7 @@ sac_status eval_fingerprint(const char *path, char out[17], sac_error *err) {
             folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (n < 0 || folder < 0) st = app_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
         for (int i = 0; i < n; i++) {
-            h = eval_hash(h, names[i]->d_name, strlen(names[i]->d_name) + 1);
+            h = sac_hash_quick(h, names[i]->d_name, strlen(names[i]->d_name) + 1);
             if (st == SAC_OK) st = hash_file(folder, names[i]->d_name, &h, err);
             free(names[i]);
         }

@@ -1,7 +1,6 @@
 /* eval.c - `saccade eval`: a question set in Video-MME's schema, asked, recorded and scored. */
 #define _GNU_SOURCE
 #include "commands.h"
-#include "eval_file.h"
 #include "eval_header.h"
 #include "eval_journal.h"
 #include "eval_open.h"
@@ -10,6 +9,7 @@
 #include "method_record.h"
 #include "output.h"
 #include "report.h"
+#include "run_files.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -42,12 +42,12 @@ static sac_status open_run(evaluation *e, sac_error *err) {
 
 static sac_status open_journal(evaluation *e, sac_error *err) {
     if (!e->s->out) return SAC_OK;
-    APP_TRY(eval_make_folder(e->s->out, err));
-    char *path = eval_path(e->s->out, "journal.jsonl");
+    APP_TRY(run_files_make_folder(e->s->out, err));
+    char *path = run_files_path(e->s->out, "journal.jsonl");
     if (!path) return app_fail_no_memory(err);
     sac_status st = eval_journal_open(&e->journal, path, e->header, &e->set, e->s->retry, e->records, err);
     free(path);
-    if (st == SAC_OK) eval_sync_folder(e->s->out);
+    if (st == SAC_OK) run_files_sync_folder(e->s->out);
     return st;
 }
 
@@ -150,8 +150,8 @@ static void note_errors(const evaluation *e) {
 
 static sac_status write_results(const evaluation *e, sac_error *err) {
     if (!e->s->out) return SAC_OK;
-    APP_TRY(eval_write_json(e->s->out, "result.json", eval_outcome_result(&e->outcome), err));
-    return eval_write_json(e->s->out, "scores.json", summary(e), err);
+    APP_TRY(run_files_write_json(e->s->out, "result.json", eval_outcome_result(&e->outcome), err));
+    return run_files_write_json(e->s->out, "scores.json", summary(e), err);
 }
 
 /* ---------------------------------------------------------------- the command */

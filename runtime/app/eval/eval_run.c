@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 #include "eval_run.h"
-#include "eval_file.h"
 #include "eval_subtitles.h"
 #include "method_record.h"
 #include "output.h"
 #include "report.h"
+#include "run_files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -76,7 +76,7 @@ static sac_status find_video(const char *folder, const char *file, char **path, 
     for (size_t i = 0; i < APP_COUNT(endings); i++) {
         char name[256];
         snprintf(name, sizeof name, "%s%s", file, endings[i]);
-        if (!(*path = eval_path(folder, name))) return app_fail_no_memory(err);
+        if (!(*path = run_files_path(folder, name))) return app_fail_no_memory(err);
         if (access(*path, R_OK) == 0) return SAC_OK;
         bool absent = errno == ENOENT;
         if (!absent) app_fail(err, SAC_IO, "%s: %s", *path, strerror(errno));
@@ -118,7 +118,7 @@ static sac_status choose_subtitles(runner *u, source *v, const eval_subtitles *l
 static sac_status find_subtitles(runner *u, source *v, const char *file, sac_error *err) {
     char name[256];
     snprintf(name, sizeof name, "%s.srt", file);
-    char *path = eval_path(u->t->subtitles, name);
+    char *path = run_files_path(u->t->subtitles, name);
     if (!path) return app_fail_no_memory(err);
     eval_subtitles list;
     sac_status st = eval_subtitles_read(&list, path, err);

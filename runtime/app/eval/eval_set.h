@@ -63,8 +63,4 @@ size_t eval_set_find(const eval_set *set, const char *question_id);
 /* "options[i]" without its letter: "a circle". */
 const char *eval_option_text(const char *option);
 
-/* FNV-1a; start: 0 for the first piece, else the value so far. It tells files apart by chance, not against
- * intent. */
-uint64_t eval_hash(uint64_t start, const void *bytes, size_t n_bytes);
-
 #endif

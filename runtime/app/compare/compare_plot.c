@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "compare_plot.h"
-#include "eval_file.h"
+#include "run_files.h"
 #include "svg.h"
 
 #include <math.h>
@@ -345,13 +345,13 @@ static sac_status write_overview(const comparison *c, const char *path, sac_erro
 }
 
 sac_status compare_plot_write(const comparison *c, const char *folder, sac_error *err) {
-    char *path = eval_path(folder, "overview.svg");
+    char *path = run_files_path(folder, "overview.svg");
     sac_status st = path ? write_overview(c, path, err) : app_fail_no_memory(err);
     free(path);
     for (size_t i = 0; i < c->list.n_sweeps && st == SAC_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "sweep%zu.svg", i + 1);
-        path = eval_path(folder, name);
+        path = run_files_path(folder, name);
         st = path ? write_sweep(c, &c->list.sweeps[i], path, err) : app_fail_no_memory(err);
         free(path);
     }

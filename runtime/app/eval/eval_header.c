@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "eval_header.h"
-#include "eval_file.h"
 #include "journal.h"
 #include "report.h"
+#include "run_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ json_t *eval_header(const run *r, const eval_task *t, const char *set_path, sac_
     char fingerprint[17], started[32];
     time_t now = time(NULL);
     struct tm utc;
-    if (eval_fingerprint(r->model_path, fingerprint, err) != SAC_OK) return NULL;
+    if (run_files_fingerprint(r->model_path, fingerprint, err) != SAC_OK) return NULL;
     gmtime_r(&now, &utc);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
     json_t *j =

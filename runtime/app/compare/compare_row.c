@@ -1,9 +1,9 @@
 #include "compare_row.h"
-#include "eval_file.h"
 #include "eval_header.h"
 #include "eval_prompt.h"
 #include "method_record.h"
 #include "report.h"
+#include "run_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ sac_status compare_row_resume(compare_row *row, const char *folder, const eval_s
                               sac_error *err) {
     char name[128];
     snprintf(name, sizeof name, "%s.jsonl", row->file);
-    char *path = eval_path(folder, name);
+    char *path = run_files_path(folder, name);
     if (!path) return app_fail_no_memory(err);
     sac_status st = eval_journal_open(&row->journal, path, row->header, set, retry, row->records, err);
     free(path);

@@ -3,7 +3,7 @@
 #include "commands.h"
 #include "interrupt.h"
 
-#include <serve.h>
+#include "serve.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 #include "eval_set.h"
 #include "eval_place.h"
+#include "hash.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -282,7 +283,7 @@ sac_status eval_set_parse(eval_set *set, const char *text, size_t n_bytes, const
     *set = (eval_set){.json = json_array(), .video_index = json_object(), .question_index = json_object()};
     if (!set->json || !set->video_index || !set->question_index) return app_fail_no_memory(err);
     reader r = {.set = set, .name = name, .text = text, .end = text + n_bytes, .err = err};
-    set->fingerprint = eval_hash(0, text, n_bytes);
+    set->fingerprint = sac_hash_quick(0, text, n_bytes);
     const char *at = text;
     if (n_bytes >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3;
     at = skip_space(at, r.end);
@@ -347,11 +348,4 @@ const char *eval_option_text(const char *option) {
     const char *p = option + 1;
     p += strspn(p, ".):,");
     return p + strspn(p, " \t");
-}
-
-uint64_t eval_hash(uint64_t start, const void *bytes, size_t n_bytes) {
-    const unsigned char *p = bytes;
-    uint64_t h = start ? start : 14695981039346656037u;
-    for (size_t i = 0; i < n_bytes; i++) h = (h ^ p[i]) * 1099511628211u;
-    return h;
 }

@@ -5,9 +5,9 @@
 #include "commands.h"
 #include "compare_plot.h"
 #include "compare_report.h"
-#include "eval_file.h"
 #include "output.h"
 #include "report.h"
+#include "run_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,14 +63,14 @@ static sac_status open_rows(comparison *c, sac_error *err) {
 static sac_status open_journals(state *a, sac_error *err) {
     comparison *c = &a->c;
     if (!c->s->out) return SAC_OK;
-    char *folder = eval_path(c->s->out, "journals");
-    sac_status st = folder ? eval_make_folder(c->s->out, err) : app_fail_no_memory(err);
-    if (st == SAC_OK) st = eval_make_folder(folder, err);
+    char *folder = run_files_path(c->s->out, "journals");
+    sac_status st = folder ? run_files_make_folder(c->s->out, err) : app_fail_no_memory(err);
+    if (st == SAC_OK) st = run_files_make_folder(folder, err);
     for (size_t i = 0; i < c->n_rows && st == SAC_OK; i++)
         if (c->rows[i].refused == SAC_OK)
             st = compare_row_resume(&c->rows[i], folder, &c->set, c->s->retry, err);
-    if (st == SAC_OK) eval_sync_folder(folder);
-    if (st == SAC_OK) eval_sync_folder(c->s->out);
+    if (st == SAC_OK) run_files_sync_folder(folder);
+    if (st == SAC_OK) run_files_sync_folder(c->s->out);
     free(folder);
     return st;
 }
@@ -167,9 +167,9 @@ static void note_what_failed(const comparison *c) {
 
 static sac_status write_results(const comparison *c, const char *table, sac_error *err) {
     if (!c->s->out) return SAC_OK;
-    APP_TRY(eval_write_text(c->s->out, "table.md", table, err));
+    APP_TRY(run_files_write_text(c->s->out, "table.md", table, err));
     APP_TRY(compare_plot_write(c, c->s->out, err));
-    return eval_write_json(c->s->out, "compare.json", compare_report_json(c), err);
+    return run_files_write_json(c->s->out, "compare.json", compare_report_json(c), err);
 }
 
 static sac_status show(const comparison *c, sac_error *err) {

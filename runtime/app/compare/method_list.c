@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "method_list.h"
+#include "hash.h"
 
-#include "eval_set.h"
 #include "input.h"
 #include "method_file.h"
 
@@ -44,7 +44,7 @@ char *method_line_file(const method_line *line) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=-";
     char *text = method_line_text(line->part), *file = NULL;
     if (!text) return NULL;
-    uint64_t hash = eval_hash(0, text, strlen(text));
+    uint64_t hash = sac_hash_quick(0, text, strlen(text));
     for (char *p = text; *p; p++)
         if (!strchr(letters, *p)) *p = '_';
     if (asprintf(&file, "%.60s-%08" PRIx32, text, (uint32_t)(hash ^ hash >> 32)) < 0) file = NULL;
