@@ -57,6 +57,10 @@ function(sac_module dir)
   foreach(d ${A_LINK_DEPENDS})
     target_link_libraries(sac_${name} PRIVATE $<LINK_ONLY:sac_${d}>)
   endforeach()
+  set(named ${A_DEPENDS} ${A_PRIVATE_DEPENDS} ${A_LINK_DEPENDS})
+  list(TRANSFORM named PREPEND sac_)
+  string(REPLACE ";" " " line "sac_${name};${named}")
+  set_property(GLOBAL APPEND_STRING PROPERTY SAC_MODULES "${line}\n") # written to modules.txt, for tools/check_circles.py
 endfunction()
 
 # Adds a folder's .cu files to a module's library. -lineinfo costs nothing at run time and lets profilers name lines.
