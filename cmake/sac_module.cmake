@@ -1,5 +1,7 @@
-# sac_module(FOLDER [SUBFOLDERS a b] [DEPENDS x y] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
-# One folder is one static library, sac_<name>; it finds only the headers of the folders it names (and of those they name).
+# sac_module(FOLDER [FOLDERS a b] [SUBFOLDERS c d] [DEPENDS x y] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+# One folder is one static library, sac_<name>. FOLDERS within it are part of it and their headers are found by bare name; of
+# SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries named in DEPENDS, and no others:
+# what these depend on is linked but not seen.
 # Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
@@ -8,14 +10,19 @@ set(SAC_ISA_bf16 ${SAC_ISA_avx512} -mavx512bf16)
 set(SAC_ISA_amx ${SAC_ISA_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 
 function(sac_module dir)
-  cmake_parse_arguments(A "" "" "SUBFOLDERS;DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(A "" "" "FOLDERS;SUBFOLDERS;DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
   get_filename_component(name ${dir} NAME)
   set(globs ${dir}/*.c)
-  foreach(sub ${A_SUBFOLDERS})
+  set(seen ${dir})
+  foreach(sub ${A_FOLDERS} ${A_SUBFOLDERS})
     list(APPEND globs ${dir}/${sub}/*.c)
   endforeach()
+  foreach(sub ${A_FOLDERS})
+    list(APPEND seen ${dir}/${sub})
+  endforeach()
   file(GLOB sources CONFIGURE_DEPENDS ${globs})
-  file(GLOB headers CONFIGURE_DEPENDS ${dir}/*.h)
+  list(TRANSFORM seen APPEND /*.h OUTPUT_VARIABLE header_globs)
+  file(GLOB headers CONFIGURE_DEPENDS ${header_globs})
   if(NOT sources) # a folder that has only headers so far
     set(sources ${CMAKE_BINARY_DIR}/generated/${name}_headers_only.c)
     file(WRITE ${sources} "typedef int sac_${name}_headers_only;\n")
@@ -41,10 +48,26 @@ function(sac_module dir)
       endforeach()
     endforeach()
   endif()
-  target_include_directories(sac_${name} PUBLIC ${dir})
+  target_include_directories(sac_${name} PUBLIC ${seen})
   target_link_libraries(sac_${name} PUBLIC ${A_PUBLIC_LIBS})
+  set(below ${A_DEPENDS})
   foreach(d ${A_DEPENDS})
-    target_link_libraries(sac_${name} PUBLIC sac_${d})
+    target_link_libraries(sac_${name} PRIVATE sac_${d})
+    get_target_property(more sac_${d} SAC_BELOW)
+    list(APPEND below ${more})
+  endforeach()
+  list(REMOVE_DUPLICATES below)
+  set_target_properties(sac_${name} PROPERTIES SAC_BELOW "${below}") # for tests, which may look inside: sac_link_with_all
+endfunction()
+
+# Links a test with sac_<name> and with all libraries below it, whose headers it finds too.
+function(sac_link_with_all target)
+  foreach(name ${ARGN})
+    target_link_libraries(${target} PRIVATE sac_${name})
+    get_target_property(below sac_${name} SAC_BELOW)
+    foreach(d ${below})
+      target_link_libraries(${target} PRIVATE sac_${d})
+    endforeach()
   endforeach()
 endfunction()
 
