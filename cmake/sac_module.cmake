@@ -1,7 +1,7 @@
-# sac_module(FOLDER [NAME n] [SUBFOLDERS a b] [DEPENDS x y] [PRIVATE_DEPENDS z] [LINK_DEPENDS w] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
-# One folder is one static library, sac_<name>; it finds only the headers of the folders it names (and of those they name).
-# DEPENDS: the folder sees their headers, and so does whoever depends on the folder. PRIVATE_DEPENDS: the folder sees them and
-# hands them on to nobody. LINK_DEPENDS: it is linked with them and sees none of their headers.
+# sac_module(FOLDER [NAME n] [FOLDERS a b] [SUBFOLDERS c d] [DEPENDS x y] [LINK_DEPENDS z] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+# One folder is one static library, sac_<name> (the folder's, unless NAME gives one). FOLDERS within it are part of it and their
+# headers are found by bare name; of SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries
+# named in DEPENDS, and no others: what these depend on, and LINK_DEPENDS, is linked but not seen.
 # Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
@@ -10,17 +10,22 @@ set(SAC_ISA_bf16 ${SAC_ISA_avx512} -mavx512bf16)
 set(SAC_ISA_amx ${SAC_ISA_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 
 function(sac_module dir)
-  cmake_parse_arguments(A "" "NAME" "SUBFOLDERS;DEPENDS;PRIVATE_DEPENDS;LINK_DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME" "FOLDERS;SUBFOLDERS;DEPENDS;LINK_DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
   get_filename_component(name ${dir} NAME)
   if(A_NAME)
     set(name ${A_NAME})
   endif()
   set(globs ${dir}/*.c)
-  foreach(sub ${A_SUBFOLDERS})
+  set(seen ${dir})
+  foreach(sub ${A_FOLDERS} ${A_SUBFOLDERS})
     list(APPEND globs ${dir}/${sub}/*.c)
   endforeach()
+  foreach(sub ${A_FOLDERS})
+    list(APPEND seen ${dir}/${sub})
+  endforeach()
   file(GLOB sources CONFIGURE_DEPENDS ${globs})
-  file(GLOB headers CONFIGURE_DEPENDS ${dir}/*.h)
+  list(TRANSFORM seen APPEND /*.h OUTPUT_VARIABLE header_globs)
+  file(GLOB headers CONFIGURE_DEPENDS ${header_globs})
   if(NOT sources) # a folder that has only headers so far
     set(sources ${CMAKE_BINARY_DIR}/generated/${name}_headers_only.c)
     file(WRITE ${sources} "typedef int sac_${name}_headers_only;\n")
@@ -46,21 +51,34 @@ function(sac_module dir)
       endforeach()
     endforeach()
   endif()
-  target_include_directories(sac_${name} PUBLIC ${dir})
+  target_include_directories(sac_${name} PUBLIC ${seen})
   target_link_libraries(sac_${name} PUBLIC ${A_PUBLIC_LIBS})
+  set(below ${A_DEPENDS})
   foreach(d ${A_DEPENDS})
-    target_link_libraries(sac_${name} PUBLIC sac_${d})
-  endforeach()
-  foreach(d ${A_PRIVATE_DEPENDS})
     target_link_libraries(sac_${name} PRIVATE sac_${d})
+    get_target_property(more sac_${d} SAC_BELOW)
+    list(APPEND below ${more})
   endforeach()
+  list(REMOVE_DUPLICATES below)
+  set_target_properties(sac_${name} PROPERTIES SAC_BELOW "${below}") # for tests, which may look inside: sac_link_with_all
   foreach(d ${A_LINK_DEPENDS})
     target_link_libraries(sac_${name} PRIVATE $<LINK_ONLY:sac_${d}>)
   endforeach()
-  set(named ${A_DEPENDS} ${A_PRIVATE_DEPENDS} ${A_LINK_DEPENDS})
+  set(named ${A_DEPENDS} ${A_LINK_DEPENDS})
   list(TRANSFORM named PREPEND sac_)
   string(REPLACE ";" " " line "sac_${name};${named}")
   set_property(GLOBAL APPEND_STRING PROPERTY SAC_MODULES "${line}\n") # written to modules.txt, for tools/check_circles.py
+endfunction()
+
+# Links a test with sac_<name> and with all libraries below it, whose headers it finds too.
+function(sac_link_with_all target)
+  foreach(name ${ARGN})
+    target_link_libraries(${target} PRIVATE sac_${name})
+    get_target_property(below sac_${name} SAC_BELOW)
+    foreach(d ${below})
+      target_link_libraries(${target} PRIVATE sac_${d})
+    endforeach()
+  endforeach()
 endfunction()
 
 # Adds a folder's .cu files to a module's library. -lineinfo costs nothing at run time and lets profilers name lines.

@@ -134,15 +134,6 @@ sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size
     return st;
 }
 
-sac_status sac_check_ids(const sac_session *s, const int32_t *ids, size_t n_ids, sac_error *err) {
-    int vocab = s->model->loaded.decoder.config.vocab;
-    for (size_t i = 0; i < n_ids; i++)
-        if (ids[i] < 0 || ids[i] >= vocab)
-            return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d is not in the vocabulary of %d", ids[i],
-                            vocab);
-    return SAC_OK;
-}
-
 /* n tokens as a prompt goes: the prefill policy. */
 static sac_status append_prompt(sac_call *c, int64_t past, int64_t n, float *all_logits) {
     sac_session *s = c->s;

@@ -363,13 +363,6 @@ void sac_session_cancel(sac_session *s) {
     atomic_store(&s->cancel, true);
 }
 
-sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
-    const sac_events *e = s->events;
-    if (atomic_load_explicit(&s->cancel, memory_order_relaxed) || (e && e->stopped && e->stopped(e->ctx)))
-        return sac_fail(err, SAC_CANCELLED, "cancelled");
-    return SAC_OK;
-}
-
 void sac_session_reset(sac_session *s) {
     sac_reply_drop(s);
     sac_media_release(s);

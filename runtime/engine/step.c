@@ -60,11 +60,6 @@ static sac_status own_sampling(sac_reply *r, const sac_sampling *o, sac_sampler_
     return SAC_OK;
 }
 
-void sac_reply_drop(sac_session *s) {
-    free(s->reply.owned);
-    s->reply = (sac_reply){.text = s->text, .capacity = s->text_capacity, .busy = s->reply.busy};
-}
-
 static sac_status start_reply(sac_call *c, const sac_sampling *o) {
     sac_session *s = c->s;
     sac_reply *r = &s->reply;

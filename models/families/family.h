@@ -8,7 +8,7 @@
 
 #include "config.h"
 
-/* models/<name>.yaml as text inside the library. */
+/* models/families/<name>.yaml as text inside the library. */
 typedef struct sac_embedded_yaml {
     const char *name, *text;
     size_t n_bytes;
@@ -27,8 +27,10 @@ struct sac_family {
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2; /* text */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_longva;
 
-extern const sac_family *const sac_families[];       /* NULL-terminated */
-const sac_family *sac_family_find(const char *name); /* NULL when there is none */
+extern const sac_family *const sac_families[]; /* NULL-terminated */
+
+/* The one of that name in a NULL-terminated list, or NULL. */
+const sac_family *sac_family_find(const sac_family *const *families, const char *name);
 
 /* The family whose YAML lists the config's architecture, or without "architectures" its model_type. */
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err);

@@ -1,4 +1,4 @@
-/* tokenizer_impl.h - what a tokenizer is made of. Inside llm/tokenizer*.c and detokenizer.c only.
+/* tokenizer_impl.h - what a tokenizer is made of. Inside llm/text/tokenizer*.c and detokenizer.c only.
  *
  *   text -> added tokens cut out -> normalise -> normalised added tokens cut out -> split -> model -> ids
  *

@@ -27,6 +27,7 @@ typedef struct sac_generation_config {
 
 typedef struct sac_model_config {
     const sac_family *family;
+    const sac_family *const *families; /* all of them, for a family whose text model is another's */
     const sac_family *text_family; /* whose tensors the decoder has: the family itself when it is text only */
     char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;

@@ -1,5 +1,5 @@
-/* ops.h - the op table: every computation on tensors, one args struct an op (ops_layer.h, ops_choice.h,
- * ops_packed.h), one table a backend.
+/* ops.h - the op table: every computation on tensors, one args struct an op (op_<name>.h holds it
+ * and its contract), one table a backend.
  *
  * kernels/ref holds the contract in plain C: double accumulation, asserts for preconditions, written to be
  * read. kernels/cpu fills in what it does better for the processor at hand, weakest instruction set first.
@@ -16,9 +16,51 @@
 #ifndef SAC_OPS_H
 #define SAC_OPS_H
 
-#include "ops_choice.h"
-#include "ops_layer.h"
-#include "ops_packed.h"
+#include "op_attention.h"
+#include "op_attention_many.h"
+#include "op_attention_sums.h"
+#include "op_channel_sums.h"
+#include "op_choice_attend.h"
+#include "op_choice_reuse.h"
+#include "op_choice_rows.h"
+#include "op_choice_step.h"
+#include "op_embed.h"
+#include "op_evict_row.h"
+#include "op_gate_up_step.h"
+#include "op_gather_rows.h"
+#include "op_join_attention.h"
+#include "op_keep_rows.h"
+#include "op_kept_rows.h"
+#include "op_key_scores.h"
+#include "op_kv_gather.h"
+#include "op_kv_store.h"
+#include "op_layernorm.h"
+#include "op_linear.h"
+#include "op_mean_rows.h"
+#include "op_pack_channels.h"
+#include "op_pack_rows.h"
+#include "op_packed_attention.h"
+#include "op_packed_scores.h"
+#include "op_packed_step.h"
+#include "op_packed_step_many.h"
+#include "op_packed_vote.h"
+#include "op_page_bounds.h"
+#include "op_page_scores.h"
+#include "op_patchify.h"
+#include "op_pattern_rows.h"
+#include "op_pick_channels.h"
+#include "op_pool_tokens.h"
+#include "op_qkv_step.h"
+#include "op_rmsnorm.h"
+#include "op_rope.h"
+#include "op_scatter_rows.h"
+#include "op_soft_vote.h"
+#include "op_softmax.h"
+#include "op_store_many.h"
+#include "op_swiglu.h"
+#include "op_top_k.h"
+#include "op_top_p.h"
+#include "skip.h"
 
 /* Name of every op: the table, its names and the checker come from this list. */
 #define SAC_OPS(X)                                                                                           \

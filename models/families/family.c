@@ -1,3 +1,4 @@
+/* family.c - the list of families, and which of them a file names. */
 #include "family.h"
 
 #include "family_spec.h"
@@ -14,12 +15,6 @@ const sac_family *const sac_families[] = {
     &sac_family_longva,
     NULL,
 };
-
-const sac_family *sac_family_find(const char *name) {
-    for (int i = 0; sac_families[i]; i++)
-        if (strcmp(sac_families[i]->name, name) == 0) return sac_families[i];
-    return NULL;
-}
 
 typedef enum list_kind { BY_ARCHITECTURE, BY_MODEL_TYPE, BY_GGUF } list_kind;
 

@@ -44,7 +44,7 @@ static sac_status read_text(sac_model_config *c, const json_t *config, sac_error
     if (text) SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
     sac_family_spec spec;
     SAC_TRY(sac_family_spec_open(&spec, c->family->name, err));
-    const sac_family *family = sac_family_find(type);
+    const sac_family *family = sac_family_find(c->families, type);
     bool allowed = sac_spec_list_has(&spec.text, type);
     sac_family_spec_free(&spec);
     if (!family || !allowed)
