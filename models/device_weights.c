@@ -100,8 +100,8 @@ static sac_status move_three(visit *v, const void **at, const void *const parts[
     return SAC_OK;
 }
 
-/* q, k and v as one matrix, for one product in place of three small ones; as they are where one has no bias.
- */
+/* q, k and v as one matrix, for one product in place of three small ones; as they are where one
+ * has no bias. */
 static sac_status move_qkv(visit *v, const sac_vit_config *c, sac_vit_layer *l) {
     const void *matrices[] = {l->q.data, l->k.data, l->v.data}, *bias = NULL;
     const void *biases[] = {l->q_bias, l->k_bias, l->v_bias};
