@@ -6,7 +6,7 @@
 #ifndef APP_CAPTION_INPUT_H
 #define APP_CAPTION_INPUT_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>

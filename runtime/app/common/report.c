@@ -1,6 +1,7 @@
 #include "report.h"
 #include "method_summary.h"
 #include "output.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +20,7 @@ static char *next_buffer(void) {
 const char *report_bytes(double n) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     size_t u = 0;
-    while (n >= 999.5 && u + 1 < APP_COUNT(units)) n /= 1000, u++;
+    while (n >= 999.5 && u + 1 < SAC_COUNT(units)) n /= 1000, u++;
     char *text = next_buffer();
     snprintf(text, BUFFER_BYTES, u && n < 99.95 ? "%.1f %s" : "%.0f %s", n, units[u]);
     return text;
@@ -284,7 +285,7 @@ json_t *report_answer(const run *r, const sac_result *result, const answer *a, c
 }
 
 sac_status report_print(json_t *object, sac_error *err) {
-    if (!object) return app_fail_no_memory(err);
+    if (!object) return sac_fail_no_memory(err);
     json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(object);
     putchar('\n');
