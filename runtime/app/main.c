@@ -5,7 +5,7 @@
 #include "interrupt.h"
 #include "output.h"
 
-#include <decoder.h>
+#include "decoder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,13 +18,12 @@ struct sac_model {
     sac_loaded_model loaded;
     sac_ops ops; /* on the host: the tower, and everything on the CPU */
     sac_pool *pool;
-    sac_device device;      /* where the decoder runs */
-    sac_stream load_stream; /* of a device that is not the CPU, for the weights */
-    void *device_weights;
-    size_t device_weight_bytes;
-    sac_device_tower tower;         /* on the device; block NULL: it runs on the host */
-    sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
-    sac_media_memo *memo;           /* likewise */
+    sac_device device;                 /* where the decoder runs */
+    sac_stream load_stream;            /* of a device that is not the CPU, for the weights */
+    sac_device_decoder device_decoder; /* where that is not the CPU; block NULL: loaded.decoder runs */
+    sac_device_tower tower;            /* on the device; block NULL: it runs on the host */
+    sac_vision_cache *vision_cache;    /* locked inside, so usable from a const model */
+    sac_media_memo *memo;              /* likewise */
     bool fast;
     char cpu_text[96];
 };
@@ -121,7 +120,11 @@ void sac_reply_drop(sac_session *s);
 static inline bool sac_model_on_device(const sac_model *m) {
     return m->device.kind != SAC_DEVICE_CPU;
 }
-/* What the decoder's ops run with. */
+/* The decoder where it runs. */
+static inline const sac_decoder *sac_model_decoder(const sac_model *m) {
+    return sac_model_on_device(m) ? &m->device_decoder.decoder : &m->loaded.decoder;
+}
+/* What its ops run with. */
 static inline const sac_stream *sac_decoder_stream(const sac_session *s) {
     return sac_model_on_device(s->model) ? &s->device_stream : &s->stream;
 }

@@ -200,7 +200,7 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t n_ctx = decoder->n_ctx, chunk = decoder->chunk;
     sac_decoder_plan p, host;
-    sac_decoder_state_plan(decoder, &m->loaded.decoder, &p, &host);
+    sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
@@ -221,7 +221,7 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
     sac_reduce reduce;
     SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
     SAC_TRY(resolve_reduce(m, config ? config->reduce : NULL, &reduce, err));
-    SAC_TRY(sac_decoder_state_open(&decoder, &m->loaded.decoder, &o, err));
+    SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
     sac_decoder_state_free(&decoder);
     return SAC_OK;
@@ -305,7 +305,7 @@ static sac_status take_decoder(sac_session *s, sac_error *err) {
         s->device_arena = sac_arena_over(s->device_memory, s->memory.device_bytes);
         device_arena = &s->device_arena;
     }
-    return sac_decoder_state_take(&s->decoder, &m->loaded.decoder, device_arena, &s->arena, err);
+    return sac_decoder_state_take(&s->decoder, sac_model_decoder(m), device_arena, &s->arena, err);
 }
 
 sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
@@ -321,7 +321,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     atomic_init(&s->cancel, false);
     sac_status st;
     SAC_TRY_GOTO(st, resolve_reduce(m, config ? config->reduce : NULL, &s->reduce, err), fail);
-    SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, &m->loaded.decoder, &o, err), fail);
+    SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);

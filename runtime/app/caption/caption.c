@@ -5,9 +5,9 @@
 #include "caption_run.h"
 #include "caption_shard.h"
 #include "commands.h"
-#include "eval_file.h"
 #include "output.h"
 #include "report.h"
+#include "run_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -52,7 +52,7 @@ static sac_status make_header(job *j, json_t **header, sac_error *err) {
     char fingerprint[17], started[32];
     time_t now = time(NULL);
     struct tm utc;
-    APP_TRY(eval_fingerprint(j->r.model_path, fingerprint, err));
+    APP_TRY(run_files_fingerprint(j->r.model_path, fingerprint, err));
     json_t *used;
     APP_TRY(describe_settings(j, &used, err));
     gmtime_r(&now, &utc);
@@ -88,12 +88,12 @@ static sac_status check_folder(const job *j, sac_error *err) {
 static sac_status make_folder(job *j, sac_error *err) {
     char name[60];
     caption_shard_folder(&j->shard, name, sizeof name);
-    APP_TRY(eval_make_folder(j->s->out, err));
+    APP_TRY(run_files_make_folder(j->s->out, err));
     APP_TRY(check_folder(j, err));
-    j->folder = eval_path(j->s->out, name);
+    j->folder = run_files_path(j->s->out, name);
     if (!j->folder) return app_fail_no_memory(err);
-    APP_TRY(eval_make_folder(j->folder, err));
-    eval_sync_folder(j->s->out);
+    APP_TRY(run_files_make_folder(j->folder, err));
+    run_files_sync_folder(j->s->out);
     return SAC_OK;
 }
 
@@ -196,7 +196,7 @@ static sac_status run_job(job *j, sac_error *err) {
     APP_TRY(caption_run(&j->r, &j->in, &j->shard, &j->how, &j->records, &j->stats, err));
     if (j->shard.count == 1) APP_TRY(caption_output_write(&j->records, &j->s->format, j->s->out, err));
     APP_TRY(caption_records_errors(&j->records, &j->errors, err));
-    APP_TRY(eval_write_json(j->folder, "report.json", report(j), err));
+    APP_TRY(run_files_write_json(j->folder, "report.json", report(j), err));
     APP_TRY(print_report(j, err));
     note_errors(&j->records);
     return SAC_OK;

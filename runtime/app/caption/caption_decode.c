@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "caption_decode.h"
 
-#include <decoder.h>
-#include <room.h>
+#include "decoder.h"
+#include "room.h"
 
 #include <errno.h>
 #include <fcntl.h>

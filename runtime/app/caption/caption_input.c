@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "caption_input.h"
-#include "eval_set.h"
+#include "hash.h"
 #include "input.h"
 
 #include <ctype.h>
@@ -16,10 +16,6 @@
 const char *caption_kind_name(caption_kind kind) {
     static const char *const names[] = {"folder", "manifest", "batch", "webdataset"};
     return names[kind];
-}
-
-uint64_t caption_hash(uint64_t start, const void *bytes, size_t n_bytes) {
-    return eval_hash(start, bytes, n_bytes);
 }
 
 caption_media caption_media_of(const char *ending) {
@@ -284,10 +280,10 @@ static sac_status list_source(caption_input *in, caption_source *s, size_t limit
     if (s->n_items > limit) s->n_items = limit;
     for (size_t i = 0; i < s->n_items; i++) {
         const caption_item *item = &s->items[i];
-        uint64_t id = caption_hash(0, item->id, strlen(item->id) + 1);
-        s->ids_hash = caption_hash(s->ids_hash, &id, sizeof id);
-        s->content_hash = caption_hash(s->content_hash, &id, sizeof id);
-        s->content_hash = caption_hash(s->content_hash, &item->n_bytes, sizeof item->n_bytes);
+        uint64_t id = sac_hash_quick(0, item->id, strlen(item->id) + 1);
+        s->ids_hash = sac_hash_quick(s->ids_hash, &id, sizeof id);
+        s->content_hash = sac_hash_quick(s->content_hash, &id, sizeof id);
+        s->content_hash = sac_hash_quick(s->content_hash, &item->n_bytes, sizeof item->n_bytes);
     }
     s->listed = true;
     return SAC_OK;
@@ -299,7 +295,7 @@ static bool splits_sources(caption_kind kind, size_t n_sources, const caption_sh
 
 bool caption_is_mine(const caption_shard *shard, bool by_source, size_t source, const char *id) {
     if (by_source) return (int64_t)(source % (size_t)shard->count) == shard->index;
-    uint64_t h = caption_hash(0, id, strlen(id));
+    uint64_t h = sac_hash_quick(0, id, strlen(id));
     h = (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u; /* FNV's low bits alone are not even */
     return (int64_t)((h >> 32) % (uint64_t)shard->count) == shard->index;
 }

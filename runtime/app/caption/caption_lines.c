@@ -2,6 +2,7 @@
  * lies is kept; it is read again when its turn comes. */
 #define _GNU_SOURCE
 #include "caption_input.h"
+#include "hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,7 @@ static sac_status add_line(caption_source *s, caption_kind kind, const char *tex
                                ? "expected an object with \"custom_id\" and \"body\""
                                : "expected an object with \"image\", \"video\" or \"frames\"");
     if (st == SAC_OK) /* what is asked may stand in the line: a changed line is another job */
-        s->content_hash = caption_hash(s->content_hash, text, n);
+        s->content_hash = sac_hash_quick(s->content_hash, text, n);
     json_decref(line);
     return st;
 }

@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "caption_request.h"
 
-#include <base64.h>
-#include <url.h>
+#include "base64.h"
+#include "url.h"
 
 #include <errno.h>
 #include <limits.h>

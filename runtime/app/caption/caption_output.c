@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "caption_output.h"
-#include "eval_file.h"
+#include "run_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 /* ---------------------------------------------------------------- files */
 
 sac_status caption_file_open(draft *d, const char *folder, const char *name, sac_error *err) {
-    char *path = eval_path(folder, name);
+    char *path = run_files_path(folder, name);
     *d = (draft){0};
     sac_status st = path ? draft_open(d, path, err) : app_fail_no_memory(err);
     free(path);
@@ -183,9 +183,9 @@ sac_status caption_output_write(const caption_records *r, const text_list *forma
     const char *kind = json_string_value(json_object_get(r->header, "input"));
     const char *usual = kind && !strcmp(kind, "batch") ? "batch" : "jsonl";
     APP_TRY(caption_formats_check(formats, kind, err));
-    APP_TRY(eval_make_folder(folder, err));
+    APP_TRY(run_files_make_folder(folder, err));
     if (!formats->n) APP_TRY(find_format(usual)->write(r, folder, err));
     for (size_t i = 0; i < formats->n; i++) APP_TRY(find_format(formats->items[i])->write(r, folder, err));
-    eval_sync_folder(folder);
+    run_files_sync_folder(folder);
     return SAC_OK;
 }

@@ -1,7 +1,7 @@
 /* caption_output_files.c - results that are many files, or members of a tar; and OpenAI's batch results. */
 #define _GNU_SOURCE
 #include "caption_output.h"
-#include "eval_file.h"
+#include "run_files.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -45,7 +45,7 @@ static char *text_name(names *t, const char *id) {
 static sac_status make_folders(char *path, size_t n_folder, sac_error *err) {
     for (char *slash = strchr(path + n_folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        sac_status st = eval_make_folder(path, err);
+        sac_status st = run_files_make_folder(path, err);
         *slash = '/';
         if (st != SAC_OK) return st;
     }
@@ -61,7 +61,7 @@ static sac_status on_text(void *ctx, size_t source, const json_t *json, const ch
     (void)n;
     if (!caption) return SAC_OK;
     char *name = text_name(t, json_string_value(json_object_get(json, "id"))),
-         *path = name ? eval_path(t->folder, name) : NULL;
+         *path = name ? run_files_path(t->folder, name) : NULL;
     sac_status st = path ? make_folders(path, strlen(t->folder), err) : app_fail_no_memory(err);
     FILE *f = st == SAC_OK ? fopen(path, "wb") : NULL;
     if (st == SAC_OK) { /* not synced one by one: the next run, or merge, writes them all again */
@@ -79,13 +79,13 @@ static sac_status on_text(void *ctx, size_t source, const json_t *json, const ch
 }
 
 sac_status caption_write_text(const caption_records *r, const char *folder, sac_error *err) {
-    char *below = eval_path(folder, "text");
-    sac_status st = below ? eval_make_folder(below, err) : app_fail_no_memory(err);
+    char *below = run_files_path(folder, "text");
+    sac_status st = below ? run_files_make_folder(below, err) : app_fail_no_memory(err);
     for (size_t s = 0; st == SAC_OK && s < r->n_sources; s++) {
         names t = {.taken = json_object(), .folder = below};
-        char *own = r->n_sources > 1 ? eval_path(below, caption_source_name(r, s)) : NULL;
+        char *own = r->n_sources > 1 ? run_files_path(below, caption_source_name(r, s)) : NULL;
         if (r->n_sources > 1) { /* keys of one tar may be those of another */
-            st = own ? eval_make_folder(own, err) : app_fail_no_memory(err);
+            st = own ? run_files_make_folder(own, err) : app_fail_no_memory(err);
             t.folder = own;
         }
         if (st == SAC_OK) st = t.taken ? caption_each(r, s, on_text, &t, err) : app_fail_no_memory(err);
@@ -199,11 +199,11 @@ static sac_status write_tar(const caption_records *r, size_t source, const char 
 }
 
 sac_status caption_write_tars(const caption_records *r, const char *folder, sac_error *err) {
-    char *below = eval_path(folder, "tar");
-    sac_status st = below ? eval_make_folder(below, err) : app_fail_no_memory(err);
+    char *below = run_files_path(folder, "tar");
+    sac_status st = below ? run_files_make_folder(below, err) : app_fail_no_memory(err);
     for (size_t s = 0; st == SAC_OK && s < r->n_sources; s++)
         if (r->places[s]) st = write_tar(r, s, below, err);
-    if (st == SAC_OK) eval_sync_folder(below);
+    if (st == SAC_OK) run_files_sync_folder(below);
     free(below);
     return st;
 }

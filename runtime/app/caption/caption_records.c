@@ -1,7 +1,8 @@
 #define _GNU_SOURCE
 #include "caption_records.h"
 #include "caption_shard.h"
-#include "eval_file.h"
+#include "hash.h"
+#include "run_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -125,7 +126,7 @@ sac_status caption_records_open(caption_records *r, const char *folder, json_t *
     for (size_t i = 0; i < input->n_sources; i++)
         if (input->sources[i].listed) APP_TRY(take_places(r, i, input->sources[i].n_items, err));
     r->journals = calloc(1, sizeof *r->journals);
-    char *path = eval_path(folder, "journal.jsonl");
+    char *path = run_files_path(folder, "journal.jsonl");
     sac_status st = r->journals && path ? SAC_OK : app_fail_no_memory(err);
     if (st == SAC_OK) {
         r->n_journals = 1;
@@ -134,7 +135,7 @@ sac_status caption_records_open(caption_records *r, const char *folder, json_t *
     free(path);
     if (st == SAC_OK && !r->journals[0].n_lines)
         st = journal_write(&r->journals[0], header, 17, NULL, NULL, err);
-    if (st == SAC_OK) eval_sync_folder(folder);
+    if (st == SAC_OK) run_files_sync_folder(folder);
     return st;
 }
 
@@ -358,7 +359,7 @@ static sac_status on_merged(void *ctx, const journal_line *line, sac_error *err)
     count(m->r, p, -1); /* an error that was done again */
     *p = (caption_place){line->at, (uint32_t)line->n_bytes, state, (uint32_t)m->shard.index};
     count(m->r, p, 1);
-    m->ids[source][index] = caption_hash(0, id, strlen(id) + 1);
+    m->ids[source][index] = sac_hash_quick(0, id, strlen(id) + 1);
     return SAC_OK;
 }
 
@@ -373,7 +374,7 @@ static sac_status prove_source(const merger *m, size_t source, sac_error *err) {
                         name ? name : "");
     for (size_t i = 0; i < r->n_items[source]; i++) {
         if (!r->places[source][i].state && !missing++) first = i;
-        h = caption_hash(h, &m->ids[source][i], sizeof m->ids[source][i]);
+        h = sac_hash_quick(h, &m->ids[source][i], sizeof m->ids[source][i]);
     }
     if (missing)
         return app_fail(err, SAC_BAD_FILE,
