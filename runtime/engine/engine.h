@@ -97,7 +97,11 @@ struct sac_session {
     int32_t *answer;    /* [n_ctx] */
     sac_reply reply;
     sac_visual_span *visual; /* [n_ctx] of the prompt, more than enough */
-    char *text;              /* the answer */
+    sac_prompt_span *spans;  /* [n_spans] the same with what each shows; of the last call, as media are */
+    int n_spans;
+    int32_t *positions;    /* [SAC_POSITION_AXES][n_ctx] room for the prompt's, which are [axes][n] */
+    int64_t next_position; /* of the first token after the prompt */
+    char *text;            /* the answer */
     size_t text_capacity;
     bool has_logits;
     atomic_bool cancel;

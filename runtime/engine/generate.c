@@ -28,19 +28,18 @@ static sac_status load_visual(sac_session *s, int64_t past) {
     return SAC_OK;
 }
 
-/* Hidden rows [past, n) become embeddings: text from the table, run by run, visual tokens from their media.
- */
+/* Hidden rows [past, n) become embeddings: text between the spans from the table, run by run, visual tokens
+ * from their media. */
 static sac_status embed_prompt(sac_call *c, int64_t past, int64_t n) {
     sac_session *s = c->s;
-    int32_t image = s->model->loaded.image_token;
-    for (int64_t i = past; i < n;) {
-        int64_t end = i;
-        while (end < n && s->ids[end] != image) end++;
-        if (end > i)
+    int64_t at = past;
+    for (int k = 0; k <= s->n_spans; k++) {
+        int64_t end = k < s->n_spans ? s->spans[k].first : n;
+        if (end > at)
             SAC_TRY(sac_decoder_embed(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
-                                      sac_decoder_stream(s), i, end - i, s->ids + i));
-        while (end < n && s->ids[end] == image) end++;
-        i = end;
+                                      sac_decoder_stream(s), at, end - at, s->ids + at));
+        int64_t after = k < s->n_spans ? end + s->spans[k].n : n;
+        if (after > at) at = after;
     }
     for (size_t m = 0; m < s->n_media; m++)
         if (sac_prompt_media_end(s, m) > past)
@@ -53,10 +52,8 @@ static sac_status embed_prompt(sac_call *c, int64_t past, int64_t n) {
 static void find_visual(sac_session *s) {
     s->decoder.n_visual = 0;
     s->decoder.visual = s->visual;
-    for (size_t m = 0; m < s->n_media; m++)
-        for (int64_t b = 0; b < s->media[m].n_blocks; b++)
-            s->visual[s->decoder.n_visual++] =
-                (sac_visual_span){s->media[m].start[b], s->media[m].block_tokens};
+    for (int k = 0; k < s->n_spans; k++)
+        s->visual[s->decoder.n_visual++] = (sac_visual_span){s->spans[k].first, s->spans[k].n};
 }
 
 /* Runs a prompt that stands in s->prompt; the logits of its last token are left in the session. */

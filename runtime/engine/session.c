@@ -160,6 +160,7 @@ static size_t sequence_bytes(int64_t n_ctx) {
     return 3 * sac_arena_block_bytes((size_t)n_ctx * sizeof(int32_t)) +
            sac_arena_block_bytes((size_t)n_ctx * sizeof(uint64_t)) +
            sac_arena_block_bytes((size_t)n_ctx * sizeof(sac_visual_span)) +
+           sac_arena_block_bytes(SAC_POSITION_AXES * (size_t)n_ctx * sizeof(int32_t)) +
            sac_arena_block_bytes(text_capacity(n_ctx));
 }
 
@@ -263,9 +264,10 @@ static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
     s->answer = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->answer);
     s->identity = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->identity);
     s->visual = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->visual);
+    s->positions = sac_arena_take(&s->arena, SAC_POSITION_AXES * (size_t)n_ctx * sizeof *s->positions);
     s->text_capacity = text_capacity(n_ctx);
     s->text = sac_arena_take(&s->arena, s->text_capacity);
-    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->visual || !s->text)
+    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->visual || !s->positions || !s->text)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sequence");
     return SAC_OK;
 }
