@@ -123,6 +123,14 @@ def kernels_of(folder):
 def compare(old, new):
     a, b = kernels_of(old), kernels_of(new)
     same = bad = 0
+    alone = {str(k[3]): name for name in a.keys() - b.keys() for k in a[name]}
+    for name in sorted(b.keys() - a.keys()):
+        for kernel in list(b[name]):
+            twin = alone.pop(str(kernel[3]), None)
+            if twin:
+                print(f"the same by another name: {kernel[0]}: {twin} -> {name}")
+                b.setdefault(twin, []).append(kernel)
+                b[name].remove(kernel)
     for name in sorted(a.keys() | b.keys()):
         left, right = list(a.get(name, [])), list(b.get(name, []))
         for kernel in list(left):

@@ -13,13 +13,6 @@ static __global__ void set_lengths_kernel(int32_t *lengths, int32_t n_q, int32_t
     lengths[4] = n_kv;
 }
 
-/* Fewest queries, those of all chunks together, that go to the kernel for Hopper before cuDNN is asked; 0:
- * none do. docs/speed.md has both. */
-enum { HOPPER_FROM = 1024 };
-enum { LARGE = 8192, SMALL = 1024 }; /* queries of a piece */
-enum { CHUNK = 512 }; /* queries of methods that work in chunks, over keys gathered for them: few shapes */
-enum { MAX_CHUNKS = 16 }; /* that share a launch */
-
 /* Next size of a ladder with four rungs an octave: room for n with at most a quarter to spare. */
 static int64_t rung(int64_t n) {
     int64_t step = 64;
@@ -57,7 +50,7 @@ static sac_status run_cudnn(const sac_stream *s, const sac_attention_args *a, in
     shape.kv_row = kv->row_stride, shape.kv_head = kv->head_stride,
     shape.kv_batch = kv_batch * kv->row_stride;
     int32_t *lengths = (int32_t *)scratch_bias(s);
-    if (shape.lengths) set_lengths_kernel<<<1, 1, 0, cuda_stream(s)>>>(lengths, (int32_t)n_q, (int32_t)n_kv);
+    if (shape.lengths) SAC_TRY(launch(s, {1, 1}, set_lengths_kernel, lengths, (int32_t)n_q, (int32_t)n_kv));
     cudnn_pointers p = {(const char *)a->q.data + first_q * a->q.stride * 2,
                         kv->k,
                         kv->v,
@@ -95,7 +88,7 @@ static sac_status run_flash(const sac_stream *s, const sac_attention_args *a, in
  * What is left goes to flash, unless that would take longer than a plan, over the layers of a decoder. */
 static sac_status small_pieces(const sac_stream *s, const sac_attention_args *a, int64_t at, int64_t end) {
     sac_status st;
-    for (int64_t piece = LARGE / 2; piece >= SMALL; piece /= 2)
+    for (int64_t piece = LARGE_PIECE / 2; piece >= SMALL_PIECE; piece /= 2)
         while (end - at >= piece) {
             st = run_cudnn(s, a, at, piece, false);
             if (st == SAC_UNSUPPORTED) return run_flash(s, a, at, end - at);
@@ -103,22 +96,20 @@ static sac_status small_pieces(const sac_stream *s, const sac_attention_args *a,
             at += piece;
         }
     double flops = 4.0 * (double)(end - at) * (double)(a->first + end) * (double)a->q.cols;
-    if (flops > 300e9) { /* 30 layers at 200 TFLOP/s are 45 ms */
+    if (flops > WORTH_A_PLAN_FLOPS) {
         st = run_cudnn(s, a, at, end - at, true);
         if (st != SAC_UNSUPPORTED) return st;
     }
     return run_flash(s, a, at, end - at);
 }
 
-/* Many queries. Large pieces end at multiples of their size, so that the same few plans, each for one number
- * of keys, serve every prompt. All of a long prompt at once would be slower: 131072 queries at 570 TFLOP/s,
- * the last 8192 of them at 710 (H200), since the queries that run together then read the same keys. */
+/* Many queries, in large pieces that end at multiples of their size (tuning.h says why). */
 static sac_status prefill(const sac_stream *s, const sac_attention_args *a) {
-    int64_t at = min_of(a->n_q, (LARGE - a->first % LARGE) % LARGE);
-    if (a->first < 0 || a->n_q - at < LARGE) at = 0;
+    int64_t at = min_of(a->n_q, (LARGE_PIECE - a->first % LARGE_PIECE) % LARGE_PIECE);
+    if (a->first < 0 || a->n_q - at < LARGE_PIECE) at = 0;
     SAC_TRY(small_pieces(s, a, 0, at));
-    for (; a->n_q - at >= LARGE; at += LARGE) {
-        sac_status st = run_cudnn(s, a, at, LARGE, true);
+    for (; a->n_q - at >= LARGE_PIECE; at += LARGE_PIECE) {
+        sac_status st = run_cudnn(s, a, at, LARGE_PIECE, true);
         if (st == SAC_UNSUPPORTED) return run_flash(s, a, at, a->n_q - at);
         if (st != SAC_OK) return st;
     }
@@ -130,7 +121,7 @@ static sac_status prefill(const sac_stream *s, const sac_attention_args *a) {
 static sac_status chunks(const sac_stream *s, const sac_attention_args *a) {
     const int64_t element = element_bytes(a->q.dtype),
                   kv_rows = a->kv_batch_rows ? a->kv_batch_rows : a->batch_rows;
-    for (int64_t at = 0, n = MAX_CHUNKS; at < a->n_batch; at += n) {
+    for (int64_t at = 0, n = MOST_CHUNKS; at < a->n_batch; at += n) {
         while (n > a->n_batch - at) n /= 2;
         sac_attention_args b = *a;
         b.q.data = (char *)a->q.data + at * a->batch_rows * a->q.stride * element;
@@ -151,8 +142,8 @@ static sac_status by_cudnn(const sac_stream *s, const sac_attention_args *a) {
     const bool one = a->n_batch == 1;
     if (a->lists || a->window || !ops_of(s)->cudnn) return SAC_UNSUPPORTED;
     if (!a->causal) return sac_cuda_attention_cudnn(s, a);
-    if (one && a->n_q >= SMALL) return prefill(s, a);
-    if (one && a->n_q == CHUNK && a->kv.n_rows == a->n_kv) return run_cudnn(s, a, 0, a->n_q, false);
+    if (one && a->n_q >= SMALL_PIECE) return prefill(s, a);
+    if (one && a->n_q == CHUNK_QUERIES && a->kv.n_rows == a->n_kv) return run_cudnn(s, a, 0, a->n_q, false);
     if (!one && a->n_q >= 128) return chunks(s, a);
     return SAC_UNSUPPORTED;
 }
@@ -161,11 +152,12 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
     sac_status st = SAC_UNSUPPORTED;
     int64_t group = a->n_heads / a->kv.n_heads;
     if (attention_is_half(a) && attention_fits_int(a)) {
-        const bool few = a->n_batch == 1 && a->n_q * group <= 64;
+        const int from_queries = tuning_of(s->device).hopper_queries;
+        const bool few = a->n_batch == 1 && a->n_q * group <= FEW_ROWS;
         if (few && a->uneven) st = sac_cuda_attention_uneven(s, a);
         if (few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_decode(s, a);
         const int64_t n_queries = a->causal && a->n_q >= 128 ? a->n_q * a->n_batch : a->n_q;
-        if (!few && HOPPER_FROM && n_queries >= HOPPER_FROM) st = sac_cuda_attention_hopper(s, a);
+        if (!few && from_queries && n_queries >= from_queries) st = sac_cuda_attention_hopper(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_lists(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = by_cudnn(s, a);
         if (st == SAC_UNSUPPORTED) st = sac_cuda_attention_flash(s, a);

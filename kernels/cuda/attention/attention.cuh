@@ -82,7 +82,7 @@ static inline attention_job attention_prepare(const sac_attention_args *a) {
     bool by_head = a->lists && a->lists->n_lists == a->n_heads;
     j.n_problems = by_head ? a->n_heads : kv->n_heads;
     j.group = by_head ? 1 : j.heads_per_kv;
-    j.scale_log2 = a->scale * 1.44269504088896340736f;
+    j.scale_log2 = a->scale * LOG2_E;
     return j;
 }
 

@@ -6,19 +6,6 @@ namespace sac::attention {
 
 enum { KEYS = 128 };
 
-__device__ __forceinline__ float block_max(float x, float *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, i));
-    __syncthreads();
-    if (lane == 0) part[warp] = x;
-    __syncthreads();
-    x = part[0];
-#pragma unroll
-    for (int i = 1; i < KEYS / 32; i++) x = fmaxf(x, part[i]);
-    return x;
-}
-
 /* Shared: q[d], sums[d]. Thread i scores key i of a tile, then mixes channels i, i + KEYS, ... */
 template <typename T>
 static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, sac_dtype o_type) {
@@ -36,7 +23,7 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
         acc[c] = 0;
     }
     __syncthreads();
-    float max = -CUDART_INF_F, sum = 0, scale = a.scale_log2 * 0.69314718055994530942f;
+    float max = -CUDART_INF_F, sum = 0, scale = a.scale_log2 * LN_2;
     for (int64_t j0 = keys.begin; j0 < keys.end; j0 += KEYS) {
         int64_t j = j0 + threadIdx.x, row = j < keys.end ? key_row(keys, j) : -1;
         bool seen = row >= 0 && (!a.causal || row <= a.first + query) &&
@@ -48,7 +35,7 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
             for (int c = 0; c < a.d; c++) score += q[c] * to_f32(kr[c]);
             score *= scale;
         }
-        float new_max = fmaxf(max, block_max(score, part));
+        float new_max = fmaxf(max, block_max_of<KEYS / 32>(score, part));
         if (new_max == -CUDART_INF_F) continue; /* the same for the whole block */
         float rescale = expf(max - new_max), p = seen ? expf(score - new_max) : 0.0f;
         weight[threadIdx.x] = p;
@@ -80,8 +67,8 @@ extern "C" sac_status sac_cuda_attention_any(const sac_stream *s, const sac_atte
     dim3 grid((unsigned)a->n_q, (unsigned)a->n_heads, (unsigned)a->n_batch);
     size_t shared = 2 * (size_t)a->kv.head_dim * sizeof(float);
     BY_DTYPE(a->kv.dtype,
-             (attention_any_kernel<T><<<grid, KEYS, shared, cuda_stream(s)>>>(j, a->q.dtype, a->o.dtype)));
-    return launched();
+             return launch(s, {grid, KEYS, shared}, attention_any_kernel<T>, j, a->q.dtype, a->o.dtype));
+    return SAC_OK;
 }
 
 } // namespace sac::attention

@@ -19,21 +19,18 @@ typedef struct decode_plan {
 template <typename T, int D, int STAGES, bool TWO>
 static __global__ void __launch_bounds__(256, 1) attention_decode_kernel(attention_job a, decode_plan plan) {
     extern __shared__ __align__(128) uint8_t shared[];
-    int64_t where = (int64_t)blockIdx.z * gridDim.y + blockIdx.y,
-            at = where * plan.n_splits * ROWS;
+    int64_t where = (int64_t)blockIdx.z * gridDim.y + blockIdx.y, at = where * plan.n_splits * ROWS;
     decode_place place = {(int)blockIdx.z,      (int)blockIdx.y,      (int)blockIdx.x, plan.n_splits,
                           plan.n_warps,         plan.inbox,           plan.brief,      plan.tops + at,
                           plan.sums + at * a.d, plan.counters + where};
     decode_block<T, D, STAGES, TWO>(a, place, shared, plan.near);
 }
 
-/* Clusters of `size` blocks, or blocks by themselves; started early. */
-static cudaLaunchConfig_t decode_config(const sac_stream *s, dim3 grid, int n_warps, int size, int bytes,
-                                        cudaLaunchAttribute *attributes) {
-    cudaLaunchConfig_t c = cluster_config(s, size, 1, (size_t)bytes, attributes);
-    c.gridDim = grid, c.blockDim = dim3((unsigned)n_warps * 32);
-    if (size == 1) c.numAttrs = min_of(c.numAttrs, 1);
-    return c;
+/* Clusters of `size` blocks, or blocks by themselves. */
+static launch_plan plan_blocks(dim3 grid, int n_warps, int size, int bytes, int most_bytes) {
+    launch_plan p = of_step({grid, (unsigned)n_warps * 32, (size_t)bytes, most_bytes});
+    p.cluster = size > 1 ? size : 0;
+    return p;
 }
 
 /* How many wide clusters the card can place, which it is asked once; none before sm_90. */
@@ -44,8 +41,9 @@ template <typename T, int D, int STAGES, bool TWO> static int count_wide(const s
     int n = 0, bytes = decode_bytes<D, STAGES>(n_warps) + decode_inbox_bytes(D, CLUSTER_WIDE);
     if (d->compute < 90 || d->index >= 64) return 0;
     if (known[d->index].load()) return known[d->index].load() - 1;
-    cudaLaunchAttribute attributes[2] = {};
-    cudaLaunchConfig_t c = decode_config(s, dim3(CLUSTER_WIDE), n_warps, CLUSTER_WIDE, bytes, attributes);
+    cudaLaunchAttribute attributes[MOST_ATTRIBUTES] = {};
+    cudaLaunchConfig_t c =
+        launch_config(s, plan_blocks(CLUSTER_WIDE, n_warps, CLUSTER_WIDE, bytes, bytes), attributes);
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess ||
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess ||
         cudaOccupancyMaxActiveClusters(&n, kernel, &c) != cudaSuccess)
@@ -82,8 +80,7 @@ static bool plan_decode(const sac_stream *s, const sac_attention_args *a, const 
     if (parts > 1 &&
         (part_bytes * parts > n_bytes || (size_t)together * sizeof(unsigned) > SCRATCH_COUNTER_BYTES))
         return false;
-    const int64_t few_bytes = 16 << 20;
-    bool brief = n_keys * j.d * 4 * a->kv.n_heads <= few_bytes;
+    bool brief = n_keys * j.d * 4 * a->kv.n_heads <= BRIEF_BYTES;
     *p = decode_plan{};
     p->n_splits = (int)splits, p->n_warps = n_warps, p->brief = brief;
     p->tops = (float2 *)rest, p->sums = rest + (size_t)together * parts * ROWS * 2;
@@ -92,8 +89,8 @@ static bool plan_decode(const sac_stream *s, const sac_attention_args *a, const 
 }
 
 template <typename T, int D, int STAGES, bool TWO = false>
-static sac_status launch(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
-                         const decode_near &near = decode_near{}) {
+static sac_status run(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
+                      const decode_near &near = decode_near{}) {
     int64_t tiles = ceil_div((int64_t)j.n_q * j.group, ROWS);
     int n_warps = decode_warps<D, STAGES>(s->device), size;
     decode_plan p;
@@ -106,12 +103,8 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *a, const
     int most = bytes; /* the limit is the kernel's, which other threads launch with clusters of other sizes */
     if (s->device->compute >= 90) most += decode_inbox_bytes(D, CLUSTER_WIDE);
     if (size > 1) bytes += decode_inbox_bytes(D, size);
-    SAC_TRY(allow_shared(kernel, most));
-    share_step_split(s, (const void *)kernel);
     dim3 grid((unsigned)p.n_splits, (unsigned)tiles, (unsigned)j.n_problems);
-    cudaLaunchAttribute attributes[2] = {};
-    cudaLaunchConfig_t c = decode_config(s, grid, n_warps, size, bytes, attributes);
-    return status_of(cudaLaunchKernelEx(&c, kernel, j, p));
+    return launch(s, plan_blocks(grid, n_warps, size, bytes, most), kernel, j, p);
 }
 
 /* For heads of 128: with few keys, or two tiles of a warp at most, fewer stages leave the kernels beside it
@@ -128,15 +121,15 @@ static int stages_for(const sac_stream *s, const sac_attention_args *a, const at
 template <typename T, bool TWO = false>
 static sac_status launch_any(const sac_stream *s, const sac_attention_args *a, const attention_job &j,
                              const decode_near &near = decode_near{}) {
-    if (j.d <= 64) return launch<T, 64, 4, TWO>(s, a, j, near);
+    if (j.d <= 64) return run<T, 64, 4, TWO>(s, a, j, near);
     if constexpr (!TWO) {
-        if (j.d <= 80) return launch<T, 80, 3>(s, a, j);
-        if (j.d <= 96) return launch<T, 96, 3>(s, a, j);
+        if (j.d <= 80) return run<T, 80, 3>(s, a, j);
+        if (j.d <= 96) return run<T, 96, 3>(s, a, j);
     }
     switch (stages_for(s, a, j)) {
-    case 1: return launch<T, 128, 1, TWO>(s, a, j, near);
-    case 2: return launch<T, 128, 2, TWO>(s, a, j, near);
-    default: return launch<T, 128, 3, TWO>(s, a, j, near);
+    case 1: return run<T, 128, 1, TWO>(s, a, j, near);
+    case 2: return run<T, 128, 2, TWO>(s, a, j, near);
+    default: return run<T, 128, 3, TWO>(s, a, j, near);
     }
 }
 

@@ -161,8 +161,7 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         if (row0 + 8 * i >= a.n_q * a.group) break; /* eight rows that do not exist */
-        w.sum[i] += __shfl_xor_sync(0xffffffffu, w.sum[i], 1);
-        w.sum[i] += __shfl_xor_sync(0xffffffffu, w.sum[i], 2);
+        w.sum[i] = quad_sum(w.sum[i]);
         if (t == 0) tops[warp * ROWS + g + 8 * i] = make_float2(w.max[i], w.sum[i]);
 #pragma unroll
         for (int n = 0; n < D / 8; n++)
@@ -226,9 +225,7 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
     join<12>(/* other blocks wrote these: not from the L1 cache */
              n_rows, a.d, 0, whole, plan.n_splits,
              [&](int j, int r) { return __ldcg(&all_tops[j * ROWS + r]); },
-             [&](int j, int r, int c) {
-                 return __ldcg((const float4 *)&all_sums[(j * ROWS + r) * a.d + c]);
-             },
+             [&](int j, int r, int c) { return __ldcg((const float4 *)&all_sums[(j * ROWS + r) * a.d + c]); },
              finish);
 }
 

@@ -115,8 +115,7 @@ template <int D> __device__ __forceinline__ void weigh(flash_state<D> &w, float 
         for (int i = 0; i < 4; i++) top[i / 2] = fmaxf(top[i / 2], s[n][i]);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 1));
-        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 2));
+        top[i] = quad_max(top[i]);
         base[i] = top[i] == -CUDART_INF_F ? 0 : top[i];
         scale[i] = exp2_fast(w.max[i] - base[i]);
         w.max[i] = top[i];
@@ -167,8 +166,7 @@ __device__ __forceinline__ void put(const attention_job &a, int problem, int64_t
     int g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        w.sum[i] += __shfl_xor_sync(0xffffffffu, w.sum[i], 1);
-        w.sum[i] += __shfl_xor_sync(0xffffffffu, w.sum[i], 2);
+        w.sum[i] = quad_sum(w.sum[i]);
         int64_t r = row0 + g + 8 * i, query = r / a.group;
         int head = problem * a.group + (int)(r % a.group);
         if (query >= a.n_q) continue;
@@ -179,8 +177,7 @@ __device__ __forceinline__ void put(const attention_job &a, int problem, int64_t
             if (n * 8 < a.d)
                 *(uint32_t *)(o + n * 8 + 2 * t) = pack<T>(w.o[n][2 * i] * f, w.o[n][2 * i + 1] * f);
         if (a.lse && t == 0)
-            a.lse[query * a.n_heads + head] =
-                w.sum[i] > 0 ? logf(w.sum[i]) + w.max[i] * 0.69314718055994530942f : -CUDART_INF_F;
+            a.lse[query * a.n_heads + head] = w.sum[i] > 0 ? logf(w.sum[i]) + w.max[i] * LN_2 : -CUDART_INF_F;
     }
 }
 
@@ -260,10 +257,8 @@ static sac_status launch_rows(const sac_stream *s, const sac_attention_args *a) 
     attention_job j = attention_prepare(a);
     const int rows = R * WARPS * WARP_ROWS, bytes = flash_bytes<D, R>();
     if (bytes > block_shared_bytes(s->device)) return SAC_UNSUPPORTED;
-    SAC_TRY((allow_shared(attention_flash_kernel<T, D, R>, bytes)));
     dim3 grid((unsigned)ceil_div(a->n_q * j.group, rows), (unsigned)j.n_problems, (unsigned)a->n_batch);
-    attention_flash_kernel<T, D, R><<<grid, WARPS * 32, (size_t)bytes, cuda_stream(s)>>>(j);
-    return launched();
+    return launch(s, {grid, WARPS * 32, (size_t)bytes, bytes}, attention_flash_kernel<T, D, R>, j);
 }
 
 /* Whether no block's rows go beyond the queries that share their lists. */
@@ -272,21 +267,21 @@ static bool fits_lists(const sac_attention_args *a, int rows) {
     return !a->lists || a->list_block * group % rows == 0;
 }
 
-template <typename T, int D> static sac_status launch(const sac_stream *s, const sac_attention_args *a) {
+template <typename T, int D> static sac_status run(const sac_stream *s, const sac_attention_args *a) {
     const int rows = WARPS * WARP_ROWS;
     int64_t blocks = ceil_div(a->n_q * a->n_heads, 2 * rows) * a->n_batch;
     if (!fits_lists(a, rows)) return SAC_UNSUPPORTED;
-    bool twice = blocks >= 4 * s->device->n_processors && fits_lists(a, 2 * rows) &&
+    bool twice = blocks >= FLASH_WIDE_WAVES * s->device->n_processors && fits_lists(a, 2 * rows) &&
                  flash_bytes<D, 2>() <= block_shared_bytes(s->device);
     return twice ? launch_rows<T, D, 2>(s, a) : launch_rows<T, D, 1>(s, a);
 }
 
 template <typename T> static sac_status launch_any(const sac_stream *s, const sac_attention_args *a) {
     int d = a->kv.head_dim;
-    if (d <= 64) return launch<T, 64>(s, a);
-    if (d <= 80) return launch<T, 80>(s, a);
-    if (d <= 96) return launch<T, 96>(s, a);
-    return launch<T, 128>(s, a);
+    if (d <= 64) return run<T, 64>(s, a);
+    if (d <= 80) return run<T, 80>(s, a);
+    if (d <= 96) return run<T, 96>(s, a);
+    return run<T, 128>(s, a);
 }
 
 extern "C" sac_status sac_cuda_attention_flash(const sac_stream *s, const sac_attention_args *a) {

@@ -20,20 +20,18 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
         return SAC_UNSUPPORTED;
     const int n_bytes = (int)sizeof(hopper_shared<KEYS>) + 1024;
     auto kernel = hopper_kernel<T, KEYS>;
-    cudaFuncAttributes f;
-    SAC_TRY(attributes_of(kernel, &f));
-    if (f.numRegs < 128) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
-    SAC_TRY(allow_shared(kernel, n_bytes));
-    kernel<<<(unsigned)min_of(s->device->n_processors, j->n_tiles), THREADS, (size_t)n_bytes,
-             cuda_stream(s)>>>(*j);
-    return launched();
+    bool is_built;
+    SAC_TRY(is_built_for_hopper(kernel, &is_built));
+    if (!is_built) return SAC_UNSUPPORTED;
+    return launch(s,
+                  {(unsigned)min_of(s->device->n_processors, j->n_tiles), THREADS, (size_t)n_bytes, n_bytes},
+                  kernel, *j);
 }
-
-enum { L2_BYTES = 32 << 20 }; /* of keys and values that are read side by side */
 
 static sac_status prepare_hopper(const sac_stream *s, const sac_attention_args *a, hopper_job *to) {
     const sac_kv_view *kv = &a->kv;
-    if (!attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window || s->device->compute != 90)
+    if (!attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window ||
+        !tuning_of(s->device).has_wgmma)
         return SAC_UNSUPPORTED;
     if (kv->head_dim != D || a->first < 0 || a->n_q < 1 || a->n_kv < 1 || !(a->scale > 0))
         return SAC_UNSUPPORTED;
@@ -47,16 +45,12 @@ static sac_status prepare_hopper(const sac_stream *s, const sac_attention_args *
     const int64_t n_tiles = j.n_blocks * a->n_heads * a->n_batch, head_bytes = (int64_t)j.n_kv * D * 4;
     if (n_tiles > INT32_MAX / 2 || j.n_kv > INT32_MAX / 2 - 1024) return SAC_UNSUPPORTED;
     j.n_tiles = (int)n_tiles;
-    j.section = (int)min_of(n_tiles / j.n_blocks, max_of(1, L2_BYTES / head_bytes) * j.group);
-    j.scale_log2 = a->scale * 1.44269504088896340736f;
+    j.section = (int)min_of(n_tiles / j.n_blocks, max_of(1, HOPPER_L2_BYTES / head_bytes) * j.group);
+    j.scale_log2 = a->scale * LOG2_E;
     j.drawn = scratch_counters(s), j.through = j.drawn + 1;
     *to = j;
     return SAC_OK;
 }
-
-/* Tiles of 176 keys take less work on the side and less of the card's power; on the diagonal more of them is
- * masked (H200, warm: 642 against 625 TFLOP/s for 8192 queries of 131072 keys, 590 against 597 of 8192). */
-enum { LONG_KEYS = 65536 };
 
 template <int KEYS> static sac_status run_hopper(const sac_stream *s, const sac_attention_args *a) {
     hopper_job j;

@@ -142,8 +142,7 @@ __device__ __forceinline__ void exponentials(float (&s)[N], rows_state &w, float
 #pragma unroll
         for (int i = 4; i < N; i += 4) x = fmaxf(x, s[i + 2 * r]), y = fmaxf(y, s[i + 2 * r + 1]);
         x = fmaxf(x, y);
-        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+        x = quad_max(x);
         x = fmaxf(x, w.max[r]);
         float base = x == -CUDART_INF_F ? 0 : x * scale_log2; /* no key seen yet */
         w.fade[r] = exp2_fast(w.max[r] * scale_log2 - base);
@@ -210,8 +209,7 @@ __device__ __forceinline__ void store_rows(const hopper_job &a, const hopper_til
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         float sum = w.sum[r];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        sum = quad_sum(sum);
         float share = 1 / sum;
         int i = query + 8 * r;
         T *to = (T *)a.o + t.batch * a.o_batch + i * a.o_stride + t.head * D + threadIdx.x % 4 * 8;
@@ -225,8 +223,7 @@ __device__ __forceinline__ void store_rows(const hopper_job &a, const hopper_til
             if (i < a.n_q) *(uint4 *)(to + 32 * j) = make_uint4(u[0], u[1], u[2], u[3]);
         }
         if (a.lse && i < a.n_q && threadIdx.x % 4 == 0)
-            a.lse[(int64_t)i * a.n_heads + t.head] =
-                (w.max[r] * a.scale_log2 + log2f(sum)) * 0.69314718055994530942f;
+            a.lse[(int64_t)i * a.n_heads + t.head] = (w.max[r] * a.scale_log2 + log2f(sum)) * LN_2;
     }
 }
 

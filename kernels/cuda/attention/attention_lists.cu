@@ -46,8 +46,7 @@ __device__ __forceinline__ void copy_rows(const copier &c, list_shared &m, int s
 }
 
 /* The block's queries; rows that do not exist are zeros. */
-__device__ __forceinline__ void copy_queries(const attention_job &a, int problem, int64_t row0,
-                                             uint8_t *to) {
+__device__ __forceinline__ void copy_queries(const attention_job &a, int problem, int64_t row0, uint8_t *to) {
     for (int i = threadIdx.x; i < ROWS * CHUNKS; i += GROUP) {
         int64_t r = row0 + i / CHUNKS, query = r / a.group;
         bool valid = query < a.n_q;
@@ -71,9 +70,7 @@ __device__ __forceinline__ void put_rows(const attention_job &a, int problem, in
                                          const float (&o)[D / 2]) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        float sum = w.sum[r];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        float sum = quad_sum(w.sum[r]);
         float share = sum > 0 ? 1 / sum : 0;
         int64_t row = row0 + 8 * r, query = row / a.group;
         int head = problem * a.group + (int)(row % a.group);
@@ -89,7 +86,7 @@ __device__ __forceinline__ void put_rows(const attention_job &a, int problem, in
         }
         if (a.lse && query < a.n_q && threadIdx.x % 4 == 0)
             a.lse[query * a.n_heads + head] =
-                sum > 0 ? (w.max[r] * a.scale_log2 + log2f(sum)) * 0.69314718055994530942f : -CUDART_INF_F;
+                sum > 0 ? (w.max[r] * a.scale_log2 + log2f(sum)) * LN_2 : -CUDART_INF_F;
     }
 }
 
@@ -167,12 +164,13 @@ static __global__ void __launch_bounds__(GROUP, 2) attention_lists_kernel(attent
     const int stage_step = TILE_BYTES / 16; /* of descriptors */
     int stage = 0;
     auto begin_tile = [&](int i) { /* it is there, and all have done with the values before the last */
-        copy_wait<0>();
-        written_for_products();
-        __syncthreads();
-        if (i + 1 < n_tiles) copy_rows(c, m, stage + 1 < LIST_STAGES ? stage + 1 : 0);
-        copy_commit();
-        look_up(c, (i + 2) * LIST_KEYS);
+                                   copy_wait<0>();
+                                   written_for_products();
+                                   __syncthreads();
+                                   if (i + 1 < n_tiles)
+                                       copy_rows(c, m, stage + 1 < LIST_STAGES ? stage + 1 : 0);
+                                   copy_commit();
+                                   look_up(c, (i + 2) * LIST_KEYS);
     };
     auto weigh = [&](int i) {
         settle(s);
@@ -223,17 +221,16 @@ template <typename T> static sac_status launch_lists(const sac_stream *s, const 
     const int n_bytes = (int)sizeof(list_shared) + 1024;
     const int64_t n_tiles = ceil_div(a->n_q * j.group, ROWS);
     auto kernel = attention_lists_kernel<T>;
-    cudaFuncAttributes f;
+    bool is_built;
     if (a->list_block * j.group % ROWS != 0 || n_tiles > 65535) return SAC_UNSUPPORTED;
-    SAC_TRY(attributes_of(kernel, &f));
-    if (f.numRegs < 128) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
-    SAC_TRY(allow_shared(kernel, n_bytes));
-    kernel<<<dim3((unsigned)j.n_problems, (unsigned)n_tiles), GROUP, (size_t)n_bytes, cuda_stream(s)>>>(j);
-    return launched();
+    SAC_TRY(is_built_for_hopper(kernel, &is_built));
+    if (!is_built) return SAC_UNSUPPORTED;
+    return launch(s, {dim3((unsigned)j.n_problems, (unsigned)n_tiles), GROUP, (size_t)n_bytes, n_bytes},
+                  kernel, j);
 }
 
 extern "C" sac_status sac_cuda_attention_lists(const sac_stream *s, const sac_attention_args *a) {
-    if (!a->lists || !attention_is_half(a) || !attention_fits_int(a) || s->device->compute != 90 ||
+    if (!a->lists || !attention_is_half(a) || !attention_fits_int(a) || !tuning_of(s->device).has_wgmma ||
         a->kv.head_dim != D || a->n_batch != 1 || !(a->scale > 0))
         return SAC_UNSUPPORTED;
     if (a->n_q == 0) return SAC_OK;

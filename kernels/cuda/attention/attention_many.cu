@@ -52,9 +52,6 @@ static __global__ void __launch_bounds__(256, 1) attention_many_kernel(const __g
 
 /* ---------------------------------------------------------------- the host's side */
 
-/* Tiles of keys that a block takes the time of before it has read any and after it has read all. */
-enum { BLOCK_TILES = 24 };
-
 static int64_t splits_of(const many_job *m, const many_sequence *s, int64_t most) {
     int64_t n_keys = m->common.window ? min_of(s->n_kv, m->common.window) : s->n_kv;
     int64_t wanted = ceil_div(n_keys, (int64_t)KEYS * m->n_warps); /* a tile for every warp at least */
@@ -66,12 +63,12 @@ static int64_t blocks_for(const many_job *m, int64_t most) {
     return n;
 }
 
-/* Shares out blocks: of one, two or three waves the ones that are through first. Returns how many. */
+/* Shares out blocks: as many waves of them as are through first. Returns how many. */
 static int64_t share_out(many_job *m, int64_t processors) {
     int64_t worst = 1, n = 0;
     for (int i = 0; i < m->n; i++) worst = max_of(worst, ceil_div(m->sequence[i].n_kv, KEYS));
-    int64_t best =
-        best_share([m](int64_t most) { return blocks_for(m, most); }, worst, 3, processors, 0, BLOCK_TILES);
+    int64_t best = best_share([m](int64_t most) { return blocks_for(m, most); }, worst, MANY_WAVES,
+                              processors, 0, MANY_BLOCK_TILES);
     for (int i = 0; i < m->n; i++) {
         many_sequence *s = &m->sequence[i];
         s->n_splits = (int)splits_of(m, s, best);
@@ -94,18 +91,18 @@ static bool is_alike(const sac_attention_args *a, const sac_attention_args *b) {
 }
 
 template <typename T, int D, int STAGES>
-static sac_status launch(const sac_stream *s, const sac_attention_args *each, int n, bool do_it) {
+static sac_status run(const sac_stream *s, const sac_attention_args *each, int n, bool do_it) {
     many_job m = {};
     m.common = attention_prepare(each);
     m.n = n, m.tiles = (int)ceil_div(m.common.group, ROWS), m.n_warps = decode_warps<D, STAGES>(s->device);
     if (!m.n_warps) return SAC_DEVICE;
-    int64_t n_bytes = 0, few_bytes = 16 << 20;
+    int64_t n_bytes = 0;
     for (int i = 0; i < n; i++) {
         attention_job j = attention_prepare(&each[i]);
         m.sequence[i] = many_sequence{j.q, j.k, j.v, j.o, j.k_row, j.k_head, (int)j.n_kv, 0, 0};
         n_bytes += j.n_kv * j.d * 4 * each->kv.n_heads;
     }
-    m.brief = n_bytes <= few_bytes;
+    m.brief = n_bytes <= BRIEF_BYTES;
     int64_t blocks = share_out(&m, s->device->n_processors),
             counters = (int64_t)n * m.common.n_problems * m.tiles;
     size_t room;
@@ -117,17 +114,16 @@ static sac_status launch(const sac_stream *s, const sac_attention_args *each, in
     m.tops = (float2 *)rest, m.sums = rest + blocks * ROWS * 2, m.counters = scratch_counters(s);
     int bytes = decode_bytes<D, STAGES>(m.n_warps);
     auto kernel = attention_many_kernel<T, D, STAGES>;
-    SAC_TRY(allow_shared(kernel, bytes));
-    return launch_early(s, kernel, dim3((unsigned)blocks), dim3((unsigned)m.n_warps * 32), (size_t)bytes, m);
+    return launch(s, early({(unsigned)blocks, (unsigned)m.n_warps * 32, (size_t)bytes, bytes}), kernel, m);
 }
 
 template <typename T>
 static sac_status launch_any(const sac_stream *s, const sac_attention_args *each, int n, bool do_it) {
     int d = each->kv.head_dim;
-    if (d <= 64) return launch<T, 64, 4>(s, each, n, do_it);
-    if (d <= 80) return launch<T, 80, 3>(s, each, n, do_it);
-    if (d <= 96) return launch<T, 96, 3>(s, each, n, do_it);
-    return launch<T, 128, 3>(s, each, n, do_it);
+    if (d <= 64) return run<T, 64, 4>(s, each, n, do_it);
+    if (d <= 80) return run<T, 80, 3>(s, each, n, do_it);
+    if (d <= 96) return run<T, 96, 3>(s, each, n, do_it);
+    return run<T, 128, 3>(s, each, n, do_it);
 }
 
 extern "C" sac_status sac_cuda_attention_many(const sac_stream *s, const sac_attention_many_args *a) {

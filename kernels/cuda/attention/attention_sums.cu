@@ -281,24 +281,19 @@ static __global__ void columns_any_kernel(sums_job a, sac_dtype q_type, sac_dtyp
 
 template <typename T, int D> static sac_status run(const sac_stream *s, const sums_job &j) {
     int bytes = 3 * tile_bytes<D>();
-    cudaStream_t stream = cuda_stream(s);
-    SAC_TRY((allow_shared(denominators_kernel<T, D>, bytes)));
-    SAC_TRY((allow_shared(columns_kernel<T, D>, bytes)));
     dim3 rows((unsigned)ceil_div(j.n_rows, TILE), (unsigned)j.n_splits, (unsigned)j.n_problems);
     dim3 keys((unsigned)ceil_div(j.n_kv, TILE), (unsigned)j.n_sums);
-    denominators_kernel<T, D><<<rows, WARPS * 32, (size_t)bytes, stream>>>(j);
-    join_denominators_kernel<<<(unsigned)ceil_div((int64_t)j.n_problems * j.n_rows, 256), 256, 0, stream>>>(
-        j);
-    columns_kernel<T, D><<<keys, WARPS * 32, (size_t)bytes, stream>>>(j);
-    return launched();
+    SAC_TRY(launch(s, {rows, WARPS * 32, (size_t)bytes, bytes}, denominators_kernel<T, D>, j));
+    const unsigned joins = (unsigned)ceil_div((int64_t)j.n_problems * j.n_rows, 256);
+    SAC_TRY(launch(s, {joins, 256}, join_denominators_kernel, j));
+    return launch(s, {keys, WARPS * 32, (size_t)bytes, bytes}, columns_kernel<T, D>, j);
 }
 
 static sac_status run_any(const sac_stream *s, const sums_job &j, sac_dtype q, sac_dtype k) {
     dim3 rows((unsigned)ceil_div(j.n_rows, 8), (unsigned)j.n_problems);
     dim3 keys((unsigned)ceil_div(j.n_kv, 8), (unsigned)j.n_sums);
-    denominators_any_kernel<<<rows, 256, 0, cuda_stream(s)>>>(j, q, k);
-    columns_any_kernel<<<keys, 256, 0, cuda_stream(s)>>>(j, q, k, false);
-    return launched();
+    SAC_TRY(launch(s, {rows, 256}, denominators_any_kernel, j, q, k));
+    return launch(s, {keys, 256}, columns_any_kernel, j, q, k, false);
 }
 
 static sac_status run_probes(const sac_stream *s, const sac_attention_sums_args *a, const sums_job &j) {
@@ -314,8 +309,7 @@ static sac_status run_probes(const sac_stream *s, const sac_attention_sums_args 
         st = run_any(s, j, a->q.dtype, kv->dtype);
     if (st != SAC_OK || !a->n_diagonals) return st;
     dim3 distances((unsigned)ceil_div(a->n_diagonals, 8), (unsigned)j.n_sums);
-    columns_any_kernel<<<distances, 256, 0, cuda_stream(s)>>>(j, a->q.dtype, kv->dtype, true);
-    return launched();
+    return launch(s, {distances, 256}, columns_any_kernel, j, a->q.dtype, kv->dtype, true);
 }
 
 static sac_status clear_rows(const sac_stream *s, float *p, int64_t stride, int64_t n, int64_t rows) {
@@ -342,7 +336,7 @@ extern "C" sac_status sac_cuda_attention_sums(const sac_stream *s, const sac_att
     j.n_kv = a->n_kv, j.window = a->window, j.d = kv->head_dim, j.n_sums = a->n_sums;
     j.heads_per_kv = a->n_heads / kv->n_heads, j.group = by_head ? 1 : j.heads_per_kv;
     j.n_problems = by_head ? a->n_heads : kv->n_heads;
-    j.scale_log2 = a->scale * 1.44269504088896340736f;
+    j.scale_log2 = a->scale * LOG2_E;
     /* as many probes at a time as scratch has room for logarithms */
     size_t n_bytes;
     float *rest = (float *)scratch_rest(s, &n_bytes);

@@ -4,6 +4,7 @@
 #define SAC_KERNELS_ATTENTION_TILE_CUH
 
 #include "attention.cuh"
+#include "turn.cuh"
 
 namespace sac::attention {
 
@@ -59,11 +60,6 @@ __device__ __forceinline__ void load_queries(const attention_job &a, int problem
     }
 }
 
-template <typename T> __device__ __forceinline__ float2 both(uint32_t x) {
-    const T *h = (const T *)&x;
-    return make_float2(to_f32(h[0]), to_f32(h[1]));
-}
-
 /* The same turned back, by the table's row of that many positions: pairs are (c, c + D / 2). */
 template <typename T, int D>
 __device__ __forceinline__ void turn_queries(uint32_t q[D / 16][4], const float *angles, float f, int lane) {
@@ -73,11 +69,7 @@ __device__ __forceinline__ void turn_queries(uint32_t q[D / 16][4], const float 
         for (int h = 0; h < 2; h++) {
             float4 cs = *(const float4 *)(angles + 2 * (s * 16 + 2 * (lane % 4) + 8 * h));
 #pragma unroll
-            for (int i = 2 * h; i < 2 * h + 2; i++) {
-                float2 x = both<T>(q[s][i]), y = both<T>(q[s + D / 32][i]);
-                q[s][i] = pack<T>((x.x * cs.x + y.x * cs.y) * f, (x.y * cs.z + y.y * cs.w) * f);
-                q[s + D / 32][i] = pack<T>((y.x * cs.x - x.x * cs.y) * f, (y.y * cs.z - x.y * cs.w) * f);
-            }
+            for (int i = 2 * h; i < 2 * h + 2; i++) turn_back_two<T>(q[s][i], q[s + D / 32][i], cs, f);
         }
 }
 
@@ -112,8 +104,7 @@ __device__ __forceinline__ void attend(const attention_job &a, const uint8_t *st
     float scale[2], base[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 1));
-        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 2));
+        top[i] = quad_max(top[i]);
         base[i] = top[i] == -CUDART_INF_F ? 0 : top[i]; /* nothing seen yet: weights of 0, not of NaN */
         scale[i] = exp2_fast(w.max[i] - base[i]);
         w.max[i] = top[i];
@@ -159,9 +150,7 @@ __device__ __forceinline__ void put_output(const attention_job &a, int problem, 
     T *o = output_row<T>(a, problem, r, &query, &head);
     float f = sum > 0 ? 1 / sum : 0;
     *(uint2 *)(o + c) = make_uint2(pack<T>(x.x * f, x.y * f), pack<T>(x.z * f, x.w * f));
-    if (a.lse && c == 0)
-        a.lse[query * a.n_heads + head] =
-            sum > 0 ? logf(sum) + max * 0.69314718055994530942f : -CUDART_INF_F;
+    if (a.lse && c == 0) a.lse[query * a.n_heads + head] = sum > 0 ? logf(sum) + max * LN_2 : -CUDART_INF_F;
 }
 
 /* Sums of n parts (maximum, sum of weights, mix), in order: put(row, channel, maximum, sum, mix). A thread

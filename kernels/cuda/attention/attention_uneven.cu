@@ -39,21 +39,13 @@ static __global__ void __launch_bounds__(256, 1) attention_uneven_kernel(attenti
     while (problem < a.n_problems && block >= first + n_splits[problem]) first += n_splits[problem++];
     if (problem == a.n_problems) return;
     int64_t at = ((int64_t)tile * n_blocks + first) * ROWS;
-    decode_place place = {problem,
-                          tile,
-                          block - first,
-                          n_splits[problem],
-                          plan.n_warps,
-                          0,
-                          false,
-                          plan.tops + at,
-                          plan.sums + at * a.d,
-                          plan.counters + tile * a.n_problems + problem};
+    decode_place place = {
+        problem, tile,  block - first,  n_splits[problem],    plan.n_warps,
+        0,       false, plan.tops + at, plan.sums + at * a.d, plan.counters + tile * a.n_problems + problem};
     decode_block<T, D, STAGES>(a, place, shared);
 }
 
-template <typename T, int D, int STAGES>
-static sac_status launch(const sac_stream *s, const attention_job &j) {
+template <typename T, int D, int STAGES> static sac_status run(const sac_stream *s, const attention_job &j) {
     int64_t tiles = ceil_div((int64_t)j.n_q * j.group, ROWS),
             blocks = max_of(j.n_problems, s->device->n_processors / tiles);
     size_t n_bytes;
@@ -66,16 +58,15 @@ static sac_status launch(const sac_stream *s, const attention_job &j) {
         return SAC_UNSUPPORTED;
     int bytes = decode_bytes<D, STAGES>(p.n_warps);
     auto kernel = attention_uneven_kernel<T, D, STAGES>;
-    SAC_TRY(allow_shared(kernel, bytes));
     dim3 grid((unsigned)blocks, (unsigned)tiles);
-    return launch_step(s, kernel, grid, dim3((unsigned)p.n_warps * 32), (size_t)bytes, j, p);
+    return launch(s, of_step({grid, (unsigned)p.n_warps * 32, (size_t)bytes, bytes}), kernel, j, p);
 }
 
 template <typename T> static sac_status launch_any(const sac_stream *s, const attention_job &j) {
-    if (j.d <= 64) return launch<T, 64, 4>(s, j);
-    if (j.d <= 80) return launch<T, 80, 3>(s, j);
-    if (j.d <= 96) return launch<T, 96, 3>(s, j);
-    return launch<T, 128, 3>(s, j);
+    if (j.d <= 64) return run<T, 64, 4>(s, j);
+    if (j.d <= 80) return run<T, 80, 3>(s, j);
+    if (j.d <= 96) return run<T, 96, 3>(s, j);
+    return run<T, 128, 3>(s, j);
 }
 
 extern "C" sac_status sac_cuda_attention_uneven(const sac_stream *s, const sac_attention_args *a) {

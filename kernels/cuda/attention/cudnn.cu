@@ -417,8 +417,7 @@ cudnn_state *cudnn_open(cudaStream_t, int *) {
     return NULL;
 }
 void cudnn_close(cudnn_state *) {}
-sac_status cudnn_attention(cudnn_state *, const sac_stream *, const cudnn_shape *,
-                           const cudnn_pointers *) {
+sac_status cudnn_attention(cudnn_state *, const sac_stream *, const cudnn_shape *, const cudnn_pointers *) {
     return SAC_UNSUPPORTED;
 }
 const char *cudnn_refusal(const cudnn_state *) {

@@ -40,8 +40,8 @@ extern "C" sac_status sac_cuda_join_attention(const sac_stream *s, const sac_joi
     join_job j = {a->o.data,       a->other.data, a->lse,     a->other_lse, a->o.stride,
                   a->other.stride, items,         a->n_heads, (int)d};
     dim3 grid((unsigned)ceil_div(items, 256));
-    BY_DTYPE(a->o.dtype, return wide ? launch_early(s, join_attention_kernel<T, 8>, grid, dim3(256), 0, j)
-                                     : launch_early(s, join_attention_kernel<T, 1>, grid, dim3(256), 0, j));
+    BY_DTYPE(a->o.dtype, return wide ? launch(s, early({grid, 256}), join_attention_kernel<T, 8>, j)
+                                     : launch(s, early({grid, 256}), join_attention_kernel<T, 1>, j));
     return SAC_OK;
 }
 

@@ -139,32 +139,19 @@ static inline int cluster_for(const sac_stream *s, int64_t n, int per_thread, in
     return size;
 }
 
-static inline cudaLaunchConfig_t cluster_config(const sac_stream *s, int size, int rows, size_t shared_bytes,
-                                                cudaLaunchAttribute *attributes) {
-    cudaLaunchConfig_t c = {};
-    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[0].val.programmaticStreamSerializationAllowed = 1;
-    attributes[1].id = cudaLaunchAttributeClusterDimension;
-    attributes[1].val.clusterDim.x = (unsigned)size;
-    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-    c.gridDim = dim3((unsigned)size, (unsigned)rows);
-    c.blockDim = dim3(CLUSTER_THREADS);
-    c.dynamicSmemBytes = shared_bytes;
-    c.stream = cuda_stream(s);
-    c.attrs = attributes;
-    c.numAttrs = s->device->compute >= 90 ? 2 : 0;
-    return c;
+/* A cluster of `size` blocks for each of `rows` rows. It starts early: the kernel has to wait_for_last(). */
+static inline launch_plan cluster_plan(int size, int rows, size_t shared_bytes) {
+    launch_plan p = of_step({dim3((unsigned)size, (unsigned)rows), CLUSTER_THREADS, shared_bytes});
+    p.cluster = size;
+    return p;
 }
 
-/* A kernel of one argument, a cluster of `size` blocks a row. It starts early: it has to wait_for_last(). */
+/* A kernel of one argument, a cluster of `size` blocks a row. */
 template <typename A>
 static inline sac_status launch_clusters_of(const sac_stream *s, void (*kernel)(A), A args, int rows,
                                             int size, size_t shared_bytes) {
     if (rows > 65535) return SAC_UNSUPPORTED;
-    share_step_split(s, (const void *)kernel);
-    cudaLaunchAttribute attributes[2] = {};
-    cudaLaunchConfig_t c = cluster_config(s, size, rows, shared_bytes, attributes);
-    return status_of(cudaLaunchKernelEx(&c, kernel, args));
+    return launch(s, cluster_plan(size, rows, shared_bytes), kernel, args);
 }
 template <typename A>
 static inline sac_status launch_clusters(const sac_stream *s, void (*kernel)(A), A args, int rows, int64_t n,

@@ -34,8 +34,8 @@ enum { N_MATMUL_PLANS = 256 };
 typedef struct cuda_ops {
     cublasLtHandle_t lt;
     matmul_plan matmul[N_MATMUL_PLANS];
-    int n_matmul;              /* planned so far; the oldest make room */
-    bool packs; /* packed rows were written: who reads them before the wait has to start late once */
+    int n_matmul; /* planned so far; the oldest make room */
+    bool packs;   /* packed rows were written: who reads them before the wait has to start late once */
     attention::cudnn_state *cudnn; /* NULL without the library */
     char line[96];
 } cuda_ops;

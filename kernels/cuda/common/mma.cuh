@@ -58,6 +58,11 @@ template <> __device__ __forceinline__ uint32_t pack<half>(float lo, float hi) {
     return *(uint32_t *)&v;
 }
 
+template <typename T> __device__ __forceinline__ float2 unpack_two(uint32_t x) {
+    const T *h = (const T *)&x;
+    return make_float2(to_f32(h[0]), to_f32(h[1]));
+}
+
 /* Four 8 x 8 matrices of halves; lane i gives the row i % 8 of matrix i / 8. */
 __device__ __forceinline__ void load_matrices(uint32_t r[4], const void *shared) {
     uint32_t at = shared_address(shared);
@@ -97,12 +102,6 @@ __device__ __forceinline__ void copy_commit(void) {
 }
 template <int N> __device__ __forceinline__ void copy_wait(void) { /* all but the last N groups are there */
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-
-__device__ __forceinline__ float exp2_fast(float x) { /* 2 units in the last place; exp2(-inf) = 0 */
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 } // namespace sac

@@ -57,11 +57,9 @@ static sac_status activate_rows(const sac_stream *s, sac_mat y, sac_activation a
     int64_t n_vec = y.cols / (wide ? 8 : 1);
     unsigned threads = (unsigned)min_of(256, ceil_div(n_vec, 32) * 32);
     dim3 grid((unsigned)ceil_div(n_vec, threads), (unsigned)min_of(ceil_div(y.rows, ACTIVATE_ROWS), 32768));
-#define LAUNCH(V)                                                                                            \
-    activate_kernel<T, V><<<grid, threads, 0, cuda_stream(s)>>>((T *)y.data, y.rows, y.cols, y.stride, act)
-    BY_DTYPE(y.dtype, wide ? LAUNCH(8) : LAUNCH(1));
-#undef LAUNCH
-    return launched();
+    BY_DTYPE(y.dtype, return launch(s, {grid, threads}, wide ? activate_kernel<T, 8> : activate_kernel<T, 1>,
+                                    (T *)y.data, y.rows, y.cols, y.stride, act));
+    return SAC_OK;
 }
 
 /* Column-major as the library sees it: y^T [n][m] = w^T (transposed back) times x^T. */
@@ -98,16 +96,14 @@ static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
            cublasLtMatrixLayoutInit(&l->y, library_type(k->y), n, m, k->y_stride) == CUBLAS_STATUS_SUCCESS;
 }
 
-/* Long products one after the other are bound by the card's power, and on Hopper these tiles take less of it
- * for many columns than those of the library's first offer. So for a long product the first tile of this list
- * that is among the offers is taken, its sums not split, which makes them the same whatever the tile; without
- * one, and for all other products, the first offer. */
-enum { MOST_OFFERS = 8, LONG_ROWS = 16384 /* a piece of a long prompt */, LONG_COLS = 8192, LONG_SUM = 2048 };
+/* For a long product (tuning.h) the first tile of this list that is among the library's offers is taken, its sums
+ * not split, which makes them the same whatever the tile; without one, and for all other products, the first
+ * offer. */
 static const uint32_t long_tiles[] = {CUBLASLT_MATMUL_TILE_168x128, CUBLASLT_MATMUL_TILE_176x128};
 
 static bool is_long(const sac_stream *s, const matmul_key *k) {
-    return s->device->compute == 90 && k->x != SAC_DTYPE_F32 && k->m >= LONG_ROWS && k->n >= LONG_COLS &&
-           k->k >= LONG_SUM;
+    return tuning_of(s->device).has_wgmma && k->x != SAC_DTYPE_F32 && k->m >= LONG_ROWS &&
+           k->n >= LONG_COLS && k->k >= LONG_SUM;
 }
 
 static uint32_t attribute_of(const cublasLtMatmulHeuristicResult_t *offer,
@@ -195,14 +191,14 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     matmul_plan *p = find_plan(s, &key, &l, workspace_bytes);
     if (!p->usable) return SAC_UNSUPPORTED;
     if (bias != a->bias)
-        SAC_TRY(launch_early(s, convert_bias_kernel, dim3((unsigned)ceil_div(n, 256)), dim3(256), 0,
-                             a->y.dtype, scratch_bias(s), a->bias, n));
+        SAC_TRY(launch(s, early({(unsigned)ceil_div(n, 256), 256}), convert_bias_kernel, a->y.dtype,
+                       scratch_bias(s), a->bias, n));
     float one = 1, beta = a->accumulate ? 1.0f : 0.0f;
     if (cublasLtMatmul(o->lt, &l.desc, &one, a->w.data, &l.w, a->x.data, &l.x, &beta, a->y.data, &l.y,
                        a->y.data, &l.y, &p->algo, workspace, workspace_bytes,
                        cuda_stream(s)) != CUBLAS_STATUS_SUCCESS)
         return SAC_DEVICE;
-    return a->act != SAC_ACT_NONE && !gelu ? activate_rows(s, a->y, a->act) : launched();
+    return a->act != SAC_ACT_NONE && !gelu ? activate_rows(s, a->y, a->act) : status_of(cudaGetLastError());
 }
 
 /* ---------------------------------------------------------------- any types */
@@ -245,9 +241,8 @@ extern "C" sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_
     if (!rows) return SAC_OK;
     if (rows > 65535) return SAC_UNSUPPORTED;
     dim3 grid((unsigned)ceil_div(a->y.cols, 64), (unsigned)rows);
-    linear_any_kernel<<<grid, 256, 0, cuda_stream(s)>>>(a->y, a->x, a->w.dtype, a->w.data, a->bias, a->act,
-                                                        a->accumulate);
-    return launched();
+    return launch(s, {grid, 256}, linear_any_kernel, a->y, a->x, a->w.dtype, a->w.data, a->bias, a->act,
+                  a->accumulate);
 }
 
 extern "C" sac_status sac_cuda_linear(const sac_stream *s, const sac_linear_args *a) {

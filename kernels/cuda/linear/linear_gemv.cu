@@ -83,10 +83,9 @@ template <typename T> static sac_status launch_one(const sac_stream *s, const sa
     int64_t k = a->x.cols, n = a->y.cols;
     const halves_job j = {{end_of(a), a->w.data}};
     if (n > 1 << 30 || k > 1 << 17 || k < 1) return SAC_UNSUPPORTED;
-    const int few = 128; /* rows of a processor */
-    if (k >= 2 * LINE && n < (int64_t)s->device->n_processors * few)
-        return stream_pairs::launch<T>(s, a->x.data, NULL, 0, k, n, j);
-    return stream_pairs::launch<T>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), (const pairs_job &)j);
+    if (k >= 2 * LINE && n < (int64_t)s->device->n_processors * HALVES_BELOW_ROWS)
+        return stream_pairs::run<T>(s, a->x.data, NULL, 0, k, n, j);
+    return stream_pairs::run<T>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), (const pairs_job &)j);
 }
 
 /* ---------------------------------------------------------------- a few */
@@ -109,7 +108,7 @@ struct tiles_job : sums_end {
 template <typename T> static sac_status launch_few(const sac_stream *s, const sac_linear_args *a) {
     const tiles_job j = {end_of(a), a->w.data};
     if (!stream_tiles::fits(a->x, a->w.data, a->y.cols)) return SAC_UNSUPPORTED;
-    return stream_tiles::launch<T>(s, a->x, a->y.cols, j);
+    return stream_tiles::run<T>(s, a->x, a->y.cols, j);
 }
 
 extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {

@@ -5,6 +5,7 @@
 #include "context.cuh"
 #include "stream_pairs.cuh"
 #include "stream_tiles.cuh"
+#include "turn.cuh"
 
 namespace sac::linear {
 
@@ -48,8 +49,8 @@ typedef struct qkv_job {
      * by upload, so no kernel that may still run writes them. */
     __device__ void early(int pair, extra &e) const {
         int head, first, second, m = matrix(pair, head, first, second);
-        uint16_t *to = m == 0 ? (uint16_t *)q + head * d
-                              : (uint16_t *)(m == 1 ? k : v) + row_at + head * head_stride;
+        uint16_t *to =
+            m == 0 ? (uint16_t *)q + head * d : (uint16_t *)(m == 1 ? k : v) + row_at + head * head_stride;
         e.to = to + first, e.second = second - first;
         const float *b = bias[m] ? bias[m] + head * d : NULL;
         stream_pairs::copy_float(&e.bias[0], b ? b + first : rotation.cos_sin, b);
@@ -65,11 +66,7 @@ typedef struct qkv_job {
     template <typename T> __device__ void late(int, extra &) const {}
     template <typename T> __device__ void finish(int, float x, float y, const extra &e) const {
         x += e.bias[0], y += e.bias[1];
-        if (e.turned) {
-            float u = x * e.more[0] - y * e.more[1];
-            y = y * e.more[0] + x * e.more[1];
-            x = u;
-        }
+        if (e.turned) turn(e.more[0], e.more[1], x, y);
         T *to = (T *)e.to;
         to[0] = from_f32<T>(x);
         to[e.second] = from_f32<T>(y);
@@ -102,8 +99,8 @@ extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_
                  a->n_heads,
                  kv->n_heads};
     int64_t n_pairs = (int64_t)(a->n_heads + 2 * kv->n_heads) * kv->head_dim / 2;
-    return t == SAC_DTYPE_F16 ? stream_pairs::launch<half>(s, a->x.data, a->norm, a->eps, k, n_pairs, j)
-                              : stream_pairs::launch<bf16>(s, a->x.data, a->norm, a->eps, k, n_pairs, j);
+    return t == SAC_DTYPE_F16 ? stream_pairs::run<half>(s, a->x.data, a->norm, a->eps, k, n_pairs, j)
+                              : stream_pairs::run<bf16>(s, a->x.data, a->norm, a->eps, k, n_pairs, j);
 }
 
 /* ---------------------------------------------------------------- gate and up */
@@ -154,8 +151,8 @@ static sac_status few_gates(const sac_stream *s, const sac_gate_up_step_args *a)
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
     SAC_TRY(sac_cuda_rmsnorm(s, &norm));
     const gate_up_tiles j = {a->gate.data, a->up.data, a->y};
-    return x.dtype == SAC_DTYPE_F16 ? stream_tiles::launch<half>(s, x, a->y.cols, j)
-                                    : stream_tiles::launch<bf16>(s, x, a->y.cols, j);
+    return x.dtype == SAC_DTYPE_F16 ? stream_tiles::run<half>(s, x, a->y.cols, j)
+                                    : stream_tiles::run<bf16>(s, x, a->y.cols, j);
 }
 
 extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_up_step_args *a) {
@@ -167,8 +164,8 @@ extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_
         return SAC_UNSUPPORTED;
     if (a->x.rows > 1) return few_gates(s, a);
     gate_up_job j = {a->gate.data, a->up.data, a->y.data};
-    return t == SAC_DTYPE_F16 ? stream_pairs::launch<half>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j)
-                              : stream_pairs::launch<bf16>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j);
+    return t == SAC_DTYPE_F16 ? stream_pairs::run<half>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j)
+                              : stream_pairs::run<bf16>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j);
 }
 
 } // namespace sac::linear

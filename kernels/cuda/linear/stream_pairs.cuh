@@ -251,8 +251,8 @@ template <typename T, typename JOB> static sac_status make_room(const sac_device
 /* One wave of blocks, as far as a block can take its share. UNSUPPORTED where x does not fit, and with more
  * than MAX_BLOCKS * MAX_PAIRS pairs. */
 template <typename T, typename JOB>
-static sac_status launch(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
-                         int64_t n_pairs, const JOB &job) {
+static sac_status run(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
+                      int64_t n_pairs, const JOB &job) {
     int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * BLOCKS);
     blocks = max_of(blocks, ceil_div(n_pairs, MAX_PAIRS));
     const int halves = JOB::HALVES ? 2 : 1;
@@ -270,7 +270,7 @@ static sac_status launch(const sac_stream *s, const void *x, const float *norm, 
                    (size_t)in.most * (sizeof(extra) + sizeof(float2));
     if (bytes > (size_t)most_bytes(s->device)) return SAC_UNSUPPORTED;
     SAC_TRY((make_room<T, JOB>(s->device)));
-    return launch_early(s, kernel<T, JOB>, (unsigned)blocks, THREADS, bytes, in, job);
+    return launch(s, early({(unsigned)blocks, THREADS, bytes}), kernel<T, JOB>, in, job);
 }
 
 /* 4 bytes to shared memory, or 0. */

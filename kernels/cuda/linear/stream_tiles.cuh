@@ -28,11 +28,6 @@ enum { WARPS = 16, THREADS = WARPS * 32, STEP = 64 /* along k */, MOST_ROWS = 8 
 enum { PITCH = 20 /* floats of a column of sums, 16 rows of w */, MOST_TILES = 3 /* of a warp at a time */ };
 enum { COLUMNS = 8 * PITCH + 16 /* floats of all: the next tile's begin on other banks */ };
 
-/* Percent of a processor's memory that is shared memory. Lines on their way take room in the cache, and so
- * does x, which all warps that share rows read: with the steps' split (STEP_CARVEOUT) both run short, which
- * costs more than changing the split twice a layer (docs/speed.md, "Tried and dropped"). */
-enum { CARVEOUT = 50 };
-
 typedef struct input {
     const void *x;
     int64_t stride; /* of its rows */
@@ -235,7 +230,7 @@ static inline bool fits(sac_mat x, const void *w, int64_t n_units) {
 
 /* For arguments that fit: a block a processor, or more blocks where the sums of so few do not fit. */
 template <typename T, typename JOB>
-static sac_status launch(const sac_stream *s, sac_mat x, int64_t n_units, const JOB &job) {
+static sac_status run(const sac_stream *s, sac_mat x, int64_t n_units, const JOB &job) {
     int64_t k = x.cols;
     int most = block_shared_bytes(s->device) - (1 << 10);
     int64_t blocks = min_of(n_units, s->device->n_processors);
@@ -253,18 +248,9 @@ static sac_status launch(const sac_stream *s, sac_mat x, int64_t n_units, const 
                 (int)(n_units % blocks),
                 p.share,
                 p.passes};
-#define LAUNCH(TILES)                                                                                        \
-    if (p.tiles == TILES) {                                                                                  \
-        SAC_TRY((allow_shared(kernel<T, TILES, JOB>, most)));                                                \
-        split_memory(s, (const void *)kernel<T, TILES, JOB>, CARVEOUT);                                      \
-        return launch_early(s, kernel<T, TILES, JOB>, dim3((unsigned)blocks), dim3(THREADS),                 \
-                            (size_t)p.bytes, in, job);                                                       \
-    }
-    LAUNCH(1)
-    LAUNCH(2)
-    LAUNCH(3)
-#undef LAUNCH
-    return SAC_UNSUPPORTED;
+    auto chosen = p.tiles == 1 ? kernel<T, 1, JOB> : p.tiles == 2 ? kernel<T, 2, JOB> : kernel<T, 3, JOB>;
+    launch_plan how = {(unsigned)blocks, THREADS, (size_t)p.bytes, most, TILES_CARVEOUT};
+    return launch(s, early(how), chosen, in, job);
 }
 
 } // namespace stream_tiles

@@ -8,6 +8,7 @@
 #define SAC_KERNELS_FOUR_BITS_CUH
 
 #include "context.cuh"
+#include "log_sums.cuh"
 #include "mma.cuh"
 extern "C" {
 #include "packed_rows.h"
@@ -23,34 +24,18 @@ __device__ __forceinline__ uint32_t codes_of(uint32_t word, int pair) {
     return (pair < 2 ? word : word >> 8) & (pair % 2 ? 0x00f000f0u : 0x000f000fu);
 }
 
-/* Sums are of powers of two: of scores times LOG2_E as f32 has it, which the logarithm is divided by again.
- */
-#define LOG2_E 1.44269502f
+/* Sums are of powers of two (log_sums.cuh): of scores times LOG2_E, by which the logarithm is divided again. */
 
-/* Largest exponent, sum relative to it. */
-__device__ __forceinline__ float2 join_sums(float2 a, float2 b) {
-    float top = fmaxf(a.x, b.x), base = top == -CUDART_INF_F ? 0 : top;
-    return make_float2(top, a.y * exp2_fast(a.x - base) + b.y * exp2_fast(b.x - base));
-}
-/* Of lanes whose numbers differ in the bits from `first` to `last`. */
-__device__ __forceinline__ float2 join_lanes(float2 x, int first, int last) {
-#pragma unroll 1
-    for (int i = last; i >= first; i /= 2)
-        x = join_sums(
-            x, make_float2(__shfl_xor_sync(0xffffffffu, x.x, i), __shfl_xor_sync(0xffffffffu, x.y, i)));
-    return x;
-}
 /* With the numbers of one head that a lane has of its tiles: first and first + 2 of each. */
 __device__ __forceinline__ float2 add_to_sum(float2 sum, const float (*c)[4], int first) {
     float top = c[0][first], more = 0;
 #pragma unroll
     for (int i = 0; i < TILES; i++) top = fmaxf(top, fmaxf(c[i][first], c[i][first + 2]));
     top = fmaxf(sum.x, top * LOG2_E);
-    float base = top == -CUDART_INF_F ? 0 : top;
+    float base = base_of(top);
 #pragma unroll
     for (int i = 0; i < TILES; i++)
-        more +=
-            exp2_fast(fmaf(c[i][first], LOG2_E, -base)) + exp2_fast(fmaf(c[i][first + 2], LOG2_E, -base));
+        more += exp2_fast(fmaf(c[i][first], LOG2_E, -base)) + exp2_fast(fmaf(c[i][first + 2], LOG2_E, -base));
     return make_float2(top, sum.y * exp2_fast(sum.x - base) + more);
 }
 
@@ -83,11 +68,7 @@ __device__ __forceinline__ void take_query(const float x[D / 32], float scale, h
     float top = 0, sum = 0;
 #pragma unroll
     for (int i = 0; i < D / 32; i++) top = fmaxf(top, fabsf(x[i])), sum += x[i];
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) {
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-        sum += __shfl_xor_sync(0xffffffffu, sum, i);
-    }
+    warp_max_and_sum(top, sum);
     int exponent = max((int)(__float_as_uint(top) >> 23), 14); /* plus 127 */
     float up = copysignf(__uint_as_float((uint32_t)(267 - exponent) << 23), scale);
     float odd = lane / 2 % 2 ? up * 0.0625f : up;
@@ -124,9 +105,8 @@ __device__ __forceinline__ void stage_scores(const uint8_t *stage, const uint4 b
         for (int e = 0; e < 2; e++)
 #pragma unroll
             for (int i = 0; i < TILES; i++) /* a product waits for the one before it of its tile */
-                mma<half>(c[i], codes_of(w[i].x, 2 * e), codes_of(w[i].y, 2 * e),
-                          codes_of(w[i].x, 2 * e + 1), codes_of(w[i].y, 2 * e + 1), e ? b[j].z : b[j].x,
-                          e ? b[j].w : b[j].y);
+                mma<half>(c[i], codes_of(w[i].x, 2 * e), codes_of(w[i].y, 2 * e), codes_of(w[i].x, 2 * e + 1),
+                          codes_of(w[i].y, 2 * e + 1), e ? b[j].z : b[j].x, e ? b[j].w : b[j].y);
     }
     const uint8_t *ranges = stage + TILES * tile_bytes<D>() + g * 4;
 #pragma unroll

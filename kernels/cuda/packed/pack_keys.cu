@@ -26,12 +26,8 @@ static __global__ void __launch_bounds__(WARPS * 32)
             float f = to_f32(x[c]);
             min = fminf(min, f), max = fmaxf(max, f);
         }
-#pragma unroll
-        for (int j = 16; j > 0; j /= 2) {
-            min = fminf(min, __shfl_xor_sync(0xffffffffu, min, j));
-            max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, j));
-        }
-        sac_packed_range range = range_of(min, max, p.bits);
+        const float2 ends = warp_range(min, max);
+        sac_packed_range range = range_of(ends.x, ends.y, p.bits);
         if (lane == 0) {
             p.k_scale[head * p.capacity + row] = range.scale;
             p.k_min[head * p.capacity + row] = range.min;
@@ -61,8 +57,7 @@ sac_status cuda_pack_keys_by_row(const sac_stream *s, const sac_pack_rows_args *
     if (a->rows.n == 0) return SAC_OK;
     pack_source from = source_of(&a->kv, &a->rows);
     dim3 grid((unsigned)tiles, (unsigned)p.n_heads);
-    BY_DTYPE(a->kv.dtype,
-             return launch_early(s, row_keys_kernel<T>, grid, dim3(WARPS * 32), 0, from, p, a->to));
+    BY_DTYPE(a->kv.dtype, return launch(s, early({grid, WARPS * 32}), row_keys_kernel<T>, from, p, a->to));
     return SAC_OK;
 }
 

@@ -114,10 +114,10 @@ static bool has_vectors(const sac_kv_view *kv, const void *x) {
 }
 
 template <typename T>
-static void launch_columns(const sac_stream *s, dim3 grid, bool vectors, const pack_source &from,
-                           const void *x, int d, int n_columns, float *part) {
+static sac_status launch_columns(const sac_stream *s, dim3 grid, bool vectors, const pack_source &from,
+                                 const void *x, int d, int n_columns, float *part) {
     auto kernel = vectors ? columns_kernel<T, 8> : columns_kernel<T, 1>;
-    kernel<<<grid, COLUMN_THREADS, 0, cuda_stream(s)>>>(from, (const T *)x, d, n_columns, part);
+    return launch(s, {grid, COLUMN_THREADS}, kernel, from, (const T *)x, d, n_columns, part);
 }
 
 /* Ranges of keys' channels (bits > 0, smallest) or factors of values' (bits 0) over all rows of the
@@ -131,10 +131,9 @@ static sac_status column_ranges(const sac_stream *s, const pack_source &from, co
     chunks = max_of(1, min_of(chunks, (int64_t)(n_bytes / (2 * sizeof(float) * (size_t)n_columns))));
     dim3 grid((unsigned)blocks, (unsigned)chunks);
     bool vectors = has_vectors(kv, x);
-    BY_DTYPE(kv->dtype, launch_columns<T>(s, grid, vectors, from, x, kv->head_dim, n_columns, part));
-    join_columns_kernel<<<(unsigned)ceil_div(n_columns, 32), 1024, 0, cuda_stream(s)>>>(
-        part, (int)chunks, n_columns, bits, out, smallest);
-    return launched();
+    BY_DTYPE(kv->dtype, SAC_TRY(launch_columns<T>(s, grid, vectors, from, x, kv->head_dim, n_columns, part)));
+    return launch(s, {(unsigned)ceil_div(n_columns, 32), 1024}, join_columns_kernel, part, (int)chunks,
+                  n_columns, bits, out, smallest);
 }
 
 extern "C" sac_status sac_cuda_pack_channels(const sac_stream *s, const sac_pack_channels_args *a) {
@@ -184,13 +183,9 @@ template <typename T> static __global__ void value_ranges_kernel(pack_source s, 
             max = fmaxf(max, f);
         }
     }
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) {
-        min = fminf(min, __shfl_xor_sync(0xffffffffu, min, i));
-        max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, i));
-    }
+    const float2 ends = warp_range(min, max);
     if (lane > 0) return;
-    sac_packed_range r = range_of(min, max, p.bits);
+    sac_packed_range r = range_of(ends.x, ends.y, p.bits);
     p.v_scale[blockIdx.y * p.capacity + row] = r.scale;
     p.v_min[blockIdx.y * p.capacity + row] = r.min;
 }
@@ -301,13 +296,9 @@ static __global__ void __launch_bounds__(256) value_lines_kernel(pack_source s, 
                             f[u][i] = divide(f[u][i], factor[u][i], r[u][i]);
                         if (lane + 32 * u < lines) min = fminf(min, f[u][i]), max = fmaxf(max, f[u][i]);
                     }
-#pragma unroll
-                for (int i = 16; i > 0; i /= 2) {
-                    min = fminf(min, __shfl_xor_sync(0xffffffffu, min, i));
-                    max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, i));
-                }
+                const float2 ends = warp_range(min, max);
                 int row = warp * ROWS + first + j;
-                sac_packed_range range = range_of(min, max, BITS);
+                sac_packed_range range = range_of(ends.x, ends.y, BITS);
                 if (lane == 0 && row0 + row < p.n)
                     scales[row0 + row] = range.scale, lows[row0 + row] = range.min;
                 float scale = number_of(range.scale), low = number_of(range.min), r_scale = reciprocal(scale);
@@ -346,38 +337,31 @@ static __global__ void __launch_bounds__(256) value_lines_kernel(pack_source s, 
 }
 
 template <typename T, int BITS>
-static void pack_values(const sac_stream *s, const pack_source &from, const sac_packed_rows &p, dim3 grid) {
+static sac_status pack_values(const sac_stream *s, const pack_source &from, const sac_packed_rows &p,
+                              dim3 grid) {
     int lines = (int)min_of(p.v_group, (int64_t)p.n_heads * p.head_dim) / 8;
     auto kernel = lines <= 32   ? value_lines_kernel<T, BITS, 1>
                   : lines <= 64 ? value_lines_kernel<T, BITS, 2>
                                 : value_lines_kernel<T, BITS, 4>;
-    kernel<<<grid, 256, 0, cuda_stream(s)>>>(from, p);
+    return launch(s, {grid, 256}, kernel, from, p);
 }
 
-/* Keys or values by lines; false: not of that shape. */
+/* Keys or values by lines; UNSUPPORTED: they are not of that shape. */
 template <typename T>
-static bool pack_key_lines(const sac_stream *s, const pack_source &from, const sac_packed_rows &p) {
+static sac_status pack_key_lines(const sac_stream *s, const pack_source &from, const sac_packed_rows &p) {
     int64_t tiles = ceil_div(p.n, 16 * KEY_TILES);
     dim3 grid((unsigned)min_of(tiles, 4 * s->device->n_processors),
               (unsigned)ceil_div((int64_t)p.n_heads * p.head_dim * p.bits / 32, 16));
-    if (p.bits == 8 || p.head_dim % (32 / p.bits) || grid.y > 65535) return false;
-    if (p.bits == 4)
-        key_lines_kernel<T, 4><<<grid, 256, 0, cuda_stream(s)>>>(from, p);
-    else
-        key_lines_kernel<T, 2><<<grid, 256, 0, cuda_stream(s)>>>(from, p);
-    return true;
+    if (p.bits == 8 || p.head_dim % (32 / p.bits) || grid.y > 65535) return SAC_UNSUPPORTED;
+    return launch(s, {grid, 256}, p.bits == 4 ? key_lines_kernel<T, 4> : key_lines_kernel<T, 2>, from, p);
 }
 template <typename T>
-static bool pack_value_lines(const sac_stream *s, const pack_source &from, const sac_packed_rows &p,
-                             int64_t groups) {
+static sac_status pack_value_lines(const sac_stream *s, const pack_source &from, const sac_packed_rows &p,
+                                   int64_t groups) {
     dim3 grid((unsigned)min_of(ceil_div(p.n, VALUE_ROWS), 4 * s->device->n_processors), (unsigned)groups);
     if (p.bits == 8 || min_of(p.v_group, (int64_t)p.n_heads * p.head_dim) > 1024 || (uintptr_t)p.v % 16)
-        return false;
-    if (p.bits == 4)
-        pack_values<T, 4>(s, from, p, grid);
-    else
-        pack_values<T, 2>(s, from, p, grid);
-    return true;
+        return SAC_UNSUPPORTED;
+    return p.bits == 4 ? pack_values<T, 4>(s, from, p, grid) : pack_values<T, 2>(s, from, p, grid);
 }
 
 template <typename T>
@@ -389,12 +373,14 @@ static sac_status pack(const sac_stream *s, const pack_source &from, const sac_p
     int64_t value_words = ceil_div(p.n, per_word) * p.head_dim * p.n_heads;
     dim3 rows((unsigned)ceil_div(p.n, 8), (unsigned)groups);
     if (ceil_div(max_of(key_words, value_words), 256) > INT32_MAX || groups > 65535) return SAC_UNSUPPORTED;
-    if (!key_lines || !pack_key_lines<T>(s, from, p))
-        keys_kernel<T><<<(unsigned)ceil_div(key_words, 256), 256, 0, cuda_stream(s)>>>(from, p, key_words);
-    if (value_lines && pack_value_lines<T>(s, from, p, groups)) return launched();
-    value_ranges_kernel<T><<<rows, 256, 0, cuda_stream(s)>>>(from, p);
-    values_kernel<T><<<(unsigned)ceil_div(value_words, 256), 256, 0, cuda_stream(s)>>>(from, p, value_words);
-    return launched();
+    sac_status st = key_lines ? pack_key_lines<T>(s, from, p) : SAC_UNSUPPORTED;
+    if (st == SAC_UNSUPPORTED)
+        st = launch(s, {(unsigned)ceil_div(key_words, 256), 256}, keys_kernel<T>, from, p, key_words);
+    if (st != SAC_OK) return st;
+    st = value_lines ? pack_value_lines<T>(s, from, p, groups) : SAC_UNSUPPORTED;
+    if (st != SAC_UNSUPPORTED) return st;
+    SAC_TRY(launch(s, {rows, 256}, value_ranges_kernel<T>, from, p));
+    return launch(s, {(unsigned)ceil_div(value_words, 256), 256}, values_kernel<T>, from, p, value_words);
 }
 
 extern "C" sac_status sac_cuda_pack_rows(const sac_stream *s, const sac_pack_rows_args *a) {

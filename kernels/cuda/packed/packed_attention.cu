@@ -97,8 +97,7 @@ static __global__ void __launch_bounds__(THREADS) packed_kernel(packed_job a) {
             else if (a.given && a.weights)
                 s = logf(s); /* a weight of 0 counts for nothing */
             float top = fmaxf(s, max[warp]);
-#pragma unroll
-            for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+            top = warp_max(top);
             float base = top == -CUDART_INF_F ? 0 : top, w = expf(s - base), scale = expf(max[warp] - base);
             p[warp][lane] = w;
             w = warp_sum(w);
@@ -175,8 +174,8 @@ static sac_status run(const sac_stream *s, packed_job *j, const sac_packed_rows 
         int n = (int)min_of(n_parts - i, PACKED_MAX_PARTS);
         j->n_splits = take_parts(s, j, parts + i, n, i + n == n_parts ? tail : NULL, problems);
         j->partial = partial + all_splits * step;
-        SAC_TRY(launch_early(s, packed_kernel, dim3((unsigned)j->n_splits, (unsigned)problems), dim3(THREADS),
-                             0, *j));
+        SAC_TRY(
+            launch(s, early({dim3((unsigned)j->n_splits, (unsigned)problems), THREADS}), packed_kernel, *j));
         all_splits += j->n_splits;
         for (int p = 0; p < n; p++) j->first += parts[i + p].n;
     }
@@ -192,9 +191,9 @@ extern "C" sac_status sac_cuda_packed_attention(const sac_stream *s, const sac_p
     j.given = a->scores && a->o, j.weights = a->weights, j.mixes = a->o != NULL;
     SAC_TRY(run(s, &j, a->parts, a->n_parts, NULL, a->parts[0].n_heads, a->o, a->lse));
     if (a->weights && !a->o && j.first)
-        packed_weights_kernel<<<dim3((unsigned)ceil_div(j.first, 256), (unsigned)a->n_heads), 256, 0,
-                                cuda_stream(s)>>>(j, j.first);
-    return launched();
+        return launch(s, {dim3((unsigned)ceil_div(j.first, 256), (unsigned)a->n_heads), 256},
+                      packed_weights_kernel, j, j.first);
+    return SAC_OK;
 }
 
 extern "C" sac_status sac_cuda_packed_step_any(const sac_stream *s, const sac_packed_step_args *a) {

@@ -18,19 +18,6 @@ typedef struct packed_join {
     int n_splits, n_heads, d;
 } packed_join;
 
-__device__ __forceinline__ float block_max(float x, float *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = blockDim.x / 32;
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, i));
-    __syncthreads();
-    if (lane == 0) part[warp] = x;
-    __syncthreads();
-    x = lane < n ? part[lane] : -CUDART_INF_F;
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, i));
-    return x;
-}
-
 /* A block a head. Threads first share out the splits, to weigh them, then the channels: d threads read a
  * split's mix, several groups of them several splits. */
 static __global__ void __launch_bounds__(JOIN_THREADS) packed_join_kernel(packed_join a) {
@@ -73,7 +60,7 @@ static __global__ void __launch_bounds__(JOIN_THREADS) packed_join_kernel(packed
 }
 
 static inline sac_status launch_packed_join(const sac_stream *s, const packed_join &a) {
-    return launch_early(s, packed_join_kernel, dim3((unsigned)a.n_heads), dim3(JOIN_THREADS), 0, a);
+    return launch(s, early({(unsigned)a.n_heads, JOIN_THREADS}), packed_join_kernel, a);
 }
 
 } // namespace sac::packed

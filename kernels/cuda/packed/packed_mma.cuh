@@ -26,8 +26,8 @@ enum {
 typedef struct step_part {
     const uint32_t *k, *v;
     const uint16_t *k_scale, *k_min, *v_scale, *v_min, *v_channel; /* v_channel may be NULL */
-    int n, capacity, bits, first_warp, n_warps; /* warps of this launch */
-    int each, rest;                             /* tiles of a warp; so many warps have one more */
+    int n, capacity, bits, first_warp, n_warps;                    /* warps of this launch */
+    int each, rest; /* tiles of a warp; so many warps have one more */
 } step_part;
 
 /* What a warp knows of its rows. With g = lane / 4 and t = lane % 4 a lane has head g: of the mix, at [i][e],

@@ -3,6 +3,7 @@
  * kernel of their own (packed_scores_four.cu). */
 #include "packed.cuh"
 #include "packed_scores.cuh"
+#include "turn.cuh"
 
 namespace sac::packed {
 
@@ -42,9 +43,7 @@ static __global__ void __launch_bounds__(THREADS) places_kernel(scores_job a) {
         for (int i = warp; i < r.rot_dim / 2; i += THREADS / 32) {
             float *u = &keys[lane][r.interleaved ? 2 * i : i];
             float *v = &keys[lane][r.interleaved ? 2 * i + 1 : i + r.rot_dim / 2];
-            float cos = angles[2 * i] / r.factor, sin = angles[2 * i + 1] / r.factor, x = *u, y = *v;
-            *u = x * cos + y * sin;
-            *v = y * cos - x * sin;
+            turn_back(angles[2 * i] / r.factor, angles[2 * i + 1] / r.factor, *u, *v);
         }
     }
     for (int sub = 0; sub < a.group; sub += HEADS) {
@@ -80,7 +79,7 @@ static sac_status run_places(const sac_stream *s, const sac_packed_scores_args *
     if (a->keys.head_dim > MAX_D || !is_float(a->q.dtype) || j.n_problems > 65535 || blocks > INT32_MAX)
         return SAC_UNSUPPORTED;
     dim3 grid((unsigned)blocks, (unsigned)j.n_problems);
-    return launch_early(s, places_kernel, grid, dim3(THREADS), 0, j);
+    return launch(s, early({grid, THREADS}), places_kernel, j);
 }
 
 extern "C" sac_status sac_cuda_packed_scores(const sac_stream *s, const sac_packed_scores_args *a) {

@@ -192,8 +192,7 @@ sac_status four_bit_scores(const sac_stream *s, const sac_packed_scores_args *a)
     auto kernel = p.head_dim == 64 ? (a->lse ? four_bits_kernel<64, true> : four_bits_kernel<64, false>)
                                    : (a->lse ? four_bits_kernel<128, true> : four_bits_kernel<128, false>);
     int bytes = WARPS * STAGES * (p.head_dim == 64 ? stage_bytes<64>() : stage_bytes<128>());
-    SAC_TRY(allow_shared(kernel, bytes));
-    return launch_step(s, kernel, grid, dim3(WARPS * 32), (size_t)bytes, j);
+    return launch(s, of_step({grid, WARPS * 32, (size_t)bytes, bytes}), kernel, j);
 }
 
 } // namespace sac::packed

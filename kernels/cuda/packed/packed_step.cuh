@@ -17,7 +17,7 @@ extern "C" {
 
 namespace sac::packed {
 
-enum { WARPS = 12, HEADS = STEP_HEADS, WARPS_WANTED = 8 };
+enum { WARPS = 12, HEADS = STEP_HEADS };
 
 /* One sequence of a launch. */
 typedef struct step_sequence {
@@ -47,8 +47,6 @@ template <int PARTS, int SEQUENCES> struct step_job {
 typedef step_job<32, 1> step_one;
 typedef step_job<64, 16> step_many;
 
-#define LN2 0.69314718055994530942f
-
 /* A head's mix in shared memory: rows of banks of their own for heads beside each other, and channels turned
  * such that lanes write to different ones. */
 template <int D> constexpr int mix_pitch(void) {
@@ -65,8 +63,7 @@ __device__ __forceinline__ void leave(step_state<D> &w, int n_warps, int n_heads
                                       float2 (*tops)[HEADS], float *sums, float2 *tops_out) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float *to = (float *)(shared + warp * step_warp_bytes<D>()) + g * mix_pitch<D>();
-#pragma unroll
-    for (int i = 1; i < 4; i *= 2) w.sum += __shfl_xor_sync(0xffffffffu, w.sum, i);
+    w.sum = quad_sum(w.sum);
     __syncwarp(); /* all lanes are through with the warp's memory */
     if (warp < n_warps) {
         if (t == 0) tops[warp][g] = make_float2(w.max, w.sum);
@@ -140,8 +137,7 @@ __device__ __forceinline__ void join_blocks(const step_sequence &a, int64_t prob
                 float top = -CUDART_INF_F, sum = 0;
 #pragma unroll 1
                 for (int j = lane; j < n; j += 32) top = fmaxf(top, weights[j * HEADS + h].x);
-#pragma unroll
-                for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+                top = warp_max(top);
 #pragma unroll 1
                 for (int j = lane; j < n; j += 32) { /* its own */
                     float2 x = weights[j * HEADS + h];
@@ -151,7 +147,7 @@ __device__ __forceinline__ void join_blocks(const step_sequence &a, int64_t prob
                 sum = warp_sum(sum);
                 if (lane == 0) {
                     totals[h] = sum;
-                    if (a.lse) a.lse[head0 + h] = logf(sum) + top * LN2;
+                    if (a.lse) a.lse[head0 + h] = logf(sum) + top * LN_2;
                 }
             }
         }
@@ -225,7 +221,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) packed_step_kernel(const
              a.sums + out * HEADS * D, a.tops + out * HEADS);
     if (!job.joins) return;
     __syncthreads();
-    if (threadIdx.x == 0) is_last = count_in(&a.counters[problem], (unsigned)n_blocks) == (unsigned)n_blocks - 1;
+    if (threadIdx.x == 0)
+        is_last = count_in(&a.counters[problem], (unsigned)n_blocks) == (unsigned)n_blocks - 1;
     __syncthreads();
     if (!is_last) return;
     join_blocks<T, D>(a, problem, head0, n_heads, shared, (int)blockDim.x / 32 * step_warp_bytes<D>(),
@@ -259,10 +256,20 @@ static void take_parts(const sac_packed_step_args *a, int *at, JOB *j, step_sequ
     for (; *at < a->n_parts && j->n_parts < JOB::MAX_PARTS; ++*at) {
         const sac_packed_rows *p = &a->parts[*at];
         if (p->n == 0) continue;
-        j->part[j->n_parts++] =
-            step_part{p->k,         p->v,      p->k_scale,       p->k_min, p->v_scale, p->v_min,
-                      p->v_channel, (int)p->n, (int)p->capacity, p->bits,  0,          0,
-                      0,            0};
+        j->part[j->n_parts++] = step_part{p->k,
+                                          p->v,
+                                          p->k_scale,
+                                          p->k_min,
+                                          p->v_scale,
+                                          p->v_min,
+                                          p->v_channel,
+                                          (int)p->n,
+                                          (int)p->capacity,
+                                          p->bits,
+                                          0,
+                                          0,
+                                          0,
+                                          0};
     }
     while (*at < a->n_parts && a->parts[*at].n == 0) ++*at;
     q->n_parts = j->n_parts - q->first_part;
@@ -293,19 +300,18 @@ template <typename JOB> static int64_t give_warps(JOB *j, int64_t problems, int 
     return blocks;
 }
 
-enum { BLOCK_COST = 2 /* in tiles: of a block, whatever its warps have to do */ };
-
 /* The one with most to do has least, in as many waves of blocks as are through first. Returns how many. */
 template <typename JOB> static int plan(const sac_stream *s, JOB *j, int64_t problems, int block_warps) {
     int64_t worst = 1, processors = s->device->n_processors, blocks = 0;
     for (int p = 0; p < j->n_parts; p++)
         worst = max_of(worst, ceil_div(j->part[p].n, STEP_TILE) * TILE_SHARE);
-    int64_t best = best_share([=](int64_t most) { return give_warps(j, problems, block_warps, most); }, worst,
-                              j->n > 1 ? 3 : 1, processors, problems * j->n, BLOCK_COST * TILE_SHARE);
+    int64_t best =
+        best_share([=](int64_t most) { return give_warps(j, problems, block_warps, most); }, worst,
+                   j->n > 1 ? MANY_WAVES : 1, processors, problems * j->n, PACKED_BLOCK_TILES * TILE_SHARE);
     int64_t spare = max_of(processors - give_warps(j, problems, block_warps, best), 0) / problems;
     for (int i = 0; i < j->n; i++) { /* few warps: fewer in a block */
         step_sequence *q = &j->sequence[i];
-        int64_t more = max_of(min_of(ceil_div(q->n_warps, WARPS_WANTED) - q->n_blocks, spare), 0);
+        int64_t more = max_of(min_of(ceil_div(q->n_warps, PACKED_WARPS_WANTED) - q->n_blocks, spare), 0);
         q->n_blocks += (int)more, spare -= more;
         q->first_block = (int)blocks;
         blocks += problems * q->n_blocks;
@@ -348,11 +354,9 @@ template <typename T, int D, typename JOB>
 static sac_status start(const sac_stream *s, const JOB &j, int blocks, int warps) {
     int bytes = warps * step_warp_bytes<D>();
     auto kernel = packed_step_kernel<T, D, JOB>;
-    SAC_TRY(allow_shared(kernel, bytes));
-    if (!ops_of(s)->packs)
-        return launch_early(s, kernel, dim3((unsigned)blocks), dim3((unsigned)warps * 32), (size_t)bytes, j);
-    kernel<<<blocks, warps * 32, bytes, cuda_stream(s)>>>(j);
-    sac_status st = launched();
+    const launch_plan plan = {(unsigned)blocks, (unsigned)warps * 32, (size_t)bytes, bytes};
+    if (!ops_of(s)->packs) return launch(s, early(plan), kernel, j);
+    sac_status st = launch(s, plan, kernel, j);
     ops_of(s)->packs = st != SAC_OK; /* this one is behind all that was packed: so are those that follow */
     return st;
 }
@@ -360,7 +364,7 @@ static sac_status start(const sac_stream *s, const JOB &j, int blocks, int warps
 template <typename JOB> static int64_t describe(JOB *j, const sac_packed_step_args *a) {
     j->group = a->n_heads / a->tail.n_heads;
     j->n_subgroups = (int)ceil_div(j->group, HEADS);
-    j->scale_log2 = a->scale * 1.4426950408889634f;
+    j->scale_log2 = a->scale * LOG2_E;
     return (int64_t)a->tail.n_heads * j->n_subgroups;
 }
 

@@ -57,20 +57,6 @@ __device__ __forceinline__ float2 add_units(float2 sum, const float (*c)[4], int
     return make_float2(top, sum.y * exp2_fast(sum.x - top) + more);
 }
 
-/* N sums a lane, of lanes whose numbers differ in the bits from `first` to `last`. */
-template <int N> __device__ __forceinline__ float2 join_all(const float2 (&x)[N], int first, int last) {
-    float top = x[0].x, sum = 0;
-#pragma unroll
-    for (int i = 1; i < N; i++) top = fmaxf(top, x[i].x);
-#pragma unroll
-    for (int i = first; i <= last; i *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-#pragma unroll
-    for (int i = 0; i < N; i++) sum += x[i].y * exp2_fast(x[i].x - top);
-#pragma unroll
-    for (int i = first; i <= last; i *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
-    return make_float2(top, sum);
-}
-
 /* What all blocks have left of a head, as a logarithm to base 2; by 16 lanes. */
 __device__ __forceinline__ float join_blocks(const float2 *parts, int n) {
     enum { AT_ONCE = 9 };
@@ -221,7 +207,8 @@ static __global__ void __launch_bounds__(THREADS, 1) four_vote_kernel(const __gr
         }
     }
     if (others)
-        while (load_acquire(a.counter) != 0) {} /* as the last to count in leaves it */
+        while (load_acquire(a.counter) != 0) {
+        } /* as the last to count in leaves it */
     __syncthreads();
     int of = min((int)threadIdx.x / 16, a.n_heads - 1);
     float log = join_blocks(a.parts + of * gridDim.x, gridDim.x), share = tops[of] - log;
@@ -265,28 +252,6 @@ static __global__ void __launch_bounds__(THREADS, 1) four_vote_kernel(const __gr
     }
 }
 
-/* Blocks that run together, a processor each. */
-template <typename A>
-static sac_status launch_together(const sac_stream *s, void (*kernel)(A), int64_t blocks, size_t shared_bytes,
-                                  const A &args) {
-    cudaLaunchAttribute attributes[2] = {};
-    attributes[0].id = cudaLaunchAttributeCooperative;
-    attributes[0].val.cooperative = 1;
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t c = {};
-    c.gridDim = dim3((unsigned)blocks);
-    c.blockDim = dim3(THREADS);
-    c.dynamicSmemBytes = shared_bytes;
-    c.stream = cuda_stream(s);
-    c.attrs = attributes;
-    c.numAttrs = s->device->compute >= 90 ? 2 : 1;
-    cudaError_t e = cudaLaunchKernelEx(&c, kernel, args);
-    if (e != cudaErrorCooperativeLaunchTooLarge) return e == cudaSuccess ? launched() : SAC_DEVICE;
-    cudaGetLastError();
-    return SAC_UNSUPPORTED; /* not all of the card's processors are ours */
-}
-
 extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed_vote_args *a) {
     const sac_packed_rows &p = a->keys;
     if (a->n == 0) return SAC_OK;
@@ -305,8 +270,7 @@ extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed
     cudaFuncAttributes f;
     SAC_TRY(attributes_of(kernel, &f));
     int most = block_shared_bytes(s->device) - (int)f.sharedSizeBytes;
-    if (bytes > most || (size_t)(blocks * a->n_heads) * sizeof *j.parts > room)
-        return SAC_UNSUPPORTED;
+    if (bytes > most || (size_t)(blocks * a->n_heads) * sizeof *j.parts > room) return SAC_UNSUPPORTED;
     j.votes = a->votes, j.n = (int)a->n, j.before = (int)before, j.skip = a->skip, j.scale = a->scale;
     j.q = a->q.data, j.dtype = a->q.dtype, j.n_heads = a->n_heads, j.n_key_heads = p.n_heads;
     j.k = (const uint8_t *)p.k + tile0 * SAC_PACKED_TILE * p.head_dim / 2;
@@ -315,9 +279,9 @@ extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed
     j.capacity = p.capacity, j.pitch = (int)pitch;
     j.n_tiles = (int)ceil_div(before + a->n, SAC_PACKED_TILE);
     j.each = (int)(groups / blocks), j.more = (int)(groups % blocks);
-    SAC_TRY(allow_shared(kernel, most));
-    share_step_split(s, (const void *)kernel);
-    return launch_together(s, kernel, blocks, (size_t)bytes, j);
+    launch_plan plan = of_step({(unsigned)blocks, THREADS, (size_t)bytes, most});
+    plan.together = true; /* a processor each: they wait for each other */
+    return launch(s, plan, kernel, j);
 }
 
 } // namespace sac::packed

@@ -26,14 +26,12 @@ extern "C" sac_status sac_cuda_embed(const sac_stream *s, const sac_embed_args *
     bool wide = t == a->y.dtype && mat_aligned(a->y) && is_aligned(a->table.data, a->y.cols);
     rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
     if (t != a->y.dtype) {
-        embed_any_kernel<<<g.blocks, g.threads, 0, cuda_stream(s)>>>(a->y, t, a->table.data, a->ids);
-        return launched();
+        return launch(s, {g.blocks, g.threads}, embed_any_kernel, a->y, t, a->table.data, a->ids);
     }
-#define LAUNCH(V)                                                                                            \
-    embed_kernel<T, V><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(                                          \
-        (T *)a->y.data, (const T *)a->table.data, a->ids, a->y.rows, a->y.cols, a->y.stride)
-    BY_DTYPE(t, wide ? LAUNCH(8) : LAUNCH(1));
-    return launched();
+    BY_DTYPE(t, return launch(s, {g.blocks, g.threads}, wide ? embed_kernel<T, 8> : embed_kernel<T, 1>,
+                              (T *)a->y.data, (const T *)a->table.data, a->ids, a->y.rows, a->y.cols,
+                              a->y.stride));
+    return SAC_OK;
 }
 
 } // namespace sac::rows

@@ -25,12 +25,11 @@ extern "C" sac_status sac_cuda_gather_rows(const sac_stream *s, const sac_gather
     if (!a->y.rows) return SAC_OK;
     bool wide = mat_aligned(a->y) && a->x.cols % 8 == 0 && is_aligned(a->x.data, a->x.stride);
     rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
-#define LAUNCH(V)                                                                                            \
-    gather_rows_kernel<T, V><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(                                    \
-        (T *)a->y.data, (const T *)a->x.data, a->source, a->fill, a->y.rows, a->y.cols, a->y.stride,         \
-        a->x.stride)
-    BY_DTYPE(a->y.dtype, wide ? LAUNCH(8) : LAUNCH(1));
-    return launched();
+    BY_DTYPE(a->y.dtype, return launch(s, {g.blocks, g.threads},
+                                       wide ? gather_rows_kernel<T, 8> : gather_rows_kernel<T, 1>,
+                                       (T *)a->y.data, (const T *)a->x.data, a->source, a->fill, a->y.rows,
+                                       a->y.cols, a->y.stride, a->x.stride));
+    return SAC_OK;
 }
 
 } // namespace sac::rows

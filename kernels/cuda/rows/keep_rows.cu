@@ -36,8 +36,7 @@ template <typename V>
 static sac_status launch_keep(const sac_stream *s, const sac_keep_rows_args *a, int per_element) {
     int64_t per_line = LINE / (int64_t)sizeof(V) * per_element;
     dim3 grid((unsigned)ceil_div(a->kv.head_dim, per_line), (unsigned)a->kv.n_heads, 2);
-    keep_rows_kernel<V><<<grid, THREADS, 0, cuda_stream(s)>>>(*a, per_element);
-    return launched();
+    return launch(s, {grid, THREADS}, keep_rows_kernel<V>, *a, per_element);
 }
 
 /* Whether a head's rows are whole 16-byte lines; then how many elements a line has, else 0. */
@@ -115,8 +114,7 @@ static __global__ void __launch_bounds__(1024) evict_row_kernel(sac_evict_row_ar
 
 extern "C" sac_status sac_cuda_evict_row(const sac_stream *s, const sac_evict_row_args *a) {
     if (!is_float(a->kv.dtype) || a->kv.n_rows < 1 || a->kv.n_rows > 1 << 30) return SAC_UNSUPPORTED;
-    evict_row_kernel<<<(unsigned)a->kv.n_heads, 1024, 0, cuda_stream(s)>>>(*a);
-    return launched();
+    return launch(s, {(unsigned)a->kv.n_heads, 1024}, evict_row_kernel, *a);
 }
 
 } // namespace sac::rows

@@ -1,6 +1,6 @@
-#include "lists.cuh"
-#include "mma.cuh"
+/* kv_gather.cu - rows of keys and values by lists, put side by side; keys may be turned back on the way. */
 #include "rows.cuh"
+#include "turn.cuh"
 
 namespace sac::rows {
 
@@ -26,18 +26,6 @@ template <typename T> static __global__ void kv_gather_kernel(gather_job j) {
 }
 
 enum { HEADS = 4 /* that a thread has on their way */ };
-
-/* Eight pairs (i, i + half) of a row turned back. */
-template <typename T>
-__device__ __forceinline__ void turn_pairs(uint4 &first, uint4 &second, const float *cs, float f) {
-    T *u = (T *)&first, *v = (T *)&second;
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        float x = to_f32(u[i]), y = to_f32(v[i]);
-        u[i] = from_f32<T>((x * cs[2 * i] + y * cs[2 * i + 1]) * f);
-        v[i] = from_f32<T>((y * cs[2 * i] - x * cs[2 * i + 1]) * f);
-    }
-}
 
 /* Eight channels of each half of a pair a thread, of all heads of a list, whose angles are the same: keys of
  * halves that are turned back in the layout of two halves, and their values, which are moved. */
@@ -69,7 +57,7 @@ template <typename T> static __global__ void kv_gather_turned_kernel(gather_job 
             for (int h = 0; h < HEADS; h++) {
                 if (first + h >= heads) break;
                 T *p = y + (first + h) * j.dst.head_stride;
-                if (!blockIdx.z) turn_pairs<T>(u[h], v[h], cs, f);
+                if (!blockIdx.z) turn_back_eight<T>(u[h], v[h], cs, f);
                 *(uint4 *)p = u[h];
                 *(uint4 *)(p + half) = v[h];
             }
@@ -114,14 +102,13 @@ extern "C" sac_status sac_cuda_kv_gather(const sac_stream *s, const sac_kv_gathe
               (unsigned)(turned ? a->lists->n_lists : a->src.n_heads), a->keys_only ? 1 : 2);
     if (turned)
         return a->src.dtype == SAC_DTYPE_F16
-                   ? launch_early(s, kv_gather_turned_kernel<half>, grid, dim3(256), 0, j)
-                   : launch_early(s, kv_gather_turned_kernel<bf16>, grid, dim3(256), 0, j);
+                   ? launch(s, early({grid, 256}), kv_gather_turned_kernel<half>, j)
+                   : launch(s, early({grid, 256}), kv_gather_turned_kernel<bf16>, j);
     if (!wide) {
-        kv_gather_any_kernel<<<grid, 256, 0, cuda_stream(s)>>>(j);
-        return launched();
+        return launch(s, {grid, 256}, kv_gather_any_kernel, j);
     }
-    BY_DTYPE(a->src.dtype, (kv_gather_kernel<T><<<grid, 256, 0, cuda_stream(s)>>>(j)));
-    return launched();
+    BY_DTYPE(a->src.dtype, return launch(s, {grid, 256}, kv_gather_kernel<T>, j));
+    return SAC_OK;
 }
 
 } // namespace sac::rows

@@ -34,15 +34,13 @@ extern "C" sac_status sac_cuda_kv_store(const sac_stream *s, const sac_kv_store_
     rows_grid g = rows_plan(a->k.rows, a->k.cols / (wide ? 8 : 1));
     g.blocks.z = 2;
     if (!same) {
-        kv_store_any_kernel<<<g.blocks, g.threads, 0, cuda_stream(s)>>>(*kv, a->k, a->v, a->first);
-        return launched();
+        return launch(s, {g.blocks, g.threads}, kv_store_any_kernel, *kv, a->k, a->v, a->first);
     }
-#define LAUNCH(V)                                                                                            \
-    kv_store_kernel<T, V><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(                                       \
-        *kv, (const T *)a->k.data, (const T *)a->v.data, a->k.rows, a->k.cols, a->k.stride, a->v.stride,     \
-        a->first)
-    BY_DTYPE(kv->dtype, wide ? LAUNCH(8) : LAUNCH(1));
-    return launched();
+    BY_DTYPE(kv->dtype,
+             return launch(s, {g.blocks, g.threads}, wide ? kv_store_kernel<T, 8> : kv_store_kernel<T, 1>,
+                           *kv, (const T *)a->k.data, (const T *)a->v.data, a->k.rows, a->k.cols, a->k.stride,
+                           a->v.stride, a->first));
+    return SAC_OK;
 }
 
 } // namespace sac::rows

@@ -44,12 +44,11 @@ extern "C" sac_status sac_cuda_layernorm(const sac_stream *s, const sac_layernor
     bool wide = mat_aligned(a->x) && mat_aligned(a->y) && ((uintptr_t)a->w | (uintptr_t)a->b) % 16 == 0;
     if (a->x.cols > 1 << 30 || a->x.rows > 1 << 30) return SAC_UNSUPPORTED;
     dim3 threads = norm_threads(a->x.cols / (wide ? 16 / element_bytes(a->x.dtype) : 1));
-#define LAUNCH(V)                                                                                            \
-    layernorm_kernel<T, V><<<(unsigned)ceil_div(a->x.rows, threads.y), threads, 0, cuda_stream(s)>>>(        \
-        (T *)a->y.data, (const T *)a->x.data, a->w, a->b, a->x.rows, (int)a->x.cols, a->y.stride,            \
-        a->x.stride, a->eps)
-    BY_DTYPE(a->x.dtype, wide ? LAUNCH((16 / sizeof(T))) : LAUNCH(1));
-    return launched();
+    BY_DTYPE(a->x.dtype, return launch(s, {(unsigned)ceil_div(a->x.rows, threads.y), threads},
+                                       wide ? layernorm_kernel<T, 16 / sizeof(T)> : layernorm_kernel<T, 1>,
+                                       (T *)a->y.data, (const T *)a->x.data, a->w, a->b, a->x.rows,
+                                       (int)a->x.cols, a->y.stride, a->x.stride, a->eps));
+    return SAC_OK;
 }
 
 } // namespace sac::rows

@@ -27,8 +27,7 @@ extern "C" sac_status sac_cuda_patchify(const sac_stream *s, const sac_patchify_
     if (!is_float(a->y.dtype)) return SAC_UNSUPPORTED;
     if (!a->y.rows) return SAC_OK;
     unsigned blocks = (unsigned)min_of(a->y.rows, s->device->n_processors * 8);
-    patchify_kernel<<<blocks, 256, 0, cuda_stream(s)>>>(a->y, *a);
-    return launched();
+    return launch(s, {blocks, 256}, patchify_kernel, a->y, *a);
 }
 
 } // namespace sac::rows

@@ -29,12 +29,11 @@ extern "C" sac_status sac_cuda_pool_tokens(const sac_stream *s, const sac_pool_t
     if (!a->y.rows) return SAC_OK;
     bool wide = mat_aligned(a->y) && mat_aligned(a->x);
     rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
-#define LAUNCH(V)                                                                                            \
-    pool_tokens_kernel<T, V><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(                                    \
-        (T *)a->y.data, (const T *)a->x.data, a->y.rows, a->y.cols, a->y.stride, a->x.stride, a->grid,       \
-        a->stride)
-    BY_DTYPE(a->y.dtype, wide ? LAUNCH(8) : LAUNCH(1));
-    return launched();
+    BY_DTYPE(a->y.dtype, return launch(s, {g.blocks, g.threads},
+                                       wide ? pool_tokens_kernel<T, 8> : pool_tokens_kernel<T, 1>,
+                                       (T *)a->y.data, (const T *)a->x.data, a->y.rows, a->y.cols,
+                                       a->y.stride, a->x.stride, a->grid, a->stride));
+    return SAC_OK;
 }
 
 } // namespace sac::rows

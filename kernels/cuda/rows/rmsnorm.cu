@@ -38,11 +38,10 @@ extern "C" sac_status sac_cuda_rmsnorm(const sac_stream *s, const sac_rmsnorm_ar
     bool wide = mat_aligned(a->x) && mat_aligned(a->y) && (uintptr_t)a->w % 16 == 0;
     if (a->x.cols > 1 << 30 || a->x.rows > 1 << 30) return SAC_UNSUPPORTED;
     dim3 threads = norm_threads(a->x.cols / (wide ? 16 / element_bytes(a->x.dtype) : 1));
-#define LAUNCH(V)                                                                                            \
-    return launch_early(s, rmsnorm_kernel<T, V>, dim3((unsigned)ceil_div(a->x.rows, threads.y)), threads, 0, \
-                        (T *)a->y.data, (const T *)a->x.data, a->w, a->x.rows, (int)a->x.cols, a->y.stride,  \
-                        a->x.stride, a->eps)
-    BY_DTYPE(a->x.dtype, if (wide) LAUNCH((16 / sizeof(T))); LAUNCH(1));
+    BY_DTYPE(a->x.dtype, return launch(s, early({(unsigned)ceil_div(a->x.rows, threads.y), threads}),
+                                       wide ? rmsnorm_kernel<T, 16 / sizeof(T)> : rmsnorm_kernel<T, 1>,
+                                       (T *)a->y.data, (const T *)a->x.data, a->w, a->x.rows, (int)a->x.cols,
+                                       a->y.stride, a->x.stride, a->eps));
     return SAC_OK;
 }
 

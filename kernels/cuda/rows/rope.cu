@@ -1,29 +1,28 @@
-#include "device.cuh"
+/* rope.cu - queries or keys turned to their positions, or back, in place. */
+#include "turn.cuh"
 
 namespace sac::rows {
 
-typedef struct turn {
+typedef struct rope_job {
     const float *cos_sin;
     const int32_t *pos;
     float inverse; /* of the factor */
     int half, head_dim;
     bool back;
-} turn;
+} rope_job;
 
-__device__ __forceinline__ void rotate(const turn &t, float c, float s, float &u, float &v) {
+__device__ __forceinline__ void rotate(const rope_job &t, float c, float s, float &u, float &v) {
     if (t.back) {
         c *= t.inverse;
         s *= -t.inverse;
     }
-    float x = u, y = v;
-    u = x * c - y * s;
-    v = y * c + x * s;
+    turn(c, s, u, v);
 }
 
 /* A thread turns V pairs (i, i + half) of HEADS heads of a row, which share their angles. */
 template <typename T, int V, int HEADS>
 static __global__ void __launch_bounds__(256)
-    rope_kernel(T *x, int64_t rows, int64_t stride, int n_heads, turn t) {
+    rope_kernel(T *x, int64_t rows, int64_t stride, int n_heads, rope_job t) {
     start_next();
     wait_for_last();
     const int per_head = t.half / V, per_row = (n_heads + HEADS - 1) / HEADS * per_head;
@@ -58,7 +57,7 @@ static __global__ void __launch_bounds__(256)
 }
 
 template <typename T, int V>
-static __global__ void rope_interleaved_kernel(T *x, int64_t rows, int64_t stride, int n_heads, turn t) {
+static __global__ void rope_interleaved_kernel(T *x, int64_t rows, int64_t stride, int n_heads, rope_job t) {
     start_next();
     wait_for_last();
     int per_head = 2 * t.half / V;
@@ -89,11 +88,11 @@ static __global__ void rope_interleaved_kernel(T *x, int64_t rows, int64_t strid
     }
 }
 
-enum { HEADS = 4, MANY_ROWS = 64 /* from here on there are threads enough for HEADS each */ };
+enum { HEADS = 4 /* of a thread, where there are rows enough */ };
 
 extern "C" sac_status sac_cuda_rope(const sac_stream *s, const sac_rope_args *a) {
     const sac_rotation *r = &a->rotation;
-    turn t = {r->cos_sin, a->pos, 1 / r->factor, r->rot_dim / 2, a->head_dim, a->back};
+    rope_job t = {r->cos_sin, a->pos, 1 / r->factor, r->rot_dim / 2, a->head_dim, a->back};
     if (!a->x.rows) return SAC_OK;
     bool wide =
         mat_aligned(a->x) && a->head_dim % 8 == 0 && t.half % 8 == 0 && (uintptr_t)r->cos_sin % 16 == 0;
@@ -101,21 +100,21 @@ extern "C" sac_status sac_cuda_rope(const sac_stream *s, const sac_rope_args *a)
         int64_t items = (int64_t)a->n_heads * t.half / (wide ? 4 : 1);
         dim3 threads((unsigned)min_of(256, ceil_div(items, 32) * 32)),
             blocks((unsigned)min_of(a->x.rows, (int64_t)1 << 30));
-        BY_DTYPE(a->x.dtype, return launch_step(
-                                 s, wide ? rope_interleaved_kernel<T, 8> : rope_interleaved_kernel<T, 2>,
-                                 blocks, threads, 0, (T *)a->x.data, a->x.rows, a->x.stride, a->n_heads, t));
+        BY_DTYPE(a->x.dtype,
+                 return launch(s, of_step({blocks, threads}),
+                               wide ? rope_interleaved_kernel<T, 8> : rope_interleaved_kernel<T, 2>,
+                               (T *)a->x.data, a->x.rows, a->x.stride, a->n_heads, t));
         return SAC_OK;
     }
-    const bool many = wide && a->x.rows >= MANY_ROWS;
+    const bool many = wide && a->x.rows >= ROPE_MANY_ROWS;
     int64_t items = a->x.rows * ceil_div(a->n_heads, many ? HEADS : 1) * (t.half / (wide ? 8 : 1));
     dim3 threads((unsigned)min_of(256, ceil_div(items, 32) * 32)),
         blocks((unsigned)min_of(ceil_div(items, 256), (int64_t)1 << 30));
-    BY_DTYPE(a->x.dtype,
-             return launch_step(s,
-                                many   ? rope_kernel<T, 8, HEADS>
-                                : wide ? rope_kernel<T, 8, 1>
-                                       : rope_kernel<T, 1, 1>,
-                                blocks, threads, 0, (T *)a->x.data, a->x.rows, a->x.stride, a->n_heads, t));
+    BY_DTYPE(a->x.dtype, return launch(s, of_step({blocks, threads}),
+                                       many   ? rope_kernel<T, 8, HEADS>
+                                       : wide ? rope_kernel<T, 8, 1>
+                                              : rope_kernel<T, 1, 1>,
+                                       (T *)a->x.data, a->x.rows, a->x.stride, a->n_heads, t));
     return SAC_OK;
 }
 

@@ -23,17 +23,20 @@ static __global__ void scatter_rows_kernel(T *y, const T *x, const int32_t *targ
     }
 }
 
+template <typename T> static auto kernel_for(bool wide, bool add) {
+    if (add) return wide ? scatter_rows_kernel<T, 8, true> : scatter_rows_kernel<T, 1, true>;
+    return wide ? scatter_rows_kernel<T, 8, false> : scatter_rows_kernel<T, 1, false>;
+}
+
 extern "C" sac_status sac_cuda_scatter_rows(const sac_stream *s, const sac_scatter_rows_args *a) {
     if (a->x.dtype != a->y.dtype) return SAC_UNSUPPORTED;
     if (!a->x.rows) return SAC_OK;
     bool wide = mat_aligned(a->y) && mat_aligned(a->x);
     rows_grid g = rows_plan(a->x.rows, a->x.cols / (wide ? 8 : 1));
-#define LAUNCH(V, ADD)                                                                                       \
-    scatter_rows_kernel<T, V, ADD><<<g.blocks, g.threads, 0, cuda_stream(s)>>>(                              \
-        (T *)a->y.data, (const T *)a->x.data, a->target, a->x.rows, a->x.cols, a->y.stride, a->x.stride)
-#define BY_WIDTH(ADD) (wide ? LAUNCH(8, ADD) : LAUNCH(1, ADD))
-    BY_DTYPE(a->y.dtype, a->accumulate ? BY_WIDTH(true) : BY_WIDTH(false));
-    return launched();
+    BY_DTYPE(a->y.dtype,
+             return launch(s, {g.blocks, g.threads}, kernel_for<T>(wide, a->accumulate), (T *)a->y.data,
+                           (const T *)a->x.data, a->target, a->x.rows, a->x.cols, a->y.stride, a->x.stride));
+    return SAC_OK;
 }
 
 } // namespace sac::rows

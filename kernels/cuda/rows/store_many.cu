@@ -1,6 +1,6 @@
 /* store_many.cu - one token each of several sequences: q turned in place, k turned and v into their caches,
  * in one launch. A thread has a pair of channels of a head; a block a stretch of one token's pairs. */
-#include "device.cuh"
+#include "turn.cuh"
 
 namespace sac::rows {
 
@@ -36,16 +36,15 @@ static __global__ void __launch_bounds__(THREADS) store_many_kernel(const __grid
         m = 1 + head / a.n_kv_heads;
         head %= a.n_kv_heads;
     }
-    bool turn = i < turned;
-    int first = turn && !a.interleaved ? i : 2 * i, second = turn && !a.interleaved ? i + turned : first + 1;
+    bool turns = i < turned;
+    int first = turns && !a.interleaved ? i : 2 * i,
+        second = turns && !a.interleaved ? i + turned : first + 1;
     bool has_second = second < a.d;
     const T *from = (const T *)(m == 0 ? e.q : m == 1 ? e.k : e.v) + (int64_t)head * a.d;
     float x = to_f32(from[first]), y = has_second ? to_f32(from[second]) : 0;
-    if (turn && m < 2) {
+    if (turns && m < 2) {
         const float *cs = e.cos_sin + (int64_t)e.pos[0] * a.rot_dim + 2 * i;
-        float c = cs[0], s = cs[1], u = x * c - y * s;
-        y = y * c + x * s;
-        x = u;
+        turn(cs[0], cs[1], x, y);
     }
     if (m == 0) {
         T *to = (T *)e.q + (int64_t)head * a.d;
@@ -89,7 +88,7 @@ extern "C" sac_status sac_cuda_store_many(const sac_stream *s, const sac_store_m
         j.rot_dim = e->rotation.rot_dim, j.interleaved = e->rotation.interleaved, j.to = e->kv.dtype;
         int64_t items = (int64_t)(j.n_heads + 2 * j.n_kv_heads) * ((j.d + 1) / 2);
         dim3 grid((unsigned)ceil_div(items, THREADS), (unsigned)n);
-        BY_DTYPE(e->q.dtype, SAC_TRY(launch_early(s, store_many_kernel<T>, grid, dim3(THREADS), 0, j)));
+        BY_DTYPE(e->q.dtype, SAC_TRY(launch(s, early({grid, THREADS}), store_many_kernel<T>, j)));
     }
     return SAC_OK;
 }

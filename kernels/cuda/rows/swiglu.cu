@@ -24,11 +24,10 @@ extern "C" sac_status sac_cuda_swiglu(const sac_stream *s, const sac_swiglu_args
     if (!a->y.rows) return SAC_OK;
     bool wide = mat_aligned(a->y) && mat_aligned(a->gate) && mat_aligned(a->up);
     rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
-#define LAUNCH(V)                                                                                            \
-    launch_early(s, swiglu_kernel<T, V>, g.blocks, dim3(g.threads), 0, (T *)a->y.data,                       \
-                 (const T *)a->gate.data, (const T *)a->up.data, a->y.rows, a->y.cols, a->y.stride,          \
-                 a->gate.stride, a->up.stride)
-    BY_DTYPE(a->y.dtype, return wide ? LAUNCH(8) : LAUNCH(1));
+    BY_DTYPE(a->y.dtype,
+             return launch(s, early({g.blocks, g.threads}), wide ? swiglu_kernel<T, 8> : swiglu_kernel<T, 1>,
+                           (T *)a->y.data, (const T *)a->gate.data, (const T *)a->up.data, a->y.rows,
+                           a->y.cols, a->y.stride, a->gate.stride, a->up.stride));
     return SAC_OK;
 }
 

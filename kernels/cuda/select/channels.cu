@@ -69,10 +69,10 @@ extern "C" sac_status sac_cuda_channel_sums(const sac_stream *s, const sac_chann
     j.cols = (int)cols, j.d = kv->head_dim, j.group = a->n_heads / kv->n_heads;
     dim3 grid((unsigned)ceil_div(cols, SUM_COLS), (unsigned)splits), threads(SUM_ROWS * SUM_COLS);
     sac_status st = SAC_OK;
-    BY_DTYPE(a->q.dtype, st = launch_early(s, channel_sums_kernel<T>, grid, threads, 0, j));
+    BY_DTYPE(a->q.dtype, st = launch(s, early({grid, threads}), channel_sums_kernel<T>, j));
     if (st != SAC_OK || splits == 1) return st;
-    return launch_early(s, sum_splits_kernel, dim3((unsigned)ceil_div(cols, 128)), dim3(128), 0, a->sums,
-                        (const float *)parts, (int)cols, (int)splits);
+    return launch(s, early({(unsigned)ceil_div(cols, 128), 128}), sum_splits_kernel, a->sums,
+                  (const float *)parts, (int)cols, (int)splits);
 }
 
 typedef struct pick_job {
@@ -107,7 +107,7 @@ extern "C" sac_status sac_cuda_pick_channels(const sac_stream *s, const sac_pick
         from->k,         to->k,    a->channels, from->row_stride, from->head_stride,       to->row_stride,
         to->head_stride, a->first, items,       to->n_heads,      to->n_heads / a->n_sets, to->head_dim,
         from->dtype,     to->dtype};
-    return launch_early(s, pick_channels_kernel, dim3((unsigned)ceil_div(items, 256)), dim3(256), 0, j);
+    return launch(s, early({(unsigned)ceil_div(items, 256), 256}), pick_channels_kernel, j);
 }
 
 } // namespace sac::select

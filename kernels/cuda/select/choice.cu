@@ -1,6 +1,6 @@
 /* choice.cu - what lies between choosing rows and reading them: the mean query that votes, the list of rows,
  * and a step's rows side by side, turned to their places. */
-#include "device.cuh"
+#include "turn.cuh"
 
 namespace sac::select {
 
@@ -71,8 +71,8 @@ static __global__ void __launch_bounds__(WIDE_LANES *WIDE_ROWS)
 template <typename T>
 static sac_status mean_wide(const sac_stream *s, const sac_mean_rows_args *a, int64_t n_groups) {
     dim3 blocks((unsigned)ceil_div(a->x.cols, WIDE_COLS), (unsigned)n_groups);
-    return launch_step(s, mean_wide_rows_kernel<T>, blocks, dim3(WIDE_LANES * WIDE_ROWS), 0, a->y,
-                       (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, a->scale);
+    return launch(s, of_step({blocks, WIDE_LANES * WIDE_ROWS}), mean_wide_rows_kernel<T>, a->y,
+                  (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, a->scale);
 }
 
 extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
@@ -83,9 +83,9 @@ extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_row
         return a->x.dtype == SAC_DTYPE_F16 ? mean_wide<half>(s, a, n_groups)
                                            : mean_wide<bf16>(s, a, n_groups);
     dim3 blocks((unsigned)ceil_div(a->x.cols, MEAN_COLS), (unsigned)n_groups);
-    BY_DTYPE(a->x.dtype, return launch_step(s, mean_rows_kernel<T>, blocks, dim3(MEAN_ROWS * MEAN_COLS), 0,
-                                            a->y, (const T *)a->x.data, a->x.rows / n_groups, a->x.cols,
-                                            a->x.stride, a->scale));
+    BY_DTYPE(a->x.dtype,
+             return launch(s, of_step({blocks, MEAN_ROWS * MEAN_COLS}), mean_rows_kernel<T>, a->y,
+                           (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, a->scale));
     return SAC_OK;
 }
 
@@ -118,7 +118,7 @@ extern "C" sac_status sac_cuda_choice_rows(const sac_stream *s, const sac_choice
     if (!n && !a->start) return SAC_OK;
     if (n_lists > 65535) return SAC_UNSUPPORTED;
     dim3 blocks((unsigned)ceil_div(max_of(1, n), 256), (unsigned)n_lists);
-    return launch_step(s, choice_rows_kernel, blocks, dim3(256), 0, b);
+    return launch(s, of_step({blocks, 256}), choice_rows_kernel, b);
 }
 
 /* Eight pairs (i, i + n) of a head turned back, 16 bytes of each half at a time. */
@@ -130,11 +130,7 @@ __device__ __forceinline__ void turn_back_pairs(const T *from, T *to, int n, con
     load<8>(cs, angles);
     load<8>(cs + 8, angles + 8);
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        float c = cs[2 * i] * f, s = cs[2 * i + 1] * f, x = u[i], y = v[i];
-        u[i] = x * c + y * s;
-        v[i] = y * c - x * s;
-    }
+    for (int i = 0; i < 8; i++) turn_back(cs[2 * i] * f, cs[2 * i + 1] * f, u[i], v[i]);
     store<8>(to, u);
     store<8>(to + n, v);
 }
@@ -189,8 +185,8 @@ extern "C" sac_status sac_cuda_choice_step(const sac_stream *s, const sac_choice
         return SAC_UNSUPPORTED;
     dim3 blocks((unsigned)ceil_div(items, 256));
     return t == SAC_DTYPE_F16
-               ? launch_step(s, choice_step_kernel<half>, blocks, dim3(256), 0, *a, (int)begin, (int)items)
-               : launch_step(s, choice_step_kernel<bf16>, blocks, dim3(256), 0, *a, (int)begin, (int)items);
+               ? launch(s, of_step({blocks, 256}), choice_step_kernel<half>, *a, (int)begin, (int)items)
+               : launch(s, of_step({blocks, 256}), choice_step_kernel<bf16>, *a, (int)begin, (int)items);
 }
 
 } // namespace sac::select

@@ -1,6 +1,6 @@
 /* choice_reuse.cu - whether a step's query is like the one that chose, found where the ops are that would
  * choose anew: the host need not wait for the answer. One block; sums in double, in a fixed order. */
-#include "lists.cuh"
+#include "device.cuh"
 
 namespace sac::select {
 
@@ -19,9 +19,9 @@ static __global__ void __launch_bounds__(THREADS) choice_reuse_kernel(sac_choice
             double x = (double)a.q[i], y = (double)a.cached[i];
             dot += x * y, own += x * x, theirs += y * y;
         }
-        dot = block_total<WARPS>(dot, part);
-        own = block_total<WARPS>(own, part);
-        theirs = block_total<WARPS>(theirs, part);
+        dot = block_sum_of<WARPS>(dot, part);
+        own = block_sum_of<WARPS>(own, part);
+        theirs = block_sum_of<WARPS>(theirs, part);
         reuse = reuse && a.theta <= 1 && dot >= a.theta * sqrt(own * theirs);
     }
     __syncthreads(); /* all have read the numbers of hits */
@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(THREADS) choice_reuse_kernel(sac_choice
 }
 
 extern "C" sac_status sac_cuda_choice_reuse(const sac_stream *s, const sac_choice_reuse_args *a) {
-    return launch_early(s, choice_reuse_kernel, dim3(1), dim3(THREADS), 0, *a);
+    return launch(s, early({1, THREADS}), choice_reuse_kernel, *a);
 }
 
 } // namespace sac::select

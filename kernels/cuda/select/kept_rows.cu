@@ -2,7 +2,6 @@
  * counts, which the last block of a list sums up; then the places, each block behind those that come before
  * it. Counts are whole numbers, so nothing depends on who is last. */
 #include "context.cuh"
-#include "lists.cuh"
 
 namespace sac::select {
 
@@ -18,35 +17,18 @@ typedef struct kept_job {
     int group, n_chunks;
 } kept_job;
 
-/* Exclusive sum over the block's threads, and the total. `part` is 33 ints of shared memory, free again after
- * the next barrier. */
-__device__ __forceinline__ int block_scan(int x, int *total, int *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32, sum = warp_sum_to(x);
-    __syncthreads();
-    if (lane == 31) part[warp] = sum;
-    __syncthreads();
-    if (warp == 0) {
-        int y = lane < n_warps ? part[lane] : 0, z = warp_sum_to(y);
-        part[lane] = z - y;
-        if (lane == 31) part[32] = z;
-    }
-    __syncthreads();
-    *total = part[32];
-    return part[warp] + sum - x;
-}
-
 /* By the last block of a list: where its chunks begin, and its totals. */
 __device__ __forceinline__ void sum_up(const kept_job &j, int list, int *part) {
     int tid = threadIdx.x, carry = 0, n_own = 0;
     int64_t first = (int64_t)list * j.n_chunks;
     for (int from = 0; from < j.n_chunks; from += THREADS) {
         int2 c = from + tid < j.n_chunks ? __ldcg(&j.counts[first + from + tid]) : make_int2(0, 0);
-        int n, before = block_scan(c.x, &n, part);
+        int n, before = block_sum_before(c.x, &n, part);
         if (from + tid < j.n_chunks) j.before[first + from + tid] = carry + before;
         carry += n;
         n_own += c.y;
     }
-    n_own = block_total<WARPS>(n_own, part);
+    n_own = block_sum_of<WARPS>(n_own, part);
     if (tid == 0) j.totals[list] = make_int2(carry, n_own);
 }
 
@@ -72,8 +54,8 @@ static __global__ void __launch_bounds__(THREADS) mark_kernel(kept_job j) {
         n += any;
         n_own += own;
     }
-    n = block_total<WARPS>(n, part);
-    n_own = block_total<WARPS>(n_own, part);
+    n = block_sum_of<WARPS>(n, part);
+    n_own = block_sum_of<WARPS>(n_own, part);
     if (threadIdx.x == 0) {
         j.counts[at] = make_int2(n, n_own);
         is_last = count_in(&j.counters[list], (unsigned)j.n_chunks) == (unsigned)j.n_chunks - 1;
@@ -95,7 +77,7 @@ static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
         if (i < list) before += c.x;
         own += c.y;
     }
-    int64_t base = block_total<WARPS>(before, part) + __ldcg(&j.before[at]);
+    int64_t base = block_sum_of<WARPS>(before, part) + __ldcg(&j.before[at]);
     const uint32_t *bits = j.bits + at * WORDS;
     if (warp == 0) { /* where each word's places go */
         int carry = 0;
@@ -117,7 +99,7 @@ static __global__ void __launch_bounds__(THREADS) list_kernel(kept_job j) {
     }
     if (tid == 0 && chunk == 0) j.a.start[list] = base;
     if (!is_last) return;
-    int64_t n = base + begin[WORDS], n_own = block_total<WARPS>(own, part);
+    int64_t n = base + begin[WORDS], n_own = block_sum_of<WARPS>(own, part);
     if (tid > 0) return;
     j.a.start[j.a.n_lists] = n;
     if (!j.a.sums) return;
@@ -138,8 +120,8 @@ extern "C" sac_status sac_cuda_kept_rows(const sac_stream *s, const sac_kept_row
     j.before = (int *)(j.totals + a->n_lists), j.counters = scratch_counters(s);
     j.group = a->n_rows / a->n_lists, j.n_chunks = (int)n_chunks;
     dim3 grid((unsigned)n_chunks, (unsigned)a->n_lists);
-    SAC_TRY(launch_early(s, mark_kernel, grid, dim3(THREADS), 0, j));
-    return launch_early(s, list_kernel, grid, dim3(THREADS), 0, j);
+    SAC_TRY(launch(s, early({grid, THREADS}), mark_kernel, j));
+    return launch(s, early({grid, THREADS}), list_kernel, j);
 }
 
 } // namespace sac::select

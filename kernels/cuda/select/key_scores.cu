@@ -3,7 +3,7 @@
  * The query is f32 and its products are wanted that exactly, so it is cut into three halves (key_scores.cuh):
  * three tensor-core products instead of one, which still cost less than reading the keys. */
 #include "key_scores.cuh"
-#include "lists.cuh"
+#include "turn.cuh"
 
 namespace sac::select {
 
@@ -42,11 +42,6 @@ __device__ __forceinline__ void fetch_angles(const scores_job &a, int row, int l
     if (lane < KEYS && row >= 0) fetch_soon(a.cos_sin + (int64_t)row * a.rot_dim, a.rot_dim * 4);
 }
 
-template <typename T> __device__ __forceinline__ float2 halves(uint32_t x) {
-    const T *h = (const T *)&x;
-    return make_float2(to_f32(h[0]), to_f32(h[1]));
-}
-
 /* Turns the keys of a tile back where they lie in shared memory. */
 template <typename T, int D>
 __device__ __forceinline__ void turn_tile(const scores_job &a, uint8_t *tile, const float4 cs[KEYS],
@@ -57,9 +52,7 @@ __device__ __forceinline__ void turn_tile(const scores_job &a, uint8_t *tile, co
 #pragma unroll
     for (int j = 0; j < KEYS; j++) {
         uint32_t *u = (uint32_t *)(tile + j * pitch<D>()) + lane, *v = u + half / 2;
-        float2 x = halves<T>(*u), y = halves<T>(*v);
-        *u = pack<T>((x.x * cs[j].x + y.x * cs[j].y) * f, (x.y * cs[j].z + y.y * cs[j].w) * f);
-        *v = pack<T>((y.x * cs[j].x - x.x * cs[j].y) * f, (y.y * cs[j].z - x.y * cs[j].w) * f);
+        turn_back_two<T>(*u, *v, cs[j], f);
     }
 }
 
@@ -193,17 +186,15 @@ static __global__ void key_scores_any_kernel(scores_job a, sac_dtype type, sac_r
     }
 }
 
-template <typename T, int D>
-static sac_status launch(const sac_stream *s, const scores_job &j, int64_t n_keys) {
+template <typename T, int D> static sac_status run(const sac_stream *s, const scores_job &j, int64_t n_keys) {
     int bytes = WARPS * STAGES * KEYS * pitch<D>();
     auto kernel = j.cos_sin ? key_scores_kernel<T, D, true> : key_scores_kernel<T, D, false>;
     if (bytes > block_shared_bytes(s->device)) return SAC_UNSUPPORTED;
-    SAC_TRY(allow_shared(kernel, bytes));
     int64_t tiles = ceil_div(n_keys, KEYS * WARPS / j.together), rows = ceil_div(j.group, ROWS);
     int64_t problems = j.n_problems / j.together;
     int64_t blocks = max_of(1, min_of(tiles, s->device->n_processors / (problems * rows)));
     dim3 grid((unsigned)blocks, (unsigned)problems, (unsigned)rows);
-    return launch_step(s, kernel, grid, dim3(WARPS * 32), (size_t)bytes, j);
+    return launch(s, of_step({grid, WARPS * 32, (size_t)bytes, bytes}), kernel, j);
 }
 
 static sac_status one_query(const sac_stream *s, const sac_key_scores_args *a) {
@@ -226,7 +217,7 @@ static sac_status one_query(const sac_stream *s, const sac_key_scores_args *a) {
     j.together = turns && WARPS % j.n_problems == 0 ? j.n_problems : 1;
     bool fast = is_half(kv->dtype) && (!back || turns) && keys_aligned(kv) && kv->head_dim <= 128 &&
                 n_keys <= 1 << 30 && kv->n_rows <= 1 << 30;
-#define LAUNCH(D) (kv->dtype == SAC_DTYPE_F16 ? launch<half, D>(s, j, n_keys) : launch<bf16, D>(s, j, n_keys))
+#define LAUNCH(D) (kv->dtype == SAC_DTYPE_F16 ? run<half, D>(s, j, n_keys) : run<bf16, D>(s, j, n_keys))
     if (fast) {
         sac_status st = kv->head_dim <= 64 ? LAUNCH(64) : kv->head_dim <= 96 ? LAUNCH(96) : LAUNCH(128);
         if (st != SAC_UNSUPPORTED) return st; /* a card with little shared memory */
@@ -235,9 +226,8 @@ static sac_status one_query(const sac_stream *s, const sac_key_scores_args *a) {
     size_t bytes = (size_t)WARPS * (size_t)kv->head_dim * sizeof(float);
     if (bytes > 48 << 10) return SAC_UNSUPPORTED;
     dim3 grid((unsigned)min_of(ceil_div(n_keys, WARPS), s->device->n_processors * 8), (unsigned)j.n_problems);
-    key_scores_any_kernel<<<grid, WARPS * 32, bytes, cuda_stream(s)>>>(
-        j, kv->dtype, a->back ? *a->back : sac_rotation(), a->back != NULL);
-    return launched();
+    return launch(s, {grid, WARPS * 32, bytes}, key_scores_any_kernel, j, kv->dtype,
+                  a->back ? *a->back : sac_rotation(), a->back != NULL);
 }
 
 /* -infinity from each query's own number of scores on. */
@@ -264,9 +254,8 @@ static sac_status several_queries(const sac_stream *s, const sac_key_scores_args
     }
     if (!n_more) return SAC_OK;
     dim3 grid((unsigned)min_of(ceil_div(n_more, 256), 64), (unsigned)rows);
-    end_scores_kernel<<<grid, 256, 0, cuda_stream(s)>>>(a->scores, a->stride, a->n, a->n_more, a->n + n_more,
-                                                        a->n_heads, a->skip);
-    return launched();
+    return launch(s, {grid, 256}, end_scores_kernel, a->scores, a->stride, a->n, a->n_more, a->n + n_more,
+                  a->n_heads, a->skip);
 }
 
 extern "C" sac_status sac_cuda_key_scores(const sac_stream *s, const sac_key_scores_args *a) {

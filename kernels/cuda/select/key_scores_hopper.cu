@@ -125,7 +125,7 @@ __device__ __forceinline__ void hand_out(const hopper_job &a, score_rows &w, con
         top = fmaxf(top, w.max[h]);
         float sum[2] = {0, 0};
 #pragma unroll
-        for (int i = 0; i < 32; i++) sum[i % 2] += exp2_fast((x[i] - top) * 1.44269504088896340736f);
+        for (int i = 0; i < 32; i++) sum[i % 2] += exp2_fast((x[i] - top) * LOG2_E);
         w.sum[h] = w.sum[h] * (double)expf(w.max[h] - top) + (double)(sum[0] + sum[1]);
         w.max[h] = top;
     }
@@ -231,18 +231,17 @@ static __global__ void __launch_bounds__(WORKERS + 32, 1)
 }
 
 template <typename T>
-static sac_status launch(const sac_stream *s, const sac_key_scores_args *a, hopper_job *j) {
+static sac_status run(const sac_stream *s, const sac_key_scores_args *a, hopper_job *j) {
     const sac_kv_view *kv = &a->kv;
     const int n_bytes = (int)sizeof(scores_shared) + 1024;
     auto kernel = key_scores_hopper_kernel<T>;
     encode_map encode = find_encode_map();
-    cudaFuncAttributes f;
+    bool is_built;
     if (!encode || !make_map(encode, &j->k, kv->dtype, kv->k, D, kv->n_rows, kv->row_stride, kv->n_heads,
                              kv->head_stride, 1, 0, KEYS))
         return SAC_UNSUPPORTED;
-    SAC_TRY(attributes_of(kernel, &f));
-    if (f.numRegs < 64) return SAC_UNSUPPORTED; /* empty: not built for sm_90a */
-    SAC_TRY(allow_shared(kernel, n_bytes));
+    SAC_TRY(is_built_for_hopper(kernel, &is_built));
+    if (!is_built) return SAC_UNSUPPORTED;
     const int64_t z = ceil_div(j->n_rows, ROWS), most = s->device->n_processors / (kv->n_heads * z),
                   blocks = max_of(1, min_of(ceil_div(j->n_last, KEYS), most));
     size_t room;
@@ -250,18 +249,20 @@ static sac_status launch(const sac_stream *s, const sac_key_scores_args *a, hopp
     if ((size_t)(a->n_queries * a->n_heads * blocks) * sizeof *j->parts > room ||
         (size_t)(kv->n_heads * z) * sizeof(unsigned) > SCRATCH_COUNTER_BYTES)
         return SAC_UNSUPPORTED;
-    return launch_early(s, kernel, dim3((unsigned)blocks, (unsigned)kv->n_heads, (unsigned)z),
-                        dim3(WORKERS + 32), (size_t)n_bytes, *j);
+    return launch(s,
+                  early({dim3((unsigned)blocks, (unsigned)kv->n_heads, (unsigned)z), WORKERS + 32,
+                         (size_t)n_bytes, n_bytes}),
+                  kernel, *j);
 }
 
 sac_status key_scores_hopper(const sac_stream *s, const sac_key_scores_args *a) {
     const sac_kv_view *kv = &a->kv;
     hopper_job j = {};
-    if (s->device->compute != 90 || !take_queries(&j, a) || kv->head_dim != D || (uintptr_t)a->q % 16 != 0 ||
-        j.n_last < 1)
+    if (!tuning_of(s->device).has_wgmma || !take_queries(&j, a) || kv->head_dim != D ||
+        (uintptr_t)a->q % 16 != 0 || j.n_last < 1)
         return SAC_UNSUPPORTED;
     j.lse = a->lse;
-    return kv->dtype == SAC_DTYPE_F16 ? launch<half>(s, a, &j) : launch<bf16>(s, a, &j);
+    return kv->dtype == SAC_DTYPE_F16 ? run<half>(s, a, &j) : run<bf16>(s, a, &j);
 }
 
 } // namespace sac::select

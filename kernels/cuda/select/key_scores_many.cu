@@ -131,11 +131,9 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_many_kernel(m
     copy_wait<0>();
 }
 
-template <typename T, int D>
-static sac_status launch(const sac_stream *s, const many_job &j, int n_kv_heads) {
+template <typename T, int D> static sac_status run(const sac_stream *s, const many_job &j, int n_kv_heads) {
     int bytes = STAGES * KEYS * pitch<D>();
     auto kernel = key_scores_many_kernel<T, D>;
-    SAC_TRY(allow_shared(kernel, bytes));
     int64_t tiles = ceil_div(j.n_rows, ROWS), z = ceil_div(tiles, WARPS), n_warps = ceil_div(tiles, z);
     int64_t together = n_warps <= 2   ? 3
                        : n_warps <= 4 ? 2
@@ -143,7 +141,7 @@ static sac_status launch(const sac_stream *s, const many_job &j, int n_kv_heads)
     int64_t blocks = s->device->n_processors * together / (n_kv_heads * z);
     dim3 grid((unsigned)max_of(1, min_of(ceil_div(j.n_last, KEYS), blocks)), (unsigned)n_kv_heads,
               (unsigned)z);
-    return launch_early(s, kernel, grid, dim3((unsigned)n_warps * 32), (size_t)bytes, j);
+    return launch(s, early({grid, (unsigned)n_warps * 32, (size_t)bytes, bytes}), kernel, j);
 }
 
 sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a) {
@@ -153,7 +151,7 @@ sac_status key_scores_many(const sac_stream *s, const sac_key_scores_args *a) {
     if (j.n_last == 0) return SAC_OK;
     j.k = kv->k, j.k_row = kv->row_stride, j.k_head = kv->head_stride, j.d = kv->head_dim;
 #define LAUNCH(D)                                                                                            \
-    (kv->dtype == SAC_DTYPE_F16 ? launch<half, D>(s, j, kv->n_heads) : launch<bf16, D>(s, j, kv->n_heads))
+    (kv->dtype == SAC_DTYPE_F16 ? run<half, D>(s, j, kv->n_heads) : run<bf16, D>(s, j, kv->n_heads))
     return kv->head_dim <= 64 ? LAUNCH(64) : kv->head_dim <= 96 ? LAUNCH(96) : LAUNCH(128);
 }
 

@@ -64,8 +64,8 @@ extern "C" sac_status sac_cuda_page_bounds(const sac_stream *s, const sac_page_b
         kv->k,    b->k,  kv->row_stride, kv->head_stride, b->row_stride, b->head_stride,       a->page,
         a->first, items, kv->n_heads,    kv->head_dim,    b->dtype,      b->dtype == kv->dtype};
     dim3 grid((unsigned)ceil_div(items, THREADS));
-    BY_DTYPE(kv->dtype, return wide ? launch_early(s, page_bounds_kernel<T, 8>, grid, dim3(THREADS), 0, j)
-                                    : launch_early(s, page_bounds_kernel<T, 1>, grid, dim3(THREADS), 0, j));
+    BY_DTYPE(kv->dtype, return wide ? launch(s, early({grid, THREADS}), page_bounds_kernel<T, 8>, j)
+                                    : launch(s, early({grid, THREADS}), page_bounds_kernel<T, 1>, j));
     return SAC_OK;
 }
 
@@ -140,9 +140,8 @@ extern "C" sac_status sac_cuda_page_scores(const sac_stream *s, const sac_page_s
                             ceil_div(s->device->n_processors * 4, a->n_sums));
     dim3 grid((unsigned)blocks, (unsigned)a->n_sums);
     bool wide = keys_aligned(b);
-    BY_DTYPE(b->dtype,
-             return wide ? launch_early(s, page_scores_kernel<T, 8>, grid, dim3(THREADS), shared, j)
-                         : launch_early(s, page_scores_kernel<T, 1>, grid, dim3(THREADS), shared, j));
+    BY_DTYPE(b->dtype, return wide ? launch(s, early({grid, THREADS, shared}), page_scores_kernel<T, 8>, j)
+                                   : launch(s, early({grid, THREADS, shared}), page_scores_kernel<T, 1>, j));
     return SAC_OK;
 }
 

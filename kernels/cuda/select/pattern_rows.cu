@@ -2,7 +2,6 @@
  * memory, which makes it ascend and each row come once; once to count, then, where all counts are known, to
  * write. */
 #include "context.cuh"
-#include "lists.cuh"
 
 namespace sac::select {
 
@@ -52,8 +51,8 @@ static __global__ void __launch_bounds__(THREADS) count_kernel(sac_pattern_rows_
         for (int bit = 0; bit < 32; bit++)
             if (word >> bit & 1) pairs += row + bit <= begin ? end - begin : end - row - bit;
     }
-    n = block_total<WARPS>(n, part);
-    pairs = block_total<WARPS>(pairs, part);
+    n = block_sum_of<WARPS>(n, part);
+    pairs = block_sum_of<WARPS>(pairs, part);
     if (threadIdx.x > 0) return;
     counts[number] = n;
     a.pairs[number] = pairs;
@@ -67,7 +66,7 @@ static __global__ void __launch_bounds__(THREADS)
     int64_t number = (int64_t)blockIdx.y * a.n_lists + blockIdx.x, at = 0;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_words = draw(a, map, begin, end);
     for (int64_t i = threadIdx.x; i < number; i += THREADS) at += counts[i];
-    at = block_total<WARPS>(at, part);
+    at = block_sum_of<WARPS>(at, part);
     if (threadIdx.x == 0) {
         if (number == 0) a.start[0] = 0;
         a.start[number + 1] = at + counts[number];
@@ -98,12 +97,10 @@ extern "C" sac_status sac_cuda_pattern_rows(const sac_stream *s, const sac_patte
     if (a->n_blocks > 65535 || a->n_lists < 1 || a->n_blocks < 1 || n_lists * sizeof *counts > n_bytes ||
         map > most)
         return SAC_UNSUPPORTED;
-    SAC_TRY(allow_shared(count_kernel, most));
-    SAC_TRY(allow_shared(write_kernel, most));
     dim3 grid((unsigned)a->n_lists, (unsigned)a->n_blocks);
-    count_kernel<<<grid, THREADS, (size_t)map, cuda_stream(s)>>>(*a, counts);
-    write_kernel<<<grid, THREADS, (size_t)map, cuda_stream(s)>>>(*a, counts);
-    return launched();
+    const launch_plan plan = {grid, THREADS, (size_t)map, most};
+    SAC_TRY(launch(s, plan, count_kernel, *a, counts));
+    return launch(s, plan, write_kernel, *a, counts);
 }
 
 } // namespace sac::select

@@ -2,15 +2,11 @@
  * for before the first has come, and neighbours read neighbouring scores. The warps' sums, each relative to
  * the largest of its own, meet in shared memory. */
 #include "device.cuh"
+#include "log_sums.cuh"
 
 namespace sac::select {
 
-enum {
-    THREADS = 256,
-    SHARES = 4 /* of a column's rows */,
-    WARPS_OF_SHARE = THREADS / 32 / SHARES,
-    MANY = 1 << 16 /* columns */
-};
+enum { THREADS = 256, SHARES = 4 /* of a column's rows */, WARPS_OF_SHARE = THREADS / 32 / SHARES };
 
 typedef struct vote_job {
     const float *scores, *lse;
@@ -22,14 +18,9 @@ typedef struct vote_job {
 
 __device__ __forceinline__ float exp_fast(float x) { /* 2^-22 off, and its argument's rounding */
     float e;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(1.4426950408889634f * x));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(LOG2_E * x));
     return e;
 }
-/* What sums are relative to; without numbers it does not matter. */
-__device__ __forceinline__ float base_of(float largest) {
-    return largest == -CUDART_INF_F ? 0 : largest;
-}
-
 /* V neighbouring columns a thread, ROWS rows of each at once. */
 template <int V, int ROWS>
 static __global__ void __launch_bounds__(THREADS, V == 4 ? 4 : 6) soft_vote_kernel(vote_job a) {
@@ -87,13 +78,13 @@ static __global__ void __launch_bounds__(THREADS, V == 4 ? 4 : 6) soft_vote_kern
     a.votes[group * a.stride + first_column + column] = all > 0 ? logf(all) + largest : -CUDART_INF_F;
 }
 
-template <int V> static sac_status launch(const sac_stream *s, const vote_job &j, int64_t groups) {
+template <int V> static sac_status run(const sac_stream *s, const vote_job &j, int64_t groups) {
     dim3 grid((unsigned)ceil_div(j.n, WARPS_OF_SHARE * 32 * V), (unsigned)groups);
     auto kernel = j.n_rows <= 8    ? soft_vote_kernel<V, 2>
                   : j.n_rows <= 16 ? soft_vote_kernel<V, 4>
                   : j.n_rows <= 28 ? soft_vote_kernel<V, 7>
                                    : soft_vote_kernel<V, 8>;
-    return launch_step(s, kernel, grid, dim3(THREADS), 0, j);
+    return launch(s, of_step({grid, THREADS}), kernel, j);
 }
 
 extern "C" sac_status sac_cuda_soft_vote(const sac_stream *s, const sac_soft_vote_args *a) {
@@ -101,9 +92,8 @@ extern "C" sac_status sac_cuda_soft_vote(const sac_stream *s, const sac_soft_vot
     if (a->n == 0) return SAC_OK;
     if (groups > 65535) return SAC_UNSUPPORTED;
     vote_job j = {a->scores, a->lse, a->votes, a->skip, a->stride, a->n, a->n_rows};
-    /* fewer columns would not fill the card */
-    bool by_four = a->n * groups >= MANY && (uintptr_t)a->scores % 16 == 0 && a->stride % 4 == 0;
-    return by_four ? launch<4>(s, j, groups) : launch<1>(s, j, groups);
+    bool by_four = a->n * groups >= VOTE_BY_FOUR && (uintptr_t)a->scores % 16 == 0 && a->stride % 4 == 0;
+    return by_four ? run<4>(s, j, groups) : run<1>(s, j, groups);
 }
 
 } // namespace sac::select

@@ -135,7 +135,7 @@ static sac_status launch_lse(const sac_stream *s, const sac_softmax_args *a, int
         blocks = 1;
     if (a->n_rows > 65535) return SAC_UNSUPPORTED;
     lse_job j = {a->scores, a->counts, a->lse, parts, scratch_counters(s), a->skip, a->stride, a->n};
-    return launch_step(s, lse_kernel, dim3((unsigned)blocks, (unsigned)a->n_rows), dim3(LSE_THREADS), 0, j);
+    return launch(s, of_step({dim3((unsigned)blocks, (unsigned)a->n_rows), LSE_THREADS}), lse_kernel, j);
 }
 
 extern "C" sac_status sac_cuda_softmax(const sac_stream *s, const sac_softmax_args *a) {

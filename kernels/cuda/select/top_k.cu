@@ -90,16 +90,6 @@ template <int N> __device__ __forceinline__ float pick(const float *x, int i) {
     }
 }
 
-__device__ __forceinline__ int sum_up_to(int x) { /* over the warp */
-    int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) {
-        int y = __shfl_up_sync(0xffffffffu, x, i);
-        if (lane >= i) x += y;
-    }
-    return x;
-}
-
 /* A lane's numbers of its warp's stretch of the row, one of each group of 32: the first KEPT are in
  * registers; with MORE there are others, which are read again each time. */
 template <int KEPT, bool MORE> struct stretch {
@@ -217,12 +207,12 @@ __device__ __forceinline__ found_level find_level(const top_k_memory &m, int wan
 #pragma unroll
         for (int r = 0; r < CLUSTER_WIDE; r++)
             if (r < size) n += m.levels[r][LEVELS - 1 - tid];
-        n = sum_up_to(n);
+        n = warp_sum_to(n);
         meet.sums[tid] = n;
         if (lane == 31) meet.of_levels[warp] = n;
     }
     __syncthreads();
-    int up_to = sum_up_to(lane < LEVELS / 32 ? meet.of_levels[lane] : 0);
+    int up_to = warp_sum_to(lane < LEVELS / 32 ? meet.of_levels[lane] : 0);
     int at = __ffs((int)__ballot_sync(0xffffffffu, up_to >= wanted)) - 1; /* 32 levels */
     wanted -= at > 0 ? __shfl_sync(0xffffffffu, up_to, max(at - 1, 0)) : 0;
     up_to = meet.sums[at * 32 + lane];
@@ -359,8 +349,8 @@ static int places(const sac_stream *s, int size) {
     static std::atomic<int> known[64][CLUSTER_WIDE + 1]; /* and 1 more: 0 is not known */
     std::atomic<int> &answer = known[s->device->index % 64][size];
     if (answer.load()) return answer.load() - 1;
-    cudaLaunchAttribute attributes[2] = {};
-    cudaLaunchConfig_t c = cluster_config(s, size, 1, sizeof(top_k_memory), attributes);
+    cudaLaunchAttribute attributes[MOST_ATTRIBUTES] = {};
+    cudaLaunchConfig_t c = launch_config(s, cluster_plan(size, 1, sizeof(top_k_memory)), attributes);
     bool allowed = true;
     int n = 0;
     for (auto &k : kernels)
@@ -375,11 +365,10 @@ static int places(const sac_stream *s, int size) {
 
 /* Blocks that share a row: as many as help, where the card can place all rows' at once. */
 static int blocks_of_row(const sac_stream *s, int64_t n, int rows) {
-    enum { WORTH = 4096, ENOUGH = 16384 /* numbers of a block */ };
     if (s->device->compute < 90) return 1;
     int size = 2; /* memcheck refuses messages within one block */
-    while ((n > size * WORTH && 2 * size <= CLUSTER_WIDE && rows <= places(s, 2 * size)) ||
-           (n > size * ENOUGH && 2 * size <= CLUSTER_MAX))
+    while ((n > size * TOP_K_WORTH && 2 * size <= CLUSTER_WIDE && rows <= places(s, 2 * size)) ||
+           (n > size * TOP_K_ENOUGH && 2 * size <= CLUSTER_MAX))
         size *= 2;
     return size;
 }
@@ -389,9 +378,8 @@ extern "C" sac_status sac_cuda_top_k(const sac_stream *s, const sac_top_k_args *
     if (a->n > 1 << 30) return SAC_UNSUPPORTED;
     if (k <= 0 || a->n_rows == 0) return SAC_OK;
     if (k == a->n) {
-        all_indices_kernel<<<(unsigned)ceil_div(a->n_rows * k, 256), 256, 0, cuda_stream(s)>>>(
-            a->indices, a->n_rows, (int)k, a->skip);
-        return launched();
+        return launch(s, {(unsigned)ceil_div(a->n_rows * k, 256), 256}, all_indices_kernel, a->indices,
+                      a->n_rows, (int)k, a->skip);
     }
     int size = blocks_of_row(s, a->n, a->n_rows);
     int groups = (int)ceil_div(a->n, (int64_t)size * CLUSTER_THREADS), share = (int)ceil_div(k, size);

@@ -78,19 +78,6 @@ __device__ __forceinline__ uint2 cluster_range(uint32_t smallest, uint32_t large
     return x;
 }
 
-/* Exclusive sum over the block's threads, 32 warps of them; part[32] is free again after the next barrier. */
-__device__ __forceinline__ int sum_before(int x, int *part) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, sum = x;
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) {
-        int y = __shfl_up_sync(0xffffffffu, sum, i);
-        if (lane >= i) sum += y;
-    }
-    if (lane == 31) part[warp] = sum;
-    __syncthreads();
-    return __reduce_add_sync(0xffffffffu, lane < warp ? part[lane] : 0) + sum - x;
-}
-
 /* The best-th of the n numbers in the blocks' lists, each of *n_mine: found[0], and how many equal to it are
  * in: found[1]. All of the cluster come here; n <= FEW. */
 __device__ __forceinline__ void rank_few(const uint32_t *few, const int *n_mine, int n, int best,
@@ -212,7 +199,7 @@ static __device__ __noinline__ void choose_by_radix(const top_k_job &a, uint2 ra
                 n[0] += pair.y;
                 n[1] += pair.x;
             }
-        int before = sum_before(n[0] + n[1], part[turn]);
+        int before = block_sum_before(n[0] + n[1], part[turn]);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             if (before < wanted && before + n[i] >= wanted) {

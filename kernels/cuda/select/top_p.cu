@@ -22,15 +22,12 @@ __device__ __forceinline__ void cluster_sums(double x[3], double (*part)[32], do
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int j = 0; j < 3; j++) {
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) x[j] += __shfl_xor_sync(0xffffffffu, x[j], i);
+        x[j] = warp_sum(x[j]);
         if (lane == 0) part[j][warp] = x[j];
     }
     __syncthreads();
     if (warp < 3) {
-        double y = part[warp][lane];
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) y += __shfl_xor_sync(0xffffffffu, y, i);
+        double y = warp_sum(part[warp][lane]);
         if (lane == 0) total[turn][warp] = y;
     }
     cluster_sync();
@@ -158,9 +155,7 @@ __device__ __forceinline__ double cluster_eight(float x[8], float (*part)[32], d
     }
     __syncthreads();
     if (warp < 8) {
-        double y = (double)part[warp][lane];
-#pragma unroll
-        for (int i = 16; i > 0; i /= 2) y += __shfl_xor_sync(0xffffffffu, y, i);
+        double y = warp_sum((double)part[warp][lane]);
         if (lane == 0) total[warp] = y;
     }
     cluster_sync();
