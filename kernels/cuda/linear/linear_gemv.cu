@@ -5,6 +5,8 @@
 
 namespace sac::linear {
 
+using weights::half_weights;
+
 /* What becomes of a sum: element `at` of y's memory. */
 struct sums_end {
     sac_mat y;
@@ -63,6 +65,7 @@ struct halves_job : pairs_job {
     static const bool HALVES = true;
 
     template <typename T> __device__ void rows(int row, int k_cols, const T *&w0, const T *&w1) const {
+        const int LINE = half_weights<T>::LINE;
         w0 = (const T *)w + (int64_t)row * k_cols;
         w1 = w0 + (k_cols + 2 * LINE - 1) / (2 * LINE) * LINE;
     }
@@ -83,9 +86,9 @@ template <typename T> static sac_status launch_one(const sac_stream *s, const sa
     int64_t k = a->x.cols, n = a->y.cols;
     const halves_job j = {{end_of(a), a->w.data}};
     if (n > 1 << 30 || k > 1 << 17 || k < 1) return SAC_UNSUPPORTED;
-    if (k >= 2 * LINE && n < (int64_t)s->device->n_processors * HALVES_BELOW_ROWS)
-        return stream_pairs::run<T>(s, a->x.data, NULL, 0, k, n, j);
-    return stream_pairs::run<T>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), (const pairs_job &)j);
+    if (k >= 2 * half_weights<T>::LINE && n < (int64_t)s->device->n_processors * HALVES_BELOW_ROWS)
+        return stream_pairs::run<half_weights<T>>(s, a->x.data, NULL, 0, k, n, j);
+    return stream_pairs::run<half_weights<T>>(s, a->x.data, NULL, 0, k, ceil_div(n, 2), (const pairs_job &)j);
 }
 
 /* ---------------------------------------------------------------- a few */
@@ -108,7 +111,7 @@ struct tiles_job : sums_end {
 template <typename T> static sac_status launch_few(const sac_stream *s, const sac_linear_args *a) {
     const tiles_job j = {end_of(a), a->w.data};
     if (!stream_tiles::fits(a->x, a->w.data, a->y.cols)) return SAC_UNSUPPORTED;
-    return stream_tiles::run<T>(s, a->x, a->y.cols, j);
+    return stream_tiles::run<half_weights<T>>(s, a->x, a->y.cols, j);
 }
 
 extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {

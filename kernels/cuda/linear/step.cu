@@ -9,6 +9,8 @@
 
 namespace sac::linear {
 
+using weights::half_weights;
+
 using stream_pairs::extra;
 
 enum { MAX_K = 16384 };
@@ -99,8 +101,9 @@ extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_
                  a->n_heads,
                  kv->n_heads};
     int64_t n_pairs = (int64_t)(a->n_heads + 2 * kv->n_heads) * kv->head_dim / 2;
-    return t == SAC_DTYPE_F16 ? stream_pairs::run<half>(s, a->x.data, a->norm, a->eps, k, n_pairs, j)
-                              : stream_pairs::run<bf16>(s, a->x.data, a->norm, a->eps, k, n_pairs, j);
+    return t == SAC_DTYPE_F16
+               ? stream_pairs::run<half_weights<half>>(s, a->x.data, a->norm, a->eps, k, n_pairs, j)
+               : stream_pairs::run<half_weights<bf16>>(s, a->x.data, a->norm, a->eps, k, n_pairs, j);
 }
 
 /* ---------------------------------------------------------------- gate and up */
@@ -151,8 +154,8 @@ static sac_status few_gates(const sac_stream *s, const sac_gate_up_step_args *a)
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
     SAC_TRY(sac_cuda_rmsnorm(s, &norm));
     const gate_up_tiles j = {a->gate.data, a->up.data, a->y};
-    return x.dtype == SAC_DTYPE_F16 ? stream_tiles::run<half>(s, x, a->y.cols, j)
-                                    : stream_tiles::run<bf16>(s, x, a->y.cols, j);
+    return x.dtype == SAC_DTYPE_F16 ? stream_tiles::run<half_weights<half>>(s, x, a->y.cols, j)
+                                    : stream_tiles::run<half_weights<bf16>>(s, x, a->y.cols, j);
 }
 
 extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_up_step_args *a) {
@@ -164,8 +167,9 @@ extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_
         return SAC_UNSUPPORTED;
     if (a->x.rows > 1) return few_gates(s, a);
     gate_up_job j = {a->gate.data, a->up.data, a->y.data};
-    return t == SAC_DTYPE_F16 ? stream_pairs::run<half>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j)
-                              : stream_pairs::run<bf16>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j);
+    return t == SAC_DTYPE_F16
+               ? stream_pairs::run<half_weights<half>>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j)
+               : stream_pairs::run<half_weights<bf16>>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j);
 }
 
 } // namespace sac::linear

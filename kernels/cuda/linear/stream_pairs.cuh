@@ -13,14 +13,12 @@
 #ifndef SAC_KERNELS_STREAM_PAIRS_CUH
 #define SAC_KERNELS_STREAM_PAIRS_CUH
 
-#include "gemv.cuh"
+#include "half_weights.cuh"
 #include "mma.cuh"
 
 #include <atomic>
 
 namespace sac::linear {
-
-using namespace weights;
 
 namespace stream_pairs {
 
@@ -70,7 +68,7 @@ __device__ __forceinline__ void norm_x(const input &in, T *x, const float *norm,
 #pragma unroll 1
     for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) {
         float e[8];
-        unpack(*(const uint4 *)(x + i), e, T());
+        weights::unpack_eight(*(const uint4 *)(x + i), e, T());
 #pragma unroll
         for (int j = 0; j < 8; j++) sum += e[j] * e[j];
     }
@@ -78,7 +76,7 @@ __device__ __forceinline__ void norm_x(const input &in, T *x, const float *norm,
 #pragma unroll 1
     for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) {
         float e[8], g[8];
-        unpack(*(const uint4 *)(x + i), e, T());
+        weights::unpack_eight(*(const uint4 *)(x + i), e, T());
         load<8>(g, norm + i);
 #pragma unroll
         for (int j = 0; j < 8; j++) e[j] = e[j] * scale * g[j];
@@ -87,26 +85,29 @@ __device__ __forceinline__ void norm_x(const input &in, T *x, const float *norm,
 }
 
 /* Lines [begin, end) of a block's list to the L2 cache, two lanes a line: 16 at most. */
-template <typename T, typename JOB>
+template <typename W, typename JOB>
 __device__ __forceinline__ void fetch_lines(const input &in, const JOB &job, int first, int begin, int end,
                                             int apart) {
+    using T = typename W::stored;
     int lane = threadIdx.x % 32, at = begin + lane / 2, pair = at / in.lines;
-    int col = (at - pair * in.lines) * LINE, left = in.k - col - lane % 2 * apart;
+    int col = (at - pair * in.lines) * W::LINE, left = in.k - col - lane % 2 * apart;
     if (at < end && left > 0) {
         const T *w0, *w1;
         job.rows(first + pair, in.k, w0, w1);
-        fetch_soon((lane % 2 ? w1 : w0) + col, min((int)LINE, left) * (int)sizeof(T));
+        fetch_soon((lane % 2 ? w1 : w0) + col, min((int)W::LINE, left) * (int)sizeof(T));
     }
     __syncwarp();
 }
 
-/* JOB has NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first; LATE:
+/* W: how weights are stored (half_weights.cuh). JOB has NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first; LATE:
  * lines of a warp, at most 16, that go to the L2 cache while x is on its way;
  * rows(pair, k, &first, &second): where a pair's rows begin; early(pair, &extra): copies that do not wait, of
  * what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra): loads of what a kernel wrote;
  * finish<T>(pair, sum of the first, of the second, extra). */
-template <typename T, typename JOB>
+template <typename W, typename JOB>
 static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB job) {
+    using T = typename W::number;
+    constexpr int LINE = W::LINE;
     extern __shared__ __align__(128) uint8_t shared[]; /* lines of x on lines of banks */
     __shared__ float part[32];
     __shared__ float2 carried[WARPS]; /* sums of a pair that began in a warp before */
@@ -140,25 +141,25 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB j
 
     /* the next line to ask for */
     int pair = begin / in.lines, line = begin - pair * in.lines;
-    const T *w0, *w1;
+    const typename W::stored *w0, *w1;
     job.rows(first + min(pair, n - 1), in.k, w0, w1);
-    w0 += line * LINE + lane * 8;
-    w1 += line * LINE + lane * 8;
-    auto fetch = [&](uint4 &a0, uint4 &a1) {
+    w0 += line * W::LINE_STORED + lane * W::SHARE_STORED;
+    w1 += line * W::LINE_STORED + lane * W::SHARE_STORED;
+    auto fetch = [&](typename W::share &a0, typename W::share &a1) {
         int at = line * LINE + lane * 8;
-        a0 = stream(at < in.k ? w0 : (const T *)&zero_line);
-        a1 = stream(at + apart < in.k ? w1 : (const T *)&zero_line);
-        w0 += LINE;
-        w1 += LINE;
+        a0 = W::load(at < in.k ? w0 : (const typename W::stored *)&weights::zero_line);
+        a1 = W::load(at + apart < in.k ? w1 : (const typename W::stored *)&weights::zero_line);
+        w0 += W::LINE_STORED;
+        w1 += W::LINE_STORED;
         if (++line == in.lines) {
             line = 0;
             pair = min(pair + 1, n - 1);
             job.rows(first + pair, in.k, w0, w1);
-            w0 += lane * 8;
-            w1 += lane * 8;
+            w0 += lane * W::SHARE_STORED;
+            w1 += lane * W::SHARE_STORED;
         }
     };
-    uint4 a[2][AHEAD];
+    typename W::share a[2][AHEAD];
 #pragma unroll
     for (int u = 0; u < AHEAD; u++) {
         a[0][u] = a[1][u] = make_uint4(0, 0, 0, 0);
@@ -178,7 +179,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB j
 #pragma unroll 1
     for (int i = threadIdx.x * 8; i < in.k; i += THREADS * 8) copy_async(x + i, (const T *)in.x + i, true);
     copy_commit();
-    if (JOB::LATE) fetch_lines<T>(in, job, first, begin + AHEAD, min(end, begin + AHEAD + JOB::LATE), apart);
+    if (JOB::LATE) fetch_lines<W>(in, job, first, begin + AHEAD, min(end, begin + AHEAD + JOB::LATE), apart);
     if (warp == WARPS - 1) {
 #pragma unroll 1
         for (int i = lane; i < n; i += 32) job.template late<T>(first + i, extras[i]);
@@ -198,12 +199,12 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB j
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
             float f[8], e[8];
-            unpack(*(const uint4 *)(xs + done_line * LINE), f, T());
-            unpack(a[0][u], e, T());
+            weights::unpack_eight(*(const uint4 *)(xs + done_line * LINE), f, T());
+            W::unpack(a[0][u], e);
 #pragma unroll
             for (int j = 0; j < 8; j++) acc[0] += e[j] * f[j];
-            if (JOB::HALVES) unpack(*(const uint4 *)(xs + done_line * LINE + apart), f, T());
-            unpack(a[1][u], e, T());
+            if (JOB::HALVES) weights::unpack_eight(*(const uint4 *)(xs + done_line * LINE + apart), f, T());
+            W::unpack(a[1][u], e);
 #pragma unroll
             for (int j = 0; j < 8; j++) acc[1] += e[j] * f[j];
             if (u < left && (++done_line == in.lines || u + 1 == left)) {
@@ -238,19 +239,19 @@ static inline int most_bytes(const sac_device *d) {
 }
 
 /* The driver has to hear of that once a kernel and card. */
-template <typename T, typename JOB> static sac_status make_room(const sac_device *d) {
+template <typename W, typename JOB> static sac_status make_room(const sac_device *d) {
     static std::atomic<bool> told[64];
     if (d->index < 64 && told[d->index].load()) return SAC_OK;
     (void)status_of(
-        cudaFuncSetAttribute(kernel<T, JOB>, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT));
-    SAC_TRY((allow_shared(kernel<T, JOB>, most_bytes(d))));
+        cudaFuncSetAttribute(kernel<W, JOB>, cudaFuncAttributePreferredSharedMemoryCarveout, STEP_CARVEOUT));
+    SAC_TRY((allow_shared(kernel<W, JOB>, most_bytes(d))));
     if (d->index < 64) told[d->index].store(true);
     return SAC_OK;
 }
 
 /* One wave of blocks, as far as a block can take its share. UNSUPPORTED where x does not fit, and with more
  * than MAX_BLOCKS * MAX_PAIRS pairs. */
-template <typename T, typename JOB>
+template <typename W, typename JOB>
 static sac_status run(const sac_stream *s, const void *x, const float *norm, float eps, int64_t k,
                       int64_t n_pairs, const JOB &job) {
     int64_t blocks = min_of(n_pairs, (int64_t)s->device->n_processors * BLOCKS);
@@ -261,16 +262,16 @@ static sac_status run(const sac_stream *s, const void *x, const float *norm, flo
                 norm,
                 eps,
                 (int)k,
-                (int)ceil_div(k, LINE * halves),
+                (int)ceil_div(k, W::LINE * halves),
                 (int)(n_pairs / blocks),
                 (int)(n_pairs % blocks),
                 (int)ceil_div(n_pairs, blocks)};
-    size_t bytes = (size_t)in.lines * LINE * halves * sizeof(T) +
+    size_t bytes = (size_t)in.lines * W::LINE * halves * sizeof(typename W::number) +
                    (JOB::NORMED ? (size_t)k * sizeof(float) : 0) +
                    (size_t)in.most * (sizeof(extra) + sizeof(float2));
     if (bytes > (size_t)most_bytes(s->device)) return SAC_UNSUPPORTED;
-    SAC_TRY((make_room<T, JOB>(s->device)));
-    return launch(s, early({(unsigned)blocks, THREADS, bytes}), kernel<T, JOB>, in, job);
+    SAC_TRY((make_room<W, JOB>(s->device)));
+    return launch(s, early({(unsigned)blocks, THREADS, bytes}), kernel<W, JOB>, in, job);
 }
 
 /* 4 bytes to shared memory, or 0. */

@@ -15,12 +15,10 @@
 #ifndef SAC_KERNELS_STREAM_TILES_CUH
 #define SAC_KERNELS_STREAM_TILES_CUH
 
-#include "gemv.cuh"
+#include "half_weights.cuh"
 #include "mma.cuh"
 
 namespace sac::linear {
-
-using namespace weights;
 
 namespace stream_tiles {
 
@@ -68,12 +66,13 @@ __device__ __forceinline__ void take_line(const uint4 (&of)[2], bool is_odd, uin
     take_word(of[0].w, of[1].w, is_odd, half[0].w, half[1].w);
 }
 
-/* JOB has UNITS: units of a tile; rows(unit, g, last, &first, &second): rows g and g + 8 of the tile that
+/* W: how weights are stored (half_weights.cuh). JOB has UNITS: units of a tile; rows(unit, g, last, &first, &second): rows g and g + 8 of the tile that
  * begins with a unit, as rows of w, none behind those of the last; w(second): where their matrix begins;
  * more(unit, m): what y holds before; finish(unit, m, sum of the first row, of the second, more) with m a row
  * of x. */
-template <typename T, int TILES, typename JOB>
+template <typename W, int TILES, typename JOB>
 static __global__ void __launch_bounds__(THREADS, 1) kernel(input in, JOB job) {
+    using T = typename W::number;
     constexpr int AHEAD = TILES == 1 ? 2 : 1; /* steps of weights on their way */
     constexpr int B_AHEAD = 2;                /* and of x */
     static_assert(B_AHEAD % AHEAD == 0, "");
@@ -109,7 +108,8 @@ static __global__ void __launch_bounds__(THREADS, 1) kernel(input in, JOB job) {
         for (int r = 0; r < 2; r++)
 #pragma unroll
             for (int odd = 0; odd < 2; odd++)
-                to[r][odd] = stream(valid ? (const uint4 *)job.w(r) + at[i][r][odd] + col : &zero_line);
+                to[r][odd] = W::load(valid ? (const typename W::share *)job.w(r) + at[i][r][odd] + col
+                                           : &weights::zero_line);
         if (i == TILES - 1 && (a_step += in.share) >= in.n_steps)
             a_step = first_step, begin_pass(min(++pass, in.passes - 1));
     };
@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(THREADS, 1) kernel(input in, JOB job) {
         int col = b_step * STEP + half * 8;
 #pragma unroll
         for (int odd = 0; odd < 2; odd++)
-            to[odd] = *(const uint4 *)(col < in.k ? x[odd] + col : (const T *)&zero_line);
+            to[odd] = *(const uint4 *)(col < in.k ? x[odd] + col : (const T *)&weights::zero_line);
         if ((b_step += in.share) >= in.n_steps) b_step = first_step;
     };
     begin_pass(0);
@@ -229,7 +229,7 @@ static inline bool fits(sac_mat x, const void *w, int64_t n_units) {
 }
 
 /* For arguments that fit: a block a processor, or more blocks where the sums of so few do not fit. */
-template <typename T, typename JOB>
+template <typename W, typename JOB>
 static sac_status run(const sac_stream *s, sac_mat x, int64_t n_units, const JOB &job) {
     int64_t k = x.cols;
     int most = block_shared_bytes(s->device) - (1 << 10);
@@ -248,7 +248,7 @@ static sac_status run(const sac_stream *s, sac_mat x, int64_t n_units, const JOB
                 (int)(n_units % blocks),
                 p.share,
                 p.passes};
-    auto chosen = p.tiles == 1 ? kernel<T, 1, JOB> : p.tiles == 2 ? kernel<T, 2, JOB> : kernel<T, 3, JOB>;
+    auto chosen = p.tiles == 1 ? kernel<W, 1, JOB> : p.tiles == 2 ? kernel<W, 2, JOB> : kernel<W, 3, JOB>;
     launch_plan how = {(unsigned)blocks, THREADS, (size_t)p.bytes, most, TILES_CARVEOUT};
     return launch(s, early(how), chosen, in, job);
 }
