@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-namespace sac::attention {
+namespace sac::attention::decode {
 
 typedef struct decode_plan {
     int n_splits, n_warps, inbox;
@@ -167,4 +167,4 @@ extern "C" sac_status sac_cuda_choice_attend(const sac_stream *s, const sac_choi
                                       : launch_any<bf16, true>(s, &b, j, near);
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::decode

@@ -16,7 +16,7 @@
 #include "attention_tile.cuh"
 #include "cluster.cuh"
 
-namespace sac::attention {
+namespace sac::attention::decode {
 
 enum { MAX_SPLITS = 256 };
 
@@ -248,6 +248,6 @@ template <int D, int STAGES> static inline int decode_warps(const sac_device *d)
     return n_warps;
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::decode
 
 #endif

@@ -2,7 +2,7 @@
 #include "attention_hopper.cuh"
 #include "tensor_map.cuh"
 
-namespace sac::attention {
+namespace sac::attention::hopper {
 
 template <typename T, int KEYS>
 static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a, hopper_job *j) {
@@ -66,4 +66,4 @@ extern "C" sac_status sac_cuda_attention_hopper_long(const sac_stream *s, const 
     return run_hopper<176>(s, a);
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::hopper

@@ -17,7 +17,7 @@
 #include "context.cuh"
 #include "wgmma.cuh"
 
-namespace sac::attention {
+namespace sac::attention::hopper {
 
 enum { D = 128, QUERIES = 128, GROUP_QUERIES = 64, GROUP = 128, STAGES = 2 };
 enum { THREADS = 3 * GROUP, COPY_REGISTERS = 40, WORK_REGISTERS = 232 };
@@ -350,6 +350,6 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
 #endif
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::hopper
 
 #endif

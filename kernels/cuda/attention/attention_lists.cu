@@ -5,7 +5,9 @@
  * while the next tile's scores become weights, and two blocks share a processor. */
 #include "attention_hopper.cuh"
 
-namespace sac::attention {
+namespace sac::attention::lists {
+
+using namespace hopper; /* its shape, its rows and its products */
 
 enum { ROWS = 64, LIST_KEYS = 64, LIST_STAGES = 3 };
 enum { CHUNKS = D / 8, TILE_BYTES = LIST_KEYS * D * 2, SHARE = LIST_KEYS * CHUNKS / GROUP };
@@ -237,4 +239,4 @@ extern "C" sac_status sac_cuda_attention_lists(const sac_stream *s, const sac_at
     return a->kv.dtype == SAC_DTYPE_F16 ? launch_lists<half>(s, a) : launch_lists<bf16>(s, a);
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::lists

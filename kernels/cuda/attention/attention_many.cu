@@ -4,7 +4,7 @@
 #include "context.cuh"
 #include "waves.cuh"
 
-namespace sac::attention {
+namespace sac::attention::decode {
 
 enum { MANY = 32 /* sequences of a launch: its arguments fit 4 KiB */ };
 
@@ -138,4 +138,4 @@ extern "C" sac_status sac_cuda_attention_many(const sac_stream *s, const sac_att
     return SAC_OK;
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::decode

@@ -6,7 +6,7 @@
 #include "attention.cuh"
 #include "turn.cuh"
 
-namespace sac::attention {
+namespace sac::attention::decode {
 
 enum { KEYS = 16, ROWS = 16 };
 
@@ -194,6 +194,6 @@ __device__ __forceinline__ void join(int n_rows, int d, int first, int shift, in
     }
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::decode
 
 #endif

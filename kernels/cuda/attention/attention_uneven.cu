@@ -4,7 +4,7 @@
 #include "attention_decode.cuh"
 #include "context.cuh"
 
-namespace sac::attention {
+namespace sac::attention::decode {
 
 enum { MAX_PROBLEMS = 256 };
 
@@ -79,4 +79,4 @@ extern "C" sac_status sac_cuda_attention_uneven(const sac_stream *s, const sac_a
     return a->kv.dtype == SAC_DTYPE_F16 ? launch_any<half>(s, j) : launch_any<bf16>(s, j);
 }
 
-} // namespace sac::attention
+} // namespace sac::attention::decode

@@ -14,7 +14,7 @@ extern "C" {
 #include "packed_rows.h"
 }
 
-namespace sac::packed {
+namespace sac::packed::four_bits {
 
 enum { HEADS = 8 /* query heads that read a key head, at most */ };
 enum { TILES = 2 /* at a time */, RANGE_BYTES = SAC_PACKED_TILE * 2 /* a tile's scales, or its smallest */ };
@@ -127,6 +127,6 @@ static inline bool four_bits_fit(sac_mat q, const sac_packed_rows &p, int group)
            (uintptr_t)p.k_scale % 16 == 0 && (uintptr_t)p.k_min % 16 == 0;
 }
 
-} // namespace sac::packed
+} // namespace sac::packed::four_bits
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "mma.cuh"
 
-namespace sac::packed {
+namespace sac::packed::step {
 
 enum {
     STEP_HEADS = 8,
@@ -497,6 +497,6 @@ __device__ __forceinline__ void attend_tail(const T *k, const T *v, int64_t row,
     }
 }
 
-} // namespace sac::packed
+} // namespace sac::packed::step
 
 #endif

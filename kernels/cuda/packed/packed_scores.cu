@@ -84,7 +84,7 @@ static sac_status run_places(const sac_stream *s, const sac_packed_scores_args *
 
 extern "C" sac_status sac_cuda_packed_scores(const sac_stream *s, const sac_packed_scores_args *a) {
     if (a->n > 0) {
-        sac_status st = four_bit_scores(s, a);
+        sac_status st = four_bits::scores(s, a);
         if (st != SAC_UNSUPPORTED) return st;
         SAC_TRY(run_places(s, a));
     }

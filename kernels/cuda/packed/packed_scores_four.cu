@@ -5,7 +5,7 @@
 #include "four_bits.cuh"
 #include "packed_scores.cuh"
 
-namespace sac::packed {
+namespace sac::packed::four_bits {
 
 enum { WARPS = 8, BLOCKS = 2 /* of a processor */ };
 enum { STAGES = 4, SOON = 4 /* tiles of a warp to the L2 cache at first */ };
@@ -168,7 +168,7 @@ static bool fits(const sac_packed_scores_args *a) {
            p.n_heads * HEADS <= (int)(SCRATCH_COUNTER_BYTES / sizeof(unsigned));
 }
 
-sac_status four_bit_scores(const sac_stream *s, const sac_packed_scores_args *a) {
+sac_status scores(const sac_stream *s, const sac_packed_scores_args *a) {
     const sac_packed_rows &p = a->keys;
     if (!fits(a)) return SAC_UNSUPPORTED;
     four_job j = {};
@@ -195,4 +195,4 @@ sac_status four_bit_scores(const sac_stream *s, const sac_packed_scores_args *a)
     return launch(s, of_step({grid, WARPS * 32, (size_t)bytes, bytes}), kernel, j);
 }
 
-} // namespace sac::packed
+} // namespace sac::packed::four_bits

@@ -2,7 +2,7 @@
  * one after the other. */
 #include "packed_step.cuh"
 
-namespace sac::packed {
+namespace sac::packed::step {
 
 template <typename T, int D> static sac_status run(const sac_stream *s, const sac_packed_step_args *a) {
     int warps = fitting_warps<D>(s->device), all_splits = 0, done = 0;
@@ -38,4 +38,4 @@ extern "C" sac_status sac_cuda_packed_step(const sac_stream *s, const sac_packed
     return st == SAC_UNSUPPORTED ? sac_cuda_packed_step_any(s, a) : st;
 }
 
-} // namespace sac::packed
+} // namespace sac::packed::step

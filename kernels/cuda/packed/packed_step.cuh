@@ -15,7 +15,7 @@ extern "C" {
 #include "packed_mma.cuh"
 #include "waves.cuh"
 
-namespace sac::packed {
+namespace sac::packed::step {
 
 enum { WARPS = 12, HEADS = STEP_HEADS };
 
@@ -382,6 +382,6 @@ static inline bool is_known(const sac_packed_step_args *a) {
     return true;
 }
 
-} // namespace sac::packed
+} // namespace sac::packed::step
 
 #endif

@@ -2,7 +2,7 @@
  * their parts fit. */
 #include "packed_step.cuh"
 
-namespace sac::packed {
+namespace sac::packed::step {
 
 /* Parts that have rows. */
 static int n_parts(const sac_packed_step_args *a) {
@@ -71,4 +71,4 @@ extern "C" sac_status sac_cuda_packed_step_many(const sac_stream *s, const sac_p
     return d == 64 ? run<half, 64>(s, a) : run<half, 128>(s, a);
 }
 
-} // namespace sac::packed
+} // namespace sac::packed::step

@@ -9,7 +9,7 @@
  * over h of p[h][j] * exp(top - lse of the head). */
 #include "four_bits.cuh"
 
-namespace sac::packed {
+namespace sac::packed::four_bits {
 
 enum { WARPS = 16, THREADS = WARPS * 32, STAGES = 2, MOST_HEADS = 32, ROUNDS = MOST_HEADS / WARPS };
 enum { KEYS = TILES * SAC_PACKED_TILE /* at a time */ };
@@ -284,4 +284,4 @@ extern "C" sac_status sac_cuda_packed_vote(const sac_stream *s, const sac_packed
     return launch(s, plan, kernel, j);
 }
 
-} // namespace sac::packed
+} // namespace sac::packed::four_bits
