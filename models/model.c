@@ -78,14 +78,6 @@ static void read_ahead(const sac_checkpoint *c) {
             madvise((void *)(uintptr_t)c->files[i].map.data, c->files[i].map.n_bytes, MADV_WILLNEED);
 }
 
-sac_status sac_load_chat(sac_load_context *l, const char *chat_template) {
-    sac_loaded_model *m = l->m;
-    if (chat_template) m->chat = sac_chat_detect(chat_template);
-    if (!m->chat) m->chat = sac_chat_find(l->config.default_chat);
-    if (!m->chat) return sac_fail(l->err, SAC_INTERNAL, "no chat format \"%s\"", l->config.default_chat);
-    return SAC_OK;
-}
-
 static void add_stop_id(sac_loaded_model *m, int32_t id) {
     for (int i = 0; i < m->n_stop_ids; i++)
         if (m->stop_ids[i] == id) return;

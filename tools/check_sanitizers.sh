@@ -2,7 +2,7 @@
 # compute-sanitizer's memcheck and racecheck over every op of a card, a line each: "clean", the number of errors, or
 # that it did not end in time. Exit status 1 unless every line says clean.
 #
-#   tools/check_sanitizers.sh build/cuda/checkkernels [OP...]      without OP: all of kernels/ops.h
+#   tools/check_sanitizers.sh build/cuda/checkkernels [OP...]      without OP: all of kernels/ops/ops.h
 #
 #   SANITIZER=compute-sanitizer   TOOLS="memcheck racecheck"   LIMIT=120 (seconds each)   JOBS=4   LOGS=folder
 #
@@ -12,7 +12,7 @@ set -uo pipefail
 export program=$1 sanitizer=${SANITIZER:-compute-sanitizer} limit=${LIMIT:-120}
 shift
 ops=("$@")
-[ $# -gt 0 ] || mapfile -t ops < <(sed -n '/define SAC_OPS/,/[^\\]$/s/.*X(\([a-z_]*\)).*/\1/p' "$(dirname "$0")/../kernels/ops.h")
+[ $# -gt 0 ] || mapfile -t ops < <(sed -n '/define SAC_OPS/,/[^\\]$/s/.*X(\([a-z_]*\)).*/\1/p' "$(dirname "$0")/../kernels/ops/ops.h")
 export folder=${LOGS:-$(mktemp -d)}
 mkdir -p "$folder"
 [ -n "${LOGS:-}" ] || trap 'rm -rf "$folder"' EXIT

@@ -4,7 +4,7 @@
     tools/compare_video.py build/release/video_probe FILE...      (needs av and numpy)
 
 The reference is plain PyAV: container.decode(video=0), frame.time, frame.to_ndarray(format="rgb24"), with frames chosen
-by the rule that vision/sampling.h states. Exits with 1 when a choice or a time differs; pixel differences are reported
+by the rule that vision/video/sampling.h states. Exits with 1 when a choice or a time differs; pixel differences are reported
 (PyAV brings its own FFmpeg, whose conversion to RGB may be of another version)."""
 
 import json

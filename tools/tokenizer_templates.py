@@ -1,4 +1,4 @@
-"""Chat templates as their models publish them, for make_tokenizer_goldens.py. Key: the format's name in llm/chat.c.
+"""Chat templates as their models publish them, for make_tokenizer_goldens.py. Key: the format's name in llm/text/chat.c.
 
 parts: messages carry a list of parts (processors of vision models) instead of one string.
 """

@@ -1,6 +1,5 @@
 #include "linear_quant_job.h"
 
-#include "cpu_flags.h"
 #include "quants.h"
 #include "ref/ref.h"
 
@@ -65,7 +64,7 @@ static void plain_column(void *ctx, int64_t col, int thread) {
     }
 }
 
-static sac_status linear_quant_plain(const sac_stream *s, const sac_linear_args *a) {
+sac_status sac_linear_quant_plain(const sac_stream *s, const sac_linear_args *a) {
     plain_job j = {a, s->shared_scratch, sac_activation_row_bytes(a->w.dtype, a->x.cols),
                    sac_dtype_row_bytes(a->w.dtype, a->x.cols)};
     assert((size_t)a->x.rows * j.xq_row_bytes <= s->shared_scratch_bytes);
@@ -131,21 +130,11 @@ sac_status sac_lq_run(const sac_stream *s, const sac_linear_args *a, const sac_l
     assert((size_t)j.n_panels * j.panel_bytes <= s->shared_scratch_bytes);
 
     if (j.w_row_bytes >= (size_t)1 << 27)
-        return linear_quant_plain(s, a); /* 16 rows apart no longer fit an int32 */
+        return sac_linear_quant_plain(s, a); /* 16 rows apart no longer fit an int32 */
 
     tasks t = {.job = &j, .variant = v, .stream = s};
     cut(&t, v->n_lanes);
     sac_pool_run(s->pool, j.n_panels, quantize_task, &t);
     sac_pool_run(s->pool, t.n_column_tasks * sac_div_up(j.n_panels, t.panels_a_task), multiply_task, &t);
     return SAC_OK;
-}
-
-sac_linear_fn sac_linear_quant_find(unsigned cpu_flags) {
-#if defined(__x86_64__)
-    if (cpu_flags & SAC_CPU_AMX_INT8 && cpu_flags & SAC_CPU_AVX512_VNNI) return sac_linear_quant_amx;
-    if (cpu_flags & SAC_CPU_AVX512_VNNI) return sac_linear_quant_vnni;
-    if (cpu_flags & SAC_CPU_AVX2) return sac_linear_quant_avx2;
-#endif
-    (void)cpu_flags;
-    return linear_quant_plain;
 }

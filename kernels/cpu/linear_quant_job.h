@@ -52,6 +52,8 @@ typedef struct sac_lq_variant {
 
 sac_status sac_lq_run(const sac_stream *s, const sac_linear_args *a, const sac_lq_variant *v);
 
+sac_status sac_linear_quant_plain(const sac_stream *s, const sac_linear_args *a); /* any processor */
+
 sac_status sac_linear_quant_avx2(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_linear_quant_vnni(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_linear_quant_amx(const sac_stream *s, const sac_linear_args *a);

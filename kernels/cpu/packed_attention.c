@@ -1,8 +1,5 @@
 #include "packed_attention.h"
 
-#include "cpu_flags.h"
-#include "ref/ref.h"
-
 #define MIN_CHUNK_ROWS 512
 #define TARGET_TASKS   128
 #define PARTIAL_FLOATS ((int64_t)(SAC_THREAD_SCRATCH_BYTES / 2 / sizeof(float)))
@@ -74,14 +71,4 @@ void sac_packed_run(packed_job *job, sac_task_fn fn) {
         sac_pool_run(job->s->pool, n_tasks, fn, job);
     else
         for (int64_t t = 0; t < n_tasks; t++) fn(job, t, 0);
-}
-
-sac_packed_attention_fn sac_packed_attention_find(unsigned cpu_flags) {
-#if defined(__x86_64__)
-    if ((cpu_flags & SAC_CPU_AVX512) && (cpu_flags & SAC_CPU_AVX512_VNNI)) return sac_packed_attention_vnni;
-    if (cpu_flags & SAC_CPU_AVX512) return sac_packed_attention_avx512;
-    if (cpu_flags & SAC_CPU_AVX2) return sac_packed_attention_avx2;
-#endif
-    (void)cpu_flags;
-    return sac_ref_packed_attention;
 }

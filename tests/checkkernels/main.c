@@ -244,7 +244,7 @@ int main(int argc, char **argv) {
         return 64;
     }
     if (o.op && !is_op(o.op, o.bench)) {
-        fprintf(stderr, "checkkernels: no op \"%s\": kernels/ops.h lists them\n", o.op);
+        fprintf(stderr, "checkkernels: no op \"%s\": kernels/ops/ops.h lists them\n", o.op);
         return 64;
     }
     if (strcmp(backend, "cuda") == 0) {

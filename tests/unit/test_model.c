@@ -192,7 +192,7 @@ static void every_yaml_fits_the_structs(void **state) {
         assert_true(spec.architectures.n > 0 && spec.model_types.n > 0);
         sac_family_spec_free(&spec);
     }
-    assert_null(sac_family_find("nothing"));
+    assert_null(sac_family_find(sac_families, "nothing"));
 }
 
 static void yaml_refused(const char *text, size_t n, const char *expect) {

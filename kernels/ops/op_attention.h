@@ -1,0 +1,38 @@
+#ifndef SAC_OP_ATTENTION_H
+#define SAC_OP_ATTENTION_H
+
+#include "kv_view.h"
+#include "row_lists.h"
+
+#include <stdbool.h>
+
+/* o = softmax(scale q k^T) v, streamed over the keys with a running maximum (Dao et al., arXiv:2205.14135):
+ * no n x n matrix. Query head h reads key-value head h / (n_heads / kv.n_heads). n_batch independent problems
+ * lie batch_rows apart in q and o and, unless kv_batch_rows says otherwise, in the rows of kv (a tower's
+ * pictures; chunks of a prompt with keys of their own); a decoder's plain attention has n_batch 1. Which
+ * keys query i (of a batch's n_q) sees: all n_kv rows; when causal only row j <= first + i; when window > 0
+ * only j > first + i - window. With `lists` a head's keys are the rows of its list (n_kv bounds nothing), and
+ * the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
+ * denominator, ln sum exp(scale q k), and -infinity for a query that sees no key: two results over disjoint
+ * keys can be joined by it. A device may read rows of the view that no query sees and multiply them by 0:
+ * they must hold numbers (zeroed once is enough). */
+typedef struct sac_attention_args {
+    sac_mat o, q; /* [n_batch * batch_rows or n_q][n_heads * head_dim]; o may be q */
+    sac_kv_view kv;
+    const sac_row_lists *lists; /* NULL = rows 0..n_kv-1; not with batches */
+    float *lse;                 /* [n_q][n_heads] or NULL; not with batches */
+    int64_t n_q, n_kv,
+        first; /* with lists a device takes n_kv as about the longest list, to share out work */
+    int64_t n_batch, batch_rows; /* 1, 0 for one problem */
+    bool uneven; /* with lists: only a device knows how long they are, and it shares out work by that; n_kv is
+                    what the longest may have */
+    int n_heads;
+    float scale;
+    bool causal;
+    int64_t window;        /* 0 = none */
+    int64_t kv_batch_rows; /* 0 = batch_rows */
+    int64_t list_block; /* with lists: queries that share n_lists of them, lists->start has n_lists for every
+                           block of so many, the last may be shorter; 0 = all queries do */
+} sac_attention_args;
+
+#endif

@@ -1,0 +1,14 @@
+#ifndef SAC_OP_MEAN_ROWS_H
+#define SAC_OP_MEAN_ROWS_H
+
+#include "device.h"
+
+/* y[g][c] = scale * sum of x[row][c] over the rows of group g: x's rows are cut into n_groups equal parts. */
+typedef struct sac_mean_rows_args {
+    float *y; /* [n_groups][x.cols] */
+    sac_mat x;
+    float scale;
+    int64_t n_groups; /* 0 as 1 */
+} sac_mean_rows_args;
+
+#endif

@@ -1,0 +1,50 @@
+/* kv_cache.h - keys and values of every layer of one session.
+ *
+ * A plain format: each layer holds K [kv_heads][capacity][head_dim], then V the same; a head's rows are
+ * contiguous, as decode reads them. A packed format: its own memory, one such layer as staging area for the
+ * layer that a prefill works on, and a short plain tail for each layer (kvquant.h). */
+#ifndef SAC_LLM_KV_CACHE_H
+#define SAC_LLM_KV_CACHE_H
+
+#include "arena.h"
+#include "kvquant.h"
+
+typedef struct sac_kv_cache {
+    sac_kv_choice choice;
+    const sac_attention_shape *shape;
+    sac_dtype dtype;     /* of plain rows: the format's; but on a GPU the queries' type where both are 16-bit
+                            types, because attention is fastest there when all are of one type */
+    int64_t n_rows;      /* tokens of the sequence */
+    int64_t *layer_rows; /* [n_layers] plain rows that a layer holds: fewer when a method dropped some; of a
+                            packed format those of the tail */
+    int64_t capacity;    /* rows of a plain layer, or of the staging area */
+    int64_t tail;        /* rows of a packed format's tails */
+    uint8_t *data;       /* plain: [n_layers] layers; packed: the staging area, then [n_layers] tails */
+    size_t layer_bytes;
+    void *packing; /* a packed format's state */
+} sac_kv_cache;
+
+/* shape must live as long as the cache. n_spare rows beyond shape->n_ctx, for tokens computed again. */
+sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
+                             int64_t n_spare, sac_error *err);
+void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host);
+void sac_kv_cache_free(sac_kv_cache *c);
+void sac_kv_cache_clear(sac_kv_cache *c); /* holds nothing any more */
+
+/* The rows of a layer with room for n more; *past is where these begin. For a prefill of a packed format: the
+ * staging area, with everything the layer holds unpacked into it; for a step: the tail. */
+sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool step, int64_t *past);
+
+/* After a layer of prefill: n_rows rows are left in a->kv, the view that begin_layer gave; those from a->past
+ * on are new, and a packed format packs what is not packed yet. */
+sac_status sac_kv_cache_end_layer(sac_kv_cache *c, const sac_layer_attention *a, int64_t n_rows,
+                                  const sac_important *important);
+
+/* Bytes that the stored rows take, metadata counted; and what an f16 cache of every token would. */
+size_t sac_kv_cache_bytes_used(const sac_kv_cache *c);
+
+static inline bool sac_kv_cache_is_packed(const sac_kv_cache *c) {
+    return c->choice.format->packing != NULL;
+}
+
+#endif

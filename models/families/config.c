@@ -1,0 +1,38 @@
+/* config.c - config.json through the family that it names. */
+#include "config.h"
+
+#include "config_values.h"
+#include "family.h"
+#include "family_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+sac_status sac_model_config_default(sac_model_config *c, const sac_family *family, sac_error *err) {
+    memset(c, 0, sizeof *c);
+    c->family = family;
+    c->families = sac_families;
+    c->image_token = -1;
+    c->default_stop_id = -1;
+    sac_family_spec spec;
+    SAC_TRY(sac_family_spec_open(&spec, family->name, err));
+    bool joined = spec.frames && strcmp(spec.frames, "joined") == 0;
+    c->frame_layout = joined ? SAC_FRAMES_JOINED : SAC_FRAMES_SEPARATE;
+    snprintf(c->default_chat, sizeof c->default_chat, "%s", spec.chat ? spec.chat : "");
+    sac_family_spec_free(&spec);
+    family->defaults(c);
+    return SAC_OK;
+}
+
+sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_error *err) {
+    const sac_family *family;
+    if (!json_is_object(config)) return sac_fail(err, SAC_BAD_FILE, "not a JSON object");
+    SAC_TRY(sac_family_of_config(&family, config, err));
+    if (sac_config_has(config, "quantization_config"))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "\"quantization_config\": weights quantised in safetensors are not supported; use the "
+            "original checkpoint or a GGUF file");
+    SAC_TRY(sac_model_config_default(c, family, err));
+    return family->read(c, config, err);
+}

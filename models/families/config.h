@@ -1,0 +1,81 @@
+/* config.h - config.json and its companions, checked. Everything that later sizes a buffer or divides is in
+ * range once these return OK; errors name the key. */
+#ifndef SAC_MODELS_CONFIG_H
+#define SAC_MODELS_CONFIG_H
+
+#include "decoder.h"
+#include "json.h"
+#include "processor.h"
+#include "projector.h"
+#include "vit.h"
+
+typedef struct sac_family sac_family;
+
+#define SAC_MAX_STOP_IDS 16
+
+/* How a video's frames stand in the prompt. */
+typedef enum sac_frame_layout {
+    SAC_FRAMES_SEPARATE, /* every frame has its own image placeholder */
+    SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
+} sac_frame_layout;
+
+typedef struct sac_generation_config {
+    bool do_sample;
+    double temperature, top_p, min_p, repetition_penalty;
+    int top_k;
+} sac_generation_config;
+
+typedef struct sac_model_config {
+    const sac_family *family;
+    const sac_family *const *families; /* all of them, for a family whose text model is another's */
+    const sac_family *text_family; /* whose tensors the decoder has: the family itself when it is text only */
+    char default_chat[32];         /* of the family's YAML */
+    sac_decoder_config decoder;
+    bool qkv_bias, o_bias;
+    bool tied_head; /* as the file says; the checkpoint decides (binder.h) */
+
+    bool has_vision;
+    sac_vit_config vit;
+    sac_activation projector_act;
+    bool projector_bias;
+    int32_t image_token;
+    bool image_newline;
+    sac_processor_kind processor_kind;
+    sac_frame_layout frame_layout;
+    /* LongVA: what config.json says of the tower is its name, e.g. "openai/clip-vit-large-patch14-336"; NULL
+     * when vision_config stands in the file. Borrowed from the JSON. */
+    const char *tower_name;
+
+    int32_t stop_ids[SAC_MAX_STOP_IDS]; /* eos_token_id of config.json */
+    int n_stop_ids;
+    int32_t default_stop_id; /* where no file names one; -1 = none */
+} sac_model_config;
+
+/* Zeroes c, sets the family and what its YAML and its defaults say. */
+sac_status sac_model_config_default(sac_model_config *c, const sac_family *family, sac_error *err);
+
+/* Reads config.json through its family; `config` must live as long as c->tower_name is used. */
+sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_error *err);
+
+/* Parts, for the families. `object` is where the keys stand (config.json or its
+ * text_config / vision_config). */
+sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
+sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
+sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_error *err);
+sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, sac_error *err);
+sac_status sac_config_read_activation(sac_activation *act, const json_t *object, const char *key,
+                                      sac_error *err);
+/* LLaVA's and LLaVA-NeXT's (llava.c): text_config, vision_config and what joins them. */
+sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_error *err);
+
+/* Ranges and divisibility of what was read (also from GGUF), whatever it came from. */
+sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err);
+sac_status sac_config_check_vit(const sac_vit_config *v, sac_error *err);
+
+/* "eos_token_id": an id or a list; adds those not there yet. */
+sac_status sac_config_add_stop_ids(int32_t ids[SAC_MAX_STOP_IDS], int *n, const json_t *object, int vocab,
+                                   sac_error *err);
+/* generation_config.json; g holds the defaults. */
+sac_status sac_config_read_generation(sac_generation_config *g, const json_t *object, sac_error *err);
+
+#endif

@@ -1,0 +1,68 @@
+/* family.c - the list of families, and which of them a file names. */
+#include "family.h"
+
+#include "family_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const sac_family *const sac_families[] = {
+    &sac_family_llama,
+    &sac_family_mistral,
+    &sac_family_qwen2,
+    &sac_family_llava,
+    &sac_family_llava_next,
+    &sac_family_longva,
+    NULL,
+};
+
+typedef enum list_kind { BY_ARCHITECTURE, BY_MODEL_TYPE, BY_GGUF } list_kind;
+
+/* The family whose YAML has `item` in that list; *out stays NULL when none has. */
+static sac_status family_listing(const sac_family **out, list_kind kind, const char *item, sac_error *err) {
+    *out = NULL;
+    for (int i = 0; sac_families[i] && !*out; i++) {
+        sac_family_spec spec;
+        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
+        const sac_spec_list *list = kind == BY_ARCHITECTURE ? &spec.architectures
+                                    : kind == BY_MODEL_TYPE ? &spec.model_types
+                                                            : &spec.gguf;
+        if (sac_spec_list_has(list, item)) *out = sac_families[i];
+        sac_family_spec_free(&spec);
+    }
+    return SAC_OK;
+}
+
+/* "llama, mistral, ..." for the message of a refusal. */
+static const char *all_names(char *buf, size_t buf_bytes) {
+    size_t used = 0;
+    for (int i = 0; sac_families[i] && used < buf_bytes; i++)
+        used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%s", i ? ", " : "", sac_families[i]->name);
+    return buf;
+}
+
+sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err) {
+    const char *type = NULL;
+    char names[120];
+    SAC_TRY(sac_json_get_string(config, "model_type", &type, err));
+    const json_t *list = NULL;
+    SAC_TRY(sac_json_get_array(config, "architectures", &list, err));
+    const char *architecture = json_string_value(json_array_get(list, 0));
+    if (!architecture && !type)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "neither \"architectures\" nor \"model_type\": not a model's config.json");
+    SAC_TRY(family_listing(out, architecture ? BY_ARCHITECTURE : BY_MODEL_TYPE,
+                           architecture ? architecture : type, err));
+    if (*out) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "architecture %.60s (model_type %.40s) is not supported; these families are: %s",
+                    architecture ? architecture : "not given", type ? type : "not given",
+                    all_names(names, sizeof names));
+}
+
+sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err) {
+    SAC_TRY(family_listing(out, BY_GGUF, architecture, err));
+    if (*out) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "GGUF architecture \"%.40s\" is not supported (llama and qwen2 are)", architecture);
+}

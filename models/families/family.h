@@ -1,0 +1,41 @@
+/* family.h - the families of models that can be loaded.
+ *
+ * A family is one .yaml (which config.json it answers to, the names and shapes of its tensors, its chat
+ * format) and one .c (the values that its files leave out, and what it refuses): a new one is those two files
+ * and a line in family.c. The YAML travels inside the library as text. */
+#ifndef SAC_MODELS_FAMILY_H
+#define SAC_MODELS_FAMILY_H
+
+#include "config.h"
+#include "positions.h"
+
+/* models/families/<name>.yaml as text inside the library. */
+typedef struct sac_embedded_yaml {
+    const char *name, *text;
+    size_t n_bytes;
+} sac_embedded_yaml;
+extern const sac_embedded_yaml sac_family_yaml[];
+extern const int sac_n_family_yaml;
+
+struct sac_family {
+    const char *name; /* also of its YAML */
+    /* Sets what config.json may leave out; called before anything is read. */
+    void (*defaults)(sac_model_config *c);
+    /* Reads config.json (and GGUF-independent checks) into c, which holds the defaults. */
+    sac_status (*read)(sac_model_config *c, const json_t *config, sac_error *err);
+    sac_positions_fn positions; /* of the rows of a prompt */
+};
+
+extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2; /* text */
+extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_longva;
+
+extern const sac_family *const sac_families[]; /* NULL-terminated */
+
+/* The one of that name in a NULL-terminated list, or NULL. */
+const sac_family *sac_family_find(const sac_family *const *families, const char *name);
+
+/* The family whose YAML lists the config's architecture, or without "architectures" its model_type. */
+sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err);
+sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err);
+
+#endif

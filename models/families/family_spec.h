@@ -1,0 +1,67 @@
+/* family_spec.h - a family's YAML, parsed.
+ *
+ *   family: llava
+ *   like: clip                     tensors of another file belong to it too; own entries win
+ *   model_types: [llava]           what config.json says
+ *   architectures: [LlavaForConditionalGeneration]
+ *   gguf: [llama]                  general.architecture of GGUF files
+ *   text: [llama, mistral, qwen2]  text families that it may stand on
+ *   chat: vicuna                   chat format when the files name none
+ *   frames: separate               or joined: one placeholder for a whole video
+ *   prefixes: {text: ["model."]}   what {text} in a name stands for, tried in order
+ *   tensors:
+ *     layer.q:
+ *       names: ["{text}layers.{i}.self_attn.q_proj.weight"]     {i} is the layer
+ *       gguf: blk.{i}.attn_q.weight
+ *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
+ *       when: qkv_bias                                           bound only if that
+ * flag is set */
+#ifndef SAC_MODELS_FAMILY_SPEC_H
+#define SAC_MODELS_FAMILY_SPEC_H
+
+#include "status.h"
+
+#include <stdbool.h>
+
+#define SAC_SPEC_MAX_ITEMS    8
+#define SAC_SPEC_MAX_TENSORS  64
+#define SAC_SPEC_MAX_PREFIXES 4
+#define SAC_SPEC_MAX_BYTES    ((size_t)64 << 10)
+
+typedef struct sac_spec_list {
+    const char *item[SAC_SPEC_MAX_ITEMS];
+    int n;
+} sac_spec_list;
+
+typedef struct sac_spec_tensor {
+    const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
+    sac_spec_list names, shape;
+} sac_spec_tensor;
+
+typedef struct sac_spec_prefix {
+    const char *name;
+    sac_spec_list list;
+} sac_spec_prefix;
+
+typedef struct sac_family_spec {
+    const char *family, *like, *chat, *frames; /* NULL when not given */
+    sac_spec_list model_types, architectures, gguf, text;
+    sac_spec_prefix prefixes[SAC_SPEC_MAX_PREFIXES];
+    int n_prefixes;
+    sac_spec_tensor tensors[SAC_SPEC_MAX_TENSORS];
+    int n_tensors;
+    void *document; /* owns every string above */
+} sac_family_spec;
+
+/* Unknown keys, wrong types and oversized lists are BAD_CONFIG, naming the line. Nesting is fixed by the
+ * schema. */
+sac_status sac_family_spec_parse(sac_family_spec *s, const char *text, size_t n_bytes, sac_error *err);
+void sac_family_spec_free(sac_family_spec *s); /* a zeroed one is fine */
+
+/* The embedded models/<name>.yaml. */
+sac_status sac_family_spec_open(sac_family_spec *s, const char *name, sac_error *err);
+
+const sac_spec_list *sac_family_spec_prefix(const sac_family_spec *s, const char *name); /* or NULL */
+bool sac_spec_list_has(const sac_spec_list *l, const char *item);
+
+#endif

@@ -1,0 +1,23 @@
+/* llava_next.c - LLaVA-NeXT (1.6): LLaVA with tiles of the picture at its best pinpoint size; rows of the
+ * unpadded token grid end in the learned image_newline. */
+#include "family.h"
+
+static void defaults(sac_model_config *c) {
+    sac_family_llava.defaults(c);
+    c->processor_kind = SAC_PROCESSOR_ANYRES;
+    c->image_newline = true;
+}
+
+static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
+    SAC_TRY(sac_config_read_llava(c, config, err));
+    bool newline = true;
+    SAC_TRY(sac_json_get_bool(config, "use_image_newline_parameter", &newline, err));
+    if (!newline)
+        return sac_fail(err, SAC_UNSUPPORTED, "\"use_image_newline_parameter\" false is not supported");
+    if (c->vit.keep_class) /* the class token has no place in the grid of rows that newlines end */
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"vision_feature_select_strategy\" full is not supported under llava_next");
+    return SAC_OK;
+}
+
+const sac_family sac_family_llava_next = {"llava_next", defaults, read, sac_positions_plain};

@@ -1,0 +1,25 @@
+/* call.c - what every call on a session needs. */
+#include "generate.h"
+
+#include <stdlib.h>
+
+sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
+    const sac_events *e = s->events;
+    if (atomic_load_explicit(&s->cancel, memory_order_relaxed) || (e && e->stopped && e->stopped(e->ctx)))
+        return sac_fail(err, SAC_CANCELLED, "cancelled");
+    return SAC_OK;
+}
+
+void sac_reply_drop(sac_session *s) {
+    free(s->reply.owned);
+    s->reply = (sac_reply){.text = s->text, .capacity = s->text_capacity, .busy = s->reply.busy};
+}
+
+sac_status sac_check_ids(const sac_session *s, const int32_t *ids, size_t n_ids, sac_error *err) {
+    int vocab = s->model->loaded.decoder.config.vocab;
+    for (size_t i = 0; i < n_ids; i++)
+        if (ids[i] < 0 || ids[i] >= vocab)
+            return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d is not in the vocabulary of %d", ids[i],
+                            vocab);
+    return SAC_OK;
+}
