@@ -81,11 +81,19 @@ function(sac_link_with_all target)
   endforeach()
 endfunction()
 
-# Adds a folder's .cu files to a module's library. -lineinfo costs nothing at run time and lets profilers name lines.
+# sac_cuda_sources(TARGET FOLDER [SUBFOLDERS a b]): adds the .cu files of a folder, and of some of its folders, to a
+# module's library. -lineinfo costs nothing at run time and lets profilers name lines.
 function(sac_cuda_sources target folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cu)
-  target_sources(${target} PRIVATE ${sources})
-  target_include_directories(${target} PRIVATE ${folder})
+  cmake_parse_arguments(A "" "" "SUBFOLDERS" ${ARGN})
+  set(folders ${folder})
+  foreach(sub ${A_SUBFOLDERS})
+    list(APPEND folders ${folder}/${sub})
+  endforeach()
+  foreach(f ${folders})
+    file(GLOB sources CONFIGURE_DEPENDS ${f}/*.cu)
+    target_sources(${target} PRIVATE ${sources})
+    target_include_directories(${target} PRIVATE ${f})
+  endforeach()
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr>)
 endfunction()
 
