@@ -1,7 +1,7 @@
-# sac_module(FOLDER [FOLDERS a b] [SUBFOLDERS c d] [DEPENDS x y] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
-# One folder is one static library, sac_<name>. FOLDERS within it are part of it and their headers are found by bare name; of
-# SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries named in DEPENDS, and no others:
-# what these depend on is linked but not seen.
+# sac_module(FOLDER [NAME n] [FOLDERS a b] [SUBFOLDERS c d] [DEPENDS x y] [LINK_DEPENDS z] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+# One folder is one static library, sac_<name> (the folder's, unless NAME gives one). FOLDERS within it are part of it and their
+# headers are found by bare name; of SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries
+# named in DEPENDS, and no others: what these depend on, and LINK_DEPENDS, is linked but not seen.
 # Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
@@ -10,8 +10,11 @@ set(SAC_ISA_bf16 ${SAC_ISA_avx512} -mavx512bf16)
 set(SAC_ISA_amx ${SAC_ISA_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 
 function(sac_module dir)
-  cmake_parse_arguments(A "" "" "FOLDERS;SUBFOLDERS;DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME" "FOLDERS;SUBFOLDERS;DEPENDS;LINK_DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
   get_filename_component(name ${dir} NAME)
+  if(A_NAME)
+    set(name ${A_NAME})
+  endif()
   set(globs ${dir}/*.c)
   set(seen ${dir})
   foreach(sub ${A_FOLDERS} ${A_SUBFOLDERS})
@@ -58,6 +61,13 @@ function(sac_module dir)
   endforeach()
   list(REMOVE_DUPLICATES below)
   set_target_properties(sac_${name} PROPERTIES SAC_BELOW "${below}") # for tests, which may look inside: sac_link_with_all
+  foreach(d ${A_LINK_DEPENDS})
+    target_link_libraries(sac_${name} PRIVATE $<LINK_ONLY:sac_${d}>)
+  endforeach()
+  set(named ${A_DEPENDS} ${A_LINK_DEPENDS})
+  list(TRANSFORM named PREPEND sac_)
+  string(REPLACE ";" " " line "sac_${name};${named}")
+  set_property(GLOBAL APPEND_STRING PROPERTY SAC_MODULES "${line}\n") # written to modules.txt, for tools/check_circles.py
 endfunction()
 
 # Links a test with sac_<name> and with all libraries below it, whose headers it finds too.

@@ -6,7 +6,7 @@
 #ifndef APP_CAPTION_INPUT_H
 #define APP_CAPTION_INPUT_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -89,8 +89,5 @@ sac_status caption_spoil(caption_source *s, const char *id, sac_error *err, cons
 /* Is this the name of a picture, of a video? By its ending. */
 typedef enum caption_media { CAPTION_NO_MEDIA, CAPTION_IMAGE, CAPTION_VIDEO } caption_media;
 caption_media caption_media_of(const char *ending); /* without its dot */
-
-/* FNV-1a; start from 0. */
-uint64_t caption_hash(uint64_t start, const void *bytes, size_t n_bytes);
 
 #endif

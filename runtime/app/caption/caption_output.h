@@ -3,10 +3,11 @@
  *   jsonl  captions.jsonl: the records as they are
  *   coco   captions.json: [{"image_id", "caption"}]; errors are left out
  *   text   text/PATH.txt: a caption a file, named as the item without its ending
- *   tar    tar/SHARD.tar: KEY.txt and KEY.json for each item of the input's shard (other inputs:
- * captions.tar) batch  batch_output.jsonl: OpenAI's batch results, errors among them
+ *   tar    tar/SHARD.tar: KEY.txt and KEY.json for each item of the input's shard; other inputs give one
+ *          captions.tar
+ *   batch  batch_output.jsonl: OpenAI's batch results, errors among them
  *
- * A file is there whole or not at all, and the same records give the same bytes. */
+ * A file is written whole or not at all, and the same records give the same bytes. */
 #ifndef APP_CAPTION_OUTPUT_H
 #define APP_CAPTION_OUTPUT_H
 
