@@ -84,7 +84,7 @@ def difference(old, new):
         a, b = a.split(",") if a else [], b.split(",") if b else []
         for i, pair in enumerate(zip(a, b)):
             if pair[0] != pair[1]:
-                return f"{what} of step {i} of {len(a)}" if what == "tokens" or i else f"logits of the prompt, 0 of {len(a)}"
+                return "logits of the prompt" if what == "logits" and i == 0 else f"{what}, step {i} of {len(a) - (what == 'logits')}"
         if len(a) != len(b):
             return f"{len(b)} {what}, not {len(a)}"
     if old[2] != new[2]:

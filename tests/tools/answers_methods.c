@@ -105,6 +105,19 @@ void group_settings(probe *p) {
     }
 }
 
+/* ---------------------------------------------------------------- long answers */
+
+void group_long_answers(probe *p) {
+    enum { LONG = 70 };
+    prompt tokens = {.n_ids = 101, .seed = 1};
+    for (size_t i = 0; i < n_settings; i++) {
+        const setting *m = &settings[i];
+        if ((!m->decode && !m->kv) || (m->is & FOR_MEDIA)) continue;
+        if (!(m->is & QUICK) && (p->is_quick || is_packed(p))) continue;
+        ask_setting(p, m, "long answer", &tokens, N_CTX, LONG);
+    }
+}
+
 /* ---------------------------------------------------------------- prompts by parts */
 
 typedef struct kept_hash {
