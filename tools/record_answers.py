@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ("logits", "tokens", "other", "facts")
 
 
-def run_probe(build, threads, args, variant, take):
-    """Hands every case's line to take(name, columns); returns the probe's first line."""
+def run_probe(build, threads, args, variant, take, cpu=None):
+    """Hands every case's line to take(name, columns); returns the probe's first line, whose instruction sets must be `cpu`."""
     program = (Path(build) / "answers_probe").resolve()
     if not program.exists():
         raise SystemExit(f"{program}: not there; build the target answers_probe")
@@ -41,6 +41,9 @@ def run_probe(build, threads, args, variant, take):
         for line in p.stdout:
             if line.startswith("{"):
                 head = json.loads(line)
+                if cpu and head["cpu"] != cpu:
+                    p.kill()
+                    raise SystemExit(f"the record is of {cpu}, this machine computes with {head['cpu']}: nothing to compare")
                 continue
             name, *columns = line.rstrip("\n").split("\t")
             take(name, columns)
@@ -112,9 +115,7 @@ def compare(args):
             other_figures.append(name)
 
     for threads in thread_counts(args):
-        now = run_probe(args.build, threads, args, head["variant"], take)
-        if now.get("cpu") != head["cpu"]:
-            raise SystemExit(f"the record is of {head['cpu']}, this machine computes with {now.get('cpu')}: nothing to compare")
+        run_probe(args.build, threads, args, head["variant"], take, head["cpu"])
     pattern = re.compile(args.only) if args.only else None
     counts = tuple(f"threads={n}" for n in thread_counts(args))
     missing = [n for n in old if n not in new and any(c in n for c in counts) and not (pattern and not pattern.search(n))]

@@ -13,10 +13,6 @@ static const char *const one_word = "What is in it?";
 #define VIDEO        "samples/video0000_16.mp4"
 #define TINY_PICTURE "tests/golden/models/wide.png"
 
-static bool is_demo(const probe *p) {
-    return strncmp(p->model_name, "demo", 4) == 0;
-}
-
 /* Weights in another format meet every method in the same way: one line of each will do. */
 static bool is_packed(const probe *p) {
     return strncmp(p->model_name, "gguf", 4) == 0 && strcmp(p->info.dtype, "f32") != 0;
