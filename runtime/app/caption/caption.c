@@ -1,6 +1,7 @@
 /* caption.c - `saccade caption`: a large number of pictures and videos described, in parts, however often it
  * is cut short; and `saccade caption merge`, which proves the parts whole and writes the results. */
 #define _GNU_SOURCE
+#include "caption_list.h"
 #include "caption_output.h"
 #include "caption_run.h"
 #include "caption_shard.h"

@@ -1,6 +1,6 @@
 /* caption_folder.c - the pictures and videos of a folder and of the folders in it, in order of path. */
 #define _GNU_SOURCE
-#include "caption_input.h"
+#include "caption_list.h"
 #include "status.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* caption_lines.c - a file with an item a line: a manifest, or OpenAI's batch requests. Only where each line
  * lies is kept; it is read again when its turn comes. */
 #define _GNU_SOURCE
-#include "caption_input.h"
+#include "caption_list.h"
 #include "hash.h"
 #include "status.h"
 

@@ -1,5 +1,6 @@
 /* caption_output_files.c - results that are many files, or members of a tar; and OpenAI's batch results. */
 #define _GNU_SOURCE
+#include "caption_each.h"
 #include "caption_output.h"
 #include "run_files.h"
 #include "status.h"

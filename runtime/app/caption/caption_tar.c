@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "caption_tar.h"
-#include "caption_input.h"
+#include "caption_list.h"
 #include "status.h"
 
 #include <archive.h>

@@ -6,6 +6,7 @@
 #include "compare_plot.h"
 #include "compare_report.h"
 #include "exit_code.h"
+#include "method_list_read.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
