@@ -1,4 +1,5 @@
 /* decoder_attend.c - attention of a step of several sequences. */
+#include "attend.h"
 #include "clock.h"
 #include "decoder_batch.h"
 #include "decoder_run.h"
