@@ -1,24 +1,31 @@
 /* saccade/saccade.h - the public API of Saccade, a runtime for vision-language models.
  *
- *   sac_model *model; sac_session *session; sac_result result; sac_error err;
- *   sac_model_open(&model, "models/demo", NULL, &err);
- *   sac_session_create(&session, model, NULL, &err);
- *   sac_part parts[] = { {.kind = SAC_PART_IMAGE, .path = "cat.jpg"}, {.kind = SAC_PART_TEXT, .text = "What
- * is this?"} }; sac_message question = {.role = "user", .parts = parts, .n_parts = 2};
- *   sac_session_generate(session, &question, 1, NULL, NULL, &result, &err);
- *   puts(result.text);
+ *   sac_model *model;
+ *   sac_session *session;
+ *   sac_result result;
+ *   sac_error err;
+ *   sac_part parts[] = {{.kind = SAC_PART_IMAGE, .path = "cat.jpg"},
+ *                       {.kind = SAC_PART_TEXT, .text = "What is this?"}};
+ *   sac_message question = {.role = "user", .parts = parts, .n_parts = 2};
+ *   if (sac_model_open(&model, "models/demo", NULL, &err) == SAC_OK &&
+ *       sac_session_create(&session, model, NULL, &err) == SAC_OK &&
+ *       sac_session_generate(session, &question, 1, NULL, NULL, &result, &err) == SAC_OK)
+ *       puts(result.text);
+ *   else
+ *       puts(err.text);
  *
  * Rules that hold everywhere:
- * - A sac_model is read-only once open and may be shared by sessions in several threads; it must outlive
- * them. A sac_session is one conversation, used by one thread at a time (only sac_session_cancel may come
- * from another).
- * - Functions return SAC_OK or a negative status and then fill *err (which may be NULL) with one line.
- * - Every pointer passed in is borrowed for the call only. Pointers handed out live as long as their doc
- * says.
- * - Options are plain structs; get them with the _default function and change what you need. NULL means the
- * defaults.
- * - All memory of a session is taken by sac_session_create; running the model allocates nothing more
- * (decoding media and tokenising text do). */
+ * - A sac_model is read-only once it is open, and sessions in several threads may share it. It must outlive
+ *   them. A sac_session is one conversation, used by one thread at a time; only sac_session_cancel may come
+ *   from another thread.
+ * - Functions return SAC_OK or a negative status. On failure they fill *err (which may be NULL) with one line
+ *   that says what was wrong.
+ * - A pointer that is passed in is borrowed for the call only. A pointer that is handed out lives as long as
+ *   its comment says.
+ * - Options are plain structs. The _default function fills one; then change what you need. NULL means the
+ *   defaults.
+ * - sac_session_create takes all memory of a session. Running the model allocates nothing more; decoding
+ *   pictures and videos and tokenising text do. */
 #ifndef SACCADE_SACCADE_H
 #define SACCADE_SACCADE_H
 
@@ -54,8 +61,8 @@ typedef struct sac_model_options {
 
 void sac_model_options_default(sac_model_options *o);
 
-/* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a .gguf language model.
- */
+/* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a
+ * .gguf language model. */
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                           sac_error *err);
 void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */
@@ -326,9 +333,10 @@ sac_status sac_session_generate(sac_session *s, const sac_message *messages, siz
 
 /* ---- step by step: what sac_session_generate does, in pieces, for a scheduler of several sessions
  *
- *   sac_session_begin(s, messages, n, sampling, events, err);
- *   for (bool done = false; !done;) sac_session_step(s, events, &token, &done, err);
- *   sac_session_end(s, &result);
+ *   sac_status st = sac_session_begin(s, messages, n_messages, sampling, events, err);
+ *   int32_t token;
+ *   for (bool done = false; st == SAC_OK && !done;) st = sac_session_step(s, events, &token, &done, err);
+ *   if (st == SAC_OK) sac_session_end(s, &result);
  *
  * gives sac_session_generate's answer, bit for bit. Between the calls other sessions may run, in this thread
  * or in others. Events are those of the call they are given to; text, token and logits come from steps. */

@@ -22,3 +22,10 @@ void sac_sha256_finish(sac_sha256 *h, uint8_t hash[32]) {
     if (EVP_DigestFinal_ex((EVP_MD_CTX *)h, hash, NULL) != 1) memset(hash, 0, 32);
     EVP_MD_CTX_free((EVP_MD_CTX *)h);
 }
+
+uint64_t sac_hash_quick(uint64_t start, const void *bytes, size_t n_bytes) {
+    const unsigned char *p = bytes;
+    uint64_t h = start ? start : 14695981039346656037u;
+    for (size_t i = 0; i < n_bytes; i++) h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}

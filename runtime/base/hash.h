@@ -1,5 +1,5 @@
 /* hash.h - SHA-256 (libcrypto's, which uses the processor's SHA instructions), for keys that a stranger's
- * file must not forge. */
+ * file must not forge; and a quick hash for what nobody gains by forging. */
 #ifndef SAC_BASE_HASH_H
 #define SAC_BASE_HASH_H
 
@@ -13,5 +13,10 @@ typedef struct sac_sha256 sac_sha256;
 sac_status sac_sha256_open(sac_sha256 **out, sac_error *err);
 void sac_sha256_update(sac_sha256 *h, const void *bytes, size_t n_bytes);
 void sac_sha256_finish(sac_sha256 *h, uint8_t hash[32]); /* frees h */
+
+/* FNV-1a with 64 bits. start: 0 for the first piece, otherwise the value so far. Different bytes get different
+ * values by chance only: whoever wants two that collide will find them. Journals and result files hold its
+ * values, so it stays as it is. */
+uint64_t sac_hash_quick(uint64_t start, const void *bytes, size_t n_bytes);
 
 #endif

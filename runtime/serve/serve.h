@@ -1,56 +1,13 @@
 /* serve.h - an HTTP server with OpenAI's API over one model.
  *
- * The way of a request: the front (front.c, one epoll thread of libmicrohttpd) takes the body in and suspends
- * the connection; a preparer (prepare.c) parses it, fetches and decodes its media; the scheduler
- * (scheduler.c, the one thread that runs the model) answers it; the watch (watch.c) ends what nobody waits
- * for any more. The text goes into the job's buffer, from which the front sends. */
+ * The way of a request: the front (http/front.c, one epoll thread of libmicrohttpd) takes the body in and
+ * suspends the connection; a preparer (scheduler/prepare.c) parses it, fetches and decodes its media; the
+ * scheduler (scheduler/scheduler.c, the one thread that runs the model) answers it; the watch (http/watch.c)
+ * ends what nobody waits for any more. The text goes into the job's buffer, from which the front sends. */
 #ifndef SERVE_H
 #define SERVE_H
 
-#include "saccade/saccade.h"
-
-typedef struct serve_texts {
-    const char *const *items;
-    size_t n;
-} serve_texts;
-
-typedef struct serve_config {
-    const char *host; /* an address to listen on, "127.0.0.1" */
-    int port;         /* 0 = any free one; what was taken is printed */
-    const char *model_name;
-    serve_texts api_keys;      /* none = everybody may ask */
-    const char *cors_origin;   /* NULL = no CORS headers */
-    const char *media_root;    /* file:// below this folder; NULL = none */
-    const char *upload_dir;    /* where /v1/files keeps its files; NULL = no uploads */
-    serve_texts fetch_domains; /* http(s) media from these hosts ("*.example.org", "*"); none = no fetching */
-
-    int n_slots; /* conversations that run side by side */
-    int n_queue; /* requests that may wait */
-    sac_session_config session;
-    bool
-        request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
-    sac_sampling sampling; /* where a request says nothing */
-
-    int max_connections;
-    size_t max_body_bytes;   /* of one request */
-    size_t max_bodies_bytes; /* of all requests in flight */
-    size_t max_uploads_bytes;
-    double timeout_s;        /* of a request, from its arrival */
-    double header_timeout_s; /* for a client to send a whole request */
-    double heartbeat_s;      /* silence on a stream after which a comment is sent */
-    double drain_s;          /* for running answers, when the server is asked to end */
-
-    size_t max_media_bytes;   /* of one picture or video file */
-    int64_t max_pixels;       /* width times height of a picture or a frame */
-    int max_frames;           /* looked at, of one video */
-    int max_media;            /* pictures and videos of a request */
-    double max_duration_s;    /* of a video */
-    double decode_s;          /* for decoding one picture or video */
-    size_t max_decoded_bytes; /* of all decoded media in flight and kept */
-    bool quiet;
-} serve_config;
-
-void serve_config_default(serve_config *c);
+#include "serve_config.h"
 
 /* Serves until SIGTERM (or serve_stop), then lets the running answers end. Prints one line when it listens.
  */

@@ -1,10 +1,14 @@
 #define _GNU_SOURCE
-#include "server.h"
 #include "clock.h"
-#include "files.h"
 #include "front.h"
-#include "media.h"
+#include "media_store.h"
 #include "metrics.h"
+#include "prepare.h"
+#include "scheduler.h"
+#include "serve.h"
+#include "state.h"
+#include "uploads.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -31,96 +35,6 @@ void serve_stop(void) {
 static void on_signal(int number) {
     (void)number;
     serve_stop();
-}
-
-void serve_config_default(serve_config *c) {
-    *c = (serve_config){
-        .host = "127.0.0.1",
-        .port = 8000,
-        .model_name = "model",
-        .n_slots = 4,
-        .n_queue = 256,
-        .max_connections = 1024,
-        .max_body_bytes = (size_t)256 << 20,
-        .max_bodies_bytes = (size_t)1 << 30,
-        .max_uploads_bytes = (size_t)16 << 30,
-        .timeout_s = 600,
-        .header_timeout_s = 30,
-        .heartbeat_s = 10,
-        .drain_s = 60,
-        .max_media_bytes = (size_t)2 << 30,
-        .max_pixels = 64 * 1000 * 1000,
-        .max_frames = 1024,
-        .max_media = 64,
-        .max_duration_s = 24 * 3600,
-        .decode_s = 60,
-        .max_decoded_bytes = (size_t)1 << 30,
-    };
-    sac_session_config_default(&c->session);
-    sac_sampling_default(&c->sampling);
-}
-
-/* ---------------------------------------------------------------- jobs */
-
-void serve_server_stir(serve_server *s) {
-    pthread_mutex_lock(&s->lock);
-    pthread_cond_broadcast(&s->stirred);
-    pthread_mutex_unlock(&s->lock);
-}
-
-bool serve_server_take_body(serve_server *s, size_t n) {
-    pthread_mutex_lock(&s->lock);
-    bool fits = n <= s->config->max_bodies_bytes - s->bodies_bytes;
-    if (fits) s->bodies_bytes += n;
-    pthread_mutex_unlock(&s->lock);
-    return fits;
-}
-
-void serve_server_return_body(serve_server *s, serve_buffer *body) {
-    pthread_mutex_lock(&s->lock);
-    s->bodies_bytes -= body->n;
-    pthread_mutex_unlock(&s->lock);
-    serve_buffer_free(body);
-}
-
-bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
-    bool ok = true;
-    pthread_mutex_lock(&s->lock);
-    size_t most = (size_t)s->config->n_queue + (size_t)s->config->n_slots;
-    if (atomic_load(&s->draining) || atomic_load(&s->quitting))
-        ok = serve_refuse(p, 503, NULL, "shutting_down", "the server is shutting down");
-    else if (!atomic_load(&s->answers))
-        ok = serve_refuse(p, 503, NULL, "starting", "the model is not ready yet");
-    else if (s->n_jobs >= most)
-        ok = serve_refuse(p, 429, NULL, "queue_full", "%zu requests are under way already: try again later",
-                          s->n_jobs);
-    if (ok) {
-        serve_job_keep(j);
-        j->next = s->jobs;
-        j->previous = NULL;
-        if (j->next) j->next->previous = j;
-        s->jobs = j;
-        s->n_jobs++;
-        serve_queue_add(&s->intake, j);
-        pthread_cond_broadcast(&s->stirred);
-    }
-    pthread_mutex_unlock(&s->lock);
-    return ok;
-}
-
-/* In one step: a client that has its answer may ask again at once, and finds its place free. */
-void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *problem) {
-    pthread_mutex_lock(&s->lock);
-    if (j->previous)
-        j->previous->next = j->next;
-    else
-        s->jobs = j->next;
-    if (j->next) j->next->previous = j->previous;
-    s->n_jobs--;
-    serve_job_finish(j, problem);
-    pthread_cond_broadcast(&s->stirred);
-    pthread_mutex_unlock(&s->lock);
-    serve_job_release(j);
 }
 
 /* ---------------------------------------------------------------- life */
@@ -159,9 +73,9 @@ static void join_threads(serve_server *s) {
 }
 
 static sac_status open_parts(serve_server *s, sac_error *err) {
-    SAC_TRY(serve_metrics_open(&s->metrics, s, err));
+    SAC_TRY(serve_metrics_open(&s->metrics, err));
     SAC_TRY(serve_media_store_open(&s->media, s, err));
-    if (s->config->upload_dir) SAC_TRY(serve_files_open(&s->files, s, err));
+    if (s->config->upload_dir) SAC_TRY(serve_uploads_open(&s->uploads, s->config, err));
     SAC_TRY(serve_scheduler_open(s, err));
     SAC_TRY(start_threads(s, err));
     return serve_front_open(s, err);
@@ -172,15 +86,14 @@ static void close_parts(serve_server *s) {
     serve_front_close(s);
     serve_scheduler_close(s);
     serve_media_store_close(s->media);
-    serve_files_close(s->files);
+    serve_uploads_close(s->uploads);
     serve_metrics_close(s->metrics);
 }
 
 static void print_address(const serve_server *s) {
-    const union MHD_DaemonInfo *i = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT);
     bool v6 = strchr(s->config->host, ':');
     fprintf(stderr, "saccade: listening on http://%s%s%s:%u with %d slots of %lld tokens (%.1f MiB)\n",
-            v6 ? "[" : "", s->config->host, v6 ? "]" : "", i ? i->port : 0u, s->config->n_slots,
+            v6 ? "[" : "", s->config->host, v6 ? "]" : "", serve_front_port(s), s->config->n_slots,
             (long long)s->n_ctx, (double)s->config->n_slots * (double)s->slot_bytes / (1 << 20));
     fflush(stderr);
 }
@@ -195,10 +108,7 @@ static void wait_for_stop(void) {
 static void wait_for_replies(serve_server *s) {
     int64_t start = sac_now_ns();
     for (bool busy = true; busy && sac_seconds_since(start) < 2;) {
-        busy = false;
-        pthread_mutex_lock(&s->lock);
-        for (serve_connection *c = s->connections; c; c = c->next) busy |= c->busy;
-        pthread_mutex_unlock(&s->lock);
+        busy = serve_front_is_busy(s);
         if (busy) usleep(10000);
     }
 }
@@ -223,16 +133,6 @@ static void drain(serve_server *s) {
     wait_for_replies(s);
 }
 
-static void init_server(serve_server *s, const sac_model *model, const serve_config *config) {
-    *s = (serve_server){.model = model, .config = config, .started = time(NULL)};
-    sac_model_get_info(model, &s->info);
-    atomic_init(&s->answers, false);
-    atomic_init(&s->draining, false);
-    atomic_init(&s->quitting, false);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->stirred, NULL);
-}
-
 static void catch_signals(void) {
     struct sigaction stop = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGTERM, &stop, NULL);
@@ -243,7 +143,7 @@ static void catch_signals(void) {
 sac_status serve_run(const sac_model *model, const serve_config *config, sac_error *err) {
     serve_server *s = malloc(sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a server");
-    init_server(s, model, config);
+    serve_server_init(s, model, config);
     if (atomic_load(&stop_fd) < 0) atomic_store(&stop_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     catch_signals();
     raise_descriptor_limit(config);
@@ -254,8 +154,7 @@ sac_status serve_run(const sac_model *model, const serve_config *config, sac_err
         drain(s);
     }
     close_parts(s);
-    pthread_cond_destroy(&s->stirred);
-    pthread_mutex_destroy(&s->lock);
+    serve_server_destroy(s);
     free(s);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Run settings of a stranger (runtime/app/run_config.c). */
+/* Run settings of a stranger (runtime/app/common/run_config.c). */
 #include "fuzz.h"
 
 #include "run_config.h"

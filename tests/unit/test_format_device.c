@@ -13,7 +13,7 @@ static void to_device(format_case *f, const case_shape *s, uint64_t seed, const 
     case_open(&f->c, s, seed);
     sac_attention_shape *shape = &f->c.shape;
     closed_let_in(true);
-    memset(closed_region, 0, CLOSED_BYTES);
+    closed_clear();
     sac_arena there = sac_arena_over(closed_region, CLOSED_BYTES);
     shape->device = &closed_device;
     shape->dtype = SAC_DTYPE_F32;

@@ -15,7 +15,7 @@ static void to_device(layer_case *c, const char *prefill, const char *decode, bo
     const sac_attention_shape *s = &c->shape;
     sac_error err = {0};
     closed_let_in(true);
-    memset(closed_region, 0, CLOSED_BYTES);
+    closed_clear();
     sac_arena there = sac_arena_over(closed_region, CLOSED_BYTES);
     c->shape.device = &closed_device;
     c->shape.dtype = SAC_DTYPE_F32;

@@ -3,9 +3,9 @@
 #include "base64.h"
 #include "fetch.h"
 #include "json_machine.h"
-#include "methods.h"
 #include "origin.h"
 #include "queue.h"
+#include "slot_methods.h"
 #include "url.h"
 
 #include <arpa/inet.h>

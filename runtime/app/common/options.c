@@ -1,0 +1,137 @@
+#define _GNU_SOURCE
+#include "options.h"
+#include "run_config.h"
+#include "status.h"
+
+#include <saccade/saccade.h>
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_LONG = 256 }; /* getopt's value of the table's row 0; below are letters */
+
+typedef struct getopt_tables {
+    struct option longs[SETTINGS_MAX + 1];
+    char letters[2 + 2 * SETTINGS_MAX + 1];
+} getopt_tables;
+
+static void fill_tables(getopt_tables *t, unsigned mask) {
+    char *letter = t->letters;
+    struct option *o = t->longs;
+    *letter++ = ':'; /* tells a missing value from an unknown option */
+    for (size_t i = 0; i < settings_n; i++) {
+        const setting *row = &settings_table[i];
+        if (!(row->commands & mask)) continue;
+        int has_value = row->kind == SETTING_FLAG ? no_argument : required_argument;
+        *o++ = (struct option){row->name, has_value, NULL, FIRST_LONG + (int)i};
+        if (!row->letter) continue;
+        *letter++ = row->letter;
+        if (has_value == required_argument) *letter++ = ':';
+    }
+    *o = (struct option){0};
+    *letter = 0;
+}
+
+static const setting *row_of(int value, unsigned mask) {
+    if (value >= FIRST_LONG) return &settings_table[value - FIRST_LONG];
+    for (size_t i = 0; i < settings_n; i++)
+        if (settings_table[i].letter == value && (settings_table[i].commands & mask))
+            return &settings_table[i];
+    return NULL;
+}
+
+static sac_status bad_option(const command *c, char **argv, sac_error *err) {
+    const setting *row = optopt ? row_of(optopt, c->mask) : NULL;
+    if (row) return sac_fail(err, SAC_BAD_ARGUMENT, "--%s takes no value", row->name);
+    if (optopt && optopt < FIRST_LONG)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "unknown option '-%c'; see 'saccade %s --help'", optopt,
+                        c->name);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown option '%.80s'; see 'saccade %s --help'",
+                    argv[optind - 1], c->name);
+}
+
+sac_status options_read(settings *s, const command *c, int argc, char **argv, int *first_word,
+                        sac_error *err) {
+    getopt_tables t;
+    fill_tables(&t, c->mask);
+    opterr = 0;
+    optind = 1;
+    for (int value; (value = getopt_long(argc, argv, t.letters, t.longs, NULL)) != -1;) {
+        if (value == '?') return bad_option(c, argv, err);
+        const setting *row = row_of(value == ':' ? optopt : value, c->mask);
+        if (value == ':')
+            return sac_fail(err, SAC_BAD_ARGUMENT, "--%s needs a value: %s", row->name, row->value);
+        const char *text = row->kind == SETTING_FLAG ? "true" : optarg;
+        if (settings_set(s, row, text, ORIGIN_COMMAND_LINE, err) != SAC_OK)
+            return sac_fail_prefix(err, err->status, "--%s", row->name);
+    }
+    *first_word = optind;
+    if (s->config && !s->help) return run_config_read(s, s->config, err);
+    return SAC_OK;
+}
+
+/* `text` in lines of at most `width` bytes, the first continued from column `at`, the others indented to it.
+ */
+static void print_wrapped(const char *text, size_t at, size_t width) {
+    for (;;) {
+        size_t n = strlen(text);
+        if (at + n > width) {
+            n = width - at;
+            while (n && text[n] != ' ') n--;
+            if (!n) n = strcspn(text, " ");
+        }
+        printf("%.*s\n", (int)n, text);
+        text += n + strspn(text + n, " ");
+        if (!*text) return;
+        printf("%*s", (int)at, "");
+    }
+}
+
+/* The names that an option takes come from the library, so that --help cannot miss one. */
+static const char *const *names_of(const setting *row) {
+    if (!strcmp(row->name, "chat")) return sac_chat_format_names();
+    if (!strcmp(row->name, "prefill")) return sac_prefill_names();
+    if (!strcmp(row->name, "decode")) return sac_decode_names();
+    return strcmp(row->name, "kv") ? NULL : sac_kv_names();
+}
+
+static void print_option(const setting *row) {
+    char left[64], help[400];
+    int used = snprintf(help, sizeof help, "%s", row->help);
+    const char *const *names = names_of(row);
+    for (size_t i = 0; names && names[i] && (size_t)used < sizeof help; i++)
+        used += snprintf(help + used, sizeof help - (size_t)used, "%s%s", i ? ", " : ": ", names[i]);
+    int n = snprintf(left, sizeof left, row->letter ? "  -%c, " : "      ", row->letter);
+    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", row->name, row->value ? " " : "",
+             row->value ? row->value : "");
+    printf("%-31s ", left);
+    print_wrapped(help, 32, 110);
+}
+
+static const char *heading_of(const setting *row) {
+    if (row->kind == SETTING_MEDIA) return "Media (shown before the question, in the order given)";
+    if (!row->group) return "General";
+    return !strcmp(row->group, "video")      ? "Which frames of a video ('video:' in a config file)"
+           : !strcmp(row->group, "sampling") ? "The answer ('sampling:')"
+           : !strcmp(row->group, "session")  ? "Context and attention ('session:')"
+           : !strcmp(row->group, "bench")    ? "Measuring ('bench:')"
+           : !strcmp(row->group, "compare")  ? "Methods ('compare:')"
+           : !strcmp(row->group, "caption")  ? "Captions ('caption:')"
+           : !strcmp(row->group, "serve")    ? "Requests ('serve:')"
+                                             : "Question sets and jobs ('eval:')";
+}
+
+void options_print_help(const command *c) {
+    printf("usage: saccade %s %s\n\n%s\n", c->name, c->synopsis, c->summary);
+    const char *heading = NULL;
+    for (size_t i = 0; i < settings_n; i++) {
+        const setting *row = &settings_table[i];
+        if (!(row->commands & c->mask)) continue;
+        const char *own = heading_of(row);
+        if (!heading || strcmp(own, heading)) printf("\n%s:\n", own);
+        heading = own;
+        print_option(row);
+    }
+    printf("\nExamples:\n%s", c->examples);
+}

@@ -1,0 +1,191 @@
+#define _GNU_SOURCE
+#include "run.h"
+#include "clock.h"
+#include "interrupt.h"
+#include "output.h"
+#include "status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* <prefix>/bin/saccade finds <prefix>/share/saccade/demo; a build in the source tree finds models/demo there.
+ */
+static const char *find_demo_model(char *path, size_t room) {
+    static const char below[] = "share/saccade/demo";
+    ssize_t n = readlink("/proc/self/exe", path, room - 1);
+    for (int up = 0; n > 0 && up < 2; up++) { /* saccade, bin */
+        while (n > 0 && path[n - 1] != '/') n--;
+        if (n > 0 && up == 0) n--;
+    }
+    if (n > 0 && (size_t)n + sizeof below < room) {
+        memcpy(path + n, below, sizeof below);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return access(SAC_DEMO_MODEL_DIR, R_OK) == 0 ? SAC_DEMO_MODEL_DIR : NULL;
+}
+
+static sac_status find_model(run *r, sac_error *err) {
+    const char *named = getenv("SACCADE_MODEL");
+    r->model_path = r->s->model       ? r->s->model
+                    : named && *named ? named
+                                      : find_demo_model(r->own_path, sizeof r->own_path);
+    if (r->model_path) return SAC_OK;
+    return sac_fail(err, SAC_NOT_FOUND, "no model: the demo model is not installed here; name one with -m");
+}
+
+sac_session_config run_session_config(const settings *s) {
+    sac_session_config c;
+    sac_session_config_default(&c);
+    if (settings_given(s, offsetof(settings, ctx))) c.n_ctx = s->ctx;
+    if (settings_given(s, offsetof(settings, prefill_chunk))) c.prefill_chunk = s->prefill_chunk;
+    if (s->kv) c.kv = s->kv;
+    if (s->prefill) c.prefill = s->prefill;
+    if (s->decode) c.decode = s->decode;
+    if (s->rope) c.rope = s->rope;
+    if (s->reduce) c.reduce = s->reduce;
+    c.measure_mass = s->measure_mass;
+    return c;
+}
+
+sac_sampling run_sampling(const settings *s, const sac_model *m) {
+    sac_sampling p;
+    sac_sampling_default(&p);
+    sac_sampling_of_model(m, &p);
+    if (settings_given(s, offsetof(settings, max_tokens))) p.max_tokens = (int)s->max_tokens;
+    if (settings_given(s, offsetof(settings, temperature))) p.temperature = s->temperature;
+    if (settings_given(s, offsetof(settings, top_k))) p.top_k = (int)s->top_k;
+    if (settings_given(s, offsetof(settings, top_p))) p.top_p = s->top_p;
+    if (settings_given(s, offsetof(settings, min_p))) p.min_p = s->min_p;
+    if (settings_given(s, offsetof(settings, repetition_penalty)))
+        p.repetition_penalty = s->repetition_penalty;
+    if (settings_given(s, offsetof(settings, seed))) p.seed = s->seed;
+    p.stop = (const char *const *)s->stop.items;
+    p.n_stop = s->stop.n;
+    return p;
+}
+
+/* The library knows all of these but "auto", so its words for a device that nobody knows lack it. */
+static bool is_device(const char *name) {
+    if (!strcmp(name, "cpu") || !strcmp(name, "cuda") || !strcmp(name, "auto")) return true;
+    return !strncmp(name, "cuda:", 5) && name[5] && !name[5 + strspn(name + 5, "0123456789")];
+}
+
+/* On the card where there is one that takes this model, otherwise on the CPU, with a line that says why. */
+static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
+    sac_error why;
+    o->device = "cuda";
+    sac_status st = sac_model_open(&r->model, r->model_path, o, err);
+    r->device = o->device;
+    if (st != SAC_UNSUPPORTED && st != SAC_DEVICE && st != SAC_NO_MEMORY) return st;
+    why = *err;
+    r->device = o->device = NULL;
+    SAC_TRY(sac_model_open(&r->model, r->model_path, o, err));
+    progress_clear(&r->progress);
+    fprintf(stderr, "saccade: no card is used: %s\n", why.text);
+    return SAC_OK;
+}
+
+sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err) {
+    *r = (run){.s = s};
+    progress_init(&r->progress, s->quiet);
+    if (s->device && !is_device(s->device))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%.80s\": give cpu, cuda, cuda:N or auto", s->device);
+    SAC_TRY(find_model(r, err));
+    sac_model_options o;
+    sac_model_options_default(&o);
+    o.n_threads = (int)s->threads;
+    o.chat_format = s->chat;
+    o.vision_cache_bytes = vision_cache_bytes;
+    o.device = s->device;
+    o.fast = s->fast;
+    o.progress = progress_update;
+    o.progress_ctx = &r->progress;
+    int64_t start = sac_now_ns();
+    bool wherever = s->device && !strcmp(s->device, "auto");
+    r->device = s->device;
+    sac_status st = wherever ? open_wherever(r, &o, err) : sac_model_open(&r->model, r->model_path, &o, err);
+    progress_clear(&r->progress);
+    if (st != SAC_OK) return st;
+    r->load_seconds = sac_seconds_since(start);
+    sac_model_get_info(r->model, &r->info);
+    r->session_config = run_session_config(s);
+    r->sampling = run_sampling(s, r->model);
+    return SAC_OK;
+}
+
+sac_status run_create_session(run *r, sac_error *err) {
+    return sac_session_create(&r->session, r->model, &r->session_config, err);
+}
+
+void run_free_session(run *r) {
+    sac_session_free(r->session);
+    r->session = NULL;
+}
+
+void run_close(run *r) {
+    progress_clear(&r->progress);
+    run_free_session(r);
+    sac_model_free(r->model);
+    r->model = NULL;
+}
+
+static bool keep(answer *a, const char *utf8, size_t n) {
+    if (a->n_bytes + n + 1 > a->room) {
+        size_t room = 2 * (a->n_bytes + n + 1);
+        char *text = realloc(a->text, room);
+        if (!text) return false;
+        a->text = text;
+        a->room = room;
+    }
+    memcpy(a->text + a->n_bytes, utf8, n);
+    a->n_bytes += n;
+    a->text[a->n_bytes] = 0;
+    return true;
+}
+
+static bool on_text(void *ctx, const char *utf8, size_t n) {
+    answer *a = ctx;
+    progress_clear(&a->r->progress);
+    if (!keep(a, utf8, n)) return false;
+    if (!a->quiet && !output_piece(utf8, n)) {
+        a->write_failed = true;
+        return false;
+    }
+    return !interrupt_pending();
+}
+
+static void on_progress(void *ctx, const char *stage, int64_t done, int64_t total) {
+    answer *a = ctx;
+    progress_update(&a->r->progress, stage, done, total);
+    if (interrupt_pending()) sac_session_cancel(a->r->session);
+}
+
+static void on_tile(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb) {
+    answer *a = ctx;
+    attention_view_tile(a->r->view, media, tile, side, rgb);
+}
+
+void answer_free(answer *a) {
+    free(a->text);
+    *a = (answer){0};
+}
+
+sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *result, sac_error *err) {
+    *a = (answer){.quiet = a->quiet, .r = r};
+    if (!keep(a, "", 0)) return sac_fail_no_memory(err);
+    sac_events events = {
+        .ctx = a, .text = on_text, .progress = on_progress, .tile = r->view ? on_tile : NULL};
+    interrupt_begin(r->session);
+    sac_status st =
+        sac_session_generate(r->session, c->messages, c->n_messages, &r->sampling, &events, result, err);
+    bool interrupted = interrupt_end();
+    progress_clear(&r->progress);
+    if (a->write_failed) return output_finish(err);
+    bool ends = a->n_bytes ? a->text[a->n_bytes - 1] == '\n' : st != SAC_OK;
+    if (!a->quiet && !ends) output_piece("\n", 1);
+    if (st == SAC_CANCELLED && !interrupted)
+        return sac_fail_no_memory(err); /* only `keep` ends it otherwise */
+    return st;
+}

@@ -1,0 +1,131 @@
+/* settings.h - everything a run can be told, in one table.
+ *
+ * A row of the table is at once a long option, a key of a config file and a line of --help, so the three
+ * cannot drift apart. Values come from a config file or from the command line; the command line wins,
+ * whatever the order. */
+#ifndef APP_SETTINGS_H
+#define APP_SETTINGS_H
+
+#include "saccade/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    COMMAND_ASK = 1,
+    COMMAND_INSPECT = 2,
+    COMMAND_BENCH = 4,
+    COMMAND_EVAL = 8,
+    COMMAND_COMPARE = 16,
+    COMMAND_CAPTION = 32,
+    COMMAND_SERVE = 64,
+    COMMAND_ALL = 127
+};
+
+typedef enum setting_kind {
+    SETTING_FLAG,  /* bool */
+    SETTING_INT,   /* int64_t, min..max */
+    SETTING_SEED,  /* uint64_t */
+    SETTING_REAL,  /* double, min..max */
+    SETTING_TEXT,  /* char *, owned */
+    SETTING_TEXTS, /* text_list, each giving adds one */
+    SETTING_MEDIA, /* media_list, kept in the order given */
+} setting_kind;
+
+typedef struct setting {
+    const char *name;  /* long option, without "--" */
+    char letter;       /* short option, or 0 */
+    const char *group; /* key of a config file under which it lies; NULL = at the top */
+    bool command_line_only;
+    setting_kind kind;
+    size_t offset;     /* of its field in struct settings */
+    unsigned commands; /* COMMAND_*, which take it */
+    double min, max;
+    const char *value; /* placeholder in --help */
+    const char *help;
+} setting;
+
+typedef struct text_list {
+    char **items;
+    size_t n;
+} text_list;
+
+typedef enum media_kind { MEDIA_IMAGE, MEDIA_VIDEO, MEDIA_FRAMES } media_kind;
+
+typedef struct media_item {
+    media_kind kind;
+    char *path;
+} media_item;
+
+typedef struct media_list {
+    media_item *items;
+    size_t n;
+} media_list;
+
+typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE } setting_origin;
+
+#define SETTINGS_MAX 128
+
+typedef struct settings {
+    media_list media;
+    char *model, *chat, *system, *config, *device;
+    int64_t threads, vision_cache_mib;
+    bool fast, json, quiet, help;
+    double fps;
+    int64_t num_frames, max_frames, max_pixels;
+    bool no_rotate;
+    int64_t max_tokens, top_k;
+    double temperature, top_p, min_p, repetition_penalty;
+    uint64_t seed;
+    text_list stop;
+    int64_t ctx, prefill_chunk;
+    char *kv, *prefill, *decode, *rope, *reduce;
+    int64_t prompt_tokens, gen_tokens, repeat;
+    bool plan, tensors;
+    char *videos, *subtitles, *prompt, *out;
+    int64_t limit;
+    bool reuse, retry, score;
+    char *text, *attention;
+    int64_t length, samples, pairs, tail;
+    bool measure_mass;
+    text_list method;
+    char *methods;
+    char *ask, *shard;
+    text_list format;
+    int64_t shards, batch;
+    bool trust_media;
+    char *host, *model_name, *cors_origin, *media_root, *upload_dir;
+    text_list api_key, fetch_domain;
+    int64_t port, slots, queue, connections, body_mib, bodies_mib, uploads_mib, media_mib, decoded_mib;
+    int64_t picture_pixels, media_items;
+    bool request_methods;
+    double video_seconds, decode_seconds, request_seconds, receive_seconds, heartbeat_seconds, drain_seconds;
+    setting_origin origin[SETTINGS_MAX]; /* by row of the table */
+} settings;
+
+extern const setting settings_table[];
+extern const size_t settings_n;
+
+void settings_init(settings *s);
+void settings_free(settings *s);
+
+/* The row of a name, '_' counting as '-'; NULL when there is none. */
+const setting *settings_find(const char *name);
+
+/* Parses `text` and stores it, unless a stronger origin has set the row before (the text is checked all the
+ * same). A flag takes "true" or "false". The error names neither the setting nor its place: callers put that
+ * in front. */
+sac_status settings_set(settings *s, const setting *row, const char *text, setting_origin origin,
+                        sac_error *err);
+
+/* Is there a folder of this name, the value of `option` ("--videos")? */
+sac_status settings_check_folder(const char *option, const char *path, sac_error *err);
+
+/* Was the row of the field at this offset set by anyone? settings_given(s, offsetof(settings, fps)) */
+bool settings_given(const settings *s, size_t offset);
+
+sac_status media_list_add(media_list *list, media_kind kind, const char *path, sac_error *err);
+void media_list_clear(media_list *list);
+
+#endif

@@ -1,0 +1,360 @@
+#define _GNU_SOURCE
+#include "compare_plot.h"
+#include "run_files.h"
+#include "status.h"
+#include "svg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char grey[] = "#ccc", pale[] = "#eee", blue[] = "#1f4e79", light_blue[] = "#9fc5e8",
+                  red[] = "#b22222";
+
+/* A stretch of the page that shows values low..high; y axes run upwards, with a negative length. */
+typedef struct axis {
+    double low, high;
+    bool log;
+    double at, length;
+} axis;
+
+static double place(const axis *a, double v) {
+    double low = a->log ? log(a->low) : a->low, high = a->log ? log(a->high) : a->high;
+    double part = high > low ? ((a->log ? log(v) : v) - low) / (high - low) : 0.5;
+    return a->at + a->length * part;
+}
+
+typedef struct panel {
+    const svg *s;
+    axis x, y;
+} panel;
+
+/* 1, 2 or 5 times a power of ten, so that four to seven of it make the range. */
+static double tick_step(double range) {
+    double step = pow(10, floor(log10(range / 7)));
+    double rest = range / 7 / step;
+    return step * (rest > 5 ? 10 : rest > 2 ? 5 : rest > 1 ? 2 : 1);
+}
+
+static int decimals_of(double step) {
+    return step >= 1 ? 0 : step >= 0.1 ? 1 : step >= 0.01 ? 2 : 3;
+}
+
+static void draw_frame(const panel *p, const char *title) {
+    double step = tick_step(p->y.high - p->y.low);
+    char text[32];
+    svg_text(p->s, p->x.at, p->y.at + p->y.length - 16, 14, SVG_START, title);
+    for (double v = ceil(p->y.low / step) * step; v <= p->y.high + 1e-9 * step; v += step) {
+        double y = place(&p->y, v);
+        snprintf(text, sizeof text, "%.*f", decimals_of(step), v);
+        svg_line(p->s, p->x.at, y, p->x.at + p->x.length, y, pale, 1);
+        svg_text(p->s, p->x.at - 6, y + 4, 11, SVG_END, text);
+    }
+    svg_line(p->s, p->x.at, p->y.at, p->x.at + p->x.length, p->y.at, grey, 1);
+}
+
+static void draw_x_tick(const panel *p, double v, const char *text) {
+    double x = place(&p->x, v);
+    svg_line(p->s, x, p->y.at, x, p->y.at + 4, grey, 1);
+    svg_text(p->s, x, p->y.at + 16, 11, SVG_MIDDLE, text);
+}
+
+static void draw_x_ticks(const panel *p) {
+    double step = tick_step(p->x.high - p->x.low);
+    char text[32];
+    for (double v = ceil(p->x.low / step) * step; v <= p->x.high + 1e-9 * step; v += step) {
+        snprintf(text, sizeof text, "%.*f", decimals_of(step), v);
+        draw_x_tick(p, v, text);
+    }
+}
+
+/* ---------------------------------------------------------------- what is drawn */
+
+typedef enum figure { ACCURACY, KEPT, READ, KV_FACTOR, FIGURES } figure;
+
+static const char *const titles[FIGURES] = {
+    "strict accuracy, %, with 95 % intervals", "kept: share of tokens in prefill attention",
+    "rows read in a step, of those stored", "KV factor: how much smaller than f16"};
+
+/* Value, and the interval around it; NAN where there is none. */
+typedef struct value {
+    double v, low, high;
+} value;
+
+static value get(const compare_row *row, figure what) {
+    const double plain[FIGURES] = {0, row->did.kept, row->did.decode_read, row->did.kv_factor};
+    if (row->refused != SAC_OK) return (value){(double)NAN, (double)NAN, (double)NAN};
+    if (what != ACCURACY) return (value){plain[what], plain[what], plain[what]};
+    value a = {.v = 100 * eval_strict(&row->tally)};
+    eval_wilson(row->tally.correct, row->tally.asked, &a.low, &a.high);
+    a.low *= 100;
+    a.high *= 100;
+    return a;
+}
+
+static void stretch(axis *a, value v) {
+    if (!isfinite(v.v)) return;
+    a->low = fmin(a->low, v.low);
+    a->high = fmax(a->high, v.high);
+}
+
+/* A little air around what there is, but none where nothing can be: a share is 0 to 1. */
+static void finish_axis(axis *a, figure what) {
+    double air = fmax(0.05 * (a->high - a->low), what == ACCURACY ? 0.5 : 0.01);
+    a->low = fmax(a->low - air, 0);
+    a->high += air;
+    if (what == ACCURACY) a->high = fmin(a->high, 100);
+    if (what == KEPT || what == READ) a->low = 0, a->high = 1;
+}
+
+static void draw_bar(const panel *p, double x, value v, const char *colour) {
+    double low = place(&p->y, v.low), high = place(&p->y, v.high);
+    svg_line(p->s, x, low, x, high, colour, 1);
+    svg_line(p->s, x - 4, low, x + 4, low, colour, 1);
+    svg_line(p->s, x - 4, high, x + 4, high, colour, 1);
+}
+
+static void draw_dense(const panel *p, double v) {
+    double y = place(&p->y, v), end = p->x.at + p->x.length;
+    svg_line(p->s, p->x.at, y, end, y, red, 1);
+    svg_text(p->s, end + 4, y + 4, 11, SVG_START, "dense");
+}
+
+/* ---------------------------------------------------------------- a sweep */
+
+typedef struct point {
+    double x;
+    const char *label;
+    const compare_row *row;
+} point;
+
+typedef struct curve {
+    point *points; /* [n], ascending */
+    size_t n;
+    bool numbers; /* of the values; otherwise nothing lies between two points */
+} curve;
+
+static int by_x(const void *a, const void *b) {
+    double x = ((const point *)a)->x, y = ((const point *)b)->x;
+    return (x > y) - (x < y);
+}
+
+/* Values that are all numbers stand where they belong, others side by side. */
+static void sort_points(const comparison *c, const method_sweep *s, curve *out) {
+    out->numbers = true;
+    for (size_t i = 0; i < s->n; i++) {
+        char *end;
+        out->points[i] = (point){strtod(s->over[i], &end), s->over[i], &c->rows[s->lines[i]]};
+        out->numbers = out->numbers && !*end && isfinite(out->points[i].x);
+    }
+    for (size_t i = 0; !out->numbers && i < s->n; i++) out->points[i].x = (double)i;
+    qsort(out->points, s->n, sizeof *out->points, by_x);
+}
+
+static axis x_axis(const curve *k, double at, double length) {
+    axis a = {.low = k->points[0].x, .high = k->points[k->n - 1].x, .at = at, .length = length};
+    if (a.low > 0 && a.high / a.low >= 20) {
+        a.log = true;
+        a.low /= 1.1;
+        a.high *= 1.1;
+    } else {
+        double air = 0.04 * (a.high - a.low);
+        a.low -= air;
+        a.high += air;
+    }
+    return a;
+}
+
+static void draw_curve(const panel *p, const curve *c, figure what) {
+    double *xy = calloc(2 * c->n, sizeof *xy);
+    size_t k = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const point *at = &c->points[i];
+        value v = get(at->row, what);
+        double x = place(&p->x, at->x);
+        if (at->row->refused != SAC_OK) svg_text(p->s, x, p->y.at - 4, 10, SVG_MIDDLE, "refused");
+        if (!isfinite(v.v)) continue;
+        double y = place(&p->y, v.v);
+        if (what == ACCURACY) draw_bar(p, x, v, light_blue);
+        if (xy) xy[k++] = x, xy[k++] = y;
+    }
+    if (xy && c->numbers) svg_polyline(p->s, xy, k / 2, blue, 2);
+    for (size_t i = 0; i + 1 < k; i += 2) svg_circle(p->s, xy[i], xy[i + 1], 4, blue);
+    free(xy);
+}
+
+/* Labels that would touch the one before them are left out. */
+static void label_points(const panel *p, const curve *k) {
+    double free_from = -1e9;
+    for (size_t i = 0; i < k->n; i++) {
+        double x = place(&p->x, k->points[i].x), half = 3.5 * (double)strlen(k->points[i].label) + 3;
+        draw_x_tick(p, k->points[i].x, x - half < free_from ? "" : k->points[i].label);
+        if (x - half >= free_from) free_from = x + half;
+    }
+}
+
+static axis y_axis(const comparison *c, const curve *k, figure what) {
+    value dense = get(&c->rows[0], what);
+    axis a = {.low = dense.v, .high = dense.v};
+    for (size_t i = 0; i < k->n; i++) stretch(&a, get(k->points[i].row, what));
+    finish_axis(&a, what);
+    return a;
+}
+
+static bool differs_from_dense(const comparison *c, const curve *k, figure what) {
+    double dense = get(&c->rows[0], what).v;
+    for (size_t i = 0; i < k->n; i++)
+        if (fabs(get(k->points[i].row, what).v - dense) > 1e-3) return true;
+    return what == ACCURACY;
+}
+
+enum { WIDTH = 760, LEFT = 60, RIGHT = 70, TOP = 72, TALL = 260, LOW = 150, BETWEEN = 64 };
+
+static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sweep, const curve *k,
+                       const bool *shown) {
+    double y = TOP;
+    svg_text(s, LEFT, 24, 16, SVG_START, sweep->name);
+    char *line = method_line_text(sweep->part);
+    if (line && strcmp(line, sweep->name)) svg_text(s, WIDTH - RIGHT, 24, 12, SVG_END, line);
+    free(line);
+    for (int what = 0; what < FIGURES; what++) {
+        if (!shown[what]) continue;
+        double height = what == ACCURACY ? TALL : LOW;
+        panel p = {s, x_axis(k, LEFT, WIDTH - LEFT - RIGHT), y_axis(c, k, (figure)what)};
+        p.y.at = y + height;
+        p.y.length = -height;
+        draw_frame(&p, titles[what]);
+        label_points(&p, k);
+        if (isfinite(get(&c->rows[0], (figure)what).v)) draw_dense(&p, get(&c->rows[0], (figure)what).v);
+        draw_curve(&p, k, (figure)what);
+        y += height + BETWEEN;
+    }
+}
+
+static sac_status write_sweep(const comparison *c, const method_sweep *sweep, const char *path,
+                              sac_error *err) {
+    curve k = {.points = calloc(sweep->n, sizeof(point)), .n = sweep->n};
+    if (!k.points) return sac_fail_no_memory(err);
+    bool shown[FIGURES];
+    double height = TOP;
+    svg s;
+    sort_points(c, sweep, &k);
+    for (int what = 0; what < FIGURES; what++) {
+        shown[what] = differs_from_dense(c, &k, (figure)what);
+        if (shown[what]) height += (what == ACCURACY ? TALL : LOW) + BETWEEN;
+    }
+    sac_status st = svg_open(&s, path, WIDTH, height - BETWEEN / 2.0, err);
+    if (st == SAC_OK) {
+        draw_sweep(&s, c, sweep, &k, shown);
+        st = svg_close(&s, err);
+    }
+    free(k.points);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the overview */
+
+enum { PANEL = 470, GAP = 90, HEIGHT = 340, LINE = 18 };
+
+/* A number beside its dot, moved down until it meets no earlier one. */
+typedef struct labels {
+    double *xy; /* [n] pairs */
+    size_t n;
+} labels;
+
+static void put_label(const svg *s, labels *l, double x, double y, const char *text) {
+    for (size_t i = 0; l->xy && i < l->n; i++) {
+        if (fabs(l->xy[2 * i] - x) >= 18 || fabs(l->xy[2 * i + 1] - y) >= 11) continue;
+        y = l->xy[2 * i + 1] + 11;
+        i = (size_t)-1; /* against all of them again */
+    }
+    if (l->xy) l->xy[2 * l->n] = x, l->xy[2 * l->n++ + 1] = y;
+    svg_text(s, x, y, 11, SVG_START, text);
+}
+
+/* Where a row stands in panel 0 (FLOPs saved) or 1 (rows read), in percent; false: it is not shown there. A
+ * row that saves neither is shown with the first. */
+static bool overview_x(const compare_row *row, int which, bool is_dense, double *x) {
+    double saved = 100 * row->did.flops_saved, read = 100 * row->did.decode_read;
+    bool reads_less = isfinite(read) && read < 99.95;
+    *x = which ? read : saved;
+    if (row->refused != SAC_OK || !isfinite(*x)) return false;
+    return is_dense || (which ? reads_less : saved > 0.05 || !reads_less);
+}
+
+static void draw_overview_panel(const svg *s, const comparison *c, int which, labels *l) {
+    panel p = {.s = s,
+               .x = {.high = 10, .at = LEFT + which * (PANEL + GAP), .length = PANEL},
+               .y = {.low = 1e9, .high = -1e9, .at = TOP + HEIGHT, .length = -HEIGHT}};
+    double x;
+    if (which) p.x.high = 100;
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
+        p.x.high = fmax(p.x.high, 1.05 * x);
+        stretch(&p.y, get(&c->rows[i], ACCURACY));
+    }
+    if (p.y.low > p.y.high) p.y.low = 0, p.y.high = 100; /* no step was made: nothing was read */
+    finish_axis(&p.y, ACCURACY);
+    draw_frame(&p, which ? "strict accuracy, %, against rows read in a step, %"
+                         : "strict accuracy, %, against attention FLOPs saved in prefill, %");
+    draw_x_ticks(&p);
+    draw_dense(&p, get(&c->rows[0], ACCURACY).v);
+    l->n = 0;
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (overview_x(&c->rows[i], which, i == 0, &x))
+            draw_bar(&p, place(&p.x, x), get(&c->rows[i], ACCURACY), light_blue);
+    for (size_t i = c->n_rows; i-- > 0;) { /* dense last, on top */
+        char text[16];
+        if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
+        double y = place(&p.y, get(&c->rows[i], ACCURACY).v);
+        snprintf(text, sizeof text, "%zu", i);
+        svg_circle(s, place(&p.x, x), y, 4, i ? blue : red);
+        put_label(s, l, place(&p.x, x) + 6, y - 4, text);
+    }
+}
+
+static void draw_legend(const svg *s, const comparison *c) {
+    double y = TOP + HEIGHT + BETWEEN;
+    for (size_t i = 0; i < c->n_rows; i++, y += LINE) {
+        const compare_row *row = &c->rows[i];
+        char number[16], text[160];
+        snprintf(number, sizeof number, "%zu", i);
+        if (row->refused != SAC_OK)
+            snprintf(text, sizeof text, "%.120s: refused", row->line->name);
+        else
+            snprintf(text, sizeof text, "%.120s: %.2f %%", row->line->name, 100 * eval_strict(&row->tally));
+        svg_text(s, LEFT, y, 12, SVG_END, number);
+        svg_text(s, LEFT + 10, y, 12, SVG_START, text);
+    }
+}
+
+static sac_status write_overview(const comparison *c, const char *path, sac_error *err) {
+    svg s;
+    labels l = {.xy = calloc(2 * c->n_rows, sizeof(double))};
+    double width = LEFT + 2 * PANEL + GAP + RIGHT;
+    double height = TOP + HEIGHT + BETWEEN + (double)c->n_rows * LINE;
+    sac_status st = svg_open(&s, path, width, height, err);
+    if (st == SAC_OK) {
+        svg_text(&s, LEFT, 24, 16, SVG_START, "Attention methods compared");
+        for (int which = 0; which < 2; which++) draw_overview_panel(&s, c, which, &l);
+        draw_legend(&s, c);
+        st = svg_close(&s, err);
+    }
+    free(l.xy);
+    return st;
+}
+
+sac_status compare_plot_write(const comparison *c, const char *folder, sac_error *err) {
+    char *path = run_files_path(folder, "overview.svg");
+    sac_status st = path ? write_overview(c, path, err) : sac_fail_no_memory(err);
+    free(path);
+    for (size_t i = 0; i < c->list.n_sweeps && st == SAC_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "sweep%zu.svg", i + 1);
+        path = run_files_path(folder, name);
+        st = path ? write_sweep(c, &c->list.sweeps[i], path, err) : sac_fail_no_memory(err);
+        free(path);
+    }
+    return st;
+}

@@ -1,0 +1,263 @@
+/* eval.c - `saccade eval`: a question set in Video-MME's schema, asked, recorded and scored. */
+#define _GNU_SOURCE
+#include "commands.h"
+#include "eval_header.h"
+#include "eval_journal.h"
+#include "eval_open.h"
+#include "eval_report.h"
+#include "eval_text.h"
+#include "exit_code.h"
+#include "method_record.h"
+#include "output.h"
+#include "report.h"
+#include "run_files.h"
+#include "status.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct evaluation {
+    const settings *s;
+    const char *set_path;
+    eval_set set;
+    eval_task task;
+    run r;
+    json_t *header;
+    json_t **records; /* [set.n_questions] */
+    eval_journal journal;
+    eval_outcome outcome;
+} evaluation;
+
+/* ---------------------------------------------------------------- asking */
+
+static sac_status open_run(evaluation *e, sac_error *err) {
+    SAC_TRY(eval_task_open(&e->task, e->s, &e->set, e->set_path, err));
+    e->records = calloc(e->set.n_questions, sizeof(json_t *));
+    if (!e->records) return sac_fail_no_memory(err);
+    SAC_TRY(eval_open_model(&e->r, e->s, e->task.prompt, err));
+    SAC_TRY(run_create_session(&e->r, err));
+    e->header = eval_header(&e->r, &e->task, e->set_path, err);
+    return e->header ? SAC_OK : err->status;
+}
+
+static sac_status open_journal(evaluation *e, sac_error *err) {
+    if (!e->s->out) return SAC_OK;
+    SAC_TRY(run_files_make_folder(e->s->out, err));
+    char *path = run_files_path(e->s->out, "journal.jsonl");
+    if (!path) return sac_fail_no_memory(err);
+    sac_status st = eval_journal_open(&e->journal, path, e->header, &e->set, e->s->retry, e->records, err);
+    free(path);
+    if (st == SAC_OK) run_files_sync_folder(e->s->out);
+    return st;
+}
+
+static sac_status keep_record(void *ctx, size_t question, const json_t *record, sac_error *err) {
+    evaluation *e = ctx;
+    (void)question;
+    return e->s->out ? eval_journal_write(&e->journal, record, err) : SAC_OK;
+}
+
+/* What there is reaches the disk also when the run was cut short. */
+static sac_status ask_and_close(evaluation *e, sac_error *err) {
+    sac_error at_close;
+    sac_status st = open_journal(e, err);
+    if (st == SAC_OK && e->journal.n_resumed && e->r.progress.on)
+        fprintf(stderr, "%s[%zu of %zu questions were answered before]%s\n", progress_dim(&e->r.progress),
+                e->journal.n_resumed, e->set.n_questions, progress_plain(&e->r.progress));
+    if (st == SAC_OK) st = eval_run(&e->r, &e->task, NULL, e->records, keep_record, e, err);
+    sac_status closed = eval_journal_close(&e->journal, &at_close);
+    if (st == SAC_OK && closed != SAC_OK) *err = at_close;
+    return st == SAC_OK ? closed : st;
+}
+
+/* ---------------------------------------------------------------- results */
+
+/* Seconds of all questions by part, over the records that have them. */
+static json_t *total_seconds(const evaluation *e) {
+    static const char *const parts[] = {"media", "vision", "prefill", "decode", "total", "select", "attend"};
+    json_t *j = json_object();
+    for (size_t p = 0; j && p < SAC_COUNT(parts); p++) {
+        double sum = 0;
+        for (size_t i = 0; i < e->set.n_questions; i++)
+            sum += json_real_value(json_object_get(json_object_get(e->records[i], "seconds"), parts[p]));
+        if (!json_object_set_new(j, parts[p], json_real(sum))) continue;
+        json_decref(j);
+        j = NULL;
+    }
+    return j;
+}
+
+static void mean_methods(const evaluation *e, method_summary *m) {
+    sac_session_methods(e->r.session, &m->lines);
+    method_record_mean(e->records, e->set.n_questions, m);
+}
+
+static json_t *methods_did(const evaluation *e) {
+    method_summary m;
+    mean_methods(e, &m);
+    return method_summary_json(&m);
+}
+
+/* {"header", "questions", ..., "scores", "methods", "seconds"} */
+static json_t *summary(const evaluation *e) {
+    json_t *j = eval_outcome_scores(&e->outcome);
+    if (!j) return NULL;
+    bool ok = true;
+    if (e->header)
+        ok = !json_object_set(j, "header", e->header) && !json_object_set_new(j, "methods", methods_did(e)) &&
+             !json_object_set_new(j, "seconds", total_seconds(e));
+    if (ok) return j;
+    json_decref(j);
+    return NULL;
+}
+
+static void print_methods(const evaluation *e) {
+    method_summary m;
+    mean_methods(e, &m);
+    printf("methods  prefill=%s kv=%s decode=%s rope=%s reduce=%s\n", m.lines.prefill, m.lines.kv,
+           m.lines.decode, m.lines.rope, m.lines.reduce);
+    if (isfinite(m.kept)) /* a question was answered */
+        printf("         kept %.3f, attention FLOPs saved %.1f %%, KV %.0f bytes a token (%.2fx less than "
+               "f16)\n",
+               m.kept, 100 * m.flops_saved, m.kv_bytes_token, m.kv_factor);
+    printf("\n");
+}
+
+static void print_heading(const evaluation *e) {
+    if (!e->header) return;
+    printf("set      %s: %s questions about %s videos; prompt %s%s%s\n", e->set_path,
+           report_count((int64_t)e->set.n_questions), report_count((int64_t)e->set.n_videos),
+           eval_prompt_name(e->task.prompt),
+           eval_prompt_is_open(e->task.prompt) ? " (not Video-MME's protocol: answers are texts)" : "",
+           e->task.subtitles ? ", with subtitles" : "");
+    printf("model    %s, %d threads\n", e->r.model_path, e->r.info.n_threads);
+    print_methods(e);
+}
+
+static sac_status print_outcome(evaluation *e, sac_error *err) {
+    if (e->s->json) return report_print(summary(e), err);
+    print_heading(e);
+    eval_outcome_print(&e->outcome);
+    return output_finish(err);
+}
+
+static void note_errors(const evaluation *e) {
+    if (!e->outcome.n_errors) return;
+    fprintf(stderr, "saccade: %" PRId64 " of %zu questions could not be asked; the first: %s\n",
+            e->outcome.n_errors, e->set.n_questions, e->outcome.first_error);
+    app_note_partial();
+}
+
+static sac_status write_results(const evaluation *e, sac_error *err) {
+    if (!e->s->out) return SAC_OK;
+    SAC_TRY(run_files_write_json(e->s->out, "result.json", eval_outcome_result(&e->outcome), err));
+    return run_files_write_json(e->s->out, "scores.json", summary(e), err);
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static sac_status ask_set(evaluation *e, sac_error *err) {
+    eval_set_cut(&e->set, (size_t)e->s->limit);
+    SAC_TRY(open_run(e, err));
+    SAC_TRY(ask_and_close(e, err));
+    e->outcome = (eval_outcome){.set = &e->set, .records = e->records, .prompt = e->task.prompt};
+    SAC_TRY(eval_outcome_count(&e->outcome, err));
+    SAC_TRY(write_results(e, err));
+    SAC_TRY(print_outcome(e, err));
+    note_errors(e);
+    return SAC_OK;
+}
+
+/* A result file, of this command or another program's: its responses are scored as they are. */
+static sac_status score_result(evaluation *e, sac_error *err) {
+    bool any = false;
+    for (size_t i = 0; i < e->set.n_videos; i++)
+        for (size_t k = 0; k < e->set.videos[i].n_questions; k++)
+            any = any || e->set.videos[i].questions[k].response;
+    if (!any)
+        return sac_fail(err, SAC_BAD_FILE, "%s: no question in it has a response to score", e->set_path);
+    e->outcome = (eval_outcome){.set = &e->set, .prompt = EVAL_PROMPT_OFFICIAL};
+    SAC_TRY(eval_outcome_count(&e->outcome, err));
+    return print_outcome(e, err);
+}
+
+static void free_evaluation(evaluation *e) {
+    eval_scores_free(&e->outcome.scores);
+    for (size_t i = 0; e->records && i < e->set.n_questions; i++) json_decref(e->records[i]);
+    free(e->records);
+    json_decref(e->header);
+    run_close(&e->r);
+    eval_set_free(&e->set);
+    eval_task_free(&e->task);
+}
+
+/* A settings file may hold options for both; on the command line they would be without effect. */
+static sac_status refuse_given(const settings *s, const size_t *offsets, size_t n, const char *why,
+                               sac_error *err) {
+    for (size_t i = 0; i < settings_n; i++)
+        for (size_t k = 0; s->origin[i] == ORIGIN_COMMAND_LINE && k < n; k++)
+            if (settings_table[i].offset == offsets[k])
+                return sac_fail(err, SAC_BAD_ARGUMENT, "--%s %s", settings_table[i].name, why);
+    return SAC_OK;
+}
+
+static sac_status check_options(const settings *s, sac_error *err) {
+    static const size_t of_set[] = {offsetof(settings, videos),    offsetof(settings, out),
+                                    offsetof(settings, subtitles), offsetof(settings, limit),
+                                    offsetof(settings, prompt),    offsetof(settings, reuse),
+                                    offsetof(settings, retry),     offsetof(settings, score)};
+    static const size_t of_text[] = {offsetof(settings, length), offsetof(settings, samples),
+                                     offsetof(settings, pairs), offsetof(settings, tail)};
+    return s->text
+               ? refuse_given(s, of_set, SAC_COUNT(of_set), "is for a question set, not for --text", err)
+               : refuse_given(s, of_text, SAC_COUNT(of_text), "is for --text, not for a question set", err);
+}
+
+static sac_status ask_text(const settings *s, int n_words, sac_error *err) {
+    if (n_words) return sac_fail(err, SAC_BAD_ARGUMENT, "--text TASK is in place of a question set");
+    text_task task = {.name = s->text,
+                      .length = s->length,
+                      .samples = s->samples,
+                      .pairs = s->pairs,
+                      .tail = s->tail,
+                      .seed = s->seed};
+    run r;
+    sac_status st = run_open(&r, s, 0, err);
+    if (st == SAC_OK) st = eval_text(&r, &task, err);
+    run_close(&r);
+    return st;
+}
+
+static sac_status eval_command(const settings *s, char **words, int n_words, sac_error *err) {
+    SAC_TRY(check_options(s, err));
+    if (s->text) return ask_text(s, n_words, err);
+    if (n_words != 1)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "one question set is expected, found %d words; see 'saccade eval --help'", n_words);
+    evaluation e = {.s = s, .set_path = words[0]};
+    sac_status st = eval_set_read(&e.set, words[0], err);
+    if (st == SAC_OK) st = s->score ? score_result(&e, err) : ask_set(&e, err);
+    free_evaluation(&e);
+    return st;
+}
+
+const command command_eval = {
+    .name = "eval",
+    .mask = COMMAND_EVAL,
+    .synopsis = "[options] SET.json",
+    .summary = "Asks a set of multiple-choice questions about videos, in Video-MME's schema, and scores the "
+               "answers by the\n"
+               "official rule and by the strict one. Answers are greedy and at most 16 tokens long (64 with "
+               "--prompt open)\n"
+               "unless told otherwise. With --out a run that was stopped or killed goes on where it was.",
+    .examples = "  saccade eval samples/drawn/set.json --prompt open --out runs/dense\n"
+                "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle --num-frames 32 "
+                "--out runs/m32\n"
+                "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval --max-frames 64 "
+                "--out runs/lmms\n"
+                "  saccade eval -m MODEL.gguf --text passkey --length 8192 --decode tokenselect\n"
+                "  saccade eval --score runs/m32/result.json --json\n",
+    .run = eval_command,
+};

@@ -1,0 +1,44 @@
+#define _GNU_SOURCE
+#include "eval_open.h"
+#include "status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+sac_status eval_task_open(eval_task *t, const settings *s, const eval_set *set, const char *set_path,
+                          sac_error *err) {
+    *t = (eval_task){
+        .set = set, .videos = s->videos, .subtitles = s->subtitles, .reuse = s->reuse, .title = "questions"};
+    SAC_TRY(eval_prompt_parse(s->prompt, &t->prompt, err));
+    if (s->retry && !s->out)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
+    if (!s->videos && !(t->own_videos = folder_of(set_path))) return sac_fail_no_memory(err);
+    if (!s->videos) t->videos = t->own_videos;
+    SAC_TRY(settings_check_folder("--videos", t->videos, err));
+    return s->subtitles ? settings_check_folder("--subtitles", s->subtitles, err) : SAC_OK;
+}
+
+void eval_task_free(eval_task *t) {
+    free(t->own_videos);
+    t->own_videos = NULL;
+}
+
+/* What is not given is the model's own. */
+static void choose_sampling(run *r, bool open) {
+    if (!settings_given(r->s, offsetof(settings, temperature))) r->sampling.temperature = 0;
+    if (!settings_given(r->s, offsetof(settings, max_tokens))) r->sampling.max_tokens = open ? 64 : 16;
+}
+
+sac_status eval_open_model(run *r, const settings *s, eval_prompt prompt, sac_error *err) {
+    SAC_TRY(run_open(r, s, (size_t)s->vision_cache_mib << 20, err));
+    if (!r->info.has_vision)
+        return sac_fail(err, SAC_UNSUPPORTED, "%s: reads text only; the questions are about videos",
+                        r->model_path);
+    choose_sampling(r, eval_prompt_is_open(prompt));
+    return SAC_OK;
+}

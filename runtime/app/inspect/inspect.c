@@ -1,0 +1,185 @@
+/* inspect.c - `saccade inspect`: what a model is and what it takes. */
+#include "commands.h"
+#include "output.h"
+#include "report.h"
+#include "status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void print_tensors(const sac_model *m) {
+    puts("tensors");
+    sac_tensor_info t;
+    for (int64_t i = 0; sac_model_get_tensor(m, i, &t); i++) {
+        char shape[100] = "";
+        size_t n = 0;
+        for (int d = 0; d < t.n_dims && n < sizeof shape; d++)
+            n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRId64, d ? " x " : "", t.dim[d]);
+        printf("  %-70s %-5s %16s %10s\n", t.name, t.dtype, shape, report_bytes((double)t.n_bytes));
+    }
+}
+
+static void print_row(const char *name, const char *value) {
+    printf("%-20s %s\n", name, value);
+}
+
+static void print_model(const run *r) {
+    const sac_model_info *m = &r->info;
+    char text[200];
+    print_row("model", r->model_path);
+    print_row("family", m->family);
+    snprintf(text, sizeof text, "%s (%.1f M)", report_count(m->n_parameters), (double)m->n_parameters / 1e6);
+    print_row("parameters", text);
+    snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
+    print_row("weights", text);
+    print_row("chat format", m->chat_format);
+    snprintf(text, sizeof text,
+             "%d layers x %d, %d query heads and %d key-value heads of %d, feed-forward %d, vocabulary %s",
+             m->n_layers, m->hidden, m->n_heads, m->n_kv_heads, m->head_dim, m->intermediate,
+             report_count(m->vocab));
+    print_row("language model", text);
+    snprintf(text, sizeof text, "%s tokens, rope theta %g", report_count(m->max_context), m->rope_theta);
+    print_row("context", text);
+    if (m->has_vision)
+        snprintf(text, sizeof text,
+                 "%d layers x %d, %d heads, %dx%d pixels in patches of %d; %d tokens a picture; processor %s",
+                 m->vision_layers, m->vision_hidden, m->vision_heads, m->image_size, m->image_size,
+                 m->patch_size, m->tokens_per_frame, m->processor);
+    print_row("vision", m->has_vision ? text : "none");
+    snprintf(text, sizeof text, "%s, %d threads", m->cpu, m->n_threads);
+    print_row("processor", text);
+    putchar('\n');
+}
+
+/* NULL when out of memory. */
+static json_t *tensors_as_json(const sac_model *m) {
+    json_t *list = json_array();
+    sac_tensor_info t;
+    for (int64_t i = 0; list && sac_model_get_tensor(m, i, &t); i++) {
+        json_t *dims = json_array();
+        for (int d = 0; d < t.n_dims; d++) json_array_append_new(dims, json_integer(t.dim[d]));
+        json_t *row = json_pack("{s:o, s:s, s:o, s:I}", "name", report_text(t.name), "dtype", t.dtype,
+                                "shape", dims, "bytes", (json_int_t)t.n_bytes);
+        if (!json_array_append_new(list, row)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
+static json_t *language_as_json(const sac_model_info *m) {
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:o}", "layers", m->n_layers, "hidden",
+                     m->hidden, "heads", m->n_heads, "kv_heads", m->n_kv_heads, "head_dim", m->head_dim,
+                     "intermediate", m->intermediate, "vocab", m->vocab, "max_context",
+                     (json_int_t)m->max_context, "rope_theta", report_real(m->rope_theta));
+}
+
+static json_t *vision_as_json(const sac_model_info *m) {
+    if (!m->has_vision) return json_null();
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s?}", "layers", m->vision_layers, "hidden",
+                     m->vision_hidden, "heads", m->vision_heads, "image_size", m->image_size, "patch_size",
+                     m->patch_size, "tokens_per_frame", m->tokens_per_frame, "processor", m->processor);
+}
+
+static sac_status print_json(const run *r, const sac_memory_report *memory, sac_error *err) {
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:i, s:s?}", "model", report_model(r), "language_model",
+                               language_as_json(&r->info), "vision", vision_as_json(&r->info), "memory",
+                               report_memory(memory), "threads", r->info.n_threads, "cpu", r->info.cpu);
+    if (object && r->s->tensors && json_object_set_new(object, "tensors", tensors_as_json(r->model))) {
+        json_decref(object);
+        object = NULL;
+    }
+    return report_print(object, err);
+}
+
+static sac_status inspect_model(run *r, sac_error *err) {
+    sac_memory_report memory;
+    SAC_TRY(sac_session_plan(r->model, &r->session_config, &memory, err));
+    if (r->s->json) return print_json(r, &memory, err);
+    print_model(r);
+    report_print_memory(&memory);
+    if (r->s->tensors) {
+        putchar('\n');
+        print_tensors(r->model);
+    }
+    return output_finish(err);
+}
+
+/* The title line of a drawing: question and methods. */
+static void describe(const run *r, const char *question, const sac_result *result, char *title, char *line,
+                     size_t room) {
+    sac_session_method_lines methods;
+    sac_session_methods(r->session, &methods);
+    snprintf(title, room, "%s", question);
+    snprintf(line, room, "answer: %.*s - prefill %s - %" PRId64 " tokens, %" PRId64 " of them visual",
+             (int)(result->n_text_bytes < 100 ? result->n_text_bytes : 100), result->text, methods.prefill,
+             result->n_prompt_tokens, result->n_visual_tokens);
+}
+
+static sac_status draw_attention(run *r, const char *question, sac_error *err) {
+    attention_view view;
+    conversation c = {0};
+    answer a = {.quiet = true};
+    sac_result result;
+    char title[600], line[900];
+    sac_status st = attention_view_open(&view, r->info.n_layers, err);
+    r->view = &view;
+    if (st == SAC_OK) st = conversation_ask(&c, r->s, &r->s->media, question, err);
+    if (st == SAC_OK) st = run_create_session(r, err);
+    if (st == SAC_OK) {
+        sac_session_observe_kept(r->session, attention_view_kept, &view);
+        st = run_answer(r, &c, &a, &result, err);
+    }
+    if (st == SAC_OK) {
+        describe(r, question, &result, title, line, sizeof title);
+        st = attention_view_write(&view, r->session, title, line, r->s->attention, err);
+    }
+    answer_free(&a);
+    conversation_free(&c);
+    attention_view_free(&view);
+    r->view = NULL;
+    return st;
+}
+
+static sac_status inspect_attention(const settings *s, char **words, int n_words, sac_error *err) {
+    if (n_words != 1 || s->media.n == 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "--attention wants one question and --image, --video or --frames");
+    run r = {0};
+    sac_status st = media_list_check(&s->media, err);
+    if (st == SAC_OK) st = run_open(&r, s, 0, err);
+    if (st == SAC_OK) st = draw_attention(&r, words[0], err);
+    run_close(&r);
+    return st;
+}
+
+static sac_status inspect(const settings *s, char **words, int n_words, sac_error *err) {
+    if (s->attention) return inspect_attention(s, words, n_words, err);
+    if (n_words > 1 || (n_words == 1 && settings_given(s, offsetof(settings, model))))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "one model is expected, found also '%.80s'",
+                        words[n_words - 1]);
+    settings with_model = *s;
+    if (n_words) with_model.model = words[0];
+    run r = {0};
+    sac_status st = run_open(&r, &with_model, 0, err);
+    if (st == SAC_OK) st = inspect_model(&r, err);
+    run_close(&r);
+    return st;
+}
+
+const command command_inspect = {
+    .name = "inspect",
+    .mask = COMMAND_INSPECT,
+    .synopsis = "[options] [MODEL | question]",
+    .summary =
+        "Tells what a model is (family, shapes, parameters, chat format) and the memory that a session of\n"
+        "a given context takes; or draws what a prefill method keeps of a picture.",
+    .examples =
+        "  saccade inspect MODEL\n"
+        "  saccade inspect MODEL --ctx 32768 --kv bf16\n"
+        "  saccade inspect model.gguf --tensors\n"
+        "  saccade inspect MODEL --json\n"
+        "  saccade inspect --attention kept.svg --image cat.jpg --prefill zipvl:min=0 \"What is this?\"\n",
+    .run = inspect,
+};

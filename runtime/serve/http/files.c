@@ -1,0 +1,159 @@
+#define _GNU_SOURCE
+#include "files.h"
+#include "uploads.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct serve_upload {
+    serve_uploads *uploads;
+    const serve_config *config;
+    struct MHD_PostProcessor *post;
+    int fd; /* of an unnamed file, -1 before the file's part begins */
+    size_t n_bytes;
+    bool has_file;
+    char name[200], purpose[64];
+    serve_problem problem;
+};
+
+/* ---------------------------------------------------------------- receiving */
+
+static bool write_all(serve_upload *u, const char *data, size_t n) {
+    const serve_config *c = u->config;
+    if (n > c->max_media_bytes - u->n_bytes)
+        return serve_refuse(&u->problem, 413, "file", "file_too_large", "the file is longer than %zu bytes",
+                            c->max_media_bytes);
+    if (!serve_uploads_take_room(u->uploads, n))
+        return serve_refuse(&u->problem, 507, "file", "uploads_full",
+                            "uploads have reached their limit of %zu bytes: delete some",
+                            c->max_uploads_bytes);
+    u->n_bytes += n;
+    while (n) {
+        ssize_t k = write(u->fd, data, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return serve_uploads_refuse(&u->problem, errno);
+        data += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind, const char *key, const char *filename,
+                                const char *content_type, const char *encoding, const char *data, uint64_t at,
+                                size_t n) {
+    serve_upload *u = cls;
+    (void)kind, (void)content_type, (void)encoding;
+    if (u->problem.status) return MHD_NO;
+    if (!strcmp(key, "purpose")) {
+        if (at + n < sizeof u->purpose) memcpy(u->purpose + at, data, n);
+        return MHD_YES;
+    }
+    if (strcmp(key, "file")) return MHD_YES;
+    if (!u->has_file) {
+        u->fd = serve_uploads_begin(u->uploads);
+        if (u->fd < 0) return serve_uploads_refuse(&u->problem, errno) ? MHD_YES : MHD_NO;
+        u->has_file = true;
+        if (filename) snprintf(u->name, sizeof u->name, "%s", filename);
+    }
+    return write_all(u, data, n) ? MHD_YES : MHD_NO;
+}
+
+bool serve_files_begin(serve_server *s, struct MHD_Connection *connection, serve_upload **out,
+                       serve_problem *p) {
+    if (!s->uploads)
+        return serve_refuse(p, 403, NULL, "uploads_off", "uploads are off; --upload-dir turns them on");
+    serve_upload *u = calloc(1, sizeof *u);
+    if (!u) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for an upload");
+    u->uploads = s->uploads;
+    u->config = s->config;
+    u->fd = -1;
+    u->post = MHD_create_post_processor(connection, 65536, on_field, u);
+    if (!u->post) {
+        free(u);
+        return serve_refuse(p, 400, NULL, NULL, "an upload must be multipart/form-data");
+    }
+    *out = u;
+    return true;
+}
+
+bool serve_files_receive(serve_upload *u, const char *data, size_t n, serve_problem *p) {
+    if (MHD_post_process(u->post, data, n) == MHD_YES) return true;
+    if (u->problem.status) {
+        *p = u->problem;
+        return false;
+    }
+    return serve_refuse(p, 400, NULL, NULL, "the multipart body is malformed");
+}
+
+void serve_files_abandon(serve_upload *u) {
+    if (!u) return;
+    if (u->post) MHD_destroy_post_processor(u->post);
+    if (u->fd >= 0) close(u->fd);
+    if (u->n_bytes) serve_uploads_return_room(u->uploads, u->n_bytes);
+    free(u);
+}
+
+/* ---------------------------------------------------------------- routes */
+
+enum MHD_Result serve_files_finish(serve_exchange *x) {
+    serve_upload *u = x->upload;
+    MHD_destroy_post_processor(u->post); /* its last piece comes now */
+    u->post = NULL;
+    if (u->problem.status) return serve_reply_problem(x, &u->problem);
+    if (!u->has_file) {
+        serve_refuse(&x->problem, 400, "file", NULL, "the upload has no part 'file'");
+        return serve_reply_problem(x, &x->problem);
+    }
+    json_t *j = serve_uploads_keep(u->uploads, u->fd, u->n_bytes, u->name, u->purpose, &x->problem);
+    if (j) u->n_bytes = 0; /* the file's from here on */
+    return j ? serve_reply_json(x, 200, j) : serve_reply_problem(x, &x->problem);
+}
+
+static enum MHD_Result reply_unknown(serve_exchange *x) {
+    serve_refuse(&x->problem, 404, "file_id", "file_not_found", "there is no such file");
+    return serve_reply_problem(x, &x->problem);
+}
+
+enum MHD_Result serve_files_list(serve_exchange *x) {
+    json_t *data = serve_uploads_list(x->server->uploads);
+    return serve_reply_json(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", data));
+}
+
+static enum MHD_Result send_content(serve_exchange *x, const char *id) {
+    int fd = serve_uploads_descriptor(x->server->uploads, id);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        if (fd >= 0) close(fd);
+        return reply_unknown(x);
+    }
+    struct MHD_Response *r = MHD_create_response_from_fd64((uint64_t)st.st_size, fd);
+    if (!r) {
+        close(fd);
+        return MHD_NO;
+    }
+    MHD_add_response_header(r, "Content-Type", "application/octet-stream");
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    enum MHD_Result ok = MHD_queue_response(x->connection, 200, r);
+    MHD_destroy_response(r);
+    return ok;
+}
+
+enum MHD_Result serve_files_get(serve_exchange *x) {
+    char id[64];
+    const char *rest = x->path + strlen("/v1/files/"), *slash = strchr(rest, '/');
+    snprintf(id, sizeof id, "%.*s", slash ? (int)(slash - rest) : (int)strlen(rest), rest);
+    if (!x->server->uploads || !serve_uploads_is_id(id)) return reply_unknown(x);
+    if (slash && !strcmp(slash, "/content")) return send_content(x, id);
+    json_t *j = slash ? NULL : serve_uploads_describe(x->server->uploads, id);
+    return j ? serve_reply_json(x, 200, j) : reply_unknown(x);
+}
+
+enum MHD_Result serve_files_delete(serve_exchange *x) {
+    const char *id = x->path + strlen("/v1/files/");
+    if (!serve_uploads_delete(x->server->uploads, id)) return reply_unknown(x);
+    return serve_reply_json(x, 200, json_pack("{s:s, s:s, s:b}", "id", id, "object", "file", "deleted", 1));
+}

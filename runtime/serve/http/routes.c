@@ -1,0 +1,125 @@
+#define _GNU_SOURCE
+#include "exchange.h"
+#include "files.h"
+#include "media_store.h"
+#include "metrics.h"
+#include "page.h"
+#include "scheduler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum MHD_Result health(serve_exchange *x) {
+    serve_server *s = x->server;
+    bool draining = atomic_load(&s->draining), ready = atomic_load(&s->answers) && !draining;
+    return serve_reply_json(x, ready ? 200 : 503,
+                            json_pack("{s:s}", "status",
+                                      ready      ? "ok"
+                                      : draining ? "draining"
+                                                 : "starting"));
+}
+
+static enum MHD_Result version(serve_exchange *x) {
+    return serve_reply_json(x, 200, json_pack("{s:s}", "version", SAC_VERSION));
+}
+
+static json_t *describe_model(const serve_server *s) {
+    return json_pack("{s:s, s:s, s:I, s:s, s:s?, s:I}", "id", s->config->model_name, "object", "model",
+                     "created", (json_int_t)s->started, "owned_by", "saccade", "root", s->info.family,
+                     "max_model_len", (json_int_t)s->n_ctx);
+}
+
+static enum MHD_Result models(serve_exchange *x) {
+    return serve_reply_json(x, 200,
+                            json_pack("{s:s, s:[o]}", "object", "list", "data", describe_model(x->server)));
+}
+
+static enum MHD_Result model(serve_exchange *x) {
+    const char *name = x->path + strlen("/v1/models/");
+    if (!strcmp(name, x->server->config->model_name))
+        return serve_reply_json(x, 200, describe_model(x->server));
+    serve_refuse(&x->problem, 404, "model", "model_not_found", "the model '%.80s' is not served here", name);
+    return serve_reply_problem(x, &x->problem);
+}
+
+static serve_gauges read_gauges(serve_server *s) {
+    pthread_mutex_lock(&s->lock);
+    size_t n_jobs = s->n_jobs, n_running = s->n_running, n_bytes = s->bodies_bytes;
+    pthread_mutex_unlock(&s->lock);
+    return (serve_gauges){.n_running = n_running,
+                          .n_waiting = n_jobs > n_running ? n_jobs - n_running : 0,
+                          .cache_use = serve_scheduler_cache_use(s),
+                          .body_bytes = n_bytes,
+                          .media_bytes = serve_media_store_bytes(s->media)};
+}
+
+static enum MHD_Result metrics(serve_exchange *x) {
+    serve_buffer b = {0};
+    serve_gauges g = read_gauges(x->server);
+    serve_metrics_write(x->server->metrics, x->server->config->model_name, &g, &b);
+    if (b.failed) serve_buffer_free(&b);
+    return serve_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.n);
+}
+
+static enum MHD_Result page(serve_exchange *x) {
+    char *copy = malloc(serve_page_bytes);
+    if (copy) memcpy(copy, serve_page, serve_page_bytes);
+    return serve_reply(x, 200, "text/html; charset=utf-8", copy, serve_page_bytes);
+}
+
+static enum MHD_Result preflight(serve_exchange *x) {
+    const char *allowed = x->server->config->cors_origin;
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (!r) return MHD_NO;
+    if (allowed) {
+        MHD_add_response_header(r, "Access-Control-Allow-Origin", allowed);
+        MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+        MHD_add_response_header(r, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+        MHD_add_response_header(r, "Access-Control-Max-Age", "600");
+        MHD_add_response_header(r, "Vary", "Origin");
+    }
+    enum MHD_Result ok = MHD_queue_response(x->connection, allowed ? 204 : 405, r);
+    MHD_destroy_response(r);
+    return ok;
+}
+
+static const serve_route routes[] = {
+    {.method = "POST", .path = "/v1/chat/completions", .takes_body = true, .is_chat = true},
+    {.method = "POST", .path = "/v1/completions", .takes_body = true},
+    {.method = "GET", .path = "/v1/models", .run = models},
+    {.method = "GET", .path = "/v1/models/*", .run = model},
+    {.method = "POST",
+     .path = "/v1/files",
+     .takes_body = true,
+     .takes_upload = true,
+     .run = serve_files_finish},
+    {.method = "GET", .path = "/v1/files", .run = serve_files_list},
+    {.method = "GET", .path = "/v1/files/*", .run = serve_files_get},
+    {.method = "DELETE", .path = "/v1/files/*", .run = serve_files_delete},
+    {.method = "GET", .path = "/health", .open = true, .run = health},
+    {.method = "GET", .path = "/version", .open = true, .run = version},
+    {.method = "GET", .path = "/metrics", .open = true, .run = metrics},
+    {.method = "GET", .path = "/", .open = true, .run = page},
+    {.method = "OPTIONS", .path = "/*", .open = true, .run = preflight},
+};
+
+static bool matches(const char *pattern, const char *path) {
+    size_t n = strlen(pattern);
+    if (pattern[n - 1] != '*') return !strcmp(pattern, path);
+    return !strncmp(pattern, path, n - 1);
+}
+
+const serve_route *serve_route_find(const char *method, const char *path, serve_problem *p) {
+    bool other_method = false;
+    const char *wanted = strcmp(method, "HEAD") ? method : "GET"; /* libmicrohttpd leaves the body out */
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!matches(routes[i].path, path)) continue;
+        if (!strcmp(routes[i].method, wanted)) return &routes[i];
+        other_method |= strcmp(routes[i].method, "OPTIONS") != 0;
+    }
+    if (other_method)
+        serve_refuse(p, 405, NULL, NULL, "%.20s is not how %.100s is asked", method, path);
+    else
+        serve_refuse(p, 404, NULL, NULL, "there is no %.100s here", path);
+    return NULL;
+}

@@ -1,0 +1,73 @@
+/* request.h - what a client asks for, checked: OpenAI's chat completions with vLLM's extensions, and text
+ * completions. Unknown keys are ignored (clients send many); a known key of a wrong type is refused. */
+#ifndef SERVE_REQUEST_H
+#define SERVE_REQUEST_H
+
+#include "problem.h"
+#include "serve_config.h"
+
+#include <jansson.h>
+
+typedef struct serve_media serve_media;
+typedef struct serve_methods serve_methods;
+typedef struct serve_request serve_request;
+
+enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16 };
+
+/* A video as it was before frames of it were chosen. */
+typedef struct serve_video_facts {
+    double fps, duration_s;
+    int64_t n_frames;
+    const char *rule; /* by which they were chosen; lives as long as the reference holds its media */
+} serve_video_facts;
+
+/* A picture, a video, or pictures that are a video's frames, as the client names it. */
+typedef struct serve_media_ref {
+    sac_part_kind kind;
+    const char **urls; /* one; of FRAMES one a frame. Borrowed from the JSON, as all texts here */
+    size_t n_urls;
+    double *times;       /* [n_urls] of FRAMES */
+    sac_part *part;      /* which it fills */
+    char param[64];      /* "messages[0].content[1]" */
+    bool in_one_url;     /* the URLs are pieces of one, see content.c */
+    serve_media **media; /* [n_urls] what the URLs brought; of the media store */
+    sac_frame *frames;   /* [n_frames] of a video, or of FRAMES */
+    size_t n_frames;
+    uint8_t key[32];         /* SHA-256 of what they brought and how it was sampled */
+    serve_video_facts video; /* of a video */
+} serve_media_ref;
+
+struct serve_request {
+    json_t *json;
+    bool is_chat, stream, include_usage, want_places;
+    const char *prompt; /* of a text completion */
+    sac_message *messages;
+    size_t n_messages;
+    sac_part *parts;
+    size_t n_parts;
+    serve_media_ref *media;
+    size_t n_media;
+    sac_video_options video;
+    int64_t image_max_pixels; /* pictures above it are refused; 0 = the server's limit alone */
+    sac_sampling sampling;    /* of the first choice; see serve_choice_seed */
+    int n_choices;            /* answers to the one prompt */
+    const char *stop[SERVE_MAX_STOP];
+    int min_tokens;
+    bool logprobs;
+    sac_logit_bias *logit_bias; /* owned */
+    const json_t *schema;       /* the answer must match it; NULL = any text */
+    bool json_object;           /* any JSON object */
+    double timeout_s;           /* 0 = the server's */
+    serve_methods *methods;     /* owned */
+};
+
+/* False: *p says why. r is to be freed in both cases. */
+bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
+                         size_t n_bytes, serve_problem *p);
+/* The seed of a request's k-th choice: its own seed for the first, which is thus the answer that the request
+ * would get alone. */
+uint64_t serve_choice_seed(uint64_t seed, int choice);
+
+void serve_request_free(serve_request *r);
+
+#endif

@@ -1,0 +1,61 @@
+#define _GNU_SOURCE
+#include "prepare.h"
+#include "clock.h"
+#include "job_end.h"
+#include "media_store.h"
+#include "request.h"
+#include "slot_methods.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+/* Waits for a job; NULL when the server ends. */
+static serve_job *take_job(serve_server *s) {
+    pthread_mutex_lock(&s->lock);
+    serve_job *j = NULL;
+    while (!atomic_load(&s->quitting) && !(j = serve_queue_take(&s->intake)))
+        pthread_cond_wait(&s->stirred, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return j;
+}
+
+/* A request without a seed gets one that nobody can guess. */
+static void choose_seed(serve_request *r) {
+    uint64_t seed;
+    if (json_is_integer(json_object_get(r->json, "seed"))) return;
+    if (getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed) r->sampling.seed = seed;
+}
+
+static bool parse(serve_job *j, serve_problem *p) {
+    serve_server *s = j->server;
+    serve_request *r = calloc(1, sizeof *r);
+    if (!r) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+    j->request = r;
+    bool ok = serve_request_parse(r, s->config, s->info.vocab, j->is_chat, j->body.data, j->body.n, p);
+    serve_server_return_body(s, &j->body);
+    pthread_mutex_lock(&j->lock); /* the watch reads the stream flag and the deadline */
+    j->stream = r->stream;
+    j->timeout_s = r->timeout_s;
+    pthread_mutex_unlock(&j->lock);
+    choose_seed(r);
+    return ok;
+}
+
+static void prepare(serve_server *s, serve_job *j) {
+    serve_problem p = {0};
+    if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p) || !serve_media_get(j, &p)) {
+        serve_job_end(j, &p);
+        return;
+    }
+    j->ready_ns = sac_now_ns();
+    pthread_mutex_lock(&s->lock);
+    serve_queue_add(&s->ready, j);
+    pthread_cond_broadcast(&s->stirred);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void *serve_prepare_run(void *server) {
+    serve_server *s = server;
+    for (serve_job *j; (j = take_job(s));) prepare(s, j);
+    return NULL;
+}

@@ -1,0 +1,79 @@
+/* metrics.h - what the server counts, in Prometheus' text format, under vLLM's names where it has one. */
+#ifndef SERVE_METRICS_H
+#define SERVE_METRICS_H
+
+#include "buffer.h"
+#include "saccade/status.h"
+
+#include <stddef.h>
+
+/* field, name, help */
+#define SERVE_COUNTERS(X)                                                                                    \
+    X(prompt_tokens, "vllm:prompt_tokens_total", "Tokens of prompts, those from the cache counted")          \
+    X(generation_tokens, "vllm:generation_tokens_total", "Tokens of answers")                                \
+    X(prefix_queries, "vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache")      \
+    X(prefix_hits, "vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache")                \
+    X(preemptions, "vllm:num_preemptions_total", "Answers interrupted for others (never happens)")           \
+    X(visual_tokens, "saccade:visual_tokens_total", "Visual tokens in prompts")                              \
+    X(frames, "saccade:frames_total", "Frames and pictures looked at")                                       \
+    X(media_hits, "saccade:media_cache_hits_total", "Pictures and videos found decoded")                     \
+    X(media_misses, "saccade:media_cache_misses_total", "Pictures and videos decoded")                       \
+    X(embedding_hits, "saccade:embedding_cache_hits_total", "Pictures and videos found encoded")             \
+    X(embedding_misses, "saccade:embedding_cache_misses_total", "Pictures and videos encoded")               \
+    X(decoder_crashes, "saccade:decoder_crashes_total", "Media children that died")                          \
+    X(cancelled, "saccade:requests_cancelled_total", "Requests whose client left")                           \
+    X(timed_out, "saccade:requests_timed_out_total", "Requests whose time was up")                           \
+    X(batch_steps, "saccade:decode_steps_total", "Steps of the model for answers")                           \
+    X(batch_rows, "saccade:decode_rows_total", "Tokens made in those steps, all answers together")
+
+#define SERVE_HISTOGRAMS(X)                                                                                  \
+    X(first_token, "vllm:time_to_first_token_seconds", "From arrival to the first token")                    \
+    X(inter_token, "vllm:inter_token_latency_seconds", "Between tokens of an answer")                        \
+    X(e2e, "vllm:e2e_request_latency_seconds", "From arrival to the last token")                             \
+    X(queue, "vllm:request_queue_time_seconds", "Waiting to be run")                                         \
+    X(prefill, "vllm:request_prefill_time_seconds", "From the start of running to the first token")          \
+    X(decode, "vllm:request_decode_time_seconds", "From the first token to the last")                        \
+    X(inference, "vllm:request_inference_time_seconds", "From the start of running to the last token")       \
+    X(fetch, "saccade:media_fetch_seconds", "Getting the bytes of a picture or video")                       \
+    X(media, "saccade:media_decode_seconds", "Decoding a picture or video, in its child process")            \
+    X(resize, "saccade:media_resize_seconds", "Resizing and normalising, of a request")                      \
+    X(vision, "saccade:vision_seconds", "Encoding pictures and frames, of a request")
+
+typedef struct serve_metrics serve_metrics;
+
+typedef enum serve_counter {
+#define X(field, name, help) SERVE_COUNT_##field,
+    SERVE_COUNTERS(X)
+#undef X
+        SERVE_N_COUNTERS
+} serve_counter;
+
+typedef enum serve_histogram {
+#define X(field, name, help) SERVE_TIME_##field,
+    SERVE_HISTOGRAMS(X)
+#undef X
+        SERVE_TIME_prompt_size,
+    SERVE_TIME_generation_size,
+    SERVE_N_HISTOGRAMS
+} serve_histogram;
+
+/* What is so now, in place of counted: read from the parts when the page is asked for. */
+typedef struct serve_gauges {
+    size_t n_running, n_waiting;
+    double cache_use; /* 0 to 1 */
+    size_t body_bytes, media_bytes;
+} serve_gauges;
+
+sac_status serve_metrics_open(serve_metrics **out, sac_error *err);
+void serve_metrics_close(serve_metrics *m);
+
+void serve_metrics_count(serve_metrics *m, serve_counter c, double n);
+void serve_metrics_observe(serve_metrics *m, serve_histogram h, double value);
+void serve_metrics_reply(serve_metrics *m, int status);
+void serve_metrics_success(serve_metrics *m, const char *finish_reason);
+void serve_metrics_kept_ratio(serve_metrics *m, double ratio);
+
+/* The whole page of /metrics. */
+void serve_metrics_write(serve_metrics *m, const char *model_name, const serve_gauges *g, serve_buffer *b);
+
+#endif

@@ -1,0 +1,72 @@
+/* state.h - what the parts of the server share: the model, the jobs and their queues, the room for bodies. The
+ * parts themselves are behind pointers, which only the folder that owns the type looks behind. */
+#ifndef SERVE_STATE_H
+#define SERVE_STATE_H
+
+#include "queue.h"
+#include "serve_config.h"
+#include "status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct MHD_Daemon;
+typedef struct serve_uploads serve_uploads;
+typedef struct serve_media_store serve_media_store;
+typedef struct serve_metrics serve_metrics;
+typedef struct serve_slot serve_slot;
+typedef struct serve_tokens serve_tokens;
+typedef struct serve_connection serve_connection;
+
+enum { SERVE_N_PREPARERS = 2 };
+
+struct serve_server {
+    const sac_model *model;
+    sac_model_info info;
+    const serve_config *config;
+    int64_t n_ctx;
+    int64_t started; /* Unix time */
+    /* what a request's methods may take for a slot's session, and of a device's memory besides */
+    size_t slot_bytes, slot_device_bytes;
+
+    struct MHD_Daemon *daemon;
+    serve_uploads *uploads; /* NULL = none are taken */
+    serve_media_store *media;
+    serve_metrics *metrics;
+    serve_slot *slots;     /* [config->n_slots], of the scheduler */
+    void *scheduler_state; /* of the scheduler */
+    serve_tokens *tokens;
+
+    atomic_bool answers;  /* the model has answered once */
+    atomic_bool draining; /* no new work */
+    atomic_bool quitting; /* threads end */
+
+    pthread_mutex_t lock;
+    pthread_cond_t stirred; /* something changed: a queue, a job cancelled, quitting */
+    serve_job *jobs;        /* all alive, by next */
+    size_t n_jobs;
+    serve_queue intake, ready; /* before and after media are decoded */
+    size_t bodies_bytes;
+    size_t n_running;
+    serve_connection *connections;
+
+    pthread_t preparers[SERVE_N_PREPARERS], scheduler, watch;
+    int n_threads; /* of those that were started, in this order */
+};
+
+void serve_server_init(serve_server *s, const sac_model *model, const serve_config *config);
+void serve_server_destroy(serve_server *s);
+
+/* Wakes every thread that waits for something. */
+void serve_server_stir(serve_server *s);
+
+/* Takes n bytes of the room for bodies; false when there is none left now. */
+bool serve_server_take_body(serve_server *s, size_t n);
+void serve_server_return_body(serve_server *s, serve_buffer *body); /* frees it, too */
+
+/* Queues a job; false: *p says why not (429, 503). The job is then the caller's alone. */
+bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p);
+/* The server is done with a job: off the list, and its answer ends (problem may be NULL). */
+void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *problem);
+
+#endif
