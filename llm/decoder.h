@@ -15,8 +15,8 @@
 #include "block.h"
 #include "kv_cache.h"
 #include "ops.h"
+#include "policy.h"
 #include "rope.h"
-#include "sparse.h"
 #include "window_sums.h"
 
 typedef struct sac_decoder_config {

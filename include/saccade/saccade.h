@@ -397,6 +397,31 @@ sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *t
  * call. result may be NULL. Harmless when nothing has begun (*result is then zeroed). */
 void sac_session_end(sac_session *s, sac_result *result);
 
+/* How a session shares its context out among pictures and videos, for whoever decodes them before the session sees
+ * them. What the texts, an answer and all pictures leave is the videos', in the order of the conversation; lists of
+ * frames count as videos. Each may have an equal share of what is left, and what it does not take is the next ones'.
+ * First sac_room_picture for every picture; then for each video sac_room_frames, which says how many frames may be
+ * decoded, and sac_room_video. */
+typedef struct sac_room {
+    const sac_model *model;
+    const char *reduce; /* as in sac_session_config, borrowed */
+    int64_t n_tokens;   /* left for what has not been counted yet; below 0 when it does not fit */
+    int n_videos;       /* that have not been counted yet */
+} sac_room;
+
+/* n_ctx: of the session, its memory report says it. */
+sac_status sac_room_open(sac_room *room, const sac_model *m, int64_t n_ctx, const char *reduce,
+                         const sac_message *messages, size_t n_messages, sac_error *err);
+
+/* A picture of this size takes its tokens. */
+sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *err);
+
+/* Frames that the next video may have; at least 1. */
+int64_t sac_room_frames(const sac_room *room);
+
+/* The next video has so many; of a list of frames that is longer than its share a session takes the share. */
+void sac_room_video(sac_room *room, int64_t n_frames);
+
 /* How much of a conversation the session already holds, so that a scheduler can pick the session with the
  * longest shared beginning: *n_prompt tokens in all, of which sac_session_begin would not run *n_reusable.
  * The session must be idle (not between begin and end). Media are measured, not decoded, when this model has

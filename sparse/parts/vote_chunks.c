@@ -1,5 +1,7 @@
 #include "vote_chunks.h"
 
+#include "attend.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -20,34 +22,26 @@ static int64_t how_many(const sac_vote_chunks *s, const sac_attention_shape *sha
     return list_length(s) < shape->n_ctx && n >= 2 ? n : 0;
 }
 
-void sac_vote_chunks_take(sac_vote_chunks *s, const sac_attention_shape *shape, sac_arena *arena) {
-    s->stride = (shape->n_ctx + 3) / 4 * 4;
-    s->n_at_once = how_many(s, shape);
-    if (s->n_at_once == 0) return;
-    s->turns = sac_arena_take(arena, (size_t)(shape->n_ctx + most_chunks(s, shape)) * sizeof *s->turns);
-    s->starts = sac_arena_take(arena, (size_t)(s->n_at_once + 2) * 2 * sizeof *s->starts);
-}
-
-void sac_vote_chunks_take_device(sac_vote_chunks *s, const sac_attention_shape *shape, sac_arena *arena) {
+void sac_vote_chunks_take(sac_vote_chunks *s, const sac_attention_shape *shape, const sac_memory *memory) {
     size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx;
     size_t row_bytes = sac_dtype_row_bytes(shape->dtype, shape->head_dim) * (size_t)shape->n_kv_heads;
     s->stride = (shape->n_ctx + 3) / 4 * 4;
-    s->n_at_once = how_many(s, shape);
+    s->n_at_once = shape->device ? how_many(s, shape) : 0;
     if (s->n_at_once == 0) return;
     size_t n = (size_t)s->n_at_once, stride = (size_t)s->stride, listed = n * (size_t)list_length(s);
-    s->scores = sac_arena_take(arena, n * n_heads * stride * sizeof *s->scores);
-    s->votes = sac_arena_take(arena, n * stride * sizeof *s->votes);
-    s->lse = sac_arena_take(arena, n * n_heads * sizeof *s->lse);
-    s->query = sac_arena_take(arena, n * n_heads * (size_t)shape->head_dim * sizeof *s->query);
-    s->chosen = sac_arena_take(arena, n * (size_t)s->k * sizeof *s->chosen);
-    s->rows = sac_arena_take(arena, listed * sizeof *s->rows);
-    s->turn_keys = sac_arena_take(arena, listed * sizeof *s->turn_keys);
-    s->keys = sac_arena_take(arena, listed * row_bytes);
-    s->values = sac_arena_take(arena, listed * row_bytes);
-    s->unturned = sac_arena_take(arena, n_ctx * row_bytes);
-    s->all_rows = sac_arena_take(arena, n_ctx * sizeof *s->all_rows);
-    s->turns_there = sac_arena_take(arena, (n_ctx + (size_t)most_chunks(s, shape)) * sizeof *s->turns_there);
-    s->starts_there = sac_arena_take(arena, (n + 2) * 2 * sizeof *s->starts_there);
+    s->scores = sac_take_device(memory, n * n_heads * stride * sizeof *s->scores);
+    s->votes = sac_take_device(memory, n * stride * sizeof *s->votes);
+    s->lse = sac_take_device(memory, n * n_heads * sizeof *s->lse);
+    s->query = sac_take_device(memory, n * n_heads * (size_t)shape->head_dim * sizeof *s->query);
+    s->chosen = sac_take_device(memory, n * (size_t)s->k * sizeof *s->chosen);
+    s->rows = sac_take_device(memory, listed * sizeof *s->rows);
+    s->turn_keys = sac_take_device(memory, listed * sizeof *s->turn_keys);
+    s->keys = sac_take_device(memory, listed * row_bytes);
+    s->values = sac_take_device(memory, listed * row_bytes);
+    s->unturned = sac_take_device(memory, n_ctx * row_bytes);
+    s->all_rows = sac_take_device(memory, n_ctx * sizeof *s->all_rows);
+    s->turns = sac_take_both(memory, (n_ctx + (size_t)most_chunks(s, shape)) * sizeof(int32_t));
+    s->starts = sac_take_both(memory, (n + 2) * 2 * sizeof(int64_t));
 }
 
 int64_t sac_vote_chunks_fit(const sac_vote_chunks *s, const sac_layer_attention *a, int64_t first,
@@ -60,24 +54,25 @@ int64_t sac_vote_chunks_fit(const sac_vote_chunks *s, const sac_layer_attention 
 /* What queries are turned back by: each from its position to its place at the end of its list, and each mean
  * to position `local`. The same in every layer, so mostly it is there already. */
 static sac_status send_turns(sac_vote_chunks *s, const sac_layer_attention *a, int64_t first, int64_t n) {
-    int64_t n_queries = n * s->chunk;
-    bool same = s->n_turns == n_queries && s->starts[2 * s->n_at_once + 3] == a->kv.n_rows;
+    int64_t n_queries = n * s->chunk, *starts = s->starts.host;
+    int32_t *turns = s->turns.host;
+    bool same = s->n_turns == n_queries && starts[2 * s->n_at_once + 3] == a->kv.n_rows;
     for (int64_t i = 0; i < n_queries; i++) {
         int64_t place = list_length(s) - s->chunk + i % s->chunk;
         int32_t turn = a->position[first + i] - (int32_t)place;
-        same = same && s->turns[i] == turn;
-        s->turns[i] = turn;
+        same = same && turns[i] == turn;
+        turns[i] = turn;
     }
     if (same) return SAC_OK;
     for (int64_t i = 0; i < n; i++)
-        s->turns[n_queries + i] = a->position[first + i * s->chunk] - (int32_t)s->local;
+        turns[n_queries + i] = a->position[first + i * s->chunk] - (int32_t)s->local;
     for (int64_t i = 0; i <= s->n_at_once + 1; i++) {
-        s->starts[2 * i] = 0;
-        s->starts[2 * i + 1] = i <= s->n_at_once ? i * list_length(s) : a->kv.n_rows;
+        starts[2 * i] = 0;
+        starts[2 * i + 1] = i <= s->n_at_once ? i * list_length(s) : a->kv.n_rows;
     }
     s->n_turns = n_queries;
-    SAC_TRY(sac_to_device(a, s->turns_there, s->turns, (size_t)(n_queries + n) * sizeof *s->turns));
-    return sac_to_device(a, s->starts_there, s->starts, (size_t)(s->n_at_once + 2) * 2 * sizeof *s->starts);
+    SAC_TRY(sac_send(a, s->turns, (size_t)(n_queries + n) * sizeof *turns));
+    return sac_send(a, s->starts, (size_t)(s->n_at_once + 2) * 2 * sizeof *starts);
 }
 
 /* Keys and values of n rows side by side, a head's after the other's. */
@@ -99,22 +94,13 @@ static sac_status unturn_keys(sac_vote_chunks *s, const sac_layer_attention *a, 
     SAC_TRY(a->ops->choice_rows(
         a->stream,
         &(sac_choice_rows_args){.rows = s->all_rows, .init = a->kv.n_rows, .n_rows = a->kv.n_rows}));
-    const int64_t *all = s->starts_there + 2 * (s->n_at_once + 1);
+    const int64_t *all = (int64_t *)s->starts.device + 2 * (s->n_at_once + 1);
     return a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = *keys,
                                                               .src = a->kv,
                                                               .lists = &(sac_row_lists){s->all_rows, all, 1},
                                                               .turn_back = s->all_rows,
                                                               .rotation = &a->rotation,
                                                               .keys_only = true});
-}
-
-static sac_status turn(const sac_layer_attention *a, sac_mat x, const int32_t *back) {
-    return a->ops->rope(a->stream, &(sac_rope_args){.x = x,
-                                                    .n_heads = a->shape->n_heads,
-                                                    .head_dim = a->shape->head_dim,
-                                                    .rotation = a->rotation,
-                                                    .pos = back,
-                                                    .back = true});
 }
 
 /* The mean queries of the part's n chunks against all keys but the first and each chunk's last: scores, vote,
@@ -128,7 +114,7 @@ static sac_status choose(sac_vote_chunks *s, const sac_layer_attention *part, in
             n_last = n_first + (n - 1) * s->chunk;
     assert(n <= s->n_at_once && n_first >= s->k && n_last <= s->stride);
     SAC_TRY(ops->mean_rows(stream, &(sac_mean_rows_args){s->query, part->q, 1.0f / (float)s->chunk, n}));
-    SAC_TRY(turn(part, sac_mat_f32(s->query, n, part->q.cols), turn_means));
+    SAC_TRY(sac_turn_queries(part, sac_mat_f32(s->query, n, part->q.cols), turn_means));
     SAC_TRY(ops->key_scores(stream, &(sac_key_scores_args){.scores = s->scores,
                                                            .stride = s->stride,
                                                            .q = s->query,
@@ -169,13 +155,13 @@ static sac_status attend(sac_vote_chunks *s, const sac_layer_attention *part, in
                          const int32_t *turn_queries) {
     int64_t length = list_length(s);
     sac_kv_view lists = side_by_side(part, s->keys, s->values, n * length);
-    const sac_row_lists rows = {s->rows, s->starts_there + 2 * n, 1};
+    const sac_row_lists rows = {s->rows, (int64_t *)s->starts.device + 2 * n, 1};
     SAC_TRY(part->ops->kv_gather(part->stream, &(sac_kv_gather_args){.dst = lists,
                                                                      .src = part->kv,
                                                                      .lists = &rows,
                                                                      .turn_back = s->turn_keys,
                                                                      .rotation = &part->rotation}));
-    SAC_TRY(turn(part, part->q, turn_queries));
+    SAC_TRY(sac_turn_queries(part, part->q, turn_queries));
     return part->ops->attention(part->stream, &(sac_attention_args){.o = part->q,
                                                                     .q = part->q,
                                                                     .kv = lists,
@@ -195,13 +181,14 @@ sac_status sac_vote_chunks_attend(sac_vote_chunks *s, const sac_layer_attention 
                                   int64_t n) {
     sac_kv_view keys;
     double q = (double)s->chunk, read = (double)list_length(s);
+    const int32_t *turns = s->turns.device;
     SAC_TRY(send_turns(s, a, first, n));
     SAC_TRY(unturn_keys(s, a, &keys));
     for (int64_t i = 0, m; i < n; i += m) {
         m = n - i < s->n_at_once ? n - i : s->n_at_once;
         sac_layer_attention part = sac_prompt_chunk(a, first + i * s->chunk, m * s->chunk);
-        SAC_TRY(choose(s, &part, m, s->turns_there + n * s->chunk + i, keys));
-        SAC_TRY(attend(s, &part, m, s->turns_there + i * s->chunk));
+        SAC_TRY(choose(s, &part, m, turns + n * s->chunk + i, keys));
+        SAC_TRY(attend(s, &part, m, turns + i * s->chunk));
     }
     for (int64_t i = 0; i < n; i++)
         sac_count_prefill(a, q * read / (double)(a->past + first + (i + 1) * s->chunk),

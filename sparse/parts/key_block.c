@@ -2,10 +2,10 @@
 
 #include <assert.h>
 
-void sac_key_block_take(sac_key_block *b, const sac_attention_shape *shape, sac_arena *arena) {
+void sac_key_block_take(sac_key_block *b, const sac_attention_shape *shape, const sac_memory *memory) {
     size_t rows = (size_t)shape->n_kv_heads * SAC_KEY_BLOCK_ROWS;
     b->head_dim = shape->head_dim;
-    b->k = sac_arena_take(arena, rows * (size_t)shape->head_dim * sizeof *b->k);
+    b->k = sac_take_device(memory, rows * (size_t)shape->head_dim * sizeof *b->k);
 }
 
 sac_status sac_key_block_load(const sac_key_block *b, const sac_layer_attention *a, int64_t first,
@@ -28,15 +28,15 @@ sac_status sac_key_block_load(const sac_key_block *b, const sac_layer_attention 
                                                               .keys_only = true});
 }
 
-sac_packed_rows sac_key_copy_take(const sac_attention_shape *shape, int head_dim, int bits,
-                                  sac_arena *arena) {
-    size_t n_params = (size_t)shape->n_kv_heads * (size_t)shape->n_ctx;
-    size_t n_words = sac_packed_key_words(shape->n_kv_heads, head_dim, bits, shape->n_ctx);
+sac_packed_rows sac_key_copy_take(const sac_attention_shape *shape, int64_t capacity, int head_dim, int bits,
+                                  const sac_memory *memory) {
+    size_t n_params = (size_t)shape->n_kv_heads * (size_t)capacity;
+    size_t n_words = sac_packed_key_words(shape->n_kv_heads, head_dim, bits, capacity);
     sac_packed_rows copy = {
-        .capacity = shape->n_ctx, .n_heads = shape->n_kv_heads, .head_dim = head_dim, .bits = bits};
-    copy.k = sac_arena_take(arena, n_words * sizeof *copy.k);
-    copy.k_scale = sac_arena_take(arena, n_params * sizeof *copy.k_scale);
-    copy.k_min = sac_arena_take(arena, n_params * sizeof *copy.k_min);
+        .capacity = capacity, .n_heads = shape->n_kv_heads, .head_dim = head_dim, .bits = bits};
+    copy.k = sac_take_device(memory, n_words * sizeof *copy.k);
+    copy.k_scale = sac_take_device(memory, n_params * sizeof *copy.k_scale);
+    copy.k_min = sac_take_device(memory, n_params * sizeof *copy.k_min);
     return copy;
 }
 

@@ -8,7 +8,7 @@
 #ifndef SAC_WINDOW_SUMS_H
 #define SAC_WINDOW_SUMS_H
 
-#include "sparse.h"
+#include "policy.h"
 
 struct sac_window_sums {
     int64_t window;   /* queries that are observed */

@@ -1,5 +1,5 @@
 /* Rows of a layer's keys and values that a method moves, once it has decided which of them stay. */
-#include "sparse.h"
+#include "rows.h"
 
 #include <assert.h>
 #include <string.h>

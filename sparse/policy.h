@@ -1,8 +1,8 @@
-/* sparse.h - attention as a choice: which queries meet which keys in prefill, which stored rows a decode step
+/* policy.h - attention as a choice: which queries meet which keys in prefill, which stored rows a decode step
  * reads.
  *
- * A policy chooses rows; the shared attention op reads them. One file a method, one line in policies.c.
- * `dense` reads everything and is the oracle for the others: every method's off-value takes its path and
+ * A policy chooses rows (choice.h); the shared attention op reads them. One file a method, one line in the
+ * lists below; what methods share is in parts/. `dense` reads everything and is the oracle for the others: every method's off-value takes its path and
  * gives its bits.
  *
  * Rows and positions. A layer's keys and values lie in rows 0 .. n - 1 of its view, stored after rope. As
@@ -13,16 +13,16 @@
  * a method that reorders them keeps their positions itself (H2O, ADORE).
  *
  * Memory. A method's state is a struct of state_bytes, zeroed, whose blocks `take` gets out of the session's
- * arena. `take` runs twice, first with a measuring arena (pointers are then NULL), so it must only take.
+ * memory: host's, device's and buffers that both read (buffer.h). `take` runs twice, first with measuring
+ * arenas (pointers are then NULL), so it must only take.
  *
- * Devices. A method with `take_device` runs on a device too: what ops read and write comes from the arena
- * given there, what the method itself looks at stays on the host, and sac_to_device and sac_to_host carry it
- * over. */
-#ifndef SAC_SPARSE_H
-#define SAC_SPARSE_H
+ * Where it runs. A method is a program over ops and buffers and does not ask: on the CPU a buffer's two sides
+ * are one. One that follows what ops have written without a buffer says so (cpu_only). */
+#ifndef SAC_POLICY_H
+#define SAC_POLICY_H
 
+#include "choice.h"
 #include "method.h"
-#include "ops.h"
 
 typedef struct sac_decode sac_decode;
 typedef struct sac_window_sums sac_window_sums; /* window_sums.h */
@@ -124,8 +124,8 @@ typedef struct sac_prefill_policy {
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
     /* Whether these settings mean dense for every sequence that fits; the session then runs dense. */
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
-    void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
-    void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
+    bool cpu_only;              /* it looks at what only ops may follow on a GPU */
     void (*begin)(void *state); /* a new sequence */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
     /* Whether it chooses by a few queries and lets only those of chosen tokens attend, so that the others
@@ -149,54 +149,14 @@ typedef struct sac_prefill_policy {
     int64_t (*break_even)(const double *p);
 } sac_prefill_policy;
 
-/* Room for keys and values that are read at other positions than they were stored for. */
-typedef struct sac_choice_scratch {
-    float *k, *v;       /* [n_kv_heads][capacity][head_dim]; on a device in the cache's type, there */
-    int32_t *turn_back; /* [capacity] on the host */
-    int64_t capacity;
-    int32_t *device_turn, *device_turn_keys; /* [capacity]; of keys as choice_rows gives it */
-    int64_t *device_start;                   /* [2] */
-    int64_t sent, n_turn_sent;               /* what device_start[1] is; turns of device_turn */
-    sac_kv_view view;                        /* of what was gathered on a device */
-} sac_choice_scratch;
-
-/* The rows that a step reads. */
-typedef struct sac_choice {
-    bool all;
-    sac_row_lists lists;         /* when not all; on a device its rows are there, its start is on the host */
-    const int64_t *device_start; /* and there, when not compact */
-    double n_chosen; /* rows chosen, summed over query heads, where heads read what others chose; 0 = those
-                        of the lists */
-    bool compact;    /* keys are read at positions 0, 1 .. of their list, the query at its last: n_lists is 1,
-                        and the query's own row is the last */
-    sac_choice_scratch *scratch; /* when compact: the method's, of the list's length or more */
-    /* A part of a compact list that is read where it stood in the whole one: the places of its rows there,
-     * the query's, and which of these rows (numbers in the part) each head reads. NULL: the whole list. */
-    const int32_t *place;
-    int64_t query_place;
-    sac_row_lists within;
-    /* On a device: the rows as `compact` would read them, keys turned to their places, and the query turned
-     * to its own already. NULL: not gathered yet. */
-    const sac_kv_view *gathered;
-    /* What `gathered` lacks: the last rows of a choice that was kept, and the query is not turned. NULL:
-     * nothing. */
-    const sac_choice_step_args *rest;
-    /* Asked for by whoever cuts the choice down: the rows themselves in lists, and, when compact on a device,
-     * their turns in scratch->device_turn_keys. */
-    bool wants_rows;
-    /* Only the device knows how long the lists are: lists.start is NULL, rows are counted there (`counted`),
-     * and when gathered they are places. */
-    bool counted_there;
-} sac_choice;
-
 typedef struct sac_decode_policy {
     const char *name, *source;
     const sac_method_param *params;
     size_t state_bytes;
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
-    void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
-    void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
+    bool cpu_only; /* it looks at what only ops may follow on a GPU */
     void (*begin)(void *state);
     /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
      */
@@ -255,12 +215,12 @@ struct sac_decode {
 };
 
 /* From a line "name:key=value,..."; an off-value gives dense. The states are the caller's, freed by _free;
- * their blocks come out of the arenas given to _take (measuring ones for the plan). */
+ * their blocks come out of the memory given to _take (measuring arenas for the plan). */
 sac_status sac_prefill_open(sac_prefill *m, const char *line, const sac_attention_shape *shape,
                             sac_error *err);
 sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_shape *shape, sac_error *err);
-void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device);
-void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device);
+void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, const sac_memory *memory);
+void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, const sac_memory *memory);
 void sac_prefill_free(sac_prefill *m);
 void sac_decode_free(sac_decode *m);
 void sac_decode_begin(sac_decode *m);
@@ -307,99 +267,14 @@ SAC_DECODE_POLICIES(X)
 const char *const *sac_prefill_policy_names(void);
 const char *const *sac_decode_policy_names(void);
 
-/* ---------------------------------------------------------------- shared parts of methods */
-
-/* Causal attention of queries [first, first + n) over all rows up to theirs. */
-sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n);
-
-/* What a step of the policy `dense` asks of the attention op, counted as if it were done: for those who do
- * the steps of several sequences in one go. */
-sac_attention_args sac_dense_step(const sac_layer_attention *a);
-
-/* Queries [first, first + n) as a prompt of their own, after all that precedes them. */
-sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n);
-
-/* A prefill that is dense after all, counted as such; queries that have not been made are. */
-sac_status sac_attend_prompt_dense(const sac_layer_attention *a);
-
-/* What a prefill method did instead of dense attention: n_kept tokens took part, n_pairs query heads met
- * keys. */
-void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs);
-
-/* A step of a method with an attention of its own, which read n_rows rows for each head. */
-void sac_count_step(const sac_layer_attention *a, double n_rows);
-
-void sac_choice_scratch_take(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
-                             sac_arena *arena);
-
-/* The part of it on a device; keys there are at most f32. */
-void sac_choice_scratch_take_device(sac_choice_scratch *s, const sac_attention_shape *shape, int64_t capacity,
-                                    sac_arena *arena);
-
-/* Between what a method keeps on the host and its copy on the device; nothing where they are one. The second
- * waits for the device. */
-sac_status sac_to_device(const sac_layer_attention *a, void *device, const void *host, size_t n_bytes);
-sac_status sac_to_host(const sac_layer_attention *a, void *host, const void *device, size_t n_bytes);
-
-/* Queries q, at `position`, over a list of rows as if these tokens were all there ever was: token i of the
- * list stands at position i, the queries at the last positions. The queries' own rows end the list. On a
- * device the list's rows are there and s->device_turn_keys has how far each lies from its place; its start is
- * on the host. */
-sac_status sac_attend_compact(const sac_layer_attention *a, sac_mat q, const int32_t *position,
-                              const sac_row_lists *list, sac_choice_scratch *s);
-
-/* On a device: the rows of a compact choice to their places, keys turned back and the query too, as
- * `gathered` says. Nothing when they are there. */
-sac_status sac_gather_choice(const sac_layer_attention *a, sac_choice *choice);
-
-/* A decode step over a choice. */
-sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice);
-
 /* Whether a prompt that makes the sequence n_seen tokens long is read densely, because it is short. */
 bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen);
 
-/* Runs a method on a layer, and counts. */
+/* Runs a method on a layer, and counts. mass_scratch [n_heads][n_ctx] where mass is measured. */
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);
-/* After that: what the method says of the layer's tokens. */
-sac_important sac_prefill_important(const sac_prefill *m);
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch);
 
-/* Share of dense attention's weight that a step's choice holds, added to the stats: mean over query heads.
- * Nothing where rows were dropped: what these would weigh is not known. scratch: [n_heads][n_ctx]. */
-void sac_count_prefill_mass(const sac_layer_attention *a, double share);
-void sac_count_decode_mass(const sac_layer_attention *a, double share);
-sac_status sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, float *scratch);
-
-/* Room for a part of a prompt. */
-typedef struct sac_part_scratch {
-    void *q;                  /* [n_ctx][n_heads * head_dim], where ops run, as are k, v and zeros */
-    void *k, *v;              /* [n_kv_heads][n_ctx][head_dim], in the queries' type as they are */
-    float *zeros;             /* [n_heads * head_dim] */
-    int32_t *rows;            /* [n_ctx] on the host */
-    struct {                  /* where ops run */
-        int32_t *part, *rows; /* [n_ctx] */
-        int64_t *start;       /* [2] */
-    } there;
-} sac_part_scratch;
-
-void sac_part_scratch_take(sac_part_scratch *s, const sac_attention_shape *shape, sac_arena *arena);
-void sac_part_scratch_take_device(sac_part_scratch *s, const sac_attention_shape *shape, sac_arena *arena);
-
-/* Two-sided sparse prefill: the queries of the part (ascending, counted from the first query) meet the rows
- * before the prompt and each other's, in order; the outputs of all other queries are zeros. Not with a
- * sliding window. */
-sac_status sac_attend_part(const sac_layer_attention *a, const int32_t *part, int64_t n_part,
-                           sac_part_scratch *s);
-
-/* One head's row to another place of the same view. */
-void sac_move_row(const sac_kv_view *kv, int head, int64_t from, int64_t to);
-
-/* Moves the rows of the lists (one for all heads or one a head, ascending, equally long) together to the
- * front of the view, for `settle`; how many they are. For methods of the CPU: others have the op. */
-int64_t sac_keep_rows(const sac_kv_view *kv, const sac_row_lists *lists);
-
-/* Random number i of a stream that seed, layer and request name: counter-based, so order of use is
- * immaterial. */
-uint32_t sac_random_u32(uint64_t seed, uint64_t stream, uint64_t i);
+/* After sac_prefill_attend: what the method says of the layer's tokens. */
+sac_important sac_prefill_important(const sac_prefill *m);
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef SAC_BLOCK_MEMORY_H
 #define SAC_BLOCK_MEMORY_H
 
-#include "sparse.h"
+#include "policy.h"
 
 typedef struct sac_block_memory {
     /* Settings, before _take: first tokens in no block; tokens of a window, of a block, that represent one;

@@ -3,7 +3,7 @@
 #ifndef SAC_IMPORTANCE_H
 #define SAC_IMPORTANCE_H
 
-#include "sparse.h"
+#include "policy.h"
 
 /* Probes: the last `recent` of n queries and `random` of those before, ascending, all when there are no more;
  * how many. The random ones are drawn without replacement by the numbers of `stream`, so that no order of
@@ -28,8 +28,7 @@ int64_t sac_importance_count_from(const float *weights, int64_t n, double tau, f
 sac_status sac_importance_best(const sac_ops *ops, const sac_stream *stream, const float *scores, int64_t n,
                                int64_t p, int32_t *best);
 
-/* The smallest p such that the tokens with the p best scores hold tau of the weights; these go to best. */
-sac_status sac_importance_cover(const sac_ops *ops, const sac_stream *stream, const float *scores,
-                                const float *weights, int64_t n, double tau, int32_t *best, int64_t *p);
+/* What tau of n weights is, less what sums in another order may differ by. */
+double sac_importance_target(const float *weights, int64_t n, double tau);
 
 #endif
