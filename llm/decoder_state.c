@@ -18,7 +18,7 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .max_position = c->max_position,
         .window = c->sliding_window,
         .measure_mass = o->measure_mass,
-        .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC,
+        .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
         .controller = d->controller,
         .device = device,
         .dtype = device ? d->embed.dtype : SAC_DTYPE_F32,

@@ -62,7 +62,8 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         (int)p[POS] == POS_COMPACT || ((int)p[POS] == POS_AUTO && shape->n_ctx > shape->max_position);
     if (may_compact && !shape->fixed_rotation)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "decode policy adore: this model's rotary frequencies change with the length, so "
+                        "decode policy adore: this model's rotary frequencies change with the length, or its "
+                        "rows have numbers of their own, so "
                         "keys cannot be moved: use pos=orig");
     return SAC_OK;
 }

@@ -55,10 +55,10 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
                         p[REPR], p[BLOCK]);
     if (is_off(p, shape)) return SAC_OK;
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "infllm needs keys without their positions, and this model's dynamic rope scaling cannot "
-            "be taken back: use another method");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "infllm needs keys without their positions, and this model's positions (dynamic rope "
+                        "scaling, or numbers of their own) cannot "
+                        "be taken back: use another method");
     if (p[LOCAL] > (double)shape->max_position)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "infllm: local=%g is more than the %lld that the model was trained on: lower it",

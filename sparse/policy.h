@@ -34,7 +34,9 @@ typedef struct sac_attention_shape {
     int64_t max_position; /* trained length */
     int64_t window;       /* the model's own sliding window, 0 = none */
     bool measure_mass;    /* room to compare choices with dense attention */
-    bool fixed_rotation;  /* false: frequencies change with the length, so keys cannot be turned back */
+    bool
+        fixed_rotation; /* a key is turned by its row alone; false: frequencies change with the length, or rows
+                             have numbers of their own, and no key can be turned back or moved */
     const struct sac_controller *controller; /* the model's for ADORE, or NULL */
     const sac_device *device;                /* where queries, keys and values are; NULL: the CPU */
     sac_dtype dtype;                         /* of queries */

@@ -43,10 +43,10 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     if (is_off(p, shape)) return SAC_OK;
     int64_t furthest = furthest_of(shape->n_ctx, (int64_t)p[GROUP], (int64_t)p[WINDOW]);
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "selfextend moves keys to other positions, and this model's dynamic rope scaling cannot "
-            "be taken back: use another method");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "selfextend moves keys to other positions, and this model's positions (dynamic rope "
+                        "scaling, or numbers of their own) cannot "
+                        "be taken back: use another method");
     if (furthest >= shape->max_position)
         return sac_fail(
             err, SAC_BAD_ARGUMENT,

@@ -40,10 +40,10 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     if (p[POS] != 0 || is_off(p, shape)) return SAC_OK;
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "streaming moves keys to other positions, and this model's dynamic rope scaling cannot "
-            "be taken back: use pos=orig");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "streaming moves keys to other positions, and this model's positions (dynamic rope "
+                        "scaling, or numbers of their own) cannot "
+                        "be taken back: use pos=orig");
     if (p[START] + p[RECENT] > (double)shape->max_position)
         return sac_fail(
             err, SAC_BAD_ARGUMENT,

@@ -55,10 +55,10 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         return sac_fail(err, SAC_UNSUPPORTED,
                         "tokenselect with select=head runs on the CPU only so far: leave it out");
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "tokenselect needs keys without their positions, and this model's dynamic rope scaling "
-            "cannot be taken back: use another method");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "tokenselect needs keys without their positions, and this model's positions (dynamic "
+                        "rope scaling, or numbers of their own) "
+                        "cannot be taken back: use another method");
     if (p[TS_P] > 0 && p[TS_SELECT] != TS_SOFT)
         return sac_fail(err, SAC_BAD_ARGUMENT, "tokenselect: p is a share of the soft vote: use select=soft");
     if (p[TS_POS] == 0 && longest > shape->max_position && !is_off(p, shape))

@@ -55,6 +55,7 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
         return sac_fail(err, SAC_TOO_LONG, "%zu tokens after %lld do not fit a context of %lld", n_ids,
                         (long long)past, (long long)s->memory.n_ctx);
     s->has_logits = false;
+    sac_decoder_count_on(&s->decoder);
     for (int64_t i = 0; i < n; i++) {
         s->ids[past + i] = ids[i];
         s->identity[past + i] = (uint64_t)(uint32_t)ids[i];

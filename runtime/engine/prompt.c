@@ -202,6 +202,9 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     SAC_TRY(place_all(&p, prompt, err));
     s->next_position = s->model->loaded.positions(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
+    sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
+    if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
+    sac_decoder_number_rows(&s->decoder, numbers, prompt->n_reused);
     return SAC_OK;
 }
 

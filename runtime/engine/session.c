@@ -36,6 +36,7 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .fast = m->fast,
                                  .measure_mass = c->measure_mass,
                                  .outside_rows = m->loaded.has_vision,
+                                 .own_numbers = m->loaded.positions != sac_positions_plain,
                                  .device = &m->device};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
