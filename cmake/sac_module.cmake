@@ -1,13 +1,27 @@
 # sac_module(FOLDER [NAME n] [FOLDERS a b] [SUBFOLDERS c d] [DEPENDS x y] [LINK_DEPENDS z] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
-# One folder is one static library, sac_<name>. FOLDERS within it are part of it and their headers are found by bare name; of
-# SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries named in DEPENDS, and no others:
-# what these depend on, and LINK_DEPENDS, is linked but not seen.
+# One folder is one static library, sac_<name> (the folder's, unless NAME gives one). FOLDERS within it are part of it and their
+# headers are found by bare name; of SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries
+# named in DEPENDS, and no others: what these depend on, and LINK_DEPENDS, is linked but not seen.
 # Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 set(SAC_ISA_vnni ${SAC_ISA_avx512} -mavx512vnni)
 set(SAC_ISA_bf16 ${SAC_ISA_avx512} -mavx512bf16)
 set(SAC_ISA_amx ${SAC_ISA_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
+
+# Options of the files among `sources` that are named after an instruction set, and `optimise`, for targets of this folder.
+function(sac_instruction_sets sources)
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    return()
+  endif()
+  foreach(isa avx2 avx512 vnni bf16 amx)
+    foreach(source ${sources})
+      if(source MATCHES "_${isa}\\.c$")
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${SAC_ISA_${isa}} -ffp-contract=fast ${ARGN})
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
 
 function(sac_module dir)
   cmake_parse_arguments(A "" "NAME" "FOLDERS;SUBFOLDERS;DEPENDS;LINK_DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
@@ -36,21 +50,13 @@ function(sac_module dir)
     target_link_options(sac_${name} PUBLIC -fsanitize=${SAC_SANITIZE})
   endif()
   set(optimise -O3)
-  if(SAC_SANITIZE)
+  if(SAC_SANITIZE STREQUAL thread)
     set(optimise -O1) # instrumented and unrolled, the kernels would take minutes to compile
+  elseif(SAC_SANITIZE)
+    # Instrumented they were nine tenths of all tests' time. tests/CMakeLists.txt has them checked where that is seen.
+    list(APPEND optimise -fno-sanitize=all)
   endif()
-  if(SAC_FUZZ)
-    list(APPEND optimise -fno-sanitize=all) # clang 14 takes minutes all the same; the fuzzers feed parsers, not kernels
-  endif()
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    foreach(isa avx2 avx512 vnni bf16 amx)
-      foreach(source ${sources})
-        if(source MATCHES "_${isa}\\.c$")
-          set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${SAC_ISA_${isa}} -ffp-contract=fast ${optimise})
-        endif()
-      endforeach()
-    endforeach()
-  endif()
+  sac_instruction_sets("${sources}" ${optimise})
   target_include_directories(sac_${name} PUBLIC ${seen})
   target_link_libraries(sac_${name} PUBLIC ${A_PUBLIC_LIBS})
   set(below ${A_DEPENDS})
@@ -59,6 +65,8 @@ function(sac_module dir)
     get_target_property(more sac_${d} SAC_BELOW)
     list(APPEND below ${more})
   endforeach()
+  list(REMOVE_DUPLICATES below)
+  set_target_properties(sac_${name} PROPERTIES SAC_BELOW "${below}") # for tests, which may look inside: sac_link_with_all
   foreach(d ${A_LINK_DEPENDS})
     target_link_libraries(sac_${name} PRIVATE $<LINK_ONLY:sac_${d}>)
   endforeach()
@@ -66,8 +74,6 @@ function(sac_module dir)
   list(TRANSFORM named PREPEND sac_)
   string(REPLACE ";" " " line "sac_${name};${named}")
   set_property(GLOBAL APPEND_STRING PROPERTY SAC_MODULES "${line}\n") # written to modules.txt, for tools/check_circles.py
-  list(REMOVE_DUPLICATES below)
-  set_target_properties(sac_${name} PROPERTIES SAC_BELOW "${below}") # for tests, which may look inside: sac_link_with_all
 endfunction()
 
 # Links a test with sac_<name> and with all libraries below it, whose headers it finds too.
@@ -81,11 +87,19 @@ function(sac_link_with_all target)
   endforeach()
 endfunction()
 
-# Adds a folder's .cu files to a module's library. -lineinfo costs nothing at run time and lets profilers name lines.
+# sac_cuda_sources(TARGET FOLDER [SUBFOLDERS a b]): adds the .cu files of a folder, and of some of its folders, to a
+# module's library. -lineinfo costs nothing at run time and lets profilers name lines.
 function(sac_cuda_sources target folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cu)
-  target_sources(${target} PRIVATE ${sources})
-  target_include_directories(${target} PRIVATE ${folder})
+  cmake_parse_arguments(A "" "" "SUBFOLDERS" ${ARGN})
+  set(folders ${folder})
+  foreach(sub ${A_SUBFOLDERS})
+    list(APPEND folders ${folder}/${sub})
+  endforeach()
+  foreach(f ${folders})
+    file(GLOB sources CONFIGURE_DEPENDS ${f}/*.cu)
+    target_sources(${target} PRIVATE ${sources})
+    target_include_directories(${target} PRIVATE ${f})
+  endforeach()
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr>)
 endfunction()
 

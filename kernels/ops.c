@@ -25,12 +25,17 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     sac_ops_init_ref(t);
     t->backend = "cpu";
     t->linear = sac_linear_find(cpu_flags);
+    t->linear_group = sac_linear_group_find(cpu_flags);
     t->linear_scratch_bytes = sac_linear_scratch_find(cpu_flags);
     t->packed_attention = sac_packed_attention_find(cpu_flags);
     t->embed = sac_cpu_embed;
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;
     t->scatter_rows = sac_cpu_scatter_rows;
+    t->choice_rows = sac_cpu_choice_rows;
+    t->pattern_rows = sac_cpu_pattern_rows;
+    t->pick_channels = sac_cpu_pick_channels;
+    t->join_attention = sac_cpu_join_attention;
 #if defined(__x86_64__)
     if (cpu_flags & SAC_CPU_AVX2) sac_ops_set_avx2(t);
     if (cpu_flags & SAC_CPU_AVX512) sac_ops_set_avx512(t);
@@ -41,6 +46,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
 void sac_ops_init_cuda(sac_ops *t, int compute) {
     (void)compute; /* kernels choose by what the card says of itself */
     *t = (sac_ops){.backend = "cuda",
+                   .fuses = true,
                    .linear_scratch_bytes = no_scratch,
 #define X(op) .op = sac_cuda_##op,
                    SAC_OPS(X)

@@ -12,10 +12,11 @@
 #ifndef SAC_LLM_DECODER_H
 #define SAC_LLM_DECODER_H
 
+#include "block.h"
 #include "kv_cache.h"
 #include "ops.h"
+#include "policy.h"
 #include "rope.h"
-#include "sparse.h"
 #include "window_sums.h"
 
 typedef struct sac_decoder_config {
@@ -26,13 +27,6 @@ typedef struct sac_decoder_config {
     bool tied_head;
     sac_rope_config rope;
 } sac_decoder_config;
-
-typedef struct sac_decoder_layer {
-    const float *attn_norm, *mlp_norm; /* [hidden] */
-    sac_tensor q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
-    const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
-    sac_tensor gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
-} sac_decoder_layer;
 
 /* Weights are borrowed from the model's mapping and arena. */
 typedef struct sac_decoder {
@@ -54,12 +48,6 @@ typedef struct sac_decoder_options {
     bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
-
-/* Called where other work may run on the same pool. */
-typedef struct sac_pause {
-    void (*fn)(void *ctx);
-    void *ctx;
-} sac_pause;
 
 /* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
 typedef struct sac_decoder_state {
@@ -96,7 +84,6 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
-    sac_pause pause; /* between chunks of a prefill; fn NULL = nobody */
     bool fast, outside_rows;
 } sac_decoder_state;
 

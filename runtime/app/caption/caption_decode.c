@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "caption_decode.h"
+#include "status.h"
 
 #include "decoder.h"
-#include "room.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@ struct caption_decoder {
     const sac_model *model;
     sac_model_info info;
     int64_t n_ctx;
+    const char *reduce;  /* as in sac_session_config */
     uint64_t most_bytes; /* of an item's pixels */
 };
 
@@ -51,18 +52,20 @@ static sac_status try_one(const caption_decoder *d, sac_error *err) {
     intake_pixels pixels;
     bool crashed;
     int fd = file_in_memory(bmp, sizeof bmp);
-    if (fd < 0) return app_fail(err, SAC_NO_MEMORY, "no memory for a picture of one pixel");
+    if (fd < 0) return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of one pixel");
     sac_status st = intake_decode(d->intake, &task, fd, NULL, &pixels, &crashed, err);
     close(fd);
     if (st == SAC_OK) intake_pixels_free(&pixels);
     return st;
 }
 
-sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64_t n_ctx, sac_error *err) {
+sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64_t n_ctx, const char *reduce,
+                                sac_error *err) {
     caption_decoder *d = *out = calloc(1, sizeof *d);
-    if (!d) return app_fail_no_memory(err);
+    if (!d) return sac_fail_no_memory(err);
     d->model = m;
     d->n_ctx = n_ctx;
+    d->reduce = reduce;
     sac_model_get_info(m, &d->info);
     d->most_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
     sac_status st = intake_decoder_open(&d->intake, err);
@@ -70,7 +73,8 @@ sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64
     if (st == SAC_OK) return SAC_OK;
     caption_decoder_close(d);
     *out = NULL;
-    return app_fail_prefix(err, "no locked-in process for decoding (--trust-media does without): ");
+    return sac_fail_prefix(err, err->status,
+                           "no locked-in process for decoding (--trust-media does without)");
 }
 
 void caption_decoder_close(caption_decoder *d) {
@@ -85,11 +89,11 @@ static sac_status open_file(const char *path, int *fd, sac_error *err) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold the job up */
     if (*fd < 0)
-        return app_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
+        return sac_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
     if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) return SAC_OK;
     bool is_empty = S_ISREG(st.st_mode);
     close(*fd);
-    return app_fail(err, SAC_BAD_FILE, "%s: %s", path, is_empty ? "the file is empty" : "not a file");
+    return sac_fail(err, SAC_BAD_FILE, "%s: %s", path, is_empty ? "the file is empty" : "not a file");
 }
 
 static uint64_t bytes_decoded(const caption_request *q) {
@@ -105,13 +109,13 @@ static sac_status decode(caption_decoder *d, caption_request *q, intake_task *ta
     int fd = -1;
     bool crashed;
     struct stat file;
-    if (path) APP_TRY(open_file(path, &fd, err));
+    if (path) SAC_TRY(open_file(path, &fd, err));
     if (!path) fd = file_in_memory(bytes, n_bytes);
     caption_decoded *to = calloc(1, sizeof *to);
     if (fd < 0 || !to || fstat(fd, &file) != 0) {
         if (fd >= 0) close(fd);
         free(to);
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     }
     uint64_t had = bytes_decoded(q);
     task->max_output_bytes = had < d->most_bytes ? d->most_bytes - had : 1;
@@ -122,7 +126,7 @@ static sac_status decode(caption_decoder *d, caption_request *q, intake_task *ta
     close(fd);
     if (st != SAC_OK) {
         free(to);
-        return path ? app_fail_prefix(err, "%s: ", path) : st;
+        return path ? sac_fail_prefix(err, err->status, "%s", path) : st;
     }
     to->next = q->decoded;
     q->decoded = to;
@@ -143,7 +147,7 @@ static sac_status decode_picture(caption_decoder *d, caption_request *q, sac_par
                                  const atomic_bool *cancelled, sac_error *err) {
     intake_task task = {.video = p->video, .max_frames = 1};
     const intake_pixels *pixels;
-    APP_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
+    SAC_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
     drop_file(p);
     p->bytes = intake_pixels_frame(pixels, 0, &p->n_bytes);
     return SAC_OK;
@@ -156,10 +160,10 @@ static sac_status decode_video(caption_decoder *d, caption_request *q, sac_part 
     if (p->video.max_frames && p->video.max_frames < most) most = p->video.max_frames;
     intake_task task = {.is_video = true, .video = p->video, .max_frames = most};
     const intake_pixels *pixels;
-    APP_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
+    SAC_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
     size_t n = (size_t)pixels->info.n_frames;
     sac_frame *frames = calloc(n, sizeof *frames);
-    if (!frames) return app_fail_no_memory(err);
+    if (!frames) return sac_fail_no_memory(err);
     for (size_t i = 0; i < n; i++) {
         frames[i].bytes = intake_pixels_frame(pixels, (int64_t)i, &frames[i].n_bytes);
         frames[i].time_s = pixels->times[i];
@@ -178,7 +182,7 @@ static sac_status decode_list(caption_decoder *d, caption_request *q, sac_part *
     for (size_t i = 0; i < p->n_frames; i++) {
         intake_task task = {.max_frames = 1, .video = {.no_rotate = p->video.no_rotate}};
         const intake_pixels *pixels;
-        APP_TRY(decode(d, q, &task, frames[i].path, NULL, 0, cancelled, &pixels, err));
+        SAC_TRY(decode(d, q, &task, frames[i].path, NULL, 0, cancelled, &pixels, err));
         free((char *)(uintptr_t)frames[i].path);
         frames[i].path = NULL;
         frames[i].bytes = intake_pixels_frame(pixels, 0, &frames[i].n_bytes);
@@ -193,31 +197,42 @@ static sac_part *part_of(const caption_request *q, size_t message, size_t part) 
     return (sac_part *)(uintptr_t)&q->c.messages[message].parts[part];
 }
 
-static sac_status decode_part(caption_decoder *d, caption_request *q, sac_part *p, int64_t most,
+static bool is_video(const sac_part *p) {
+    return p->kind == SAC_PART_VIDEO || p->kind == SAC_PART_FRAMES;
+}
+
+/* The part's size goes into the room. */
+static sac_status decode_part(caption_decoder *d, caption_request *q, sac_part *p, sac_room *room,
                               const atomic_bool *cancelled, sac_error *err) {
-    switch (p->kind) {
-    case SAC_PART_IMAGE: return decode_picture(d, q, p, cancelled, err);
-    case SAC_PART_VIDEO: return decode_video(d, q, p, most, cancelled, err);
-    case SAC_PART_FRAMES: return decode_list(d, q, p, cancelled, err);
-    case SAC_PART_TEXT: break;
+    if (p->kind == SAC_PART_IMAGE) {
+        SAC_TRY(decode_picture(d, q, p, cancelled, err));
+        const intake_info *info = &q->decoded->pixels.info; /* what was decoded last stands first */
+        return room->n_videos ? sac_room_picture(room, info->width, info->height, err) : SAC_OK;
     }
+    if (p->kind == SAC_PART_FRAMES) SAC_TRY(decode_list(d, q, p, cancelled, err));
+    if (p->kind == SAC_PART_VIDEO) SAC_TRY(decode_video(d, q, p, sac_room_frames(room), cancelled, err));
+    sac_room_video(room, (int64_t)p->n_frames);
     return SAC_OK;
 }
 
-/* Videos share what the rest leaves of the context, as the engine shares it out: what one does not take is
- * the next ones'. */
-sac_status caption_decode(caption_decoder *d, caption_request *q, const atomic_bool *cancelled,
-                          sac_error *err) {
-    int64_t n_videos, room = intake_room(d->model, d->n_ctx, q->c.messages, q->c.n_messages, &n_videos);
+static sac_status decode_all(caption_decoder *d, caption_request *q, bool videos, sac_room *room,
+                             const atomic_bool *cancelled, sac_error *err) {
     for (size_t i = 0; i < q->c.n_messages; i++)
         for (size_t k = 0; k < q->c.messages[i].n_parts; k++) {
             sac_part *p = part_of(q, i, k);
-            bool is_video = p->kind == SAC_PART_VIDEO || p->kind == SAC_PART_FRAMES;
-            int64_t most = is_video ? intake_room_frames(&d->info, room / n_videos--) : 1;
-            APP_TRY(decode_part(d, q, p, most, cancelled, err));
-            if (is_video) room -= (int64_t)p->n_frames * d->info.tokens_per_frame;
+            if (p->kind == SAC_PART_TEXT || is_video(p) != videos) continue;
+            SAC_TRY(decode_part(d, q, p, room, cancelled, err));
         }
     return SAC_OK;
+}
+
+/* Pictures first: what they leave of the context is shared by the videos. */
+sac_status caption_decode(caption_decoder *d, caption_request *q, const atomic_bool *cancelled,
+                          sac_error *err) {
+    sac_room room;
+    SAC_TRY(sac_room_open(&room, d->model, d->n_ctx, d->reduce, q->c.messages, q->c.n_messages, err));
+    SAC_TRY(decode_all(d, q, false, &room, cancelled, err));
+    return decode_all(d, q, true, &room, cancelled, err);
 }
 
 static bool is_decoded(const caption_request *q, const void *bytes) {
