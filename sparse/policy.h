@@ -184,6 +184,10 @@ typedef struct sac_decode_policy {
     void (*wrap)(void *state, sac_decode *base);
     sac_status (*check_base)(const double *p, const sac_decode *base, const sac_attention_shape *shape,
                              sac_error *err);
+    /* As a base: whether its lists are of query heads, NULL: never; and whether a list may lack the step's own
+     * row, which is otherwise its last. */
+    bool (*lists_query_heads)(const double *p);
+    bool may_omit_own;
     /* Adds to the stats [n_layers] what steps counted on a device since it was last asked; waits for it.
      * NULL: all is counted here. */
     sac_status (*counted)(void *state, const sac_attention_shape *shape, const sac_stream *stream,
@@ -253,6 +257,13 @@ void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
     X(streaming)                                                                                             \
     X(tokenselect)                                                                                           \
     X(twilight)
+/* Of these, those whose choices another may cut down. */
+#define SAC_DECODE_BASES(X)                                                                                  \
+    X(dense)                                                                                                 \
+    X(quest)                                                                                                 \
+    X(doublesparse)                                                                                          \
+    X(tokenselect)                                                                                           \
+    X(streaming)
 
 #define X(name) extern const sac_prefill_policy sac_prefill_##name;
 SAC_PREFILL_POLICIES(X)
@@ -264,6 +275,7 @@ SAC_DECODE_POLICIES(X)
 /* Their names for help texts, NULL-terminated. */
 const char *const *sac_prefill_policy_names(void);
 const char *const *sac_decode_policy_names(void);
+extern const char *const sac_decode_base_names[];
 
 /* Whether a prompt that makes the sequence n_seen tokens long is read densely, because it is short. */
 bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen);
