@@ -2,8 +2,8 @@
  * reads.
  *
  * A policy chooses rows (choice.h); the shared attention op reads them. One file a method, one line in the
- * lists below; what methods share is in parts/. `dense` reads everything and is the oracle for the others: every method's off-value takes its path and
- * gives its bits.
+ * lists below; what methods share is in parts/. `dense` reads everything and is the oracle for the others:
+ * every method's off-value takes its path and gives its bits.
  *
  * Rows and positions. A layer's keys and values lie in rows 0 .. n - 1 of its view, stored after rope. As
  * long as nothing was dropped, row and position are the same number; a method that needs keys without their
