@@ -49,12 +49,6 @@ typedef struct sac_decoder_options {
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
 
-/* Called where other work may run on the same pool. */
-typedef struct sac_pause {
-    void (*fn)(void *ctx);
-    void *ctx;
-} sac_pause;
-
 /* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
 typedef struct sac_decoder_state {
     sac_attention_shape shape;
@@ -90,7 +84,6 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
-    sac_pause pause; /* between chunks of a prefill; fn NULL = nobody */
     bool fast, outside_rows;
 } sac_decoder_state;
 
