@@ -1,7 +1,7 @@
 # sac_module(FOLDER [NAME n] [FOLDERS a b] [SUBFOLDERS c d] [DEPENDS x y] [LINK_DEPENDS z] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
-# One folder is one static library, sac_<name>. FOLDERS within it are part of it and their headers are found by bare name; of
-# SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries named in DEPENDS, and no others:
-# what these depend on, and LINK_DEPENDS, is linked but not seen.
+# One folder is one static library, sac_<name> (the folder's, unless NAME gives one). FOLDERS within it are part of it and their
+# headers are found by bare name; of SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries
+# named in DEPENDS, and no others: what these depend on, and LINK_DEPENDS, is linked but not seen.
 # Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
@@ -59,6 +59,8 @@ function(sac_module dir)
     get_target_property(more sac_${d} SAC_BELOW)
     list(APPEND below ${more})
   endforeach()
+  list(REMOVE_DUPLICATES below)
+  set_target_properties(sac_${name} PROPERTIES SAC_BELOW "${below}") # for tests, which may look inside: sac_link_with_all
   foreach(d ${A_LINK_DEPENDS})
     target_link_libraries(sac_${name} PRIVATE $<LINK_ONLY:sac_${d}>)
   endforeach()
@@ -66,8 +68,6 @@ function(sac_module dir)
   list(TRANSFORM named PREPEND sac_)
   string(REPLACE ";" " " line "sac_${name};${named}")
   set_property(GLOBAL APPEND_STRING PROPERTY SAC_MODULES "${line}\n") # written to modules.txt, for tools/check_circles.py
-  list(REMOVE_DUPLICATES below)
-  set_target_properties(sac_${name} PROPERTIES SAC_BELOW "${below}") # for tests, which may look inside: sac_link_with_all
 endfunction()
 
 # Links a test with sac_<name> and with all libraries below it, whose headers it finds too.
@@ -81,11 +81,19 @@ function(sac_link_with_all target)
   endforeach()
 endfunction()
 
-# Adds a folder's .cu files to a module's library. -lineinfo costs nothing at run time and lets profilers name lines.
+# sac_cuda_sources(TARGET FOLDER [SUBFOLDERS a b]): adds the .cu files of a folder, and of some of its folders, to a
+# module's library. -lineinfo costs nothing at run time and lets profilers name lines.
 function(sac_cuda_sources target folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cu)
-  target_sources(${target} PRIVATE ${sources})
-  target_include_directories(${target} PRIVATE ${folder})
+  cmake_parse_arguments(A "" "" "SUBFOLDERS" ${ARGN})
+  set(folders ${folder})
+  foreach(sub ${A_SUBFOLDERS})
+    list(APPEND folders ${folder}/${sub})
+  endforeach()
+  foreach(f ${folders})
+    file(GLOB sources CONFIGURE_DEPENDS ${f}/*.cu)
+    target_sources(${target} PRIVATE ${sources})
+    target_include_directories(${target} PRIVATE ${f})
+  endforeach()
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr>)
 endfunction()
 

@@ -25,6 +25,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     sac_ops_init_ref(t);
     t->backend = "cpu";
     t->linear = sac_linear_find(cpu_flags);
+    t->linear_group = sac_linear_group_find(cpu_flags);
     t->linear_scratch_bytes = sac_linear_scratch_find(cpu_flags);
     t->packed_attention = sac_packed_attention_find(cpu_flags);
     t->embed = sac_cpu_embed;
@@ -41,6 +42,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
 void sac_ops_init_cuda(sac_ops *t, int compute) {
     (void)compute; /* kernels choose by what the card says of itself */
     *t = (sac_ops){.backend = "cuda",
+                   .fuses = true,
                    .linear_scratch_bytes = no_scratch,
 #define X(op) .op = sac_cuda_##op,
                    SAC_OPS(X)

@@ -59,8 +59,8 @@ sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, con
 /* All rows back in order, to rows 0 .. of the view; their number. Not on a device. */
 int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows);
 
-/* The important rows of a layer as they lie after unpacking: [n_kv_heads or 1] lists of *n rows in list[0].
- */
+/* The important rows of a layer as they lie after unpacking: [n_kv_heads or 1] lists of *n
+ * rows in list[0]. */
 const int32_t *sac_kv_blocks_important(sac_kv_blocks *b, int layer, int64_t *n, int *n_lists);
 
 #endif

@@ -12,6 +12,7 @@
 #ifndef SAC_LLM_DECODER_H
 #define SAC_LLM_DECODER_H
 
+#include "block.h"
 #include "kv_cache.h"
 #include "ops.h"
 #include "rope.h"
@@ -26,13 +27,6 @@ typedef struct sac_decoder_config {
     bool tied_head;
     sac_rope_config rope;
 } sac_decoder_config;
-
-typedef struct sac_decoder_layer {
-    const float *attn_norm, *mlp_norm; /* [hidden] */
-    sac_tensor q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
-    const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
-    sac_tensor gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
-} sac_decoder_layer;
 
 /* Weights are borrowed from the model's mapping and arena. */
 typedef struct sac_decoder {

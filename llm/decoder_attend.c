@@ -1,44 +1,55 @@
-/* decoder_attend.c - attention of a step of several sequences. */
+/* decoder_attend.c - a layer of a step, and what its attention is told. */
 #include "clock.h"
-#include "decoder_batch.h"
 #include "decoder_run.h"
+
+#include <math.h>
+
+sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, int64_t n,
+                                                sac_kv_view kv, int64_t past, int64_t n_seen) {
+    sac_decoder_state *s = r->s;
+    return (sac_layer_attention){
+        .ops = r->ops,
+        .stream = r->stream,
+        .shape = &s->shape,
+        .layer = layer,
+        .q = decoder_query_rows(r, first, n),
+        .kv = kv,
+        .past = past,
+        .position = s->positions + first,
+        .n_before = first, /* a call's hidden rows begin at its first token's number */
+        .n_seen = n_seen,
+        .scale = 1.0f / sqrtf((float)s->shape.head_dim),
+        .rotation = decoder_rotation(s),
+        .visual = s->visual,
+        .n_visual = s->n_visual,
+        .window_sums = s->window_sums.window ? &s->window_sums : NULL,
+        .observer = s->observer,
+        .stats = &s->stats[layer],
+    };
+}
 
 enum { TOGETHER = 32 }; /* sequences at a time: their arguments lie on the stack */
 
 typedef struct group {
     decoder_run r[TOGETHER];
     sac_layer_attention a[TOGETHER];
+    sac_block_part part[TOGETHER];
     int n;
 } group;
 
-static sac_status store_one(const decoder_run *r, const sac_layer_attention *a, sac_mat k, sac_mat v) {
-    int64_t first = r->s->cache.n_rows;
-    SAC_TRY(rotate(r, a->q, r->d->config.n_heads, first));
-    SAC_TRY(rotate(r, k, r->d->config.n_kv_heads, first));
-    return r->ops->kv_store(r->stream, &(sac_kv_store_args){a->kv, k, v, a->past});
-}
-
-static sac_status store_each(const group *g, sac_mat k, sac_mat v) {
-    for (int i = 0; i < g->n; i++)
-        SAC_TRY(store_one(&g->r[i], &g->a[i], sac_mat_rows(k, i, 1), sac_mat_rows(v, i, 1)));
+/* Attention of a step whose keys and values are stored. */
+static sac_status attend_one(const decoder_run *r, const sac_layer_attention *a) {
+    sac_decoder_state *s = r->s;
+    const sac_kv_packing *packing = s->cache.choice.format->packing;
+    int64_t left = a->kv.n_rows;
+    if (packing) {
+        SAC_TRY(packing->attend(s->cache.packing, a, &left));
+    } else {
+        SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
+        if (s->decode.policy->settle) SAC_TRY(s->decode.policy->settle(s->decode.state, a, &left));
+    }
+    s->cache.layer_rows[a->layer] = left;
     return SAC_OK;
-}
-
-static sac_status store_all(const group *g, sac_mat k, sac_mat v) {
-    const decoder_run *r = &g->r[0];
-    sac_token_store each[TOGETHER];
-    if (!r->s->device) return store_each(g, k, v);
-    for (int i = 0; i < g->n; i++)
-        each[i] = (sac_token_store){.q = g->a[i].q,
-                                    .k = sac_mat_rows(k, i, 1),
-                                    .v = sac_mat_rows(v, i, 1),
-                                    .rotation = rotation(&g->r[i]),
-                                    .pos = g->r[i].s->device_positions + g->r[i].s->cache.n_rows,
-                                    .kv = g->a[i].kv,
-                                    .first = g->a[i].past,
-                                    .n_heads = r->d->config.n_heads};
-    sac_status st = r->ops->store_many(r->stream, &(sac_store_many_args){each, g->n});
-    return st == SAC_UNSUPPORTED ? store_each(g, k, v) : st;
 }
 
 /* Steps that are one op and nothing else; `plain` and `packed` get its arguments. */
@@ -85,31 +96,41 @@ static void share_time(const alike *x, int64_t ns) {
         x->of[i]->stats->attend_ns += (int64_t)((double)ns * (double)x->of[i]->n_seen / all);
 }
 
-static sac_status attend_group(group *g, sac_mat k, sac_mat v) {
+static sac_status attend_together(const group *g) {
     alike x = {.n_plain = 0};
-    SAC_TRY(store_all(g, k, v));
     for (int i = 0; i < g->n; i++)
-        if (!is_one_op(&g->r[i], &g->a[i], &x)) SAC_TRY(sac_decoder_attend_step(&g->r[i], &g->a[i]));
+        if (!is_one_op(&g->r[i], &g->a[i], &x)) SAC_TRY(attend_one(&g->r[i], &g->a[i]));
     int64_t start = sac_now_ns();
     SAC_TRY(attend_alike(&g->r[0], &x));
     share_time(&x, sac_now_ns() - start);
     return SAC_OK;
 }
 
-sac_status sac_decoder_step_attend(const sac_decoder *d, sac_decoder_state *const *states, int64_t n,
-                                   const sac_ops *ops, const sac_stream *stream, int layer, sac_mat q,
-                                   sac_mat k, sac_mat v) {
-    for (int64_t at = 0; at < n; at += TOGETHER) {
-        group g = {.n = (int)min_rows(n - at, TOGETHER)};
-        for (int i = 0; i < g.n; i++) {
-            sac_decoder_state *s = states[at + i];
-            int64_t first = s->cache.n_rows, past;
-            sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, 1, true, &past);
-            g.r[i] = (decoder_run){d, s, ops, stream};
-            g.a[i] = sac_decoder_layer_attention(&g.r[i], layer, first, 1, kv, past, first + 1);
-            g.a[i].q = sac_mat_rows(q, at + i, 1);
-        }
-        SAC_TRY(attend_group(&g, sac_mat_rows(k, at, g.n), sac_mat_rows(v, at, g.n)));
+/* Sequences from number `at` on. */
+static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) {
+    g->n = (int)decoder_min(t->n - at, TOGETHER);
+    for (int i = 0; i < g->n; i++) {
+        sac_decoder_state *s = t->states[at + i];
+        int64_t first = s->cache.n_rows, past, n = t->rows_each;
+        sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, n, true, &past);
+        g->r[i] = (decoder_run){t->d, s, t->rows.ops, t->rows.stream};
+        g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, n, kv, past, first + 1);
+        g->a[i].q = sac_mat_rows(t->rows.q, (at + i) * n, n);
+        g->part[i] = (sac_block_part){.n = n,
+                                      .rotation = decoder_rotation(s),
+                                      .pos = s->device_positions + first,
+                                      .kv = kv,
+                                      .first = past};
     }
-    return SAC_OK;
+}
+
+sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
+    const sac_decoder_layer *w = &t->d->layers[layer];
+    for (int64_t at = 0; at < t->n; at += TOGETHER) {
+        group g;
+        open_group(t, layer, at, &g);
+        SAC_TRY(at ? sac_block_store(&t->rows, at, g.part, g.n) : sac_block_in(&t->rows, w, g.part, g.n));
+        SAC_TRY(t->n > 1 ? attend_together(&g) : attend_one(&g.r[0], &g.a[0]));
+    }
+    return sac_block_out(&t->rows, w);
 }

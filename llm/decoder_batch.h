@@ -10,10 +10,8 @@ typedef struct sac_decoder_batch {
     const sac_device *device; /* NULL: the CPU */
     sac_dtype dtype;          /* of activations, as in sac_decoder_state */
     void *hidden, *norm;      /* [capacity][hidden] */
-    void *queries;            /* [capacity][heads * head_dim] */
-    void *k, *v;              /* [capacity][kv_heads * head_dim] */
-    void *gate, *up;          /* [capacity][intermediate] */
-    void *qkv, *gate_up;      /* on a device: the same side by side, for weights that lie so; else NULL */
+    void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim] */
+    void *gate_up;            /* [capacity][2 * intermediate] */
     float *logits;            /* [capacity][vocab] */
     int32_t *ids;             /* [capacity] on a device, else NULL */
 } sac_decoder_batch;
@@ -21,6 +19,9 @@ typedef struct sac_decoder_batch {
 /* Out of an arena of the device's memory, or of the host's with device NULL. */
 void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
                             const sac_device *device, sac_arena *arena);
+
+/* The batch's rows for a step of n sequences; ops, stream and `fast` are the caller's to fill in. */
+sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_decoder *d, int64_t n);
 
 /* Whether a sequence's steps can go through a batch: not when its method computes old tokens again. */
 bool sac_decoder_can_batch(const sac_decoder_state *s);
@@ -30,19 +31,5 @@ bool sac_decoder_can_batch(const sac_decoder_state *s);
 sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
                                   const sac_stream *stream, sac_decoder_state *const *states,
                                   const int32_t *ids, int64_t n, sac_error *err);
-
-/* ---- the parts of a step that are a sequence's own (decoder.c); past = s->cache.n_rows ---- */
-
-/* x: the embedding of the new token. */
-sac_status sac_decoder_step_start(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                                  const sac_stream *stream, sac_mat x, sac_error *err);
-/* A layer's attention of each of n states: rotates q and k [n][heads * head_dim], stores k and v, attends;
- * the outputs replace q. On a device in one go, as far as ops and methods go. */
-sac_status sac_decoder_step_attend(const sac_decoder *d, sac_decoder_state *const *states, int64_t n,
-                                   const sac_ops *ops, const sac_stream *stream, int layer, sac_mat q,
-                                   sac_mat k, sac_mat v);
-/* The token counts from now on; or a failed step leaves no trace. */
-void sac_decoder_step_finish(sac_decoder_state *s);
-void sac_decoder_step_undo(sac_decoder_state *s);
 
 #endif

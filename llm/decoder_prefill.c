@@ -9,11 +9,12 @@ static sac_status drop_on_device(const decoder_run *r, int64_t first, const int3
     const sac_decoder_state *s = r->s;
     int64_t hidden = r->d->config.hidden, n_rows = kept[n_kept - 1] + 1;
     for (int64_t i = 0; i < n_kept; i += s->chunk) {
-        int64_t n = min_rows(n_kept - i, s->chunk);
-        sac_mat part = mat(r, s->norm, n, hidden), to = hidden_rows(r, first + i, n);
-        SAC_TRY(upload(r, s->device_ids, kept + i, (size_t)n * sizeof *kept));
+        int64_t n = decoder_min(n_kept - i, s->chunk);
+        sac_mat part = decoder_mat(r, s->norm, n, hidden), to = decoder_hidden_rows(r, first + i, n);
+        SAC_TRY(decoder_upload(r, s->device_ids, kept + i, (size_t)n * sizeof *kept));
         SAC_TRY(r->ops->gather_rows(
-            r->stream, &(sac_gather_rows_args){part, hidden_rows(r, first, n_rows), s->device_ids, NULL}));
+            r->stream,
+            &(sac_gather_rows_args){part, decoder_hidden_rows(r, first, n_rows), s->device_ids, NULL}));
         SAC_TRY(s->device->copy(r->stream, to.data, part.data,
                                 (size_t)n * sac_dtype_row_bytes(s->dtype, hidden)));
     }
@@ -56,32 +57,36 @@ static sac_status pick_rows(const layer_rows *l, const int32_t *rows, sac_mat x)
     sac_mat all = {s->device_positions + l->first, l->n, 1, 1, SAC_DTYPE_F32};
     sac_mat picked = {s->picked_positions, x.rows, 1, 1, SAC_DTYPE_F32};
     SAC_TRY(l->r->ops->gather_rows(
-        l->r->stream, &(sac_gather_rows_args){x, hidden_rows(l->r, l->first, l->n), rows, NULL}));
+        l->r->stream, &(sac_gather_rows_args){x, decoder_hidden_rows(l->r, l->first, l->n), rows, NULL}));
     return l->r->ops->gather_rows(l->r->stream, &(sac_gather_rows_args){picked, all, rows, NULL});
 }
 
 /* Queries [first, first + q.rows) of those that are asked for. */
 static sac_status make_some(const layer_rows *l, sac_mat q, const int32_t *rows, int64_t first) {
     const decoder_run *r = l->r;
-    const sac_decoder_config *c = &r->d->config;
-    const sac_decoder_layer *w = &r->d->layers[l->layer];
-    sac_mat norm = mat(r, r->s->norm, q.rows, c->hidden);
-    if (rows) SAC_TRY(pick_rows(l, rows + first, norm));
-    sac_mat x = rows ? norm : hidden_rows(r, l->first + first, q.rows);
-    SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){norm, x, w->attn_norm, c->rms_eps}));
-    SAC_TRY(linear(r, q, norm, &w->q, w->q_bias, false));
-    return rows ? rotate_to(r, q, c->n_heads, r->s->picked_positions)
-                : rotate(r, q, c->n_heads, l->first + first);
+    sac_block_rows x = sac_decoder_rows(r, l->first + (rows ? 0 : first), q.rows);
+    sac_rotation rotation = decoder_rotation(r->s);
+    x.q = q;
+    if (rows) {
+        SAC_TRY(pick_rows(l, rows + first, x.norm));
+        x.hidden = x.norm;
+    }
+    return sac_block_queries(&x, &r->d->layers[l->layer], &rotation,
+                             rows ? r->s->picked_positions : r->s->device_positions + l->first + first);
 }
 
 static sac_status make_queries(void *ctx, sac_mat q, const int32_t *rows) {
     const layer_rows *l = ctx;
     int64_t most = l->r->s->chunk, part = rows ? even_part(q.rows, most) : most;
     for (int64_t i = 0; i < q.rows; i += part) {
-        int64_t n = min_rows(q.rows - i, part);
+        int64_t n = decoder_min(q.rows - i, part);
         SAC_TRY(make_some(l, sac_mat_rows(q, i, n), rows, i));
     }
     return SAC_OK;
+}
+
+static void pause_for_others(const sac_decoder_state *s) {
+    if (s->pause.fn) s->pause.fn(s->pause.ctx);
 }
 
 /* Whether a layer's prefill picks queries: outputs may then be those of some tokens. A bias of o would be the
@@ -97,11 +102,13 @@ static sac_status add_attended(const layer_rows *l, const sac_attended *some) {
     const decoder_run *r = l->r;
     int64_t part = even_part(some->o.rows, r->s->chunk);
     for (int64_t i = 0; i < some->o.rows; i += part) {
-        int64_t n = min_rows(some->o.rows - i, part);
-        sac_mat y = mat(r, r->s->norm, n, r->d->config.hidden), h = hidden_rows(r, l->first, l->n);
+        int64_t n = decoder_min(some->o.rows - i, part);
+        sac_block_rows x = sac_decoder_rows(r, l->first, n);
+        sac_mat h = decoder_hidden_rows(r, l->first, l->n);
         pause_for_others(r->s);
-        SAC_TRY(linear(r, y, sac_mat_rows(some->o, i, n), &r->d->layers[l->layer].o, NULL, false));
-        SAC_TRY(r->ops->scatter_rows(r->stream, &(sac_scatter_rows_args){h, y, some->rows + i, true}));
+        x.q = sac_mat_rows(some->o, i, n);
+        SAC_TRY(sac_block_attended(&x, &r->d->layers[l->layer]));
+        SAC_TRY(r->ops->scatter_rows(r->stream, &(sac_scatter_rows_args){h, x.norm, some->rows + i, true}));
     }
     return SAC_OK;
 }
@@ -111,6 +118,7 @@ static sac_status prefill_layer(const decoder_run *r, int layer, int64_t first, 
                                 int64_t n_out) {
     sac_decoder_state *s = r->s;
     const sac_decode_policy *decode = s->decode.policy;
+    const sac_decoder_layer *w = &r->d->layers[layer];
     int64_t past, end = first + *n;
     layer_rows rows = {r, layer, first, *n};
     sac_attended some = {0};
@@ -119,11 +127,13 @@ static sac_status prefill_layer(const decoder_run *r, int layer, int64_t first, 
     sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
     for (int64_t i = first; i < end; i += s->chunk) {
         if (i > first) pause_for_others(s);
-        SAC_TRY(sac_decoder_project_qkv(r, layer, i, min_rows(end - i, s->chunk), q_later, &kv,
-                                        past + i - first));
+        int64_t n_rows = decoder_min(end - i, s->chunk);
+        sac_block_rows x = sac_decoder_rows(r, i, n_rows);
+        sac_block_part part = {n_rows, decoder_rotation(s), s->device_positions + i, kv, past + i - first};
+        SAC_TRY(q_later ? sac_block_in_without_queries(&x, w, &part) : sac_block_in(&x, w, &part, 1));
     }
     sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, *n, kv, past, n_seen);
-    a.n_unread = *n - min_rows(*n, n_out);
+    a.n_unread = *n - decoder_min(*n, n_out);
     if (picks) a.attended = &some;
     if (q_later) a.make_queries = (sac_query_maker){make_queries, &rows};
     sac_window_sums_begin(&s->window_sums);
@@ -135,10 +145,10 @@ static sac_status prefill_layer(const decoder_run *r, int layer, int64_t first, 
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
     if (some.rows) SAC_TRY(add_attended(&rows, &some));
     for (int64_t i = first + a.n_unread; i < end; i += s->chunk) {
-        int64_t n_rows = min_rows(end - i, s->chunk);
+        int64_t n_rows = decoder_min(end - i, s->chunk);
         pause_for_others(s);
-        SAC_TRY(some.rows ? sac_decoder_mlp(r, layer, i, n_rows)
-                          : sac_decoder_project_out(r, layer, i, n_rows));
+        sac_block_rows x = sac_decoder_rows(r, i, n_rows);
+        SAC_TRY(some.rows ? sac_block_mlp(&x, w) : sac_block_out(&x, w));
     }
     return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
 }
@@ -153,7 +163,7 @@ static sac_status prefill(const decoder_run *r, int64_t past, int64_t n, int64_t
     s->n_positions = 0;
     SAC_TRY(sac_decoder_upload_positions(r, past, n));
     if (decode->inputs)
-        SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, hidden_rows(r, past, n), past));
+        SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, decoder_hidden_rows(r, past, n), past));
     for (int layer = 0; layer < s->shape.n_layers; layer++) {
         if (on_layer) SAC_TRY(on_layer(ctx, layer, s->shape.n_layers));
         SAC_TRY(sac_stream_use(r->stream)); /* which may have run others' work */

@@ -135,8 +135,8 @@ static void take_both(arenas a, size_t n_bytes, void **host, void **device) {
 /* Takes everything. */
 static void take_activations(sac_decoder_state *s, const sac_decoder_config *c, arenas a) {
     s->norm = rows_on_device(s, a, s->chunk, c->hidden);
-    s->k = rows_on_device(s, a, s->chunk, kv_cols(c));
-    s->v = rows_on_device(s, a, s->chunk, kv_cols(c));
+    s->k = rows_on_device(s, a, s->chunk, decoder_kv_cols(c));
+    s->v = rows_on_device(s, a, s->chunk, decoder_kv_cols(c));
     s->gate = rows_on_device(s, a, s->chunk, c->intermediate);
     s->up = rows_on_device(s, a, s->chunk, c->intermediate);
     s->device_ids = a.host == a.device ? NULL : sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
@@ -156,20 +156,21 @@ static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decod
     sac_kv_cache_take(&s->cache, a.device, a.host);
     ADD_TO(kv_bytes);
     s->hidden = rows_on_device(s, a, n_rows, c->hidden);
-    s->queries = rows_on_device(s, a, n_rows, q_cols(c));
+    s->queries = rows_on_device(s, a, n_rows, decoder_q_cols(c));
     take_both(a, (size_t)n_rows * sizeof(int32_t), (void **)&s->positions, (void **)&s->device_positions);
     s->embeddings = s->hidden;
     if (s->device)
-        s->embeddings = s->outside_rows ? sac_arena_take(a.host, floats(s->n_ctx, c->hidden)) : NULL;
+        s->embeddings = s->outside_rows ? sac_arena_take(a.host, decoder_floats(s->n_ctx, c->hidden)) : NULL;
     ADD_TO(hidden_bytes);
     take_activations(s, c, a);
     ADD_TO(activation_bytes);
-    take_both(a, floats(s->n_ctx, c->rope.rot_dim), (void **)&s->cos_sin, (void **)&s->device_cos_sin);
+    take_both(a, decoder_floats(s->n_ctx, c->rope.rot_dim), (void **)&s->cos_sin,
+              (void **)&s->device_cos_sin);
     ADD_TO(rope_bytes);
     if (s->device) /* the host's copy is pinned: it comes down after every step */
-        s->device_logits = sac_arena_take(a.device, floats(1, c->vocab));
+        s->device_logits = sac_arena_take(a.device, decoder_floats(1, c->vocab));
     else
-        s->logits = s->device_logits = sac_arena_take(a.host, floats(1, c->vocab));
+        s->logits = s->device_logits = sac_arena_take(a.host, decoder_floats(1, c->vocab));
     ADD_TO(logits_bytes);
     sac_prefill_take(&s->prefill, &s->shape, a.host, a.device);
     sac_decode_take(&s->decode, &s->shape, a.host, a.device);
@@ -178,7 +179,7 @@ static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decod
         bool diagonals = s->prefill.policy->observes_diagonals;
         sac_window_sums_take(&s->window_sums, &s->shape, diagonals, a.host);
     }
-    if (s->shape.measure_mass) s->mass = sac_arena_take(a.host, floats(c->n_heads, s->n_ctx));
+    if (s->shape.measure_mass) s->mass = sac_arena_take(a.host, decoder_floats(c->n_heads, s->n_ctx));
     ADD_TO(method_bytes);
 #undef ADD_TO
 }
@@ -199,7 +200,7 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
     if (s->device) {
-        size_t n_bytes = floats(1, d->config.vocab);
+        size_t n_bytes = decoder_floats(1, d->config.vocab);
         SAC_TRY(s->device->host_alloc(s->device, n_bytes + sizeof *s->step_id, (void **)&s->logits, err));
         s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + n_bytes);
     }

@@ -20,8 +20,8 @@ void sac_rope_config_default(sac_rope_config *c, int head_dim) {
     };
 }
 
-/* Channel pair at which `rotations` full turns fit into the original context (YaRN, eq. 17-18 and its code).
- */
+/* Channel pair at which `rotations` full turns fit into the original context (YaRN, eq. 17-18
+ * and its code). */
 static double yarn_correction(const sac_rope_config *c, double rotations) {
     return c->rot_dim * log(c->original_max_position / (rotations * 2 * PI)) / (2 * log(c->theta));
 }

@@ -46,8 +46,8 @@ void sac_sampler_count(sac_sampler *s, int32_t id);
 void sac_sampler_load(sac_sampler *s, const float *logits);
 
 /* The next token, or -1 when no score is above -infinity (or they are no numbers). Bias and penalties come
- * first, then transformers' order: temperature, top-k, top-p, min-p. The draw depends on (seed, step) alone.
- */
+ * first, then transformers' order: temperature, top-k, top-p, min-p. The draw depends on
+ * (seed, step) alone. */
 int32_t sac_sampler_choose(sac_sampler *s, uint64_t step);
 
 /* After a choice: the logarithm of softmax(scores / temperature) at id, and its n_top largest values, falling

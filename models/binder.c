@@ -251,6 +251,7 @@ static void fill_configs(binder *b) {
     m->decoder.config.tied_head = !b->own_head;
     m->has_vision = b->c->has_vision;
     m->image_token = b->c->image_token;
+    m->positions = b->c->family->positions;
     m->vit.config = b->c->vit;
     if (b->c->has_vision)
         m->projector = (sac_projector){.in = sac_vit_cols(&b->c->vit),

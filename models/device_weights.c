@@ -67,21 +67,37 @@ static sac_status move_decoder(visit *v, sac_decoder *d, sac_load_progress progr
     return SAC_OK;
 }
 
-sac_status sac_loaded_model_to_device(sac_loaded_model *m, const sac_stream *stream, void **block,
-                                      size_t *n_bytes, sac_load_progress progress, void *ctx,
-                                      sac_error *err) {
+/* A copy that still points to the host's weights. */
+static sac_status copy_decoder(const sac_decoder *from, sac_device_decoder *out, sac_error *err) {
+    size_t n_bytes = (size_t)from->config.n_layers * sizeof *out->decoder.layers;
+    *out = (sac_device_decoder){.decoder = *from};
+    out->decoder.layers = malloc(n_bytes);
+    if (!out->decoder.layers)
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for %d layers", from->config.n_layers);
+    memcpy(out->decoder.layers, from->layers, n_bytes);
+    return SAC_OK;
+}
+
+sac_status sac_decoder_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_decoder *out,
+                                 sac_load_progress progress, void *ctx, sac_error *err) {
     visit v = {.arena = sac_arena_measure(), .stream = stream, .dtype = m->decoder.embed.dtype, .err = err};
-    *block = NULL;
+    SAC_TRY(copy_decoder(&m->decoder, out, err));
     if (v.dtype != SAC_DTYPE_F32 && v.dtype != SAC_DTYPE_F16 && v.dtype != SAC_DTYPE_BF16)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "weights in %s: a device takes f32, f16 or bf16; run on the CPU",
                         sac_dtype_name(v.dtype));
-    SAC_TRY(move_decoder(&v, &m->decoder, NULL, NULL));
-    *n_bytes = v.arena.used_bytes;
-    SAC_TRY(stream->device->alloc(stream->device, *n_bytes, block, err));
-    v.arena = sac_arena_over(*block, *n_bytes);
-    SAC_TRY(move_decoder(&v, &m->decoder, progress, ctx));
+    SAC_TRY(move_decoder(&v, &out->decoder, NULL, NULL));
+    out->n_bytes = v.arena.used_bytes;
+    SAC_TRY(stream->device->alloc(stream->device, out->n_bytes, &out->block, err));
+    v.arena = sac_arena_over(out->block, out->n_bytes);
+    SAC_TRY(move_decoder(&v, &out->decoder, progress, ctx));
     return stream->device->stream_sync(stream, err);
+}
+
+void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device) {
+    if (d->block) device->free(device, d->block);
+    free(d->decoder.layers);
+    *d = (sac_device_decoder){0};
 }
 
 /* ---------------------------------------------------------------- the tower */
@@ -100,8 +116,8 @@ static sac_status move_three(visit *v, const void **at, const void *const parts[
     return SAC_OK;
 }
 
-/* q, k and v as one matrix, for one product in place of three small ones; as they are where one has no bias.
- */
+/* q, k and v as one matrix, for one product in place of three small ones; as they are where one
+ * has no bias. */
 static sac_status move_qkv(visit *v, const sac_vit_config *c, sac_vit_layer *l) {
     const void *matrices[] = {l->q.data, l->k.data, l->v.data}, *bias = NULL;
     const void *biases[] = {l->q_bias, l->k_bias, l->v_bias};

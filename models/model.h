@@ -5,6 +5,7 @@
 #include "chat.h"
 #include "config.h"
 #include "decoder.h"
+#include "positions.h"
 #include "processor.h"
 #include "projector.h"
 #include "tokenizer.h"
@@ -30,6 +31,7 @@ typedef struct sac_loaded_model {
     int32_t image_token;        /* id of the placeholder, -1 without vision; LongVA's, -200, is outside the
                                    vocabulary */
     sac_frame_layout frame_layout;
+    sac_positions_fn positions; /* of the rows of a prompt, by the family */
     sac_tokenizer *tokenizer;
     const sac_chat_format *chat; /* detected, or the family's default */
     int32_t stop_ids[16];        /* eos ids of generation_config / config / chat format */

@@ -24,8 +24,8 @@ void sac_tensor_table_close(sac_tensor_table *t); /* also after a failed open */
 
 const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot); /* or NULL */
 
-/* The tensor under the first of its names that the checkpoint has; `name` receives that, or the first tried.
- */
+/* The tensor under the first of its names that the checkpoint has; `name` receives that, or
+ * the first tried. */
 const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, const sac_spec_tensor *row,
                                                    const sac_checkpoint *checkpoint, bool gguf, int layer,
                                                    char name[SAC_TENSOR_NAME_BYTES]);

@@ -11,12 +11,11 @@
 
 #include "cpu.h"
 
-#define ATTENTION_KEYS     128 /* keys between two rescalings of the output */
-#define ATTENTION_MAX_ROWS 96  /* of a task */
-#define ATTENTION_MAX_D    512
-#define ATTENTION_DOT_ROWS                                                                                   \
-    8 /* tasks up to this many rows read K and V as they lie; more, and packing pays                         \
-       */
+#define ATTENTION_KEYS       128 /* keys between two rescalings of the output */
+#define ATTENTION_MAX_ROWS   96  /* of a task */
+#define ATTENTION_MAX_D      512
+/* Tasks of up to this many rows read K and V as they lie; from there on packing them first is faster. */
+#define ATTENTION_DOT_ROWS   8
 #define ATTENTION_MAX_CHUNKS 128
 
 typedef struct attention_job {
@@ -44,8 +43,8 @@ typedef struct attention_task {
     size_t row_bytes;
 } attention_task;
 
-/* False when no fast path takes these arguments (head sizes that are no multiple of 8 or beyond the limits).
- */
+/* False when no fast path takes these arguments (head sizes that are no multiple of 8 or
+ * beyond the limits). */
 bool sac_attention_plan(attention_job *job, const sac_stream *s, const sac_attention_args *a);
 
 static inline int64_t sac_attention_n_tasks(const attention_job *job) {

@@ -44,8 +44,8 @@ typedef struct sums_scratch {
     float *k;         /* packed: [panels][SAC_PACK_ROWS(d)][PANEL] */
 } sums_scratch;
 
-/* False when no fast path takes these arguments (head sizes that are no multiple of 8 or beyond the limits).
- */
+/* False when no fast path takes these arguments (head sizes that are no multiple of 8 or
+ * beyond the limits). */
 bool sac_sums_plan(sums_job *job, const sac_stream *s, const sac_attention_sums_args *a);
 bool sac_sums_next_batch(sums_job *job); /* false when all are done */
 sums_scratch sac_sums_scratch(const sums_job *job, int thread);

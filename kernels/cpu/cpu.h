@@ -11,6 +11,8 @@ void sac_ops_set_avx512(sac_ops *t);
 
 /* linear for these flags, quantised weights included. */
 sac_linear_fn sac_linear_find(unsigned cpu_flags);
+typedef sac_status (*sac_linear_group_fn)(const sac_stream *, const sac_linear_group_args *);
+sac_linear_group_fn sac_linear_group_find(unsigned cpu_flags);
 typedef size_t (*sac_linear_scratch_fn)(int64_t m, int64_t k);
 sac_linear_scratch_fn sac_linear_scratch_find(unsigned cpu_flags);
 

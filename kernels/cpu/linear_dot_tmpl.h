@@ -12,10 +12,8 @@
 #else
 #define DOT_MAX_X 3 /* 3 x 4 sums of 16 registers */
 #endif
-#define DOT_ROWS(n_x)                                                                                        \
-    ((n_x) == 1 ? 8 : 4) /* weight rows at a time: 8 sums hide the latency of an addition                    \
-                          */
-#define DOT_GROUP 64     /* weight rows between two epilogues */
+#define DOT_ROWS(n_x) ((n_x) == 1 ? 8 : 4) /* weight rows at a time: 8 sums hide the latency of an addition */
+#define DOT_GROUP     64                   /* weight rows between two epilogues */
 
 /* sum[x][w] of n_w weight rows and n_x rows of x. */
 SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, size_t w_row_bytes,

@@ -104,8 +104,8 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* gcc's tile intrinsics do not tell the compiler that they read and write memory: nothing may move over this.
- */
+/* gcc's tile intrinsics do not tell the compiler that they read and write memory: nothing may
+ * move over this. */
 #define TILE_BARRIER() __asm__ volatile("" : : : "memory")
 
 static void configure(void) {

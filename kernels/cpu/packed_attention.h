@@ -36,8 +36,8 @@ bool sac_packed_plan(packed_job *job, const sac_stream *s, const sac_packed_atte
 packed_stretch sac_packed_stretch_at(const packed_job *job, int64_t index);
 void sac_packed_stretch_next(const packed_job *job, packed_stretch *t);
 
-/* Runs fn over all tasks (key-value head + n_kv_heads * chunk), on the caller alone when the work is small.
- */
+/* Runs fn over all tasks (key-value head + n_kv_heads * chunk), on the caller alone when the
+ * work is small. */
 void sac_packed_run(packed_job *job, sac_task_fn fn);
 
 sac_status sac_packed_attention_avx2(const sac_stream *s, const sac_packed_attention_args *a);

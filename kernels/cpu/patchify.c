@@ -1,5 +1,5 @@
-/* A pixel has 256 values, so the normalised ones come from a table of each channel, exact as the reference.
- */
+/* A pixel has 256 values, so the normalised ones come from a table of each channel, exact
+ * as the reference. */
 #include "cpu.h"
 
 typedef struct patchify_job {

@@ -1,5 +1,5 @@
-/* simd_avx512.h - the vector type of the kernel templates, 16 lanes. See simd.h for what each function does.
- */
+/* simd_avx512.h - the vector type of the kernel templates, 16 lanes. See simd.h for what
+ * each function does. */
 #ifndef SAC_SIMD_AVX512_H
 #define SAC_SIMD_AVX512_H
 

@@ -36,6 +36,7 @@
 #include "op_kv_store.h"
 #include "op_layernorm.h"
 #include "op_linear.h"
+#include "op_linear_group.h"
 #include "op_mean_rows.h"
 #include "op_pack_channels.h"
 #include "op_pack_rows.h"
@@ -107,13 +108,16 @@
     X(pick_channels)                                                                                         \
     X(join_attention)                                                                                        \
     X(qkv_step)                                                                                              \
-    X(gate_up_step)
+    X(gate_up_step)                                                                                          \
+    X(linear_group)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */
 #define X(op) sac_status (*op)(const sac_stream *s, const sac_##op##_args *a);
     SAC_OPS(X)
 #undef X
+    bool fuses; /* qkv_step, gate_up_step and store_many gain over the ops that they join; else they are only
+                   the contract, with other roundings than those ops */
     /* Shared scratch that linear needs for up to m rows of k elements; attention's need is part of the thread
      * scratch. */
     size_t (*linear_scratch_bytes)(int64_t m, int64_t k);

@@ -38,3 +38,12 @@ sac_status sac_ref_linear(const sac_stream *s, const sac_linear_args *a) {
     }
     return SAC_OK;
 }
+
+sac_status sac_ref_linear_group(const sac_stream *s, const sac_linear_group_args *a) {
+    assert(a->n >= 1 && a->n <= SAC_LINEAR_GROUP_MOST);
+    for (int i = 0; i < a->n; i++) {
+        sac_linear_args part = sac_linear_group_part(a, i);
+        SAC_TRY(sac_ref_linear(s, &part));
+    }
+    return SAC_OK;
+}

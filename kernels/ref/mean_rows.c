@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* In f32, in the order of the rows: methods compare such means, so their bits are part of the contract here.
- */
+/* In f32, in the order of the rows: methods compare such means, so their bits are part of
+ * the contract here. */
 sac_status sac_ref_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
     (void)s;
     int64_t n_groups = a->n_groups > 1 ? a->n_groups : 1, each = a->x.rows / n_groups;

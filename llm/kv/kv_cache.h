@@ -12,8 +12,8 @@
 typedef struct sac_kv_cache {
     sac_kv_choice choice;
     const sac_attention_shape *shape;
-    sac_dtype dtype;     /* of plain rows: the format's, but on a device that of the queries where both are
-                            halves,     because attention is fastest there when all are of one type */
+    sac_dtype dtype;     /* of plain rows: the format's; but on a GPU the queries' type where both are 16-bit
+                            types, because attention is fastest there when all are of one type */
     int64_t n_rows;      /* tokens of the sequence */
     int64_t *layer_rows; /* [n_layers] plain rows that a layer holds: fewer when a method dropped some; of a
                             packed format those of the tail */

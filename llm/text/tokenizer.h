@@ -75,8 +75,8 @@ typedef struct sac_text_segment {
 
 /* Writes at most `capacity` ids; *n_ids is their full number, also when that is more (TOO_LONG; ids may be
  * NULL when capacity is 0). add_special: with the tokens that the tokenizer adds before and behind a text,
- * unless the text starts with the first of them already, as transformers' processors do for rendered chats.
- */
+ * unless the text starts with the first of them already, as transformers' processors do
+ * for rendered chats. */
 sac_status sac_tokenize(const sac_tokenizer *t, const sac_text_segment *segments, size_t n_segments,
                         bool add_special, int32_t *ids, size_t capacity, size_t *n_ids, sac_error *err);
 
@@ -91,8 +91,8 @@ bool sac_tokenizer_adds_bos(const sac_tokenizer *t); /* add_special puts the beg
 const char *sac_tokenizer_chat_template(const sac_tokenizer *t);
 
 int32_t sac_token_find(const sac_tokenizer *t, const char *text, size_t n_bytes); /* -1 = no such token */
-/* A token's name as the vocabulary writes it ("Ġthe", "▁the", "<0x0A>"); {NULL, 0} when the id has no token.
- */
+/* A token's name as the vocabulary writes it ("Ġthe", "▁the", "<0x0A>"); {NULL, 0} when the id
+ * has no token. */
 sac_text_span sac_token_text(const sac_tokenizer *t, int32_t id);
 bool sac_token_is_special(const sac_tokenizer *t, int32_t id);
 

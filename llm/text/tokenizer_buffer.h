@@ -1,5 +1,5 @@
-/* tokenizer_buffer.h - a growing run of bytes, and ids on their way to the caller. Inside the tokenizer only.
- */
+/* tokenizer_buffer.h - a growing run of bytes, and ids on their way to the caller. Inside
+ * the tokenizer only. */
 #ifndef SAC_LLM_TOKENIZER_BUFFER_H
 #define SAC_LLM_TOKENIZER_BUFFER_H
 

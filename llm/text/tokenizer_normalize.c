@@ -91,8 +91,8 @@ static sac_status map_border(const sac_step *step, const sac_passage *in, size_t
     return st;
 }
 
-/* ASCII characters join with nothing before them, so a text may be normalised in parts cut in front of them.
- */
+/* ASCII characters join with nothing before them, so a text may be normalised in parts cut in
+ * front of them. */
 static sac_status joined(const sac_step *step, const sac_passage *in, sac_passage *out, sac_error *err) {
     const char *text = in->text.data, *may = in->may.data;
     size_t n = in->text.n_bytes, done = 0;

@@ -57,8 +57,8 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
 /* Reads config.json through its family; `config` must live as long as c->tower_name is used. */
 sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_error *err);
 
-/* Parts, for the families. `object` is where the keys stand (config.json or its text_config / vision_config).
- */
+/* Parts, for the families. `object` is where the keys stand (config.json or its
+ * text_config / vision_config). */
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_error *err);

@@ -7,6 +7,7 @@
 #define SAC_MODELS_FAMILY_H
 
 #include "config.h"
+#include "positions.h"
 
 /* models/families/<name>.yaml as text inside the library. */
 typedef struct sac_embedded_yaml {
@@ -22,6 +23,7 @@ struct sac_family {
     void (*defaults)(sac_model_config *c);
     /* Reads config.json (and GGUF-independent checks) into c, which holds the defaults. */
     sac_status (*read)(sac_model_config *c, const json_t *config, sac_error *err);
+    sac_positions_fn positions; /* of the rows of a prompt */
 };
 
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2; /* text */

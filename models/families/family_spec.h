@@ -14,8 +14,8 @@
  *       names: ["{text}layers.{i}.self_attn.q_proj.weight"]     {i} is the layer
  *       gguf: blk.{i}.attn_q.weight
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
- *       when: qkv_bias                                           bound only if that flag is set
- */
+ *       when: qkv_bias                                           bound only if that
+ * flag is set */
 #ifndef SAC_MODELS_FAMILY_SPEC_H
 #define SAC_MODELS_FAMILY_SPEC_H
 

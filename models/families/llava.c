@@ -93,4 +93,4 @@ sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }
 
-const sac_family sac_family_llava = {"llava", defaults, sac_config_read_llava};
+const sac_family sac_family_llava = {"llava", defaults, sac_config_read_llava, sac_positions_plain};

@@ -20,4 +20,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-const sac_family sac_family_llava_next = {"llava_next", defaults, read};
+const sac_family sac_family_llava_next = {"llava_next", defaults, read, sac_positions_plain};

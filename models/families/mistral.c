@@ -24,4 +24,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_decoder(c, config, err);
 }
 
-const sac_family sac_family_mistral = {"mistral", defaults, read};
+const sac_family sac_family_mistral = {"mistral", defaults, read, sac_positions_plain};

@@ -203,8 +203,8 @@ static sac_status read_type(cursor *c, sac_checkpoint_tensor *t, sac_error *err)
     return SAC_OK;
 }
 
-/* The offset counts from the data's start, which is known only after the whole list: kept in data until then.
- */
+/* The offset counts from the data's start, which is known only after the whole list: kept in
+ * data until then. */
 static sac_status read_tensor(cursor *c, sac_checkpoint *ck, int file, sac_error *err) {
     sac_checkpoint_tensor t = {.file = file};
     sac_text_span name;

@@ -2,8 +2,10 @@
  */
 #define _GNU_SOURCE
 #include "commands.h"
+#include "exit_code.h"
 #include "interrupt.h"
 #include "output.h"
+#include "status.h"
 
 #include "decoder.h"
 
@@ -31,13 +33,13 @@ static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "  saccade help ask\n";
 
 static const command *find_command(const char *name) {
-    for (size_t i = 0; i < APP_COUNT(commands); i++)
+    for (size_t i = 0; i < SAC_COUNT(commands); i++)
         if (!strcmp(commands[i]->name, name)) return commands[i];
     return NULL;
 }
 
 static sac_status unknown_command(const char *name, sac_error *err) {
-    return app_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; see 'saccade --help'", name);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; see 'saccade --help'", name);
 }
 
 static sac_status run_help(int argc, char **argv, sac_error *err) {
@@ -67,7 +69,7 @@ static sac_status run_command(const command *c, int argc, char **argv, sac_error
 
 static sac_status run_main(int argc, char **argv, sac_error *err) {
     const char *name = argc > 1 ? argv[1] : "";
-    if (!*name) return app_fail(err, SAC_BAD_ARGUMENT, "no command; see 'saccade --help'");
+    if (!*name) return sac_fail(err, SAC_BAD_ARGUMENT, "no command; see 'saccade --help'");
     if (!strcmp(name, "--version") || !strcmp(name, "version")) {
         puts("saccade " SAC_VERSION);
         return output_finish(err);

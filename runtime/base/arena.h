@@ -31,8 +31,8 @@ size_t sac_arena_block_bytes(size_t n_bytes);
  * blocks is its own memory plan. */
 sac_arena sac_arena_measure(void);
 
-/* An arena over memory of somebody else's, e.g. a device's: it is handed out, never touched, and not freed.
- */
+/* An arena over memory of somebody else's, e.g. a device's: it is handed out, never touched,
+ * and not freed. */
 sac_arena sac_arena_over(void *base, size_t capacity_bytes);
 
 sac_status sac_arena_open(sac_arena *a, size_t capacity_bytes, sac_error *err);

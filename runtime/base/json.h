@@ -18,8 +18,8 @@
 sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_error *err);
 sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err); /* the error names the file */
 
-/* Optional values: absent or null leaves *value as it was (the default); a wrong type or range is BAD_FILE.
- */
+/* Optional values: absent or null leaves *value as it was (the default); a wrong type or
+ * range is BAD_FILE. */
 sac_status sac_json_get_int(const json_t *object, const char *key, int64_t min, int64_t max, int64_t *value,
                             sac_error *err);
 sac_status sac_json_get_float(const json_t *object, const char *key, double *value, sac_error *err);

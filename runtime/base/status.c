@@ -66,3 +66,7 @@ sac_status sac_fail_prefix(sac_error *err, sac_status s, const char *format, ...
     keep_one_line(err->text);
     return s;
 }
+
+sac_status sac_fail_no_memory(sac_error *err) {
+    return sac_fail(err, SAC_NO_MEMORY, "out of memory");
+}

@@ -15,6 +15,8 @@ sac_status sac_fail(sac_error *err, sac_status s, const char *format, ...)
 sac_status sac_fail_prefix(sac_error *err, sac_status s, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+sac_status sac_fail_no_memory(sac_error *err); /* "out of memory" */
+
 #define SAC_TRY(expr)                                                                                        \
     do {                                                                                                     \
         sac_status sac_try_status_ = (expr);                                                                 \

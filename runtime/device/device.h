@@ -27,8 +27,8 @@ typedef struct sac_stream {
     void *ops_state; /* what a backend's ops keep beside a stream (library handles, plans), or NULL */
 } sac_stream;
 
-/* A point in a stream's order, that of its last record; times between two are measured by the device itself.
- */
+/* A point in a stream's order, that of its last record; times between two are measured by
+ * the device itself. */
 typedef struct sac_event {
     void *native;
     int64_t t_ns;
@@ -77,11 +77,12 @@ struct sac_device {
     void (*event_free)(sac_event *e);
 };
 
-/* Fills *d. UNSUPPORTED, with one line that says why, when this build, driver or machine has no such device.
- */
+/* Fills *d. UNSUPPORTED, with one line that says why, when this build, driver or machine has
+ * no such device. */
 sac_status sac_device_open(sac_device *d, sac_device_kind kind, int index, sac_error *err);
 
-/* Of ops that no copy comes before in the thread. */
+/* Makes the stream's device the calling thread's. Call it before ops where no copy on that stream has been
+ * made by the same thread: copies do it by themselves. */
 static inline sac_status sac_stream_use(const sac_stream *s) {
     return s->device ? s->device->use(s->device) : SAC_OK;
 }

@@ -23,7 +23,7 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
     if (sac_model_on_device(m)) return SAC_OK;
-    sac_decoder_batch_take(&b->rows, &m->loaded.decoder, (int64_t)b->capacity, NULL, a);
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, a);
     if (!a->base) { /* measuring */
         a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
         return SAC_OK;
@@ -34,7 +34,7 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
 
 /* On a device: a stream and a block of memory. */
 static sac_status take_device(sac_batch *b, sac_error *err) {
-    const sac_decoder *decoder = &b->model->loaded.decoder;
+    const sac_decoder *decoder = sac_model_decoder(b->model);
     const sac_device *d = &b->model->device;
     if (!sac_model_on_device(b->model)) return SAC_OK;
     sac_arena arena = sac_arena_measure();
@@ -113,7 +113,7 @@ static sac_status enter(sac_batch_item *items, size_t n, sac_error *err) {
 static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session *s = item->session;
     int64_t past = s->decoder.cache.n_rows;
-    item->status = sac_decoder_step(&b->model->loaded.decoder, &s->decoder, &b->ops, &b->stream, past,
+    item->status = sac_decoder_step(sac_model_decoder(b->model), &s->decoder, &b->ops, &b->stream, past,
                                     sac_step_pending(s), &item->error);
 }
 
@@ -124,7 +124,7 @@ static void run_together(sac_batch *b, sac_batch_item *items, size_t n) {
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    sac_status st = sac_decoder_batch_step(&b->model->loaded.decoder, &b->rows, &b->ops, &b->stream,
+    sac_status st = sac_decoder_batch_step(sac_model_decoder(b->model), &b->rows, &b->ops, &b->stream,
                                            b->states, b->ids, (int64_t)n, &err);
     for (size_t i = 0; st != SAC_OK && i < n; i++) {
         items[b->places[i]].status = st;

@@ -18,13 +18,12 @@ struct sac_model {
     sac_loaded_model loaded;
     sac_ops ops; /* on the host: the tower, and everything on the CPU */
     sac_pool *pool;
-    sac_device device;      /* where the decoder runs */
-    sac_stream load_stream; /* of a device that is not the CPU, for the weights */
-    void *device_weights;
-    size_t device_weight_bytes;
-    sac_device_tower tower;         /* on the device; block NULL: it runs on the host */
-    sac_vision_cache *vision_cache; /* locked inside, so usable from a const model */
-    sac_media_memo *memo;           /* likewise */
+    sac_device device;                 /* where the decoder runs */
+    sac_stream load_stream;            /* of a device that is not the CPU, for the weights */
+    sac_device_decoder device_decoder; /* where that is not the CPU; block NULL: loaded.decoder runs */
+    sac_device_tower tower;            /* on the device; block NULL: it runs on the host */
+    sac_vision_cache *vision_cache;    /* locked inside, so usable from a const model */
+    sac_media_memo *memo;              /* likewise */
     bool fast;
     char cpu_text[96];
 };
@@ -98,7 +97,11 @@ struct sac_session {
     int32_t *answer;    /* [n_ctx] */
     sac_reply reply;
     sac_visual_span *visual; /* [n_ctx] of the prompt, more than enough */
-    char *text;              /* the answer */
+    sac_prompt_span *spans;  /* [n_spans] the same with what each shows; of the last call, as media are */
+    int n_spans;
+    int32_t *positions;    /* [SAC_POSITION_AXES][n_ctx] room for the prompt's, which are [axes][n] */
+    int64_t next_position; /* of the first token after the prompt */
+    char *text;            /* the answer */
     size_t text_capacity;
     bool has_logits;
     atomic_bool cancel;
@@ -120,7 +123,11 @@ void sac_reply_drop(sac_session *s);
 static inline bool sac_model_on_device(const sac_model *m) {
     return m->device.kind != SAC_DEVICE_CPU;
 }
-/* What the decoder's ops run with. */
+/* The decoder where it runs. */
+static inline const sac_decoder *sac_model_decoder(const sac_model *m) {
+    return sac_model_on_device(m) ? &m->device_decoder.decoder : &m->loaded.decoder;
+}
+/* What its ops run with. */
 static inline const sac_stream *sac_decoder_stream(const sac_session *s) {
     return sac_model_on_device(s->model) ? &s->device_stream : &s->stream;
 }

@@ -22,25 +22,24 @@ static sac_status load_visual(sac_session *s, int64_t past) {
     for (int i = 0; i < s->decoder.n_visual; i++) {
         sac_visual_span v = s->decoder.visual[i];
         if (v.first + v.n > past)
-            SAC_TRY(sac_decoder_load_rows(&s->model->loaded.decoder, &s->decoder, sac_decoder_stream(s),
+            SAC_TRY(sac_decoder_load_rows(sac_model_decoder(s->model), &s->decoder, sac_decoder_stream(s),
                                           v.first, v.n));
     }
     return SAC_OK;
 }
 
-/* Hidden rows [past, n) become embeddings: text from the table, run by run, visual tokens from their media.
- */
+/* Hidden rows [past, n) become embeddings: text between the spans from the table, run by run, visual tokens
+ * from their media. */
 static sac_status embed_prompt(sac_call *c, int64_t past, int64_t n) {
     sac_session *s = c->s;
-    int32_t image = s->model->loaded.image_token;
-    for (int64_t i = past; i < n;) {
-        int64_t end = i;
-        while (end < n && s->ids[end] != image) end++;
-        if (end > i)
-            SAC_TRY(sac_decoder_embed(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
-                                      sac_decoder_stream(s), i, end - i, s->ids + i));
-        while (end < n && s->ids[end] == image) end++;
-        i = end;
+    int64_t at = past;
+    for (int k = 0; k <= s->n_spans; k++) {
+        int64_t end = k < s->n_spans ? s->spans[k].first : n;
+        if (end > at)
+            SAC_TRY(sac_decoder_embed(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
+                                      sac_decoder_stream(s), at, end - at, s->ids + at));
+        int64_t after = k < s->n_spans ? end + s->spans[k].n : n;
+        if (after > at) at = after;
     }
     for (size_t m = 0; m < s->n_media; m++)
         if (sac_prompt_media_end(s, m) > past)
@@ -53,10 +52,8 @@ static sac_status embed_prompt(sac_call *c, int64_t past, int64_t n) {
 static void find_visual(sac_session *s) {
     s->decoder.n_visual = 0;
     s->decoder.visual = s->visual;
-    for (size_t m = 0; m < s->n_media; m++)
-        for (int64_t b = 0; b < s->media[m].n_blocks; b++)
-            s->visual[s->decoder.n_visual++] =
-                (sac_visual_span){s->media[m].start[b], s->media[m].block_tokens};
+    for (int k = 0; k < s->n_spans; k++)
+        s->visual[s->decoder.n_visual++] = (sac_visual_span){s->spans[k].first, s->spans[k].n};
 }
 
 /* Runs a prompt that stands in s->prompt; the logits of its last token are left in the session. */
@@ -66,10 +63,10 @@ static sac_status run_prompt(sac_call *c, sac_prompt *prompt) {
     find_visual(s);
     SAC_TRY(embed_prompt(c, prompt->n_reused, prompt->n_tokens));
     int64_t prefill_ns = sac_now_ns();
-    SAC_TRY(sac_decoder_prefill(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+    SAC_TRY(sac_decoder_prefill(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                 sac_decoder_stream(s), prompt->n_reused, prompt->n_tokens - prompt->n_reused,
                                 1, on_layer, c, c->err));
-    SAC_TRY(sac_decoder_last_logits(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+    SAC_TRY(sac_decoder_last_logits(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                     sac_decoder_stream(s)));
     s->has_logits = true;
     c->result.seconds.prefill = sac_seconds_since(prefill_ns);
@@ -137,7 +134,7 @@ sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size
 /* n tokens as a prompt goes: the prefill policy. */
 static sac_status append_prompt(sac_call *c, int64_t past, int64_t n, float *all_logits) {
     sac_session *s = c->s;
-    const sac_decoder *d = &s->model->loaded.decoder;
+    const sac_decoder *d = sac_model_decoder(s->model);
     const sac_ops *ops = sac_decoder_ops(s);
     const sac_stream *stream = sac_decoder_stream(s);
     if (all_logits && n > 1 && s->decoder.prefill.policy->keep)
@@ -154,7 +151,7 @@ static sac_status append_prompt(sac_call *c, int64_t past, int64_t n, float *all
 /* One token as an answer's go: the decode policy. */
 static sac_status append_step(sac_call *c, int64_t past, float *logits) {
     sac_session *s = c->s;
-    const sac_decoder *d = &s->model->loaded.decoder;
+    const sac_decoder *d = sac_model_decoder(s->model);
     SAC_TRY(sac_decoder_step(d, &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, s->ids[past],
                              c->err));
     if (logits) memcpy(logits, s->decoder.logits, (size_t)d->config.vocab * sizeof *logits);

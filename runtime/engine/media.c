@@ -36,6 +36,40 @@ static sac_status count_text(const sac_session *s, const sac_message *messages, 
     return SAC_OK;
 }
 
+/* The grid of a span's rows, where they are one. */
+static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_frames) {
+    const sac_visual_plan *p = &m->plan;
+    sac_grid g = {n_frames, p->grid, p->grid};
+    bool is_reduced = s->reduce.is_on && is_picture(m);
+    return p->n_tiles == 1 && !is_reduced && sac_grid_cells(g) == m->block_tokens ? g : (sac_grid){0};
+}
+
+static double seconds_a_step(const sac_media *m, int n_frames) {
+    const double *t = m->frames.time_s;
+    return n_frames > 1 ? (t[n_frames - 1] - t[0]) / (n_frames - 1) : 0;
+}
+
+/* What every placeholder of the prompt will show. */
+static sac_status make_spans(sac_session *s, sac_error *err) {
+    int64_t n = 0;
+    for (size_t i = 0; i < s->n_media; i++) n += s->media[i].n_blocks;
+    s->spans = n < INT32_MAX ? calloc((size_t)n, sizeof *s->spans) : NULL;
+    if (!s->spans) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)n);
+    for (size_t i = 0; i < s->n_media; i++) {
+        sac_media *m = &s->media[i];
+        int each = m->report.n_frames / (int)m->n_blocks; /* all frames in one block, or one in each */
+        m->spans = s->spans + s->n_spans;
+        for (int b = 0; b < (int)m->n_blocks; b++)
+            s->spans[s->n_spans++] = (sac_prompt_span){.n = m->block_tokens,
+                                                       .media = (int)i,
+                                                       .frame = b * each,
+                                                       .n_frames = each,
+                                                       .step_s = seconds_a_step(m, each),
+                                                       .grid = grid_of(s, m, each)};
+    }
+    return SAC_OK;
+}
+
 /* Pictures first: what they, the texts and an answer leave of the context is shared by the videos. */
 static sac_status prepare_all(sac_session *s, const sac_message *messages, size_t n_messages,
                               sac_error *err) {
@@ -56,7 +90,7 @@ static sac_status prepare_all(sac_session *s, const sac_message *messages, size_
         room -= m->report.n_tokens;
     }
     for (size_t i = 0; i < s->n_media; i++) s->reports[i] = s->media[i].report;
-    return SAC_OK;
+    return make_spans(s, err);
 }
 
 sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t n_messages, sac_error *err) {
@@ -85,10 +119,12 @@ void sac_media_release(sac_session *s) {
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media_close_source(&s->media[i]);
         sac_frame_plan_free(&s->media[i].frames);
-        free(s->media[i].start);
     }
     free(s->media);
     free(s->reports);
+    free(s->spans);
+    s->spans = NULL;
+    s->n_spans = 0;
     s->media = NULL;
     s->reports = NULL;
     s->n_media = 0;
@@ -110,7 +146,7 @@ void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t
     if (m->content == SAC_PART_IMAGE && !s->reduce.is_on)
         sac_processor_layout(&m->plan, s->model->loaded.processor.kind, s->vision.layout);
     for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
-        int64_t tile, at = m->start[t / m->block_tokens] + t % m->block_tokens;
+        int64_t tile, at = m->spans[t / m->block_tokens].first + t % m->block_tokens;
         int64_t cell = tile_token(s, m, t, &tile) - n_class;
         if (at >= capacity || tile < 0 || cell < 0) continue;
         places[at] = (sac_token_place){(int32_t)i, (int32_t)tile, (int32_t)(cell / grid),

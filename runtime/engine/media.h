@@ -12,12 +12,12 @@ struct sac_media {
     uint8_t *own_tiles;
     sac_video *video; /* a video, until it is encoded */
     sac_frame_plan frames;
-    sac_visual_plan plan;  /* of the picture, or of each frame */
-    int64_t n_blocks;      /* placeholders in the prompt: one a picture, one a frame or one for all frames */
-    int64_t block_tokens;  /* visual tokens behind each */
-    int64_t *start;        /* [n_blocks] position of each block's first token, set when the prompt is built */
-    sac_vision_key digest; /* of the bytes, when has_digest */
-    sac_vision_key stamp;  /* of the files when they were hashed */
+    sac_visual_plan plan;   /* of the picture, or of each frame */
+    int64_t n_blocks;       /* placeholders in the prompt: one a picture, one a frame or one for all frames */
+    int64_t block_tokens;   /* visual tokens behind each */
+    sac_prompt_span *spans; /* [n_blocks] of the session's; .first is set when the prompt is placed */
+    sac_vision_key digest;  /* of the bytes, when has_digest */
+    sac_vision_key stamp;   /* of the files when they were hashed */
     bool has_digest;
     sac_vision_key key; /* of the embeddings */
     sac_media_report report;

@@ -78,7 +78,7 @@ static sac_status wait_for(encoder *e, int slot, sac_error *err) {
 
 static float *token_row(const encoder *e, int64_t token) {
     int64_t each = e->m->block_tokens, hidden = e->s->model->loaded.projector.out;
-    return e->s->decoder.embeddings + (e->m->start[token / each] + token % each) * hidden;
+    return e->s->decoder.embeddings + (e->m->spans[token / each].first + token % each) * hidden;
 }
 
 static void report_progress(const encoder *e, int64_t done) {
@@ -230,7 +230,7 @@ sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, 
                             double *vision_seconds, sac_error *err) {
     sac_media *m = &s->media[i];
     encoder e = {.s = s, .m = m, .events = events, .vision_seconds = vision_seconds};
-    sac_vision_blocks blocks = {s->decoder.embeddings, m->start, m->n_blocks, m->block_tokens,
+    sac_vision_blocks blocks = {s->decoder.embeddings, m->spans, m->n_blocks, m->block_tokens,
                                 s->model->loaded.projector.out};
     s->vision.vit.class_first = s->vision.vit.class_last = NULL;
     m->report.from_cache = sac_vision_cache_get(s->model->vision_cache, &m->key, &blocks);

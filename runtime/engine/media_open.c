@@ -246,8 +246,6 @@ sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_err
     case SAC_PART_PIXELS: break; /* no content is either */
     }
     m->report.n_tokens = m->n_blocks * m->block_tokens;
-    m->start = calloc((size_t)m->n_blocks, sizeof *m->start);
-    if (!m->start) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)m->n_blocks);
     return sac_source_key(s, m, err);
 }
 sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err) {

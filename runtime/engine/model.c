@@ -45,8 +45,8 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
         return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%s\": give cpu, cuda or cuda:N", name);
     SAC_TRY(sac_device_open(&m->device, SAC_DEVICE_CUDA, (int)index, err));
     SAC_TRY(m->device.stream_open(&m->device, &m->load_stream, 0, err));
-    SAC_TRY(sac_loaded_model_to_device(&m->loaded, &m->load_stream, &m->device_weights,
-                                       &m->device_weight_bytes, on_load, &(load_progress){o}, err));
+    SAC_TRY(sac_decoder_to_device(&m->loaded, &m->load_stream, &m->device_decoder, on_load,
+                                  &(load_progress){o}, err));
     return m->loaded.has_vision ? sac_tower_to_device(&m->loaded, &m->load_stream, &m->tower, err) : SAC_OK;
 }
 
@@ -93,7 +93,7 @@ void sac_model_free(sac_model *m) {
     if (m->memo) sac_memo_free(m->memo);
     free(m->memo);
     if (m->load_stream.device) m->device.stream_close(&m->load_stream);
-    if (m->device_weights) m->device.free(&m->device, m->device_weights);
+    sac_device_decoder_free(&m->device_decoder, &m->device);
     if (m->tower.block) m->device.free(&m->device, m->tower.block);
     if (m->tower.vit.layers != m->loaded.vit.layers) free(m->tower.vit.layers);
     sac_loaded_model_free(&m->loaded);

@@ -5,6 +5,9 @@
 
 /* ---------------------------------------------------------------- rendering */
 
+/* Stands in s->prompt for the visual tokens of the next span. No vocabulary has it, and no text becomes it. */
+enum { MARK = INT32_MIN };
+
 /* The conversation as the chat format wants it: one block of memory, freed as a whole. */
 typedef struct rendering {
     sac_chat_message *messages;
@@ -16,12 +19,6 @@ typedef struct rendering {
 static size_t count_parts(const sac_message *messages, size_t n_messages) {
     size_t n = 0;
     for (size_t i = 0; i < n_messages; i++) n += messages[i].n_parts;
-    return n;
-}
-
-static int64_t count_placeholders(const sac_session *s) {
-    int64_t n = 0;
-    for (size_t i = 0; i < s->n_media; i++) n += s->media[i].n_blocks;
     return n;
 }
 
@@ -62,33 +59,34 @@ static sac_status render(const sac_session *s, const sac_message *messages, size
     if (!r->messages || !r->parts)
         return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu messages", n_messages);
     SAC_TRY(convert(s, messages, n_messages, r, err));
-    size_t capacity = sac_chat_max_segments(n_messages, n_parts, count_placeholders(s));
+    size_t capacity = sac_chat_max_segments(n_messages, n_parts, s->n_spans);
     r->segments = calloc(capacity, sizeof *r->segments);
     if (!r->segments) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pieces of text", capacity);
-    return sac_chat_render(s->model->loaded.chat, r->messages, n_messages, true, s->model->loaded.image_token,
-                           r->segments, capacity, &r->n_segments, err);
+    return sac_chat_render(s->model->loaded.chat, r->messages, n_messages, true, MARK, r->segments, capacity,
+                           &r->n_segments, err);
 }
 
 /* ---------------------------------------------------------------- counting */
 
 static sac_status count(const sac_session *s, sac_prompt *p, sac_error *err) {
     int32_t image = s->model->loaded.image_token, vocab = s->model->loaded.decoder.config.vocab;
-    int64_t n_placeholders = 0;
+    int64_t n_marks = 0, n_like_marks = 0;
     for (int64_t i = 0; i < p->n_ids; i++) {
         if (s->prompt[i] >= vocab)
             return sac_fail(err, SAC_BAD_FILE,
                             "the tokenizer makes id %d, the model has %d rows of embeddings", s->prompt[i],
                             vocab);
-        n_placeholders += s->prompt[i] == image;
+        n_marks += s->prompt[i] == MARK;
+        n_like_marks += s->prompt[i] == image;
     }
-    if (n_placeholders != count_placeholders(s))
+    if (n_marks + n_like_marks != s->n_spans)
         return sac_fail(err, SAC_BAD_FILE,
                         "token %d, the model's placeholder for pictures, comes %lld times in a prompt with "
                         "%lld of them: image_token_index of its config.json is not the tokenizer's",
-                        image, (long long)n_placeholders, (long long)count_placeholders(s));
+                        image, (long long)(n_marks + n_like_marks), (long long)s->n_spans);
     p->n_visual = 0;
-    for (size_t i = 0; i < s->n_media; i++) p->n_visual += s->media[i].n_blocks * s->media[i].block_tokens;
-    p->n_tokens = p->n_ids - n_placeholders + p->n_visual;
+    for (int i = 0; i < s->n_spans; i++) p->n_visual += s->spans[i].n;
+    p->n_tokens = p->n_ids - n_marks + p->n_visual;
     if (p->n_tokens + 1 > s->memory.n_ctx)
         return sac_fail(err, SAC_TOO_LONG,
                         "the prompt has %lld tokens (%lld of pictures), the context %lld: give fewer frames, "
@@ -171,25 +169,26 @@ static void place(placer *p, int32_t id, uint64_t identity) {
     p->n++;
 }
 
+static void place_span(placer *p, sac_prompt_span *span) {
+    const sac_media *m = &p->s->media[span->media];
+    int64_t before = (span - m->spans) * m->block_tokens; /* visual tokens of the item's earlier spans */
+    span->first = p->n;
+    for (int64_t t = 0; t < span->n; t++)
+        place(p, p->s->model->loaded.image_token, sac_media_identity(p->s, (size_t)span->media, before + t));
+}
+
 /* All tokens of the prompt; n_equal becomes how many of them the session may keep. */
 static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err) {
     sac_session *s = p->s;
-    int32_t image = s->model->loaded.image_token;
+    int n_spans = 0;
     p->n_held = s->decoder.cache.n_rows;
-    size_t m = 0;
-    int64_t block = 0;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
-        if (s->prompt[i] != image) {
+        if (s->prompt[i] != MARK)
             place(p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
-            continue;
-        }
-        while (m < s->n_media && block == s->media[m].n_blocks) m++, block = 0;
-        if (m == s->n_media) return sac_fail(err, SAC_INTERNAL, "more placeholders than pictures");
-        sac_media *medium = &s->media[m];
-        medium->start[block] = p->n;
-        for (int64_t t = 0; t < medium->block_tokens; t++)
-            place(p, image, sac_media_identity(s, m, block * medium->block_tokens + t));
-        block++;
+        else if (n_spans < s->n_spans)
+            place_span(p, &s->spans[n_spans++]);
+        else
+            return sac_fail(err, SAC_INTERNAL, "more marks in the prompt than pictures");
     }
     /* The last token is always run: its logits are wanted. */
     if (p->n_equal > prompt->n_tokens - 1) p->n_equal = prompt->n_tokens - 1;
@@ -200,13 +199,14 @@ static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err)
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
     placer p = {.s = s};
     SAC_TRY(place_all(&p, prompt, err));
+    s->next_position = s->model->loaded.positions(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
     return SAC_OK;
 }
 
 int64_t sac_prompt_media_end(const sac_session *s, size_t i) {
     const sac_media *m = &s->media[i];
-    return m->start[m->n_blocks - 1] + m->block_tokens;
+    return m->spans[m->n_blocks - 1].first + m->block_tokens;
 }
 
 /* ---------------------------------------------------------------- the public calls */
@@ -218,19 +218,15 @@ int64_t sac_session_token_places(sac_session *s, sac_token_place *places, int64_
     return s->decoder.cache.n_rows;
 }
 
-/* Copies the prompt with placeholders widened; the full count is returned. */
+/* Copies the prompt with the model's placeholder for every visual token; the full count is returned. */
 static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids, size_t capacity) {
-    size_t n = 0, m = 0;
-    int64_t block = 0;
+    size_t n = 0;
+    int n_spans = 0;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
-        int64_t repeat = 1;
-        if (s->prompt[i] == s->model->loaded.image_token) {
-            while (block == s->media[m].n_blocks) m++, block = 0;
-            repeat = s->media[m].block_tokens;
-            block++;
-        }
+        bool is_mark = s->prompt[i] == MARK;
+        int64_t repeat = is_mark ? s->spans[n_spans++].n : 1;
         for (int64_t r = 0; r < repeat; r++, n++)
-            if (n < capacity) ids[n] = s->prompt[i];
+            if (n < capacity) ids[n] = is_mark ? s->model->loaded.image_token : s->prompt[i];
     }
     return n;
 }

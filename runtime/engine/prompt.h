@@ -5,8 +5,8 @@
 #include "media.h"
 
 typedef struct sac_prompt {
-    int64_t n_ids;    /* in s->prompt: text tokens, and one placeholder a picture or frame */
-    int64_t n_tokens; /* with every placeholder widened to its visual tokens */
+    int64_t n_ids;    /* in s->prompt: text tokens, and one mark for every span of visual tokens */
+    int64_t n_tokens; /* with every mark widened to its visual tokens */
     int64_t n_visual;
     int64_t n_reused; /* leading tokens whose keys and values the session already holds; below n_tokens */
 } sac_prompt;
@@ -23,11 +23,11 @@ sac_status sac_prompt_of_text(sac_session *s, const char *text, size_t n_bytes, 
 sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids, sac_prompt *prompt,
                                 sac_error *err);
 
-/* Writes the widened sequence over s->ids and s->identity, tells every medium where its tokens stand, and
- * finds n_reused; rows of the cache past that are given up. */
+/* Writes the widened sequence over s->ids and s->identity, tells every span where its tokens stand, numbers
+ * the rows (s->positions), and finds n_reused; rows of the cache past that are given up. */
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err);
 
-/* Position after the last visual token of item i. */
+/* Row after the last visual token of item i. */
 int64_t sac_prompt_media_end(const sac_session *s, size_t i);
 
 #endif

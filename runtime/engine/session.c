@@ -160,6 +160,7 @@ static size_t sequence_bytes(int64_t n_ctx) {
     return 3 * sac_arena_block_bytes((size_t)n_ctx * sizeof(int32_t)) +
            sac_arena_block_bytes((size_t)n_ctx * sizeof(uint64_t)) +
            sac_arena_block_bytes((size_t)n_ctx * sizeof(sac_visual_span)) +
+           sac_arena_block_bytes(SAC_POSITION_AXES * (size_t)n_ctx * sizeof(int32_t)) +
            sac_arena_block_bytes(text_capacity(n_ctx));
 }
 
@@ -199,7 +200,7 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t n_ctx = decoder->n_ctx, chunk = decoder->chunk;
     sac_decoder_plan p, host;
-    sac_decoder_state_plan(decoder, &m->loaded.decoder, &p, &host);
+    sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
@@ -220,7 +221,7 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
     sac_reduce reduce;
     SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
     SAC_TRY(resolve_reduce(m, config ? config->reduce : NULL, &reduce, err));
-    SAC_TRY(sac_decoder_state_open(&decoder, &m->loaded.decoder, &o, err));
+    SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
     sac_decoder_state_free(&decoder);
     return SAC_OK;
@@ -263,9 +264,10 @@ static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
     s->answer = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->answer);
     s->identity = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->identity);
     s->visual = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->visual);
+    s->positions = sac_arena_take(&s->arena, SAC_POSITION_AXES * (size_t)n_ctx * sizeof *s->positions);
     s->text_capacity = text_capacity(n_ctx);
     s->text = sac_arena_take(&s->arena, s->text_capacity);
-    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->visual || !s->text)
+    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->visual || !s->positions || !s->text)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sequence");
     return SAC_OK;
 }
@@ -303,7 +305,7 @@ static sac_status take_decoder(sac_session *s, sac_error *err) {
         s->device_arena = sac_arena_over(s->device_memory, s->memory.device_bytes);
         device_arena = &s->device_arena;
     }
-    return sac_decoder_state_take(&s->decoder, &m->loaded.decoder, device_arena, &s->arena, err);
+    return sac_decoder_state_take(&s->decoder, sac_model_decoder(m), device_arena, &s->arena, err);
 }
 
 sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
@@ -319,7 +321,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     atomic_init(&s->cancel, false);
     sac_status st;
     SAC_TRY_GOTO(st, resolve_reduce(m, config ? config->reduce : NULL, &s->reduce, err), fail);
-    SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, &m->loaded.decoder, &o, err), fail);
+    SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);

@@ -250,7 +250,7 @@ static sac_status step(sac_session *s, int32_t *token, bool *done, sac_error *er
     SAC_TRY(sac_session_check_cancel(s, err));
     if (s->reply.pending) {
         int64_t past = s->decoder.cache.n_rows;
-        SAC_TRY(sac_decoder_step(&s->model->loaded.decoder, &s->decoder, sac_decoder_ops(s),
+        SAC_TRY(sac_decoder_step(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                  sac_decoder_stream(s), past, sac_step_pending(s), err));
     }
     return sac_step_choose(s, token, done, err);

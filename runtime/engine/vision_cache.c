@@ -66,7 +66,7 @@ bool sac_vision_cache_get(sac_vision_cache *c, const sac_vision_key *key, const 
     bool hit = e && e->n_rows == to->n_blocks * to->block_rows && e->cols == to->cols;
     if (hit) {
         for (int64_t b = 0; b < to->n_blocks; b++)
-            memcpy(to->base + to->start[b] * to->cols, e->rows + b * to->block_rows * to->cols,
+            memcpy(to->base + to->spans[b].first * to->cols, e->rows + b * to->block_rows * to->cols,
                    block_bytes(to));
         unlink_entry(c, e);
         push_newest(c, e);
@@ -87,7 +87,7 @@ void sac_vision_cache_put(sac_vision_cache *c, const sac_vision_key *key, const 
     e->cols = from->cols;
     e->n_bytes = n_bytes;
     for (int64_t b = 0; b < from->n_blocks; b++)
-        memcpy(e->rows + b * from->block_rows * from->cols, from->base + from->start[b] * from->cols,
+        memcpy(e->rows + b * from->block_rows * from->cols, from->base + from->spans[b].first * from->cols,
                block_bytes(from));
     pthread_mutex_lock(&c->lock);
     sac_vision_entry *same = find(c, key);

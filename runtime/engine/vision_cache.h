@@ -6,6 +6,7 @@
 #ifndef SAC_ENGINE_VISION_CACHE_H
 #define SAC_ENGINE_VISION_CACHE_H
 
+#include "positions.h"
 #include "status.h"
 
 #include <pthread.h>
@@ -28,11 +29,11 @@ typedef struct sac_vision_cache {
 void sac_vision_cache_init(sac_vision_cache *c, size_t capacity_bytes); /* 0 = keeps nothing */
 void sac_vision_cache_free(sac_vision_cache *c);
 
-/* Embeddings as they lie in a sequence: blocks of block_rows rows, block b starting at row start[b] of base.
- */
+/* Embeddings as they lie in a sequence: blocks of block_rows rows, block b starting at row spans[b].first of
+ * base. */
 typedef struct sac_vision_blocks {
     float *base;
-    const int64_t *start; /* [n_blocks] */
+    const sac_prompt_span *spans; /* [n_blocks] */
     int64_t n_blocks, block_rows, cols;
 } sac_vision_blocks;
 

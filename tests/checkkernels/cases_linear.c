@@ -146,3 +146,62 @@ bool check_make_linear(check_case *c, int i, bool quick) {
              check_values_name(v));
     return true;
 }
+
+/* ---------------------------------------------------------------- groups */
+
+/* Columns [first, first + n) of a matrix. */
+static sac_mat columns(sac_mat m, int64_t first, int64_t n) {
+    m.data = (uint8_t *)m.data + sac_dtype_row_bytes(m.dtype, first);
+    m.cols = n;
+    return m;
+}
+
+/* What keeps a group from being one product. */
+typedef enum group_kind {
+    GROUP_ONE,
+    GROUP_OUTPUTS_TURNED,
+    GROUP_WEIGHTS_APART,
+    GROUP_BIASES_APART
+} group_kind;
+
+static const int64_t group_rows[] = {1, 2, 7, 8, 33}, group_cols[SAC_LINEAR_GROUP_MOST] = {48, 16, 16};
+enum { N_GROUP_ROWS = (int)SAC_COUNT(group_rows) };
+
+int check_n_linear_groups(void) {
+    return N_GROUP_ROWS * (GROUP_BIASES_APART + 1);
+}
+
+/* A group cut out of one product; where its parts are apart, all begin with the product's first column. */
+static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, group_kind kind) {
+    sac_linear_group_args g = {.n = n_parts, .x = one->x};
+    for (int64_t p = 0, first = 0; p < n_parts; first += group_cols[p++]) {
+        int64_t n = group_cols[p], last = one->y.cols - first - n,
+                row = kind == GROUP_WEIGHTS_APART ? 0 : first;
+        g.y[p] = columns(one->y, kind == GROUP_OUTPUTS_TURNED ? last : first, n);
+        g.w[p] = one->w, g.w[p].dim[0] = n;
+        g.w[p].data =
+            (const uint8_t *)one->w.data + (size_t)row * sac_dtype_row_bytes(one->w.dtype, one->x.cols);
+        g.bias[p] = kind != GROUP_BIASES_APART ? one->bias + first : p ? one->bias : NULL;
+    }
+    return g;
+}
+
+bool check_make_linear_group(check_case *c, int i, sac_dtype t) {
+    if (i >= check_n_linear_groups()) return false;
+    const int64_t m = group_rows[i % N_GROUP_ROWS], k = 160;
+    const int n_parts = i % 2 ? 2 : SAC_LINEAR_GROUP_MOST;
+    const group_kind kind = (group_kind)(i / N_GROUP_ROWS);
+    sac_linear_args one = {.x = check_mat(c, false, m, k, 8, 0, CHECK_UNIFORM)};
+    int64_t n = group_cols[0] + group_cols[1] + (n_parts == 3 ? group_cols[2] : 0);
+    one.y = check_mat(c, true, m, n, 8, 0, CHECK_UNIFORM);
+    one.w = check_weights(c, t, n, k, 0, CHECK_UNIFORM);
+    one.bias = check_mat(c, false, 1, n, 0, 0, CHECK_UNIFORM).data;
+    c->linear = one;
+    allow_linear(c);
+    for (int64_t j = 0; j < m * n; j++) c->allowed[j] *= 2; /* a column may be that of other weights */
+    c->linear_group = cut_group(&one, n_parts, kind);
+    c->same_bits = true;
+    snprintf(c->text, sizeof c->text, "%s m=%lld, %d parts of kind %d", sac_dtype_name(t), (long long)m,
+             n_parts, (int)kind);
+    return true;
+}

@@ -112,6 +112,8 @@ const char *check_op_name(check_op op);
 
 /* Builds case i of an op; false when there is no such case. `quick` leaves out the long ones. */
 bool check_make_linear(check_case *c, int i, bool quick);
+bool check_make_linear_group(check_case *c, int i, sac_dtype t); /* weights in t */
+int check_n_linear_groups(void);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */

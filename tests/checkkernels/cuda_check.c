@@ -35,6 +35,7 @@ static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
         c->op == CHECK_packed_vote)
         return true; /* the ops that they fuse go on */
+    if (c->op == CHECK_linear_group && sac_dtype_block(c->linear_group.w[0].dtype) > 1) return true;
     return (c->op == CHECK_linear && sac_dtype_block(c->linear.w.dtype) > 1) ||
            (c->op == CHECK_embed && sac_dtype_block(c->embed.table.dtype) > 1);
 }

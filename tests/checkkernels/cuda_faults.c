@@ -258,6 +258,12 @@ static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_a
     return sac_cuda_gate_up_step(s, &b);
 }
 
+static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group_args *a) {
+    sac_linear_group_args b = *a;
+    b.n--;
+    return sac_cuda_linear_group(s, &b);
+}
+
 #define FAULTS(X)                                                                                            \
     X("nan", linear, linear_nan)                                                                             \
     X("drift_5%", linear, linear_drift)                                                                      \
@@ -275,6 +281,7 @@ static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_a
     X("no_channel", pack_rows, pack_no_channel)                                                              \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \

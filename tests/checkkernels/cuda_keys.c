@@ -274,6 +274,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
     case CHECK_qkv_step: return CHECK_STEP_SHAPES;
     case CHECK_gate_up_step: return CHECK_STEP_SHAPES + CHECK_FEW_STEPS + (int)SAC_COUNT(gate_cases);
+    case CHECK_linear_group: return check_n_linear_groups();
     case CHECK_packed_step: return check_n_packed_steps();
     case CHECK_packed_step_many: return check_n_packed_many();
     default: return 0;
@@ -291,6 +292,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
     case CHECK_qkv_step: return check_make_step_of(c, i, t);
     case CHECK_gate_up_step: return make_gates(c, i, t);
+    case CHECK_linear_group: return check_make_linear_group(c, i, t);
     case CHECK_packed_step: return check_make_packed_step(c, i, t);
     case CHECK_packed_step_many: return check_make_packed_many(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */

@@ -12,6 +12,8 @@ enum { MOST_MATS = 3 * CHECK_MAX_MANY };
 
 static int mats_of_many(check_case *c, sac_mat *m[MOST_MATS]) {
     int n = 0;
+    if (c->op == CHECK_linear_group) m[n++] = &c->linear_group.x;
+    for (int i = 0; c->op == CHECK_linear_group && i < c->linear_group.n; i++) m[n++] = &c->linear_group.y[i];
     for (int i = 0; c->op == CHECK_store_many && i < c->store_many.n; i++)
         m[n++] = &c->many.store[i].q, m[n++] = &c->many.store[i].k, m[n++] = &c->many.store[i].v;
     for (int i = 0; c->op == CHECK_attention_many && i < c->attention_many.n; i++)
@@ -178,7 +180,7 @@ void cuda_twin_release(cuda_twin *w, const check_case *c) {
 
 /* Every word of the arguments that points into a buffer, pointed into its twin. Sizes and counts are far
  * below any address. */
-static void point_to_twin(const cuda_twin *w, const check_case *c, check_case *d, void *from,
+static void point_to_twin(const cuda_twin *w, const check_case *c, check_case *d, sac_dtype t, void *from,
                           size_t n_bytes) {
     for (size_t at = 0; at + sizeof(uintptr_t) <= n_bytes; at += sizeof(uintptr_t)) {
         uintptr_t word;
@@ -193,7 +195,8 @@ static void point_to_twin(const cuda_twin *w, const check_case *c, check_case *d
             const cuda_part *p = &w->part[i];
             if (word < (uintptr_t)b->block || word >= (uintptr_t)b->block + b->block_bytes) continue;
             size_t off = word - (uintptr_t)b->data;
-            if (p->mat) off = off / b->stride_bytes * p->stride_bytes;
+            if (p->mat) /* a row, and in it an element */
+                off = off / b->stride_bytes * p->stride_bytes + off % b->stride_bytes / 4 * bytes_of(t);
             word = (uintptr_t)(b->sparse ? p->own : w->memory + p->at) + off;
             break;
         }
@@ -206,12 +209,12 @@ void cuda_twin_args(const cuda_twin *w, check_case *c, sac_dtype t, check_case *
     *d = *c;
     int n = mats_of(d, m);
     for (int i = 0; i < n; i++) m[i]->dtype = t;
-    point_to_twin(w, c, d, (char *)d + offsetof(check_case, linear),
+    point_to_twin(w, c, d, t, (char *)d + offsetof(check_case, linear),
                   offsetof(check_case, lists) - offsetof(check_case, linear));
-    point_to_twin(w, c, d, &d->lists, sizeof d->lists);
-    point_to_twin(w, c, d, &d->rotation, sizeof d->rotation);
-    point_to_twin(w, c, d, d->parts, sizeof d->parts);
-    point_to_twin(w, c, d, &d->many, sizeof d->many);
+    point_to_twin(w, c, d, t, &d->lists, sizeof d->lists);
+    point_to_twin(w, c, d, t, &d->rotation, sizeof d->rotation);
+    point_to_twin(w, c, d, t, d->parts, sizeof d->parts);
+    point_to_twin(w, c, d, t, &d->many, sizeof d->many);
 }
 
 bool cuda_twin_run(cuda_twin *w, const check_case *c, check_case *d, const sac_ops *t, sac_dtype dtype,
@@ -242,6 +245,7 @@ static void half_allowance(const check_case *c, sac_dtype t, double *absolute, d
             *absolute += u;
         }
     }
+    if (c->op == CHECK_linear_group) *absolute += 1.2 * u; /* a bias */
     if (c->op == CHECK_qkv_step) *absolute += 4 * u; /* the normalised token is rounded: see cases_step.c */
     if (c->op == CHECK_gate_up_step) *absolute += 10 * u;
     if (c->op == CHECK_attention_many) *absolute += 2 * u;

@@ -215,6 +215,12 @@ static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_a
     return ref().gate_up_step(s, &b);
 }
 
+static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group_args *a) {
+    sac_linear_group_args b = *a;
+    b.n--;
+    return ref().linear_group(s, &b);
+}
+
 #define FAULTS(X)                                                                                            \
     X("dropped_tail", rmsnorm, rmsnorm_dropped_tail)                                                         \
     X("nan", linear, linear_nan)                                                                             \
@@ -228,6 +234,7 @@ static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_a
     X("wrong_gqa_head", attention, attention_wrong_head)                                                     \
     X("sees_next_key", attention, attention_sees_next)                                                       \
     X("no_rest", rope, rope_no_rest)                                                                         \
+    X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \

@@ -21,11 +21,13 @@ typedef check_options options;
 static check_stream streams[3]; /* of 1, 2 and 3 threads */
 
 bool check_make(check_case *c, check_op op, int i, const options *o) {
+    static const sac_dtype group_types[] = {SAC_DTYPE_F32, SAC_DTYPE_BF16, SAC_DTYPE_Q8_0};
     memset(c, 0, sizeof *c);
     c->op = op;
     c->rng = o->seed * 1000003u + (uint64_t)op * 10007u + (uint64_t)i;
     switch (op) {
     case CHECK_linear: return check_make_linear(c, i, o->quick);
+    case CHECK_linear_group: return check_make_linear_group(c, i, group_types[i % 3]);
     case CHECK_attention: return check_make_attention(c, i, o->quick);
     case CHECK_key_scores:
     case CHECK_attention_sums:
@@ -218,8 +220,7 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
             o->variant = argv[++i];
         else if (next && strcmp(argv[i], "--seed") == 0)
             o->seed = strtoull(argv[++i], NULL, 10);
-        else if (next && strcmp(argv[i], "--part") == 0 &&
-                 sscanf(next, "%d/%d", &o->part, &o->n_parts) == 2)
+        else if (next && strcmp(argv[i], "--part") == 0 && sscanf(next, "%d/%d", &o->part, &o->n_parts) == 2)
             i++;
         else if (next && strcmp(argv[i], "--threads") == 0)
             o->n_threads = atoi(argv[++i]);
@@ -236,11 +237,10 @@ int main(int argc, char **argv) {
     char flags[128];
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!parse(argc, argv, &o, &backend)) {
-        fprintf(
-            stderr,
-            "usage: checkkernels [--quick] [--small [--racecheck]] [--bench] [--op NAME] "
-            "[--backend cpu|cuda [--part I/N]] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
-            "[--threads N] [--csv] [--verbose]\n");
+        fprintf(stderr,
+                "usage: checkkernels [--quick] [--small [--racecheck]] [--bench] [--op NAME] "
+                "[--backend cpu|cuda [--part I/N]] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
+                "[--threads N] [--csv] [--verbose]\n");
         return 64;
     }
     if (o.op && !is_op(o.op, o.bench)) {

@@ -3,6 +3,7 @@
  * manifest, 'b' a batch file, 'j' a journal. What is listed is also read. */
 #include "fuzz.h"
 
+#include "caption_list.h"
 #include "caption_request.h"
 #include "journal.h"
 

@@ -45,6 +45,7 @@ static inline sac_ops closed_ops(const sac_ops *ops) {
 #define X(op) guarded.op = closed_##op;
     SAC_OPS(X)
 #undef X
+    guarded.fuses = true;
     return guarded;
 }
 

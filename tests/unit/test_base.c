@@ -2,6 +2,7 @@
 #include "arena.h"
 #include "cpu_quota.h"
 #include "dtype.h"
+#include "hash.h"
 #include "json.h"
 #include "status.h"
 #include "test.h"
@@ -163,12 +164,22 @@ static void json_names_the_wrong_key(void **state) {
     assert_int_equal(sac_json_parse(&j, deep, sizeof deep, &err), SAC_BAD_FILE);
 }
 
+/* The published values of FNV-1a with 64 bits: journals hold them. */
+static void quick_hash_is_fnv_1a(void **state) {
+    (void)state;
+    assert_true(sac_hash_quick(0, "", 0) == 0xcbf29ce484222325u);
+    assert_true(sac_hash_quick(0, "a", 1) == 0xaf63dc4c8601ec8cu);
+    assert_true(sac_hash_quick(0, "foobar", 6) == 0x85944171f73967e8u);
+    assert_true(sac_hash_quick(sac_hash_quick(0, "foo", 3), "bar", 3) == sac_hash_quick(0, "foobar", 6));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fail_keeps_one_line),
         cmocka_unit_test(f16_round_trips_every_value),
         cmocka_unit_test(bf16_rounds_to_even),
         cmocka_unit_test(arena_hands_out_aligned_blocks),
+        cmocka_unit_test(quick_hash_is_fnv_1a),
         cmocka_unit_test(quotas_are_found_in_both_kinds_of_cgroups),
         cmocka_unit_test(pool_runs_every_task_once),
         cmocka_unit_test(json_names_the_wrong_key),

@@ -58,8 +58,9 @@ typedef struct rig {
     sac_decoder_batch batch;
 } rig;
 
-/* Calls of store_many, attention_many, packed_step_many and gate_up_step with several sequences. */
-static int n_together[4];
+/* Calls of store_many, attention_many, packed_step_many and gate_up_step with several sequences; products of
+ * a group as one, and groups. */
+static int n_together[4], n_joined, n_groups;
 static bool refuse;
 
 #define COUNT(op, i, n_sequences)                                                                            \
@@ -71,6 +72,15 @@ COUNT(store_many, 0, n)
 COUNT(attention_many, 1, n)
 COUNT(packed_step_many, 2, n)
 COUNT(gate_up_step, 3, x.rows)
+
+/* As a card does it: one product where the weights lie so. */
+static sac_status join_linear_group(const sac_stream *s, const sac_linear_group_args *a) {
+    sac_linear_args all;
+    n_groups++;
+    if (!sac_linear_group_join(a, &all)) return closed_linear_group(s, a);
+    n_joined++;
+    return closed_linear(s, &all);
+}
 
 static float *numbers(sac_arena *a, uint64_t *seed, int64_t n, float size) {
     float *x = sac_arena_take(a, (size_t)n * sizeof *x);
@@ -126,6 +136,7 @@ static void rig_open(rig *r, bool there, bool apart) {
         r->ops.attention_many = count_attention_many;
         r->ops.packed_step_many = count_packed_step_many;
         r->ops.gate_up_step = count_gate_up_step;
+        r->ops.linear_group = join_linear_group;
     }
     draw_model(r, apart);
     sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL,
@@ -179,6 +190,7 @@ static void compare(int n, int n_steps, bool apart) {
         begin(&there, i);
     }
     memset(n_together, 0, sizeof n_together);
+    n_joined = n_groups = 0;
     int64_t ns[MOST][LAYERS];
     for (int i = 0; i < n; i++)
         for (int l = 0; l < LAYERS; l++) ns[i][l] = there.states[i].stats[l].attend_ns;
@@ -202,6 +214,8 @@ static void compare(int n, int n_steps, bool apart) {
     assert_int_equal(n_together[0], n > 1 ? n_steps * LAYERS * (n > 32 ? 2 : 1) : 0);
     assert_true(n < 7 || (n_together[1] > 0 && n_together[2] > 0));
     assert_int_equal(n_together[3], n > 1 ? n_steps * LAYERS : 0);
+    assert_int_equal(n_groups, n_steps * LAYERS * (refuse ? 2 : 1)); /* q, k and v; gate and up if refused */
+    assert_int_equal(n_joined, apart ? 0 : n_groups);
     close_rig(&here);
     close_rig(&there);
 }

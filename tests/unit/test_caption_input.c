@@ -2,7 +2,7 @@
 /* What a folder, a file of lines and a tar hold, and what becomes of what is wrong in them. */
 #include "test.h"
 
-#include "caption_input.h"
+#include "caption_list.h"
 #include "caption_tar.h"
 
 #include <archive.h>

@@ -2,7 +2,7 @@
  * its place. */
 #include "test.h"
 
-#include "method_list.h"
+#include "method_list_read.h"
 
 static sac_error err;
 

@@ -10,9 +10,9 @@ static sac_vision_key key_of(int n) {
 }
 
 /* Two blocks of ROWS rows at rows 1 and 6 of a buffer of 10. */
-static const int64_t starts[] = {1, 6};
+static const sac_prompt_span spans[] = {{.first = 1}, {.first = 6}};
 static sac_vision_blocks blocks_in(float *buffer) {
-    return (sac_vision_blocks){buffer, starts, 2, ROWS, COLS};
+    return (sac_vision_blocks){buffer, spans, 2, ROWS, COLS};
 }
 
 static void put(sac_vision_cache *c, int n) {
@@ -44,7 +44,7 @@ static void gives_back_blocks_and_nothing_else(void **state) {
         }
     assert_false(get(&c, 2, buffer));
     sac_vision_key key = key_of(1);
-    sac_vision_blocks other = {buffer, starts, 1, ROWS, COLS}; /* same key, other shape: no hit */
+    sac_vision_blocks other = {buffer, spans, 1, ROWS, COLS}; /* same key, other shape: no hit */
     assert_false(sac_vision_cache_get(&c, &key, &other));
     assert_int_equal(c.n_hits, 1);
     assert_int_equal(c.n_misses, 2);

@@ -1,5 +1,5 @@
-/* image_stb.h - the only user of stb_image: PNG pixels, zlib text, and JPEG in builds without libjpeg-turbo.
- */
+/* image_stb.h - the only user of stb_image: PNG pixels, zlib text, and JPEG in
+ * builds without libjpeg-turbo. */
 #ifndef SAC_VISION_IMAGE_STB_H
 #define SAC_VISION_IMAGE_STB_H
 

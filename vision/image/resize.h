@@ -1,11 +1,13 @@
 /* resize.h - separable resampling of 8-bit RGB, equal to the bit with Pillow's or with torch's.
  *
  * Both run a horizontal and a vertical pass, keep uint8 between the two, skip a pass whose size does not
- * change, and widen the filter by the scale when shrinking. They differ in weights  Pillow rounds them to 22
- * fraction bits, torch (interpolate(antialias=True) on uint8, which torchvision's resize calls) to as many as
- * an int16 holds; order    horizontal first, but Pillow 13 begins with the vertical pass where the height
- * shrinks by more than twice the number of pixels by which the width does: tall pictures come out a few
- * levels different in some values from what Pillow 12 and before made of them. */
+ * change, and widen the filter by the scale when shrinking. They differ in two things:
+ *
+ *   weights  Pillow rounds them to 22 fraction bits. torch (interpolate(antialias=True) on uint8, which
+ *            torchvision's resize calls) rounds them to as many bits as an int16 holds.
+ *   order    Horizontal first. Pillow 13 begins with the vertical pass where the height shrinks by more than
+ *            twice the number of pixels by which the width does. Tall pictures then differ by a few levels
+ *            in some values from what Pillow 12 and earlier versions make of them. */
 #ifndef SAC_VISION_RESIZE_H
 #define SAC_VISION_RESIZE_H
 

@@ -350,8 +350,8 @@ static bool is_tick(int64_t t) { /* AV_NOPTS_VALUE is INT64_MIN */
     return t > -MAX_TICKS && t < MAX_TICKS;
 }
 
-/* VP8 and VP9 store frames that are only referred to. (VP9's mostly ride in one packet with a shown frame.)
- */
+/* VP8 and VP9 store frames that are only referred to. (VP9's mostly ride in one packet with
+ * a shown frame.) */
 static bool is_hidden(enum AVCodecID codec, const AVPacket *p) {
     if (p->size < 1) return true;
     unsigned first = p->data[0];

@@ -71,8 +71,8 @@ void sac_libav_input_set_wanted(sac_libav_input *in, sac_wanted_fn wanted, void 
 
 /* Drops what the decoder holds; a jump or a restart has to follow. */
 void sac_libav_input_forget(sac_libav_input *in);
-/* Continue at a key frame: decoding starts exactly with the packet shown at pts, or ends with SAC_STEP_LOST.
- */
+/* Continue at a key frame: decoding starts exactly with the packet shown at pts, or
+ * ends with SAC_STEP_LOST. */
 bool sac_libav_input_jump(sac_libav_input *in, int64_t pts, int64_t seek_ts);
 /* Continue at the first packet, by opening the container anew: works for every format. */
 sac_status sac_libav_input_restart(sac_libav_input *in, sac_error *err);

@@ -24,8 +24,8 @@
 
 #define SAC_SAMPLING_MAX_FPS 1000.0
 
-/* A zeroed struct asks for every frame. (The public sac_sampling is about choosing tokens; hence this name.)
- */
+/* A zeroed struct asks for every frame. (The public sac_sampling is about choosing tokens;
+ * hence this name.) */
 typedef struct sac_frame_request {
     bool has_fps, has_num_frames, has_max_frames, has_max_pixels;
     double fps;             /* frames a second of video: above 0, at most SAC_SAMPLING_MAX_FPS */

@@ -192,8 +192,8 @@ static sac_status build_table(sac_video *v, sac_error *err) {
 /* ---- opening ---- */
 
 /* The container's average rate is what PyAV, OpenCV and so vLLM and transformers use. Where a container
- * states none, libavformat guesses from the first frames; the times of all of them overrule what is far off.
- */
+ * states none, libavformat guesses from the first frames; the times of all of them overrule what
+ * is far off. */
 static void settle_rate(sac_video_info *info, double mean_step_s) {
     double measured = mean_step_s > 0 ? 1 / mean_step_s : 0, stated = info->fps;
     bool plausible = stated > 0 && (measured <= 0 || (stated < 1.5 * measured && measured < 1.5 * stated));

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "output.h"
 #include "report.h"
+#include "status.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,16 +23,16 @@ static sac_status read_question(char **out, sac_error *err) {
         char *more = room > QUESTION_MAX_BYTES ? NULL : realloc(text, room *= 2);
         if (!more) free(text);
         if (room > QUESTION_MAX_BYTES && !more)
-            return app_fail(err, SAC_TOO_LONG, "standard input: a question of more than %zu bytes",
+            return sac_fail(err, SAC_TOO_LONG, "standard input: a question of more than %zu bytes",
                             QUESTION_MAX_BYTES);
         text = more;
     }
-    if (!text) return app_fail_no_memory(err);
+    if (!text) return sac_fail_no_memory(err);
     text[n] = 0;
     sac_status st = SAC_OK;
-    if (ferror(stdin)) st = app_fail(err, SAC_IO, "standard input: %s", strerror(errno));
+    if (ferror(stdin)) st = sac_fail(err, SAC_IO, "standard input: %s", strerror(errno));
     if (st == SAC_OK && memchr(text, 0, n))
-        st = app_fail(err, SAC_BAD_FILE, "standard input: not a text, it holds a zero byte");
+        st = sac_fail(err, SAC_BAD_FILE, "standard input: not a text, it holds a zero byte");
     if (st != SAC_OK) {
         free(text);
         return st;
@@ -67,20 +68,20 @@ static sac_status find_question(const settings *s, char **words, int n_words, co
     *owned = NULL;
     *chat = false;
     if (n_words > 1)
-        return app_fail(err, SAC_BAD_ARGUMENT,
+        return sac_fail(err, SAC_BAD_ARGUMENT,
                         "one question is expected, found '%.60s' and '%.60s': put the question in quotes and "
                         "--image, --video or --frames before each file",
                         words[0], words[1]);
     if (n_words == 0) {
         *chat = !s->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
         if (*chat) return SAC_OK;
-        return app_fail(err, SAC_BAD_ARGUMENT,
+        return sac_fail(err, SAC_BAD_ARGUMENT,
                         "no question; give one in quotes, or - to read it from standard input");
     }
-    if (!strcmp(words[0], "-")) APP_TRY(read_question(owned, err));
+    if (!strcmp(words[0], "-")) SAC_TRY(read_question(owned, err));
     *question = *owned ? *owned : words[0];
     if ((*question)[strspn(*question, " \t\r\n")] || s->media.n) return SAC_OK;
-    return app_fail(err, SAC_BAD_ARGUMENT, "the question is empty");
+    return sac_fail(err, SAC_BAD_ARGUMENT, "the question is empty");
 }
 
 static sac_status ask(const settings *s, char **words, int n_words, sac_error *err) {

@@ -4,6 +4,7 @@
 #include "draft.h"
 #include "output.h"
 #include "report.h"
+#include "status.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -71,13 +72,13 @@ static json_t *conversation_as_json(const conversation *c) {
 
 static sac_status save(const conversation *c, const char *path, sac_error *err) {
     draft d;
-    APP_TRY(draft_open(&d, path, err));
+    SAC_TRY(draft_open(&d, path, err));
     json_t *messages = conversation_as_json(c);
     bool made = messages && (json_dumpf(messages, d.f, JSON_INDENT(2)) == 0 || ferror(d.f));
     json_decref(messages);
     if (made) return draft_close(&d, err);
     draft_abandon(&d);
-    return app_fail_no_memory(err);
+    return sac_fail_no_memory(err);
 }
 
 /* What was asked and not answered leaves the conversation; an answer cut short stays as far as it came. */
@@ -95,7 +96,7 @@ static sac_status ask_next(chat *h, const char *question, sac_error *err) {
     } else {
         conversation_cut(&h->c, before);
         if (st == SAC_CANCELLED)
-            st = app_fail(err, st, "stopped before an answer; the question is forgotten");
+            st = sac_fail(err, st, "stopped before an answer; the question is forgotten");
     }
     media_list_clear(&h->pending);
     answer_free(&a);
@@ -104,7 +105,7 @@ static sac_status ask_next(chat *h, const char *question, sac_error *err) {
 
 static sac_status add_media(chat *h, media_kind kind, const char *path, sac_error *err) {
     size_t had = h->pending.n;
-    APP_TRY(media_list_add(&h->pending, kind, path, err));
+    SAC_TRY(media_list_add(&h->pending, kind, path, err));
     media_list added = {&h->pending.items[had], 1};
     sac_status st = media_list_check(&added, err);
     if (st != SAC_OK) free(h->pending.items[--h->pending.n].path);
@@ -119,7 +120,7 @@ static sac_status run_slash(chat *h, char *line, sac_error *err) {
     if (!strcmp(line, "/video")) return add_media(h, MEDIA_VIDEO, value, err);
     if (!strcmp(line, "/frames")) return add_media(h, MEDIA_FRAMES, value, err);
     if (!strcmp(line, "/save") && *value) return save(&h->c, value, err);
-    if (!strcmp(line, "/save")) return app_fail(err, SAC_BAD_ARGUMENT, "/save needs a file");
+    if (!strcmp(line, "/save")) return sac_fail(err, SAC_BAD_ARGUMENT, "/save needs a file");
     if (!strcmp(line, "/quit") || !strcmp(line, "/exit")) {
         h->done = true;
         return SAC_OK;
@@ -132,7 +133,7 @@ static sac_status run_slash(chat *h, char *line, sac_error *err) {
         fputs(help, stderr);
         return SAC_OK;
     }
-    return app_fail(err, SAC_BAD_ARGUMENT, "unknown command %.60s; /help lists them", line);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown command %.60s; /help lists them", line);
 }
 
 static sac_status run_line(chat *h, char *line, sac_error *err) {
@@ -160,7 +161,7 @@ static sac_status chat_lines(chat *h, sac_error *err) {
             fputs("> ", stderr);
         ssize_t n = getline(&line, &room, stdin);
         if (n < 0) {
-            if (ferror(stdin)) st = app_fail(err, SAC_IO, "standard input: %s", strerror(errno));
+            if (ferror(stdin)) st = sac_fail(err, SAC_IO, "standard input: %s", strerror(errno));
             fputc('\n', stderr);
             break;
         }

@@ -7,11 +7,13 @@
  * to the last embedding: of a tower on a device batches run while the host decodes the next ones, so that
  * neither part alone is a rate there. */
 #define _GNU_SOURCE
+#include "clock.h"
 #include "commands.h"
 #include "interrupt.h"
 #include "method_summary.h"
 #include "output.h"
 #include "report.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -80,7 +82,7 @@ static double decode_weight_bytes(const sac_model *m) {
     sac_tensor_info t;
     for (int64_t i = 0; sac_model_get_tensor(m, i, &t); i++) {
         bool read = true;
-        for (size_t k = 0; k < APP_COUNT(not_read); k++) read = read && !strstr(t.name, not_read[k]);
+        for (size_t k = 0; k < SAC_COUNT(not_read); k++) read = read && !strstr(t.name, not_read[k]);
         if (!read) continue;
         total += (double)t.n_bytes;
         if (strstr(t.name, "embed_tokens") || !strncmp(t.name, "token_embd", 10))
@@ -99,7 +101,7 @@ static double step_row_bytes(const bench *b) {
     sac_session_memory(b->r.session, &memory);
     method_summary_read(b->r.session, &b->r.info, &did);
     double row_bytes = did.kv_bytes_token;
-    for (size_t i = 0; i < APP_COUNT(plain); i++)
+    for (size_t i = 0; i < SAC_COUNT(plain); i++)
         if (!strcmp(did.lines.kv, plain[i])) row_bytes = (double)memory.kv_bytes_per_token;
     return did.decode_rows * row_bytes;
 }
@@ -112,7 +114,7 @@ static double decode_read_bytes(const bench *b) {
 static sac_status measure_load(bench *b, sac_error *err) {
     for (int64_t i = 0; i < b->s->repeat; i++) {
         run_close(&b->r);
-        APP_TRY(run_open(&b->r, b->s, 0, err));
+        SAC_TRY(run_open(&b->r, b->s, 0, err));
         add_time(b, PART_LOAD, b->r.load_seconds);
     }
     b->parts[PART_LOAD].work = (int64_t)b->r.info.weight_bytes;
@@ -127,12 +129,12 @@ static sac_status make_prompt(const bench *b, int32_t **out, sac_error *err) {
     int32_t ids[256];
     size_t n_ids, n = (size_t)b->s->prompt_tokens;
     *out = NULL;
-    APP_TRY(
-        sac_tokenize_text(b->r.model, text, sizeof text - 1, false, false, ids, APP_COUNT(ids), &n_ids, err));
-    if (n_ids > APP_COUNT(ids)) n_ids = APP_COUNT(ids);
+    SAC_TRY(
+        sac_tokenize_text(b->r.model, text, sizeof text - 1, false, false, ids, SAC_COUNT(ids), &n_ids, err));
+    if (n_ids > SAC_COUNT(ids)) n_ids = SAC_COUNT(ids);
     if (!n_ids)
-        return app_fail(err, SAC_BAD_FILE, "%s: the tokenizer makes nothing of a text", b->r.model_path);
-    if (!(*out = malloc(n * sizeof **out))) return app_fail_no_memory(err);
+        return sac_fail(err, SAC_BAD_FILE, "%s: the tokenizer makes nothing of a text", b->r.model_path);
+    if (!(*out = malloc(n * sizeof **out))) return sac_fail_no_memory(err);
     for (size_t i = 0; i < n; i++) (*out)[i] = ids[i % n_ids];
     return SAC_OK;
 }
@@ -147,16 +149,15 @@ static int32_t likeliest(const float *logits, int n) {
 static sac_status run_text(bench *b, const int32_t *prompt, double seconds[PART_COUNT], sac_error *err) {
     sac_session *s = b->r.session;
     sac_session_reset(s);
-    double t0 = clock_seconds();
-    APP_TRY(sac_session_append(s, prompt, (size_t)b->s->prompt_tokens, NULL, err));
-    double t1 = clock_seconds();
+    int64_t start = sac_now_ns();
+    SAC_TRY(sac_session_append(s, prompt, (size_t)b->s->prompt_tokens, NULL, err));
+    seconds[PART_PREFILL] = sac_seconds_since(start);
     for (int64_t i = 0; i < b->s->gen_tokens; i++) {
         progress_update(&b->r.progress, "decode", i, b->s->gen_tokens);
         int32_t id = likeliest(sac_session_logits(s), b->r.info.vocab);
-        APP_TRY(sac_session_append(s, &id, 1, NULL, err));
+        SAC_TRY(sac_session_append(s, &id, 1, NULL, err));
     }
-    seconds[PART_PREFILL] = t1 - t0;
-    seconds[PART_DECODE] = clock_seconds() - t1;
+    seconds[PART_DECODE] = sac_seconds_since(start) - seconds[PART_PREFILL];
     b->n_prompt = b->s->prompt_tokens;
     b->n_generated = b->s->gen_tokens;
     return SAC_OK;
@@ -192,7 +193,7 @@ static sac_status measure(bench *b, sac_error *err) {
         double seconds[PART_COUNT] = {0};
         interrupt_begin(b->r.session);
         st = with_media ? run_media(b, &c, seconds, err) : run_text(b, prompt, seconds, err);
-        if (interrupt_end() && st == SAC_OK) st = app_fail(err, SAC_CANCELLED, "cancelled");
+        if (interrupt_end() && st == SAC_OK) st = sac_fail(err, SAC_CANCELLED, "cancelled");
         if (st != SAC_OK || i < 0) continue;
         for (part_id id = with_media ? PART_MEDIA : PART_PREFILL; id < PART_COUNT; id++)
             add_time(b, id, seconds[id]);
@@ -273,8 +274,8 @@ static sac_status print_json(bench *b, sac_error *err) {
 
 static sac_status print_plan(bench *b, sac_error *err) {
     sac_memory_report memory;
-    APP_TRY(run_open(&b->r, b->s, 0, err));
-    APP_TRY(sac_session_plan(b->r.model, &b->r.session_config, &memory, err));
+    SAC_TRY(run_open(&b->r, b->s, 0, err));
+    SAC_TRY(sac_session_plan(b->r.model, &b->r.session_config, &memory, err));
     if (b->s->json) return report_print(report_memory(&memory), err);
     report_print_memory(&memory);
     return output_finish(err);
@@ -282,11 +283,11 @@ static sac_status print_plan(bench *b, sac_error *err) {
 
 static sac_status bench_model(bench *b, sac_error *err) {
     if (b->s->plan) return print_plan(b, err);
-    APP_TRY(media_list_check(&b->s->media, err));
+    SAC_TRY(media_list_check(&b->s->media, err));
     for (part_id id = 0; id < PART_COUNT; id++)
         if (!(b->parts[id].seconds = calloc((size_t)b->s->repeat, sizeof(double))))
-            return app_fail_no_memory(err);
-    APP_TRY(measure_load(b, err));
+            return sac_fail_no_memory(err);
+    SAC_TRY(measure_load(b, err));
     b->read_bandwidth = sac_measure_read_bandwidth(b->r.model);
     if (!b->s->media.n && !settings_given(b->s, offsetof(settings, ctx)))
         b->r.session_config.n_ctx = b->s->prompt_tokens + b->s->gen_tokens;
@@ -294,8 +295,8 @@ static sac_status bench_model(bench *b, sac_error *err) {
     sac_sampling_default(&b->r.sampling);
     b->r.sampling.max_tokens = (int)b->s->gen_tokens;
     b->r.sampling.ignore_eos = true;
-    APP_TRY(run_create_session(&b->r, err));
-    APP_TRY(measure(b, err));
+    SAC_TRY(run_create_session(&b->r, err));
+    SAC_TRY(measure(b, err));
     if (b->s->json) return print_json(b, err);
     print_result(b);
     return output_finish(err);
@@ -303,7 +304,7 @@ static sac_status bench_model(bench *b, sac_error *err) {
 
 static sac_status bench_run(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words)
-        return app_fail(err, SAC_BAD_ARGUMENT, "'%.80s' is not expected; see 'saccade bench --help'",
+        return sac_fail(err, SAC_BAD_ARGUMENT, "'%.80s' is not expected; see 'saccade bench --help'",
                         words[0]);
     bench b = {.s = s};
     sac_status st = bench_model(&b, err);

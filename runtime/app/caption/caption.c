@@ -1,13 +1,16 @@
 /* caption.c - `saccade caption`: a large number of pictures and videos described, in parts, however often it
  * is cut short; and `saccade caption merge`, which proves the parts whole and writes the results. */
 #define _GNU_SOURCE
+#include "caption_list.h"
 #include "caption_output.h"
 #include "caption_run.h"
 #include "caption_shard.h"
 #include "commands.h"
+#include "exit_code.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,19 +45,19 @@ static json_t *describe_model(const run *r, const char *fingerprint) {
 
 /* A session is needed to describe its settings; it is given back, workers make their own. */
 static sac_status describe_settings(job *j, json_t **out, sac_error *err) {
-    APP_TRY(run_create_session(&j->r, err));
+    SAC_TRY(run_create_session(&j->r, err));
     *out = report_settings(&j->r);
     run_free_session(&j->r);
-    return *out ? SAC_OK : app_fail_no_memory(err);
+    return *out ? SAC_OK : sac_fail_no_memory(err);
 }
 
 static sac_status make_header(job *j, json_t **header, sac_error *err) {
     char fingerprint[17], started[32];
     time_t now = time(NULL);
     struct tm utc;
-    APP_TRY(run_files_fingerprint(j->r.model_path, fingerprint, err));
+    SAC_TRY(run_files_fingerprint(j->r.model_path, fingerprint, err));
     json_t *used;
-    APP_TRY(describe_settings(j, &used, err));
+    SAC_TRY(describe_settings(j, &used, err));
     gmtime_r(&now, &utc);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
     *header =
@@ -64,7 +67,7 @@ static sac_status make_header(job *j, json_t **header, sac_error *err) {
                   j->in.by_source, "shard", (json_int_t)j->shard.index, (json_int_t)j->shard.count, "limit",
                   (json_int_t)j->s->limit, "ask", report_text(j->s->ask), "system", report_text(j->s->system),
                   "model", describe_model(&j->r, fingerprint), "machine", j->r.info.cpu, "settings", used);
-    return *header ? SAC_OK : app_fail_no_memory(err);
+    return *header ? SAC_OK : sac_fail_no_memory(err);
 }
 
 /* ---------------------------------------------------------------- where it goes */
@@ -72,12 +75,12 @@ static sac_status make_header(job *j, json_t **header, sac_error *err) {
 /* Shards of another number in the same folder are another job's. */
 static sac_status check_folder(const job *j, sac_error *err) {
     DIR *d = opendir(j->s->out);
-    if (!d) return app_fail(err, SAC_IO, "%s: %s", j->s->out, strerror(errno));
+    if (!d) return sac_fail(err, SAC_IO, "%s: %s", j->s->out, strerror(errno));
     sac_status st = SAC_OK;
     caption_shard other;
     for (struct dirent *e; st == SAC_OK && (e = readdir(d));)
         if (caption_shard_parse_folder(e->d_name, &other) && other.count != j->shard.count)
-            st = app_fail(err, SAC_BAD_CONFIG,
+            st = sac_fail(err, SAC_BAD_CONFIG,
                           "%s: holds a job of %" PRId64 " shards, this is one of %" PRId64
                           "; give another --out",
                           j->s->out, other.count, j->shard.count);
@@ -88,11 +91,11 @@ static sac_status check_folder(const job *j, sac_error *err) {
 static sac_status make_folder(job *j, sac_error *err) {
     char name[60];
     caption_shard_folder(&j->shard, name, sizeof name);
-    APP_TRY(run_files_make_folder(j->s->out, err));
-    APP_TRY(check_folder(j, err));
+    SAC_TRY(run_files_make_folder(j->s->out, err));
+    SAC_TRY(check_folder(j, err));
     j->folder = run_files_path(j->s->out, name);
-    if (!j->folder) return app_fail_no_memory(err);
-    APP_TRY(run_files_make_folder(j->folder, err));
+    if (!j->folder) return sac_fail_no_memory(err);
+    SAC_TRY(run_files_make_folder(j->folder, err));
     run_files_sync_folder(j->s->out);
     return SAC_OK;
 }
@@ -105,18 +108,18 @@ static sac_status find_media_root(job *j, const char *batch_file, sac_error *err
     j->media_root = root ? realpath(root, NULL) : NULL;
     int failed = errno;
     free(folder);
-    return j->media_root ? SAC_OK : app_fail(err, SAC_NOT_FOUND, "--media-root: %s", strerror(failed));
+    return j->media_root ? SAC_OK : sac_fail(err, SAC_NOT_FOUND, "--media-root: %s", strerror(failed));
 }
 
 static sac_status open_job(job *j, char **words, int n_words, sac_error *err) {
     const settings *s = j->s;
-    APP_TRY(caption_shard_find(&j->shard, s->shard, s->shards, err));
-    APP_TRY(caption_input_open(&j->in, words, n_words, err));
+    SAC_TRY(caption_shard_find(&j->shard, s->shard, s->shards, err));
+    SAC_TRY(caption_input_open(&j->in, words, n_words, err));
     if (!s->out)
-        return app_fail(err, SAC_BAD_ARGUMENT, "--out DIR is needed: captions and the journal go there");
-    APP_TRY(caption_formats_check(&s->format, caption_kind_name(j->in.kind), err));
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--out DIR is needed: captions and the journal go there");
+    SAC_TRY(caption_formats_check(&s->format, caption_kind_name(j->in.kind), err));
     if (j->in.kind == CAPTION_REQUESTS) {
-        APP_TRY(find_media_root(j, words[0], err));
+        SAC_TRY(find_media_root(j, words[0], err));
     }
     return caption_input_list(&j->in, &j->shard, (size_t)s->limit, err);
 }
@@ -125,9 +128,9 @@ static sac_status open_model(job *j, sac_error *err) {
     const settings *s = j->s;
     /* each picture comes once: a cache of embeddings is for those who ask for it */
     bool wants_cache = settings_given(s, offsetof(settings, vision_cache_mib));
-    APP_TRY(run_open(&j->r, s, wants_cache ? (size_t)s->vision_cache_mib << 20 : 0, err));
+    SAC_TRY(run_open(&j->r, s, wants_cache ? (size_t)s->vision_cache_mib << 20 : 0, err));
     if (!j->r.info.has_vision && j->in.kind != CAPTION_REQUESTS)
-        return app_fail(err, SAC_UNSUPPORTED, "%s: reads text only; captions need a model that sees",
+        return sac_fail(err, SAC_UNSUPPORTED, "%s: reads text only; captions need a model that sees",
                         j->r.model_path);
     j->how =
         (caption_how){.s = s, .sampling = &j->r.sampling, .kind = j->in.kind, .media_root = j->media_root};
@@ -191,13 +194,13 @@ static void say_start(const job *j) {
 
 static sac_status run_job(job *j, sac_error *err) {
     json_t *header;
-    APP_TRY(make_header(j, &header, err));
-    APP_TRY(caption_records_open(&j->records, j->folder, header, &j->in, &j->shard, j->s->retry, err));
-    APP_TRY(caption_run(&j->r, &j->in, &j->shard, &j->how, &j->records, &j->stats, err));
-    if (j->shard.count == 1) APP_TRY(caption_output_write(&j->records, &j->s->format, j->s->out, err));
-    APP_TRY(caption_records_errors(&j->records, &j->errors, err));
-    APP_TRY(run_files_write_json(j->folder, "report.json", report(j), err));
-    APP_TRY(print_report(j, err));
+    SAC_TRY(make_header(j, &header, err));
+    SAC_TRY(caption_records_open(&j->records, j->folder, header, &j->in, &j->shard, j->s->retry, err));
+    SAC_TRY(caption_run(&j->r, &j->in, &j->shard, &j->how, &j->records, &j->stats, err));
+    if (j->shard.count == 1) SAC_TRY(caption_output_write(&j->records, &j->s->format, j->s->out, err));
+    SAC_TRY(caption_records_errors(&j->records, &j->errors, err));
+    SAC_TRY(run_files_write_json(j->folder, "report.json", report(j), err));
+    SAC_TRY(print_report(j, err));
     note_errors(&j->records);
     return SAC_OK;
 }
@@ -246,7 +249,7 @@ static sac_status print_merged(const settings *s, const caption_records *r, sac_
 
 static sac_status merge(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words != 1)
-        return app_fail(err, SAC_BAD_ARGUMENT, "merge: one folder is expected, that of --out of the shards");
+        return sac_fail(err, SAC_BAD_ARGUMENT, "merge: one folder is expected, that of --out of the shards");
     caption_records r = {0};
     sac_error at_close;
     raise_file_limit();

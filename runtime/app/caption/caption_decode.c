@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "caption_decode.h"
+#include "status.h"
 
 #include "intake_media.h"
 #include "room.h"
@@ -57,7 +58,7 @@ static sac_status try_one(const caption_decoder *d, sac_error *err) {
     intake_info info;
     bool crashed;
     int fd = file_in_memory(bmp, sizeof bmp);
-    if (fd < 0) return app_fail(err, SAC_NO_MEMORY, "no memory for a picture of one pixel");
+    if (fd < 0) return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of one pixel");
     sac_status st = intake_decode(d->intake, &task, fd, NULL, &sink, &info, &crashed, err);
     close(fd);
     return st;
@@ -65,7 +66,7 @@ static sac_status try_one(const caption_decoder *d, sac_error *err) {
 
 sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64_t n_ctx, sac_error *err) {
     caption_decoder *d = *out = calloc(1, sizeof *d);
-    if (!d) return app_fail_no_memory(err);
+    if (!d) return sac_fail_no_memory(err);
     d->model = m;
     d->n_ctx = n_ctx;
     sac_model_get_info(m, &d->info);
@@ -75,7 +76,8 @@ sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64
     if (st == SAC_OK) return SAC_OK;
     caption_decoder_close(d);
     *out = NULL;
-    return app_fail_prefix(err, "no locked-in process for decoding (--trust-media does without): ");
+    return sac_fail_prefix(err, err->status,
+                           "no locked-in process for decoding (--trust-media does without)");
 }
 
 void caption_decoder_close(caption_decoder *d) {
@@ -90,11 +92,11 @@ static sac_status open_file(const char *path, int *fd, sac_error *err) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold the job up */
     if (*fd < 0)
-        return app_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
+        return sac_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
     if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) return SAC_OK;
     bool is_empty = S_ISREG(st.st_mode);
     close(*fd);
-    return app_fail(err, SAC_BAD_FILE, "%s: %s", path, is_empty ? "the file is empty" : "not a file");
+    return sac_fail(err, SAC_BAD_FILE, "%s: %s", path, is_empty ? "the file is empty" : "not a file");
 }
 
 static uint64_t bytes_prepared(const caption_request *q) {
@@ -110,13 +112,13 @@ static sac_status decode(caption_decoder *d, caption_request *q, intake_task *ta
     int fd = -1;
     bool crashed;
     struct stat file;
-    if (path) APP_TRY(open_file(path, &fd, err));
+    if (path) SAC_TRY(open_file(path, &fd, err));
     if (!path) fd = file_in_memory(bytes, n_bytes);
     caption_decoded *to = calloc(1, sizeof *to);
     if (fd < 0 || !to || fstat(fd, &file) != 0) {
         if (fd >= 0) close(fd);
         free(to);
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     }
     uint64_t had = bytes_prepared(q);
     intake_use use = {
@@ -129,7 +131,7 @@ static sac_status decode(caption_decoder *d, caption_request *q, intake_task *ta
     close(fd);
     if (st != SAC_OK) {
         free(to);
-        return path ? app_fail_prefix(err, "%s: ", path) : st;
+        return path ? sac_fail_prefix(err, err->status, "%s", path) : st;
     }
     to->next = q->decoded;
     q->decoded = to;
@@ -150,7 +152,7 @@ static sac_status decode_picture(caption_decoder *d, caption_request *q, sac_par
                                  const atomic_bool *cancelled, sac_error *err) {
     intake_task task = {.video = p->video, .max_frames = 1};
     const intake_media *media;
-    APP_TRY(decode(d, q, &task, false, p->path, p->bytes, p->n_bytes, cancelled, &media, err));
+    SAC_TRY(decode(d, q, &task, false, p->path, p->bytes, p->n_bytes, cancelled, &media, err));
     drop_file(p);
     p->prepared = media->frames[0];
     return SAC_OK;
@@ -163,10 +165,10 @@ static sac_status decode_video(caption_decoder *d, caption_request *q, sac_part 
     if (p->video.max_frames && p->video.max_frames < most) most = p->video.max_frames;
     intake_task task = {.is_video = true, .video = p->video, .max_frames = most};
     const intake_media *media;
-    APP_TRY(decode(d, q, &task, true, p->path, p->bytes, p->n_bytes, cancelled, &media, err));
+    SAC_TRY(decode(d, q, &task, true, p->path, p->bytes, p->n_bytes, cancelled, &media, err));
     size_t n = (size_t)media->info.n_frames;
     sac_frame *frames = calloc(n, sizeof *frames);
-    if (!frames) return app_fail_no_memory(err);
+    if (!frames) return sac_fail_no_memory(err);
     for (size_t i = 0; i < n; i++)
         frames[i] = (sac_frame){.prepared = media->frames[i], .time_s = media->times[i]};
     drop_file(p);
@@ -183,7 +185,7 @@ static sac_status decode_list(caption_decoder *d, caption_request *q, sac_part *
     for (size_t i = 0; i < p->n_frames; i++) {
         intake_task task = {.max_frames = 1, .video = {.no_rotate = p->video.no_rotate}};
         const intake_media *media;
-        APP_TRY(decode(d, q, &task, true, frames[i].path, NULL, 0, cancelled, &media, err));
+        SAC_TRY(decode(d, q, &task, true, frames[i].path, NULL, 0, cancelled, &media, err));
         free((char *)(uintptr_t)frames[i].path);
         frames[i].path = NULL;
         frames[i].prepared = media->frames[0];
@@ -220,7 +222,7 @@ sac_status caption_decode(caption_decoder *d, caption_request *q, const atomic_b
             sac_part *p = part_of(q, i, k);
             bool is_video = p->kind == SAC_PART_VIDEO || p->kind == SAC_PART_FRAMES;
             int64_t most = is_video ? intake_room_frames(&d->info, room / n_videos--) : 1;
-            APP_TRY(decode_part(d, q, p, most, cancelled, err));
+            SAC_TRY(decode_part(d, q, p, most, cancelled, err));
             if (is_video) room -= (int64_t)p->n_frames * d->info.tokens_per_frame;
         }
     return SAC_OK;

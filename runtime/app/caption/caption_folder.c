@@ -1,6 +1,7 @@
 /* caption_folder.c - the pictures and videos of a folder and of the folders in it, in order of path. */
 #define _GNU_SOURCE
-#include "caption_input.h"
+#include "caption_list.h"
+#include "status.h"
 
 #include <errno.h>
 #include <fts.h>
@@ -32,15 +33,15 @@ static sac_status add_entry(caption_source *s, FTS *walk, FTSENT *e, size_t root
     case FTS_F:
     case FTS_SL:
         if (media_of_name(e->fts_name) == CAPTION_NO_MEDIA) return SAC_OK;
-        APP_TRY(
+        SAC_TRY(
             caption_add(s, below, strlen(below), 0, e->fts_info == FTS_F ? e->fts_statp->st_size : 0, err));
         if (!strcmp(s->items[s->n_items - 1].id, below)) return SAC_OK;
         return caption_spoil(s, NULL, err, "its name is not a text (UTF-8 without control characters)");
     case FTS_DNR:
     case FTS_ERR:
     case FTS_NS:
-        if (e->fts_level == 0) return app_fail(err, SAC_IO, "%s: %s", s->path, strerror(e->fts_errno));
-        APP_TRY(caption_add(s, below, strlen(below), 0, 0, err));
+        if (e->fts_level == 0) return sac_fail(err, SAC_IO, "%s: %s", s->path, strerror(e->fts_errno));
+        SAC_TRY(caption_add(s, below, strlen(below), 0, 0, err));
         return caption_spoil(s, NULL, err, "%s", strerror(e->fts_errno));
     default: return SAC_OK;
     }
@@ -49,14 +50,14 @@ static sac_status add_entry(caption_source *s, FTS *walk, FTSENT *e, size_t root
 sac_status caption_list_folder(caption_source *s, sac_error *err) {
     char *roots[] = {s->path, NULL};
     FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_COMFOLLOW, by_name);
-    if (!walk) return app_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
+    if (!walk) return sac_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
     sac_status st = SAC_OK;
     FTSENT *e;
     while (st == SAC_OK && (errno = 0, e = fts_read(walk))) st = add_entry(s, walk, e, strlen(s->path), err);
-    if (st == SAC_OK && errno) st = app_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
+    if (st == SAC_OK && errno) st = sac_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
     fts_close(walk);
     if (st == SAC_OK && !s->n_items)
-        st = app_fail(err, SAC_BAD_FILE, "%s: no pictures or videos in this folder", s->path);
+        st = sac_fail(err, SAC_BAD_FILE, "%s: no pictures or videos in this folder", s->path);
     if (st == SAC_OK) qsort(s->items, s->n_items, sizeof *s->items, by_id); /* "a-b" stands before "a/b" */
     return st;
 }

@@ -2,8 +2,8 @@
 #include "caption_input.h"
 #include "hash.h"
 #include "input.h"
+#include "status.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -21,9 +21,9 @@ const char *caption_kind_name(caption_kind kind) {
 caption_media caption_media_of(const char *ending) {
     static const char *const images[] = {"jpg", "jpeg", "png", "webp", "bmp", "gif"};
     static const char *const videos[] = {"mp4", "mkv", "webm", "mov", "avi", "m4v"};
-    for (size_t i = 0; i < APP_COUNT(images); i++)
+    for (size_t i = 0; i < SAC_COUNT(images); i++)
         if (!strcasecmp(ending, images[i])) return CAPTION_IMAGE;
-    for (size_t i = 0; i < APP_COUNT(videos); i++)
+    for (size_t i = 0; i < SAC_COUNT(videos); i++)
         if (!strcasecmp(ending, videos[i])) return CAPTION_VIDEO;
     return CAPTION_NO_MEDIA;
 }
@@ -77,16 +77,16 @@ static const char *refuse_id(const char *id, bool any_name) {
 sac_status caption_add(caption_source *s, const char *name, size_t n_name, int64_t at, int64_t n_bytes,
                        sac_error *err) {
     if (s->n_items == CAPTION_ITEMS_MAX)
-        return app_fail(err, SAC_BAD_FILE, "%s: more than %zu items", s->path, CAPTION_ITEMS_MAX);
+        return sac_fail(err, SAC_BAD_FILE, "%s: more than %zu items", s->path, CAPTION_ITEMS_MAX);
     if ((s->n_items & (s->n_items - 1)) == 0) { /* the room is the next power of two */
         caption_item *items = realloc(s->items, (s->n_items ? 2 * s->n_items : 1) * sizeof *items);
-        if (!items) return app_fail_no_memory(err);
+        if (!items) return sac_fail_no_memory(err);
         s->items = items;
     }
     size_t n = n_name < 2 * CAPTION_ID_MAX_BYTES ? n_name : 2 * CAPTION_ID_MAX_BYTES;
     caption_item *item = &s->items[s->n_items];
     *item = (caption_item){.id = make_id(name, n), .at = at, .n_bytes = n_bytes};
-    if (!item->id) return app_fail_no_memory(err);
+    if (!item->id) return sac_fail_no_memory(err);
     s->n_items++;
     const char *why = refuse_id(item->id, s->any_name);
     return why ? caption_spoil(s, NULL, err, "%s", why) : SAC_OK;
@@ -101,63 +101,24 @@ sac_status caption_spoil(caption_source *s, const char *id, sac_error *err, cons
     va_end(args);
     if (n < 0) {
         item->error = NULL;
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     }
     if (!id) return SAC_OK;
     char *own = make_id(id, strlen(id));
-    if (!own) return app_fail_no_memory(err);
+    if (!own) return sac_fail_no_memory(err);
     free(item->id);
     item->id = own;
     return SAC_OK;
-}
-
-/* ---------------------------------------------------------------- ids given twice */
-
-static int by_id(const void *a, const void *b) {
-    const caption_item *x = *(const caption_item *const *)a, *y = *(const caption_item *const *)b;
-    int order = strcmp(x->id, y->id);
-    return order ? order : x < y ? -1 : x > y;
-}
-
-/* The first of a name is the item; those after it are errors, under names that nobody else has. */
-static sac_status spoil_repeated(caption_source *s, sac_error *err) {
-    caption_item **sorted = malloc((s->n_items + 1) * sizeof *sorted);
-    if (!sorted) return app_fail_no_memory(err);
-    for (size_t i = 0; i < s->n_items; i++) sorted[i] = &s->items[i];
-    qsort(sorted, s->n_items, sizeof *sorted, by_id);
-    sac_status st = SAC_OK;
-    for (size_t i = 1, first = 0; st == SAC_OK && i < s->n_items; i++) {
-        if (strcmp(sorted[first]->id, sorted[i]->id)) {
-            first = i;
-            continue;
-        }
-        char *own = NULL, *why = NULL; /* a line feed is in no name */
-        if (asprintf(&own, "%s\\x0a%zu", sorted[i]->id, (size_t)(sorted[i] - s->items)) < 0) own = NULL;
-        if (asprintf(&why, "this name came before, as item %zu", (size_t)(sorted[first] - s->items)) < 0)
-            why = NULL;
-        if (!own || !why) {
-            st = app_fail_no_memory(err);
-            free(own);
-            free(why);
-            continue;
-        }
-        free(sorted[i]->error);
-        sorted[i]->error = why;
-        free(sorted[i]->id);
-        sorted[i]->id = own;
-    }
-    free(sorted);
-    return st;
 }
 
 /* ---------------------------------------------------------------- sources */
 
 static sac_status add_source(caption_input *in, const char *path, sac_error *err) {
     caption_source *sources = realloc(in->sources, (in->n_sources + 1) * sizeof *sources);
-    if (!sources) return app_fail_no_memory(err);
+    if (!sources) return sac_fail_no_memory(err);
     in->sources = sources;
     char *copy = strdup(path);
-    if (!copy) return app_fail_no_memory(err);
+    if (!copy) return sac_fail_no_memory(err);
     for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/';) copy[--n] = 0;
     const char *slash = strrchr(copy, '/');
     sources[in->n_sources++] = (caption_source){.path = copy, .name = slash && slash[1] ? slash + 1 : copy};
@@ -183,12 +144,12 @@ static sac_status add_tars(caption_input *in, const char *path, sac_error *err) 
     if (!open) return add_source(in, path, err);
     if (sscanf(open, "{%n%lu%n..%n%lu%n}", &head, &from, &digits, &tail, &to, &to_digits) != 2 ||
         open[to_digits] != '}' || to < from || to - from >= SHARDS_MAX || strchr(open + to_digits, '{'))
-        return app_fail(err, SAC_BAD_ARGUMENT, "%s: expected one {FIRST..LAST}, like {000..146}", path);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%s: expected one {FIRST..LAST}, like {000..146}", path);
     int width = digits - head > 20 ? 20 : digits - head;
     for (unsigned long i = from; i <= to; i++) {
         char *name;
         if (asprintf(&name, "%.*s%0*lu%s", (int)(open - path), path, width, i, open + to_digits + 1) < 0)
-            return app_fail_no_memory(err);
+            return sac_fail_no_memory(err);
         sac_status st = add_source(in, name, err);
         free(name);
         if (st != SAC_OK) return st;
@@ -200,7 +161,7 @@ static sac_status check_tars(const caption_input *in, sac_error *err) {
     for (size_t i = 0; i < in->n_sources; i++)
         for (size_t k = 0; k < i; k++)
             if (!strcmp(in->sources[i].name, in->sources[k].name))
-                return app_fail(err, SAC_BAD_ARGUMENT, "%s and %s have the same name: results go by it",
+                return sac_fail(err, SAC_BAD_ARGUMENT, "%s and %s have the same name: results go by it",
                                 in->sources[k].path, in->sources[i].path);
     return SAC_OK;
 }
@@ -208,7 +169,7 @@ static sac_status check_tars(const caption_input *in, sac_error *err) {
 /* A batch file says so in its first line. */
 static sac_status kind_of_lines(const char *path, caption_kind *kind, sac_error *err) {
     FILE *f;
-    APP_TRY(input_open(&f, path, false, err));
+    SAC_TRY(input_open(&f, path, false, err));
     char start[4096];
     size_t n = fread(start, 1, sizeof start - 1, f);
     fclose(f);
@@ -220,14 +181,14 @@ static sac_status kind_of_lines(const char *path, caption_kind *kind, sac_error 
 
 static sac_status one_input(caption_input *in, const char *path, sac_error *err) {
     struct stat st;
-    if (stat(path, &st)) return app_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (stat(path, &st)) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
     in->kind = CAPTION_FOLDER;
     if (!S_ISDIR(st.st_mode)) {
         if (!ends_with(path, ".jsonl") && !ends_with(path, ".ndjson"))
-            return app_fail(
+            return sac_fail(
                 err, SAC_BAD_ARGUMENT,
                 "%s: expected a folder, a .jsonl file or tar shards (.tar, .tar.gz, .tgz, .tar.zst)", path);
-        APP_TRY(kind_of_lines(path, &in->kind, err));
+        SAC_TRY(kind_of_lines(path, &in->kind, err));
     }
     return add_source(in, path, err);
 }
@@ -235,18 +196,18 @@ static sac_status one_input(caption_input *in, const char *path, sac_error *err)
 sac_status caption_input_open(caption_input *in, char **paths, int n_paths, sac_error *err) {
     *in = (caption_input){0};
     if (n_paths < 1)
-        return app_fail(err, SAC_BAD_ARGUMENT, "no input: a folder, a .jsonl file or tar shards");
+        return sac_fail(err, SAC_BAD_ARGUMENT, "no input: a folder, a .jsonl file or tar shards");
     if (!is_tar_name(paths[0])) {
         if (n_paths == 1) return one_input(in, paths[0], err);
-        return app_fail(err, SAC_BAD_ARGUMENT,
+        return sac_fail(err, SAC_BAD_ARGUMENT,
                         "one folder, one .jsonl file or tar shards are expected, found '%.60s' and '%.60s'",
                         paths[0], paths[1]);
     }
     in->kind = CAPTION_TAR;
     for (int i = 0; i < n_paths; i++) {
         if (!is_tar_name(paths[i]))
-            return app_fail(err, SAC_BAD_ARGUMENT, "%s: not a tar, as '%.60s' is", paths[i], paths[0]);
-        APP_TRY(add_tars(in, paths[i], err));
+            return sac_fail(err, SAC_BAD_ARGUMENT, "%s: not a tar, as '%.60s' is", paths[i], paths[0]);
+        SAC_TRY(add_tars(in, paths[i], err));
     }
     return check_tars(in, err);
 }
@@ -267,48 +228,11 @@ void caption_input_free(caption_input *in) {
 
 /* ---------------------------------------------------------------- listing */
 
-static sac_status list_source(caption_input *in, caption_source *s, size_t limit, sac_error *err) {
-    sac_status st = in->kind == CAPTION_FOLDER ? caption_list_folder(s, err)
-                    : in->kind == CAPTION_TAR  ? caption_list_tar(s, err)
-                                               : caption_list_lines(s, in->kind, err);
-    if (st == SAC_OK) st = spoil_repeated(s, err);
-    if (st != SAC_OK) return st;
-    for (size_t i = limit; i < s->n_items; i++) {
-        free(s->items[i].id);
-        free(s->items[i].error);
-    }
-    if (s->n_items > limit) s->n_items = limit;
-    for (size_t i = 0; i < s->n_items; i++) {
-        const caption_item *item = &s->items[i];
-        uint64_t id = sac_hash_quick(0, item->id, strlen(item->id) + 1);
-        s->ids_hash = sac_hash_quick(s->ids_hash, &id, sizeof id);
-        s->content_hash = sac_hash_quick(s->content_hash, &id, sizeof id);
-        s->content_hash = sac_hash_quick(s->content_hash, &item->n_bytes, sizeof item->n_bytes);
-    }
-    s->listed = true;
-    return SAC_OK;
-}
-
-static bool splits_sources(caption_kind kind, size_t n_sources, const caption_shard *shard) {
-    return kind == CAPTION_TAR && (int64_t)n_sources >= shard->count;
-}
-
 bool caption_is_mine(const caption_shard *shard, bool by_source, size_t source, const char *id) {
     if (by_source) return (int64_t)(source % (size_t)shard->count) == shard->index;
     uint64_t h = sac_hash_quick(0, id, strlen(id));
     h = (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u; /* FNV's low bits alone are not even */
     return (int64_t)((h >> 32) % (uint64_t)shard->count) == shard->index;
-}
-
-sac_status caption_input_list(caption_input *in, const caption_shard *shard, size_t limit, sac_error *err) {
-    bool by_source = in->by_source = splits_sources(in->kind, in->n_sources, shard) && !limit;
-    size_t left = limit ? limit : SIZE_MAX;
-    for (size_t i = 0; i < in->n_sources; i++) {
-        if (by_source && !caption_is_mine(shard, true, i, "")) continue;
-        APP_TRY(list_source(in, &in->sources[i], left, err));
-        left -= limit ? in->sources[i].n_items : 0;
-    }
-    return SAC_OK;
 }
 
 json_t *caption_input_json(const caption_input *in) {

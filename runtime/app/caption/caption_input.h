@@ -6,7 +6,7 @@
 #ifndef APP_CAPTION_INPUT_H
 #define APP_CAPTION_INPUT_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -58,8 +58,6 @@ typedef struct caption_shard {
  * {000..146}). Nothing is listed yet. On failure, too, caption_input_free frees what there is. */
 sac_status caption_input_open(caption_input *in, char **paths, int n_paths, sac_error *err);
 
-/* Lists the items of the sources that the shard needs to know; limit: of all sources, 0 = all. */
-sac_status caption_input_list(caption_input *in, const caption_shard *shard, size_t limit, sac_error *err);
 void caption_input_free(caption_input *in);
 
 const char *caption_kind_name(caption_kind kind); /* "folder" */
@@ -71,11 +69,7 @@ bool caption_is_mine(const caption_shard *shard, bool by_source, size_t source, 
 /* [{"name", "items", "ids", "content"}] with null for what is not listed. NULL = out of memory. */
 json_t *caption_input_json(const caption_input *in);
 
-/* ---- for the files that list one kind */
-
-sac_status caption_list_folder(caption_source *s, sac_error *err);
-sac_status caption_list_lines(caption_source *s, caption_kind kind, sac_error *err);
-sac_status caption_list_tar(caption_source *s, sac_error *err);
+/* ---- for the files that list one kind (caption_list.h) */
 
 /* Adds an item. name: any bytes; what is not UTF-8 or a control character is written as \xNN in the id. A
  * name that is too long, or leads out of a folder, makes it an error. */

@@ -1,8 +1,9 @@
 /* caption_lines.c - a file with an item a line: a manifest, or OpenAI's batch requests. Only where each line
  * lies is kept; it is read again when its turn comes. */
 #define _GNU_SOURCE
-#include "caption_input.h"
+#include "caption_list.h"
 #include "hash.h"
+#include "status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@ static const char *id_of(const json_t *line, caption_kind kind) {
     static const char *const keys[] = {"image", "video", "frames"};
     if (kind == CAPTION_REQUESTS) return json_string_value(json_object_get(line, "custom_id"));
     const char *id = json_string_value(json_object_get(line, "id"));
-    for (size_t i = 0; !id && i < APP_COUNT(keys); i++) {
+    for (size_t i = 0; !id && i < SAC_COUNT(keys); i++) {
         const json_t *v = json_object_get(line, keys[i]);
         if (json_is_array(v)) v = json_array_get(v, 0);
         if (json_is_string(v)) id = without_root(json_string_value(v));
@@ -50,7 +51,7 @@ static sac_status add_line(caption_source *s, caption_kind kind, const char *tex
     sac_status st = caption_add(s, name, strlen(name), at, (int64_t)n, err);
     if (st == SAC_OK && !line)
         st = json_error_code(&e) == json_error_out_of_memory
-                 ? app_fail_no_memory(err)
+                 ? sac_fail_no_memory(err)
                  : caption_spoil(s, place, err, "not JSON: %s", e.text);
     if (st == SAC_OK && !id)
         st = caption_spoil(s, place, err,
@@ -75,11 +76,11 @@ static sac_status list_text(caption_source *s, caption_kind kind, const char *te
         while (end > at && strchr("\r \t", text[end - 1]) && text[end - 1]) end--;
         if (end == at) continue;
         if (end - at > CAPTION_LINE_MAX_BYTES)
-            return app_fail(err, SAC_BAD_FILE, "%s:%zu: a line of more than %zu bytes", s->path, number,
+            return sac_fail(err, SAC_BAD_FILE, "%s:%zu: a line of more than %zu bytes", s->path, number,
                             CAPTION_LINE_MAX_BYTES);
-        APP_TRY(add_line(s, kind, text + at, end - at, (int64_t)at, number, err));
+        SAC_TRY(add_line(s, kind, text + at, end - at, (int64_t)at, number, err));
     }
-    return s->n_items ? SAC_OK : app_fail(err, SAC_BAD_FILE, "%s: holds no line", s->path);
+    return s->n_items ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s: holds no line", s->path);
 }
 
 /* Mapped: pictures may travel in the lines, and the file is then larger than memory. */
@@ -87,16 +88,16 @@ sac_status caption_list_lines(caption_source *s, caption_kind kind, sac_error *e
     struct stat info;
     s->any_name = kind == CAPTION_REQUESTS;
     int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return app_fail(err, SAC_NOT_FOUND, "%s: %s", s->path, strerror(errno));
+    if (fd < 0) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", s->path, strerror(errno));
     if (fstat(fd, &info) || !S_ISREG(info.st_mode) || !info.st_size) {
         close(fd);
-        return app_fail(err, SAC_BAD_FILE, "%s: not a file, or empty", s->path);
+        return sac_fail(err, SAC_BAD_FILE, "%s: not a file, or empty", s->path);
     }
     size_t n = (size_t)info.st_size;
     void *text = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
     int failed = errno;
     close(fd);
-    if (text == MAP_FAILED) return app_fail(err, SAC_IO, "%s: %s", s->path, strerror(failed));
+    if (text == MAP_FAILED) return sac_fail(err, SAC_IO, "%s: %s", s->path, strerror(failed));
     sac_status st = list_text(s, kind, text, n, err);
     munmap(text, n);
     return st;

@@ -1,62 +1,15 @@
 #define _GNU_SOURCE
 #include "caption_output.h"
+#include "caption_each.h"
 #include "run_files.h"
+#include "status.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ---------------------------------------------------------------- files */
-
-sac_status caption_file_open(draft *d, const char *folder, const char *name, sac_error *err) {
-    char *path = run_files_path(folder, name);
-    *d = (draft){0};
-    sac_status st = path ? draft_open(d, path, err) : app_fail_no_memory(err);
-    free(path);
-    return st;
-}
-
-sac_status caption_file_write(draft *d, const void *bytes, size_t n_bytes, sac_error *err) {
-    if (fwrite(bytes, 1, n_bytes, d->f) == n_bytes) return SAC_OK;
-    return app_fail(err, SAC_IO, "%s: cannot be written: %s", d->path, strerror(errno));
-}
-
-sac_status caption_file_close(draft *d, sac_status st, sac_error *err) {
-    if (st == SAC_OK) return draft_close(d, err);
-    draft_abandon(d);
-    return st;
-}
-
-/* ---------------------------------------------------------------- records in order */
-
-sac_status caption_each(const caption_records *r, size_t source, caption_each_fn fn, void *ctx,
-                        sac_error *err) {
-    sac_status st = SAC_OK;
-    for (size_t i = 0; r->places[source] && i < r->n_items[source] && st == SAC_OK; i++) {
-        if (!r->places[source][i].state) continue;
-        char *text;
-        size_t n;
-        APP_TRY(caption_records_read(r, source, i, &text, &n, err));
-        json_t *json = json_loadb(text, n, 0, NULL);
-        st = json ? fn(ctx, source, json, text, n, err)
-                  : app_fail(err, SAC_IO,
-                             "a record changed while it was read; is another program writing the journal?");
-        json_decref(json);
-        free(text);
-    }
-    return st;
-}
 
 static sac_status each_of_all(const caption_records *r, caption_each_fn fn, void *ctx, sac_error *err) {
-    for (size_t s = 0; s < r->n_sources; s++) APP_TRY(caption_each(r, s, fn, ctx, err));
+    for (size_t s = 0; s < r->n_sources; s++) SAC_TRY(caption_each(r, s, fn, ctx, err));
     return SAC_OK;
-}
-
-const char *caption_source_name(const caption_records *r, size_t source) {
-    const json_t *sources = json_object_get(r->header, "sources");
-    const char *name = json_string_value(json_object_get(json_array_get(sources, source), "name"));
-    return name ? name : "captions";
 }
 
 /* ---------------------------------------------------------------- jsonl */
@@ -65,7 +18,7 @@ static sac_status on_jsonl(void *ctx, size_t source, const json_t *json, const c
                            sac_error *err) {
     (void)source;
     (void)json;
-    APP_TRY(caption_file_write(ctx, text, n, err));
+    SAC_TRY(caption_file_write(ctx, text, n, err));
     return caption_file_write(ctx, "\n", 1, err);
 }
 
@@ -101,15 +54,15 @@ static json_t *image_id_of(const json_t *record) {
 
 static sac_status check_image_id(coco *c, const json_t *image_id, const json_t *record, sac_error *err) {
     char *key = json_dumps(image_id, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (!key) return app_fail_no_memory(err);
+    if (!key) return sac_fail_no_memory(err);
     const char *other = json_string_value(json_object_get(c->seen, key));
     sac_status st = SAC_OK;
     if (other)
-        st = app_fail(err, SAC_BAD_FILE,
+        st = sac_fail(err, SAC_BAD_FILE,
                       "coco: '%.100s' and '%.100s' both have image_id %.40s; give \"image_id\" in a manifest",
                       other, json_string_value(json_object_get(record, "id")), key);
     else if (json_object_set(c->seen, key, json_object_get(record, "id")))
-        st = app_fail_no_memory(err);
+        st = sac_fail_no_memory(err);
     free(key);
     return st;
 }
@@ -125,7 +78,7 @@ static sac_status on_coco(void *ctx, size_t source, const json_t *json, const ch
     json_t *id = image_id_of(json),
            *row = id ? json_pack("{s:O, s:O}", "image_id", id, "caption", caption) : NULL;
     char *line = row ? json_dumps(row, JSON_COMPACT) : NULL;
-    sac_status st = line ? check_image_id(c, id, json, err) : app_fail_no_memory(err);
+    sac_status st = line ? check_image_id(c, id, json, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = caption_file_write(&c->f, c->n ? ",\n" : "", c->n ? 2 : 0, err);
     if (st == SAC_OK) st = caption_file_write(&c->f, line, strlen(line), err);
     c->n++;
@@ -137,7 +90,7 @@ static sac_status on_coco(void *ctx, size_t source, const json_t *json, const ch
 
 static sac_status write_coco(const caption_records *r, const char *folder, sac_error *err) {
     coco c = {.seen = json_object()};
-    sac_status st = c.seen ? caption_file_open(&c.f, folder, "captions.json", err) : app_fail_no_memory(err);
+    sac_status st = c.seen ? caption_file_open(&c.f, folder, "captions.json", err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = caption_file_write(&c.f, "[", 1, err);
     if (st == SAC_OK) st = each_of_all(r, on_coco, &c, err);
     if (st == SAC_OK) st = caption_file_write(&c.f, "]\n", 2, err);
@@ -159,7 +112,7 @@ static const format formats_known[] = {{"jsonl", write_jsonl},
                                        {"batch", caption_write_batch}};
 
 static const format *find_format(const char *name) {
-    for (size_t i = 0; i < APP_COUNT(formats_known); i++)
+    for (size_t i = 0; i < SAC_COUNT(formats_known); i++)
         if (!strcmp(formats_known[i].name, name)) return &formats_known[i];
     return NULL;
 }
@@ -169,10 +122,10 @@ sac_status caption_formats_check(const text_list *formats, const char *input, sa
     for (size_t i = 0; i < formats->n; i++) {
         const char *name = formats->items[i];
         if (!find_format(name))
-            return app_fail(err, SAC_BAD_ARGUMENT,
+            return sac_fail(err, SAC_BAD_ARGUMENT,
                             "--format: expected jsonl, coco, text, tar or batch, found '%.40s'", name);
         if (is_batch && (!strcmp(name, "text") || !strcmp(name, "tar")))
-            return app_fail(err, SAC_BAD_ARGUMENT,
+            return sac_fail(err, SAC_BAD_ARGUMENT,
                             "--format %s: a batch's custom_id is not the name of a file", name);
     }
     return SAC_OK;
@@ -182,10 +135,10 @@ sac_status caption_output_write(const caption_records *r, const text_list *forma
                                 sac_error *err) {
     const char *kind = json_string_value(json_object_get(r->header, "input"));
     const char *usual = kind && !strcmp(kind, "batch") ? "batch" : "jsonl";
-    APP_TRY(caption_formats_check(formats, kind, err));
-    APP_TRY(run_files_make_folder(folder, err));
-    if (!formats->n) APP_TRY(find_format(usual)->write(r, folder, err));
-    for (size_t i = 0; i < formats->n; i++) APP_TRY(find_format(formats->items[i])->write(r, folder, err));
+    SAC_TRY(caption_formats_check(formats, kind, err));
+    SAC_TRY(run_files_make_folder(folder, err));
+    if (!formats->n) SAC_TRY(find_format(usual)->write(r, folder, err));
+    for (size_t i = 0; i < formats->n; i++) SAC_TRY(find_format(formats->items[i])->write(r, folder, err));
     run_files_sync_folder(folder);
     return SAC_OK;
 }

@@ -3,15 +3,15 @@
  *   jsonl  captions.jsonl: the records as they are
  *   coco   captions.json: [{"image_id", "caption"}]; errors are left out
  *   text   text/PATH.txt: a caption a file, named as the item without its ending
- *   tar    tar/SHARD.tar: KEY.txt and KEY.json for each item of the input's shard (other inputs:
- * captions.tar) batch  batch_output.jsonl: OpenAI's batch results, errors among them
+ *   tar    tar/SHARD.tar: KEY.txt and KEY.json for each item of the input's shard; other inputs give one
+ *          captions.tar
+ *   batch  batch_output.jsonl: OpenAI's batch results, errors among them
  *
- * A file is there whole or not at all, and the same records give the same bytes. */
+ * A file is written whole or not at all, and the same records give the same bytes. */
 #ifndef APP_CAPTION_OUTPUT_H
 #define APP_CAPTION_OUTPUT_H
 
 #include "caption_records.h"
-#include "draft.h"
 #include "settings.h"
 
 /* Checks the names before any work. input: its kind (caption_kind_name). */
@@ -21,21 +21,7 @@ sac_status caption_formats_check(const text_list *formats, const char *input, sa
 sac_status caption_output_write(const caption_records *r, const text_list *formats, const char *folder,
                                 sac_error *err);
 
-/* ---- for the files that write one format */
-
-/* Called for each item in order. json: its record, borrowed; text: the same as it stands in the journal. */
-typedef sac_status (*caption_each_fn)(void *ctx, size_t source, const json_t *json, const char *text,
-                                      size_t n_bytes, sac_error *err);
-sac_status caption_each(const caption_records *r, size_t source, caption_each_fn fn, void *ctx,
-                        sac_error *err);
-
-/* A draft (draft.h) in a folder. */
-sac_status caption_file_open(draft *d, const char *folder, const char *name, sac_error *err);
-sac_status caption_file_write(draft *d, const void *bytes, size_t n_bytes, sac_error *err);
-/* st: of the writing; not SAC_OK = the file is dropped. Returns st, or what went wrong at the end. */
-sac_status caption_file_close(draft *d, sac_status st, sac_error *err);
-
-const char *caption_source_name(const caption_records *r, size_t source);
+/* ---- one format each (caption_output_files.c) */
 
 sac_status caption_write_tars(const caption_records *r, const char *folder, sac_error *err);
 sac_status caption_write_text(const caption_records *r, const char *folder, sac_error *err);

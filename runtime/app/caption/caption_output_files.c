@@ -1,7 +1,9 @@
 /* caption_output_files.c - results that are many files, or members of a tar; and OpenAI's batch results. */
 #define _GNU_SOURCE
+#include "caption_each.h"
 #include "caption_output.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -62,7 +64,7 @@ static sac_status on_text(void *ctx, size_t source, const json_t *json, const ch
     if (!caption) return SAC_OK;
     char *name = text_name(t, json_string_value(json_object_get(json, "id"))),
          *path = name ? run_files_path(t->folder, name) : NULL;
-    sac_status st = path ? make_folders(path, strlen(t->folder), err) : app_fail_no_memory(err);
+    sac_status st = path ? make_folders(path, strlen(t->folder), err) : sac_fail_no_memory(err);
     FILE *f = st == SAC_OK ? fopen(path, "wb") : NULL;
     if (st == SAC_OK) { /* not synced one by one: the next run, or merge, writes them all again */
         bool ok = f &&
@@ -71,7 +73,7 @@ static sac_status on_text(void *ctx, size_t source, const json_t *json, const ch
                   fputc('\n', f) != EOF;
         int failed = errno;
         ok = (!f || fclose(f) == 0) && ok;
-        if (!ok) st = app_fail(err, SAC_IO, "%.300s: cannot be written: %s", path, strerror(failed));
+        if (!ok) st = sac_fail(err, SAC_IO, "%.300s: cannot be written: %s", path, strerror(failed));
     }
     free(path);
     free(name);
@@ -80,15 +82,15 @@ static sac_status on_text(void *ctx, size_t source, const json_t *json, const ch
 
 sac_status caption_write_text(const caption_records *r, const char *folder, sac_error *err) {
     char *below = run_files_path(folder, "text");
-    sac_status st = below ? run_files_make_folder(below, err) : app_fail_no_memory(err);
+    sac_status st = below ? run_files_make_folder(below, err) : sac_fail_no_memory(err);
     for (size_t s = 0; st == SAC_OK && s < r->n_sources; s++) {
         names t = {.taken = json_object(), .folder = below};
         char *own = r->n_sources > 1 ? run_files_path(below, caption_source_name(r, s)) : NULL;
         if (r->n_sources > 1) { /* keys of one tar may be those of another */
-            st = own ? run_files_make_folder(own, err) : app_fail_no_memory(err);
+            st = own ? run_files_make_folder(own, err) : sac_fail_no_memory(err);
             t.folder = own;
         }
-        if (st == SAC_OK) st = t.taken ? caption_each(r, s, on_text, &t, err) : app_fail_no_memory(err);
+        if (st == SAC_OK) st = t.taken ? caption_each(r, s, on_text, &t, err) : sac_fail_no_memory(err);
         json_decref(t.taken);
         free(own);
     }
@@ -116,7 +118,7 @@ static la_ssize_t on_bytes(struct archive *a, void *ctx, const void *bytes, size
 static sac_status add_member(tar *t, const char *key, const char *ending, const char *text, size_t n,
                              sac_error *err) {
     char *name;
-    if (asprintf(&name, "%s.%s", key, ending) < 0) return app_fail_no_memory(err);
+    if (asprintf(&name, "%s.%s", key, ending) < 0) return sac_fail_no_memory(err);
     struct archive_entry *e = archive_entry_new();
     bool ok = e != NULL;
     if (ok) {
@@ -133,7 +135,7 @@ static sac_status add_member(tar *t, const char *key, const char *ending, const 
     if (ok) return SAC_OK;
     return t->failed
                ? err->status
-               : app_fail(err, SAC_IO, "%s: cannot be written: %s", t->f.part, archive_error_string(t->a));
+               : sac_fail(err, SAC_IO, "%s: cannot be written: %s", t->f.part, archive_error_string(t->a));
 }
 
 static sac_status on_tar(void *ctx, size_t source, const json_t *json, const char *text, size_t n,
@@ -143,7 +145,7 @@ static sac_status on_tar(void *ctx, size_t source, const json_t *json, const cha
     const char *id = json_string_value(json_object_get(json, "id"));
     (void)source;
     if (caption)
-        APP_TRY(add_member(t, id, "txt", json_string_value(caption), json_string_length(caption), err));
+        SAC_TRY(add_member(t, id, "txt", json_string_value(caption), json_string_length(caption), err));
     return add_member(t, id, "json", text, n, err);
 }
 
@@ -169,7 +171,7 @@ static char *tar_name(const caption_records *r, size_t source) {
     if (!kind || strcmp(kind, "webdataset")) return strdup("captions.tar");
     size_t n = strlen(name);
     static const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst"};
-    for (size_t i = 0; i < APP_COUNT(endings); i++) {
+    for (size_t i = 0; i < SAC_COUNT(endings); i++) {
         size_t m = strlen(endings[i]);
         if (n > m && !strcasecmp(name + n - m, endings[i]))
             return asprintf(&out, "%.*s.tar", (int)(n - m), name) < 0 ? NULL : out;
@@ -180,19 +182,19 @@ static char *tar_name(const caption_records *r, size_t source) {
 static sac_status write_tar(const caption_records *r, size_t source, const char *folder, sac_error *err) {
     char *name = tar_name(r, source);
     tar t = {.err = err};
-    sac_status st = name ? caption_file_open(&t.f, folder, name, err) : app_fail_no_memory(err);
+    sac_status st = name ? caption_file_open(&t.f, folder, name, err) : sac_fail_no_memory(err);
     free(name);
     bool ascii = true;
     if (st == SAC_OK) st = caption_each(r, source, on_name, &ascii, err);
-    if (st == SAC_OK && !(t.a = archive_write_new())) st = app_fail_no_memory(err);
+    if (st == SAC_OK && !(t.a = archive_write_new())) st = sac_fail_no_memory(err);
     if (st == SAC_OK) {
         archive_write_set_format_pax_restricted(t.a);
         if (!ascii) archive_write_set_option(t.a, "pax", "hdrcharset", "BINARY");
-        if (archive_write_open(t.a, &t, NULL, on_bytes, NULL) != ARCHIVE_OK) st = app_fail_no_memory(err);
+        if (archive_write_open(t.a, &t, NULL, on_bytes, NULL) != ARCHIVE_OK) st = sac_fail_no_memory(err);
     }
     if (st == SAC_OK) st = caption_each(r, source, on_tar, &t, err);
     if (st == SAC_OK && archive_write_close(t.a) != ARCHIVE_OK)
-        st = t.failed ? err->status : app_fail(err, SAC_IO, "%s: %s", t.f.part, archive_error_string(t.a));
+        st = t.failed ? err->status : sac_fail(err, SAC_IO, "%s: %s", t.f.part, archive_error_string(t.a));
     if (t.a && st != SAC_OK) archive_write_fail(t.a);
     archive_write_free(t.a);
     return caption_file_close(&t.f, st, err);
@@ -200,7 +202,7 @@ static sac_status write_tar(const caption_records *r, size_t source, const char 
 
 sac_status caption_write_tars(const caption_records *r, const char *folder, sac_error *err) {
     char *below = run_files_path(folder, "tar");
-    sac_status st = below ? run_files_make_folder(below, err) : app_fail_no_memory(err);
+    sac_status st = below ? run_files_make_folder(below, err) : sac_fail_no_memory(err);
     for (size_t s = 0; st == SAC_OK && s < r->n_sources; s++)
         if (r->places[s]) st = write_tar(r, s, below, err);
     if (st == SAC_OK) run_files_sync_folder(below);
@@ -252,7 +254,7 @@ static sac_status on_batch(void *ctx, size_t source, const json_t *r, const char
                               json_object_get(r, "id"), "response", "status_code", 200, "request_id", request,
                               "body", completion(b, r, request), "error");
     char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
-    sac_status st = line ? caption_file_write(&b->f, line, strlen(line), err) : app_fail_no_memory(err);
+    sac_status st = line ? caption_file_write(&b->f, line, strlen(line), err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = caption_file_write(&b->f, "\n", 1, err);
     free(line);
     json_decref(j);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "caption_queue.h"
+#include "status.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ sac_status caption_queue_start(caption_queue **out, const caption_input *in, con
                                bool (*due)(void *ctx, size_t source, size_t index), void *ctx,
                                sac_error *err) {
     caption_queue *q = *out = calloc(1, sizeof *q);
-    if (!q) return app_fail_no_memory(err);
+    if (!q) return sac_fail_no_memory(err);
     q->in = in;
     q->how = how;
     q->due = due;
@@ -74,7 +75,7 @@ sac_status caption_queue_start(caption_queue **out, const caption_input *in, con
     pthread_mutex_destroy(&q->lock);
     free(q);
     *out = NULL;
-    return app_fail(err, SAC_NO_MEMORY, "no thread could be started");
+    return sac_fail(err, SAC_NO_MEMORY, "no thread could be started");
 }
 
 bool caption_queue_take(caption_queue *q, caption_request *out) {

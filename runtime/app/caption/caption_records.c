@@ -3,6 +3,7 @@
 #include "caption_shard.h"
 #include "hash.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,13 +22,13 @@ static sac_status take_room(caption_records *r, size_t n_sources, sac_error *err
     r->n_sources = n_sources;
     r->places = calloc(n_sources, sizeof *r->places);
     r->n_items = calloc(n_sources, sizeof *r->n_items);
-    return r->places && r->n_items ? SAC_OK : app_fail_no_memory(err);
+    return r->places && r->n_items ? SAC_OK : sac_fail_no_memory(err);
 }
 
 static sac_status take_places(caption_records *r, size_t source, size_t n_items, sac_error *err) {
     r->n_items[source] = n_items;
     r->places[source] = calloc(n_items ? n_items : 1, sizeof **r->places);
-    return r->places[source] ? SAC_OK : app_fail_no_memory(err);
+    return r->places[source] ? SAC_OK : sac_fail_no_memory(err);
 }
 
 static void count(caption_records *r, const caption_place *p, int by) {
@@ -63,7 +64,7 @@ static sac_status check_sources(const caption_records *r, const json_t *there, c
     const json_t *now = json_object_get(r->header, "sources");
     size_t n = json_array_size(now);
     if (json_array_size(there) != n)
-        return app_fail(err, SAC_BAD_CONFIG,
+        return sac_fail(err, SAC_BAD_CONFIG,
                         "%s: begun with %zu sources, now there are %zu; give another --out", path,
                         json_array_size(there), n);
     for (size_t i = 0; i < n; i++) {
@@ -73,11 +74,11 @@ static sac_status check_sources(const caption_records *r, const json_t *there, c
                    has = json_integer_value(json_object_get(b, "items"));
         if (json_equal(a, b)) continue;
         if (had != has)
-            return app_fail(err, SAC_BAD_CONFIG,
+            return sac_fail(err, SAC_BAD_CONFIG,
                             "%s: the input has changed: '%.80s' had %lld items and has %lld now; give "
                             "another --out",
                             path, name, (long long)had, (long long)has);
-        return app_fail(err, SAC_BAD_CONFIG,
+        return sac_fail(err, SAC_BAD_CONFIG,
                         "%s: the input has changed: '%.80s' holds other files or lines than it did; give "
                         "another --out",
                         path, name);
@@ -89,15 +90,15 @@ static sac_status check_header(caption_records *r, const json_t *line, sac_error
     char what[200];
     const char *path = r->journals[0].path;
     if (json_integer_value(json_object_get(line, "saccade_caption")) != CAPTION_FORMAT)
-        return app_fail(err, SAC_BAD_FILE,
+        return sac_fail(err, SAC_BAD_FILE,
                         "%s:1: not the header of a job of this version; give another --out", path);
     if (journal_header_differs(line, r->header, resume_ignored, what, sizeof what))
-        return app_fail(err, SAC_BAD_CONFIG,
+        return sac_fail(err, SAC_BAD_CONFIG,
                         "%s: begun with other settings or input: %s; give these, or another --out", path,
                         what);
-    APP_TRY(check_sources(r, json_object_get(line, "sources"), path, err));
+    SAC_TRY(check_sources(r, json_object_get(line, "sources"), path, err));
     json_t *started = json_object_get(line, "started");
-    return started && json_object_set(r->header, "started", started) ? app_fail_no_memory(err) : SAC_OK;
+    return started && json_object_set(r->header, "started", started) ? sac_fail_no_memory(err) : SAC_OK;
 }
 
 static sac_status on_resumed(void *ctx, const journal_line *line, sac_error *err) {
@@ -108,7 +109,7 @@ static sac_status on_resumed(void *ctx, const journal_line *line, sac_error *err
     uint16_t state = state_of(line->json);
     const char *id = json_string_value(json_object_get(line->json, "id"));
     if (!p || !state || !id || strcmp(id, r->input->sources[source].items[index].id))
-        return app_fail(err, SAC_BAD_FILE,
+        return sac_fail(err, SAC_BAD_FILE,
                         "%s:%zu: not the record of an item of this input; give another --out",
                         r->journals[0].path, line->number);
     if (state == 2 && r->retry) return SAC_OK;
@@ -122,12 +123,12 @@ sac_status caption_records_open(caption_records *r, const char *folder, json_t *
                                 const caption_input *input, const caption_shard *shard, bool retry,
                                 sac_error *err) {
     *r = (caption_records){.input = input, .shard = shard, .header = header, .retry = retry};
-    APP_TRY(take_room(r, input->n_sources, err));
+    SAC_TRY(take_room(r, input->n_sources, err));
     for (size_t i = 0; i < input->n_sources; i++)
-        if (input->sources[i].listed) APP_TRY(take_places(r, i, input->sources[i].n_items, err));
+        if (input->sources[i].listed) SAC_TRY(take_places(r, i, input->sources[i].n_items, err));
     r->journals = calloc(1, sizeof *r->journals);
     char *path = run_files_path(folder, "journal.jsonl");
-    sac_status st = r->journals && path ? SAC_OK : app_fail_no_memory(err);
+    sac_status st = r->journals && path ? SAC_OK : sac_fail_no_memory(err);
     if (st == SAC_OK) {
         r->n_journals = 1;
         st = journal_open(&r->journals[0], path, JOURNAL_WRITE, on_resumed, r, err);
@@ -144,7 +145,7 @@ sac_status caption_records_add(caption_records *r, size_t source, size_t index, 
     caption_place *p = &r->places[source][index];
     int64_t at;
     size_t n;
-    APP_TRY(journal_write(&r->journals[0], record, 9, &at, &n, err));
+    SAC_TRY(journal_write(&r->journals[0], record, 9, &at, &n, err));
     count(r, p, -1);
     *p = (caption_place){at, (uint32_t)n, state_of(record), 0};
     count(r, p, 1);
@@ -156,14 +157,14 @@ sac_status caption_records_read(const caption_records *r, size_t source, size_t 
     const caption_place *p = &r->places[source][index];
     const journal_file *j = &r->journals[p->shard];
     *text = malloc((size_t)p->n_bytes + 1);
-    if (!*text) return app_fail_no_memory(err);
+    if (!*text) return sac_fail_no_memory(err);
     for (*n_bytes = 0; *n_bytes < p->n_bytes;) {
         ssize_t got =
             pread(j->fd, *text + *n_bytes, p->n_bytes - *n_bytes, (off_t)(p->at + (int64_t)*n_bytes));
         if (got <= 0) {
             free(*text);
             *text = NULL;
-            return app_fail(err, SAC_IO, "%s: cannot be read: %s", j->path,
+            return sac_fail(err, SAC_IO, "%s: cannot be read: %s", j->path,
                             got ? strerror(errno) : "it has become shorter");
         }
         *n_bytes += (size_t)got;
@@ -176,7 +177,7 @@ static sac_status add_error(const caption_records *r, size_t source, size_t inde
                             sac_error *err) {
     char *text;
     size_t n;
-    APP_TRY(caption_records_read(r, source, index, &text, &n, err));
+    SAC_TRY(caption_records_read(r, source, index, &text, &n, err));
     json_t *record = json_loadb(text, n, 0, NULL), *error = json_object_get(record, "error"),
            *first = json_object_get(error, "text");
     const char *kind = json_string_value(json_object_get(error, "status"));
@@ -189,11 +190,11 @@ static sac_status add_error(const caption_records *r, size_t source, size_t inde
         bad = json_object_set_new(errors, kind, json_pack("{s:I, s:O}", "items", n_items, "first", first));
     json_decref(record);
     free(text);
-    return bad ? app_fail_no_memory(err) : SAC_OK;
+    return bad ? sac_fail_no_memory(err) : SAC_OK;
 }
 
 sac_status caption_records_errors(const caption_records *r, json_t **errors, sac_error *err) {
-    sac_status st = (*errors = json_object()) ? SAC_OK : app_fail_no_memory(err);
+    sac_status st = (*errors = json_object()) ? SAC_OK : sac_fail_no_memory(err);
     for (size_t s = 0; s < r->n_sources; s++)
         for (size_t i = 0; r->places[s] && i < r->n_items[s] && st == SAC_OK; i++)
             if (r->places[s][i].state == 2) st = add_error(r, s, i, *errors, err);
@@ -247,7 +248,7 @@ static void list_missing(const bool *there, size_t n, char *text, size_t n_bytes
 /* How many shards the job in the folder has; all must be there, and of one job. */
 static sac_status find_shards(const char *folder, size_t *n_shards, sac_error *err) {
     DIR *d = opendir(folder);
-    if (!d) return app_fail(err, SAC_NOT_FOUND, "%s: %s", folder, strerror(errno));
+    if (!d) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", folder, strerror(errno));
     sac_status st = SAC_OK;
     bool *there = NULL;
     *n_shards = 0;
@@ -256,9 +257,9 @@ static sac_status find_shards(const char *folder, size_t *n_shards, sac_error *e
         if (!caption_shard_parse_folder(e->d_name, &s) || s.count < 1 || s.count > CAPTION_SHARDS_MAX ||
             s.index >= s.count)
             continue;
-        if (!there && !(there = calloc((size_t)s.count, sizeof *there))) st = app_fail_no_memory(err);
+        if (!there && !(there = calloc((size_t)s.count, sizeof *there))) st = sac_fail_no_memory(err);
         if (st == SAC_OK && *n_shards && *n_shards != (size_t)s.count)
-            st = app_fail(err, SAC_BAD_CONFIG,
+            st = sac_fail(err, SAC_BAD_CONFIG,
                           "%s: holds shards of %zu and of %" PRId64 "; keep one job in a folder", folder,
                           *n_shards, s.count);
         if (st != SAC_OK) break;
@@ -268,11 +269,11 @@ static sac_status find_shards(const char *folder, size_t *n_shards, sac_error *e
     closedir(d);
     char missing[200];
     if (st == SAC_OK && !*n_shards)
-        st = app_fail(err, SAC_NOT_FOUND, "%s: holds no shards of a caption job", folder);
+        st = sac_fail(err, SAC_NOT_FOUND, "%s: holds no shards of a caption job", folder);
     if (st == SAC_OK) {
         list_missing(there, *n_shards, missing, sizeof missing);
         if (*missing)
-            st = app_fail(err, SAC_BAD_FILE, "%s: shards that were never begun, of %zu: %s", folder,
+            st = sac_fail(err, SAC_BAD_FILE, "%s: shards that were never begun, of %zu: %s", folder,
                           *n_shards, missing);
     }
     free(there);
@@ -286,19 +287,19 @@ static sac_status learn_source(merger *m, size_t i, const json_t *source, sac_er
     if (!items) return SAC_OK; /* not its own */
     uint64_t want = hash ? strtoull(hash, NULL, 16) : 0;
     if (!hash || !is_whole_number(items, CAPTION_ITEMS_MAX + 1))
-        return app_fail(err, SAC_BAD_FILE, "%s:1: sources[%zu]: expected \"items\" and \"ids\"", m->path, i);
+        return sac_fail(err, SAC_BAD_FILE, "%s:1: sources[%zu]: expected \"items\" and \"ids\"", m->path, i);
     size_t n = (size_t)json_integer_value(items);
     if (m->r->places[i]) {
         if (m->r->n_items[i] == n && m->want[i] == want) return SAC_OK;
-        return app_fail(err, SAC_BAD_CONFIG,
+        return sac_fail(err, SAC_BAD_CONFIG,
                         "%s: this shard found other items in source %zu than those before it; the input has "
                         "changed between them",
                         m->path, i);
     }
-    APP_TRY(take_places(m->r, i, n, err));
+    SAC_TRY(take_places(m->r, i, n, err));
     m->want[i] = want;
     m->ids[i] = calloc(n ? n : 1, sizeof **m->ids);
-    return m->ids[i] ? SAC_OK : app_fail_no_memory(err);
+    return m->ids[i] ? SAC_OK : sac_fail_no_memory(err);
 }
 
 static sac_status learn_sources(merger *m, const json_t *header, sac_error *err) {
@@ -307,18 +308,18 @@ static sac_status learn_sources(merger *m, const json_t *header, sac_error *err)
                  *first = json_object_get(r->header, "sources");
     size_t n = json_array_size(sources);
     if (!r->places) {
-        APP_TRY(take_room(r, n, err));
+        SAC_TRY(take_room(r, n, err));
         m->ids = calloc(n + 1, sizeof *m->ids);
         m->want = calloc(n + 1, sizeof *m->want);
-        if (!m->ids || !m->want) return app_fail_no_memory(err);
+        if (!m->ids || !m->want) return sac_fail_no_memory(err);
     }
     for (size_t i = 0; i < n || i < r->n_sources; i++) {
         const json_t *one = json_array_get(sources, i);
         if (!one ||
             !json_equal(json_object_get(one, "name"), json_object_get(json_array_get(first, i), "name")))
-            return app_fail(err, SAC_BAD_CONFIG, "%s: source %zu is another than in the shards before it",
+            return sac_fail(err, SAC_BAD_CONFIG, "%s: source %zu is another than in the shards before it",
                             m->path, i);
-        APP_TRY(learn_source(m, i, one, err));
+        SAC_TRY(learn_source(m, i, one, err));
     }
     return SAC_OK;
 }
@@ -327,16 +328,16 @@ static sac_status on_merged_header(merger *m, json_t *line, sac_error *err) {
     char what[200];
     caption_records *r = m->r;
     if (json_integer_value(json_object_get(line, "saccade_caption")) != CAPTION_FORMAT)
-        return app_fail(err, SAC_BAD_FILE, "%s:1: not the header of a job of this version", m->path);
+        return sac_fail(err, SAC_BAD_FILE, "%s:1: not the header of a job of this version", m->path);
     const json_t *shard = json_object_get(line, "shard");
     if (json_integer_value(json_array_get(shard, 0)) != m->shard.index ||
         json_integer_value(json_array_get(shard, 1)) != m->shard.count)
-        return app_fail(err, SAC_BAD_CONFIG, "%s:1: the journal of another shard", m->path);
+        return sac_fail(err, SAC_BAD_CONFIG, "%s:1: the journal of another shard", m->path);
     if (!r->header) {
         r->header = json_incref(line);
         m->by_source = json_is_true(json_object_get(line, "by_source"));
     } else if (journal_header_differs(r->header, line, merge_ignored, what, sizeof what)) {
-        return app_fail(err, SAC_BAD_CONFIG, "%s: another job than shard 0: %s", m->path, what);
+        return sac_fail(err, SAC_BAD_CONFIG, "%s: another job than shard 0: %s", m->path, what);
     }
     return learn_sources(m, line, err);
 }
@@ -349,12 +350,12 @@ static sac_status on_merged(void *ctx, const journal_line *line, sac_error *err)
     const char *id = json_string_value(json_object_get(line->json, "id"));
     uint16_t state = state_of(line->json);
     if (!p || !id || !state)
-        return app_fail(err, SAC_BAD_FILE, "%s:%zu: not the record of an item of this job", m->path,
+        return sac_fail(err, SAC_BAD_FILE, "%s:%zu: not the record of an item of this job", m->path,
                         line->number);
     if (!caption_is_mine(&m->shard, m->by_source, source, id))
-        return app_fail(err, SAC_BAD_FILE, "%s:%zu: an item of another shard", m->path, line->number);
+        return sac_fail(err, SAC_BAD_FILE, "%s:%zu: an item of another shard", m->path, line->number);
     if (p->state == 1 || (p->state == 2 && p->shard != (uint32_t)m->shard.index))
-        return app_fail(err, SAC_BAD_FILE, "%s:%zu: a second record of item %zu of source %zu", m->path,
+        return sac_fail(err, SAC_BAD_FILE, "%s:%zu: a second record of item %zu of source %zu", m->path,
                         line->number, index, source);
     count(m->r, p, -1); /* an error that was done again */
     *p = (caption_place){line->at, (uint32_t)line->n_bytes, state, (uint32_t)m->shard.index};
@@ -370,20 +371,20 @@ static sac_status prove_source(const merger *m, size_t source, sac_error *err) {
     size_t missing = 0, first = 0;
     uint64_t h = 0;
     if (!r->places[source])
-        return app_fail(err, SAC_BAD_FILE, "%s: source '%.80s' was listed by no shard", m->folder,
+        return sac_fail(err, SAC_BAD_FILE, "%s: source '%.80s' was listed by no shard", m->folder,
                         name ? name : "");
     for (size_t i = 0; i < r->n_items[source]; i++) {
         if (!r->places[source][i].state && !missing++) first = i;
         h = sac_hash_quick(h, &m->ids[source][i], sizeof m->ids[source][i]);
     }
     if (missing)
-        return app_fail(err, SAC_BAD_FILE,
+        return sac_fail(err, SAC_BAD_FILE,
                         "%s: %zu of %zu items of '%.80s' have no record yet, the first is item %zu; run the "
                         "shards again, they go on where they were",
                         m->folder, missing, r->n_items[source], name ? name : "", first);
     return h == m->want[source]
                ? SAC_OK
-               : app_fail(err, SAC_BAD_FILE, "%s: the ids of '%.80s' are not those that were listed",
+               : sac_fail(err, SAC_BAD_FILE, "%s: the ids of '%.80s' are not those that were listed",
                           m->folder, name ? name : "");
 }
 
@@ -391,8 +392,8 @@ sac_status caption_records_merge(caption_records *r, const char *folder, sac_err
     *r = (caption_records){0};
     merger m = {.r = r, .folder = folder};
     size_t n = 0;
-    APP_TRY(find_shards(folder, &n, err));
-    if (!(r->journals = calloc(n, sizeof *r->journals))) return app_fail_no_memory(err);
+    SAC_TRY(find_shards(folder, &n, err));
+    if (!(r->journals = calloc(n, sizeof *r->journals))) return sac_fail_no_memory(err);
     sac_status st = SAC_OK;
     for (size_t i = 0; i < n && st == SAC_OK; i++) {
         char name[60];
@@ -402,7 +403,7 @@ sac_status caption_records_merge(caption_records *r, const char *folder, sac_err
         r->n_journals = i + 1;
         st = journal_open(&r->journals[i], m.path, JOURNAL_READ, on_merged, &m, err);
         if (st == SAC_OK && !r->journals[i].n_lines)
-            st = app_fail(err, SAC_BAD_FILE, "%s: is empty; run shard %zu again", m.path, i);
+            st = sac_fail(err, SAC_BAD_FILE, "%s: is empty; run shard %zu again", m.path, i);
     }
     for (size_t i = 0; i < r->n_sources && st == SAC_OK; i++) st = prove_source(&m, i, err);
     for (size_t i = 0; m.ids && i < r->n_sources; i++) free(m.ids[i]);

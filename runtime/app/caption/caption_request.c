@@ -1,63 +1,18 @@
 #define _GNU_SOURCE
 #include "caption_request.h"
+#include "status.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define READ_AHEAD_BYTES                                                                                     \
-    ((off_t)64 << 20) /* larger files are opened where they lie when their turn comes                        \
-                       */
-
-/* ---------------------------------------------------------------- files */
-
-static sac_status read_file(int fd, const char *path, size_t n_bytes, uint8_t **bytes, size_t *n,
-                            sac_error *err) {
-    uint8_t *data = malloc(n_bytes + 1);
-    if (!data) return app_fail_no_memory(err);
-    for (*n = 0; *n < n_bytes;) {
-        ssize_t got = read(fd, data + *n, n_bytes - *n);
-        if (got < 0) app_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
-        if (got < 0) free(data);
-        if (got < 0) return err->status;
-        if (got == 0) break;
-        *n += (size_t)got;
-    }
-    *bytes = data;
-    return SAC_OK;
-}
-
-sac_status caption_request_add_file(caption_request *q, const caption_how *how, media_kind kind,
-                                    const char *path, sac_error *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold the job up */
-    struct stat st;
-    if (fd < 0)
-        return app_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return app_fail(err, SAC_BAD_FILE, "%s: not a file", path);
-    }
-    if (kind != MEDIA_IMAGE || st.st_size > READ_AHEAD_BYTES) {
-        close(fd);
-        return conversation_add_media(&q->c, &(media_item){.kind = kind, .path = (char *)path}, how->s, err);
-    }
-    uint8_t *bytes = NULL;
-    size_t n = 0;
-    sac_status s = read_file(fd, path, (size_t)st.st_size, &bytes, &n, err);
-    close(fd);
-    if (s != SAC_OK) return s;
-    q->n_bytes += n;
-    return conversation_add_bytes(&q->c, MEDIA_IMAGE, bytes, n, how->s, err);
-}
 
 /* ---------------------------------------------------------------- conversations */
 
 static sac_status begin(caption_request *q, const caption_how *how, sac_error *err) {
-    if (how->s->system) APP_TRY(conversation_add_message(&q->c, "system", how->s->system, err));
+    if (how->s->system) SAC_TRY(conversation_add_message(&q->c, "system", how->s->system, err));
     return conversation_begin(&q->c, "user", err);
 }
 
@@ -80,7 +35,7 @@ static sac_status read_from_folder(caption_reader *r, const caption_source *s, c
                                    caption_request *q, sac_error *err) {
     caption_media media = media_of_path(item->id);
     char *path;
-    if (asprintf(&path, "%s/%s", s->path, item->id) < 0) return app_fail_no_memory(err);
+    if (asprintf(&path, "%s/%s", s->path, item->id) < 0) return sac_fail_no_memory(err);
     sac_status st = begin(q, r->how, err);
     if (st == SAC_OK)
         st = caption_request_add_file(q, r->how, media == CAPTION_VIDEO ? MEDIA_VIDEO : MEDIA_IMAGE, path,
@@ -95,9 +50,9 @@ static sac_status read_line(caption_reader *r, const caption_source *s, const ca
                             json_t **line, sac_error *err) {
     size_t n = (size_t)item->n_bytes, got = 0;
     if (r->lines_fd < 0) r->lines_fd = open(s->path, O_RDONLY | O_CLOEXEC);
-    if (r->lines_fd < 0) return app_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
+    if (r->lines_fd < 0) return sac_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
     char *text = malloc(n + 1);
-    if (!text) return app_fail_no_memory(err);
+    if (!text) return sac_fail_no_memory(err);
     while (got < n) {
         ssize_t more = pread(r->lines_fd, text + got, n - got, (off_t)(item->at + (int64_t)got));
         if (more <= 0) break;
@@ -106,7 +61,7 @@ static sac_status read_line(caption_reader *r, const caption_source *s, const ca
     *line = got == n ? json_loadb(text, n, 0, NULL) : NULL;
     free(text);
     return json_is_object(*line) ? SAC_OK
-                                 : app_fail(err, SAC_IO, "%s: has changed while it was worked on", s->path);
+                                 : sac_fail(err, SAC_IO, "%s: has changed while it was worked on", s->path);
 }
 
 /* "FILE", or a list of them; relative to the manifest's folder. */
@@ -114,16 +69,16 @@ static sac_status add_files(caption_request *q, const caption_how *how, const ch
                             const json_t *value, sac_error *err) {
     size_t n = json_is_array(value) ? json_array_size(value) : 1;
     const char *slash = strrchr(manifest, '/');
-    if (!n) return app_fail(err, SAC_BAD_FILE, "expected the name of a file, found an empty list");
+    if (!n) return sac_fail(err, SAC_BAD_FILE, "expected the name of a file, found an empty list");
     for (size_t i = 0; i < n; i++) {
         const char *name = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
         char *path;
         if (!name || !*name)
-            return app_fail(err, SAC_BAD_FILE, "expected the name of a file, or a list of names");
+            return sac_fail(err, SAC_BAD_FILE, "expected the name of a file, or a list of names");
         int made = *name == '/' || !slash
                        ? asprintf(&path, "%s", name)
                        : asprintf(&path, "%.*s/%s", (int)(slash - manifest), manifest, name);
-        if (made < 0) return app_fail_no_memory(err);
+        if (made < 0) return sac_fail_no_memory(err);
         sac_status st = caption_request_add_file(q, how, kind, path, err);
         free(path);
         if (st != SAC_OK) return st;
@@ -136,11 +91,11 @@ static sac_status add_frames(caption_request *q, const caption_how *how, const c
     const char *name = json_string_value(value), *slash = strrchr(manifest, '/');
     char *path;
     if (!name)
-        return app_fail(err, SAC_BAD_FILE,
+        return sac_fail(err, SAC_BAD_FILE,
                         "frames: expected a folder or a list, as --frames of 'ask' takes them");
     if ((*name == '/' || !slash ? asprintf(&path, "%s", name)
                                 : asprintf(&path, "%.*s/%s", (int)(slash - manifest), manifest, name)) < 0)
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     sac_status st =
         conversation_add_media(&q->c, &(media_item){.kind = MEDIA_FRAMES, .path = path}, how->s, err);
     free(path);
@@ -153,16 +108,16 @@ static sac_status read_manifest_line(caption_reader *r, const caption_source *s,
                  *frames = json_object_get(line, "frames"), *prompt = json_object_get(line, "prompt"),
                  *image_id = json_object_get(line, "image_id");
     if (!image && !video && !frames)
-        return app_fail(err, SAC_BAD_FILE,
+        return sac_fail(err, SAC_BAD_FILE,
                         "expected \"image\", \"video\" or \"frames\" with the name of a file");
-    if (prompt && !json_is_string(prompt)) return app_fail(err, SAC_BAD_FILE, "prompt: expected a text");
+    if (prompt && !json_is_string(prompt)) return sac_fail(err, SAC_BAD_FILE, "prompt: expected a text");
     if (image_id && !json_is_integer(image_id) && !json_is_string(image_id))
-        return app_fail(err, SAC_BAD_FILE, "image_id: expected a whole number or a text");
-    if (image_id && !(q->extra = json_pack("{s:O}", "image_id", image_id))) return app_fail_no_memory(err);
-    APP_TRY(begin(q, r->how, err));
-    if (image) APP_TRY(add_files(q, r->how, s->path, MEDIA_IMAGE, image, err));
-    if (video) APP_TRY(add_files(q, r->how, s->path, MEDIA_VIDEO, video, err));
-    if (frames) APP_TRY(add_frames(q, r->how, s->path, frames, err));
+        return sac_fail(err, SAC_BAD_FILE, "image_id: expected a whole number or a text");
+    if (image_id && !(q->extra = json_pack("{s:O}", "image_id", image_id))) return sac_fail_no_memory(err);
+    SAC_TRY(begin(q, r->how, err));
+    if (image) SAC_TRY(add_files(q, r->how, s->path, MEDIA_IMAGE, image, err));
+    if (video) SAC_TRY(add_files(q, r->how, s->path, MEDIA_VIDEO, video, err));
+    if (frames) SAC_TRY(add_frames(q, r->how, s->path, frames, err));
     return ask(q, r->how, image ? CAPTION_IMAGE : CAPTION_VIDEO, json_string_value(prompt), err);
 }
 
@@ -186,33 +141,33 @@ static sac_status find_member(caption_reader *r, size_t source, const caption_it
         caption_tar_close(r->tar);
         r->member = (caption_member){.number = -1};
         r->tar_source = source;
-        APP_TRY(caption_tar_open(&r->tar, s->path, err));
+        SAC_TRY(caption_tar_open(&r->tar, s->path, err));
     }
     bool more = true;
-    while (more && r->member.number < item->at) APP_TRY(caption_tar_next(r->tar, &r->member, &more, err));
+    while (more && r->member.number < item->at) SAC_TRY(caption_tar_next(r->tar, &r->member, &more, err));
     return more && r->member.n_bytes == item->n_bytes
                ? SAC_OK
-               : app_fail(err, SAC_IO, "%s: has changed while it was worked on", s->path);
+               : sac_fail(err, SAC_IO, "%s: has changed while it was worked on", s->path);
 }
 
 static sac_status read_from_tar(caption_reader *r, size_t source, const caption_item *item,
                                 caption_request *q, sac_error *err) {
     size_t n_key, n;
     uint8_t *bytes;
-    APP_TRY(find_member(r, source, item, err));
+    SAC_TRY(find_member(r, source, item, err));
     const char *ending = caption_tar_key(r->member.name, &n_key);
     caption_media media = ending ? caption_media_of(ending) : CAPTION_NO_MEDIA;
     q->extra = json_pack("{s:s, s:s}", "__key__", item->id, "__url__", r->in->sources[source].name);
     if (!q->extra)
-        return app_fail(err, SAC_BAD_FILE, "%s: its name is not UTF-8", r->in->sources[source].path);
-    APP_TRY(caption_tar_read(r->tar, &bytes, &n, err));
+        return sac_fail(err, SAC_BAD_FILE, "%s: its name is not UTF-8", r->in->sources[source].path);
+    SAC_TRY(caption_tar_read(r->tar, &bytes, &n, err));
     q->n_bytes += n;
     sac_status st = begin(q, r->how, err);
     if (st != SAC_OK) {
         free(bytes);
         return st;
     }
-    APP_TRY(conversation_add_bytes(&q->c, media == CAPTION_VIDEO ? MEDIA_VIDEO : MEDIA_IMAGE, bytes, n,
+    SAC_TRY(conversation_add_bytes(&q->c, media == CAPTION_VIDEO ? MEDIA_VIDEO : MEDIA_IMAGE, bytes, n,
                                    r->how->s, err));
     return ask(q, r->how, media, NULL, err);
 }
@@ -235,7 +190,7 @@ void caption_request_read(caption_reader *r, size_t source, size_t index, captio
     const caption_item *item = &s->items[index];
     *q = (caption_request){.source = source, .index = index, .sampling = *r->how->sampling};
     if (item->error)
-        q->status = app_fail(&q->err, SAC_BAD_FILE, "%s", item->error);
+        q->status = sac_fail(&q->err, SAC_BAD_FILE, "%s", item->error);
     else if (r->in->kind == CAPTION_FOLDER)
         q->status = read_from_folder(r, s, item, q, &q->err);
     else if (r->in->kind == CAPTION_TAR)

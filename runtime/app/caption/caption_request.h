@@ -51,7 +51,7 @@ void caption_request_free(caption_request *q);
 sac_status caption_request_openai(caption_request *q, const caption_how *how, const json_t *request,
                                   sac_error *err);
 
-/* A picture's bytes, or a video by its path; checks that it is there. */
+/* A picture's bytes, or a video by its path; checks that it is there (caption_request_file.c). */
 sac_status caption_request_add_file(caption_request *q, const caption_how *how, media_kind kind,
                                     const char *path, sac_error *err);
 

@@ -2,8 +2,10 @@
 #include "caption_run.h"
 #include "caption_decode.h"
 #include "caption_queue.h"
+#include "clock.h"
 #include "output.h"
 #include "report.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -39,7 +41,7 @@ typedef struct work {
     sac_batch *batch;
     sac_batch_item *items; /* [n_slots] */
     progress line;
-    double t_start, t_noted;
+    int64_t start_ns, noted_ns; /* when the job began, and when its last line for logs was written */
 
     pthread_mutex_t lock; /* for all below, and for records and stats */
     pthread_cond_t changed;
@@ -123,7 +125,7 @@ static void record(work *w, const caption_request *q, const sac_result *result, 
     } else {
         json_t *j = result ? answer_record(w, q, result) : error_record(w, q, why);
         sac_status st =
-            j ? caption_records_add(w->records, q->source, q->index, j, &err) : app_fail_no_memory(&err);
+            j ? caption_records_add(w->records, q->source, q->index, j, &err) : sac_fail_no_memory(&err);
         json_decref(j);
         if (st != SAC_OK)
             fail(w, &err);
@@ -250,22 +252,22 @@ static void step(work *w, slot **of, size_t n) {
 /* ---------------------------------------------------------------- progress */
 
 /* For logs: a line a minute where no progress is drawn. */
-static void note(work *w, int64_t done, int64_t here, double t) {
-    if (w->line.on || w->r->s->quiet || t - w->t_noted < seconds_between_notes) return;
+static void note(work *w, int64_t done, int64_t here) {
+    if (w->line.on || w->r->s->quiet || sac_seconds_since(w->noted_ns) < seconds_between_notes) return;
     char left[40];
-    double rate = (double)here / (t - w->t_start);
+    double rate = (double)here / sac_seconds_since(w->start_ns);
     progress_duration(left, sizeof left, rate > 0 ? (double)(w->stats->n_items - done) / rate : 0);
     fprintf(stderr, "saccade: %s of %s items, %.2f a second, %s left, %" PRId64 " errors\n",
             report_count(done), report_count(w->stats->n_items), rate, here ? left : "?",
             w->records->n_errors);
-    w->t_noted = t;
+    w->noted_ns = sac_now_ns();
 }
 
 static void tell(work *w) {
     pthread_mutex_lock(&w->lock);
     int64_t here = w->stats->n_captions + w->stats->n_errors, done = w->stats->n_before + here;
     int64_t n_errors = w->records->n_errors;
-    note(w, done, here, clock_seconds());
+    note(w, done, here);
     pthread_mutex_unlock(&w->lock);
     if (n_errors) snprintf(w->line.note, sizeof w->line.note, "%" PRId64 " errors", n_errors);
     progress_update(&w->line, "captions", here, w->stats->n_items - w->stats->n_before);
@@ -293,13 +295,13 @@ static void count_items(work *w) {
 static sac_status open_work(work *w, const caption_how *how, size_t n_slots, sac_error *err) {
     w->slots = calloc(n_slots, sizeof *w->slots);
     w->items = calloc(n_slots, sizeof *w->items);
-    if (!w->slots || !w->items) return app_fail_no_memory(err);
-    APP_TRY(sac_batch_create(&w->batch, w->r->model, n_slots, err));
+    if (!w->slots || !w->items) return sac_fail_no_memory(err);
+    SAC_TRY(sac_batch_create(&w->batch, w->r->model, n_slots, err));
     for (; w->n_slots < n_slots; w->n_slots++)
-        APP_TRY(sac_session_create(&w->slots[w->n_slots].session, w->r->model, &w->r->session_config, err));
+        SAC_TRY(sac_session_create(&w->slots[w->n_slots].session, w->r->model, &w->r->session_config, err));
     sac_memory_report plan;
     sac_session_memory(w->slots[0].session, &plan);
-    if (!w->r->s->trust_media) APP_TRY(caption_decoder_open(&w->decoder, w->r->model, plan.n_ctx, err));
+    if (!w->r->s->trust_media) SAC_TRY(caption_decoder_open(&w->decoder, w->r->model, plan.n_ctx, err));
     return caption_queue_start(&w->queue, w->in, how, is_due, w, err);
 }
 
@@ -315,7 +317,7 @@ static void close_work(work *w) {
 static sac_status work_through(work *w, sac_error *err) {
     pthread_t preparers[PREPARERS_MAX];
     slot **of = calloc(w->n_slots, sizeof(slot *));
-    if (!of) return app_fail_no_memory(err);
+    if (!of) return sac_fail_no_memory(err);
     int n = 0, most = w->n_slots < PREPARERS_MAX ? (int)w->n_slots : PREPARERS_MAX;
     pthread_mutex_lock(&w->lock); /* each of them counts itself out */
     while (n < most && !pthread_create(&preparers[n], NULL, prepare_all, w)) n++;
@@ -329,7 +331,7 @@ static sac_status work_through(work *w, sac_error *err) {
     for (int i = 0; i < n; i++) pthread_join(preparers[i], NULL);
     progress_clear(&w->line);
     free(of);
-    if (!n) return app_fail(err, SAC_NO_MEMORY, "no thread could be started");
+    if (!n) return sac_fail(err, SAC_NO_MEMORY, "no thread could be started");
     if (w->failed) *err = w->err;
     return w->failed ? err->status : SAC_OK;
 }
@@ -344,12 +346,12 @@ sac_status caption_run(run *r, const caption_input *in, const caption_shard *sha
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.changed, NULL);
     progress_init(&w.line, r->s->quiet);
-    w.t_start = w.t_noted = clock_seconds();
+    w.start_ns = w.noted_ns = sac_now_ns();
     sac_status st = open_work(&w, how, (size_t)(r->s->batch < due ? r->s->batch : due), err);
     if (st == SAC_OK) st = work_through(&w, err);
     close_work(&w);
     pthread_cond_destroy(&w.changed);
     pthread_mutex_destroy(&w.lock);
-    stats->seconds = clock_seconds() - w.t_start;
+    stats->seconds = sac_seconds_since(w.start_ns);
     return st;
 }

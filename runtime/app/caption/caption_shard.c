@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "caption_shard.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static bool slurm_array(caption_shard *s, bool known, sac_error *err) {
                  variable("SLURM_ARRAY_TASK_COUNT", &count) && step > 0 && id >= min &&
                  (max - min) / step + 1 == count;
     if (!whole)
-        app_fail(err, SAC_BAD_ARGUMENT,
+        sac_fail(err, SAC_BAD_ARGUMENT,
                  "SLURM_ARRAY_TASK_ID: the array has gaps, so that it does not tell how many "
                  "shards there are; give --shards N");
     s->index = (id - min) / step * tasks + task;
@@ -61,7 +62,7 @@ static void from_environment(caption_shard *s, bool known, sac_error *err) {
     if (variable("JOB_COMPLETION_INDEX", &s->index)) {
         snprintf(s->origin, sizeof s->origin, "JOB_COMPLETION_INDEX");
         if (!known)
-            app_fail(err, SAC_BAD_ARGUMENT,
+            sac_fail(err, SAC_BAD_ARGUMENT,
                      "JOB_COMPLETION_INDEX: how many shards there are is not in the "
                      "environment; give --shards N");
         return;
@@ -81,7 +82,7 @@ static void from_environment(caption_shard *s, bool known, sac_error *err) {
 static sac_status check(caption_shard *s, sac_error *err) {
     if (s->count >= 1 && s->count <= CAPTION_SHARDS_MAX && s->index >= 0 && s->index < s->count)
         return SAC_OK;
-    return app_fail(err, SAC_BAD_ARGUMENT,
+    return sac_fail(err, SAC_BAD_ARGUMENT,
                     "%s: shard %" PRId64 " of %" PRId64 ": expected 0 to N-1 of at most %d", s->origin,
                     s->index, s->count, CAPTION_SHARDS_MAX);
 }
@@ -92,9 +93,9 @@ sac_status caption_shard_find(caption_shard *s, const char *text, int64_t n_shar
         const char *rest;
         snprintf(s->origin, sizeof s->origin, "--shard");
         if (!parse_number(text, '/', &s->index, &rest) || !parse_number(rest, 0, &s->count, NULL))
-            return app_fail(err, SAC_BAD_ARGUMENT, "--shard: expected I/N, like 0/4, found '%.60s'", text);
+            return sac_fail(err, SAC_BAD_ARGUMENT, "--shard: expected I/N, like 0/4, found '%.60s'", text);
         if (n_shards && n_shards != s->count)
-            return app_fail(err, SAC_BAD_ARGUMENT, "--shard %.40s and --shards %" PRId64 " differ", text,
+            return sac_fail(err, SAC_BAD_ARGUMENT, "--shard %.40s and --shards %" PRId64 " differ", text,
                             n_shards);
         return check(s, err);
     }
@@ -106,7 +107,7 @@ sac_status caption_shard_find(caption_shard *s, const char *text, int64_t n_shar
         return why.status;
     }
     if (found.index < 0 && n_shards > 1)
-        return app_fail(err, SAC_BAD_ARGUMENT,
+        return sac_fail(err, SAC_BAD_ARGUMENT,
                         "--shards %" PRId64 ": which of them is this? give --shard I/%" PRId64
                         ", or run it as an array",
                         n_shards, n_shards);

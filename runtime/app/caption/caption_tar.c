@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "caption_tar.h"
-#include "caption_input.h"
+#include "caption_list.h"
+#include "status.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -16,7 +17,7 @@ struct caption_tar {
 
 static sac_status tar_failure(const caption_tar *t, sac_error *err) {
     const char *why = archive_error_string(t->a);
-    return app_fail(err, SAC_BAD_FILE, "%s: member %lld: %s", t->path, (long long)t->n_members,
+    return sac_fail(err, SAC_BAD_FILE, "%s: member %lld: %s", t->path, (long long)t->n_members,
                     why ? why : "broken");
 }
 
@@ -25,7 +26,7 @@ sac_status caption_tar_open(caption_tar **out, const char *path, sac_error *err)
     if (!t || !(t->path = strdup(path)) || !(t->a = archive_read_new())) {
         caption_tar_close(t);
         *out = NULL;
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     }
     archive_read_support_filter_gzip(t->a);
     archive_read_support_filter_zstd(t->a);
@@ -60,7 +61,7 @@ sac_status caption_tar_next(caption_tar *t, caption_member *m, bool *more, sac_e
     if (got == ARCHIVE_EOF) return SAC_OK;
     if (!*more) return tar_failure(t, err);
     if (t->n_members == CAPTION_TAR_MEMBERS_MAX)
-        return app_fail(err, SAC_BAD_FILE, "%s: more than %lld members", t->path,
+        return sac_fail(err, SAC_BAD_FILE, "%s: more than %lld members", t->path,
                         (long long)CAPTION_TAR_MEMBERS_MAX);
     *m = (caption_member){.name = name_of(e),
                           .number = t->n_members++,
@@ -74,10 +75,10 @@ sac_status caption_tar_next(caption_tar *t, caption_member *m, bool *more, sac_e
 sac_status caption_tar_read(caption_tar *t, uint8_t **bytes, size_t *n_bytes, sac_error *err) {
     size_t room = 1 << 16, n = 0;
     if (t->member_bytes < 0 || t->member_bytes > CAPTION_MEMBER_MAX_BYTES)
-        return app_fail(err, SAC_BAD_FILE, "%s: a member of %lld bytes, at most %lld are read", t->path,
+        return sac_fail(err, SAC_BAD_FILE, "%s: a member of %lld bytes, at most %lld are read", t->path,
                         (long long)t->member_bytes, (long long)CAPTION_MEMBER_MAX_BYTES);
     uint8_t *data = malloc(room);
-    sac_status st = data ? SAC_OK : app_fail_no_memory(err);
+    sac_status st = data ? SAC_OK : sac_fail_no_memory(err);
     while (st == SAC_OK) {
         la_ssize_t got = archive_read_data(t->a, data + n, room - n);
         if (got < 0) st = tar_failure(t, err);
@@ -85,11 +86,11 @@ sac_status caption_tar_read(caption_tar *t, uint8_t **bytes, size_t *n_bytes, sa
         n += (size_t)got;
         if (n < room) continue;
         uint8_t *larger = realloc(data, 2 * room); /* the end is found with room to spare */
-        if (!larger) st = app_fail_no_memory(err);
+        if (!larger) st = sac_fail_no_memory(err);
         if (larger) data = larger, room *= 2;
     }
     if (st == SAC_OK && (int64_t)n != t->member_bytes)
-        st = app_fail(err, SAC_BAD_FILE, "%s: a member ends after %zu of %lld bytes", t->path, n,
+        st = sac_fail(err, SAC_BAD_FILE, "%s: a member ends after %zu of %lld bytes", t->path, n,
                       (long long)t->member_bytes);
     if (st != SAC_OK) free(data);
     *bytes = st == SAC_OK ? data : NULL;
@@ -117,7 +118,7 @@ static sac_status end_sample(caption_source *s, sample *p, sac_error *err) {
     if (!p->any) return SAC_OK;
     p->any = false;
     bool has = p->media >= 0;
-    APP_TRY(caption_add(s, p->key, p->n_key, has ? p->media : p->first, has ? p->media_bytes : 0, err));
+    SAC_TRY(caption_add(s, p->key, p->n_key, has ? p->media : p->first, has ? p->media_bytes : 0, err));
     if (!has) return caption_spoil(s, NULL, err, "no picture or video among its members");
     if (p->media_bytes < 0 || p->media_bytes > CAPTION_MEMBER_MAX_BYTES)
         return caption_spoil(s, NULL, err, "a member of %lld bytes, at most %lld are read",
@@ -133,7 +134,7 @@ static sac_status see_member(caption_source *s, sample *p, const caption_member 
     if (!m->is_file || !ending) return SAC_OK;
     if (n_key >= sizeof p->key) n_key = sizeof p->key - 1; /* far too long for an id in any case */
     if (!p->any || n_key != p->n_key || memcmp(p->key, name, n_key)) {
-        APP_TRY(end_sample(s, p, err));
+        SAC_TRY(end_sample(s, p, err));
         memcpy(p->key, name, n_key);
         p->n_key = n_key;
         p->any = true;
@@ -152,7 +153,7 @@ sac_status caption_list_tar(caption_source *s, sac_error *err) {
     caption_tar *t;
     caption_member m;
     sample *p = calloc(1, sizeof *p);
-    if (!p) return app_fail_no_memory(err);
+    if (!p) return sac_fail_no_memory(err);
     bool more = true;
     sac_status st = caption_tar_open(&t, s->path, &broken), added = SAC_OK;
     while (st == SAC_OK && added == SAC_OK && more) {
@@ -160,7 +161,7 @@ sac_status caption_list_tar(caption_source *s, sac_error *err) {
         if (st == SAC_OK && more) added = see_member(s, p, &m, err);
     }
     if (added == SAC_OK) added = end_sample(s, p, err);
-    if (added == SAC_OK && st == SAC_NO_MEMORY) added = app_fail_no_memory(err);
+    if (added == SAC_OK && st == SAC_NO_MEMORY) added = sac_fail_no_memory(err);
     if (added == SAC_OK && st != SAC_OK) added = caption_add(s, s->name, strlen(s->name), 0, 0, err);
     if (added == SAC_OK && st != SAC_OK) added = caption_spoil(s, NULL, err, "%s", broken.text);
     caption_tar_close(t);

@@ -2,7 +2,7 @@
 #ifndef APP_CAPTION_TAR_H
 #define APP_CAPTION_TAR_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 #include "attention_view.h"
 #include "jpeg_write.h"
+#include "status.h"
 #include "svg.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ enum {
 sac_status attention_view_open(attention_view *v, int n_layers, sac_error *err) {
     *v = (attention_view){.n_layers = n_layers};
     v->kept = calloc((size_t)n_layers, sizeof *v->kept);
-    return v->kept ? SAC_OK : app_fail_no_memory(err);
+    return v->kept ? SAC_OK : sac_fail_no_memory(err);
 }
 
 void attention_view_free(attention_view *v) {
@@ -262,20 +263,20 @@ static const size_t most_tiles_by_layer = 6;
 static sac_status write_file(page *p, const char *title, const char *answer, const char *path,
                              sac_error *err) {
     bool by_layer = p->v->n_tiles <= most_tiles_by_layer;
-    APP_TRY(svg_open(&p->svg, path, PAGE_WIDTH, page_height(p->v, by_layer), err));
+    SAC_TRY(svg_open(&p->svg, path, PAGE_WIDTH, page_height(p->v, by_layer), err));
     draw(p, by_layer, title, answer);
     return svg_close(&p->svg, err);
 }
 
 sac_status attention_view_write(const attention_view *v, sac_session *s, const char *title,
                                 const char *answer, const char *path, sac_error *err) {
-    if (v->no_memory) return app_fail_no_memory(err);
+    if (v->no_memory) return sac_fail_no_memory(err);
     if (v->n_tokens == 0)
-        return app_fail(
+        return sac_fail(
             err, SAC_BAD_ARGUMENT,
             "the prefill policy chose no tokens to show: give one that does, e.g. --prefill zipvl:min=0");
     sac_token_place *places = calloc((size_t)v->n_tokens, sizeof *places);
-    if (!places) return app_fail_no_memory(err);
+    if (!places) return sac_fail_no_memory(err);
     int64_t n = sac_session_token_places(s, places, v->n_tokens);
     page p = {.v = v, .places = places, .n_tokens = n < v->n_tokens ? n : v->n_tokens};
     sac_status st = write_file(&p, title, answer, path, err);

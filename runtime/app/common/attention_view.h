@@ -4,7 +4,7 @@
 #ifndef APP_ATTENTION_VIEW_H
 #define APP_ATTENTION_VIEW_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <saccade/saccade.h>
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "conversation.h"
 #include "frames.h"
+#include "status.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 sac_status conversation_begin(conversation *c, const char *role, sac_error *err) {
     sac_message *messages = realloc(c->messages, (c->n_messages + 1) * sizeof *messages);
-    if (!messages) return app_fail_no_memory(err);
+    if (!messages) return sac_fail_no_memory(err);
     c->messages = messages;
     messages[c->n_messages++] = (sac_message){.role = role};
     return SAC_OK;
@@ -27,7 +28,7 @@ static sac_part *add_part(conversation *c) {
 
 sac_status conversation_add_text(conversation *c, const char *text, size_t n_bytes, sac_error *err) {
     sac_part *p = add_part(c);
-    if (!p || !(p->text = strndup(text, n_bytes))) return app_fail_no_memory(err);
+    if (!p || !(p->text = strndup(text, n_bytes))) return sac_fail_no_memory(err);
     return SAC_OK;
 }
 
@@ -42,14 +43,14 @@ static sac_video_options video_options(const settings *s) {
 sac_status conversation_add_media(conversation *c, const media_item *item, const settings *s,
                                   sac_error *err) {
     sac_part *p = add_part(c);
-    if (!p || !(p->path = strdup(item->path))) return app_fail_no_memory(err);
+    if (!p || !(p->path = strdup(item->path))) return sac_fail_no_memory(err);
     p->kind = item->kind == MEDIA_IMAGE   ? SAC_PART_IMAGE
               : item->kind == MEDIA_VIDEO ? SAC_PART_VIDEO
                                           : SAC_PART_FRAMES;
     p->video = video_options(s);
     if (item->kind != MEDIA_FRAMES) return SAC_OK;
     frame_list list;
-    APP_TRY(frame_list_read(&list, item->path, err));
+    SAC_TRY(frame_list_read(&list, item->path, err));
     p->frames = list.items;
     p->n_frames = list.n;
     return SAC_OK;
@@ -60,7 +61,7 @@ sac_status conversation_add_bytes(conversation *c, media_kind kind, void *bytes,
     sac_part *p = add_part(c);
     if (!p) {
         free(bytes);
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     }
     p->kind = kind == MEDIA_IMAGE ? SAC_PART_IMAGE : SAC_PART_VIDEO;
     p->bytes = bytes;
@@ -70,14 +71,14 @@ sac_status conversation_add_bytes(conversation *c, media_kind kind, void *bytes,
 }
 
 sac_status conversation_add_message(conversation *c, const char *role, const char *text, sac_error *err) {
-    APP_TRY(conversation_begin(c, role, err));
+    SAC_TRY(conversation_begin(c, role, err));
     return conversation_add_text(c, text, strlen(text), err);
 }
 
 sac_status conversation_ask(conversation *c, const settings *s, const media_list *media, const char *question,
                             sac_error *err) {
-    APP_TRY(conversation_begin(c, "user", err));
-    for (size_t i = 0; i < media->n; i++) APP_TRY(conversation_add_media(c, &media->items[i], s, err));
+    SAC_TRY(conversation_begin(c, "user", err));
+    for (size_t i = 0; i < media->n; i++) SAC_TRY(conversation_add_media(c, &media->items[i], s, err));
     return conversation_add_text(c, question, strlen(question), err);
 }
 
@@ -106,6 +107,6 @@ void conversation_free(conversation *c) {
 sac_status media_list_check(const media_list *media, sac_error *err) {
     for (size_t i = 0; i < media->n; i++)
         if (access(media->items[i].path, R_OK))
-            return app_fail(err, SAC_NOT_FOUND, "%s: %s", media->items[i].path, strerror(errno));
+            return sac_fail(err, SAC_NOT_FOUND, "%s: %s", media->items[i].path, strerror(errno));
     return SAC_OK;
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "draft.h"
+#include "status.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 static sac_status fail(draft *d, const char *path, int why, sac_error *err) {
-    app_fail(err, SAC_IO, "%s: cannot be written: %s", path, strerror(why));
+    sac_fail(err, SAC_IO, "%s: cannot be written: %s", path, strerror(why));
     draft_abandon(d);
     return err->status;
 }
@@ -22,7 +23,7 @@ sac_status draft_open(draft *d, const char *path, sac_error *err) {
     if (!d->path || (!is_straight && asprintf(&d->part, "%s.part", d->path) < 0)) {
         d->part = NULL;
         draft_abandon(d);
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     }
     const char *name = d->part ? d->part : d->path;
     d->f = fopen(name, "we");

@@ -4,7 +4,7 @@
 #ifndef APP_DRAFT_H
 #define APP_DRAFT_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <stdio.h>
 

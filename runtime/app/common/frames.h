@@ -7,7 +7,7 @@
 #ifndef APP_FRAMES_H
 #define APP_FRAMES_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <saccade/saccade.h>
 

@@ -2,7 +2,7 @@
 #ifndef APP_INPUT_H
 #define APP_INPUT_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <stdbool.h>
 #include <stdio.h>

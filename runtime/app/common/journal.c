@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "journal.h"
-#include "output.h"
+#include "clock.h"
+#include "status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +15,14 @@
 static const double seconds_between_syncs = 5;
 
 static sac_status io_failure(const journal_file *j, const char *what, sac_error *err) {
-    return app_fail(err, SAC_IO, "%s: %s: %s", j->path, what, strerror(errno));
+    return sac_fail(err, SAC_IO, "%s: %s: %s", j->path, what, strerror(errno));
 }
 
 /* ---------------------------------------------------------------- writing */
 
 static sac_status sync_lines(journal_file *j, sac_error *err) {
     if (fdatasync(j->fd)) return io_failure(j, "cannot be written to the disk", err);
-    j->t_synced = clock_seconds();
+    j->synced_ns = sac_now_ns();
     return SAC_OK;
 }
 
@@ -29,19 +30,19 @@ sac_status journal_write(journal_file *j, const json_t *json, size_t precision, 
                          sac_error *err) {
     char *line = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(precision));
     size_t n = line ? strlen(line) : 0;
-    if (!line) return app_fail_no_memory(err);
+    if (!line) return sac_fail_no_memory(err);
     line[n] = '\n'; /* in place of the NUL: the text is written by its length from here on */
     ssize_t written = write(j->fd, line, n + 1);
     free(line);
     if (written < 0) return io_failure(j, "cannot be written", err);
     if ((size_t)written != n + 1) /* a full disk; the torn line is dropped when the job is resumed */
-        return app_fail(err, SAC_IO, "%s: cannot be written: no space left; resume with the same command",
+        return sac_fail(err, SAC_IO, "%s: cannot be written: no space left; resume with the same command",
                         j->path);
     if (at) *at = j->n_bytes;
     if (n_bytes) *n_bytes = n;
     j->n_bytes += written;
     j->n_lines++;
-    return clock_seconds() - j->t_synced >= seconds_between_syncs ? sync_lines(j, err) : SAC_OK;
+    return sac_seconds_since(j->synced_ns) >= seconds_between_syncs ? sync_lines(j, err) : SAC_OK;
 }
 
 sac_status journal_close(journal_file *j, sac_error *err) {
@@ -72,11 +73,11 @@ static sac_status fill(reader *r, bool *more, sac_error *err) {
     r->first = 0;
     if (r->n == r->room) {
         if (r->room > JOURNAL_LINE_MAX_BYTES)
-            return app_fail(err, SAC_BAD_FILE, "%s: a line of more than %zu bytes", r->j->path,
+            return sac_fail(err, SAC_BAD_FILE, "%s: a line of more than %zu bytes", r->j->path,
                             JOURNAL_LINE_MAX_BYTES);
         size_t room = r->room ? 2 * r->room : (size_t)1 << 16;
         char *text = realloc(r->text, room);
-        if (!text) return app_fail_no_memory(err);
+        if (!text) return sac_fail_no_memory(err);
         r->text = text;
         r->room = room;
     }
@@ -95,7 +96,7 @@ static sac_status read_line(reader *r, const char *text, size_t n, bool *torn, s
     *torn = !json && j->n_bytes + (int64_t)n + 1 == r->file_bytes;
     if (*torn) return SAC_OK;
     if (!json)
-        return app_fail(err, SAC_BAD_FILE, "%s:%zu: not JSON; give another --out", j->path, j->n_lines + 1);
+        return sac_fail(err, SAC_BAD_FILE, "%s:%zu: not JSON; give another --out", j->path, j->n_lines + 1);
     journal_line line = {text, n, j->n_bytes, ++j->n_lines, json};
     sac_status st = r->on_line(r->ctx, &line, err);
     json_decref(json);
@@ -112,12 +113,12 @@ static sac_status read_lines(reader *r, sac_error *err) {
         if (n > searched) stop = memchr(line + searched, '\n', n - searched);
         if (!stop) {
             searched = n;
-            APP_TRY(fill(r, &more, err));
+            SAC_TRY(fill(r, &more, err));
             if (!more) return SAC_OK;
             continue;
         }
         n = (size_t)(stop - line);
-        APP_TRY(read_line(r, line, n, &torn, err));
+        SAC_TRY(read_line(r, line, n, &torn, err));
         r->first += n + 1;
         searched = 0;
     }
@@ -127,7 +128,7 @@ static sac_status read_lines(reader *r, sac_error *err) {
 static sac_status read_all(journal_file *j, journal_line_fn on_line, void *ctx, sac_error *err) {
     struct stat st;
     if (fstat(j->fd, &st)) return io_failure(j, "cannot be read", err);
-    if (!S_ISREG(st.st_mode)) return app_fail(err, SAC_BAD_FILE, "%s: not a file", j->path);
+    if (!S_ISREG(st.st_mode)) return sac_fail(err, SAC_BAD_FILE, "%s: not a file", j->path);
     reader r = {.j = j, .on_line = on_line, .ctx = ctx, .file_bytes = st.st_size};
     sac_status s = read_lines(&r, err);
     free(r.text);
@@ -138,15 +139,15 @@ sac_status journal_open(journal_file *j, const char *path, journal_mode mode, jo
                         void *ctx, sac_error *err) {
     bool write = mode == JOURNAL_WRITE;
     *j = (journal_file){.fd = -1, .path = strdup(path)};
-    if (!j->path) return app_fail_no_memory(err);
+    if (!j->path) return sac_fail_no_memory(err);
     j->fd = open(path, write ? O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0666);
-    if (j->fd < 0 && !write) return app_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (j->fd < 0 && !write) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (j->fd < 0) return io_failure(j, "cannot be written", err);
     if (flock(j->fd, (write ? LOCK_EX : LOCK_SH) | LOCK_NB)) {
-        if (errno == EWOULDBLOCK) return app_fail(err, SAC_IO, "%s: another run is writing it", path);
+        if (errno == EWOULDBLOCK) return sac_fail(err, SAC_IO, "%s: another run is writing it", path);
         return io_failure(j, "cannot be locked", err);
     }
-    APP_TRY(read_all(j, on_line, ctx, err));
+    SAC_TRY(read_all(j, on_line, ctx, err));
     if (write && ftruncate(j->fd, (off_t)j->n_bytes)) return io_failure(j, "cannot be cut", err);
     return SAC_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef APP_JOURNAL_H
 #define APP_JOURNAL_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,8 +18,8 @@
 typedef struct journal_file {
     int fd;
     char *path;
-    double t_synced;
-    int64_t n_bytes; /* of whole lines */
+    int64_t synced_ns; /* when its lines were last made sure of on the disk (sac_now_ns) */
+    int64_t n_bytes;   /* of whole lines */
     size_t n_lines;
 } journal_file;
 

@@ -1,6 +1,6 @@
 #include "method_summary.h"
 
-#include "report.h"
+#include "report_value.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #ifndef APP_METHOD_SUMMARY_H
 #define APP_METHOD_SUMMARY_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <jansson.h>
 #include <saccade/saccade.h>

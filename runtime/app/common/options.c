@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "options.h"
 #include "run_config.h"
+#include "status.h"
 
 #include <saccade/saccade.h>
 
@@ -42,11 +43,11 @@ static const setting *row_of(int value, unsigned mask) {
 
 static sac_status bad_option(const command *c, char **argv, sac_error *err) {
     const setting *row = optopt ? row_of(optopt, c->mask) : NULL;
-    if (row) return app_fail(err, SAC_BAD_ARGUMENT, "--%s takes no value", row->name);
+    if (row) return sac_fail(err, SAC_BAD_ARGUMENT, "--%s takes no value", row->name);
     if (optopt && optopt < FIRST_LONG)
-        return app_fail(err, SAC_BAD_ARGUMENT, "unknown option '-%c'; see 'saccade %s --help'", optopt,
+        return sac_fail(err, SAC_BAD_ARGUMENT, "unknown option '-%c'; see 'saccade %s --help'", optopt,
                         c->name);
-    return app_fail(err, SAC_BAD_ARGUMENT, "unknown option '%.80s'; see 'saccade %s --help'",
+    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown option '%.80s'; see 'saccade %s --help'",
                     argv[optind - 1], c->name);
 }
 
@@ -60,10 +61,10 @@ sac_status options_read(settings *s, const command *c, int argc, char **argv, in
         if (value == '?') return bad_option(c, argv, err);
         const setting *row = row_of(value == ':' ? optopt : value, c->mask);
         if (value == ':')
-            return app_fail(err, SAC_BAD_ARGUMENT, "--%s needs a value: %s", row->name, row->value);
+            return sac_fail(err, SAC_BAD_ARGUMENT, "--%s needs a value: %s", row->name, row->value);
         const char *text = row->kind == SETTING_FLAG ? "true" : optarg;
         if (settings_set(s, row, text, ORIGIN_COMMAND_LINE, err) != SAC_OK)
-            return app_fail_prefix(err, "--%s: ", row->name);
+            return sac_fail_prefix(err, err->status, "--%s", row->name);
     }
     *first_word = optind;
     if (s->config && !s->help) return run_config_read(s, s->config, err);

@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
 #include "output.h"
+#include "status.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static int first_errno; /* of the first failed write, for the message at the end */
@@ -59,11 +59,5 @@ bool output_piece(const char *utf8, size_t n_bytes) {
 sac_status output_finish(sac_error *err) {
     if (fflush(stdout) && !first_errno) first_errno = errno;
     if (!first_errno && !ferror(stdout)) return SAC_OK;
-    return app_fail(err, SAC_IO, "standard output: %s", first_errno ? strerror(first_errno) : "write error");
-}
-
-double clock_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return sac_fail(err, SAC_IO, "standard output: %s", first_errno ? strerror(first_errno) : "write error");
 }

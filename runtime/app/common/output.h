@@ -3,7 +3,7 @@
 #ifndef APP_OUTPUT_H
 #define APP_OUTPUT_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +18,5 @@ bool output_piece(const char *utf8, size_t n_bytes);
 
 /* Everything printed so far has arrived, or SAC_IO. */
 sac_status output_finish(sac_error *err);
-
-/* Seconds of a clock that only goes forward. */
-double clock_seconds(void);
 
 #endif

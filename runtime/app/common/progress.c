@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "progress.h"
-#include "output.h"
+#include "clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,10 +55,10 @@ void progress_duration(char *text, size_t n_bytes, double seconds) {
         snprintf(text, n_bytes, "%d h %02d min", (int)(seconds / 3600), (int)(seconds / 60) % 60);
 }
 
-static void draw(progress *p, double t, int64_t done, int64_t total) {
+static void draw(progress *p, int64_t done, int64_t total) {
     char line[240], count[24], rate[24], of[24], left[32];
     const char *unit = unit_of(p->stage);
-    double seconds = t - p->t_stage, per_second = seconds > 0 ? (double)done / seconds : 0;
+    double seconds = sac_seconds_since(p->stage_ns), per_second = seconds > 0 ? (double)done / seconds : 0;
     int n = snprintf(line, sizeof line, "%-8s", *p->label ? p->label : p->stage);
     if (total > 0) {
         char bar[21] = "....................";
@@ -83,23 +83,23 @@ static void draw(progress *p, double t, int64_t done, int64_t total) {
     fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, line);
     fflush(stderr);
     p->drawn = true;
-    p->t_drawn = t;
+    p->drawn_ns = sac_now_ns();
 }
 
 void progress_update(void *ctx, const char *stage, int64_t done, int64_t total) {
     progress *p = ctx;
     if (!p->on) return;
-    double t = clock_seconds();
     if (strncmp(p->stage, stage, sizeof p->stage - 1)) {
         snprintf(p->stage, sizeof p->stage, "%s", stage);
-        p->t_stage = t;
+        p->stage_ns = sac_now_ns();
     }
     if (p->answer_visible && !strcmp(stage, "decode")) {
         progress_clear(p);
         return;
     }
-    double wait = p->drawn ? p->t_drawn + seconds_between : p->t_stage + seconds_before_first;
-    if (t >= wait) draw(p, t, done, total);
+    bool wait = p->drawn ? sac_seconds_since(p->drawn_ns) < seconds_between
+                         : sac_seconds_since(p->stage_ns) < seconds_before_first;
+    if (!wait) draw(p, done, total);
 }
 
 static bool wants_colour(const progress *p) {

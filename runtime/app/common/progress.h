@@ -11,8 +11,8 @@ typedef struct progress {
     bool answer_visible; /* the answer streams to a terminal: no line while it does */
     bool drawn;          /* a line is on the screen now */
     char stage[16];
-    char label[24], note[40]; /* shown in place of the stage, and at the end; the caller writes them */
-    double t_stage, t_drawn;  /* when the stage began and the line was drawn last, seconds */
+    char label[24], note[40];   /* shown in place of the stage, and at the end; the caller writes them */
+    int64_t stage_ns, drawn_ns; /* when the stage began and the line was drawn last (sac_now_ns) */
 } progress;
 
 void progress_init(progress *p, bool quiet);

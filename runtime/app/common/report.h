@@ -2,6 +2,7 @@
 #ifndef APP_REPORT_H
 #define APP_REPORT_H
 
+#include "report_value.h"
 #include "run.h"
 
 #include <jansson.h>
@@ -15,20 +16,8 @@ json_t *report_model(const run *r);
 json_t *report_settings(const run *r);
 json_t *report_memory(const sac_memory_report *m);
 
-/* A text that may hold any bytes (a file's name); what is not UTF-8 becomes '?'. */
-json_t *report_text(const char *text);
-/* JSON has no infinity: null. */
-json_t *report_real(double v);
-/* Rounded: more would be the noise of a mean. */
-json_t *report_nine_digits(double v);
-
 /* Writes the object to standard output with a line end and releases it; NULL is out of memory. */
 sac_status report_print(json_t *object, sac_error *err);
-
-/* "12.3 MB" in one of four buffers that take turns. */
-const char *report_bytes(double n_bytes);
-/* "16,640" likewise */
-const char *report_count(int64_t n);
 
 void report_print_memory(const sac_memory_report *m);
 

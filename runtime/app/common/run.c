@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "run.h"
+#include "clock.h"
 #include "interrupt.h"
 #include "output.h"
+#include "status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +32,7 @@ static sac_status find_model(run *r, sac_error *err) {
                     : named && *named ? named
                                       : find_demo_model(r->own_path, sizeof r->own_path);
     if (r->model_path) return SAC_OK;
-    return app_fail(err, SAC_NOT_FOUND, "no model: the demo model is not installed here; name one with -m");
+    return sac_fail(err, SAC_NOT_FOUND, "no model: the demo model is not installed here; name one with -m");
 }
 
 sac_session_config run_session_config(const settings *s) {
@@ -79,7 +81,7 @@ static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
     if (st != SAC_UNSUPPORTED && st != SAC_DEVICE && st != SAC_NO_MEMORY) return st;
     why = *err;
     r->device = o->device = NULL;
-    APP_TRY(sac_model_open(&r->model, r->model_path, o, err));
+    SAC_TRY(sac_model_open(&r->model, r->model_path, o, err));
     progress_clear(&r->progress);
     fprintf(stderr, "saccade: no card is used: %s\n", why.text);
     return SAC_OK;
@@ -89,8 +91,8 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     *r = (run){.s = s};
     progress_init(&r->progress, s->quiet);
     if (s->device && !is_device(s->device))
-        return app_fail(err, SAC_BAD_ARGUMENT, "device \"%.80s\": give cpu, cuda, cuda:N or auto", s->device);
-    APP_TRY(find_model(r, err));
+        return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%.80s\": give cpu, cuda, cuda:N or auto", s->device);
+    SAC_TRY(find_model(r, err));
     sac_model_options o;
     sac_model_options_default(&o);
     o.n_threads = (int)s->threads;
@@ -100,13 +102,13 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.fast = s->fast;
     o.progress = progress_update;
     o.progress_ctx = &r->progress;
-    double t = clock_seconds();
+    int64_t start = sac_now_ns();
     bool wherever = s->device && !strcmp(s->device, "auto");
     r->device = s->device;
     sac_status st = wherever ? open_wherever(r, &o, err) : sac_model_open(&r->model, r->model_path, &o, err);
     progress_clear(&r->progress);
     if (st != SAC_OK) return st;
-    r->load_seconds = clock_seconds() - t;
+    r->load_seconds = sac_seconds_since(start);
     sac_model_get_info(r->model, &r->info);
     r->session_config = run_session_config(s);
     r->sampling = run_sampling(s, r->model);
@@ -172,7 +174,7 @@ void answer_free(answer *a) {
 
 sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *result, sac_error *err) {
     *a = (answer){.quiet = a->quiet, .r = r};
-    if (!keep(a, "", 0)) return app_fail_no_memory(err);
+    if (!keep(a, "", 0)) return sac_fail_no_memory(err);
     sac_events events = {
         .ctx = a, .text = on_text, .progress = on_progress, .tile = r->view ? on_tile : NULL};
     interrupt_begin(r->session);
@@ -184,6 +186,6 @@ sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *resu
     bool ends = a->n_bytes ? a->text[a->n_bytes - 1] == '\n' : st != SAC_OK;
     if (!a->quiet && !ends) output_piece("\n", 1);
     if (st == SAC_CANCELLED && !interrupted)
-        return app_fail_no_memory(err); /* only `keep` ends it otherwise */
+        return sac_fail_no_memory(err); /* only `keep` ends it otherwise */
     return st;
 }

@@ -1,5 +1,6 @@
 #include "run_config.h"
 #include "input.h"
+#include "status.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ __attribute__((format(printf, 3, 4))) static sac_status refuse(reader *r, size_t
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return app_fail(r->err, SAC_BAD_CONFIG, "%s:%zu: %s", r->name, line, text);
+    return sac_fail(r->err, SAC_BAD_CONFIG, "%s:%zu: %s", r->name, line, text);
 }
 
 static size_t line_of(const reader *r) {
@@ -40,7 +41,7 @@ static sac_status next(reader *r) {
     yaml_event_delete(&r->event);
     if (!yaml_parser_parse(&r->parser, &r->event)) {
         r->event.type = YAML_NO_EVENT;
-        if (r->parser.error == YAML_MEMORY_ERROR) return app_fail_no_memory(r->err);
+        if (r->parser.error == YAML_MEMORY_ERROR) return sac_fail_no_memory(r->err);
         return refuse(r, r->parser.problem_mark.line + 1, "not YAML: %s",
                       r->parser.problem ? r->parser.problem : "cannot be parsed");
     }
@@ -89,23 +90,23 @@ static sac_status read_scalar(reader *r, const setting *row) {
         return refuse(r, line_of(r), "%s: expected %s, found a %s", row->name, kind_name(row->kind),
                       r->event.type == YAML_MAPPING_START_EVENT ? "mapping" : "list");
     const char *text;
-    APP_TRY(scalar(r, &text));
+    SAC_TRY(scalar(r, &text));
     if (is_null(r, text)) return refuse(r, line_of(r), "%s: the value is missing", row->name);
     if (row->kind != SETTING_TEXT && row->kind != SETTING_TEXTS && !is_plain(r))
         return refuse(r, line_of(r), "%s: expected %s, found a quoted text", row->name, kind_name(row->kind));
     if (settings_set(r->s, row, text, ORIGIN_CONFIG, r->err) == SAC_OK) return SAC_OK;
     if (r->err->status == SAC_NO_MEMORY) return SAC_NO_MEMORY;
     r->err->status = SAC_BAD_CONFIG;
-    return app_fail_prefix(r->err, "%s:%zu: %s: ", r->name, line_of(r), row->name);
+    return sac_fail_prefix(r->err, r->err->status, "%s:%zu: %s", r->name, line_of(r), row->name);
 }
 
 static sac_status read_value(reader *r, const setting *row) {
-    APP_TRY(next(r));
+    SAC_TRY(next(r));
     if (row->kind != SETTING_TEXTS || r->event.type != YAML_SEQUENCE_START_EVENT) return read_scalar(r, row);
     for (;;) {
-        APP_TRY(next(r));
+        SAC_TRY(next(r));
         if (r->event.type == YAML_SEQUENCE_END_EVENT) return SAC_OK;
-        APP_TRY(read_scalar(r, row));
+        SAC_TRY(read_scalar(r, row));
     }
 }
 
@@ -138,50 +139,50 @@ static sac_status read_group(reader *r, const char *group) {
     for (size_t i = 0; i < r->n_groups; i++)
         if (r->groups[i] == group) return refuse(r, line_of(r), "%s is given twice", group);
     r->groups[r->n_groups++] = group; /* fewer groups exist than fit, and each enters once */
-    APP_TRY(next(r));
+    SAC_TRY(next(r));
     if (r->event.type != YAML_MAPPING_START_EVENT)
         return refuse(r, line_of(r), "%s: expected settings as 'key: value' below it", group);
     for (;;) {
-        APP_TRY(next(r));
+        SAC_TRY(next(r));
         if (r->event.type == YAML_MAPPING_END_EVENT) return SAC_OK;
         if (r->event.type != YAML_SCALAR_EVENT)
             return refuse(r, line_of(r), "%s: a key must be a text", group);
         const char *key;
         const setting *row;
-        APP_TRY(scalar(r, &key));
-        APP_TRY(find_row(r, group, key, &row));
-        APP_TRY(read_value(r, row));
+        SAC_TRY(scalar(r, &key));
+        SAC_TRY(find_row(r, group, key, &row));
+        SAC_TRY(read_value(r, row));
     }
 }
 
 static sac_status read_top(reader *r) {
     for (;;) {
-        APP_TRY(next(r));
+        SAC_TRY(next(r));
         if (r->event.type == YAML_MAPPING_END_EVENT) return SAC_OK;
         if (r->event.type != YAML_SCALAR_EVENT) return refuse(r, line_of(r), "a key must be a text");
         const char *key;
         const setting *row;
-        APP_TRY(scalar(r, &key));
+        SAC_TRY(scalar(r, &key));
         const char *group = find_group(key);
         if (group) {
-            APP_TRY(read_group(r, group));
+            SAC_TRY(read_group(r, group));
             continue;
         }
-        APP_TRY(find_row(r, NULL, key, &row));
-        APP_TRY(read_value(r, row));
+        SAC_TRY(find_row(r, NULL, key, &row));
+        SAC_TRY(read_value(r, row));
     }
 }
 
 static sac_status read_stream(reader *r) {
-    APP_TRY(next(r)); /* stream start */
-    APP_TRY(next(r));
+    SAC_TRY(next(r)); /* stream start */
+    SAC_TRY(next(r));
     if (r->event.type == YAML_STREAM_END_EVENT) return SAC_OK; /* an empty file sets nothing */
-    APP_TRY(next(r));
+    SAC_TRY(next(r));
     if (r->event.type != YAML_MAPPING_START_EVENT)
         return refuse(r, line_of(r), "expected settings as 'key: value'");
-    APP_TRY(read_top(r));
-    APP_TRY(next(r)); /* document end */
-    APP_TRY(next(r));
+    SAC_TRY(read_top(r));
+    SAC_TRY(next(r)); /* document end */
+    SAC_TRY(next(r));
     if (r->event.type != YAML_STREAM_END_EVENT) return refuse(r, line_of(r), "a second document starts here");
     return SAC_OK;
 }
@@ -189,9 +190,9 @@ static sac_status read_stream(reader *r) {
 sac_status run_config_parse(settings *s, const char *text, size_t n_bytes, const char *name, sac_error *err) {
     reader r = {.s = s, .name = name, .err = err};
     if (n_bytes > RUN_CONFIG_MAX_BYTES)
-        return app_fail(err, SAC_BAD_CONFIG, "%s: larger than %zu bytes; run settings fit on a page", name,
+        return sac_fail(err, SAC_BAD_CONFIG, "%s: larger than %zu bytes; run settings fit on a page", name,
                         RUN_CONFIG_MAX_BYTES);
-    if (!yaml_parser_initialize(&r.parser)) return app_fail_no_memory(err);
+    if (!yaml_parser_initialize(&r.parser)) return sac_fail_no_memory(err);
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n_bytes);
     sac_status st = read_stream(&r);
@@ -202,11 +203,11 @@ sac_status run_config_parse(settings *s, const char *text, size_t n_bytes, const
 
 sac_status run_config_read(settings *s, const char *path, sac_error *err) {
     FILE *f;
-    APP_TRY(input_open(&f, path, true, err));
+    SAC_TRY(input_open(&f, path, true, err));
     char *text = malloc(RUN_CONFIG_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
     size_t n = text ? fread(text, 1, RUN_CONFIG_MAX_BYTES + 1, f) : 0;
-    sac_status st = !text       ? app_fail_no_memory(err)
-                    : ferror(f) ? app_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
+    sac_status st = !text       ? sac_fail_no_memory(err)
+                    : ferror(f) ? sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
                                 : run_config_parse(s, text, n, path, err);
     free(text);
     fclose(f);

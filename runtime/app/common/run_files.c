@@ -2,6 +2,7 @@
 #include "run_files.h"
 #include "draft.h"
 #include "hash.h"
+#include "status.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,7 @@ sac_status run_files_make_folder(const char *folder, sac_error *err) {
     if (mkdir(folder, 0777) == 0) return SAC_OK;
     int failed = errno;
     if (failed == EEXIST && stat(folder, &st) == 0 && S_ISDIR(st.st_mode)) return SAC_OK;
-    return app_fail(err, failed == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: cannot be made a folder: %s", folder,
+    return sac_fail(err, failed == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: cannot be made a folder: %s", folder,
                     strerror(failed));
 }
 
@@ -39,7 +40,7 @@ void run_files_sync_folder(const char *folder) {
 sac_status run_files_write_text(const char *folder, const char *name, const char *text, sac_error *err) {
     draft d = {0};
     char *path = run_files_path(folder, name);
-    sac_status st = path ? draft_open(&d, path, err) : app_fail_no_memory(err);
+    sac_status st = path ? draft_open(&d, path, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) {
         fputs(text, d.f);
         fputc('\n', d.f);
@@ -53,7 +54,7 @@ sac_status run_files_write_text(const char *folder, const char *name, const char
 sac_status run_files_write_json(const char *folder, const char *name, json_t *json, sac_error *err) {
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
-    sac_status st = text ? run_files_write_text(folder, name, text, err) : app_fail_no_memory(err);
+    sac_status st = text ? run_files_write_text(folder, name, text, err) : sac_fail_no_memory(err);
     free(text);
     return st;
 }
@@ -78,7 +79,7 @@ static sac_status hash_file(int folder, const char *name, uint64_t *h, sac_error
     }
     int failed = errno;
     if (fd >= 0) close(fd);
-    return ok ? SAC_OK : app_fail(err, SAC_IO, "%s: %s", name, strerror(failed));
+    return ok ? SAC_OK : sac_fail(err, SAC_IO, "%s: %s", name, strerror(failed));
 }
 
 static int visible(const struct dirent *e) {
@@ -89,14 +90,14 @@ sac_status run_files_fingerprint(const char *path, char out[17], sac_error *err)
     uint64_t h = 0;
     struct stat info;
     sac_status st = SAC_OK;
-    if (stat(path, &info)) return app_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (stat(path, &info)) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(info.st_mode)) {
         st = hash_file(AT_FDCWD, path, &h, err);
     } else {
         struct dirent **names;
         int n = scandir(path, &names, visible, alphasort),
             folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (n < 0 || folder < 0) st = app_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
+        if (n < 0 || folder < 0) st = sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
         for (int i = 0; i < n; i++) {
             h = sac_hash_quick(h, names[i]->d_name, strlen(names[i]->d_name) + 1);
             if (st == SAC_OK) st = hash_file(folder, names[i]->d_name, &h, err);

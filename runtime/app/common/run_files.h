@@ -2,7 +2,7 @@
 #ifndef APP_RUN_FILES_H
 #define APP_RUN_FILES_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <jansson.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "settings.h"
+#include "status.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -217,8 +218,8 @@ const setting settings_table[] = {
     {"drain-seconds", 0, "serve", false, SETTING_REAL, AT(drain_seconds), S, 0, 86400, "S",
      "time for running answers when the server is asked to end (60)"},
 };
-const size_t settings_n = APP_COUNT(settings_table);
-_Static_assert(APP_COUNT(settings_table) <= SETTINGS_MAX, "settings.origin is too short");
+const size_t settings_n = SAC_COUNT(settings_table);
+_Static_assert(SAC_COUNT(settings_table) <= SETTINGS_MAX, "settings.origin is too short");
 
 void settings_init(settings *s) {
     memset(s, 0, sizeof *s);
@@ -282,9 +283,9 @@ const setting *settings_find(const char *name) {
 
 sac_status settings_check_folder(const char *option, const char *path, sac_error *err) {
     struct stat st;
-    if (stat(path, &st)) return app_fail(err, SAC_NOT_FOUND, "%s %s: %s", option, path, strerror(errno));
+    if (stat(path, &st)) return sac_fail(err, SAC_NOT_FOUND, "%s %s: %s", option, path, strerror(errno));
     return S_ISDIR(st.st_mode) ? SAC_OK
-                               : app_fail(err, SAC_BAD_ARGUMENT, "%s %s: not a folder", option, path);
+                               : sac_fail(err, SAC_BAD_ARGUMENT, "%s %s: not a folder", option, path);
 }
 
 bool settings_given(const settings *s, size_t offset) {
@@ -295,22 +296,22 @@ bool settings_given(const settings *s, size_t offset) {
 }
 
 sac_status media_list_add(media_list *list, media_kind kind, const char *path, sac_error *err) {
-    if (!*path) return app_fail(err, SAC_BAD_ARGUMENT, "expected the name of a file, found nothing");
+    if (!*path) return sac_fail(err, SAC_BAD_ARGUMENT, "expected the name of a file, found nothing");
     media_item *items = realloc(list->items, (list->n + 1) * sizeof *items);
-    if (!items) return app_fail_no_memory(err);
+    if (!items) return sac_fail_no_memory(err);
     list->items = items;
     char *copy = strdup(path);
-    if (!copy) return app_fail_no_memory(err);
+    if (!copy) return sac_fail_no_memory(err);
     items[list->n++] = (media_item){.kind = kind, .path = copy};
     return SAC_OK;
 }
 
 static sac_status text_list_add(text_list *list, const char *text, sac_error *err) {
     char **items = realloc(list->items, (list->n + 1) * sizeof *items);
-    if (!items) return app_fail_no_memory(err);
+    if (!items) return sac_fail_no_memory(err);
     list->items = items;
     char *copy = strdup(text);
-    if (!copy) return app_fail_no_memory(err);
+    if (!copy) return sac_fail_no_memory(err);
     items[list->n++] = copy;
     return SAC_OK;
 }
@@ -324,9 +325,9 @@ static sac_status parse_int(const setting *row, const char *text, int64_t *value
     char *end = NULL;
     errno = 0;
     long long v = looks_like_number(text, "+-0123456789") ? strtoll(text, &end, 10) : 0;
-    if (!end || *end) return app_fail(err, SAC_BAD_ARGUMENT, "expected a whole number, found '%.60s'", text);
+    if (!end || *end) return sac_fail(err, SAC_BAD_ARGUMENT, "expected a whole number, found '%.60s'", text);
     if (errno || (double)v < row->min || (double)v > row->max)
-        return app_fail(err, SAC_BAD_ARGUMENT, "expected a number from %.0f to %.0f, found %.60s", row->min,
+        return sac_fail(err, SAC_BAD_ARGUMENT, "expected a number from %.0f to %.0f, found %.60s", row->min,
                         row->max, text);
     *value = v;
     return SAC_OK;
@@ -337,7 +338,7 @@ static sac_status parse_seed(const char *text, uint64_t *value, sac_error *err) 
     errno = 0;
     unsigned long long v = looks_like_number(text, "0123456789") ? strtoull(text, &end, 10) : 0;
     if (!end || *end || errno)
-        return app_fail(err, SAC_BAD_ARGUMENT, "expected a whole number from 0 to %llu, found '%.60s'",
+        return sac_fail(err, SAC_BAD_ARGUMENT, "expected a whole number from 0 to %llu, found '%.60s'",
                         (unsigned long long)UINT64_MAX, text);
     *value = v;
     return SAC_OK;
@@ -346,9 +347,9 @@ static sac_status parse_seed(const char *text, uint64_t *value, sac_error *err) 
 static sac_status parse_real(const setting *row, const char *text, double *value, sac_error *err) {
     char *end = NULL;
     double v = looks_like_number(text, "+-.eE0123456789") ? strtod(text, &end) : 0;
-    if (!end || *end) return app_fail(err, SAC_BAD_ARGUMENT, "expected a number, found '%.60s'", text);
+    if (!end || *end) return sac_fail(err, SAC_BAD_ARGUMENT, "expected a number, found '%.60s'", text);
     if (!(v >= row->min && v <= row->max))
-        return app_fail(err, SAC_BAD_ARGUMENT, "expected a number from %g to %g, found %.60s", row->min,
+        return sac_fail(err, SAC_BAD_ARGUMENT, "expected a number from %g to %g, found %.60s", row->min,
                         row->max, text);
     *value = v;
     return SAC_OK;
@@ -356,7 +357,7 @@ static sac_status parse_real(const setting *row, const char *text, double *value
 
 static sac_status store_text(char **field, const char *text, sac_error *err) {
     char *copy = strdup(text);
-    if (!copy) return app_fail_no_memory(err);
+    if (!copy) return sac_fail_no_memory(err);
     free(*field);
     *field = copy;
     return SAC_OK;
@@ -373,33 +374,33 @@ sac_status settings_set(settings *s, const setting *row, const char *text, setti
     switch (row->kind) {
     case SETTING_FLAG:
         if (strcmp(text, "true") && strcmp(text, "false"))
-            return app_fail(err, SAC_BAD_ARGUMENT, "expected true or false, found '%.60s'", text);
+            return sac_fail(err, SAC_BAD_ARGUMENT, "expected true or false, found '%.60s'", text);
         if (store) *(bool *)field = text[0] == 't';
         break;
     case SETTING_INT:
-        APP_TRY(parse_int(row, text, &i, err));
+        SAC_TRY(parse_int(row, text, &i, err));
         if (store) *(int64_t *)field = i;
         break;
     case SETTING_SEED:
-        APP_TRY(parse_seed(text, &u, err));
+        SAC_TRY(parse_seed(text, &u, err));
         if (store) *(uint64_t *)field = u;
         break;
     case SETTING_REAL:
-        APP_TRY(parse_real(row, text, &d, err));
+        SAC_TRY(parse_real(row, text, &d, err));
         if (store) *(double *)field = d;
         break;
     case SETTING_TEXT:
         if (!*text && (!strncmp(row->value, "DIR", 3) || !strncmp(row->value, "FILE", 4)))
-            return app_fail(err, SAC_BAD_ARGUMENT, "expected the name of a %s, found nothing",
+            return sac_fail(err, SAC_BAD_ARGUMENT, "expected the name of a %s, found nothing",
                             row->value[0] == 'D' ? "folder" : "file");
-        if (store) APP_TRY(store_text(field, text, err));
+        if (store) SAC_TRY(store_text(field, text, err));
         break;
     case SETTING_TEXTS:
-        if (!*text) return app_fail(err, SAC_BAD_ARGUMENT, "expected a text, found an empty one");
+        if (!*text) return sac_fail(err, SAC_BAD_ARGUMENT, "expected a text, found an empty one");
         if (store && first) text_list_clear(field);
-        if (store) APP_TRY(text_list_add(field, text, err));
+        if (store) SAC_TRY(text_list_add(field, text, err));
         break;
-    case SETTING_MEDIA: APP_TRY(media_list_add(&s->media, (media_kind)row->offset, text, err)); break;
+    case SETTING_MEDIA: SAC_TRY(media_list_add(&s->media, (media_kind)row->offset, text, err)); break;
     }
     if (store) *had = origin;
     return SAC_OK;

@@ -6,7 +6,7 @@
 #ifndef APP_SETTINGS_H
 #define APP_SETTINGS_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,11 @@
 #include "svg.h"
+#include "status.h"
 
 #include <stddef.h>
 
 sac_status svg_open(svg *s, const char *path, double width, double height, sac_error *err) {
     *s = (svg){0};
-    APP_TRY(draft_open(&s->file, path, err));
+    SAC_TRY(draft_open(&s->file, path, err));
     s->f = s->file.f;
     fprintf(s->f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "

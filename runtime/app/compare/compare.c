@@ -5,9 +5,12 @@
 #include "commands.h"
 #include "compare_plot.h"
 #include "compare_report.h"
+#include "exit_code.h"
+#include "method_list_read.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,15 +29,15 @@ typedef struct state {
 static sac_status check_settings(const settings *s, sac_error *err) {
     const size_t parts[] = {offsetof(settings, prefill), offsetof(settings, kv), offsetof(settings, decode),
                             offsetof(settings, rope), offsetof(settings, reduce)};
-    for (size_t i = 0; i < APP_COUNT(parts); i++)
+    for (size_t i = 0; i < SAC_COUNT(parts); i++)
         if (settings_given(s, parts[i]))
-            return app_fail(
+            return sac_fail(
                 err, SAC_BAD_CONFIG,
                 "%s: session: %s is not for a comparison, whose methods are lines of --method and "
                 "--methods",
                 s->config, method_part_names[i]);
     if (!s->methods && s->method.n == 0)
-        return app_fail(err, SAC_BAD_ARGUMENT, "no methods to compare: give --method LINE or --methods FILE");
+        return sac_fail(err, SAC_BAD_ARGUMENT, "no methods to compare: give --method LINE or --methods FILE");
     return SAC_OK;
 }
 
@@ -42,7 +45,7 @@ static sac_status check_settings(const settings *s, sac_error *err) {
  * with. */
 static sac_status open_rows(comparison *c, sac_error *err) {
     c->rows = calloc(c->list.n, sizeof *c->rows);
-    if (!c->rows) return app_fail_no_memory(err);
+    if (!c->rows) return sac_fail_no_memory(err);
     for (; c->n_rows < c->list.n; c->n_rows++) {
         compare_row *row = &c->rows[c->n_rows];
         row->line = &c->list.lines[c->n_rows];
@@ -64,7 +67,7 @@ static sac_status open_journals(state *a, sac_error *err) {
     comparison *c = &a->c;
     if (!c->s->out) return SAC_OK;
     char *folder = run_files_path(c->s->out, "journals");
-    sac_status st = folder ? run_files_make_folder(c->s->out, err) : app_fail_no_memory(err);
+    sac_status st = folder ? run_files_make_folder(c->s->out, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = run_files_make_folder(folder, err);
     for (size_t i = 0; i < c->n_rows && st == SAC_OK; i++)
         if (c->rows[i].refused == SAC_OK)
@@ -112,7 +115,9 @@ static sac_status ask_row(state *a, size_t row, const eval_part *part, sac_error
     sac_status st = run_create_session(&c->r, err);
     if (st == SAC_OK) st = eval_run(&c->r, &c->task, part, k.row->records, keep_record, &k, err);
     run_free_session(&c->r);
-    return st == SAC_OK || st == SAC_CANCELLED ? st : app_fail_prefix(err, "%.60s: ", k.row->line->name);
+    return st == SAC_OK || st == SAC_CANCELLED
+               ? st
+               : sac_fail_prefix(err, err->status, "%.60s", k.row->line->name);
 }
 
 static sac_status ask_all(state *a, sac_error *err) {
@@ -167,14 +172,14 @@ static void note_what_failed(const comparison *c) {
 
 static sac_status write_results(const comparison *c, const char *table, sac_error *err) {
     if (!c->s->out) return SAC_OK;
-    APP_TRY(run_files_write_text(c->s->out, "table.md", table, err));
-    APP_TRY(compare_plot_write(c, c->s->out, err));
+    SAC_TRY(run_files_write_text(c->s->out, "table.md", table, err));
+    SAC_TRY(compare_plot_write(c, c->s->out, err));
     return run_files_write_json(c->s->out, "compare.json", compare_report_json(c), err);
 }
 
 static sac_status show(const comparison *c, sac_error *err) {
     char *table = compare_report_table(c);
-    sac_status st = table ? write_results(c, table, err) : app_fail_no_memory(err);
+    sac_status st = table ? write_results(c, table, err) : sac_fail_no_memory(err);
     if (st == SAC_OK && c->s->json) st = report_print(compare_report_json(c), err);
     if (st == SAC_OK && !c->s->json) {
         output_piece(table, strlen(table));
@@ -189,23 +194,23 @@ static sac_status show(const comparison *c, sac_error *err) {
 
 static sac_status compare(state *a, sac_error *err) {
     comparison *c = &a->c;
-    APP_TRY(check_settings(c->s, err));
-    APP_TRY(method_list_read(&c->list, c->s->methods, &c->s->method, err));
-    APP_TRY(eval_set_read(&c->set, c->set_path, err));
+    SAC_TRY(check_settings(c->s, err));
+    SAC_TRY(method_list_read(&c->list, c->s->methods, &c->s->method, err));
+    SAC_TRY(eval_set_read(&c->set, c->set_path, err));
     eval_set_cut(&c->set, (size_t)c->s->limit);
-    APP_TRY(eval_task_open(&c->task, c->s, &c->set, c->set_path, err));
+    SAC_TRY(eval_task_open(&c->task, c->s, &c->set, c->set_path, err));
     c->task.title = NULL;
-    APP_TRY(eval_open_model(&c->r, c->s, c->task.prompt, err));
-    APP_TRY(open_rows(c, err));
-    APP_TRY(ask_and_close(a, err));
+    SAC_TRY(eval_open_model(&c->r, c->s, c->task.prompt, err));
+    SAC_TRY(open_rows(c, err));
+    SAC_TRY(ask_and_close(a, err));
     for (size_t i = 0; i < c->n_rows; i++)
-        APP_TRY(compare_row_count(&c->rows[i], &c->rows[0], &c->task, err));
+        SAC_TRY(compare_row_count(&c->rows[i], &c->rows[0], &c->task, err));
     return show(c, err);
 }
 
 static sac_status compare_command_run(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words != 1)
-        return app_fail(err, SAC_BAD_ARGUMENT,
+        return sac_fail(err, SAC_BAD_ARGUMENT,
                         "one question set is expected, found %d words; see 'saccade compare --help'",
                         n_words);
     state a = {.c = {.s = s, .set_path = words[0]}};

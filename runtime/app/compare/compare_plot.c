@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "compare_plot.h"
 #include "run_files.h"
+#include "status.h"
 #include "svg.h"
 
 #include <math.h>
@@ -234,7 +235,7 @@ static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sw
 static sac_status write_sweep(const comparison *c, const method_sweep *sweep, const char *path,
                               sac_error *err) {
     curve k = {.points = calloc(sweep->n, sizeof(point)), .n = sweep->n};
-    if (!k.points) return app_fail_no_memory(err);
+    if (!k.points) return sac_fail_no_memory(err);
     bool shown[FIGURES];
     double height = TOP;
     svg s;
@@ -346,13 +347,13 @@ static sac_status write_overview(const comparison *c, const char *path, sac_erro
 
 sac_status compare_plot_write(const comparison *c, const char *folder, sac_error *err) {
     char *path = run_files_path(folder, "overview.svg");
-    sac_status st = path ? write_overview(c, path, err) : app_fail_no_memory(err);
+    sac_status st = path ? write_overview(c, path, err) : sac_fail_no_memory(err);
     free(path);
     for (size_t i = 0; i < c->list.n_sweeps && st == SAC_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "sweep%zu.svg", i + 1);
         path = run_files_path(folder, name);
-        st = path ? write_sweep(c, &c->list.sweeps[i], path, err) : app_fail_no_memory(err);
+        st = path ? write_sweep(c, &c->list.sweeps[i], path, err) : sac_fail_no_memory(err);
         free(path);
     }
     return st;

@@ -2,6 +2,7 @@
 #include "compare_report.h"
 #include "method_record.h"
 #include "report.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -35,7 +36,7 @@ static const struct {
 #undef AT
 };
 
-enum { TOKENS = 4 + APP_COUNT(figures), SECONDS, COLUMNS };
+enum { TOKENS = 4 + SAC_COUNT(figures), SECONDS, COLUMNS };
 
 static void put_figure(char *cell, double v, double scale, int decimals, const char *unit) {
     if (isfinite(v))
@@ -75,7 +76,7 @@ static void put_row(const compare_row *row, bool is_dense, char cells[][CELL]) {
         return;
     }
     put_scores(row, is_dense, cells);
-    for (size_t i = 0; i < APP_COUNT(figures); i++)
+    for (size_t i = 0; i < SAC_COUNT(figures); i++)
         put_figure(cells[4 + i], figure(row, i), figures[i].scale, figures[i].decimals, figures[i].unit);
     put_figure(cells[TOKENS], row->prompt_tokens, 1, 0, "");
     put_figure(cells[SECONDS], compare_row_seconds(row), 1, 3, "");
@@ -83,8 +84,8 @@ static void put_row(const compare_row *row, bool is_dense, char cells[][CELL]) {
 
 static void put_titles(char cells[][CELL]) {
     static const char *const first[] = {"method", "accuracy, %", "to dense, points", "strict"};
-    for (size_t i = 0; i < APP_COUNT(first); i++) snprintf(cells[i], CELL, "%s", first[i]);
-    for (size_t i = 0; i < APP_COUNT(figures); i++) snprintf(cells[4 + i], CELL, "%s", figures[i].title);
+    for (size_t i = 0; i < SAC_COUNT(first); i++) snprintf(cells[i], CELL, "%s", first[i]);
+    for (size_t i = 0; i < SAC_COUNT(figures); i++) snprintf(cells[4 + i], CELL, "%s", figures[i].title);
     snprintf(cells[TOKENS], CELL, "tokens");
     snprintf(cells[SECONDS], CELL, "s/question");
 }
@@ -144,7 +145,7 @@ static bool print_table(FILE *f, const comparison *c) {
         int n = columns_of(cells[i]);
         if (width[i % COLUMNS] < n) width[i % COLUMNS] = n;
     }
-    for (size_t i = 0; i < APP_COUNT(figures); i++)
+    for (size_t i = 0; i < SAC_COUNT(figures); i++)
         if (!any_figure(c, i)) width[4 + i] = 0;
     if (!prompts_differ(c)) width[TOKENS] = 0;
     print_cells(f, cells, width);

@@ -4,6 +4,7 @@
 #include "method_record.h"
 #include "report.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static sac_status make_header(compare_row *row, const run *r, const eval_task *t
     json_t *settings_now = report_settings(r);
     if (row->header && settings_now && !json_object_set_new(row->header, "settings", settings_now))
         return SAC_OK;
-    return app_fail_no_memory(err);
+    return sac_fail_no_memory(err);
 }
 
 sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const char *set_path,
@@ -38,7 +39,7 @@ sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const 
         *parts[i] = line->part[i] ? line->part[i] : i == METHOD_KV ? NULL : method_part_defaults[i];
     row->records = calloc(t->set->n_questions, sizeof(json_t *));
     row->file = method_line_file(line);
-    if (!row->records || !row->file) return app_fail_no_memory(err);
+    if (!row->records || !row->file) return sac_fail_no_memory(err);
     r->session_config = row->config;
     row->refused = run_create_session(r, &row->why);
     if (row->refused != SAC_OK) return SAC_OK;
@@ -53,7 +54,7 @@ sac_status compare_row_resume(compare_row *row, const char *folder, const eval_s
     char name[128];
     snprintf(name, sizeof name, "%s.jsonl", row->file);
     char *path = run_files_path(folder, name);
-    if (!path) return app_fail_no_memory(err);
+    if (!path) return sac_fail_no_memory(err);
     sac_status st = eval_journal_open(&row->journal, path, row->header, set, retry, row->records, err);
     free(path);
     return st;
@@ -109,7 +110,7 @@ sac_status compare_row_count(compare_row *row, const compare_row *dense, const e
     if (row->refused != SAC_OK) return SAC_OK;
     size_t n = t->set->n_questions;
     row->outcome = (eval_outcome){.set = t->set, .records = row->records, .prompt = t->prompt};
-    APP_TRY(eval_outcome_count(&row->outcome, err));
+    SAC_TRY(eval_outcome_count(&row->outcome, err));
     row->tally = eval_scores_find(&row->outcome.scores, "all", "overall", "")->tally;
     count_pairs(row, dense, t);
     method_record_mean(row->records, n, &row->did);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "method_file.h"
+#include "status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ __attribute__((format(printf, 3, 4))) static sac_status refuse(reader *r, const 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return app_fail(r->err, SAC_BAD_CONFIG, "%s:%zu: %s", r->name, at->start_mark.line + 1, text);
+    return sac_fail(r->err, SAC_BAD_CONFIG, "%s:%zu: %s", r->name, at->start_mark.line + 1, text);
 }
 
 static const yaml_node_t *node(reader *r, int id) {
@@ -42,7 +43,7 @@ static sac_status get_text(reader *r, const yaml_node_t *n, const char *key, boo
     if (!words && text[strcspn(text, " \t\r\n")])
         return refuse(r, n, "%s: '%.60s' holds white space", key, text);
     *out = strdup(text);
-    return *out ? SAC_OK : app_fail_no_memory(r->err);
+    return *out ? SAC_OK : sac_fail_no_memory(r->err);
 }
 
 /* What a map of the file may hold. */
@@ -73,14 +74,14 @@ static sac_status read_map(reader *r, const yaml_node_t *map, fields *f) {
     if (map->type != YAML_MAPPING_NODE)
         return refuse(r, map, "expected a method line as {prefill: ..., kv: ..., decode: ...}");
     for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++)
-        APP_TRY(read_pair(r, f, node(r, p->key), node(r, p->value)));
+        SAC_TRY(read_pair(r, f, node(r, p->key), node(r, p->value)));
     return SAC_OK;
 }
 
 /* The file's line in front of what a callee wrote. */
 static sac_status located(reader *r, const yaml_node_t *at, sac_status st) {
     if (st == SAC_OK || st == SAC_NO_MEMORY) return st;
-    return app_fail_prefix(r->err, "%s:%zu: ", r->name, at->start_mark.line + 1);
+    return sac_fail_prefix(r->err, r->err->status, "%s:%zu", r->name, at->start_mark.line + 1);
 }
 
 static sac_status find_knob(reader *r, const yaml_node_t *map, method_sweep *s) {
@@ -112,7 +113,7 @@ static sac_status add_point(reader *r, const yaml_node_t *at, method_sweep *s, s
     ok = ok && (!s->name || (line.name = format("%s %s", s->name, value)));
     if (!ok) {
         method_line_free(&line);
-        return app_fail_no_memory(r->err);
+        return sac_fail_no_memory(r->err);
     }
     return located(r, at, method_list_add(r->list, &line, true, &s->lines[i], r->err));
 }
@@ -124,22 +125,22 @@ static sac_status read_values(reader *r, const yaml_node_t *list, method_sweep *
     if (n < 2 || n > METHOD_LIST_MAX_LINES) return refuse(r, list, "over: expected two values or more");
     s->over = calloc(n, sizeof *s->over);
     s->lines = calloc(n, sizeof *s->lines);
-    if (!s->over || !s->lines) return app_fail_no_memory(r->err);
+    if (!s->over || !s->lines) return sac_fail_no_memory(r->err);
     for (size_t i = 0; i < n; i++) {
         const yaml_node_t *value = node(r, items[i]);
-        APP_TRY(get_text(r, value, "over", false, &s->over[i]));
+        SAC_TRY(get_text(r, value, "over", false, &s->over[i]));
         s->n = i + 1;
         for (size_t k = 0; k < i; k++)
             if (!strcmp(s->over[i], s->over[k]))
                 return refuse(r, value, "over: %.60s is there twice", s->over[i]);
-        APP_TRY(add_point(r, value, s, i));
+        SAC_TRY(add_point(r, value, s, i));
     }
     return SAC_OK;
 }
 
 static sac_status read_sweep(reader *r, const yaml_node_t *map) {
     method_sweep *more = realloc(r->list->sweeps, (r->list->n_sweeps + 1) * sizeof *more);
-    if (!more) return app_fail_no_memory(r->err);
+    if (!more) return sac_fail_no_memory(r->err);
     r->list->sweeps = more;
     method_sweep *s = &more[r->list->n_sweeps++];
     fields f = {0};
@@ -149,10 +150,10 @@ static sac_status read_sweep(reader *r, const yaml_node_t *map) {
     if (st != SAC_OK) return st;
     if (f.sweep) return refuse(r, map, "a sweep holds no other");
     if (!f.over) return refuse(r, map, "a sweep needs its values: over: [...]");
-    APP_TRY(find_knob(r, map, s));
-    APP_TRY(read_values(r, f.over, s));
+    SAC_TRY(find_knob(r, map, s));
+    SAC_TRY(read_values(r, f.over, s));
     if (!s->name) s->name = method_line_text(s->part);
-    return s->name ? SAC_OK : app_fail_no_memory(r->err);
+    return s->name ? SAC_OK : sac_fail_no_memory(r->err);
 }
 
 static sac_status read_item(reader *r, const yaml_node_t *map) {
@@ -173,11 +174,11 @@ static sac_status read_item(reader *r, const yaml_node_t *map) {
 
 static sac_status read_document(reader *r) {
     const yaml_node_t *root = yaml_document_get_root_node(&r->document);
-    if (!root) return app_fail(r->err, SAC_BAD_CONFIG, "%s: holds no method line", r->name);
+    if (!root) return sac_fail(r->err, SAC_BAD_CONFIG, "%s: holds no method line", r->name);
     if (root->type != YAML_SEQUENCE_NODE) return refuse(r, root, "expected a list of method lines");
     const yaml_node_item_t *end = root->data.sequence.items.top;
     for (const yaml_node_item_t *i = root->data.sequence.items.start; i < end; i++)
-        APP_TRY(read_item(r, node(r, *i)));
+        SAC_TRY(read_item(r, node(r, *i)));
     return SAC_OK;
 }
 
@@ -185,7 +186,7 @@ static sac_status check_end(reader *r, yaml_parser_t *parser) {
     bool loaded = yaml_parser_load(parser, &r->document);
     const yaml_node_t *more = loaded ? yaml_document_get_root_node(&r->document) : NULL;
     sac_status st = SAC_OK;
-    if (!loaded) st = app_fail(r->err, SAC_BAD_CONFIG, "%s: what follows the list is not YAML", r->name);
+    if (!loaded) st = sac_fail(r->err, SAC_BAD_CONFIG, "%s: what follows the list is not YAML", r->name);
     if (more) st = refuse(r, more, "a second document starts here");
     if (loaded) yaml_document_delete(&r->document);
     return st;
@@ -196,8 +197,8 @@ sac_status method_file_parse(method_list *list, const char *text, size_t n_bytes
     reader r = {.list = list, .name = name, .err = err};
     yaml_parser_t parser;
     if (n_bytes > METHOD_LIST_MAX_BYTES)
-        return app_fail(err, SAC_BAD_CONFIG, "%s: larger than %zu bytes", name, METHOD_LIST_MAX_BYTES);
-    if (!yaml_parser_initialize(&parser)) return app_fail_no_memory(err);
+        return sac_fail(err, SAC_BAD_CONFIG, "%s: larger than %zu bytes", name, METHOD_LIST_MAX_BYTES);
+    if (!yaml_parser_initialize(&parser)) return sac_fail_no_memory(err);
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n_bytes);
     sac_status st;
@@ -206,9 +207,9 @@ sac_status method_file_parse(method_list *list, const char *text, size_t n_bytes
         yaml_document_delete(&r.document);
         if (st == SAC_OK) st = check_end(&r, &parser);
     } else if (parser.error == YAML_MEMORY_ERROR) {
-        st = app_fail_no_memory(err);
+        st = sac_fail_no_memory(err);
     } else {
-        st = app_fail(err, SAC_BAD_CONFIG, "%s:%zu: not YAML: %s", name, parser.problem_mark.line + 1,
+        st = sac_fail(err, SAC_BAD_CONFIG, "%s:%zu: not YAML: %s", name, parser.problem_mark.line + 1,
                       parser.problem ? parser.problem : "cannot be parsed");
     }
     yaml_parser_delete(&parser);

@@ -1,11 +1,8 @@
 #define _GNU_SOURCE
 #include "method_list.h"
 #include "hash.h"
+#include "status.h"
 
-#include "input.h"
-#include "method_file.h"
-
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,9 +88,9 @@ static bool is_taken(const method_list *list, const char *name, const method_lin
 
 static sac_status append(method_list *list, const method_line *line, sac_error *err) {
     if (list->n == METHOD_LIST_MAX_LINES)
-        return app_fail(err, SAC_BAD_CONFIG, "more than %d method lines", METHOD_LIST_MAX_LINES);
+        return sac_fail(err, SAC_BAD_CONFIG, "more than %d method lines", METHOD_LIST_MAX_LINES);
     method_line *more = realloc(list->lines, (list->n + 1) * sizeof *more);
-    if (!more) return app_fail_no_memory(err);
+    if (!more) return sac_fail_no_memory(err);
     list->lines = more;
     list->lines[list->n++] = *line;
     return SAC_OK;
@@ -103,7 +100,7 @@ static sac_status append(method_list *list, const method_line *line, sac_error *
 static sac_status merge(method_list *list, method_line *there, method_line *line, bool shared,
                         sac_error *err) {
     if (!shared && there != list->lines)
-        return app_fail(err, SAC_BAD_CONFIG, "'%.80s' is the same line as '%.80s'", line->name, there->name);
+        return sac_fail(err, SAC_BAD_CONFIG, "'%.80s' is the same line as '%.80s'", line->name, there->name);
     if (!shared) {
         free(there->name);
         there->name = line->name;
@@ -118,76 +115,11 @@ sac_status method_list_add(method_list *list, method_line *line, bool shared, si
     if (!line->name) line->name = method_line_text(line->part);
     method_line *there = find_same(list, line);
     *at = there ? (size_t)(there - list->lines) : list->n;
-    sac_status st = !line->name ? app_fail_no_memory(err) : SAC_OK;
+    sac_status st = !line->name ? sac_fail_no_memory(err) : SAC_OK;
     if (st == SAC_OK && !(there && shared) && is_taken(list, line->name, there))
-        st = app_fail(err, SAC_BAD_CONFIG, "another line is named '%.80s', too", line->name);
+        st = sac_fail(err, SAC_BAD_CONFIG, "another line is named '%.80s', too", line->name);
     if (st == SAC_OK) st = there ? merge(list, there, line, shared, err) : append(list, line, err);
     if (st != SAC_OK) method_line_free(line);
-    return st;
-}
-
-/* ---------------------------------------------------------------- the command line */
-
-static sac_status read_word(method_line *line, const char *word, size_t n, sac_error *err) {
-    const char *equals = memchr(word, '=', n);
-    int part = equals ? method_part_find(word, (size_t)(equals - word)) : -1;
-    bool is_name = equals && equals - word == 4 && !strncmp(word, "name", 4);
-    if (!is_name && part < 0)
-        return app_fail(err, SAC_BAD_ARGUMENT,
-                        "--method: expected prefill=, kv=, decode=, rope=, reduce= or name=, found '%.*s'",
-                        (int)(n < 80 ? n : 80), word);
-    char **field = is_name ? &line->name : &line->part[part];
-    size_t n_value = n - (size_t)(equals + 1 - word);
-    if (*field || !n_value)
-        return app_fail(err, SAC_BAD_ARGUMENT, "--method: '%.*s' %s", (int)(equals - word), word,
-                        *field ? "is given twice" : "has no value");
-    *field = strndup(equals + 1, n_value);
-    return *field ? SAC_OK : app_fail_no_memory(err);
-}
-
-static sac_status read_words(method_list *list, const char *text, sac_error *err) {
-    method_line line = {0};
-    size_t at;
-    for (const char *p = text; *p;) {
-        size_t n = strcspn(p, " \t");
-        sac_status st = n ? read_word(&line, p, n, err) : SAC_OK;
-        if (st != SAC_OK) {
-            method_line_free(&line);
-            return st;
-        }
-        p += n + strspn(p + n, " \t");
-    }
-    if (method_list_add(list, &line, false, &at, err) == SAC_OK) return SAC_OK;
-    if (err->status == SAC_NO_MEMORY) return err->status;
-    err->status = SAC_BAD_ARGUMENT; /* of the command line, not of a file */
-    return app_fail_prefix(err, "--method: ");
-}
-
-/* ---------------------------------------------------------------- both */
-
-sac_status method_list_parse(method_list *list, const char *text, size_t n_bytes, const char *name,
-                             const text_list *words, sac_error *err) {
-    *list = (method_list){0};
-    method_line dense = {0};
-    size_t at;
-    APP_TRY(method_list_add(list, &dense, false, &at, err));
-    if (text) APP_TRY(method_file_parse(list, text, n_bytes, name, err));
-    for (size_t i = 0; i < words->n; i++) APP_TRY(read_words(list, words->items[i], err));
-    return SAC_OK;
-}
-
-sac_status method_list_read(method_list *list, const char *path, const text_list *words, sac_error *err) {
-    *list = (method_list){0};
-    if (!path) return method_list_parse(list, NULL, 0, "", words, err);
-    FILE *f;
-    APP_TRY(input_open(&f, path, true, err));
-    char *text = malloc(METHOD_LIST_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
-    size_t n = text ? fread(text, 1, METHOD_LIST_MAX_BYTES + 1, f) : 0;
-    sac_status st = !text       ? app_fail_no_memory(err)
-                    : ferror(f) ? app_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
-                                : method_list_parse(list, text, n, path, words, err);
-    free(text);
-    fclose(f);
     return st;
 }
 

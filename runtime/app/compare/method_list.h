@@ -42,15 +42,7 @@ typedef struct method_list {
     size_t n_sweeps;
 } method_list;
 
-/* Of --methods FILE (NULL = none) and then --method. A line that is there twice, under two names or one, is
- * refused, and so are two of one name; a sweep takes lines that are there already as its own. On failure,
- * too, method_list_free frees what there is. */
-sac_status method_list_read(method_list *list, const char *path, const text_list *words, sac_error *err);
-
-/* The same with the file's text in memory; `name` stands for the file in errors. */
-sac_status method_list_parse(method_list *list, const char *text, size_t n_bytes, const char *name,
-                             const text_list *words, sac_error *err);
-void method_list_free(method_list *list);
+void method_list_free(method_list *list); /* also of a list that reading has left half filled */
 
 /* Takes the line over, in any case. *at: its place. `shared`: if the same is there already, that is the
  * place; otherwise only dense may be. */

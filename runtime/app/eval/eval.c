@@ -6,10 +6,12 @@
 #include "eval_open.h"
 #include "eval_report.h"
 #include "eval_text.h"
+#include "exit_code.h"
 #include "method_record.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -31,20 +33,20 @@ typedef struct evaluation {
 /* ---------------------------------------------------------------- asking */
 
 static sac_status open_run(evaluation *e, sac_error *err) {
-    APP_TRY(eval_task_open(&e->task, e->s, &e->set, e->set_path, err));
+    SAC_TRY(eval_task_open(&e->task, e->s, &e->set, e->set_path, err));
     e->records = calloc(e->set.n_questions, sizeof(json_t *));
-    if (!e->records) return app_fail_no_memory(err);
-    APP_TRY(eval_open_model(&e->r, e->s, e->task.prompt, err));
-    APP_TRY(run_create_session(&e->r, err));
+    if (!e->records) return sac_fail_no_memory(err);
+    SAC_TRY(eval_open_model(&e->r, e->s, e->task.prompt, err));
+    SAC_TRY(run_create_session(&e->r, err));
     e->header = eval_header(&e->r, &e->task, e->set_path, err);
     return e->header ? SAC_OK : err->status;
 }
 
 static sac_status open_journal(evaluation *e, sac_error *err) {
     if (!e->s->out) return SAC_OK;
-    APP_TRY(run_files_make_folder(e->s->out, err));
+    SAC_TRY(run_files_make_folder(e->s->out, err));
     char *path = run_files_path(e->s->out, "journal.jsonl");
-    if (!path) return app_fail_no_memory(err);
+    if (!path) return sac_fail_no_memory(err);
     sac_status st = eval_journal_open(&e->journal, path, e->header, &e->set, e->s->retry, e->records, err);
     free(path);
     if (st == SAC_OK) run_files_sync_folder(e->s->out);
@@ -76,7 +78,7 @@ static sac_status ask_and_close(evaluation *e, sac_error *err) {
 static json_t *total_seconds(const evaluation *e) {
     static const char *const parts[] = {"media", "vision", "prefill", "decode", "total", "select", "attend"};
     json_t *j = json_object();
-    for (size_t p = 0; j && p < APP_COUNT(parts); p++) {
+    for (size_t p = 0; j && p < SAC_COUNT(parts); p++) {
         double sum = 0;
         for (size_t i = 0; i < e->set.n_questions; i++)
             sum += json_real_value(json_object_get(json_object_get(e->records[i], "seconds"), parts[p]));
@@ -150,7 +152,7 @@ static void note_errors(const evaluation *e) {
 
 static sac_status write_results(const evaluation *e, sac_error *err) {
     if (!e->s->out) return SAC_OK;
-    APP_TRY(run_files_write_json(e->s->out, "result.json", eval_outcome_result(&e->outcome), err));
+    SAC_TRY(run_files_write_json(e->s->out, "result.json", eval_outcome_result(&e->outcome), err));
     return run_files_write_json(e->s->out, "scores.json", summary(e), err);
 }
 
@@ -158,12 +160,12 @@ static sac_status write_results(const evaluation *e, sac_error *err) {
 
 static sac_status ask_set(evaluation *e, sac_error *err) {
     eval_set_cut(&e->set, (size_t)e->s->limit);
-    APP_TRY(open_run(e, err));
-    APP_TRY(ask_and_close(e, err));
+    SAC_TRY(open_run(e, err));
+    SAC_TRY(ask_and_close(e, err));
     e->outcome = (eval_outcome){.set = &e->set, .records = e->records, .prompt = e->task.prompt};
-    APP_TRY(eval_outcome_count(&e->outcome, err));
-    APP_TRY(write_results(e, err));
-    APP_TRY(print_outcome(e, err));
+    SAC_TRY(eval_outcome_count(&e->outcome, err));
+    SAC_TRY(write_results(e, err));
+    SAC_TRY(print_outcome(e, err));
     note_errors(e);
     return SAC_OK;
 }
@@ -175,9 +177,9 @@ static sac_status score_result(evaluation *e, sac_error *err) {
         for (size_t k = 0; k < e->set.videos[i].n_questions; k++)
             any = any || e->set.videos[i].questions[k].response;
     if (!any)
-        return app_fail(err, SAC_BAD_FILE, "%s: no question in it has a response to score", e->set_path);
+        return sac_fail(err, SAC_BAD_FILE, "%s: no question in it has a response to score", e->set_path);
     e->outcome = (eval_outcome){.set = &e->set, .prompt = EVAL_PROMPT_OFFICIAL};
-    APP_TRY(eval_outcome_count(&e->outcome, err));
+    SAC_TRY(eval_outcome_count(&e->outcome, err));
     return print_outcome(e, err);
 }
 
@@ -197,7 +199,7 @@ static sac_status refuse_given(const settings *s, const size_t *offsets, size_t 
     for (size_t i = 0; i < settings_n; i++)
         for (size_t k = 0; s->origin[i] == ORIGIN_COMMAND_LINE && k < n; k++)
             if (settings_table[i].offset == offsets[k])
-                return app_fail(err, SAC_BAD_ARGUMENT, "--%s %s", settings_table[i].name, why);
+                return sac_fail(err, SAC_BAD_ARGUMENT, "--%s %s", settings_table[i].name, why);
     return SAC_OK;
 }
 
@@ -209,12 +211,12 @@ static sac_status check_options(const settings *s, sac_error *err) {
     static const size_t of_text[] = {offsetof(settings, length), offsetof(settings, samples),
                                      offsetof(settings, pairs), offsetof(settings, tail)};
     return s->text
-               ? refuse_given(s, of_set, APP_COUNT(of_set), "is for a question set, not for --text", err)
-               : refuse_given(s, of_text, APP_COUNT(of_text), "is for --text, not for a question set", err);
+               ? refuse_given(s, of_set, SAC_COUNT(of_set), "is for a question set, not for --text", err)
+               : refuse_given(s, of_text, SAC_COUNT(of_text), "is for --text, not for a question set", err);
 }
 
 static sac_status ask_text(const settings *s, int n_words, sac_error *err) {
-    if (n_words) return app_fail(err, SAC_BAD_ARGUMENT, "--text TASK is in place of a question set");
+    if (n_words) return sac_fail(err, SAC_BAD_ARGUMENT, "--text TASK is in place of a question set");
     text_task task = {.name = s->text,
                       .length = s->length,
                       .samples = s->samples,
@@ -229,10 +231,10 @@ static sac_status ask_text(const settings *s, int n_words, sac_error *err) {
 }
 
 static sac_status eval_command(const settings *s, char **words, int n_words, sac_error *err) {
-    APP_TRY(check_options(s, err));
+    SAC_TRY(check_options(s, err));
     if (s->text) return ask_text(s, n_words, err);
     if (n_words != 1)
-        return app_fail(err, SAC_BAD_ARGUMENT,
+        return sac_fail(err, SAC_BAD_ARGUMENT,
                         "one question set is expected, found %d words; see 'saccade eval --help'", n_words);
     evaluation e = {.s = s, .set_path = words[0]};
     sac_status st = eval_set_read(&e.set, words[0], err);

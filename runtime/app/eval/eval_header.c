@@ -3,6 +3,7 @@
 #include "journal.h"
 #include "report.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ json_t *eval_header(const run *r, const eval_task *t, const char *set_path, sac_
                   eval_prompt_is_open(t->prompt) ? "text" : "letter", "subtitles", t->subtitles != NULL,
                   "reuse", t->reuse, "system", r->s->system ? report_text(r->s->system) : NULL, "model",
                   describe_model(r, fingerprint), "machine", r->info.cpu, "settings", report_settings(r));
-    if (!j) app_fail_no_memory(err);
+    if (!j) sac_fail_no_memory(err);
     return j;
 }
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "eval_journal.h"
 #include "eval_header.h"
+#include "status.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,14 @@ typedef struct reader {
 static sac_status check_header(reader *r, const json_t *line) {
     char what[200];
     if (json_integer_value(json_object_get(line, "saccade_eval")) != EVAL_FORMAT)
-        return app_fail(r->err, SAC_BAD_FILE,
+        return sac_fail(r->err, SAC_BAD_FILE,
                         "%s:1: not the header of a run of this version; give another --out", r->j->file.path);
     if (!eval_header_differs(line, r->header, what, sizeof what)) {
         json_t *started = json_object_get(line, "started");
-        return started && json_object_set(r->header, "started", started) ? app_fail_no_memory(r->err)
+        return started && json_object_set(r->header, "started", started) ? sac_fail_no_memory(r->err)
                                                                          : SAC_OK;
     }
-    return app_fail(r->err, SAC_BAD_CONFIG, "%s: begun with other settings: %s; give these, or another --out",
+    return sac_fail(r->err, SAC_BAD_CONFIG, "%s: begun with other settings: %s; give these, or another --out",
                     r->j->file.path, what);
 }
 
@@ -41,7 +42,7 @@ static sac_status keep_record(reader *r, size_t number, json_t *line) {
     size_t at = id ? eval_set_find(r->set, id) : SIZE_MAX;
     bool is_error = json_is_object(json_object_get(line, "error"));
     if (at == SIZE_MAX || (!is_error && !json_is_string(json_object_get(line, "response"))))
-        return app_fail(r->err, SAC_BAD_FILE,
+        return sac_fail(r->err, SAC_BAD_FILE,
                         "%s:%zu: no answer to a question of this set; give another --out", r->j->file.path,
                         number);
     json_decref(
@@ -60,7 +61,7 @@ sac_status eval_journal_open(eval_journal *j, const char *path, json_t *header, 
                              bool retry, json_t **records, sac_error *err) {
     reader r = {.j = j, .header = header, .set = set, .retry = retry, .records = records, .err = err};
     *j = (eval_journal){0};
-    APP_TRY(journal_open(&j->file, path, JOURNAL_WRITE, on_line, &r, err));
+    SAC_TRY(journal_open(&j->file, path, JOURNAL_WRITE, on_line, &r, err));
     for (size_t i = 0; i < set->n_questions; i++) j->n_resumed += records[i] != NULL;
     return j->file.n_lines ? SAC_OK : journal_write(&j->file, header, 17, NULL, NULL, err);
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "eval_open.h"
+#include "status.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,12 @@ sac_status eval_task_open(eval_task *t, const settings *s, const eval_set *set, 
                           sac_error *err) {
     *t = (eval_task){
         .set = set, .videos = s->videos, .subtitles = s->subtitles, .reuse = s->reuse, .title = "questions"};
-    APP_TRY(eval_prompt_parse(s->prompt, &t->prompt, err));
+    SAC_TRY(eval_prompt_parse(s->prompt, &t->prompt, err));
     if (s->retry && !s->out)
-        return app_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
-    if (!s->videos && !(t->own_videos = folder_of(set_path))) return app_fail_no_memory(err);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
+    if (!s->videos && !(t->own_videos = folder_of(set_path))) return sac_fail_no_memory(err);
     if (!s->videos) t->videos = t->own_videos;
-    APP_TRY(settings_check_folder("--videos", t->videos, err));
+    SAC_TRY(settings_check_folder("--videos", t->videos, err));
     return s->subtitles ? settings_check_folder("--subtitles", s->subtitles, err) : SAC_OK;
 }
 
@@ -34,9 +35,9 @@ static void choose_sampling(run *r, bool open) {
 }
 
 sac_status eval_open_model(run *r, const settings *s, eval_prompt prompt, sac_error *err) {
-    APP_TRY(run_open(r, s, (size_t)s->vision_cache_mib << 20, err));
+    SAC_TRY(run_open(r, s, (size_t)s->vision_cache_mib << 20, err));
     if (!r->info.has_vision)
-        return app_fail(err, SAC_UNSUPPORTED, "%s: reads text only; the questions are about videos",
+        return sac_fail(err, SAC_UNSUPPORTED, "%s: reads text only; the questions are about videos",
                         r->model_path);
     choose_sampling(r, eval_prompt_is_open(prompt));
     return SAC_OK;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "eval_prompt.h"
 #include "eval_score.h"
+#include "status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +12,12 @@ static const char *const names[] = {"official", "lmms-eval", "bare", "open"};
 sac_status eval_prompt_parse(const char *name, eval_prompt *out, sac_error *err) {
     *out = EVAL_PROMPT_OFFICIAL;
     if (!name) return SAC_OK;
-    for (size_t i = 0; i < APP_COUNT(names); i++)
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
         if (!strcmp(name, names[i])) {
             *out = (eval_prompt)i;
             return SAC_OK;
         }
-    return app_fail(err, SAC_BAD_ARGUMENT,
+    return sac_fail(err, SAC_BAD_ARGUMENT,
                     "--prompt: official, lmms-eval, bare and open are known, found '%.40s'", name);
 }
 

@@ -2,6 +2,7 @@
 #include "eval_run.h"
 #include "output.h"
 #include "report.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ sac_status eval_outcome_count(eval_outcome *o, sac_error *err) {
             const char *error = o->records ? eval_record_error(o->records[v->first + i]) : NULL;
             o->n_errors += error != NULL;
             if (!o->first_error) o->first_error = error;
-            APP_TRY(eval_scores_add(&o->scores, v, &v->questions[i], letter_of(o, v, i), err));
+            SAC_TRY(eval_scores_add(&o->scores, v, &v->questions[i], letter_of(o, v, i), err));
         }
     }
     return SAC_OK;
@@ -135,7 +136,7 @@ void eval_outcome_print(const eval_outcome *o) {
     const eval_score_row *row = eval_scores_find(&o->scores, "all", "overall", "");
     if (row) print_row("all", &row->tally);
     printf("duration\n");
-    for (size_t i = 0; i < APP_COUNT(durations); i++)
+    for (size_t i = 0; i < SAC_COUNT(durations); i++)
         if ((row = eval_scores_find(&o->scores, durations[i], "overall", "")))
             print_row(durations[i], &row->tally);
     print_dimension(&o->scores, "domain", "domain");

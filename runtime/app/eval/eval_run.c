@@ -5,6 +5,7 @@
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
+#include "status.h"
 
 #include <errno.h>
 #include <math.h>
@@ -73,26 +74,26 @@ static json_t *answer_record(const run *u, const eval_question *q, const source 
 
 static sac_status find_video(const char *folder, const char *file, char **path, sac_error *err) {
     static const char *const endings[] = {".mp4", ".mkv", ".webm", ".MP4"};
-    for (size_t i = 0; i < APP_COUNT(endings); i++) {
+    for (size_t i = 0; i < SAC_COUNT(endings); i++) {
         char name[256];
         snprintf(name, sizeof name, "%s%s", file, endings[i]);
-        if (!(*path = run_files_path(folder, name))) return app_fail_no_memory(err);
+        if (!(*path = run_files_path(folder, name))) return sac_fail_no_memory(err);
         if (access(*path, R_OK) == 0) return SAC_OK;
         bool absent = errno == ENOENT;
-        if (!absent) app_fail(err, SAC_IO, "%s: %s", *path, strerror(errno));
+        if (!absent) sac_fail(err, SAC_IO, "%s: %s", *path, strerror(errno));
         free(*path);
         *path = NULL;
         if (!absent) return err->status;
     }
-    return app_fail(err, SAC_NOT_FOUND, "%s/%s.mp4 (or .mkv, .webm): no such file", folder, file);
+    return sac_fail(err, SAC_NOT_FOUND, "%s/%s.mp4 (or .mkv, .webm): no such file", folder, file);
 }
 
 static sac_status ask_conversation(runner *u, conversation *c, const source *v, const char *text,
                                    sac_error *err) {
     const settings *s = u->r->s;
-    if (s->system) APP_TRY(conversation_add_message(c, "system", s->system, err));
-    APP_TRY(conversation_begin(c, "user", err));
-    APP_TRY(conversation_add_media(c, &v->item, s, err));
+    if (s->system) SAC_TRY(conversation_add_message(c, "system", s->system, err));
+    SAC_TRY(conversation_begin(c, "user", err));
+    SAC_TRY(conversation_add_media(c, &v->item, s, err));
     return conversation_add_text(c, text, strlen(text), err);
 }
 
@@ -108,7 +109,7 @@ static sac_status choose_subtitles(runner *u, source *v, const eval_subtitles *l
         v->subtitles = u->t->prompt == EVAL_PROMPT_LMMS
                            ? eval_subtitles_lmms(list, media->time_s, n, media->source_fps, &v->n_subtitles)
                            : eval_subtitles_official(list, media->time_s, n, &v->n_subtitles);
-        if (!v->subtitles) st = app_fail_no_memory(err);
+        if (!v->subtitles) st = sac_fail_no_memory(err);
     }
     conversation_free(&c);
     return st;
@@ -119,7 +120,7 @@ static sac_status find_subtitles(runner *u, source *v, const char *file, sac_err
     char name[256];
     snprintf(name, sizeof name, "%s.srt", file);
     char *path = run_files_path(u->t->subtitles, name);
-    if (!path) return app_fail_no_memory(err);
+    if (!path) return sac_fail_no_memory(err);
     eval_subtitles list;
     sac_status st = eval_subtitles_read(&list, path, err);
     free(path);
@@ -128,7 +129,7 @@ static sac_status find_subtitles(runner *u, source *v, const char *file, sac_err
     if (st != SAC_NOT_FOUND) return st;
     if (u->t->prompt != EVAL_PROMPT_LMMS) return SAC_OK;
     v->subtitles = strdup("No subtitles available");
-    return v->subtitles ? SAC_OK : app_fail_no_memory(err);
+    return v->subtitles ? SAC_OK : sac_fail_no_memory(err);
 }
 
 static void open_source(runner *u, source *v, const eval_video *video) {
@@ -155,9 +156,9 @@ static sac_status ask(runner *u, const source *v, const eval_question *q, json_t
     char *text = eval_prompt_text(u->t->prompt, q, v->subtitles);
     if (!u->t->reuse) sac_session_reset(u->r->session);
     sac_session_reset_stats(u->r->session);
-    sac_status st = text ? ask_conversation(u, &c, v, text, err) : app_fail_no_memory(err);
+    sac_status st = text ? ask_conversation(u, &c, v, text, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = run_answer(u->r, &c, &a, &result, err);
-    if (st == SAC_OK && !(*record = answer_record(u->r, q, v, &a, &result))) st = app_fail_no_memory(err);
+    if (st == SAC_OK && !(*record = answer_record(u->r, q, v, &a, &result))) st = sac_fail_no_memory(err);
     answer_free(&a);
     conversation_free(&c);
     free(text);
@@ -174,7 +175,7 @@ static sac_status make_record(runner *u, const source *v, const eval_question *q
         return st;
     }
     *record = error_record(q, st, &err);
-    return *record ? SAC_OK : app_fail_no_memory(u->err);
+    return *record ? SAC_OK : sac_fail_no_memory(u->err);
 }
 
 /* ---------------------------------------------------------------- the set */

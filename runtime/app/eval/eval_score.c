@@ -1,4 +1,5 @@
 #include "eval_score.h"
+#include "status.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -32,7 +33,7 @@ char eval_letter(const char *response) {
     char *text = response ? malloc(strlen(response) + 1) : NULL;
     if (!text) return 0;
     strcpy(text, response);
-    for (size_t i = 0; i < APP_COUNT(phrases); i++) remove_all(text, phrases[i]);
+    for (size_t i = 0; i < SAC_COUNT(phrases); i++) remove_all(text, phrases[i]);
     char letter = text[strcspn(text, "ABCD")];
     free(text);
     return letter;
@@ -133,7 +134,7 @@ static sac_status count(eval_scores *s, const char *scope, const char *dimension
     if (!row) {
         if ((s->n_rows & (s->n_rows - 1)) == 0) { /* a power of two is full */
             eval_score_row *more = realloc(s->rows, (s->n_rows ? 2 * s->n_rows : 1) * sizeof *more);
-            if (!more) return app_fail_no_memory(err);
+            if (!more) return sac_fail_no_memory(err);
             s->rows = more;
         }
         row = &s->rows[s->n_rows++];
@@ -148,11 +149,11 @@ static sac_status count(eval_scores *s, const char *scope, const char *dimension
 sac_status eval_scores_add(eval_scores *s, const eval_video *v, const eval_question *q, char letter,
                            sac_error *err) {
     const char *const scopes[] = {"all", v->duration};
-    for (size_t i = 0; i < APP_COUNT(scopes); i++) {
-        APP_TRY(count(s, scopes[i], "overall", "", letter != 0, letter == q->answer, err));
-        APP_TRY(count(s, scopes[i], "domain", v->domain, letter != 0, letter == q->answer, err));
-        APP_TRY(count(s, scopes[i], "sub_category", v->sub_category, letter != 0, letter == q->answer, err));
-        APP_TRY(count(s, scopes[i], "task_type", q->task_type, letter != 0, letter == q->answer, err));
+    for (size_t i = 0; i < SAC_COUNT(scopes); i++) {
+        SAC_TRY(count(s, scopes[i], "overall", "", letter != 0, letter == q->answer, err));
+        SAC_TRY(count(s, scopes[i], "domain", v->domain, letter != 0, letter == q->answer, err));
+        SAC_TRY(count(s, scopes[i], "sub_category", v->sub_category, letter != 0, letter == q->answer, err));
+        SAC_TRY(count(s, scopes[i], "task_type", q->task_type, letter != 0, letter == q->answer, err));
     }
     return SAC_OK;
 }

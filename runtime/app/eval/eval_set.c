@@ -1,6 +1,7 @@
 #include "eval_set.h"
 #include "eval_place.h"
 #include "hash.h"
+#include "status.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -28,7 +29,7 @@ __attribute__((format(printf, 3, 4))) static sac_status refuse(reader *r, const 
     if (!*field && n > 0 && (size_t)n < sizeof path)
         path[n - 1] = 0; /* the element itself: without its '.' */
     size_t line = eval_place_line(r->text, eval_place_find(r->element, r->end, path));
-    return app_fail(r->err, SAC_BAD_FILE, "%s:%zu: %s: %s", r->name, line, path, text);
+    return sac_fail(r->err, SAC_BAD_FILE, "%s:%zu: %s: %s", r->name, line, path, text);
 }
 
 static const char *kind_of(const json_t *v) {
@@ -55,7 +56,7 @@ static sac_status get_optional(reader *r, const json_t *object, const char *fiel
 }
 
 static sac_status get_text(reader *r, const json_t *object, const char *field, const char **out) {
-    APP_TRY(get_optional(r, object, field, out));
+    SAC_TRY(get_optional(r, object, field, out));
     if (!*out) return refuse(r, field, "is missing");
     return **out ? SAC_OK : refuse(r, field, "is empty");
 }
@@ -81,7 +82,7 @@ static sac_status get_options(reader *r, const json_t *object, eval_question *q)
 
 static sac_status get_answer(reader *r, const json_t *object, char *out) {
     const char *text;
-    APP_TRY(get_text(r, object, "answer", &text));
+    SAC_TRY(get_text(r, object, "answer", &text));
     if (text[0] < 'A' || text[0] >= 'A' + EVAL_OPTIONS || text[1])
         return refuse(r, "answer", "expected a letter from A to D, found '%.40s'", text);
     *out = text[0];
@@ -89,11 +90,11 @@ static sac_status get_answer(reader *r, const json_t *object, char *out) {
 }
 
 static sac_status read_question(reader *r, const json_t *object, eval_question *q) {
-    APP_TRY(get_text(r, object, "question_id", &q->id));
-    APP_TRY(get_text(r, object, "task_type", &q->task_type));
-    APP_TRY(get_text(r, object, "question", &q->text));
-    APP_TRY(get_options(r, object, q));
-    APP_TRY(get_answer(r, object, &q->answer));
+    SAC_TRY(get_text(r, object, "question_id", &q->id));
+    SAC_TRY(get_text(r, object, "task_type", &q->task_type));
+    SAC_TRY(get_text(r, object, "question", &q->text));
+    SAC_TRY(get_options(r, object, q));
+    SAC_TRY(get_answer(r, object, &q->answer));
     return get_optional(r, object, "response", &q->response);
 }
 
@@ -114,14 +115,14 @@ static sac_status find_file_name(reader *r, eval_video *v) {
 }
 
 static sac_status read_video_fields(reader *r, const json_t *object, eval_video *v) {
-    APP_TRY(get_text(r, object, "video_id", &v->id));
-    APP_TRY(get_text(r, object, "duration", &v->duration));
+    SAC_TRY(get_text(r, object, "video_id", &v->id));
+    SAC_TRY(get_text(r, object, "duration", &v->duration));
     if (strcmp(v->duration, "short") && strcmp(v->duration, "medium") && strcmp(v->duration, "long"))
         return refuse(r, "duration", "expected short, medium or long, found '%.40s'", v->duration);
-    APP_TRY(get_text(r, object, "domain", &v->domain));
-    APP_TRY(get_text(r, object, "sub_category", &v->sub_category));
-    APP_TRY(get_optional(r, object, "url", &v->url));
-    APP_TRY(get_optional(r, object, "videoID", &v->video_id));
+    SAC_TRY(get_text(r, object, "domain", &v->domain));
+    SAC_TRY(get_text(r, object, "sub_category", &v->sub_category));
+    SAC_TRY(get_optional(r, object, "url", &v->url));
+    SAC_TRY(get_optional(r, object, "videoID", &v->video_id));
     return find_file_name(r, v);
 }
 
@@ -149,11 +150,11 @@ static sac_status add_question(reader *r, eval_video *v, const eval_question *q)
         return refuse(r, "question_id", "'%.60s' is there twice", q->id);
     if (is_full(v->n_questions)) {
         eval_question *more = realloc(v->questions, (v->n_questions ? 2 * v->n_questions : 1) * sizeof *more);
-        if (!more) return app_fail_no_memory(r->err);
+        if (!more) return sac_fail_no_memory(r->err);
         v->questions = more;
     }
     if (json_object_set_new(r->set->question_index, q->id, json_integer(0)))
-        return app_fail_no_memory(r->err);
+        return sac_fail_no_memory(r->err);
     v->questions[v->n_questions++] = *q;
     r->set->n_questions++;
     return SAC_OK;
@@ -162,21 +163,21 @@ static sac_status add_question(reader *r, eval_video *v, const eval_question *q)
 /* An element of the list: a video with its questions. */
 static sac_status read_video(reader *r, const json_t *object) {
     eval_video fields = {0};
-    APP_TRY(read_video_fields(r, object, &fields));
+    SAC_TRY(read_video_fields(r, object, &fields));
     if (json_object_get(r->set->video_index, fields.id))
         return refuse(r, "video_id", "'%.60s' is there twice", fields.id);
     const json_t *list = json_object_get(object, "questions");
     if (!list) return refuse(r, "questions", "is missing");
     if (!json_is_array(list)) return refuse(r, "questions", "expected a list, found %s", kind_of(list));
     eval_video *v = add_video(r, &fields);
-    if (!v) return app_fail_no_memory(r->err);
+    if (!v) return sac_fail_no_memory(r->err);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         eval_question q = {0};
         snprintf(r->prefix, sizeof r->prefix, "questions[%zu].", i);
         if (!json_is_object(item)) return refuse(r, "", "expected an object, found %s", kind_of(item));
-        APP_TRY(read_question(r, item, &q));
-        APP_TRY(add_question(r, v, &q));
+        SAC_TRY(read_question(r, item, &q));
+        SAC_TRY(add_question(r, v, &q));
     }
     return SAC_OK;
 }
@@ -189,11 +190,11 @@ static bool same(const char *a, const char *b) {
 static sac_status read_row(reader *r, const json_t *object) {
     eval_video fields = {0};
     eval_question q = {0};
-    APP_TRY(read_video_fields(r, object, &fields));
-    APP_TRY(read_question(r, object, &q));
+    SAC_TRY(read_video_fields(r, object, &fields));
+    SAC_TRY(read_question(r, object, &q));
     const json_t *at = json_object_get(r->set->video_index, fields.id);
     eval_video *v = at ? &r->set->videos[json_integer_value(at)] : add_video(r, &fields);
-    if (!v) return app_fail_no_memory(r->err);
+    if (!v) return sac_fail_no_memory(r->err);
     const char *differs = !same(v->duration, fields.duration)           ? "duration"
                           : !same(v->domain, fields.domain)             ? "domain"
                           : !same(v->sub_category, fields.sub_category) ? "sub_category"
@@ -212,13 +213,13 @@ static sac_status parse_object(reader *r, const char **at, const char *end, size
     json_t *v = json_loadb(*at, (size_t)(end - *at), JSON_REJECT_DUPLICATES | flags, &e);
     r->element = *at;
     r->prefix[0] = 0;
-    if (!v && json_error_code(&e) == json_error_out_of_memory) return app_fail_no_memory(r->err);
+    if (!v && json_error_code(&e) == json_error_out_of_memory) return sac_fail_no_memory(r->err);
     if (!v)
-        return app_fail(r->err, SAC_BAD_FILE, "%s:%zu: not JSON: %s", r->name,
+        return sac_fail(r->err, SAC_BAD_FILE, "%s:%zu: not JSON: %s", r->name,
                         eval_place_line(r->text, *at) + (size_t)(e.line > 0 ? e.line - 1 : 0), e.text);
-    if (json_array_append_new(r->set->json, v)) return app_fail_no_memory(r->err);
+    if (json_array_append_new(r->set->json, v)) return sac_fail_no_memory(r->err);
     if (!json_is_object(v))
-        return app_fail(r->err, SAC_BAD_FILE, "%s:%zu: expected an object, found %s", r->name,
+        return sac_fail(r->err, SAC_BAD_FILE, "%s:%zu: expected an object, found %s", r->name,
                         eval_place_line(r->text, *at), kind_of(v));
     if (flags & JSON_DISABLE_EOF_CHECK) *at += e.position;
     *out = v;
@@ -231,7 +232,7 @@ static const char *skip_space(const char *p, const char *end) {
 }
 
 static sac_status refuse_syntax(reader *r, const char *at, const char *text) {
-    return app_fail(r->err, SAC_BAD_FILE, "%s:%zu: not JSON: %s", r->name, eval_place_line(r->text, at),
+    return sac_fail(r->err, SAC_BAD_FILE, "%s:%zu: not JSON: %s", r->name, eval_place_line(r->text, at),
                     text);
 }
 
@@ -240,8 +241,8 @@ static sac_status read_list(reader *r, const char *at) {
     const json_t *object;
     at = skip_space(at, r->end);
     while (at < r->end && *at != ']') {
-        APP_TRY(parse_object(r, &at, r->end, JSON_DISABLE_EOF_CHECK, &object));
-        APP_TRY(read_video(r, object));
+        SAC_TRY(parse_object(r, &at, r->end, JSON_DISABLE_EOF_CHECK, &object));
+        SAC_TRY(read_video(r, object));
         at = skip_space(at, r->end);
         if (at == r->end || *at == ']') break;
         if (*at != ',') return refuse_syntax(r, at, "',' or ']' expected after a video");
@@ -258,8 +259,8 @@ static sac_status read_rows(reader *r, const char *at) {
         if (!line_end) line_end = r->end;
         if (skip_space(at, line_end) < line_end) {
             const json_t *object;
-            APP_TRY(parse_object(r, &at, line_end, 0, &object));
-            APP_TRY(read_row(r, object));
+            SAC_TRY(parse_object(r, &at, line_end, 0, &object));
+            SAC_TRY(read_row(r, object));
         }
         at = line_end + (line_end < r->end);
     }
@@ -274,30 +275,30 @@ static sac_status number_questions(reader *r) {
         v->first = n;
         for (size_t k = 0; k < v->n_questions; k++, n++)
             if (json_object_set_new(r->set->question_index, v->questions[k].id, json_integer((json_int_t)n)))
-                return app_fail_no_memory(r->err);
+                return sac_fail_no_memory(r->err);
     }
-    return n ? SAC_OK : app_fail(r->err, SAC_BAD_FILE, "%s: holds no question", r->name);
+    return n ? SAC_OK : sac_fail(r->err, SAC_BAD_FILE, "%s: holds no question", r->name);
 }
 
 sac_status eval_set_parse(eval_set *set, const char *text, size_t n_bytes, const char *name, sac_error *err) {
     *set = (eval_set){.json = json_array(), .video_index = json_object(), .question_index = json_object()};
-    if (!set->json || !set->video_index || !set->question_index) return app_fail_no_memory(err);
+    if (!set->json || !set->video_index || !set->question_index) return sac_fail_no_memory(err);
     reader r = {.set = set, .name = name, .text = text, .end = text + n_bytes, .err = err};
     set->fingerprint = sac_hash_quick(0, text, n_bytes);
     const char *at = text;
     if (n_bytes >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3;
     at = skip_space(at, r.end);
-    if (at == r.end) return app_fail(err, SAC_BAD_FILE, "%s: is empty", name);
+    if (at == r.end) return sac_fail(err, SAC_BAD_FILE, "%s: is empty", name);
     if (*at != '[' && *at != '{')
         return refuse_syntax(&r, at, "a list of videos or a question a line is expected");
-    APP_TRY(*at == '[' ? read_list(&r, at + 1) : read_rows(&r, at));
+    SAC_TRY(*at == '[' ? read_list(&r, at + 1) : read_rows(&r, at));
     return number_questions(&r);
 }
 
 sac_status eval_set_read(eval_set *set, const char *path, sac_error *err) {
     *set = (eval_set){0};
     FILE *f = fopen(path, "rb");
-    if (!f) return app_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (!f) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
     size_t room = 1 << 16, n = 0;
     char *text = malloc(room);
     while (text && !ferror(f) && n <= EVAL_SET_MAX_BYTES) {
@@ -307,10 +308,10 @@ sac_status eval_set_read(eval_set *set, const char *path, sac_error *err) {
         if (!more) free(text);
         text = more;
     }
-    sac_status st = !text       ? app_fail_no_memory(err)
-                    : ferror(f) ? app_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
+    sac_status st = !text       ? sac_fail_no_memory(err)
+                    : ferror(f) ? sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
                     : n > EVAL_SET_MAX_BYTES
-                        ? app_fail(err, SAC_BAD_FILE, "%s: more than %zu bytes", path, EVAL_SET_MAX_BYTES)
+                        ? sac_fail(err, SAC_BAD_FILE, "%s: more than %zu bytes", path, EVAL_SET_MAX_BYTES)
                         : eval_set_parse(set, text, n, path, err);
     free(text); /* the set's texts belong to its JSON values */
     fclose(f);

@@ -13,7 +13,7 @@
 #ifndef APP_EVAL_SET_H
 #define APP_EVAL_SET_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>

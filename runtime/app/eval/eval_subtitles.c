@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "eval_subtitles.h"
+#include "status.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,11 +33,11 @@ static bool parse_times(const char *line, int64_t *start, int64_t *end) {
 static sac_status add_item(eval_subtitles *list, int64_t start, int64_t end, sac_error *err) {
     if ((list->n & (list->n - 1)) == 0) { /* a power of two is full */
         eval_subtitle *more = realloc(list->items, (list->n ? 2 * list->n : 1) * sizeof *more);
-        if (!more) return app_fail_no_memory(err);
+        if (!more) return sac_fail_no_memory(err);
         list->items = more;
     }
     char *text = strdup("");
-    if (!text) return app_fail_no_memory(err);
+    if (!text) return sac_fail_no_memory(err);
     list->items[list->n++] = (eval_subtitle){start, end, text};
     return SAC_OK;
 }
@@ -44,9 +45,9 @@ static sac_status add_item(eval_subtitles *list, int64_t start, int64_t end, sac
 static sac_status append_line(eval_subtitle *item, const char *line, const char *name, sac_error *err) {
     char *text;
     if (strlen(item->text) + strlen(line) > SUBTITLE_MAX_BYTES)
-        return app_fail(err, SAC_BAD_FILE, "%s: a subtitle of more than %d bytes", name, SUBTITLE_MAX_BYTES);
+        return sac_fail(err, SAC_BAD_FILE, "%s: a subtitle of more than %d bytes", name, SUBTITLE_MAX_BYTES);
     if (asprintf(&text, "%s%s%s", item->text, *item->text ? " " : "", line) < 0)
-        return app_fail_no_memory(err);
+        return sac_fail_no_memory(err);
     free(item->text);
     item->text = text;
     return SAC_OK;
@@ -66,14 +67,14 @@ static sac_status read_lines(eval_subtitles *list, char *text, const char *name,
         if (!line[strspn(line, " \t")]) {
             state = BETWEEN;
         } else if (state == INSIDE) {
-            APP_TRY(append_line(&list->items[list->n - 1], line, name, err));
+            SAC_TRY(append_line(&list->items[list->n - 1], line, name, err));
         } else if (parse_times(line, &start, &end)) {
-            APP_TRY(add_item(list, start, end, err));
+            SAC_TRY(add_item(list, start, end, err));
             state = INSIDE;
         } else if (state == BETWEEN && strspn(line, "0123456789 \t") == strlen(line)) {
             state = NUMBERED;
         } else {
-            return app_fail(err, SAC_BAD_FILE,
+            return sac_fail(err, SAC_BAD_FILE,
                             "%s:%zu: expected times as 00:00:01,000 --> 00:00:02,500, found '%.40s'", name,
                             number, line);
         }
@@ -85,10 +86,10 @@ sac_status eval_subtitles_parse(eval_subtitles *list, const char *text, size_t n
                                 sac_error *err) {
     *list = (eval_subtitles){0};
     if (memchr(text, 0, n_bytes))
-        return app_fail(err, SAC_BAD_FILE, "%s: not a text, it holds a zero byte", name);
+        return sac_fail(err, SAC_BAD_FILE, "%s: not a text, it holds a zero byte", name);
     if (n_bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) text += 3, n_bytes -= 3;
     char *copy = strndup(text, n_bytes);
-    if (!copy) return app_fail_no_memory(err);
+    if (!copy) return sac_fail_no_memory(err);
     sac_status st = read_lines(list, copy, name, err);
     free(copy);
     return st;
@@ -97,13 +98,13 @@ sac_status eval_subtitles_parse(eval_subtitles *list, const char *text, size_t n
 sac_status eval_subtitles_read(eval_subtitles *list, const char *path, sac_error *err) {
     *list = (eval_subtitles){0};
     FILE *f = fopen(path, "rb");
-    if (!f) return app_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
+    if (!f) return sac_fail(err, errno == ENOENT ? SAC_NOT_FOUND : SAC_IO, "%s: %s", path, strerror(errno));
     char *text =
         malloc(EVAL_SUBTITLES_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
     size_t n = text ? fread(text, 1, EVAL_SUBTITLES_MAX_BYTES + 1, f) : 0;
-    sac_status st = !text                          ? app_fail_no_memory(err)
-                    : ferror(f)                    ? app_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
-                    : n > EVAL_SUBTITLES_MAX_BYTES ? app_fail(err, SAC_BAD_FILE, "%s: more than %zu bytes",
+    sac_status st = !text                          ? sac_fail_no_memory(err)
+                    : ferror(f)                    ? sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
+                    : n > EVAL_SUBTITLES_MAX_BYTES ? sac_fail(err, SAC_BAD_FILE, "%s: more than %zu bytes",
                                                               path, EVAL_SUBTITLES_MAX_BYTES)
                                                    : eval_subtitles_parse(list, text, n, path, err);
     free(text);

@@ -11,7 +11,7 @@
 #ifndef APP_EVAL_SUBTITLES_H
 #define APP_EVAL_SUBTITLES_H
 
-#include "failure.h"
+#include "saccade/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,9 @@
  * which yields whether the model would have said each of them and how likely it found them. */
 #define _GNU_SOURCE
 #include "eval_text.h"
+#include "status.h"
 
+#include "clock.h"
 #include "method_summary.h"
 #include "output.h"
 #include "report.h"
@@ -37,8 +39,8 @@ static sac_status tokenize(text_eval *e, const char *text, size_t n_bytes, bool 
     size_t n = 0;
     free(e->ids);
     e->ids = malloc((n_bytes + 8) * sizeof *e->ids); /* a token is a byte or more */
-    if (!e->ids) return app_fail_no_memory(err);
-    APP_TRY(sac_tokenize_text(e->r->model, text, n_bytes, start, false, e->ids, n_bytes + 8, &n, err));
+    if (!e->ids) return sac_fail_no_memory(err);
+    SAC_TRY(sac_tokenize_text(e->r->model, text, n_bytes, start, false, e->ids, n_bytes + 8, &n, err));
     e->n_ids = n;
     return SAC_OK;
 }
@@ -59,19 +61,19 @@ static sac_status measure(text_eval *e, const int32_t *prompt, size_t n_prompt, 
                           size_t n_next, bool *all_best, sac_error *err) {
     sac_session *s = e->r->session;
     sac_session_reset(s);
-    double t0 = clock_seconds();
-    APP_TRY(sac_session_append(s, prompt, n_prompt, NULL, err));
-    double t1 = clock_seconds();
+    int64_t start = sac_now_ns();
+    SAC_TRY(sac_session_append(s, prompt, n_prompt, NULL, err));
+    double prefill = sac_seconds_since(start);
     *all_best = true;
     for (size_t i = 0; i < n_next; i++) {
         bool best;
         e->nll += surprise(e, next[i], &best);
         e->n_tokens++;
         *all_best = *all_best && best;
-        if (i + 1 < n_next) APP_TRY(sac_session_append(s, &next[i], 1, NULL, err));
+        if (i + 1 < n_next) SAC_TRY(sac_session_append(s, &next[i], 1, NULL, err));
     }
-    e->seconds_prefill += t1 - t0;
-    e->seconds_decode += clock_seconds() - t1;
+    e->seconds_prefill += prefill;
+    e->seconds_decode += sac_seconds_since(start) - prefill;
     return SAC_OK;
 }
 
@@ -80,7 +82,7 @@ static sac_status measure(text_eval *e, const int32_t *prompt, size_t n_prompt, 
 static sac_status read_text(text_eval *e, sac_error *err) {
     FILE *f = fopen(e->t->name, "rbe");
     if (!f)
-        return app_fail(err, SAC_NOT_FOUND, "--text %s: %s; give a text file, passkey or kv", e->t->name,
+        return sac_fail(err, SAC_NOT_FOUND, "--text %s: %s; give a text file, passkey or kv", e->t->name,
                         strerror(errno));
     size_t room = 1 << 16, n = 0;
     e->text = malloc(room);
@@ -93,20 +95,20 @@ static sac_status read_text(text_eval *e, sac_error *err) {
     }
     bool bad = ferror(f);
     fclose(f);
-    if (!e->text) return app_fail_no_memory(err);
-    if (bad) return app_fail(err, SAC_IO, "--text %s: cannot be read", e->t->name);
+    if (!e->text) return sac_fail_no_memory(err);
+    if (bad) return sac_fail(err, SAC_IO, "--text %s: cannot be read", e->t->name);
     if (room > TEXT_MAX_BYTES)
-        return app_fail(err, SAC_TOO_LONG, "--text %s: more than %zu MB", e->t->name, TEXT_MAX_BYTES >> 20);
+        return sac_fail(err, SAC_TOO_LONG, "--text %s: more than %zu MB", e->t->name, TEXT_MAX_BYTES >> 20);
     return tokenize(e, e->text, n, false, err);
 }
 
 static sac_status run_perplexity(text_eval *e, sac_error *err) {
     size_t length = (size_t)e->t->length, tail = (size_t)e->t->tail;
-    APP_TRY(read_text(e, err));
+    SAC_TRY(read_text(e, err));
     if (tail >= length)
-        return app_fail(err, SAC_BAD_ARGUMENT, "--tail %zu must be less than --length %zu", tail, length);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--tail %zu must be less than --length %zu", tail, length);
     if (e->n_ids < length)
-        return app_fail(err, SAC_BAD_ARGUMENT, "--text %s has %zu tokens, --length asks for windows of %zu",
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--text %s has %zu tokens, --length asks for windows of %zu",
                         e->t->name, e->n_ids, length);
     size_t windows = e->n_ids / length, wanted = (size_t)e->t->samples;
     if (wanted && wanted < windows) windows = wanted;
@@ -114,7 +116,7 @@ static sac_status run_perplexity(text_eval *e, sac_error *err) {
         const int32_t *ids = e->ids + w * length;
         bool unused;
         progress_update(&e->r->progress, "text", (int64_t)w, (int64_t)windows);
-        APP_TRY(measure(e, ids, length - tail, ids + length - tail, tail, &unused, err));
+        SAC_TRY(measure(e, ids, length - tail, ids + length - tail, tail, &unused, err));
         e->n_asked++;
     }
     return SAC_OK;
@@ -215,22 +217,22 @@ static sac_status fill_prompt(text_eval *e, writer *w, double depth, uint64_t se
     while (low < high) {
         size_t middle = low + (high - low + 1) / 2;
         bool fits = write_prompt(e, w, middle, depth, seed, expected);
-        if (fits) APP_TRY(tokenize(e, w->text, w->n, true, err));
+        if (fits) SAC_TRY(tokenize(e, w->text, w->n, true, err));
         if (fits && e->n_ids <= (size_t)e->t->length)
             low = middle;
         else
             high = middle - 1;
     }
     bool fits = write_prompt(e, w, low, depth, seed, expected);
-    if (fits) APP_TRY(tokenize(e, w->text, w->n, true, err));
+    if (fits) SAC_TRY(tokenize(e, w->text, w->n, true, err));
     if (fits && e->n_ids <= (size_t)e->t->length) return SAC_OK;
-    return app_fail(err, SAC_BAD_ARGUMENT, "--length %" PRId64 " is too short for this task", e->t->length);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "--length %" PRId64 " is too short for this task", e->t->length);
 }
 
 static sac_status run_retrieval(text_eval *e, sac_error *err) {
     writer w = {.room = (size_t)e->t->length * 16 + 4096};
     e->text = w.text = malloc(w.room);
-    if (!w.text) return app_fail_no_memory(err);
+    if (!w.text) return sac_fail_no_memory(err);
     for (int64_t i = 0; i < e->t->samples; i++) {
         double depth = e->t->samples > 1 ? (double)i / (double)(e->t->samples - 1) : 0.5;
         int tenth = depth < 1 ? (int)(depth * 10) : 9;
@@ -239,9 +241,9 @@ static sac_status run_retrieval(text_eval *e, sac_error *err) {
         size_t n = 0;
         bool found;
         progress_update(&e->r->progress, "text", i, e->t->samples);
-        APP_TRY(fill_prompt(e, &w, depth, e->t->seed * 1000003u + (uint64_t)i, expected, err));
-        APP_TRY(sac_tokenize_text(e->r->model, expected, strlen(expected), false, false, ids, 32, &n, err));
-        APP_TRY(measure(e, e->ids, e->n_ids, ids, n, &found, err));
+        SAC_TRY(fill_prompt(e, &w, depth, e->t->seed * 1000003u + (uint64_t)i, expected, err));
+        SAC_TRY(sac_tokenize_text(e->r->model, expected, strlen(expected), false, false, ids, 32, &n, err));
+        SAC_TRY(measure(e, e->ids, e->n_ids, ids, n, &found, err));
         e->n_asked++;
         e->n_found += found;
         e->depth_asked[tenth]++;

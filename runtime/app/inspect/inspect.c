@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "output.h"
 #include "report.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -94,7 +95,7 @@ static sac_status print_json(const run *r, const sac_memory_report *memory, sac_
 
 static sac_status inspect_model(run *r, sac_error *err) {
     sac_memory_report memory;
-    APP_TRY(sac_session_plan(r->model, &r->session_config, &memory, err));
+    SAC_TRY(sac_session_plan(r->model, &r->session_config, &memory, err));
     if (r->s->json) return print_json(r, &memory, err);
     print_model(r);
     report_print_memory(&memory);
@@ -143,7 +144,7 @@ static sac_status draw_attention(run *r, const char *question, sac_error *err) {
 
 static sac_status inspect_attention(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words != 1 || s->media.n == 0)
-        return app_fail(err, SAC_BAD_ARGUMENT,
+        return sac_fail(err, SAC_BAD_ARGUMENT,
                         "--attention wants one question and --image, --video or --frames");
     run r = {0};
     sac_status st = media_list_check(&s->media, err);
@@ -156,7 +157,7 @@ static sac_status inspect_attention(const settings *s, char **words, int n_words
 static sac_status inspect(const settings *s, char **words, int n_words, sac_error *err) {
     if (s->attention) return inspect_attention(s, words, n_words, err);
     if (n_words > 1 || (n_words == 1 && settings_given(s, offsetof(settings, model))))
-        return app_fail(err, SAC_BAD_ARGUMENT, "one model is expected, found also '%.80s'",
+        return sac_fail(err, SAC_BAD_ARGUMENT, "one model is expected, found also '%.80s'",
                         words[n_words - 1]);
     settings with_model = *s;
     if (n_words) with_model.model = words[0];

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "commands.h"
 #include "interrupt.h"
+#include "status.h"
 
 #include "serve.h"
 
@@ -65,8 +66,8 @@ static serve_config config_of(const run *r) {
 }
 
 static sac_status serve(const settings *s, char **words, int n_words, sac_error *err) {
-    if (n_words) return app_fail(err, SAC_BAD_ARGUMENT, "serve takes no '%.60s'", words[0]);
-    if (s->media_root) APP_TRY(settings_check_folder("--media-root", s->media_root, err));
+    if (n_words) return sac_fail(err, SAC_BAD_ARGUMENT, "serve takes no '%.60s'", words[0]);
+    if (s->media_root) SAC_TRY(settings_check_folder("--media-root", s->media_root, err));
     run r = {0};
     sac_status st = run_open(&r, s, (size_t)s->vision_cache_mib << 20, err);
     if (st == SAC_OK) {

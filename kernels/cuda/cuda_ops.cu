@@ -1,0 +1,48 @@
+/* cuda_ops.cu - what stands beside a stream: opened, closed, and what it says of its libraries. */
+#include "cudnn.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+namespace sac {
+
+extern "C" sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err) {
+    int cudnn_version = 0;
+    cuda_ops *o = (cuda_ops *)calloc(1, sizeof *o);
+    if (!o) return sac_fail(err, SAC_NO_MEMORY, "no memory for the plans of CUDA ops");
+    if (cublasLtCreate(&o->lt) != CUBLAS_STATUS_SUCCESS) {
+        free(o);
+        return sac_fail(err, SAC_DEVICE, "cuBLASLt does not start on CUDA card %d (%s)", s->device->index,
+                        s->device->name);
+    }
+    o->cudnn = attention::cudnn_open(cuda_stream(s), &cudnn_version);
+    size_t v = cublasLtGetVersion();
+    int n = snprintf(o->line, sizeof o->line, "cuBLASLt %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
+    if (o->cudnn)
+        snprintf(o->line + n, sizeof o->line - (size_t)n, ", cuDNN %d.%d.%d", cudnn_version / 10000,
+                 cudnn_version / 100 % 100, cudnn_version % 100);
+    else
+        snprintf(o->line + n, sizeof o->line - (size_t)n, ", no cuDNN");
+    s->ops_state = o;
+    return SAC_OK;
+}
+
+extern "C" void sac_cuda_ops_close(sac_stream *s) {
+    cuda_ops *o = ops_of(s);
+    if (!o) return;
+    cudaStreamSynchronize(cuda_stream(s));
+    attention::cudnn_close(o->cudnn);
+    cublasLtDestroy(o->lt);
+    free(o);
+    s->ops_state = NULL;
+}
+
+extern "C" const char *sac_cuda_ops_line(const sac_stream *s) {
+    return ops_of(s) ? ops_of(s)->line : "";
+}
+
+extern "C" const char *sac_cuda_cudnn_refusal(const sac_stream *s) {
+    return ops_of(s) && ops_of(s)->cudnn ? attention::cudnn_refusal(ops_of(s)->cudnn) : "";
+}
+
+} // namespace sac

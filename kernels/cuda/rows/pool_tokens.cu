@@ -1,0 +1,39 @@
+#include "rows.cuh"
+
+namespace sac::rows {
+
+template <typename T, int V>
+static __global__ void pool_tokens_kernel(T *y, const T *x, int64_t rows, int64_t n, int64_t y_stride,
+                                          int64_t x_stride, int grid, int stride) {
+    int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
+    if (at >= n) return;
+    int out = grid / stride;
+    for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+        int64_t tile = row / (out * out), oy = row / out % out, ox = row % out;
+        float sum[V] = {0};
+        for (int dy = 0; dy < stride; dy++)
+            for (int dx = 0; dx < stride; dx++) {
+                float e[V];
+                load<V>(e, x + ((tile * grid + oy * stride + dy) * grid + ox * stride + dx) * x_stride + at);
+#pragma unroll
+                for (int i = 0; i < V; i++) sum[i] += e[i];
+            }
+#pragma unroll
+        for (int i = 0; i < V; i++) sum[i] /= (float)(stride * stride);
+        store<V>(y + row * y_stride + at, sum);
+    }
+}
+
+extern "C" sac_status sac_cuda_pool_tokens(const sac_stream *s, const sac_pool_tokens_args *a) {
+    if (a->x.dtype != a->y.dtype) return SAC_UNSUPPORTED;
+    if (!a->y.rows) return SAC_OK;
+    bool wide = mat_aligned(a->y) && mat_aligned(a->x);
+    rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
+    BY_DTYPE(a->y.dtype, return launch(s, {g.blocks, g.threads},
+                                       wide ? pool_tokens_kernel<T, 8> : pool_tokens_kernel<T, 1>,
+                                       (T *)a->y.data, (const T *)a->x.data, a->y.rows, a->y.cols,
+                                       a->y.stride, a->x.stride, a->grid, a->stride));
+    return SAC_OK;
+}
+
+} // namespace sac::rows

@@ -1,0 +1,168 @@
+#include "block.h"
+
+static sac_status normed(const sac_block_rows *r, const float *norm) {
+    return r->ops->rmsnorm(
+        r->stream, &(sac_rmsnorm_args){.y = r->norm, .x = r->hidden, .w = norm, .eps = r->shape.rms_eps});
+}
+
+static sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, const sac_tensor *w,
+                          const float *bias, bool accumulate) {
+    return r->ops->linear(r->stream, &(sac_linear_args){.y = y,
+                                                        .x = x,
+                                                        .w = *w,
+                                                        .bias = bias,
+                                                        .accumulate = accumulate,
+                                                        .fast = r->fast,
+                                                        .steady = r->steps});
+}
+
+/* ---------------------------------------------------------------- in */
+
+static sac_status turn(const sac_block_rows *r, sac_mat x, int n_heads, const sac_rotation *rotation,
+                       const int32_t *pos) {
+    return r->ops->rope(
+        r->stream,
+        &(sac_rope_args){
+            .x = x, .n_heads = n_heads, .head_dim = r->shape.head_dim, .rotation = *rotation, .pos = pos});
+}
+
+/* Everything of `in` for one row, where a device does it in one go. */
+static sac_status step_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *part) {
+    return r->ops->qkv_step(r->stream, &(sac_qkv_step_args){.q = r->q,
+                                                            .x = r->hidden,
+                                                            .norm = w->attn_norm,
+                                                            .eps = r->shape.rms_eps,
+                                                            .wq = w->q,
+                                                            .wk = w->k,
+                                                            .wv = w->v,
+                                                            .q_bias = w->q_bias,
+                                                            .k_bias = w->k_bias,
+                                                            .v_bias = w->v_bias,
+                                                            .rotation = part->rotation,
+                                                            .pos = part->pos,
+                                                            .kv = part->kv,
+                                                            .first = part->first,
+                                                            .n_heads = r->shape.n_heads});
+}
+
+static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
+    return r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
+                                                                    .x = r->norm,
+                                                                    .y = {r->q, r->k, r->v},
+                                                                    .w = {w->q, w->k, w->v},
+                                                                    .bias = {w->q_bias, w->k_bias, w->v_bias},
+                                                                    .fast = r->fast,
+                                                                    .steady = r->steps});
+}
+
+static sac_status store_keys(const sac_block_rows *r, int64_t at, const sac_block_part *part) {
+    sac_mat k = sac_mat_rows(r->k, at, part->n), v = sac_mat_rows(r->v, at, part->n);
+    SAC_TRY(turn(r, k, r->shape.n_kv_heads, &part->rotation, part->pos));
+    return r->ops->kv_store(r->stream,
+                            &(sac_kv_store_args){.kv = part->kv, .k = k, .v = v, .first = part->first});
+}
+
+static sac_status store_each(const sac_block_rows *r, int64_t at, const sac_block_part *parts, int n_parts) {
+    for (int i = 0; i < n_parts; at += parts[i++].n) {
+        sac_mat q = sac_mat_rows(r->q, at, parts[i].n);
+        SAC_TRY(turn(r, q, r->shape.n_heads, &parts[i].rotation, parts[i].pos));
+        SAC_TRY(store_keys(r, at, &parts[i]));
+    }
+    return SAC_OK;
+}
+
+/* One row each of several sequences, so many at a time: their arguments lie on the stack. */
+enum { TOGETHER = 32 };
+
+static sac_status store_together(const sac_block_rows *r, int64_t at, const sac_block_part *parts, int n) {
+    sac_token_store each[TOGETHER];
+    for (int i = 0; i < n; i++)
+        each[i] = (sac_token_store){.q = sac_mat_rows(r->q, at + i, 1),
+                                    .k = sac_mat_rows(r->k, at + i, 1),
+                                    .v = sac_mat_rows(r->v, at + i, 1),
+                                    .rotation = parts[i].rotation,
+                                    .pos = parts[i].pos,
+                                    .kv = parts[i].kv,
+                                    .first = parts[i].first,
+                                    .n_heads = r->shape.n_heads};
+    return r->ops->store_many(r->stream, &(sac_store_many_args){each, n});
+}
+
+sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts, int n_parts) {
+    if (!r->ops->fuses || !r->steps || r->hidden.rows == 1) return store_each(r, at, parts, n_parts);
+    for (int i = 0; i < n_parts; i += TOGETHER) {
+        int n = n_parts - i < TOGETHER ? n_parts - i : TOGETHER;
+        sac_status st = store_together(r, at + i, parts + i, n);
+        if (st == SAC_UNSUPPORTED) st = store_each(r, at + i, parts + i, n);
+        SAC_TRY(st);
+    }
+    return SAC_OK;
+}
+
+sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
+                        int n_parts) {
+    if (r->ops->fuses && r->hidden.rows == 1) {
+        sac_status st = step_in(r, w, parts);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    SAC_TRY(normed(r, w->attn_norm));
+    SAC_TRY(project(r, w));
+    return sac_block_store(r, 0, parts, n_parts);
+}
+
+sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decoder_layer *w,
+                                        const sac_block_part *part) {
+    SAC_TRY(normed(r, w->attn_norm));
+    SAC_TRY(product(r, r->k, r->norm, &w->k, w->k_bias, false));
+    SAC_TRY(product(r, r->v, r->norm, &w->v, w->v_bias, false));
+    return store_keys(r, 0, part);
+}
+
+sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w,
+                             const sac_rotation *rotation, const int32_t *pos) {
+    SAC_TRY(normed(r, w->attn_norm));
+    SAC_TRY(product(r, r->q, r->norm, &w->q, w->q_bias, false));
+    return turn(r, r->q, r->shape.n_heads, rotation, pos);
+}
+
+/* ---------------------------------------------------------------- out */
+
+/* silu(gate) * up of the normalised rows, to r->gate. */
+static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
+    if (r->ops->fuses && (r->steps || r->hidden.rows == 1)) {
+        sac_status st = r->ops->gate_up_step(r->stream, &(sac_gate_up_step_args){.y = r->gate,
+                                                                                 .x = r->hidden,
+                                                                                 .norm = w->mlp_norm,
+                                                                                 .eps = r->shape.rms_eps,
+                                                                                 .gate = w->gate,
+                                                                                 .up = w->up});
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    SAC_TRY(normed(r, w->mlp_norm));
+    SAC_TRY(r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 2,
+                                                                     .x = r->norm,
+                                                                     .y = {r->gate, r->up},
+                                                                     .w = {w->gate, w->up},
+                                                                     .fast = r->fast,
+                                                                     .steady = r->steps}));
+    return r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = r->gate, .gate = r->gate, .up = r->up});
+}
+
+sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
+    SAC_TRY(gate(r, w));
+    return product(r, r->hidden, r->gate, &w->down, NULL, true);
+}
+
+sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
+    SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
+    return sac_block_mlp(r, w);
+}
+
+sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *w) {
+    return product(r, r->norm, r->q, &w->o, w->o_bias, false);
+}
+
+sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_tensor *w, sac_mat y) {
+    SAC_TRY(normed(r, norm));
+    return product(r, y, r->norm, w, NULL, false);
+}

@@ -1,0 +1,86 @@
+/* block.h - one decoder block: rows of hidden states in, rows out. The rows may be a chunk of a prompt, the
+ * token of a step, or one token each of several sequences: this is the only place where a block is computed.
+ *
+ *   in:   a = rmsnorm(h);  q, k, v = linear(a) (+ bias);  rope(q, k);  k and v to their sequences' caches
+ *   attention is between the two, and the caller's: it belongs to a sequence, not to a row
+ *   out:  h += linear(o, attention) (+ bias);  b = rmsnorm(h);  h += linear(down, silu(gate(b)) * up(b))
+ *
+ * What sets one family's block apart from another's is a field of sac_decoder_layer, which the family fills,
+ * and is looked at in block.c alone. Today: biases. The next ones go so:
+ *   a norm of each head of q and k      weights `q_norm`, `k_norm`, NULL where absent; between products and rope
+ *   another activation                  a kind; in the gate
+ *   a second norm around a part         weights `attn_post_norm`, `mlp_post_norm`; before a part is added to h
+ *   sliding or full attention by layer  `window`; not here but in what attention is told (decoder_attend.c)
+ *   experts                             the router and its matrices; a second MLP beside the dense one
+ *   embeddings by layer                 a table and its gate; at the end of `out`
+ * Fused ops know the plain block only: where such a field is set they are not asked. */
+#ifndef SAC_LLM_BLOCK_H
+#define SAC_LLM_BLOCK_H
+
+#include "ops.h"
+
+/* What one layer computes with. Matrices are [outputs][inputs]; pointers are borrowed from the model. */
+typedef struct sac_decoder_layer {
+    const float *attn_norm, *mlp_norm; /* [hidden] */
+    sac_tensor q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
+    const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
+    sac_tensor gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
+} sac_decoder_layer;
+
+/* Sizes that all layers share. */
+typedef struct sac_block_shape {
+    int n_heads, n_kv_heads, head_dim;
+    float rms_eps;
+} sac_block_shape;
+
+/* n rows on their way through a block. Matrices have n rows, in the type of activations. Where q, k and v, or
+ * gate and up, lie side by side in the same rows, a device may make them by one product. */
+typedef struct sac_block_rows {
+    const sac_ops *ops;
+    const sac_stream *stream;
+    sac_block_shape shape;
+    sac_mat hidden;   /* [n][hidden] in and out */
+    sac_mat q;        /* [n][heads * head_dim] the queries; then the output of attention */
+    sac_mat k, v;     /* [n][kv heads * head_dim] scratch */
+    sac_mat norm;     /* [n][hidden] scratch */
+    sac_mat gate, up; /* [n][intermediate] scratch */
+    bool steps;       /* every row is the token of a step: its bits are those that it has alone */
+    bool fast;        /* bf16 products allowed */
+} sac_block_rows;
+
+/* Rows of one sequence that follow one another: how they are turned, and where their keys and values go. */
+typedef struct sac_block_part {
+    int64_t n; /* rows */
+    sac_rotation rotation;
+    const int32_t *pos; /* [n] positions, where ops read them */
+    sac_kv_view kv;
+    int64_t first; /* row of the view that the first key and value go to */
+} sac_block_part;
+
+/* Norm, queries, keys and values of all rows; then those of the parts, which are the first rows, turned and
+ * stored. Rows beyond the parts are left to sac_block_store. */
+sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
+                        int n_parts);
+
+/* Turns queries and keys of the parts, whose rows begin at row `at`, and stores their keys and values. */
+sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts, int n_parts);
+
+/* The two halves of sac_block_in for a policy that picks its queries: keys and values of all rows, one part;
+ * queries of the rows at hand, turned. The hidden rows of the latter may be those of r->norm. */
+sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decoder_layer *w,
+                                        const sac_block_part *part);
+sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w,
+                             const sac_rotation *rotation, const int32_t *pos);
+
+/* The output of attention, in q, into the hidden rows; then the MLP. */
+sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w);
+
+/* The two halves of sac_block_out for a policy that picks its queries: what is to be added to hidden rows,
+ * left in r->norm; and the MLP of the hidden rows. */
+sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *w);
+sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w);
+
+/* y = linear(w, rmsnorm(hidden)): the logits of the rows, with the norm after the last block. */
+sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_tensor *w, sac_mat y);
+
+#endif

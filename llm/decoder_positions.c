@@ -1,0 +1,43 @@
+/* decoder_positions.c - positions of the rows at hand and the cos/sin table that they are turned by. */
+#include "decoder_run.h"
+
+sac_status sac_decoder_prepare_rotations(const decoder_run *r, int64_t past, int64_t n_total) {
+    sac_decoder_state *s = r->s;
+    int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
+    if (first >= n_total) return SAC_OK;
+    sac_rope_fill(&s->rope, first, n_total - first, n_total, s->cos_sin);
+    s->n_cos_sin = n_total;
+    size_t row = (size_t)s->rope.rot_dim;
+    return decoder_upload(r, s->device_cos_sin + (size_t)first * row, s->cos_sin + (size_t)first * row,
+                          (size_t)(n_total - first) * row * sizeof(float));
+}
+
+sac_status sac_decoder_upload_positions(const decoder_run *r, int64_t first, int64_t n) {
+    return decoder_upload(r, r->s->device_positions + first, r->s->positions + first,
+                          (size_t)n * sizeof(int32_t));
+}
+
+/* An upload costs a device as much for the tables of one step as for those of these. */
+enum { STEPS_AHEAD = 64 };
+
+sac_status sac_decoder_prepare_step_rotations(const decoder_run *r, int64_t past) {
+    const sac_decoder_state *s = r->s;
+    bool ahead = s->device && s->rope.scaling != SAC_ROPE_DYNAMIC && s->n_cos_sin <= past;
+    return sac_decoder_prepare_rotations(r, past,
+                                         ahead ? decoder_min(past + STEPS_AHEAD, s->n_ctx) : past + 1);
+}
+
+sac_status sac_decoder_prepare_step_positions(const decoder_run *r, int64_t past, int64_t n_before) {
+    sac_decoder_state *s = r->s;
+    s->positions[past + n_before] = (int32_t)past;
+    if (!s->device || n_before > 0) {
+        s->n_positions = 0;
+        return sac_decoder_upload_positions(r, past, n_before + 1);
+    }
+    if (past < s->n_positions) return SAC_OK;
+    int64_t end = decoder_min(past + STEPS_AHEAD, s->n_ctx);
+    for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
+    SAC_TRY(sac_decoder_upload_positions(r, past, end - past));
+    s->n_positions = end;
+    return SAC_OK;
+}

@@ -1,0 +1,128 @@
+/* A copy of a model's decoder on a device: the model on the host stays as it is, and may be copied again. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "device_weights.h"
+
+#include "closed_device.h"
+#include "test.h"
+
+static size_t n_taken;
+
+static sac_status take(const sac_device *d, size_t n_bytes, void **out, sac_error *err) {
+    (void)d;
+    *out = closed_region + n_taken;
+    n_taken += (n_bytes + 255) / 256 * 256;
+    return n_taken <= CLOSED_BYTES ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "the closed region is full");
+}
+
+static int n_freed;
+
+static void give_back(const sac_device *d, void *p) {
+    (void)d;
+    assert_in_range((uint8_t *)p - closed_region, 0, CLOSED_BYTES - 1);
+    n_freed++;
+}
+
+static sac_status no_room(const sac_device *d, size_t n_bytes, void **out, sac_error *err) {
+    (void)d;
+    *out = NULL;
+    return sac_fail(err, SAC_NO_MEMORY, "no room for %zu bytes", n_bytes);
+}
+
+typedef struct fixture {
+    sac_loaded_model model;
+    sac_decoder before;
+    sac_decoder_layer *layers_before;
+    sac_device device;
+    sac_stream stream;
+} fixture;
+
+static size_t layer_bytes(const fixture *f) {
+    return (size_t)f->before.config.n_layers * sizeof *f->layers_before;
+}
+
+static int set_up(void **state) {
+    sac_error err;
+    fixture *f = calloc(1, sizeof *f);
+    assert_true(f && closed_open());
+    *state = f;
+    n_taken = 0, n_freed = 0;
+    assert_ok(sac_loaded_model_open(&f->model, "models/demo", NULL, NULL, &err), err);
+    f->before = f->model.decoder;
+    f->layers_before = malloc(layer_bytes(f));
+    memcpy(f->layers_before, f->model.decoder.layers, layer_bytes(f));
+    f->device = closed_device;
+    f->device.alloc = take;
+    f->device.free = give_back;
+    f->stream = (sac_stream){.device = &f->device};
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    munmap(closed_region, CLOSED_BYTES);
+    sac_loaded_model_free(&f->model);
+    free(f->layers_before);
+    free(f);
+    return 0;
+}
+
+static void assert_host_is_unchanged(const fixture *f) {
+    assert_memory_equal(&f->model.decoder, &f->before, sizeof f->before);
+    assert_memory_equal(f->model.decoder.layers, f->layers_before, layer_bytes(f));
+}
+
+/* The matrix lies on the device and holds what the host's holds. */
+static void assert_copied(const sac_stream *s, const sac_tensor *there, const sac_tensor *here) {
+    size_t n_bytes = (size_t)here->dim[0] * sac_dtype_row_bytes(here->dtype, here->dim[1]);
+    uint8_t *bytes = malloc(n_bytes);
+    assert_ptr_not_equal(there->data, here->data);
+    assert_int_equal(s->device->download(s, bytes, there->data, n_bytes), SAC_OK);
+    assert_memory_equal(bytes, here->data, n_bytes);
+    free(bytes);
+}
+
+static void assert_same_decoder(const fixture *f, const sac_device_decoder *d) {
+    assert_copied(&f->stream, &d->decoder.embed, &f->before.embed);
+    assert_copied(&f->stream, &d->decoder.head, &f->before.head);
+    for (int i = 0; i < f->before.config.n_layers; i++) {
+        assert_copied(&f->stream, &d->decoder.layers[i].q, &f->layers_before[i].q);
+        assert_copied(&f->stream, &d->decoder.layers[i].down, &f->layers_before[i].down);
+    }
+}
+
+static void test_two_copies(void **state) {
+    fixture *f = *state;
+    sac_device_decoder first, second;
+    sac_error err;
+    assert_ok(sac_decoder_to_device(&f->model, &f->stream, &first, NULL, NULL, &err), err);
+    assert_host_is_unchanged(f);
+    assert_ok(sac_decoder_to_device(&f->model, &f->stream, &second, NULL, NULL, &err), err);
+    assert_host_is_unchanged(f);
+    assert_ptr_not_equal(first.decoder.embed.data, second.decoder.embed.data);
+    assert_same_decoder(f, &first);
+    assert_same_decoder(f, &second);
+    sac_device_decoder_free(&first, &f->device);
+    assert_same_decoder(f, &second);
+    sac_device_decoder_free(&second, &f->device);
+    sac_device_decoder_free(&second, &f->device);
+    assert_int_equal(n_freed, 2);
+}
+
+static void test_no_room(void **state) {
+    fixture *f = *state;
+    sac_device_decoder d;
+    sac_error err;
+    f->device.alloc = no_room;
+    assert_int_equal(sac_decoder_to_device(&f->model, &f->stream, &d, NULL, NULL, &err), SAC_NO_MEMORY);
+    sac_device_decoder_free(&d, &f->device);
+    assert_host_is_unchanged(f);
+    assert_int_equal(n_freed, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

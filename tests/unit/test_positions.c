@@ -1,0 +1,134 @@
+/* Spans of a prompt: which rows show which picture or frame, and the numbers that a family gives to the rows. */
+#include "engine.h"
+#include "test.h"
+
+#define TINY "tests/golden/models/"
+
+enum { CTX = 2000 };
+
+static void plain_numbers_are_places(void **state) {
+    (void)state;
+    int32_t out[SAC_POSITION_AXES * 5];
+    assert_int_equal(sac_positions_plain(NULL, 0, 5, out), 5);
+    for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
+        for (int i = 0; i < 5; i++) assert_int_equal(out[axis * 5 + i], i);
+}
+
+/* A family whose pictures are numbered along their axes, as in M-RoPE, and stand still in time otherwise. */
+static int64_t by_axes(const sac_prompt_span *spans, int n_spans, int64_t n, int32_t *out) {
+    int32_t next = 0;
+    for (int64_t row = 0, k = 0; row < n; row++) {
+        if (k < n_spans && spans[k].first == row) {
+            sac_grid g = spans[k].grid;
+            assert_int_equal(spans[k].n, sac_grid_cells(g));
+            for (int64_t i = 0; i < spans[k].n; i++) {
+                int32_t place[] = {(int32_t)(i / (g.h * g.w)), (int32_t)(i / g.w % g.h), (int32_t)(i % g.w)};
+                for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
+                    out[axis * n + row + i] = next + place[axis];
+            }
+            next += g.t > g.w ? g.t : g.w;
+            row += spans[k++].n - 1;
+            continue;
+        }
+        for (int axis = 0; axis < SAC_POSITION_AXES; axis++) out[axis * n + row] = next;
+        next++;
+    }
+    return next;
+}
+
+static sac_model *open_model(const char *path, sac_session **s) {
+    sac_error err;
+    sac_model *m;
+    assert_ok(sac_model_open(&m, path, NULL, &err), err);
+    m->loaded.positions = by_axes;
+    assert_ok(sac_session_create(s, m, &(sac_session_config){.n_ctx = CTX}, &err), err);
+    return m;
+}
+
+/* Rows inside spans have the placeholder's id, rows outside have not. */
+static void expect_spans_are_the_placeholders(const sac_session *s, const int32_t *ids, int64_t n) {
+    int k = 0;
+    for (int64_t i = 0; i < n; i++) {
+        while (k < s->n_spans && i >= s->spans[k].first + s->spans[k].n) k++;
+        bool inside = k < s->n_spans && i >= s->spans[k].first;
+        assert_int_equal(ids[i] == s->model->loaded.image_token, inside);
+    }
+    assert_true(k >= s->n_spans - 1);
+}
+
+static int64_t run(sac_session *s, const sac_part *parts, size_t n_parts, int32_t *ids) {
+    sac_error err;
+    size_t n;
+    sac_message message = {"user", parts, n_parts};
+    assert_ok(sac_session_prompt(s, &message, 1, ids, CTX, &n, &err), err);
+    assert_ok(sac_session_prefill(s, &message, 1, NULL, &err), err);
+    assert_int_equal(sac_session_n_tokens(s), n);
+    return (int64_t)n;
+}
+
+static void spans_say_what_they_show(void **state) {
+    (void)state;
+    sac_session *s;
+    static int32_t ids[CTX], want[SAC_POSITION_AXES * CTX];
+    sac_model *m = open_model("models/demo", &s);
+    sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
+                        {.kind = SAC_PART_IMAGE, .path = TINY "wide.png"},
+                        {.kind = SAC_PART_TEXT, .text = "What?"}};
+    parts[0].video.num_frames = 3;
+    int64_t n = run(s, parts, 3, ids);
+    assert_int_equal(s->n_spans, 4);
+    expect_spans_are_the_placeholders(s, ids, n);
+    for (int k = 0; k < 4; k++) {
+        const sac_prompt_span *span = &s->spans[k];
+        assert_int_equal(span->media, k == 3);
+        assert_int_equal(span->frame, k == 3 ? 0 : k);
+        assert_int_equal(span->n_frames, 1);
+        assert_true(span->step_s == 0 && span->grid.t == 1 && span->grid.h == span->grid.w);
+    }
+    assert_int_equal(s->next_position, by_axes(s->spans, s->n_spans, n, want));
+    assert_true(s->next_position < n);
+    assert_memory_equal(s->positions, want, (size_t)(SAC_POSITION_AXES * n) * sizeof *want);
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
+static void joined_frames_are_one_span_in_time(void **state) {
+    (void)state;
+    sac_session *s;
+    static int32_t ids[CTX];
+    sac_model *m = open_model(TINY "longva", &s);
+    sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
+                        {.kind = SAC_PART_TEXT, .text = "What?"}};
+    parts[0].video.num_frames = 4;
+    expect_spans_are_the_placeholders(s, ids, run(s, parts, 2, ids));
+    assert_int_equal(s->n_spans, 1);
+    assert_int_equal(s->spans[0].n_frames, 4);
+    assert_int_equal(s->spans[0].grid.t, 4);
+    assert_true(s->spans[0].step_s > 0);
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
+/* The newlines between the rows of LLaVA-NeXT's tiles leave no grid. */
+static void tiles_are_no_grid(void **state) {
+    (void)state;
+    sac_session *s;
+    static int32_t ids[CTX];
+    sac_model *m = open_model(TINY "llava_next", &s);
+    m->loaded.positions = sac_positions_plain;
+    sac_part parts[] = {{.kind = SAC_PART_IMAGE, .path = TINY "wide.png"},
+                        {.kind = SAC_PART_TEXT, .text = "What?"}};
+    expect_spans_are_the_placeholders(s, ids, run(s, parts, 2, ids));
+    assert_int_equal(s->n_spans, 1);
+    assert_int_equal(sac_grid_cells(s->spans[0].grid), 0);
+    assert_int_equal(s->next_position, sac_session_n_tokens(s));
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_numbers_are_places), cmocka_unit_test(spans_say_what_they_show),
+        cmocka_unit_test(joined_frames_are_one_span_in_time), cmocka_unit_test(tiles_are_no_grid)};
+    return cmocka_run_group_tests_name("spans and positions", tests, NULL, NULL);
+}
