@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
-# Builds Saccade in several ways and runs all tests in each.
-#   ./test.sh                   dev, asan, tsan and release, and cuda where nvcc is
-#   ./test.sh asan release      only these
+# Builds Saccade and runs its tests.
+#   ./test.sh                   in minutes: the release build, the unit tests that are quick, and each subcommand once
+#   ./test.sh all               everything: dev, asan, tsan and release, and cuda where nvcc is
+#   ./test.sh asan release      only these builds, each with all of its tests
 #   ./test.sh fuzz              the fuzz targets, FUZZ_SECONDS (60) each; needs clang
 # The last line is "N passed, M failed": single tests, summed over the builds. Logs: build/<name>.log.
 set -uo pipefail
 cd "$(dirname "$0")"
 
-presets=("$@")
-if [ $# -eq 0 ]; then
-  presets=(dev asan tsan release)
-  command -v nvcc >/dev/null && presets+=(cuda)
+parts=("$@")
+[ $# -gt 0 ] || parts=(quick)
+if [ "${parts[*]}" = all ]; then
+  parts=(dev asan tsan release)
+  command -v nvcc >/dev/null && parts+=(cuda)
 fi
+for part in "${parts[@]}"; do
+  case $part in
+    quick | dev | asan | tsan | release | cuda | fuzz) ;;
+    *) echo "test.sh: unknown part '$part'; there are all, dev, asan, tsan, release, cuda and fuzz" >&2; exit 64 ;;
+  esac
+done
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
@@ -19,19 +27,13 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=$PWD/tests/tsan.supp}
 
 tools/packages.sh install test || exit
+mkdir -p build
 
 # The server's tests ask it through the openai package; where it cannot be had they say so and are skipped.
-if ! build/venv/bin/python -c 'import openai' 2>/dev/null; then
-  mkdir -p build
+if [ "${parts[*]}" != quick ] && ! build/venv/bin/python -c 'import openai' 2>/dev/null; then
   { python3 -m venv build/venv && build/venv/bin/pip install -q openai; } >build/venv.log 2>&1 ||
     echo "the Python package openai cannot be installed (build/venv.log): its tests are skipped"
 fi
-
-# What threads share is in a few places; the rest would only be slower under ThreadSanitizer.
-threaded='test_base test_vision_cache test_session test_batch serve_parallel'
-
-# What the CUDA backend changes; without a card it shows that everything else still passes.
-device='test_device test_method_device test_format_device test_vit_device test_device_tower test_batch_device test_decoder_device test_session cli_device'
 
 # Counts the tests within ctest's log: cmocka's programs and the tests of the command have many each; any other
 # program is one. Prints "passed failed skipped" and, on standard error, what failed and was skipped.
@@ -64,25 +66,42 @@ report() { # name passed failed skipped
   passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
 }
 
-build() { # preset, cmake options and -- targets
-  local preset=$1
-  shift
-  mkdir -p build
+# Runs a command, adds its output to a log, and says how far it is by the last "3/40" of ninja or ctest: every
+# second on a terminal, else every half minute.
+showing() { # what log command...
+  local what=$1 log=$2 start=$SECONDS before=-1 now shown=0
+  shift 2
+  before=$(stat -c %s "$log")
+  "$@" >>"$log" 2>&1 &
+  local job=$!
+  while sleep 1 && kill -0 $job 2>/dev/null; do
+    [ -t 1 ] || [ $((SECONDS - start - shown)) -ge 30 ] || continue
+    shown=$((SECONDS - start))
+    now=$(tail -c +$((before + 1)) "$log" | tail -c 9999 | grep -aoE '^\[[0-9]+/[0-9]+\]|^ *[0-9]+/[0-9]+ Test' |
+      grep -oE '[0-9]+/[0-9]+' | tail -n 1)
+    [ -n "$now" ] || continue
+    if [ -t 1 ]; then printf '\r   %s %s ' "$what" "$now"; else echo "   $what $now, $shown s"; fi
+  done
+  [ -t 1 ] && printf '\r\033[K'
+  wait $job
+}
+
+build() { # preset target [cmake options]
+  local preset=$1 target=$2
+  shift 2
   cmake --preset "$preset" "$@" >"build/$preset.log" 2>&1 &&
-    cmake --build --preset "$preset" -j "$jobs" ${targets:+--target $targets} >>"build/$preset.log" 2>&1 && return
-  grep -E -m 20 'error|Error|FAILED' "build/$preset.log" || tail -n 20 "build/$preset.log"
+    showing "$preset: built" "build/$preset.log" cmake --build --preset "$preset" -j "$jobs" --target $target && return
+  grep -E -m 20 'error|Error|FAILED|missing' "build/$preset.log" || tail -n 20 "build/$preset.log"
   echo "  FAILED the build; see build/$preset.log"
   report "$preset" 0 1 0
   return 1
 }
 
-run_tests() { # preset
-  local select=() log="build/$1/Testing/Temporary/LastTest.log"
-  [ "$1" = tsan ] && select=(-R "^(${threaded// /|})\$")
-  [ "$1" = cuda ] && select=(-R "^(${device// /|})\$")
+run_tests() { # preset [label]
+  local log="build/$1/Testing/Temporary/LastTest.log"
   rm -f "$log"
-  ctest --test-dir "build/$1" -j "$jobs" --output-on-failure --no-tests=error "${select[@]}" \
-    --test-output-size-passed 100000000 --test-output-size-failed 100000000 >>"build/$1.log" 2>&1
+  showing "$1: tests" "build/$1.log" ctest --test-dir "build/$1" -j "$jobs" --output-on-failure --no-tests=error \
+    ${2:+-L "^$2\$"} --test-output-size-passed 100000000 --test-output-size-failed 100000000
   local code=$? counts
   counts=$(count "$log")
   [ "${counts%% *}" -gt 0 ] || { echo "  no test of $1 has passed: see build/$1.log"; counts="0 1 0"; }
@@ -107,18 +126,20 @@ run_fuzzers() {
   done
 }
 
-for preset in "${presets[@]}"; do
+# Labels of tests, which are names of build targets too, are given in tests/CMakeLists.txt.
+for part in "${parts[@]}"; do
   start=$SECONDS
-  echo "== $preset"
-  case $preset in
-    fuzz) targets= build fuzz && run_fuzzers ;;
-    tsan) targets=${threaded/serve_parallel/saccade_command} build tsan -DSAC_TESTS=ON && run_tests tsan ;;
-    cuda) targets="${device/cli_device/saccade_command} checkkernels" build cuda -DSAC_TESTS=ON && run_tests cuda ;;
-    dev | asan | release) targets= build "$preset" -DSAC_TESTS=ON && run_tests "$preset" ;;
-    *) echo "test.sh: unknown part '$preset'; there are dev, asan, tsan, release, cuda and fuzz" >&2; exit 64 ;;
+  echo "== $part"
+  case $part in
+    quick) build release tests_quick -DSAC_TESTS=ON && run_tests release quick ;;
+    tsan) build tsan tests_threads -DSAC_TESTS=ON && run_tests tsan threads ;;
+    cuda) build cuda "tests_device checkkernels" -DSAC_TESTS=ON && run_tests cuda device ;;
+    fuzz) build fuzz all && run_fuzzers ;;
+    *) build "$part" all -DSAC_TESTS=ON && run_tests "$part" ;;
   esac
   echo "   $((SECONDS - start)) s"
 done
+[ "${parts[*]}" != quick ] || echo "This was the quick part; ./test.sh all runs everything, for most of an hour."
 [ $skipped -eq 0 ] || echo "$skipped skipped (see above)"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ] && [ $passed -gt 0 ]

@@ -15,8 +15,8 @@
 #include "block.h"
 #include "kv_cache.h"
 #include "ops.h"
+#include "policy.h"
 #include "rope.h"
-#include "sparse.h"
 #include "window_sums.h"
 
 typedef struct sac_decoder_config {
@@ -48,12 +48,6 @@ typedef struct sac_decoder_options {
     bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
-
-/* Called where other work may run on the same pool. */
-typedef struct sac_pause {
-    void (*fn)(void *ctx);
-    void *ctx;
-} sac_pause;
 
 /* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
 typedef struct sac_decoder_state {
@@ -90,7 +84,6 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
-    sac_pause pause; /* between chunks of a prefill; fn NULL = nobody */
     bool fast, outside_rows;
 } sac_decoder_state;
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The Debian (12) packages that Saccade is built and tested with, and their installation.
+# The packages of Debian 12 and Ubuntu 24.04 that Saccade is built and tested with, and their installation.
 #   tools/packages.sh list build|test     print them
 #   tools/packages.sh install build|test  install those that are missing: as root, or through sudo
 set -euo pipefail
 
 build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libarchive-dev
-  libstb-dev libjpeg62-turbo-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev"
+  libstb-dev libjpeg62-turbo-dev|libjpeg-turbo8-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev"
 test="g++ libcmocka-dev python3 python3-venv"
 
 case "${2:-}" in
@@ -13,19 +13,31 @@ case "${2:-}" in
   test) wanted="$build $test" ;;
   *) echo "usage: tools/packages.sh list|install build|test" >&2; exit 64 ;;
 esac
+is_installed() {
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
+}
+
+# Of names "a|b" for one thing: the one that is installed, or that apt knows, or the first.
+choose() {
+  local name names=${1//|/ }
+  for name in $names; do is_installed "$name" && echo "$name" && return; done
+  for name in $names; do apt-cache show "$name" >/dev/null 2>&1 && echo "$name" && return; done
+  echo "${1%%|*}"
+}
+
 if [ "$1" = list ]; then
-  echo $wanted
+  for package in $wanted; do choose "$package"; done | xargs
   exit
 fi
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "Not a Debian system: install what stands for these packages: $(echo $wanted)" >&2
+  echo "Not a Debian system: install what stands for these packages:" $wanted >&2
   exit 0 # cmake says what it does not find
 fi
 missing=()
 for package in $wanted; do
-  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$state" = installed ] || missing+=("$package")
+  package=$(choose "$package")
+  is_installed "$package" || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
@@ -37,6 +49,11 @@ if [ "$(id -u)" -ne 0 ]; then
   fi
   as_root=(sudo)
 fi
-echo "Installing the Debian packages ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
+for i in "${!missing[@]}"; do # apt may only now know the names that this system has
+  for package in $wanted; do
+    case "|$package|" in *"|${missing[i]}|"*) missing[i]=$(choose "$package") ;; esac
+  done
+done
+echo "Installing the packages ${missing[*]}"
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"

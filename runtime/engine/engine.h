@@ -103,6 +103,7 @@ struct sac_session {
     int64_t next_position; /* of the first token after the prompt */
     char *text;            /* the answer */
     size_t text_capacity;
+    struct sac_work *work; /* of the call that runs a prompt (work.h) */
     bool has_logits;
     atomic_bool cancel;
     const sac_events *events; /* of the call that is running, or NULL */

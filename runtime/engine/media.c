@@ -3,6 +3,7 @@
  * where the prompt wants them (media_encode.c). */
 #include "media_open.h"
 #include "picture.h"
+#include "room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,24 +17,6 @@ uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index) {
 
 static bool is_picture(const sac_media *m) {
     return m->content == SAC_PART_IMAGE;
-}
-
-/* Tokens that the conversation's texts take, each on its own; the chat format's few come on top. */
-static sac_status count_text(const sac_session *s, const sac_message *messages, size_t n_messages, int64_t *n,
-                             sac_error *err) {
-    *n = 0;
-    for (size_t i = 0; i < n_messages; i++)
-        for (size_t j = 0; j < messages[i].n_parts; j++) {
-            const sac_part *p = &messages[i].parts[j];
-            if (p->kind != SAC_PART_TEXT || !p->text) continue;
-            sac_text_segment segment = {.text = p->text, .n_bytes = strlen(p->text)};
-            size_t n_ids = 0;
-            sac_status st =
-                sac_tokenize(s->model->loaded.tokenizer, &segment, 1, false, NULL, 0, &n_ids, err);
-            if (st != SAC_OK && st != SAC_TOO_LONG) return st;
-            *n += (int64_t)n_ids;
-        }
-    return SAC_OK;
 }
 
 /* The grid of a span's rows, where they are one. */
@@ -70,24 +53,22 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
     return SAC_OK;
 }
 
-/* Pictures first: what they, the texts and an answer leave of the context is shared by the videos. */
+/* Pictures first: what they leave of the context is shared by the videos. */
 static sac_status prepare_all(sac_session *s, const sac_message *messages, size_t n_messages,
                               sac_error *err) {
-    enum { ANSWER_AND_FORMAT = 256 };
-    int64_t n_text, n_videos = 0;
-    SAC_TRY(count_text(s, messages, n_messages, &n_text, err));
-    int64_t room = s->memory.n_ctx - ANSWER_AND_FORMAT - n_text;
+    sac_room room;
+    SAC_TRY(sac_room_open(&room, s->model, s->memory.n_ctx, NULL, messages, n_messages, err));
     for (size_t i = 0; i < s->n_media; i++) {
-        n_videos += !is_picture(&s->media[i]);
-        if (!is_picture(&s->media[i])) continue;
-        SAC_TRY(sac_media_measure(s, &s->media[i], 0, err));
-        room -= s->media[i].report.n_tokens;
+        sac_media *m = &s->media[i];
+        if (!is_picture(m)) continue;
+        SAC_TRY(sac_media_measure(s, m, 0, err));
+        sac_room_take_picture(&room, m->report.n_tokens);
     }
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];
         if (is_picture(m)) continue;
-        SAC_TRY(sac_media_measure(s, m, room / n_videos--, err));
-        room -= m->report.n_tokens;
+        SAC_TRY(sac_media_measure(s, m, sac_room_share(&room), err));
+        sac_room_take_video(&room, m->report.n_tokens);
     }
     for (size_t i = 0; i < s->n_media; i++) s->reports[i] = s->media[i].report;
     return make_spans(s, err);

@@ -1,5 +1,6 @@
 /* A picture or video through the tower, in batches of tiles, straight into the rows of hidden states where
  * the prompt wants it. */
+#include "call.h"
 #include "clock.h"
 #include "device_tower.h"
 #include "media_open.h"

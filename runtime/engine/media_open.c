@@ -3,9 +3,9 @@
  * model has measured before is known without opening it (source.h), and then it is opened only if its
  * embeddings are in no cache. */
 #include "media_open.h"
-
 #include "picture.h"
 #include "prepared.h"
+#include "room.h"
 #include "source.h"
 
 #include <stdlib.h>
@@ -84,12 +84,6 @@ sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visua
     return SAC_OK;
 }
 
-/* Frames that the share of the context left to this video can hold: the bound when nobody gives one. */
-static int64_t context_frames(int64_t room, const sac_visual_plan *frame) {
-    int64_t each = frame->n_tokens + 1;
-    return room / each > 0 ? room / each : 1;
-}
-
 /* A frame costs the pixels of the tower's input, whatever the size of the source: that is what the model pays
  * for. */
 static sac_status frame_request(const sac_video_options *o, int64_t room, const sac_visual_plan *frame,
@@ -105,7 +99,7 @@ static sac_status frame_request(const sac_video_options *o, int64_t room, const 
                              .has_num_frames = o->num_frames != 0,
                              .num_frames = o->num_frames,
                              .has_max_frames = true,
-                             .max_frames = o->max_frames ? o->max_frames : context_frames(room, frame),
+                             .max_frames = o->max_frames ? o->max_frames : sac_room_frames_in(room, frame),
                              .max_frames_silent = o->max_frames == 0,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,

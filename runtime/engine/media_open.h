@@ -2,7 +2,7 @@
 #ifndef SAC_ENGINE_MEDIA_OPEN_H
 #define SAC_ENGINE_MEDIA_OPEN_H
 
-#include "generate.h"
+#include "media.h"
 
 /* Opens the item, chooses its frames and counts its tokens. room: tokens of the context that a video may
  * take. */

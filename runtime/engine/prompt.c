@@ -1,4 +1,5 @@
-#include "generate.h"
+#include "prompt.h"
+#include "call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +235,7 @@ static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids
 sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
                               size_t capacity, size_t *n_ids, sac_error *err) {
     sac_prompt prompt;
+    if (s->reply.busy) return sac_fail(err, SAC_BAD_ARGUMENT, "this session is at work: end that first");
     sac_reply_drop(s);
     sac_status st = sac_media_prepare(s, messages, n_messages, err);
     if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "device_tower.h"
+#include "work.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -161,7 +162,7 @@ static size_t sequence_bytes(int64_t n_ctx) {
            sac_arena_block_bytes((size_t)n_ctx * sizeof(uint64_t)) +
            sac_arena_block_bytes((size_t)n_ctx * sizeof(sac_visual_span)) +
            sac_arena_block_bytes(SAC_POSITION_AXES * (size_t)n_ctx * sizeof(int32_t)) +
-           sac_arena_block_bytes(text_capacity(n_ctx));
+           sac_arena_block_bytes(text_capacity(n_ctx)) + sac_arena_block_bytes(sizeof(sac_work));
 }
 
 static void add_part(sac_memory_report *r, const char *tag, size_t n_bytes) {
@@ -267,7 +268,9 @@ static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
     s->positions = sac_arena_take(&s->arena, SAC_POSITION_AXES * (size_t)n_ctx * sizeof *s->positions);
     s->text_capacity = text_capacity(n_ctx);
     s->text = sac_arena_take(&s->arena, s->text_capacity);
-    if (!s->ids || !s->prompt || !s->answer || !s->identity || !s->visual || !s->positions || !s->text)
+    s->work = sac_arena_take(&s->arena, sizeof *s->work);
+    if (!s->ids || !s->work || !s->prompt || !s->answer || !s->identity || !s->visual || !s->positions ||
+        !s->text)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sequence");
     return SAC_OK;
 }
@@ -331,6 +334,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_vision(s, err), fail);
     SAC_TRY_GOTO(st, take_sequence(s, o.n_ctx, err), fail);
+    *s->work = (sac_work){0};
     sac_reply_drop(s);
     *out = s;
     return SAC_OK;
@@ -366,6 +370,7 @@ void sac_session_cancel(sac_session *s) {
 }
 
 void sac_session_reset(sac_session *s) {
+    sac_work_drop(s->work);
     sac_reply_drop(s);
     sac_media_release(s);
     sac_decoder_rewind(&s->decoder, 0);

@@ -21,6 +21,10 @@ static inline bool closed_open(void) {
 static inline void closed_let_in(bool open) {
     mprotect(closed_region, CLOSED_BYTES, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
+/* Zeros everywhere. The pages are given back: opening and closing costs time by those that a test has touched. */
+static inline void closed_clear(void) {
+    madvise(closed_region, CLOSED_BYTES, MADV_DONTNEED);
+}
 
 /* The device that the thread's ops go to: as on a card, use() and copies say which. */
 static _Thread_local const sac_device *closed_used;

@@ -130,7 +130,7 @@ static void rig_open(rig *r, bool there, bool apart) {
     sac_ops_init_ref(&r->ops);
     if (there) {
         closed_let_in(true);
-        memset(closed_region, 0, CLOSED_BYTES);
+        closed_clear();
         r->ops = closed_ops(&r->ops);
         r->ops.store_many = count_store_many;
         r->ops.attention_many = count_attention_many;

@@ -97,7 +97,7 @@ static void start(run *r, const sac_decoder *d, const char *prefill, const char 
     assert_ok(sac_decoder_state_open(&r->s, d, &o, &err), err);
     assert_ok(sac_arena_open(&r->host, (size_t)1 << 26, &err), err);
     closed_let_in(true);
-    if (there) memset(closed_region, 0, CLOSED_BYTES);
+    if (there) closed_clear();
     r->device = sac_arena_over(closed_region, CLOSED_BYTES);
     sac_arena *device = there ? &r->device : &r->host;
     assert_ok(sac_decoder_state_take(&r->s, d, device, &r->host, &err), err);

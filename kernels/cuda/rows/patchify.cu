@@ -1,3 +1,4 @@
+/* patchify.cu - pixels to rows of patches, normalised on the way. */
 #include "device.cuh"
 
 namespace sac::rows {
