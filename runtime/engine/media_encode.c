@@ -42,16 +42,6 @@ static void tell_tiles(const encoder *e, const uint8_t *patches, int64_t first_t
     }
 }
 
-sac_patch_rows sac_media_patch_rows(const sac_session *s, const sac_media *m, const uint8_t *pixels, int n) {
-    const sac_processor_config *p = &s->model->loaded.processor;
-    sac_patch_rows rows = {
-        .pixels = pixels, .segment_start = s->vision.segment_start, .n_segments = n * m->tower.n_segments};
-    sac_grid_segments(m->plan.patches, n, s->vision.segment_start);
-    memcpy(rows.mean, p->mean, sizeof rows.mean);
-    memcpy(rows.std, p->std, sizeof rows.std);
-    return rows;
-}
-
 /* n tiles to rows of pooled embeddings, the same order, on the host. */
 static sac_status run_tower(const encoder *e, const uint8_t *patches, int n, float *pooled) {
     sac_session *s = e->s;
