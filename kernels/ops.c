@@ -32,6 +32,10 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;
     t->scatter_rows = sac_cpu_scatter_rows;
+    t->choice_rows = sac_cpu_choice_rows;
+    t->pattern_rows = sac_cpu_pattern_rows;
+    t->pick_channels = sac_cpu_pick_channels;
+    t->join_attention = sac_cpu_join_attention;
 #if defined(__x86_64__)
     if (cpu_flags & SAC_CPU_AVX2) sac_ops_set_avx2(t);
     if (cpu_flags & SAC_CPU_AVX512) sac_ops_set_avx512(t);

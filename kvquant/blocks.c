@@ -1,5 +1,7 @@
 #include "blocks.h"
 
+#include "attend.h"
+
 #include <assert.h>
 
 #define ALIGN 64

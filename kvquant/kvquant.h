@@ -9,7 +9,7 @@
 #ifndef SAC_KVQUANT_H
 #define SAC_KVQUANT_H
 
-#include "sparse.h"
+#include "policy.h"
 
 typedef struct sac_kv_packing {
     size_t state_bytes;

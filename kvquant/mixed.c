@@ -11,6 +11,7 @@
  * Ours: top_p < 1 lets a step mix only the packed rows that hold this share of each head's weight over them
  * (Twilight's rule, arXiv:2502.02770): the packed keys are their own estimator, and what is saved is reading
  * values. Fewer than 32 rows stay plain until there are more. */
+#include "attend.h"
 #include "blocks.h"
 #include "importance.h"
 #include "packed_step.h"

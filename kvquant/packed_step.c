@@ -1,6 +1,7 @@
 #include "packed_step.h"
 
 #include "clock.h"
+#include "measure.h"
 
 #include <math.h>
 

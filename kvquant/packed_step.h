@@ -3,7 +3,7 @@
 #ifndef SAC_KV_PACKED_STEP_H
 #define SAC_KV_PACKED_STEP_H
 
-#include "sparse.h"
+#include "policy.h"
 
 typedef struct sac_packed_step {
     double top_p; /* < 1: of the packed rows only those that hold this share are mixed */

@@ -15,8 +15,8 @@
 #include "block.h"
 #include "kv_cache.h"
 #include "ops.h"
+#include "policy.h"
 #include "rope.h"
-#include "sparse.h"
 #include "window_sums.h"
 
 typedef struct sac_decoder_config {
@@ -46,14 +46,9 @@ typedef struct sac_decoder_options {
     bool fast;                                /* bf16 products allowed */
     bool measure_mass;                        /* methods are compared with dense attention: slow */
     bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
+    bool own_numbers;         /* rows may be numbered otherwise than by their place */
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
-
-/* Called where other work may run on the same pool. */
-typedef struct sac_pause {
-    void (*fn)(void *ctx);
-    void *ctx;
-} sac_pause;
 
 /* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
 typedef struct sac_decoder_state {
@@ -71,12 +66,13 @@ typedef struct sac_decoder_state {
     void *norm;               /* [chunk][hidden] */
     void *k, *v;              /* [chunk][kv_heads * head_dim] */
     void *gate, *up;          /* [chunk][intermediate] */
-    float *cos_sin;           /* [n_ctx][rot_dim/2][2] */
-    int64_t n_cos_sin;
-    int32_t *positions; /* [n_ctx + n_spare] of the hidden rows at hand */
-    float *embeddings;  /* [n_ctx][hidden] on the host, for rows that do not come from the embedding table:
+    float *cos_sin;           /* [n_ctx][rot_dim/2][2], of the sequence's rows */
+    int64_t n_cos_sin;        /* rows of it that are made */
+    sac_row_numbers numbers;  /* what they are made of */
+    int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
+    float *embeddings; /* [n_ctx][hidden] on the host, for rows that do not come from the embedding table:
                            hidden itself on the CPU; NULL on a device when the model only reads text */
-    float *logits;      /* [vocab] */
+    float *logits;     /* [vocab] */
     float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
     int32_t *device_positions, *device_ids;
     int32_t *picked_positions; /* [chunk] there, of queries that a prefill policy picks; or NULL */
@@ -90,7 +86,6 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
-    sac_pause pause; /* between chunks of a prefill; fn NULL = nobody */
     bool fast, outside_rows;
 } sac_decoder_state;
 
@@ -122,6 +117,12 @@ bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t 
 
 /* Called between layers (and with layer = n_layers at the end): report progress, or return CANCELLED. */
 typedef sac_status (*sac_layer_fn)(void *ctx, int layer, int n_layers);
+
+/* Numbers the rows of the prompt that is run next, of which the first n_reused are cached. `numbers` points
+ * into the caller's memory while the sequence lasts; without ids every row's number is its place. */
+void sac_decoder_number_rows(sac_decoder_state *s, sac_row_numbers numbers, int64_t n_reused);
+/* The same where tokens follow the cached ones that are no part of a prompt: they are counted on. */
+void sac_decoder_count_on(sac_decoder_state *s);
 
 /* Embeddings of ids into hidden rows [first, first + n). */
 sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,

@@ -1,4 +1,5 @@
 /* decoder_attend.c - a layer of a step, and what its attention is told. */
+#include "attend.h"
 #include "clock.h"
 #include "decoder_run.h"
 

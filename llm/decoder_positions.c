@@ -1,11 +1,29 @@
-/* decoder_positions.c - positions of the rows at hand and the cos/sin table that they are turned by. */
+/* decoder_positions.c - the places of the rows at hand in the sequence, and the cos/sin table that they are
+ * turned by. The table has a row for each row of the sequence, so that ops look it up by place, whatever
+ * numbers a family gives to the rows. */
 #include "decoder_run.h"
+
+/* Rows of the table from `first` on are of other numbers. */
+static void forget_rotations(sac_decoder_state *s, int64_t first) {
+    if (s->n_cos_sin > first) s->n_cos_sin = first;
+}
+
+void sac_decoder_number_rows(sac_decoder_state *s, sac_row_numbers numbers, int64_t n_reused) {
+    if (s->numbers.ids || numbers.ids) forget_rotations(s, n_reused);
+    s->numbers = numbers;
+}
+
+void sac_decoder_count_on(sac_decoder_state *s) {
+    if (!s->numbers.ids || s->cache.n_rows >= s->numbers.n) return;
+    sac_row_numbers_cut(&s->numbers, s->cache.n_rows);
+    forget_rotations(s, s->cache.n_rows);
+}
 
 sac_status sac_decoder_prepare_rotations(const decoder_run *r, int64_t past, int64_t n_total) {
     sac_decoder_state *s = r->s;
     int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
     if (first >= n_total) return SAC_OK;
-    sac_rope_fill(&s->rope, first, n_total - first, n_total, s->cos_sin);
+    sac_rope_fill(&s->rope, &s->numbers, first, n_total - first, n_total, s->cos_sin);
     s->n_cos_sin = n_total;
     size_t row = (size_t)s->rope.rot_dim;
     return decoder_upload(r, s->device_cos_sin + (size_t)first * row, s->cos_sin + (size_t)first * row,

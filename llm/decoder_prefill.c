@@ -1,184 +1,124 @@
-/* decoder_prefill.c - a prompt: layers outside, chunks of tokens inside. */
-#include "decoder_run.h"
+/* decoder_prefill.c - a prompt: layers outside, chunks of tokens inside, a piece at a time. */
+#include "decoder_pick.h"
 
 #include <assert.h>
-#include <string.h>
 
-/* Hidden rows from `first` on, n_kept of them: the next go where nothing is still wanted. */
-static sac_status drop_on_device(const decoder_run *r, int64_t first, const int32_t *kept, int64_t n_kept) {
-    const sac_decoder_state *s = r->s;
-    int64_t hidden = r->d->config.hidden, n_rows = kept[n_kept - 1] + 1;
-    for (int64_t i = 0; i < n_kept; i += s->chunk) {
-        int64_t n = decoder_min(n_kept - i, s->chunk);
-        sac_mat part = decoder_mat(r, s->norm, n, hidden), to = decoder_hidden_rows(r, first + i, n);
-        SAC_TRY(decoder_upload(r, s->device_ids, kept + i, (size_t)n * sizeof *kept));
-        SAC_TRY(r->ops->gather_rows(
-            r->stream,
-            &(sac_gather_rows_args){part, decoder_hidden_rows(r, first, n_rows), s->device_ids, NULL}));
-        SAC_TRY(s->device->copy(r->stream, to.data, part.data,
-                                (size_t)n * sac_dtype_row_bytes(s->dtype, hidden)));
-    }
-    return sac_decoder_upload_positions(r, first, n_kept);
+/* ---------------------------------------------------------------- the pieces of a layer */
+
+static int64_t chunk_rows(const sac_prefill_work *w) {
+    return decoder_min(w->n - w->at, w->s->chunk);
 }
 
-/* Hidden rows and positions of [first, first + *n) without those that the prefill method drops here. */
-static sac_status drop_tokens(const decoder_run *r, const sac_layer_attention *a, int64_t first, int64_t *n) {
-    sac_decoder_state *s = r->s;
-    int64_t n_kept;
-    size_t row = sac_dtype_row_bytes(s->dtype, r->d->config.hidden);
-    uint8_t *rows = (uint8_t *)s->hidden + (size_t)first * row;
-    const int32_t *kept = s->prefill.policy->keep(s->prefill.state, a, &n_kept);
-    if (!kept) return SAC_OK;
-    for (int64_t i = 0; i < n_kept; i++) { /* rows only move up, to where nothing is still wanted */
-        if (kept[i] == i) continue;
-        if (!s->device) memcpy(rows + (size_t)i * row, rows + (size_t)kept[i] * row, row);
-        s->positions[first + i] = s->positions[first + kept[i]];
-    }
-    *n = n_kept;
-    return s->device ? drop_on_device(r, first, kept, n_kept) : SAC_OK;
+static void begin_layer(sac_prefill_work *w) {
+    const sac_decode_policy *decode = w->s->decode.policy;
+    w->kv = sac_kv_cache_begin_layer(&w->s->cache, w->layer, w->n, false, &w->kv_past);
+    w->picks = sac_decoder_picks_queries(w);
+    w->makes_no_queries = w->picks && (!decode->prompt || decode->prompt_without_queries);
+    w->some = (sac_attended){0};
 }
 
-/* A layer's hidden rows from `first` on, by which their queries are made. */
-typedef struct layer_rows {
-    const decoder_run *r;
-    int layer;
-    int64_t first, n;
-} layer_rows;
-
-/* Rows at a time, so that n fall into equal parts: a few left over would be slow. */
-static int64_t even_part(int64_t n, int64_t most) {
-    int64_t n_parts = (n + most - 1) / most;
-    return n_parts ? (n + n_parts - 1) / n_parts : 1;
+static void go_to(sac_prefill_work *w, sac_prefill_stage stage, int64_t at) {
+    w->stage = stage;
+    w->at = at;
 }
 
-/* Hidden rows and positions of the listed tokens, side by side; positions are moved as rows of one number. */
-static sac_status pick_rows(const layer_rows *l, const int32_t *rows, sac_mat x) {
-    const sac_decoder_state *s = l->r->s;
-    sac_mat all = {s->device_positions + l->first, l->n, 1, 1, SAC_DTYPE_F32};
-    sac_mat picked = {s->picked_positions, x.rows, 1, 1, SAC_DTYPE_F32};
-    SAC_TRY(l->r->ops->gather_rows(
-        l->r->stream, &(sac_gather_rows_args){x, decoder_hidden_rows(l->r, l->first, l->n), rows, NULL}));
-    return l->r->ops->gather_rows(l->r->stream, &(sac_gather_rows_args){picked, all, rows, NULL});
-}
-
-/* Queries [first, first + q.rows) of those that are asked for. */
-static sac_status make_some(const layer_rows *l, sac_mat q, const int32_t *rows, int64_t first) {
-    const decoder_run *r = l->r;
-    sac_block_rows x = sac_decoder_rows(r, l->first + (rows ? 0 : first), q.rows);
-    sac_rotation rotation = decoder_rotation(r->s);
-    x.q = q;
-    if (rows) {
-        SAC_TRY(pick_rows(l, rows + first, x.norm));
-        x.hidden = x.norm;
-    }
-    return sac_block_queries(&x, &r->d->layers[l->layer], &rotation,
-                             rows ? r->s->picked_positions : r->s->device_positions + l->first + first);
-}
-
-static sac_status make_queries(void *ctx, sac_mat q, const int32_t *rows) {
-    const layer_rows *l = ctx;
-    int64_t most = l->r->s->chunk, part = rows ? even_part(q.rows, most) : most;
-    for (int64_t i = 0; i < q.rows; i += part) {
-        int64_t n = decoder_min(q.rows - i, part);
-        SAC_TRY(make_some(l, sac_mat_rows(q, i, n), rows, i));
-    }
+static sac_status chunk_in(sac_prefill_work *w) {
+    const decoder_run r = decoder_run_of(w);
+    const sac_decoder_layer *layer = &w->d->layers[w->layer];
+    if (w->at == 0) begin_layer(w);
+    int64_t n = chunk_rows(w);
+    sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, n);
+    sac_block_part part = {.n = n,
+                           .rotation = decoder_rotation(w->s),
+                           .pos = w->s->device_positions + w->past + w->at,
+                           .kv = w->kv,
+                           .first = w->kv_past + w->at};
+    SAC_TRY(w->makes_no_queries ? sac_block_in_without_queries(&x, layer, &part)
+                                : sac_block_in(&x, layer, &part, 1));
+    w->at += n;
+    if (w->at == w->n) go_to(w, SAC_PREFILL_ATTEND, 0);
     return SAC_OK;
 }
 
-static void pause_for_others(const sac_decoder_state *s) {
-    if (s->pause.fn) s->pause.fn(s->pause.ctx);
+/* Rows whose outputs nobody reads: in the last layer all but the last n_out. */
+static int64_t n_unread(const sac_prefill_work *w) {
+    return w->layer + 1 < w->d->config.n_layers ? 0 : w->n - decoder_min(w->n, w->n_out);
 }
 
-/* Whether a layer's prefill picks queries: outputs may then be those of some tokens. A bias of o would be the
- * others'. */
-static bool picks_queries(const decoder_run *r, int layer, int64_t n, int64_t n_seen) {
-    const sac_prefill *p = &r->s->prefill;
-    return p->policy->picks_queries && p->policy->picks_queries(p->p) && n > 1 &&
-           !sac_prefill_is_short(p, n_seen) && !r->d->layers[layer].o_bias;
-}
-
-/* The outputs of some tokens into their hidden states. */
-static sac_status add_attended(const layer_rows *l, const sac_attended *some) {
-    const decoder_run *r = l->r;
-    int64_t part = even_part(some->o.rows, r->s->chunk);
-    for (int64_t i = 0; i < some->o.rows; i += part) {
-        int64_t n = decoder_min(some->o.rows - i, part);
-        sac_block_rows x = sac_decoder_rows(r, l->first, n);
-        sac_mat h = decoder_hidden_rows(r, l->first, l->n);
-        pause_for_others(r->s);
-        x.q = sac_mat_rows(some->o, i, n);
-        SAC_TRY(sac_block_attended(&x, &r->d->layers[l->layer]));
-        SAC_TRY(r->ops->scatter_rows(r->stream, &(sac_scatter_rows_args){h, x.norm, some->rows + i, true}));
-    }
-    return SAC_OK;
-}
-
-/* Outputs of the last n_out rows are wanted. */
-static sac_status prefill_layer(const decoder_run *r, int layer, int64_t first, int64_t *n, int64_t n_seen,
-                                int64_t n_out) {
-    sac_decoder_state *s = r->s;
+static sac_status attend(sac_prefill_work *w) {
+    const decoder_run r = decoder_run_of(w);
+    sac_decoder_state *s = w->s;
     const sac_decode_policy *decode = s->decode.policy;
-    const sac_decoder_layer *w = &r->d->layers[layer];
-    int64_t past, end = first + *n;
-    layer_rows rows = {r, layer, first, *n};
-    sac_attended some = {0};
-    bool picks = picks_queries(r, layer, *n, n_seen);
-    bool q_later = picks && (!decode->prompt || decode->prompt_without_queries);
-    sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, *n, false, &past);
-    for (int64_t i = first; i < end; i += s->chunk) {
-        if (i > first) pause_for_others(s);
-        int64_t n_rows = decoder_min(end - i, s->chunk);
-        sac_block_rows x = sac_decoder_rows(r, i, n_rows);
-        sac_block_part part = {n_rows, decoder_rotation(s), s->device_positions + i, kv, past + i - first};
-        SAC_TRY(q_later ? sac_block_in_without_queries(&x, w, &part) : sac_block_in(&x, w, &part, 1));
-    }
-    sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, *n, kv, past, n_seen);
-    a.n_unread = *n - decoder_min(*n, n_out);
-    if (picks) a.attended = &some;
-    if (q_later) a.make_queries = (sac_query_maker){make_queries, &rows};
+    sac_layer_attention *a = &w->attention;
+    int64_t left = w->kv_past + w->n;
+    *a = sac_decoder_layer_attention(&r, w->layer, w->past, w->n, w->kv, w->kv_past, w->n_seen);
+    a->n_unread = n_unread(w);
+    if (w->picks) a->attended = &w->some;
+    if (w->makes_no_queries) a->make_queries = (sac_query_maker){sac_decoder_make_queries, w};
     sac_window_sums_begin(&s->window_sums);
-    if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, &a));
-    SAC_TRY(sac_prefill_attend(&s->prefill, &a));
+    if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, a));
+    SAC_TRY(sac_prefill_attend(&s->prefill, a));
     sac_important important = sac_prefill_important(&s->prefill);
-    int64_t left = past + *n;
-    if (decode->settle) SAC_TRY(decode->settle(s->decode.state, &a, &left));
-    SAC_TRY(sac_kv_cache_end_layer(&s->cache, &a, left, &important));
-    if (some.rows) SAC_TRY(add_attended(&rows, &some));
-    for (int64_t i = first + a.n_unread; i < end; i += s->chunk) {
-        int64_t n_rows = decoder_min(end - i, s->chunk);
-        pause_for_others(s);
-        sac_block_rows x = sac_decoder_rows(r, i, n_rows);
-        SAC_TRY(some.rows ? sac_block_mlp(&x, w) : sac_block_out(&x, w));
-    }
-    return s->prefill.policy->keep ? drop_tokens(r, &a, first, n) : SAC_OK;
-}
-
-static sac_status prefill(const decoder_run *r, int64_t past, int64_t n, int64_t n_out, sac_layer_fn on_layer,
-                          void *ctx) {
-    sac_decoder_state *s = r->s;
-    const sac_decode_policy *decode = s->decode.policy;
-    int64_t end = past + n;
-    SAC_TRY(sac_decoder_prepare_rotations(r, past, end));
-    for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
-    s->n_positions = 0;
-    SAC_TRY(sac_decoder_upload_positions(r, past, n));
-    if (decode->inputs)
-        SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, decoder_hidden_rows(r, past, n), past));
-    for (int layer = 0; layer < s->shape.n_layers; layer++) {
-        if (on_layer) SAC_TRY(on_layer(ctx, layer, s->shape.n_layers));
-        SAC_TRY(sac_stream_use(r->stream)); /* which may have run others' work */
-        SAC_TRY(prefill_layer(r, layer, past, &n, end, layer + 1 < s->shape.n_layers ? n : n_out));
-    }
-    if (on_layer) SAC_TRY(on_layer(ctx, s->shape.n_layers, s->shape.n_layers));
-    s->last_row = past + n - 1;
-    s->cache.n_rows = end;
+    if (decode->settle) SAC_TRY(decode->settle(s->decode.state, a, &left));
+    SAC_TRY(sac_kv_cache_end_layer(&s->cache, a, left, &important));
+    if (w->some.rows && w->some.o.rows > 0)
+        go_to(w, SAC_PREFILL_ADD, 0);
+    else
+        go_to(w, SAC_PREFILL_OUT, a->n_unread);
     return SAC_OK;
 }
 
-sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
-                               const sac_stream *stream, int64_t past, int64_t n, int64_t n_out,
-                               sac_layer_fn on_layer, void *ctx, sac_error *err) {
-    assert(past >= 0 && n > 0 && n_out > 0 && past == s->cache.n_rows);
+static sac_status add(sac_prefill_work *w) {
+    int64_t n = sac_decoder_attended_part(w);
+    SAC_TRY(sac_decoder_add_attended(w, n));
+    w->at += n;
+    if (w->at == w->some.o.rows) go_to(w, SAC_PREFILL_OUT, w->attention.n_unread);
+    return SAC_OK;
+}
+
+static sac_status end_layer(sac_prefill_work *w) {
+    if (w->s->prefill.policy->keep) SAC_TRY(sac_decoder_drop_tokens(w));
+    go_to(w, SAC_PREFILL_IN, 0);
+    if (++w->layer < w->d->config.n_layers) return SAC_OK;
+    w->s->last_row = w->past + w->n - 1;
+    w->s->cache.n_rows = w->n_seen;
+    go_to(w, SAC_PREFILL_DONE, 0);
+    return SAC_OK;
+}
+
+static sac_status chunk_out(sac_prefill_work *w) {
+    const decoder_run r = decoder_run_of(w);
+    const sac_decoder_layer *layer = &w->d->layers[w->layer];
+    int64_t n = chunk_rows(w);
+    sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, n);
+    SAC_TRY(w->some.rows ? sac_block_mlp(&x, layer) : sac_block_out(&x, layer));
+    w->at += n;
+    return w->at == w->n ? end_layer(w) : SAC_OK;
+}
+
+/* ---------------------------------------------------------------- the work */
+
+/* Says what went wrong, after nothing is left of the new tokens. */
+static sac_status fail(sac_prefill_work *w, sac_status st, sac_error *err) {
+    const decoder_run r = decoder_run_of(w);
+    sac_prefill_work_drop(w);
+    return sac_decoder_explain(&r, st, err);
+}
+
+static sac_status prepare(const sac_prefill_work *w) {
+    const decoder_run r = decoder_run_of(w);
+    sac_decoder_state *s = w->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    SAC_TRY(sac_decoder_prepare_rotations(&r, w->past, w->n_seen));
+    for (int64_t i = w->past; i < w->n_seen; i++) s->positions[i] = (int32_t)i;
+    s->n_positions = 0;
+    SAC_TRY(sac_decoder_upload_positions(&r, w->past, w->n));
+    if (!decode->inputs) return SAC_OK;
+    return decode->inputs(s->decode.state, w->ops, w->stream, decoder_hidden_rows(&r, w->past, w->n),
+                          w->past);
+}
+
+static sac_status check(const sac_decoder_state *s, int64_t past, int64_t n, sac_error *err) {
     if (n > s->n_ctx - past)
         return sac_fail(
             err, SAC_TOO_LONG,
@@ -190,9 +130,83 @@ sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const
             "KV format %s takes one prompt on a device: no more tokens at a time than one after it, "
             "or a session begun anew",
             s->cache.choice.format->name);
-    decoder_run r = {d, s, ops, stream};
-    sac_status st = prefill(&r, past, n, n_out, on_layer, ctx);
-    if (st == SAC_OK) return st;
-    sac_decoder_cut_back(s, past);
-    return sac_decoder_explain(&r, st, err);
+    return SAC_OK;
+}
+
+sac_status sac_prefill_work_begin(sac_prefill_work *w, const sac_decoder *d, sac_decoder_state *s,
+                                  const sac_ops *ops, const sac_stream *stream, int64_t past, int64_t n,
+                                  int64_t n_out, sac_error *err) {
+    assert(past >= 0 && n > 0 && n_out > 0 && past == s->cache.n_rows);
+    *w = (sac_prefill_work){.d = d,
+                            .s = s,
+                            .ops = ops,
+                            .stream = stream,
+                            .past = past,
+                            .n = n,
+                            .n_seen = past + n,
+                            .n_out = n_out,
+                            .stage = SAC_PREFILL_DONE};
+    SAC_TRY(check(s, past, n, err));
+    go_to(w, SAC_PREFILL_IN, 0);
+    sac_status st = prepare(w);
+    return st == SAC_OK ? st : fail(w, st, err);
+}
+
+/* Other work may have run on another device since the piece before. */
+static sac_status next(sac_prefill_work *w) {
+    SAC_TRY(sac_stream_use(w->stream));
+    switch (w->stage) {
+    case SAC_PREFILL_IN: return chunk_in(w);
+    case SAC_PREFILL_ATTEND: return attend(w);
+    case SAC_PREFILL_ADD: return add(w);
+    case SAC_PREFILL_OUT: return chunk_out(w);
+    case SAC_PREFILL_DONE: break;
+    }
+    return SAC_OK;
+}
+
+sac_status sac_prefill_work_next(sac_prefill_work *w, sac_error *err) {
+    sac_status st = next(w);
+    return st == SAC_OK ? st : fail(w, st, err);
+}
+
+void sac_prefill_work_drop(sac_prefill_work *w) {
+    if (sac_prefill_work_is_done(w)) return;
+    go_to(w, SAC_PREFILL_DONE, 0);
+    sac_decoder_cut_back(w->s, w->past);
+}
+
+double sac_prefill_work_cost(const sac_prefill_work *w) {
+    const sac_decoder_config *c = &w->d->config;
+    double hidden = c->hidden, q = (double)decoder_q_cols(c), kv = (double)decoder_kv_cols(c);
+    double rows = (double)chunk_rows(w);
+    switch (w->stage) {
+    case SAC_PREFILL_IN: return rows * hidden * (q + 2 * kv);
+    case SAC_PREFILL_ATTEND: return (double)w->n * (double)w->n_seen * q * 2;
+    case SAC_PREFILL_ADD: return (double)sac_decoder_attended_part(w) * hidden * q;
+    case SAC_PREFILL_OUT: return rows * hidden * (q + 3.0 * c->intermediate);
+    case SAC_PREFILL_DONE: break;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static sac_status run(sac_prefill_work *w, sac_layer_fn on_layer, void *ctx, sac_error *err) {
+    const int n_layers = w->d->config.n_layers;
+    while (!sac_prefill_work_is_done(w)) {
+        if (on_layer && sac_prefill_work_begins_layer(w)) SAC_TRY(on_layer(ctx, w->layer, n_layers));
+        SAC_TRY(sac_prefill_work_next(w, err));
+    }
+    return on_layer ? on_layer(ctx, n_layers, n_layers) : SAC_OK;
+}
+
+sac_status sac_decoder_prefill(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                               const sac_stream *stream, int64_t past, int64_t n, int64_t n_out,
+                               sac_layer_fn on_layer, void *ctx, sac_error *err) {
+    sac_prefill_work w;
+    SAC_TRY(sac_prefill_work_begin(&w, d, s, ops, stream, past, n, n_out, err));
+    sac_status st = run(&w, on_layer, ctx, err);
+    if (st != SAC_OK) sac_decoder_cut_back(s, past);
+    return st;
 }

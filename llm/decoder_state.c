@@ -18,7 +18,7 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .max_position = c->max_position,
         .window = c->sliding_window,
         .measure_mass = o->measure_mass,
-        .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC,
+        .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
         .controller = d->controller,
         .device = device,
         .dtype = device ? d->embed.dtype : SAC_DTYPE_F32,
@@ -31,9 +31,9 @@ static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *
     const char *what = NULL;
     if (!s->device) return SAC_OK;
     if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
-    if (prefill != &sac_prefill_dense && !prefill->take_device) what = prefill->name;
+    if (prefill->cpu_only) what = prefill->name;
     for (const sac_decode *m = &s->decode; m; m = m->base)
-        if (m->policy != &sac_decode_dense && !m->policy->take_device) what = m->policy->name;
+        if (m->policy->cpu_only) what = m->policy->name;
     if (s->shape.measure_mass) what = "measuring of attention mass";
     return what ? sac_fail(err, SAC_UNSUPPORTED, "%s runs on the CPU only so far: leave out --device", what)
                 : SAC_OK;
@@ -172,8 +172,9 @@ static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decod
     else
         s->logits = s->device_logits = sac_arena_take(a.host, decoder_floats(1, c->vocab));
     ADD_TO(logits_bytes);
-    sac_prefill_take(&s->prefill, &s->shape, a.host, a.device);
-    sac_decode_take(&s->decode, &s->shape, a.host, a.device);
+    const sac_memory memory = {a.host, a.device};
+    sac_prefill_take(&s->prefill, &s->shape, &memory);
+    sac_decode_take(&s->decode, &s->shape, &memory);
     s->stats = sac_arena_take(a.host, (size_t)c->n_layers * sizeof *s->stats);
     if (s->window_sums.window) {
         bool diagonals = s->prefill.policy->observes_diagonals;

@@ -8,6 +8,8 @@
 
 #include "grid.h"
 
+#include <stddef.h>
+
 enum { SAC_POSITION_AXES = 3 };
 
 /* Rows [first, first + n) of a prompt show one picture, one frame, or the frames of a video together. */
@@ -23,6 +25,21 @@ typedef struct sac_prompt_span {
 /* Numbers the rows of a prompt: out[SAC_POSITION_AXES][n]. The spans are in order and do not overlap. Returns
  * the number of the row that comes after them, for the first step. */
 typedef int64_t (*sac_positions_fn)(const sac_prompt_span *spans, int n_spans, int64_t n, int32_t *out);
+
+/* The numbers of a sequence's rows: those of its prompt by the family, those after it counted on from `next`. */
+typedef struct sac_row_numbers {
+    const int32_t *ids; /* [SAC_POSITION_AXES][stride]; NULL: every row's number is its place, on all axes */
+    int64_t stride, n;  /* n rows of ids hold */
+    int64_t next;       /* number of row n */
+} sac_row_numbers;
+
+static inline int64_t sac_row_number(const sac_row_numbers *r, int axis, int64_t row) {
+    if (!r->ids) return row;
+    return row < r->n ? r->ids[axis * r->stride + row] : r->next + (row - r->n);
+}
+
+/* Only the first n rows have the numbers that were given; what comes after them goes on behind the largest. */
+void sac_row_numbers_cut(sac_row_numbers *r, int64_t n);
 
 /* Every row by its place in the sequence, on all axes. */
 int64_t sac_positions_plain(const sac_prompt_span *spans, int n_spans, int64_t n, int32_t *out);

@@ -78,16 +78,27 @@ float sac_rope_attention_factor(const sac_rope_config *c) {
     return c->factor <= 1 ? 1 : (float)(0.1 * log(c->factor) + 1);
 }
 
-void sac_rope_fill(const sac_rope_config *c, int64_t first, int64_t n, int64_t n_total, float *cos_sin) {
+/* The axis whose numbers turn pair i. */
+static int axis_of_pair(const sac_rope_config *c, int i) {
+    int end = 0;
+    for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
+        if (i < (end += c->axis_pairs[axis])) return axis;
+    return 0;
+}
+
+void sac_rope_fill(const sac_rope_config *c, const sac_row_numbers *numbers, int64_t first, int64_t n,
+                   int64_t n_total, float *cos_sin) {
     int half = c->rot_dim / 2;
     assert(half * 2 == c->rot_dim && half > 0);
     float factor = sac_rope_attention_factor(c);
     for (int i = 0; i < half; i++) {
         float f = inverse_frequency(c, i, n_total);
-        for (int64_t p = first; p < first + n; p++) {
-            float angle = (float)p * f; /* rounded to f32 before cos, as transformers' angles are */
-            cos_sin[(p * half + i) * 2] = cosf(angle) * factor;
-            cos_sin[(p * half + i) * 2 + 1] = sinf(angle) * factor;
+        int axis = axis_of_pair(c, i);
+        for (int64_t row = first; row < first + n; row++) {
+            /* rounded to f32 before cos, as transformers' angles are */
+            float angle = (float)sac_row_number(numbers, axis, row) * f;
+            cos_sin[(row * half + i) * 2] = cosf(angle) * factor;
+            cos_sin[(row * half + i) * 2 + 1] = sinf(angle) * factor;
         }
     }
 }

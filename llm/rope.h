@@ -4,6 +4,7 @@
 #define SAC_LLM_ROPE_H
 
 #include "method.h"
+#include "positions.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +27,9 @@ typedef struct sac_rope_config {
     bool truncate;                            /* yarn: round the correction range (default true) */
     double original_max_position;             /* dynamic, yarn, llama3 */
     int rot_dim;                              /* channels rotated, even */
-    bool interleaved;                         /* pairs (2i, 2i+1): weights from GGUF's llama family */
+    int axis_pairs[SAC_POSITION_AXES]; /* pairs of channels that turn by a row's number of time, of height, of
+                                          width, in this order (M-RoPE, arXiv:2409.12191); all 0: all by time */
+    bool interleaved;                  /* pairs (2i, 2i+1): weights from GGUF's llama family */
     const float
         *freq_factors; /* [rot_dim / 2], divisors of the inverse frequencies, or NULL: GGUF's rope_freqs */
 } sac_rope_config;
@@ -42,9 +45,10 @@ sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_pos
 /* What cos and sin in the table are multiplied with: yarn's attention factor, else 1. */
 float sac_rope_attention_factor(const sac_rope_config *c);
 
-/* Rows [first, first + n) of cos_sin [..][rot_dim/2][2], computed as transformers does: f32 inverse
+/* Rows [first, first + n) of cos_sin [..][rot_dim/2][2], a row for each row of the sequence, computed as transformers does: f32 inverse
  * frequencies, f32 angles, cos and sin of the f32 angle, both times the attention factor. n_total is the
  * length that DYNAMIC scales for. */
-void sac_rope_fill(const sac_rope_config *c, int64_t first, int64_t n, int64_t n_total, float *cos_sin);
+void sac_rope_fill(const sac_rope_config *c, const sac_row_numbers *numbers, int64_t first, int64_t n,
+                   int64_t n_total, float *cos_sin);
 
 #endif

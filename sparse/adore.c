@@ -18,6 +18,8 @@
  * A released token's row is overwritten by the newest one, so rows are in no order; which token each holds is
  * kept beside. */
 #include "adore_plan.h"
+#include "attend.h"
+#include "rows.h"
 
 #include <assert.h>
 #include <math.h>
@@ -60,7 +62,8 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         (int)p[POS] == POS_COMPACT || ((int)p[POS] == POS_AUTO && shape->n_ctx > shape->max_position);
     if (may_compact && !shape->fixed_rotation)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "decode policy adore: this model's rotary frequencies change with the length, so "
+                        "decode policy adore: this model's rotary frequencies change with the length, or its "
+                        "rows have numbers of their own, so "
                         "keys cannot be moved: use pos=orig");
     return SAC_OK;
 }
@@ -90,8 +93,9 @@ static void take_scores(adore *s, const sac_attention_shape *shape, sac_arena *a
     s->ranks = sac_arena_take(arena, n_rows * sizeof(float));
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     adore *s = state;
+    sac_arena *arena = memory->host;
     *s = (adore){.m = (int64_t)p[M],
                  .r = (int64_t)p[R],
                  .recent = (int64_t)p[RECENT],
@@ -112,7 +116,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     s->part_token = sac_arena_take(arena, part * sizeof(int32_t));
     s->part_rank = sac_arena_take(arena, part * sizeof(int32_t));
     s->visible = sac_arena_take(arena, part * sizeof(int32_t));
-    if (s->pos != POS_ORIG) sac_choice_scratch_take(&s->turned, shape, (int64_t)part, arena);
+    if (s->pos != POS_ORIG) sac_gathered_take(&s->turned, shape, (int64_t)part, memory);
 }
 
 static void begin(void *state) {
@@ -222,28 +226,16 @@ static sac_status rebuild(void *state, const sac_ops *ops, const sac_stream *str
 
 /* Keys and values of all that take part, at positions 0, 1 .. in order of their tokens; queries likewise. */
 static sac_status turn_to_ranks(adore *s, const sac_layer_attention *a, sac_kv_view *kv) {
-    int64_t start[2] = {0, s->n_part}, d = a->shape->head_dim;
-    for (int64_t i = 0; i < s->n_part; i++) s->turned.turn_back[i] = s->part_token[i] - s->part_rank[i];
-    *kv = (sac_kv_view){.k = s->turned.k,
-                        .v = s->turned.v,
-                        .dtype = SAC_DTYPE_F32,
-                        .n_heads = a->shape->n_kv_heads,
-                        .head_dim = (int)d,
-                        .n_rows = s->n_part,
-                        .row_stride = d,
-                        .head_stride = s->n_part * d};
+    int64_t start[2] = {0, s->n_part};
+    for (int64_t i = 0; i < s->n_part; i++) s->turned.turn_keys[i] = s->part_token[i] - s->part_rank[i];
+    *kv = sac_gathered_view(&s->turned, a, s->n_part);
     SAC_TRY(
         a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = *kv,
                                                            .src = a->kv,
                                                            .lists = &(sac_row_lists){s->part_row, start, 1},
-                                                           .turn_back = s->turned.turn_back,
+                                                           .turn_back = s->turned.turn_keys,
                                                            .rotation = &a->rotation}));
-    return a->ops->rope(a->stream, &(sac_rope_args){.x = a->q,
-                                                    .n_heads = a->shape->n_heads,
-                                                    .head_dim = (int)d,
-                                                    .rotation = a->rotation,
-                                                    .pos = s->turned.turn_back + s->n_stay,
-                                                    .back = true});
+    return sac_turn_queries(a, a->q, s->turned.turn_keys + s->n_stay);
 }
 
 /* sigma=attention: what the step's own token gives to all that take part. */
@@ -324,6 +316,7 @@ const sac_decode_policy sac_decode_adore = {
     .check = check,
     .is_off = is_off,
     .take = take,
+    .cpu_only = true,
     .begin = begin,
     .prompt = prompt,
     .attend = attend,

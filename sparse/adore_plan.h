@@ -4,7 +4,7 @@
 #define SAC_ADORE_PLAN_H
 
 #include "controller.h"
-#include "sparse.h"
+#include "gathered.h"
 
 enum { SIGMA_GRU, SIGMA_ATTENTION };
 enum { POS_AUTO, POS_ORIG, POS_COMPACT };
@@ -39,7 +39,7 @@ typedef struct sac_adore_state {
     int32_t *visible; /* [m + r + 1] */
     float *weights;   /* sigma=attention: [n_heads][m + r + 1] */
     float *lse;       /* [n_heads] */
-    sac_choice_scratch turned;
+    sac_gathered turned;
 } sac_adore_state;
 
 /* What tokens are kept by: their score, except that protected ones (recent, sink) are better than any other.

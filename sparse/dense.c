@@ -1,4 +1,4 @@
-#include "sparse.h"
+#include "attend.h"
 
 static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     (void)state;
@@ -8,7 +8,7 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
 static sac_status select_all(void *state, const sac_layer_attention *a, sac_choice *choice) {
     (void)state;
     (void)a;
-    choice->all = true;
+    (void)choice;
     return SAC_OK;
 }
 

@@ -12,9 +12,9 @@
  *
  * Ours: a later prompt of the conversation ranks its own visual tokens; the prompt's last token stays even
  * where it is visual, because its logits are wanted. */
-#include "sparse.h"
-
+#include "attend.h"
 #include "clock.h"
+#include "part.h"
 
 #include <math.h>
 
@@ -35,24 +35,20 @@ typedef struct fastv {
     int layer, mode, query;
     double ratio;
     int64_t n_ctx;
-    float *sums, *scores; /* [n_ctx] by row; by visual token */
-    int32_t *visual;      /* [n_ctx] visual tokens, counted from the first query */
-    int32_t *best;        /* [n_ctx] of them, which stay */
-    int32_t *kept;        /* [n_ctx] tokens that stay, counted from the first query */
-    int64_t n_kept;       /* 0: none is dropped */
-    int32_t *positions;   /* [n_ctx] of the kept, for whoever watches */
+    sac_buffer sums, scores; /* float [n_ctx] by row; by visual token */
+    sac_buffer best;         /* int32_t [n_ctx] visual tokens that stay */
+    int32_t *visual;         /* [n_ctx] visual tokens, counted from the first query */
+    int32_t *kept;           /* [n_ctx] tokens that stay, counted from the first query */
+    int64_t n_kept;          /* 0: none is dropped */
+    int32_t *positions;      /* [n_ctx] of the kept, for whoever watches */
     sac_part_scratch part;
-    struct { /* what ops read and write: the same memory, or the device's */
-        float *sums, *scores;
-        int32_t *best;
-    } there;
 } fastv;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[RATIO] == 0 || (int)p[LAYER] >= shape->n_layers;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     fastv *s = state;
     *s = (fastv){.layer = (int)p[LAYER],
                  .mode = (int)p[MODE],
@@ -60,23 +56,13 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                  .ratio = p[RATIO],
                  .n_ctx = shape->n_ctx};
     size_t n = (size_t)shape->n_ctx;
-    s->sums = s->there.sums = sac_arena_take(arena, n * sizeof(float));
-    s->scores = s->there.scores = sac_arena_take(arena, n * sizeof(float));
-    s->visual = sac_arena_take(arena, n * sizeof(int32_t));
-    s->best = s->there.best = sac_arena_take(arena, n * sizeof(int32_t));
-    s->kept = sac_arena_take(arena, n * sizeof(int32_t));
-    s->positions = sac_arena_take(arena, n * sizeof(int32_t));
-    if (s->mode == MODE_ATTN) sac_part_scratch_take(&s->part, shape, arena);
-}
-
-static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    fastv *s = state;
-    size_t n = (size_t)shape->n_ctx;
-    (void)p;
-    s->there.sums = sac_arena_take(arena, n * sizeof(float));
-    s->there.scores = sac_arena_take(arena, n * sizeof(float));
-    s->there.best = sac_arena_take(arena, n * sizeof(int32_t));
-    if (s->mode == MODE_ATTN) sac_part_scratch_take_device(&s->part, shape, arena);
+    s->sums = sac_take_both(memory, n * sizeof(float));
+    s->scores = sac_take_both(memory, n * sizeof(float));
+    s->best = sac_take_both(memory, n * sizeof(int32_t));
+    s->visual = sac_take_host(memory, n * sizeof(int32_t));
+    s->kept = sac_take_host(memory, n * sizeof(int32_t));
+    s->positions = sac_take_host(memory, n * sizeof(int32_t));
+    if (s->mode == MODE_ATTN) sac_part_scratch_take(&s->part, shape, memory);
 }
 
 static void begin(void *state) {
@@ -97,7 +83,7 @@ static int64_t find_visual(const sac_layer_attention *a, int32_t *visual) {
 static sac_status sum_attention(fastv *s, const sac_layer_attention *a) {
     int64_t n_probes = s->query == QUERY_LAST ? 1 : a->q.rows;
     return a->ops->attention_sums(
-        a->stream, &(sac_attention_sums_args){.sums = s->there.sums,
+        a->stream, &(sac_attention_sums_args){.sums = s->sums.device,
                                               .stride = s->n_ctx,
                                               .n_sums = 1,
                                               .q = sac_mat_rows(a->q, a->q.rows - n_probes, n_probes),
@@ -111,12 +97,13 @@ static sac_status sum_attention(fastv *s, const sac_layer_attention *a) {
 
 /* All tokens but the visual ones that are not among the best; the last in any case. */
 static void list_kept(fastv *s, int64_t n_tokens, int64_t n_visual, int64_t n_best) {
+    const int32_t *best = s->best.host;
     int64_t v = 0, b = 0;
     s->n_kept = 0;
     for (int64_t i = 0; i < n_tokens; i++) {
         bool keep = i == n_tokens - 1;
         if (v < n_visual && s->visual[v] == i) {
-            if (b < n_best && s->best[b] == v) b++, keep = true;
+            if (b < n_best && best[b] == v) b++, keep = true;
             v++;
         } else
             keep = true;
@@ -129,16 +116,18 @@ static sac_status choose(fastv *s, const sac_layer_attention *a) {
     int64_t n_best = (int64_t)nearbyint((1 - s->ratio) * (double)n_visual);
     if (n_best == n_visual) return SAC_OK;
     SAC_TRY(sum_attention(s, a));
-    SAC_TRY(sac_to_host(a, s->sums, s->there.sums, (size_t)a->kv.n_rows * sizeof *s->sums));
-    for (int64_t i = 0; i < n_visual; i++) s->scores[i] = s->sums[a->past + s->visual[i]];
-    SAC_TRY(sac_to_device(a, s->there.scores, s->scores, (size_t)n_visual * sizeof *s->scores));
-    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->there.scores,
+    SAC_TRY(sac_fetch(a, s->sums, (size_t)a->kv.n_rows * sizeof(float)));
+    const float *sums = s->sums.host;
+    float *scores = s->scores.host;
+    for (int64_t i = 0; i < n_visual; i++) scores[i] = sums[a->past + s->visual[i]];
+    SAC_TRY(sac_send(a, s->scores, (size_t)n_visual * sizeof *scores));
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->scores.device,
                                                        .stride = n_visual,
                                                        .n = n_visual,
                                                        .n_rows = 1,
                                                        .k = n_best,
-                                                       .indices = s->there.best}));
-    SAC_TRY(sac_to_host(a, s->best, s->there.best, (size_t)n_best * sizeof *s->best));
+                                                       .indices = s->best.device}));
+    SAC_TRY(sac_fetch(a, s->best, (size_t)n_best * sizeof(int32_t)));
     list_kept(s, a->q.rows, n_visual, n_best);
     int64_t spent_ns = sac_now_ns() - start_ns;
     a->stats->n_selections++;
@@ -183,7 +172,6 @@ const sac_prefill_policy sac_prefill_fastv = {
     .state_bytes = sizeof(fastv),
     .is_off = is_off,
     .take = take,
-    .take_device = take_device,
     .begin = begin,
     .attend = attend,
     .keep = keep,

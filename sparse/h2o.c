@@ -11,8 +11,7 @@
  * true positions. An evicted row is overwritten by the newest one, so rows are not in order of position:
  * nothing reads their order, since every query comes after all of them; which are recent is kept beside. A
  * later prompt of the conversation adds its weights to the sums and sets the budgets by the whole length. */
-#include "sparse.h"
-
+#include "attend.h"
 #include "clock.h"
 
 #include <assert.h>
@@ -31,17 +30,13 @@ typedef struct h2o {
     int n_kv_heads;
     int64_t n_ctx, capacity;
     int64_t budget, n_recent; /* rows, of the sequence at hand */
-    float *sums;              /* [n_kv_heads][rows] of the call at hand, room for n_ctx */
-    float *ranks;             /* the same: sums, infinite for recent rows */
-    int32_t *rows;            /* [n_kv_heads][budget] kept of a prompt */
-    float *score;             /* [n_layers][n_kv_heads][capacity] by row; on a device of the prompt's layer */
-    int32_t *age;             /* the same: when the row was stored, counted in rows */
+    sac_buffer sums;          /* float [n_kv_heads][rows] of the call at hand, room for n_ctx */
+    sac_buffer ranks;         /* the same: sums, infinite for recent rows */
+    sac_buffer rows;          /* int32_t [n_kv_heads][budget] kept of a prompt */
+    sac_buffer score;         /* float [n_layers][n_kv_heads][capacity] by row; the host looks in a prompt */
+    sac_buffer age;           /* int32_t, the same: when the row was stored, counted in rows */
     int32_t *n_stored;        /* [n_layers] rows ever */
     bool in_prompt;
-    struct { /* what ops read and write: the same memory, or the device's, all layers' */
-        float *sums, *ranks, *score;
-        int32_t *rows, *age;
-    } there;
 } h2o;
 
 static double rows_of(double setting, double n) {
@@ -68,7 +63,7 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return rows_of(p[HEAVY], 0) + rows_of(p[RECENT], 0) >= (double)shape->n_ctx;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     h2o *s = state;
     int64_t n_recent;
     *s =
@@ -76,25 +71,13 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     budgets(s, shape->n_ctx, &s->capacity, &n_recent);
     s->capacity = (s->capacity < s->n_ctx ? s->capacity : s->n_ctx) + 1; /* and a step's own */
     size_t heads = (size_t)s->n_kv_heads, n_ctx = (size_t)s->n_ctx, n_rows = heads * (size_t)s->capacity;
-    size_t n_layers = shape->device ? 1 : (size_t)shape->n_layers;
-    s->sums = s->there.sums = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    s->ranks = s->there.ranks = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    s->rows = s->there.rows = sac_arena_take(arena, n_rows * sizeof(int32_t));
-    s->score = s->there.score = sac_arena_take(arena, n_layers * n_rows * sizeof(float));
-    s->age = s->there.age = sac_arena_take(arena, n_layers * n_rows * sizeof(int32_t));
-    s->n_stored = sac_arena_take(arena, (size_t)shape->n_layers * sizeof(int32_t));
-}
-
-static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    h2o *s = state;
-    size_t heads = (size_t)s->n_kv_heads, n_ctx = (size_t)s->n_ctx, n_layers = (size_t)shape->n_layers;
-    size_t n_rows = heads * (size_t)s->capacity;
-    (void)p;
-    s->there.sums = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    s->there.ranks = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    s->there.rows = sac_arena_take(arena, n_rows * sizeof(int32_t));
-    s->there.score = sac_arena_take(arena, n_layers * n_rows * sizeof(float));
-    s->there.age = sac_arena_take(arena, n_layers * n_rows * sizeof(int32_t));
+    size_t n_layers = (size_t)shape->n_layers;
+    s->sums = sac_take_both(memory, heads * n_ctx * sizeof(float));
+    s->ranks = sac_take_both(memory, heads * n_ctx * sizeof(float));
+    s->rows = sac_take_both(memory, n_rows * sizeof(int32_t));
+    s->score = sac_take_both(memory, n_layers * n_rows * sizeof(float));
+    s->age = sac_take_both(memory, n_layers * n_rows * sizeof(int32_t));
+    s->n_stored = sac_take_host(memory, n_layers * sizeof(int32_t));
 }
 
 static void begin(void *state) {
@@ -103,20 +86,21 @@ static void begin(void *state) {
     s->in_prompt = true;
 }
 
-/* Where a layer's scores and ages begin. */
-static int64_t at(const h2o *s, int layer) {
-    return (int64_t)layer * s->n_kv_heads * s->capacity;
+/* A layer's scores and ages, and bytes of either. */
+static size_t layer_bytes(const h2o *s) {
+    return (size_t)(s->n_kv_heads * s->capacity) * sizeof(float);
 }
-
-/* One head's, where a prompt looks at them. */
-static int64_t base_of(const h2o *s, const sac_layer_attention *a, int head) {
-    return (a->shape->device ? 0 : at(s, a->layer)) + head * s->capacity;
+static sac_buffer scores_of(const h2o *s, int layer) {
+    return sac_buffer_from(s->score, (size_t)layer * layer_bytes(s));
+}
+static sac_buffer ages_of(const h2o *s, int layer) {
+    return sac_buffer_from(s->age, (size_t)layer * layer_bytes(s));
 }
 
 /* The weights that the queries at hand give to each row, by key-value head. */
 static sac_status sum_weights(h2o *s, const sac_layer_attention *a) {
     a->stats->n_selections++;
-    return a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = s->there.sums,
+    return a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = s->sums.device,
                                                                         .stride = a->kv.n_rows,
                                                                         .n_sums = s->n_kv_heads,
                                                                         .q = a->q,
@@ -136,70 +120,70 @@ static int32_t age_of(const int32_t *age, int64_t past, int32_t n_stored, int64_
 }
 
 static void rank_head(h2o *s, const sac_layer_attention *a, int head) {
-    int64_t n = a->kv.n_rows, base = base_of(s, a, head);
+    int64_t n = a->kv.n_rows;
     int32_t n_stored = s->n_stored[a->layer];
     int32_t newest_old = n_stored + (int32_t)(a->q.rows - s->n_recent); /* ages below it are not recent */
-    float *sums = s->sums + head * n, *ranks = s->ranks + head * n;
+    const float *score = (float *)scores_of(s, a->layer).host + head * s->capacity;
+    const int32_t *age = (int32_t *)ages_of(s, a->layer).host + head * s->capacity;
+    float *sums = (float *)s->sums.host + head * n, *ranks = (float *)s->ranks.host + head * n;
     for (int64_t i = 0; i < n; i++) {
-        if (i < a->past) sums[i] += s->score[base + i];
-        bool is_recent = age_of(s->age + base, a->past, n_stored, i) >= newest_old;
+        if (i < a->past) sums[i] += score[i];
+        bool is_recent = age_of(age, a->past, n_stored, i) >= newest_old;
         ranks[i] = is_recent ? INFINITY : sums[i];
     }
 }
 
 /* Scores and ages of the rows that stay, in their new places. */
 static void remember(h2o *s, const sac_layer_attention *a, int head, const int32_t *rows, int64_t n) {
-    int64_t base = base_of(s, a, head);
+    float *score = (float *)scores_of(s, a->layer).host + head * s->capacity;
+    int32_t *age = (int32_t *)ages_of(s, a->layer).host + head * s->capacity;
+    const float *sums = (float *)s->sums.host + head * a->kv.n_rows;
     for (int64_t i = 0; i < n; i++) { /* rows only move up: old entries are read before they are written */
         int64_t row = rows ? rows[i] : i;
-        s->age[base + i] = age_of(s->age + base, a->past, s->n_stored[a->layer], row);
-        s->score[base + i] = s->sums[head * a->kv.n_rows + row];
+        age[i] = age_of(age, a->past, s->n_stored[a->layer], row);
+        score[i] = sums[row];
     }
-}
-
-/* A layer's scores and ages between the host, which looks at them in a prompt, and the device. */
-static sac_status fetch_scores(const h2o *s, const sac_layer_attention *a) {
-    size_t n = (size_t)(s->n_kv_heads * s->capacity);
-    if (!a->shape->device) return SAC_OK;
-    SAC_TRY(sac_to_host(a, s->score, s->there.score + at(s, a->layer), n * sizeof *s->score));
-    return sac_to_host(a, s->age, s->there.age + at(s, a->layer), n * sizeof *s->age);
-}
-static sac_status send_scores(const h2o *s, const sac_layer_attention *a) {
-    size_t n = (size_t)(s->n_kv_heads * s->capacity);
-    if (!a->shape->device) return SAC_OK;
-    SAC_TRY(sac_to_device(a, s->there.score + at(s, a->layer), s->score, n * sizeof *s->score));
-    return sac_to_device(a, s->there.age + at(s, a->layer), s->age, n * sizeof *s->age);
 }
 
 /* The rows that stay, by head, to `rows`. */
 static sac_status choose(const h2o *s, const sac_layer_attention *a) {
     int64_t n = a->kv.n_rows;
-    size_t n_all = (size_t)(s->n_kv_heads * n), n_rows = (size_t)(s->n_kv_heads * s->budget);
-    SAC_TRY(sac_to_device(a, s->there.ranks, s->ranks, n_all * sizeof *s->ranks));
-    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->there.ranks,
+    SAC_TRY(sac_send(a, s->ranks, (size_t)(s->n_kv_heads * n) * sizeof(float)));
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->ranks.device,
                                                        .stride = n,
                                                        .n = n,
                                                        .n_rows = s->n_kv_heads,
                                                        .k = s->budget,
-                                                       .indices = s->there.rows}));
-    return sac_to_host(a, s->rows, s->there.rows, n_rows * sizeof *s->rows);
+                                                       .indices = s->rows.device}));
+    return sac_fetch(a, s->rows, (size_t)(s->n_kv_heads * s->budget) * sizeof(int32_t));
+}
+
+/* The prompt's weights join the scores of the rows, of which as many stay as may. */
+static sac_status rank_rows(h2o *s, const sac_layer_attention *a) {
+    int64_t n = a->kv.n_rows, n_left = n < s->budget ? n : s->budget;
+    const int32_t *rows = s->rows.host;
+    sac_buffer score = scores_of(s, a->layer), age = ages_of(s, a->layer);
+    SAC_TRY(sac_fetch(a, s->sums, (size_t)(s->n_kv_heads * n) * sizeof(float)));
+    if (a->past > 0) {
+        SAC_TRY(sac_fetch(a, score, layer_bytes(s)));
+        SAC_TRY(sac_fetch(a, age, layer_bytes(s)));
+    }
+    for (int h = 0; h < s->n_kv_heads; h++) rank_head(s, a, h);
+    if (n_left < n) SAC_TRY(choose(s, a));
+    for (int h = 0; h < s->n_kv_heads; h++) remember(s, a, h, n_left < n ? rows + h * n_left : NULL, n_left);
+    SAC_TRY(sac_send(a, score, layer_bytes(s)));
+    return sac_send(a, age, layer_bytes(s));
 }
 
 static sac_status prompt(void *state, const sac_layer_attention *a) {
     h2o *s = state;
-    int64_t start_ns = sac_now_ns(), n = a->kv.n_rows;
+    int64_t start_ns = sac_now_ns();
     s->in_prompt = true;
     if (a->past == 0) s->n_stored[a->layer] = 0;
     budgets(s, a->n_seen, &s->budget, &s->n_recent);
     if (s->budget > s->n_ctx) s->budget = s->n_ctx;
     SAC_TRY(sum_weights(s, a));
-    SAC_TRY(sac_to_host(a, s->sums, s->there.sums, (size_t)(s->n_kv_heads * n) * sizeof *s->sums));
-    if (a->past > 0) SAC_TRY(fetch_scores(s, a));
-    for (int h = 0; h < s->n_kv_heads; h++) rank_head(s, a, h);
-    if (n > s->budget) SAC_TRY(choose(s, a));
-    for (int h = 0; h < s->n_kv_heads; h++)
-        remember(s, a, h, n > s->budget ? s->rows + h * s->budget : NULL, n > s->budget ? s->budget : n);
-    SAC_TRY(send_scores(s, a));
+    SAC_TRY(rank_rows(s, a));
     s->n_stored[a->layer] += (int32_t)a->q.rows;
     a->stats->select_ns += sac_now_ns() - start_ns;
     return SAC_OK;
@@ -211,8 +195,8 @@ static sac_status prompt(void *state, const sac_layer_attention *a) {
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     h2o *s = state;
     assert(a->kv.n_rows <= s->capacity);
+    (void)choice; /* all */
     s->in_prompt = false;
-    choice->all = true;
     return sum_weights(s, a);
 }
 
@@ -220,10 +204,10 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
 static sac_status settle_step(h2o *s, const sac_layer_attention *a, bool evict) {
     int32_t age = s->n_stored[a->layer]++;
     return a->ops->evict_row(a->stream, &(sac_evict_row_args){.kv = a->kv,
-                                                              .score = s->there.score + at(s, a->layer),
-                                                              .ages = s->there.age + at(s, a->layer),
+                                                              .score = scores_of(s, a->layer).device,
+                                                              .ages = ages_of(s, a->layer).device,
                                                               .stride = s->capacity,
-                                                              .weights = s->there.sums,
+                                                              .weights = s->sums.device,
                                                               .weights_stride = a->kv.n_rows,
                                                               .age = age,
                                                               .recent_from = age + 1 - (int32_t)s->n_recent,
@@ -237,7 +221,7 @@ static sac_status settle(void *state, const sac_layer_attention *a, int64_t *n_l
     if (!s->in_prompt) return settle_step(s, a, is_full);
     if (!is_full) return SAC_OK;
     return a->ops->keep_rows(a->stream,
-                             &(sac_keep_rows_args){a->kv, s->there.rows, s->budget, s->n_kv_heads});
+                             &(sac_keep_rows_args){a->kv, s->rows.device, s->budget, s->n_kv_heads});
 }
 
 const sac_decode_policy sac_decode_h2o = {
@@ -248,7 +232,6 @@ const sac_decode_policy sac_decode_h2o = {
     .check = check,
     .is_off = is_off,
     .take = take,
-    .take_device = take_device,
     .begin = begin,
     .prompt = prompt,
     .select = select_rows,

@@ -12,8 +12,10 @@
  * query over all heads gives one choice for all; each query head has representatives of its own. Ours:
  * weights are those of a softmax over the window alone, and only every `probe`-th query is asked for them (1:
  * all). Nothing is moved to slower memory. */
+#include "attend.h"
 #include "block_memory.h"
 #include "clock.h"
+#include "gathered.h"
 #include "join.h"
 
 #include <assert.h>
@@ -34,13 +36,12 @@ static const sac_method_param params[] = {
 typedef struct infllm {
     sac_block_memory memory;
     int64_t init, local, block, topk, chunk;
-    int32_t *at;     /* [chunk] positions of turned queries */
     float *mean;     /* [n_heads * head_dim] */
     float *scores;   /* [blocks] */
     int32_t *chosen; /* [topk] */
     int32_t *rows;   /* [remote.capacity], the rows of the remote part */
     int64_t span[2];
-    sac_choice_scratch remote;
+    sac_gathered remote;
     sac_join_scratch join;
 } infllm;
 
@@ -54,10 +55,10 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
                         p[REPR], p[BLOCK]);
     if (is_off(p, shape)) return SAC_OK;
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "infllm needs keys without their positions, and this model's dynamic rope scaling cannot "
-            "be taken back: use another method");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "infllm needs keys without their positions, and this model's positions (dynamic rope "
+                        "scaling, or numbers of their own) cannot "
+                        "be taken back: use another method");
     if (p[LOCAL] > (double)shape->max_position)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "infllm: local=%g is more than the %lld that the model was trained on: lower it",
@@ -67,7 +68,8 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 
 /* For chunks of so many queries to attend. */
 static void take_for(infllm *s, int64_t n_queries, const double *p, const sac_attention_shape *shape,
-                     sac_arena *arena) {
+                     const sac_memory *memory) {
+    sac_arena *arena = memory->host;
     s->memory = (sac_block_memory){.init = (int64_t)p[INIT],
                                    .local = (int64_t)p[LOCAL],
                                    .block = (int64_t)p[BLOCK],
@@ -79,7 +81,6 @@ static void take_for(infllm *s, int64_t n_queries, const double *p, const sac_at
     s->topk = (int64_t)p[TOPK];
     s->chunk = (int64_t)p[CHUNK];
     sac_block_memory_take(&s->memory, s->chunk, shape, arena);
-    s->at = sac_arena_take(arena, (size_t)n_queries * sizeof *s->at);
     s->mean = sac_arena_take(arena, (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float));
     s->scores = sac_arena_take(arena, (size_t)s->memory.max_blocks * sizeof(float));
     s->chosen = sac_arena_take(arena, (size_t)s->topk * sizeof *s->chosen);
@@ -87,15 +88,17 @@ static void take_for(infllm *s, int64_t n_queries, const double *p, const sac_at
     int64_t n_remote = s->init + (s->topk + 1) * s->block + n_queries;
     if (n_remote > shape->n_ctx) n_remote = shape->n_ctx;
     s->rows = sac_arena_take(arena, (size_t)n_remote * sizeof *s->rows);
-    sac_choice_scratch_take(&s->remote, shape, n_remote, arena);
-    sac_join_scratch_take(&s->join, shape, n_queries, arena);
+    sac_gathered_take(&s->remote, shape, n_remote, memory);
+    sac_join_scratch_take(&s->join, shape, n_queries, memory);
 }
 
-static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    take_for(state, (int64_t)p[CHUNK], p, shape, arena);
+static void take_prefill(void *state, const double *p, const sac_attention_shape *shape,
+                         const sac_memory *memory) {
+    take_for(state, (int64_t)p[CHUNK], p, shape, memory);
 }
-static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    take_for(state, 1, p, shape, arena);
+static void take_decode(void *state, const double *p, const sac_attention_shape *shape,
+                        const sac_memory *memory) {
+    take_for(state, 1, p, shape, memory);
 }
 
 static void begin(void *state) {
@@ -114,9 +117,10 @@ static sac_status choose_blocks(infllm *s, const sac_layer_attention *chunk, int
     *n_chosen = min_of(n_blocks, s->topk);
     for (int64_t i = 0; i < *n_chosen; i++) s->chosen[i] = (int32_t)i;
     if (n_blocks <= s->topk) return SAC_OK;
+    const float *q = s->join.q;
     memset(s->mean, 0, (size_t)cols * sizeof *s->mean);
     for (int64_t i = 0; i < chunk->q.rows; i++)
-        for (int64_t c = 0; c < cols; c++) s->mean[c] += s->join.q[i * cols + c] / (float)chunk->q.rows;
+        for (int64_t c = 0; c < cols; c++) s->mean[c] += q[i * cols + c] / (float)chunk->q.rows;
     sac_kv_view blocks = {.k = sac_block_memory_key(&s->memory, chunk, 0),
                           .v = sac_block_memory_key(&s->memory, chunk, 0),
                           .dtype = SAC_DTYPE_F32,
@@ -159,16 +163,9 @@ static int64_t list_remote(infllm *s, const sac_layer_attention *chunk, int64_t 
 /* Queries at position local - 1 over remote keys at 0. Query i sees those that its own window has left: all
  * but the last rows - 1 - i of the list, whose last rows are neighbours. */
 static sac_status attend_remote(infllm *s, const sac_layer_attention *chunk, int64_t n) {
-    int64_t d = chunk->shape->head_dim, rows = chunk->q.rows;
-    sac_mat q = sac_mat_f32(s->join.q, rows, chunk->q.cols);
-    sac_kv_view remote = {.k = s->remote.k,
-                          .v = s->remote.v,
-                          .dtype = SAC_DTYPE_F32,
-                          .n_heads = chunk->shape->n_kv_heads,
-                          .head_dim = (int)d,
-                          .n_rows = n,
-                          .row_stride = d,
-                          .head_stride = n * d};
+    int64_t rows = chunk->q.rows;
+    sac_mat q = sac_join_queries(&s->join, chunk->shape, rows);
+    sac_kv_view remote = sac_gathered_view(&s->remote, chunk, n);
     SAC_TRY(chunk->ops->kv_gather(chunk->stream,
                                   &(sac_kv_gather_args){.dst = remote,
                                                         .src = chunk->kv,
@@ -209,16 +206,16 @@ static sac_status attend_window(infllm *s, const sac_layer_attention *chunk) {
 static sac_status attend_chunk(infllm *s, const sac_layer_attention *chunk, int64_t *n_remote,
                                int64_t *select_ns) {
     int64_t start = sac_now_ns(), n_chosen;
+    const int32_t place = (int32_t)(s->local - 1);
     SAC_TRY(sac_block_memory_learn(&s->memory, chunk));
-    for (int64_t i = 0; i < chunk->q.rows; i++) s->at[i] = (int32_t)(s->local - 1);
-    SAC_TRY(sac_join_copy_queries(&s->join, chunk, chunk->q.rows, s->at));
+    SAC_TRY(sac_join_place(&s->join, chunk, 0, &place, true));
+    SAC_TRY(sac_join_copy_queries(&s->join, chunk, 0, chunk->q.rows));
     SAC_TRY(choose_blocks(s, chunk, &n_chosen));
     *n_remote = list_remote(s, chunk, n_chosen);
     *select_ns = sac_now_ns() - start;
     SAC_TRY(attend_window(s, chunk));
     SAC_TRY(attend_remote(s, chunk, *n_remote));
-    sac_join(&s->join, chunk->shape, chunk->q);
-    return SAC_OK;
+    return sac_join(&s->join, chunk, chunk->q);
 }
 
 /* ---------------------------------------------------------------- prompts and steps */
@@ -287,6 +284,7 @@ const sac_prefill_policy sac_prefill_infllm = {
     .check = check,
     .is_off = is_off,
     .take = take_prefill,
+    .cpu_only = true,
     .begin = begin,
     .attend = attend_prompt,
     .turns_keys = true,
@@ -300,6 +298,7 @@ const sac_decode_policy sac_decode_infllm = {
     .check = check,
     .is_off = is_off,
     .take = take_decode,
+    .cpu_only = true,
     .begin = begin,
     .prompt = learn_prompt,
     .attend = attend_step,

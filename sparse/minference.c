@@ -13,16 +13,20 @@
  *
  * Ours: strips are exact unions (the published kernel rounds joined strips up to whole blocks); local keys of
  * a_shape reach back from the first query of a block; a block of queries always meets its own keys; the last
- * block's mean is over the rows it has, not over padding. Decode is not touched. */
-#include "minference.h"
+ * block's mean is over the rows it has, not over padding. Decode is not touched.
+ *
+ * The pattern becomes row lists in one op (pattern_rows) and attention reads them in another (list_block), as
+ * many blocks of queries at a time as there is room for. */
+#include "attend.h"
+#include "clock.h"
 #include "window_sums.h"
 
-#include "clock.h"
-
 #include <math.h>
-#include <string.h>
 
+enum { BLOCK = 64, FIRST_COLUMNS = 30, NEAR_DIAGONALS = 100 };
+enum { VERTICAL_SLASH, BLOCK_SPARSE, A_SHAPE };
 enum { MIN_V = 30, MIN_S = 50 };
+enum { LISTS_BYTES = 128 << 20 }; /* room for lists, and enough blocks of queries to fill a card */
 enum { PATTERN, V, S, BLOCKS, LAST_Q, DENSE_LAYERS };
 
 static const char *const patterns[] = {"vertical_slash", "block_sparse", "a_shape", NULL};
@@ -59,12 +63,47 @@ static int64_t observes(const double *p) {
     return (int)p[PATTERN] == VERTICAL_SLASH ? (int64_t)p[LAST_Q] : 0;
 }
 
+typedef struct minference {
+    int pattern, n_heads, dense_layers;
+    int64_t v, s, blocks, last_q, n_ctx;
+    bool by_means;   /* block_sparse chooses by the means of blocks of keys, not by every key */
+    int n_lists;     /* for a block of queries: heads'; or one for all, as a_shape is the same for all */
+    int64_t at_once; /* blocks of queries whose lists there is room for */
+    /* Where ops run: */
+    float *columns,
+        *diagonals;          /* [n_heads][rows] estimates; of block_sparse scores, [n_heads][n_ctx] of keys or
+                                   [at_once][n_heads][blocks of n_ctx] of means */
+    float *mean_q, *mean_k;  /* [at_once][n_heads * head_dim]; [n_kv_heads][blocks of n_ctx][head_dim] */
+    int32_t *best_columns;   /* [n_heads][v] ascending; of block_sparse [at_once][n_heads][blocks] */
+    int32_t *best_diagonals; /* [n_heads][s] ascending */
+    int32_t *heads, *zeros;  /* [n_heads] 0, 1 .. and 0, 0 .. */
+    int32_t *rows;           /* [at_once][lists][as long as they get] */
+    int64_t *start;          /* [at_once * lists + 1] */
+    sac_buffer infinite;     /* float [NEAR_DIAGONALS] */
+    sac_buffer numbers;      /* int32_t [lists][s] diagonals of a_shape */
+    sac_buffer pairs;        /* int64_t [blocks of n_ctx][lists] */
+    bool has_constants;
+    float *block_scores; /* [n_heads][blocks of n_ctx] on the CPU */
+} minference;
+
+static int64_t n_blocks_of(int64_t n) {
+    return (n + BLOCK - 1) / BLOCK;
+}
+
+/* Rows of the longest list that there may be. */
+static int64_t longest(const minference *m) {
+    int64_t n = m->pattern == A_SHAPE        ? m->v + m->s + BLOCK
+                : m->pattern == BLOCK_SPARSE ? (m->blocks + 2) * BLOCK
+                                             : m->v + m->s * BLOCK;
+    return min_i64(n, m->n_ctx);
+}
+
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     (void)p;
-    if (shape->device && shape->n_ctx > SAC_MINFERENCE_MAX_DEVICE_ROWS)
+    if (shape->device && shape->n_ctx > SAC_PATTERN_ROWS_MAX)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "prefill policy minference takes up to %d tokens on a device: use --ctx %d or less",
-                        SAC_MINFERENCE_MAX_DEVICE_ROWS, SAC_MINFERENCE_MAX_DEVICE_ROWS);
+                        SAC_PATTERN_ROWS_MAX, SAC_PATTERN_ROWS_MAX);
     return SAC_OK;
 }
 
@@ -76,54 +115,88 @@ static void take_settings(minference *m, const double *p, const sac_attention_sh
                       .s = (int64_t)p[S],
                       .blocks = (int64_t)p[BLOCKS],
                       .last_q = (int64_t)p[LAST_Q],
-                      .n_ctx = shape->n_ctx};
+                      .n_ctx = shape->n_ctx,
+                      .by_means = shape->device != NULL};
     if (m->pattern == VERTICAL_SLASH) {
         m->v = max_i64(m->v, MIN_V);
         m->s = max_i64(m->s, MIN_S);
     }
+    /* On the CPU heads with lists of their own are summed in another order than those that share one. */
+    m->n_lists = m->pattern == A_SHAPE && shape->device ? 1 : m->n_heads;
+    int64_t fit = LISTS_BYTES / (m->n_lists * longest(m) * (int64_t)sizeof(int32_t));
+    int64_t most = max_i64(1, 2 * sac_queries_at_once(shape) / BLOCK);
+    m->at_once = min_i64(max_i64(fit, 1), min_i64(most, n_blocks_of(m->n_ctx)));
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take_estimates(minference *m, const sac_memory *memory) {
+    size_t heads = (size_t)m->n_heads, n_ctx = (size_t)m->n_ctx;
+    m->columns = sac_take_device(memory, heads * n_ctx * sizeof(float));
+    m->diagonals = sac_take_device(memory, heads * n_ctx * sizeof(float));
+    m->infinite = sac_take_both(memory, NEAR_DIAGONALS * sizeof(float));
+    m->heads = sac_take_device(memory, heads * sizeof(int32_t));
+    m->zeros = sac_take_device(memory, heads * sizeof(int32_t)); /* as memory of a session is */
+    m->best_columns = sac_take_device(memory, heads * (size_t)min_i64(m->v, m->n_ctx) * sizeof(int32_t));
+    m->best_diagonals = sac_take_device(memory, heads * (size_t)min_i64(m->s, m->n_ctx) * sizeof(int32_t));
+}
+
+static void take_blocks(minference *m, const sac_attention_shape *shape, const sac_memory *memory) {
+    size_t n_blocks = (size_t)n_blocks_of(m->n_ctx), d = (size_t)shape->head_dim, heads = (size_t)m->n_heads;
+    size_t at_once = m->by_means ? (size_t)m->at_once : 1;
+    size_t most = (size_t)min_i64(max_i64(m->blocks, 2), (int64_t)n_blocks);
+    m->mean_q = sac_take_device(memory, at_once * heads * d * sizeof(float));
+    m->best_columns = sac_take_device(memory, at_once * heads * most * sizeof(int32_t));
+    if (m->by_means) {
+        m->columns = sac_take_device(memory, at_once * heads * n_blocks * sizeof(float));
+        m->mean_k = sac_take_device(memory, (size_t)shape->n_kv_heads * n_blocks * d * sizeof(float));
+    } else {
+        m->columns = sac_take_device(memory, heads * (size_t)m->n_ctx * sizeof(float));
+        m->block_scores = sac_take_host(memory, heads * n_blocks * sizeof(float));
+    }
+}
+
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     minference *m = state;
     take_settings(m, p, shape);
-    if (shape->device) {
-        sac_minference_take_host(m, arena);
-        return;
+    if (m->pattern == VERTICAL_SLASH) take_estimates(m, memory);
+    if (m->pattern == BLOCK_SPARSE) take_blocks(m, shape, memory);
+    if (m->pattern == A_SHAPE) {
+        size_t n_lists = (size_t)m->n_lists, n = (size_t)min_i64(m->s, m->n_ctx);
+        m->best_columns =
+            sac_take_device(memory, n_lists * sizeof(int32_t)); /* 0, as memory of a session is */
+        m->numbers = sac_take_both(memory, n_lists * n * sizeof(int32_t));
+        m->best_diagonals = m->numbers.device;
     }
-    size_t heads = (size_t)m->n_heads, n_ctx = (size_t)m->n_ctx, n_blocks = n_ctx / BLOCK + 1;
-    m->columns = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    m->diagonals = sac_arena_take(arena, heads * n_ctx * sizeof(float));
-    m->block_scores = sac_arena_take(arena, heads * n_blocks * sizeof(float));
-    m->mean_q = sac_arena_take(arena, heads * (size_t)shape->head_dim * sizeof(float));
-    m->best_columns = sac_arena_take(arena, heads * (size_t)min_i64(m->v, m->n_ctx) * sizeof(int32_t));
-    m->best_diagonals = sac_arena_take(arena, heads * (size_t)min_i64(m->s, m->n_ctx) * sizeof(int32_t));
-    m->best_blocks = sac_arena_take(arena, heads * (size_t)min_i64(max_i64(m->blocks, 2), (int64_t)n_blocks) *
-                                               sizeof(int32_t));
-    m->rows = sac_arena_take(arena, heads * n_ctx * sizeof(int32_t));
-    m->start = sac_arena_take(arena, (heads + 1) * sizeof(int64_t));
-}
-
-static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    (void)p;
-    sac_minference_take_device(state, shape, arena);
+    int64_t n_at_once = m->at_once * m->n_lists;
+    m->rows = sac_take_device(memory, (size_t)(n_at_once * longest(m)) * sizeof(int32_t));
+    m->start = sac_take_device(memory, (size_t)(n_at_once + 1) * sizeof(int64_t));
+    m->pairs = sac_take_both(memory, (size_t)(n_blocks_of(m->n_ctx) * m->n_lists) * sizeof(int64_t));
 }
 
 /* ---------------------------------------------------------------- columns and diagonals */
 
-static sac_status best_of(const minference *m, const sac_layer_attention *a, const float *scores, int64_t n,
-                          int64_t k, int32_t *best) {
-    return a->ops->top_k(
-        a->stream,
-        &(sac_top_k_args){
-            .scores = scores, .stride = m->n_ctx, .n = n, .n_rows = m->n_heads, .k = k, .indices = best});
+static sac_status send_constants(minference *m, const sac_layer_attention *a) {
+    if (m->has_constants) return SAC_OK;
+    if (m->pattern == A_SHAPE) {
+        int32_t *numbers = m->numbers.host;
+        for (int64_t i = 0; i < m->s * m->n_lists; i++) numbers[i] = (int32_t)(i % m->s);
+        SAC_TRY(sac_send(a, m->numbers, (size_t)(m->s * m->n_lists) * sizeof *numbers));
+    } else {
+        float *infinite = m->infinite.host;
+        for (int i = 0; i < NEAR_DIAGONALS; i++) infinite[i] = INFINITY;
+        SAC_TRY(sac_send(a, m->infinite, NEAR_DIAGONALS * sizeof *infinite));
+        SAC_TRY(a->ops->choice_rows(
+            a->stream, &(sac_choice_rows_args){.rows = m->heads, .init = m->n_heads, .n_rows = m->n_heads}));
+    }
+    m->has_constants = true;
+    return SAC_OK;
 }
 
-sac_status sac_minference_sums(const minference *m, const sac_layer_attention *a, float *columns,
-                               float *diagonals, int64_t stride) {
+/* What the last queries give to columns and diagonals, by head: [n_heads][n]. */
+static sac_status sum_weights(minference *m, const sac_layer_attention *a) {
     int64_t n = a->kv.n_rows, n_q = min_i64(m->last_q, a->q.rows);
     return a->ops->attention_sums(a->stream,
-                                  &(sac_attention_sums_args){.sums = columns,
-                                                             .stride = stride,
+                                  &(sac_attention_sums_args){.sums = m->columns,
+                                                             .stride = n,
                                                              .n_sums = m->n_heads,
                                                              .q = sac_mat_rows(a->q, a->q.rows - n_q, n_q),
                                                              .first = n - n_q,
@@ -132,67 +205,90 @@ sac_status sac_minference_sums(const minference *m, const sac_layer_attention *a
                                                              .n_heads = m->n_heads,
                                                              .scale = a->scale,
                                                              .window = a->shape->window,
-                                                             .diagonals = diagonals,
-                                                             .n_diagonals = stride});
+                                                             .diagonals = m->diagonals,
+                                                             .n_diagonals = n});
 }
 
-/* Made here, or for several methods at once. */
-static sac_status sum_weights(minference *m, const sac_layer_attention *a, int64_t n) {
-    if (a->window_sums) {
-        const sac_window_sums *shared = a->window_sums;
-        SAC_TRY(sac_window_sums_find(a));
-        for (int64_t at = 0; at < m->n_heads * m->n_ctx; at += m->n_ctx) {
-            memcpy(m->columns + at, shared->sums + at, (size_t)n * sizeof(float));
-            memcpy(m->diagonals + at, shared->diagonals + at, (size_t)n * sizeof(float));
-        }
-        return SAC_OK;
-    }
-    return sac_minference_sums(m, a, m->columns, m->diagonals, m->n_ctx);
+/* Found for several methods at once, [n_heads][n_ctx]. */
+static sac_status copy_shared(const minference *m, const sac_layer_attention *a, float *to, float *from) {
+    int64_t n = a->kv.n_rows;
+    sac_mat shared = {from, m->n_heads, n, m->n_ctx, SAC_DTYPE_F32};
+    return a->ops->gather_rows(
+        a->stream,
+        &(sac_gather_rows_args){.y = sac_mat_f32(to, m->n_heads, n), .x = shared, .source = m->heads});
+}
+
+/* The k best of n estimates of each head, the first `near` of them in any case. */
+static sac_status best_of(const minference *m, const sac_layer_attention *a, float *estimates, int64_t near,
+                          int64_t k, int32_t *best) {
+    int64_t n = a->kv.n_rows, n_near = min_i64(near, n);
+    sac_mat first = {estimates, m->n_heads, n_near, n, SAC_DTYPE_F32};
+    SAC_TRY(a->ops->gather_rows(
+        a->stream, &(sac_gather_rows_args){
+                       .y = first, .x = sac_mat_f32(m->infinite.device, 1, n_near), .source = m->zeros}));
+    return a->ops->top_k(
+        a->stream,
+        &(sac_top_k_args){
+            .scores = estimates, .stride = n, .n = n, .n_rows = m->n_heads, .k = k, .indices = best});
 }
 
 static sac_status estimate(minference *m, const sac_layer_attention *a) {
-    int64_t n = a->kv.n_rows;
-    SAC_TRY(sum_weights(m, a, n));
-    for (int h = 0; h < m->n_heads; h++) {
-        for (int64_t j = 0; j < min_i64(FIRST_COLUMNS, n); j++) m->columns[h * m->n_ctx + j] = INFINITY;
-        for (int64_t c = 0; c < min_i64(NEAR_DIAGONALS, n); c++) m->diagonals[h * m->n_ctx + c] = INFINITY;
+    if (a->window_sums) {
+        SAC_TRY(sac_window_sums_find(a));
+        SAC_TRY(copy_shared(m, a, m->columns, a->window_sums->sums));
+        SAC_TRY(copy_shared(m, a, m->diagonals, a->window_sums->diagonals));
+    } else {
+        SAC_TRY(sum_weights(m, a));
     }
-    SAC_TRY(best_of(m, a, m->columns, n, m->v, m->best_columns));
-    return best_of(m, a, m->diagonals, n, m->s, m->best_diagonals);
-}
-
-/* a_shape is the same pattern with columns and diagonals that are known. */
-static void fix_shape(minference *m) {
-    for (int h = 0; h < m->n_heads; h++) {
-        for (int64_t j = 0; j < m->v; j++) m->best_columns[h * m->v + j] = (int32_t)j;
-        for (int64_t c = 0; c < m->s; c++) m->best_diagonals[h * m->s + c] = (int32_t)c;
-    }
-}
-
-/* The keys of one head for queries at rows [begin, end): columns before `end`, and the strips that the
- * diagonals cut, [begin - c, begin + BLOCK - c), as if the block were full. Strips come from the farthest
- * diagonal to the nearest, so they ascend; columns are merged in. */
-static int64_t list_head(const minference *m, int head, int64_t begin, int64_t end, int32_t *rows) {
-    const int32_t *column = m->best_columns + head * m->v, *last_column = column + m->v;
-    const int32_t *diagonal = m->best_diagonals + head * m->s;
-    int64_t n = 0, next = 0; /* rows below `next` are decided */
-    for (int64_t i = m->s; i-- > 0;) {
-        int64_t to = min_i64(end, begin + BLOCK - diagonal[i]);
-        if (to <= next) continue;
-        int64_t from = max_i64(next, begin - diagonal[i]);
-        while (column < last_column && *column < from) {
-            if (*column >= next) rows[n++] = *column;
-            column++;
-        }
-        for (int64_t row = from; row < to; row++) rows[n++] = (int32_t)row;
-        next = to;
-    }
-    for (; column < last_column && *column < end; column++)
-        if (*column >= next) rows[n++] = *column;
-    return n;
+    SAC_TRY(best_of(m, a, m->columns, FIRST_COLUMNS, m->v, m->best_columns));
+    return best_of(m, a, m->diagonals, NEAR_DIAGONALS, m->s, m->best_diagonals);
 }
 
 /* ---------------------------------------------------------------- blocks */
+
+/* A GPU multiplies the queries' means with the keys' means, where the CPU averages the products with every
+ * key: the same number but for its last bits. */
+
+/* Of every whole block of keys. */
+static sac_status mean_keys(const minference *m, const sac_layer_attention *a) {
+    int64_t n = a->kv.n_rows / BLOCK, d = a->shape->head_dim;
+    for (int h = 0; h < a->shape->n_kv_heads; h++) {
+        size_t offset = (size_t)(h * a->kv.head_stride) * sac_dtype_row_bytes(a->kv.dtype, 1);
+        sac_mat keys = {(char *)a->kv.k + offset, n * BLOCK, d, a->kv.row_stride, a->kv.dtype};
+        SAC_TRY(a->ops->mean_rows(a->stream,
+                                  &(sac_mean_rows_args){m->mean_k + h * n * d, keys, 1.0f / BLOCK, n}));
+    }
+    return SAC_OK;
+}
+
+/* The best of the blocks of keys before their own, for `count` blocks of queries from row `begin` on, whole
+ * ones or a single one; returns how many each gets, in n_best. */
+static sac_status choose_by_means(const minference *m, const sac_layer_attention *a, int64_t begin,
+                                  int64_t end, int64_t count, int64_t *n_best) {
+    int64_t first = begin / BLOCK, last = first + count - 1, d = a->shape->head_dim, n = a->kv.n_rows / BLOCK;
+    int64_t n_own = n_blocks_of(min_i64(begin + BLOCK, end)) - first;
+    *n_best = min_i64(max_i64(m->blocks - n_own, 0), last);
+    if (*n_best == 0) return SAC_OK;
+    sac_kv_view means = {m->mean_k, m->mean_k, SAC_DTYPE_F32, a->shape->n_kv_heads, (int)d, n, d, n * d};
+    sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
+    float share = 1 / (float)min_i64(end - begin, BLOCK);
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){m->mean_q, q, share, count}));
+    SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = m->columns,
+                                                                 .stride = last,
+                                                                 .q = m->mean_q,
+                                                                 .kv = means,
+                                                                 .n_heads = m->n_heads,
+                                                                 .n = first,
+                                                                 .scale = 1,
+                                                                 .n_queries = (int)count,
+                                                                 .n_more = 1}));
+    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = m->columns,
+                                                      .stride = last,
+                                                      .n = last,
+                                                      .n_rows = (int)count * m->n_heads,
+                                                      .k = *n_best,
+                                                      .indices = m->best_columns});
+}
 
 /* How many blocks of keys the queries at rows [begin, end) meet: their own at least, which are two where
  * blocks of queries begin within one of keys. */
@@ -201,14 +297,17 @@ static int64_t n_blocks_met(const minference *m, int64_t begin, int64_t end) {
     return min_i64(max_i64(m->blocks, n_own), n_blocks);
 }
 
-/* The mean product of a block of queries at rows [begin, end) with each block of keys that it may see. */
-static sac_status score_blocks(minference *m, const sac_layer_attention *a, int64_t begin, int64_t end) {
-    int64_t cols = a->q.cols, n_blocks = (end + BLOCK - 1) / BLOCK, stride = m->n_ctx / BLOCK + 1;
+/* On the CPU, for the block of queries at rows [begin, end): the best by the mean product with each block of
+ * keys that it may see. */
+static sac_status choose_by_keys(const minference *m, const sac_layer_attention *a, int64_t begin,
+                                 int64_t end, int64_t *n_best) {
+    int64_t cols = a->q.cols, n_blocks = (end + BLOCK - 1) / BLOCK, stride = n_blocks_of(m->n_ctx);
     for (int64_t c = 0; c < cols; c++) {
         double sum = 0;
         for (int64_t i = begin; i < end; i++) sum += (double)sac_mat_row_f32(a->q, i - a->past)[c];
         m->mean_q[c] = (float)(sum / (double)(end - begin));
     }
+    *n_best = n_blocks_met(m, begin, end);
     SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = m->columns,
                                                                  .stride = m->n_ctx,
                                                                  .q = m->mean_q,
@@ -228,80 +327,99 @@ static sac_status score_blocks(minference *m, const sac_layer_attention *a, int6
                                                       .stride = stride,
                                                       .n = n_blocks,
                                                       .n_rows = m->n_heads,
-                                                      .k = n_blocks_met(m, begin, end),
-                                                      .indices = m->best_blocks});
-}
-
-static int64_t list_blocks(const minference *m, int head, int64_t begin, int64_t end, int32_t *rows) {
-    int64_t k = n_blocks_met(m, begin, end), n = 0;
-    for (int64_t i = 0; i < k; i++) {
-        int64_t first = (int64_t)m->best_blocks[head * k + i] * BLOCK;
-        for (int64_t row = first; row < min_i64(first + BLOCK, end); row++) rows[n++] = (int32_t)row;
-    }
-    return n;
+                                                      .k = *n_best,
+                                                      .indices = m->best_columns});
 }
 
 /* ---------------------------------------------------------------- attention */
 
-/* Pairs of a block's queries, at rows [begin, end), with the keys of its list. */
-static double count_pairs(const int32_t *rows, int64_t n, int64_t begin, int64_t end) {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += (double)(rows[i] <= begin ? end - begin : end - rows[i]);
-    return sum;
+/* Blocks of queries from row `begin` on that go together: block_sparse wants whole ones that have something
+ * before them, or one. */
+static int64_t count_together(const minference *m, int64_t begin, int64_t n) {
+    int64_t count = min_i64(m->at_once, n_blocks_of(n - begin));
+    if (m->pattern != BLOCK_SPARSE) return count;
+    if (!m->by_means) return 1;
+    return begin < BLOCK ? 1 : max_i64(1, min_i64(count, (n - begin) / BLOCK));
 }
 
-static sac_status list_rows(minference *m, const sac_layer_attention *a, int64_t begin, int64_t end,
-                            double *n_pairs) {
-    if (m->pattern == BLOCK_SPARSE) SAC_TRY(score_blocks(m, a, begin, end));
-    m->start[0] = 0;
-    for (int h = 0; h < m->n_heads; h++) {
-        int32_t *rows = m->rows + m->start[h];
-        int64_t n = m->pattern == BLOCK_SPARSE ? list_blocks(m, h, begin, end, rows)
-                                               : list_head(m, h, begin, end, rows);
-        *n_pairs += count_pairs(rows, n, begin, end);
-        m->start[h + 1] = m->start[h] + n;
-    }
-    return SAC_OK;
+static sac_status list_rows(const minference *m, const sac_layer_attention *a, int64_t begin, int64_t end,
+                            int64_t count) {
+    bool by_block = m->pattern == BLOCK_SPARSE;
+    sac_pattern_rows_args args = {.rows = m->rows,
+                                  .start = m->start,
+                                  .pairs =
+                                      (int64_t *)m->pairs.device + (begin - a->past) / BLOCK * m->n_lists,
+                                  .columns = m->best_columns,
+                                  .diagonals = m->best_diagonals,
+                                  .n_columns = m->pattern == A_SHAPE ? 1 : m->v,
+                                  .n_diagonals = by_block ? 0 : m->s,
+                                  .width = by_block                ? BLOCK
+                                           : m->pattern == A_SHAPE ? m->v
+                                                                   : 1,
+                                  .first = begin,
+                                  .block = BLOCK,
+                                  .n_blocks = count,
+                                  .n_rows = a->kv.n_rows,
+                                  .n_lists = m->n_lists,
+                                  .by_block = by_block,
+                                  .own = by_block};
+    if (by_block)
+        SAC_TRY(m->by_means ? choose_by_means(m, a, begin, end, count, &args.n_columns)
+                            : choose_by_keys(m, a, begin, end, &args.n_columns));
+    return a->ops->pattern_rows(a->stream, &args);
 }
 
-static sac_status attend_block(minference *m, const sac_layer_attention *a, int64_t begin, int64_t end) {
+static sac_status attend_blocks(const minference *m, const sac_layer_attention *a, int64_t begin,
+                                int64_t end) {
+    const sac_row_lists lists = {m->rows, m->start, m->n_lists};
     sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
-    return a->ops->attention(a->stream,
-                             &(sac_attention_args){.o = q,
-                                                   .q = q,
-                                                   .kv = a->kv,
-                                                   .lists = &(sac_row_lists){m->rows, m->start, m->n_heads},
-                                                   .n_q = q.rows,
-                                                   .first = begin,
-                                                   .n_batch = 1,
-                                                   .n_heads = m->n_heads,
-                                                   .scale = a->scale,
-                                                   .causal = true,
-                                                   .window = a->shape->window});
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                              .q = q,
+                                                              .kv = a->kv,
+                                                              .lists = &lists,
+                                                              .n_q = q.rows,
+                                                              .n_kv = longest(m),
+                                                              .first = begin,
+                                                              .n_batch = 1,
+                                                              .n_heads = m->n_heads,
+                                                              .scale = a->scale,
+                                                              .causal = true,
+                                                              .window = a->shape->window,
+                                                              .list_block = BLOCK});
+}
+
+/* Pairs of all blocks: a query head with a key. */
+static sac_status count_pairs(const minference *m, const sac_layer_attention *a) {
+    int64_t n = n_blocks_of(a->q.rows) * m->n_lists;
+    const int64_t *pairs = m->pairs.host;
+    double sum = 0;
+    SAC_TRY(sac_fetch(a, m->pairs, (size_t)n * sizeof *pairs));
+    for (int64_t i = 0; i < n; i++) sum += (double)pairs[i];
+    sac_count_prefill(a, (double)a->q.rows, sum * (m->n_heads / m->n_lists));
+    return SAC_OK;
 }
 
 static sac_status attend(void *state, const sac_layer_attention *a) {
     minference *m = state;
     int64_t n = a->kv.n_rows, start_ns = sac_now_ns(), select_ns;
-    double n_pairs = 0;
     if (a->q.rows == 1 || a->layer < m->dense_layers || covers(m->pattern, m->v, m->s, m->blocks, n))
         return sac_attend_prompt_dense(a);
-    if (a->shape->device) return sac_minference_attend_on_device(m, a);
+    if (m->pattern != BLOCK_SPARSE) SAC_TRY(send_constants(m, a));
     if (m->pattern == VERTICAL_SLASH) SAC_TRY(estimate(m, a));
-    if (m->pattern == A_SHAPE) fix_shape(m);
+    if (m->by_means && m->pattern == BLOCK_SPARSE) SAC_TRY(mean_keys(m, a));
     select_ns = sac_now_ns() - start_ns;
-    for (int64_t begin = a->past; begin < n; begin += BLOCK) {
-        int64_t end = min_i64(begin + BLOCK, n);
+    for (int64_t begin = a->past, end; begin < n; begin = end) {
+        int64_t count = count_together(m, begin, n);
+        end = min_i64(begin + count * BLOCK, n);
         start_ns = sac_now_ns();
-        SAC_TRY(list_rows(m, a, begin, end, &n_pairs));
+        SAC_TRY(list_rows(m, a, begin, end, count));
         select_ns += sac_now_ns() - start_ns;
-        SAC_TRY(attend_block(m, a, begin, end));
+        SAC_TRY(attend_blocks(m, a, begin, end));
     }
-    sac_count_prefill(a, (double)a->q.rows, n_pairs);
     a->stats->n_selections++;
     a->stats->select_ns += select_ns;
     a->stats->attend_ns -= select_ns;
-    return SAC_OK;
+    return count_pairs(m, a);
 }
 
 const sac_prefill_policy sac_prefill_minference = {
@@ -312,7 +430,6 @@ const sac_prefill_policy sac_prefill_minference = {
     .check = check,
     .is_off = is_off,
     .take = take,
-    .take_device = take_device,
     .attend = attend,
     .observes = observes,
     .observes_diagonals = true,

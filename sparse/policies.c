@@ -1,5 +1,5 @@
 /* Every policy, by name; and the life of a session's instance of one. */
-#include "sparse.h"
+#include "policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@ static const sac_decode_policy *const decode_policies[] = {SAC_DECODE_POLICIES(X
 #define X(name) #name,
 static const char *const prefill_names[] = {SAC_PREFILL_POLICIES(X) NULL};
 static const char *const decode_names[] = {SAC_DECODE_POLICIES(X) NULL};
+const char *const sac_decode_base_names[] = {SAC_DECODE_BASES(X) NULL};
 #undef X
 
 const char *const *sac_prefill_policy_names(void) {
@@ -103,15 +104,13 @@ sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_
     return policy->wrap ? open_base(m, policy, line, shape, err) : SAC_OK;
 }
 
-void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device) {
-    if (m->policy->take) m->policy->take(m->state, m->p, shape, arena);
-    if (shape->device && m->policy->take_device) m->policy->take_device(m->state, m->p, shape, device);
+void sac_prefill_take(sac_prefill *m, const sac_attention_shape *shape, const sac_memory *memory) {
+    if (m->policy->take) m->policy->take(m->state, m->p, shape, memory);
 }
 
-void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, sac_arena *arena, sac_arena *device) {
-    if (m->base) sac_decode_take(m->base, shape, arena, device);
-    if (m->policy->take) m->policy->take(m->state, m->p, shape, arena);
-    if (shape->device && m->policy->take_device) m->policy->take_device(m->state, m->p, shape, device);
+void sac_decode_take(sac_decode *m, const sac_attention_shape *shape, const sac_memory *memory) {
+    if (m->base) sac_decode_take(m->base, shape, memory);
+    if (m->policy->take) m->policy->take(m->state, m->p, shape, memory);
 }
 
 void sac_decode_begin(sac_decode *m) {

@@ -6,7 +6,10 @@
  * The largest distance is the last query's from the first key, and must be less than the trained length: its
  * distances end one before it. Every query still meets every key: this is a
  * position scheme, which is why no work is saved, and steps turn all far keys anew. */
+#include "attend.h"
+#include "gathered.h"
 #include "join.h"
+#include "starts.h"
 
 enum { GROUP, WINDOW };
 
@@ -16,12 +19,14 @@ static const sac_method_param params[] = {
      SAC_WHOLE},
     {0}};
 
-#define CHUNK 256 /* queries of a prompt at a time */
-
 typedef struct selfextend {
     int64_t group, window;
-    int32_t *rows; /* [n_ctx] */
-    sac_choice_scratch far;
+    int32_t *at;       /* [n_ctx] where queries stand for far keys */
+    int32_t *rows;     /* [n_ctx] 0, 1 .. where ops run */
+    sac_buffer turn;   /* int32_t [n_ctx] how far each row lies from its group's position */
+    bool has_turn;     /* the device has it, and rows */
+    sac_starts starts; /* of the far rows */
+    sac_gathered far;
     sac_join_scratch join;
 } selfextend;
 
@@ -38,10 +43,10 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     if (is_off(p, shape)) return SAC_OK;
     int64_t furthest = furthest_of(shape->n_ctx, (int64_t)p[GROUP], (int64_t)p[WINDOW]);
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "selfextend moves keys to other positions, and this model's dynamic rope scaling cannot "
-            "be taken back: use another method");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "selfextend moves keys to other positions, and this model's positions (dynamic rope "
+                        "scaling, or numbers of their own) cannot "
+                        "be taken back: use another method");
     if (furthest >= shape->max_position)
         return sac_fail(
             err, SAC_BAD_ARGUMENT,
@@ -52,73 +57,76 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 }
 
 static void take_for(selfextend *s, int64_t n_queries, const double *p, const sac_attention_shape *shape,
-                     sac_arena *arena) {
+                     const sac_memory *memory) {
+    size_t n = (size_t)shape->n_ctx * sizeof(int32_t);
     s->group = (int64_t)p[GROUP];
     s->window = (int64_t)p[WINDOW];
-    s->rows = sac_arena_take(arena, (size_t)shape->n_ctx * sizeof *s->rows);
-    sac_choice_scratch_take(&s->far, shape, shape->n_ctx, arena);
-    sac_join_scratch_take(&s->join, shape, n_queries, arena);
+    s->at = sac_take_host(memory, n);
+    s->rows = sac_take_device(memory, n);
+    s->turn = sac_take_both(memory, n);
+    sac_starts_take(&s->starts, 1, memory);
+    sac_gathered_take(&s->far, shape, shape->n_ctx, memory);
+    sac_join_scratch_take(&s->join, shape, n_queries, memory);
 }
 
-static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    take_for(state, CHUNK, p, shape, arena);
+static void take_prefill(void *state, const double *p, const sac_attention_shape *shape,
+                         const sac_memory *memory) {
+    take_for(state, sac_queries_at_once(shape), p, shape, memory);
 }
-static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    take_for(state, 1, p, shape, arena);
+static void take_decode(void *state, const double *p, const sac_attention_shape *shape,
+                        const sac_memory *memory) {
+    take_for(state, 1, p, shape, memory);
+}
+
+/* Of all rows that there may be. */
+static sac_status send_turns(selfextend *s, const sac_layer_attention *a) {
+    int64_t n = a->shape->n_ctx;
+    int32_t *turn = s->turn.host;
+    if (s->has_turn) return SAC_OK;
+    for (int64_t i = 0; i < n; i++) turn[i] = (int32_t)(i - i / s->group);
+    SAC_TRY(sac_send(a, s->turn, (size_t)n * sizeof *turn));
+    SAC_TRY(a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows, .init = n, .n_rows = n}));
+    s->has_turn = true;
+    return SAC_OK;
 }
 
 /* Keys and values of rows [0, n), keys at the positions of their groups. */
 static sac_status group_keys(selfextend *s, const sac_layer_attention *a, int64_t n, sac_kv_view *far) {
-    int64_t d = a->shape->head_dim, start[2] = {0, n};
-    for (int64_t i = 0; i < n; i++) {
-        s->rows[i] = (int32_t)i;
-        s->far.turn_back[i] = (int32_t)(i - i / s->group);
-    }
-    *far = (sac_kv_view){.k = s->far.k,
-                         .v = s->far.v,
-                         .dtype = SAC_DTYPE_F32,
-                         .n_heads = a->shape->n_kv_heads,
-                         .head_dim = (int)d,
-                         .n_rows = n,
-                         .row_stride = d,
-                         .head_stride = n * d};
-    return a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = *far,
-                                                              .src = a->kv,
-                                                              .lists = &(sac_row_lists){s->rows, start, 1},
-                                                              .turn_back = s->far.turn_back,
-                                                              .rotation = &a->rotation});
+    *far = sac_gathered_view(&s->far, a, n);
+    SAC_TRY(send_turns(s, a));
+    SAC_TRY(sac_starts_set(&s->starts, a, 1, n));
+    const sac_row_lists all = {s->rows, s->starts.at.device, 1};
+    return a->ops->kv_gather(
+        a->stream,
+        &(sac_kv_gather_args){
+            .dst = *far, .src = a->kv, .lists = &all, .turn_back = s->turn.device, .rotation = &a->rotation});
 }
 
-/* Queries whose windows begin after the first token. */
-static sac_status attend_chunk(selfextend *s, const sac_layer_attention *chunk, const sac_kv_view *far) {
-    int64_t n = chunk->q.rows, window = chunk->shape->window;
-    sac_mat q = sac_mat_f32(s->join.q, n, chunk->q.cols);
-    sac_attention_args args = {.o = chunk->q,
-                               .q = chunk->q,
-                               .kv = chunk->kv,
-                               .lse = s->join.lse[0],
-                               .n_q = n,
-                               .n_kv = chunk->kv.n_rows,
-                               .first = chunk->past,
-                               .n_batch = 1,
-                               .n_heads = chunk->shape->n_heads,
-                               .scale = chunk->scale,
-                               .causal = true,
-                               .window = window && window < s->window ? window : s->window};
-    int32_t at[CHUNK];
-    for (int64_t i = 0; i < n; i++)
-        at[i] = (int32_t)((chunk->past + i) / s->group + s->window - s->window / s->group);
-    SAC_TRY(sac_join_copy_queries(&s->join, chunk, n, at));
-    SAC_TRY(chunk->ops->attention(chunk->stream, &args));
-    args.o = args.q = q;
+/* Where the layer's queries from `first` on stand for far keys. */
+static sac_status place_queries(selfextend *s, const sac_layer_attention *a, int64_t first) {
+    for (int64_t i = first; i < a->q.rows; i++)
+        s->at[i] = (int32_t)((a->past + i) / s->group + s->window - s->window / s->group);
+    return sac_join_place(&s->join, a, first, s->at, false);
+}
+
+/* Queries [first, first + n) of the layer's, whose windows begin after the first token. */
+static sac_status attend_chunk(selfextend *s, const sac_layer_attention *a, int64_t first, int64_t n,
+                               const sac_kv_view *far) {
+    const sac_layer_attention chunk = sac_prompt_chunk(a, first, n);
+    sac_attention_args args = sac_causal_args(&chunk, chunk.q, chunk.past);
+    args.lse = s->join.lse[0];
+    args.n_kv = chunk.kv.n_rows;
+    if (args.window == 0 || args.window > s->window) args.window = s->window;
+    SAC_TRY(sac_join_copy_queries(&s->join, a, first, n));
+    SAC_TRY(a->ops->attention(a->stream, &args));
+    args.o = args.q = sac_join_queries(&s->join, a->shape, n);
     args.kv = *far;
     args.lse = s->join.lse[1];
-    args.n_kv = chunk->kv.n_rows - s->window;
-    args.first = chunk->past - s->window;
+    args.n_kv = chunk.kv.n_rows - s->window;
+    args.first = chunk.past - s->window;
     args.window = 0;
-    SAC_TRY(chunk->ops->attention(chunk->stream, &args));
-    sac_join(&s->join, chunk->shape, chunk->q);
-    return SAC_OK;
+    SAC_TRY(a->ops->attention(a->stream, &args));
+    return sac_join(&s->join, a, chunk.q);
 }
 
 static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
@@ -133,10 +141,9 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     double queries = (double)(n - first), before = (double)(a->past + first);
     sac_count_prefill(a, queries, (queries * before + queries * (queries + 1) / 2) * a->shape->n_heads);
     SAC_TRY(group_keys(s, a, a->kv.n_rows - s->window, &far));
-    for (; first < n; first += CHUNK) {
-        sac_layer_attention chunk = sac_prompt_chunk(a, first, n - first < CHUNK ? n - first : CHUNK);
-        SAC_TRY(attend_chunk(s, &chunk, &far));
-    }
+    SAC_TRY(place_queries(s, a, first));
+    for (int64_t most = s->join.capacity; first < n; first += most)
+        SAC_TRY(attend_chunk(s, a, first, n - first < most ? n - first : most, &far));
     return SAC_OK;
 }
 
@@ -146,7 +153,8 @@ static sac_status attend_step(void *state, const sac_layer_attention *a) {
     sac_count_step(a, (double)a->kv.n_rows);
     if (a->kv.n_rows <= s->window) return sac_attend_dense(a, 0, 1);
     SAC_TRY(group_keys(s, a, a->kv.n_rows - s->window, &far));
-    return attend_chunk(s, a, &far);
+    SAC_TRY(place_queries(s, a, 0));
+    return attend_chunk(s, a, 0, 1, &far);
 }
 
 #define SOURCE "Jin et al., SelfExtend, arXiv:2401.01325"

@@ -10,9 +10,10 @@
  * key-value head keeps one set. per_head=1 chooses as the code does, for accuracy tables: rows are then read
  * by query head and none is dropped. A later prompt of the same conversation is observed by its own last
  * queries, over the rows that are left and its own, so that `cap` bounds every turn. */
-#include "window_sums.h"
-
+#include "attend.h"
 #include "clock.h"
+#include "starts.h"
+#include "window_sums.h"
 
 #include <math.h>
 
@@ -33,20 +34,15 @@ typedef struct snapkv {
     int64_t cap, window, kernel, n_ctx;
     int pool, n_sets;
     bool per_head;
-    float *sums, *pooled; /* [n_sets][rows], room for n_ctx */
-    bool is_full;         /* the layer at hand has more rows than may stay */
+    sac_buffer sums, pooled; /* float [n_sets][rows], room for n_ctx */
+    bool is_full;            /* the layer at hand has more rows than may stay */
+    int32_t *chosen;         /* [n_sets][cap] as top_k writes it, where ops run; per head: of each layer */
+    int32_t
+        *rows; /* [n_sets][cap] of the layer at hand, where ops run; per head: [n_sets][n_ctx] of a step */
     /* Per head only. */
     int64_t *n_prompt; /* [n_layers] rows that the layer held when it chose; 0 = all are read */
     int64_t *n_window; /* [n_layers] queries that observed */
-    int64_t *start;    /* [n_sets + 1] */
-    /* What ops read and write: sums and so on may be the same memory as above. */
-    struct {
-        float *sums, *pooled;
-        int32_t *chosen; /* [n_sets][cap] as top_k writes it; per head: [n_layers][n_sets][cap] */
-        int32_t *rows;   /* [n_sets][cap] of the layer at hand; per head: [n_sets][n_ctx] of a step */
-        int64_t *start;
-        int64_t sent; /* what start[1] is */
-    } there;
+    sac_starts starts; /* of rows */
 } snapkv;
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
@@ -68,14 +64,7 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[CAP] >= (double)shape->n_ctx;
 }
 
-static void take_rows(snapkv *s, const sac_attention_shape *shape, sac_arena *arena) {
-    size_t n_sets = (size_t)s->n_sets, cap = (size_t)s->cap, n_ctx = (size_t)shape->n_ctx;
-    size_t n_kept_layers = s->per_head ? (size_t)shape->n_layers : 1;
-    s->there.chosen = sac_arena_take(arena, n_kept_layers * n_sets * cap * sizeof(int32_t));
-    s->there.rows = sac_arena_take(arena, n_sets * (s->per_head ? n_ctx : cap) * sizeof(int32_t));
-}
-
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     snapkv *s = state;
     *s = (snapkv){.cap = (int64_t)p[CAP],
                   .window = (int64_t)p[WINDOW],
@@ -84,24 +73,16 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                   .pool = (int)p[POOL],
                   .per_head = p[PER_HEAD] != 0};
     s->n_sets = s->per_head ? shape->n_heads : shape->n_kv_heads;
-    size_t n_sets = (size_t)s->n_sets, n_ctx = (size_t)shape->n_ctx, n_layers = (size_t)shape->n_layers;
-    s->sums = s->there.sums = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
-    s->pooled = s->there.pooled = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
-    if (!shape->device) take_rows(s, shape, arena);
+    size_t n_sets = (size_t)s->n_sets, cap = (size_t)s->cap, n_ctx = (size_t)s->n_ctx;
+    size_t n_layers = (size_t)shape->n_layers, n_kept_layers = s->per_head ? n_layers : 1;
+    s->sums = sac_take_both(memory, n_sets * n_ctx * sizeof(float));
+    s->pooled = sac_take_both(memory, n_sets * n_ctx * sizeof(float));
+    s->chosen = sac_take_device(memory, n_kept_layers * n_sets * cap * sizeof *s->chosen);
+    s->rows = sac_take_device(memory, n_sets * (s->per_head ? n_ctx : cap) * sizeof *s->rows);
     if (!s->per_head) return;
-    s->n_prompt = sac_arena_take(arena, n_layers * sizeof(int64_t));
-    s->n_window = sac_arena_take(arena, n_layers * sizeof(int64_t));
-    s->start = s->there.start = sac_arena_take(arena, (n_sets + 1) * sizeof(int64_t));
-}
-
-static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    snapkv *s = state;
-    size_t n_sets = (size_t)s->n_sets, n_ctx = (size_t)shape->n_ctx;
-    (void)p;
-    s->there.sums = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
-    s->there.pooled = sac_arena_take(arena, n_sets * n_ctx * sizeof(float));
-    take_rows(s, shape, arena);
-    if (s->per_head) s->there.start = sac_arena_take(arena, (n_sets + 1) * sizeof(int64_t));
+    s->n_prompt = sac_take_host(memory, n_layers * sizeof(int64_t));
+    s->n_window = sac_take_host(memory, n_layers * sizeof(int64_t));
+    sac_starts_take(&s->starts, s->n_sets, memory);
 }
 
 /* Mean or maximum over the kernel's keys around j; beyond the ends there is nothing, which a mean counts as
@@ -120,7 +101,7 @@ static void pool(const snapkv *s, const float *x, int64_t n, float *y) {
 }
 
 static int32_t *layer_choice(const snapkv *s, int layer) {
-    return s->there.chosen + (s->per_head ? layer * s->n_sets * s->cap : 0);
+    return s->chosen + (s->per_head ? layer * s->n_sets * s->cap : 0);
 }
 
 /* What the window's queries give to the keys, by set. */
@@ -130,13 +111,13 @@ static sac_status sum_weights(snapkv *s, const sac_layer_attention *a, int64_t n
         SAC_TRY(sac_window_sums_find(a));
         for (int h = 0; h < a->shape->n_heads; h++) {
             const float *from = a->window_sums->sums + h * s->n_ctx;
-            float *to = s->sums + h / group * a->kv.n_rows;
+            float *to = (float *)s->sums.host + h / group * a->kv.n_rows;
             for (int64_t j = 0; j < n_before; j++) to[j] = from[j] + (h % group ? to[j] : 0);
         }
         return SAC_OK;
     }
     SAC_TRY(a->ops->attention_sums(
-        a->stream, &(sac_attention_sums_args){.sums = s->there.sums,
+        a->stream, &(sac_attention_sums_args){.sums = s->sums.device,
                                               .stride = a->kv.n_rows,
                                               .n_sums = s->n_sets,
                                               .q = sac_mat_rows(a->q, a->q.rows - n_window, n_window),
@@ -146,26 +127,29 @@ static sac_status sum_weights(snapkv *s, const sac_layer_attention *a, int64_t n
                                               .n_heads = a->shape->n_heads,
                                               .scale = a->scale,
                                               .window = a->shape->window}));
-    return sac_to_host(a, s->sums, s->there.sums, (size_t)s->n_sets * (size_t)a->kv.n_rows * sizeof *s->sums);
+    return sac_fetch(a, s->sums, (size_t)s->n_sets * (size_t)a->kv.n_rows * sizeof(float));
 }
 
 /* The chosen rows of n, by set, and the last `local`, ascending. */
 static sac_status list_rows(const snapkv *s, const sac_layer_attention *a, int64_t n_chosen, int64_t local) {
-    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->there.rows,
+    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
                                                                   .chosen = layer_choice(s, a->layer),
                                                                   .n_chosen = n_chosen,
                                                                   .local = local,
                                                                   .n_rows = a->kv.n_rows,
-                                                                  .n_lists = s->n_sets});
+                                                                  .n_lists = s->n_sets,
+                                                                  .start = s->starts.at.device});
 }
 
 /* The best rows before the window, by set. */
 static sac_status choose(snapkv *s, const sac_layer_attention *a, int64_t n_window) {
     int64_t n = a->kv.n_rows, n_before = n - n_window;
     SAC_TRY(sum_weights(s, a, n_window, n_before));
-    for (int64_t at = 0; at < s->n_sets * n; at += n) pool(s, s->sums + at, n_before, s->pooled + at);
-    SAC_TRY(sac_to_device(a, s->there.pooled, s->pooled, (size_t)(s->n_sets * n) * sizeof *s->pooled));
-    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->there.pooled,
+    const float *sums = s->sums.host;
+    float *pooled = s->pooled.host;
+    for (int64_t at = 0; at < s->n_sets * n; at += n) pool(s, sums + at, n_before, pooled + at);
+    SAC_TRY(sac_send(a, s->pooled, (size_t)(s->n_sets * n) * sizeof *pooled));
+    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->pooled.device,
                                                       .stride = n,
                                                       .n = n_before,
                                                       .n_rows = s->n_sets,
@@ -194,19 +178,14 @@ static sac_status observe(void *state, const sac_layer_attention *a) {
 static sac_status list_step(snapkv *s, const sac_layer_attention *a, sac_choice *choice) {
     int64_t n_window = s->n_window[a->layer], n_later = a->kv.n_rows - s->n_prompt[a->layer];
     SAC_TRY(list_rows(s, a, s->cap - n_window, n_window + n_later));
-    for (int i = 0; i <= s->n_sets; i++) s->start[i] = i * (s->cap + n_later);
-    choice->lists = (sac_row_lists){s->there.rows, s->start, s->n_sets};
-    if (!a->shape->device) return SAC_OK;
-    choice->device_start = s->there.start;
-    if (s->there.sent == s->start[1]) return SAC_OK; /* as in the layer before */
-    s->there.sent = s->start[1];
-    return sac_to_device(a, s->there.start, s->start, (size_t)(s->n_sets + 1) * sizeof *s->start);
+    sac_starts_expect(&s->starts, s->n_sets, s->cap + n_later);
+    choice->lists = (sac_choice_lists){s->rows, s->starts.at, s->n_sets};
+    return SAC_OK;
 }
 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     snapkv *s = state;
-    choice->all = !s->per_head || s->n_prompt[a->layer] == 0;
-    return choice->all ? SAC_OK : list_step(s, a, choice);
+    return s->per_head && s->n_prompt[a->layer] > 0 ? list_step(s, a, choice) : SAC_OK; /* else all */
 }
 
 static sac_status settle(void *state, const sac_layer_attention *a, int64_t *n_left) {
@@ -215,7 +194,7 @@ static sac_status settle(void *state, const sac_layer_attention *a, int64_t *n_l
     if (!s->is_full || s->per_head) return SAC_OK;
     s->is_full = false; /* steps settle too */
     *n_left = s->cap;
-    return a->ops->keep_rows(a->stream, &(sac_keep_rows_args){a->kv, s->there.rows, s->cap, s->n_sets});
+    return a->ops->keep_rows(a->stream, &(sac_keep_rows_args){a->kv, s->rows, s->cap, s->n_sets});
 }
 
 const sac_decode_policy sac_decode_snapkv = {
@@ -226,7 +205,6 @@ const sac_decode_policy sac_decode_snapkv = {
     .check = check,
     .is_off = is_off,
     .take = take,
-    .take_device = take_device,
     .prompt = observe,
     .observes = observes,
     .select = select_rows,

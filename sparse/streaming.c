@@ -9,7 +9,10 @@
  *
  * What is in the middle stays stored and unread, so this is a bound for what a method without a memory of the
  * middle can do, not a way to save memory. pos=orig leaves all positions as they are. */
+#include "attend.h"
+#include "gathered.h"
 #include "join.h"
+#include "starts.h"
 
 enum { START, RECENT, POS };
 
@@ -21,17 +24,13 @@ static const sac_method_param params[] = {
     {"pos", 0, 0, 1, "positions in attention: in the list, or the tokens' own", positions},
     {0}};
 
-/* Queries of a prompt at a time. */
-#define CHUNK        256
-#define DEVICE_CHUNK 2048
-
 typedef struct streaming {
     int64_t start, recent;
     bool compact;
-    int32_t *rows;              /* a step's */
-    int64_t span[2], *there;    /* of rows; and on a device */
-    sac_choice_scratch scratch; /* of a step */
-    sac_join_scratch join;      /* of a prompt */
+    int32_t *rows; /* a step's, where ops run */
+    sac_starts starts;
+    sac_gathered gathered; /* of a step */
+    sac_join_scratch join; /* of a prompt */
 } streaming;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -41,10 +40,10 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     if (p[POS] != 0 || is_off(p, shape)) return SAC_OK;
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "streaming moves keys to other positions, and this model's dynamic rope scaling cannot "
-            "be taken back: use pos=orig");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "streaming moves keys to other positions, and this model's positions (dynamic rope "
+                        "scaling, or numbers of their own) cannot "
+                        "be taken back: use pos=orig");
     if (p[START] + p[RECENT] > (double)shape->max_position)
         return sac_fail(
             err, SAC_BAD_ARGUMENT,
@@ -62,37 +61,25 @@ static void take_settings(streaming *s, const double *p) {
 
 /* ---------------------------------------------------------------- steps */
 
-static void take_decode(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take_decode(void *state, const double *p, const sac_attention_shape *shape,
+                        const sac_memory *memory) {
     streaming *s = state;
     take_settings(s, p);
-    if (!shape->device) s->rows = sac_arena_take(arena, (size_t)(s->start + s->recent) * sizeof *s->rows);
-    if (s->compact) sac_choice_scratch_take(&s->scratch, shape, s->start + s->recent, arena);
-}
-
-static void take_decode_device(void *state, const double *p, const sac_attention_shape *shape,
-                               sac_arena *arena) {
-    streaming *s = state;
-    (void)p;
-    s->rows = sac_arena_take(arena, (size_t)(s->start + s->recent) * sizeof *s->rows);
-    s->there = sac_arena_take(arena, 2 * sizeof *s->there);
-    if (s->compact) sac_choice_scratch_take_device(&s->scratch, shape, s->start + s->recent, arena);
+    s->rows = sac_take_device(memory, (size_t)(s->start + s->recent) * sizeof *s->rows);
+    sac_starts_take(&s->starts, 1, memory);
+    if (s->compact) sac_gathered_take(&s->gathered, shape, s->start + s->recent, memory);
 }
 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     streaming *s = state;
-    if (a->kv.n_rows <= s->start + s->recent) {
-        choice->all = true;
-        return SAC_OK;
-    }
-    s->span[0] = 0;
-    s->span[1] = s->start + s->recent;
-    *choice = (sac_choice){.lists = {s->rows, s->span, 1},
-                           .device_start = s->there,
-                           .compact = s->compact,
-                           .scratch = &s->scratch};
+    if (a->kv.n_rows <= s->start + s->recent) return SAC_OK; /* all */
+    sac_starts_expect(&s->starts, 1, s->start + s->recent);
+    choice->kind = s->compact ? SAC_CHOICE_PLACES : SAC_CHOICE_ROWS;
+    choice->lists = (sac_choice_lists){s->rows, s->starts.at, 1};
+    choice->room = &s->gathered;
     return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
-                                                                  .turn_back = s->scratch.device_turn_keys,
-                                                                  .start = s->there,
+                                                                  .turn_back = s->gathered.turn_keys,
+                                                                  .start = s->starts.at.device,
                                                                   .init = s->start,
                                                                   .local = s->recent,
                                                                   .n_rows = a->kv.n_rows});
@@ -100,22 +87,11 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
 
 /* ---------------------------------------------------------------- prompts */
 
-static int64_t chunk_of(const sac_attention_shape *shape) {
-    int64_t n = shape->device ? DEVICE_CHUNK : CHUNK;
-    return n < shape->n_ctx ? n : shape->n_ctx;
-}
-
-static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take_prefill(void *state, const double *p, const sac_attention_shape *shape,
+                         const sac_memory *memory) {
     streaming *s = state;
     take_settings(s, p);
-    sac_join_scratch_take(&s->join, shape, chunk_of(shape), arena);
-}
-
-static void take_prefill_device(void *state, const double *p, const sac_attention_shape *shape,
-                                sac_arena *arena) {
-    streaming *s = state;
-    (void)p;
-    sac_join_scratch_take_device(&s->join, shape, chunk_of(shape), arena);
+    sac_join_scratch_take(&s->join, shape, sac_queries_at_once(shape), memory);
 }
 
 /* The last tokens of queries whose windows begin after the sinks. */
@@ -149,31 +125,14 @@ static sac_status attend_sinks(streaming *s, const sac_layer_attention *chunk) {
                                                                       .scale = chunk->scale});
 }
 
-static sac_status attend_chunk(streaming *s, const sac_layer_attention *chunk) {
-    int32_t to[CHUNK];
-    if (s->start == 0) return attend_recent(s, chunk);
-    for (int64_t i = 0; i < chunk->q.rows; i++)
-        to[i] = s->compact ? (int32_t)(s->start + s->recent - 1) : chunk->position[i];
-    SAC_TRY(sac_join_copy_queries(&s->join, chunk, chunk->q.rows, to));
-    SAC_TRY(attend_recent(s, chunk));
-    SAC_TRY(attend_sinks(s, chunk));
-    sac_join(&s->join, chunk->shape, chunk->q);
-    return SAC_OK;
-}
-
-/* Queries [first, first + n) of a prompt on a device. */
-static sac_status attend_chunk_there(streaming *s, const sac_layer_attention *a, int64_t first, int64_t n) {
+/* Queries [first, first + n) of a prompt. */
+static sac_status attend_chunk(streaming *s, const sac_layer_attention *a, int64_t first, int64_t n) {
     sac_layer_attention chunk = sac_prompt_chunk(a, first, n);
     if (s->start == 0) return attend_recent(s, &chunk);
-    SAC_TRY(sac_join_gather_queries(&s->join, a, first, n, s->compact));
+    SAC_TRY(sac_join_copy_queries(&s->join, a, first, n));
     SAC_TRY(attend_recent(s, &chunk));
     SAC_TRY(attend_sinks(s, &chunk));
-    return a->ops->join_attention(a->stream,
-                                  &(sac_join_attention_args){.o = chunk.q,
-                                                             .other = sac_join_queries(&s->join, a->shape, n),
-                                                             .lse = s->join.lse[0],
-                                                             .other_lse = s->join.lse[1],
-                                                             .n_heads = a->shape->n_heads});
+    return sac_join(&s->join, a, chunk.q);
 }
 
 static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
@@ -189,17 +148,11 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     double kept = 0;
     for (int64_t i = first; i < n; i++) kept += (double)n_read / (double)(a->past + i + 1);
     sac_count_prefill(a, kept, (double)(n - first) * (double)n_read * a->shape->n_heads);
-    if (a->shape->device && s->compact && s->start > 0)
-        SAC_TRY(sac_join_send_place(&s->join, a, (int32_t)(s->start + s->recent - 1)));
-    for (; first < n; first += s->join.capacity) {
-        int64_t rows = n - first < s->join.capacity ? n - first : s->join.capacity;
-        if (a->shape->device) {
-            SAC_TRY(attend_chunk_there(s, a, first, rows));
-            continue;
-        }
-        sac_layer_attention chunk = sac_prompt_chunk(a, first, rows);
-        SAC_TRY(attend_chunk(s, &chunk));
-    }
+    const int32_t place = (int32_t)(n_read - 1);
+    if (s->start > 0)
+        SAC_TRY(sac_join_place(&s->join, a, first, s->compact ? &place : a->position, s->compact));
+    for (; first < n; first += s->join.capacity)
+        SAC_TRY(attend_chunk(s, a, first, n - first < s->join.capacity ? n - first : s->join.capacity));
     return SAC_OK;
 }
 
@@ -213,7 +166,6 @@ const sac_prefill_policy sac_prefill_streaming = {
     .check = check,
     .is_off = is_off,
     .take = take_prefill,
-    .take_device = take_prefill_device,
     .attend = attend_prompt,
     .turns_keys = true,
     .keeps_prefix = true,
@@ -227,7 +179,6 @@ const sac_decode_policy sac_decode_streaming = {
     .check = check,
     .is_off = is_off,
     .take = take_decode,
-    .take_device = take_decode_device,
     .select = select_rows,
     .turns_keys = true,
     .keeps_prefix = true,

@@ -15,6 +15,7 @@
  * (Twilight's rule over TokenSelect's vote). */
 #include "tokenselect.h"
 
+#include "attend.h"
 #include "clock.h"
 
 #include <string.h>
@@ -50,14 +51,14 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     int64_t longest = (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_max_chosen(p, shape);
     if (longest > shape->n_ctx) longest = shape->n_ctx;
-    if (shape->device && (p[TS_SELECT] != TS_SOFT || p[TS_GQA] != 0 || p[TS_POS] != 0 || p[TS_P] > 0))
+    if (shape->device && p[TS_SELECT] == TS_HEAD)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "tokenselect with select, gqa, pos or p runs on the CPU only so far: leave them out");
+                        "tokenselect with select=head runs on the CPU only so far: leave it out");
     if (!shape->fixed_rotation)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "tokenselect needs keys without their positions, and this model's dynamic rope scaling "
-            "cannot be taken back: use another method");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "tokenselect needs keys without their positions, and this model's positions (dynamic "
+                        "rope scaling, or numbers of their own) "
+                        "cannot be taken back: use another method");
     if (p[TS_P] > 0 && p[TS_SELECT] != TS_SOFT)
         return sac_fail(err, SAC_BAD_ARGUMENT, "tokenselect: p is a share of the soft vote: use select=soft");
     if (p[TS_POS] == 0 && longest > shape->max_position && !is_off(p, shape))
@@ -83,59 +84,43 @@ static sac_status check_prefill(const double *p, const sac_attention_shape *shap
     return check(p, shape, err);
 }
 
-/* What ops read and write. */
-static void take_work(sac_tokenselect *s, const sac_attention_shape *shape, sac_arena *arena) {
-    size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx;
-    s->scores = sac_arena_take(arena, n_heads * n_ctx * sizeof *s->scores);
-    s->votes = sac_arena_take(arena, n_ctx * sizeof *s->votes);
-    s->lse = sac_arena_take(arena, n_heads * sizeof *s->lse);
-    s->chosen = sac_arena_take(arena, (size_t)s->capacity * sizeof *s->chosen);
-    s->rows = sac_arena_take(arena, (size_t)s->capacity * sizeof *s->rows);
-}
-
-void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape,
+                          const sac_memory *memory) {
     sac_tokenselect *s = state;
-    size_t query_bytes = (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float);
+    size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx;
+    size_t query_bytes = n_heads * (size_t)shape->head_dim * sizeof(float);
     memcpy(s->p, p, sizeof s->p);
     s->capacity = (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_max_chosen(p, shape);
     if (s->capacity > shape->n_ctx) s->capacity = shape->n_ctx;
-    if (!shape->device) take_work(s, shape, arena);
-    s->query = s->query_there = sac_arena_take(arena, query_bytes);
-    s->paired = sac_arena_take(arena, query_bytes);
+    s->scores = sac_take_device(memory, n_heads * n_ctx * sizeof *s->scores);
+    s->votes = sac_take_device(memory, n_ctx * sizeof *s->votes);
+    s->lse = sac_take_device(memory, n_heads * sizeof *s->lse);
+    s->chosen = sac_take_device(memory, (size_t)s->capacity * sizeof *s->chosen);
+    s->rows = sac_take_both(memory, (size_t)s->capacity * sizeof(int32_t));
+    s->query = sac_take_both(memory, query_bytes);
+    s->turn = sac_take_both(memory, sizeof(int32_t));
+    s->found = sac_take_both(memory, 2 * sizeof(int64_t));
+    sac_starts_take(&s->starts, 1, memory);
+    if (p[TS_GQA] != 0) {
+        s->paired = sac_take_device(memory, query_bytes);
+        s->pairing = sac_take_both(memory, n_heads * sizeof(int32_t));
+    }
     if (p[TS_SELECT] == TS_HEAD)
-        s->head_best = sac_arena_take(arena, (size_t)shape->n_heads * (size_t)s->capacity * sizeof(int32_t));
-    if (p[TS_POS] == 0) sac_choice_scratch_take(&s->scratch, shape, s->capacity, arena);
+        s->head_best = sac_take_device(memory, n_heads * (size_t)s->capacity * sizeof *s->head_best);
+    if (p[TS_POS] == 0) sac_gathered_take(&s->gathered, shape, s->capacity, memory);
 }
 
-void sac_tokenselect_take_device(void *state, const double *p, const sac_attention_shape *shape,
-                                 sac_arena *arena) {
+static void take_prefill(void *state, const double *p, const sac_attention_shape *shape,
+                         const sac_memory *memory) {
     sac_tokenselect *s = state;
-    (void)p;
-    take_work(s, shape, arena);
-    s->query_there = sac_arena_take(arena, (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float));
-    s->turn = sac_arena_take(arena, sizeof *s->turn);
-    sac_choice_scratch_take_device(&s->scratch, shape, s->capacity, arena);
-}
-
-static void set_chunks(sac_tokenselect *s, const double *p) {
-    s->chunks.init = (int64_t)p[TS_INIT], s->chunks.k = (int64_t)p[TS_K],
+    sac_tokenselect_take(state, p, shape, memory);
+    s->chunks.init = (int64_t)p[TS_INIT];
+    s->chunks.k = (int64_t)p[TS_K];
     s->chunks.local = (int64_t)p[TS_LOCAL];
-    s->chunks.chunk = (int64_t)p[TS_CHUNK], s->chunks.rsqrt_d = p[TS_SCALE] != 0;
-}
-
-static void take_prefill(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    sac_tokenselect *s = state;
-    sac_tokenselect_take(state, p, shape, arena);
-    set_chunks(s, p);
-    if (shape->device) sac_vote_chunks_take(&s->chunks, shape, arena);
-}
-
-static void take_prefill_device(void *state, const double *p, const sac_attention_shape *shape,
-                                sac_arena *arena) {
-    sac_tokenselect *s = state;
-    sac_tokenselect_take_device(state, p, shape, arena);
-    set_chunks(s, p);
-    sac_vote_chunks_take_device(&s->chunks, shape, arena);
+    s->chunks.chunk = (int64_t)p[TS_CHUNK];
+    s->chunks.rsqrt_d = p[TS_SCALE] != 0;
+    bool plain = p[TS_SELECT] == TS_SOFT && p[TS_GQA] == 0 && p[TS_POS] == 0 && p[TS_P] <= 0;
+    if (plain) sac_vote_chunks_take(&s->chunks, shape, memory); /* it knows no other vote */
 }
 
 /* ---------------------------------------------------------------- prompts */
@@ -144,7 +129,7 @@ static void take_prefill_device(void *state, const double *p, const sac_attentio
 static sac_status attend_chunk(sac_tokenselect *s, const sac_layer_attention *chunk, bool is_last) {
     double n = (double)chunk->q.rows, n_rows = (double)chunk->kv.n_rows;
     int64_t start = sac_now_ns(), n_chosen;
-    sac_choice choice;
+    sac_choice choice = {0};
     SAC_TRY(sac_tokenselect_query(s, chunk));
     SAC_TRY(sac_tokenselect_choose(s, chunk, chunk->kv.n_rows - (int64_t)(s->p[TS_INIT] + s->p[TS_LOCAL]),
                                    s->chosen, &n_chosen));
@@ -153,14 +138,13 @@ static sac_status attend_chunk(sac_tokenselect *s, const sac_layer_attention *ch
     int64_t spent = sac_now_ns() - start;
     chunk->stats->select_ns += spent;
     chunk->stats->attend_ns -= spent;
-    double n_read = (double)s->start[1];
+    int64_t n_listed = sac_choice_begin(&choice.lists, 1);
+    double n_read = (double)n_listed;
     sac_count_prefill(chunk, n * n_read / n_rows,
                       (n * (n_read - n) + n * (n + 1) / 2) * chunk->shape->n_heads);
     if (is_last && chunk->observer.fn) {
-        s->scratch.n_turn_sent = 0;
-        const int32_t *rows = chunk->shape->device ? s->scratch.turn_back : s->rows;
-        SAC_TRY(sac_to_host(chunk, s->scratch.turn_back, s->rows, (size_t)s->start[1] * sizeof *s->rows));
-        chunk->observer.fn(chunk->observer.ctx, chunk->layer, rows, s->start[1], chunk->kv.n_rows);
+        SAC_TRY(sac_fetch(chunk, s->rows, (size_t)n_listed * sizeof(int32_t)));
+        chunk->observer.fn(chunk->observer.ctx, chunk->layer, s->rows.host, n_listed, chunk->kv.n_rows);
     }
     return sac_attend_choice(chunk, &choice);
 }
@@ -198,7 +182,6 @@ const sac_prefill_policy sac_prefill_tokenselect = {
     .check = check_prefill,
     .is_off = is_off,
     .take = take_prefill,
-    .take_device = take_prefill_device,
     .attend = attend_prompt,
     .turns_keys = true,
 };
@@ -211,7 +194,6 @@ const sac_decode_policy sac_decode_tokenselect = {
     .check = check,
     .is_off = is_off,
     .take = sac_tokenselect_take_steps,
-    .take_device = sac_tokenselect_take_steps_device,
     .begin = sac_tokenselect_begin,
     .prompt = sac_tokenselect_forget,
     .prompt_without_queries = true,

@@ -4,7 +4,9 @@
 #ifndef SAC_TOKENSELECT_H
 #define SAC_TOKENSELECT_H
 
+#include "gathered.h"
 #include "key_block.h"
+#include "starts.h"
 #include "vote_chunks.h"
 
 #include <math.h>
@@ -29,37 +31,40 @@ enum { TS_SOFT, TS_HEAD, TS_TOPK };
 
 typedef struct sac_tokenselect {
     double p[SAC_METHOD_MAX_PARAMS];
-    int64_t capacity;           /* rows of a choice */
-    float *scores;              /* [n_heads][n_ctx] */
-    float *votes;               /* [n_ctx] */
-    float *lse;                 /* [n_heads] */
-    float *query, *paired;      /* [n_heads * head_dim] on the host; all else that ops use is on the device */
-    int32_t *head_best;         /* [n_heads][k], for select=head */
-    int32_t *chosen;            /* [capacity], counted from the first candidate */
-    int32_t *rows;              /* [capacity], all that are read */
-    int64_t start[2];           /* of rows */
-    sac_choice_scratch scratch; /* for pos=compact */
-    float *query_there;         /* where ops read and write it: query itself, or the device's */
-    int32_t *turn, turn_sent;   /* [1] there; what it is, and 1 */
-    sac_vote_chunks chunks;     /* of a prompt on a device, together */
+    int64_t capacity; /* rows of a choice */
+    /* Where ops run: */
+    float *scores;          /* [n_heads][n_ctx] */
+    float *votes;           /* [n_ctx] */
+    float *lse;             /* [n_heads] */
+    float *paired;          /* [n_heads * head_dim], the query as the vote pairs its heads; for gqa=mod */
+    int32_t *head_best;     /* [n_heads][k], for select=head */
+    int32_t *chosen;        /* [capacity], counted from the first candidate */
+    sac_buffer query;       /* float [n_heads * head_dim] that votes */
+    sac_buffer rows;        /* int32_t [capacity], all that are read */
+    sac_starts starts;      /* of rows */
+    sac_buffer pairing;     /* int32_t [n_heads] which head comes where in `paired` */
+    bool has_pairing;       /* the device has it */
+    sac_buffer turn;        /* int32_t [1] what the query is turned by */
+    int32_t turn_sent;      /* and 1 */
+    sac_buffer found;       /* with p: a threshold, then how many pass it as int64_t */
+    sac_gathered gathered;  /* for pos=compact */
+    sac_vote_chunks chunks; /* of a prompt, together */
     /* Selection Cache, a slot a layer; a prefill policy has none. */
     int n_layers;
-    float *cached_query;        /* [n_layers][n_heads * head_dim]; there where it is decided there */
-    int32_t *cached;            /* [n_layers][capacity] */
+    float *cached_query;        /* [n_layers][n_heads * head_dim], where queries are compared */
+    int32_t *cached;            /* [n_layers][capacity] where ops run */
     int64_t *n_cached, *n_hits; /* [n_layers]; n_cached -1: empty */
-    /* On a device, what the cached choice reads: a hit reads the last tokens where they lie. */
+    /* On a GPU, what the cached choice reads: a hit reads the last tokens where they lie. */
     uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
-    int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept */
+    int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept; 0 on the CPU */
     bool *is_gathered; /* [n_layers] */
-    sac_kv_view view;  /* of the step's layer */
-    sac_choice_step_args step;
-    /* On a device that compares the queries itself, and counts: the host knows that something is cached. */
+    /* On a GPU that compares the queries itself, and counts: the host knows that something is cached. */
     bool decides_there;
-    int32_t *skip;               /* [1] there, of the ops that choose; NULL: the host decides */
-    int64_t *hits_there;         /* [n_layers][2] there: since the choice, since the session began */
-    int64_t *known_hits, *fetch; /* [n_layers], [n_layers][2] on the host: what is in the stats; room */
-    int64_t *n_decided;          /* [n_layers] steps that it decided since it was asked */
-    bool is_ahead;               /* there is more there than is known */
+    int32_t *skip;       /* [1] there, of the ops that choose; NULL: the host decides */
+    sac_buffer hits;     /* int64_t [n_layers][2]: since the choice, since the session began */
+    int64_t *known_hits; /* [n_layers] what is in the stats */
+    int64_t *n_decided;  /* [n_layers] steps that it decided since it was asked */
+    bool is_ahead;       /* there is more there than is known */
     /* With keys=4, for the vote: keys as before rope, a range a row and head; n counts the rows packed. On a
      * device the codes are there. NULL: the vote reads the keys as they are stored. */
     sac_packed_rows *copy; /* [n_layers] */
@@ -82,21 +87,20 @@ static inline int64_t sac_tokenselect_dense_up_to(const double *p) {
     return (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_min_chosen(p);
 }
 
-/* What ops read and write, and the rest: of both policies. */
-void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
-void sac_tokenselect_take_device(void *state, const double *p, const sac_attention_shape *shape,
-                                 sac_arena *arena);
+/* Of both policies. */
+void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape,
+                          const sac_memory *memory);
 
-/* The mean query of the layer's tokens at positions local, local + 1 .., in query_there. */
+/* The mean query of the layer's tokens at positions local, local + 1 .., in s->query. */
 sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *a);
 
 /* Candidates [init, init + n): the chosen ones' numbers, counted from init, ascending; how many. */
 sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                   int32_t *chosen, int64_t *n_chosen);
 
-/* The copy of keys: room, on the host and where ops run; none with keys=16. */
-void sac_tokenselect_take_copy(sac_tokenselect *s, const sac_attention_shape *shape, sac_arena *arena);
-void sac_tokenselect_take_codes(sac_tokenselect *s, const sac_attention_shape *shape, sac_arena *arena);
+/* The copy of keys; none with keys=16. */
+void sac_tokenselect_take_copy(sac_tokenselect *s, const sac_attention_shape *shape,
+                               const sac_memory *memory);
 
 /* Packs rows of the layer that the copy lacks, if it lacks one of the first n_rows. */
 sac_status sac_tokenselect_pack(sac_tokenselect *s, const sac_layer_attention *a, int64_t n_rows);
@@ -116,9 +120,7 @@ sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a
 
 /* The decode policy's. */
 void sac_tokenselect_take_steps(void *state, const double *p, const sac_attention_shape *shape,
-                                sac_arena *arena);
-void sac_tokenselect_take_steps_device(void *state, const double *p, const sac_attention_shape *shape,
-                                       sac_arena *arena);
+                                const sac_memory *memory);
 void sac_tokenselect_begin(void *state);
 void sac_tokenselect_cut(void *state, int64_t n);
 sac_status sac_tokenselect_forget(void *state, const sac_layer_attention *a);

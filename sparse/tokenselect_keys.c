@@ -16,25 +16,20 @@ static float vote_scale(const sac_tokenselect *s, const sac_layer_attention *a) 
     return s->p[TS_SCALE] == 0 ? 1.0f : a->scale;
 }
 
-void sac_tokenselect_take_codes(sac_tokenselect *s, const sac_attention_shape *shape, sac_arena *arena) {
-    sac_attention_shape whole_tiles = *shape; /* so that the last one is like the others */
+void sac_tokenselect_take_copy(sac_tokenselect *s, const sac_attention_shape *shape,
+                               const sac_memory *memory) {
     size_t n_rows = (size_t)rows_at_once(shape);
     size_t row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim * sizeof *s->unturned;
     if (s->p[TS_KEYS] == 0) return;
-    whole_tiles.n_ctx = (shape->n_ctx + SAC_PACKED_TILE - 1) / SAC_PACKED_TILE * SAC_PACKED_TILE;
+    s->copy = sac_take_host(memory, (size_t)shape->n_layers * sizeof *s->copy);
     for (int i = 0; i < shape->n_layers; i++) {
-        sac_packed_rows copy = sac_key_copy_take(&whole_tiles, shape->head_dim, 4, arena);
+        sac_packed_rows copy =
+            sac_key_copy_take(shape, sac_key_copy_capacity(shape), shape->head_dim, 4, memory);
         if (s->copy) s->copy[i] = copy;
     }
-    s->unturned = sac_arena_take(arena, n_rows * row);
-    s->pack_rows = sac_arena_take(arena, n_rows * sizeof *s->pack_rows);
-    s->pack_start = sac_arena_take(arena, 2 * sizeof *s->pack_start);
-}
-
-void sac_tokenselect_take_copy(sac_tokenselect *s, const sac_attention_shape *shape, sac_arena *arena) {
-    if (s->p[TS_KEYS] == 0) return;
-    s->copy = sac_arena_take(arena, (size_t)shape->n_layers * sizeof *s->copy);
-    if (!shape->device) sac_tokenselect_take_codes(s, shape, arena);
+    s->unturned = sac_take_device(memory, n_rows * row);
+    s->pack_rows = sac_take_device(memory, n_rows * sizeof *s->pack_rows);
+    s->pack_start = sac_take_device(memory, 2 * sizeof *s->pack_start);
 }
 
 /* Rows [first, first + n): turned back by their own numbers, then packed. */
@@ -107,13 +102,12 @@ sac_status sac_tokenselect_copy_scores(sac_tokenselect *s, const sac_layer_atten
 
 sac_status sac_tokenselect_copy_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                      const float *q) {
-    return a->ops->packed_vote(a->stream,
-                               &(sac_packed_vote_args){.votes = s->votes,
-                                                       .n = n,
-                                                       .q = sac_mat_f32((float *)q, 1, a->q.cols),
-                                                       .keys = s->copy[a->layer],
-                                                       .n_heads = a->shape->n_heads,
-                                                       .scale = vote_scale(s, a),
-                                                       .first = (int64_t)s->p[TS_INIT],
-                                                       .skip = s->skip});
+    return a->ops->packed_vote(a->stream, &(sac_packed_vote_args){.votes = s->votes,
+                                                                  .n = n,
+                                                                  .q = sac_mat_f32((float *)q, 1, a->q.cols),
+                                                                  .keys = s->copy[a->layer],
+                                                                  .n_heads = a->shape->n_heads,
+                                                                  .scale = vote_scale(s, a),
+                                                                  .first = (int64_t)s->p[TS_INIT],
+                                                                  .skip = s->skip});
 }

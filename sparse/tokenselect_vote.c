@@ -2,6 +2,8 @@
  * arXiv:2411.02886, section 3; see tokenselect.c). */
 #include "tokenselect.h"
 
+#include "attend.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -11,29 +13,37 @@ sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *
     int64_t n = a->q.rows, cols = a->q.cols, apart = a->position[0] - (int64_t)s->p[TS_LOCAL];
     /* A table of rope holds its factor, which turning back leaves out. */
     float scale = (apart < 0 ? 1.0f / a->rotation.factor : 1.0f) / (float)n;
-    int32_t turn = (int32_t)(apart < 0 ? -apart : apart), *turn_there = a->shape->device ? s->turn : &turn;
+    int32_t turn = (int32_t)(apart < 0 ? -apart : apart);
     SAC_TRY(
-        a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->query_there, .x = a->q, .scale = scale}));
-    if (s->turn_sent != turn + 1) SAC_TRY(sac_to_device(a, turn_there, &turn, sizeof turn));
+        a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->query.device, .x = a->q, .scale = scale}));
+    *(int32_t *)s->turn.host = turn;
+    if (s->turn_sent != turn + 1) SAC_TRY(sac_send(a, s->turn, sizeof turn));
     s->turn_sent = turn + 1;
-    return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query_there, 1, cols),
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query.device, 1, cols),
                                                     .n_heads = a->shape->n_heads,
                                                     .head_dim = a->shape->head_dim,
                                                     .rotation = a->rotation,
-                                                    .pos = turn_there,
+                                                    .pos = s->turn.device,
                                                     .back = apart >= 0});
 }
 
 /* The query heads in the order in which key_scores pairs them with key heads. Under gqa=mod key head m's
  * group is the query heads m, m + n_kv_heads, ... */
-static const float *paired_query(sac_tokenselect *s, const sac_attention_shape *shape) {
-    if (s->p[TS_GQA] == 0) return s->query_there;
-    int d = shape->head_dim, group = shape->n_heads / shape->n_kv_heads;
-    for (int h = 0; h < shape->n_heads; h++) {
-        int slot = h % shape->n_kv_heads * group + h / shape->n_kv_heads;
-        memcpy(s->paired + slot * d, s->query + h * d, (size_t)d * sizeof(float));
+static sac_status pair_query(sac_tokenselect *s, const sac_layer_attention *a, const float **paired) {
+    int d = a->shape->head_dim, n_heads = a->shape->n_heads, n_kv = a->shape->n_kv_heads;
+    int32_t *source = s->pairing.host;
+    *paired = s->query.device;
+    if (s->p[TS_GQA] == 0) return SAC_OK;
+    *paired = s->paired;
+    if (!s->has_pairing) {
+        for (int h = 0; h < n_heads; h++) source[h % n_kv * (n_heads / n_kv) + h / n_kv] = h;
+        SAC_TRY(sac_send(a, s->pairing, (size_t)n_heads * sizeof *source));
+        s->has_pairing = true;
     }
-    return s->paired;
+    return a->ops->gather_rows(a->stream,
+                               &(sac_gather_rows_args){.y = sac_mat_f32(s->paired, n_heads, d),
+                                                       .x = sac_mat_f32(s->query.device, n_heads, d),
+                                                       .source = s->pairing.device});
 }
 
 /* ---------------------------------------------------------------- the vote */
@@ -53,21 +63,17 @@ static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, co
 }
 
 /* The sum of all heads' scores (eq. 5). */
-static void sum_scores(sac_tokenselect *s, const sac_attention_shape *shape, const float *scores, int64_t n) {
-    memcpy(s->votes, scores, (size_t)n * sizeof *s->votes);
-    for (int h = 1; h < shape->n_heads; h++)
-        for (int64_t j = 0; j < n; j++) s->votes[j] += scores[h * shape->n_ctx + j];
+static sac_status sum_scores(sac_tokenselect *s, const sac_layer_attention *a, float *scores, int64_t n) {
+    sac_mat x = {scores, a->shape->n_heads, n, a->shape->n_ctx, SAC_DTYPE_F32};
+    return a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->votes, .x = x, .scale = 1});
 }
 
-static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, const float *scores, int64_t n,
+static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, float *scores, int64_t n,
                        int64_t k) {
     int n_heads = a->shape->n_heads;
     int64_t stride = a->shape->n_ctx;
     if (s->p[TS_SELECT] == TS_HEAD) return head_vote(s, a, scores, n, k);
-    if (s->p[TS_SELECT] == TS_TOPK) {
-        sum_scores(s, a->shape, scores, n);
-        return SAC_OK;
-    }
+    if (s->p[TS_SELECT] == TS_TOPK) return sum_scores(s, a, scores, n);
     if (!s->copy || !a->shape->device) /* otherwise they came with the scores */
         SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = scores,
                                                                .stride = stride,
@@ -86,17 +92,20 @@ static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, const f
 
 /* How many of the best hold p of the vote. */
 static sac_status count_by_mass(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t *k) {
-    float threshold, lse, *mass = s->scores;
+    float *mass = s->scores;
     SAC_TRY(a->ops->softmax(
-        a->stream, &(sac_softmax_args){
-                       .scores = s->votes, .stride = n, .n = n, .n_rows = 1, .lse = &lse, .weights = mass}));
+        a->stream,
+        &(sac_softmax_args){
+            .scores = s->votes, .stride = n, .n = n, .n_rows = 1, .lse = s->lse, .weights = mass}));
     SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = mass,
                                                        .stride = n,
                                                        .n = n,
                                                        .n_rows = 1,
                                                        .p = s->p[TS_P],
-                                                       .threshold = &threshold,
-                                                       .n_kept = k}));
+                                                       .threshold = s->found.device,
+                                                       .n_kept = (int64_t *)s->found.device + 1}));
+    SAC_TRY(sac_fetch(a, s->found, 2 * sizeof(int64_t)));
+    *k = ((const int64_t *)s->found.host)[1];
     if (*k < (int64_t)s->p[TS_KMIN]) *k = (int64_t)s->p[TS_KMIN];
     int64_t most = sac_tokenselect_max_chosen(s->p, a->shape);
     if (*k > most) *k = most;
@@ -107,14 +116,17 @@ static sac_status count_by_mass(sac_tokenselect *s, const sac_layer_attention *a
 static sac_status vote_at_once(sac_tokenselect *s, const sac_layer_attention *a, int64_t n) {
     int64_t init = (int64_t)s->p[TS_INIT];
     if (!s->copy || !a->shape->device || s->p[TS_SELECT] != TS_SOFT) return SAC_UNSUPPORTED;
+    const float *q;
     SAC_TRY(sac_tokenselect_pack(s, a, init + n));
-    return sac_tokenselect_copy_vote(s, a, n, paired_query(s, a->shape));
+    SAC_TRY(pair_query(s, a, &q));
+    return sac_tokenselect_copy_vote(s, a, n, q);
 }
 
 /* Of the candidates, at *scores. */
 static sac_status score(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, float **scores) {
     int64_t init = (int64_t)s->p[TS_INIT];
-    const float *q = paired_query(s, a->shape);
+    const float *q;
+    SAC_TRY(pair_query(s, a, &q));
     if (s->copy) {
         SAC_TRY(sac_tokenselect_pack(s, a, init + n));
         return sac_tokenselect_copy_scores(s, a, n, q, scores);
@@ -158,12 +170,13 @@ sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention 
 sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
                                 int64_t n_chosen, sac_choice *choice) {
     int64_t init = (int64_t)s->p[TS_INIT], local = (int64_t)s->p[TS_LOCAL];
-    s->start[0] = 0;
-    s->start[1] = init + n_chosen + local;
-    *choice =
-        (sac_choice){.lists = {s->rows, s->start, 1}, .compact = s->p[TS_POS] == 0, .scratch = &s->scratch};
-    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
-                                                                  .turn_back = s->scratch.device_turn_keys,
+    sac_starts_expect(&s->starts, 1, init + n_chosen + local);
+    choice->kind = s->p[TS_POS] == 0 ? SAC_CHOICE_PLACES : SAC_CHOICE_ROWS;
+    choice->lists = (sac_choice_lists){s->rows.device, s->starts.at, 1};
+    choice->room = &s->gathered;
+    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows.device,
+                                                                  .turn_back = s->gathered.turn_keys,
+                                                                  .start = s->starts.at.device,
                                                                   .chosen = chosen,
                                                                   .n_chosen = n_chosen,
                                                                   .init = init,

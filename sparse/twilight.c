@@ -14,16 +14,17 @@
  * device only the base's rows are estimated (twilight_device.c). */
 #include "twilight.h"
 
+#include "attend.h"
+
 #include <string.h>
 
 enum { BASE, P, BITS, SKIP, UNION, FORCE_LAST };
 
-static const char *const bases[] = {"dense", "quest", "doublesparse", "tokenselect", "streaming", NULL};
 static const char *const widths[] = {"4", "2", "8", NULL};
 static const int width_bits[] = {4, 2, 8};
 
 static const sac_method_param params[] = {
-    {"base", 0, 0, 4, "method whose choice is cut down; its settings are base.<name>", bases},
+    {"base", 0, 0, 4, "method whose choice is cut down; its settings are base.<name>", sac_decode_base_names},
     {"p", 0.95, 0, 1, "share of the base's weight that a head keeps", NULL},
     {"bits", 0, 0, 2, "of the copy of the keys that weights are estimated from", widths},
     {"skip", 2, 0, 1 << 16, "first layers where the base's choice is not cut", SAC_WHOLE},
@@ -37,27 +38,19 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[BASE] == 0 && (p[SKIP] >= (double)shape->n_layers || p[P] >= 1);
 }
 
-/* The value of a base's setting, by name; NULL: it has none of that name. */
-static const char *base_setting(const sac_decode *base, const char *name) {
-    for (const sac_method_param *param = base->policy->params; param->name; param++)
-        if (strcmp(param->name, name) == 0 && param->choices)
-            return param->choices[(size_t)base->p[param - base->policy->params]];
-    return NULL;
-}
-
 static sac_status check_base(const double *p, const sac_decode *base, const sac_attention_shape *shape,
                              sac_error *err) {
-    const char *heads = base_setting(base, "heads"), *pos = base_setting(base, "pos");
+    const sac_decode_policy *b = base->policy;
+    bool by_head = b->lists_query_heads && b->lists_query_heads(base->p);
     if (!shape->device) return SAC_OK;
-    if (heads && strcmp(heads, "query") == 0 && p[UNION] != 0 && shape->n_heads != shape->n_kv_heads)
+    if (by_head && p[UNION] != 0 && shape->n_heads != shape->n_kv_heads)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "twilight over lists of query heads joins them on the CPU only so far: leave out "
                         "base.heads=query, or use union=0");
-    if (p[FORCE_LAST] != 0 &&
-        (strcmp(base->policy->name, "doublesparse") == 0 || (pos && !strcmp(pos, "orig"))))
+    if (p[FORCE_LAST] != 0 && b->may_omit_own)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "twilight with force_last=1 over %s runs on the CPU only so far: leave it out",
-                        base->policy->name);
+                        b->name);
     return SAC_OK;
 }
 
@@ -66,13 +59,14 @@ static void wrap(void *state, sac_decode *base) {
 }
 
 /* What the CPU's choice works with. */
-static void take_work(twilight *s, const sac_attention_shape *shape, sac_arena *arena) {
+static void take_work(twilight *s, const sac_attention_shape *shape, const sac_memory *memory) {
+    sac_arena *arena = memory->host;
     size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx, d = (size_t)shape->head_dim;
     for (int i = 0; i < s->n_layers - s->skip; i++) {
-        sac_packed_rows copy = sac_key_copy_take(shape, shape->head_dim, s->bits, arena);
+        sac_packed_rows copy = sac_key_copy_take(shape, shape->n_ctx, shape->head_dim, s->bits, memory);
         if (s->copy) s->copy[i] = copy;
     }
-    sac_key_block_take(&s->keys, shape, arena);
+    sac_key_block_take(&s->keys, shape, memory);
     s->codes = sac_arena_take(arena, d);
     s->scores = sac_arena_take(arena, n_heads * n_ctx * sizeof(float));
     s->weights = sac_arena_take(arena, n_heads * n_ctx * sizeof(float));
@@ -85,11 +79,10 @@ static void take_work(twilight *s, const sac_attention_shape *shape, sac_arena *
     s->rows = sac_arena_take(arena, (size_t)sac_twilight_n_lists(s, shape) * n_ctx * sizeof *s->rows);
     s->start = sac_arena_take(arena, (n_heads + 1) * sizeof *s->start);
     s->part = sac_arena_take(arena, n_ctx * sizeof *s->part);
-    s->place = sac_arena_take(arena, n_ctx * sizeof *s->place);
     s->number = sac_arena_take(arena, n_ctx * sizeof *s->number);
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     twilight *s = state;
     s->p = p[P];
     s->bits = width_bits[(int)p[BITS]];
@@ -97,13 +90,11 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     s->unite = p[UNION] != 0;
     s->force_last = p[FORCE_LAST] != 0;
     s->n_layers = shape->n_layers;
-    s->copy = sac_arena_take(arena, (size_t)(s->n_layers - s->skip) * sizeof *s->copy);
-    if (!shape->device) {
-        take_work(s, shape, arena);
-        return;
-    }
-    s->known = sac_arena_take(arena, (size_t)s->n_layers * 2 * sizeof *s->known);
-    s->fetch = sac_arena_take(arena, (size_t)s->n_layers * 2 * sizeof *s->fetch);
+    s->copy = sac_take_host(memory, (size_t)(s->n_layers - s->skip) * sizeof *s->copy);
+    if (shape->device)
+        sac_twilight_take_there(s, shape, memory);
+    else
+        take_work(s, shape, memory);
 }
 
 static void begin(void *state) {
@@ -161,15 +152,16 @@ static void gather_scores(twilight *s, const sac_layer_attention *a, const sac_c
     for (int h = 0; h < a->shape->n_heads; h++) {
         float *to = s->weights + h * stride;
         const float *from = s->scores + h * stride;
-        if (choice->all) {
+        if (sac_choice_is_all(choice)) {
             s->counts[h] = a->kv.n_rows;
             memcpy(to, from, (size_t)a->kv.n_rows * sizeof *to);
             continue;
         }
-        const sac_row_lists *l = &choice->lists;
+        const sac_choice_lists *l = &choice->lists;
         int list = h / (a->shape->n_heads / l->n_lists);
-        s->counts[h] = l->start[list + 1] - l->start[list];
-        for (int64_t i = 0; i < s->counts[h]; i++) to[i] = from[l->rows[l->start[list] + i]];
+        int64_t begin = sac_choice_begin(l, list);
+        s->counts[h] = sac_choice_begin(l, list + 1) - begin;
+        for (int64_t i = 0; i < s->counts[h]; i++) to[i] = from[l->rows[begin + i]];
     }
 }
 
@@ -177,35 +169,29 @@ static void gather_scores(twilight *s, const sac_layer_attention *a, const sac_c
  * is free until the attention. */
 static sac_status estimate_compact(twilight *s, const sac_layer_attention *a, const sac_choice *choice) {
     const sac_packed_rows *copy = &s->copy[a->layer - s->skip];
-    const int32_t *rows = choice->lists.rows + choice->lists.start[0];
-    int64_t n = choice->lists.start[1] - choice->lists.start[0], d = copy->head_dim;
-    sac_choice_scratch *room = choice->scratch;
-    sac_rope_args turn = {.head_dim = (int)d, .rotation = a->rotation, .pos = room->turn_back, .back = true};
-    for (int64_t i = 0; i < n; i++) room->turn_back[i] = rows[i] - (int32_t)i;
+    const int32_t *rows = choice->lists.rows;
+    int64_t n = sac_choice_begin(&choice->lists, 1), d = copy->head_dim;
+    sac_gathered *room = choice->room;
+    float *unpacked = room->k;
+    int32_t *query_turn = room->turn.host;
+    sac_rope_args turn = {.head_dim = (int)d, .rotation = a->rotation, .pos = room->turn_keys, .back = true};
     for (int h = 0; h < copy->n_heads; h++) {
-        for (int64_t i = 0; i < n; i++) sac_packed_get_key(copy, h, rows[i], room->k + (h * n + i) * d);
+        for (int64_t i = 0; i < n; i++) sac_packed_get_key(copy, h, rows[i], unpacked + (h * n + i) * d);
         turn.n_heads = 1;
-        turn.x = sac_mat_f32(room->k + h * n * d, n, d);
+        turn.x = sac_mat_f32(unpacked + h * n * d, n, d);
         SAC_TRY(a->ops->rope(a->stream, &turn));
     }
     memcpy(s->query, sac_mat_row_f32(a->q, 0), (size_t)a->q.cols * sizeof(float));
-    room->turn_back[0] = a->position[0] - (int32_t)(n - 1);
+    query_turn[0] = a->position[0] - (int32_t)(n - 1);
+    turn.pos = query_turn;
     turn.n_heads = a->shape->n_heads;
     turn.x = sac_mat_f32(s->query, 1, a->q.cols);
     SAC_TRY(a->ops->rope(a->stream, &turn));
     for (int h = 0; h < a->shape->n_heads; h++) s->counts[h] = n;
-    sac_kv_view keys = {.k = room->k,
-                        .v = room->v,
-                        .dtype = SAC_DTYPE_F32,
-                        .n_heads = copy->n_heads,
-                        .head_dim = (int)d,
-                        .n_rows = n,
-                        .row_stride = d,
-                        .head_stride = n * d};
     return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->weights,
                                                                 .stride = a->shape->n_ctx,
                                                                 .q = s->query,
-                                                                .kv = keys,
+                                                                .kv = sac_gathered_view(room, a, n),
                                                                 .n_heads = a->shape->n_heads,
                                                                 .n = n,
                                                                 .scale = a->scale});
@@ -233,9 +219,9 @@ static sac_status find_thresholds(twilight *s, const sac_layer_attention *a) {
 
 /* Row of a head's listed place. */
 static int32_t row_at(const sac_choice *choice, int n_heads, int head, int64_t i) {
-    if (choice->all) return (int32_t)i;
-    const sac_row_lists *l = &choice->lists;
-    return l->rows[l->start[head / (n_heads / l->n_lists)] + i];
+    if (sac_choice_is_all(choice)) return (int32_t)i;
+    const sac_choice_lists *l = &choice->lists;
+    return l->rows[sac_choice_begin(l, head / (n_heads / l->n_lists)) + i];
 }
 
 /* 1 when force_last adds a row to what the head keeps. */
@@ -255,15 +241,15 @@ static void mark_kept(twilight *s, const sac_layer_attention *a, const sac_choic
         const float *w = s->weights + h * stride;
         for (int64_t i = 0; i < s->counts[h]; i++)
             if (w[i] >= s->threshold[h])
-                s->marks[choice->compact ? i : row_at(choice, a->shape->n_heads, h, i)] = 1;
+                s->marks[choice->kind == SAC_CHOICE_PLACES ? i : row_at(choice, a->shape->n_heads, h, i)] = 1;
     }
     if (s->force_last) s->marks[n_marks - 1] = 1;
 }
 
 /* Lists of what is kept, by row, or by place in a compact list. */
-static sac_row_lists list_kept(twilight *s, const sac_layer_attention *a, const sac_choice *choice) {
+static sac_choice_lists list_kept(twilight *s, const sac_layer_attention *a, const sac_choice *choice) {
     int n_heads = a->shape->n_heads, n_lists = s->unite ? a->shape->n_kv_heads : n_heads;
-    int64_t n_marks = choice->compact ? s->counts[0] : a->kv.n_rows, n = 0;
+    int64_t n_marks = choice->kind == SAC_CHOICE_PLACES ? s->counts[0] : a->kv.n_rows, n = 0;
     for (int i = 0; i < n_lists; i++) {
         s->start[i] = n;
         mark_kept(s, a, choice, i * (n_heads / n_lists), (i + 1) * (n_heads / n_lists), n_marks);
@@ -271,29 +257,37 @@ static sac_row_lists list_kept(twilight *s, const sac_layer_attention *a, const 
             if (s->marks[j]) s->rows[n++] = (int32_t)j;
     }
     s->start[n_lists] = n;
-    return (sac_row_lists){s->rows, s->start, n_lists};
+    return (sac_choice_lists){s->rows, {s->start, s->start}, n_lists};
 }
 
-/* Of a compact list: the rows that any head keeps are gathered, with their places in it; the heads' lists
- * then count these rows. */
-static void cut_compact(twilight *s, sac_choice *choice, sac_row_lists kept) {
-    const int32_t *rows = choice->lists.rows + choice->lists.start[0];
-    int64_t n_all = choice->lists.start[1] - choice->lists.start[0], n = 0;
+/* Of a compact list: the rows that any head keeps are gathered, turned to where they stood in it; the heads'
+ * lists then count these rows. */
+static sac_status cut_compact(twilight *s, const sac_layer_attention *a, sac_choice *choice,
+                              sac_choice_lists kept) {
+    int64_t n_all = sac_choice_begin(&choice->lists, 1), n_kept = sac_choice_begin(&kept, kept.n_lists),
+            n = 0;
+    sac_gathered *room = choice->room;
+    int32_t *query_turn = room->turn.host;
     memset(s->marks, 0, (size_t)n_all);
-    for (int64_t i = 0; i < kept.start[kept.n_lists]; i++) s->marks[kept.rows[i]] = 1;
+    for (int64_t i = 0; i < n_kept; i++) s->marks[kept.rows[i]] = 1;
     for (int64_t i = 0; i < n_all; i++) {
         if (!s->marks[i]) continue;
         s->number[i] = (int32_t)n;
-        s->place[n] = (int32_t)i;
-        s->part[n++] = rows[i];
+        s->part[n] = choice->lists.rows[i];
+        room->turn_keys[n++] = choice->lists.rows[i] - (int32_t)i;
     }
-    for (int64_t i = 0; i < kept.start[kept.n_lists]; i++) s->rows[i] = s->number[s->rows[i]];
-    s->part_start[0] = 0;
-    s->part_start[1] = n;
-    choice->lists = (sac_row_lists){s->part, s->part_start, 1};
-    choice->place = s->place;
-    choice->query_place = n_all - 1;
-    choice->within = kept;
+    for (int64_t i = 0; i < n_kept; i++) s->rows[i] = s->number[s->rows[i]];
+    const int64_t start[2] = {0, n};
+    choice->kind = SAC_CHOICE_VIEW;
+    choice->lists = kept;
+    choice->view = (sac_choice_view){.kv = sac_gathered_view(room, a, n), .rows = s->part};
+    SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = choice->view.kv,
+                                                               .src = a->kv,
+                                                               .lists = &(sac_row_lists){s->part, start, 1},
+                                                               .turn_back = room->turn_keys,
+                                                               .rotation = &a->rotation}));
+    query_turn[0] = a->position[0] - (int32_t)(n_all - 1);
+    return sac_turn_queries(a, a->q, query_turn);
 }
 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
@@ -304,23 +298,21 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     SAC_TRY(s->base->policy->select(s->base->state, a, choice));
     if (!cuts) return SAC_OK;
     if (a->shape->device) return sac_twilight_cut_there(s, a, choice);
-    if (choice->compact) {
+    bool compact = choice->kind == SAC_CHOICE_PLACES;
+    if (compact) {
         SAC_TRY(estimate_compact(s, a, choice));
     } else {
         SAC_TRY(estimate(s, a));
         gather_scores(s, a, choice);
     }
     SAC_TRY(find_thresholds(s, a));
-    sac_row_lists kept = list_kept(s, a, choice);
+    sac_choice_lists kept = list_kept(s, a, choice);
     choice->n_chosen = 0;
     for (int h = 0; h < a->shape->n_heads; h++)
         choice->n_chosen += (double)(s->n_kept[h] + forced(s, a, choice, h));
-    if (choice->all) a->stats->n_selections++; /* bases count theirs */
-    if (choice->compact)
-        cut_compact(s, choice, kept);
-    else
-        choice->lists = kept;
-    choice->all = false;
+    if (sac_choice_is_all(choice)) a->stats->n_selections++; /* bases count theirs */
+    if (compact) return cut_compact(s, a, choice, kept);
+    choice->lists = kept;
     return SAC_OK;
 }
 
@@ -331,7 +323,6 @@ const sac_decode_policy sac_decode_twilight = {
     .state_bytes = sizeof(twilight),
     .is_off = is_off,
     .take = take,
-    .take_device = sac_twilight_take_device,
     .begin = begin,
     .prompt = prompt,
     .keeps_prefix = true,

@@ -3,6 +3,7 @@
 #ifndef SAC_TWILIGHT_H
 #define SAC_TWILIGHT_H
 
+#include "gathered.h"
 #include "key_block.h"
 
 typedef struct sac_twilight {
@@ -22,22 +23,21 @@ typedef struct sac_twilight {
     uint8_t *marks;           /* [n_ctx] */
     int32_t *rows;            /* [lists][n_ctx] */
     int64_t *start;           /* [n_heads + 1] */
-    int32_t *part, *place;    /* [n_ctx] rows of a compact list that are left, and their places in it */
+    int32_t *part;            /* [n_ctx] rows of a compact list that are left */
     int32_t *number;          /* [n_ctx] of each place, among those that are left */
-    int64_t part_start[2];
-    /* On a device scores, threshold, n_kept, rows and start are there, the CPU's others are not taken, and
-     * what is read is counted there: */
-    int64_t *sums; /* [n_layers][2] rows of the lists, rows that heads kept; since the session began */
-    int64_t *known, *fetch; /* [n_layers][2] on the host: what of them is in the stats; room */
-    bool is_ahead;          /* there is more there than is known */
+    /* On a GPU scores, threshold, n_kept, rows and start are there, the CPU's others are not taken, and what
+     * is read is counted there: */
+    sac_buffer
+        sums; /* int64_t [n_layers][2] rows of the lists, rows that heads kept; since the session began */
+    int64_t *known; /* [n_layers][2] what of them is in the stats */
+    bool is_ahead;  /* there is more there than is known */
 } sac_twilight;
 
 static inline int sac_twilight_n_lists(const sac_twilight *s, const sac_attention_shape *shape) {
     return s->unite ? shape->n_kv_heads : shape->n_heads;
 }
 
-void sac_twilight_take_device(void *state, const double *p, const sac_attention_shape *shape,
-                              sac_arena *arena);
+void sac_twilight_take_there(sac_twilight *s, const sac_attention_shape *shape, const sac_memory *memory);
 
 /* Packs rows that have come since the last call. */
 sac_status sac_twilight_pack_there(sac_twilight *s, const sac_layer_attention *a);

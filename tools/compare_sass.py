@@ -122,13 +122,13 @@ def kernels_of(folder):
 
 def compare(old, new):
     a, b = kernels_of(old), kernels_of(new)
-    same = bad = 0
+    same = bad = renamed = 0
     alone = {str(k[3]): name for name in a.keys() - b.keys() for k in a[name]}
     for name in sorted(b.keys() - a.keys()):
         for kernel in list(b[name]):
             twin = alone.pop(str(kernel[3]), None)
             if twin:
-                print(f"the same by another name: {kernel[0]}: {twin} -> {name}")
+                renamed += 1
                 b.setdefault(twin, []).append(kernel)
                 b[name].remove(kernel)
     for name in sorted(a.keys() | b.keys()):
@@ -148,7 +148,7 @@ def compare(old, new):
             parts = ", ".join(k for k in left[i][3] if left[i][3][k] != right[i][3][k])
             print(f"differs ({parts}): {right[i][0]}: {name}: {left[i][1]} -> {right[i][1]} bytes, "
                   f"{left[i][2]} -> {right[i][2]} registers")
-    print(f"{same} kernels the same, {bad} not")
+    print(f"{same} kernels the same ({renamed} of them by another name), {bad} not")
     return 1 if bad else 0
 
 

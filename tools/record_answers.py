@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ("logits", "tokens", "other", "facts")
 
 
-def run_probe(build, threads, args, variant, take):
-    """Hands every case's line to take(name, columns); returns the probe's first line."""
+def run_probe(build, threads, args, variant, begin, take):
+    """Hands the probe's first line to begin(head) and every case's to take(name, columns)."""
     program = (Path(build) / "answers_probe").resolve()
     if not program.exists():
         raise SystemExit(f"{program}: not there; build the target answers_probe")
@@ -35,12 +35,12 @@ def run_probe(build, threads, args, variant, take):
     if args.only:
         command += ["--only", args.only]
     env = {k: v for k, v in os.environ.items() if k != "SAC_VARIANT"} | ({"SAC_VARIANT": variant} if variant else {})
-    start, n, head = time.monotonic(), 0, {}
+    start, n = time.monotonic(), 0
     shown, every, end = start, *((1, "") if sys.stderr.isatty() else (20, "\n"))
     with subprocess.Popen(command, cwd=args.root, env=env, stdout=subprocess.PIPE, text=True, errors="replace") as p:
         for line in p.stdout:
             if line.startswith("{"):
-                head = json.loads(line)
+                begin(json.loads(line))
                 continue
             name, *columns = line.rstrip("\n").split("\t")
             take(name, columns)
@@ -53,7 +53,6 @@ def run_probe(build, threads, args, variant, take):
         print("a method did not act, or acted where it must not (above)", file=sys.stderr)
     elif p.returncode:
         raise SystemExit(f"{program} ended with {p.returncode} after {n} cases of {threads} threads")
-    return head
 
 
 def thread_counts(args):
@@ -61,13 +60,23 @@ def thread_counts(args):
 
 
 def record(args):
-    lines, head = [], {}
-    for threads in thread_counts(args):
-        head = run_probe(args.build, threads, args, args.variant,
-                         lambda name, columns: lines.append("\t".join([name, *columns])))
-    head |= {"variant": args.variant, "threads": thread_counts(args), "quick": args.quick, "only": args.only}
-    Path(args.out).write_text("\n".join([json.dumps(head), *lines]) + "\n")
-    print(f"{args.out}: {len(lines)} cases on {head['cpu']}")
+    """Written as it comes, so that what was interrupted still serves, as far as it goes."""
+    counts, n = thread_counts(args), 0
+    how = {"variant": args.variant, "threads": counts, "quick": args.quick, "only": args.only}
+    with open(args.out, "w") as f:
+
+        def begin(head):
+            if n == 0:
+                f.write(json.dumps(head | how) + "\n")
+
+        def take(name, columns):
+            nonlocal n
+            n += 1
+            f.write("\t".join([name, *columns]) + "\n")
+
+        for threads in counts:
+            run_probe(args.build, threads, args, args.variant, begin, take)
+    print(f"{args.out}: {n} cases")
     return 0
 
 
@@ -84,7 +93,7 @@ def difference(old, new):
         a, b = a.split(",") if a else [], b.split(",") if b else []
         for i, pair in enumerate(zip(a, b)):
             if pair[0] != pair[1]:
-                return f"{what} of step {i} of {len(a)}" if what == "tokens" or i else f"logits of the prompt, 0 of {len(a)}"
+                return "logits of the prompt" if what == "logits" and i == 0 else f"{what}, step {i} of {len(a) - (what == 'logits')}"
         if len(a) != len(b):
             return f"{len(b)} {what}, not {len(a)}"
     if old[2] != new[2]:
@@ -111,10 +120,12 @@ def compare(args):
         elif old[name][3] != columns[3]:
             other_figures.append(name)
 
+    def begin(now):
+        if now["cpu"] != head["cpu"]:
+            raise SystemExit(f"the record is of {head['cpu']}, this machine computes with {now['cpu']}: nothing to compare")
+
     for threads in thread_counts(args):
-        now = run_probe(args.build, threads, args, head["variant"], take)
-        if now.get("cpu") != head["cpu"]:
-            raise SystemExit(f"the record is of {head['cpu']}, this machine computes with {now.get('cpu')}: nothing to compare")
+        run_probe(args.build, threads, args, head["variant"], begin, take)
     pattern = re.compile(args.only) if args.only else None
     counts = tuple(f"threads={n}" for n in thread_counts(args))
     missing = [n for n in old if n not in new and any(c in n for c in counts) and not (pattern and not pattern.search(n))]

@@ -356,6 +356,37 @@ sac_status sac_session_begin_text(sac_session *s, const char *text, size_t n_byt
 sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n_ids,
                                     const sac_sampling *sampling, const sac_events *events, sac_error *err);
 
+/* ---- sac_session_begin in pieces, for a scheduler that is a loop over the work of several sessions
+ *
+ *   sac_status st = sac_session_begin_work(s, &input, sampling, events, err);
+ *   for (bool done = false; st == SAC_OK && !done;) st = sac_session_work_next(s, &done, err);
+ *
+ * is sac_session_begin, bit for bit. Between the pieces other sessions may begin, work and step; this one may
+ * not, until it is done or has failed. sac_session_end and sac_session_reset give the work up. */
+
+/* What is asked: messages, or text, or token ids, as the calls above take them; the others are NULL. */
+typedef struct sac_input {
+    const sac_message *messages;
+    size_t n_messages;
+    const char *text;
+    size_t n_text_bytes;
+    const int32_t *ids;
+    size_t n_ids;
+} sac_input;
+
+/* Nothing is run yet. What the input and `events` point to must stay until the work is done or has failed. */
+sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const sac_sampling *sampling,
+                                  const sac_events *events, sac_error *err);
+
+/* The next piece: the media and tokens of the prompt; a picture or video through the tower, with events.yield
+ * between its batches; a chunk of a layer's linear parts; or a layer's attention over the whole prompt. *done:
+ * the first token is one sac_session_step away. On failure nothing has begun. */
+sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
+
+/* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and
+ * tokens, or none. */
+double sac_session_work_cost(const sac_session *s);
+
 /* One more token. *token is its id, or -1 when the end token was chosen. *done: the answer is finished, all
  * of its text sent, and no further step may be made. After a failure (CANCELLED, DEVICE ...) no further step
  * may be made either; sac_session_end still tells what had come. */
@@ -365,6 +396,31 @@ sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *t
 /* Ends the answer, finished or not, and tells what came. The conversation stays in the session for the next
  * call. result may be NULL. Harmless when nothing has begun (*result is then zeroed). */
 void sac_session_end(sac_session *s, sac_result *result);
+
+/* How a session shares its context out among pictures and videos, for whoever decodes them before the session sees
+ * them. What the texts, an answer and all pictures leave is the videos', in the order of the conversation; lists of
+ * frames count as videos. Each may have an equal share of what is left, and what it does not take is the next ones'.
+ * First sac_room_picture for every picture; then for each video sac_room_frames, which says how many frames may be
+ * decoded, and sac_room_video. */
+typedef struct sac_room {
+    const sac_model *model;
+    const char *reduce; /* as in sac_session_config, borrowed */
+    int64_t n_tokens;   /* left for what has not been counted yet; below 0 when it does not fit */
+    int n_videos;       /* that have not been counted yet */
+} sac_room;
+
+/* n_ctx: of the session, its memory report says it. */
+sac_status sac_room_open(sac_room *room, const sac_model *m, int64_t n_ctx, const char *reduce,
+                         const sac_message *messages, size_t n_messages, sac_error *err);
+
+/* A picture of this size takes its tokens. */
+sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *err);
+
+/* Frames that the next video may have; at least 1. */
+int64_t sac_room_frames(const sac_room *room);
+
+/* The next video has so many; of a list of frames that is longer than its share a session takes the share. */
+void sac_room_video(sac_room *room, int64_t n_frames);
 
 /* How much of a conversation the session already holds, so that a scheduler can pick the session with the
  * longest shared beginning: *n_prompt tokens in all, of which sac_session_begin would not run *n_reusable.

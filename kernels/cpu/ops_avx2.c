@@ -14,6 +14,9 @@
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
 
+#include "channels_tmpl.h"
+#include "pages_tmpl.h"
+
 void sac_ops_set_avx2(sac_ops *t) {
     t->rmsnorm = rmsnorm_avx2;
     t->layernorm = layernorm_avx2;
@@ -27,6 +30,9 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->softmax = softmax_avx2;
     t->soft_vote = soft_vote_avx2;
     t->pool_tokens = pool_tokens_avx2;
+    t->page_bounds = page_bounds_avx2;
+    t->page_scores = page_scores_avx2;
+    t->channel_sums = channel_sums_avx2;
     t->attention = sac_attention_avx2;
     t->attention_sums = sac_attention_sums_avx2;
 }

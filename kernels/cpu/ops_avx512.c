@@ -14,6 +14,9 @@
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
 
+#include "channels_tmpl.h"
+#include "pages_tmpl.h"
+
 void sac_ops_set_avx512(sac_ops *t) {
     t->rmsnorm = rmsnorm_avx512;
     t->layernorm = layernorm_avx512;
@@ -27,6 +30,9 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->softmax = softmax_avx512;
     t->soft_vote = soft_vote_avx512;
     t->pool_tokens = pool_tokens_avx512;
+    t->page_bounds = page_bounds_avx512;
+    t->page_scores = page_scores_avx512;
+    t->channel_sums = channel_sums_avx512;
     t->attention = sac_attention_avx512;
     t->attention_sums = sac_attention_sums_avx512;
 }

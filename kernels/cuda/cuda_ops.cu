@@ -1,4 +1,5 @@
-/* cuda_ops.cu - what stands beside a stream: opened, closed, and what it says of its libraries. */
+/* cuda_ops.cu - the libraries' handles and plans that stand beside a stream: made, ended, and a line about
+ * them. */
 #include "cudnn.cuh"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* call.c - what every call on a session needs. */
-#include "generate.h"
+#include "call.h"
 
 #include <stdlib.h>
 
@@ -13,6 +13,18 @@ sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
 void sac_reply_drop(sac_session *s) {
     free(s->reply.owned);
     s->reply = (sac_reply){.text = s->text, .capacity = s->text_capacity, .busy = s->reply.busy};
+}
+
+void sac_call_enter(sac_session *s, const sac_events *events) {
+    atomic_store(&s->cancel, false);
+    sac_reply_drop(s);
+    s->events = events;
+    s->reply.busy = true;
+}
+
+void sac_call_leave(sac_session *s) {
+    s->events = NULL;
+    s->reply.busy = false;
 }
 
 sac_status sac_check_ids(const sac_session *s, const int32_t *ids, size_t n_ids, sac_error *err) {

@@ -2,6 +2,7 @@
  * does not fit is refused before the tower runs; encoded after that, straight into the rows of hidden states
  * where the prompt wants them (media_encode.c). */
 #include "media_open.h"
+#include "room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,28 +18,10 @@ static bool is_picture(const sac_media *m) {
     return m->part->kind == SAC_PART_IMAGE;
 }
 
-/* Tokens that the conversation's texts take, each on its own; the chat format's few come on top. */
-static sac_status count_text(const sac_session *s, const sac_message *messages, size_t n_messages, int64_t *n,
-                             sac_error *err) {
-    *n = 0;
-    for (size_t i = 0; i < n_messages; i++)
-        for (size_t j = 0; j < messages[i].n_parts; j++) {
-            const sac_part *p = &messages[i].parts[j];
-            if (p->kind != SAC_PART_TEXT || !p->text) continue;
-            sac_text_segment segment = {.text = p->text, .n_bytes = strlen(p->text)};
-            size_t n_ids = 0;
-            sac_status st =
-                sac_tokenize(s->model->loaded.tokenizer, &segment, 1, false, NULL, 0, &n_ids, err);
-            if (st != SAC_OK && st != SAC_TOO_LONG) return st;
-            *n += (int64_t)n_ids;
-        }
-    return SAC_OK;
-}
-
 /* The grid of a span's rows, where they are one. */
 static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_frames) {
     const sac_visual_plan *p = &m->plan;
-    sac_grid g = {n_frames, p->grid, p->grid};
+    sac_grid g = {n_frames * p->tokens.t, p->tokens.h, p->tokens.w};
     bool is_reduced = s->reduce.is_on && is_picture(m);
     return p->n_tiles == 1 && !is_reduced && sac_grid_cells(g) == m->block_tokens ? g : (sac_grid){0};
 }
@@ -69,24 +52,22 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
     return SAC_OK;
 }
 
-/* Pictures first: what they, the texts and an answer leave of the context is shared by the videos. */
+/* Pictures first: what they leave of the context is shared by the videos. */
 static sac_status prepare_all(sac_session *s, const sac_message *messages, size_t n_messages,
                               sac_error *err) {
-    enum { ANSWER_AND_FORMAT = 256 };
-    int64_t n_text, n_videos = 0;
-    SAC_TRY(count_text(s, messages, n_messages, &n_text, err));
-    int64_t room = s->memory.n_ctx - ANSWER_AND_FORMAT - n_text;
+    sac_room room;
+    SAC_TRY(sac_room_open(&room, s->model, s->memory.n_ctx, NULL, messages, n_messages, err));
     for (size_t i = 0; i < s->n_media; i++) {
-        n_videos += !is_picture(&s->media[i]);
-        if (!is_picture(&s->media[i])) continue;
-        SAC_TRY(sac_media_measure(s, &s->media[i], 0, err));
-        room -= s->media[i].report.n_tokens;
+        sac_media *m = &s->media[i];
+        if (!is_picture(m)) continue;
+        SAC_TRY(sac_media_measure(s, m, 0, err));
+        sac_room_take_picture(&room, m->report.n_tokens);
     }
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];
         if (is_picture(m)) continue;
-        SAC_TRY(sac_media_measure(s, m, room / n_videos--, err));
-        room -= m->report.n_tokens;
+        SAC_TRY(sac_media_measure(s, m, sac_room_share(&room), err));
+        sac_room_take_video(&room, m->report.n_tokens);
     }
     for (size_t i = 0; i < s->n_media; i++) s->reports[i] = s->media[i].report;
     return make_spans(s, err);
@@ -145,15 +126,15 @@ static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, i
 
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity) {
     const sac_media *m = &s->media[i];
-    int grid = m->plan.grid, n_class = m->plan.tokens_per_tile - grid * grid;
+    int columns = m->plan.tokens.w, n_class = m->plan.tokens_per_tile - (int)sac_grid_cells(m->plan.tokens);
     if (m->part_kind == SAC_PART_IMAGE && !s->reduce.is_on)
-        sac_processor_layout(&m->plan, s->model->loaded.processor.kind, s->vision.layout);
+        sac_processor_layout(&s->model->loaded.processor, &m->plan, s->vision.layout);
     for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
         int64_t tile, at = m->spans[t / m->block_tokens].first + t % m->block_tokens;
         int64_t cell = tile_token(s, m, t, &tile) - n_class;
         if (at >= capacity || tile < 0 || cell < 0) continue;
-        places[at] = (sac_token_place){(int32_t)i, (int32_t)tile, (int32_t)(cell / grid),
-                                       (int32_t)(cell % grid), grid};
+        places[at] = (sac_token_place){(int32_t)i, (int32_t)tile, (int32_t)(cell / columns),
+                                       (int32_t)(cell % columns), columns};
     }
 }
 

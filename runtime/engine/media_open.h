@@ -2,7 +2,7 @@
 #ifndef SAC_ENGINE_MEDIA_OPEN_H
 #define SAC_ENGINE_MEDIA_OPEN_H
 
-#include "generate.h"
+#include "media.h"
 
 /* Opens the item, chooses its frames and counts its tokens. room: tokens of the context that a video may
  * take. */
@@ -20,9 +20,6 @@ sac_status sac_media_open_picture(sac_image *image, const char *path, const void
 
 /* What one frame costs; it does not depend on its size: every family makes one tile of it. */
 sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan, sac_error *err);
-
-/* Bytes of n tiles of the tower's input. */
-size_t sac_media_tile_bytes(const sac_session *s, int64_t n);
 
 sac_reduce_picture sac_media_tiling(const sac_visual_plan *p);
 

@@ -1,4 +1,5 @@
-#include "generate.h"
+#include "prompt.h"
+#include "call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,9 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     SAC_TRY(place_all(&p, prompt, err));
     s->next_position = s->model->loaded.positions(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
+    sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
+    if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
+    sac_decoder_number_rows(&s->decoder, numbers, prompt->n_reused);
     return SAC_OK;
 }
 
@@ -234,6 +238,7 @@ static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids
 sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
                               size_t capacity, size_t *n_ids, sac_error *err) {
     sac_prompt prompt;
+    if (s->reply.busy) return sac_fail(err, SAC_BAD_ARGUMENT, "this session is at work: end that first");
     sac_reply_drop(s);
     sac_status st = sac_media_prepare(s, messages, n_messages, err);
     if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);

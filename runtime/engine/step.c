@@ -3,6 +3,7 @@
 #include "step.h"
 
 #include "clock.h"
+#include "work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +61,9 @@ static sac_status own_sampling(sac_reply *r, const sac_sampling *o, sac_sampler_
     return SAC_OK;
 }
 
-static sac_status start_reply(sac_call *c, const sac_sampling *o) {
-    sac_session *s = c->s;
+static sac_status start_reply(sac_session *s, const sac_sampling *o, sac_error *err) {
     sac_reply *r = &s->reply;
-    SAC_TRY(check_sampling(o, c->err));
+    SAC_TRY(check_sampling(o, err));
     sac_sampler_config config = {.temperature = o->temperature,
                                  .top_k = o->top_k,
                                  .top_p = o->top_p,
@@ -72,69 +72,83 @@ static sac_status start_reply(sac_call *c, const sac_sampling *o) {
                                  .seed = o->seed,
                                  .presence_penalty = o->presence_penalty,
                                  .frequency_penalty = o->frequency_penalty};
-    SAC_TRY(own_sampling(r, o, &config, c->err));
+    SAC_TRY(own_sampling(r, o, &config, err));
     r->limit = o->max_tokens > 0 ? o->max_tokens : s->memory.n_ctx;
     r->ignore_eos = o->ignore_eos;
     r->logprobs = o->logprobs;
     r->n_top = o->top_logprobs;
-    return sac_sampler_start(&s->sampler, &config, c->err);
+    return sac_sampler_start(&s->sampler, &config, err);
 }
 
-/* What the model is asked to go on from. */
-typedef struct input {
-    const sac_message *messages;
-    size_t n_messages;
-    const char *text;
-    const int32_t *ids;
-    size_t n;
-} input;
-
-static sac_status run_input(sac_call *c, const input *in) {
-    if (in->messages || (!in->text && !in->ids)) return sac_run_messages(c, in->messages, in->n_messages);
-    return in->text ? sac_run_text(c, in->text, in->n) : sac_run_tokens(c, in->ids, in->n);
-}
-
-static sac_status begin_reply(sac_call *c, const input *in, const sac_sampling *o) {
-    sac_session *s = c->s;
+/* The prompt has been run: the first token can be chosen. */
+static void start_answer(sac_session *s) {
+    const sac_work *w = s->work;
     sac_reply *r = &s->reply;
-    SAC_TRY(start_reply(c, o));
-    SAC_TRY(run_input(c, in));
     for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
-    if (!o->ignore_eos && in->messages) r->format_stops = sac_chat_stops(s->model->loaded.chat);
+    if (!r->ignore_eos && w->input.messages) r->format_stops = sac_chat_stops(s->model->loaded.chat);
     sac_detokenizer_reset(s->detokenizer);
     s->text[0] = 0;
-    r->result = c->result;
+    r->result = w->result;
     r->result.finish_reason = "cancelled"; /* until it is finished */
-    r->start_ns = c->start_ns;
+    r->start_ns = w->start_ns;
     r->running = true;
+}
+
+sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const sac_sampling *sampling,
+                                  const sac_events *events, sac_error *err) {
+    sac_sampling defaults;
+    sac_sampling_default(&defaults);
+    sac_work_begin(s->work, s, input, events);
+    sac_status st = start_reply(s, sampling ? sampling : &defaults, err);
+    if (st == SAC_OK) return SAC_OK;
+    sac_work_drop(s->work);
+    sac_reply_drop(s);
+    return st;
+}
+
+/* After a piece, or all of them. */
+static sac_status end_piece(sac_session *s, sac_status st) {
+    if (st != SAC_OK)
+        sac_reply_drop(s);
+    else if (sac_work_is_done(s->work))
+        start_answer(s);
+    return st;
+}
+
+sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err) {
+    *done = false;
+    if (sac_work_is_done(s->work) || s->work->inside)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        s->work->inside ? "this session is at work: a callback may run other sessions only"
+                                        : "no work is under way: sac_session_begin_work comes first");
+    SAC_TRY(end_piece(s, sac_work_next(s->work, err)));
+    *done = sac_work_is_done(s->work);
     return SAC_OK;
 }
 
-static sac_status begin(sac_session *s, const input *in, const sac_sampling *sampling,
+double sac_session_work_cost(const sac_session *s) {
+    return sac_work_cost(s->work);
+}
+
+static sac_status begin(sac_session *s, const sac_input *input, const sac_sampling *sampling,
                         const sac_events *events, sac_error *err) {
-    sac_sampling defaults;
-    sac_sampling_default(&defaults);
-    sac_call c;
-    sac_call_begin(&c, s, events, err);
-    sac_status st = begin_reply(&c, in, sampling ? sampling : &defaults);
-    sac_call_end(&c);
-    if (st != SAC_OK) sac_reply_drop(s);
-    return st;
+    SAC_TRY(sac_session_begin_work(s, input, sampling, events, err));
+    return end_piece(s, sac_work_run(s->work, err));
 }
 
 sac_status sac_session_begin(sac_session *s, const sac_message *messages, size_t n_messages,
                              const sac_sampling *sampling, const sac_events *events, sac_error *err) {
-    return begin(s, &(input){.messages = messages, .n_messages = n_messages}, sampling, events, err);
+    return begin(s, &(sac_input){.messages = messages, .n_messages = n_messages}, sampling, events, err);
 }
 
 sac_status sac_session_begin_text(sac_session *s, const char *text, size_t n_bytes,
                                   const sac_sampling *sampling, const sac_events *events, sac_error *err) {
-    return begin(s, &(input){.text = text, .n = n_bytes}, sampling, events, err);
+    return begin(s, &(sac_input){.text = text, .n_text_bytes = n_bytes}, sampling, events, err);
 }
 
 sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n_ids,
                                     const sac_sampling *sampling, const sac_events *events, sac_error *err) {
-    return begin(s, &(input){.ids = ids, .n = n_ids}, sampling, events, err);
+    return begin(s, &(sac_input){.ids = ids, .n_ids = n_ids}, sampling, events, err);
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -143,7 +157,7 @@ sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *e
     const sac_reply *r = &s->reply;
     if (!r->running || r->busy)
         return sac_fail(err, SAC_BAD_ARGUMENT,
-                        r->busy ? "this session is at work: a callback may step other sessions only"
+                        r->busy ? "this session is at work: other sessions may be stepped meanwhile"
                                 : "a step before sac_session_begin");
     if (r->done) return sac_fail(err, SAC_BAD_ARGUMENT, "the answer is finished: no further step");
     s->events = events;
@@ -271,6 +285,7 @@ sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *t
 
 void sac_session_end(sac_session *s, sac_result *result) {
     sac_reply *r = &s->reply;
+    sac_work_drop(s->work);
     if (result) *result = (sac_result){0};
     if (result && r->running) {
         *result = r->result;

@@ -2,7 +2,7 @@
 #ifndef SAC_ENGINE_STEP_H
 #define SAC_ENGINE_STEP_H
 
-#include "generate.h"
+#include "engine.h"
 
 /* Whether a step may be made; the session is then at work until sac_step_leave. */
 sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *err);

@@ -7,6 +7,8 @@
 /* Every setting after a prompt of tokens, and after pictures where the model sees; on the demo model with a
  * look at whether it acted. */
 void group_settings(probe *p);
+/* Settings of steps and of stored rows, with so many tokens that blocks fill and rows are evicted. */
+void group_long_answers(probe *p);
 /* Every setting with logits of all rows of a prompt, a second prompt behind steps, and once more after a
  * reset. */
 void group_appended(probe *p);

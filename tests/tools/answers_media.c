@@ -11,10 +11,6 @@ enum { N_CTX = 1024, STEPS = 3, MAX_IDS = 4096 };
 
 #define PICTURES "tests/golden/vision/pictures"
 
-static bool is_demo(const probe *p) {
-    return strncmp(p->model_name, "demo", 4) == 0;
-}
-
 /* ---------------------------------------------------------------- pixels and their answers */
 
 typedef struct seen {

@@ -13,10 +13,6 @@ static const char *const one_word = "What is in it?";
 #define VIDEO        "samples/video0000_16.mp4"
 #define TINY_PICTURE "tests/golden/models/wide.png"
 
-static bool is_demo(const probe *p) {
-    return strncmp(p->model_name, "demo", 4) == 0;
-}
-
 /* Weights in another format meet every method in the same way: one line of each will do. */
 static bool is_packed(const probe *p) {
     return strncmp(p->model_name, "gguf", 4) == 0 && strcmp(p->info.dtype, "f32") != 0;
@@ -102,6 +98,19 @@ void group_settings(probe *p) {
             ask_setting(p, m, "video", &video.prompt, N_CTX, STEPS);
         else
             ask_setting(p, m, "picture", &picture.prompt, N_CTX, STEPS);
+    }
+}
+
+/* ---------------------------------------------------------------- long answers */
+
+void group_long_answers(probe *p) {
+    enum { LONG = 70 };
+    prompt tokens = {.n_ids = 101, .seed = 1};
+    for (size_t i = 0; i < n_settings; i++) {
+        const setting *m = &settings[i];
+        if ((!m->decode && !m->kv) || (m->is & FOR_MEDIA)) continue;
+        if (!(m->is & QUICK) && (p->is_quick || is_packed(p))) continue;
+        ask_setting(p, m, "long answer", &tokens, N_CTX, LONG);
     }
 }
 

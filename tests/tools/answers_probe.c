@@ -48,6 +48,7 @@ static void demo_answers(probe *p) {
     group_reuse(p);
     group_between(p);
     if (!p->is_quick) {
+        group_long_answers(p);
         group_drawn(p);
         group_sampling(p);
         group_long_text(p);
@@ -91,6 +92,7 @@ static void tiny_answers(probe *p, const tiny_model *t) {
     snprintf(name, sizeof name, "%.*s", (int)strcspn(t->path, "/"), t->path);
     if (!model_open(p, name, path, without_cache())) return;
     group_settings(p);
+    if (!p->is_quick || !t->has_vision) group_long_answers(p);
     group_appended(p);
     group_batches(p);
     if (t->has_vision) {

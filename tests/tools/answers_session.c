@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool is_demo(const probe *p) {
+    return strncmp(p->model_name, "demo", 4) == 0;
+}
+
 const prompt *ask_about(question *q, const char *path, int n_frames, const char *text) {
     size_t n = 0;
     memset(q, 0, sizeof *q);

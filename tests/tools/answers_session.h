@@ -36,6 +36,9 @@ typedef struct question {
     prompt prompt;
 } question;
 
+/* Whether the demo model is open: it is trained, so what its methods leave out is known to matter. */
+bool is_demo(const probe *p);
+
 /* A picture, or n_frames of a video; NULL path: text alone. The prompt points into q. */
 const prompt *ask_about(question *q, const char *path, int n_frames, const char *text);
 

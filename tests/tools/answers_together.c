@@ -11,10 +11,6 @@ enum { N_CTX = 512, MOST = 8 };
 #define VIDEO        "samples/video0000_16.mp4"
 #define TINY_PICTURE "tests/golden/models/tall.png"
 
-static bool is_demo(const probe *p) {
-    return strncmp(p->model_name, "demo", 4) == 0;
-}
-
 /* ---------------------------------------------------------------- batches */
 
 /* A session of a batch; those that are refused sit out. */
@@ -175,7 +171,6 @@ typedef struct interrupted {
     const probe *p;
     answer inner;
     sac_session *session; /* begins when the other's prefill first lets it, then steps */
-    const setting *setting;
     bool has_begun, is_done;
 } interrupted;
 
@@ -209,7 +204,7 @@ static void ask_between(probe *p, const setting *outer, const setting *inner) {
     sac_sampling o = greedy(4);
     setting_text(outer, text, sizeof text), setting_text(inner, inner_text, sizeof inner_text);
     memset(&w, 0, sizeof w);
-    w.p = p, w.setting = inner;
+    w.p = p;
     answer_open(&a, "%s outer threads=%d %s, inner %s", p->model_name, p->n_threads, text, inner_text);
     answer_open(&w.inner, "%s inner threads=%d %s, outer %s", p->model_name, p->n_threads, inner_text, text);
     bool wanted = is_wanted(p, &a);

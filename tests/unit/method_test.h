@@ -138,11 +138,13 @@ static inline void case_method(layer_case *c, const char *prefill, const char *d
     assert_ok(sac_prefill_open(&c->prefill, prefill, &c->shape, &err), err);
     assert_ok(sac_decode_open(&c->decode, decode, &c->shape, &err), err);
     sac_arena plan = sac_arena_measure();
-    sac_prefill_take(&c->prefill, &c->shape, &plan, &plan);
-    sac_decode_take(&c->decode, &c->shape, &plan, &plan);
+    sac_memory memory = {&plan, &plan};
+    sac_prefill_take(&c->prefill, &c->shape, &memory);
+    sac_decode_take(&c->decode, &c->shape, &memory);
     assert_ok(sac_arena_open(&c->method_arena, plan.used_bytes, &err), err);
-    sac_prefill_take(&c->prefill, &c->shape, &c->method_arena, &c->method_arena);
-    sac_decode_take(&c->decode, &c->shape, &c->method_arena, &c->method_arena);
+    memory = (sac_memory){&c->method_arena, &c->method_arena};
+    sac_prefill_take(&c->prefill, &c->shape, &memory);
+    sac_decode_take(&c->decode, &c->shape, &memory);
     assert_int_equal(c->method_arena.used_bytes, plan.used_bytes);
     if (c->prefill.policy->begin) c->prefill.policy->begin(c->prefill.state);
     sac_decode_begin(&c->decode);
@@ -270,6 +272,11 @@ static inline sac_choice case_choose(layer_case *c) {
     c->n++;
     c->n_rows++;
     return choice;
+}
+
+/* Where its lists begin. */
+static inline const int64_t *case_starts(const sac_choice *choice) {
+    return choice->lists.start.host;
 }
 
 /* ---------------------------------------------------------------- the oracle */

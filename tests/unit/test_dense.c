@@ -1,4 +1,6 @@
 /* The dense policies, and the shared parts of methods, against plain fp64 attention. */
+#include "attend.h"
+#include "gathered.h"
 #include "method_test.h"
 
 /* Query heads, key-value heads, head size. */
@@ -67,10 +69,13 @@ static void choices_are_read_at_true_or_compact_positions(void **state) {
         case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 64, .use_cpu = true}, 3);
         case_method(&c, "dense", "dense");
         case_prompt(&c, 39);
-        sac_choice_scratch scratch;
-        sac_choice_scratch_take(&scratch, &c.shape, 8, &c.arena);
+        sac_gathered room = {.k = NULL};
+        sac_gathered_take(&room, &c.shape, 8, &(sac_memory){&c.arena, &c.arena});
+        for (int i = 0; i < 6; i++) room.turn_keys[i] = k.rows[i] - i;
         sac_layer_attention a = case_tokens(&c, 1);
-        sac_choice choice = {.lists = {k.rows, k.start, 1}, .compact = compact, .scratch = &scratch};
+        sac_choice choice = {.kind = compact ? SAC_CHOICE_PLACES : SAC_CHOICE_ROWS,
+                             .lists = {k.rows, {k.start, k.start}, 1},
+                             .room = &room};
         assert_int_equal(sac_attend_choice(&a, &choice), SAC_OK);
         c.out = c.q;
         case_oracle(&c, 39, is_kept, compact ? compact_positions : NULL, &k, want);

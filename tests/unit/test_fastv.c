@@ -1,6 +1,7 @@
 /* FastV: which visual tokens stay against an fp64 ranking; what later layers see; whole sessions. */
 #include "method_session.h"
 #include "method_test.h"
+#include "part.h"
 
 /* Query heads, key-value heads, head size. */
 static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
@@ -235,9 +236,9 @@ static void a_part_of_halves_takes_half(void **state) {
                                      .n_ctx = 100,
                                      .device = &device,
                                      .dtype = types[i]};
-        sac_arena measure = sac_arena_measure();
-        sac_part_scratch_take_device(&(sac_part_scratch){.q = NULL}, &shape, &measure);
-        n_bytes[i] = measure.used_bytes;
+        sac_arena here = sac_arena_measure(), there = sac_arena_measure();
+        sac_part_scratch_take(&(sac_part_scratch){.q = NULL}, &shape, &(sac_memory){&here, &there});
+        n_bytes[i] = there.used_bytes;
     }
     assert_int_equal(n_bytes[0] - n_bytes[1], 100 * (8 + 2 + 2) * 64 * 2);
 }

@@ -25,7 +25,7 @@ static void to_device(format_case *f, const case_shape *s, uint64_t seed, const 
     assert_ok(sac_kv_cache_open(&f->cache, &f->choice, shape, 0, &err), err);
     assert_ok(sac_arena_open(&f->c.method_arena, (size_t)1 << 26, &err), err);
     assert_ok(sac_arena_open(&f->arena, (size_t)1 << 26, &err), err);
-    sac_prefill_take(&f->c.prefill, shape, &f->c.method_arena, &there);
+    sac_prefill_take(&f->c.prefill, shape, &(sac_memory){&f->c.method_arena, &there});
     sac_arena plan = sac_arena_measure(), plan_there = sac_arena_measure();
     sac_kv_cache_take(&f->cache, &plan_there, &plan);
     size_t before = there.used_bytes;

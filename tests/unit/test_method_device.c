@@ -28,8 +28,9 @@ static void to_device(layer_case *c, const char *prefill, const char *decode, bo
         c->made = sac_arena_take(&there, (size_t)(s->n_ctx * s->hidden) * sizeof(float));
     }
     assert_ok(sac_arena_open(&c->method_arena, (size_t)1 << 26, &err), err);
-    sac_prefill_take(&c->prefill, s, &c->method_arena, &there);
-    sac_decode_take(&c->decode, s, &c->method_arena, &there);
+    const sac_memory memory = {&c->method_arena, &there};
+    sac_prefill_take(&c->prefill, s, &memory);
+    sac_decode_take(&c->decode, s, &memory);
     assert_true(there.used_bytes < CLOSED_BYTES);
     if (c->prefill.policy->begin) c->prefill.policy->begin(c->prefill.state);
     sac_decode_begin(&c->decode);
@@ -113,7 +114,8 @@ static void compare(const char *prefill, const char *decode, bool pick, bool sam
 static void zipvl(void **state) {
     static const char *const lines[] = {
         "zipvl:min=0,recent=8,random=8,tau=0.8", "zipvl:min=0,recent=8,random=8,ratio=0.421",
-        "zipvl:min=0,recent=4,random=20,side=one,tau=0.7", "zipvl:min=0,tau=0.5,keep_sink=1"};
+        "zipvl:min=0,recent=4,random=20,side=one,tau=0.7", "zipvl:min=0,tau=0.5,keep_sink=1",
+        "zipvl:min=0,tau=0.6,budget=cover"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++)
         for (int pick = 0; pick < 2; pick++)
@@ -133,6 +135,13 @@ static void tokenselect(void **state) {
         /* chunks of a prompt go together there, and a reused choice keeps its rows in another order */
         compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, false, false,
                 (const int64_t[]){170, 75, 0}, 12);
+    }
+    static const char *const settings[] = {"gqa=mod", "pos=orig", "p=0.6,kmin=5", "select=topk"};
+    for (size_t i = 0; i < SAC_COUNT(settings); i++) {
+        char prefill[100], decode[100];
+        snprintf(prefill, sizeof prefill, "tokenselect:init=4,k=32,local=16,chunk=16,%s", settings[i]);
+        snprintf(decode, sizeof decode, "tokenselect:init=4,k=24,local=16,%s", settings[i]);
+        compare(prefill, decode, false, false, (const int64_t[]){170, 75, 0}, 12);
     }
 }
 
@@ -269,9 +278,13 @@ static void fastv(void **state) {
 
 /* Pages that are whole, pages that are not, and steps that begin new ones. */
 static void quest(void **state) {
-    static const char *const lines[] = {"page=16,budget=64", "page=5,budget=20,heads=query",
-                                        "page=1,budget=30", "page=7,budget=7",
-                                        "page=16,budget=16,heads=query"};
+    static const char *const lines[] = {"page=16,budget=64",
+                                        "page=5,budget=20,heads=query",
+                                        "page=1,budget=30",
+                                        "page=7,budget=7",
+                                        "page=16,budget=16,heads=query",
+                                        "page=5,budget=20,heads=union",
+                                        "page=1,budget=30,heads=union"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         char decode[100];
@@ -283,7 +296,8 @@ static void quest(void **state) {
 }
 
 static void doublesparse(void **state) {
-    static const char *const lines[] = {"k=24", "k=24,channels=5", "k=40,heads=query,channels=16"};
+    static const char *const lines[] = {"k=24", "k=24,channels=5", "k=40,heads=query,channels=16",
+                                        "k=24,heads=union"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         char decode[100];
@@ -307,6 +321,19 @@ static void streaming(void **state) {
     compare("streaming:start=4,recent=50", "dense", false, false, (const int64_t[]){2500, 300, 0}, 2);
 }
 
+static void selfextend(void **state) {
+    const char *line = "selfextend:group=3,window=40";
+    (void)state;
+    compare(line, line, false, true, (const int64_t[]){170, 75, 0}, 5);
+    compare(line, "dense", false, true, (const int64_t[]){30, 2500, 0}, 2);
+}
+
+static void zipcache(void **state) {
+    (void)state;
+    compare("zipcache:salient=0.3", "streaming:start=4,recent=20", false, true, (const int64_t[]){170, 75, 0},
+            3);
+}
+
 /* The reference's ops: estimates and sums are then so exact that sets are equal. */
 static void twilight(void **state) {
     static const char *const lines[] = {
@@ -323,6 +350,7 @@ static void twilight(void **state) {
         "p=0.7,base=streaming,base.start=4,base.recent=50",
         "p=0.7,base=streaming,base.start=4,base.recent=50,base.pos=orig",
         "p=0.6,union=0,force_last=1,base=streaming,base.start=0,base.recent=31",
+        "p=0.4,force_last=1,base=streaming,base.start=4,base.recent=50,base.pos=orig",
         "p=0.5,union=0,force_last=1,base=tokenselect,base.init=4,base.k=24,base.local=16,base.theta=-1"};
     const case_shape shape = {
         .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 301, .n_layers = 2, .layer = 1};
@@ -335,10 +363,7 @@ static void twilight(void **state) {
 }
 
 static void what_cannot_run_there_is_refused(void **state) {
-    static const char *const lines[] = {"tokenselect:select=head,init=4,k=8,local=8,chunk=8",
-                                        "tokenselect:pos=orig,init=4,k=8,local=8,chunk=8",
-                                        "tokenselect:p=0.9,kmin=4,init=4,local=8,chunk=8",
-                                        "zipvl:min=0,budget=cover"};
+    static const char *const lines[] = {"tokenselect:select=head,init=4,k=8,local=8,chunk=8"};
     const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
     layer_case c;
     sac_error err;
@@ -353,8 +378,7 @@ static void what_cannot_run_there_is_refused(void **state) {
     c.shape.n_ctx = 1400000;
     assert_int_equal(sac_prefill_open(&long_one, "minference", &c.shape, &err), SAC_UNSUPPORTED);
     static const char *const decodes[] = {
-        "quest:heads=union,budget=32", "doublesparse:heads=union,k=8", "doublesparse:bits=4,k=8",
-        "twilight:skip=0,base=quest,base.skip=0,base.heads=query,base.budget=32",
+        "doublesparse:bits=4,k=8", "twilight:skip=0,base=quest,base.skip=0,base.heads=query,base.budget=32",
         "twilight:skip=0,base=doublesparse,base.skip=0,base.k=8,force_last=1"};
     for (size_t i = 0; i < SAC_COUNT(decodes); i++) {
         sac_decode m;
@@ -378,6 +402,8 @@ int main(void) {
         cmocka_unit_test(quest),
         cmocka_unit_test(doublesparse),
         cmocka_unit_test(streaming),
+        cmocka_unit_test(selfextend),
+        cmocka_unit_test(zipcache),
         cmocka_unit_test(what_cannot_run_there_is_refused),
     };
     return cmocka_run_group_tests_name("methods on a device", tests, NULL, NULL);

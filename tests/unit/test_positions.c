@@ -2,6 +2,9 @@
 #include "engine.h"
 #include "test.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #define TINY "tests/golden/models/"
 
 enum { CTX = 2000 };
@@ -126,9 +129,103 @@ static void tiles_are_no_grid(void **state) {
     sac_model_free(m);
 }
 
+static int64_t shifted(const sac_prompt_span *spans, int n_spans, int64_t n, int32_t *out) {
+    (void)spans, (void)n_spans;
+    for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
+        for (int64_t i = 0; i < n; i++) out[axis * n + i] = (int32_t)i + 10;
+    return n + 10;
+}
+
+static void expect_angles(const sac_session *s, const sac_row_numbers *numbers, int64_t n) {
+    const sac_rope_config *rope = &s->decoder.rope;
+    float *want = malloc((size_t)(n * rope->rot_dim) * sizeof *want);
+    sac_rope_fill(rope, numbers, 0, n, n, want);
+    assert_memory_equal(s->decoder.cos_sin, want, (size_t)(n * rope->rot_dim) * sizeof *want);
+    free(want);
+}
+
+/* Rows are turned by the family's numbers; tokens behind a prompt go on from its next, in the next prompt too. */
+static void rows_are_turned_by_their_numbers(void **state) {
+    (void)state;
+    sac_session *s;
+    sac_error err;
+    static int32_t ids[CTX], want[SAC_POSITION_AXES * CTX];
+    sac_model *m = open_model("models/demo", &s);
+    sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
+                        {.kind = SAC_PART_TEXT, .text = "What?"}};
+    parts[0].video.num_frames = 3;
+    for (int turn = 0; turn < 2; turn++) {
+        int64_t n = run(s, parts, 2, ids), next = by_axes(s->spans, s->n_spans, n, want);
+        sac_row_numbers numbers = {want, n, n, next};
+        for (int i = 0; i < 3; i++) assert_ok(sac_session_append(s, ids, 1, NULL, &err), err);
+        expect_angles(s, &numbers, n + 3);
+        assert_int_equal(sac_row_number(&numbers, 1, n + 2), next + 2);
+        parts[0].video.num_frames = 2; /* other numbers in the same rows */
+    }
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
+/* Rotary embedding knows distances only. */
+static void numbers_may_begin_anywhere(void **state) {
+    (void)state;
+    sac_part text = {.kind = SAC_PART_TEXT, .text = "How many numbers appear in the pictures?"};
+    float logits[2][2048];
+    for (int i = 0; i < 2; i++) {
+        sac_session *s;
+        sac_error err;
+        static int32_t ids[CTX];
+        sac_model *m = open_model("models/demo", &s);
+        m->loaded.positions = i ? shifted : sac_positions_plain;
+        run(s, &text, 1, ids);
+        for (int k = 0; k < 3; k++) assert_ok(sac_session_append(s, ids, 1, NULL, &err), err);
+        int vocab = m->loaded.decoder.config.vocab;
+        assert_true(vocab <= 2048);
+        memcpy(logits[i], sac_session_logits(s), (size_t)vocab * sizeof(float));
+        for (int v = 0; i && v < vocab; v++)
+            assert_true(fabsf(logits[0][v] - logits[1][v]) <= 2e-3f * (1 + fabsf(logits[0][v])));
+        assert_true(!i || memcmp(logits[0], logits[1], (size_t)vocab * sizeof(float)) != 0);
+        sac_session_free(s);
+        sac_model_free(m);
+    }
+}
+
+static void what_comes_after_a_cut_goes_on_behind_the_largest(void **state) {
+    (void)state;
+    static const int32_t ids[SAC_POSITION_AXES * 4] = {0, 1, 1, 2, 0, 1, 5, 2, 0, 3, 1, 2};
+    sac_row_numbers r = {ids, 4, 4, 6};
+    sac_row_numbers_cut(&r, 4);
+    assert_int_equal(sac_row_number(&r, 1, 2), 5);
+    assert_int_equal(sac_row_number(&r, 0, 5), 7);
+    sac_row_numbers_cut(&r, 2);
+    assert_int_equal(sac_row_number(&r, 2, 1), 3);
+    assert_int_equal(sac_row_number(&r, 1, 2), 4);
+    assert_int_equal(sac_row_number(&r, 1, 3), 5);
+    assert_int_equal(sac_row_number(&(sac_row_numbers){0}, 2, 7), 7);
+}
+
+static void methods_that_turn_keys_back_are_refused(void **state) {
+    (void)state;
+    sac_session *s, *other;
+    sac_error err;
+    sac_model *m = open_model("models/demo", &s);
+    sac_session_config c = {.n_ctx = CTX, .decode = "tokenselect:k=100"};
+    assert_int_equal(sac_session_create(&other, m, &c, &err), SAC_UNSUPPORTED);
+    m->loaded.positions = sac_positions_plain;
+    assert_ok(sac_session_create(&other, m, &c, &err), err);
+    sac_session_free(other);
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_numbers_are_places), cmocka_unit_test(spans_say_what_they_show),
-        cmocka_unit_test(joined_frames_are_one_span_in_time), cmocka_unit_test(tiles_are_no_grid)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plain_numbers_are_places),
+                                       cmocka_unit_test(spans_say_what_they_show),
+                                       cmocka_unit_test(joined_frames_are_one_span_in_time),
+                                       cmocka_unit_test(tiles_are_no_grid),
+                                       cmocka_unit_test(rows_are_turned_by_their_numbers),
+                                       cmocka_unit_test(numbers_may_begin_anywhere),
+                                       cmocka_unit_test(what_comes_after_a_cut_goes_on_behind_the_largest),
+                                       cmocka_unit_test(methods_that_turn_keys_back_are_refused)};
     return cmocka_run_group_tests_name("spans and positions", tests, NULL, NULL);
 }

@@ -118,10 +118,10 @@ static void a_planted_key_is_read(void **state) {
         assert_int_equal(choice.lists.n_lists, 6);
         for (int h = 0; h < 6; h++) {
             bool read = false;
-            for (int64_t i = choice.lists.start[h]; i < choice.lists.start[h + 1]; i++)
+            for (int64_t i = case_starts(&choice)[h]; i < case_starts(&choice)[h + 1]; i++)
                 read |= choice.lists.rows[i] == planted;
             assert_true(read);
-            assert_int_equal(choice.lists.rows[choice.lists.start[h + 1] - 1], 100);
+            assert_int_equal(choice.lists.rows[case_starts(&choice)[h + 1] - 1], 100);
         }
         case_close(&c);
     }

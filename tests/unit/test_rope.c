@@ -9,7 +9,7 @@ enum { D = 64 };
 /* Angle by which pair i turns from one position to the next. */
 static double frequency(const sac_rope_config *c, int i) {
     static float table[2 * D];
-    sac_rope_fill(c, 0, 2, 2, table);
+    sac_rope_fill(c, &(sac_row_numbers){0}, 0, 2, 2, table);
     return atan2((double)table[D + 2 * i + 1], (double)table[D + 2 * i]);
 }
 
@@ -70,8 +70,34 @@ static void senseless_schemes_are_refused(void **state) {
     assert_int_equal(sac_rope_scheme(&c, "ntk:factor=4", 2048, 8192, &err), SAC_UNSUPPORTED);
 }
 
+/* Each channel pair turns by the number of its axis, as plain rows of that number do. */
+static void pairs_turn_by_their_axis(void **state) {
+    (void)state;
+    enum { ROWS = 12, HALF = D / 2, NUMBERS = 40 };
+    static float plain[NUMBERS * D], got[ROWS * D];
+    static const int axis_pairs[SAC_POSITION_AXES] = {10, 15, 7};
+    int32_t ids[SAC_POSITION_AXES * 10];
+    sac_rope_config c;
+    sac_rope_config_default(&c, D);
+    sac_rope_fill(&c, &(sac_row_numbers){0}, 0, NUMBERS, NUMBERS, plain);
+    for (int i = 0; i < SAC_POSITION_AXES * 10; i++) ids[i] = (i * 7) % 29;
+    sac_row_numbers numbers = {ids, 10, 10, 33}; /* two more rows behind those of the ids */
+    for (int split = 0; split < 2; split++) {
+        if (split) memcpy(c.axis_pairs, axis_pairs, sizeof axis_pairs);
+        sac_rope_fill(&c, &numbers, 0, 5, ROWS, got);
+        sac_rope_fill(&c, &numbers, 5, ROWS - 5, ROWS, got);
+        for (int row = 0; row < ROWS; row++)
+            for (int i = 0; i < HALF; i++) {
+                int axis = !split || i < 10 ? 0 : i < 25 ? 1 : 2;
+                int number = row < 10 ? ids[axis * 10 + row] : 33 + row - 10;
+                assert_memory_equal(&got[row * D + 2 * i], &plain[number * D + 2 * i], 2 * sizeof(float));
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_turn_by_their_axis),
         cmocka_unit_test(ntk_stretches_the_lowest_frequency_alone),
         cmocka_unit_test(ntk_takes_what_the_context_needs),
         cmocka_unit_test(schemes_that_change_nothing),

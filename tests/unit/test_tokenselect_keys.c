@@ -17,8 +17,8 @@ typedef struct listed {
 static listed select_step(layer_case *c) {
     sac_choice choice = case_choose(c);
     listed l = {.n = 0};
-    if (choice.all) return l;
-    l.n = choice.lists.start[1];
+    if (sac_choice_is_all(&choice)) return l;
+    l.n = case_starts(&choice)[1];
     assert_true(l.n <= MOST_LISTED);
     memcpy(l.rows, choice.lists.rows, (size_t)l.n * sizeof *l.rows);
     return l;

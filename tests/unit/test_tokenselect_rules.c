@@ -47,7 +47,7 @@ static void choice_of_a_step(layer_case *c, const char *line, int32_t *rows) {
     case_method(c, "dense", line);
     case_prompt(c, 90);
     sac_choice choice = case_choose(c);
-    assert_int_equal(choice.lists.start[1], 20);
+    assert_int_equal(case_starts(&choice)[1], 20);
     memcpy(rows, choice.lists.rows, 20 * sizeof *rows);
 }
 
@@ -132,7 +132,7 @@ static void a_hit_keeps_the_choice_and_moves_the_window(void **state) {
     memcpy(first, choice.lists.rows, sizeof first);
     for (int64_t step = 1; step < 9; step++) {
         choice = case_choose(&c);
-        assert_int_equal(choice.lists.start[1], 20);
+        assert_int_equal(case_starts(&choice)[1], 20);
         assert_memory_equal(choice.lists.rows, first, 15 * sizeof *first);
         for (int64_t i = 0; i < 5; i++) assert_int_equal(choice.lists.rows[15 + i], 56 + step + i);
     }

@@ -1,5 +1,7 @@
 /* Twilight over every base: which rows of the base's choice are kept, against sorted fp64 weights estimated
  * from the same 4-bit keys, and what is then attended to. */
+#include "attend.h"
+#include "gathered.h"
 #include "key_block.h"
 #include "method_session.h"
 #include "method_test.h"
@@ -37,32 +39,35 @@ static sac_layer_attention choose(layer_case *c, cut *k, sac_choice *choice) {
     memset(k, 0, sizeof *k);
     *choice = (sac_choice){0};
     assert_int_equal(c->decode.base->policy->select(c->decode.base->state, &a, &base), SAC_OK);
+    const bool all = sac_choice_is_all(&base);
     for (int h = 0; h < n_heads; h++) {
-        int list = base.all ? 0 : h / (n_heads / base.lists.n_lists);
-        int64_t first = base.all ? 0 : base.lists.start[list];
-        k->n_base[h] = base.all ? a.kv.n_rows : base.lists.start[list + 1] - first;
+        int list = all ? 0 : h / (n_heads / base.lists.n_lists);
+        int64_t first = all ? 0 : case_starts(&base)[list];
+        k->n_base[h] = all ? a.kv.n_rows : case_starts(&base)[list + 1] - first;
         for (int64_t i = 0; i < k->n_base[h]; i++)
-            k->base[h][i] = base.all ? (int32_t)i : base.lists.rows[first + i];
+            k->base[h][i] = all ? (int32_t)i : base.lists.rows[first + i];
     }
     for (int64_t i = 0; i < a.kv.n_rows; i++) k->place[i] = i;
     k->query_place = a.kv.n_rows - 1;
-    if (base.compact) {
+    if (base.kind == SAC_CHOICE_PLACES) {
         for (int64_t i = 0; i < k->n_base[0]; i++) k->place[k->base[0][i]] = i;
         k->query_place = k->n_base[0] - 1;
     }
     assert_int_equal(c->decode.policy->select(c->decode.state, &a, choice), SAC_OK);
-    const sac_row_lists *l = choice->place ? &choice->within : &choice->lists;
+    const bool view = choice->kind == SAC_CHOICE_VIEW;
+    const sac_choice_lists *l = &choice->lists;
+    assert_true(view == (base.kind == SAC_CHOICE_PLACES));
     for (int h = 0; h < n_heads; h++) {
         int list = h / (n_heads / l->n_lists);
-        for (int64_t i = l->start[list]; i < l->start[list + 1]; i++) {
-            int32_t row = choice->place ? choice->lists.rows[l->rows[i]] : l->rows[i];
-            assert_true(i == l->start[list] || l->rows[i] > l->rows[i - 1]);
-            if (choice->place) assert_int_equal(choice->place[l->rows[i]], k->place[row]);
+        for (int64_t i = sac_choice_begin(l, list); i < sac_choice_begin(l, list + 1); i++) {
+            int32_t row = view ? choice->view.rows[l->rows[i]] : l->rows[i];
+            assert_true(i == sac_choice_begin(l, list) || l->rows[i] > l->rows[i - 1]);
+            if (view) assert_int_equal(row - base.room->turn_keys[l->rows[i]], k->place[row]);
             k->kept[h][row] = true;
             k->n_kept[h]++;
         }
     }
-    if (choice->place) assert_int_equal(choice->query_place, k->query_place);
+    if (view) assert_int_equal(a.position[0] - *(int32_t *)base.room->turn.host, k->query_place);
     return a;
 }
 
@@ -309,7 +314,7 @@ static void copies_come_back_within_half_a_step(void **state) {
     sac_error err;
     assert_ok(sac_arena_open(&arena, 1 << 20, &err), err);
     for (int bits = 2; bits <= 8; bits *= 2) {
-        sac_packed_rows copy = sac_key_copy_take(&shape, 37, bits, &arena);
+        sac_packed_rows copy = sac_key_copy_take(&shape, 50, 37, bits, &(sac_memory){&arena, &arena});
         for (int64_t row = 0; row < 50; row++)
             for (int h = 0; h < 3; h++) {
                 float key[37], back[37], low = INFINITY, high = -INFINITY;

@@ -1,5 +1,6 @@
-/* attention_any.cu - any types, strides and head sizes, for parity and for what the fast kernels refuse: one
- * query and head a block, 128 keys at a time. Everything is in f32. */
+/* attention_any.cu - attention of any types, strides and head sizes: for parity, and for what the fast
+ * kernels refuse. Slow. A block has one query and head, and takes 128 keys at a time. Everything is in
+ * f32. */
 #include "attention.cuh"
 
 namespace sac::attention {

@@ -8,8 +8,8 @@
  * splits, so the bits do not depend on who was last (Flash-Decoding,
  * crfm.stanford.edu/2023/10/12/flashdecoding.html).
  *
- * Few keys are a matter of latency, of instructions too, which are fetched for one or two turns of the loop:
- * so it is not unrolled. */
+ * With few keys latency decides, that of fetching instructions too: the loop runs once or twice, so it is not
+ * unrolled. */
 #ifndef SAC_KERNELS_ATTENTION_DECODE_CUH
 #define SAC_KERNELS_ATTENTION_DECODE_CUH
 
@@ -186,7 +186,8 @@ __device__ __forceinline__ void decode_block(const attention_job &a, const decod
             mailbox_expect(&parts_came,
                            quads > 0 ? size * n_rows * (int)(sizeof(float2) + quads * sizeof(float4)) : 0);
     }
-    /* of the block; in a cluster, then of its blocks, by the same instructions: they are there by then */
+    /* First the warps of the block are joined; in a cluster then its blocks, by the same instructions, which
+     * have been fetched by then. */
     const float2 *tops_of = tops;
     const float *sums_of = sums;
     int n = plan.n_warps, first = 0, shift = whole;

@@ -1,8 +1,9 @@
-/* attention_lists.cu - many queries over lists of rows on Hopper, heads of 128 halves: the work of the flash
- * kernel (attention_flash.cu) by wgmma. A block is four warps with 64 rows of a problem (attention.cuh). Keys
- * and values come row by row, in tiles of 64, into a ring of stages, as lines of 128 bytes in the order in which
- * wgmma reads them; where the rows of a tile lie is asked for a tile earlier. A tile's values are multiplied
- * while the next tile's scores become weights, and two blocks share a processor. */
+/* attention_lists.cu - many queries over lists of rows on Hopper, heads of 128 halves: the work of the
+ * flash kernel (attention_flash.cu) by wgmma. A block is four warps with 64 rows of a problem
+ * (attention.cuh). Keys and values come row by row, in tiles of 64, into a ring of stages, as lines of 128
+ * bytes in the order in which wgmma reads them; where the rows of a tile lie is asked for a tile earlier.
+ * A tile's values are multiplied while the next tile's scores become weights, and two blocks share a
+ * processor. */
 #include "attention_hopper.cuh"
 
 namespace sac::attention::lists {
@@ -165,7 +166,7 @@ static __global__ void __launch_bounds__(GROUP, 2) attention_lists_kernel(attent
                    v = matrix_at(m.v[0], ROWS * HALF_BYTES_A_ROW, 1024);
     const int stage_step = TILE_BYTES / 16; /* of descriptors */
     int stage = 0;
-    auto begin_tile = [&](int i) { /* it is there, and all have done with the values before the last */
+    auto begin_tile = [&](int i) { /* tile i has come, and all are through with the values of tile i - 2 */
                                    copy_wait<0>();
                                    written_for_products();
                                    __syncthreads();

@@ -314,10 +314,8 @@ static sac_status run_probes(const sac_stream *s, const sac_attention_sums_args 
 
 static sac_status clear_rows(const sac_stream *s, float *p, int64_t stride, int64_t n, int64_t rows) {
     if (!n) return SAC_OK;
-    return cudaMemset2DAsync(p, (size_t)stride * 4, 0, (size_t)n * 4, (size_t)rows, cuda_stream(s)) ==
-                   cudaSuccess
-               ? SAC_OK
-               : SAC_DEVICE;
+    return status_of(
+        cudaMemset2DAsync(p, (size_t)stride * 4, 0, (size_t)n * 4, (size_t)rows, cuda_stream(s)));
 }
 
 extern "C" sac_status sac_cuda_attention_sums(const sac_stream *s, const sac_attention_sums_args *a) {

@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_queries(const attention_job &a, int problem
     }
 }
 
-/* The same turned back, by the table's row of that many positions: pairs are (c, c + D / 2). */
+/* Queries turned back by the angles of one row of the table; pairs are channels (c, c + D / 2). */
 template <typename T, int D>
 __device__ __forceinline__ void turn_queries(uint32_t q[D / 16][4], const float *angles, float f, int lane) {
 #pragma unroll

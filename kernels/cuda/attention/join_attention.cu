@@ -1,4 +1,5 @@
-/* join_attention.cu - attention over two disjoint sets of keys becomes that over both, by their log-sum-exps. */
+/* join_attention.cu - attention over two disjoint sets of keys becomes that over both, by their
+ * log-sum-exps. */
 #include "device.cuh"
 
 namespace sac::attention {

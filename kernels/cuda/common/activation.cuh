@@ -6,7 +6,7 @@
 
 namespace sac {
 
-/* In f32 as the reference has it, with what f32 can give. */
+/* As the reference computes it, as exactly as f32 can. */
 __device__ __forceinline__ float activate(sac_activation act, float x) {
     switch (act) {
     case SAC_ACT_NONE: break;
@@ -18,7 +18,7 @@ __device__ __forceinline__ float activate(sac_activation act, float x) {
     return x;
 }
 
-/* The same for values that will be rounded to halves: 2^-20 off, by the hardware's exponential and
+/* 1 / (1 + exp(-x)) for values that will be rounded to halves: 2^-20 off, by the hardware's exponential and
  * reciprocal. */
 __device__ __forceinline__ float sigmoid_fast(float x) {
     float e, r;

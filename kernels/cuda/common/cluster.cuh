@@ -38,7 +38,8 @@ __device__ __forceinline__ void cluster_sync(void) {
     __syncthreads();
 #endif
 }
-/* The same in two parts, so that a block may work between its last look at another's memory and its end. */
+/* cluster_sync() in two parts, so that a block may work between its last look at another's memory and its
+ * end. */
 __device__ __forceinline__ void cluster_arrive(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
@@ -49,7 +50,7 @@ __device__ __forceinline__ void cluster_wait(void) {
     asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 #endif
 }
-/* The same variable in the shared memory of another block of the cluster. */
+/* Where another block of the cluster has this variable of shared memory. */
 template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *shared, int rank) {
 #if __CUDA_ARCH__ >= 900
     uint64_t peer;
@@ -62,7 +63,7 @@ template <typename T> __device__ __forceinline__ const T *cluster_peer(const T *
 }
 
 #if __CUDA_ARCH__ >= 900
-/* The same place in the shared memory of block `rank`, as shared_address() has it here. */
+/* The address of this place in the shared memory of block `rank`, as instructions want it. */
 __device__ __forceinline__ uint32_t cluster_address(const void *shared, int rank) {
     uint32_t there;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(rank));

@@ -1,10 +1,11 @@
-/* early.cuh - kernels that start before the one before them is through ("programmatic dependent launch" of sm_90 and
- * later; on older cards these functions do nothing and kernels follow each other as ever).
+/* early.cuh - kernels that start before the one before them is through ("programmatic dependent launch" of
+ * sm_90 and later; on older cards these functions do nothing and kernels follow each other as ever).
  *
- * A step is a few hundred kernels of microseconds each, so their starts count. A kernel that is launched early
- * (launch.cuh) may run while the one before it still writes. Until wait_for_last() it may read only what no kernel
- * writes (weights) or what was written before a launch that was not early (`packs` in context.cuh), and every block
- * has to call it. start_next() lets the next kernel come as soon as there is room on the card. */
+ * A step is a few hundred kernels of microseconds each, so their starts count. A kernel that is launched
+ * early (launch.cuh) may run while the one before it still writes. Until wait_for_last() it may read only
+ * what no kernel writes (weights) or what was written before a launch that was not early (`packs` in
+ * context.cuh), and every block has to call it. start_next() lets the next kernel come as soon as there is
+ * room on the card. */
 #ifndef SAC_KERNELS_EARLY_CUH
 #define SAC_KERNELS_EARLY_CUH
 
@@ -28,7 +29,8 @@ __device__ __forceinline__ bool is_skipped(const int32_t *skip) {
     return skip && *skip != 0;
 }
 
-/* Brings a line to the L2 cache. Allowed before wait_for_last() whoever writes the line: no value is taken. */
+/* Brings a line to the L2 cache. Allowed before wait_for_last() whoever writes the line: no value is
+ * taken. */
 __device__ __forceinline__ void fetch_soon(const void *p) {
 #ifdef __CUDA_ARCH__
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory");

@@ -24,11 +24,10 @@ static inline sac_status status_of(cudaError_t e) {
 struct launch_plan {
     dim3 grid, block;
     size_t shared_bytes = 0; /* of a block, besides what the kernel declares */
-    int shared_limit =
-        0; /* bytes that the kernel may have; above 48 KiB the driver wants to hear of it. 0: it need not.
-                                The limit is the kernel's, whichever thread launches it: every launch on a card gives the same */
-    int carveout =
-        0; /* percent of a processor's memory that are to be shared memory; 0: as the driver likes */
+    /* Bytes of shared memory that the kernel may have: above 48 KiB the driver wants to hear of it. 0: it need
+     * not. The limit is the kernel's, whichever thread launches it: every launch on a card gives the same. */
+    int shared_limit = 0;
+    int carveout = 0;      /* percent of a processor's memory that is shared memory; 0: as the driver likes */
     int cluster = 0;       /* blocks of a cluster, along x, from sm_90 on; 0: there are no clusters */
     bool early = false;    /* may start before the kernel before it is through, from sm_90 on (early.cuh) */
     bool together = false; /* all blocks run at the same time, or none */
@@ -39,7 +38,8 @@ static inline launch_plan early(launch_plan p) {
     p.early = true;
     return p;
 }
-/* A kernel of a step: it starts early, and the processor's memory stays split as the other kernels have it. */
+/* A kernel of a step: it starts early, and the processor's memory stays split as the other kernels have
+ * it. */
 static inline launch_plan of_step(launch_plan p) {
     p.early = true;
     p.carveout = STEP_CARVEOUT;
@@ -92,7 +92,8 @@ template <typename... P> static inline sac_status allow_shared(void (*kernel)(P.
 template <typename... P> static inline sac_status attributes_of(void (*kernel)(P...), cudaFuncAttributes *f) {
     return status_of(cudaFuncGetAttributes(f, kernel));
 }
-/* Whether this program has a kernel's code for sm_90a: elsewhere its body is empty and takes few registers. */
+/* Whether this program has a kernel's code for sm_90a: elsewhere its body is empty and takes few
+ * registers. */
 template <typename... P> static inline sac_status is_built_for_hopper(void (*kernel)(P...), bool *is_built) {
     const int fewest = 64;
     cudaFuncAttributes f;

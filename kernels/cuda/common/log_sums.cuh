@@ -1,6 +1,6 @@
-/* log_sums.cuh - sums of exponentials as two numbers: x, the largest exponent, and y, the sum relative to it. Two such
- * sums join to one without overflow. (x, y) stands for y * e^x where the numbers are doubles, and for y * 2^x where
- * they are floats, whose power of two the hardware has. Joins are in a fixed order. */
+/* log_sums.cuh - sums of exponentials as two numbers: x, the largest exponent, and y, the sum relative to
+ * it. Two such sums join to one without overflow. (x, y) stands for y * e^x where the numbers are doubles,
+ * and for y * 2^x where they are floats, whose power of two the hardware has. Joins are in a fixed order. */
 #ifndef SAC_KERNELS_LOG_SUMS_CUH
 #define SAC_KERNELS_LOG_SUMS_CUH
 

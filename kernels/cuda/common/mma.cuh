@@ -100,7 +100,8 @@ __device__ __forceinline__ void copy_async_word(void *shared, const void *from, 
 __device__ __forceinline__ void copy_commit(void) {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-template <int N> __device__ __forceinline__ void copy_wait(void) { /* all but the last N groups are there */
+template <int N>
+__device__ __forceinline__ void copy_wait(void) { /* until all but the last N groups have come */
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 

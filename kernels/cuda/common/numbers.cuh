@@ -1,5 +1,5 @@
-/* numbers.cuh - numbers as kernels read and write them: f32, f16 or bf16 in memory, f32 in registers. A template
- * parameter T is the type in memory. */
+/* numbers.cuh - numbers as kernels read and write them: f32, f16 or bf16 in memory, f32 in registers. A
+ * template parameter T is the type in memory. */
 #ifndef SAC_KERNELS_NUMBERS_CUH
 #define SAC_KERNELS_NUMBERS_CUH
 
@@ -33,7 +33,8 @@ template <> __device__ __forceinline__ bf16 from_f32<bf16>(float x) {
     return __float2bfloat16_rn(x);
 }
 
-/* V neighbours at once: 1, or a multiple of 8 on a line of 16 bytes (one access for eight halves, two for f32). */
+/* V neighbours at once: 1, or a multiple of 8 on a line of 16 bytes (one access for eight halves, two for
+ * f32). */
 template <int V, typename T> __device__ __forceinline__ void load(float *x, const T *p) {
     if constexpr (V == 1) {
         x[0] = to_f32(p[0]);

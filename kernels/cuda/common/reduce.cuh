@@ -1,5 +1,5 @@
-/* reduce.cuh - sums, maxima and running sums over the lanes of a warp and the threads of a block. All of them add
- * in a fixed order, so a result's bits do not depend on which warp was faster. */
+/* reduce.cuh - sums, maxima and running sums over the lanes of a warp and the threads of a block. All of
+ * them add in a fixed order, so a result's bits do not depend on which warp was faster. */
 #ifndef SAC_KERNELS_REDUCE_CUH
 #define SAC_KERNELS_REDUCE_CUH
 
@@ -48,8 +48,8 @@ __device__ __forceinline__ int warp_sum_to(int x) {
     return x;
 }
 
-/* ---------------------------------------------------------------- four neighbouring lanes, which share a row of a
- * tensor-core product (mma.cuh) */
+/* ---------------------------------------------------------------- four neighbouring lanes, which share a
+ * row of a tensor-core product (mma.cuh) */
 
 __device__ __forceinline__ float quad_sum(float x) {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
@@ -62,8 +62,8 @@ __device__ __forceinline__ float quad_max(float x) {
     return x;
 }
 
-/* ---------------------------------------------------------------- a block of whole warps: the result is in every
- * thread. `part` is shared memory that is free again after the next barrier. */
+/* ---------------------------------------------------------------- a block of whole warps: the result is
+ * in every thread. `part` is shared memory that is free again after the next barrier. */
 
 /* Any number of warps; part [32]. */
 __device__ __forceinline__ float block_sum(float x, float *part) {
@@ -122,7 +122,8 @@ __device__ __forceinline__ int block_sum_before(int x, int *total, int *part) {
     *total = part[32];
     return part[warp] + sum - x;
 }
-/* The same for 32 warps and without the total: one barrier. part [32] is not to be in use by the sum before. */
+/* The same for 32 warps and without the total: one barrier. part [32] is not to be in use by the sum
+ * before. */
 __device__ __forceinline__ int block_sum_before(int x, int *part) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, sum = warp_sum_to(x);
     if (lane == 31) part[warp] = sum;
@@ -132,8 +133,8 @@ __device__ __forceinline__ int block_sum_before(int x, int *part) {
 
 /* ---------------------------------------------------------------- blocks */
 
-/* One of n that come: how many came before. The counter is 0 again after the last, which sees what those before it
- * wrote (lighter than __threadfence() on both sides). */
+/* One of n that come: how many came before. The counter is 0 again after the last, which sees what those
+ * before it wrote (lighter than __threadfence() on both sides). */
 __device__ __forceinline__ unsigned count_in(unsigned *counter, unsigned n) {
 #ifdef __CUDA_ARCH__
     unsigned before;

@@ -1,4 +1,5 @@
-/* shapes.cuh - what the host asks of shapes before it starts a kernel: do rows lie on lines, how many blocks. */
+/* shapes.cuh - what the host asks of shapes before it starts a kernel: do rows lie on lines, how many
+ * blocks. */
 #ifndef SAC_KERNELS_SHAPES_CUH
 #define SAC_KERNELS_SHAPES_CUH
 

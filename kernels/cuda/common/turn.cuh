@@ -1,10 +1,11 @@
-/* turn.cuh - rotation of pairs of channels by position (Su et al., arXiv:2104.09864). A row of the table `cos_sin` has
- * the angles of one position: the cosine and sine of pair 0, of pair 1 ... Pair i is channels (i, i + rot_dim / 2), or
- * (2i, 2i + 1) where the rotation is interleaved.
+/* turn.cuh - rotation of pairs of channels by position (Su et al., arXiv:2104.09864). A row of the table
+ * `cos_sin` has the angles of one position: the cosine and sine of pair 0, of pair 1 ... Pair i is
+ * channels (i, i + rot_dim / 2), or (2i, 2i + 1) where the rotation is interleaved.
  *
- * Keys are stored turned to their positions. A method that wants them elsewhere turns them back by as many positions as
- * they are to move. Cosines and sines in the table are multiplied by `factor` (yarn's, else 1), which turning back leaves
- * out: either the angles are divided by it, or, which costs less and rounds at another place, the result. */
+ * Keys are stored turned to their positions. A method that wants them elsewhere turns them back by as many
+ * positions as they are to move. Cosines and sines in the table are multiplied by `factor` (yarn's, else
+ * 1), which turning back leaves out: either the angles are divided by it, or, which costs less and rounds
+ * at another place, the result. */
 #ifndef SAC_KERNELS_TURN_CUH
 #define SAC_KERNELS_TURN_CUH
 

@@ -2,7 +2,7 @@
  * memory by four warps together (wgmma), bulk copies of boxes of a tensor to shared memory (TMA), barriers
  * that count arrivals and bytes (mbarrier), registers handed from one group of warps to another. PTX
  * manual 9.0, "Asynchronous warpgroup level matrix instructions" and "cp.async.bulk.tensor". All of it is for
- * sm_90a; on other processors the functions are there and do nothing.
+ * sm_90a; for other processors the functions compile to nothing.
  *
  * Matrices in shared memory lie as TMA writes them with a swizzle of 128 bytes: rows of 64 halves, and of row
  * r the 16-byte chunk c at place c ^ (r % 8), from lines of 1024 bytes on. */
@@ -71,7 +71,7 @@ __device__ __forceinline__ void barrier_wait(uint64_t *barrier, uint32_t phase) 
 __device__ __forceinline__ void meet(int id, int n) {
     HOPPER_ASM("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory");
 }
-/* The same, and whether x holds for any of them. */
+/* meet(), and whether x holds for any of the threads. */
 __device__ __forceinline__ bool meet_any(int id, int n, bool x) {
     int any = x;
     HOPPER_ASM("{\n.reg .pred p, q;\nsetp.ne.s32 p, %0, 0;\nbar.red.or.pred q, %1, %2, p;\n"

@@ -96,9 +96,9 @@ static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
            cublasLtMatrixLayoutInit(&l->y, library_type(k->y), n, m, k->y_stride) == CUBLAS_STATUS_SUCCESS;
 }
 
-/* For a long product (tuning.h) the first tile of this list that is among the library's offers is taken, its sums
- * not split, which makes them the same whatever the tile; without one, and for all other products, the first
- * offer. */
+/* For a long product (tuning.h) the first tile of this list that is among the library's offers is taken,
+ * its sums not split, which makes them the same whatever the tile; without one, and for all other
+ * products, the first offer. */
 static const uint32_t long_tiles[] = {CUBLASLT_MATMUL_TILE_168x128, CUBLASLT_MATMUL_TILE_176x128};
 
 static bool is_long(const sac_stream *s, const matmul_key *k) {

@@ -1,7 +1,7 @@
 /* step.cu - what one token does around attention, fused: norm and projections in one kernel, with the
- * rotation and the store of keys and values, or with the gate, at its end. Bound by reading the weights once:
- * stream_pairs.cuh. A pair is the two channels that rope turns together, or a channel's gate and up. One token
- * each of a few sequences: the gate alone, stream_tiles.cuh. */
+ * rotation and the store of keys and values, or with the gate, at its end. Bound by reading the weights
+ * once: stream_pairs.cuh. A pair is the two channels that rope turns together, or a channel's gate and up.
+ * One token each of a few sequences: the gate alone, stream_tiles.cuh. */
 #include "context.cuh"
 #include "stream_pairs.cuh"
 #include "stream_tiles.cuh"

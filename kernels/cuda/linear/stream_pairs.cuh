@@ -99,11 +99,11 @@ __device__ __forceinline__ void fetch_lines(const input &in, const JOB &job, int
     __syncwarp();
 }
 
-/* W: how weights are stored (half_weights.cuh). JOB has NORMED: whether x is; HALVES: whether a pair is one row, its second half beside its first; LATE:
- * lines of a warp, at most 16, that go to the L2 cache while x is on its way;
- * rows(pair, k, &first, &second): where a pair's rows begin; early(pair, &extra): copies that do not wait, of
- * what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra): loads of what a kernel wrote;
- * finish<T>(pair, sum of the first, of the second, extra). */
+/* W: how weights are stored (half_weights.cuh). JOB has NORMED: whether x is; HALVES: whether a pair is
+ * one row, its second half beside its first; LATE: lines of a warp, at most 16, that go to the L2 cache
+ * while x is on its way; rows(pair, k, &first, &second): where a pair's rows begin; early(pair, &extra):
+ * copies that do not wait, of what no kernel writes; warm(pair): prefetches; late<T>(pair, &extra): loads
+ * of what a kernel wrote; finish<T>(pair, sum of the first, of the second, extra). */
 template <typename W, typename JOB>
 static __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(input in, JOB job) {
     using T = typename W::number;

@@ -66,10 +66,10 @@ __device__ __forceinline__ void take_line(const uint4 (&of)[2], bool is_odd, uin
     take_word(of[0].w, of[1].w, is_odd, half[0].w, half[1].w);
 }
 
-/* W: how weights are stored (half_weights.cuh). JOB has UNITS: units of a tile; rows(unit, g, last, &first, &second): rows g and g + 8 of the tile that
- * begins with a unit, as rows of w, none behind those of the last; w(second): where their matrix begins;
- * more(unit, m): what y holds before; finish(unit, m, sum of the first row, of the second, more) with m a row
- * of x. */
+/* W: how weights are stored (half_weights.cuh). JOB has UNITS: units of a tile; rows(unit, g, last,
+ * &first, &second): rows g and g + 8 of the tile that begins with a unit, as rows of w, none behind those
+ * of the last; w(second): where their matrix begins; more(unit, m): what y holds before; finish(unit, m,
+ * sum of the first row, of the second, more) with m a row of x. */
 template <typename W, int TILES, typename JOB>
 static __global__ void __launch_bounds__(THREADS, 1) kernel(input in, JOB job) {
     using T = typename W::number;

@@ -24,7 +24,8 @@ __device__ __forceinline__ uint32_t codes_of(uint32_t word, int pair) {
     return (pair < 2 ? word : word >> 8) & (pair % 2 ? 0x00f000f0u : 0x000f000fu);
 }
 
-/* Sums are of powers of two (log_sums.cuh): of scores times LOG2_E, by which the logarithm is divided again. */
+/* Sums are of powers of two (log_sums.cuh): of scores times LOG2_E, by which the logarithm is divided
+ * again. */
 
 /* With the numbers of one head that a lane has of its tiles: first and first + 2 of each. */
 __device__ __forceinline__ float2 add_to_sum(float2 sum, const float (*c)[4], int first) {
@@ -60,8 +61,8 @@ __device__ __forceinline__ void load_query(sac_dtype dtype, const void *q, int64
         for (int i = 0; i < D / 32; i++) x[i] = load_any(dtype, q, at + i * 32);
     }
 }
-/* They as halves, the largest between 2^13 and 2^14, and a sixteenth of that where codes are sixteen times
- * theirs. A unit is not negative: with such a scale the halves change their sign. */
+/* A head's channels as halves, the largest between 2^13 and 2^14, and a sixteenth of that where codes are
+ * sixteen times theirs. A unit is not negative: with such a scale the halves change their sign. */
 template <int D>
 __device__ __forceinline__ void take_query(const float x[D / 32], float scale, half *halves, head_query *of) {
     int lane = threadIdx.x % 32;

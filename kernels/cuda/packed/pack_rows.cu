@@ -24,7 +24,7 @@ __device__ __forceinline__ float divide(float x, float y, float r) {
 __device__ __forceinline__ float reciprocal(float y) {
     return y > 0 ? __frcp_rn(y) : 0; /* a constant has no scale, and code 0 */
 }
-/* As code_of, in the last bits of 2^23 and it. */
+/* code_of(), as the last bits of 2^23 plus the code. */
 __device__ __forceinline__ uint32_t biased_code(float x, float scale, float r, float min, float top) {
     float u = __fadd_rn(divide(__fsub_rn(x, min), scale, r), 0.5f);
     return __float_as_uint(__fadd_rz(fminf(fmaxf(u, 0), top), 8388608.0f));
@@ -210,8 +210,8 @@ static __global__ void values_kernel(pack_source s, sac_packed_rows p, int64_t n
     p.v[(head * all + w) * p.head_dim + c] = word;
 }
 
-/* The same where rows are lines of eight and words are full. A thread has one word's channels, whose ranges
- * it keeps, of one row of every tile. */
+/* keys_kernel where rows are whole lines of eight numbers and words are full. A thread has one word's
+ * channels, whose ranges it keeps, of one row of every tile. */
 template <typename T, int BITS>
 static __global__ void __launch_bounds__(256) key_lines_kernel(pack_source s, sac_packed_rows p) {
     constexpr int PER_WORD = 32 / BITS;

@@ -23,7 +23,7 @@ typedef struct packed_job {
     int n_heads, group, d, n_splits, n_subgroups;
     float scale;
     sac_dtype dtype;            /* of q */
-    bool given, weights, mixes; /* scores are read; what stands there is exp(score - lse); o is wanted */
+    bool given, weights, mixes; /* scores are given; they are weights, exp(score - lse); the mix is wanted */
 } packed_job;
 
 /* Tile `index` of all parts. */

@@ -405,7 +405,7 @@ __device__ __forceinline__ void attend_part(const step_part &p, const T *q, uint
         if (from + i < to) fetch_tile<BITS, D>(p, head, from + i, ring + i * STAGE, lane);
         copy_commit();
     }
-    copy_wait<STAGES>(); /* the ranges are there */
+    copy_wait<STAGES>(); /* the ranges have come */
     __syncwarp();
     take_query<T, BITS, D>(own, ranges, ranges + D, factor, lane, query, &unit, &base);
     int keys = lane_keys<BITS, D>(lane), values = lane_values<D>(lane);

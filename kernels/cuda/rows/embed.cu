@@ -1,3 +1,4 @@
+/* embed.cu - rows of a table of embeddings, by ids. */
 #include "rows.cuh"
 
 namespace sac::rows {

@@ -1,3 +1,4 @@
+/* gather_rows.cu - rows by their numbers, put one behind the other; a row of `fill` where there is none. */
 #include "rows.cuh"
 
 namespace sac::rows {

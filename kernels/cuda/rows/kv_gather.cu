@@ -12,8 +12,8 @@ typedef struct gather_job {
     sac_rotation rotation;
 } gather_job;
 
-/* 16 bytes a thread; blockIdx.y is the head, blockIdx.z keys or values. The lists' lengths are known here
- * only: a fixed grid walks over them. */
+/* 16 bytes a thread; blockIdx.y is the head, blockIdx.z keys or values. Only the GPU knows how long the
+ * lists are: a fixed grid walks over them. */
 template <typename T> static __global__ void kv_gather_kernel(gather_job j) {
     int head = blockIdx.y, list = head / (j.src.n_heads / j.n_lists), chunks = j.src.head_dim / 8;
     int64_t begin = j.start[list], n = j.start[list + 1] - begin, stride = (int64_t)gridDim.x * blockDim.x;

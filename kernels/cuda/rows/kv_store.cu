@@ -1,3 +1,4 @@
+/* kv_store.cu - rows of keys and values into a cache, converted where its type differs. */
 #include "rows.cuh"
 
 namespace sac::rows {

@@ -1,3 +1,4 @@
+/* layernorm.cu - y = (x - mean) / sqrt(variance + eps) * w + b, row by row (norm.cuh). */
 #include "norm.cuh"
 
 namespace sac::rows {

@@ -1,3 +1,4 @@
+/* pool_tokens.cu - means over squares of a grid of visual tokens. */
 #include "rows.cuh"
 
 namespace sac::rows {

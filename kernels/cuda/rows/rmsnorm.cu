@@ -1,3 +1,4 @@
+/* rmsnorm.cu - y = x / sqrt(mean x^2 + eps) * w, row by row (norm.cuh). */
 #include "norm.cuh"
 
 namespace sac::rows {

@@ -1,3 +1,4 @@
+/* scatter_rows.cu - rows put to, or added to, rows by their numbers. */
 #include "rows.cuh"
 
 namespace sac::rows {

@@ -1,3 +1,4 @@
+/* swiglu.cu - y = silu(gate) * up. */
 #include "rows.cuh"
 
 namespace sac::rows {

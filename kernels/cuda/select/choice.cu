@@ -37,7 +37,7 @@ static __global__ void mean_rows_kernel(float *y, const T *x, int64_t rows, int6
 
 enum { WIDE_LANES = 16, WIDE_COLS = WIDE_LANES * 8, WIDE_ROWS = 32 /* that share a column */ };
 
-/* The same for many columns of halves: eight a thread. */
+/* mean_rows_kernel for many columns of halves: a thread has eight of them. */
 template <typename T>
 static __global__ void __launch_bounds__(WIDE_LANES *WIDE_ROWS)
     mean_wide_rows_kernel(float *y, const T *x, int64_t rows, int64_t cols, int64_t stride, float scale) {

@@ -23,7 +23,7 @@ __device__ __forceinline__ float unit_below(float top) {
     top = warp_max(top);
     return top > 0 && top < CUDART_INF_F ? exp2f(floorf(log2f(top))) : 1;
 }
-/* The same of a head, by a warp; 1 for bf16, whose exponents are f32's. */
+/* unit_below() of a head, by a warp; 1 for bf16, whose exponents are f32's. */
 template <typename T> __device__ __forceinline__ float unit_of(const float *q, int d, int lane) {
     if constexpr (sizeof(T) == 2 && !__is_same(T, half)) {
         return 1;
@@ -33,7 +33,7 @@ template <typename T> __device__ __forceinline__ float unit_of(const float *q, i
         return unit_below(top);
     }
 }
-/* The same of a head whose lanes have four numbers each. */
+/* unit_of() where each lane has four of the head's numbers. */
 template <typename T> __device__ __forceinline__ float unit_of(float4 q) {
     if constexpr (sizeof(T) == 2 && !__is_same(T, half)) return 1;
     return unit_below(fmaxf(fmaxf(fabsf(q.x), fabsf(q.y)), fmaxf(fabsf(q.z), fabsf(q.w))));

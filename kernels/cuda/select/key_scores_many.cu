@@ -3,7 +3,7 @@
  *
  * A warp keeps sixteen rows (queries of the heads that share keys) in registers, in three parts each
  * (key_scores.cuh); the warps of a block share tiles of 64 keys, which travel ahead of them into shared
- * memory. So a matrix that is loaded from there serves six products of a warp. */
+ * memory. So a matrix that is loaded from shared memory serves six products of a warp. */
 #include "key_scores.cuh"
 
 namespace sac::select {
@@ -83,7 +83,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_many_kernel(m
     }
     for (int stage = 0; at < n_tiles; at += step, stage = (stage + 1) % STAGES) {
         copy_wait<STAGES - 2>();
-        __syncthreads(); /* the tile is there for all, and the one before it read by all */
+        __syncthreads(); /* the tile has come for all, and all have read the one before it */
         fetch(at + (STAGES - 1) * step, (stage + STAGES - 1) % STAGES);
         if (row0 >= a.n_rows) continue;
         const uint8_t *from =

@@ -1,5 +1,5 @@
-/* pages.cu - pages of keys by the largest and smallest value of each channel, and what a query can score
- * there at most. */
+/* pages.cu - pages of keys by the largest and smallest value of each channel, and the most that a query
+ * can score in a page. */
 #include "device.cuh"
 
 namespace sac::select {

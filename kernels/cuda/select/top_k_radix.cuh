@@ -42,7 +42,7 @@ __device__ __forceinline__ uint32_t order_of(float x) {
 
 #define BELOW_ALL 0x007fffffu /* -infinity */
 
-/* The distance from `least`, above -infinity, plus 2; 1 for what is below, 0 for what is not there. */
+/* The distance from `least`, above -infinity, plus 2; 1 for what is below, 0 for no number. */
 __device__ __forceinline__ uint32_t distance(uint32_t u, uint32_t least) {
     return u >= least ? u - least + 2 : u != 0;
 }

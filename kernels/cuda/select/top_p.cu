@@ -169,9 +169,10 @@ __device__ __forceinline__ double cluster_eight(float x[8], float (*part)[32], d
 
 enum { KEPT_SCORES = 16 };
 
-/* The same search over the scores' order, three bits at a time: of what lies between the bounds found so far,
- * the weight from each of seven places on; what lies above them weighs `above`. Over when one score is left
- * between them. A thread sums in f32, which keeps sums of more numbers larger, as the search needs. */
+/* The search of top_p_kernel over scores instead of weights, by their order, three bits at a time: of what
+ * lies between the bounds found so far, the weight from each of seven places on; what lies above them
+ * weighs `above`. Over when one score is left between them. A thread sums in f32, which keeps sums of more
+ * numbers larger, as the search needs. */
 static __global__ void __launch_bounds__(CLUSTER_THREADS) top_p_scores_kernel(top_p_job a) {
     __shared__ float part[8][32];
     __shared__ uint32_t extreme[2][32], largest[2][2];

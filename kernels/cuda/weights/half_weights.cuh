@@ -1,8 +1,8 @@
-/* half_weights.cuh - weights stored as f16 or bf16, as the products that read them once see them (stream_pairs.cuh,
- * stream_tiles.cuh): from memory past the caches into registers.
+/* half_weights.cuh - weights stored as f16 or bf16, as the products that read them once see them
+ * (stream_pairs.cuh, stream_tiles.cuh): from memory past the caches into registers.
  *
- * This is where other formats come in. A product that streams a matrix has the format as a template parameter, a struct
- * like half_weights; another format is another such struct, in a file beside this one. */
+ * This is where other formats come in. A product that streams a matrix has the format as a template
+ * parameter, a struct like half_weights; another format is another such struct, in a file beside this one. */
 #ifndef SAC_KERNELS_HALF_WEIGHTS_CUH
 #define SAC_KERNELS_HALF_WEIGHTS_CUH
 

@@ -2,8 +2,7 @@
 #include "caption_decode.h"
 #include "status.h"
 
-#include "decoder.h"
-#include "room.h"
+#include "intake_decoder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +19,7 @@ struct caption_decoder {
     const sac_model *model;
     sac_model_info info;
     int64_t n_ctx;
+    const char *reduce;  /* as in sac_session_config */
     uint64_t most_bytes; /* of an item's pixels */
 };
 
@@ -59,11 +59,13 @@ static sac_status try_one(const caption_decoder *d, sac_error *err) {
     return st;
 }
 
-sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64_t n_ctx, sac_error *err) {
+sac_status caption_decoder_open(caption_decoder **out, const sac_model *m, int64_t n_ctx, const char *reduce,
+                                sac_error *err) {
     caption_decoder *d = *out = calloc(1, sizeof *d);
     if (!d) return sac_fail_no_memory(err);
     d->model = m;
     d->n_ctx = n_ctx;
+    d->reduce = reduce;
     sac_model_get_info(m, &d->info);
     d->most_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
     sac_status st = intake_decoder_open(&d->intake, err);
@@ -195,31 +197,42 @@ static sac_part *part_of(const caption_request *q, size_t message, size_t part) 
     return (sac_part *)(uintptr_t)&q->c.messages[message].parts[part];
 }
 
-static sac_status decode_part(caption_decoder *d, caption_request *q, sac_part *p, int64_t most,
+static bool is_video(const sac_part *p) {
+    return p->kind == SAC_PART_VIDEO || p->kind == SAC_PART_FRAMES;
+}
+
+/* The part's size goes into the room. */
+static sac_status decode_part(caption_decoder *d, caption_request *q, sac_part *p, sac_room *room,
                               const atomic_bool *cancelled, sac_error *err) {
-    switch (p->kind) {
-    case SAC_PART_IMAGE: return decode_picture(d, q, p, cancelled, err);
-    case SAC_PART_VIDEO: return decode_video(d, q, p, most, cancelled, err);
-    case SAC_PART_FRAMES: return decode_list(d, q, p, cancelled, err);
-    case SAC_PART_TEXT: break;
+    if (p->kind == SAC_PART_IMAGE) {
+        SAC_TRY(decode_picture(d, q, p, cancelled, err));
+        const intake_info *info = &q->decoded->pixels.info; /* what was decoded last stands first */
+        return room->n_videos ? sac_room_picture(room, info->width, info->height, err) : SAC_OK;
     }
+    if (p->kind == SAC_PART_FRAMES) SAC_TRY(decode_list(d, q, p, cancelled, err));
+    if (p->kind == SAC_PART_VIDEO) SAC_TRY(decode_video(d, q, p, sac_room_frames(room), cancelled, err));
+    sac_room_video(room, (int64_t)p->n_frames);
     return SAC_OK;
 }
 
-/* Videos share what the rest leaves of the context, as the engine shares it out: what one does not take is
- * the next ones'. */
-sac_status caption_decode(caption_decoder *d, caption_request *q, const atomic_bool *cancelled,
-                          sac_error *err) {
-    int64_t n_videos, room = intake_room(d->model, d->n_ctx, q->c.messages, q->c.n_messages, &n_videos);
+static sac_status decode_all(caption_decoder *d, caption_request *q, bool videos, sac_room *room,
+                             const atomic_bool *cancelled, sac_error *err) {
     for (size_t i = 0; i < q->c.n_messages; i++)
         for (size_t k = 0; k < q->c.messages[i].n_parts; k++) {
             sac_part *p = part_of(q, i, k);
-            bool is_video = p->kind == SAC_PART_VIDEO || p->kind == SAC_PART_FRAMES;
-            int64_t most = is_video ? intake_room_frames(&d->info, room / n_videos--) : 1;
-            SAC_TRY(decode_part(d, q, p, most, cancelled, err));
-            if (is_video) room -= (int64_t)p->n_frames * d->info.tokens_per_frame;
+            if (p->kind == SAC_PART_TEXT || is_video(p) != videos) continue;
+            SAC_TRY(decode_part(d, q, p, room, cancelled, err));
         }
     return SAC_OK;
+}
+
+/* Pictures first: what they leave of the context is shared by the videos. */
+sac_status caption_decode(caption_decoder *d, caption_request *q, const atomic_bool *cancelled,
+                          sac_error *err) {
+    sac_room room;
+    SAC_TRY(sac_room_open(&room, d->model, d->n_ctx, d->reduce, q->c.messages, q->c.n_messages, err));
+    SAC_TRY(decode_all(d, q, false, &room, cancelled, err));
+    return decode_all(d, q, true, &room, cancelled, err);
 }
 
 static bool is_decoded(const caption_request *q, const void *bytes) {

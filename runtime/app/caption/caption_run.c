@@ -301,7 +301,9 @@ static sac_status open_work(work *w, const caption_how *how, size_t n_slots, sac
         SAC_TRY(sac_session_create(&w->slots[w->n_slots].session, w->r->model, &w->r->session_config, err));
     sac_memory_report plan;
     sac_session_memory(w->slots[0].session, &plan);
-    if (!w->r->s->trust_media) SAC_TRY(caption_decoder_open(&w->decoder, w->r->model, plan.n_ctx, err));
+    const char *reduce = w->r->session_config.reduce;
+    if (!w->r->s->trust_media)
+        SAC_TRY(caption_decoder_open(&w->decoder, w->r->model, plan.n_ctx, reduce, err));
     return caption_queue_start(&w->queue, w->in, how, is_due, w, err);
 }
 

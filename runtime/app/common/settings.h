@@ -39,7 +39,7 @@ typedef struct setting {
     const char *group; /* key of a config file under which it lies; NULL = at the top */
     bool command_line_only;
     setting_kind kind;
-    size_t offset;     /* of its field in struct settings */
+    size_t offset;     /* of its field in struct settings; of SETTING_MEDIA, which has none, the media_kind */
     unsigned commands; /* COMMAND_*, which take it */
     double min, max;
     const char *value; /* placeholder in --help */

@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
 #include "media_store.h"
 #include "clock.h"
-#include "decoder.h"
 #include "hash.h"
+#include "intake_decoder.h"
 #include "media_source.h"
+#include "methods.h"
 #include "metrics.h"
 #include "request.h"
-#include "room.h"
 #include "status.h"
 
 #include <errno.h>
@@ -295,21 +295,46 @@ static bool get_reference(serve_job *j, serve_media_ref *ref, int64_t room_frame
     return fill(ref, p);
 }
 
-/* Frames of each video that the context can hold: what pictures, texts and an answer leave, shared by the
- * videos. */
-static int64_t room_for_frames(const serve_server *s, const serve_request *r) {
-    int64_t n_videos, room = intake_room(s->model, s->n_ctx, r->messages, r->n_messages, &n_videos);
-    return intake_room_frames(&s->info, n_videos ? room / n_videos : 0);
+/* ---------------------------------------------------------------- a request */
+
+/* Pictures first: what they leave of the context is shared by the videos. */
+static bool get_pictures(serve_job *j, sac_room *room, serve_problem *p) {
+    serve_request *r = j->request;
+    sac_error err;
+    for (size_t i = 0; i < r->n_media; i++) {
+        serve_media_ref *ref = &r->media[i];
+        if (ref->kind != SAC_PART_IMAGE) continue;
+        if (!get_reference(j, ref, 1, p)) return false;
+        const intake_info *info = &ref->media[0]->pixels.info;
+        sac_status st = room->n_videos ? sac_room_picture(room, info->width, info->height, &err) : SAC_OK;
+        if (st != SAC_OK) return serve_refuse_status(p, st, &err);
+    }
+    return true;
+}
+
+static bool get_videos(serve_job *j, sac_room *room, serve_problem *p) {
+    serve_request *r = j->request;
+    for (size_t i = 0; i < r->n_media; i++) {
+        serve_media_ref *ref = &r->media[i];
+        if (ref->kind == SAC_PART_IMAGE) continue;
+        if (!get_reference(j, ref, sac_room_frames(room), p)) return false;
+        sac_room_video(room, (int64_t)ref->n_frames);
+    }
+    return true;
 }
 
 bool serve_media_get(serve_job *j, serve_problem *p) {
-    serve_request *r = j->request;
-    if (r->n_media && !j->server->info.has_vision)
+    const serve_server *s = j->server;
+    const serve_request *r = j->request;
+    sac_room room;
+    sac_error err;
+    if (r->n_media == 0) return true;
+    if (!s->info.has_vision)
         return serve_refuse(p, 400, r->media[0].param, "unsupported", "this model reads text only");
-    int64_t room_frames = r->n_media ? room_for_frames(j->server, r) : 0;
-    for (size_t i = 0; i < r->n_media; i++)
-        if (!get_reference(j, &r->media[i], room_frames, p)) return false;
-    return true;
+    const char *reduce = r->methods->reduce[0] ? r->methods->reduce : s->config->session.reduce;
+    sac_status st = sac_room_open(&room, s->model, s->n_ctx, reduce, r->messages, r->n_messages, &err);
+    if (st != SAC_OK) return serve_refuse_status(p, st, &err);
+    return get_pictures(j, &room, p) && get_videos(j, &room, p);
 }
 
 void serve_media_release(serve_request *r, serve_media_store *store) {

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(check)                                                                                           \
-    do {                                                                                                     \
-        if (!(check)) return false;                                                                          \
-    } while (0)
-
 static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve_problem *p) {
     json_error_t e;
     if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
@@ -27,7 +22,7 @@ static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve
 
 static bool parse_model(const serve_request *r, const serve_config *c, serve_problem *p) {
     const char *name = NULL;
-    TRY(serve_field_string(r->json, "model", &name, p));
+    if (!serve_field_string(r->json, "model", &name, p)) return false;
     if (!name || !strcmp(name, c->model_name)) return true;
     return serve_refuse(p, 404, "model", "model_not_found",
                         "the model '%.80s' is not served here: '%.80s' is", name, c->model_name);
@@ -54,8 +49,8 @@ static bool parse_stop(serve_request *r, serve_problem *p) {
 static bool parse_max_tokens(serve_request *r, serve_problem *p) {
     int64_t n = r->sampling.max_tokens;
     if (!r->is_chat) n = 16; /* OpenAI's default for text completions */
-    TRY(serve_field_int(r->json, "max_tokens", 1, INT_MAX, &n, p));
-    TRY(serve_field_int(r->json, "max_completion_tokens", 1, INT_MAX, &n, p));
+    if (!serve_field_int(r->json, "max_tokens", 1, INT_MAX, &n, p)) return false;
+    if (!serve_field_int(r->json, "max_completion_tokens", 1, INT_MAX, &n, p)) return false;
     r->sampling.max_tokens = (int)n;
     return true;
 }
@@ -63,7 +58,7 @@ static bool parse_max_tokens(serve_request *r, serve_problem *p) {
 /* {"token id": bias} */
 static bool parse_bias(serve_request *r, serve_problem *p) {
     const json_t *object = NULL;
-    TRY(serve_field_object(r->json, "logit_bias", &object, p));
+    if (!serve_field_object(r->json, "logit_bias", &object, p)) return false;
     size_t n = json_object_size(object);
     if (n == 0) return true;
     if (n > SERVE_MAX_BIAS)
@@ -99,22 +94,22 @@ static bool parse_sampling(serve_request *r, serve_problem *p) {
     sac_sampling *s = &r->sampling;
     const json_t *j = r->json;
     int64_t top_k = s->top_k, seed = 0, n = 1, min_tokens = 0;
-    TRY(parse_max_tokens(r, p));
-    TRY(serve_field_real(j, "temperature", 0, 100, &s->temperature, p));
-    TRY(serve_field_real(j, "top_p", 1e-9, 1, &s->top_p, p));
-    TRY(serve_field_real(j, "min_p", 0, 1, &s->min_p, p));
-    TRY(serve_field_int(j, "top_k", -1, INT_MAX, &top_k, p));
+    if (!parse_max_tokens(r, p)) return false;
+    if (!serve_field_real(j, "temperature", 0, 100, &s->temperature, p)) return false;
+    if (!serve_field_real(j, "top_p", 1e-9, 1, &s->top_p, p)) return false;
+    if (!serve_field_real(j, "min_p", 0, 1, &s->min_p, p)) return false;
+    if (!serve_field_int(j, "top_k", -1, INT_MAX, &top_k, p)) return false;
     s->top_k = top_k < 0 ? 0 : (int)top_k; /* vLLM's -1 = off */
-    TRY(serve_field_real(j, "repetition_penalty", 0.01, 100, &s->repetition_penalty, p));
-    TRY(serve_field_real(j, "presence_penalty", -2, 2, &s->presence_penalty, p));
-    TRY(serve_field_real(j, "frequency_penalty", -2, 2, &s->frequency_penalty, p));
-    TRY(serve_field_int(j, "seed", INT64_MIN, INT64_MAX, &seed, p));
+    if (!serve_field_real(j, "repetition_penalty", 0.01, 100, &s->repetition_penalty, p)) return false;
+    if (!serve_field_real(j, "presence_penalty", -2, 2, &s->presence_penalty, p)) return false;
+    if (!serve_field_real(j, "frequency_penalty", -2, 2, &s->frequency_penalty, p)) return false;
+    if (!serve_field_int(j, "seed", INT64_MIN, INT64_MAX, &seed, p)) return false;
     s->seed = (uint64_t)seed;
-    TRY(serve_field_int(j, "n", 1, SERVE_MAX_CHOICES, &n, p));
-    TRY(serve_field_int(j, "best_of", n, n, &n, p)); /* all that are made are given */
+    if (!serve_field_int(j, "n", 1, SERVE_MAX_CHOICES, &n, p)) return false;
+    if (!serve_field_int(j, "best_of", n, n, &n, p)) return false; /* all that are made are given */
     r->n_choices = (int)n;
-    TRY(serve_field_bool(j, "ignore_eos", &s->ignore_eos, p));
-    TRY(serve_field_int(j, "min_tokens", 0, INT_MAX, &min_tokens, p));
+    if (!serve_field_bool(j, "ignore_eos", &s->ignore_eos, p)) return false;
+    if (!serve_field_int(j, "min_tokens", 0, INT_MAX, &min_tokens, p)) return false;
     r->min_tokens = (int)min_tokens;
     return parse_bias(r, p) && parse_stop(r, p);
 }
@@ -131,13 +126,13 @@ uint64_t serve_choice_seed(uint64_t seed, int choice) {
 static bool parse_logprobs(serve_request *r, serve_problem *p) {
     int64_t top = 0;
     if (r->is_chat) {
-        TRY(serve_field_bool(r->json, "logprobs", &r->logprobs, p));
-        TRY(serve_field_int(r->json, "top_logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p));
+        if (!serve_field_bool(r->json, "logprobs", &r->logprobs, p)) return false;
+        if (!serve_field_int(r->json, "top_logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p)) return false;
         if (top > 0 && !r->logprobs)
             return serve_refuse(p, 400, "top_logprobs", NULL, "'top_logprobs' needs 'logprobs': true");
     } else {
         top = -1;
-        TRY(serve_field_int(r->json, "logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p));
+        if (!serve_field_int(r->json, "logprobs", 0, SAC_MAX_TOP_LOGPROBS, &top, p)) return false;
         r->logprobs = top >= 0;
     }
     r->sampling.logprobs = r->logprobs;
@@ -147,18 +142,18 @@ static bool parse_logprobs(serve_request *r, serve_problem *p) {
 
 static bool parse_stream(serve_request *r, serve_problem *p) {
     const json_t *options = NULL;
-    TRY(serve_field_bool(r->json, "stream", &r->stream, p));
-    TRY(serve_field_object(r->json, "stream_options", &options, p));
-    if (options) TRY(serve_field_bool(options, "include_usage", &r->include_usage, p));
+    if (!serve_field_bool(r->json, "stream", &r->stream, p)) return false;
+    if (!serve_field_object(r->json, "stream_options", &options, p)) return false;
+    if (options && !serve_field_bool(options, "include_usage", &r->include_usage, p)) return false;
     return true;
 }
 
 static bool parse_format(serve_request *r, serve_problem *p) {
     const json_t *format = NULL, *schema = NULL;
     const char *type = "text";
-    TRY(serve_field_object(r->json, "response_format", &format, p));
+    if (!serve_field_object(r->json, "response_format", &format, p)) return false;
     if (!format) return true;
-    TRY(serve_field_string(format, "type", &type, p));
+    if (!serve_field_string(format, "type", &type, p)) return false;
     if (!strcmp(type, "text")) return true;
     if (!strcmp(type, "json_object")) {
         r->json_object = true;
@@ -168,7 +163,7 @@ static bool parse_format(serve_request *r, serve_problem *p) {
         return serve_refuse(p, 400, "response_format", NULL,
                             "'response_format' is '%.40s': text, json_object and json_schema are taken",
                             type);
-    TRY(serve_field_object(format, "json_schema", &schema, p));
+    if (!serve_field_object(format, "json_schema", &schema, p)) return false;
     r->schema = json_object_get(schema, "schema");
     return json_is_object(r->schema) || json_is_boolean(r->schema) ||
            serve_refuse(p, 400, "response_format", NULL, "'response_format.json_schema.schema' is missing");
@@ -179,19 +174,21 @@ static bool parse_format(serve_request *r, serve_problem *p) {
 static bool parse_video(serve_request *r, serve_problem *p) {
     const json_t *io = NULL, *mm = NULL, *video = NULL, *image = NULL;
     int64_t num_frames = 0, max_frames = 0;
-    TRY(serve_field_object(r->json, "media_io_kwargs", &io, p));
-    TRY(serve_field_object(r->json, "mm_processor_kwargs", &mm, p));
-    if (io) TRY(serve_field_object(io, "video", &video, p));
-    if (io) TRY(serve_field_object(io, "image", &image, p));
+    if (!serve_field_object(r->json, "media_io_kwargs", &io, p)) return false;
+    if (!serve_field_object(r->json, "mm_processor_kwargs", &mm, p)) return false;
+    if (io && !serve_field_object(io, "video", &video, p)) return false;
+    if (io && !serve_field_object(io, "image", &image, p)) return false;
     const json_t *places[] = {mm, video};
     for (size_t i = 0; i < 2; i++) {
         if (!places[i]) continue;
-        TRY(serve_field_int(places[i], "num_frames", -1, 1000000, &num_frames, p));
-        TRY(serve_field_int(places[i], "max_frames", 1, 1000000, &max_frames, p));
-        TRY(serve_field_real(places[i], "fps", -1, 1000, &r->video.fps, p));
-        TRY(serve_field_int(places[i], "max_pixels", 1, (int64_t)1 << 40, &r->video.max_pixels, p));
+        if (!serve_field_int(places[i], "num_frames", -1, 1000000, &num_frames, p)) return false;
+        if (!serve_field_int(places[i], "max_frames", 1, 1000000, &max_frames, p)) return false;
+        if (!serve_field_real(places[i], "fps", -1, 1000, &r->video.fps, p)) return false;
+        if (!serve_field_int(places[i], "max_pixels", 1, (int64_t)1 << 40, &r->video.max_pixels, p))
+            return false;
     }
-    if (image) TRY(serve_field_int(image, "max_pixels", 1, (int64_t)1 << 40, &r->image_max_pixels, p));
+    if (image && !serve_field_int(image, "max_pixels", 1, (int64_t)1 << 40, &r->image_max_pixels, p))
+        return false;
     if (num_frames == 0 && r->video.fps < 0) r->video.fps = 0;
     if (r->video.fps < 0) r->video.fps = 0;
     r->video.num_frames = num_frames > 0 ? (int)num_frames : 0;
@@ -204,10 +201,10 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
     r->timeout_s = c->timeout_s;
     r->methods = calloc(1, sizeof *r->methods);
     if (!r->methods) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
-    TRY(serve_field_object(r->json, "saccade", &own, p));
+    if (!serve_field_object(r->json, "saccade", &own, p)) return false;
     if (!own) return true;
-    TRY(serve_methods_parse(r->methods, c, own, p));
-    TRY(serve_field_bool(own, "places", &r->want_places, p));
+    if (!serve_methods_parse(r->methods, c, own, p)) return false;
+    if (!serve_field_bool(own, "places", &r->want_places, p)) return false;
     return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
 }
 
@@ -222,15 +219,15 @@ static bool parse_prompt(serve_request *r, serve_problem *p) {
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
                          size_t n_bytes, serve_problem *p) {
     *r = (serve_request){.is_chat = is_chat, .sampling = c->sampling};
-    TRY(parse_json(r, body, n_bytes, p));
-    TRY(parse_model(r, c, p));
-    TRY(parse_sampling(r, p));
-    TRY(check_bias(r, n_vocab, p));
-    TRY(parse_logprobs(r, p));
-    TRY(parse_stream(r, p));
-    TRY(parse_format(r, p));
-    TRY(parse_video(r, p));
-    TRY(parse_extras(r, c, p));
+    if (!parse_json(r, body, n_bytes, p)) return false;
+    if (!parse_model(r, c, p)) return false;
+    if (!parse_sampling(r, p)) return false;
+    if (!check_bias(r, n_vocab, p)) return false;
+    if (!parse_logprobs(r, p)) return false;
+    if (!parse_stream(r, p)) return false;
+    if (!parse_format(r, p)) return false;
+    if (!parse_video(r, p)) return false;
+    if (!parse_extras(r, c, p)) return false;
     return is_chat ? serve_content_parse(r, c, p) : parse_prompt(r, p);
 }
 

@@ -1,0 +1,68 @@
+/* prefill.h - a prompt on its way through the decoder, a piece at a time, so that other work can run between
+ * the pieces: a chunk of a layer's linear parts, or a layer's attention over the whole prompt.
+ *
+ *   sac_prefill_work w;
+ *   SAC_TRY(sac_prefill_work_begin(&w, d, s, ops, stream, past, n, 1, err));
+ *   while (!sac_prefill_work_is_done(&w)) SAC_TRY(sac_prefill_work_next(&w, err));
+ *
+ * Between the pieces other sequences may run on the same pool and device, this one may not. Nothing is
+ * allocated, and whoever gives up in between calls sac_prefill_work_drop. */
+#ifndef SAC_LLM_PREFILL_H
+#define SAC_LLM_PREFILL_H
+
+#include "decoder.h"
+
+typedef enum sac_prefill_stage {
+    SAC_PREFILL_IN,     /* norm, queries, keys and values of a chunk */
+    SAC_PREFILL_ATTEND, /* attention of the layer, and what policies and cache make of it */
+    SAC_PREFILL_ADD,    /* outputs of picked queries to their hidden states, a part of them */
+    SAC_PREFILL_OUT,    /* the rest of the block of a chunk */
+    SAC_PREFILL_DONE,
+} sac_prefill_stage;
+
+/* Points to itself while a layer is under way: not to be moved. */
+typedef struct sac_prefill_work {
+    const sac_decoder *d;
+    sac_decoder_state *s;
+    const sac_ops *ops;
+    const sac_stream *stream;
+    int64_t past, n; /* hidden rows [past, past + n) are on their way; policies may drop some on it */
+    int64_t n_seen;  /* tokens of the sequence when the work is done */
+    int64_t n_out;   /* rows of the last layer whose outputs are wanted */
+    int layer;
+    sac_prefill_stage stage; /* of the next piece */
+    int64_t at;              /* rows of the stage that are done */
+
+    /* The layer under way. */
+    sac_kv_view kv;
+    int64_t kv_past;              /* row of kv that the first key goes to */
+    bool picks, makes_no_queries; /* the policy picks its queries; and makes them itself */
+    sac_layer_attention attention;
+    sac_attended some; /* outputs of picked queries */
+} sac_prefill_work;
+
+/* n new tokens after `past` cached ones, as sac_decoder_prefill takes them. On failure nothing is under way
+ * and the sequence is cut back to at most `past` tokens. */
+sac_status sac_prefill_work_begin(sac_prefill_work *w, const sac_decoder *d, sac_decoder_state *s,
+                                  const sac_ops *ops, const sac_stream *stream, int64_t past, int64_t n,
+                                  int64_t n_out, sac_error *err);
+
+/* The next piece. On failure the work is dropped. */
+sac_status sac_prefill_work_next(sac_prefill_work *w, sac_error *err);
+
+static inline bool sac_prefill_work_is_done(const sac_prefill_work *w) {
+    return w->stage == SAC_PREFILL_DONE;
+}
+
+/* Whether the next piece is a layer's first: a point to report progress or to give up. */
+static inline bool sac_prefill_work_begins_layer(const sac_prefill_work *w) {
+    return w->stage == SAC_PREFILL_IN && w->at == 0;
+}
+
+/* About how many multiply-adds the next piece takes, as a dense policy would; 0 when all is done. */
+double sac_prefill_work_cost(const sac_prefill_work *w);
+
+/* Gives up: the sequence is cut back to at most the tokens before. Harmless when all is done. */
+void sac_prefill_work_drop(sac_prefill_work *w);
+
+#endif

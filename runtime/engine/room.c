@@ -1,0 +1,86 @@
+#include "room.h"
+
+#include <string.h>
+
+enum { ANSWER_AND_FORMAT = 256 }; /* tokens kept free: a short answer, and what the chat format adds */
+
+/* Tokens that the conversation's texts take, each on its own; the chat format's few come on top. */
+static sac_status count_text(const sac_model *m, const sac_message *messages, size_t n_messages, int64_t *n,
+                             sac_error *err) {
+    *n = 0;
+    for (size_t i = 0; i < n_messages; i++)
+        for (size_t j = 0; j < messages[i].n_parts; j++) {
+            const sac_part *p = &messages[i].parts[j];
+            if (p->kind != SAC_PART_TEXT || !p->text) continue;
+            sac_text_segment segment = {.text = p->text, .n_bytes = strlen(p->text)};
+            size_t n_ids = 0;
+            sac_status st = sac_tokenize(m->loaded.tokenizer, &segment, 1, false, NULL, 0, &n_ids, err);
+            if (st != SAC_OK && st != SAC_TOO_LONG) return st;
+            *n += (int64_t)n_ids;
+        }
+    return SAC_OK;
+}
+
+sac_status sac_room_open(sac_room *room, const sac_model *m, int64_t n_ctx, const char *reduce,
+                         const sac_message *messages, size_t n_messages, sac_error *err) {
+    int64_t n_text;
+    *room = (sac_room){.model = m, .reduce = reduce};
+    SAC_TRY(count_text(m, messages, n_messages, &n_text, err));
+    room->n_tokens = n_ctx - ANSWER_AND_FORMAT - n_text;
+    for (size_t i = 0; i < n_messages; i++)
+        for (size_t j = 0; j < messages[i].n_parts; j++) {
+            sac_part_kind kind = messages[i].parts[j].kind;
+            room->n_videos += kind == SAC_PART_VIDEO || kind == SAC_PART_FRAMES;
+        }
+    return SAC_OK;
+}
+
+int64_t sac_room_share(const sac_room *room) {
+    return room->n_tokens / room->n_videos;
+}
+
+void sac_room_take_picture(sac_room *room, int64_t n_tokens) {
+    room->n_tokens -= n_tokens;
+}
+
+void sac_room_take_video(sac_room *room, int64_t n_tokens) {
+    room->n_tokens -= n_tokens;
+    room->n_videos--;
+}
+
+int64_t sac_room_frames_in(int64_t n_tokens, const sac_visual_plan *frame) {
+    int64_t n = n_tokens / (frame->n_tokens + 1);
+    return n > 0 ? n : 1;
+}
+
+/* ---------------------------------------------------------------- the public calls */
+
+sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *err) {
+    sac_visual_plan plan;
+    sac_reduce reduce;
+    SAC_TRY(sac_reduce_parse(&reduce, room->reduce ? room->reduce : "none", err));
+    SAC_TRY(sac_processor_plan(&room->model->loaded.processor, width, height, false, &plan, err));
+    sac_reduce_picture picture = {plan.n_tiles, plan.tokens.w, plan.tiles_w, plan.tiles_h};
+    sac_room_take_picture(room, reduce.is_on ? sac_reduce_count(&reduce, &picture) : plan.n_tokens);
+    return SAC_OK;
+}
+
+/* A frame costs the same whatever its size. False for a model that sees nothing. */
+static bool plan_frame(const sac_room *room, sac_visual_plan *frame) {
+    const sac_processor_config *p = &room->model->loaded.processor;
+    return room->model->loaded.has_vision &&
+           sac_processor_plan(p, p->tile_size, p->tile_size, true, frame, NULL) == SAC_OK;
+}
+
+int64_t sac_room_frames(const sac_room *room) {
+    sac_visual_plan frame;
+    if (room->n_videos < 1 || !plan_frame(room, &frame)) return 1;
+    return sac_room_frames_in(sac_room_share(room), &frame);
+}
+
+void sac_room_video(sac_room *room, int64_t n_frames) {
+    sac_visual_plan frame;
+    if (room->n_videos < 1 || !plan_frame(room, &frame)) return;
+    int64_t most = sac_room_frames_in(sac_room_share(room), &frame);
+    sac_room_take_video(room, (n_frames < most ? n_frames : most) * frame.n_tokens);
+}

@@ -1,0 +1,176 @@
+#include "work.h"
+
+#include "call.h"
+#include "clock.h"
+
+/* ---------------------------------------------------------------- tokens and their rows */
+
+static sac_status build(sac_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    const sac_input *in = &w->input;
+    if (in->messages || (!in->text && !in->ids)) {
+        int64_t media_ns = sac_now_ns();
+        SAC_TRY(sac_media_prepare(s, in->messages, in->n_messages, err));
+        w->result.seconds.media = sac_seconds_since(media_ns);
+        return sac_prompt_build(s, in->messages, in->n_messages, &w->prompt, err);
+    }
+    sac_media_release(s);
+    if (in->text) return sac_prompt_of_text(s, in->text, in->n_text_bytes, &w->prompt, err);
+    return sac_prompt_of_tokens(s, in->ids, in->n_ids, &w->prompt, err);
+}
+
+/* Where visual tokens stand, for methods that treat them apart. */
+static void find_visual(sac_session *s) {
+    s->decoder.n_visual = 0;
+    s->decoder.visual = s->visual;
+    for (int k = 0; k < s->n_spans; k++)
+        s->visual[s->decoder.n_visual++] = (sac_visual_span){s->spans[k].first, s->spans[k].n};
+}
+
+static sac_status place(sac_work *w, sac_error *err) {
+    SAC_TRY(build(w, err));
+    SAC_TRY(sac_prompt_place(w->s, &w->prompt, err));
+    find_visual(w->s);
+    w->stage = SAC_WORK_TEXT;
+    return SAC_OK;
+}
+
+/* Rows of visual tokens from `past` on to where the decoder runs. */
+static sac_status load_visual(sac_session *s, int64_t past) {
+    for (int i = 0; i < s->decoder.n_visual; i++) {
+        sac_visual_span v = s->decoder.visual[i];
+        if (v.first + v.n > past)
+            SAC_TRY(sac_decoder_load_rows(sac_model_decoder(s->model), &s->decoder, sac_decoder_stream(s),
+                                          v.first, v.n));
+    }
+    return SAC_OK;
+}
+
+/* All rows have their embeddings. */
+static sac_status begin_prefill(sac_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    int64_t past = w->prompt.n_reused;
+    SAC_TRY(load_visual(s, past));
+    w->prefill_ns = sac_now_ns();
+    SAC_TRY(sac_prefill_work_begin(&w->prefill, sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
+                                   sac_decoder_stream(s), past, w->prompt.n_tokens - past, 1, err));
+    w->stage = SAC_WORK_PREFILL;
+    return SAC_OK;
+}
+
+/* The next medium whose tokens are not all in the cache is for the tower; when there is none, the prefill. */
+static sac_status go_on_to_media(sac_work *w, sac_error *err) {
+    const sac_session *s = w->s;
+    w->stage = SAC_WORK_MEDIA;
+    while (w->medium < s->n_media && sac_prompt_media_end(s, w->medium) <= w->prompt.n_reused) w->medium++;
+    return w->medium < s->n_media ? SAC_OK : begin_prefill(w, err);
+}
+
+/* Text between the spans becomes embeddings, run by run. */
+static sac_status embed_text(sac_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    int64_t at = w->prompt.n_reused, n = w->prompt.n_tokens;
+    for (int k = 0; k <= s->n_spans; k++) {
+        int64_t end = k < s->n_spans ? s->spans[k].first : n;
+        if (end > at)
+            SAC_TRY(sac_decoder_embed(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
+                                      sac_decoder_stream(s), at, end - at, s->ids + at));
+        int64_t after = k < s->n_spans ? end + s->spans[k].n : n;
+        if (after > at) at = after;
+    }
+    return go_on_to_media(w, err);
+}
+
+static sac_status encode_medium(sac_work *w, sac_error *err) {
+    SAC_TRY(sac_media_encode(w->s, w->medium++, w->s->events, &w->result.seconds.media,
+                             &w->result.seconds.vision, err));
+    return go_on_to_media(w, err);
+}
+
+/* ---------------------------------------------------------------- prefill */
+
+static sac_status report_layer(const sac_work *w, int layer, sac_error *err) {
+    const sac_events *e = w->s->events;
+    SAC_TRY(sac_session_check_cancel(w->s, err));
+    if (e && e->progress) e->progress(e->ctx, "prefill", layer, w->s->decoder.shape.n_layers);
+    return SAC_OK;
+}
+
+static sac_status run_piece(sac_work *w, sac_error *err) {
+    if (sac_prefill_work_begins_layer(&w->prefill)) SAC_TRY(report_layer(w, w->prefill.layer, err));
+    SAC_TRY(sac_prefill_work_next(&w->prefill, err));
+    if (sac_prefill_work_is_done(&w->prefill)) w->stage = SAC_WORK_LOGITS;
+    return SAC_OK;
+}
+
+static sac_status finish(sac_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    SAC_TRY(report_layer(w, s->decoder.shape.n_layers, err));
+    SAC_TRY(sac_decoder_last_logits(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
+                                    sac_decoder_stream(s)));
+    s->has_logits = true;
+    w->result.seconds.prefill = sac_seconds_since(w->prefill_ns);
+    w->result.n_prompt_tokens = w->prompt.n_tokens;
+    w->result.n_visual_tokens = w->prompt.n_visual;
+    w->result.n_reused_tokens = w->prompt.n_reused;
+    w->result.prefill_is_short = s->decoder.prefill.is_short;
+    sac_work_drop(w); /* nothing is left of it but the result */
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- the work */
+
+void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_events *events) {
+    sac_work_drop(w);
+    *w = (sac_work){.s = s, .input = *in, .stage = SAC_WORK_PLACE, .start_ns = sac_now_ns()};
+    s->has_logits = false;
+    sac_call_enter(s, events);
+}
+
+static sac_status next(sac_work *w, sac_error *err) {
+    switch (w->stage) {
+    case SAC_WORK_PLACE: return place(w, err);
+    case SAC_WORK_TEXT: return embed_text(w, err);
+    case SAC_WORK_MEDIA: return encode_medium(w, err);
+    case SAC_WORK_PREFILL: return run_piece(w, err);
+    case SAC_WORK_LOGITS: return finish(w, err);
+    case SAC_WORK_DONE: break;
+    }
+    return SAC_OK;
+}
+
+static sac_status run_one(sac_work *w, sac_error *err) {
+    sac_status st = next(w, err);
+    if (st != SAC_OK) sac_work_drop(w);
+    return st;
+}
+
+sac_status sac_work_next(sac_work *w, sac_error *err) {
+    w->inside = true;
+    sac_status st = run_one(w, err);
+    w->inside = false;
+    return st;
+}
+
+sac_status sac_work_run(sac_work *w, sac_error *err) {
+    sac_status st = SAC_OK;
+    w->inside = true;
+    while (st == SAC_OK && !sac_work_is_done(w)) {
+        st = run_one(w, err);
+        if (!sac_work_is_done(w)) sac_events_yield(w->s->events);
+    }
+    w->inside = false;
+    return st;
+}
+
+double sac_work_cost(const sac_work *w) {
+    return w->stage == SAC_WORK_PREFILL ? sac_prefill_work_cost(&w->prefill) : 0;
+}
+
+void sac_work_drop(sac_work *w) {
+    if (sac_work_is_done(w)) return;
+    if (w->stage == SAC_WORK_PREFILL) sac_prefill_work_drop(&w->prefill);
+    w->stage = SAC_WORK_DONE;
+    sac_media_close(w->s);
+    sac_call_leave(w->s);
+}

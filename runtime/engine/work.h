@@ -1,0 +1,51 @@
+/* work.h - a prompt from what is asked to the logits of its last token, a piece at a time, so that a scheduler
+ * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; looking
+ * up the text; one picture or video through the tower; a piece of the prefill (prefill.h); the logits. */
+#ifndef SAC_ENGINE_WORK_H
+#define SAC_ENGINE_WORK_H
+
+#include "prefill.h"
+#include "prompt.h"
+
+typedef enum sac_work_stage {
+    SAC_WORK_DONE, /* or nothing has begun */
+    SAC_WORK_PLACE,
+    SAC_WORK_TEXT,
+    SAC_WORK_MEDIA,
+    SAC_WORK_PREFILL,
+    SAC_WORK_LOGITS,
+} sac_work_stage;
+
+/* A session's own; not to be moved while under way. */
+typedef struct sac_work {
+    sac_session *s;
+    sac_input input; /* what it points to is the caller's until the work is done */
+    sac_work_stage stage;
+    bool inside; /* a piece is running, or all of them */
+    sac_prompt prompt;
+    size_t medium; /* the next for the tower */
+    sac_prefill_work prefill;
+    int64_t start_ns, prefill_ns;
+    sac_result result;
+} sac_work;
+
+/* Nothing is run yet; the session counts as at work from here on. What it was at before is dropped. */
+void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_events *events);
+
+/* The next piece. On failure the work is dropped. */
+sac_status sac_work_next(sac_work *w, sac_error *err);
+
+static inline bool sac_work_is_done(const sac_work *w) {
+    return w->stage == SAC_WORK_DONE;
+}
+
+/* Every piece; events.yield is called in between. */
+sac_status sac_work_run(sac_work *w, sac_error *err);
+
+/* About how many multiply-adds of the decoder the next piece takes; 0 where it is no piece of a prefill. */
+double sac_work_cost(const sac_work *w);
+
+/* Gives up: what is still valid in the cache stays. Harmless when nothing is under way. */
+void sac_work_drop(sac_work *w);
+
+#endif

@@ -1,0 +1,142 @@
+#include "attend.h"
+
+#include "gathered.h"
+#include "measure.h"
+
+sac_attention_args sac_causal_args(const sac_layer_attention *a, sac_mat q, int64_t first) {
+    return (sac_attention_args){.o = q,
+                                .q = q,
+                                .kv = a->kv,
+                                .n_q = q.rows,
+                                .n_kv = first + q.rows,
+                                .first = first,
+                                .n_batch = 1,
+                                .n_heads = a->shape->n_heads,
+                                .scale = a->scale,
+                                .causal = true,
+                                .window = a->shape->window};
+}
+
+sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_attention_args args = sac_causal_args(a, sac_mat_rows(a->q, first, n), a->past + first);
+    return a->ops->attention(a->stream, &args);
+}
+
+sac_attention_args sac_dense_step(const sac_layer_attention *a) {
+    sac_count_step(a, (double)a->kv.n_rows);
+    return sac_causal_args(a, a->q, a->past);
+}
+
+sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_layer_attention chunk = *a;
+    chunk.q = sac_mat_rows(a->q, first, n);
+    chunk.past = a->past + first;
+    chunk.position = a->position + first;
+    chunk.kv.n_rows = chunk.past + n;
+    chunk.n_unread = a->n_unread < first ? 0 : a->n_unread - first < n ? a->n_unread - first : n;
+    return chunk;
+}
+
+sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
+    double n = (double)a->q.rows;
+    if (a->make_queries.fn) SAC_TRY(a->make_queries.fn(a->make_queries.ctx, a->q, NULL));
+    sac_count_prefill(a, n, (n * (n + 1) / 2 + n * (double)a->past) * a->shape->n_heads);
+    if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
+    return a->n_unread < a->q.rows ? sac_attend_dense(a, a->n_unread, a->q.rows - a->n_unread) : SAC_OK;
+}
+
+sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *back) {
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = q,
+                                                    .n_heads = a->shape->n_heads,
+                                                    .head_dim = a->shape->head_dim,
+                                                    .rotation = a->rotation,
+                                                    .pos = back,
+                                                    .back = true});
+}
+
+/* ---------------------------------------------------------------- a choice of rows */
+
+static int64_t longest(const sac_choice_lists *l) {
+    int64_t n = 0;
+    for (int i = 0; i < l->n_lists; i++) {
+        int64_t length = sac_choice_begin(l, i + 1) - sac_choice_begin(l, i);
+        n = length > n ? length : n;
+    }
+    return n;
+}
+
+/* With args over the choice's lists of the rows of args->kv. */
+static sac_status attend_lists(const sac_layer_attention *a, const sac_choice *choice,
+                               sac_attention_args args) {
+    const sac_row_lists lists = sac_choice_row_lists(&choice->lists);
+    args.lists = &lists;
+    args.uneven = !sac_choice_is_counted(choice);
+    args.n_kv = args.uneven ? args.kv.n_rows : longest(&choice->lists);
+    return a->ops->attention(a->stream, &args);
+}
+
+/* A view that lacks the sequence's last rows. */
+static sac_status attend_far_and_near(const sac_layer_attention *a, const sac_choice_view *v) {
+    if (a->shape->window) return SAC_UNSUPPORTED;
+    return a->ops->choice_attend(a->stream, &(sac_choice_attend_args){.q = a->q,
+                                                                      .far = v->kv,
+                                                                      .src = a->kv,
+                                                                      .n_far = v->kv.n_rows - v->n_near,
+                                                                      .local = v->n_near,
+                                                                      .n_rows = a->kv.n_rows,
+                                                                      .rotation = a->rotation,
+                                                                      .n_heads = a->shape->n_heads,
+                                                                      .scale = a->scale});
+}
+
+/* Puts them in, and turns the query. */
+static sac_status complete_view(const sac_layer_attention *a, const sac_choice_view *v) {
+    return a->ops->choice_step(a->stream, &(sac_choice_step_args){.q = a->q,
+                                                                  .dst = v->kv,
+                                                                  .src = a->kv,
+                                                                  .init = v->kv.n_rows - v->n_near,
+                                                                  .local = v->n_near,
+                                                                  .n_rows = a->kv.n_rows,
+                                                                  .rotation = a->rotation,
+                                                                  .n_heads = a->shape->n_heads,
+                                                                  .kept = true});
+}
+
+static sac_status attend_view(const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_choice_view *v = &choice->view;
+    if (v->n_near > 0) {
+        sac_status st = attend_far_and_near(a, v);
+        if (st != SAC_UNSUPPORTED) return st;
+        SAC_TRY(complete_view(a, v));
+    }
+    sac_attention_args args = sac_causal_args(a, a->q, v->kv.n_rows - 1);
+    args.kv = v->kv;
+    if (!choice->lists.rows) return a->ops->attention(a->stream, &args);
+    args.causal = false; /* lists of places have no window, and all come before the query */
+    args.window = 0;
+    return attend_lists(a, choice, args);
+}
+
+sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
+    switch (choice->kind) {
+    case SAC_CHOICE_PLACES: return sac_attend_places(a, a->q, a->position, &choice->lists, choice->room);
+    case SAC_CHOICE_VIEW: return attend_view(a, choice);
+    default: break;
+    }
+    if (sac_choice_is_all(choice)) return sac_attend_dense(a, 0, a->q.rows);
+    return attend_lists(a, choice, sac_causal_args(a, a->q, a->past));
+}
+
+/* ---------------------------------------------------------------- counting */
+
+void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs) {
+    a->stats->prefill_kept += n_kept;
+    a->stats->prefill_pairs += n_pairs;
+}
+
+void sac_count_step(const sac_layer_attention *a, double n_rows) {
+    a->stats->n_steps += 1;
+    a->stats->decode_rows_dense += (double)a->n_seen * a->shape->n_kv_heads; /* dropped ones too */
+    a->stats->decode_rows += n_rows * a->shape->n_kv_heads;
+    a->stats->decode_budget += n_rows * a->shape->n_heads;
+}

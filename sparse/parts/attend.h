@@ -1,0 +1,63 @@
+/* attend.h - what every method shares: dense attention, attention over a choice of rows, and the counting of
+ * both. */
+#ifndef SAC_ATTEND_H
+#define SAC_ATTEND_H
+
+#include "policy.h"
+
+/* A buffer's n_bytes to the device after the host, or to the host after ops: the second waits for these. */
+static inline sac_status sac_send(const sac_layer_attention *a, sac_buffer b, size_t n_bytes) {
+    return sac_buffer_send(a->shape->device, a->stream, b, n_bytes);
+}
+static inline sac_status sac_fetch(const sac_layer_attention *a, sac_buffer b, size_t n_bytes) {
+    return sac_buffer_fetch(a->shape->device, a->stream, b, n_bytes);
+}
+
+/* The same for two addresses that are one on the CPU. */
+static inline sac_status sac_to_device(const sac_layer_attention *a, void *device, const void *host,
+                                       size_t n_bytes) {
+    return !a->shape->device || device == host ? SAC_OK
+                                               : a->shape->device->upload(a->stream, device, host, n_bytes);
+}
+static inline sac_status sac_to_host(const sac_layer_attention *a, void *host, const void *device,
+                                     size_t n_bytes) {
+    if (!a->shape->device) return SAC_OK;
+    return sac_fetch(a, (sac_buffer){host, (void *)(uintptr_t)device}, n_bytes);
+}
+
+/* Causal attention of queries [first, first + n) over all rows up to theirs. */
+sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n);
+
+/* What a step of the policy `dense` asks of the attention op, counted as if it were done: for those who do
+ * the steps of several sequences in one go. */
+sac_attention_args sac_dense_step(const sac_layer_attention *a);
+
+/* Queries q over all rows up to theirs, the first of them standing at row `first`. */
+sac_attention_args sac_causal_args(const sac_layer_attention *a, sac_mat q, int64_t first);
+
+/* Queries of a prompt that a method does at a time: a GPU needs more of them to be full. */
+static inline int64_t sac_queries_at_once(const sac_attention_shape *shape) {
+    int64_t n = shape->device ? 2048 : 256;
+    return n < shape->n_ctx ? n : shape->n_ctx;
+}
+
+/* Queries [first, first + n) as a prompt of their own, after all that precedes them. */
+sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n);
+
+/* A prefill that is dense after all, counted as such; queries that have not been made are. */
+sac_status sac_attend_prompt_dense(const sac_layer_attention *a);
+
+/* What a prefill method did instead of dense attention: n_kept tokens took part, n_pairs query heads met
+ * keys. */
+void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs);
+
+/* A step of a method with an attention of its own, which read n_rows rows for each head. */
+void sac_count_step(const sac_layer_attention *a, double n_rows);
+
+/* A decode step over a choice. */
+sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice);
+
+/* Queries turned back by as many positions each as `back` says, where ops run. */
+sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *back);
+
+#endif

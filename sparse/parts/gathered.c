@@ -1,0 +1,66 @@
+#include "gathered.h"
+
+#include "attend.h"
+
+#include <assert.h>
+
+void sac_gathered_take(sac_gathered *s, const sac_attention_shape *shape, int64_t capacity,
+                       const sac_memory *memory) {
+    size_t n = (size_t)capacity, row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim * sizeof(float);
+    s->capacity = capacity;
+    s->k = sac_take_device(memory, n * row);
+    s->v = sac_take_device(memory, n * row);
+    s->turn_keys = sac_take_device(memory, n * sizeof *s->turn_keys);
+    s->turn = sac_take_both(memory, n * sizeof(int32_t));
+}
+
+sac_kv_view sac_gathered_view(const sac_gathered *s, const sac_layer_attention *a, int64_t n) {
+    int64_t d = a->shape->head_dim;
+    assert(n <= s->capacity);
+    return (sac_kv_view){.k = s->k,
+                         .v = s->v,
+                         .dtype = a->q.dtype == SAC_DTYPE_F32 ? SAC_DTYPE_F32 : a->kv.dtype,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = (int)d,
+                         .n_rows = n,
+                         .row_stride = d,
+                         .head_stride = n * d};
+}
+
+/* Queries at `position` to places `first` on. */
+static sac_status turn_to_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                                 int64_t first, sac_gathered *s) {
+    int32_t *turn = s->turn.host;
+    bool same = s->n_turned == q.rows; /* as in the layer before */
+    for (int64_t i = 0; i < q.rows; i++) {
+        int32_t back = position[i] - (int32_t)(first + i);
+        same = same && turn[i] == back;
+        turn[i] = back;
+    }
+    s->n_turned = 0; /* should it fail */
+    if (!same) SAC_TRY(sac_send(a, s->turn, (size_t)q.rows * sizeof *turn));
+    s->n_turned = q.rows;
+    return sac_turn_queries(a, q, s->turn.device);
+}
+
+sac_status sac_gather_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                             const sac_choice_lists *list, sac_gathered *s) {
+    int64_t n = sac_choice_begin(list, 1);
+    const sac_row_lists rows = sac_choice_row_lists(list);
+    assert(list->n_lists == 1 && n >= q.rows && a->shape->fixed_rotation);
+    s->view = sac_gathered_view(s, a, n);
+    SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = s->view,
+                                                               .src = a->kv,
+                                                               .lists = &rows,
+                                                               .turn_back = s->turn_keys,
+                                                               .rotation = &a->rotation}));
+    return turn_to_places(a, q, position, n - q.rows, s);
+}
+
+sac_status sac_attend_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                             const sac_choice_lists *list, sac_gathered *s) {
+    SAC_TRY(sac_gather_places(a, q, position, list, s));
+    sac_attention_args args = sac_causal_args(a, q, s->view.n_rows - q.rows);
+    args.kv = s->view;
+    return a->ops->attention(a->stream, &args);
+}

@@ -1,0 +1,64 @@
+/* policy.c - a method runs on a layer, and what it did is counted. */
+#include "policy.h"
+
+#include "attend.h"
+#include "clock.h"
+#include "measure.h"
+
+bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen) {
+    return m->policy->break_even && n_seen < m->policy->break_even(m->p);
+}
+
+sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a) {
+    int64_t n_new =
+        a->n_seen - a->n_before; /* more than the queries when an earlier layer has dropped some */
+    double n = (double)n_new;
+    a->stats->prefill_tokens += n;
+    a->stats->prefill_pairs_dense += (n * (n + 1) / 2 + n * (double)a->n_before) * a->shape->n_heads;
+    m->is_short = sac_prefill_is_short(m, a->n_seen);
+    int64_t start = sac_now_ns();
+    SAC_TRY(m->is_short ? sac_attend_prompt_dense(a) : m->policy->attend(m->state, a));
+    a->stats->attend_ns += sac_now_ns() - start; /* methods move their share to select_ns */
+    return SAC_OK;
+}
+
+sac_important sac_prefill_important(const sac_prefill *m) {
+    if (m->is_short || !m->policy->important) return (sac_important){0};
+    return m->policy->important(m->state);
+}
+
+/* Rows that a step reads, of lists of query heads the mean of a group; 0 where only the device knows: then
+ * the policy counts (`counted`). */
+static double n_rows_read(const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_choice_lists *l = &choice->lists;
+    if (!sac_choice_is_counted(choice)) return 0;
+    if (choice->kind == SAC_CHOICE_VIEW) return (double)choice->view.kv.n_rows;
+    if (!l->rows) return (double)a->kv.n_rows;
+    return (double)(sac_choice_begin(l, l->n_lists) - sac_choice_begin(l, 0)) / l->n_lists;
+}
+
+static void count_choice(const sac_layer_attention *a, const sac_choice *choice) {
+    double n_rows = n_rows_read(a, choice);
+    sac_count_step(a, n_rows);
+    if (choice->n_chosen > 0) a->stats->decode_budget += choice->n_chosen - n_rows * a->shape->n_heads;
+}
+
+sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch) {
+    int64_t start = sac_now_ns();
+    if (m->policy->attend) {
+        SAC_TRY(m->policy->attend(m->state, a));
+        a->stats->attend_ns += sac_now_ns() - start;
+        return SAC_OK;
+    }
+    sac_choice choice = {0};
+    if (a->shape->measure_mass) SAC_TRY(sac_score_mass(a, mass_scratch));
+    start = sac_now_ns();
+    SAC_TRY(m->policy->select(m->state, a, &choice));
+    count_choice(a, &choice);
+    a->stats->select_ns += sac_now_ns() - start;
+    if (a->shape->measure_mass) sac_measure_mass(a, &choice, mass_scratch);
+    start = sac_now_ns();
+    SAC_TRY(sac_attend_choice(a, &choice));
+    a->stats->attend_ns += sac_now_ns() - start;
+    return SAC_OK;
+}

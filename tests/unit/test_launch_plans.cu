@@ -1,0 +1,168 @@
+/* test_launch_plans.cu - what the driver is told before a kernel starts, where no card is needed to know
+ * it: the table of cards, launch plans as the driver gets them, and how work is cut into blocks. */
+extern "C" {
+#include "test.h"
+}
+#include "cluster.cuh"
+#include "norm.cuh"
+#include "rows.cuh"
+#include "stream_tiles.cuh"
+#include "waves.cuh"
+
+using namespace sac;
+
+static sac_device card(int compute) {
+    sac_device d = {};
+    d.kind = SAC_DEVICE_CUDA, d.compute = compute, d.n_processors = 132;
+    return d;
+}
+
+/* CUDA C++ Programming Guide 13.0, "Technical specifications per compute capability". */
+static void knows_the_cards(void **) {
+    static const struct {
+        int compute, shared_kib;
+    } guide[] = {{80, 163},  {86, 99},   {87, 163},  {89, 99},  {90, 227},
+                 {100, 227}, {103, 227}, {110, 227}, {120, 99}, {121, 99}};
+    for (const auto &g : guide) {
+        const sac_device d = card(g.compute);
+        assert_int_equal(block_shared_bytes(&d), g.shared_kib << 10);
+        assert_int_equal(tuning_of(&d).has_wgmma, g.compute == 90);
+        assert_int_equal(tuning_of(&d).hopper_queries > 0, g.compute == 90);
+    }
+    for (size_t i = 1; i < SAC_COUNT(card_tunings); i++)
+        assert_true(card_tunings[i - 1].compute < card_tunings[i].compute);
+}
+
+typedef struct told {
+    int early, together, cluster; /* cluster 0: nothing was said of one */
+} told;
+
+static told tell(int compute, const launch_plan &p, cudaLaunchConfig_t *c) {
+    const sac_device d = card(compute);
+    sac_stream s = {};
+    cudaLaunchAttribute attributes[MOST_ATTRIBUTES] = {};
+    told t = {};
+    s.device = &d, s.native = (void *)0x10;
+    *c = launch_config(&s, p, attributes);
+    for (unsigned i = 0; i < c->numAttrs; i++) switch (attributes[i].id) {
+        case cudaLaunchAttributeProgrammaticStreamSerialization:
+            t.early = attributes[i].val.programmaticStreamSerializationAllowed;
+            break;
+        case cudaLaunchAttributeCooperative: t.together = attributes[i].val.cooperative; break;
+        case cudaLaunchAttributeClusterDimension:
+            t.cluster = (int)attributes[i].val.clusterDim.x;
+            assert_int_equal(attributes[i].val.clusterDim.y, 1);
+            assert_int_equal(attributes[i].val.clusterDim.z, 1);
+            break;
+        default: fail();
+        }
+    c->attrs = NULL;
+    return t;
+}
+
+static void tells_the_driver(void **) {
+    launch_plan all = of_step({dim3(8, 3), 256, 1000, 2000});
+    all.cluster = 4, all.together = true;
+    const struct {
+        launch_plan plan;
+        int compute;
+        told want;
+    } cases[] = {
+        {{dim3(8, 3), 256}, 90, {0, 0, 0}},
+        {early({dim3(8, 3), 256}), 90, {1, 0, 0}},
+        {early({dim3(8, 3), 256}), 80, {0, 0, 0}},
+        {of_step({dim3(8, 3), 256}), 100, {1, 0, 0}},
+        {cluster_plan(8, 3, 512), 90, {1, 0, 8}},
+        {cluster_plan(1, 3, 0), 90, {1, 0, 1}},
+        {cluster_plan(8, 3, 512), 89, {0, 0, 0}},
+        {all, 90, {1, 1, 4}},
+        {all, 80, {0, 1, 0}},
+    };
+    for (const auto &x : cases) {
+        cudaLaunchConfig_t c;
+        const told t = tell(x.compute, x.plan, &c);
+        assert_int_equal(t.early, x.want.early);
+        assert_int_equal(t.together, x.want.together);
+        assert_int_equal(t.cluster, x.want.cluster);
+        assert_int_equal(c.numAttrs, (x.want.early != 0) + (x.want.together != 0) + (x.want.cluster != 0));
+        assert_int_equal(c.gridDim.x, x.plan.grid.x);
+        assert_int_equal(c.gridDim.y, 3);
+        assert_int_equal(c.blockDim.x, x.plan.block.x);
+        assert_int_equal(c.dynamicSmemBytes, x.plan.shared_bytes);
+        assert_ptr_equal(c.stream, (void *)0x10);
+    }
+    assert_int_equal(of_step({1, 32}).carveout, STEP_CARVEOUT);
+    assert_int_equal(early({1, 32}).carveout, 0);
+    assert_int_equal(cluster_plan(2, 1, 0).block.x, CLUSTER_THREADS);
+}
+
+static void cuts_rows_into_blocks(void **) {
+    const sac_device d = card(90), before = card(80);
+    sac_stream s = {};
+    s.device = &d;
+    assert_int_equal(cluster_for(&s, 8192, 8, CLUSTER_MAX), 1);
+    assert_int_equal(cluster_for(&s, 8193, 8, CLUSTER_MAX), 2);
+    assert_int_equal(cluster_for(&s, 1 << 20, 8, CLUSTER_MAX), CLUSTER_MAX);
+    s.device = &before;
+    assert_int_equal(cluster_for(&s, 1 << 20, 8, CLUSTER_MAX), 1);
+    const rows::rows_grid few = rows::rows_plan(3, 7), many = rows::rows_plan(100000, 448);
+    assert_int_equal(few.threads, 32);
+    assert_int_equal(few.blocks.x, 1);
+    assert_int_equal(few.blocks.y, 3);
+    assert_int_equal(many.threads, 256);
+    assert_int_equal(many.blocks.x, 2);
+    assert_int_equal(many.blocks.y, 32768);
+    assert_int_equal(rows::norm_threads(16).x, 32); /* eight such rows a block */
+    assert_int_equal(rows::norm_threads(16).y, 8);
+    assert_int_equal(rows::norm_threads(448).x, 128);
+    assert_int_equal(rows::norm_threads(1 << 20).x, NORM_THREADS);
+}
+
+/* Products of Qwen2-7B on 132 processors: units of a block, of a tile, steps along k. */
+static void cuts_products_into_tiles(void **) {
+    using namespace sac::linear::stream_tiles;
+    const int most = (227 << 10) - (1 << 10);
+    const struct {
+        int units, of_tile, n_steps;
+        plan want;
+    } cases[] = {
+        {28, 16, 56, {16, 2, 1, 22528}},
+        {287, 8, 56, {4, 3, 3, 101376}},
+        {28, 16, 296, {16, 2, 1, 22528}},
+        {1153, 16, 56, {2, 2, 5, 112640}},
+    };
+    for (const auto &x : cases) {
+        const plan p = find_plan(x.units, x.of_tile, x.n_steps, most);
+        assert_int_equal(p.share, x.want.share);
+        assert_int_equal(p.tiles, x.want.tiles);
+        assert_int_equal(p.passes, x.want.passes);
+        assert_int_equal(p.bytes, x.want.bytes);
+        assert_true(p.bytes <= most);
+        assert_true(WARPS / p.share * p.passes * p.tiles * x.of_tile >= x.units);
+    }
+    assert_int_equal(find_plan(1 << 20, 16, 56, most).tiles, 0); /* the sums of so many do not fit */
+}
+
+/* Sequences of 100 and 1000 tiles on 10 processors, a block's own cost 5: the largest share that one wave
+ * allows, and more waves only where they are through earlier. */
+static void shares_out_waves(void **) {
+    auto blocks_for = [](int64_t share) { return ceil_div(100, share) + ceil_div(1000, share); };
+    assert_int_equal(best_share(blocks_for, 1000, 1, 10, 0, 5), 112);
+    assert_true(blocks_for(112) <= 10 && blocks_for(111) > 10);
+    assert_int_equal(best_share(blocks_for, 1000, 3, 10, 0, 5),
+                     112); /* the card is full: no second wave is tried */
+    auto uneven = [](int64_t share) { return 7 * ceil_div(90, share); };
+    assert_int_equal(best_share(uneven, 90, 1, 10, 0, 0), 90);
+    assert_int_equal(best_share(uneven, 90, 3, 10, 0, 0),
+                     23); /* 28 blocks, three waves of 23: 69 and not 90 */
+    assert_int_equal(best_share(uneven, 90, 3, 10, 0, 100), 90); /* a block's own cost thrice would be more */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(knows_the_cards),       cmocka_unit_test(tells_the_driver),
+        cmocka_unit_test(cuts_rows_into_blocks), cmocka_unit_test(cuts_products_into_tiles),
+        cmocka_unit_test(shares_out_waves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+/* A prompt in pieces: pieces of several sessions in turns must give what each gives alone, bit for bit, and
+ * work that is given up leaves a session that answers as before. */
+#include "step_test.h"
+
+static sac_session *session(const char *prefill, const char *decode) {
+    sac_session_config c;
+    sac_error err;
+    sac_session *s;
+    sac_session_config_default(&c);
+    c.n_ctx = 1024;
+    c.prefill_chunk = 100;
+    if (prefill) c.prefill = prefill;
+    if (decode) c.decode = decode;
+    assert_ok(sac_session_create(&s, model, &c, &err), err);
+    return s;
+}
+
+/* A question in a session, and its answer alone. */
+typedef struct asking {
+    sac_session *s;
+    asked q;
+    const sac_message *m;
+    sac_sampling o;
+    heard alone, here;
+    sac_events events;
+    bool done;
+} asking;
+
+static void ask(asking *a, const char *prefill, const char *decode, const char *path, int n_frames,
+                const char *text) {
+    memset(a, 0, sizeof *a);
+    a->s = session(prefill, decode);
+    a->m = ask_about(&a->q, path, n_frames, text);
+    a->o = step_sampling(6);
+    hear_alone(&a->alone, model, a->s, a->m, &a->o);
+    sac_session_reset(a->s);
+}
+
+static void begin(asking *a) {
+    sac_error err;
+    a->done = false;
+    a->events = hear(&a->here);
+    assert_ok(sac_session_begin_work(a->s, &(sac_input){.messages = a->m, .n_messages = 1}, &a->o, &a->events,
+                                     &err),
+              err);
+}
+
+static void piece(asking *a) {
+    sac_error err;
+    assert_ok(sac_session_work_next(a->s, &a->done, &err), err);
+}
+
+static int all_pieces(asking *a) {
+    int n = 0;
+    for (begin(a); !a->done; n++) piece(a);
+    return n;
+}
+
+static void answer(asking *a) {
+    sac_error err;
+    sac_result r;
+    int32_t token;
+    for (bool done = false; !done;) assert_ok(sac_session_step(a->s, &a->events, &token, &done, &err), err);
+    sac_session_end(a->s, &r);
+    hear_end(&a->here, a->s, model, &r);
+    heard_equal(&a->alone, &a->here);
+}
+
+static void pieces_in_turns_give_the_same_answers(void **state) {
+    static asking a[3];
+    (void)state;
+    ask(&a[0], NULL, NULL, STEP_VIDEO, 6, "How many numbers appear?");
+    ask(&a[1], "zipvl:min=0,recent=4,random=4,tau=0.8", NULL, STEP_VIDEO, 4, "What is seen?");
+    ask(&a[2], NULL, "snapkv:cap=60,window=16", STEP_PICTURE, 0, "What is this?");
+    for (int i = 0; i < 3; i++) begin(&a[i]);
+    for (bool any = true; any;) {
+        any = false;
+        for (int i = 0; i < 3; i++) {
+            if (!a[i].done) piece(&a[i]);
+            any = any || !a[i].done;
+        }
+    }
+    for (int i = 0; i < 3; i++) answer(&a[i]);
+    for (int i = 0; i < 3; i++) sac_session_free(a[i].s);
+}
+
+/* Text and token ids go the same way. */
+static void text_and_ids_go_in_pieces_too(void **state) {
+    static heard want, got;
+    static const char text[] = "The number is";
+    sac_session *s = session(NULL, NULL), *t = session(NULL, NULL);
+    sac_sampling o = step_sampling(5);
+    sac_error err;
+    sac_result r;
+    int32_t token;
+    (void)state;
+    sac_events e = hear(&want);
+    assert_ok(sac_session_begin_text(s, text, sizeof text - 1, &o, NULL, &err), err);
+    for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
+    sac_session_end(s, &r);
+    hear_end(&want, s, model, &r);
+    e = hear(&got);
+    sac_input in = {.text = text, .n_text_bytes = sizeof text - 1};
+    assert_ok(sac_session_begin_work(t, &in, &o, NULL, &err), err);
+    for (bool done = false; !done;) assert_ok(sac_session_work_next(t, &done, &err), err);
+    for (bool done = false; !done;) assert_ok(sac_session_step(t, &e, &token, &done, &err), err);
+    sac_session_end(t, &r);
+    hear_end(&got, t, model, &r);
+    heard_equal(&want, &got);
+    static const int32_t ids[] = {5, 6, 7};
+    in = (sac_input){.ids = ids, .n_ids = 3};
+    assert_ok(sac_session_begin_work(t, &in, &o, NULL, &err), err);
+    for (bool done = false; !done;) assert_ok(sac_session_work_next(t, &done, &err), err);
+    assert_int_equal(sac_session_n_tokens(t), 3);
+    sac_session_free(s);
+    sac_session_free(t);
+}
+
+static void a_session_at_work_does_nothing_else(void **state) {
+    static asking a;
+    sac_error err;
+    int32_t token;
+    int64_t n;
+    size_t n_ids;
+    bool done;
+    (void)state;
+    ask(&a, NULL, NULL, STEP_PICTURE, 0, "What is this?");
+    assert_int_equal(sac_session_work_next(a.s, &done, &err), SAC_BAD_ARGUMENT); /* nothing has begun */
+    begin(&a);
+    for (int i = 0; i < 6; i++) piece(&a);
+    assert_false(a.done);
+    assert_int_equal(sac_session_step(a.s, NULL, &token, &done, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_session_n_reusable(a.s, a.m, 1, &n, &n, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_session_prompt(a.s, a.m, 1, NULL, 0, &n_ids, &err), SAC_BAD_ARGUMENT);
+    while (!a.done) piece(&a);
+    assert_int_equal(sac_session_work_next(a.s, &done, &err), SAC_BAD_ARGUMENT); /* all is done */
+    answer(&a);
+    sac_session_free(a.s);
+}
+
+static void step_on(void *ctx) {
+    bool done;
+    sac_error err;
+    assert_int_equal(sac_session_work_next(ctx, &done, &err), SAC_BAD_ARGUMENT);
+}
+
+/* A callback of the session's own pieces may not run its pieces. */
+static void pieces_do_not_nest(void **state) {
+    static asking a;
+    sac_error err;
+    (void)state;
+    ask(&a, NULL, NULL, STEP_PICTURE, 0, "What is this?");
+    sac_events e = {.ctx = a.s, .yield = step_on};
+    assert_ok(sac_session_begin(a.s, a.m, 1, &a.o, &e, &err), err);
+    sac_session_free(a.s);
+}
+
+/* At every piece: given up by end, by reset, by a new question, cancelled; then the answer is as before. */
+static void work_that_is_given_up_leaves_no_trace(void **state) {
+    static asking a;
+    sac_error err;
+    (void)state;
+    ask(&a, NULL, NULL, STEP_VIDEO, 4, "How many numbers appear?");
+    int n_pieces = all_pieces(&a);
+    answer(&a);
+    for (int stop = 0; stop < n_pieces; stop += 1 + stop / 3) {
+        sac_session_reset(a.s);
+        begin(&a);
+        for (int i = 0; i < stop; i++) piece(&a);
+        if (stop % 4 == 0) sac_session_end(a.s, NULL);
+        if (stop % 4 == 1) sac_session_reset(a.s);
+        if (stop % 4 == 2) {
+            sac_session_cancel(a.s);
+            while (a.done == false && sac_session_work_next(a.s, &a.done, &err) == SAC_OK)
+                ;
+            assert_int_equal(err.status, SAC_CANCELLED);
+        }
+        all_pieces(&a);
+        answer(&a);
+    }
+    sac_session_free(a.s);
+}
+
+static int by_cost(asking *a, double *all) {
+    int n = 0;
+    *all = 0;
+    assert_true(sac_session_work_cost(a->s) == 0);
+    for (begin(a); !a->done; piece(a)) {
+        double cost = sac_session_work_cost(a->s);
+        *all += cost;
+        n += cost > 0;
+    }
+    assert_true(sac_session_work_cost(a->s) == 0);
+    return n;
+}
+
+/* A longer prompt has more pieces and costs more; what the cache has costs nothing. */
+static void pieces_tell_what_they_cost(void **state) {
+    static asking a, b;
+    double few, many, again;
+    (void)state;
+    ask(&a, NULL, NULL, STEP_VIDEO, 3, "How many numbers appear?");
+    ask(&b, NULL, NULL, STEP_VIDEO, 6, "How many numbers appear?");
+    int n_few = by_cost(&a, &few), n_many = by_cost(&b, &many);
+    assert_true(n_few > 0 && n_many > n_few);
+    assert_true(many > 1.8 * few);
+    sac_session_end(b.s, NULL);
+    by_cost(&b, &again);
+    assert_true(again > 0 && again < 0.1 * many);
+    sac_session_free(a.s);
+    sac_session_free(b.s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_in_turns_give_the_same_answers),
+        cmocka_unit_test(text_and_ids_go_in_pieces_too),
+        cmocka_unit_test(a_session_at_work_does_nothing_else),
+        cmocka_unit_test(pieces_do_not_nest),
+        cmocka_unit_test(work_that_is_given_up_leaves_no_trace),
+        cmocka_unit_test(pieces_tell_what_they_cost),
+    };
+    return cmocka_run_group_tests_name("work", tests, open_model, close_model);
+}
