@@ -183,17 +183,45 @@ typedef struct sac_video_options {
 
 typedef enum sac_part_kind {
     SAC_PART_TEXT,   /* text */
-    SAC_PART_IMAGE,  /* path, or bytes and n_bytes: a picture file */
+    SAC_PART_IMAGE,  /* a picture: path; or bytes and n_bytes, a file; or prepared */
     SAC_PART_VIDEO,  /* path, or bytes and n_bytes: a video file; video = sampling */
     SAC_PART_FRAMES, /* frames, n_frames: pictures that are the frames of a video, in order */
+    SAC_PART_PIXELS, /* pixels: a picture, or frames of a video, that the caller has decoded */
 } sac_part_kind;
 
+/* A picture made ready for the tower, see sac_prepared_create. */
+typedef struct sac_prepared sac_prepared;
+
 typedef struct sac_frame {
-    const char *path; /* a picture file, or bytes */
+    const char *path; /* a picture file, or bytes, or prepared as a frame */
     const void *bytes;
     size_t n_bytes;
     double time_s;
+    const sac_prepared *prepared;
 } sac_frame;
+
+/* Decoded pixels, red, green, blue, one byte each: a picture, or the frames of a video, all of one size.
+ *
+ *   sac_pixels pixels = {.width = 640, .height = 480, .rgb = rgb};
+ *   sac_part parts[] = {{.kind = SAC_PART_PIXELS, .pixels = pixels},
+ *                       {.kind = SAC_PART_TEXT, .text = "What is this?"}};
+ *   sac_message question = {.role = "user", .parts = parts, .n_parts = 2};
+ *   sac_session_generate(s, &question, 1, NULL, NULL, &result, err);
+ *
+ * The answer is the one that a file of the same pixels gets. As everything passed in, pixels and key are the
+ * caller's, and are read during the call only. BAD_ARGUMENT: no pixels, a width, height or row_bytes that
+ * cannot be, more than 178,956,970 pixels a picture (the limit for files), or times that do not rise. */
+typedef struct sac_pixels {
+    int width, height;
+    const uint8_t *rgb;   /* row y of frame i begins at rgb + (i * height + y) * row_bytes */
+    size_t row_bytes;     /* from a row to the next, 3 * width or more; 0 = 3 * width */
+    size_t n_frames;      /* 0 or 1: a picture, or with time_s a video of one frame; more: a video */
+    const double *time_s; /* [n_frames] when each frame is shown, rising; NULL: a frame a second */
+    /* 32 bytes that stand for the content, such as a hash of the file: of two parts with the same key, size
+     * and number of frames, the second is taken for the first, and what the model remembers of that is used
+     * without a look at the pixels. NULL: the pixels are hashed. */
+    const uint8_t *key;
+} sac_pixels;
 
 typedef struct sac_part {
     sac_part_kind kind;
@@ -203,7 +231,9 @@ typedef struct sac_part {
     size_t n_bytes;
     const sac_frame *frames;
     size_t n_frames;
-    sac_video_options video; /* of VIDEO and FRAMES */
+    sac_video_options video; /* of VIDEO and FRAMES, and of PIXELS that are a video */
+    const sac_prepared *prepared;
+    sac_pixels pixels;
 } sac_part;
 
 typedef struct sac_message {
@@ -211,6 +241,32 @@ typedef struct sac_message {
     const sac_part *parts;
     size_t n_parts;
 } sac_message;
+
+/* ---- pictures prepared on other threads
+ *
+ * Decoding, resizing and hashing take milliseconds a picture, and need neither a session nor the thread that
+ * runs the model:
+ *
+ *   sac_part cat = {.kind = SAC_PART_IMAGE, .path = "cat.jpg"};
+ *   sac_prepared *ready;
+ *   sac_prepared_create(&ready, model, &cat, false, err); // on any thread
+ *   sac_part parts[] = {{.kind = SAC_PART_IMAGE, .prepared = ready},
+ *                       {.kind = SAC_PART_TEXT, .text = "What is this?"}};
+ *   sac_message question = {.role = "user", .parts = parts, .n_parts = 2};
+ *   sac_session_generate(s, &question, 1, NULL, NULL, &result, err);
+ *
+ * A video goes frame by frame, so that its pixels need not be in memory at once: each frame's picture is
+ * prepared with is_frame, and SAC_PART_FRAMES lists them with their times. */
+
+/* What the vision tower takes of a picture, from any thread. `picture`: an IMAGE, or PIXELS of one picture or
+ * frame; nothing of it is kept. is_frame: it is a frame of a video, which some models cut in another way.
+ * What is prepared is for this model only, must be freed before it, never changes, and may be a part of many
+ * conversations, of several threads at once; sessions look at it during their calls only. Errors are those
+ * of the picture's decoding; UNSUPPORTED for a model that reads text only. On failure *out is NULL. */
+sac_status sac_prepared_create(sac_prepared **out, const sac_model *m, const sac_part *picture, bool is_frame,
+                               sac_error *err);
+void sac_prepared_free(sac_prepared *p); /* NULL is fine */
+size_t sac_prepared_bytes(const sac_prepared *p);
 
 /* ---------------------------------------------------------------- generation */
 
@@ -290,11 +346,11 @@ typedef struct sac_events {
 
 /* What was seen of one picture or video. */
 typedef struct sac_media_report {
-    sac_part_kind kind;
-    int width, height; /* of the source, upright */
-    int n_frames;      /* frames or pictures encoded */
-    int n_tiles;       /* tower inputs */
-    int64_t n_tokens;  /* visual tokens in the prompt */
+    sac_part_kind kind; /* IMAGE, VIDEO or FRAMES; of PIXELS the one of IMAGE and FRAMES that they are */
+    int width, height;  /* of the source, upright */
+    int n_frames;       /* frames or pictures encoded */
+    int n_tiles;        /* tower inputs */
+    int64_t n_tokens;   /* visual tokens in the prompt */
     double source_fps, duration_s;
     int64_t source_frames;
     const char *rule;     /* which sampling rule decided: "num_frames=16" */

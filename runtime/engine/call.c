@@ -3,6 +3,14 @@
 
 #include <stdlib.h>
 
+sac_status sac_model_check_vision(const sac_model *m, sac_error *err) {
+    if (m->loaded.has_vision) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "this model reads text only (family %s): give a model with a vision tower for pictures "
+                    "and videos",
+                    m->loaded.family);
+}
+
 sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
     const sac_events *e = s->events;
     if (atomic_load_explicit(&s->cancel, memory_order_relaxed) || (e && e->stopped && e->stopped(e->ctx)))

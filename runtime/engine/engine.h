@@ -115,6 +115,9 @@ struct sac_session {
     sac_media_report *reports;
 };
 
+/* UNSUPPORTED for a model that reads text only. */
+sac_status sac_model_check_vision(const sac_model *m, sac_error *err);
+
 /* CANCELLED once sac_session_cancel was called, until the next call begins. */
 sac_status sac_session_check_cancel(sac_session *s, sac_error *err);
 

@@ -2,6 +2,7 @@
  * does not fit is refused before the tower runs; encoded after that, straight into the rows of hidden states
  * where the prompt wants them (media_encode.c). */
 #include "media_open.h"
+#include "picture.h"
 #include "room.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index) {
 }
 
 static bool is_picture(const sac_media *m) {
-    return m->part->kind == SAC_PART_IMAGE;
+    return m->content == SAC_PART_IMAGE;
 }
 
 /* The grid of a span's rows, where they are one. */
@@ -79,18 +80,14 @@ sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t
     for (size_t i = 0; i < n_messages; i++)
         for (size_t j = 0; j < messages[i].n_parts; j++) n += messages[i].parts[j].kind != SAC_PART_TEXT;
     if (n == 0) return SAC_OK;
-    if (!s->model->loaded.has_vision)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "this model reads text only (family %s): give a model with a vision tower for "
-                        "pictures and videos",
-                        s->model->loaded.family);
+    SAC_TRY(sac_model_check_vision(s->model, err));
     s->media = calloc(n, sizeof *s->media);
     s->reports = calloc(n, sizeof *s->reports);
     if (!s->media || !s->reports) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures", n);
     for (size_t i = 0; i < n_messages; i++)
         for (size_t j = 0; j < messages[i].n_parts; j++)
             if (messages[i].parts[j].kind != SAC_PART_TEXT) {
-                s->media[s->n_media].part_kind = messages[i].parts[j].kind;
+                s->media[s->n_media].content = sac_part_content(&messages[i].parts[j]);
                 s->media[s->n_media++].part = &messages[i].parts[j];
             }
     return prepare_all(s, messages, n_messages, err);
@@ -119,7 +116,7 @@ void sac_media_release(sac_session *s) {
 /* Visual token t of an item: its tile, and its place among the tile's tokens; -1 for a newline. */
 static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, int64_t *tile) {
     int64_t each = m->plan.tokens_per_tile;
-    int64_t row = m->part_kind == SAC_PART_IMAGE && !s->reduce.is_on ? s->vision.layout[t] : t;
+    int64_t row = m->content == SAC_PART_IMAGE && !s->reduce.is_on ? s->vision.layout[t] : t;
     *tile = row < 0 ? -1 : row / each;
     return row < 0 ? -1 : row % each;
 }
@@ -127,7 +124,7 @@ static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, i
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity) {
     const sac_media *m = &s->media[i];
     int columns = m->plan.tokens.w, n_class = m->plan.tokens_per_tile - (int)sac_grid_cells(m->plan.tokens);
-    if (m->part_kind == SAC_PART_IMAGE && !s->reduce.is_on)
+    if (m->content == SAC_PART_IMAGE && !s->reduce.is_on)
         sac_processor_layout(&s->model->loaded.processor, &m->plan, s->vision.layout);
     for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
         int64_t tile, at = m->spans[t / m->block_tokens].first + t % m->block_tokens;

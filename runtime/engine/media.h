@@ -6,9 +6,10 @@
 #include "video.h"
 
 struct sac_media {
-    const sac_part *part; /* borrowed for the call */
-    sac_part_kind part_kind;
-    uint8_t *patches; /* a picture's patch rows, until it is encoded */
+    const sac_part *part;   /* borrowed for the call */
+    sac_part_kind content;  /* IMAGE, VIDEO or FRAMES */
+    const uint8_t *patches; /* a picture's patch rows, until it is encoded: own_patches, or prepared ones */
+    uint8_t *own_patches;
     sac_video *video; /* a video, until it is encoded */
     sac_frame_plan frames;
     sac_visual_plan plan;   /* of the picture, or of each frame */

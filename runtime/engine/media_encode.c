@@ -5,6 +5,8 @@
 #include "device_tower.h"
 #include "media_open.h"
 #include "patches.h"
+#include "picture.h"
+#include "prepared.h"
 #include "source.h"
 
 #include <string.h>
@@ -142,6 +144,20 @@ static sac_status finish_frames(encoder *e, sac_error *err) {
     return collect_frames(e, !e->slot, err);
 }
 
+/* One more tile waits. */
+static sac_status count_tile(encoder *e, sac_error *err) {
+    return ++e->n_tiles == e->s->vision.batch_tiles ? flush_frames(e, err) : SAC_OK;
+}
+
+static uint8_t *next_tile(const encoder *e) {
+    return slot_patches(e, e->slot) + sac_visual_bytes(&e->m->plan, e->n_tiles);
+}
+
+static sac_status take_prepared(encoder *e, const sac_prepared *p, sac_error *err) {
+    memcpy(next_tile(e), p->patches, sac_visual_bytes(&p->plan, 1));
+    return count_tile(e, err);
+}
+
 static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image *frame, sac_error *err) {
     (void)i;
     (void)time_s;
@@ -149,19 +165,21 @@ static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image 
     const sac_processor_config *p = &e->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
     SAC_TRY(sac_media_plan_frame(e->s, frame->width, frame->height, &plan, err));
-    uint8_t *to = slot_patches(e, e->slot) + sac_visual_bytes(&plan, e->n_tiles);
-    SAC_TRY(sac_processor_cut(p, frame, &plan, to, err));
-    return ++e->n_tiles == e->s->vision.batch_tiles ? flush_frames(e, err) : SAC_OK;
+    SAC_TRY(sac_processor_cut(p, frame, &plan, next_tile(e), err));
+    return count_tile(e, err);
 }
 
 static sac_status encode_frame_list(encoder *e, sac_error *err) {
-    const sac_part *p = e->m->part;
     for (int64_t i = 0; i < e->m->frames.n_frames; i++) {
-        const sac_frame *f = &p->frames[e->m->frames.index[i]];
-        sac_image image = {0};
-        SAC_TRY(sac_media_open_picture(&image, f->path, f->bytes, f->n_bytes, err));
-        sac_status st = on_frame(e, i, f->time_s, &image, err);
-        sac_image_free(&image);
+        sac_picture f = sac_part_picture(e->m->part, (size_t)e->m->frames.index[i]);
+        sac_image image;
+        if (f.prepared) {
+            SAC_TRY(take_prepared(e, f.prepared, err));
+            continue;
+        }
+        SAC_TRY(sac_picture_open(&image, &f, err));
+        sac_status st = on_frame(e, i, f.time_s, &image, err);
+        sac_picture_close(&image, &f);
         SAC_TRY(st);
     }
     return SAC_OK;
@@ -217,8 +235,8 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
 
 static sac_status encode(encoder *e, sac_error *err) {
     sac_media *m = e->m;
-    if (m->part->kind == SAC_PART_IMAGE) return encode_picture(e, err);
-    if (m->part->kind == SAC_PART_FRAMES)
+    if (m->content == SAC_PART_IMAGE) return encode_picture(e, err);
+    if (m->content == SAC_PART_FRAMES)
         SAC_TRY(encode_frame_list(e, err));
     else
         SAC_TRY(sac_video_read(m->video, &m->frames,

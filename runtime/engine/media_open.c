@@ -3,17 +3,12 @@
  * model has measured before is known without opening it (source.h), and then it is opened only if its
  * embeddings are in no cache. */
 #include "media_open.h"
+#include "picture.h"
+#include "prepared.h"
 #include "room.h"
 #include "source.h"
 
 #include <stdlib.h>
-
-sac_status sac_media_open_picture(sac_image *image, const char *path, const void *bytes, size_t n_bytes,
-                                  sac_error *err) {
-    if (path) return sac_image_open(image, path, NULL, err);
-    if (!bytes) return sac_fail(err, SAC_BAD_ARGUMENT, "a picture needs a path or bytes");
-    return sac_image_decode(image, bytes, n_bytes, NULL, err);
-}
 
 sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
     return (sac_reduce_picture){p->n_tiles, p->tokens.w, p->tiles_w, p->tiles_h};
@@ -39,26 +34,33 @@ static sac_status plan_picture(sac_session *s, sac_media *m, int width, int heig
 
 static sac_status cut_picture(sac_session *s, sac_media *m, const sac_image *image, sac_error *err) {
     const sac_processor_config *p = &s->model->loaded.processor;
-    m->patches = malloc(sac_visual_bytes(&m->plan, m->plan.n_tiles));
+    m->patches = m->own_patches = malloc(sac_visual_bytes(&m->plan, m->plan.n_tiles));
     if (!m->patches) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", m->plan.n_tiles);
-    return sac_processor_cut(p, image, &m->plan, m->patches, err);
+    return sac_processor_cut(p, image, &m->plan, m->own_patches, err);
 }
 
 static sac_status open_picture(sac_session *s, sac_media *m, int *width, int *height, sac_error *err) {
-    const sac_part *p = m->part;
-    sac_image image = {0};
-    SAC_TRY(sac_media_open_picture(&image, p->path, p->bytes, p->n_bytes, err));
+    sac_picture p = sac_part_picture(m->part, 0);
+    sac_image image;
+    if (p.prepared) {
+        m->patches = p.prepared->patches;
+        return plan_picture(s, m, *width = p.prepared->plan.width, *height = p.prepared->plan.height, err);
+    }
+    SAC_TRY(sac_picture_open(&image, &p, err));
     *width = image.width;
     *height = image.height;
     sac_status st = plan_picture(s, m, image.width, image.height, err);
     if (st == SAC_OK) st = cut_picture(s, m, &image, err);
-    sac_image_free(&image);
+    sac_picture_close(&image, &p);
     return st;
 }
 
+/* A picture in a file is decoded for its size, unless this model has met it before. */
 static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
+    sac_picture p = sac_part_picture(m->part, 0);
     int width, height;
-    if (sac_source_recall(s, m, NULL, &width, &height)) {
+    if (p.prepared) SAC_TRY(sac_prepared_check(p.prepared, s->model, false, err));
+    if (sac_picture_has_size(&p, &width, &height) || sac_source_recall(s, m, NULL, &width, &height)) {
         SAC_TRY(plan_picture(s, m, width, height, err));
     } else {
         SAC_TRY(open_picture(s, m, &width, &height, err));
@@ -67,7 +69,7 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
     }
     m->n_blocks = 1;
     m->block_tokens = m->plan.n_tokens;
-    m->report = (sac_media_report){.kind = m->part->kind,
+    m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
                                    .n_frames = 1,
@@ -113,7 +115,7 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
     m->plan = *plan;
     m->n_blocks = layout == SAC_FRAMES_SEPARATE ? m->frames.n_frames : 1;
     m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * m->frames.n_frames;
-    m->report = (sac_media_report){.kind = m->part->kind,
+    m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
                                    .n_frames = (int)m->frames.n_frames,
@@ -177,34 +179,48 @@ static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_
 /* Size of the first picture of a list goes into the report; all are decoded when they are encoded. */
 static sac_status plan_list(sac_media *m, const sac_frame_request *request, int *width, int *height,
                             sac_error *err) {
-    const sac_part *p = m->part;
-    sac_image first = {0};
-    SAC_TRY(sac_media_open_picture(&first, p->frames[0].path, p->frames[0].bytes, p->frames[0].n_bytes, err));
-    *width = first.width;
-    *height = first.height;
-    sac_image_free(&first);
-    double span = p->frames[p->n_frames - 1].time_s - p->frames[0].time_s;
-    sac_sampling_source source = {.total_frames = (int64_t)p->n_frames,
+    size_t n = sac_part_n_pictures(m->part);
+    sac_picture first = sac_part_picture(m->part, 0), last = sac_part_picture(m->part, n - 1);
+    if (!sac_picture_has_size(&first, width, height)) {
+        sac_image image;
+        SAC_TRY(sac_picture_open(&image, &first, err));
+        *width = image.width;
+        *height = image.height;
+        sac_picture_close(&image, &first);
+    }
+    double span = last.time_s - first.time_s;
+    sac_sampling_source source = {.total_frames = (int64_t)n,
                                   .frame_pixels = (int64_t)*width * *height,
-                                  .fps = span > 0 ? (double)(p->n_frames - 1) / span : 0};
+                                  .fps = span > 0 ? (double)(n - 1) / span : 0};
     SAC_TRY(sac_sampling_plan(&m->frames, request, &source, err));
     for (int64_t i = 0; i < m->frames.n_frames; i++)
-        m->frames.time_s[i] = p->frames[m->frames.index[i]].time_s;
+        m->frames.time_s[i] = sac_part_picture(m->part, (size_t)m->frames.index[i]).time_s;
+    return SAC_OK;
+}
+
+/* A list has a frame at least, each comes after the one before, and what is prepared is a frame. */
+static sac_status check_list(const sac_session *s, const sac_part *p, sac_error *err) {
+    size_t n = sac_part_n_pictures(p);
+    double before = 0;
+    if (n == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "a list of frames is empty");
+    for (size_t i = 0; i < n; i++) {
+        sac_picture f = sac_part_picture(p, i);
+        if (f.prepared) SAC_TRY(sac_prepared_check(f.prepared, s->model, true, err));
+        if (i && !(f.time_s > before))
+            return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu at %g s does not come after frame %zu at %g s",
+                            i, f.time_s, i - 1, before);
+        before = f.time_s;
+    }
     return SAC_OK;
 }
 
 static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
-    const sac_part *p = m->part;
-    if (p->n_frames == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "a list of frames is empty");
-    for (size_t i = 1; i < p->n_frames; i++)
-        if (!(p->frames[i].time_s > p->frames[i - 1].time_s))
-            return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu at %g s does not come after frame %zu at %g s",
-                            i, p->frames[i].time_s, i - 1, p->frames[i - 1].time_s);
+    SAC_TRY(check_list(s, m->part, err));
     int side = s->model->loaded.processor.tile_size, width, height;
     sac_visual_plan frame;
     sac_frame_request request;
     SAC_TRY(sac_media_plan_frame(s, side, side, &frame, err));
-    SAC_TRY(frame_request(&p->video, room, &frame, &request, err));
+    SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
     if (!recall_video(s, m, &request, &width, &height)) {
         SAC_TRY(plan_list(m, &request, &width, &height, err));
         SAC_TRY(sac_source_read(s, m, err));
@@ -216,21 +232,23 @@ static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac
 
 sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     SAC_TRY(sac_session_check_cancel(s, err));
+    SAC_TRY(sac_part_check(m->part, err));
     SAC_TRY(sac_source_find(s, m, err));
-    switch (m->part->kind) {
+    switch (m->content) {
     case SAC_PART_IMAGE: SAC_TRY(prepare_image(s, m, err)); break;
     case SAC_PART_VIDEO: SAC_TRY(prepare_video(s, m, room, err)); break;
     case SAC_PART_FRAMES: SAC_TRY(prepare_frames(s, m, room, err)); break;
-    case SAC_PART_TEXT: break;
+    case SAC_PART_TEXT:
+    case SAC_PART_PIXELS: break; /* no content is either */
     }
     m->report.n_tokens = m->n_blocks * m->block_tokens;
     return sac_source_key(s, m, err);
 }
 sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err) {
     int width = m->report.width, height = m->report.height;
-    if (m->part->kind == SAC_PART_IMAGE && !m->patches) {
+    if (m->content == SAC_PART_IMAGE && !m->patches) {
         SAC_TRY(open_picture(s, m, &width, &height, err));
-    } else if (m->part->kind == SAC_PART_VIDEO && !m->video) {
+    } else if (m->content == SAC_PART_VIDEO && !m->video) {
         SAC_TRY(open_video(s, m, err));
         width = sac_video_get_info(m->video)->width;
         height = sac_video_get_info(m->video)->height;
@@ -241,8 +259,8 @@ sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err) {
 }
 
 void sac_media_close_source(sac_media *m) {
-    free(m->patches);
-    m->patches = NULL;
+    free(m->own_patches);
+    m->patches = m->own_patches = NULL;
     sac_video_free(m->video);
     m->video = NULL;
 }

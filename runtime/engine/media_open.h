@@ -14,10 +14,6 @@ sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err);
 /* Pixels and file are let go. */
 void sac_media_close_source(sac_media *m);
 
-/* A decoded picture of a file or of bytes; the caller frees it. */
-sac_status sac_media_open_picture(sac_image *image, const char *path, const void *bytes, size_t n_bytes,
-                                  sac_error *err);
-
 /* What one frame costs; it does not depend on its size: every family makes one tile of it. */
 sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan, sac_error *err);
 

@@ -1,4 +1,5 @@
 #include "room.h"
+#include "picture.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ sac_status sac_room_open(sac_room *room, const sac_model *m, int64_t n_ctx, cons
     room->n_tokens = n_ctx - ANSWER_AND_FORMAT - n_text;
     for (size_t i = 0; i < n_messages; i++)
         for (size_t j = 0; j < messages[i].n_parts; j++) {
-            sac_part_kind kind = messages[i].parts[j].kind;
+            sac_part_kind kind = sac_part_content(&messages[i].parts[j]);
             room->n_videos += kind == SAC_PART_VIDEO || kind == SAC_PART_FRAMES;
         }
     return SAC_OK;

@@ -2,6 +2,8 @@
 #include "source.h"
 
 #include "hash.h"
+#include "picture.h"
+#include "prepared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,21 +109,12 @@ static sac_status digest_source(sac_session *s, const char *path, const void *by
 
 /* ---------------------------------------------------------------- an item */
 
-static size_t n_sources(const sac_part *p) {
-    return p->kind == SAC_PART_FRAMES ? p->n_frames : 1;
-}
-
-static sac_frame source_at(const sac_part *p, size_t i) {
-    if (p->kind == SAC_PART_FRAMES) return p->frames[i];
-    return (sac_frame){.path = p->path, .bytes = p->bytes, .n_bytes = p->n_bytes};
-}
-
 /* The stamps of all files of an item as one hash. */
 static sac_status stamp_item(const sac_part *p, sac_vision_key *key, sac_error *err) {
     sac_sha256 *h;
     SAC_TRY(sac_sha256_open(&h, err));
-    for (size_t i = 0; i < n_sources(p); i++) {
-        sac_frame f = source_at(p, i);
+    for (size_t i = 0; i < sac_part_n_pictures(p); i++) {
+        sac_picture f = sac_part_picture(p, i);
         stamp t = {0};
         if (f.path) get_stamp(f.path, &t);
         sac_sha256_update(h, &t, sizeof t);
@@ -135,18 +128,50 @@ bool sac_source_is_unchanged(const sac_media *m) {
     return stamp_item(m->part, &now, NULL) == SAC_OK && memcmp(&now, &m->stamp, sizeof now) == 0;
 }
 
+/* Decoded pixels: their key stands for them, or each row is read. */
+static sac_status digest_pixels(sac_session *s, sac_media *m, sac_error *err) {
+    const sac_pixels *p = &m->part->pixels;
+    size_t n = sac_part_n_pictures(m->part);
+    int64_t head[] = {p->width, p->height, (int64_t)n, p->key != NULL};
+    sac_sha256 *h;
+    SAC_TRY(sac_sha256_open(&h, err));
+    hash_bytes(h, "pixels", 6);
+    sac_sha256_update(h, head, sizeof head);
+    if (p->key) sac_sha256_update(h, p->key, sizeof m->digest.hash);
+    sac_status st = SAC_OK;
+    for (size_t i = 0; !p->key && st == SAC_OK && i < n; i++) {
+        sac_picture f = sac_part_picture(m->part, i);
+        for (int y = 0; y < f.height; y++)
+            sac_sha256_update(h, f.rgb + (size_t)y * f.row_bytes, (size_t)f.width * 3);
+        st = sac_session_check_cancel(s, err);
+    }
+    sac_sha256_finish(h, m->digest.hash);
+    m->has_digest = st == SAC_OK;
+    return st;
+}
+
+/* What is prepared has its digest. */
+static sac_status digest_picture(sac_session *s, const sac_picture *f, bool may_read, sac_vision_key *digest,
+                                 bool *found, sac_error *err) {
+    if (!f->prepared) return digest_source(s, f->path, f->bytes, f->n_bytes, may_read, digest, found, err);
+    *digest = f->prepared->digest;
+    *found = true;
+    return SAC_OK;
+}
+
 static sac_status digest_item(sac_session *s, sac_media *m, bool may_read, sac_error *err) {
     const sac_part *p = m->part;
     if (m->has_digest) return SAC_OK;
     SAC_TRY(stamp_item(p, &m->stamp, err));
+    if (p->kind == SAC_PART_PIXELS) return digest_pixels(s, m, err);
     sac_sha256 *h;
     SAC_TRY(sac_sha256_open(&h, err));
     sac_status st = SAC_OK;
     bool found = true;
-    for (size_t i = 0; st == SAC_OK && found && i < n_sources(p); i++) {
-        sac_frame f = source_at(p, i);
+    for (size_t i = 0; st == SAC_OK && found && i < sac_part_n_pictures(p); i++) {
+        sac_picture f = sac_part_picture(p, i);
         sac_vision_key one;
-        st = digest_source(s, f.path, f.bytes, f.n_bytes, may_read, &one, &found, err);
+        st = digest_picture(s, &f, may_read, &one, &found, err);
         if (st == SAC_OK && found) sac_sha256_update(h, one.hash, sizeof one.hash);
     }
     sac_sha256_finish(h, m->digest.hash);
@@ -168,7 +193,7 @@ sac_status sac_source_key(sac_session *s, sac_media *m, sac_error *err) {
     SAC_TRY(sac_source_read(s, m, err));
     SAC_TRY(sac_sha256_open(&h, err));
     sac_sha256_update(h, s->model->loaded.fingerprint, sizeof s->model->loaded.fingerprint);
-    int32_t how[] = {(int32_t)p->kind, p->video.no_rotate, s->model->fast};
+    int32_t how[] = {(int32_t)m->content, p->video.no_rotate, s->model->fast};
     sac_sha256_update(h, how, sizeof how);
     if (s->reduce.is_on) hash_bytes(h, s->reduce.p, sizeof s->reduce.p);
     if (m->frames.index) hash_bytes(h, m->frames.index, (size_t)m->frames.n_frames * sizeof *m->frames.index);
@@ -186,7 +211,7 @@ typedef struct measured {
 } measured;
 
 static sac_status measured_key(const sac_media *m, const sac_frame_request *r, sac_vision_key *key) {
-    double request[9] = {(double)m->part->kind, m->part->video.no_rotate};
+    double request[9] = {(double)m->content, m->part->video.no_rotate};
     if (r) {
         double asked[] = {r->has_fps ? r->fps : -1, r->has_num_frames ? (double)r->num_frames : -1,
                           r->has_max_frames ? (double)r->max_frames : -1,
@@ -200,8 +225,8 @@ static sac_status measured_key(const sac_media *m, const sac_frame_request *r, s
     hash_bytes(h, request, sizeof request);
     sac_sha256_update(h, m->digest.hash, sizeof m->digest.hash);
     /* times of a list of frames are the caller's, not the files' */
-    for (size_t i = 0; m->part->kind == SAC_PART_FRAMES && i < m->part->n_frames; i++)
-        sac_sha256_update(h, &m->part->frames[i].time_s, sizeof(double));
+    for (size_t i = 0; m->content == SAC_PART_FRAMES && i < sac_part_n_pictures(m->part); i++)
+        sac_sha256_update(h, &(double){sac_part_picture(m->part, i).time_s}, sizeof(double));
     sac_sha256_finish(h, key->hash);
     return SAC_OK;
 }

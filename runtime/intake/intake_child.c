@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
-#include "image.h"
 #include "intake_decoder.h"
+
+#include "image.h"
+#include "intake_wire.h"
 #include "sampling.h"
 #include "video.h"
 
@@ -36,8 +38,8 @@ static bool limit(int what, rlim_t value) {
 
 /* A sanitizer's shadow memory is larger than any limit. */
 static bool set_limits(const intake_task *t) {
-    bool ok = limit(RLIMIT_CPU, t->seconds + 1) && limit(RLIMIT_FSIZE, t->max_output_bytes) &&
-              limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 16);
+    bool ok = limit(RLIMIT_CPU, t->seconds + 1) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_CORE, 0) &&
+              limit(RLIMIT_NOFILE, 16);
     if (!SANITIZED) ok = ok && limit(RLIMIT_AS, t->max_memory_bytes) && limit(RLIMIT_NPROC, 0);
     alarm(t->seconds);
     return ok;
@@ -79,11 +81,9 @@ static bool set_filter(void) {
 /* ---------------------------------------------------------------- decoding */
 
 typedef struct output {
-    int fd;
-    uint64_t room;
+    int fd; /* the child's end of the socket */
     const intake_task *task;
     intake_info *reply;
-    uint8_t *row;
 } output;
 
 static sac_status fail(sac_error *err, sac_status s, const char *text) {
@@ -92,46 +92,37 @@ static sac_status fail(sac_error *err, sac_status s, const char *text) {
     return s;
 }
 
-static bool write_all(int fd, const void *data, size_t n) {
+/* Nobody listens any more: then there is nothing left to do. */
+static void say(int fd, const void *data, size_t n) {
     const char *p = data;
     while (n) {
-        ssize_t k = write(fd, p, n);
+        ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
         if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return false;
+        if (k <= 0) _exit(1);
         p += k;
         n -= (size_t)k;
     }
-    return true;
 }
 
-/* One frame's pixels, as a BMP file has them. */
-static sac_status put_picture(output *o, const sac_image *image, sac_error *err) {
-    static const uint8_t head[INTAKE_BMP_HEAD];
-    size_t row_bytes = intake_bmp_row_bytes(image->width);
-    uint64_t bytes = intake_bmp_bytes(image->width, image->height);
+static void say_end(int fd, const intake_info *reply) {
+    say(fd, &(intake_head){.says = INTAKE_SAYS_END}, sizeof(intake_head));
+    say(fd, reply, sizeof *reply);
+}
+
+static sac_status put_picture(output *o, double time_s, const sac_image *image, sac_error *err) {
+    size_t n_bytes = (size_t)image->width * (size_t)image->height * 3;
     if (o->reply->n_frames && (image->width != o->reply->width || image->height != o->reply->height))
         return fail(err, SAC_UNSUPPORTED, "the frames of the video change their size");
-    if (bytes > o->room)
+    if (n_bytes > o->task->max_frame_bytes)
         return fail(err, SAC_TOO_LONG, "the decoded frames take more memory than is allowed");
-    o->room -= bytes;
     o->reply->width = image->width;
     o->reply->height = image->height;
-    if (!o->row) o->row = calloc(1, row_bytes);
-    if (!o->row) return fail(err, SAC_NO_MEMORY, "no memory for a row of pixels");
-    bool ok = write_all(o->fd, head, sizeof head);
-    for (int y = 0; ok && y < image->height; y++) {
-        const uint8_t *from = image->rgb + (size_t)y * (size_t)image->width * 3;
-        for (int x = 0; x < image->width; x++) {
-            o->row[3 * x] = from[3 * x + 2];
-            o->row[3 * x + 1] = from[3 * x + 1];
-            o->row[3 * x + 2] = from[3 * x];
-        }
-        ok = write_all(o->fd, o->row, row_bytes);
-    }
     o->reply->n_frames++;
-    if (ok) return SAC_OK;
-    return errno == EFBIG ? fail(err, SAC_IO, "the limit on the size of files leaves no room for its pixels")
-                          : fail(err, SAC_NO_MEMORY, "no memory for decoded pixels");
+    intake_head head = {
+        .says = INTAKE_SAYS_FRAME, .width = image->width, .height = image->height, .time_s = time_s};
+    say(o->fd, &head, sizeof head);
+    say(o->fd, image->rgb, n_bytes);
+    return SAC_OK;
 }
 
 static sac_status decode_picture(output *o, const uint8_t *bytes, size_t n, sac_error *err) {
@@ -140,23 +131,16 @@ static sac_status decode_picture(output *o, const uint8_t *bytes, size_t n, sac_
     if (o->task->max_pixels) limits.max_pixels = o->task->max_pixels;
     sac_image image = {0};
     sac_status st = sac_image_decode(&image, bytes, n, &limits, err);
-    if (st == SAC_OK) st = put_picture(o, &image, err);
+    if (st == SAC_OK) st = put_picture(o, 0, &image, err);
     sac_image_free(&image);
     o->reply->source_frames = 1;
     snprintf(o->reply->rule, sizeof o->reply->rule, "picture");
     return st;
 }
 
-/* Times go in front of nothing: they are sent after the reply. */
-typedef struct video_output {
-    output *out;
-    double *times;
-} video_output;
-
 static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image *frame, sac_error *err) {
-    video_output *v = ctx;
-    v->times[i] = time_s;
-    return put_picture(v->out, frame, err);
+    (void)i;
+    return put_picture(ctx, time_s, frame, err);
 }
 
 static sac_video_limits video_limits(const intake_task *t) {
@@ -181,7 +165,7 @@ static sac_frame_request frame_request(const intake_task *t) {
                                .frame_pixels = t->frame_pixels};
 }
 
-static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, double *times, sac_error *err) {
+static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, sac_error *err) {
     const intake_task *t = o->task;
     sac_video_limits limits = video_limits(t);
     sac_frame_request request = frame_request(t);
@@ -191,10 +175,9 @@ static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, double
     if (st == SAC_OK) st = sac_video_plan(video, &request, &plan, err);
     if (st == SAC_OK && (plan.n_frames > t->max_frames || plan.n_frames > INTAKE_MAX_FRAMES))
         st = fail(err, SAC_TOO_LONG, "more frames than are allowed");
-    video_output v = {o, times};
     if (st == SAC_OK)
-        st = sac_video_read(video, &plan, t->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame,
-                            &v, NULL, err);
+        st = sac_video_read(video, &plan, t->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, o,
+                            NULL, err);
     o->reply->source_frames = plan.total_frames;
     o->reply->source_fps = plan.source_fps;
     o->reply->duration_s = plan.duration_s;
@@ -202,44 +185,38 @@ static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, double
     return st;
 }
 
-static void say(int fd, const void *data, size_t n) {
-    if (send(fd, data, n, MSG_NOSIGNAL) != (ssize_t)n) _exit(1);
-}
-
 static void refuse(int fd, sac_status status, const char *text) {
     intake_info r = {.status = status};
     snprintf(r.error, sizeof r.error, "%s", text);
-    say(fd, &r, sizeof r);
+    say_end(fd, &r);
     _exit(0);
 }
 
 /* A child's whole life. */
-static void decode(int fd, const intake_task *t, int input, int pixels) {
+static void decode(int fd, const intake_task *t, int input) {
     off_t n = lseek(input, 0, SEEK_END);
     if (n == 0) refuse(fd, SAC_BAD_FILE, "the file is empty");
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
-    double *times = calloc(INTAKE_MAX_FRAMES, sizeof *times);
-    if (bytes == MAP_FAILED || !times) refuse(fd, SAC_NO_MEMORY, "no memory for the file");
+    if (bytes == MAP_FAILED) refuse(fd, SAC_NO_MEMORY, "no memory for the file");
     close(input);
     if (!set_limits(t) || !set_filter()) refuse(fd, SAC_INTERNAL, "the decoder cannot be locked in");
     static intake_info reply;
-    output o = {.fd = pixels, .room = t->max_output_bytes, .task = t, .reply = &reply};
+    output o = {.fd = fd, .task = t, .reply = &reply};
     sac_error err = {0};
-    sac_status st = t->is_video ? decode_video(&o, bytes, (size_t)n, times, &err)
-                                : decode_picture(&o, bytes, (size_t)n, &err);
+    sac_status st =
+        t->is_video ? decode_video(&o, bytes, (size_t)n, &err) : decode_picture(&o, bytes, (size_t)n, &err);
     reply.status = st;
     if (st != SAC_OK) memcpy(reply.error, err.text, sizeof reply.error);
-    say(fd, &reply, sizeof reply);
-    if (st == SAC_OK) say(fd, times, (size_t)reply.n_frames * sizeof *times);
+    say_end(fd, &reply);
     _exit(0);
 }
 
 /* ---------------------------------------------------------------- the helper */
 
-/* A task and its three descriptors: the child's own socket, the input, the pixels. */
-static ssize_t receive_task(int fd, intake_task *t, int fds[3]) {
+/* A task and its descriptors. */
+static ssize_t receive_task(int fd, intake_task *t, int fds[INTAKE_TASK_FDS]) {
     union {
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        char bytes[CMSG_SPACE(INTAKE_TASK_FDS * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec v = {t, sizeof *t};
@@ -248,28 +225,29 @@ static ssize_t receive_task(int fd, intake_task *t, int fds[3]) {
     ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
     if (n <= 0) return n;
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (n != (ssize_t)sizeof *t || !c || c->cmsg_len != CMSG_LEN(3 * sizeof(int))) return -1;
-    memcpy(fds, CMSG_DATA(c), 3 * sizeof(int));
+    if (n != (ssize_t)sizeof *t || !c || c->cmsg_len != CMSG_LEN(INTAKE_TASK_FDS * sizeof(int))) return -1;
+    memcpy(fds, CMSG_DATA(c), INTAKE_TASK_FDS * sizeof(int));
     return n;
 }
 
 /* One task: a child for it. A failed fork closes the socket, which the server takes for a crash. */
-static void run_task(int fd, const intake_task *t, const int fds[3]) {
+static void run_task(int fd, const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
     if (fork() == 0) {
         close(fd);
         signal(SIGCHLD, SIG_DFL);
-        decode(fds[0], t, fds[1], fds[2]);
+        decode(fds[0], t, fds[1]);
     }
-    for (int i = 0; i < 3; i++) close(fds[i]);
+    for (int i = 0; i < INTAKE_TASK_FDS; i++) close(fds[i]);
 }
 
 int intake_child_run(int fd) {
     intake_task t;
-    int fds[3];
+    int fds[INTAKE_TASK_FDS];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     signal(SIGCHLD, SIG_IGN); /* children are not waited for: they leave nothing behind */
     signal(SIGINT, SIG_IGN);  /* Ctrl-C is the server's to handle */
+    signal(SIGXFSZ, SIG_IGN); /* children may not write to files: a log that is one stays as it is */
     for (;;) {
         ssize_t n = receive_task(fd, &t, fds);
         if (n < 0 && errno == EINTR) continue;

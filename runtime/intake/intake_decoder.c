@@ -1,9 +1,12 @@
 #define _GNU_SOURCE
 #include "intake_decoder.h"
+
+#include "clock.h"
+#include "intake_wire.h"
 #include "status.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -12,9 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -78,9 +79,9 @@ void intake_decoder_close(intake_decoder *h) {
     free(h);
 }
 
-static bool send_task(int fd, const intake_task *t, const int fds[3]) {
+static bool send_task(int fd, const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
     union {
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        char bytes[CMSG_SPACE(INTAKE_TASK_FDS * sizeof(int))];
         struct cmsghdr align;
     } control = {0};
     struct iovec v = {(void *)(uintptr_t)t, sizeof *t};
@@ -89,13 +90,14 @@ static bool send_task(int fd, const intake_task *t, const int fds[3]) {
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(3 * sizeof(int));
-    memcpy(CMSG_DATA(c), fds, 3 * sizeof(int));
+    c->cmsg_len = CMSG_LEN(INTAKE_TASK_FDS * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, INTAKE_TASK_FDS * sizeof(int));
     return sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)sizeof *t;
 }
 
 /* The helper itself may have been killed: it is started again, once. *generation: which one has the task. */
-static bool hand_over(intake_decoder *h, const intake_task *t, const int fds[3], unsigned *generation) {
+static bool hand_over(intake_decoder *h, const intake_task *t, const int fds[INTAKE_TASK_FDS],
+                      unsigned *generation) {
     pthread_mutex_lock(&h->lock);
     bool ok = h->fd >= 0 && send_task(h->fd, t, fds);
     if (!ok) {
@@ -123,21 +125,30 @@ static bool helper_died(intake_decoder *h, unsigned generation) {
 
 /* ---------------------------------------------------------------- what a child says */
 
-/* The next message of exactly n bytes, within the time; its end of the socket closing is the child's death.
- */
-static bool receive(int fd, void *to, size_t n, double seconds, const atomic_bool *cancelled) {
+/* A child at its work, as this side sees it. */
+typedef struct conversation {
+    const intake_task *task;
+    int fd;
+    int64_t start_ns;
+    const atomic_bool *cancelled;
+    const intake_sink *sink;
+    intake_info *info;
+    uint8_t *rgb; /* a frame's; all are of one size */
+    size_t n_bytes;
+    bool crashed;
+} conversation;
+
+/* The next n bytes, within the task's time; the child's end of the socket closing is its death. */
+static bool receive(const conversation *c, void *to, size_t n) {
     char *p = to;
-    struct timespec start, now;
-    clock_gettime(CLOCK_MONOTONIC, &start);
     while (n) {
-        struct pollfd f = {.fd = fd, .events = POLLIN};
+        struct pollfd f = {.fd = c->fd, .events = POLLIN};
         int ready = poll(&f, 1, 100);
-        clock_gettime(CLOCK_MONOTONIC, &now);
         if (ready < 0 && errno != EINTR) return false;
-        if ((double)(now.tv_sec - start.tv_sec) > seconds || (cancelled && atomic_load(cancelled)))
-            return false;
+        if (sac_seconds_since(c->start_ns) > c->task->seconds + 2.0) return false;
+        if (c->cancelled && atomic_load(c->cancelled)) return false;
         if (ready < 1) continue;
-        ssize_t k = read(fd, p, n);
+        ssize_t k = read(c->fd, p, n);
         if (k <= 0) return false;
         p += k;
         n -= (size_t)k;
@@ -145,116 +156,102 @@ static bool receive(int fd, void *to, size_t n, double seconds, const atomic_boo
     return true;
 }
 
-static void put_u16(uint8_t *to, unsigned v) {
-    to[0] = (uint8_t)v;
-    to[1] = (uint8_t)(v >> 8);
-}
-
-static void put_u32(uint8_t *to, uint32_t v) {
-    put_u16(to, v & 0xffff);
-    put_u16(to + 2, v >> 16);
-}
-
-/* BITMAPFILEHEADER and BITMAPINFOHEADER; a negative height means rows from the top. */
-static void make_head(uint8_t head[INTAKE_BMP_HEAD], int width, int height) {
-    memset(head, 0, INTAKE_BMP_HEAD);
-    head[0] = 'B';
-    head[1] = 'M';
-    put_u32(head + 2, (uint32_t)intake_bmp_bytes(width, height));
-    put_u32(head + 10, INTAKE_BMP_HEAD);
-    put_u32(head + 14, 40);
-    put_u32(head + 18, (uint32_t)width);
-    put_u32(head + 22, (uint32_t)-height);
-    put_u16(head + 26, 1);
-    put_u16(head + 28, 24);
-    put_u32(head + 34, (uint32_t)(intake_bmp_row_bytes(width) * (size_t)height));
-}
-
-/* Do the child's numbers make sense, and are the pixels there? */
-static bool check(const intake_task *t, intake_info *r, int pixels, size_t *n_bytes) {
-    struct stat st;
-    r->rule[sizeof r->rule - 1] = 0;
-    r->error[sizeof r->error - 1] = 0;
-    if (r->width < 1 || r->height < 1) return false;
-    if (t->max_pixels && (int64_t)r->width * r->height > t->max_pixels) return false;
-    if (r->n_frames < 1 || r->n_frames > t->max_frames || r->n_frames > INTAKE_MAX_FRAMES) return false;
-    *n_bytes = intake_bmp_bytes(r->width, r->height) * (size_t)r->n_frames;
-    return *n_bytes <= t->max_output_bytes && fstat(pixels, &st) == 0 && (size_t)st.st_size == *n_bytes;
-}
-
-/* The heads are ours, and from here on nobody can change a byte. */
-static bool take_pixels(intake_pixels *out, int pixels) {
-    uint8_t head[INTAKE_BMP_HEAD];
-    size_t each = intake_bmp_bytes(out->info.width, out->info.height);
-    make_head(head, out->info.width, out->info.height);
-    for (int64_t i = 0; i < out->info.n_frames; i++)
-        if (pwrite(pixels, head, sizeof head, (off_t)((size_t)i * each)) != (ssize_t)sizeof head)
-            return false;
-    if (fcntl(pixels, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
-        return false;
-    void *map = mmap(NULL, out->n_bytes, PROT_READ, MAP_PRIVATE, pixels, 0);
-    if (map == MAP_FAILED) return false;
-    out->map = map;
-    return true;
-}
-
-static sac_status crash(bool *crashed, sac_error *err) {
-    *crashed = true;
+static sac_status crash(conversation *c, sac_error *err) {
+    c->crashed = true;
     return sac_fail(err, SAC_BAD_FILE, "decoding it failed, took too long or too much memory");
 }
 
-static sac_status converse(const intake_task *t, int fd, int pixels, const atomic_bool *cancelled,
-                           intake_pixels *out, bool *crashed, sac_error *err) {
-    intake_info *r = &out->info;
-    double seconds = t->seconds + 2;
-    if (!receive(fd, r, sizeof *r, seconds, cancelled)) return crash(crashed, err);
-    r->error[sizeof r->error - 1] = 0;
-    if (r->status != SAC_OK) return sac_fail(err, (sac_status)r->status, "%s", r->error);
-    if (!check(t, r, pixels, &out->n_bytes)) return crash(crashed, err);
-    size_t n = (size_t)r->n_frames * sizeof *out->times;
-    out->times = calloc(1, n);
-    if (!out->times) return sac_fail(err, SAC_NO_MEMORY, "no memory for its pixels");
-    if (t->is_video && !receive(fd, out->times, n, seconds, cancelled)) return crash(crashed, err);
-    return take_pixels(out, pixels) ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for its pixels");
+/* Do the numbers of a frame make sense, and may there be one more? */
+static bool is_good_frame(const conversation *c, const intake_head *h) {
+    const intake_task *t = c->task;
+    const intake_info *had = c->info;
+    if (h->width < 1 || h->height < 1 || !isfinite(h->time_s)) return false;
+    int64_t n_pixels = (int64_t)h->width * h->height;
+    if (t->max_pixels && n_pixels > t->max_pixels) return false;
+    if ((uint64_t)n_pixels > t->max_frame_bytes / 3) return false;
+    if (had->n_frames >= t->max_frames || had->n_frames >= INTAKE_MAX_FRAMES) return false;
+    return had->n_frames == 0 || (h->width == had->width && h->height == had->height);
 }
 
-static sac_status attempt(intake_decoder *h, const intake_task *task, int input, const atomic_bool *cancelled,
-                          intake_pixels *out, bool *crashed, bool *again, sac_error *err) {
-    unsigned generation = 0;
-    int pair[2], pixels = intake_memory_file("saccade-pixels");
-    *out = (intake_pixels){0};
-    *crashed = *again = false;
-    if (pixels < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        if (pixels >= 0) close(pixels);
-        return sac_fail(err, SAC_NO_MEMORY, "no descriptors for decoding it");
+static sac_status take_frame(conversation *c, const intake_head *h, sac_error *err) {
+    intake_info *r = c->info;
+    if (!is_good_frame(c, h)) return crash(c, err);
+    if (!c->rgb) {
+        c->n_bytes = (size_t)h->width * (size_t)h->height * 3;
+        c->rgb = malloc(c->n_bytes);
+        r->width = h->width;
+        r->height = h->height;
     }
-    int fds[3] = {pair[1], input, pixels};
-    sac_status st = SAC_OK;
-    if (!hand_over(h, task, fds, &generation))
-        st = sac_fail(err, SAC_IO, "there is no process that decodes it now");
+    if (!c->rgb) return sac_fail(err, SAC_NO_MEMORY, "no memory for its pixels");
+    if (!receive(c, c->rgb, c->n_bytes)) return crash(c, err);
+    intake_frame frame = {
+        .index = r->n_frames++, .time_s = h->time_s, .width = h->width, .height = h->height, .rgb = c->rgb};
+    return c->sink->take(c->sink->ctx, &frame, err);
+}
+
+/* What a decoder may fail with: nothing that would end more than the work on its file. */
+static bool is_failure_of_a_file(int32_t status) {
+    return status == SAC_NO_MEMORY || status == SAC_BAD_ARGUMENT || status == SAC_BAD_FILE ||
+           status == SAC_IO || status == SAC_UNSUPPORTED || status == SAC_TOO_LONG || status == SAC_INTERNAL;
+}
+
+static sac_status take_end(conversation *c, sac_error *err) {
+    intake_info *r = c->info, end;
+    if (!receive(c, &end, sizeof end)) return crash(c, err);
+    end.rule[sizeof end.rule - 1] = 0;
+    end.error[sizeof end.error - 1] = 0;
+    if (end.status != SAC_OK)
+        return is_failure_of_a_file(end.status) ? sac_fail(err, (sac_status)end.status, "%s", end.error)
+                                                : crash(c, err);
+    bool good = r->n_frames > 0 && end.n_frames == r->n_frames && end.source_frames >= 0 &&
+                isfinite(end.source_fps) && isfinite(end.duration_s);
+    if (!good) return crash(c, err);
+    end.width = r->width;
+    end.height = r->height;
+    *r = end;
+    return SAC_OK;
+}
+
+static sac_status converse(conversation *c, sac_error *err) {
+    for (;;) {
+        intake_head head;
+        if (!receive(c, &head, sizeof head)) return crash(c, err);
+        if (head.says == INTAKE_SAYS_END) return take_end(c, err);
+        if (head.says != INTAKE_SAYS_FRAME) return crash(c, err);
+        SAC_TRY(take_frame(c, &head, err));
+    }
+}
+
+/* ---------------------------------------------------------------- one file */
+
+/* *generation: of the helper that has the task. */
+static sac_status attempt(intake_decoder *h, conversation *c, int input, unsigned *generation,
+                          sac_error *err) {
+    int pair[2];
+    *c->info = (intake_info){0};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return sac_fail(err, SAC_NO_MEMORY, "no descriptors for decoding it");
+    int fds[INTAKE_TASK_FDS] = {pair[1], input};
+    bool ok = hand_over(h, c->task, fds, generation);
     close(pair[1]);
-    if (st == SAC_OK) st = converse(task, pair[0], pixels, cancelled, out, crashed, err);
+    c->fd = pair[0];
+    c->start_ns = sac_now_ns();
+    sac_status st = ok ? converse(c, err) : sac_fail(err, SAC_IO, "there is no process that decodes it now");
     close(pair[0]);
-    close(pixels);
-    if (st != SAC_OK) intake_pixels_free(out);
-    *again = *crashed && !(cancelled && atomic_load(cancelled)) && helper_died(h, generation);
+    free(c->rgb);
+    c->rgb = NULL;
     return st;
 }
 
 sac_status intake_decode(intake_decoder *h, const intake_task *task, int input, const atomic_bool *cancelled,
-                         intake_pixels *out, bool *crashed, sac_error *err) {
-    bool again;
-    sac_status st = attempt(h, task, input, cancelled, out, crashed, &again, err);
-    return again ? attempt(h, task, input, cancelled, out, crashed, &again, err) : st;
-}
-
-const uint8_t *intake_pixels_frame(const intake_pixels *p, int64_t i, size_t *n_bytes) {
-    *n_bytes = intake_bmp_bytes(p->info.width, p->info.height);
-    return p->map + (size_t)i * *n_bytes;
-}
-
-void intake_pixels_free(intake_pixels *p) {
-    if (p->map) munmap(p->map, p->n_bytes);
-    free(p->times);
-    *p = (intake_pixels){0};
+                         const intake_sink *sink, intake_info *info, bool *crashed, sac_error *err) {
+    conversation c = {.task = task, .cancelled = cancelled, .sink = sink, .info = info};
+    unsigned generation = 0;
+    sac_status st = attempt(h, &c, input, &generation, err);
+    if (c.crashed && !(cancelled && atomic_load(cancelled)) && helper_died(h, generation)) {
+        c.crashed = false;
+        st = attempt(h, &c, input, &generation, err);
+    }
+    *crashed = c.crashed;
+    return st;
 }

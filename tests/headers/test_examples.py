@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 PARAMETERS = ("sac_session *s, const sac_message *messages, size_t n_messages, const sac_sampling *sampling, "
-              "const sac_events *events, sac_error *err, sac_result result")
+              "const sac_events *events, sac_error *err, sac_result result, const sac_model *model, const unsigned char *rgb")
 
 
 def examples(text):
@@ -31,7 +31,7 @@ def examples(text):
 def compiles(compiler, include, header, code):
     source = (f'#include "saccade/{header}"\n#include <stdio.h>\nvoid example({PARAMETERS});\n'
               f"void example({PARAMETERS}) {{\n(void)s, (void)messages, (void)n_messages, (void)sampling, (void)events, (void)err, "
-              f"(void)result;\n{{\n{code}\n}}\n}}\n")
+              f"(void)result, (void)model, (void)rgb;\n{{\n{code}\n}}\n}}\n")
     run = subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{include}", "-fsyntax-only", "-x", "c", "-"],
                          input=source, text=True, capture_output=True)
     return run.returncode == 0, run.stderr

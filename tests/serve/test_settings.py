@@ -146,6 +146,30 @@ class Methods(Case):
             self.assertEqual(server.chat("x", saccade={"kv": "f32"}).status, 403)
 
 
+class Prepared(Case):
+    """Media are decoded, resized and hashed once, for all who ask about them."""
+
+    def test_once_for_all_choices_and_questions(self):
+        row = sample(video=True)
+        with Server() as server:
+            reply = server.chat(ask(row), n=3, temperature=0)
+            self.assertEqual([c["message"]["content"] for c in reply.json["choices"]], [row["answer"]] * 3)
+            self.assertEqual(server.answer([ask(row)[0], {"type": "text", "text": "What?"}], max_tokens=1),
+                             server.answer([ask(row)[0], {"type": "text", "text": "What?"}], max_tokens=1))
+            self.assertEqual(server.metric("saccade:media_resize_seconds_count"), 1)
+            self.assertEqual(server.metric("saccade:media_cache_hits_total"), 2)
+
+    def test_a_picture_and_the_same_as_a_frame(self):
+        row = sample(video=False)
+        picture, text = ask(row)
+        frames = {"type": "video_frames", "video_frames": {"urls": [picture["image_url"]["url"]] * 2, "timestamps": [0, 1]}}
+        with Server() as server:
+            for _ in range(2):
+                self.assertEqual(server.answer([picture, text]), row["answer"])
+                self.assertEqual(server.chat([frames, text]).json["usage"]["frames"], 2)
+            self.assertEqual(server.metric("saccade:media_resize_seconds_count"), 2)
+
+
 class Choices(Case):
     """Several answers to one prompt, which is run once where the method leaves a prefix that serves any answer."""
 

@@ -12,7 +12,7 @@ typedef struct seen {
     int64_t progress[FRAMES + 2];
     int n_progress, n_tiles;
     uint64_t tiles;   /* a sum that the order changes */
-    int cancel_after; /* calls of yield; 0: never */
+    int cancel_after; /* calls of yield once a batch is on its way; 0: never */
     int n_yields;
     sac_session *s;
 } seen;
@@ -30,7 +30,7 @@ static void on_tile(void *ctx, size_t media, int64_t tile, int size, const uint8
 }
 static void on_yield(void *ctx) {
     seen *t = ctx;
-    if (++t->n_yields == t->cancel_after) sac_session_cancel(t->s);
+    if (late_n_copies > 0 && ++t->n_yields == t->cancel_after) sac_session_cancel(t->s);
 }
 
 static int n_processors; /* of the device: 0 takes a stretch of tiles for each, many one for all */
@@ -145,8 +145,8 @@ static void refused_batches_run_on_the_host(void **state) {
 static void cancelled_leaves_nothing_in_flight(void **state) {
     (void)state;
     static seen t;
+    assert_int_equal(see(&t, 0, false, 1), SAC_CANCELLED);
     assert_int_equal(see(&t, 0, false, 2), SAC_CANCELLED);
-    assert_int_equal(see(&t, 0, false, 3), SAC_CANCELLED);
 }
 
 /* A reducer wants to look into the tower: it runs on the host, and nothing overlaps. */

@@ -2,7 +2,7 @@
 #include "caption_decode.h"
 #include "status.h"
 
-#include "intake_decoder.h"
+#include "intake_media.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +20,11 @@ struct caption_decoder {
     sac_model_info info;
     int64_t n_ctx;
     const char *reduce;  /* as in sac_session_config */
-    uint64_t most_bytes; /* of an item's pixels */
+    uint64_t most_bytes; /* of an item that is prepared, or of one decoded frame */
 };
 
 struct caption_decoded {
-    intake_pixels pixels;
+    intake_media media;
     caption_decoded *next;
 };
 
@@ -46,16 +46,21 @@ static const uint8_t bmp[] = {'B', 'M', 58, 0, 0, 0, 0, 0, 0,  0, 54, 0, 0, 0, 4
                               0,   0,   1,  0, 0, 0, 1, 0, 24, 0, 0,  0, 0, 0, 4,   0,   0,   0, 0, 0,
                               0,   0,   0,  0, 0, 0, 0, 0, 0,  0, 0,  0, 0, 0, 255, 255, 255, 0};
 
+static sac_status take_nothing(void *ctx, const intake_frame *frame, sac_error *err) {
+    (void)ctx, (void)frame, (void)err;
+    return SAC_OK;
+}
+
 static sac_status try_one(const caption_decoder *d, sac_error *err) {
     intake_task task = {
-        .max_frames = 1, .max_output_bytes = 1 << 20, .max_memory_bytes = (uint64_t)3 << 29, .seconds = 60};
-    intake_pixels pixels;
+        .max_frames = 1, .max_frame_bytes = 1 << 20, .max_memory_bytes = (uint64_t)3 << 29, .seconds = 60};
+    intake_sink sink = {.take = take_nothing};
+    intake_info info;
     bool crashed;
     int fd = file_in_memory(bmp, sizeof bmp);
     if (fd < 0) return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of one pixel");
-    sac_status st = intake_decode(d->intake, &task, fd, NULL, &pixels, &crashed, err);
+    sac_status st = intake_decode(d->intake, &task, fd, NULL, &sink, &info, &crashed, err);
     close(fd);
-    if (st == SAC_OK) intake_pixels_free(&pixels);
     return st;
 }
 
@@ -96,16 +101,16 @@ static sac_status open_file(const char *path, int *fd, sac_error *err) {
     return sac_fail(err, SAC_BAD_FILE, "%s: %s", path, is_empty ? "the file is empty" : "not a file");
 }
 
-static uint64_t bytes_decoded(const caption_request *q) {
+static uint64_t bytes_prepared(const caption_request *q) {
     uint64_t n = 0;
-    for (const caption_decoded *i = q->decoded; i; i = i->next) n += i->pixels.n_bytes;
+    for (const caption_decoded *i = q->decoded; i; i = i->next) n += i->media.n_bytes;
     return n;
 }
 
 /* The file at `path`, or the bytes. *out belongs to the request. */
-static sac_status decode(caption_decoder *d, caption_request *q, intake_task *task, const char *path,
-                         const void *bytes, size_t n_bytes, const atomic_bool *cancelled,
-                         const intake_pixels **out, sac_error *err) {
+static sac_status decode(caption_decoder *d, caption_request *q, intake_task *task, bool is_frame,
+                         const char *path, const void *bytes, size_t n_bytes, const atomic_bool *cancelled,
+                         const intake_media **out, sac_error *err) {
     int fd = -1;
     bool crashed;
     struct stat file;
@@ -117,12 +122,14 @@ static sac_status decode(caption_decoder *d, caption_request *q, intake_task *ta
         free(to);
         return sac_fail_no_memory(err);
     }
-    uint64_t had = bytes_decoded(q);
-    task->max_output_bytes = had < d->most_bytes ? d->most_bytes - had : 1;
+    uint64_t had = bytes_prepared(q);
+    intake_use use = {
+        .model = d->model, .is_frame = is_frame, .max_bytes = had < d->most_bytes ? d->most_bytes - had : 0};
+    task->max_frame_bytes = d->most_bytes;
     task->max_memory_bytes = (uint64_t)file.st_size + ((uint64_t)3 << 29); /* decoders' own: 1.5 GiB */
     task->seconds = SECONDS_MAX;
     task->frame_pixels = (int64_t)d->info.image_size * d->info.image_size;
-    sac_status st = intake_decode(d->intake, task, fd, cancelled, &to->pixels, &crashed, err);
+    sac_status st = intake_media_open(&to->media, d->intake, task, &use, fd, cancelled, &crashed, err);
     close(fd);
     if (st != SAC_OK) {
         free(to);
@@ -130,7 +137,7 @@ static sac_status decode(caption_decoder *d, caption_request *q, intake_task *ta
     }
     to->next = q->decoded;
     q->decoded = to;
-    *out = &to->pixels;
+    *out = &to->media;
     return SAC_OK;
 }
 
@@ -146,28 +153,26 @@ static void drop_file(sac_part *p) {
 static sac_status decode_picture(caption_decoder *d, caption_request *q, sac_part *p,
                                  const atomic_bool *cancelled, sac_error *err) {
     intake_task task = {.video = p->video, .max_frames = 1};
-    const intake_pixels *pixels;
-    SAC_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
+    const intake_media *media;
+    SAC_TRY(decode(d, q, &task, false, p->path, p->bytes, p->n_bytes, cancelled, &media, err));
     drop_file(p);
-    p->bytes = intake_pixels_frame(pixels, 0, &p->n_bytes);
+    p->prepared = media->frames[0];
     return SAC_OK;
 }
 
-/* The child chooses the frames; the engine gets them as a list, and sees no file. */
+/* The child chooses the frames; the engine gets them as a list, prepared, and sees no file. */
 static sac_status decode_video(caption_decoder *d, caption_request *q, sac_part *p, int64_t most,
                                const atomic_bool *cancelled, sac_error *err) {
     if (most > INTAKE_MAX_FRAMES) most = INTAKE_MAX_FRAMES;
     if (p->video.max_frames && p->video.max_frames < most) most = p->video.max_frames;
     intake_task task = {.is_video = true, .video = p->video, .max_frames = most};
-    const intake_pixels *pixels;
-    SAC_TRY(decode(d, q, &task, p->path, p->bytes, p->n_bytes, cancelled, &pixels, err));
-    size_t n = (size_t)pixels->info.n_frames;
+    const intake_media *media;
+    SAC_TRY(decode(d, q, &task, true, p->path, p->bytes, p->n_bytes, cancelled, &media, err));
+    size_t n = (size_t)media->info.n_frames;
     sac_frame *frames = calloc(n, sizeof *frames);
     if (!frames) return sac_fail_no_memory(err);
-    for (size_t i = 0; i < n; i++) {
-        frames[i].bytes = intake_pixels_frame(pixels, (int64_t)i, &frames[i].n_bytes);
-        frames[i].time_s = pixels->times[i];
-    }
+    for (size_t i = 0; i < n; i++)
+        frames[i] = (sac_frame){.prepared = media->frames[i], .time_s = media->times[i]};
     drop_file(p);
     p->kind = SAC_PART_FRAMES;
     p->frames = frames;
@@ -181,11 +186,11 @@ static sac_status decode_list(caption_decoder *d, caption_request *q, sac_part *
     sac_frame *frames = (sac_frame *)(uintptr_t)p->frames;
     for (size_t i = 0; i < p->n_frames; i++) {
         intake_task task = {.max_frames = 1, .video = {.no_rotate = p->video.no_rotate}};
-        const intake_pixels *pixels;
-        SAC_TRY(decode(d, q, &task, frames[i].path, NULL, 0, cancelled, &pixels, err));
+        const intake_media *media;
+        SAC_TRY(decode(d, q, &task, true, frames[i].path, NULL, 0, cancelled, &media, err));
         free((char *)(uintptr_t)frames[i].path);
         frames[i].path = NULL;
-        frames[i].bytes = intake_pixels_frame(pixels, 0, &frames[i].n_bytes);
+        frames[i].prepared = media->frames[0];
     }
     return SAC_OK;
 }
@@ -206,7 +211,7 @@ static sac_status decode_part(caption_decoder *d, caption_request *q, sac_part *
                               const atomic_bool *cancelled, sac_error *err) {
     if (p->kind == SAC_PART_IMAGE) {
         SAC_TRY(decode_picture(d, q, p, cancelled, err));
-        const intake_info *info = &q->decoded->pixels.info; /* what was decoded last stands first */
+        const intake_info *info = &q->decoded->media.info; /* what was decoded last stands first */
         return room->n_videos ? sac_room_picture(room, info->width, info->height, err) : SAC_OK;
     }
     if (p->kind == SAC_PART_FRAMES) SAC_TRY(decode_list(d, q, p, cancelled, err));
@@ -235,27 +240,19 @@ sac_status caption_decode(caption_decoder *d, caption_request *q, const atomic_b
     return decode_all(d, q, true, &room, cancelled, err);
 }
 
-static bool is_decoded(const caption_request *q, const void *bytes) {
-    const uint8_t *at = bytes;
-    for (const caption_decoded *i = q->decoded; i && at; i = i->next)
-        if (at >= i->pixels.map && at < i->pixels.map + i->pixels.n_bytes) return true;
-    return false;
-}
-
 /* Nothing of the conversation may point at what goes. */
-static void forget(const caption_request *q, sac_part *p) {
-    if (is_decoded(q, p->bytes)) p->bytes = NULL;
+static void forget(sac_part *p) {
     sac_frame *frames = (sac_frame *)(uintptr_t)p->frames;
-    for (size_t i = 0; i < p->n_frames; i++)
-        if (is_decoded(q, frames[i].bytes)) frames[i].bytes = NULL;
+    p->prepared = NULL;
+    for (size_t i = 0; i < p->n_frames; i++) frames[i].prepared = NULL;
 }
 
 void caption_decoded_free(caption_request *q) {
     for (size_t i = 0; q->decoded && i < q->c.n_messages; i++)
-        for (size_t k = 0; k < q->c.messages[i].n_parts; k++) forget(q, part_of(q, i, k));
+        for (size_t k = 0; k < q->c.messages[i].n_parts; k++) forget(part_of(q, i, k));
     for (caption_decoded *next; q->decoded; q->decoded = next) {
         next = q->decoded->next;
-        intake_pixels_free(&q->decoded->pixels);
+        intake_media_free(&q->decoded->media);
         free(q->decoded);
     }
 }

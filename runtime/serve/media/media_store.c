@@ -2,7 +2,7 @@
 #include "media_store.h"
 #include "clock.h"
 #include "hash.h"
-#include "intake_decoder.h"
+#include "intake_media.h"
 #include "media_source.h"
 #include "methods.h"
 #include "metrics.h"
@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds that a request waits for others to let go of their pixels. */
+/* Seconds that a request waits for others to let go of their media. */
 #define ROOM_SECONDS 30
 
 struct serve_media {
     uint8_t key[32];
     int64_t most; /* frames that were allowed: what other texts leave of the context may differ */
-    intake_pixels pixels;
+    intake_media prepared;
     int n_owners; /* requests that use it */
     serve_media *newer, *older;
 };
@@ -59,8 +59,8 @@ static void link_newest(serve_media_store *store, serve_media *m) {
 
 static void drop(serve_media_store *store, serve_media *m) {
     unlink_media(store, m);
-    store->n_bytes -= m->pixels.n_bytes;
-    intake_pixels_free(&m->pixels);
+    store->n_bytes -= m->prepared.n_bytes;
+    intake_media_free(&m->prepared);
     free(m);
 }
 
@@ -82,7 +82,7 @@ size_t serve_media_store_bytes(serve_media_store *store) {
 
 /* Would a bound of `most` frames have chosen the same ones? A bound that was not reached decided nothing. */
 static bool serves(const serve_media *m, int64_t most) {
-    int64_t n = m->pixels.info.n_frames;
+    int64_t n = m->prepared.info.n_frames;
     return n < m->most ? n <= most : most == m->most;
 }
 
@@ -115,14 +115,14 @@ static bool make_room(serve_media_store *store, size_t n) {
     return store->n_bytes + n <= most;
 }
 
-/* Adds what was decoded; waits for room, for a time. Takes over the pixels. NULL: no room or memory. */
-static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t most, intake_pixels *pixels,
+/* Adds what was prepared; waits for room, for a time. Takes it over. NULL: no room or memory. */
+static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t most, intake_media *prepared,
                         const atomic_bool *cancelled) {
     serve_media *m = calloc(1, sizeof *m);
     int64_t start = sac_now_ns();
     pthread_mutex_lock(&store->lock);
     bool fits = m != NULL;
-    while (fits && !make_room(store, pixels->n_bytes)) {
+    while (fits && !make_room(store, prepared->n_bytes)) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
         t.tv_sec++;
@@ -132,15 +132,15 @@ static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t
     if (fits) {
         memcpy(m->key, key, sizeof m->key);
         m->most = most;
-        m->pixels = *pixels;
+        m->prepared = *prepared;
         m->n_owners = 1;
         link_newest(store, m);
-        store->n_bytes += pixels->n_bytes;
+        store->n_bytes += prepared->n_bytes;
     }
     pthread_mutex_unlock(&store->lock);
     if (fits) return m;
     free(m);
-    intake_pixels_free(pixels);
+    intake_media_free(prepared);
     return NULL;
 }
 
@@ -153,12 +153,12 @@ static void give_back(serve_media_store *store, serve_media *m) {
 
 /* ---------------------------------------------------------------- one item */
 
-/* The same bytes, looked at in the same way, make the same pixels. */
-static void make_key(uint8_t key[32], const serve_source *source, const intake_task *t) {
+/* The same bytes, looked at in the same way, make the same tiles. */
+static void make_key(uint8_t key[32], const serve_source *source, const intake_task *t, bool is_frame) {
     sac_sha256 *h;
     memset(key, 0, 32);
     if (sac_sha256_open(&h, NULL) != SAC_OK) return;
-    int64_t how[] = {t->is_video, t->video.no_rotate, t->video.num_frames, t->video.max_pixels};
+    int64_t how[] = {t->is_video, is_frame, t->video.no_rotate, t->video.num_frames, t->video.max_pixels};
     double fps = t->video.fps;
     sac_sha256_update(h, source->hash, sizeof source->hash);
     sac_sha256_update(h, how, sizeof how);
@@ -179,7 +179,7 @@ static intake_task make_task(const serve_server *s, bool is_video, const sac_vid
         .max_pixels = c->max_pixels,
         .max_frames = is_video ? most : 1,
         .max_duration_s = c->max_duration_s,
-        .max_output_bytes = c->max_decoded_bytes / 2,
+        .max_frame_bytes = c->max_decoded_bytes / 2,
         .seconds = (uint32_t)(c->decode_s + 0.999),
     };
 }
@@ -199,23 +199,26 @@ static void refuse_decoding(serve_problem *p, const char *param, bool crashed, c
     snprintf(p->param, sizeof p->param, "%s", param);
 }
 
-static serve_media *decode(serve_job *j, const serve_source *source, intake_task *t, const uint8_t key[32],
-                           const char *param, serve_problem *p) {
+static serve_media *decode(serve_job *j, const serve_source *source, intake_task *t, bool is_frame,
+                           const uint8_t key[32], const char *param, serve_problem *p) {
     serve_server *s = j->server;
-    intake_pixels pixels;
+    intake_use use = {.model = s->model, .is_frame = is_frame, .max_bytes = s->config->max_decoded_bytes / 2};
+    intake_media prepared;
     bool crashed;
     sac_error err;
     int64_t start = sac_now_ns();
     t->max_memory_bytes = source->n_bytes + ((uint64_t)3 << 29); /* decoders' own: 1.5 GiB */
-    sac_status st = intake_decode(s->media->decoder, t, source->fd, &j->cancelled, &pixels, &crashed, &err);
+    sac_status st =
+        intake_media_open(&prepared, s->media->decoder, t, &use, source->fd, &j->cancelled, &crashed, &err);
     if (crashed) serve_metrics_count(s->metrics, SERVE_COUNT_decoder_crashes, 1);
     if (st != SAC_OK) {
         refuse_decoding(p, param, crashed, &err);
         return NULL;
     }
     serve_metrics_observe(s->metrics, SERVE_TIME_media, sac_seconds_since(start));
+    serve_metrics_observe(s->metrics, SERVE_TIME_resize, prepared.prepare_s);
     serve_metrics_count(s->metrics, SERVE_COUNT_media_misses, 1);
-    serve_media *m = put(s->media, key, t->max_frames, &pixels, &j->cancelled);
+    serve_media *m = put(s->media, key, t->max_frames, &prepared, &j->cancelled);
     if (!m) serve_refuse(p, 503, param, "overloaded", "%s: no room for decoded media now", param);
     return m;
 }
@@ -226,16 +229,16 @@ static serve_media *get_item(serve_job *j, const serve_media_ref *ref, size_t i,
     serve_source source;
     uint8_t key[32];
     if (!serve_source_open(&source, s, ref->urls[i], in_list, ref->param, &j->cancelled, p)) return NULL;
-    bool is_video = ref->kind == SAC_PART_VIDEO;
+    bool is_video = ref->kind == SAC_PART_VIDEO, is_frame = ref->kind == SAC_PART_FRAMES;
     intake_task t = make_task(s, is_video, &ref->part->video, room_frames);
     int64_t most = j->request->image_max_pixels;
     if (!is_video && most && most < t.max_pixels) t.max_pixels = most;
-    make_key(key, &source, &t);
+    make_key(key, &source, &t, is_frame);
     serve_media *m = get(s->media, key, t.max_frames);
     if (m)
         serve_metrics_count(s->metrics, SERVE_COUNT_media_hits, 1);
     else
-        m = decode(j, &source, &t, key, ref->param, p);
+        m = decode(j, &source, &t, is_frame, key, ref->param, p);
     serve_source_close(&source);
     return m;
 }
@@ -244,14 +247,13 @@ static serve_media *get_item(serve_job *j, const serve_media_ref *ref, size_t i,
 
 static bool fill_frames(serve_media_ref *ref, serve_problem *p) {
     bool video = ref->kind == SAC_PART_VIDEO;
-    size_t n = video ? (size_t)ref->media[0]->pixels.info.n_frames : ref->n_urls;
+    size_t n = video ? (size_t)ref->media[0]->prepared.info.n_frames : ref->n_urls;
     ref->frames = calloc(n, sizeof *ref->frames);
     if (!ref->frames) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for %zu frames", n);
     for (size_t i = 0; i < n; i++) {
-        const serve_media *m = ref->media[video ? 0 : i];
-        sac_frame *f = &ref->frames[i];
-        f->bytes = intake_pixels_frame(&m->pixels, video ? (int64_t)i : 0, &f->n_bytes);
-        f->time_s = video ? m->pixels.times[i] : ref->times[i];
+        const intake_media *m = &ref->media[video ? 0 : i]->prepared;
+        ref->frames[i] =
+            (sac_frame){.prepared = m->frames[video ? i : 0], .time_s = video ? m->times[i] : ref->times[i]};
     }
     ref->part->kind = SAC_PART_FRAMES;
     ref->part->frames = ref->frames;
@@ -274,13 +276,13 @@ static bool fill(serve_media_ref *ref, serve_problem *p) {
     if (sac_sha256_open(&h, NULL) == SAC_OK) {
         for (size_t i = 0; i < ref->n_urls; i++) {
             sac_sha256_update(h, ref->media[i]->key, 32);
-            sac_sha256_update(h, &ref->media[i]->pixels.info.n_frames, sizeof(int64_t));
+            sac_sha256_update(h, &ref->media[i]->prepared.info.n_frames, sizeof(int64_t));
         }
         sac_sha256_finish(h, ref->key);
     }
-    if (ref->kind == SAC_PART_VIDEO) ref->video = facts_of(&ref->media[0]->pixels.info);
+    if (ref->kind == SAC_PART_VIDEO) ref->video = facts_of(&ref->media[0]->prepared.info);
     if (ref->kind != SAC_PART_IMAGE) return fill_frames(ref, p);
-    ref->part->bytes = intake_pixels_frame(&ref->media[0]->pixels, 0, &ref->part->n_bytes);
+    ref->part->prepared = ref->media[0]->prepared.frames[0];
     ref->n_frames = 1;
     return true;
 }
@@ -305,7 +307,7 @@ static bool get_pictures(serve_job *j, sac_room *room, serve_problem *p) {
         serve_media_ref *ref = &r->media[i];
         if (ref->kind != SAC_PART_IMAGE) continue;
         if (!get_reference(j, ref, 1, p)) return false;
-        const intake_info *info = &ref->media[0]->pixels.info;
+        const intake_info *info = &ref->media[0]->prepared.info;
         sac_status st = room->n_videos ? sac_room_picture(room, info->width, info->height, &err) : SAC_OK;
         if (st != SAC_OK) return serve_refuse_status(p, st, &err);
     }

@@ -93,10 +93,7 @@ static void count_media(serve_metrics *m, const sac_result *r) {
         else if (r->seconds.vision > 0) /* otherwise its rows came from the prefix cache */
             serve_metrics_count(m, SERVE_COUNT_embedding_misses, 1);
     }
-    if (r->n_media) {
-        serve_metrics_observe(m, SERVE_TIME_resize, r->seconds.media);
-        serve_metrics_observe(m, SERVE_TIME_vision, r->seconds.vision);
-    }
+    if (r->n_media) serve_metrics_observe(m, SERVE_TIME_vision, r->seconds.vision);
 }
 
 /* Once a request, by its first choice. */

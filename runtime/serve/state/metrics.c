@@ -166,7 +166,8 @@ static void write_gauges(const serve_gauges *g, serve_buffer *b, const char *lab
     write_gauge(b, label, "vllm:kv_cache_usage_perc", "Share of the slots' rows that answers hold, 0 to 1",
                 g->cache_use);
     write_gauge(b, label, "saccade:request_body_bytes", "Bodies in memory", (double)g->body_bytes);
-    write_gauge(b, label, "saccade:decoded_media_bytes", "Decoded media in memory", (double)g->media_bytes);
+    write_gauge(b, label, "saccade:decoded_media_bytes", "Media in memory, as the model takes them",
+                (double)g->media_bytes);
 }
 
 /* A model's name is the user's own; what would break the line is left out. */

@@ -36,7 +36,7 @@
     X(inference, "vllm:request_inference_time_seconds", "From the start of running to the last token")       \
     X(fetch, "saccade:media_fetch_seconds", "Getting the bytes of a picture or video")                       \
     X(media, "saccade:media_decode_seconds", "Decoding a picture or video, in its child process")            \
-    X(resize, "saccade:media_resize_seconds", "Resizing and normalising, of a request")                      \
+    X(resize, "saccade:media_resize_seconds", "Resizing and hashing, of a picture or video")                 \
     X(vision, "saccade:vision_seconds", "Encoding pictures and frames, of a request")
 
 typedef struct serve_metrics serve_metrics;

@@ -42,7 +42,7 @@ typedef struct serve_config {
     int max_media;            /* pictures and videos of a request */
     double max_duration_s;    /* of a video */
     double decode_s;          /* for decoding one picture or video */
-    size_t max_decoded_bytes; /* of all decoded media in flight and kept */
+    size_t max_decoded_bytes; /* of all media in flight and kept, as the model takes them */
     bool quiet;
 } serve_config;
 

@@ -1,0 +1,18 @@
+/* prepared.h - a picture as the vision tower takes it, with a hash of what it is. */
+#ifndef SAC_ENGINE_PREPARED_H
+#define SAC_ENGINE_PREPARED_H
+
+#include "engine.h"
+
+struct sac_prepared {
+    const sac_model *model;
+    sac_visual_plan plan; /* is_video_frame says what it was prepared as */
+    sac_vision_key digest;
+    size_t n_bytes;
+    uint8_t patches[]; /* patch rows of plan.n_tiles, as sac_processor_cut makes them */
+};
+
+/* May it stand where a picture, or a frame of a video, is asked of this model? */
+sac_status sac_prepared_check(const sac_prepared *p, const sac_model *m, bool is_frame, sac_error *err);
+
+#endif

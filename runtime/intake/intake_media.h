@@ -1,0 +1,32 @@
+/* intake_media.h - what a file became: its frames as the vision tower takes them, prepared one by one while
+ * the child decodes the next. */
+#ifndef INTAKE_MEDIA_H
+#define INTAKE_MEDIA_H
+
+#include "intake_decoder.h"
+
+/* A zeroed one is empty and may be freed. */
+typedef struct intake_media {
+    intake_info info;
+    sac_prepared **frames; /* [info.n_frames]; of a picture one */
+    double *times;         /* [info.n_frames], seconds */
+    int64_t capacity;      /* of both */
+    size_t n_bytes;        /* of what is prepared */
+    double prepare_s;      /* spent on resizing and hashing, beside the decoding */
+} intake_media;
+
+/* What becomes of the decoded frames. */
+typedef struct intake_use {
+    const sac_model *model;
+    bool is_frame;      /* a picture is a frame of a video; a video's are */
+    uint64_t max_bytes; /* of all that is prepared */
+} intake_use;
+
+/* intake_decode with every frame prepared for the model. TOO_LONG also when that takes more than max_bytes. On
+ * failure *out is empty. */
+sac_status intake_media_open(intake_media *out, intake_decoder *d, const intake_task *task,
+                             const intake_use *use, int input, const atomic_bool *cancelled, bool *crashed,
+                             sac_error *err);
+void intake_media_free(intake_media *m);
+
+#endif

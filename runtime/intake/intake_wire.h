@@ -1,0 +1,20 @@
+/* intake_wire.h - what a child says by its socket: for every frame a head and its pixels, at the end a head
+ * and an intake_info. Both sides are one program on one machine, so structs go as they lie in memory. */
+#ifndef INTAKE_DECODER_WIRE_H
+#define INTAKE_DECODER_WIRE_H
+
+#include <stdint.h>
+
+enum { INTAKE_SAYS_FRAME = 1, INTAKE_SAYS_END = 2 };
+
+typedef struct intake_head {
+    int32_t says;
+    int32_t width, height; /* of a frame: [height][width][3] bytes of RGB follow */
+    int32_t unused;        /* 0: no byte of the struct is padding */
+    double time_s;
+} intake_head;
+
+/* The descriptors that come with a task: the child's own end of the socket, and the input. */
+enum { INTAKE_TASK_FDS = 2 };
+
+#endif
