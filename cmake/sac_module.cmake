@@ -103,10 +103,11 @@ function(sac_cuda_sources target folder)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr>)
 endfunction()
 
-# Turns every <folder>/*.yaml into C strings, so that a family's description travels inside the library:
-# sac_family_yaml[] = { {"llava", "...text..."}, ... } (declared in models/family.h).
-function(sac_embed_yaml target folder)
-  file(GLOB yamls CONFIGURE_DEPENDS ${folder}/*.yaml)
+# sac_embed_yaml(TARGET FOLDERS...): every *.yaml of the folders as a C string, so that a family's description travels inside the
+# library: sac_family_yaml[] = { {"llava", "...text..."}, ... } (declared in models/families/family.h).
+function(sac_embed_yaml target)
+  list(TRANSFORM ARGN APPEND /*.yaml OUTPUT_VARIABLE globs)
+  file(GLOB yamls CONFIGURE_DEPENDS ${globs})
   set(out ${CMAKE_BINARY_DIR}/generated/family_yaml.c)
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DYAMLS=${yamls}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_yaml.cmake

@@ -5,60 +5,45 @@
 
 #include <stddef.h>
 
-typedef enum slot_part { DECODER, DECODER_LAYER, TOWER, TOWER_LAYER, PROJECTOR, NEWLINE } slot_part;
-
-/* Where a tensor of the YAML goes. A matrix is a sac_tensor, a vector a const float *. */
-typedef struct slot {
-    const char *name;
-    slot_part part;
-    bool matrix;
-    size_t offset;
-} slot;
-
-static const slot slots[] = {
-    {"embed", DECODER, true, offsetof(sac_decoder, embed)},
-    {"head", DECODER, true, offsetof(sac_decoder, head)},
-    {"final_norm", DECODER, false, offsetof(sac_decoder, final_norm)},
-    {"layer.attn_norm", DECODER_LAYER, false, offsetof(sac_decoder_layer, attn_norm)},
-    {"layer.q", DECODER_LAYER, true, offsetof(sac_decoder_layer, q)},
-    {"layer.k", DECODER_LAYER, true, offsetof(sac_decoder_layer, k)},
-    {"layer.v", DECODER_LAYER, true, offsetof(sac_decoder_layer, v)},
-    {"layer.o", DECODER_LAYER, true, offsetof(sac_decoder_layer, o)},
-    {"layer.q_bias", DECODER_LAYER, false, offsetof(sac_decoder_layer, q_bias)},
-    {"layer.k_bias", DECODER_LAYER, false, offsetof(sac_decoder_layer, k_bias)},
-    {"layer.v_bias", DECODER_LAYER, false, offsetof(sac_decoder_layer, v_bias)},
-    {"layer.o_bias", DECODER_LAYER, false, offsetof(sac_decoder_layer, o_bias)},
-    {"layer.mlp_norm", DECODER_LAYER, false, offsetof(sac_decoder_layer, mlp_norm)},
-    {"layer.gate", DECODER_LAYER, true, offsetof(sac_decoder_layer, gate)},
-    {"layer.up", DECODER_LAYER, true, offsetof(sac_decoder_layer, up)},
-    {"layer.down", DECODER_LAYER, true, offsetof(sac_decoder_layer, down)},
-    {"tower.patch_embed", TOWER, true, offsetof(sac_vit, patch_embed)},
-    {"tower.class_embed", TOWER, false, offsetof(sac_vit, class_embed)},
-    {"tower.pos_embed", TOWER, false, offsetof(sac_vit, pos_embed)},
-    {"tower.pre_ln_w", TOWER, false, offsetof(sac_vit, pre_ln_w)},
-    {"tower.pre_ln_b", TOWER, false, offsetof(sac_vit, pre_ln_b)},
-    {"tower.layer.ln1_w", TOWER_LAYER, false, offsetof(sac_vit_layer, ln1_w)},
-    {"tower.layer.ln1_b", TOWER_LAYER, false, offsetof(sac_vit_layer, ln1_b)},
-    {"tower.layer.q", TOWER_LAYER, true, offsetof(sac_vit_layer, q)},
-    {"tower.layer.k", TOWER_LAYER, true, offsetof(sac_vit_layer, k)},
-    {"tower.layer.v", TOWER_LAYER, true, offsetof(sac_vit_layer, v)},
-    {"tower.layer.o", TOWER_LAYER, true, offsetof(sac_vit_layer, o)},
-    {"tower.layer.q_bias", TOWER_LAYER, false, offsetof(sac_vit_layer, q_bias)},
-    {"tower.layer.k_bias", TOWER_LAYER, false, offsetof(sac_vit_layer, k_bias)},
-    {"tower.layer.v_bias", TOWER_LAYER, false, offsetof(sac_vit_layer, v_bias)},
-    {"tower.layer.o_bias", TOWER_LAYER, false, offsetof(sac_vit_layer, o_bias)},
-    {"tower.layer.ln2_w", TOWER_LAYER, false, offsetof(sac_vit_layer, ln2_w)},
-    {"tower.layer.ln2_b", TOWER_LAYER, false, offsetof(sac_vit_layer, ln2_b)},
-    {"tower.layer.fc1", TOWER_LAYER, true, offsetof(sac_vit_layer, fc1)},
-    {"tower.layer.fc1_bias", TOWER_LAYER, false, offsetof(sac_vit_layer, fc1_bias)},
-    {"tower.layer.fc2", TOWER_LAYER, true, offsetof(sac_vit_layer, fc2)},
-    {"tower.layer.fc2_bias", TOWER_LAYER, false, offsetof(sac_vit_layer, fc2_bias)},
-    {"projector.fc1", PROJECTOR, true, offsetof(sac_projector, fc1)},
-    {"projector.fc1_bias", PROJECTOR, false, offsetof(sac_projector, fc1_bias)},
-    {"projector.fc2", PROJECTOR, true, offsetof(sac_projector, fc2)},
-    {"projector.fc2_bias", PROJECTOR, false, offsetof(sac_projector, fc2_bias)},
-    {"image_newline", NEWLINE, false, offsetof(sac_loaded_model, image_newline)},
+#define PART(name, field, matrix)                                                                            \
+    { name, false, matrix, offsetof(sac_decoder, field) }
+#define LAYER(field, matrix)                                                                                 \
+    { "layer." #field, true, matrix, offsetof(sac_decoder_layer, field) }
+static const sac_weight_slot decoder_slots[] = {
+    PART("embed", embed, true),
+    PART("head", head, true),
+    PART("final_norm", final_norm, false),
+    LAYER(attn_norm, false),
+    LAYER(q, true),
+    LAYER(k, true),
+    LAYER(v, true),
+    LAYER(o, true),
+    LAYER(q_bias, false),
+    LAYER(k_bias, false),
+    LAYER(v_bias, false),
+    LAYER(o_bias, false),
+    LAYER(mlp_norm, false),
+    LAYER(gate, true),
+    LAYER(up, true),
+    LAYER(down, true),
 };
+#undef PART
+#undef LAYER
+
+static const sac_weight_slot newline_slots[] = {
+    {"image_newline", false, false, offsetof(sac_loaded_model, image_newline)},
+};
+
+/* A struct with weights, and where its tensors stand in it. */
+typedef struct part {
+    const sac_weight_slot *slots;
+    int n_slots, n_layers;
+    size_t layer_bytes;
+    bool is_tower; /* its tensors may be in files of their own */
+    void *at;      /* the struct, and its layers'; NULL in the first pass */
+    uint8_t *layers;
+} part;
+enum { DECODER, TOWER, MERGER, NEWLINE, N_PARTS };
 
 /* One binding run, and the arena's need so far. */
 typedef struct binder {
@@ -67,11 +52,30 @@ typedef struct binder {
     const sac_bind_source *s;
     sac_error *err;
     sac_tensor_table table;
+    part parts[N_PARTS];
     bool own_head;
     bool fill; /* second pass */
     size_t arena_bytes;
     int64_t done, total;
 } binder;
+
+static void list_parts(binder *b) {
+    const sac_model_config *c = b->c;
+    const sac_tower_kind *tower = c->tower.kind;
+    b->parts[DECODER] = (part){.slots = decoder_slots,
+                               .n_slots = (int)SAC_COUNT(decoder_slots),
+                               .n_layers = c->decoder.n_layers,
+                               .layer_bytes = sizeof(sac_decoder_layer)};
+    if (!c->has_vision) return;
+    b->parts[TOWER] = (part){.slots = tower->slots,
+                             .n_slots = tower->n_slots,
+                             .n_layers = c->tower.n_layers,
+                             .layer_bytes = tower->layer_bytes,
+                             .is_tower = true};
+    b->parts[MERGER] = (part){.slots = c->merger->slots, .n_slots = c->merger->n_slots};
+    if (c->image_newline)
+        b->parts[NEWLINE] = (part){.slots = newline_slots, .n_slots = (int)SAC_COUNT(newline_slots)};
+}
 
 static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bind_source *s,
                               sac_error *err) {
@@ -79,13 +83,13 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
     b->c = c;
     b->s = s;
     b->err = err;
+    list_parts(b);
     return sac_tensor_table_open(&b->table, c, err);
 }
 
-static const sac_checkpoint_tensor *find_tensor(const binder *b, const slot *sl, const sac_spec_tensor *row,
+static const sac_checkpoint_tensor *find_tensor(const binder *b, const part *p, const sac_spec_tensor *row,
                                                 int layer, char name[SAC_TENSOR_NAME_BYTES]) {
-    bool tower = sl->part == TOWER || sl->part == TOWER_LAYER;
-    const sac_checkpoint *ck = tower && b->s->tower ? b->s->tower : b->s->weights;
+    const sac_checkpoint *ck = p->is_tower && b->s->tower ? b->s->tower : b->s->weights;
     return sac_tensor_table_find(&b->table, row, ck, b->s->gguf, layer, name);
 }
 
@@ -155,7 +159,8 @@ static sac_status bind_matrix(binder *b, const sac_checkpoint_tensor *t, sac_ten
 
 /* ---- slots ---- */
 
-static sac_status flag_set(const binder *b, const slot *sl, const sac_spec_tensor *row, bool *out) {
+static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac_spec_tensor *row,
+                           bool *out) {
     *out = true;
     if (!row->when) return SAC_OK;
     const struct {
@@ -174,7 +179,9 @@ static sac_status flag_set(const binder *b, const slot *sl, const sac_spec_tenso
     return sac_fail(b->err, SAC_INTERNAL, "unknown flag \"%s\" of %s", row->when, sl->name);
 }
 
-static sac_status bind_slot(binder *b, const slot *sl, int layer, void *part) {
+/* struct_at: where the slot's struct is; NULL in the first pass, which only checks and measures. */
+static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl, int layer,
+                            uint8_t *struct_at) {
     const sac_spec_tensor *row = sac_tensor_table_row(&b->table, sl->name);
     if (!row)
         return sac_fail(b->err, SAC_INTERNAL, "no YAML of %s describes %s", b->c->family->name, sl->name);
@@ -182,67 +189,64 @@ static sac_status bind_slot(binder *b, const slot *sl, int layer, void *part) {
     bool wanted;
     SAC_TRY(flag_set(b, sl, row, &wanted));
     if (!wanted) return SAC_OK;
-    const sac_checkpoint_tensor *t = find_tensor(b, sl, row, layer, name);
+    const sac_checkpoint_tensor *t = find_tensor(b, p, row, layer, name);
     if (!t) return sac_fail(b->err, SAC_BAD_FILE, "tensor %.200s is missing", name);
     SAC_TRY(sac_tensor_table_check(&b->table, row, t, b->err));
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
-    uint8_t *at = (uint8_t *)part + sl->offset;
-    return sl->matrix ? bind_matrix(b, t, (sac_tensor *)(void *)at)
-                      : bind_vector(b, t, (const float **)(void *)at);
+    void *to = struct_at ? struct_at + sl->offset : NULL;
+    return sl->is_matrix ? bind_matrix(b, t, to) : bind_vector(b, t, to);
 }
 
-static int n_layers_of(const binder *b, slot_part part) {
-    if (part == DECODER_LAYER) return b->c->decoder.n_layers;
-    return part == TOWER_LAYER ? b->c->vit.n_layers : 1;
-}
-
-static void *part_address(const binder *b, slot_part part, int layer) {
-    switch (part) {
-    case DECODER: return &b->m->decoder;
-    case DECODER_LAYER: return b->m->decoder.layers ? &b->m->decoder.layers[layer] : NULL;
-    case TOWER: return &b->m->vit;
-    case TOWER_LAYER: return b->m->vit.layers ? &b->m->vit.layers[layer] : NULL;
-    case PROJECTOR: return &b->m->projector;
-    case NEWLINE: return b->m;
-    }
-    return NULL;
-}
-
-/* Every slot of every layer, once; in the first pass nothing is written, only checked and measured. */
+/* Every slot of every layer, once. */
 static sac_status bind_all(binder *b) {
     b->done = 0;
-    sac_loaded_model scratch = {0}; /* the first pass has no tables to point into */
-    sac_decoder_layer decoder_layer;
-    sac_vit_layer vit_layer;
-    for (size_t i = 0; i < SAC_COUNT(slots); i++) {
-        const slot *sl = &slots[i];
-        if (sl->part >= TOWER && !b->c->has_vision) continue;
-        if (sl->part == NEWLINE && !b->c->image_newline) continue;
-        for (int layer = 0; layer < n_layers_of(b, sl->part); layer++) {
-            void *part = b->fill                     ? part_address(b, sl->part, layer)
-                         : sl->part == DECODER_LAYER ? (void *)&decoder_layer
-                         : sl->part == TOWER_LAYER   ? (void *)&vit_layer
-                                                     : (void *)&scratch;
-            SAC_TRY(bind_slot(b, sl, layer, part));
-        }
-    }
+    for (const part *p = b->parts; p < b->parts + N_PARTS; p++)
+        for (const sac_weight_slot *sl = p->slots; sl < p->slots + p->n_slots; sl++)
+            for (int layer = 0; layer < (sl->in_layer ? p->n_layers : 1); layer++) {
+                uint8_t *at = sl->in_layer ? p->layers : p->at;
+                if (at && sl->in_layer) at += (size_t)layer * p->layer_bytes;
+                SAC_TRY(bind_slot(b, p, sl, layer, at));
+            }
     return SAC_OK;
+}
+
+/* A zeroed table out of the arena, or, before that is open, its size. */
+static sac_status take_table(binder *b, size_t n_bytes, void **out) {
+    if (!b->m->arena.base) {
+        b->arena_bytes += sac_arena_block_bytes(n_bytes);
+        return SAC_OK;
+    }
+    *out = sac_arena_take(&b->m->arena, n_bytes);
+    if (!*out) return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for its layers");
+    memset(*out, 0, n_bytes);
+    return SAC_OK;
+}
+
+static size_t layers_bytes(const part *p) {
+    return (size_t)p->n_layers * p->layer_bytes;
 }
 
 static sac_status take_tables(binder *b) {
     const sac_model_config *c = b->c;
-    size_t decoder_bytes = (size_t)c->decoder.n_layers * sizeof(sac_decoder_layer);
-    size_t vit_bytes = c->has_vision ? (size_t)c->vit.n_layers * sizeof(sac_vit_layer) : 0;
-    b->arena_bytes += sac_arena_block_bytes(decoder_bytes) + sac_arena_block_bytes(vit_bytes);
-    SAC_TRY(sac_arena_open(&b->m->arena, b->arena_bytes, b->err));
-    b->m->decoder.layers = sac_arena_take(&b->m->arena, decoder_bytes);
-    b->m->vit.layers = sac_arena_take(&b->m->arena, vit_bytes);
-    if (!b->m->decoder.layers || !b->m->vit.layers)
-        return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for its layers");
-    memset(b->m->decoder.layers, 0, decoder_bytes);
-    memset(b->m->vit.layers, 0, vit_bytes);
-    return SAC_OK;
+    sac_loaded_model *m = b->m;
+    void *layers = NULL;
+    SAC_TRY(take_table(b, layers_bytes(&b->parts[DECODER]), &layers));
+    m->decoder.layers = layers;
+    if (!c->has_vision) return SAC_OK;
+    SAC_TRY(take_table(b, c->tower.kind->weights_bytes, &m->tower.weights));
+    SAC_TRY(take_table(b, layers_bytes(&b->parts[TOWER]), &m->tower.layers));
+    return take_table(b, c->merger->weights_bytes, &m->merger.weights);
+}
+
+static void point_parts(binder *b) {
+    sac_loaded_model *m = b->m;
+    b->parts[DECODER].at = &m->decoder;
+    b->parts[DECODER].layers = (uint8_t *)m->decoder.layers;
+    b->parts[TOWER].at = m->tower.weights;
+    b->parts[TOWER].layers = m->tower.layers;
+    b->parts[MERGER].at = m->merger.weights;
+    b->parts[NEWLINE].at = m;
 }
 
 static void fill_configs(binder *b) {
@@ -252,12 +256,8 @@ static void fill_configs(binder *b) {
     m->has_vision = b->c->has_vision;
     m->image_token = b->c->image_token;
     m->positions = b->c->family->positions;
-    m->vit.config = b->c->vit;
-    if (b->c->has_vision)
-        m->projector = (sac_projector){.in = sac_vit_cols(&b->c->vit),
-                                       .hidden = b->c->decoder.hidden,
-                                       .out = b->c->decoder.hidden,
-                                       .act = b->c->projector_act};
+    m->tower.config = b->c->tower;
+    if (b->c->has_vision) m->merger = sac_model_config_merger(b->c);
 }
 
 /* A head of its own if the checkpoint has one (transformers 5 decides so too, whatever the config says). */
@@ -272,8 +272,11 @@ static sac_status bind_with(binder *b) {
     SAC_TRY(decide_head(b));
     SAC_TRY(bind_all(b));
     b->total = b->done;
-    SAC_TRY(take_tables(b));
     fill_configs(b);
+    SAC_TRY(take_tables(b));
+    SAC_TRY(sac_arena_open(&b->m->arena, b->arena_bytes, b->err));
+    SAC_TRY(take_tables(b));
+    point_parts(b);
     b->fill = true;
     SAC_TRY(bind_all(b));
     if (!b->own_head) b->m->decoder.head = b->m->decoder.embed;
@@ -290,6 +293,12 @@ sac_status sac_bind_model(sac_loaded_model *m, const sac_model_config *c, const 
     return st;
 }
 
+static bool has_slot(const sac_weight_slot *slots, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(slots[i].name, name) == 0) return true;
+    return false;
+}
+
 sac_status sac_bind_has(bool *out, const sac_model_config *c, const sac_bind_source *s, const char *slot_name,
                         sac_error *err) {
     binder b;
@@ -297,23 +306,30 @@ sac_status sac_bind_has(bool *out, const sac_model_config *c, const sac_bind_sou
     sac_status st = open_binder(&b, c, s, err);
     const sac_spec_tensor *row = st == SAC_OK ? sac_tensor_table_row(&b.table, slot_name) : NULL;
     char name[SAC_TENSOR_NAME_BYTES];
-    for (size_t i = 0; row && i < SAC_COUNT(slots); i++)
-        if (strcmp(slots[i].name, slot_name) == 0) *out = find_tensor(&b, &slots[i], row, 0, name) != NULL;
+    for (const part *p = b.parts; row && p < b.parts + N_PARTS; p++)
+        if (has_slot(p->slots, p->n_slots, slot_name)) *out = find_tensor(&b, p, row, 0, name) != NULL;
     sac_tensor_table_close(&b.table);
     return st;
+}
+
+static bool is_known(const char *slot) {
+#define X(name) has_slot(sac_tower_##name.slots, sac_tower_##name.n_slots, slot) ||
+    bool in_tower = SAC_TOWERS(X) false;
+#undef X
+#define X(name) has_slot(sac_merger_##name.slots, sac_merger_##name.n_slots, slot) ||
+    bool in_merger = SAC_MERGERS(X) false;
+#undef X
+    return in_tower || in_merger || has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
+           has_slot(newline_slots, (int)SAC_COUNT(newline_slots), slot);
 }
 
 sac_status sac_bind_check_spec(const char *family, sac_error *err) {
     sac_family_spec spec;
     SAC_TRY(sac_family_spec_open(&spec, family, err));
     sac_status st = SAC_OK;
-    for (int k = 0; k < spec.n_tensors && st == SAC_OK; k++) {
-        size_t i = 0;
-        while (i < SAC_COUNT(slots) && strcmp(slots[i].name, spec.tensors[k].slot) != 0) i++;
-        if (i == SAC_COUNT(slots))
-            st = sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: no such slot: %s", family,
-                          spec.tensors[k].slot);
-    }
+    for (int k = 0; k < spec.n_tensors && st == SAC_OK; k++)
+        if (!is_known(spec.tensors[k].slot))
+            st = sac_fail(err, SAC_BAD_CONFIG, "%s.yaml: no such slot: %s", family, spec.tensors[k].slot);
     sac_family_spec_free(&spec);
     return st;
 }

@@ -15,7 +15,7 @@ typedef struct sac_bind_source {
     void *progress_ctx;
 } sac_bind_source;
 
-/* Fills m->decoder, vit, projector, image_newline and their configs from c; opens m->arena. Linear weights
+/* Fills m->decoder, tower, merger, image_newline and their configs from c; opens m->arena. Linear weights
  * and embeddings stay where they are mapped, unless they lie at an address that their element type may not
  * have; norms, biases and other vectors become f32 in the arena. A missing or misshapen tensor is BAD_FILE
  * with its name and both shapes. */

@@ -17,16 +17,18 @@ sac_status sac_decoder_to_device(const sac_loaded_model *m, const sac_stream *st
                                  sac_load_progress progress, void *ctx, sac_error *err);
 void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device); /* a zeroed one is fine */
 
-/* The tower and the projector a second time, on the device; the host's stay as they are. Where they are not
- * all of one 16-bit type there is nothing to do for a device: OK, with *block NULL. vit->layers is the
- * caller's too, to be freed with free(). */
+/* The tower and the merger a second time, on the device; the host's stay as they are. Where they are not all of
+ * one 16-bit type there is nothing to do for a device: OK, with *block NULL. After a failure too the caller frees
+ * *out. */
 typedef struct sac_device_tower {
-    sac_vit vit;
-    sac_projector projector;
+    sac_tower tower;
+    sac_merger merger;
     void *block;
     size_t n_bytes;
+    void *own[3]; /* the structs of the tower, its layers and the merger */
 } sac_device_tower;
-sac_status sac_tower_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_tower *tower,
+sac_status sac_tower_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_tower *out,
                                sac_error *err);
+void sac_device_tower_free(sac_device_tower *t, const sac_device *device); /* a zeroed one is fine */
 
 #endif

@@ -6,10 +6,7 @@
 #include "config.h"
 #include "decoder.h"
 #include "positions.h"
-#include "processor.h"
-#include "projector.h"
 #include "tokenizer.h"
-#include "vit.h"
 
 /* One tensor as the file has it, for `inspect` and the memory plan. */
 typedef struct sac_tensor_entry {
@@ -24,8 +21,8 @@ typedef struct sac_loaded_model {
     const char *family; /* "llava" */
     sac_decoder decoder;
     bool has_vision;
-    sac_vit vit;
-    sac_projector projector;
+    sac_tower tower;
+    sac_merger merger;
     sac_processor_config processor;
     const float *image_newline; /* [hidden] or NULL */
     int32_t image_token;        /* id of the placeholder, -1 without vision; LongVA's, -200, is outside the

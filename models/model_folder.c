@@ -70,7 +70,7 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
         (sac_bind_source){.weights = &f->weights, .progress = l->progress, .progress_ctx = l->progress_ctx};
     if (!l->config.tower_name) return SAC_OK;
     bool here;
-    SAC_TRY(sac_bind_has(&here, &l->config, source, "tower.class_embed", l->err));
+    SAC_TRY(sac_bind_has(&here, &l->config, source, l->config.tower.kind->slots[0].name, l->err));
     if (here) return SAC_OK;
     char folder[PATH_BYTES];
     bool found;
@@ -93,18 +93,18 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
     bool found = false;
     if (!preprocessor) SAC_TRY(find_tower_folder(l, config, folder, &found));
     if (found) SAC_TRY(sac_processor_find(&preprocessor, folder, l->err));
-    sac_processor_model pm = {.kind = l->config.processor_kind,
-                              .image_size = l->config.vit.image_size,
-                              .patch_size = l->config.vit.patch_size,
+    sac_processor_model pm = {.dialect = l->config.dialect,
+                              .image_size = l->config.tower.image_size,
+                              .patch_size = l->config.tower.patch_size,
                               .config = config};
     sac_status st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
     if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
     json_decref(preprocessor);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
-    if (l->m->processor.tile_size != l->config.vit.image_size)
+    if (l->m->processor.tile_size != l->config.tower.image_size)
         return sac_fail(l->err, SAC_BAD_FILE,
                         "%s: pictures of %d pixels a side, but the vision tower takes %d", l->path,
-                        l->m->processor.tile_size, l->config.vit.image_size);
+                        l->m->processor.tile_size, l->config.tower.image_size);
     return SAC_OK;
 }
 

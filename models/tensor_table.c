@@ -18,27 +18,23 @@ static sac_status open_spec(sac_tensor_table *t, const char *name, sac_error *er
 }
 
 static void add_symbol(sac_tensor_table *t, const char *name, int64_t value) {
-    t->symbols[t->n_symbols].name = name;
-    t->symbols[t->n_symbols++].value = value;
+    t->symbols[t->n_symbols++] = (sac_shape_symbol){name, value};
 }
 
 static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     const sac_decoder_config *d = &c->decoder;
-    const sac_vit_config *v = &c->vit;
     add_symbol(t, "hidden", d->hidden);
     add_symbol(t, "heads", d->n_heads);
     add_symbol(t, "kv_heads", d->n_kv_heads);
     add_symbol(t, "head_dim", d->head_dim);
     add_symbol(t, "intermediate", d->intermediate);
     add_symbol(t, "vocab", d->vocab);
-    if (!c->has_vision) return;
-    add_symbol(t, "t_hidden", v->hidden);
-    add_symbol(t, "t_intermediate", v->intermediate);
-    add_symbol(t, "channels", 3);
-    add_symbol(t, "patch", v->patch_size);
-    add_symbol(t, "grid", sac_vit_grid(v));
-    add_symbol(t, "p_in", sac_vit_cols(v));
-    add_symbol(t, "p_hidden", d->hidden);
+    sac_shape_symbol tower[SAC_TOWER_MAX_SYMBOLS], merger[SAC_MERGER_MAX_SYMBOLS];
+    const sac_merger m = sac_model_config_merger(c);
+    int n = c->has_vision ? c->tower.kind->symbols(&c->tower, tower) : 0;
+    for (int i = 0; i < n; i++) t->symbols[t->n_symbols++] = tower[i];
+    n = c->has_vision ? m.kind->symbols(&m, merger) : 0;
+    for (int i = 0; i < n; i++) t->symbols[t->n_symbols++] = merger[i];
 }
 
 sac_status sac_tensor_table_open(sac_tensor_table *t, const sac_model_config *c, sac_error *err) {

@@ -12,10 +12,7 @@
 typedef struct sac_tensor_table {
     sac_family_spec specs[4]; /* the first that has a slot counts */
     int n_specs;
-    struct {
-        const char *name; /* "hidden" */
-        int64_t value;
-    } symbols[16];
+    sac_shape_symbol symbols[8 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
     int n_symbols;
 } sac_tensor_table;
 

@@ -28,8 +28,8 @@ typedef struct sac_choice_lists {
 typedef struct sac_choice_view {
     sac_kv_view kv;
     int64_t n_near; /* so many of the sequence's last rows are the view's last ones, but are not in it yet,
-                            and the query is not turned: who reads the view reads these where they lie. 0: the
-                            view is whole */
+                       and the query is not turned: who reads the view reads these where they lie. 0: the
+                       view is whole */
     const int32_t *rows; /* which row stands at each place, on the host; NULL: nobody has asked */
 } sac_choice_view;
 
@@ -37,10 +37,10 @@ typedef struct sac_choice {
     sac_choice_kind kind;
     sac_choice_lists lists; /* of rows; of a view's places */
     double n_chosen;        /* rows chosen, summed over query heads, where heads read what others chose; 0 =
-                                   those of the lists */
+                               those of the lists */
     struct sac_gathered *room; /* of the kind places: where its rows are gathered (gathered.h) */
     sac_choice_view view;      /* of the kind view */
-    bool wants_rows;           /* set by who asks: it cuts the choice down, and cannot do so with a view */
+    bool wants_rows;           /* set by whoever cuts the choice down: rows or places, no view */
 } sac_choice;
 
 static inline bool sac_choice_is_all(const sac_choice *c) {
@@ -56,7 +56,7 @@ static inline sac_row_lists sac_choice_row_lists(const sac_choice_lists *l) {
     return (sac_row_lists){l->rows, l->start.device, l->n_lists};
 }
 
-/* List i's rows [from, to), counted where all lists begin. */
+/* Where list i begins among the rows of all; of n_lists, where the last one ends. */
 static inline int64_t sac_choice_begin(const sac_choice_lists *l, int i) {
     return ((const int64_t *)l->start.host)[i];
 }

@@ -246,8 +246,8 @@ static sac_status estimate(minference *m, const sac_layer_attention *a) {
 
 /* ---------------------------------------------------------------- blocks */
 
-/* A GPU multiplies the queries' means with the keys' means, where the CPU averages the products with every key:
- * the same number but for its last bits. */
+/* A GPU multiplies the queries' means with the keys' means, where the CPU averages the products with every
+ * key: the same number but for its last bits. */
 
 /* Of every whole block of keys. */
 static sac_status mean_keys(const minference *m, const sac_layer_attention *a) {

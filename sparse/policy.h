@@ -2,8 +2,8 @@
  * reads.
  *
  * A policy chooses rows (choice.h); the shared attention op reads them. One file a method, one line in the
- * lists below; what methods share is in parts/. `dense` reads everything and is the oracle for the others: every method's off-value takes its path and
- * gives its bits.
+ * lists below; what methods share is in parts/. `dense` reads everything and is the oracle for the others:
+ * every method's off-value takes its path and gives its bits.
  *
  * Rows and positions. A layer's keys and values lie in rows 0 .. n - 1 of its view, stored after rope. As
  * long as nothing was dropped, row and position are the same number; a method that needs keys without their
@@ -186,6 +186,10 @@ typedef struct sac_decode_policy {
     void (*wrap)(void *state, sac_decode *base);
     sac_status (*check_base)(const double *p, const sac_decode *base, const sac_attention_shape *shape,
                              sac_error *err);
+    /* As a base: whether its lists are of query heads, NULL: never; and whether a list may lack the step's own
+     * row, which is otherwise its last. */
+    bool (*lists_query_heads)(const double *p);
+    bool may_omit_own;
     /* Adds to the stats [n_layers] what steps counted on a device since it was last asked; waits for it.
      * NULL: all is counted here. */
     sac_status (*counted)(void *state, const sac_attention_shape *shape, const sac_stream *stream,
@@ -255,6 +259,13 @@ void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
     X(streaming)                                                                                             \
     X(tokenselect)                                                                                           \
     X(twilight)
+/* Of these, those whose choices another may cut down. */
+#define SAC_DECODE_BASES(X)                                                                                  \
+    X(dense)                                                                                                 \
+    X(quest)                                                                                                 \
+    X(doublesparse)                                                                                          \
+    X(tokenselect)                                                                                           \
+    X(streaming)
 
 #define X(name) extern const sac_prefill_policy sac_prefill_##name;
 SAC_PREFILL_POLICIES(X)
@@ -266,6 +277,7 @@ SAC_DECODE_POLICIES(X)
 /* Their names for help texts, NULL-terminated. */
 const char *const *sac_prefill_policy_names(void);
 const char *const *sac_decode_policy_names(void);
+extern const char *const sac_decode_base_names[];
 
 /* Whether a prompt that makes the sequence n_seen tokens long is read densely, because it is short. */
 bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen);

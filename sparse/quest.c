@@ -155,14 +155,15 @@ static sac_status choose_pages(quest *s, const sac_layer_attention *a, int64_t n
 
 /* Lists of the chosen pages' rows and the last page's. */
 static sac_status list_rows(quest *s, const sac_layer_attention *a, int64_t k, int64_t n_last) {
-    SAC_TRY(sac_starts_set(&s->starts, a, n_lists(s, a->shape), k * s->page + n_last));
+    sac_starts_expect(&s->starts, n_lists(s, a->shape), k * s->page + n_last);
     return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
                                                                   .chosen = s->best,
                                                                   .n_chosen = k,
                                                                   .local = n_last,
                                                                   .n_rows = a->kv.n_rows,
                                                                   .n_lists = n_lists(s, a->shape),
-                                                                  .page = s->page});
+                                                                  .page = s->page,
+                                                                  .start = s->starts.at.device});
 }
 
 /* One list a group: what any of its heads chose, as columns as wide as a page that one query meets. */
@@ -199,6 +200,10 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     return SAC_OK;
 }
 
+static bool lists_query_heads(const double *p) {
+    return p[HEADS] == QUERY;
+}
+
 const sac_decode_policy sac_decode_quest = {
     .name = "quest",
     .source = "Tang et al., Quest, arXiv:2406.10774",
@@ -213,4 +218,5 @@ const sac_decode_policy sac_decode_quest = {
     .keeps_prefix = true,
     .cut = cut,
     .select = select_rows,
+    .lists_query_heads = lists_query_heads,
 };

@@ -137,7 +137,8 @@ static sac_status list_rows(const snapkv *s, const sac_layer_attention *a, int64
                                                                   .n_chosen = n_chosen,
                                                                   .local = local,
                                                                   .n_rows = a->kv.n_rows,
-                                                                  .n_lists = s->n_sets});
+                                                                  .n_lists = s->n_sets,
+                                                                  .start = s->starts.at.device});
 }
 
 /* The best rows before the window, by set. */
@@ -177,7 +178,7 @@ static sac_status observe(void *state, const sac_layer_attention *a) {
 static sac_status list_step(snapkv *s, const sac_layer_attention *a, sac_choice *choice) {
     int64_t n_window = s->n_window[a->layer], n_later = a->kv.n_rows - s->n_prompt[a->layer];
     SAC_TRY(list_rows(s, a, s->cap - n_window, n_window + n_later));
-    SAC_TRY(sac_starts_set(&s->starts, a, s->n_sets, s->cap + n_later));
+    sac_starts_expect(&s->starts, s->n_sets, s->cap + n_later);
     choice->lists = (sac_choice_lists){s->rows, s->starts.at, s->n_sets};
     return SAC_OK;
 }

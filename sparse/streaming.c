@@ -73,12 +73,13 @@ static void take_decode(void *state, const double *p, const sac_attention_shape 
 static sac_status select_rows(void *state, const sac_layer_attention *a, sac_choice *choice) {
     streaming *s = state;
     if (a->kv.n_rows <= s->start + s->recent) return SAC_OK; /* all */
-    SAC_TRY(sac_starts_set(&s->starts, a, 1, s->start + s->recent));
+    sac_starts_expect(&s->starts, 1, s->start + s->recent);
     choice->kind = s->compact ? SAC_CHOICE_PLACES : SAC_CHOICE_ROWS;
     choice->lists = (sac_choice_lists){s->rows, s->starts.at, 1};
     choice->room = &s->gathered;
     return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
                                                                   .turn_back = s->gathered.turn_keys,
+                                                                  .start = s->starts.at.device,
                                                                   .init = s->start,
                                                                   .local = s->recent,
                                                                   .n_rows = a->kv.n_rows});

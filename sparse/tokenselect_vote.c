@@ -170,12 +170,13 @@ sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention 
 sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
                                 int64_t n_chosen, sac_choice *choice) {
     int64_t init = (int64_t)s->p[TS_INIT], local = (int64_t)s->p[TS_LOCAL];
-    SAC_TRY(sac_starts_set(&s->starts, a, 1, init + n_chosen + local));
+    sac_starts_expect(&s->starts, 1, init + n_chosen + local);
     choice->kind = s->p[TS_POS] == 0 ? SAC_CHOICE_PLACES : SAC_CHOICE_ROWS;
     choice->lists = (sac_choice_lists){s->rows.device, s->starts.at, 1};
     choice->room = &s->gathered;
     return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows.device,
                                                                   .turn_back = s->gathered.turn_keys,
+                                                                  .start = s->starts.at.device,
                                                                   .chosen = chosen,
                                                                   .n_chosen = n_chosen,
                                                                   .init = init,

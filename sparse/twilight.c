@@ -20,12 +20,11 @@
 
 enum { BASE, P, BITS, SKIP, UNION, FORCE_LAST };
 
-static const char *const bases[] = {"dense", "quest", "doublesparse", "tokenselect", "streaming", NULL};
 static const char *const widths[] = {"4", "2", "8", NULL};
 static const int width_bits[] = {4, 2, 8};
 
 static const sac_method_param params[] = {
-    {"base", 0, 0, 4, "method whose choice is cut down; its settings are base.<name>", bases},
+    {"base", 0, 0, 4, "method whose choice is cut down; its settings are base.<name>", sac_decode_base_names},
     {"p", 0.95, 0, 1, "share of the base's weight that a head keeps", NULL},
     {"bits", 0, 0, 2, "of the copy of the keys that weights are estimated from", widths},
     {"skip", 2, 0, 1 << 16, "first layers where the base's choice is not cut", SAC_WHOLE},
@@ -39,27 +38,19 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[BASE] == 0 && (p[SKIP] >= (double)shape->n_layers || p[P] >= 1);
 }
 
-/* The value of a base's setting, by name; NULL: it has none of that name. */
-static const char *base_setting(const sac_decode *base, const char *name) {
-    for (const sac_method_param *param = base->policy->params; param->name; param++)
-        if (strcmp(param->name, name) == 0 && param->choices)
-            return param->choices[(size_t)base->p[param - base->policy->params]];
-    return NULL;
-}
-
 static sac_status check_base(const double *p, const sac_decode *base, const sac_attention_shape *shape,
                              sac_error *err) {
-    const char *heads = base_setting(base, "heads"), *pos = base_setting(base, "pos");
+    const sac_decode_policy *b = base->policy;
+    bool by_head = b->lists_query_heads && b->lists_query_heads(base->p);
     if (!shape->device) return SAC_OK;
-    if (heads && strcmp(heads, "query") == 0 && p[UNION] != 0 && shape->n_heads != shape->n_kv_heads)
+    if (by_head && p[UNION] != 0 && shape->n_heads != shape->n_kv_heads)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "twilight over lists of query heads joins them on the CPU only so far: leave out "
                         "base.heads=query, or use union=0");
-    if (p[FORCE_LAST] != 0 &&
-        (strcmp(base->policy->name, "doublesparse") == 0 || (pos && !strcmp(pos, "orig"))))
+    if (p[FORCE_LAST] != 0 && b->may_omit_own)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "twilight with force_last=1 over %s runs on the CPU only so far: leave it out",
-                        base->policy->name);
+                        b->name);
     return SAC_OK;
 }
 

@@ -8,6 +8,7 @@
  * and V are read once as they lie (attention_dot_tmpl.h). */
 #include "attention_job.h"
 #include "ref/ref.h"
+#include "segments.h"
 #include "simd_math.h"
 #include "tile.h"
 
@@ -251,6 +252,7 @@ static void attention_join_fn(void *ctx, int64_t block, int thread) {
 
 sac_status SAC_ISA(sac_attention)(const sac_stream *s, const sac_attention_args *a) {
     attention_job job;
+    if (a->segment_start) return sac_attention_by_segments(s, a, SAC_ISA(sac_attention));
     if (a->n_q == 0) return SAC_OK;
     if (a->list_block) return sac_ref_attention_blocks(s, a, SAC_ISA(sac_attention));
     if (!sac_attention_plan(&job, s, a)) return sac_ref_attention(s, a);

@@ -1,5 +1,4 @@
-/* A pixel has 256 values, so the normalised ones come from a table of each channel, exact
- * as the reference. */
+/* A pixel has 256 values, so the normalised ones come from a table of each channel, exact as the reference. */
 #include "cpu.h"
 
 typedef struct patchify_job {
@@ -10,16 +9,12 @@ typedef struct patchify_job {
 static void patchify_rows(const void *ctx, int64_t first, int64_t end) {
     const patchify_job *job = ctx;
     const sac_patchify_args *a = job->a;
-    int64_t p = a->patch, size = a->size, g = size / p;
+    int64_t area = a->y.cols / 3;
     for (int64_t row = first; row < end; row++) {
-        int64_t tile = row / (g * g), gy = row / g % g, gx = row % g;
-        const uint8_t *corner = a->tiles + ((tile * size + gy * p) * size + gx * p) * 3;
+        const uint8_t *pixel = a->pixels + row * a->y.cols;
         float *y = sac_mat_row_f32(a->y, row);
-        for (int64_t py = 0; py < p; py++) {
-            const uint8_t *pixel = corner + py * size * 3;
-            for (int64_t px = 0; px < p; px++)
-                for (int c = 0; c < 3; c++) y[(c * p + py) * p + px] = job->value[c][pixel[px * 3 + c]];
-        }
+        for (int64_t p = 0; p < area; p++)
+            for (int c = 0; c < 3; c++) y[c * area + p] = job->value[c][pixel[p * 3 + c]];
     }
 }
 

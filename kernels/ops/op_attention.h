@@ -9,7 +9,10 @@
 /* o = softmax(scale q k^T) v, streamed over the keys with a running maximum (Dao et al., arXiv:2205.14135):
  * no n x n matrix. Query head h reads key-value head h / (n_heads / kv.n_heads). n_batch independent problems
  * lie batch_rows apart in q and o and, unless kv_batch_rows says otherwise, in the rows of kv (a tower's
- * pictures; chunks of a prompt with keys of their own); a decoder's plain attention has n_batch 1. Which
+ * pictures; chunks of a prompt with keys of their own); a decoder's plain attention has n_batch 1. Problems of
+ * unequal lengths are segments: rows [segment_start[i], segment_start[i + 1]) of q, o and kv attend to one
+ * another and to no others, all of them to all, and n_q, n_kv, first, n_batch and both batch_rows are not read
+ * (a tower's pictures of several sizes, its windows). Which
  * keys query i (of a batch's n_q) sees: all n_kv rows; when causal only row j <= first + i; when window > 0
  * only j > first + i - window. With `lists` a head's keys are the rows of its list (n_kv bounds nothing), and
  * the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
@@ -31,6 +34,10 @@ typedef struct sac_attention_args {
     bool causal;
     int64_t window;        /* 0 = none */
     int64_t kv_batch_rows; /* 0 = batch_rows */
+    const int32_t
+        *segment_start; /* [n_segments + 1] ascending, on the host also for a GPU; NULL: no segments.
+                                     Not causal, and without window, lists and lse */
+    int64_t n_segments;
     int64_t list_block; /* with lists: queries that share n_lists of them, lists->start has n_lists for every
                            block of so many, the last may be shorter; 0 = all queries do */
 } sac_attention_args;

@@ -3,14 +3,14 @@
 
 #include "device.h"
 
-/* Pixels to rows of the patch embedding's input: y[(tile * g + gy) * g + gx][(c * p + py) * p + px] = (pixel
- * / 255 - mean[c]) / std[c], with g = size / p patches a side; a remainder of size / p at the right and
- * bottom is not read (a convolution without padding). */
+/* Pixels of patches to rows of the patch embedding's input, colour by colour:
+ *   y[i][c * area + p] = (pixels[i][p][c] / 255 - mean[c]) / std[c],   area = y.cols / 3
+ * The embedding, a convolution whose stride is its kernel, is then one product. Whoever cuts a picture decides
+ * which pixels are a patch and in which order patches come; a patch of several frames has theirs one behind
+ * another. */
 typedef struct sac_patchify_args {
-    sac_mat y;            /* [n_tiles * g * g][3 * p * p] */
-    const uint8_t *tiles; /* [n_tiles][size][size][3] RGB */
-    int64_t n_tiles;
-    int size, patch;
+    sac_mat y;             /* [n_patches][3 * area] */
+    const uint8_t *pixels; /* [n_patches][area][3] RGB */
     float mean[3], std[3];
 } sac_patchify_args;
 

@@ -1,5 +1,7 @@
 #include "ref.h"
 
+#include "segments.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -78,8 +80,17 @@ sac_status sac_ref_attention_blocks(const sac_stream *s, const sac_attention_arg
     return SAC_OK;
 }
 
+static sac_status attend_segments(const sac_stream *s, const sac_attention_args *a) {
+    int64_t end = a->segment_start[a->n_segments];
+    assert(a->segment_start[0] >= 0 && end <= a->q.rows && end <= a->o.rows && end <= a->kv.n_rows);
+    assert(!a->causal && !a->window && !a->lists && !a->lse);
+    (void)end;
+    return sac_attention_by_segments(s, a, sac_ref_attention);
+}
+
 sac_status sac_ref_attention(const sac_stream *s, const sac_attention_args *a) {
     if (a->list_block) return sac_ref_attention_blocks(s, a, sac_ref_attention);
+    if (a->segment_start) return attend_segments(s, a);
     assert_attention(a);
     for (int64_t batch = 0; batch < a->n_batch; batch++)
         for (int64_t query = 0; query < a->n_q; query++)

@@ -4,10 +4,10 @@
 #define SAC_MODELS_CONFIG_H
 
 #include "decoder.h"
+#include "dialect.h"
 #include "json.h"
-#include "processor.h"
-#include "projector.h"
-#include "vit.h"
+#include "merger.h"
+#include "tower.h"
 
 typedef struct sac_family sac_family;
 
@@ -35,12 +35,13 @@ typedef struct sac_model_config {
     bool tied_head; /* as the file says; the checkpoint decides (binder.h) */
 
     bool has_vision;
-    sac_vit_config vit;
+    sac_tower_config tower;
+    const sac_merger_kind *merger;
     sac_activation projector_act;
     bool projector_bias;
     int32_t image_token;
     bool image_newline;
-    sac_processor_kind processor_kind;
+    const sac_dialect *dialect;
     sac_frame_layout frame_layout;
     /* LongVA: what config.json says of the tower is its name, e.g. "openai/clip-vit-large-patch14-336"; NULL
      * when vision_config stands in the file. Borrowed from the JSON. */
@@ -50,6 +51,15 @@ typedef struct sac_model_config {
     int n_stop_ids;
     int32_t default_stop_id; /* where no file names one; -1 = none */
 } sac_model_config;
+
+/* The merger that this configuration asks for, without weights. */
+static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
+    return (sac_merger){.kind = c->merger,
+                        .in = sac_tower_cols(&c->tower),
+                        .hidden = c->decoder.hidden,
+                        .out = c->decoder.hidden,
+                        .act = c->projector_act};
+}
 
 /* Zeroes c, sets the family and what its YAML and its defaults say. */
 sac_status sac_model_config_default(sac_model_config *c, const sac_family *family, sac_error *err);
@@ -61,7 +71,7 @@ sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_
  * text_config / vision_config). */
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
-sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_error *err);
+sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, sac_error *err);
 sac_status sac_config_read_activation(sac_activation *act, const json_t *object, const char *key,
                                       sac_error *err);
@@ -70,7 +80,7 @@ sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_
 
 /* Ranges and divisibility of what was read (also from GGUF), whatever it came from. */
 sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err);
-sac_status sac_config_check_vit(const sac_vit_config *v, sac_error *err);
+sac_status sac_config_check_tower(const sac_tower_config *v, sac_error *err);
 
 /* "eos_token_id": an id or a list; adds those not there yet. */
 sac_status sac_config_add_stop_ids(int32_t ids[SAC_MAX_STOP_IDS], int *n, const json_t *object, int vocab,

@@ -30,7 +30,7 @@ sac_status sac_config_read_activation(sac_activation *act, const json_t *object,
     return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is \"%.30s\", which is not supported", key, name);
 }
 
-sac_status sac_config_check_vit(const sac_vit_config *v, sac_error *err) {
+sac_status sac_config_check_tower(const sac_tower_config *v, sac_error *err) {
     SAC_TRY(sac_config_check_range("number of vision layers", v->n_layers, SAC_CONFIG_MAX_LAYERS, err));
     SAC_TRY(sac_config_check_range("vision hidden size", v->hidden, SAC_CONFIG_MAX_WIDTH, err));
     SAC_TRY(sac_config_check_range("vision intermediate size", v->intermediate, SAC_CONFIG_MAX_WIDTH, err));
@@ -42,7 +42,7 @@ sac_status sac_config_check_vit(const sac_vit_config *v, sac_error *err) {
         return sac_fail(err, SAC_BAD_FILE, "vision hidden size %d is not a multiple of %d heads", v->hidden,
                         v->n_heads);
     SAC_TRY(sac_config_check_range("vision head size", v->hidden / v->n_heads, SAC_CONFIG_MAX_HEAD_DIM, err));
-    return sac_config_check_positive("layer_norm_eps", (double)v->layer_norm_eps, err);
+    return sac_config_check_positive("layer_norm_eps", (double)v->norm_eps, err);
 }
 
 /* A size that may be written as one number or as [height, width]; only squares are supported. */
@@ -58,13 +58,12 @@ static sac_status get_side(const json_t *object, const char *key, int *value, sa
     return SAC_OK;
 }
 
-sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_error *err) {
-    sac_vit_config *v = &c->vit;
-    const char *type = "clip_vision_model";
+sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err) {
+    sac_tower_config *v = &c->tower;
+    const char *type = NULL;
     SAC_TRY(sac_json_get_string(object, "model_type", &type, err));
-    if (strcmp(type, "clip_vision_model") != 0)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "vision model_type \"%.40s\"; only clip_vision_model is supported", type);
+    if (type) v->kind = sac_tower_find(type);
+    if (!v->kind) return sac_fail(err, SAC_UNSUPPORTED, "vision model_type \"%.40s\" is not supported", type);
     int channels = 3;
     SAC_TRY(sac_config_get_int(object, "num_channels", 3, 3, &channels, err));
     SAC_TRY(sac_config_get_int(object, "hidden_size", 1, SAC_CONFIG_MAX_WIDTH, &v->hidden, err));
@@ -73,16 +72,16 @@ sac_status sac_config_read_vit(sac_model_config *c, const json_t *object, sac_er
     SAC_TRY(sac_config_get_int(object, "num_attention_heads", 1, SAC_CONFIG_MAX_HEADS, &v->n_heads, err));
     SAC_TRY(get_side(object, "image_size", &v->image_size, err));
     SAC_TRY(get_side(object, "patch_size", &v->patch_size, err));
-    SAC_TRY(sac_config_get_float(object, "layer_norm_eps", &v->layer_norm_eps, err));
+    SAC_TRY(sac_config_get_float(object, "layer_norm_eps", &v->norm_eps, err));
     SAC_TRY(sac_config_read_activation(&v->act, object, "hidden_act", err));
-    return sac_config_check_vit(v, err);
+    return sac_config_check_tower(v, err);
 }
 
 /* hidden_states[i] of transformers: 0 is the embeddings' output, n_layers the last layer's, negative numbers
  * count from the end. */
 static sac_status feature_layer(const sac_model_config *c, const json_t *v, const char *key, int *out,
                                 sac_error *err) {
-    int n = c->vit.n_layers;
+    int n = c->tower.n_layers;
     if (!json_is_integer(v))
         return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be a layer or a list of layers", key);
     int64_t i = json_integer_value(v);
@@ -98,15 +97,15 @@ sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, con
     const json_t *v = json_object_get(object, key);
     json_t *fallback = NULL;
     if (!v || json_is_null(v)) v = fallback = json_integer(-2); /* LLaVA's default, in every family */
-    c->vit.n_feature_layers = 0;
+    c->tower.n_feature_layers = 0;
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     sac_status st = SAC_OK;
-    if (n < 1 || n > SAC_VIT_MAX_FEATURE_LAYERS)
+    if (n < 1 || n > SAC_TOWER_MAX_FEATURE_LAYERS)
         st = sac_fail(err, SAC_BAD_FILE, "\"%s\" lists %zu layers, must be 1 to %d", key, n,
-                      SAC_VIT_MAX_FEATURE_LAYERS);
+                      SAC_TOWER_MAX_FEATURE_LAYERS);
     for (size_t i = 0; i < n && st == SAC_OK; i++)
         st = feature_layer(c, json_is_array(v) ? json_array_get(v, i) : v, key,
-                           &c->vit.feature_layer[c->vit.n_feature_layers++], err);
+                           &c->tower.feature_layer[c->tower.n_feature_layers++], err);
     json_decref(fallback);
     return st;
 }

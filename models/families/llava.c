@@ -6,34 +6,37 @@
 #include <string.h>
 
 /* transformers' CLIPVisionConfig: what a vision_config without a key means. */
-static const sac_vit_config clip_defaults = {
+static const sac_tower_config clip_defaults = {
+    .kind = &sac_tower_clip,
     .image_size = 224,
     .patch_size = 32,
     .hidden = 768,
     .n_layers = 12,
     .n_heads = 12,
     .intermediate = 3072,
-    .layer_norm_eps = 1e-5f,
+    .norm_eps = 1e-5f,
     .act = SAC_ACT_QUICK_GELU,
 };
 /* LlavaConfig without any vision_config: CLIP ViT-L/14 at 336. */
-static const sac_vit_config clip_large_336 = {
+static const sac_tower_config clip_large_336 = {
+    .kind = &sac_tower_clip,
     .image_size = 336,
     .patch_size = 14,
     .hidden = 1024,
     .n_layers = 24,
     .n_heads = 16,
     .intermediate = 4096,
-    .layer_norm_eps = 1e-5f,
+    .norm_eps = 1e-5f,
     .act = SAC_ACT_QUICK_GELU,
 };
 
 static void defaults(sac_model_config *c) {
     c->has_vision = true;
+    c->merger = &sac_merger_mlp;
     c->projector_act = SAC_ACT_GELU;
     c->projector_bias = true;
     c->image_token = 32000;
-    c->processor_kind = SAC_PROCESSOR_CLIP;
+    c->dialect = &sac_dialect_clip;
 }
 
 /* The text model by text_config.model_type, through its own family. */
@@ -60,14 +63,14 @@ static sac_status read_text(sac_model_config *c, const json_t *config, sac_error
 static sac_status read_vision(sac_model_config *c, const json_t *config, sac_error *err) {
     const json_t *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
-    c->vit = vision ? clip_defaults : clip_large_336;
-    sac_status st = vision ? sac_config_read_vit(c, vision, err) : SAC_OK;
+    c->tower = vision ? clip_defaults : clip_large_336;
+    sac_status st = vision ? sac_config_read_tower(c, vision, err) : SAC_OK;
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
     SAC_TRY(sac_config_read_layers(c, config, "vision_feature_layer", err));
     const char *strategy = "default";
     SAC_TRY(sac_json_get_string(config, "vision_feature_select_strategy", &strategy, err));
-    c->vit.keep_class = strcmp(strategy, "full") == 0;
-    if (!c->vit.keep_class && strcmp(strategy, "default") != 0)
+    c->tower.keep_class = strcmp(strategy, "full") == 0;
+    if (!c->tower.keep_class && strcmp(strategy, "default") != 0)
         return sac_fail(err, SAC_BAD_FILE,
                         "\"vision_feature_select_strategy\" is \"%.30s\", must be default or full", strategy);
     return SAC_OK;

@@ -4,7 +4,7 @@
 
 static void defaults(sac_model_config *c) {
     sac_family_llava.defaults(c);
-    c->processor_kind = SAC_PROCESSOR_ANYRES;
+    c->dialect = &sac_dialect_anyres;
     c->image_newline = true;
 }
 
@@ -14,7 +14,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     SAC_TRY(sac_json_get_bool(config, "use_image_newline_parameter", &newline, err));
     if (!newline)
         return sac_fail(err, SAC_UNSUPPORTED, "\"use_image_newline_parameter\" false is not supported");
-    if (c->vit.keep_class) /* the class token has no place in the grid of rows that newlines end */
+    if (c->tower.keep_class) /* the class token has no place in the grid of rows that newlines end */
         return sac_fail(err, SAC_UNSUPPORTED,
                         "\"vision_feature_select_strategy\" full is not supported under llava_next");
     return SAC_OK;

@@ -8,10 +8,11 @@
 static void defaults(sac_model_config *c) {
     sac_family_qwen2.defaults(c);
     c->has_vision = true;
+    c->merger = &sac_merger_mlp;
     c->projector_act = SAC_ACT_GELU;
     c->projector_bias = true;
     c->image_token = -200; /* IMAGE_TOKEN_INDEX: stands outside the vocabulary */
-    c->processor_kind = SAC_PROCESSOR_UNIRES;
+    c->dialect = &sac_dialect_unires;
 }
 
 static sac_status only(const json_t *config, const char *key, const char *fallback, const char *supported,
@@ -37,14 +38,15 @@ static sac_status tower_by_name(sac_model_config *c, sac_error *err) {
     const char *slash = strrchr(c->tower_name, '/'), *name = slash ? slash + 1 : c->tower_name;
     for (size_t i = 0; i < SAC_COUNT(towers); i++) {
         if (strcmp(name, towers[i].name) != 0) continue;
-        c->vit = (sac_vit_config){.image_size = towers[i].image_size,
-                                  .patch_size = towers[i].patch_size,
-                                  .hidden = towers[i].hidden,
-                                  .n_layers = towers[i].n_layers,
-                                  .n_heads = towers[i].n_heads,
-                                  .intermediate = 4 * towers[i].hidden,
-                                  .layer_norm_eps = 1e-5f,
-                                  .act = SAC_ACT_QUICK_GELU};
+        c->tower = (sac_tower_config){.kind = &sac_tower_clip,
+                                      .image_size = towers[i].image_size,
+                                      .patch_size = towers[i].patch_size,
+                                      .hidden = towers[i].hidden,
+                                      .n_layers = towers[i].n_layers,
+                                      .n_heads = towers[i].n_heads,
+                                      .intermediate = 4 * towers[i].hidden,
+                                      .norm_eps = 1e-5f,
+                                      .act = SAC_ACT_QUICK_GELU};
         return SAC_OK;
     }
     return sac_fail(err, SAC_NOT_FOUND,
@@ -66,20 +68,21 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     const json_t *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
     if (vision) {
-        c->vit = (sac_vit_config){.image_size = 224,
-                                  .patch_size = 32,
-                                  .hidden = 768,
-                                  .n_layers = 12,
-                                  .n_heads = 12,
-                                  .intermediate = 3072,
-                                  .layer_norm_eps = 1e-5f,
-                                  .act = SAC_ACT_QUICK_GELU};
-        SAC_TRY(sac_config_read_vit(c, vision, err));
+        c->tower = (sac_tower_config){.kind = &sac_tower_clip,
+                                      .image_size = 224,
+                                      .patch_size = 32,
+                                      .hidden = 768,
+                                      .n_layers = 12,
+                                      .n_heads = 12,
+                                      .intermediate = 3072,
+                                      .norm_eps = 1e-5f,
+                                      .act = SAC_ACT_QUICK_GELU};
+        SAC_TRY(sac_config_read_tower(c, vision, err));
     } else {
         SAC_TRY(tower_by_name(c, err));
     }
     SAC_TRY(sac_config_read_layers(c, config, "mm_vision_select_layer", err));
-    c->vit.keep_class = strcmp(feature, "cls_patch") == 0;
+    c->tower.keep_class = strcmp(feature, "cls_patch") == 0;
     if (strcmp(feature, "patch") != 0) /* pooling needs the bare grid */
         return sac_fail(err, SAC_UNSUPPORTED,
                         "\"mm_vision_select_feature\" is \"%.30s\"; only patch is supported", feature);

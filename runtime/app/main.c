@@ -7,7 +7,7 @@
 #include "output.h"
 #include "status.h"
 
-#include "decoder.h"
+#include "intake_decoder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

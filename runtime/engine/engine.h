@@ -21,53 +21,56 @@ struct sac_model {
     sac_device device;                 /* where the decoder runs */
     sac_stream load_stream;            /* of a device that is not the CPU, for the weights */
     sac_device_decoder device_decoder; /* where that is not the CPU; block NULL: loaded.decoder runs */
-    sac_device_tower tower;            /* on the device; block NULL: it runs on the host */
+    sac_device_tower device_tower;     /* on the device; block NULL: it runs on the host */
     sac_vision_cache *vision_cache;    /* locked inside, so usable from a const model */
     sac_media_memo *memo;              /* likewise */
     bool fast;
     char cpu_text[96];
 };
 
-/* Buffers between the tower and the prompt; empty for a text-only model. */
+/* Buffers between the tower and the prompt; empty for a text-only model. A tile is one picture that the tower
+ * takes: a whole picture, a part of one, a frame. */
 typedef struct sac_vision_state {
     int batch_tiles; /* tiles encoded at a time */
     int max_tiles;   /* of one picture */
-    sac_vit_state vit;
-    uint8_t *tiles;  /* [max_tiles][size][size][3] */
-    float *features; /* [batch_tiles * rows][cols] */
-    float *mid;      /* [batch_tiles * rows][projector hidden] */
-    float *raw;      /* [batch_tiles * rows][hidden], before pooling */
-    float *pooled;   /* [max_tiles * tokens_per_tile][hidden] */
-    int32_t *layout; /* [max_tokens of one picture] */
+    sac_tower_state tower;
+    uint8_t *patches;       /* patch rows of max_tiles tiles, or a batch if that is more */
+    int32_t *segment_start; /* [batch_tiles * segments of a tile + 1] first rows of a batch's segments */
+    uint8_t *tile;          /* pixels of one, for who wants to see it */
+    float *features;        /* [rows of a batch][cols] */
+    float *mid;             /* [rows of a batch][merger's hidden] */
+    float *raw;             /* [rows of a batch][hidden], before pooling */
+    float *pooled;          /* [max_tiles * tokens_per_tile][hidden] */
+    int32_t *layout;        /* [max_tokens of one picture] */
     int64_t max_tokens;
     float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
 } sac_vision_state;
 
 /* Sizes of the vision buffers in bytes, in one place for the plan and for the taking. */
 typedef struct sac_vision_sizes {
-    int batch_tiles, max_tiles;
-    size_t tiles, features, mid, raw, pooled, layout, class_attention;
-    size_t batch_tile_bytes; /* the tiles of one batch; raw is what comes of them */
+    int batch_tiles, max_tiles, batch_segments;
+    size_t patches, segment_start, tile, features, mid, raw, pooled, layout, class_attention;
+    size_t batch_patches; /* patch rows of one batch; raw is what comes of them */
 } sac_vision_sizes;
 sac_vision_sizes sac_vision_measure(const sac_model *model);
 
-/* A batch on its way through a device, from the host's tiles to the host's rows; see device_tower.h. The
- * first slot's host memory stands behind the session's tiles and pooled, so it holds a picture of any size.
- */
+/* A batch on its way through a device, from the host's patch rows to the host's embeddings; see device_tower.h.
+ * The first slot's host memory stands behind the session's patches and pooled, so it holds a picture of any size. */
 enum { SAC_TOWER_SLOTS = 2 };
 typedef struct sac_tower_slot {
-    uint8_t *tiles;         /* pinned */
+    uint8_t *patches;       /* pinned */
     float *pooled;          /* pinned */
-    float *there;           /* the device's pooled, [batch_tiles * rows][hidden] */
-    sac_event done, copied; /* a stretch of `there` is written; all is on the host */
+    float *on_device;       /* [rows of a batch][hidden], what pooled is a copy of */
+    sac_event done, copied; /* a stretch of on_device is written; all is on the host */
 } sac_tower_slot;
 
-/* The same on a device, where the tower runs there; vit.h NULL elsewhere. */
+/* The same on a device, where the tower runs there; is_open false elsewhere. */
 typedef struct sac_device_vision {
-    sac_vit_state vit;
-    uint8_t *tiles;       /* [batch_tiles][size][size][3] */
+    bool is_open;
+    sac_tower_state tower;
+    uint8_t *patches;     /* of a batch */
     void *features, *mid; /* as above, in the tower's type */
-    float *raw;           /* [batch_tiles * rows][hidden] */
+    float *raw;           /* [rows of a batch][hidden] */
     sac_tower_slot slot[SAC_TOWER_SLOTS];
     sac_stream copies; /* to the host, beside the session's device_stream */
 } sac_device_vision;

@@ -21,7 +21,7 @@ static bool is_picture(const sac_media *m) {
 /* The grid of a span's rows, where they are one. */
 static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_frames) {
     const sac_visual_plan *p = &m->plan;
-    sac_grid g = {n_frames, p->grid, p->grid};
+    sac_grid g = {n_frames * p->tokens.t, p->tokens.h, p->tokens.w};
     bool is_reduced = s->reduce.is_on && is_picture(m);
     return p->n_tiles == 1 && !is_reduced && sac_grid_cells(g) == m->block_tokens ? g : (sac_grid){0};
 }
@@ -126,15 +126,15 @@ static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, i
 
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity) {
     const sac_media *m = &s->media[i];
-    int grid = m->plan.grid, n_class = m->plan.tokens_per_tile - grid * grid;
+    int columns = m->plan.tokens.w, n_class = m->plan.tokens_per_tile - (int)sac_grid_cells(m->plan.tokens);
     if (m->part_kind == SAC_PART_IMAGE && !s->reduce.is_on)
-        sac_processor_layout(&m->plan, s->model->loaded.processor.kind, s->vision.layout);
+        sac_processor_layout(&s->model->loaded.processor, &m->plan, s->vision.layout);
     for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
         int64_t tile, at = m->spans[t / m->block_tokens].first + t % m->block_tokens;
         int64_t cell = tile_token(s, m, t, &tile) - n_class;
         if (at >= capacity || tile < 0 || cell < 0) continue;
-        places[at] = (sac_token_place){(int32_t)i, (int32_t)tile, (int32_t)(cell / grid),
-                                       (int32_t)(cell % grid), grid};
+        places[at] = (sac_token_place){(int32_t)i, (int32_t)tile, (int32_t)(cell / columns),
+                                       (int32_t)(cell % columns), columns};
     }
 }
 

@@ -8,10 +8,11 @@
 struct sac_media {
     const sac_part *part; /* borrowed for the call */
     sac_part_kind part_kind;
-    uint8_t *tiles;   /* a picture, cut and resized, until it is encoded */
+    uint8_t *patches; /* a picture's patch rows, until it is encoded */
     sac_video *video; /* a video, until it is encoded */
     sac_frame_plan frames;
     sac_visual_plan plan;   /* of the picture, or of each frame */
+    sac_tower_plan tower;   /* of each of its tiles */
     int64_t n_blocks;       /* placeholders in the prompt: one a picture, one a frame or one for all frames */
     int64_t block_tokens;   /* visual tokens behind each */
     sac_prompt_span *spans; /* [n_blocks] of the session's; .first is set when the prompt is placed */
@@ -35,6 +36,9 @@ uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index);
 
 /* Where the visual tokens of item i come from, into those of places [0, capacity) that they stand at. */
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity);
+
+/* The patch rows of n of the item's tiles on their way into the tower; segments stand in the session's memory. */
+sac_patch_rows sac_media_patch_rows(const sac_session *s, const sac_media *m, const uint8_t *pixels, int n);
 
 /* Encodes item i into the hidden rows that its blocks name, or takes it from the cache. Adds to the seconds.
  */

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "device_tower.h"
 #include "media_open.h"
+#include "patches.h"
 #include "source.h"
 
 #include <string.h>
@@ -21,47 +22,64 @@ typedef struct encoder {
     int in_flight[SAC_TOWER_SLOTS]; /* tiles of each slot that the device has */
 } encoder;
 
-static uint8_t *slot_tiles(const encoder *e, int slot) {
-    return slot ? e->s->device_vision.slot[slot].tiles : e->s->vision.tiles;
+static uint8_t *slot_patches(const encoder *e, int slot) {
+    return slot ? e->s->device_vision.slot[slot].patches : e->s->vision.patches;
 }
 static float *slot_pooled(const encoder *e, int slot) {
     return slot ? e->s->device_vision.slot[slot].pooled : e->s->vision.pooled;
 }
 
-/* Tiles are through. */
-static void tell_tiles(const encoder *e, const uint8_t *tiles, int64_t first_tile, int n) {
-    for (int i = 0; i < n && e->events && e->events->tile; i++)
-        e->events->tile(e->events->ctx, (size_t)(e->m - e->s->media), first_tile + i, e->m->plan.tile_size,
-                        tiles + sac_media_tile_bytes(e->s, i));
+/* Tiles are through: what the tower saw of them. */
+static void tell_tiles(const encoder *e, const uint8_t *patches, int64_t first_tile, int n) {
+    const sac_visual_plan *p = &e->m->plan;
+    uint8_t *tile = e->s->vision.tile;
+    for (int i = 0; i < n && e->events && e->events->tile; i++) {
+        sac_patches_join(tile, patches + sac_visual_bytes(p, i), p->patch, p->patches.h, p->patches.w);
+        e->events->tile(e->events->ctx, (size_t)(e->m - e->s->media), first_tile + i, p->patches.w * p->patch,
+                        tile);
+    }
 }
 
-/* n tiles to rows of pooled projector outputs, the same order, on the host. */
-static sac_status run_tower(const encoder *e, const uint8_t *tiles, int n, float *pooled) {
+sac_patch_rows sac_media_patch_rows(const sac_session *s, const sac_media *m, const uint8_t *pixels, int n) {
+    const sac_processor_config *p = &s->model->loaded.processor;
+    sac_patch_rows rows = {
+        .pixels = pixels, .segment_start = s->vision.segment_start, .n_segments = n * m->tower.n_segments};
+    sac_grid_segments(m->plan.patches, n, s->vision.segment_start);
+    memcpy(rows.mean, p->mean, sizeof rows.mean);
+    memcpy(rows.std, p->std, sizeof rows.std);
+    return rows;
+}
+
+/* n tiles to rows of pooled embeddings, the same order, on the host. */
+static sac_status run_tower(const encoder *e, const uint8_t *patches, int n, float *pooled) {
     sac_session *s = e->s;
+    const sac_media *media = e->m;
     const sac_loaded_model *m = &s->model->loaded;
-    const sac_ops *ops = &s->model->ops;
     sac_vision_state *v = &s->vision;
-    int rows = sac_vit_rows(&m->vit.config), grid = sac_vit_grid(&m->vit.config);
-    int pool = e->m->plan.pool, hidden = m->projector.out;
-    sac_mat features = sac_mat_f32(v->features, (int64_t)n * rows, sac_vit_cols(&m->vit.config));
-    sac_mat mid = sac_mat_f32(v->mid, (int64_t)n * rows, m->projector.hidden);
-    sac_mat raw = sac_mat_f32(pool > 1 ? v->raw : pooled, (int64_t)n * rows, hidden);
-    SAC_TRY(sac_vit_forward(&m->vit, &v->vit, ops, &s->stream, tiles, n, m->processor.mean, m->processor.std,
-                            features));
-    SAC_TRY(sac_projector_forward(&m->projector, ops, &s->stream, features, mid, raw, s->model->fast));
-    if (pool <= 1) return SAC_OK;
-    sac_mat y = sac_mat_f32(pooled, (int64_t)n * e->m->plan.tokens_per_tile, hidden);
-    return ops->pool_tokens(
-        &s->stream, &(sac_pool_tokens_args){.y = y, .x = raw, .n_tiles = n, .grid = grid, .stride = pool});
+    int64_t n_rows = n * media->tower.n_features, n_tokens = (int64_t)n * media->plan.tokens_per_tile;
+    sac_tower_run tower = {&m->tower, &v->tower, &s->model->ops, &s->stream};
+    sac_merger_run merger = {.merger = &m->merger,
+                             .ops = &s->model->ops,
+                             .stream = &s->stream,
+                             .fast = s->model->fast,
+                             .n = n,
+                             .grid = media->tower.patches,
+                             .pool = media->plan.pool,
+                             .features = sac_mat_f32(v->features, n_rows, sac_tower_cols(&m->tower.config)),
+                             .mid = sac_mat_f32(v->mid, n_rows, m->merger.hidden),
+                             .raw = v->raw,
+                             .y = sac_mat_f32(pooled, n_tokens, m->merger.out)};
+    sac_patch_rows rows = sac_media_patch_rows(s, media, patches, n);
+    SAC_TRY(sac_tower_encode(&tower, &rows, merger.features));
+    return m->merger.kind->run(&merger);
 }
 
 /* The same in a slot of the device, to be waited for, or at once on the host: then nothing is in flight. */
-static sac_status submit(encoder *e, int slot, const uint8_t *tiles, int n, float *pooled, sac_error *err) {
+static sac_status submit(encoder *e, int slot, const uint8_t *patches, int n, float *pooled, sac_error *err) {
     int64_t start_ns = sac_now_ns();
-    sac_status st =
-        sac_tower_submit(e->s, slot, tiles, n, e->m->plan.pool, e->m->plan.tokens_per_tile, pooled, err);
+    sac_status st = sac_tower_submit(e->s, slot, e->m, patches, n, pooled, err);
     if (st == SAC_OK) e->in_flight[slot] = n;
-    if (st == SAC_UNSUPPORTED) st = run_tower(e, tiles, n, pooled); /* what the device has no kernels for */
+    if (st == SAC_UNSUPPORTED) st = run_tower(e, patches, n, pooled); /* what the device has no kernels for */
     *e->vision_seconds += sac_seconds_since(start_ns);
     return st;
 }
@@ -76,7 +94,7 @@ static sac_status wait_for(encoder *e, int slot, sac_error *err) {
 }
 
 static float *token_row(const encoder *e, int64_t token) {
-    int64_t each = e->m->block_tokens, hidden = e->s->model->loaded.projector.out;
+    int64_t each = e->m->block_tokens, hidden = e->s->model->loaded.merger.out;
     return e->s->decoder.embeddings + (e->m->spans[token / each].first + token % each) * hidden;
 }
 
@@ -87,8 +105,8 @@ static void report_progress(const encoder *e, int64_t done) {
 
 /* The next n frames, whose rows are in a slot, go to their places in the prompt. */
 static void place_frames(encoder *e, int slot, int n) {
-    int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.projector.out;
-    tell_tiles(e, slot_tiles(e, slot), e->n_done, n);
+    int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.merger.out;
+    tell_tiles(e, slot_patches(e, slot), e->n_done, n);
     for (int i = 0; i < n; i++)
         memcpy(token_row(e, (e->n_done + i) * each), slot_pooled(e, slot) + i * each * hidden,
                (size_t)(each * hidden) * sizeof(float));
@@ -109,7 +127,7 @@ static sac_status flush_frames(encoder *e, sac_error *err) {
     if (n == 0) return SAC_OK;
     sac_events_yield(e->events);
     SAC_TRY(sac_session_check_cancel(e->s, err));
-    SAC_TRY(submit(e, slot, slot_tiles(e, slot), n, slot_pooled(e, slot), err));
+    SAC_TRY(submit(e, slot, slot_patches(e, slot), n, slot_pooled(e, slot), err));
     SAC_TRY(collect_frames(e, !slot, err));
     e->n_tiles = 0;
     if (e->in_flight[slot])
@@ -131,8 +149,8 @@ static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image 
     const sac_processor_config *p = &e->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
     SAC_TRY(sac_media_plan_frame(e->s, frame->width, frame->height, &plan, err));
-    SAC_TRY(sac_processor_run(p, frame, &plan,
-                              slot_tiles(e, e->slot) + sac_media_tile_bytes(e->s, e->n_tiles), err));
+    uint8_t *to = slot_patches(e, e->slot) + sac_visual_bytes(&plan, e->n_tiles);
+    SAC_TRY(sac_processor_cut(p, frame, &plan, to, err));
     return ++e->n_tiles == e->s->vision.batch_tiles ? flush_frames(e, err) : SAC_OK;
 }
 
@@ -158,12 +176,12 @@ static void lay_out(sac_session *s, const sac_media *m) {
     if (s->reduce.is_on)
         sac_reduce_choose(&s->reduce, &picture, first, last, stride, s->vision.layout);
     else
-        sac_processor_layout(&m->plan, model->processor.kind, s->vision.layout);
+        sac_processor_layout(&model->processor, &m->plan, s->vision.layout);
 }
 
 /* The tower says what its class token looks at, from tile `first` on. */
 static void watch_class(sac_session *s, const sac_media *m, int first) {
-    sac_vit_state *v = &s->vision.vit;
+    sac_tower_state *v = &s->vision.tower;
     int64_t stride = m->plan.tokens_per_tile + 1;
     v->class_first = s->reduce.is_on ? s->vision.class_attention + first * stride : NULL;
     v->class_last = s->reduce.is_on ? v->class_first + s->vision.max_tiles * stride : NULL;
@@ -172,18 +190,18 @@ static void watch_class(sac_session *s, const sac_media *m, int first) {
 static sac_status encode_picture(encoder *e, sac_error *err) {
     sac_session *s = e->s;
     const sac_loaded_model *m = &s->model->loaded;
-    int64_t hidden = m->projector.out;
+    int64_t hidden = m->merger.out;
     for (int first = 0; first < e->m->plan.n_tiles; first += s->vision.batch_tiles) {
         int left = e->m->plan.n_tiles - first,
             n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
         sac_events_yield(e->events);
         SAC_TRY(sac_session_check_cancel(s, err));
         watch_class(s, e->m, first);
-        const uint8_t *tiles = e->m->tiles + sac_media_tile_bytes(s, first);
-        SAC_TRY(submit(e, 0, tiles, n,
+        const uint8_t *patches = e->m->patches + sac_visual_bytes(&e->m->plan, first);
+        SAC_TRY(submit(e, 0, patches, n,
                        s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden, err));
         SAC_TRY(wait_for(e, 0, err));
-        tell_tiles(e, tiles, first, n);
+        tell_tiles(e, patches, first, n);
     }
     lay_out(s, e->m);
     report_progress(e, 1);
@@ -214,8 +232,8 @@ sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, 
     sac_media *m = &s->media[i];
     encoder e = {.s = s, .m = m, .events = events, .vision_seconds = vision_seconds};
     sac_vision_blocks blocks = {s->decoder.embeddings, m->spans, m->n_blocks, m->block_tokens,
-                                s->model->loaded.projector.out};
-    s->vision.vit.class_first = s->vision.vit.class_last = NULL;
+                                s->model->loaded.merger.out};
+    s->vision.tower.class_first = s->vision.tower.class_last = NULL;
     m->report.from_cache = sac_vision_cache_get(s->model->vision_cache, &m->key, &blocks);
     s->reports[i] = m->report;
     if (m->report.from_cache) {

@@ -1,5 +1,5 @@
 /* One picture or video, opened and measured: how many tiles and tokens, which frames. Measuring a picture
- * takes its decoding, of which only the tower's tiles are kept; of a video the container is read. What this
+ * takes its decoding, of which only the patch rows are kept; of a video the container is read. What this
  * model has measured before is known without opening it (source.h), and then it is opened only if its
  * embeddings are in no cache. */
 #include "media_open.h"
@@ -15,17 +15,19 @@ sac_status sac_media_open_picture(sac_image *image, const char *path, const void
     return sac_image_decode(image, bytes, n_bytes, NULL, err);
 }
 
-size_t sac_media_tile_bytes(const sac_session *s, int64_t n) {
-    size_t side = (size_t)s->model->loaded.processor.tile_size;
-    return (size_t)n * side * side * 3;
+sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
+    return (sac_reduce_picture){p->n_tiles, p->tokens.w, p->tiles_w, p->tiles_h};
 }
 
-sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
-    return (sac_reduce_picture){p->n_tiles, p->grid, p->tiles_w, p->tiles_h};
+/* What the tower makes of the item's tiles. */
+static sac_status plan_tower(const sac_session *s, sac_media *m, sac_error *err) {
+    const sac_tower_config *c = &s->model->loaded.tower.config;
+    return c->kind->plan(c, m->plan.tile_w, m->plan.tile_h, m->plan.patches.t, &m->tower, err);
 }
 
 static sac_status plan_picture(sac_session *s, sac_media *m, int width, int height, sac_error *err) {
     SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, false, &m->plan, err));
+    SAC_TRY(plan_tower(s, m, err));
     sac_reduce_picture picture = sac_media_tiling(&m->plan);
     if (s->reduce.is_on) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
     if (m->plan.n_tiles > s->vision.max_tiles || m->plan.n_tokens > s->vision.max_tokens)
@@ -37,12 +39,12 @@ static sac_status plan_picture(sac_session *s, sac_media *m, int width, int heig
 
 static sac_status cut_picture(sac_session *s, sac_media *m, const sac_image *image, sac_error *err) {
     const sac_processor_config *p = &s->model->loaded.processor;
-    m->tiles = malloc(sac_media_tile_bytes(s, m->plan.n_tiles));
-    if (!m->tiles) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", m->plan.n_tiles);
-    return sac_processor_run(p, image, &m->plan, m->tiles, err);
+    m->patches = malloc(sac_visual_bytes(&m->plan, m->plan.n_tiles));
+    if (!m->patches) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", m->plan.n_tiles);
+    return sac_processor_cut(p, image, &m->plan, m->patches, err);
 }
 
-static sac_status open_tiles(sac_session *s, sac_media *m, int *width, int *height, sac_error *err) {
+static sac_status open_picture(sac_session *s, sac_media *m, int *width, int *height, sac_error *err) {
     const sac_part *p = m->part;
     sac_image image = {0};
     SAC_TRY(sac_media_open_picture(&image, p->path, p->bytes, p->n_bytes, err));
@@ -59,7 +61,7 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
     if (sac_source_recall(s, m, NULL, &width, &height)) {
         SAC_TRY(plan_picture(s, m, width, height, err));
     } else {
-        SAC_TRY(open_tiles(s, m, &width, &height, err));
+        SAC_TRY(open_picture(s, m, &width, &height, err));
         SAC_TRY(sac_source_read(s, m, err));
         sac_source_remember(s, m, NULL, width, height);
     }
@@ -101,12 +103,13 @@ static sac_status frame_request(const sac_video_options *o, int64_t room, const 
                              .max_frames_silent = o->max_frames == 0,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
-                             .frame_pixels = (int64_t)frame->tile_size * frame->tile_size};
+                             .frame_pixels = (int64_t)frame->tile_w * frame->tile_h};
     return SAC_OK;
 }
 
-static void describe_frames(sac_media *m, const sac_visual_plan *plan, sac_frame_layout layout, int width,
-                            int height) {
+static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_visual_plan *plan, int width,
+                                  int height, sac_error *err) {
+    sac_frame_layout layout = s->model->loaded.frame_layout;
     m->plan = *plan;
     m->n_blocks = layout == SAC_FRAMES_SEPARATE ? m->frames.n_frames : 1;
     m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * m->frames.n_frames;
@@ -120,6 +123,7 @@ static void describe_frames(sac_media *m, const sac_visual_plan *plan, sac_frame
                                    .source_frames = m->frames.total_frames,
                                    .rule = m->frames.text,
                                    .time_s = m->frames.time_s};
+    return plan_tower(s, m, err);
 }
 
 static sac_status open_video(sac_session *s, sac_media *m, sac_error *err) {
@@ -167,8 +171,7 @@ static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_
         remember_video(s, m, &request, width, height);
     }
     SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
-    describe_frames(m, &frame, s->model->loaded.frame_layout, width, height);
-    return SAC_OK;
+    return describe_frames(s, m, &frame, width, height, err);
 }
 
 /* Size of the first picture of a list goes into the report; all are decoded when they are encoded. */
@@ -208,8 +211,7 @@ static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac
         remember_video(s, m, &request, width, height);
     }
     SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
-    describe_frames(m, &frame, s->model->loaded.frame_layout, width, height);
-    return SAC_OK;
+    return describe_frames(s, m, &frame, width, height, err);
 }
 
 sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
@@ -226,8 +228,8 @@ sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_err
 }
 sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err) {
     int width = m->report.width, height = m->report.height;
-    if (m->part->kind == SAC_PART_IMAGE && !m->tiles) {
-        SAC_TRY(open_tiles(s, m, &width, &height, err));
+    if (m->part->kind == SAC_PART_IMAGE && !m->patches) {
+        SAC_TRY(open_picture(s, m, &width, &height, err));
     } else if (m->part->kind == SAC_PART_VIDEO && !m->video) {
         SAC_TRY(open_video(s, m, err));
         width = sac_video_get_info(m->video)->width;
@@ -239,8 +241,8 @@ sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err) {
 }
 
 void sac_media_close_source(sac_media *m) {
-    free(m->tiles);
-    m->tiles = NULL;
+    free(m->patches);
+    m->patches = NULL;
     sac_video_free(m->video);
     m->video = NULL;
 }

@@ -21,9 +21,6 @@ sac_status sac_media_open_picture(sac_image *image, const char *path, const void
 /* What one frame costs; it does not depend on its size: every family makes one tile of it. */
 sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan, sac_error *err);
 
-/* Bytes of n tiles of the tower's input. */
-size_t sac_media_tile_bytes(const sac_session *s, int64_t n);
-
 sac_reduce_picture sac_media_tiling(const sac_visual_plan *p);
 
 #endif

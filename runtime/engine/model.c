@@ -47,7 +47,8 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
     SAC_TRY(m->device.stream_open(&m->device, &m->load_stream, 0, err));
     SAC_TRY(sac_decoder_to_device(&m->loaded, &m->load_stream, &m->device_decoder, on_load,
                                   &(load_progress){o}, err));
-    return m->loaded.has_vision ? sac_tower_to_device(&m->loaded, &m->load_stream, &m->tower, err) : SAC_OK;
+    return m->loaded.has_vision ? sac_tower_to_device(&m->loaded, &m->load_stream, &m->device_tower, err)
+                                : SAC_OK;
 }
 
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
@@ -94,25 +95,15 @@ void sac_model_free(sac_model *m) {
     free(m->memo);
     if (m->load_stream.device) m->device.stream_close(&m->load_stream);
     sac_device_decoder_free(&m->device_decoder, &m->device);
-    if (m->tower.block) m->device.free(&m->device, m->tower.block);
-    if (m->tower.vit.layers != m->loaded.vit.layers) free(m->tower.vit.layers);
+    sac_device_tower_free(&m->device_tower, &m->device);
     sac_loaded_model_free(&m->loaded);
     sac_pool_free(m->pool);
     free(m);
 }
 
-static const char *processor_name(sac_processor_kind kind) {
-    switch (kind) {
-    case SAC_PROCESSOR_CLIP: return "clip";
-    case SAC_PROCESSOR_ANYRES: return "anyres";
-    case SAC_PROCESSOR_UNIRES: return "unires";
-    }
-    return "unknown";
-}
-
 static int tokens_per_frame(const sac_loaded_model *m) {
     sac_visual_plan plan;
-    int size = m->vit.config.image_size;
+    int size = m->tower.config.image_size;
     return sac_processor_plan(&m->processor, size, size, true, &plan, NULL) == SAC_OK ? (int)plan.n_tokens
                                                                                       : 0;
 }
@@ -140,13 +131,13 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .cpu = model->cpu_text,
     };
     if (!m->has_vision) return;
-    info->vision_layers = m->vit.config.n_layers;
-    info->vision_hidden = m->vit.config.hidden;
-    info->vision_heads = m->vit.config.n_heads;
-    info->image_size = m->vit.config.image_size;
-    info->patch_size = m->vit.config.patch_size;
+    info->vision_layers = m->tower.config.n_layers;
+    info->vision_hidden = m->tower.config.hidden;
+    info->vision_heads = m->tower.config.n_heads;
+    info->image_size = m->tower.config.image_size;
+    info->patch_size = m->tower.config.patch_size;
     info->tokens_per_frame = tokens_per_frame(m);
-    info->processor = processor_name(m->processor.kind);
+    info->processor = m->processor.dialect->name;
 }
 
 bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *info) {

@@ -52,12 +52,12 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
  * reach the language model one by one. */
 static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduce *r, sac_error *err) {
     const sac_processor_config *p = &m->loaded.processor;
-    const sac_vit_config *v = &m->loaded.vit.config;
+    const sac_tower_config *v = &m->loaded.tower.config;
     SAC_TRY(sac_reduce_parse(r, line ? line : "none", err));
     if (!r->is_on) return SAC_OK;
     if (!m->loaded.has_vision)
         return sac_fail(err, SAC_UNSUPPORTED, "reducer \"%s\": this model reads text only", line);
-    bool one_by_one = p->kind != SAC_PROCESSOR_UNIRES && p->pool_image == 1 && !v->keep_class;
+    bool one_by_one = p->pool_image == 1 && !v->keep_class && v->kind->has_class;
     if (one_by_one && (v->n_feature_layers > 1 || v->feature_layer[0] > 0)) return SAC_OK;
     return sac_fail(
         err, SAC_UNSUPPORTED,
@@ -66,34 +66,28 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
         line);
 }
 
-static int max_tiles_of_picture(const sac_processor_config *p) {
-    int most = 1;
-    for (int i = 0; i < p->n_pinpoints; i++) {
-        int n = (p->pinpoint[i].width / p->tile_size) * (p->pinpoint[i].height / p->tile_size);
-        if (p->kind == SAC_PROCESSOR_ANYRES) n++; /* the whole picture as one more tile */
-        if (n > most) most = n;
-    }
-    return most < SAC_PROCESSOR_MAX_TILES ? most : SAC_PROCESSOR_MAX_TILES;
-}
-
 /* Tiles encoded at a time. */
 static int batch_tiles(const sac_model *m) {
-    return m->tower.block ? DEVICE_BATCH_TILES : HOST_BATCH_TILES;
+    return m->device_tower.block ? DEVICE_BATCH_TILES : HOST_BATCH_TILES;
 }
 
 sac_vision_sizes sac_vision_measure(const sac_model *model) {
     const sac_loaded_model *m = &model->loaded;
-    int rows = sac_vit_rows(&m->vit.config), side = m->vit.config.image_size;
-    sac_vision_sizes z = {.max_tiles = max_tiles_of_picture(&m->processor),
+    const sac_tower_plan tile = sac_tower_plan_square(&m->tower.config);
+    int64_t rows = tile.n_features, patch_bytes = sac_tower_patch_bytes(&m->tower.config);
+    sac_vision_sizes z = {.max_tiles = sac_processor_most_tiles(&m->processor),
                           .batch_tiles = batch_tiles(model)};
     size_t most = (size_t)(z.max_tiles > z.batch_tiles ? z.max_tiles : z.batch_tiles);
     size_t batch_rows = (size_t)z.batch_tiles * (size_t)rows;
-    z.tiles = most * (size_t)side * (size_t)side * 3;
-    z.batch_tile_bytes = (size_t)z.batch_tiles * (size_t)side * (size_t)side * 3;
-    z.features = batch_rows * (size_t)sac_vit_cols(&m->vit.config) * sizeof(float);
-    z.mid = batch_rows * (size_t)m->projector.hidden * sizeof(float);
-    z.raw = batch_rows * (size_t)m->projector.out * sizeof(float);
-    z.pooled = most * (size_t)rows * (size_t)m->projector.out * sizeof(float);
+    z.batch_segments = z.batch_tiles * tile.n_segments;
+    z.segment_start = ((size_t)z.batch_segments + 1) * sizeof(int32_t);
+    z.tile = (size_t)(tile.n_patches * patch_bytes);
+    z.patches = most * z.tile;
+    z.batch_patches = (size_t)z.batch_tiles * z.tile;
+    z.features = batch_rows * (size_t)sac_tower_cols(&m->tower.config) * sizeof(float);
+    z.mid = batch_rows * (size_t)m->merger.hidden * sizeof(float);
+    z.raw = batch_rows * (size_t)m->merger.out * sizeof(float);
+    z.pooled = most * (size_t)rows * (size_t)m->merger.out * sizeof(float);
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
     z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
     z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
@@ -101,29 +95,35 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
 }
 
 static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
-    return m->tower.block && !reduce->is_on; /* reducers look into the tower, on the host */
+    return m->device_tower.block && !reduce->is_on; /* reducers look into the tower, on the host */
 }
 
-static size_t vision_bytes(const sac_model *model, const sac_reduce *reduce) {
+/* What the tower on a device takes of it, and of the host. */
+static void device_vision_bytes(const sac_model *m, const sac_reduce *reduce, size_t *device, size_t *host) {
+    sac_arena on_device = sac_arena_measure(), on_host = sac_arena_measure();
+    sac_device_vision v;
+    *device = *host = 0;
+    if (!tower_on_device(m, reduce)) return;
+    sac_vision_sizes z = sac_vision_measure(m);
+    const sac_tower *tower = &m->device_tower.tower;
+    sac_dtype t = tower->config.kind->dtype(tower);
+    if (sac_device_vision_take(&v, &tower->config, &z, t, NULL, &on_device, &on_host, NULL) != SAC_OK) return;
+    *device = on_device.used_bytes;
+    *host = on_host.used_bytes + sac_device_vision_host_bytes(&z);
+}
+
+static size_t vision_bytes(const sac_model *model) {
     const sac_loaded_model *m = &model->loaded;
+    sac_arena measure = sac_arena_measure();
+    sac_tower_state tower;
     if (!m->has_vision) return 0;
     sac_vision_sizes z = sac_vision_measure(model);
-    return (tower_on_device(model, reduce) ? sac_device_vision_host_bytes(&z) : 0) +
-           sac_vit_state_bytes(&m->vit.config, z.batch_tiles) + sac_arena_block_bytes(z.tiles) +
-           sac_arena_block_bytes(z.features) + sac_arena_block_bytes(z.mid) + sac_arena_block_bytes(z.raw) +
-           sac_arena_block_bytes(z.pooled) + sac_arena_block_bytes(z.layout) +
-           sac_arena_block_bytes(z.class_attention);
-}
-
-static size_t device_vision_bytes(const sac_model *m, const sac_reduce *reduce) {
-    sac_arena measure = sac_arena_measure();
-    sac_device_vision v;
-    if (!tower_on_device(m, reduce)) return 0;
-    sac_vision_sizes z = sac_vision_measure(m);
-    sac_dtype t = m->tower.vit.patch_embed.dtype;
-    return sac_device_vision_take(&v, &m->tower.vit.config, &z, t, NULL, &measure, NULL) == SAC_OK
-               ? measure.used_bytes
-               : 0;
+    const size_t all[] = {z.patches, z.segment_start, z.tile,   z.features,       z.mid,
+                          z.raw,     z.pooled,        z.layout, z.class_attention};
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < SAC_COUNT(all); i++) n_bytes += sac_arena_block_bytes(all[i]);
+    sac_status st = sac_tower_state_take(&tower, &m->tower.config, z.batch_segments, &measure, NULL);
+    return st == SAC_OK ? n_bytes + measure.used_bytes : 0;
 }
 
 static int64_t widest_row(const sac_loaded_model *m) {
@@ -132,9 +132,9 @@ static int64_t widest_row(const sac_loaded_model *m) {
     if (d->hidden > k) k = d->hidden;
     if ((int64_t)d->n_heads * d->head_dim > k) k = (int64_t)d->n_heads * d->head_dim;
     if (m->has_vision) {
-        const sac_vit_config *v = &m->vit.config;
-        int64_t sides[] = {v->intermediate, v->hidden, 3 * (int64_t)v->patch_size * v->patch_size,
-                           sac_vit_cols(v), m->projector.hidden};
+        const sac_tower_config *v = &m->tower.config;
+        int64_t sides[] = {v->intermediate, v->hidden, sac_tower_patch_bytes(v), sac_tower_cols(v),
+                           m->merger.hidden};
         for (size_t i = 0; i < SAC_COUNT(sides); i++)
             if (sides[i] > k) k = sides[i];
     }
@@ -144,8 +144,7 @@ static int64_t widest_row(const sac_loaded_model *m) {
 /* Rows of the largest linear call: a chunk of prefill, or a batch of tiles. */
 static int64_t most_rows(const sac_model *model, int64_t chunk) {
     const sac_loaded_model *m = &model->loaded;
-    int64_t grid = m->has_vision ? sac_vit_grid(&m->vit.config) : 0;
-    int64_t tower = m->has_vision ? batch_tiles(model) * (grid * grid + 1) : 0;
+    int64_t tower = m->has_vision ? batch_tiles(model) * sac_tower_plan_square(&m->tower.config).n_inside : 0;
     return tower > chunk ? tower : chunk;
 }
 
@@ -206,10 +205,11 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
-    r->device_vision_bytes = device_vision_bytes(m, reduce);
+    size_t vision_on_host;
+    device_vision_bytes(m, reduce, &r->device_vision_bytes, &vision_on_host);
     r->device_bytes += r->device_vision_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
-    add_part(r, "vision", vision_bytes(m, reduce));
+    add_part(r, "vision", vision_bytes(m) + vision_on_host);
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
     add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, chunk)));
 }
@@ -231,6 +231,17 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
 
 /* ---------------------------------------------------------------- create and free */
 
+static sac_status take_device_vision(sac_session *s, const sac_vision_sizes *z, sac_error *err) {
+    const sac_tower *tower = &s->model->device_tower.tower;
+    sac_device_vision *v = &s->device_vision;
+    SAC_TRY(sac_device_vision_take(v, &tower->config, z, tower->config.kind->dtype(tower), &s->device_stream,
+                                   &s->device_arena, &s->arena, err));
+    SAC_TRY(sac_device_vision_open(v, z, &s->model->device, err));
+    s->vision.patches = v->slot[0].patches; /* the arena's pages are never touched then */
+    s->vision.pooled = v->slot[0].pooled;
+    return SAC_OK;
+}
+
 static sac_status take_vision(sac_session *s, sac_error *err) {
     const sac_loaded_model *m = &s->model->loaded;
     if (!m->has_vision) return SAC_OK;
@@ -239,25 +250,21 @@ static sac_status take_vision(sac_session *s, sac_error *err) {
     v->batch_tiles = z.batch_tiles;
     v->max_tiles = z.max_tiles;
     v->max_tokens = (int64_t)(z.layout / sizeof(int32_t));
-    SAC_TRY(sac_vit_state_init(&v->vit, &m->vit.config, z.batch_tiles, &s->arena, err));
-    v->vit.fast = s->model->fast;
-    v->tiles = sac_arena_take(&s->arena, z.tiles);
+    SAC_TRY(sac_tower_state_take(&v->tower, &m->tower.config, z.batch_segments, &s->arena, err));
+    v->tower.fast = s->model->fast;
+    v->patches = sac_arena_take(&s->arena, z.patches);
+    v->segment_start = sac_arena_take(&s->arena, z.segment_start);
+    v->tile = sac_arena_take(&s->arena, z.tile);
     v->features = sac_arena_take(&s->arena, z.features);
     v->mid = sac_arena_take(&s->arena, z.mid);
     v->raw = sac_arena_take(&s->arena, z.raw);
     v->pooled = sac_arena_take(&s->arena, z.pooled);
     v->layout = sac_arena_take(&s->arena, z.layout);
     v->class_attention = sac_arena_take(&s->arena, z.class_attention);
-    if (!v->tiles || !v->features || !v->mid || !v->raw || !v->pooled || !v->layout || !v->class_attention)
+    if (!v->patches || !v->segment_start || !v->tile || !v->features || !v->mid || !v->raw || !v->pooled ||
+        !v->layout || !v->class_attention)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
-    if (!tower_on_device(s->model, &s->reduce)) return SAC_OK;
-    sac_device_vision *there = &s->device_vision;
-    SAC_TRY(sac_device_vision_take(there, &m->vit.config, &z, s->model->tower.vit.patch_embed.dtype,
-                                   &s->device_stream, &s->device_arena, err));
-    SAC_TRY(sac_device_vision_open(there, &z, &s->model->device, err));
-    v->tiles = there->slot[0].tiles; /* the arena's pages are never touched then */
-    v->pooled = there->slot[0].pooled;
-    return SAC_OK;
+    return tower_on_device(s->model, &s->reduce) ? take_device_vision(s, &z, err) : SAC_OK;
 }
 
 static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {

@@ -11,7 +11,7 @@
 /* Room for the second of two attentions of up to `capacity` queries. */
 typedef struct sac_join_scratch {
     void *q;       /* [capacity][n_heads * head_dim] where ops run: queries at their other positions, then
-                         outputs */
+                      outputs */
     float *lse[2]; /* [capacity][n_heads] where ops run, of the first and of the second */
     int64_t capacity;
     sac_buffer turn;  /* int32_t [n_ctx] what the layer's queries are turned back by */

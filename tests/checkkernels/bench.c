@@ -227,8 +227,7 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_patchify: { /* rows = tiles of 112 */
         uint8_t *tiles = bench_pages((size_t)rows * 112 * 112 * 3);
         sac_mat patches = sac_mat_f32(bench_floats(b, rows * 64 * 588), rows * 64, 588);
-        c->patchify =
-            (sac_patchify_args){patches, tiles, rows, 112, 14, {0.5f, 0.5f, 0.5f}, {0.3f, 0.3f, 0.3f}};
+        c->patchify = (sac_patchify_args){patches, tiles, {0.5f, 0.5f, 0.5f}, {0.3f, 0.3f, 0.3f}};
         b->bytes = 5.0 * 112 * 112 * 3 * (double)rows;
         break;
     }

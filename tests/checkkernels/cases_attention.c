@@ -62,9 +62,24 @@ static const check_attention_shape chunk_shapes[] = {
     {4, 9, 9, 0, 2, 2, 12, true, false, 0, 0},    {2, 30, 90, -1, 6, 2, 80, true, false, 40, 0},
     {3, 40, 25, 0, 2, 1, 64, false, false, 0, 0},
 };
-#define N_PLAIN  ((int)SAC_COUNT(shapes))
-#define N_LISTS  ((int)SAC_COUNT(lists_shapes))
-#define N_SHAPES (N_PLAIN + N_LISTS + (int)SAC_COUNT(chunk_shapes))
+/* Problems of a tower: equal ones, pictures of several sizes, windows that the picture's edge cuts (16, 12 and
+ * 9 patches), either side of tiles of rows and keys, an empty one, runs of equal ones between others. */
+static const struct segments_shape {
+    check_attention_shape shape;
+    int length[CHECK_MAX_SEGMENTS + 1]; /* up to a -1 */
+} segments_shapes[] = {
+    {{1, 17, 17, 0, 2, 2, 16, false, false, 0, 0}, {17, 17, 17, -1}},
+    {{1, 129, 129, 0, 4, 4, 64, false, false, 0, 0}, {64, 129, 1, 97, -1}},
+    {{1, 16, 16, 0, 2, 2, 80, false, false, 0, 0},
+     {16, 16, 12, 16, 16, 12, 12, 12, 9, 16, 16, 12, 16, 16, 12, 12, 12, 9, -1}},
+    {{1, 300, 300, 0, 2, 2, 72, false, false, 0, 0}, {300, 5, 0, 5, 128, 6, -1}},
+    {{1, 1, 1, 0, 3, 3, 64, false, false, 0, 0}, {1, -1}},
+};
+#define N_PLAIN    ((int)SAC_COUNT(shapes))
+#define N_LISTS    ((int)SAC_COUNT(lists_shapes))
+#define N_CHUNKS   ((int)SAC_COUNT(chunk_shapes))
+#define N_SEGMENTS ((int)SAC_COUNT(segments_shapes))
+#define N_SHAPES   (N_PLAIN + N_LISTS + N_CHUNKS + N_SEGMENTS)
 
 /* A score of s is wrong by eps (4 + sqrt d) |q| |k| scale, so is the logarithm of its weight; the output, an
  * average of v, moves by twice that times max|v|, and by eps (4 + sqrt n) max|v| for its own sums. */
@@ -88,6 +103,16 @@ static void allow_attention(check_case *c, double k_norm, double v_max) {
     c->relative = 2 * EPS;
 }
 
+/* Lays the segments out behind a few rows that are in none, and returns the rows of all. */
+static int64_t take_segments(check_case *c, const int *length) {
+    sac_attention_args *a = &c->attention;
+    c->segment_start[0] = (int32_t)check_rand_int(c, 0, 3);
+    for (; length[a->n_segments] >= 0; a->n_segments++)
+        c->segment_start[a->n_segments + 1] = c->segment_start[a->n_segments] + length[a->n_segments];
+    a->segment_start = c->segment_start;
+    return c->segment_start[a->n_segments] + check_rand_int(c, 0, 3);
+}
+
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
                              const check_attention_extra *x) {
     sac_attention_args *a = &c->attention;
@@ -106,7 +131,10 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
                               .causal = sh->causal,
                               .window = sh->window};
     a->first = sh->first == -1 ? sh->n_kv - sh->n_q : sh->first;
-    int64_t n_rows = x->own ? sh->n_batch * kv_batch_rows : sh->n_batch > 1 ? q_rows : sh->n_kv;
+    if (x->segments) q_rows = take_segments(c, x->segments);
+    int64_t n_rows = x->own                           ? sh->n_batch * kv_batch_rows
+                     : sh->n_batch > 1 || x->segments ? q_rows
+                                                      : sh->n_kv;
     int64_t n_valid = n_rows; /* a batch's spare rows are ordinary numbers */
     if (a->causal && sh->n_batch == 1 && a->first + a->n_q < n_valid) n_valid = a->first + a->n_q;
     check_kv_shape kv = {.dtype = t,
@@ -136,6 +164,7 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     c->same_bits = true;
     allow_attention(c, k_norm, v_max);
     char lists[48] = "";
+    if (x->segments) snprintf(lists, sizeof lists, " segments=%lld", (long long)a->n_segments);
     if (a->lists)
         snprintf(lists, sizeof lists, " lists=%d a %lld", a->lists->n_lists, (long long)a->list_block);
     snprintf(c->text, sizeof c->text,
@@ -150,14 +179,17 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
 bool check_make_attention(check_case *c, int i, bool quick) {
     if (i >= N_SHAPES * 3) return false;
     int number = i % N_SHAPES;
-    bool own = number >= N_PLAIN + N_LISTS;
-    const struct lists_shape *more = number < N_PLAIN || own ? NULL : &lists_shapes[number - N_PLAIN];
-    const check_attention_shape *sh = more  ? &more->shape
-                                      : own ? &chunk_shapes[number - N_PLAIN - N_LISTS]
-                                            : &shapes[number];
+    int list = number - N_PLAIN, chunk = list - N_LISTS, segments = chunk - N_CHUNKS;
+    bool own = chunk >= 0 && segments < 0;
+    const struct lists_shape *more = list >= 0 && chunk < 0 ? &lists_shapes[list] : NULL;
+    const check_attention_shape *sh = more            ? &more->shape
+                                      : own           ? &chunk_shapes[chunk]
+                                      : segments >= 0 ? &segments_shapes[segments].shape
+                                                      : &shapes[number];
     sac_dtype t = (sac_dtype)(i / N_SHAPES);
     if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
-    check_attention_extra extra = {.own = own};
+    check_attention_extra extra = {.own = own,
+                                   .segments = segments >= 0 ? segments_shapes[segments].length : NULL};
     if (more)
         extra = (check_attention_extra){
             .n_lists = more->n_lists, .lse = more->lse, .list_block = more->list_block};

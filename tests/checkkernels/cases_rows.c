@@ -132,24 +132,23 @@ static void make_kv_store(check_case *c, const row_case *r, int i) {
 }
 
 static void make_patchify(check_case *c, const row_case *r, int i) {
-    static const int sizes[][2] = {{14, 14}, {28, 14}, {30, 14}, {17, 5}, {7, 1}, {32, 16}, {112, 14}};
+    /* patches, pixels of each; the last is a patch of two frames */
+    static const int sizes[][2] = {{1, 196}, {4, 196}, {5, 196},  {9, 25},
+                                   {49, 1},  {4, 256}, {64, 196}, {6, 392}};
     sac_patchify_args *a = &c->patchify;
-    a->size = sizes[i % 7][0];
-    a->patch = sizes[i % 7][1];
-    a->n_tiles = 1 + i % 3;
-    int64_t g = a->size / a->patch, n = a->n_tiles * a->size * a->size * 3;
+    int64_t area = sizes[i % 8][1], n_patches = (1 + i % 3) * (int64_t)sizes[i % 8][0],
+            n = n_patches * area * 3;
     n += n % 2; /* bytes kept in a buffer of halves */
-    uint8_t *tiles = check_buffer_add(c, false, SAC_DTYPE_F16, 1, n / 2, n / 2, 1);
-    for (int64_t p = 0; p < n; p++) tiles[p] = (uint8_t)check_rand(&c->rng);
-    a->tiles = tiles;
+    uint8_t *pixels = check_buffer_add(c, false, SAC_DTYPE_F16, 1, n / 2, n / 2, 1);
+    for (int64_t p = 0; p < n; p++) pixels[p] = (uint8_t)check_rand(&c->rng);
+    a->pixels = pixels;
     for (int ch = 0; ch < 3; ch++) {
         a->mean[ch] = (float)check_rand_unit(c);
         a->std[ch] = 0.2f + (float)check_rand_unit(c);
     }
-    a->y =
-        check_mat(c, true, a->n_tiles * g * g, 3 * (int64_t)a->patch * a->patch, r->gap, r->misalign, r->v);
+    a->y = check_mat(c, true, n_patches, 3 * area, r->gap, r->misalign, r->v);
     c->exact = true;
-    snprintf(c->text, sizeof c->text, "%lld tiles of %d, patch %d", (long long)a->n_tiles, a->size, a->patch);
+    snprintf(c->text, sizeof c->text, "%lld patches of %lld pixels", (long long)n_patches, (long long)area);
 }
 
 static void make_pool(check_case *c, const row_case *r, int i) {

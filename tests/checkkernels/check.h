@@ -11,6 +11,8 @@
 #define CHECK_MAX_PARTS   72
 #define CHECK_MAX_MANY    40
 
+enum { CHECK_MAX_SEGMENTS = 40 };
+
 typedef enum check_op {
 #define X(op) CHECK_##op,
     SAC_OPS(X)
@@ -55,6 +57,7 @@ typedef struct check_case {
 #undef X
     };
     sac_row_lists lists; /* what args point to */
+    int32_t segment_start[CHECK_MAX_SEGMENTS + 1];
     sac_rotation rotation;
     sac_packed_rows parts[CHECK_MAX_PARTS];
     union {
@@ -154,6 +157,9 @@ typedef struct check_attention_extra {
     bool own;           /* batches of n_q queries, each with n_kv keys of its own */
     int64_t list_block; /* queries that share n_lists lists; 0 = all */
     bool uneven;        /* lists are so */
+    const int
+        *segments; /* lengths of problems of their own, up to a -1; the shape's n_batch is 1, and its n_q
+                            and n_kv are the longest */
 } check_attention_extra;
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
                              const check_attention_extra *x);

@@ -472,6 +472,6 @@ void cuda_bench_patchify(bench *b, int64_t n_tiles) {
     open_row(b, CHECK_patchify, "pictures of 336, patch 14");
     sac_mat y = mat(b, n_tiles * 576, 588);
     uint8_t *tiles = take(b, n_tiles * 336 * 336 * 3 / 2, SAC_DTYPE_BF16);
-    b->c.patchify = (sac_patchify_args){y, tiles, n_tiles, 336, 14, {0.5f, 0.5f, 0.5f}, {0.3f, 0.3f, 0.3f}};
+    b->c.patchify = (sac_patchify_args){y, tiles, {0.5f, 0.5f, 0.5f}, {0.3f, 0.3f, 0.3f}};
     b->bytes = 3.0 * 336 * 336 * 3 * (double)n_tiles;
 }

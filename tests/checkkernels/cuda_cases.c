@@ -22,6 +22,10 @@ typedef struct attention_case {
     check_attention_extra extra;
 } attention_case;
 
+/* Lengths of a tower's problems: windows that the picture's edge cuts, and pictures of several sizes. */
+static const int windows[] = {64, 64, 48, 64, 64, 48, 32, 32, 24, -1},
+                 pictures[] = {577, 577, 196, 1, 577, -1};
+
 static const attention_case attention_cases[] = {
     /* decode: one query, then a few */
     {{1, 1, 4097, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
@@ -105,6 +109,8 @@ static const attention_case attention_cases[] = {
     {{2, 196, 300, 0, 4, 2, 128, false, false, 0, 0}, {.wide = true}},
     {{2, 196, 196, 0, 3, 3, 72, false, false, 0, 0}, {.wide = true}},
     {{1, 100, 300, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true}},
+    {{1, 64, 64, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true, .segments = windows}},
+    {{1, 577, 577, 0, 2, 2, 64, false, false, 0, 0}, {.wide = true, .segments = pictures}},
 };
 
 /* Rows of x of the cases in which the first weight of a row, or of its half, is infinite. */

@@ -195,6 +195,29 @@ static sac_status attention_first_keys(const sac_stream *s, const sac_attention_
     return SAC_OK;
 }
 
+/* Every segment is as long as the first. */
+static sac_status attention_first_length(const sac_stream *s, const sac_attention_args *a) {
+    int32_t start[CHECK_MAX_SEGMENTS + 1];
+    sac_attention_args b = *a;
+    for (int64_t i = 0; a->segment_start && i <= a->n_segments; i++) {
+        start[i] = a->segment_start[0] + (int32_t)i * (a->segment_start[1] - a->segment_start[0]);
+        if (start[i] > a->q.rows) start[i] = (int32_t)a->q.rows;
+    }
+    if (a->segment_start) b.segment_start = start;
+    return ref().attention(s, &b);
+}
+
+/* The rows of all segments see one another. */
+static sac_status attention_one_segment(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    int32_t whole[2] = {0};
+    if (a->segment_start) {
+        whole[0] = a->segment_start[0], whole[1] = a->segment_start[a->n_segments];
+        b.segment_start = whole, b.n_segments = 1;
+    }
+    return ref().attention(s, &b);
+}
+
 /* Blocks of queries read the lists of the first. */
 static sac_status attention_first_block(const sac_stream *s, const sac_attention_args *a) {
     sac_attention_args b = *a;
@@ -247,6 +270,8 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("shifted_diagonal", attention_sums, attention_sums_shifted_diagonal)                                   \
     X("first_keys", attention, attention_first_keys)                                                         \
     X("first_block", attention, attention_first_block)                                                       \
+    X("first_length", attention, attention_first_length)                                                     \
+    X("one_segment", attention, attention_one_segment)                                                       \
     X("evenly", join_attention, join_attention_evenly)
 
 FAULT_LIST(check_faults_layers, FAULTS)

@@ -12,7 +12,7 @@ static sac_status read_config(const json_t *object, sac_error *err) {
     SAC_TRY(sac_model_config_read(&c, object, err));
     /* what is accepted can be computed with */
     if (c.decoder.n_heads % c.decoder.n_kv_heads || c.decoder.rope.rot_dim < 2) abort();
-    if (c.has_vision && sac_vit_grid(&c.vit) < 1) abort();
+    if (c.has_vision && sac_tower_plan_square(&c.tower).n_patches < 1) abort();
     if (sac_config_check_decoder(&c.decoder, NULL) != SAC_OK) abort();
     return SAC_OK;
 }

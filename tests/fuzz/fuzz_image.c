@@ -2,27 +2,27 @@
  * out. */
 #include "fuzz.h"
 
-#include "processor.h"
+#include "dialect.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void process(const sac_image *image, sac_processor_kind kind) {
-    sac_processor_model model = {.kind = kind, .image_size = 28, .patch_size = 14};
+static void process(const sac_image *image, const sac_dialect *dialect) {
+    sac_processor_model model = {.dialect = dialect, .image_size = 28, .patch_size = 14};
     sac_processor_config config;
     sac_visual_plan plan;
     sac_error err = {0};
     if (sac_processor_read(&config, NULL, &model, &err) != SAC_OK) abort();
     if (sac_processor_plan(&config, image->width, image->height, false, &plan, &err) != SAC_OK) return;
-    uint8_t *tiles = malloc((size_t)plan.n_tiles * 28 * 28 * 3);
+    uint8_t *rows = malloc(sac_visual_bytes(&plan, plan.n_tiles));
     int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
-    if (tiles && source) {
-        if (sac_processor_run(&config, image, &plan, tiles, &err) != SAC_OK) abort();
-        sac_processor_layout(&plan, kind, source);
+    if (rows && source) {
+        if (sac_processor_cut(&config, image, &plan, rows, &err) != SAC_OK) abort();
+        sac_processor_layout(&config, &plan, source);
         for (int64_t i = 0; i < plan.n_tokens; i++)
             if (source[i] < -1 || source[i] >= plan.n_tiles * plan.tokens_per_tile) abort();
     }
-    free(tiles);
+    free(rows);
     free(source);
 }
 
@@ -36,8 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint32_t sum = 0; /* reads every pixel: none may be missing */
         for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) sum += image.rgb[i];
         if (sum == UINT32_MAX) abort();
-        process(&image, SAC_PROCESSOR_CLIP);
-        process(&image, SAC_PROCESSOR_ANYRES);
+        process(&image, &sac_dialect_clip);
+        process(&image, &sac_dialect_anyres);
     } else if (image.rgb || !err.text[0] || strchr(err.text, '\n')) {
         abort();
     }

@@ -1,5 +1,6 @@
 /* Batches of frames through a tower on a device, without one (late_device.h): whatever is late, the prompt's
  * rows are those of a device that does everything at once. */
+#include "clip.h"
 #include "device_tower.h"
 #include "late_device.h"
 #include "test.h"
@@ -41,37 +42,41 @@ static sac_status see(seen *t, int n_prompt, bool refuse, int cancel_after) {
     sac_model *m;
     sac_session *s;
     sac_stream host;
-    sac_arena arena, host_arena, measure = sac_arena_measure();
+    sac_arena arena, host_arena, small, measure = sac_arena_measure(), measure_small = sac_arena_measure();
     memset(t, 0, sizeof *t);
     sac_model_options_default(&o);
     o.n_threads = 1;
     assert_ok(sac_model_open(&m, "models/demo", &o, &err), err);
     assert_ok(sac_session_create(&s, m, &(sac_session_config){.n_ctx = 1000}, &err), err);
-    const sac_vit_config *c = &m->loaded.vit.config;
-    int64_t n_start = (int64_t)(sac_vit_grid(c) * sac_vit_grid(c) + 1) * c->hidden;
+    const sac_tower_config *c = &m->loaded.tower.config;
+    sac_clip_weights weights = *sac_clip_weights_of(&m->loaded.tower);
+    int64_t n_start = (int64_t)sac_clip_tokens(c) * c->hidden;
     float *start = malloc((size_t)n_start * sizeof *start);
     for (int64_t i = 0; i < n_start; i++)
-        start[i] = m->loaded.vit.pos_embed[i] + (i < c->hidden ? m->loaded.vit.class_embed[i] : 0);
-    m->tower.vit = m->loaded.vit;
-    m->tower.vit.start_rows = start;
-    m->tower.projector = m->loaded.projector;
+        start[i] = weights.pos_embed[i] + (i < c->hidden ? weights.class_embed[i] : 0);
+    weights.start_rows = start;
+    m->device_tower.tower = m->loaded.tower;
+    m->device_tower.tower.weights = &weights;
+    m->device_tower.merger = m->loaded.merger;
     sac_vision_sizes z = sac_vision_measure(m);
     m->device = late_device();
     m->device.n_processors = n_processors;
     late_prompt = LATE_STREAMS;
     assert_ok(late_stream_open(&m->device, &s->device_stream, 0, &err), err);
     sac_device_vision *v = &s->device_vision;
-    assert_ok(sac_device_vision_take(v, c, &z, SAC_DTYPE_F32, NULL, &measure, &err), err);
+    assert_ok(sac_device_vision_take(v, c, &z, SAC_DTYPE_F32, NULL, &measure, &measure_small, &err), err);
     assert_ok(sac_arena_open(&arena, measure.used_bytes, &err), err);
-    assert_ok(sac_device_vision_take(v, c, &z, SAC_DTYPE_F32, &s->device_stream, &arena, &err), err);
+    assert_ok(sac_arena_open(&small, measure_small.used_bytes, &err), err);
+    assert_ok(sac_device_vision_take(v, c, &z, SAC_DTYPE_F32, &s->device_stream, &arena, &small, &err), err);
     assert_int_equal(arena.used_bytes, measure.used_bytes);
+    assert_int_equal(small.used_bytes, measure_small.used_bytes);
     assert_ok(sac_device_vision_open(v, &z, &m->device, &err), err);
     size_t scratch = m->ops.linear_scratch_bytes(4096, 4096) + 64;
     assert_ok(sac_arena_open(&host_arena, sac_stream_bytes(1, scratch), &err), err);
     assert_ok(sac_stream_init(&host, m->pool, &host_arena, scratch, &err), err);
     late_host = &host;
     s->device_ops = late_ops(&m->ops);
-    s->vision.tiles = v->slot[0].tiles;
+    s->vision.patches = v->slot[0].patches;
     s->vision.pooled = v->slot[0].pooled;
     s->vision.batch_tiles = BATCH;
     late_stream_sync(&s->device_stream, NULL);
@@ -97,6 +102,7 @@ static sac_status see(seen *t, int n_prompt, bool refuse, int cancel_after) {
     sac_model_free(m);
     sac_arena_free(&arena);
     sac_arena_free(&host_arena);
+    sac_arena_free(&small);
     free(start);
     return st;
 }
@@ -152,11 +158,12 @@ static void the_plan_says_where_the_tower_runs(void **state) {
     (void)state;
     assert_ok(sac_model_open(&m, "models/demo", NULL, &err), err);
     assert_ok(sac_session_plan(m, NULL, &here, &err), err);
-    m->tower.vit = m->loaded.vit;
-    m->tower.block = &block;
+    m->device_tower.tower = m->loaded.tower;
+    m->device_tower.merger = m->loaded.merger;
+    m->device_tower.block = &block;
     assert_ok(sac_session_plan(m, NULL, &there, &err), err);
     assert_ok(sac_session_plan(m, &(sac_session_config){.reduce = "hired:rate=0.2"}, &reduced, &err), err);
-    m->tower.block = NULL;
+    m->device_tower.block = NULL;
     sac_model_free(m);
     assert_int_equal(here.device_vision_bytes, 0);
     assert_int_equal(reduced.device_vision_bytes, 0);

@@ -1,5 +1,6 @@
 /* HiRED: budgets and choices against plain sorting; what the tower's class token looks at against fp64; whole
  * sessions. */
+#include "clip.h"
 #include "method_session.h"
 #include "model.h"
 #include "reduce.h"
@@ -132,7 +133,7 @@ static double project(const sac_tensor *w, const float *bias, const double *x, i
     return sum;
 }
 
-static void normalise(const float *x, const sac_vit_layer *w, int n, double eps, double *y) {
+static void normalise(const float *x, const sac_clip_layer *w, int n, double eps, double *y) {
     double mean = 0, var = 0;
     for (int i = 0; i < n; i++) mean += (double)x[i] / n;
     for (int i = 0; i < n; i++) var += ((double)x[i] - mean) * ((double)x[i] - mean) / n;
@@ -141,17 +142,17 @@ static void normalise(const float *x, const sac_vit_layer *w, int n, double eps,
 }
 
 /* What the class token looks at in a layer whose input is h [tokens][hidden]. */
-static void class_attention(const sac_vit_config *c, const sac_vit_layer *w, const float *h, int tokens,
+static void class_attention(const sac_tower_config *c, const sac_clip_layer *w, const float *h, int tokens,
                             double *out) {
     int n = c->hidden, d = n / c->n_heads;
     double x[64], q[64], *s = malloc((size_t)tokens * sizeof *s);
     memset(out, 0, (size_t)tokens * sizeof *out);
-    normalise(h, w, n, (double)c->layer_norm_eps, x);
+    normalise(h, w, n, (double)c->norm_eps, x);
     for (int i = 0; i < n; i++) q[i] = project(&w->q, w->q_bias, x, n, i);
     for (int head = 0; head < c->n_heads; head++) {
         double sum = 0;
         for (int t = 0; t < tokens; t++) {
-            normalise(h + t * n, w, n, (double)c->layer_norm_eps, x);
+            normalise(h + t * n, w, n, (double)c->norm_eps, x);
             double dot = 0;
             for (int i = head * d; i < (head + 1) * d; i++) dot += q[i] * project(&w->k, w->k_bias, x, n, i);
             sum += s[t] = exp(dot / sqrt(d));
@@ -167,47 +168,50 @@ static void the_tower_tells_what_its_class_token_sees(void **state) {
     static sac_loaded_model m;
     sac_error err;
     assert_ok(sac_loaded_model_open(&m, "tests/golden/models/llava_next", NULL, NULL, &err), err);
-    sac_vit tower = m.vit;
-    int tokens = sac_vit_grid(&tower.config) * sac_vit_grid(&tower.config) + 1,
-        side = tower.config.image_size;
+    sac_tower tower = m.tower;
+    int tokens = sac_clip_tokens(&tower.config);
     int last = tower.config.feature_layer[0], n = tower.config.hidden;
     assert_true(last > 1 && tower.config.n_feature_layers == 1 && n <= 64 && tokens <= MAX_ROWS);
     sac_pool *pool;
     sac_arena arena;
     sac_stream stream;
-    sac_vit_state vit;
+    sac_tower_state vit;
     sac_ops ops;
     assert_ok(sac_pool_create(&pool, 2, &err), err);
     assert_ok(sac_arena_open(&arena, (size_t)1 << 26, &err), err);
     assert_ok(sac_stream_init(&stream, pool, &arena, 1 << 20, &err), err);
-    assert_ok(sac_vit_state_init(&vit, &tower.config, TILES, &arena, &err), err);
+    assert_ok(sac_tower_state_take(&vit, &tower.config, TILES, &arena, &err), err);
     sac_ops_init_ref(&ops);
-    uint8_t *tiles = malloc((size_t)(TILES * side * side * 3));
+    int32_t starts[TILES + 1];
+    size_t n_pixels = (size_t)(TILES * (tokens - 1) * tower.config.patch_size * tower.config.patch_size * 3);
+    uint8_t *pixels = malloc(n_pixels);
     uint64_t random = 3;
-    for (int i = 0; i < TILES * side * side * 3; i++) tiles[i] = (uint8_t)test_rand(&random);
+    for (size_t i = 0; i < n_pixels; i++) pixels[i] = (uint8_t)test_rand(&random);
+    sac_patch_rows rows = {.pixels = pixels, .segment_start = starts, .n_segments = TILES};
+    memcpy(rows.mean, m.processor.mean, sizeof rows.mean);
+    memcpy(rows.std, m.processor.std, sizeof rows.std);
+    sac_grid_segments((sac_grid){1, 1, tokens - 1}, TILES, starts);
+    sac_tower_run run = {&tower, &vit, &ops, &stream};
     static float first_seen[TILES * MAX_ROWS], last_seen[TILES * MAX_ROWS], h[TILES * MAX_ROWS * 64];
     vit.class_first = first_seen;
     vit.class_last = last_seen;
     sac_mat features = sac_mat_f32(h, TILES * (tokens - 1), n);
-    assert_int_equal(sac_vit_forward(&tower, &vit, &ops, &stream, tiles, TILES, m.processor.mean,
-                                     m.processor.std, features),
-                     SAC_OK);
+    assert_int_equal(sac_tower_encode(&run, &rows, features), SAC_OK);
     vit.class_first = vit.class_last = NULL;
     tower.config.keep_class = true;
     features = sac_mat_f32(h, TILES * tokens, n);
     for (int layer = 0; layer < last; layer += last - 1) { /* inputs of the first and of the last layer run */
         double want[MAX_ROWS];
         tower.config.feature_layer[0] = layer;
-        assert_int_equal(sac_vit_forward(&tower, &vit, &ops, &stream, tiles, TILES, m.processor.mean,
-                                         m.processor.std, features),
-                         SAC_OK);
+        assert_int_equal(sac_tower_encode(&run, &rows, features), SAC_OK);
         for (int t = 0; t < TILES; t++) {
-            class_attention(&tower.config, &tower.layers[layer], h + t * tokens * n, tokens, want);
+            class_attention(&tower.config, sac_clip_layer_of(&tower, layer), h + t * tokens * n, tokens,
+                            want);
             for (int i = 0; i < tokens; i++)
                 assert_true(fabs((double)(layer ? last_seen : first_seen)[t * tokens + i] - want[i]) < 1e-5);
         }
     }
-    free(tiles);
+    free(pixels);
     sac_arena_free(&arena);
     sac_pool_free(pool);
     sac_loaded_model_free(&m);

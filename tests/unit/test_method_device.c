@@ -350,6 +350,7 @@ static void twilight(void **state) {
         "p=0.7,base=streaming,base.start=4,base.recent=50",
         "p=0.7,base=streaming,base.start=4,base.recent=50,base.pos=orig",
         "p=0.6,union=0,force_last=1,base=streaming,base.start=0,base.recent=31",
+        "p=0.4,force_last=1,base=streaming,base.start=4,base.recent=50,base.pos=orig",
         "p=0.5,union=0,force_last=1,base=tokenselect,base.init=4,base.k=24,base.local=16,base.theta=-1"};
     const case_shape shape = {
         .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 301, .n_layers = 2, .layer = 1};

@@ -2,8 +2,10 @@
 /* Configuration, families and opening of models: the tiny checkpoints of tests/golden/models, and copies of
  * them that something is wrong with. */
 #include "binder.h"
+#include "clip.h"
 #include "family.h"
 #include "family_spec.h"
+#include "merger_mlp.h"
 #include "model.h"
 #include "test.h"
 
@@ -42,9 +44,9 @@ static void config_defaults_are_the_published_models(void **state) {
     assert_int_equal(c.decoder.hidden, 4096);
     assert_int_equal(c.decoder.n_kv_heads, 32);
     assert_int_equal(c.decoder.head_dim, 128);
-    assert_int_equal(c.vit.image_size, 336);
-    assert_int_equal(c.vit.n_feature_layers, 1);
-    assert_int_equal(c.vit.feature_layer[0], 23); /* -2 of 24 layers: the input of the last */
+    assert_int_equal(c.tower.image_size, 336);
+    assert_int_equal(c.tower.n_feature_layers, 1);
+    assert_int_equal(c.tower.feature_layer[0], 23); /* -2 of 24 layers: the input of the last */
     assert_int_equal(c.image_token, 32000);
 }
 
@@ -87,10 +89,10 @@ static void config_reads_what_is_given(void **state) {
     assert_true(c.tied_head);
     assert_false(c.projector_bias);
     assert_int_equal(c.projector_act, SAC_ACT_GELU_TANH);
-    assert_int_equal(c.vit.n_feature_layers, 3);
-    assert_int_equal(c.vit.feature_layer[0], 5);
-    assert_int_equal(c.vit.feature_layer[1], 0);
-    assert_true(c.vit.keep_class);
+    assert_int_equal(c.tower.n_feature_layers, 3);
+    assert_int_equal(c.tower.feature_layer[0], 5);
+    assert_int_equal(c.tower.feature_layer[1], 0);
+    assert_true(c.tower.keep_class);
     assert_int_equal(c.n_stop_ids, 3);
     assert_int_equal(c.stop_ids[2], 9);
 }
@@ -246,12 +248,12 @@ static void opens_tiny_models(void **state) {
     assert_int_equal(m.dtype, SAC_DTYPE_BF16);
     assert_int_equal(m.decoder.config.hidden, 32);
     assert_false(m.decoder.config.tied_head);
-    assert_int_equal(m.vit.config.feature_layer[0], 2);
-    assert_int_equal(m.vit.patch_embed.n_dims, 2);
-    assert_int_equal(m.vit.patch_embed.dim[1], 3 * 7 * 7);
-    assert_int_equal(m.projector.in, 24);
+    assert_int_equal(m.tower.config.feature_layer[0], 2);
+    assert_int_equal(sac_clip_weights_of(&m.tower)->patch_embed.n_dims, 2);
+    assert_int_equal(sac_clip_weights_of(&m.tower)->patch_embed.dim[1], 3 * 7 * 7);
+    assert_int_equal(m.merger.in, 24);
     assert_int_equal(m.processor.tile_size, 30);
-    assert_non_null(m.projector.fc1_bias);
+    assert_non_null(((const sac_merger_mlp_weights *)m.merger.weights)->fc1_bias);
     assert_null(m.image_newline);
     assert_int_equal(m.stop_ids[0], 280);
     for (int i = 1; i < m.n_tensors; i++) assert_true(strcmp(m.tensors[i - 1].name, m.tensors[i].name) < 0);
@@ -259,7 +261,7 @@ static void opens_tiny_models(void **state) {
     sac_loaded_model_free(&m);
 
     assert_ok(sac_loaded_model_open(&m, TINY "llava_next", NULL, NULL, &err), err);
-    assert_int_equal(m.processor.kind, SAC_PROCESSOR_ANYRES);
+    assert_ptr_equal(m.processor.dialect, &sac_dialect_anyres);
     assert_non_null(m.image_newline);
     sac_loaded_model_free(&m);
 

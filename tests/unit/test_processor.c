@@ -1,17 +1,12 @@
 #include "picture_data.h"
 
+#include "dialect.h"
 #include "json.h"
-#include "processor.h"
+#include "patches.h"
 
 #include <math.h>
 
 #define GOLDEN "tests/golden/vision/"
-
-static sac_processor_kind kind_of(const char *name) {
-    return strcmp(name, "anyres") == 0   ? SAC_PROCESSOR_ANYRES
-           : strcmp(name, "unires") == 0 ? SAC_PROCESSOR_UNIRES
-                                         : SAC_PROCESSOR_CLIP;
-}
 
 static const char *text_at(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
@@ -32,18 +27,22 @@ static bool picture_is_right(const sac_processor_config *c, const json_t *row, b
         return false;
     }
     sac_image image = {picture_new(int_at(row, 2), w, h, (uint64_t)int_at(row, 3)), w, h};
-    size_t n_bytes = (size_t)plan.n_tiles * (size_t)plan.tile_size * (size_t)plan.tile_size * 3;
-    uint8_t *tiles = malloc(n_bytes);
+    size_t n_bytes = sac_visual_bytes(&plan, plan.n_tiles);
+    uint8_t *rows = malloc(n_bytes), *tiles = malloc(n_bytes);
     int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
-    memset(tiles, 0x77, n_bytes);
-    assert_ok(sac_processor_run(c, &image, &plan, tiles, &err), err);
-    sac_processor_layout(&plan, c->kind, source);
+    memset(rows, 0x77, n_bytes);
+    assert_ok(sac_processor_cut(c, &image, &plan, rows, &err), err);
+    for (int i = 0; i < plan.n_tiles; i++)
+        sac_patches_join(tiles + sac_visual_bytes(&plan, i), rows + sac_visual_bytes(&plan, i), plan.patch,
+                         plan.patches.h, plan.patches.w);
+    sac_processor_layout(c, &plan, source);
     char pixels[9], order[9];
     snprintf(pixels, sizeof pixels, "%08x", crc32_of(tiles, n_bytes));
     snprintf(order, sizeof order, "%08x", crc32_of(source, (size_t)plan.n_tokens * sizeof *source));
     bool right = strcmp(pixels, json_string_value(json_array_get(row, 6))) == 0 &&
                  strcmp(order, json_string_value(json_array_get(row, 7))) == 0;
     if (!right) print_message("%d x %d: tiles %s order %s differ\n", w, h, pixels, order);
+    free(rows);
     free(tiles);
     free(source);
     sac_image_free(&image);
@@ -60,7 +59,7 @@ static void test_goldens(void **state) {
     int n = 0, n_wrong = 0;
     json_array_foreach(json_object_get(all, "groups"), g, group) {
         sac_processor_model model = {
-            .kind = kind_of(text_at(group, "kind")),
+            .dialect = sac_dialect_find(text_at(group, "kind")),
             .image_size = (int)json_integer_value(json_object_get(group, "image_size")),
             .patch_size = (int)json_integer_value(json_object_get(group, "patch_size")),
             .config = json_object_get(group, "config")};
@@ -87,13 +86,13 @@ static void test_goldens(void **state) {
     assert_int_equal(n_wrong, 0);
 }
 
-static sac_status read_text(sac_processor_config *c, sac_processor_kind kind, int image_size,
+static sac_status read_text(sac_processor_config *c, const sac_dialect *dialect, int image_size,
                             const char *preprocessor, const char *config, sac_error *err) {
     json_t *p = preprocessor ? json_loads(preprocessor, 0, NULL) : NULL,
            *m = config ? json_loads(config, 0, NULL) : NULL;
     assert_true(!preprocessor || p);
     assert_true(!config || m);
-    sac_processor_model model = {.kind = kind, .image_size = image_size, .patch_size = 14, .config = m};
+    sac_processor_model model = {.dialect = dialect, .image_size = image_size, .patch_size = 14, .config = m};
     sac_status st = sac_processor_read(c, p, &model, err);
     json_decref(p);
     json_decref(m);
@@ -105,7 +104,7 @@ static void test_layouts(void **state) {
     (void)state;
     sac_error err = {0};
     sac_processor_config c;
-    assert_ok(read_text(&c, SAC_PROCESSOR_ANYRES, 336, NULL, NULL, &err), err);
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, NULL, NULL, &err), err);
     FILE *f = fopen(GOLDEN "layout.txt", "r");
     assert_non_null(f);
     char line[128], sum[16], mine[16];
@@ -116,7 +115,7 @@ static void test_layouts(void **state) {
         sac_visual_plan plan;
         assert_ok(sac_processor_plan(&c, w, h, false, &plan, &err), err);
         int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
-        sac_processor_layout(&plan, c.kind, source);
+        sac_processor_layout(&c, &plan, source);
         snprintf(mine, sizeof mine, "%08x", crc32_of(source, (size_t)plan.n_tokens * sizeof *source));
         if (plan.n_tokens != n || strcmp(mine, sum) != 0) {
             print_message("%d x %d: %d tokens, want %d\n", w, h, (int)plan.n_tokens, n);
@@ -135,25 +134,24 @@ static void test_pinpoints(void **state) {
     (void)state;
     sac_error err = {0};
     sac_processor_config c;
-    assert_ok(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL,
-                        "{\"image_grid_pinpoints\": \"(1x1),...,(6x6)\"}", &err),
+    assert_ok(read_text(&c, &sac_dialect_unires, 336, NULL, "{\"image_grid_pinpoints\": \"(1x1),...,(6x6)\"}",
+                        &err),
               err);
     assert_int_equal(c.n_pinpoints, 36);
     assert_int_equal(c.pinpoint[1].width, 336);
     assert_int_equal(c.pinpoint[1].height, 672);
-    assert_ok(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL,
+    assert_ok(read_text(&c, &sac_dialect_unires, 336, NULL,
                         "{\"image_grid_pinpoints\": \"[(336, 672), (672, 336)]\"}", &err),
               err);
     assert_int_equal(c.pinpoint[0].height, 672); /* LLaVA's own folders: width first */
-    assert_ok(
-        read_text(&c, SAC_PROCESSOR_ANYRES, 336, NULL, "{\"image_grid_pinpoints\": [[336, 672]]}", &err),
-        err);
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, NULL, "{\"image_grid_pinpoints\": [[336, 672]]}", &err),
+              err);
     assert_int_equal(c.pinpoint[0].width, 672); /* transformers: height first */
     char *many = malloc(1 << 16);
     strcpy(many, "{\"image_grid_pinpoints\": [[336, 336]");
     for (int i = 0; i < SAC_PROCESSOR_MAX_PINPOINTS; i++) strcat(many, ",[336,672]");
     strcat(many, "]}");
-    assert_int_equal(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL, many, &err), SAC_BAD_FILE);
+    assert_int_equal(read_text(&c, &sac_dialect_unires, 336, NULL, many, &err), SAC_BAD_FILE);
     free(many);
     const char *const bad[] = {"[[336]]",
                                "[[336, 335]]",
@@ -172,7 +170,7 @@ static void test_pinpoints(void **state) {
     for (size_t i = 0; i < SAC_COUNT(bad); i++) {
         char text[128];
         snprintf(text, sizeof text, "{\"image_grid_pinpoints\": %s}", bad[i]);
-        assert_int_equal(read_text(&c, SAC_PROCESSOR_UNIRES, 336, NULL, text, &err), SAC_BAD_FILE);
+        assert_int_equal(read_text(&c, &sac_dialect_unires, 336, NULL, text, &err), SAC_BAD_FILE);
         assert_non_null(strstr(err.text, "image_grid_pinpoints"));
     }
 }
@@ -181,7 +179,7 @@ static void test_config_forms(void **state) {
     (void)state;
     sac_error err = {0};
     sac_processor_config c;
-    const sac_processor_kind clip = SAC_PROCESSOR_CLIP;
+    const sac_dialect *clip = &sac_dialect_clip;
     assert_ok(read_text(&c, clip, 336, "{\"size\": 336, \"crop_size\": 336}", NULL, &err),
               err); /* the old form */
     assert_int_equal(c.resize_shortest, 336);
@@ -212,11 +210,11 @@ static void test_config_forms(void **state) {
                {"[]", SAC_BAD_FILE}};
     for (size_t i = 0; i < SAC_COUNT(bad); i++)
         assert_int_equal(read_text(&c, clip, 224, bad[i].text, NULL, &err), bad[i].want);
-    assert_int_equal(read_text(&c, SAC_PROCESSOR_ANYRES, 224, NULL,
-                               "{\"vision_feature_select_strategy\": \"full\"}", &err),
-                     SAC_UNSUPPORTED);
     assert_int_equal(
-        read_text(&c, SAC_PROCESSOR_UNIRES, 224, NULL, "{\"mm_spatial_pool_mode\": \"max\"}", &err),
+        read_text(&c, &sac_dialect_anyres, 224, NULL, "{\"vision_feature_select_strategy\": \"full\"}", &err),
+        SAC_UNSUPPORTED);
+    assert_int_equal(
+        read_text(&c, &sac_dialect_unires, 224, NULL, "{\"mm_spatial_pool_mode\": \"max\"}", &err),
         SAC_UNSUPPORTED);
     assert_int_equal(read_text(&c, clip, 9, NULL, NULL, &err), SAC_BAD_FILE);
 }
@@ -230,11 +228,11 @@ static void test_extreme_sizes(void **state) {
     const int sizes[][3] = {{1, 200000, 0}, {200000, 1, 0}, {3, 1048576, 0}, {1, 3000, 1}, {3000, 1, 1}};
     for (size_t i = 0; i < SAC_COUNT(sizes); i++) {
         const char *pad = sizes[i][2] ? "{\"image_aspect_ratio\": \"pad\"}" : NULL;
-        assert_ok(read_text(&c, SAC_PROCESSOR_CLIP, 28, NULL, pad, &err), err);
+        assert_ok(read_text(&c, &sac_dialect_clip, 28, NULL, pad, &err), err);
         sac_image image = {picture_new(2, sizes[i][0], sizes[i][1], 0), sizes[i][0], sizes[i][1]};
-        uint8_t tile[28 * 28 * 3];
+        uint8_t rows[28 * 28 * 3];
         assert_ok(sac_processor_plan(&c, image.width, image.height, false, &plan, &err), err);
-        assert_ok(sac_processor_run(&c, &image, &plan, tile, &err), err);
+        assert_ok(sac_processor_cut(&c, &image, &plan, rows, &err), err);
         assert_int_equal(plan.n_tokens, 4);
         sac_image_free(&image);
     }
@@ -242,7 +240,7 @@ static void test_extreme_sizes(void **state) {
     assert_int_equal(sac_processor_plan(&c, 1, 40000, false, &plan, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_processor_plan(&c, 1 << 21, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_processor_plan(&c, 0, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
-    assert_ok(read_text(&c, SAC_PROCESSOR_ANYRES, 336, NULL, NULL, &err), err);
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, NULL, NULL, &err), err);
     c.max_tokens = 1000;
     assert_int_equal(sac_processor_plan(&c, 600, 600, false, &plan, &err), SAC_TOO_LONG);
     assert_ok(sac_processor_plan(&c, 600, 600, true, &plan, &err), err);
@@ -254,10 +252,34 @@ static void test_wrong_plan(void **state) {
     sac_error err = {0};
     sac_processor_config c;
     sac_visual_plan plan;
-    uint8_t pixels[4 * 4 * 3] = {0}, tile[28 * 28 * 3];
-    assert_ok(read_text(&c, SAC_PROCESSOR_CLIP, 28, NULL, NULL, &err), err);
+    uint8_t pixels[4 * 4 * 3] = {0}, rows[28 * 28 * 3];
+    assert_ok(read_text(&c, &sac_dialect_clip, 28, NULL, NULL, &err), err);
     assert_ok(sac_processor_plan(&c, 4, 4, false, &plan, &err), err);
-    assert_int_equal(sac_processor_run(&c, &(sac_image){pixels, 2, 4}, &plan, tile, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_processor_cut(&c, &(sac_image){pixels, 2, 4}, &plan, rows, &err), SAC_BAD_ARGUMENT);
+}
+
+/* A patch's pixels stand together, line by line; what the grid does not cover is left out. */
+static void test_patches(void **state) {
+    (void)state;
+    enum { PATCH = 3, H = 2, W = 3, SIDE = 11 };
+    uint8_t rgb[7 * SIDE * 3], rows[H * W * PATCH * PATCH * 3], back[sizeof rows];
+    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 7 + i / 33);
+    sac_patches_cut(rows, rgb, SIDE, PATCH, H, W);
+    for (int y = 0; y < H * PATCH; y++)
+        for (int x = 0; x < W * PATCH; x++)
+            for (int c = 0; c < 3; c++) {
+                int patch = y / PATCH * W + x / PATCH, pixel = y % PATCH * PATCH + x % PATCH;
+                assert_int_equal(rows[(patch * PATCH * PATCH + pixel) * 3 + c], rgb[(y * SIDE + x) * 3 + c]);
+            }
+    sac_patches_join(back, rows, PATCH, H, W);
+    for (int y = 0; y < H * PATCH; y++)
+        assert_memory_equal(back + y * W * PATCH * 3, rgb + y * SIDE * 3, (size_t)W * PATCH * 3);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    assert_ptr_equal(sac_dialect_find("anyres"), &sac_dialect_anyres);
+    assert_null(sac_dialect_find("any"));
 }
 
 int main(void) {
@@ -265,6 +287,7 @@ int main(void) {
         cmocka_unit_test(test_goldens),       cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_pinpoints),     cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),
+        cmocka_unit_test(test_patches),       cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

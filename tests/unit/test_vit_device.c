@@ -1,8 +1,8 @@
 /* The tower on a device, without one (closed_device.h): the features of the same tower on the CPU. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "clip.h"
 #include "closed_device.h"
 #include "test.h"
-#include "vit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,20 +21,21 @@ static sac_tensor matrix(int64_t n, int64_t k) {
     return (sac_tensor){floats(n * k), SAC_DTYPE_F32, 2, {n, k}};
 }
 
-static void make_tower(sac_vit *v, sac_vit_layer *layers, bool keep_class) {
-    sac_vit_config *c = &v->config;
-    *c = (sac_vit_config){SIDE, PATCH,  HIDDEN,    LAYERS, HEADS, WIDE, 1e-5f, SAC_ACT_QUICK_GELU,
-                          2,    {0, 3}, keep_class};
-    int64_t tokens = sac_vit_grid(c) * sac_vit_grid(c) + 1;
-    v->patch_embed = matrix(HIDDEN, 3 * PATCH * PATCH);
-    v->class_embed = floats(HIDDEN);
-    v->pos_embed = floats(tokens * HIDDEN);
-    v->pre_ln_w = floats(HIDDEN);
-    v->pre_ln_b = floats(HIDDEN);
+static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers, bool keep_class) {
+    sac_tower_config *c = &v->config;
+    *c = (sac_tower_config){&sac_tower_clip,    SIDE, PATCH,  HIDDEN,    LAYERS, HEADS, WIDE, 1e-5f,
+                            SAC_ACT_QUICK_GELU, 2,    {0, 3}, keep_class};
+    int64_t tokens = sac_clip_tokens(c);
+    v->weights = w;
     v->layers = layers;
-    v->start_rows = NULL;
+    w->patch_embed = matrix(HIDDEN, 3 * PATCH * PATCH);
+    w->class_embed = floats(HIDDEN);
+    w->pos_embed = floats(tokens * HIDDEN);
+    w->pre_ln_w = floats(HIDDEN);
+    w->pre_ln_b = floats(HIDDEN);
+    w->start_rows = NULL;
     for (int i = 0; i < LAYERS; i++) {
-        sac_vit_layer *l = &layers[i];
+        sac_clip_layer *l = &layers[i];
         const float **vectors[] = {&l->ln1_w,  &l->ln1_b,  &l->ln2_w,  &l->ln2_b,   &l->q_bias,
                                    &l->k_bias, &l->v_bias, &l->o_bias, &l->fc2_bias};
         sac_tensor *square[] = {&l->q, &l->k, &l->v, &l->o};
@@ -48,9 +49,9 @@ static void make_tower(sac_vit *v, sac_vit_layer *layers, bool keep_class) {
 }
 
 /* As the device's weights are: q, k and v as one matrix, zeros behind the rows of patches. */
-static void lay_out_for_a_device(sac_vit *v) {
+static void lay_out_for_a_device(sac_clip_weights *v, sac_clip_layer *layers) {
     for (int i = 0; i < LAYERS; i++) {
-        sac_vit_layer *l = &v->layers[i];
+        sac_clip_layer *l = &layers[i];
         sac_tensor *parts[] = {&l->q, &l->k, &l->v};
         const float *biases[] = {l->q_bias, l->k_bias, l->v_bias};
         l->qkv = matrix(3 * HIDDEN, HIDDEN);
@@ -63,7 +64,7 @@ static void lay_out_for_a_device(sac_vit *v) {
         memset(parts[0], 0, sizeof *parts[0]); /* nobody looks at them */
     }
     int64_t cols = v->patch_embed.dim[1],
-            aligned = (cols + SAC_VIT_ALIGN - 1) / SAC_VIT_ALIGN * SAC_VIT_ALIGN;
+            aligned = (cols + SAC_CLIP_ALIGN - 1) / SAC_CLIP_ALIGN * SAC_CLIP_ALIGN;
     assert_true(aligned > cols);
     sac_tensor wide = matrix(HIDDEN, aligned);
     float *w = (float *)(uintptr_t)wide.data;
@@ -73,77 +74,81 @@ static void lay_out_for_a_device(sac_vit *v) {
     v->patch_embed = wide;
 }
 
-/* Some tiles are through before others: bit for bit what all at once are. */
-static void stretches_equal(const sac_vit *v, sac_vit_state *s, const sac_ops *ops, const sac_stream *stream,
-                            const uint8_t *tiles, const float mean[3], const float std[3], sac_mat features,
+/* Some pictures are through before others: bit for bit what all at once are. */
+static void stretches_equal(const sac_tower_run *run, const sac_patch_rows *rows, sac_mat features,
                             const float *want) {
     const size_t n = (size_t)(features.rows * features.cols);
     for (int together = 0; together <= LAYERS; together++) {
         memset(features.data, 0xff, n * sizeof *want);
-        assert_int_equal(sac_vit_begin(v, s, ops, stream, tiles, TILES, mean, std, together, features),
-                         SAC_OK);
+        assert_int_equal(sac_tower_clip.begin(run, rows, together, features), SAC_OK);
         for (int first = 0, some = 2; first < TILES; first += some, some = 1)
-            assert_int_equal(sac_vit_end(v, s, ops, stream, first, some, together, features), SAC_OK);
+            assert_int_equal(sac_tower_clip.end(run, first, some, together, features), SAC_OK);
         assert_memory_equal(features.data, want, n * sizeof *want);
     }
 }
 
 static void features_equal(void **state) {
-    static const float mean[3] = {0.4f, 0.5f, 0.45f}, std[3] = {0.2f, 0.3f, 0.25f};
     bool keep_class = *(bool *)*state;
     sac_error err;
     sac_pool *pool;
     sac_arena arena;
     sac_stream stream;
     sac_ops ops, guarded;
-    sac_vit v;
-    sac_vit_layer layers[LAYERS];
-    sac_vit_state here, there;
+    sac_tower v;
+    sac_clip_weights w;
+    sac_clip_layer layers[LAYERS];
+    sac_tower_state here, there;
     assert_ok(sac_pool_create(&pool, 1, &err), err);
     assert_ok(sac_arena_open(&arena, (size_t)1 << 26, &err), err);
     assert_ok(sac_arena_open(&weights, (size_t)1 << 25, &err), err);
     assert_ok(sac_stream_init(&stream, pool, &arena, 1 << 20, &err), err);
     sac_ops_init_ref(&ops);
-    make_tower(&v, layers, keep_class);
-    const sac_vit_config *c = &v.config;
-    uint8_t tiles[TILES * SIDE * SIDE * 3];
-    for (size_t i = 0; i < sizeof tiles; i++)
-        tiles[i] = (uint8_t)(255 * fabsf(test_rand_float(&random_state)));
-    int64_t rows = (int64_t)TILES * sac_vit_rows(c), cols = sac_vit_cols(c),
-            tokens = sac_vit_grid(c) * sac_vit_grid(c) + 1;
+    make_tower(&v, &w, layers, keep_class);
+    const sac_tower_config *c = &v.config;
+    uint8_t pixels[TILES * SIDE * SIDE * 3];
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(255 * fabsf(test_rand_float(&random_state)));
+    int32_t starts[TILES + 1];
+    sac_grid_segments((sac_grid){1, SIDE / PATCH, SIDE / PATCH}, TILES, starts);
+    sac_patch_rows in = {pixels, starts, TILES, {0.4f, 0.5f, 0.45f}, {0.2f, 0.3f, 0.25f}};
+    int64_t rows = (int64_t)TILES * sac_clip_kept(c), cols = sac_tower_cols(c), tokens = sac_clip_tokens(c);
     float *want = calloc((size_t)(rows * cols), sizeof *want);
-    assert_ok(sac_vit_state_init(&here, c, TILES, &arena, &err), err);
+    assert_ok(sac_tower_state_take(&here, c, TILES, &arena, &err), err);
     assert_int_equal(
-        sac_vit_forward(&v, &here, &ops, &stream, tiles, TILES, mean, std, sac_mat_f32(want, rows, cols)),
+        sac_tower_encode(&(sac_tower_run){&v, &here, &ops, &stream}, &in, sac_mat_f32(want, rows, cols)),
         SAC_OK);
 
-    lay_out_for_a_device(&v);
+    lay_out_for_a_device(&w, layers);
     closed_let_in(true);
     memset(closed_region, 0xff, CLOSED_BYTES);
-    sac_arena closed = sac_arena_over(closed_region, CLOSED_BYTES), measure = sac_arena_measure();
+    sac_arena closed = sac_arena_over(closed_region, CLOSED_BYTES), measure = sac_arena_measure(),
+              host = sac_arena_measure();
     float *got = sac_arena_take(&closed, (size_t)(rows * cols) * sizeof *got);
     float *start = sac_arena_take(&closed, (size_t)(tokens * HIDDEN) * sizeof *start);
-    uint8_t *tiles_there = sac_arena_take(&closed, sizeof tiles);
-    memcpy(tiles_there, tiles, sizeof tiles);
+    uint8_t *pixels_there = sac_arena_take(&closed, sizeof pixels);
+    memcpy(pixels_there, pixels, sizeof pixels);
+    in.pixels = pixels_there;
     for (int64_t i = 0; i < tokens * HIDDEN; i++)
-        start[i] = v.pos_embed[i] + (i < HIDDEN ? v.class_embed[i] : 0);
-    v.start_rows = start;
+        start[i] = w.pos_embed[i] + (i < HIDDEN ? w.class_embed[i] : 0);
+    w.start_rows = start;
     size_t before = closed.used_bytes;
     sac_stream device_stream = stream;
     device_stream.device = &closed_device;
-    assert_ok(sac_vit_state_init_device(&there, c, TILES, SAC_DTYPE_F32, NULL, &measure, &err), err);
-    assert_ok(sac_vit_state_init_device(&there, c, TILES, SAC_DTYPE_F32, &device_stream, &closed, &err), err);
+    assert_ok(sac_tower_state_take_device(&there, c, TILES, SAC_DTYPE_F32, NULL, &measure, &host, &err), err);
+    assert_ok(
+        sac_tower_state_take_device(&there, c, TILES, SAC_DTYPE_F32, &device_stream, &closed, &arena, &err),
+        err);
     assert_int_equal(closed.used_bytes - before, measure.used_bytes);
     closed_let_in(false);
     guarded = closed_ops(&ops);
-    assert_int_equal(sac_vit_forward(&v, &there, &guarded, &stream, tiles_there, TILES, mean, std,
-                                     sac_mat_f32(got, rows, cols)),
-                     SAC_OK);
+    sac_tower_run run = {&v, &there, &guarded, &stream};
+    assert_int_equal(sac_tower_encode(&run, &in, sac_mat_f32(got, rows, cols)), SAC_OK);
     closed_let_in(true);
     for (int64_t i = 0; i < rows * cols; i++)
         assert_true(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])));
     memcpy(want, got, (size_t)(rows * cols) * sizeof *want);
-    stretches_equal(&v, &there, &ops, &stream, tiles_there, mean, std, sac_mat_f32(got, rows, cols), want);
+    run.ops = &ops;
+    stretches_equal(&run, &in, sac_mat_f32(got, rows, cols), want);
     free(want);
     sac_arena_free(&weights);
     sac_arena_free(&arena);

@@ -1,11 +1,9 @@
 /* processor_config.c - preprocessor_config.json and its kin, with the defaults of transformers'
  * CLIPImageProcessor. */
-#include "processor.h"
+#include "dialect.h"
 
 #include "file_map.h"
 
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_TILE_SIZE 4096
@@ -108,10 +106,6 @@ static sac_status read_geometry(sac_processor_config *c, const json_t *json, int
         return sac_fail(err, SAC_BAD_FILE,
                         "without \"do_center_crop\", \"size\" must be the vision tower's %d x %d",
                         c->tile_size, c->tile_size);
-    int64_t base = shortest ? shortest : w == h ? w : 0;
-    if (c->kind != SAC_PROCESSOR_CLIP && base != c->tile_size)
-        return sac_fail(err, SAC_BAD_FILE, "\"size\" must be the vision tower's %d for pictures in tiles",
-                        c->tile_size);
     return SAC_OK;
 }
 
@@ -141,119 +135,19 @@ static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_e
     return SAC_OK;
 }
 
-static sac_status add_pinpoint(sac_processor_config *c, int64_t width, int64_t height, sac_error *err) {
-    if (c->n_pinpoints == SAC_PROCESSOR_MAX_PINPOINTS)
-        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" holds more than %d sizes",
-                        SAC_PROCESSOR_MAX_PINPOINTS);
-    int64_t s = c->tile_size;
-    if (width < s || height < s || width % s || height % s ||
-        width / s * (height / s) > SAC_PROCESSOR_MAX_TILES || width > SAC_RESIZE_MAX_SIDE ||
-        height > SAC_RESIZE_MAX_SIDE)
-        return sac_fail(
-            err, SAC_BAD_FILE,
-            "\"image_grid_pinpoints\" has %lld x %lld: sides must be multiples of %d, with at most %d tiles",
-            (long long)width, (long long)height, c->tile_size, SAC_PROCESSOR_MAX_TILES);
-    c->pinpoint[c->n_pinpoints].width = (int)width;
-    c->pinpoint[c->n_pinpoints++].height = (int)height;
-    return SAC_OK;
-}
-
-/* "(2x3)" to {2, 3}; false for anything else. */
-static bool read_grid(const char *p, long v[2]) {
-    char *end;
-    if (!p) return false;
-    v[0] = strtol(p + 1, &end, 10);
-    if (*end != 'x') return false;
-    v[1] = strtol(end + 1, &end, 10);
-    return *end == ')' && v[0] >= 1 && v[0] <= 1000 && v[1] >= 1 && v[1] <= 1000;
-}
-
-/* "(1x1),...,(6x6)": every grid from the first to the last, in tiles. */
-static sac_status read_pinpoint_range(sac_processor_config *c, const char *text, sac_error *err) {
-    long a[2], b[2];
-    if (!read_grid(strchr(text, '('), a) || !read_grid(strrchr(text, '('), b) || b[0] < a[0] || b[1] < a[1])
-        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\": cannot read \"%.60s\"", text);
-    for (long w = a[0]; w <= b[0]; w++)
-        for (long h = a[1]; h <= b[1]; h++) SAC_TRY(add_pinpoint(c, w * c->tile_size, h * c->tile_size, err));
-    return SAC_OK;
-}
-
-/* transformers writes [height, width], LLaVA's own folders (width, height), also as text. */
-static sac_status read_pinpoints(sac_processor_config *c, const json_t *json, sac_error *err) {
-    json_t *parsed = NULL;
-    if (json_is_string(json)) {
-        const char *text = json_string_value(json);
-        if (strchr(text, 'x')) return read_pinpoint_range(c, text, err);
-        size_t n = strlen(text);
-        char *copy = malloc(n + 1); /* a Python literal: tuples become arrays */
-        if (!copy) return sac_fail(err, SAC_NO_MEMORY, "no memory to read \"image_grid_pinpoints\"");
-        for (size_t i = 0; i <= n; i++)
-            copy[i] = (char)(text[i] == '(' ? '[' : text[i] == ')' ? ']' : text[i]);
-        sac_status st = sac_json_parse(&parsed, copy, n, err);
-        free(copy);
-        if (st != SAC_OK) return sac_fail_prefix(err, st, "\"image_grid_pinpoints\"");
-        json = parsed;
-    }
-    bool height_first = c->kind == SAC_PROCESSOR_ANYRES;
-    sac_status st = SAC_OK;
-    if (!json_is_array(json)) st = sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" must be a list");
-    for (size_t i = 0; st == SAC_OK && i < json_array_size(json); i++) {
-        const json_t *pair = json_array_get(json, i);
-        const json_t *a = json_array_get(pair, 0), *b = json_array_get(pair, 1);
-        if (json_array_size(pair) != 2 || !json_is_integer(a) || !json_is_integer(b))
-            st = sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" must be a list of pairs of integers");
-        else
-            st = add_pinpoint(c, json_integer_value(height_first ? b : a),
-                              json_integer_value(height_first ? a : b), err);
-    }
-    json_decref(parsed);
-    return st;
-}
-
-static sac_status read_tiling(sac_processor_config *c, const json_t *json, const json_t *config,
-                              sac_error *err) {
-    static const int grids[][2] = {
-        {2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* LlavaNextImageProcessor's, width x height */
-    if (c->kind == SAC_PROCESSOR_CLIP) return SAC_OK;
-    const json_t *pinpoints = json_object_get(config, "image_grid_pinpoints");
-    if (!pinpoints || json_is_null(pinpoints)) pinpoints = json_object_get(json, "image_grid_pinpoints");
-    if (pinpoints && !json_is_null(pinpoints))
-        SAC_TRY(read_pinpoints(c, pinpoints, err));
-    else
-        for (size_t i = 0; i < SAC_COUNT(grids); i++)
-            SAC_TRY(add_pinpoint(c, grids[i][0] * (int64_t)c->tile_size, grids[i][1] * (int64_t)c->tile_size,
-                                 err));
-    if (c->n_pinpoints == 0) return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is empty");
-    if (c->kind == SAC_PROCESSOR_UNIRES) {
-        const char *mode = "average";
-        int64_t stride = 2;
-        SAC_TRY(sac_json_get_int(config, "mm_spatial_pool_stride", 1, c->tile_size / c->patch_size, &stride,
-                                 err));
-        SAC_TRY(sac_json_get_string(config, "mm_spatial_pool_mode", &mode, err));
-        if (strcmp(mode, "average") != 0)
-            return sac_fail(err, SAC_UNSUPPORTED,
-                            "\"mm_spatial_pool_mode\" is \"%.60s\"; \"average\" is known", mode);
-        c->pool_video = (int)stride;
-        c->pool_image = 2; /* LongVA's code does not ask its configuration here */
-    }
-    return SAC_OK;
-}
-
 static sac_status read_selection(sac_processor_config *c, const json_t *config, sac_error *err) {
     const char *strategy = "default", *feature = "patch", *ratio = "square";
     SAC_TRY(sac_json_get_string(config, "vision_feature_select_strategy", &strategy, err));
     SAC_TRY(sac_json_get_string(config, "mm_vision_select_feature", &feature, err));
     SAC_TRY(sac_json_get_string(config, "image_aspect_ratio", &ratio, err));
+    c->pad_to_square = c->dialect->may_pad && strcmp(ratio, "pad") == 0;
     c->keep_class_token = strcmp(strategy, "full") == 0 || strcmp(feature, "cls_patch") == 0;
-    if (c->keep_class_token && c->kind != SAC_PROCESSOR_CLIP)
-        return sac_fail(err, SAC_UNSUPPORTED, "pictures in tiles with the class token kept");
-    if (c->kind == SAC_PROCESSOR_CLIP && strcmp(ratio, "pad") == 0) c->pad_to_square = true;
     return SAC_OK;
 }
 
 sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocessor,
                               const sac_processor_model *model, sac_error *err) {
-    *c = (sac_processor_config){.kind = model->kind,
+    *c = (sac_processor_config){.dialect = model->dialect,
                                 .arithmetic = SAC_RESIZE_PILLOW,
                                 .tile_size = model->image_size,
                                 .patch_size = model->patch_size,
@@ -270,5 +164,5 @@ sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocesso
     SAC_TRY(read_selection(c, model->config, err));
     SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, is_llava, err));
     SAC_TRY(read_colors(c, preprocessor, err));
-    return read_tiling(c, preprocessor, model->config, err);
+    return model->dialect->read(c, preprocessor, model->config, err);
 }

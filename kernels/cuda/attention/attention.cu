@@ -3,6 +3,7 @@
  * kernel, and what none takes to the plain one. */
 #include "attention.cuh"
 #include "cudnn.cuh"
+#include "segments.h"
 
 #include <string.h>
 
@@ -151,6 +152,7 @@ static sac_status by_cudnn(const sac_stream *s, const sac_attention_args *a) {
 extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attention_args *a) {
     sac_status st = SAC_UNSUPPORTED;
     int64_t group = a->n_heads / a->kv.n_heads;
+    if (a->segment_start) return sac_attention_by_segments(s, a, sac_cuda_attention);
     if (attention_is_half(a) && attention_fits_int(a)) {
         const int from_queries = tuning_of(s->device).hopper_queries;
         const bool few = a->n_batch == 1 && a->n_q * group <= FEW_ROWS;

@@ -11,15 +11,12 @@ static __global__ void patchify_kernel(sac_mat y, sac_patchify_args a) {
         table[i] = (float)(((double)(i % 256) / 255.0 - (double)a.mean[c]) / (double)a.std[c]);
     }
     __syncthreads();
-    int p = a.patch, g = a.size / p, area = p * p;
+    int area = (int)(y.cols / 3);
     for (int64_t row = blockIdx.x; row < y.rows; row += gridDim.x) {
-        int64_t tile = row / (g * g);
-        int gy = (int)(row / g % g), gx = (int)(row % g);
-        const uint8_t *pixels = a.tiles + tile * a.size * a.size * 3;
+        const uint8_t *pixels = a.pixels + row * y.cols;
         for (int i = threadIdx.x; i < 3 * area; i += blockDim.x) {
-            int c = i / area, py = i % area / p, px = i % p;
-            uint8_t v = pixels[((int64_t)(gy * p + py) * a.size + gx * p + px) * 3 + c];
-            store_any(y.dtype, y.data, row * y.stride + i, table[c * 256 + v]);
+            int c = i / area, p = i % area;
+            store_any(y.dtype, y.data, row * y.stride + i, table[c * 256 + pixels[p * 3 + c]]);
         }
     }
 }

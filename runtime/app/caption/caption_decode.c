@@ -2,7 +2,7 @@
 #include "caption_decode.h"
 #include "status.h"
 
-#include "decoder.h"
+#include "intake_decoder.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* caption_decode.h - an item's pictures and videos, decoded by a locked-in child process (decoder.h) and put
+/* caption_decode.h - an item's pictures and videos, decoded by a locked-in child process (intake_decoder.h) and put
  * in the place of the files, so that a file that is made to break a decoder breaks nothing but its own
  * record. */
 #ifndef APP_CAPTION_DECODE_H

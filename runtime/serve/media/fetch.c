@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "fetch.h"
-#include "decoder.h"
+#include "intake_decoder.h"
 
 #include <curl/curl.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "media_store.h"
 #include "clock.h"
-#include "decoder.h"
 #include "hash.h"
+#include "intake_decoder.h"
 #include "media_source.h"
 #include "methods.h"
 #include "metrics.h"

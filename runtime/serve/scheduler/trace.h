@@ -1,5 +1,9 @@
 /* trace.h - how much two conversations begin alike: by which the scheduler finds the slot whose session has the
- * most of a new request's rows. A guess; the session itself checks what it may keep. */
+ * most of a new request's rows. A guess; the session itself checks what it may keep.
+ *
+ * sac_session_n_reusable knows it exactly, but would have to be asked of every idle slot on the one thread that runs
+ * the model, and each time it measures the request's media: it hashes all their pixels (400 MB for 64 frames of 1080p)
+ * and decodes pictures that it has not met. A hash of what the preparers have hashed already takes microseconds. */
 #ifndef SERVE_TRACE_H
 #define SERVE_TRACE_H
 

@@ -1,4 +1,4 @@
-/* decoder.h - pictures and videos of strangers are decoded in a process of their own.
+/* intake_decoder.h - pictures and videos of strangers are decoded in a process of their own.
  *
  * `intake_child_run` is the body of a small process that a decoder starts (the command itself, by a hidden
  * name): it waits on a socket, and forks a child for every file. A child opens its input, gives up everything

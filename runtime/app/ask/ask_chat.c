@@ -1,4 +1,4 @@
-/* chat.c - `saccade ask` without a question, on a terminal. */
+/* ask_chat.c - `saccade ask` without a question, on a terminal. */
 #define _GNU_SOURCE
 #include "commands.h"
 #include "draft.h"

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "decoder.h"
+#include "intake_decoder.h"
 #include "status.h"
 
 #include <errno.h>

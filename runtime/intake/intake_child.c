@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
-#include "decoder.h"
 #include "image.h"
+#include "intake_decoder.h"
 #include "sampling.h"
 #include "video.h"
 

@@ -1,0 +1,68 @@
+/* dialect.h - how a family's pictures become patch rows and tokens: one file and one table each, and one line in
+ * SAC_DIALECTS.
+ *
+ *   clip    LLaVA-1.5: shortest edge to the tile's size, centre crop: one tile. With pad_to_square (the original
+ *           LLaVA's image_aspect_ratio "pad") the picture is first made square with the mean colour.
+ *   anyres  LLaVA-NeXT: the whole picture squeezed into one tile, then the picture fitted into the best of the
+ *           pinpoint sizes, centred on black and cut into tiles. Tokens of the first tile, then those of the
+ *           others row by row across the grid, without the rows or columns that hold padding only, each row
+ *           followed by the image_newline embedding (transformers' pack_image_features).
+ *   unires  LongVA: as anyres, but without the first tile, unpadding and newlines; each tile's tokens are
+ *           averaged over pool x pool squares, and tiles follow one another whole.
+ *
+ * Frames of a video are one tile each, made by clip's rule, in all three; unires pools them too. */
+#ifndef SAC_VISION_DIALECT_H
+#define SAC_VISION_DIALECT_H
+
+#include "processor.h"
+
+#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires)
+
+struct sac_dialect {
+    const char *name; /* in reports */
+    bool may_pad;     /* honours config.json's image_aspect_ratio "pad" */
+    /* Its own keys of preprocessor_config.json and config.json (either may be NULL), after those that all share. */
+    sac_status (*read)(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+                       sac_error *err);
+    /* Tiles, grids and tokens of a picture; p->width, height and is_video_frame are set. */
+    sac_status (*plan)(const sac_processor_config *c, sac_visual_plan *p, sac_error *err);
+    /* rows [n_tiles * patches of a tile][patch * patch][3] of a picture of the plan's size. */
+    sac_status (*cut)(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
+                      uint8_t *rows, sac_error *err);
+    /* See sac_processor_layout. */
+    void (*layout)(const sac_visual_plan *p, int32_t *source);
+    int (*most_tiles)(const sac_processor_config *c); /* of one picture */
+};
+
+#define X(name) extern const sac_dialect sac_dialect_##name;
+SAC_DIALECTS(X)
+#undef X
+
+/* The dialect of that name, or NULL. */
+const sac_dialect *sac_dialect_find(const char *name);
+
+/* ---------------------------------------------------------------- what dialects share */
+
+/* One square tile by clip's rule: its plan, and its patch rows. tile.c */
+sac_status sac_tile_plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err);
+sac_status sac_tile_rows(const sac_processor_config *c, const sac_image *image, uint8_t *rows,
+                         sac_error *err);
+/* The whole picture squeezed into a tile. */
+sac_status sac_tile_squeeze(const sac_processor_config *c, const sac_image *image, uint8_t *rows,
+                            sac_error *err);
+/* The patch rows of a tile's pixels [tile_size][tile_size][3]. */
+void sac_tile_cut(const sac_processor_config *c, const uint8_t *pixels, uint8_t *rows);
+/* Tokens as they come out of the merger. */
+void sac_tile_layout(const sac_visual_plan *p, int32_t *source);
+
+/* image_grid_pinpoints: sizes that a picture is fitted into, in whole tiles. pinpoints.c */
+sac_status sac_pinpoints_read(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+                              bool height_first, sac_error *err);
+/* The best pinpoint for the plan's picture: its tiles, and where the picture lies on them. */
+void sac_pinpoints_plan(const sac_processor_config *c, sac_visual_plan *p);
+/* The patch rows of those tiles. */
+sac_status sac_pinpoints_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
+                             sac_filter filter, uint8_t *rows, sac_error *err);
+int sac_pinpoints_most_tiles(const sac_processor_config *c);
+
+#endif

@@ -1,0 +1,75 @@
+/* clip.h - the CLIP vision tower (Radford et al. 2021; transformers' CLIPVisionModel): its weights and what its
+ * files share; for tests too.
+ *
+ *   h = [class; patches w] + positions;  h = pre_ln(h)
+ *   for each layer: h += o(attention(ln1(h)));  h += fc2(act(fc1(ln2(h))))
+ *   features = hidden states of the chosen layers (side by side when several), class token dropped or kept
+ *
+ * It takes square pictures of one size: there is a learned position for every patch. A segment is a picture. */
+#ifndef SAC_VISION_CLIP_H
+#define SAC_VISION_CLIP_H
+
+#include "tower.h"
+
+typedef struct sac_clip_layer {
+    const float *ln1_w, *ln1_b, *ln2_w, *ln2_b;
+    sac_tensor q, k, v, o; /* [hidden][hidden] */
+    const float *q_bias, *k_bias, *v_bias, *o_bias;
+    sac_tensor fc1, fc2; /* [intermediate][hidden], [hidden][intermediate] */
+    const float *fc1_bias, *fc2_bias;
+    sac_tensor qkv; /* [3 * hidden][hidden], the three as one with qkv_bias; no data: not one */
+    const float *qkv_bias;
+} sac_clip_layer;
+
+typedef struct sac_clip_weights {
+    sac_tensor
+        patch_embed; /* [hidden][3 * patch * patch]; a device's has zeros behind, so that rows are aligned */
+    const float *class_embed, *pos_embed; /* [hidden], [1 + patches][hidden] */
+    const float *pre_ln_w, *pre_ln_b;
+    const void
+        *start_rows; /* of a tower on a device: [1 + patches][hidden] of the matrices' type, positions with
+                               the class added to the first; NULL on the CPU */
+} sac_clip_weights;
+
+#define SAC_CLIP_ALIGN 8 /* elements that a row of patches is padded to on a device */
+
+/* Buffers of the state. The last two are on a device only: [max_segments * tokens] which start row a row begins
+ * as, [max_segments * kept] which row a feature comes from. */
+enum {
+    SAC_CLIP_PATCHES,
+    SAC_CLIP_H,
+    SAC_CLIP_NORM,
+    SAC_CLIP_QKV,
+    SAC_CLIP_MLP,
+    SAC_CLIP_START,
+    SAC_CLIP_KEPT
+};
+
+static inline const sac_clip_weights *sac_clip_weights_of(const sac_tower *t) {
+    return t->weights;
+}
+static inline const sac_clip_layer *sac_clip_layer_of(const sac_tower *t, int i) {
+    return (const sac_clip_layer *)t->layers + i;
+}
+
+static inline int sac_clip_grid(const sac_tower_config *c) {
+    return c->image_size / c->patch_size;
+}
+/* Rows of a picture inside the tower: the class token and the patches. */
+static inline int sac_clip_tokens(const sac_tower_config *c) {
+    return sac_clip_grid(c) * sac_clip_grid(c) + 1;
+}
+/* Those of them that come out. */
+static inline int sac_clip_kept(const sac_tower_config *c) {
+    return sac_clip_tokens(c) - (c->keep_class ? 0 : 1);
+}
+static inline int64_t sac_clip_aligned_cols(const sac_tower_config *c) {
+    return (sac_tower_patch_bytes(c) + SAC_CLIP_ALIGN - 1) / SAC_CLIP_ALIGN * SAC_CLIP_ALIGN;
+}
+
+/* clip_state.c, clip_place.c */
+sac_status sac_clip_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
+                         sac_arena *arena, sac_arena *host, sac_error *err);
+sac_status sac_clip_place(sac_tower *t, sac_placer *p);
+
+#endif

@@ -1,0 +1,76 @@
+/* clip_place.c - a CLIP tower's weights as a device wants them. */
+#include "clip.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* q, k and v as one matrix, for one product in place of three small ones; as they are where one has no bias. */
+static sac_status place_qkv(sac_placer *p, int64_t hidden, sac_clip_layer *l) {
+    const void *matrices[] = {l->q.data, l->k.data, l->v.data}, *bias = NULL;
+    const void *biases[] = {l->q_bias, l->k_bias, l->v_bias};
+    sac_tensor *apart[] = {&l->q, &l->k, &l->v};
+    const float **bias_apart[] = {&l->q_bias, &l->k_bias, &l->v_bias};
+    bool same_type = l->q.dtype == p->dtype && l->k.dtype == p->dtype && l->v.dtype == p->dtype;
+    if (same_type && !l->q_bias == !l->k_bias && !l->q_bias == !l->v_bias) {
+        l->qkv = (sac_tensor){NULL, p->dtype, 2, {3 * hidden, hidden}};
+        SAC_TRY(sac_place_three(p, &l->qkv.data, matrices,
+                                (size_t)hidden * sac_dtype_row_bytes(p->dtype, hidden)));
+        SAC_TRY(sac_place_three(p, &bias, biases, (size_t)hidden * sizeof(float)));
+        l->qkv_bias = bias;
+        return SAC_OK;
+    }
+    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_matrix(p, apart[i]));
+    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_vector(p, bias_apart[i], hidden));
+    return SAC_OK;
+}
+
+static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_clip_layer *l) {
+    sac_tensor *matrices[] = {&l->o, &l->fc1, &l->fc2};
+    const float **vectors[] = {&l->ln1_w, &l->ln1_b, &l->ln2_w, &l->ln2_b, &l->o_bias, &l->fc2_bias};
+    SAC_TRY(place_qkv(p, c->hidden, l));
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_matrix(p, matrices[i]));
+    for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(sac_place_vector(p, vectors[i], c->hidden));
+    return sac_place_vector(p, &l->fc1_bias, c->intermediate);
+}
+
+/* Rows of 588 halves are not aligned, and the library has no fast kernel for them: zeros behind each. */
+static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sac_tensor *w) {
+    size_t row = sac_dtype_row_bytes(p->dtype, w->dim[1]);
+    size_t aligned = sac_dtype_row_bytes(p->dtype, sac_clip_aligned_cols(c));
+    uint8_t *rows = calloc((size_t)w->dim[0], aligned);
+    if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
+    for (int64_t i = 0; i < w->dim[0]; i++)
+        memcpy(rows + (size_t)i * aligned, (const uint8_t *)w->data + (size_t)i * row, row);
+    const void *at = rows;
+    sac_status st = sac_place_borrowed(p, &at, (size_t)w->dim[0] * aligned);
+    if (p->arena.base) *w = (sac_tensor){at, p->dtype, 2, {w->dim[0], sac_clip_aligned_cols(c)}};
+    free(rows);
+    return st;
+}
+
+/* Positions in the matrices' type, the class added to the first. */
+static sac_status place_start_rows(sac_placer *p, const sac_tower_config *c, sac_clip_weights *w) {
+    size_t n = (size_t)sac_clip_tokens(c) * (size_t)c->hidden;
+    uint16_t *rows = malloc(n * sizeof *rows);
+    if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
+    for (size_t i = 0; i < n; i++) {
+        float f = w->pos_embed[i] + (i < (size_t)c->hidden ? w->class_embed[i] : 0.0f);
+        rows[i] = p->dtype == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+    }
+    w->start_rows = rows;
+    sac_status st = sac_place_borrowed(p, &w->start_rows, n * sizeof *rows);
+    free(rows);
+    return st;
+}
+
+sac_status sac_clip_place(sac_tower *t, sac_placer *p) {
+    const sac_tower_config *c = &t->config;
+    sac_clip_weights *w = t->weights;
+    sac_clip_layer *layers = t->layers;
+    SAC_TRY(place_patch_embed(p, c, &w->patch_embed));
+    SAC_TRY(place_start_rows(p, c, w));
+    SAC_TRY(sac_place_vector(p, &w->pre_ln_w, c->hidden));
+    SAC_TRY(sac_place_vector(p, &w->pre_ln_b, c->hidden));
+    for (int i = 0; i < c->n_layers; i++) SAC_TRY(place_layer(p, c, &layers[i]));
+    return SAC_OK;
+}

@@ -1,0 +1,53 @@
+/* merger.h - from a tower's features to the language model's embeddings: what a family calls its projector,
+ * merger or connector. One file and one table each, as with towers. */
+#ifndef SAC_VISION_MERGER_H
+#define SAC_VISION_MERGER_H
+
+#include "grid.h"
+#include "ops.h"
+#include "placer.h"
+#include "weight_slot.h"
+
+#define SAC_MERGERS(X) X(mlp)
+
+enum { SAC_MERGER_MAX_SYMBOLS = 4 };
+
+typedef struct sac_merger_kind sac_merger_kind;
+
+typedef struct sac_merger {
+    const sac_merger_kind *kind;
+    int in, hidden, out;
+    sac_activation act;
+    void *weights; /* kind->weights_bytes */
+} sac_merger;
+
+/* A call: the features of n pictures that have one grid. */
+typedef struct sac_merger_run {
+    const sac_merger *merger;
+    const sac_ops *ops;
+    const sac_stream *stream;
+    bool fast; /* bf16 products allowed */
+    int n;
+    sac_grid grid;    /* of each picture's features */
+    int pool;         /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
+    sac_mat features; /* [n * features of a picture][in] */
+    sac_mat mid;      /* [the same][hidden], scratch */
+    float *raw;       /* [the same][out], scratch where embeddings are pooled */
+    sac_mat y;        /* [n * tokens of a picture][out], f32 */
+} sac_merger_run;
+
+struct sac_merger_kind {
+    const char *name; /* "mlp" */
+    const sac_weight_slot *slots;
+    int n_slots;
+    size_t weights_bytes;
+    int (*symbols)(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMBOLS]);
+    sac_status (*place)(sac_merger *m, sac_placer *p); /* as a tower's */
+    sac_status (*run)(const sac_merger_run *r);
+};
+
+#define X(name) extern const sac_merger_kind sac_merger_##name;
+SAC_MERGERS(X)
+#undef X
+
+#endif

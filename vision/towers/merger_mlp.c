@@ -1,0 +1,54 @@
+#include "merger_mlp.h"
+
+#include <assert.h>
+#include <string.h>
+
+static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_tensor *w,
+                         const float *bias, sac_activation act) {
+    return r->ops->linear(
+        r->stream, &(sac_linear_args){.y = y, .x = x, .w = *w, .bias = bias, .act = act, .fast = r->fast});
+}
+
+static sac_status run(const sac_merger_run *r) {
+    const sac_merger *m = r->merger;
+    const sac_merger_mlp_weights *w = m->weights;
+    sac_mat raw = r->pool > 1 ? sac_mat_f32(r->raw, r->features.rows, m->out) : r->y;
+    SAC_TRY(linear(r, r->mid, r->features, &w->fc1, w->fc1_bias, m->act));
+    SAC_TRY(linear(r, raw, r->mid, &w->fc2, w->fc2_bias, SAC_ACT_NONE));
+    if (r->pool <= 1) return SAC_OK;
+    assert(r->grid.h == r->grid.w);
+    return r->ops->pool_tokens(
+        r->stream,
+        &(sac_pool_tokens_args){.y = r->y, .x = raw, .n_tiles = r->n, .grid = r->grid.w, .stride = r->pool});
+}
+
+static int symbols(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMBOLS]) {
+    const sac_shape_symbol all[] = {{"p_in", m->in}, {"p_hidden", m->hidden}};
+    memcpy(out, all, sizeof all);
+    return (int)SAC_COUNT(all);
+}
+
+static sac_status place(sac_merger *m, sac_placer *p) {
+    sac_merger_mlp_weights *w = m->weights;
+    SAC_TRY(sac_place_matrix(p, &w->fc1));
+    SAC_TRY(sac_place_matrix(p, &w->fc2));
+    SAC_TRY(sac_place_vector(p, &w->fc1_bias, m->hidden));
+    return sac_place_vector(p, &w->fc2_bias, m->out);
+}
+
+static const sac_weight_slot slots[] = {
+    {"projector.fc1", false, true, offsetof(sac_merger_mlp_weights, fc1)},
+    {"projector.fc1_bias", false, false, offsetof(sac_merger_mlp_weights, fc1_bias)},
+    {"projector.fc2", false, true, offsetof(sac_merger_mlp_weights, fc2)},
+    {"projector.fc2_bias", false, false, offsetof(sac_merger_mlp_weights, fc2_bias)},
+};
+
+const sac_merger_kind sac_merger_mlp = {
+    .name = "mlp",
+    .slots = slots,
+    .n_slots = (int)SAC_COUNT(slots),
+    .weights_bytes = sizeof(sac_merger_mlp_weights),
+    .symbols = symbols,
+    .place = place,
+    .run = run,
+};

@@ -1,0 +1,138 @@
+/* tower.h - vision towers: from the pixels of patches to rows of features.
+ *
+ * A tower is one file with one table (struct sac_tower_kind) and one line in SAC_TOWERS; the names and shapes of
+ * its tensors are in vision/towers/<name>.yaml. What goes in are patch rows, one picture behind another, and the
+ * segments in which they attend to one another (the patches of a picture, or of a frame). Positions, windows
+ * inside a segment and further tokens (a class token) are the tower's own affair. */
+#ifndef SAC_VISION_TOWER_H
+#define SAC_VISION_TOWER_H
+
+#include "grid.h"
+#include "ops.h"
+#include "placer.h"
+#include "weight_slot.h"
+
+#define SAC_TOWERS(X)                X(clip)
+
+#define SAC_TOWER_MAX_FEATURE_LAYERS 8
+enum { SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
+
+typedef struct sac_tower_kind sac_tower_kind;
+
+/* Sizes that vision towers have in common, from config.json. */
+typedef struct sac_tower_config {
+    const sac_tower_kind *kind;
+    int image_size, patch_size, hidden, n_layers, n_heads, intermediate;
+    float norm_eps;
+    sac_activation act;
+    int n_feature_layers;
+    int feature_layer[SAC_TOWER_MAX_FEATURE_LAYERS]; /* hidden state in [0, n_layers]: 0 = the first layer's
+                                                        input, i = after layer i; side by side when several */
+    bool keep_class;                                 /* vision_feature_select_strategy "full" */
+} sac_tower_config;
+
+/* What becomes of one picture, or of `frames` frames of a video that share patches. */
+typedef struct sac_tower_plan {
+    sac_grid patches;
+    int64_t n_patches;  /* rows that go in */
+    int64_t n_inside;   /* rows that a layer computes */
+    int64_t n_features; /* rows that come out */
+    int n_segments;
+} sac_tower_plan;
+
+/* A tower with its weights, of the model on the host or copied to a device. */
+typedef struct sac_tower {
+    sac_tower_config config;
+    void *weights; /* config.kind->weights_bytes */
+    void *layers;  /* [config.n_layers], config.kind->layer_bytes each */
+} sac_tower;
+
+/* Activations of up to max_segments segments at a time. */
+typedef struct sac_tower_state {
+    int max_segments;
+    bool fast;       /* bf16 products allowed */
+    sac_dtype dtype; /* of the activations */
+    bool on_device;
+    void *at[SAC_TOWER_MAX_BUFFERS]; /* what each is, the kind knows */
+    int32_t *segment_start;          /* [max_segments + 1] of the rows inside, on the host */
+    /* For who asks (otherwise NULL): attention that the class token of each segment gives, summed over heads,
+     * in the first layer and in the last that runs; [n_segments][1 + patches], its own share first. */
+    float *class_first, *class_last;
+} sac_tower_state;
+
+/* Patch rows on their way in, where the tower runs. */
+typedef struct sac_patch_rows {
+    const uint8_t *pixels;        /* [n_rows][pixels of a patch][3] */
+    const int32_t *segment_start; /* [n_segments + 1] first rows, on the host */
+    int n_segments;
+    float mean[3], std[3]; /* of the pixels divided by 255 */
+} sac_patch_rows;
+
+/* A call. */
+typedef struct sac_tower_run {
+    const sac_tower *tower;
+    sac_tower_state *state;
+    const sac_ops *ops;
+    const sac_stream *stream;
+} sac_tower_run;
+
+struct sac_tower_kind {
+    const char *name;       /* "clip", also of its YAML */
+    const char *model_type; /* in vision_config: "clip_vision_model" */
+    const sac_weight_slot *slots;
+    int n_slots;
+    size_t weights_bytes, layer_bytes;
+    bool has_class; /* can say what its class token looks at */
+
+    /* UNSUPPORTED, with the reason, for a size that the tower does not take. */
+    sac_status (*plan)(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *plan,
+                       sac_error *err);
+    int (*symbols)(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]);
+    /* Type of the matrices, which a device asks for. */
+    sac_dtype (*dtype)(const sac_tower *t);
+    /* Turns t, whose structs are its own, into what runs on a device; UNSUPPORTED for types that differ. */
+    sac_status (*place)(sac_tower *t, sac_placer *p);
+    /* Takes s->at out of arena and s->segment_start out of host; arenas without a base only measure. `stream` is
+     * a device's, for what is uploaded at once. */
+    sac_status (*take)(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
+                       sac_arena *arena, sac_arena *host, sac_error *err);
+    /* Layers that run: those after the last feature are not needed. */
+    int (*depth)(const sac_tower_config *c);
+    /* Layers [0, n_layers) for all rows; then layers [n_layers, depth) for the segments [first, first + n). The
+     * features [rows of all segments][sac_tower_cols] are filled as their layers are reached. */
+    sac_status (*begin)(const sac_tower_run *r, const sac_patch_rows *in, int n_layers, sac_mat features);
+    sac_status (*end)(const sac_tower_run *r, int first, int n, int n_layers, sac_mat features);
+};
+
+#define X(name) extern const sac_tower_kind sac_tower_##name;
+SAC_TOWERS(X)
+#undef X
+
+/* The kind of a vision_config's model_type, or NULL. */
+const sac_tower_kind *sac_tower_find(const char *model_type);
+
+static inline int sac_tower_cols(const sac_tower_config *c) {
+    return c->n_feature_layers * c->hidden;
+}
+static inline int64_t sac_tower_patch_bytes(const sac_tower_config *c) {
+    return 3 * (int64_t)c->patch_size * c->patch_size;
+}
+
+/* One square picture of c->image_size, which every tower with a size of its own takes. */
+sac_tower_plan sac_tower_plan_square(const sac_tower_config *c);
+
+/* Buffers for max_segments segments, or how large they are where the arena has no base. */
+sac_status sac_tower_state_take(sac_tower_state *s, const sac_tower_config *c, int max_segments,
+                                sac_arena *host, sac_error *err);
+/* The same out of a device's memory, with activations in t, and a little on the host. Not with class_first. */
+sac_status sac_tower_state_take_device(sac_tower_state *s, const sac_tower_config *c, int max_segments,
+                                       sac_dtype t, const sac_stream *stream, sac_arena *device,
+                                       sac_arena *host, sac_error *err);
+
+/* The whole way: patch rows to features. */
+sac_status sac_tower_encode(const sac_tower_run *r, const sac_patch_rows *in, sac_mat features);
+
+/* First rows of the segments of n grids one behind another, n * g.t of them: a step of time is a segment. */
+void sac_grid_segments(sac_grid g, int n, int32_t *segment_start);
+
+#endif
