@@ -358,6 +358,7 @@ sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n
 
 /* ---- sac_session_begin in pieces, for a scheduler that is a loop over the work of several sessions
  *
+ *   sac_input input = {.messages = messages, .n_messages = n_messages};
  *   sac_status st = sac_session_begin_work(s, &input, sampling, events, err);
  *   for (bool done = false; st == SAC_OK && !done;) st = sac_session_work_next(s, &done, err);
  *
