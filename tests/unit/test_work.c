@@ -181,6 +181,32 @@ static void work_that_is_given_up_leaves_no_trace(void **state) {
     sac_session_free(a.s);
 }
 
+/* The rows that two questions share are held still when the second is given up: the first is answered from
+ * them as it is after the whole second one. */
+static void what_was_cached_stays_when_work_is_given_up(void **state) {
+    static asking a;
+    asked q;
+    sac_error err;
+    bool done;
+    (void)state;
+    ask(&a, NULL, NULL, STEP_VIDEO, 4, "How many numbers appear?");
+    const sac_message *other = ask_about(&q, STEP_VIDEO, 4, "What is the colour of the first of them?");
+    sac_input in = {.messages = other, .n_messages = 1};
+    assert_ok(sac_session_prefill(a.s, other, 1, NULL, &err), err);
+    hear_alone(&a.alone, model, a.s, a.m, &a.o);
+    for (int stop = 3; stop < 12; stop += 2) {
+        assert_ok(sac_session_begin_work(a.s, &in, &a.o, NULL, &err), err);
+        for (int i = 0; i < stop; i++) assert_ok(sac_session_work_next(a.s, &done, &err), err);
+        assert_false(done);
+        sac_session_end(a.s, NULL);
+        all_pieces(&a);
+        answer(&a);
+        assert_int_equal(a.here.n_reused, a.alone.n_reused);
+        assert_true(a.here.n_reused > a.here.n_prompt / 2);
+    }
+    sac_session_free(a.s);
+}
+
 static int by_cost(asking *a, double *all) {
     int n = 0;
     *all = 0;
@@ -218,6 +244,7 @@ int main(void) {
         cmocka_unit_test(a_session_at_work_does_nothing_else),
         cmocka_unit_test(pieces_do_not_nest),
         cmocka_unit_test(work_that_is_given_up_leaves_no_trace),
+        cmocka_unit_test(what_was_cached_stays_when_work_is_given_up),
         cmocka_unit_test(pieces_tell_what_they_cost),
     };
     return cmocka_run_group_tests_name("work", tests, open_model, close_model);
