@@ -1,4 +1,4 @@
-#include "device.h"
+#include "buffer.h"
 
 #include "test.h"
 
@@ -87,8 +87,52 @@ static void test_cuda(void **state) {
     check_memory(&d); /* a refused request leaves the card usable */
 }
 
+/* A device in name only, which counts copies and waits. */
+static int n_moves;
+static sac_status move(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    (void)s;
+    n_moves++;
+    memcpy(to, from, n_bytes);
+    return SAC_OK;
+}
+static int n_waits;
+static sac_status wait(const sac_stream *s, sac_error *err) {
+    (void)s, (void)err;
+    n_waits++;
+    return SAC_OK;
+}
+
+/* Over one arena a buffer is one block, and nothing moves; over two it is two. */
+static void buffers(void **state) {
+    const sac_device d = {.upload = move, .download = move, .stream_sync = wait};
+    const sac_stream s = {.device = &d};
+    sac_arena host, device;
+    (void)state;
+    assert_int_equal(sac_arena_open(&host, 4096, NULL), SAC_OK);
+    assert_int_equal(sac_arena_open(&device, 4096, NULL), SAC_OK);
+    for (int two = 0; two < 2; two++) {
+        const sac_memory memory = {&host, two ? &device : &host};
+        sac_buffer b = sac_take_both(&memory, 8), half = sac_buffer_from(b, 4);
+        uint8_t *here = b.host, *there = b.device;
+        assert_true((here == there) == !two && half.host == here + 4 && half.device == there + 4);
+        assert_true(sac_take_host(&memory, 8) != sac_take_device(&memory, 8));
+        n_moves = n_waits = 0;
+        here[0] = 1, here[4] = 2;
+        assert_int_equal(sac_buffer_send(two ? &d : NULL, &s, half, 4), SAC_OK);
+        assert_int_equal(there[4], 2);
+        assert_int_equal(there[0], two ? 0 : 1);
+        assert_true(n_moves == two && n_waits == 0);
+        there[4] = 3;
+        assert_int_equal(sac_buffer_fetch(two ? &d : NULL, &s, half, 4), SAC_OK);
+        assert_int_equal(here[4], 3);
+        assert_true(n_moves == 2 * two && n_waits == two);
+    }
+    sac_arena_free(&host);
+    sac_arena_free(&device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_too_much),
-                                       cmocka_unit_test(test_cuda)};
+                                       cmocka_unit_test(test_cuda), cmocka_unit_test(buffers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
