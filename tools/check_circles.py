@@ -21,6 +21,7 @@ FAMILIES = []
 OPEN_CIRCLES = [
     ("sac_sparse", r"tokenselect(_step)?\.c"),
     ("sac_sparse", r"(attend|gathered)\.c"),
+    ("sac_sparse", r"(policies|twilight)\.c"),
 ]
 
 
