@@ -253,6 +253,7 @@ void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
     X(doublesparse)                                                                                          \
     X(h2o)                                                                                                   \
     X(infllm)                                                                                                \
+    X(pyramidkv)                                                                                             \
     X(quest)                                                                                                 \
     X(selfextend)                                                                                            \
     X(snapkv)                                                                                                \

@@ -1,10 +1,10 @@
 /* window_sums.h - how much the last queries of a prompt look at each key: one pass over a layer's keys for
  * all methods that ask it.
  *
- * SnapKV's window, MInference's estimate and ZipVL's recent probes are the same queries, and their scores
- * sums of the same softmax weights. Where a session's prefill and decode policies observe equally many
- * queries
- * (`observes`), the first to ask runs the pass, by query head, and the other adds up what is there. */
+ * The window of SnapKV and PyramidKV, MInference's estimate and ZipVL's recent probes are the same queries,
+ * and their scores sums of the same softmax weights. Where a session's prefill and decode policies observe
+ * equally many queries (`observes`), the first to ask runs the pass, by query head, and the other adds up
+ * what is there. */
 #ifndef SAC_WINDOW_SUMS_H
 #define SAC_WINDOW_SUMS_H
 

@@ -100,6 +100,8 @@ static const method methods[] = {
     {"h2o:heavy=20,recent=%g", {10, 30, 60, 120}, NULL, IN_STEPS | COUNTS_TURNS},
     {"snapkv:window=16,cap=%g", {20, 40, 80, 140}, NULL, IN_STEPS | COUNTS_TURNS},
     {"snapkv:window=16,pool=max,per_head=1,cap=%g", {20, 40, 80, 140}, NULL, IN_STEPS},
+    {"pyramidkv:window=16,beta=4,cap=%g", {20, 40, 80, 140}, NULL, IN_STEPS | COUNTS_TURNS},
+    {"pyramidkv:window=16,beta=4,per_head=1,cap=%g", {20, 40, 80, 140}, NULL, IN_STEPS},
     {"adore:sigma=attention,r=0,pos=orig,m=%g", {20, 40, 80, 140}, NULL, IN_STEPS},
 };
 
@@ -119,14 +121,19 @@ static inline bool is_named(const method *m, const char *name) {
     return strncmp(m->format, name, strlen(name)) == 0;
 }
 
+/* A step method's layer stands alone, but where budgets differ by layer it is the upper of two. */
+static inline bool is_one_layer(const method *m) {
+    return in_steps(m) && !is_named(m, "pyramidkv");
+}
+
 static inline void open_long(layer_case *c, const method *m, int n_heads, int head_dim, int64_t n_ctx) {
     case_open(c,
               &(case_shape){.n_heads = n_heads,
                             .n_kv_heads = KV_HEADS,
                             .head_dim = head_dim,
                             .n_ctx = n_ctx,
-                            .n_layers = in_steps(m) ? 1 : 2,
-                            .layer = in_steps(m) ? 0 : 1,
+                            .n_layers = is_one_layer(m) ? 1 : 2,
+                            .layer = is_one_layer(m) ? 0 : 1,
                             .use_cpu = true},
               5);
     c->n_visual = 2;

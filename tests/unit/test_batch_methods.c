@@ -23,6 +23,8 @@ static const attending methods[] = {
     {.decode = "doublesparse:skip=0,k=20,bits=4"},
     {.decode = "snapkv:cap=40,window=16"},
     {.decode = "snapkv:cap=40,window=16,per_head=1"},
+    {.decode = "pyramidkv:cap=40,window=16,beta=4"},
+    {.decode = "pyramidkv:cap=40,window=16,beta=4,per_head=1"},
     {.decode = "h2o:heavy=16,recent=16"},
     {.decode = "adore:m=48,r=3"},
     {.prefill = "zipvl:min=0,recent=16,random=16,tau=0.7", .kv = "mixed:gap=32"},

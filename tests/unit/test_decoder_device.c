@@ -171,6 +171,8 @@ static void methods(void **state) {
         {"fastv:layer=1,mode=attn", "dense"},
         {"dense", "snapkv:cap=60,window=16"},
         {"dense", "snapkv:cap=60,window=16,per_head=1"},
+        {"dense", "pyramidkv:cap=60,window=16"},
+        {"dense", "pyramidkv:cap=60,window=16,beta=3,per_head=1"},
         {"dense", "h2o"},
         {"fastv:layer=1", "snapkv:cap=60,window=16"},
         {"fastv:layer=1", "h2o:heavy=30,recent=20"},

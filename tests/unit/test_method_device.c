@@ -208,6 +208,26 @@ static void snapkv(void **state) {
     }
 }
 
+static void pyramidkv(void **state) {
+    static const char *const lines[] = {"cap=40,window=8,beta=4", "cap=60,window=16,beta=30",
+                                        "cap=50,window=16,beta=3,per_head=1"};
+    char decode[100];
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++)
+        for (int layer = 0; layer < 2; layer++) {
+            const case_shape shape = {.n_heads = 6,
+                                      .n_kv_heads = 2,
+                                      .head_dim = 16,
+                                      .n_ctx = 400,
+                                      .n_layers = 2,
+                                      .layer = layer,
+                                      .use_cpu = true};
+            snprintf(decode, sizeof decode, "pyramidkv:%s", lines[i]);
+            compare_on(&shape, "dense", decode, false, true, (const int64_t[]){250, 0}, 9);
+            compare_on(&shape, "dense", decode, false, true, (const int64_t[]){210, 90, 5, 0}, 9);
+        }
+}
+
 static void h2o(void **state) {
     static const char *const lines[] = {"heavy=0.2,recent=0.1", "heavy=20,recent=30", "heavy=0,recent=0.3",
                                         "heavy=0.5,recent=100"};
@@ -397,6 +417,7 @@ int main(void) {
         cmocka_unit_test(tokenselect),
         cmocka_unit_test(a_device_compares_queries_itself),
         cmocka_unit_test(snapkv),
+        cmocka_unit_test(pyramidkv),
         cmocka_unit_test(h2o),
         cmocka_unit_test(minference),
         cmocka_unit_test(fastv),

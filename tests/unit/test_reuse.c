@@ -64,6 +64,7 @@ static const method methods[] = {
     {"fastv", NULL, NULL, false},
     {"minference:pattern=block_sparse,blocks=2", NULL, NULL, false},
     {NULL, "snapkv:cap=64", NULL, false},
+    {NULL, "pyramidkv:cap=64", NULL, false},
     {NULL, "h2o:heavy=32,recent=32", NULL, false},
     {NULL, "doublesparse:k=64", NULL, false},
     {NULL, "adore:m=64,r=8", NULL, false},

@@ -1,88 +1,14 @@
 /* SnapKV against a plain fp64 choice from raw queries and keys. */
 #include "method_session.h"
-#include "method_test.h"
+#include "window_oracle.h"
 
 /* Query heads, key-value heads, head size. */
 static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
                                 {6, 2, 16}, {2, 1, 64}, {2, 1, 80}, {2, 1, 128}};
 
-enum { MAX_TOKENS = 128, MAX_HEADS = 8, MAX_COLS = 2 * 128 };
-
-/* The tokens that each query head may read, in order; all later ones are added as they come. */
-typedef struct kept {
-    bool has[MAX_HEADS][MAX_TOKENS];
-    int64_t n_prompt;
-} kept;
-
-static bool is_kept(void *ctx, int h, int64_t query, int64_t key) {
-    const kept *k = ctx;
-    (void)query;
-    return key >= k->n_prompt || k->has[h][key];
-}
-
-/* Weights that the window's queries of one head give, added to sums. Keys are those of `k` of an earlier
- * turn, or all. */
-static void observe(const layer_case *c, const kept *k, int h, int64_t n, int64_t window, double *sums) {
-    double w[MAX_TOKENS];
-    for (int64_t query = n - window; query < n; query++) {
-        double sum = 0;
-        for (int64_t key = 0; key <= query; key++) {
-            bool visible = !k || is_kept((void *)k, h, query, key);
-            w[key] = visible ? exp(case_dot(c, h, query, key, query, key) / sqrt(c->shape.head_dim)) : 0;
-            sum += w[key];
-        }
-        for (int64_t key = 0; key <= query; key++) sums[key] += w[key] / sum;
-    }
-}
-
-/* What SnapKV keeps of n tokens, of which `before` tells what an earlier turn left. */
-static void choose(const layer_case *c, int64_t n, int64_t cap, int64_t window, int kernel, bool max_pool,
-                   bool per_head, const kept *before, kept *out) {
-    int group = c->shape.n_heads / c->shape.n_kv_heads, step = per_head ? 1 : group;
-    memset(out, 0, sizeof *out);
-    out->n_prompt = n;
-    for (int first = 0; first < c->shape.n_heads; first += step) {
-        double sums[MAX_TOKENS] = {0}, pooled[MAX_TOKENS], row_sum[MAX_TOKENS];
-        int64_t token[MAX_TOKENS], n_rows = 0;
-        for (int h = first; h < first + step; h++) observe(c, before, h, n, window, sums);
-        for (int64_t j = 0; j < n - window; j++) /* pooling goes over rows, dropped tokens have none */
-            if (!before || is_kept((void *)before, first, n, j)) {
-                row_sum[n_rows] = sums[j];
-                token[n_rows++] = j;
-            }
-        for (int64_t j = 0; j < n_rows; j++) {
-            double sum = 0, max = 0;
-            for (int64_t i = j - kernel / 2; i <= j + kernel / 2; i++)
-                if (i >= 0 && i < n_rows) {
-                    sum += row_sum[i];
-                    max = fmax(max, row_sum[i]);
-                }
-            pooled[j] = max_pool ? max : sum / kernel;
-        }
-        for (int64_t picked = 0; picked < cap - window; picked++) {
-            int64_t best = -1;
-            for (int64_t j = 0; j < n_rows; j++)
-                if (!out->has[first][token[j]] && (best < 0 || pooled[j] > pooled[best] + 1e-7)) best = j;
-            out->has[first][token[best]] = true;
-        }
-        for (int64_t j = n - window; j < n; j++) out->has[first][j] = true;
-        for (int h = first + 1; h < first + step; h++)
-            memcpy(out->has[h], out->has[first], sizeof out->has[h]);
-    }
-}
-
-static void expect_steps(layer_case *c, int64_t n_steps, kept *k) {
-    double want[MAX_HEADS * 64];
-    for (int64_t i = 0; i < n_steps; i++) {
-        case_step(c);
-        case_oracle(c, c->n - 1, is_kept, NULL, k, want);
-        case_expect(c, 0, want, 3e-6);
-    }
-}
-
 static void steps_read_what_the_window_saw(void **state) {
     (void)state;
-    static kept k;
+    static window_rows k;
     static const struct {
         const char *line;
         int kernel;
@@ -104,8 +30,8 @@ static void steps_read_what_the_window_saw(void **state) {
                 case_oracle(&c, 82, NULL, NULL, NULL, want); /* the prompt itself is dense */
                 case_expect(&c, 82, want, 3e-6);
                 assert_int_equal(c.n_rows, kinds[i].per_head ? 83 : 23);
-                choose(&c, 83, 23, 7, kinds[i].kernel, kinds[i].max_pool, kinds[i].per_head, NULL, &k);
-                expect_steps(&c, 9, &k);
+                window_choose(&c, 83, 23, 7, kinds[i].kernel, kinds[i].max_pool, kinds[i].per_head, NULL, &k);
+                window_expect_steps(&c, 9, &k);
                 assert_int_equal(c.n_rows, (kinds[i].per_head ? 83 : 23) + 9);
                 assert_true(c.stats.decode_rows < 0.4 * c.stats.decode_rows_dense);
                 assert_int_equal(c.stats.n_selections, 1);
@@ -116,20 +42,20 @@ static void steps_read_what_the_window_saw(void **state) {
 /* A second turn is observed by its own queries over what the first left. */
 static void later_prompts_shrink_again(void **state) {
     (void)state;
-    static kept first, second;
+    static window_rows first, second;
     layer_case c;
     double want[MAX_COLS];
     case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 97, .use_cpu = true}, 5);
     case_method(&c, "dense", "snapkv:cap=23,window=7");
     case_prompt(&c, 61);
-    choose(&c, 61, 23, 7, 5, false, false, NULL, &first);
-    expect_steps(&c, 3, &first);
+    window_choose(&c, 61, 23, 7, 5, false, false, NULL, &first);
+    window_expect_steps(&c, 3, &first);
     case_prompt(&c, 11);
-    case_oracle(&c, 74, is_kept, NULL, &first, want);
+    case_oracle(&c, 74, window_kept, NULL, &first, want);
     case_expect(&c, 10, want, 3e-6);
     assert_int_equal(c.n_rows, 23);
-    choose(&c, 75, 23, 7, 5, false, false, &first, &second);
-    expect_steps(&c, 4, &second);
+    window_choose(&c, 75, 23, 7, 5, false, false, &first, &second);
+    window_expect_steps(&c, 4, &second);
     case_prompt(&c, 2); /* shorter than the window: two observers */
     assert_int_equal(c.n_rows, 23);
     case_close(&c);
