@@ -91,32 +91,44 @@ static sac_tensor matrix(sac_arena *a, uint64_t *seed, int64_t rows, int64_t col
     return (sac_tensor){numbers(a, seed, rows * cols, 0.4f), SAC_DTYPE_F32, 2, {rows, cols}};
 }
 
-/* q, k and v, gate and up lie behind one another, as blocks of an arena do; not with `apart`. */
+/* Vectors of n[i] numbers behind one another in one block, as a device's weights lie; with a gap after the first
+ * where they are to lie apart. */
+static void rows_of_block(sac_arena *a, uint64_t *seed, const float *to[3], const int64_t n[3], float size,
+                          bool apart) {
+    int64_t gap = apart ? 16 : 0;
+    const float *block = numbers(a, seed, n[0] + gap + n[1] + n[2], size);
+    to[0] = block;
+    to[1] = block + n[0] + gap;
+    to[2] = to[1] + n[1];
+}
+
+static void draw_layer(sac_decoder_layer *l, sac_arena *a, uint64_t *seed, bool apart) {
+    const int64_t q = HEADS * DIM, kv = KV_HEADS * DIM, wide = WIDE;
+    const float *w[3], *bias[3], *mlp[3];
+    rows_of_block(a, seed, w, (int64_t[3]){q * HIDDEN, kv * HIDDEN, kv * HIDDEN}, 0.4f, apart);
+    rows_of_block(a, seed, mlp, (int64_t[3]){wide * HIDDEN, wide * HIDDEN, 0}, 0.4f, apart);
+    rows_of_block(a, seed, bias, (int64_t[3]){q, kv, kv}, 0.3f, false);
+    l->q = (sac_tensor){w[0], SAC_DTYPE_F32, 2, {q, HIDDEN}};
+    l->k = (sac_tensor){w[1], SAC_DTYPE_F32, 2, {kv, HIDDEN}};
+    l->v = (sac_tensor){w[2], SAC_DTYPE_F32, 2, {kv, HIDDEN}};
+    l->gate = (sac_tensor){mlp[0], SAC_DTYPE_F32, 2, {wide, HIDDEN}};
+    l->up = (sac_tensor){mlp[1], SAC_DTYPE_F32, 2, {wide, HIDDEN}};
+    l->q_bias = bias[0], l->k_bias = bias[1], l->v_bias = bias[2];
+    l->o = matrix(a, seed, HIDDEN, q);
+    l->down = matrix(a, seed, HIDDEN, wide);
+    l->attn_norm = numbers(a, seed, HIDDEN, 1);
+    l->mlp_norm = numbers(a, seed, HIDDEN, 1);
+}
+
 static void draw_model(rig *r, bool apart) {
     sac_arena *a = r->there ? &r->device : &r->host;
-    uint64_t seed = 3, gap = 4;
+    uint64_t seed = 3;
     r->d = (sac_decoder){.config = config, .layers = r->layers};
     sac_rope_config_default(&r->d.config.rope, DIM);
     r->d.embed = matrix(a, &seed, VOCAB, HIDDEN);
     r->d.head = r->d.embed;
     r->d.final_norm = numbers(a, &seed, HIDDEN, 1);
-    for (int i = 0; i < LAYERS; i++) {
-        sac_decoder_layer *l = &r->layers[i];
-        l->q = matrix(a, &seed, HEADS * DIM, HIDDEN);
-        if (apart) numbers(a, &gap, 16, 1);
-        l->k = matrix(a, &seed, KV_HEADS * DIM, HIDDEN);
-        l->v = matrix(a, &seed, KV_HEADS * DIM, HIDDEN);
-        l->o = matrix(a, &seed, HIDDEN, HEADS * DIM);
-        l->gate = matrix(a, &seed, WIDE, HIDDEN);
-        if (apart) numbers(a, &gap, 16, 1);
-        l->up = matrix(a, &seed, WIDE, HIDDEN);
-        l->down = matrix(a, &seed, HIDDEN, WIDE);
-        l->attn_norm = numbers(a, &seed, HIDDEN, 1);
-        l->mlp_norm = numbers(a, &seed, HIDDEN, 1);
-        l->q_bias = numbers(a, &seed, HEADS * DIM, 0.3f);
-        l->k_bias = numbers(a, &seed, KV_HEADS * DIM, 0.3f);
-        l->v_bias = numbers(a, &seed, KV_HEADS * DIM, 0.3f);
-    }
+    for (int i = 0; i < LAYERS; i++) draw_layer(&r->layers[i], a, &seed, apart);
 }
 
 static void rig_open(rig *r, bool there, bool apart) {
