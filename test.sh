@@ -55,7 +55,7 @@ count() {
     /^\[       OK \] / { ok++ }
     /^\[  SKIPPED \] / && !/test\(s\)/ { if (!((name, $0) in seen)) skip++; seen[name, $0] = 1 }
     /^\[  FAILED  \] / && !/test\(s\)/ { if (!((name, $0) in seen)) list = list " " $NF; seen[name, $0] = 1 }
-    /^Test Passed\./ { result = "passed" }
+    /^Test Passed\.|^Test Pass Reason:/ { result = "passed" }
     /^Test Skipped|^Test .*Skipped|SKIP_RETURN_CODE/ { result = "skipped" }
     END { finish(); print passed + 0, failed + 0, skipped + 0 }
   ' "$1"

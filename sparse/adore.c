@@ -19,6 +19,7 @@
  * kept beside. */
 #include "adore_plan.h"
 #include "attend.h"
+#include "gathered.h"
 #include "rows.h"
 
 #include <assert.h>

@@ -14,7 +14,6 @@ static const sac_decode_policy *const decode_policies[] = {SAC_DECODE_POLICIES(X
 #define X(name) #name,
 static const char *const prefill_names[] = {SAC_PREFILL_POLICIES(X) NULL};
 static const char *const decode_names[] = {SAC_DECODE_POLICIES(X) NULL};
-const char *const sac_decode_base_names[] = {SAC_DECODE_BASES(X) NULL};
 #undef X
 
 const char *const *sac_prefill_policy_names(void) {

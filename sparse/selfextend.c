@@ -7,6 +7,7 @@
  * distances end one before it. Every query still meets every key: this is a
  * position scheme, which is why no work is saved, and steps turn all far keys anew. */
 #include "attend.h"
+#include "causal.h"
 #include "gathered.h"
 #include "join.h"
 #include "starts.h"

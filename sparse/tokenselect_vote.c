@@ -7,6 +7,32 @@
 #include <math.h>
 #include <string.h>
 
+void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape,
+                          const sac_memory *memory) {
+    sac_tokenselect *s = state;
+    size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx;
+    size_t query_bytes = n_heads * (size_t)shape->head_dim * sizeof(float);
+    memcpy(s->p, p, sizeof s->p);
+    s->capacity = (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_max_chosen(p, shape);
+    if (s->capacity > shape->n_ctx) s->capacity = shape->n_ctx;
+    s->scores = sac_take_device(memory, n_heads * n_ctx * sizeof *s->scores);
+    s->votes = sac_take_device(memory, n_ctx * sizeof *s->votes);
+    s->lse = sac_take_device(memory, n_heads * sizeof *s->lse);
+    s->chosen = sac_take_device(memory, (size_t)s->capacity * sizeof *s->chosen);
+    s->rows = sac_take_both(memory, (size_t)s->capacity * sizeof(int32_t));
+    s->query = sac_take_both(memory, query_bytes);
+    s->turn = sac_take_both(memory, sizeof(int32_t));
+    s->found = sac_take_both(memory, 2 * sizeof(int64_t));
+    sac_starts_take(&s->starts, 1, memory);
+    if (p[TS_GQA] != 0) {
+        s->paired = sac_take_device(memory, query_bytes);
+        s->pairing = sac_take_both(memory, n_heads * sizeof(int32_t));
+    }
+    if (p[TS_SELECT] == TS_HEAD)
+        s->head_best = sac_take_device(memory, n_heads * (size_t)s->capacity * sizeof *s->head_best);
+    if (p[TS_POS] == 0) sac_gathered_take(&s->gathered, shape, s->capacity, memory);
+}
+
 /* The mean of queries at positions local, local + 1 .. : rotations are linear, so the mean at the true
  * positions is turned back by what they lie apart. */
 sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *a) {

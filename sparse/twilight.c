@@ -15,6 +15,7 @@
 #include "twilight.h"
 
 #include "attend.h"
+#include "gathered.h"
 
 #include <string.h>
 

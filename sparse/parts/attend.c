@@ -1,21 +1,8 @@
 #include "attend.h"
 
+#include "causal.h"
 #include "gathered.h"
 #include "measure.h"
-
-sac_attention_args sac_causal_args(const sac_layer_attention *a, sac_mat q, int64_t first) {
-    return (sac_attention_args){.o = q,
-                                .q = q,
-                                .kv = a->kv,
-                                .n_q = q.rows,
-                                .n_kv = first + q.rows,
-                                .first = first,
-                                .n_batch = 1,
-                                .n_heads = a->shape->n_heads,
-                                .scale = a->scale,
-                                .causal = true,
-                                .window = a->shape->window};
-}
 
 sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n) {
     sac_attention_args args = sac_causal_args(a, sac_mat_rows(a->q, first, n), a->past + first);
@@ -43,15 +30,6 @@ sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
     sac_count_prefill(a, n, (n * (n + 1) / 2 + n * (double)a->past) * a->shape->n_heads);
     if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
     return a->n_unread < a->q.rows ? sac_attend_dense(a, a->n_unread, a->q.rows - a->n_unread) : SAC_OK;
-}
-
-sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *back) {
-    return a->ops->rope(a->stream, &(sac_rope_args){.x = q,
-                                                    .n_heads = a->shape->n_heads,
-                                                    .head_dim = a->shape->head_dim,
-                                                    .rotation = a->rotation,
-                                                    .pos = back,
-                                                    .back = true});
 }
 
 /* ---------------------------------------------------------------- a choice of rows */

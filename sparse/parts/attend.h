@@ -32,9 +32,6 @@ sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t
  * the steps of several sequences in one go. */
 sac_attention_args sac_dense_step(const sac_layer_attention *a);
 
-/* Queries q over all rows up to theirs, the first of them standing at row `first`. */
-sac_attention_args sac_causal_args(const sac_layer_attention *a, sac_mat q, int64_t first);
-
 /* Queries of a prompt that a method does at a time: a GPU needs more of them to be full. */
 static inline int64_t sac_queries_at_once(const sac_attention_shape *shape) {
     int64_t n = shape->device ? 2048 : 256;
@@ -56,8 +53,5 @@ void sac_count_step(const sac_layer_attention *a, double n_rows);
 
 /* A decode step over a choice. */
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice);
-
-/* Queries turned back by as many positions each as `back` says, where ops run. */
-sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *back);
 
 #endif

@@ -1,6 +1,7 @@
 #include "gathered.h"
 
 #include "attend.h"
+#include "causal.h"
 
 #include <assert.h>
 
@@ -25,6 +26,15 @@ sac_kv_view sac_gathered_view(const sac_gathered *s, const sac_layer_attention *
                          .n_rows = n,
                          .row_stride = d,
                          .head_stride = n * d};
+}
+
+sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *back) {
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = q,
+                                                    .n_heads = a->shape->n_heads,
+                                                    .head_dim = a->shape->head_dim,
+                                                    .rotation = a->rotation,
+                                                    .pos = back,
+                                                    .back = true});
 }
 
 /* Queries at `position` to places `first` on. */

@@ -1,6 +1,7 @@
 #include "join.h"
 
 #include "attend.h"
+#include "gathered.h"
 
 #include <assert.h>
 

@@ -1,6 +1,7 @@
 #include "vote_chunks.h"
 
 #include "attend.h"
+#include "gathered.h"
 
 #include <assert.h>
 #include <string.h>

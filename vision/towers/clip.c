@@ -199,7 +199,8 @@ static sac_status run_layers(const run *r, int from, int to, sac_mat features) {
     return SAC_OK;
 }
 
-static bool are_pictures(const sac_tower_config *c, const sac_patch_rows *in) {
+/* CLIP looks at whole pictures: every segment is one. */
+static inline bool are_pictures(const sac_tower_config *c, const sac_patch_rows *in) {
     int n_patches = sac_clip_tokens(c) - 1;
     for (int i = 0; i <= in->n_segments; i++)
         if (in->segment_start[i] != i * n_patches) return false;

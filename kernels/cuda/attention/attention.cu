@@ -64,7 +64,7 @@ static sac_status run_cudnn(const sac_stream *s, const sac_attention_args *a, in
 
 extern "C" sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a) {
     cuda_ops *o = ops_of(s);
-    if (!o->cudnn || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window || a->n_q < 1)
+    if (!o->cudnn || a->segment_start || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window || a->n_q < 1)
         return SAC_UNSUPPORTED;
     if (a->n_q == 1 && a->causal &&
         a->first + 1 >= a->n_kv) { /* sees all: the engine for one query wants no mask */

@@ -61,7 +61,7 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
 }
 
 extern "C" sac_status sac_cuda_attention_any(const sac_stream *s, const sac_attention_args *a) {
-    if (!is_float(a->q.dtype) || !is_float(a->o.dtype) || a->kv.head_dim > 4096 || a->n_batch > 65535)
+    if (a->segment_start || !is_float(a->q.dtype) || !is_float(a->o.dtype) || a->kv.head_dim > 4096 || a->n_batch > 65535)
         return SAC_UNSUPPORTED;
     if (a->n_q == 0) return SAC_OK;
     attention_job j = attention_prepare(a);

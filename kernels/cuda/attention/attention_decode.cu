@@ -134,7 +134,7 @@ static sac_status launch_any(const sac_stream *s, const sac_attention_args *a, c
 }
 
 extern "C" sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_attention_args *a) {
-    if (!attention_is_half(a) || a->n_batch != 1 || a->n_q > 4096 || !attention_fits_int(a) ||
+    if (a->segment_start || !attention_is_half(a) || a->n_batch != 1 || a->n_q > 4096 || !attention_fits_int(a) ||
         (a->lists && a->list_block))
         return SAC_UNSUPPORTED;
     attention_job j = attention_prepare(a);

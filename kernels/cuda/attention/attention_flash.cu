@@ -285,7 +285,7 @@ template <typename T> static sac_status launch_any(const sac_stream *s, const sa
 }
 
 extern "C" sac_status sac_cuda_attention_flash(const sac_stream *s, const sac_attention_args *a) {
-    if (!attention_is_half(a) || !attention_fits_int(a) || a->n_batch > 65535 || a->kv.n_heads > 65535)
+    if (a->segment_start || !attention_is_half(a) || !attention_fits_int(a) || a->n_batch > 65535 || a->kv.n_heads > 65535)
         return SAC_UNSUPPORTED;
     if (a->n_q == 0) return SAC_OK;
     return a->kv.dtype == SAC_DTYPE_F16 ? launch_any<half>(s, a) : launch_any<bf16>(s, a);
