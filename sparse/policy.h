@@ -251,6 +251,7 @@ void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
     X(dense)                                                                                                 \
     X(adore)                                                                                                 \
     X(doublesparse)                                                                                          \
+    X(duo)                                                                                                   \
     X(h2o)                                                                                                   \
     X(infllm)                                                                                                \
     X(pyramidkv)                                                                                             \

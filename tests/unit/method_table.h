@@ -86,6 +86,8 @@ static const method methods[] = {
     {"quest:skip=0,page=8,heads=query,budget=%g", {16, 32, 64, 128}, NULL, IN_STEPS},
     {"doublesparse:skip=0,k=%g", {10, 30, 60, 120}, first_some, IN_STEPS | COUNTS_TURNS},
     {"doublesparse:skip=0,heads=union,bits=4,k=%g", {10, 30, 60, 120}, NULL, IN_STEPS | COUNTS_TURNS},
+    {"duo:start=4,recent=%g", {8, 16, 40, 90}, NULL, IN_STEPS},
+    {"duo:start=4,share=1,recent=%g", {8, 16, 40, 90}, first_4_last_some, IN_STEPS},
     {"twilight:skip=0,p=%g", {0.2, 0.5, 0.8, 0.95}, all, IN_STEPS},
     {"twilight:skip=0,union=0,bits=8,p=%g", {0.2, 0.5, 0.8, 0.95}, all, IN_STEPS},
     {"twilight:skip=0,base=quest,base.skip=0,base.page=8,base.budget=96,p=%g",

@@ -11,6 +11,7 @@ enum { N_TOKENS = 26, N_CTX = 512 };
 static const char *const WIDE[][2] = {
     {NULL, "adore:m=100,r=0,sigma=attention,pos=orig"},
     {NULL, "doublesparse:k=100,skip=0"},
+    {NULL, "duo:start=50,recent=100"},
     {NULL, "h2o:heavy=50,recent=50"},
     {NULL, "infllm:init=8,local=100,block=8"},
     {NULL, "pyramidkv:cap=100"},
@@ -34,6 +35,7 @@ static const char *const WIDE[][2] = {
 static const char *const NARROW[] = {
     "adore:m=12,r=2,sigma=attention",
     "doublesparse:k=6,skip=0,channels=2",
+    "duo:start=2,recent=6,window=1",
     "h2o",
     "h2o:heavy=6,recent=6",
     "infllm:init=2,local=8,block=4,topk=2,repr=1",

@@ -21,6 +21,8 @@ static const attending methods[] = {
      .decode = "twilight:base=quest,base.budget=64,union=0,p=0.6"},
     {.decode = "quest:skip=0,budget=48", .kv = "f32"},
     {.decode = "doublesparse:skip=0,k=20,bits=4"},
+    {.decode = "duo:start=4,recent=20,window=16"},
+    {.decode = "duo:start=4,recent=20,window=16,share=1"},
     {.decode = "snapkv:cap=40,window=16"},
     {.decode = "snapkv:cap=40,window=16,per_head=1"},
     {.decode = "pyramidkv:cap=40,window=16,beta=4"},

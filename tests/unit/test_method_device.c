@@ -329,6 +329,19 @@ static void doublesparse(void **state) {
     compare("dense", "doublesparse:skip=0,k=24", false, false, (const int64_t[]){20, 0}, 12);
 }
 
+/* Heads of one kind, of both, and of none before a prompt is long enough. */
+static void duo(void **state) {
+    static const char *const lines[] = {"start=4,recent=24,window=16", "start=0,recent=30,window=5",
+                                        "start=9,recent=24,window=16,share=1"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        char decode[100];
+        snprintf(decode, sizeof decode, "duo:%s", lines[i]);
+        compare("dense", decode, false, true, (const int64_t[]){170, 75, 0}, 9);
+        compare("dense", decode, false, true, (const int64_t[]){20, 3, 150, 2, 0}, 9);
+    }
+}
+
 /* Prompts in more than one piece there. */
 static void streaming(void **state) {
     static const char *const lines[] = {"start=4,recent=50", "start=0,recent=33", "start=9,recent=1",
@@ -424,6 +437,7 @@ int main(void) {
         cmocka_unit_test(twilight),
         cmocka_unit_test(quest),
         cmocka_unit_test(doublesparse),
+        cmocka_unit_test(duo),
         cmocka_unit_test(streaming),
         cmocka_unit_test(selfextend),
         cmocka_unit_test(zipcache),

@@ -67,6 +67,7 @@ static const method methods[] = {
     {NULL, "pyramidkv:cap=64", NULL, false},
     {NULL, "h2o:heavy=32,recent=32", NULL, false},
     {NULL, "doublesparse:k=64", NULL, false},
+    {NULL, "duo:start=4,recent=40", NULL, false},
     {NULL, "adore:m=64,r=8", NULL, false},
     {NULL, "infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64", NULL, false},
     {"infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64",
