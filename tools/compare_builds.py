@@ -3,6 +3,7 @@ how fast the second is, with the first as 1.
 
   tools/compare_builds.py --before ../old/build/release --after build/release
   tools/compare_builds.py --before A --after B --only zipvl --rounds 9 --threads 2 --prompt-tokens 4096
+  tools/compare_builds.py --before A --after B --device cuda --model path/to/Qwen2-7B --prompt-tokens 32768
 
 Each round runs before, after, after, before, so that a drift of the machine's speed falls on both. A figure is the least time of all
 rounds against the least time; the spread is the middle half of the ratios round by round. Exit status 1 when a figure is below --least.
@@ -78,14 +79,17 @@ def main():
     p.add_argument("--threads", default="1")
     p.add_argument("--prompt-tokens", default="2048")
     p.add_argument("--gen-tokens", default="64")
+    p.add_argument("--device", default="cpu", help="where the model runs (cpu)")
+    p.add_argument("--model", default="models/demo")
     p.add_argument("--least", type=float, default=0.98, help="what the second must reach (0.98)")
     a = p.parse_args()
     before, after = a.before.resolve(), a.after.resolve()
-    common = ["-t", a.threads, "-p", a.prompt_tokens, "-n", a.gen_tokens]
+    where = ["-t", a.threads, "-m", a.model, "--device", a.device]
+    common = [*where, "-p", a.prompt_tokens, "-n", a.gen_tokens]
     cases = [(name, run_bench, common + options) for name, options in methods(a.methods)]
     cases.append(("video of 64 frames", run_bench,
-                  ["-t", a.threads, "-n", "8", "--video", "samples/video0001_64.mp4", "--num-frames", "64"]))
-    cases.append(("steps together", run_batch, ["models/demo", a.threads, "300", "24"]))
+                  [*where, "-n", "8", "--video", "samples/video0001_64.mp4", "--num-frames", "64"]))
+    cases.append(("steps together", run_batch, [a.model, a.threads, "300", "24", a.device]))
     low = failed = 0
     for name, run, options in cases:
         if not re.search(a.only, name, re.I):
