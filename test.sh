@@ -139,7 +139,7 @@ for part in "${parts[@]}"; do
   esac
   echo "   $((SECONDS - start)) s"
 done
-[ "${parts[*]}" != quick ] || echo "This was the quick part; ./test.sh all runs everything, in most of an hour."
+[ "${parts[*]}" != quick ] || echo "This was the quick part; ./test.sh all runs everything, in about half an hour on two cores."
 [ $skipped -eq 0 ] || echo "$skipped skipped (see above)"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ] && [ $passed -gt 0 ]
