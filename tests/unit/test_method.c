@@ -53,8 +53,8 @@ static const struct {
 
 /* The settings that take fractions: shares, cosines. */
 static bool takes_fractions(const char *method, const char *setting) {
-    static const char *const names[] = {"tau",   "p",    "top_p", "ratio",  "salient",
-                                        "theta", "rate", "alpha", "factor", "share", NULL};
+    static const char *const names[] = {"tau",  "p",     "top_p",  "ratio", "salient", "theta",
+                                        "rate", "alpha", "factor", "share", NULL};
     for (size_t i = 0; names[i]; i++)
         if (strcmp(setting, names[i]) == 0) return true;
     if (strcmp(method, "zipcache") == 0 || strcmp(method, "h2o") == 0)
