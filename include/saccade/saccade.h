@@ -559,6 +559,12 @@ bool sac_session_layer_stats(const sac_session *s, int layer,
                              sac_layer_report *report); /* false past the last */
 void sac_session_reset_stats(sac_session *s); /* not where a device that has failed cannot be asked */
 
+/* Calibration of DuoAttention: what each key-value head would lose as a streaming head, as the last prompt
+ * showed, a share of softmax weight from 0 to 1; negative where the prompt was too short to tell. lost[layer *
+ * n_kv_heads + head], n_layers * n_kv_heads of sac_model_info, until the session's next call. NULL where the
+ * session's decode method does not measure that. */
+const double *sac_session_head_losses(const sac_session *s);
+
 /* Bytes that keys and values of the tokens now in the cache take, metadata counted. */
 size_t sac_session_kv_bytes(const sac_session *s);
 
