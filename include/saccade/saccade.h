@@ -444,6 +444,11 @@ sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
  * tokens, or none. */
 double sac_session_work_cost(const sac_session *s);
 
+/* About how many tokens of the prompt are still to be run: those that the cache does not have, less a share for every
+ * layer that is done. Below 0 before the first piece, which counts them; 0 when no work is under way. A scheduler
+ * sees by it which of several prompts is the shortest. */
+double sac_session_work_left(const sac_session *s);
+
 /* One more token. *token is its id, or -1 when the end token was chosen. *done: the answer is finished, all
  * of its text sent, and no further step may be made. After a failure (CANCELLED, DEVICE ...) no further step
  * may be made either; sac_session_end still tells what had come. */
