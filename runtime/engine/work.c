@@ -155,10 +155,7 @@ sac_status sac_work_next(sac_work *w, sac_error *err) {
 sac_status sac_work_run(sac_work *w, sac_error *err) {
     sac_status st = SAC_OK;
     w->inside = true;
-    while (st == SAC_OK && !sac_work_is_done(w)) {
-        st = run_one(w, err);
-        if (!sac_work_is_done(w)) sac_events_yield(w->s->events);
-    }
+    while (st == SAC_OK && !sac_work_is_done(w)) st = run_one(w, err);
     w->inside = false;
     return st;
 }

@@ -39,7 +39,7 @@ static inline bool sac_work_is_done(const sac_work *w) {
     return w->stage == SAC_WORK_DONE;
 }
 
-/* Every piece; events.yield is called in between. */
+/* Every piece. */
 sac_status sac_work_run(sac_work *w, sac_error *err);
 
 /* About how many multiply-adds of the decoder the next piece takes; 0 where it is no piece of a prefill. */
