@@ -31,8 +31,8 @@ typedef struct sac_decoder_config {
 /* Weights are borrowed from the model's mapping and arena. */
 typedef struct sac_decoder {
     sac_decoder_config config;
-    sac_tensor embed; /* [vocab][hidden] */
-    sac_tensor head;  /* [vocab][hidden]; equals embed when tied */
+    sac_weight embed; /* [vocab][hidden] */
+    sac_weight head;  /* [vocab][hidden]; equals embed when tied */
     const float *final_norm;
     sac_decoder_layer *layers;               /* [n_layers] */
     const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or

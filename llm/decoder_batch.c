@@ -7,7 +7,7 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
     const sac_decoder_config *c = &d->config;
     size_t n = (size_t)capacity;
     *b = (sac_decoder_batch){
-        .capacity = capacity, .device = device, .dtype = device ? d->embed.dtype : SAC_DTYPE_F32};
+        .capacity = capacity, .device = device, .dtype = device ? d->embed.tensor.dtype : SAC_DTYPE_F32};
     b->hidden = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
     b->norm = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
     b->qkv =

@@ -5,8 +5,8 @@
 
 static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_decoder_layer *l) {
     int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
-    sac_tensor *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
-    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_matrix(p, matrices[i]));
+    sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     SAC_TRY(sac_place_vector(p, &l->attn_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->mlp_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->q_bias, q));
@@ -16,12 +16,12 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
 }
 
 static sac_status place_decoder(sac_placer *p, sac_decoder *d, sac_load_progress progress, void *ctx) {
-    bool shared_head = d->head.data == d->embed.data;
-    SAC_TRY(sac_place_matrix(p, &d->embed));
+    bool shared_head = d->head.tensor.data == d->embed.tensor.data;
+    SAC_TRY(sac_place_weight(p, &d->embed));
     if (shared_head)
         d->head = d->embed;
     else
-        SAC_TRY(sac_place_matrix(p, &d->head));
+        SAC_TRY(sac_place_weight(p, &d->head));
     SAC_TRY(sac_place_vector(p, &d->final_norm, d->config.hidden));
     for (int i = 0; i < d->config.n_layers; i++) {
         if (progress && p->arena.base) progress(ctx, i, d->config.n_layers);
@@ -44,7 +44,7 @@ static sac_status copy_decoder(const sac_decoder *from, sac_device_decoder *out,
 sac_status sac_decoder_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_decoder *out,
                                  sac_load_progress progress, void *ctx, sac_error *err) {
     sac_placer p = {
-        .arena = sac_arena_measure(), .stream = stream, .dtype = m->decoder.embed.dtype, .err = err};
+        .arena = sac_arena_measure(), .stream = stream, .dtype = m->decoder.embed.tensor.dtype, .err = err};
     SAC_TRY(copy_decoder(&m->decoder, out, err));
     if (p.dtype != SAC_DTYPE_F32 && p.dtype != SAC_DTYPE_F16 && p.dtype != SAC_DTYPE_BF16)
         return sac_fail(err, SAC_UNSUPPORTED,

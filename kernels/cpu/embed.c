@@ -3,9 +3,10 @@
 
 static void embed_rows(const void *args, int64_t first, int64_t end) {
     const sac_embed_args *a = args;
-    size_t row_bytes = sac_dtype_row_bytes(a->table.dtype, a->y.cols);
+    size_t row_bytes = sac_dtype_row_bytes(a->table.tensor.dtype, a->y.cols);
     for (int64_t i = first; i < end; i++)
-        sac_dequantize_row(a->table.dtype, (const char *)a->table.data + (size_t)a->ids[i] * row_bytes,
+        sac_dequantize_row(a->table.tensor.dtype,
+                           (const char *)a->table.tensor.data + (size_t)a->ids[i] * row_bytes,
                            sac_mat_row_f32(a->y, i), a->y.cols);
 }
 

@@ -22,7 +22,7 @@ static sac_status each(const sac_stream *s, const sac_linear_group_args *a, sac_
 
 #define LINEAR_AT(name, level, linear_float)                                                                 \
     static sac_status name(const sac_stream *s, const sac_linear_args *a) {                                  \
-        if (sac_dtype_block(a->w.dtype) > 1) return sac_linear_quant_find(level)(s, a);                      \
+        if (sac_dtype_block(a->w.tensor.dtype) > 1) return sac_linear_quant_find(level)(s, a);               \
         return linear_float(s, a);                                                                           \
     }                                                                                                        \
     static sac_status name##_group(const sac_stream *s, const sac_linear_group_args *a) {                    \

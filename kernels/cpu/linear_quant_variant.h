@@ -8,7 +8,7 @@ SAC_LQ_MULTIPLY(multiply_q6_k, SAC_DTYPE_Q6_K, AS_SIGNED, PANELS)
 
 static void multiply(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
                      int64_t last_panel, void *scratch) {
-    switch (j->a->w.dtype) {
+    switch (j->a->w.tensor.dtype) {
     case SAC_DTYPE_Q8_0: multiply_q8_0(j, first, last, first_panel, last_panel, scratch); break;
     case SAC_DTYPE_Q4_0: multiply_q4_0(j, first, last, first_panel, last_panel, scratch); break;
     case SAC_DTYPE_Q4_1: multiply_q4_1(j, first, last, first_panel, last_panel, scratch); break;

@@ -19,13 +19,13 @@ double sac_ref_activation(sac_activation act, double x) {
 sac_status sac_ref_linear(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
     assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->y.rows == m);
-    assert(a->w.data && a->w.n_dims == 2 && a->w.dim[0] == n && a->w.dim[1] == k);
-    assert(k % sac_dtype_block(a->w.dtype) == 0);
+    assert(a->w.tensor.data && a->w.tensor.n_dims == 2 && a->w.tensor.dim[0] == n && a->w.tensor.dim[1] == k);
+    assert(k % sac_dtype_block(a->w.tensor.dtype) == 0);
     assert((size_t)k * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES);
     float *w = sac_stream_thread_scratch(s, 0);
-    size_t w_row_bytes = sac_dtype_row_bytes(a->w.dtype, k);
+    size_t w_row_bytes = sac_dtype_row_bytes(a->w.tensor.dtype, k);
     for (int64_t j = 0; j < n; j++) {
-        sac_dequantize_row(a->w.dtype, (const char *)a->w.data + (size_t)j * w_row_bytes, w, k);
+        sac_dequantize_row(a->w.tensor.dtype, (const char *)a->w.tensor.data + (size_t)j * w_row_bytes, w, k);
         for (int64_t i = 0; i < m; i++) {
             const float *x = sac_mat_row_f32(a->x, i);
             double sum = 0;

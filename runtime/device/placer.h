@@ -12,10 +12,9 @@ typedef struct sac_placer {
     sac_error *err;
 } sac_placer;
 
-/* Each points *at, or the tensor, to the copy; what is NULL stays so. */
+/* Each points *at to the copy; what is NULL stays so. Of weights see place_weight.h. */
 sac_status sac_place_bytes(sac_placer *p, const void **at, size_t n_bytes);
 sac_status sac_place_vector(sac_placer *p, const float **at, int64_t n);
-sac_status sac_place_matrix(sac_placer *p, sac_tensor *t); /* UNSUPPORTED for another type */
 
 /* Three parts of equal size one behind another; *at is the first, or NULL where a part is missing. */
 sac_status sac_place_three(sac_placer *p, const void **at, const void *const parts[3], size_t part_bytes);

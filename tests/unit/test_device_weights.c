@@ -72,12 +72,12 @@ static void assert_host_is_unchanged(const fixture *f) {
 }
 
 /* The matrix lies on the device and holds what the host's holds. */
-static void assert_copied(const sac_stream *s, const sac_tensor *there, const sac_tensor *here) {
-    size_t n_bytes = (size_t)here->dim[0] * sac_dtype_row_bytes(here->dtype, here->dim[1]);
+static void assert_copied(const sac_stream *s, const sac_weight *there, const sac_weight *here) {
+    size_t n_bytes = sac_weight_part_bytes(&here->tensor);
     uint8_t *bytes = malloc(n_bytes);
-    assert_ptr_not_equal(there->data, here->data);
-    assert_int_equal(s->device->download(s, bytes, there->data, n_bytes), SAC_OK);
-    assert_memory_equal(bytes, here->data, n_bytes);
+    assert_ptr_not_equal(there->tensor.data, here->tensor.data);
+    assert_int_equal(s->device->download(s, bytes, there->tensor.data, n_bytes), SAC_OK);
+    assert_memory_equal(bytes, here->tensor.data, n_bytes);
     free(bytes);
 }
 
@@ -98,7 +98,7 @@ static void test_two_copies(void **state) {
     assert_host_is_unchanged(f);
     assert_ok(sac_decoder_to_device(&f->model, &f->stream, &second, NULL, NULL, &err), err);
     assert_host_is_unchanged(f);
-    assert_ptr_not_equal(first.decoder.embed.data, second.decoder.embed.data);
+    assert_ptr_not_equal(first.decoder.embed.tensor.data, second.decoder.embed.tensor.data);
     assert_same_decoder(f, &first);
     assert_same_decoder(f, &second);
     sac_device_decoder_free(&first, &f->device);

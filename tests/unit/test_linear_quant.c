@@ -128,7 +128,7 @@ static void close_product(product *p) {
 static void run_product(fixture *f, const product *p, unsigned flags, int n_threads, float *y) {
     sac_linear_args a = {.y = sac_mat_f32(y, p->m, p->n),
                          .x = sac_mat_f32(p->x, p->m, p->k),
-                         .w = {p->w.data, p->t, 2, {p->n, p->k}},
+                         .w = sac_weight_of((sac_tensor){p->w.data, p->t, 2, {p->n, p->k}}),
                          .bias = p->bias,
                          .accumulate = p->bias != NULL};
     a.x.stride = p->k + p->gap;

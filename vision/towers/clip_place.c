@@ -4,37 +4,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_one(const sac_placer *p, const sac_weight *w) {
+    return w->format == SAC_WEIGHT_FLOATS && w->tensor.dtype == p->dtype;
+}
+
 /* q, k and v as one matrix, for one product in place of three small ones; as they are where one has no bias. */
 static sac_status place_qkv(sac_placer *p, int64_t hidden, sac_clip_layer *l) {
-    const void *matrices[] = {l->q.data, l->k.data, l->v.data}, *bias = NULL;
+    const void *matrices[] = {l->q.tensor.data, l->k.tensor.data, l->v.tensor.data}, *bias = NULL;
     const void *biases[] = {l->q_bias, l->k_bias, l->v_bias};
-    sac_tensor *apart[] = {&l->q, &l->k, &l->v};
+    sac_weight *apart[] = {&l->q, &l->k, &l->v};
     const float **bias_apart[] = {&l->q_bias, &l->k_bias, &l->v_bias};
-    bool same_type = l->q.dtype == p->dtype && l->k.dtype == p->dtype && l->v.dtype == p->dtype;
+    bool same_type = is_one(p, &l->q) && is_one(p, &l->k) && is_one(p, &l->v);
     if (same_type && !l->q_bias == !l->k_bias && !l->q_bias == !l->v_bias) {
-        l->qkv = (sac_tensor){NULL, p->dtype, 2, {3 * hidden, hidden}};
-        SAC_TRY(sac_place_three(p, &l->qkv.data, matrices,
+        l->qkv = sac_weight_of((sac_tensor){NULL, p->dtype, 2, {3 * hidden, hidden}});
+        SAC_TRY(sac_place_three(p, &l->qkv.tensor.data, matrices,
                                 (size_t)hidden * sac_dtype_row_bytes(p->dtype, hidden)));
         SAC_TRY(sac_place_three(p, &bias, biases, (size_t)hidden * sizeof(float)));
         l->qkv_bias = bias;
         return SAC_OK;
     }
-    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_matrix(p, apart[i]));
+    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_weight(p, apart[i]));
     for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_vector(p, bias_apart[i], hidden));
     return SAC_OK;
 }
 
 static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_clip_layer *l) {
-    sac_tensor *matrices[] = {&l->o, &l->fc1, &l->fc2};
+    sac_weight *matrices[] = {&l->o, &l->fc1, &l->fc2};
     const float **vectors[] = {&l->ln1_w, &l->ln1_b, &l->ln2_w, &l->ln2_b, &l->o_bias, &l->fc2_bias};
     SAC_TRY(place_qkv(p, c->hidden, l));
-    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_matrix(p, matrices[i]));
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(sac_place_vector(p, vectors[i], c->hidden));
     return sac_place_vector(p, &l->fc1_bias, c->intermediate);
 }
 
 /* Rows of 588 halves are not aligned, and the library has no fast kernel for them: zeros behind each. */
-static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sac_tensor *w) {
+static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sac_weight *patch_embed) {
+    sac_tensor *w = &patch_embed->tensor;
     size_t row = sac_dtype_row_bytes(p->dtype, w->dim[1]);
     size_t aligned = sac_dtype_row_bytes(p->dtype, sac_clip_aligned_cols(c));
     uint8_t *rows = calloc((size_t)w->dim[0], aligned);

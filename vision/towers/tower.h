@@ -9,7 +9,7 @@
 
 #include "grid.h"
 #include "ops.h"
-#include "placer.h"
+#include "place_weight.h"
 #include "weight_slot.h"
 
 #define SAC_TOWERS(X)                X(clip)
