@@ -8,7 +8,7 @@
 typedef struct sac_placer {
     sac_arena arena; /* over the device's block, or measuring: then nothing is copied or changed */
     const sac_stream *stream;
-    sac_dtype dtype; /* that all matrices must have */
+    sac_dtype activations; /* what the weights will be multiplied with */
     sac_error *err;
 } sac_placer;
 

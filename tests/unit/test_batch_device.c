@@ -151,7 +151,7 @@ static void rig_open(rig *r, bool there, bool apart) {
         r->ops.linear_group = join_linear_group;
     }
     draw_model(r, apart);
-    sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL,
+    sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL, SAC_DTYPE_F32,
                            there ? &r->device : &r->host);
     if (there) closed_let_in(false);
 }

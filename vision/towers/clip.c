@@ -251,10 +251,6 @@ static int symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX
     return (int)SAC_COUNT(all);
 }
 
-static sac_dtype dtype(const sac_tower *t) {
-    return sac_clip_weights_of(t)->patch_embed.tensor.dtype;
-}
-
 #define PART(field, matrix)                                                                                  \
     { "tower." #field, false, matrix, offsetof(sac_clip_weights, field) }
 #define LAYER(field, matrix)                                                                                 \
@@ -280,7 +276,6 @@ const sac_tower_kind sac_tower_clip = {
     .has_class = true,
     .plan = plan,
     .symbols = symbols,
-    .dtype = dtype,
     .place = sac_clip_place,
     .take = sac_clip_take,
     .depth = depth,

@@ -27,7 +27,7 @@ typedef struct sac_clip_weights {
     const float *class_embed, *pos_embed; /* [hidden], [1 + patches][hidden] */
     const float *pre_ln_w, *pre_ln_b;
     const void
-        *start_rows; /* of a tower on a device: [1 + patches][hidden] of the matrices' type, positions with
+        *start_rows; /* of a tower on a device: [1 + patches][hidden] of the activations' type, positions with
                                the class added to the first; NULL on the CPU */
 } sac_clip_weights;
 
