@@ -7,12 +7,11 @@ static sac_weight_format format_of(sac_dtype t) {
     case SAC_DTYPE_F32:
     case SAC_DTYPE_F16:
     case SAC_DTYPE_BF16: return SAC_WEIGHT_FLOATS;
-    case SAC_DTYPE_Q8_0: return SAC_WEIGHT_Q8_0;
-    case SAC_DTYPE_Q4_0: return SAC_WEIGHT_Q4_0;
-    case SAC_DTYPE_Q4_1: return SAC_WEIGHT_Q4_1;
-    case SAC_DTYPE_Q4_K: return SAC_WEIGHT_Q4_K;
-    case SAC_DTYPE_Q6_K: return SAC_WEIGHT_Q6_K;
-    case SAC_N_DTYPES: break;
+#define X(constant, name)                                                                                    \
+    case SAC_DTYPE_##constant: return SAC_WEIGHT_##constant;
+        SAC_BLOCK_FORMATS(X)
+#undef X
+    default: break;
     }
     assert(0 && "not a weight by itself");
     return SAC_WEIGHT_FLOATS;

@@ -15,15 +15,18 @@
 
 #include "dtype.h"
 
-/* Constant, name. The first holds F32, F16 and BF16, by the tensor's type; those after it are the blocks of
- * GGUF, which carry their scales within. */
-#define SAC_WEIGHT_FORMATS(X)                                                                                \
-    X(FLOATS, floats)                                                                                        \
+/* Constant, name. GGUF's blocks carry their scales within; each is an element type of the same name too. */
+#define SAC_BLOCK_FORMATS(X)                                                                                 \
     X(Q8_0, q8_0)                                                                                            \
     X(Q4_0, q4_0)                                                                                            \
     X(Q4_1, q4_1)                                                                                            \
     X(Q4_K, q4_k)                                                                                            \
     X(Q6_K, q6_k)
+
+/* The first holds F32, F16 and BF16, as the tensor's type says. */
+#define SAC_WEIGHT_FORMATS(X)                                                                                \
+    X(FLOATS, floats)                                                                                        \
+    SAC_BLOCK_FORMATS(X)
 
 typedef enum sac_weight_format {
 #define X(constant, name) SAC_WEIGHT_##constant,

@@ -1,7 +1,7 @@
 /* Every variant of linear_quant gives the bits of sac_quant_dot: any shape, any alignment, any number of rows
  * or threads. Weights end at the end of a page that nothing follows. */
 #define _GNU_SOURCE
-#include "cpu/linear_quant.h"
+#include "cpu/weights/linear_quant.h"
 #include "cpu_flags.h"
 #include "quants.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+#include "linear_quant_formats.h"
 #include "linear_quant_job.h"
 
 #include "quants.h"
@@ -6,11 +7,12 @@
 /* ---- what every variant shares ---- */
 
 static size_t record_bytes(sac_dtype w, int rows) {
-    switch (w) {
-    case SAC_DTYPE_Q4_K: return (size_t)rows * (256 + 4 + 16);
-    case SAC_DTYPE_Q6_K: return (size_t)rows * (256 + 4 + 64);
-    default: return (size_t)rows * (32 + 4 + 4);
-    }
+    static const int beside[SAC_N_DTYPES] = {
+#define X(constant, name, bytes) [SAC_DTYPE_##constant] = bytes,
+        SAC_LQ_FORMATS(X)
+#undef X
+    };
+    return (size_t)(rows * (sac_dtype_block(w) + 4 + beside[w]));
 }
 
 static int panel_rows(int64_t m) {
