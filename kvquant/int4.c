@@ -22,7 +22,7 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return SAC_OK;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     int4 *q = state;
     int64_t capacity = (shape->n_ctx + SAC_PACKED_TILE - 1) / SAC_PACKED_TILE * SAC_PACKED_TILE;
     sac_packed_rows part = {.capacity = capacity,
@@ -32,14 +32,14 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                             .k_group = 0,
                             .v_group = shape->head_dim};
     q->n_layers = shape->n_layers;
-    q->layer = sac_arena_take(arena, (size_t)q->n_layers * sizeof *q->layer);
+    q->layer = sac_take_host(memory, (size_t)q->n_layers * sizeof *q->layer);
     for (int i = 0; i < q->n_layers; i++) {
-        void *memory = sac_arena_take(arena, sac_pack_bytes(&part));
-        if (!memory || !q->layer) continue;
+        void *codes = sac_take_device(memory, sac_pack_bytes(&part));
+        if (!codes || !q->layer) continue;
         q->layer[i] = part;
-        sac_pack_place(&q->layer[i], memory);
+        sac_pack_place(&q->layer[i], codes);
     }
-    sac_packed_step_take(&q->step, shape, 1, arena);
+    sac_packed_step_take(&q->step, shape, 1, memory);
 }
 
 static void begin(void *state) {
@@ -101,6 +101,7 @@ static size_t bytes(const void *state, int layer) {
 static const sac_kv_packing packing = {.state_bytes = sizeof(int4),
                                        .check = check,
                                        .take = take,
+                                       .cpu_only = true,
                                        .begin = begin,
                                        .seal = seal,
                                        .unpack = unpack,

@@ -49,7 +49,7 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return SAC_OK;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     kivi *k = state;
     k->residual = (int64_t)p[RESIDUAL];
     k->n_layers = shape->n_layers;
@@ -61,14 +61,14 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                             .bits = (int)p[BITS],
                             .k_group = group,
                             .v_group = group < shape->head_dim ? group : shape->head_dim};
-    k->layer = sac_arena_take(arena, (size_t)k->n_layers * sizeof *k->layer);
+    k->layer = sac_take_host(memory, (size_t)k->n_layers * sizeof *k->layer);
     for (int i = 0; i < k->n_layers; i++) {
-        void *memory = sac_arena_take(arena, sac_pack_bytes(&part));
-        if (!memory || !k->layer) continue;
+        void *codes = sac_take_device(memory, sac_pack_bytes(&part));
+        if (!codes || !k->layer) continue;
         k->layer[i] = (kivi_layer){.part = part};
-        sac_pack_place(&k->layer[i].part, memory);
+        sac_pack_place(&k->layer[i].part, codes);
     }
-    sac_packed_step_take(&k->step, shape, 1, arena);
+    sac_packed_step_take(&k->step, shape, 1, memory);
 }
 
 static void begin(void *state) {
@@ -186,6 +186,7 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(kivi),
                                        .check = check,
                                        .is_off = is_off,
                                        .take = take,
+                                       .cpu_only = true,
                                        .begin = begin,
                                        .seal = seal,
                                        .unpack = unpack,

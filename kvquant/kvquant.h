@@ -18,9 +18,9 @@ typedef struct sac_kv_packing {
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     /* Whether rows are dropped, so that later ones no longer lie at their positions. NULL: never. */
     bool (*drops_rows)(const double *p);
-    void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
-    /* The rest of it, in a device's memory. NULL: the format runs on the CPU only. */
-    void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    /* Its blocks, as of policies (policy.h). */
+    void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
+    bool cpu_only;              /* it follows what only ops may follow on a GPU */
     void (*begin)(void *state); /* nothing is stored any more */
     /* After a layer of prefill: packs rows [first, first + n_old + n_new) of the staging area a->kv, of which
      * n_old were the tail; all earlier ones are packed already. The last *n_left of them, fewer than

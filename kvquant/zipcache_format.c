@@ -45,21 +45,21 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return SAC_OK;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     zipcache *z = state;
     size_t gap = (size_t)p[GAP], n_ctx = (size_t)shape->n_ctx, heads = (size_t)shape->n_kv_heads;
     z->gap = (int64_t)p[GAP];
     z->n_ctx = shape->n_ctx;
     z->salient = p[SALIENT];
-    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], arena);
-    sac_packed_step_take(&z->step, shape, 1, arena);
-    z->scores = sac_arena_take(arena, (size_t)shape->n_heads * gap * sizeof(float));
-    z->weights = sac_arena_take(arena, heads * gap * sizeof(float));
-    z->best = sac_arena_take(arena, heads * gap * sizeof(int32_t));
+    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], memory);
+    sac_packed_step_take(&z->step, shape, 1, memory);
+    z->scores = sac_take_host(memory, (size_t)shape->n_heads * gap * sizeof(float));
+    z->weights = sac_take_host(memory, heads * gap * sizeof(float));
+    z->best = sac_take_host(memory, heads * gap * sizeof(int32_t));
     z->all = NULL;
     if (p[REQUANTISE] == 0) return;
-    z->all = sac_arena_take(arena, 2 * heads * n_ctx * (size_t)shape->head_dim * sizeof *z->all);
-    z->lists = sac_arena_take(arena, heads * n_ctx * sizeof *z->lists);
+    z->all = sac_take_host(memory, 2 * heads * n_ctx * (size_t)shape->head_dim * sizeof *z->all);
+    z->lists = sac_take_host(memory, heads * n_ctx * sizeof *z->lists);
 }
 
 static void begin(void *state) {
@@ -88,7 +88,7 @@ static sac_status choose(zipcache *z, const sac_layer_attention *a, sac_importan
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
             for (int h = head * group; h < (head + 1) * group; h++)
-                sum += exp((double)z->scores[h * z->gap + j] - (double)z->step.lse[h]);
+                sum += exp((double)z->scores[h * z->gap + j] - (double)((const float *)z->step.lse.host)[h]);
             z->weights[head * z->gap + j] = (float)sum;
         }
     *important = (sac_important){z->best, n - (int64_t)((1 - z->salient) * (double)n), kv_heads};
@@ -163,6 +163,7 @@ static size_t bytes(const void *state, int layer) {
 static const sac_kv_packing packing = {.state_bytes = sizeof(zipcache),
                                        .check = check,
                                        .take = take,
+                                       .cpu_only = true,
                                        .begin = begin,
                                        .seal = seal,
                                        .unpack = unpack,

@@ -30,7 +30,7 @@ static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *
     const sac_prefill_policy *prefill = s->prefill.policy;
     const char *what = NULL;
     if (!s->device) return SAC_OK;
-    if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
+    if (kv->format->packing && kv->format->packing->cpu_only) what = kv->format->name;
     if (prefill->cpu_only) what = prefill->name;
     for (const sac_decode *m = &s->decode; m; m = m->base)
         if (m->policy->cpu_only) what = m->policy->name;

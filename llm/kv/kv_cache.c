@@ -31,8 +31,7 @@ void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     c->layer_rows = sac_arena_take(host, n_layers * sizeof *c->layer_rows);
     c->data = sac_arena_take(device, packing ? c->layer_bytes + n_layers * rows_bytes(c, c->tail)
                                              : n_layers * c->layer_bytes);
-    if (packing && packing->take) packing->take(c->packing, c->choice.p, c->shape, host);
-    if (packing && c->shape->device) packing->take_device(c->packing, c->choice.p, c->shape, device);
+    if (packing) packing->take(c->packing, c->choice.p, c->shape, &(sac_memory){host, device});
 }
 
 void sac_kv_cache_free(sac_kv_cache *c) {

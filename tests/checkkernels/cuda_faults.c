@@ -158,6 +158,13 @@ static sac_status attention_many_no_last_row(const sac_stream *s, const sac_atte
     return sac_cuda_attention_many(s, &(sac_attention_many_args){each, a->n});
 }
 
+/* Takes the smallest weights for the parts' denominators. */
+static sac_status packed_step_other_lse(const sac_stream *s, const sac_packed_step_args *a) {
+    sac_packed_step_args b = *a;
+    b.lse_parts = a->least;
+    return sac_cuda_packed_step(s, &b);
+}
+
 /* Every sequence has as much of a tail as the first one. */
 static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packed_step_many_args *a) {
     sac_packed_step_args each[CHECK_MAX_MANY];
@@ -286,6 +293,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \
     X("no_last_row", attention_many, attention_many_no_last_row)                                             \
+    X("other_lse", packed_step, packed_step_other_lse)                                                       \
     X("one_tail", packed_step_many, packed_step_many_one_tail)                                               \
     X("first_block", attention, attention_first_block)                                                       \
     X("one_less", keep_rows, keep_rows_one_less)                                                             \

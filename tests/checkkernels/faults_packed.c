@@ -32,6 +32,14 @@ static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_
     return ref().packed_step(s, &b);
 }
 
+/* Every row of the parts counts, however little it weighs. */
+static sac_status packed_step_all_weights(const sac_stream *s, const sac_packed_step_args *a) {
+    const float none[64] = {0};
+    sac_packed_step_args b = *a;
+    if (b.weights) b.least = none;
+    return ref().packed_step(s, &b);
+}
+
 /* Every sequence has as much of a tail as the first one. */
 static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packed_step_many_args *a) {
     sac_packed_step_args each[CHECK_MAX_MANY];
@@ -68,6 +76,7 @@ static sac_status packed_scores_first_list(const sac_stream *s, const sac_packed
     X("no_channel", pack_rows, pack_no_channel)                                                              \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("all_weights", packed_step, packed_step_all_weights)                                                   \
     X("one_tail", packed_step_many, packed_step_many_one_tail)                                               \
     X("always_to_0", pack_rows, pack_always_to_0)                                                            \
     X("not_turned", packed_scores, packed_scores_as_packed)                                                  \

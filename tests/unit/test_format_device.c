@@ -67,6 +67,8 @@ static void expect_same_blocks(const format_case *here, const format_case *there
     assert_int_equal(p->used_bytes, q->used_bytes);
     for (int i = 0; i < p->n_parts; i++) assert_int_equal(p->part[i].n, q->part[i].n);
     assert_memory_equal(p->memory, q->memory, p->used_bytes);
+    assert_int_equal(p->n_bits_bytes, q->n_bits_bytes);
+    assert_memory_equal(p->bits, q->bits, p->n_bits_bytes);
 }
 
 static void compare(const case_shape *shape, const char *prefill, const char *kv, int64_t prompt,
@@ -109,23 +111,20 @@ static void mixed_on_a_device(void **state) {
     }
 }
 
-static void what_cannot_run_there_is_refused(void **state) {
+/* A step that mixes only the heaviest packed rows. */
+static void mixed_with_top_p(void **state) {
     const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
-    layer_case c;
-    sac_error err;
-    sac_kv_choice choice;
     (void)state;
-    case_open(&c, &shape, 1);
-    c.shape.device = &closed_device;
-    assert_int_equal(sac_kv_choice_parse(&choice, "mixed:top_p=0.9", &c.shape, &err), SAC_UNSUPPORTED);
-    case_close(&c);
+    compare(&shape, "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7,top_p=0.6", 150, 100);
+    compare(&shape, "dense", "mixed:gap=50,high=8,low=4,top_p=0.9", 64, 60);
+    compare(&shape, "dense", "mixed:gap=50,top_p=0.3", 20, 60);
 }
 
 int main(void) {
     if (!closed_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixed_on_a_device),
-        cmocka_unit_test(what_cannot_run_there_is_refused),
+        cmocka_unit_test(mixed_with_top_p),
     };
     return cmocka_run_group_tests_name("packed caches on a device", tests, NULL, NULL);
 }
