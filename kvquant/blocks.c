@@ -180,30 +180,43 @@ static bool is_high(const sac_kv_block *block, int head, int64_t row) {
     return bits[row / 8] >> row % 8 & 1;
 }
 
-static void unpack_block(const sac_kv_block_layer *l, const sac_kv_block *block, const sac_kv_view *rows,
-                         int64_t first) {
-    float x[SAC_KV_MAX_D];
-    for (int head = 0; head < rows->n_heads; head++) {
-        int64_t at[2] = {0, 0};
-        for (int64_t row = 0; row < block->n; row++) {
-            int tier = !is_high(block, head, row);
-            const sac_packed_rows *p = &l->part[block->part[tier]];
-            sac_packed_get_key(p, head, at[tier], x);
-            sac_kv_save(rows, rows->k, head, first + row, x);
-            sac_packed_get_value(p, head, at[tier]++, x);
-            sac_kv_save(rows, rows->v, head, first + row, x);
-        }
-    }
+/* Where the rows of both tiers lie in the block: list[tier], as long as the tier's part for every head. */
+static sac_status list_places(const sac_kv_blocks *b, const sac_layer_attention *a,
+                              const sac_kv_block *block) {
+    int32_t *out[2] = {b->list[0].host, b->list[1].host};
+    for (int head = 0; head < block->n_lists; head++)
+        for (int64_t row = 0; row < block->n; row++) *out[!is_high(block, head, row)]++ = (int32_t)row;
+    for (int tier = 0; tier < 2; tier++)
+        SAC_TRY(sac_send(a, b->list[tier],
+                         (size_t)(out[tier] - (int32_t *)b->list[tier].host) * sizeof(int32_t)));
+    return SAC_OK;
 }
 
-int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows) {
-    const sac_kv_block_layer *l = &b->layer[layer];
-    int64_t n = 0;
-    for (int i = 0; i < l->n_blocks; i++) {
-        unpack_block(l, &l->block[i], rows, n);
-        n += l->block[i].n;
+/* To rows `first` .. of the view. */
+static sac_status unpack_block(const sac_kv_blocks *b, const sac_layer_attention *a,
+                               const sac_kv_block *block, const sac_kv_view *rows, int64_t first) {
+    const sac_kv_block_layer *l = &b->layer[a->layer];
+    if (block->high) SAC_TRY(list_places(b, a, block));
+    for (int tier = 0; tier < 2; tier++) {
+        if (block->part[tier] < 0) continue;
+        const sac_packed_rows *p = &l->part[block->part[tier]];
+        const int32_t *places = block->high ? b->list[tier].device : NULL;
+        SAC_TRY(a->ops->unpack_rows(
+            a->stream,
+            &(sac_unpack_rows_args){.p = *p, .kv = *rows, .rows = {places, p->n, first, block->n_lists}}));
     }
-    return n;
+    return SAC_OK;
+}
+
+sac_status sac_kv_blocks_unpack(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
+                                int64_t *n) {
+    const sac_kv_block_layer *l = &b->layer[a->layer];
+    *n = 0;
+    for (int i = 0; i < l->n_blocks; i++) {
+        SAC_TRY(unpack_block(b, a, &l->block[i], rows, *n));
+        *n += l->block[i].n;
+    }
+    return SAC_OK;
 }
 
 /* A block whose rows are all in one tier has no lists of its own for the heads: they are the same. */

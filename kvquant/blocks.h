@@ -55,8 +55,9 @@ void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
 sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
                              int64_t first, int64_t n_old, int64_t n_new, const sac_important *important);
 
-/* All rows back in order, to rows 0 .. of the view; their number. Not on a device. */
-int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows);
+/* All rows of layer a->layer back in order, to rows 0 .. of the view; their number to *n. */
+sac_status sac_kv_blocks_unpack(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
+                                int64_t *n);
 
 /* The important rows of a layer as they lie after unpacking: [n_kv_heads or 1] lists of *n
  * rows in list[0]. */

@@ -47,32 +47,28 @@ static void begin(void *state) {
     for (int i = 0; i < q->n_layers; i++) q->layer[i].n = 0;
 }
 
-static void append(sac_packed_rows *p, const sac_kv_view *kv, int64_t first, int64_t n) {
-    const sac_pack_rows rows = {NULL, n, first, 1};
-    sac_pack_keys(p, p->n, kv, &rows);
-    sac_pack_values(p, p->n, kv, &rows);
-    p->n += n;
+/* Rows [first, first + n) of the view, behind those that there are. */
+static sac_status append(sac_packed_rows *p, const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_packed_rows longer = *p;
+    longer.n += n;
+    SAC_TRY(a->ops->pack_rows(
+        a->stream, &(sac_pack_rows_args){.p = longer, .kv = a->kv, .rows = {NULL, n, first, 1}, .to = p->n}));
+    *p = longer;
+    return SAC_OK;
 }
 
 static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
                        const sac_important *important, int64_t *n_left) {
     (void)important;
     *n_left = 0;
-    append(&((int4 *)state)->layer[a->layer], &a->kv, first, n_old + n_new);
-    return SAC_OK;
+    return append(&((int4 *)state)->layer[a->layer], a, first, n_old + n_new);
 }
 
-static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
-    const sac_packed_rows *p = &((int4 *)state)->layer[layer];
-    float x[SAC_KV_MAX_D];
-    for (int head = 0; head < rows->n_heads; head++)
-        for (int64_t i = 0; i < p->n; i++) {
-            sac_packed_get_key(p, head, i, x);
-            sac_kv_save(rows, rows->k, head, i, x);
-            sac_packed_get_value(p, head, i, x);
-            sac_kv_save(rows, rows->v, head, i, x);
-        }
-    return p->n;
+static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
+    const sac_packed_rows *p = &((int4 *)state)->layer[a->layer];
+    *n = p->n;
+    return a->ops->unpack_rows(a->stream,
+                               &(sac_unpack_rows_args){.p = *p, .kv = a->kv, .rows = {NULL, p->n, 0, 1}});
 }
 
 /* The step's own row is packed first: what it attends to is what later steps will. */
@@ -80,7 +76,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     int4 *q = state;
     sac_packed_rows *p = &q->layer[a->layer];
     sac_layer_attention packed = *a;
-    append(p, &a->kv, 0, a->kv.n_rows);
+    SAC_TRY(append(p, a, 0, a->kv.n_rows));
     packed.kv.n_rows = 0;
     *n_tail = 0;
     return sac_packed_step_attend(&q->step, &packed, p, 1);
@@ -101,7 +97,6 @@ static size_t bytes(const void *state, int layer) {
 static const sac_kv_packing packing = {.state_bytes = sizeof(int4),
                                        .check = check,
                                        .take = take,
-                                       .cpu_only = true,
                                        .begin = begin,
                                        .seal = seal,
                                        .unpack = unpack,

@@ -96,9 +96,8 @@ static sac_status seal(void *state, const sac_layer_attention *a, int64_t first,
     return sac_kv_blocks_add(&m->blocks, a, &a->kv, first, n_old, n_new, important);
 }
 
-static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
-    const mixed *m = state;
-    return sac_kv_blocks_unpack(&m->blocks, layer, rows);
+static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
+    return sac_kv_blocks_unpack(&((mixed *)state)->blocks, a, &a->kv, n);
 }
 
 /* Scores of the tail's keys, from the query that the output is about to replace. */

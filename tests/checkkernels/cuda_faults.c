@@ -119,6 +119,19 @@ static sac_status pack_no_channel(const sac_stream *s, const sac_pack_rows_args 
     b.p.v_channel = NULL;
     return sac_cuda_pack_rows(s, &b);
 }
+/* Every row begins the part anew. */
+static sac_status pack_always_to_0(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_pack_rows_args b = *a;
+    b.to = 0;
+    b.p.n = a->rows.n;
+    return sac_cuda_pack_rows(s, &b);
+}
+/* The first rows of the part in place of those from `from` on. */
+static sac_status unpack_from_0(const sac_stream *s, const sac_unpack_rows_args *a) {
+    sac_unpack_rows_args b = *a;
+    b.from = 0;
+    return sac_cuda_unpack_rows(s, &b);
+}
 static sac_status pack_channels_no_list(const sac_stream *s, const sac_pack_channels_args *a) {
     sac_pack_channels_args b = *a;
     b.rows.rows = NULL;
@@ -286,6 +299,8 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("hopper_no_last_tile", attention, attention_hopper_no_last_tile)                                       \
     X("no_rest", rope, rope_no_rest)                                                                         \
     X("no_channel", pack_rows, pack_no_channel)                                                              \
+    X("always_to_0", pack_rows, pack_always_to_0)                                                            \
+    X("from_0", unpack_rows, unpack_from_0)                                                                  \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
     X("no_last_part", linear_group, group_no_last_part)                                                      \
