@@ -119,6 +119,12 @@ static sac_status pack_no_channel(const sac_stream *s, const sac_pack_rows_args 
     b.p.v_channel = NULL;
     return sac_cuda_pack_rows(s, &b);
 }
+/* Sums in place of means. */
+static sac_status mean_rows_undivided(const sac_stream *s, const sac_mean_rows_args *a) {
+    sac_mean_rows_args b = *a;
+    b.divisor = 0;
+    return sac_cuda_mean_rows(s, &b);
+}
 /* Every row begins the part anew. */
 static sac_status pack_always_to_0(const sac_stream *s, const sac_pack_rows_args *a) {
     sac_pack_rows_args b = *a;
@@ -299,6 +305,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("hopper_no_last_tile", attention, attention_hopper_no_last_tile)                                       \
     X("no_rest", rope, rope_no_rest)                                                                         \
     X("no_channel", pack_rows, pack_no_channel)                                                              \
+    X("undivided", mean_rows, mean_rows_undivided)                                                           \
     X("always_to_0", pack_rows, pack_always_to_0)                                                            \
     X("from_0", unpack_rows, unpack_from_0)                                                                  \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \

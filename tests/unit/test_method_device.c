@@ -344,6 +344,22 @@ static void duo(void **state) {
     }
 }
 
+/* Windows that hold all, few blocks and more of them than are chosen, queries that are asked and that are
+ * not; sums of as many rows as no power of two is. */
+static void infllm(void **state) {
+    static const char *const lines[] = {"init=4,local=40,block=8,topk=3,repr=2,chunk=24",
+                                        "init=0,local=30,block=5,topk=4,repr=3,chunk=16,probe=3",
+                                        "init=9,local=64,block=16,topk=5,repr=16,chunk=32,probe=40"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "infllm:%s", lines[i]);
+        compare(line, line, false, true, (const int64_t[]){170, 75, 0}, 9);
+        compare("dense", line, false, true, (const int64_t[]){20, 3, 150, 2, 0}, 9);
+        compare(line, "dense", false, true, (const int64_t[]){30, 300, 0}, 2);
+    }
+}
+
 /* Prompts in more than one piece there. */
 static void streaming(void **state) {
     static const char *const lines[] = {"start=4,recent=50", "start=0,recent=33", "start=9,recent=1",
@@ -440,6 +456,7 @@ int main(void) {
         cmocka_unit_test(quest),
         cmocka_unit_test(doublesparse),
         cmocka_unit_test(duo),
+        cmocka_unit_test(infllm),
         cmocka_unit_test(streaming),
         cmocka_unit_test(selfextend),
         cmocka_unit_test(zipcache),
