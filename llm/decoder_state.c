@@ -27,11 +27,10 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
 }
 
 /* What runs on the CPU only. */
-static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+static sac_status check_device(const sac_decoder_state *s, sac_error *err) {
     const sac_prefill_policy *prefill = s->prefill.policy;
     const char *what = NULL;
     if (!s->device) return SAC_OK;
-    if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
     if (prefill->cpu_only) what = prefill->name;
     for (const sac_decode *m = &s->decode; m; m = m->base)
         if (m->policy->cpu_only) what = m->policy->name;
@@ -43,7 +42,7 @@ static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
-    SAC_TRY(check_device(s, kv, err));
+    SAC_TRY(check_device(s, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",

@@ -43,6 +43,10 @@ static const guest guests[] = {
     {"dense", "tokenselect:k=8,init=2,local=4", "f32", 50},
     {"dense", "dense", "mixed:gap=32", 3},
     {"dense", "dense", "mixed:gap=40", 64},
+    {"dense", "dense", "mixed:gap=32,top_p=0.8", 70},
+    {"zipcache", "dense", "zipcache:gap=32", 50},
+    {"dense", "dense", "kivi:group=16,residual=16", 60},
+    {"dense", "dense", "int4", 41},
 };
 
 /* Everything twice: here, or with memory, ops and copies of a device. */
