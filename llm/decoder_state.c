@@ -20,8 +20,9 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
         .controller = d->controller,
+        .head_losses = d->head_losses,
         .device = device,
-        .dtype = device ? d->embed.dtype : SAC_DTYPE_F32,
+        .dtype = o->activations,
     };
 }
 
@@ -82,8 +83,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
                              .outside_rows = o->outside_rows,
-                             .dtype = SAC_DTYPE_F32};
-    if (s->device) s->dtype = d->embed.dtype;
+                             .dtype = o->activations};
     sac_kv_choice kv;
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
