@@ -7,7 +7,7 @@ static size_t bytes_in(size_t float_bytes, sac_dtype t) {
     return float_bytes / sizeof(float) * sac_dtype_row_bytes(t, 1);
 }
 
-/* The merger writes in the tower's type or in f32. Where the decoder has another one, its rows are turned into
+/* The merger writes in the tower's type or in f32. Where the decoder has neither, its rows are turned into
  * that by the op that looks up rows of a table in any type: each batch is the table, and every row is asked for. */
 static sac_status take_wide(sac_device_vision *v, const sac_vision_sizes *z, int64_t out,
                             const sac_stream *stream, sac_arena *arena, sac_arena *host, sac_error *err) {
@@ -25,15 +25,15 @@ sac_status sac_device_vision_take(sac_device_vision *v, const sac_device_tower *
                                   sac_dtype rows, const sac_stream *stream, sac_arena *arena, sac_arena *host,
                                   sac_error *err) {
     const sac_tower_config *c = &t->tower.config;
-    sac_dtype own = c->kind->dtype(&t->tower);
-    bool converts = own != rows;
+    sac_dtype own = t->activations;
+    bool converts = rows != own && rows != SAC_DTYPE_F32;
     *v = (sac_device_vision){.tower_dtype = own};
     SAC_TRY(sac_tower_state_take_device(&v->tower, c, z->batch_segments, own, stream, arena, host, err));
     if (converts) SAC_TRY(take_wide(v, z, t->merger.out, stream, arena, host, err));
     v->patches = sac_arena_take(arena, z->batch_patches);
     v->features = sac_arena_take(arena, bytes_in(z->features, own));
     v->mid = sac_arena_take(arena, bytes_in(z->mid, own));
-    if (z->pools) v->raw = sac_arena_take(arena, bytes_in(z->raw, converts ? SAC_DTYPE_F32 : own));
+    if (z->pools) v->raw = sac_arena_take(arena, bytes_in(z->raw, converts ? SAC_DTYPE_F32 : rows));
     v->rows = sac_arena_take(arena, bytes_in(z->pooled, rows));
     v->layout = sac_arena_take(arena, z->layout);
     if (arena->base && (!v->layout || (converts && !v->every_row)))
@@ -89,7 +89,7 @@ static sac_status merge_and_convert(sac_session *s, const sac_media *m, int n, s
     const sac_device_vision *v = &s->device_vision;
     if (!v->wide) return merge(s, m, n, features, y);
     SAC_TRY(merge(s, m, n, features, sac_mat_f32(v->wide, y.rows, y.cols)));
-    sac_tensor table = {v->wide, SAC_DTYPE_F32, 2, {y.rows, y.cols}};
+    sac_weight table = sac_weight_of((sac_tensor){v->wide, SAC_DTYPE_F32, 2, {y.rows, y.cols}});
     return s->device_ops.embed(&s->device_stream, &(sac_embed_args){y, table, v->every_row});
 }
 

@@ -36,7 +36,8 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .fast = m->fast,
                                  .measure_mass = c->measure_mass,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
-                                 .device = &m->device};
+                                 .device = &m->device,
+                                 .activations = m->activations};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
                         (long long)out->n_ctx, INT32_MAX / 2);
@@ -414,6 +415,11 @@ bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *
         .selection_cache_hits = l->n_cache_hits,
     };
     return true;
+}
+
+const double *sac_session_head_losses(const sac_session *s) {
+    const sac_decode *d = &s->decoder.decode;
+    return d->policy->head_losses ? d->policy->head_losses(d->state) : NULL;
 }
 
 size_t sac_session_kv_bytes(const sac_session *s) {

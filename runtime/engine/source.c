@@ -193,7 +193,7 @@ sac_status sac_source_key(sac_session *s, sac_media *m, sac_error *err) {
     SAC_TRY(sac_source_read(s, m, err));
     SAC_TRY(sac_sha256_open(&h, err));
     sac_sha256_update(h, s->model->loaded.fingerprint, sizeof s->model->loaded.fingerprint);
-    int32_t how[] = {(int32_t)m->content, p->video.no_rotate, s->model->fast, (int32_t)s->decoder.dtype};
+    int32_t how[] = {(int32_t)m->content, p->video.no_rotate, s->model->fast};
     sac_sha256_update(h, how, sizeof how);
     if (s->reduce.is_on) hash_bytes(h, s->reduce.p, sizeof s->reduce.p);
     if (m->frames.index) hash_bytes(h, m->frames.index, (size_t)m->frames.n_frames * sizeof *m->frames.index);

@@ -8,11 +8,12 @@
 
 #include "ops.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LATE_STREAMS = 4, LATE_JOBS = 4096, LATE_ARGS = 512, LATE_BLOCKS = 32 };
+enum { LATE_STREAMS = 4, LATE_JOBS = 4096, LATE_ARGS = 2048, LATE_BLOCKS = 32 };
 
 typedef struct late_job {
     void (*run)(struct late_job *job);
@@ -128,7 +129,6 @@ static inline sac_status late_add(const sac_stream *s, void (*run)(late_job *), 
         late_run(q, q->n);
         q->n = q->done = 0;
     }
-    if (n > LATE_ARGS) return SAC_INTERNAL;
     q->jobs[q->n].run = run;
     memcpy(q->jobs[q->n++].args, args, n);
     if (q - late_queues < late_prompt) late_run(q, q->n);
@@ -143,6 +143,7 @@ static inline sac_status late_add(const sac_stream *s, void (*run)(late_job *), 
     }                                                                                                        \
     static inline sac_status late_##op(const sac_stream *s, const sac_##op##_args *a) {                      \
         if (late_has_no_attention && !strcmp(#op, "attention")) return SAC_UNSUPPORTED;                      \
+        static_assert(sizeof *a <= LATE_ARGS, "");                                                           \
         return late_add(s, late_run_##op, a, sizeof *a);                                                     \
     }
 SAC_OPS(X)

@@ -46,13 +46,14 @@ typedef struct card {
     sac_arena arena;
 } card;
 
-static float *as_floats(sac_tensor *t) {
+static float *as_floats(sac_weight *w) {
+    sac_tensor *t = &w->tensor;
     float *f = malloc((size_t)(t->dim[0] * t->dim[1]) * sizeof *f);
     for (int64_t i = 0; i < t->dim[0]; i++)
         sac_dequantize_row(t->dtype,
                            (const uint8_t *)t->data + (size_t)i * sac_dtype_row_bytes(t->dtype, t->dim[1]),
                            f + i * t->dim[1], t->dim[1]);
-    *t = (sac_tensor){f, SAC_DTYPE_F32, 2, {t->dim[0], t->dim[1]}};
+    *w = sac_weight_of((sac_tensor){f, SAC_DTYPE_F32, 2, {t->dim[0], t->dim[1]}});
     return f;
 }
 
@@ -60,7 +61,8 @@ static float *as_floats(sac_tensor *t) {
 static void put_tower_there(card *c) {
     sac_device_tower *t = &c->m->device_tower;
     static uint8_t block;
-    *t = (sac_device_tower){.tower = c->m->loaded.tower,
+    *t = (sac_device_tower){.activations = SAC_DTYPE_F32,
+                            .tower = c->m->loaded.tower,
                             .merger = c->m->loaded.merger,
                             .image_newline = c->m->loaded.image_newline,
                             .block = &block};
