@@ -82,7 +82,6 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
                              .fast = o->fast,
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
-                             .outside_rows = o->outside_rows,
                              .dtype = o->activations};
     sac_kv_choice kv;
     sac_status st;
@@ -151,9 +150,6 @@ static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decod
     s->hidden = rows_on_device(s, a, n_rows, c->hidden);
     s->queries = rows_on_device(s, a, n_rows, decoder_q_cols(c));
     take_both(a, (size_t)n_rows * sizeof(int32_t), (void **)&s->positions, (void **)&s->device_positions);
-    s->embeddings = s->hidden;
-    if (s->device)
-        s->embeddings = s->outside_rows ? sac_arena_take(a.host, decoder_floats(s->n_ctx, c->hidden)) : NULL;
     ADD_TO(hidden_bytes);
     take_activations(s, c, a);
     ADD_TO(activation_bytes);
