@@ -28,6 +28,8 @@ size_t sac_linear_float_amx_scratch_bytes(int64_t m, int64_t k);
 
 sac_status sac_attention_avx2(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_attention_avx512(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_attention_many_avx2(const sac_stream *s, const sac_attention_many_args *a);
+sac_status sac_attention_many_avx512(const sac_stream *s, const sac_attention_many_args *a);
 sac_status sac_attention_sums_avx2(const sac_stream *s, const sac_attention_sums_args *a);
 sac_status sac_attention_sums_avx512(const sac_stream *s, const sac_attention_sums_args *a);
 

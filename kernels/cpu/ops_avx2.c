@@ -34,6 +34,7 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->page_scores = page_scores_avx2;
     t->channel_sums = channel_sums_avx2;
     t->attention = sac_attention_avx2;
+    t->attention_many = sac_attention_many_avx2;
     t->attention_sums = sac_attention_sums_avx2;
 }
 #endif

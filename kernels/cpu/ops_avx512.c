@@ -34,6 +34,7 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->page_scores = page_scores_avx512;
     t->channel_sums = channel_sums_avx512;
     t->attention = sac_attention_avx512;
+    t->attention_many = sac_attention_many_avx512;
     t->attention_sums = sac_attention_sums_avx512;
 }
 #endif
