@@ -55,6 +55,20 @@ void sac_ops_init_cuda(sac_ops *t, int compute) {
 }
 #endif
 
+const sac_ops_traits *sac_ops_traits_of(const sac_device *d) {
+    static const sac_ops_traits cpu = {.queries_at_once = 256,
+                                       .chunks_at_once = 1,
+                                       .query_step = 1,
+                                       .pattern_rows_max = (int64_t)SAC_THREAD_SCRATCH_BYTES * 8,
+                                       .shares_sums = true};
+    static const sac_ops_traits cuda = {.queries_at_once = 2048,
+                                        .chunks_at_once = 16,
+                                        .query_step = 1024,
+                                        .pattern_rows_max = SAC_PATTERN_ROWS_MAX,
+                                        .shares_lists = true};
+    return d && d->kind != SAC_DEVICE_CPU ? &cuda : &cpu;
+}
+
 size_t sac_ops_scratch_bytes(const sac_device *d) {
 #ifdef SAC_CUDA
     if (d->kind == SAC_DEVICE_CUDA) return SAC_CUDA_SCRATCH_BYTES;

@@ -3,7 +3,8 @@
 
 #include "device.h"
 
-/* y[g][c] = scale * sum of x[row][c] over the rows of group g: x's rows are cut into n_groups equal parts. */
+/* y[g][c] = scale * sum of x[row][c] over the rows of group g: x's rows are cut into n_groups equal parts.
+ * x is F32, F16 or BF16, as keys may be stored. */
 typedef struct sac_mean_rows_args {
     float *y; /* [n_groups][x.cols] */
     sac_mat x;

@@ -28,9 +28,9 @@ static inline sac_status sac_to_host(const sac_layer_attention *a, void *host, c
 /* Causal attention of queries [first, first + n) over all rows up to theirs. */
 sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n);
 
-/* Queries of a prompt that a method does at a time: a GPU needs more of them to be full. */
+/* Queries of a prompt that a method does at a time. */
 static inline int64_t sac_queries_at_once(const sac_attention_shape *shape) {
-    int64_t n = shape->device ? 2048 : 256;
+    int64_t n = sac_ops_traits_of(shape->device)->queries_at_once;
     return n < shape->n_ctx ? n : shape->n_ctx;
 }
 
