@@ -78,7 +78,8 @@ static sac_status read_view(const sac_layer_attention *a, const sac_choice *choi
                             sac_attention_args *args) {
     const sac_choice_view *v = &choice->view;
     if (v->n_near > 0) {
-        sac_status st = attend_far_and_near(a, v);
+        bool apart = sac_ops_traits_of(a->shape->device)->reads_apart;
+        sac_status st = apart ? attend_far_and_near(a, v) : SAC_UNSUPPORTED;
         if (st != SAC_UNSUPPORTED) return st; /* there is nothing left to read */
         SAC_TRY(complete_view(a, v));
     }
