@@ -31,12 +31,13 @@ typedef struct sac_decoder_config {
 /* Weights are borrowed from the model's mapping and arena. */
 typedef struct sac_decoder {
     sac_decoder_config config;
-    sac_tensor embed; /* [vocab][hidden] */
-    sac_tensor head;  /* [vocab][hidden]; equals embed when tied */
+    sac_weight embed; /* [vocab][hidden] */
+    sac_weight head;  /* [vocab][hidden]; equals embed when tied */
     const float *final_norm;
     sac_decoder_layer *layers;               /* [n_layers] */
     const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or
                                                 NULL */
+    const float *head_losses;                /* and for DuoAttention: [n_layers][n_kv_heads], or NULL */
 } sac_decoder;
 
 /* What a session runs with. */
@@ -47,6 +48,7 @@ typedef struct sac_decoder_options {
     bool measure_mass;                        /* methods are compared with dense attention: slow */
     bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
     bool own_numbers;         /* rows may be numbered otherwise than by their place */
+    sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
 
@@ -60,7 +62,7 @@ typedef struct sac_decoder_state {
     sac_prefill prefill;
     sac_decode decode;
     const sac_device *device; /* NULL: the CPU; where activations, rows and the device_ copies below are */
-    sac_dtype dtype;          /* of activations: F32 on the CPU, the weights' on a device */
+    sac_dtype dtype;          /* of activations, as the options have it */
     void *hidden;             /* [n_ctx + n_spare][hidden]: a prompt's hidden states, all tokens */
     void *queries;            /* [n_ctx + n_spare][heads * head_dim], then the attention output */
     void *norm;               /* [chunk][hidden] */

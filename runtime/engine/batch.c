@@ -23,7 +23,7 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
     if (sac_model_on_device(m)) return SAC_OK;
-    sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, a);
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, m->activations, a);
     if (!a->base) { /* measuring */
         a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
         return SAC_OK;
@@ -38,13 +38,13 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     const sac_device *d = &b->model->device;
     if (!sac_model_on_device(b->model)) return SAC_OK;
     sac_arena arena = sac_arena_measure();
-    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, &arena);
+    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, b->model->activations, &arena);
     b->device_bytes = arena.used_bytes;
     SAC_TRY(d->stream_open(d, &b->stream, sac_ops_scratch_bytes(d), err));
     SAC_TRY(sac_ops_open(&b->ops, &b->stream, err));
     SAC_TRY(d->alloc(d, b->device_bytes, &b->device_memory, err));
     arena = sac_arena_over(b->device_memory, b->device_bytes);
-    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, &arena);
+    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, b->model->activations, &arena);
     return SAC_OK;
 }
 

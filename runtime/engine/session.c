@@ -37,7 +37,8 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .measure_mass = c->measure_mass,
                                  .outside_rows = m->loaded.has_vision,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
-                                 .device = &m->device};
+                                 .device = &m->device,
+                                 .activations = m->activations};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
                         (long long)out->n_ctx, INT32_MAX / 2);
@@ -106,7 +107,7 @@ static void device_vision_bytes(const sac_model *m, const sac_reduce *reduce, si
     if (!tower_on_device(m, reduce)) return;
     sac_vision_sizes z = sac_vision_measure(m);
     const sac_tower *tower = &m->device_tower.tower;
-    sac_dtype t = tower->config.kind->dtype(tower);
+    sac_dtype t = m->device_tower.activations;
     if (sac_device_vision_take(&v, &tower->config, &z, t, NULL, &on_device, &on_host, NULL) != SAC_OK) return;
     *device = on_device.used_bytes;
     *host = on_host.used_bytes + sac_device_vision_host_bytes(&z);
@@ -232,9 +233,9 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
 /* ---------------------------------------------------------------- create and free */
 
 static sac_status take_device_vision(sac_session *s, const sac_vision_sizes *z, sac_error *err) {
-    const sac_tower *tower = &s->model->device_tower.tower;
+    const sac_device_tower *t = &s->model->device_tower;
     sac_device_vision *v = &s->device_vision;
-    SAC_TRY(sac_device_vision_take(v, &tower->config, z, tower->config.kind->dtype(tower), &s->device_stream,
+    SAC_TRY(sac_device_vision_take(v, &t->tower.config, z, t->activations, &s->device_stream,
                                    &s->device_arena, &s->arena, err));
     SAC_TRY(sac_device_vision_open(v, z, &s->model->device, err));
     s->vision.patches = v->slot[0].patches; /* the arena's pages are never touched then */
@@ -413,6 +414,11 @@ bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *
         .selection_cache_hits = l->n_cache_hits,
     };
     return true;
+}
+
+const double *sac_session_head_losses(const sac_session *s) {
+    const sac_decode *d = &s->decoder.decode;
+    return d->policy->head_losses ? d->policy->head_losses(d->state) : NULL;
 }
 
 size_t sac_session_kv_bytes(const sac_session *s) {

@@ -20,7 +20,8 @@ enum {
     COMMAND_COMPARE = 16,
     COMMAND_CAPTION = 32,
     COMMAND_SERVE = 64,
-    COMMAND_ALL = 127
+    COMMAND_CALIBRATE = 128,
+    COMMAND_ALL = 255
 };
 
 typedef enum setting_kind {
@@ -69,7 +70,7 @@ typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE
 
 typedef struct settings {
     media_list media;
-    char *model, *chat, *system, *config, *device;
+    char *model, *chat, *system, *config, *device, *activations;
     int64_t threads, vision_cache_mib;
     bool fast, json, quiet, help;
     double fps;
