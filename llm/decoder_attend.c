@@ -80,8 +80,7 @@ static bool chooses_rows(const decoder_run *r, const sac_layer_attention *a) {
 
 /* Whether attention_many knows such a call (op_attention_many.h). */
 static bool is_shared(const sac_attention_args *call) {
-    bool by_query_head =
-        call->lists && call->lists->n_lists != 1 && call->lists->n_lists != call->kv.n_heads;
+    bool by_query_head = call->lists && call->lists->n_lists != 1 && call->lists->n_lists != call->kv.n_heads;
     return !call->uneven && call->causal && !by_query_head;
 }
 

@@ -254,8 +254,8 @@ static sac_status mean_keys(const minference *m, const sac_layer_attention *a) {
 /* The best of the blocks of keys before their own (of which there are two where blocks of queries begin within
  * one of keys), for `count` blocks of queries from row `begin` on, whole
  * ones or a single one; returns how many each gets, in n_best. */
-static sac_status choose_blocks(const minference *m, const sac_layer_attention *a, int64_t begin,
-                                  int64_t end, int64_t count, int64_t *n_best) {
+static sac_status choose_blocks(const minference *m, const sac_layer_attention *a, int64_t begin, int64_t end,
+                                int64_t count, int64_t *n_best) {
     int64_t first = begin / BLOCK, last = first + count - 1, d = a->shape->head_dim, n = a->kv.n_rows / BLOCK;
     int64_t n_own = n_blocks_of(min_i64(begin + BLOCK, end)) - first;
     *n_best = min_i64(max_i64(m->blocks - n_own, 0), last);

@@ -65,7 +65,7 @@ typedef struct sac_tokenselect {
     bool is_ahead;       /* there is more in hits than is known */
     /* What the cached choice reads, where ops run, side by side: a hit reads the last tokens where they lie. */
     uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
-    int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept; 0 for pos=orig */
+    int n_gathered; /* n_layers, or 1 where that would take too much: then nothing is kept; 0 for pos=orig */
     bool *is_gathered; /* [n_layers] on the host */
     /* With keys=4, for the vote: keys as before rope, a range a row and head; n counts the rows packed.
      * NULL: the vote reads the keys as they are stored. */
@@ -111,7 +111,7 @@ sac_status sac_tokenselect_pack(sac_tokenselect *s, const sac_layer_attention *a
 sac_status sac_tokenselect_copy_scores(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                        const float *q);
 
-/* Their soft vote, at s->votes. */
+/* Their soft vote, at s->votes; UNSUPPORTED where the op does not know heads such as these. */
 sac_status sac_tokenselect_copy_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                      const float *q);
 

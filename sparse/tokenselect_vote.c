@@ -90,10 +90,9 @@ static sac_status clear_votes(sac_tokenselect *s, const sac_layer_attention *a, 
         SAC_TRY(sac_send(a, s->one, (size_t)n_ctx * sizeof *one));
         s->has_one = true;
     }
-    return a->ops->gather_rows(a->stream,
-                               &(sac_gather_rows_args){.y = column(s->votes, n),
-                                                       .x = column(s->one.device, 1),
-                                                       .source = s->none});
+    return a->ops->gather_rows(
+        a->stream,
+        &(sac_gather_rows_args){.y = column(s->votes, n), .x = column(s->one.device, 1), .source = s->none});
 }
 
 /* Each head's k best get one vote each (eq. 6). */
@@ -107,11 +106,11 @@ static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, in
                                                        .indices = s->head_best}));
     SAC_TRY(clear_votes(s, a, n));
     for (int h = 0; h < a->shape->n_heads; h++) /* each adds to rows that differ */
-        SAC_TRY(a->ops->scatter_rows(
-            a->stream, &(sac_scatter_rows_args){.y = column(s->votes, n),
-                                                .x = column((float *)s->one.device + 1, n_best),
-                                                .target = s->head_best + h * n_best,
-                                                .accumulate = true}));
+        SAC_TRY(a->ops->scatter_rows(a->stream,
+                                     &(sac_scatter_rows_args){.y = column(s->votes, n),
+                                                              .x = column((float *)s->one.device + 1, n_best),
+                                                              .target = s->head_best + h * n_best,
+                                                              .accumulate = true}));
     return SAC_OK;
 }
 
@@ -182,7 +181,10 @@ static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t
     int select = (int)s->p[TS_SELECT];
     SAC_TRY(pair_query(s, a, &q));
     SAC_TRY(sac_tokenselect_pack(s, a, (int64_t)s->p[TS_INIT] + n));
-    if (s->copy && select == TS_SOFT) return sac_tokenselect_copy_vote(s, a, n, q);
+    if (s->copy && select == TS_SOFT) {
+        sac_status st = sac_tokenselect_copy_vote(s, a, n, q);
+        if (st != SAC_UNSUPPORTED) return st; /* a model of other heads than the op knows */
+    }
     SAC_TRY(score(s, a, n, q));
     return select == TS_HEAD   ? head_vote(s, a, n, k)
            : select == TS_TOPK ? sum_scores(s, a, n)

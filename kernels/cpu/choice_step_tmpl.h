@@ -30,6 +30,5 @@ static sac_status SAC_ISA(choice_step)(const sac_stream *s, const sac_choice_ste
                                                         .turn_back = rows + n,
                                                         .rotation = &a->rotation}));
     if (!a->n_heads) return SAC_OK;
-    return SAC_ISA(rope)(s,
-                         &(sac_rope_args){a->q, a->n_heads, a->src.head_dim, a->rotation, &back, true});
+    return SAC_ISA(rope)(s, &(sac_rope_args){a->q, a->n_heads, a->src.head_dim, a->rotation, &back, true});
 }

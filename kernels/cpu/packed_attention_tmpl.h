@@ -512,8 +512,7 @@ static void put_scores(const scores_job *x, const packed_state *st, const packed
         const float *s = st->scores + r * SCORE_STRIDE;
         float *to = x->a->scores + head * x->a->stride;
         asked_places(x, t, head, &rows, &begin, &end);
-        for (int64_t i = begin; i < end; i++)
-            to[i] = s[(rows ? rows[i] : x->a->first + i) - t->row] * LN_2;
+        for (int64_t i = begin; i < end; i++) to[i] = s[(rows ? rows[i] : x->a->first + i) - t->row] * LN_2;
     }
 }
 

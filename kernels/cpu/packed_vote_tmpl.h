@@ -12,11 +12,9 @@ static sac_status SAC_ISA(packed_vote_over)(const sac_stream *s, const sac_packe
                                                 .n_heads = a->n_heads,
                                                 .scale = a->scale,
                                                 .first = a->first}));
-    SAC_TRY(SAC_ISA(softmax)(s, &(sac_softmax_args){.scores = a->scores,
-                                                    .stride = a->stride,
-                                                    .n = a->n,
-                                                    .n_rows = a->n_heads,
-                                                    .lse = a->lse}));
+    SAC_TRY(SAC_ISA(softmax)(
+        s, &(sac_softmax_args){
+               .scores = a->scores, .stride = a->stride, .n = a->n, .n_rows = a->n_heads, .lse = a->lse}));
     return SAC_ISA(soft_vote)(s, &(sac_soft_vote_args){.scores = a->scores,
                                                        .stride = a->stride,
                                                        .n = a->n,

@@ -15,7 +15,7 @@ typedef struct sac_packed_vote_args {
     int64_t first;
     float *scores; /* [n_heads][stride] what is written is nobody's */
     int64_t stride;
-    float *lse; /* [n_heads] */
+    float *lse;          /* [n_heads] */
     const int32_t *skip; /* or NULL */
 } sac_packed_vote_args;
 

@@ -133,7 +133,7 @@ typedef struct sac_ops_traits {
                                  that may be rounded up should be multiples of this */
     int64_t pattern_rows_max; /* most n_rows of pattern_rows */
     bool shares_lists;        /* attention of many queries gains by one list for all heads */
-    bool reads_apart; /* choice_attend gains over one view of all */
+    bool reads_apart;         /* choice_attend gains over one view of all */
     bool shares_sums; /* to pass attention_sums on between methods takes less than to find them again */
 } sac_ops_traits;
 

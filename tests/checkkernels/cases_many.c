@@ -52,8 +52,8 @@ static sac_kv_view part_of(const sac_kv_view *all, int64_t first, int64_t n) {
 static void list_rows(check_case *c, const struct many_shape *sh, int64_t n) {
     const sac_row_lists *all = check_row_lists(c, sh->n * sh->n_kv_heads, n, sh->every);
     for (int i = 0; i < sh->n; i++)
-        c->many_lists[i] = (sac_row_lists){all->rows, all->start + (int64_t)i * sh->n_kv_heads,
-                                           i % 2 ? 1 : sh->n_kv_heads};
+        c->many_lists[i] =
+            (sac_row_lists){all->rows, all->start + (int64_t)i * sh->n_kv_heads, i % 2 ? 1 : sh->n_kv_heads};
 }
 static int64_t longest_list(const sac_row_lists *l) {
     int64_t n = 1;
@@ -150,8 +150,9 @@ bool check_make_many_of(check_case *c, int i, sac_dtype t) {
     if (i >= (int)SAC_COUNT(shapes)) return false;
     const struct many_shape *sh = &shapes[i];
     c->same_bits = true;
-    snprintf(c->text, sizeof c->text, "%s %d sequences heads=%d/%d d=%d keys=%lld, %lld .. window=%lld lists=%d",
-             sac_dtype_name(t), sh->n, sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_keys[0],
+    snprintf(c->text, sizeof c->text,
+             "%s %d sequences heads=%d/%d d=%d keys=%lld, %lld .. window=%lld lists=%d", sac_dtype_name(t),
+             sh->n, sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_keys[0],
              (long long)sh->n_keys[1], (long long)sh->window, sh->every);
     return c->op == CHECK_store_many ? make_store(c, sh, t) : make_attention(c, sh, t);
 }

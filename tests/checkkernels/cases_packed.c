@@ -215,7 +215,8 @@ bool check_make_packed_scores(check_case *c, int i) {
     for (int64_t j = 0; j < a->q.cols; j++) q_max = fmax(q_max, fabs((double)sac_mat_row_f32(a->q, 0)[j]));
     if (sums) a->lse = check_mat(c, true, 1, p->n_heads, 0, 4, CHECK_UNIFORM).data;
     double *allowed = check_allow(c, p->n_heads * (n + 1)); /* keys are at most 2 in size, turned ones 2.5 */
-    double rounded = a->turn_back ? 0 : 2 * q_max * (double)a->scale * sqrt(d) * 0x1p-15; /* see allow_packed */
+    double rounded =
+        a->turn_back ? 0 : 2 * q_max * (double)a->scale * sqrt(d) * 0x1p-15; /* see allow_packed */
     for (int64_t j = 0; j < p->n_heads * n; j++)
         allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (8 + sqrt(d)) / sqrt(d) + rounded;
     for (int h = 0; h < p->n_heads; h++) /* a logarithm is off by that and its own rounding */

@@ -132,7 +132,8 @@ static void tokenselect(void **state) {
         compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, false, false,
                 (const int64_t[]){170, 75, 0}, 12);
     }
-    static const char *const settings[] = {"gqa=mod", "pos=orig", "p=0.6,kmin=5", "select=topk", "select=head"};
+    static const char *const settings[] = {"gqa=mod", "pos=orig", "p=0.6,kmin=5", "select=topk",
+                                           "select=head"};
     for (size_t i = 0; i < SAC_COUNT(settings); i++) {
         char prefill[100], decode[100];
         snprintf(prefill, sizeof prefill, "tokenselect:init=4,k=32,local=16,chunk=16,%s", settings[i]);
