@@ -28,6 +28,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->linear_group = sac_linear_group_find(cpu_flags);
     t->linear_scratch_bytes = sac_linear_scratch_find(cpu_flags);
     t->packed_attention = sac_packed_attention_find(cpu_flags);
+    t->packed_scores = sac_packed_scores_find(cpu_flags);
     t->embed = sac_cpu_embed;
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;
@@ -54,6 +55,21 @@ void sac_ops_init_cuda(sac_ops *t, int compute) {
     };
 }
 #endif
+
+const sac_ops_traits *sac_ops_traits_of(const sac_device *d) {
+    static const sac_ops_traits cpu = {.queries_at_once = 256,
+                                       .chunks_at_once = 1,
+                                       .query_step = 1,
+                                       .pattern_rows_max = (int64_t)SAC_THREAD_SCRATCH_BYTES * 8,
+                                       .shares_sums = true};
+    static const sac_ops_traits cuda = {.queries_at_once = 2048,
+                                        .chunks_at_once = 16,
+                                        .query_step = 1024,
+                                        .pattern_rows_max = SAC_PATTERN_ROWS_MAX,
+                                        .shares_lists = true,
+                                        .reads_apart = true};
+    return d && d->kind != SAC_DEVICE_CPU ? &cuda : &cpu;
+}
 
 size_t sac_ops_scratch_bytes(const sac_device *d) {
 #ifdef SAC_CUDA

@@ -38,44 +38,81 @@ typedef struct group {
     int n;
 } group;
 
+/* After the attention of a step over rows as they are stored. */
+static sac_status settle_one(const decoder_run *r, const sac_layer_attention *a) {
+    sac_decoder_state *s = r->s;
+    int64_t left = a->kv.n_rows;
+    if (s->decode.policy->settle) SAC_TRY(s->decode.policy->settle(s->decode.state, a, &left));
+    s->cache.layer_rows[a->layer] = left;
+    return SAC_OK;
+}
+
 /* Attention of a step whose keys and values are stored. */
 static sac_status attend_one(const decoder_run *r, const sac_layer_attention *a) {
     sac_decoder_state *s = r->s;
     const sac_kv_packing *packing = s->cache.choice.format->packing;
     int64_t left = a->kv.n_rows;
-    if (packing) {
-        SAC_TRY(packing->attend(s->cache.packing, a, &left));
-    } else {
+    if (!packing) {
         SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
-        if (s->decode.policy->settle) SAC_TRY(s->decode.policy->settle(s->decode.state, a, &left));
+        return settle_one(r, a);
     }
+    SAC_TRY(packing->attend(s->cache.packing, a, &left));
     s->cache.layer_rows[a->layer] = left;
     return SAC_OK;
 }
 
-/* Steps that are one op and nothing else; `plain` and `packed` get its arguments. */
+/* Steps whose last op is of a kind that several sequences can share; `plain` and `packed` get its arguments. */
 typedef struct alike {
     sac_attention_args plain[TOGETHER];
+    sac_row_lists lists[TOGETHER]; /* of plain */
     sac_packed_step_args packed[TOGETHER];
     int n_plain, n_packed;
     const sac_layer_attention *of[TOGETHER]; /* all of them */
     int n;
 } alike;
 
-/* The rows that it leaves are those that it found. */
-static bool is_one_op(const decoder_run *r, const sac_layer_attention *a, alike *x) {
+/* Whether the step chooses rows for the shared attention, in the type that queries have: one that has an
+ * attention of its own, or is measured, goes alone. */
+static bool chooses_rows(const decoder_run *r, const sac_layer_attention *a) {
+    return !r->s->cache.choice.format->packing && !r->s->decode.policy->attend && !a->shape->measure_mass &&
+           a->kv.dtype == a->q.dtype;
+}
+
+/* Whether attention_many knows such a call (op_attention_many.h). */
+static bool is_shared(const sac_attention_args *call) {
+    bool by_query_head = call->lists && call->lists->n_lists != 1 && call->lists->n_lists != call->kv.n_heads;
+    return !call->uneven && call->causal && !by_query_head;
+}
+
+/* All but the attention, where that can wait for the others'; else that too. */
+static sac_status choose_one(const decoder_run *r, const sac_layer_attention *a, alike *x) {
+    sac_attention_args *call = &x->plain[x->n_plain];
+    sac_choice choice;
+    SAC_TRY(sac_decode_choose(&r->s->decode, a, &choice));
+    int64_t start = sac_now_ns();
+    SAC_TRY(sac_choice_call(a, &choice, &x->lists[x->n_plain], call));
+    if (call->n_q > 0 && is_shared(call)) {
+        x->n_plain++;
+        x->of[x->n++] = a;
+    } else if (call->n_q > 0) {
+        SAC_TRY(r->ops->attention(r->stream, call));
+    }
+    a->stats->attend_ns += sac_now_ns() - start;
+    return SAC_OK;
+}
+
+/* What no other sequence can share; the rest to x. */
+static sac_status begin_one(const decoder_run *r, const sac_layer_attention *a, alike *x) {
     const sac_kv_cache *c = &r->s->cache;
     const sac_kv_packing *packing = c->choice.format->packing;
-    if (!r->s->device) return false;
-    if (!packing && r->s->decode.policy == &sac_decode_dense && a->kv.dtype == a->q.dtype)
-        x->plain[x->n_plain++] = sac_dense_step(a);
-    else if (packing && packing->step && packing->step(c->packing, a, &x->packed[x->n_packed]))
-        x->n_packed++;
-    else
-        return false;
-    c->layer_rows[a->layer] = a->kv.n_rows;
+    if (chooses_rows(r, a)) return choose_one(r, a, x);
+    if (!r->ops->fuses || !packing || !packing->step ||
+        !packing->step(c->packing, a, &x->packed[x->n_packed]))
+        return attend_one(r, a);
+    x->n_packed++;
     x->of[x->n++] = a;
-    return true;
+    c->layer_rows[a->layer] = a->kv.n_rows; /* the op leaves the rows that it found */
+    return SAC_OK;
 }
 
 static sac_status attend_alike(const decoder_run *r, const alike *x) {
@@ -99,11 +136,12 @@ static void share_time(const alike *x, int64_t ns) {
 
 static sac_status attend_together(const group *g) {
     alike x = {.n_plain = 0};
-    for (int i = 0; i < g->n; i++)
-        if (!is_one_op(&g->r[i], &g->a[i], &x)) SAC_TRY(attend_one(&g->r[i], &g->a[i]));
+    for (int i = 0; i < g->n; i++) SAC_TRY(begin_one(&g->r[i], &g->a[i], &x));
     int64_t start = sac_now_ns();
     SAC_TRY(attend_alike(&g->r[0], &x));
     share_time(&x, sac_now_ns() - start);
+    for (int i = 0; i < g->n; i++)
+        if (chooses_rows(&g->r[i], &g->a[i])) SAC_TRY(settle_one(&g->r[i], &g->a[i]));
     return SAC_OK;
 }
 

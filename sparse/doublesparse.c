@@ -62,11 +62,13 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 }
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
-    if (shape->device && p[HEADS] == UNION && shape->n_ctx > SAC_PATTERN_ROWS_MAX)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "doublesparse with heads=union takes up to %d tokens on a GPU: use --ctx %d or less, "
-                        "or leave heads out",
-                        SAC_PATTERN_ROWS_MAX, SAC_PATTERN_ROWS_MAX);
+    long long most = sac_ops_traits_of(shape->device)->pattern_rows_max;
+    if (p[HEADS] == UNION && shape->n_ctx > most)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "doublesparse with heads=union takes up to %lld tokens: use --ctx %lld or less, or leave "
+            "heads out",
+            most, most);
     if (p[CHANNELS] <= shape->head_dim) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT, "doublesparse: channels=%g: a head of this model has %d",
                     p[CHANNELS], shape->head_dim);

@@ -66,7 +66,6 @@ static int64_t observes(const double *p) {
 typedef struct minference {
     int pattern, n_heads, dense_layers;
     int64_t v, s, blocks, last_q, n_ctx;
-    bool by_means;   /* block_sparse chooses by the means of blocks of keys, not by every key */
     int n_lists;     /* for a block of queries: heads'; or one for all, as a_shape is the same for all */
     int64_t at_once; /* blocks of queries whose lists there is room for */
     /* Where ops run: */
@@ -83,7 +82,6 @@ typedef struct minference {
     sac_buffer numbers;      /* int32_t [lists][s] diagonals of a_shape */
     sac_buffer pairs;        /* int64_t [blocks of n_ctx][lists] */
     bool has_constants;
-    float *block_scores; /* [n_heads][blocks of n_ctx] on the CPU */
 } minference;
 
 static int64_t n_blocks_of(int64_t n) {
@@ -99,11 +97,12 @@ static int64_t longest(const minference *m) {
 }
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    long long most = sac_ops_traits_of(shape->device)->pattern_rows_max;
     (void)p;
-    if (shape->device && shape->n_ctx > SAC_PATTERN_ROWS_MAX)
+    if (shape->n_ctx > most)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "prefill policy minference takes up to %d tokens on a device: use --ctx %d or less",
-                        SAC_PATTERN_ROWS_MAX, SAC_PATTERN_ROWS_MAX);
+                        "prefill policy minference takes up to %lld tokens: use --ctx %lld or less", most,
+                        most);
     return SAC_OK;
 }
 
@@ -115,14 +114,12 @@ static void take_settings(minference *m, const double *p, const sac_attention_sh
                       .s = (int64_t)p[S],
                       .blocks = (int64_t)p[BLOCKS],
                       .last_q = (int64_t)p[LAST_Q],
-                      .n_ctx = shape->n_ctx,
-                      .by_means = shape->device != NULL};
+                      .n_ctx = shape->n_ctx};
     if (m->pattern == VERTICAL_SLASH) {
         m->v = max_i64(m->v, MIN_V);
         m->s = max_i64(m->s, MIN_S);
     }
-    /* On the CPU heads with lists of their own are summed in another order than those that share one. */
-    m->n_lists = m->pattern == A_SHAPE && shape->device ? 1 : m->n_heads;
+    m->n_lists = m->pattern == A_SHAPE && sac_ops_traits_of(shape->device)->shares_lists ? 1 : m->n_heads;
     int64_t fit = LISTS_BYTES / (m->n_lists * longest(m) * (int64_t)sizeof(int32_t));
     int64_t most = max_i64(1, 2 * sac_queries_at_once(shape) / BLOCK);
     m->at_once = min_i64(max_i64(fit, 1), min_i64(most, n_blocks_of(m->n_ctx)));
@@ -140,18 +137,13 @@ static void take_estimates(minference *m, const sac_memory *memory) {
 }
 
 static void take_blocks(minference *m, const sac_attention_shape *shape, const sac_memory *memory) {
-    size_t n_blocks = (size_t)n_blocks_of(m->n_ctx), d = (size_t)shape->head_dim, heads = (size_t)m->n_heads;
-    size_t at_once = m->by_means ? (size_t)m->at_once : 1;
+    size_t n_blocks = (size_t)n_blocks_of(m->n_ctx), d = (size_t)shape->head_dim;
+    size_t heads = (size_t)m->at_once * (size_t)m->n_heads;
     size_t most = (size_t)min_i64(max_i64(m->blocks, 2), (int64_t)n_blocks);
-    m->mean_q = sac_take_device(memory, at_once * heads * d * sizeof(float));
-    m->best_columns = sac_take_device(memory, at_once * heads * most * sizeof(int32_t));
-    if (m->by_means) {
-        m->columns = sac_take_device(memory, at_once * heads * n_blocks * sizeof(float));
-        m->mean_k = sac_take_device(memory, (size_t)shape->n_kv_heads * n_blocks * d * sizeof(float));
-    } else {
-        m->columns = sac_take_device(memory, heads * (size_t)m->n_ctx * sizeof(float));
-        m->block_scores = sac_take_host(memory, heads * n_blocks * sizeof(float));
-    }
+    m->mean_q = sac_take_device(memory, heads * d * sizeof(float));
+    m->mean_k = sac_take_device(memory, (size_t)shape->n_kv_heads * n_blocks * d * sizeof(float));
+    m->columns = sac_take_device(memory, heads * n_blocks * sizeof(float));
+    m->best_columns = sac_take_device(memory, heads * most * sizeof(int32_t));
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
@@ -246,10 +238,8 @@ static sac_status estimate(minference *m, const sac_layer_attention *a) {
 
 /* ---------------------------------------------------------------- blocks */
 
-/* A GPU multiplies the queries' means with the keys' means, where the CPU averages the products with every
- * key: the same number but for its last bits. */
-
-/* Of every whole block of keys. */
+/* The mean product of a block's queries with a block's keys is the product of their means. Of every whole
+ * block of keys: */
 static sac_status mean_keys(const minference *m, const sac_layer_attention *a) {
     int64_t n = a->kv.n_rows / BLOCK, d = a->shape->head_dim;
     for (int h = 0; h < a->shape->n_kv_heads; h++) {
@@ -261,10 +251,11 @@ static sac_status mean_keys(const minference *m, const sac_layer_attention *a) {
     return SAC_OK;
 }
 
-/* The best of the blocks of keys before their own, for `count` blocks of queries from row `begin` on, whole
+/* The best of the blocks of keys before their own (of which there are two where blocks of queries begin within
+ * one of keys), for `count` blocks of queries from row `begin` on, whole
  * ones or a single one; returns how many each gets, in n_best. */
-static sac_status choose_by_means(const minference *m, const sac_layer_attention *a, int64_t begin,
-                                  int64_t end, int64_t count, int64_t *n_best) {
+static sac_status choose_blocks(const minference *m, const sac_layer_attention *a, int64_t begin, int64_t end,
+                                int64_t count, int64_t *n_best) {
     int64_t first = begin / BLOCK, last = first + count - 1, d = a->shape->head_dim, n = a->kv.n_rows / BLOCK;
     int64_t n_own = n_blocks_of(min_i64(begin + BLOCK, end)) - first;
     *n_best = min_i64(max_i64(m->blocks - n_own, 0), last);
@@ -290,47 +281,6 @@ static sac_status choose_by_means(const minference *m, const sac_layer_attention
                                                       .indices = m->best_columns});
 }
 
-/* How many blocks of keys the queries at rows [begin, end) meet: their own at least, which are two where
- * blocks of queries begin within one of keys. */
-static int64_t n_blocks_met(const minference *m, int64_t begin, int64_t end) {
-    int64_t n_blocks = (end + BLOCK - 1) / BLOCK, n_own = n_blocks - begin / BLOCK;
-    return min_i64(max_i64(m->blocks, n_own), n_blocks);
-}
-
-/* On the CPU, for the block of queries at rows [begin, end): the best by the mean product with each block of
- * keys that it may see. */
-static sac_status choose_by_keys(const minference *m, const sac_layer_attention *a, int64_t begin,
-                                 int64_t end, int64_t *n_best) {
-    int64_t cols = a->q.cols, n_blocks = (end + BLOCK - 1) / BLOCK, stride = n_blocks_of(m->n_ctx);
-    for (int64_t c = 0; c < cols; c++) {
-        double sum = 0;
-        for (int64_t i = begin; i < end; i++) sum += (double)sac_mat_row_f32(a->q, i - a->past)[c];
-        m->mean_q[c] = (float)(sum / (double)(end - begin));
-    }
-    *n_best = n_blocks_met(m, begin, end);
-    SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = m->columns,
-                                                                 .stride = m->n_ctx,
-                                                                 .q = m->mean_q,
-                                                                 .kv = a->kv,
-                                                                 .n_heads = m->n_heads,
-                                                                 .n = end,
-                                                                 .scale = 1}));
-    for (int h = 0; h < m->n_heads; h++)
-        for (int64_t b = 0; b < n_blocks; b++) {
-            int64_t first = b * BLOCK, last = min_i64(first + BLOCK, end);
-            double sum = 0;
-            for (int64_t j = first; j < last; j++) sum += (double)m->columns[h * m->n_ctx + j];
-            bool own = last > begin;
-            m->block_scores[h * stride + b] = own ? INFINITY : (float)(sum / (double)(last - first));
-        }
-    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = m->block_scores,
-                                                      .stride = stride,
-                                                      .n = n_blocks,
-                                                      .n_rows = m->n_heads,
-                                                      .k = *n_best,
-                                                      .indices = m->best_columns});
-}
-
 /* ---------------------------------------------------------------- attention */
 
 /* Blocks of queries from row `begin` on that go together: block_sparse wants whole ones that have something
@@ -338,7 +288,6 @@ static sac_status choose_by_keys(const minference *m, const sac_layer_attention 
 static int64_t count_together(const minference *m, int64_t begin, int64_t n) {
     int64_t count = min_i64(m->at_once, n_blocks_of(n - begin));
     if (m->pattern != BLOCK_SPARSE) return count;
-    if (!m->by_means) return 1;
     return begin < BLOCK ? 1 : max_i64(1, min_i64(count, (n - begin) / BLOCK));
 }
 
@@ -363,9 +312,7 @@ static sac_status list_rows(const minference *m, const sac_layer_attention *a, i
                                   .n_lists = m->n_lists,
                                   .by_block = by_block,
                                   .own = by_block};
-    if (by_block)
-        SAC_TRY(m->by_means ? choose_by_means(m, a, begin, end, count, &args.n_columns)
-                            : choose_by_keys(m, a, begin, end, &args.n_columns));
+    if (by_block) SAC_TRY(choose_blocks(m, a, begin, end, count, &args.n_columns));
     return a->ops->pattern_rows(a->stream, &args);
 }
 
@@ -406,7 +353,7 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
         return sac_attend_prompt_dense(a);
     if (m->pattern != BLOCK_SPARSE) SAC_TRY(send_constants(m, a));
     if (m->pattern == VERTICAL_SLASH) SAC_TRY(estimate(m, a));
-    if (m->by_means && m->pattern == BLOCK_SPARSE) SAC_TRY(mean_keys(m, a));
+    if (m->pattern == BLOCK_SPARSE) SAC_TRY(mean_keys(m, a));
     select_ns = sac_now_ns() - start_ns;
     for (int64_t begin = a->past, end; begin < n; begin = end) {
         int64_t count = count_together(m, begin, n);

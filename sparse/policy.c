@@ -43,6 +43,15 @@ static void count_choice(const sac_layer_attention *a, const sac_choice *choice)
     if (choice->n_chosen > 0) a->stats->decode_budget += choice->n_chosen - n_rows * a->shape->n_heads;
 }
 
+sac_status sac_decode_choose(sac_decode *m, const sac_layer_attention *a, sac_choice *choice) {
+    int64_t start = sac_now_ns();
+    *choice = (sac_choice){0};
+    SAC_TRY(m->policy->select(m->state, a, choice));
+    count_choice(a, choice);
+    a->stats->select_ns += sac_now_ns() - start;
+    return SAC_OK;
+}
+
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch) {
     int64_t start = sac_now_ns();
     if (m->policy->attend) {
@@ -50,12 +59,9 @@ sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float 
         a->stats->attend_ns += sac_now_ns() - start;
         return SAC_OK;
     }
-    sac_choice choice = {0};
+    sac_choice choice;
     if (a->shape->measure_mass) SAC_TRY(sac_score_mass(a, mass_scratch));
-    start = sac_now_ns();
-    SAC_TRY(m->policy->select(m->state, a, &choice));
-    count_choice(a, &choice);
-    a->stats->select_ns += sac_now_ns() - start;
+    SAC_TRY(sac_decode_choose(m, a, &choice));
     if (a->shape->measure_mass) sac_measure_mass(a, &choice, mass_scratch);
     start = sac_now_ns();
     SAC_TRY(sac_attend_choice(a, &choice));

@@ -291,6 +291,9 @@ bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen);
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch);
 
+/* Only what a step reads, of a policy with `select`: for those who attend for several sequences in one go. */
+sac_status sac_decode_choose(sac_decode *m, const sac_layer_attention *a, sac_choice *choice);
+
 /* After sac_prefill_attend: what the method says of the layer's tokens. */
 sac_important sac_prefill_important(const sac_prefill *m);
 

@@ -47,11 +47,12 @@ static int64_t pages_of(int64_t n_tokens, int64_t page) {
 }
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
-    if (!shape->device || p[HEADS] != UNION || shape->n_ctx <= SAC_PATTERN_ROWS_MAX) return SAC_OK;
+    long long most = sac_ops_traits_of(shape->device)->pattern_rows_max;
+    if (p[HEADS] != UNION || shape->n_ctx <= most) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "quest with heads=union takes up to %d tokens on a GPU: use --ctx %d or less, or leave "
-                    "heads out",
-                    SAC_PATTERN_ROWS_MAX, SAC_PATTERN_ROWS_MAX);
+                    "quest with heads=union takes up to %lld tokens: use --ctx %lld or less, or leave heads "
+                    "out",
+                    most, most);
 }
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {

@@ -51,9 +51,6 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     int64_t longest = (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_max_chosen(p, shape);
     if (longest > shape->n_ctx) longest = shape->n_ctx;
-    if (shape->device && p[TS_SELECT] == TS_HEAD)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "tokenselect with select=head runs on the CPU only so far: leave it out");
     if (!shape->fixed_rotation)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "tokenselect needs keys without their positions, and this model's positions (dynamic "

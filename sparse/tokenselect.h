@@ -1,6 +1,6 @@
 /* tokenselect.h - the state of TokenSelect, between its vote (tokenselect_vote.c), the copy of keys that it
  * may read (tokenselect_keys.c), its steps with the Selection Cache (tokenselect_step.c) and its settings and
- * prompts (tokenselect.c). */
+ * prompts (tokenselect.c). What ops and the host both read is a buffer; of the rest a comment says whose it is. */
 #ifndef SAC_TOKENSELECT_H
 #define SAC_TOKENSELECT_H
 
@@ -37,7 +37,10 @@ typedef struct sac_tokenselect {
     float *votes;           /* [n_ctx] */
     float *lse;             /* [n_heads] */
     float *paired;          /* [n_heads * head_dim], the query as the vote pairs its heads; for gqa=mod */
-    int32_t *head_best;     /* [n_heads][k], for select=head */
+    int32_t *head_best;     /* [n_heads][k], for select=head; with it: */
+    int32_t *none;          /* [n_ctx] zeros, where votes are cleared */
+    sac_buffer one;         /* float [k] ones: the vote of each of a head's best */
+    bool has_one;           /* the device has them */
     int32_t *chosen;        /* [capacity], counted from the first candidate */
     sac_buffer query;       /* float [n_heads * head_dim] that votes */
     sac_buffer rows;        /* int32_t [capacity], all that are read */
@@ -49,28 +52,27 @@ typedef struct sac_tokenselect {
     sac_buffer found;       /* with p: a threshold, then how many pass it as int64_t */
     sac_gathered gathered;  /* for pos=compact */
     sac_vote_chunks chunks; /* of a prompt, together */
-    /* Selection Cache, a slot a layer; a prefill policy has none. */
+    /* Selection Cache, a slot a layer; a prefill policy has none. Ops compare queries, and count; the host
+     * knows only that something is cached. */
     int n_layers;
-    float *cached_query;        /* [n_layers][n_heads * head_dim], where queries are compared */
-    int32_t *cached;            /* [n_layers][capacity] where ops run */
-    int64_t *n_cached, *n_hits; /* [n_layers]; n_cached -1: empty */
-    /* On a GPU, what the cached choice reads: a hit reads the last tokens where they lie. */
-    uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
-    int n_gathered;    /* n_layers, or 1 where that would take too much: then nothing is kept; 0 on the CPU */
-    bool *is_gathered; /* [n_layers] */
-    /* On a GPU that compares the queries itself, and counts: the host knows that something is cached. */
-    bool decides_there;
-    int32_t *skip;       /* [1] there, of the ops that choose; NULL: the host decides */
+    float *cached_query; /* [n_layers][n_heads * head_dim] where ops run */
+    int32_t *cached;     /* [n_layers][capacity] where ops run */
+    int64_t *n_cached;   /* [n_layers] on the host; -1: empty */
+    sac_buffer skip;     /* int32_t [1] for the ops that choose: the choice stays */
     sac_buffer hits;     /* int64_t [n_layers][2]: since the choice, since the session began */
-    int64_t *known_hits; /* [n_layers] what is in the stats */
-    int64_t *n_decided;  /* [n_layers] steps that it decided since it was asked */
-    bool is_ahead;       /* there is more there than is known */
-    /* With keys=4, for the vote: keys as before rope, a range a row and head; n counts the rows packed. On a
-     * device the codes are there. NULL: the vote reads the keys as they are stored. */
+    int64_t *known_hits; /* [n_layers] on the host: what is in the stats */
+    int64_t *n_decided;  /* [n_layers] on the host: steps that were decided since the counts were asked for */
+    bool is_ahead;       /* there is more in hits than is known */
+    /* What the cached choice reads, where ops run, side by side: a hit reads the last tokens where they lie. */
+    uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
+    int n_gathered; /* n_layers, or 1 where that would take too much: then nothing is kept; 0 for pos=orig */
+    bool *is_gathered; /* [n_layers] on the host */
+    /* With keys=4, for the vote: keys as before rope, a range a row and head; n counts the rows packed.
+     * NULL: the vote reads the keys as they are stored. */
     sac_packed_rows *copy; /* [n_layers] */
     float *unturned;       /* [n_kv_heads][rows at once][head_dim], where ops run */
-    int32_t *pack_rows;    /* [rows at once] there */
-    int64_t *pack_start;   /* [2] there */
+    int32_t *pack_rows;    /* [rows at once] where ops run */
+    int64_t *pack_start;   /* [2] where ops run */
 } sac_tokenselect;
 
 /* Tokens that the vote may choose at least and at most. */
@@ -105,12 +107,11 @@ void sac_tokenselect_take_copy(sac_tokenselect *s, const sac_attention_shape *sh
 /* Packs rows of the layer that the copy lacks, if it lacks one of the first n_rows. */
 sac_status sac_tokenselect_pack(sac_tokenselect *s, const sac_layer_attention *a, int64_t n_rows);
 
-/* scores[h][i] of candidate i < n of the copy, for the query heads q: at *scores, a head every n_ctx. On a
- * device the sums of their softmaxes go to s->lse too. */
+/* scores[h][i] of candidate i < n of the copy, for the query heads q, at s->scores, a head every n_ctx. */
 sac_status sac_tokenselect_copy_scores(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
-                                       const float *q, float **scores);
+                                       const float *q);
 
-/* Their soft vote, at s->votes, where a device finds it in one go: UNSUPPORTED where it does not. */
+/* Their soft vote, at s->votes; UNSUPPORTED where the op does not know heads such as these. */
 sac_status sac_tokenselect_copy_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                      const float *q);
 

@@ -71,33 +71,18 @@ sac_status sac_tokenselect_pack(sac_tokenselect *s, const sac_layer_attention *a
     return SAC_OK;
 }
 
-/* On the CPU of all rows up to the last candidate: the first ones are few, and the op knows no others. */
 sac_status sac_tokenselect_copy_scores(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
-                                       const float *q, float **scores) {
-    int64_t init = (int64_t)s->p[TS_INIT];
-    sac_packed_rows keys = s->copy[a->layer];
-    *scores = s->scores;
-    if (a->shape->device)
-        return a->ops->packed_scores(a->stream,
-                                     &(sac_packed_scores_args){.scores = s->scores,
-                                                               .stride = a->shape->n_ctx,
-                                                               .n = n,
-                                                               .q = sac_mat_f32((float *)q, 1, a->q.cols),
-                                                               .keys = keys,
-                                                               .n_heads = a->shape->n_heads,
-                                                               .scale = vote_scale(s, a),
-                                                               .first = init,
-                                                               .lse = s->lse,
-                                                               .skip = s->skip});
-    keys.n = init + n;
-    *scores = s->scores + init;
-    return a->ops->packed_attention(a->stream, &(sac_packed_attention_args){.q = q,
-                                                                            .parts = &keys,
-                                                                            .n_parts = 1,
-                                                                            .n_heads = a->shape->n_heads,
-                                                                            .scale = vote_scale(s, a),
-                                                                            .scores = s->scores,
-                                                                            .stride = a->shape->n_ctx});
+                                       const float *q) {
+    return a->ops->packed_scores(a->stream,
+                                 &(sac_packed_scores_args){.scores = s->scores,
+                                                           .stride = a->shape->n_ctx,
+                                                           .n = n,
+                                                           .q = sac_mat_f32((float *)q, 1, a->q.cols),
+                                                           .keys = s->copy[a->layer],
+                                                           .n_heads = a->shape->n_heads,
+                                                           .scale = vote_scale(s, a),
+                                                           .first = (int64_t)s->p[TS_INIT],
+                                                           .skip = s->skip.device});
 }
 
 sac_status sac_tokenselect_copy_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
@@ -109,5 +94,8 @@ sac_status sac_tokenselect_copy_vote(sac_tokenselect *s, const sac_layer_attenti
                                                                   .n_heads = a->shape->n_heads,
                                                                   .scale = vote_scale(s, a),
                                                                   .first = (int64_t)s->p[TS_INIT],
-                                                                  .skip = s->skip});
+                                                                  .scores = s->scores,
+                                                                  .stride = a->shape->n_ctx,
+                                                                  .lse = s->lse,
+                                                                  .skip = s->skip.device});
 }

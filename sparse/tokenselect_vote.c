@@ -28,8 +28,11 @@ void sac_tokenselect_take(void *state, const double *p, const sac_attention_shap
         s->paired = sac_take_device(memory, query_bytes);
         s->pairing = sac_take_both(memory, n_heads * sizeof(int32_t));
     }
-    if (p[TS_SELECT] == TS_HEAD)
+    if (p[TS_SELECT] == TS_HEAD) {
         s->head_best = sac_take_device(memory, n_heads * (size_t)s->capacity * sizeof *s->head_best);
+        s->none = sac_take_device(memory, n_ctx * sizeof *s->none); /* zeros, as a session's memory is */
+        s->one = sac_take_both(memory, n_ctx * sizeof(float));
+    }
     if (p[TS_POS] == 0) sac_gathered_take(&s->gathered, shape, s->capacity, memory);
 }
 
@@ -74,46 +77,64 @@ static sac_status pair_query(sac_tokenselect *s, const sac_layer_attention *a, c
 
 /* ---------------------------------------------------------------- the vote */
 
+/* n columns of floats, one number a row. */
+static sac_mat column(void *x, int64_t n) {
+    return sac_mat_f32(x, n, 1);
+}
+
+static sac_status clear_votes(sac_tokenselect *s, const sac_layer_attention *a, int64_t n) {
+    float *one = s->one.host;
+    int64_t n_ctx = a->shape->n_ctx;
+    if (!s->has_one) {
+        for (int64_t i = 1; i < n_ctx; i++) one[i] = 1; /* but for the first, which clears */
+        SAC_TRY(sac_send(a, s->one, (size_t)n_ctx * sizeof *one));
+        s->has_one = true;
+    }
+    return a->ops->gather_rows(
+        a->stream,
+        &(sac_gather_rows_args){.y = column(s->votes, n), .x = column(s->one.device, 1), .source = s->none});
+}
+
 /* Each head's k best get one vote each (eq. 6). */
-static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, const float *scores, int64_t n,
-                            int64_t k) {
-    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = scores,
+static sac_status head_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t k) {
+    int64_t n_best = k < n ? k : n;
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->scores,
                                                        .stride = a->shape->n_ctx,
                                                        .n = n,
                                                        .n_rows = a->shape->n_heads,
                                                        .k = k,
                                                        .indices = s->head_best}));
-    memset(s->votes, 0, (size_t)n * sizeof *s->votes);
-    for (int64_t i = 0; i < k * a->shape->n_heads; i++) s->votes[s->head_best[i]] += 1;
+    SAC_TRY(clear_votes(s, a, n));
+    for (int h = 0; h < a->shape->n_heads; h++) /* each adds to rows that differ */
+        SAC_TRY(a->ops->scatter_rows(a->stream,
+                                     &(sac_scatter_rows_args){.y = column(s->votes, n),
+                                                              .x = column((float *)s->one.device + 1, n_best),
+                                                              .target = s->head_best + h * n_best,
+                                                              .accumulate = true}));
     return SAC_OK;
 }
 
 /* The sum of all heads' scores (eq. 5). */
-static sac_status sum_scores(sac_tokenselect *s, const sac_layer_attention *a, float *scores, int64_t n) {
-    sac_mat x = {scores, a->shape->n_heads, n, a->shape->n_ctx, SAC_DTYPE_F32};
+static sac_status sum_scores(sac_tokenselect *s, const sac_layer_attention *a, int64_t n) {
+    sac_mat x = {s->scores, a->shape->n_heads, n, a->shape->n_ctx, SAC_DTYPE_F32};
     return a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->votes, .x = x, .scale = 1});
 }
 
-static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, float *scores, int64_t n,
-                       int64_t k) {
-    int n_heads = a->shape->n_heads;
-    int64_t stride = a->shape->n_ctx;
-    if (s->p[TS_SELECT] == TS_HEAD) return head_vote(s, a, scores, n, k);
-    if (s->p[TS_SELECT] == TS_TOPK) return sum_scores(s, a, scores, n);
-    if (!s->copy || !a->shape->device) /* otherwise they came with the scores */
-        SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = scores,
-                                                               .stride = stride,
-                                                               .n = n,
-                                                               .n_rows = n_heads,
-                                                               .lse = s->lse,
-                                                               .skip = s->skip}));
-    return a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = scores,
-                                                              .stride = stride,
+/* The sum of their softmaxes (eq. 7). */
+static sac_status soft_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n) {
+    SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = s->scores,
+                                                           .stride = a->shape->n_ctx,
+                                                           .n = n,
+                                                           .n_rows = a->shape->n_heads,
+                                                           .lse = s->lse,
+                                                           .skip = s->skip.device}));
+    return a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores,
+                                                              .stride = a->shape->n_ctx,
                                                               .n = n,
-                                                              .n_rows = n_heads,
+                                                              .n_rows = a->shape->n_heads,
                                                               .lse = s->lse,
                                                               .votes = s->votes,
-                                                              .skip = s->skip});
+                                                              .skip = s->skip.device});
 }
 
 /* How many of the best hold p of the vote. */
@@ -138,49 +159,42 @@ static sac_status count_by_mass(sac_tokenselect *s, const sac_layer_attention *a
     return SAC_OK;
 }
 
-/* The soft vote over the copy of keys where a device does all of it in one go. */
-static sac_status vote_at_once(sac_tokenselect *s, const sac_layer_attention *a, int64_t n) {
-    int64_t init = (int64_t)s->p[TS_INIT];
-    if (!s->copy || !a->shape->device || s->p[TS_SELECT] != TS_SOFT) return SAC_UNSUPPORTED;
-    const float *q;
-    SAC_TRY(sac_tokenselect_pack(s, a, init + n));
-    SAC_TRY(pair_query(s, a, &q));
-    return sac_tokenselect_copy_vote(s, a, n, q);
-}
-
-/* Of the candidates, at *scores. */
-static sac_status score(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, float **scores) {
-    int64_t init = (int64_t)s->p[TS_INIT];
-    const float *q;
-    SAC_TRY(pair_query(s, a, &q));
-    if (s->copy) {
-        SAC_TRY(sac_tokenselect_pack(s, a, init + n));
-        return sac_tokenselect_copy_scores(s, a, n, q, scores);
-    }
-    *scores = s->scores;
+/* Of the candidates, for the query heads q. */
+static sac_status score(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, const float *q) {
+    if (s->copy) return sac_tokenselect_copy_scores(s, a, n, q);
     return a->ops->key_scores(a->stream,
                               &(sac_key_scores_args){.scores = s->scores,
                                                      .stride = a->shape->n_ctx,
                                                      .q = q,
                                                      .kv = a->kv,
                                                      .n_heads = a->shape->n_heads,
-                                                     .first = init,
+                                                     .first = (int64_t)s->p[TS_INIT],
                                                      .n = n,
                                                      .scale = s->p[TS_SCALE] == 0 ? 1.0f : a->scale,
                                                      .back = &a->rotation,
-                                                     .skip = s->skip});
+                                                     .skip = s->skip.device});
+}
+
+/* What all heads say of the n candidates, to s->votes. */
+static sac_status vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, int64_t k) {
+    const float *q;
+    int select = (int)s->p[TS_SELECT];
+    SAC_TRY(pair_query(s, a, &q));
+    SAC_TRY(sac_tokenselect_pack(s, a, (int64_t)s->p[TS_INIT] + n));
+    if (s->copy && select == TS_SOFT) {
+        sac_status st = sac_tokenselect_copy_vote(s, a, n, q);
+        if (st != SAC_UNSUPPORTED) return st; /* a model of other heads than the op knows */
+    }
+    SAC_TRY(score(s, a, n, q));
+    return select == TS_HEAD   ? head_vote(s, a, n, k)
+           : select == TS_TOPK ? sum_scores(s, a, n)
+                               : soft_vote(s, a, n);
 }
 
 sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention *a, int64_t n,
                                   int32_t *chosen, int64_t *n_chosen) {
     int64_t k = (int64_t)s->p[TS_K];
-    float *scores;
-    sac_status st = vote_at_once(s, a, n);
-    if (st == SAC_UNSUPPORTED) {
-        SAC_TRY(score(s, a, n, &scores));
-        st = vote(s, a, scores, n, k);
-    }
-    SAC_TRY(st);
+    SAC_TRY(vote(s, a, n, k));
     if (s->p[TS_P] > 0) SAC_TRY(count_by_mass(s, a, n, &k));
     SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->votes,
                                                        .stride = n,
@@ -188,7 +202,7 @@ sac_status sac_tokenselect_choose(sac_tokenselect *s, const sac_layer_attention 
                                                        .n_rows = 1,
                                                        .k = k,
                                                        .indices = chosen,
-                                                       .skip = s->skip}));
+                                                       .skip = s->skip.device}));
     *n_chosen = k < n ? k : n;
     return SAC_OK;
 }

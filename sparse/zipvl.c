@@ -54,12 +54,14 @@ typedef struct zipvl {
     sac_buffer rows;        /* int32_t [n_ctx] of the view: earlier ones and T */
     sac_buffer start;       /* int64_t [2] of rows */
     sac_buffer least;       /* a threshold, then how many pass it as int64_t */
-    sac_buffer draw;        /* int32_t [n_ctx] drawing probes; which row of the part is whose, -1 = none */
+    sac_buffer draw;        /* int32_t [n_ctx] drawing probes; which output is whose, -1 = none */
     int64_t n_kept;
+    int64_t at_once; /* rows that are moved at a time */
     /* Where ops run: */
-    float *k, *v; /* [n_kv_heads][n_ctx][head_dim] gathered */
-    void *part;   /* [.][n_heads * head_dim] probes' queries; on a GPU [n_ctx], T's queries and outputs too */
-    float *zeros; /* [n_heads * head_dim] */
+    float *k, *v;   /* [n_kv_heads][n_ctx][head_dim] gathered */
+    void *part;     /* [probes or at_once][n_heads * head_dim] probes' queries; rows on their way */
+    int32_t *count; /* [at_once] 0, 1 .. */
+    float *zeros;   /* [n_heads * head_dim] */
 } zipvl;
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
@@ -106,8 +108,10 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     if (p[SIDE] != 0) return;
     z->k = sac_take_device(memory, n * row * sizeof(float));
     z->v = sac_take_device(memory, n * row * sizeof(float));
-    z->part = sac_take_device(memory, (shape->device || n < n_probes ? n : n_probes) *
-                                          sac_dtype_row_bytes(shape->dtype, (int64_t)cols));
+    z->at_once = sac_queries_at_once(shape);
+    size_t n_part = (size_t)z->at_once > n_probes ? (size_t)z->at_once : n < n_probes ? n : n_probes;
+    z->part = sac_take_device(memory, n_part * sac_dtype_row_bytes(shape->dtype, (int64_t)cols));
+    z->count = sac_take_device(memory, (size_t)z->at_once * sizeof *z->count);
     z->zeros = sac_take_device(memory, cols * sizeof(float)); /* as a session's memory is */
 }
 
@@ -262,29 +266,47 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
 
 /* ---------------------------------------------------------------- attention */
 
-/* Where outputs are wanted in q: those of T, standing in the first rows, to their places; zeros elsewhere.
- * From the last on, since a row only ever moves down. */
-static void spread(const zipvl *z, sac_mat o) {
-    const int32_t *kept = z->kept.host;
-    size_t row_bytes = (size_t)o.cols * sizeof(float);
-    int64_t end = o.rows;
-    for (int64_t i = z->n_kept - 1; i >= 0; i--) {
-        int64_t to = kept[i];
-        if (to != i) memcpy(sac_mat_row_f32(o, to), sac_mat_row_f32(o, i), row_bytes);
-        for (int64_t r = to + 1; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
-        end = to;
-    }
-    for (int64_t r = 0; r < end; r++) memset(sac_mat_row_f32(o, r), 0, row_bytes);
+/* Rows of q that stand at source[i], or zeros for -1, to its rows [first, first + n), by way of the part. */
+static sac_status move_rows(const zipvl *z, const sac_layer_attention *a, const int32_t *source,
+                            int64_t first, int64_t n) {
+    sac_mat part = {z->part, n, a->q.cols, a->q.cols, a->q.dtype};
+    SAC_TRY(a->ops->gather_rows(a->stream, &(sac_gather_rows_args){part, a->q, source + first, z->zeros}));
+    return a->ops->gather_rows(a->stream,
+                               &(sac_gather_rows_args){sac_mat_rows(a->q, first, n), part, z->count, NULL});
 }
 
-/* A device's libraries make a plan for every shape, which takes longer than a layer: there queries go in
- * steps of this many, the last ones of which are nobody's, so that layers that keep different numbers share
- * plans. */
-enum { STEP = 1024 };
+/* T's queries side by side in the first rows of q: none goes where one stands that is still wanted. */
+static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a) {
+    SAC_TRY(a->ops->choice_rows(
+        a->stream, &(sac_choice_rows_args){.rows = z->count, .init = z->at_once, .n_rows = z->at_once}));
+    for (int64_t i = 0, n; i < z->n_kept; i += n) {
+        n = z->n_kept - i < z->at_once ? z->n_kept - i : z->at_once;
+        SAC_TRY(move_rows(z, a, z->kept.device, i, n));
+    }
+    return SAC_OK;
+}
 
+/* Their outputs, standing there, to their places, zeros elsewhere: from the last on, since a row only ever
+ * moves down. */
+static sac_status spread(const zipvl *z, const sac_layer_attention *a) {
+    const int32_t *kept = z->kept.host;
+    int32_t *source = z->draw.host;
+    for (int64_t i = 0; i < a->q.rows; i++) source[i] = -1;
+    for (int64_t i = 0; i < z->n_kept; i++) source[kept[i]] = (int32_t)i;
+    SAC_TRY(sac_send(a, z->draw, (size_t)a->q.rows * sizeof *source));
+    for (int64_t end = a->q.rows, n; end > 0; end -= n) {
+        n = end < z->at_once ? end : z->at_once;
+        SAC_TRY(move_rows(z, a, z->draw.device, end - n, n));
+    }
+    return SAC_OK;
+}
+
+/* So many queries that plans are shared with other layers, which keep other numbers: the last ones are
+ * nobody's. */
 static int64_t padded(const sac_layer_attention *a, int64_t first, int64_t n) {
-    int64_t begin = a->past + first, more = (STEP - (begin + n) % STEP) % STEP;
-    return a->shape->device && n >= STEP && first + n + more <= a->q.rows ? n + more : n;
+    int64_t step = sac_ops_traits_of(a->shape->device)->query_step;
+    int64_t begin = a->past + first, more = (step - (begin + n) % step) % step;
+    return n >= step && first + n + more <= a->q.rows ? n + more : n;
 }
 
 /* Queries q are T's from the first-th on. Behind them, and behind the rows of kv that they see, is room. */
@@ -305,30 +327,7 @@ static sac_status attend_gathered(const zipvl *z, const sac_layer_attention *a, 
                                                               .causal = true});
 }
 
-static sac_status spread_on_device(const zipvl *z, const sac_layer_attention *a, sac_mat part) {
-    const int32_t *kept = z->kept.host;
-    int32_t *source = z->draw.host;
-    for (int64_t i = 0; i < a->q.rows; i++) source[i] = -1;
-    for (int64_t i = 0; i < z->n_kept; i++) source[kept[i]] = (int32_t)i;
-    SAC_TRY(sac_send(a, z->draw, (size_t)a->q.rows * sizeof *source));
-    return a->ops->gather_rows(a->stream, &(sac_gather_rows_args){a->q, part, z->draw.device, z->zeros});
-}
-
-/* T's queries side by side: moved to the first rows or, on a device, to a place of their own. */
-static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a, sac_mat *q) {
-    const int32_t *kept = z->kept.host;
-    *q = sac_mat_rows(a->q, 0, z->n_kept);
-    if (a->shape->device) {
-        *q = (sac_mat){z->part, z->n_kept, a->q.cols, a->q.cols, a->q.dtype};
-        return a->ops->gather_rows(a->stream, &(sac_gather_rows_args){*q, a->q, z->kept.device, NULL});
-    }
-    for (int64_t i = 0; i < z->n_kept; i++) /* kept[i] >= i: nothing that is still wanted is overwritten */
-        if (kept[i] != i)
-            memcpy(sac_mat_row_f32(*q, i), sac_mat_row_f32(a->q, kept[i]), (size_t)q->cols * sizeof(float));
-    return SAC_OK;
-}
-
-/* The same, made: those whose outputs will be read. */
+/* With queries made for it: those of T whose outputs will be read. */
 static sac_status attend_made(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
     const int32_t *kept = z->kept.host, *made = z->kept.device;
     int64_t first = 0;
@@ -343,7 +342,7 @@ static sac_status attend_made(const zipvl *z, const sac_layer_attention *a, cons
 static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
     int d = a->shape->head_dim;
     int64_t n = a->past + z->n_kept;
-    sac_mat q;
+    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept);
     sac_kv_view kv = {.k = z->k,
                       .v = z->v,
                       .dtype = a->kv.dtype,
@@ -354,14 +353,10 @@ static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a,
                       .head_stride = z->n_ctx * d};
     SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
     if (a->make_queries.fn) return attend_made(z, a, &kv);
-    SAC_TRY(pick_queries(z, a, &q));
+    SAC_TRY(pick_queries(z, a));
     SAC_TRY(attend_gathered(z, a, q, 0, &kv));
-    if (a->attended) {
-        *a->attended = (sac_attended){q, z->kept.device};
-        return SAC_OK;
-    }
-    if (a->shape->device) return spread_on_device(z, a, q);
-    spread(z, a->q);
+    if (!a->attended) return spread(z, a);
+    *a->attended = (sac_attended){q, z->kept.device};
     return SAC_OK;
 }
 

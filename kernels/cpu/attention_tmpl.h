@@ -261,3 +261,9 @@ sac_status SAC_ISA(sac_attention)(const sac_stream *s, const sac_attention_args 
         sac_attention_run(&job, attention_join_fn, sac_attention_n_tasks(&job) / job.n_chunks);
     return SAC_OK;
 }
+
+/* The processor is busy with one of them: the bits of each are those of attention. */
+sac_status SAC_ISA(sac_attention_many)(const sac_stream *s, const sac_attention_many_args *a) {
+    for (int i = 0; i < a->n; i++) SAC_TRY(SAC_ISA(sac_attention)(s, &a->each[i]));
+    return SAC_OK;
+}

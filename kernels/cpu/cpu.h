@@ -16,9 +16,11 @@ sac_linear_group_fn sac_linear_group_find(unsigned cpu_flags);
 typedef size_t (*sac_linear_scratch_fn)(int64_t m, int64_t k);
 sac_linear_scratch_fn sac_linear_scratch_find(unsigned cpu_flags);
 
-/* packed_attention for these flags. */
+/* packed_attention and packed_scores for these flags. */
 typedef sac_status (*sac_packed_attention_fn)(const sac_stream *s, const sac_packed_attention_args *a);
 sac_packed_attention_fn sac_packed_attention_find(unsigned cpu_flags);
+typedef sac_status (*sac_packed_scores_fn)(const sac_stream *s, const sac_packed_scores_args *a);
+sac_packed_scores_fn sac_packed_scores_find(unsigned cpu_flags);
 
 /* F32, F16 and BF16 weights. */
 sac_status sac_linear_float_avx2(const sac_stream *s, const sac_linear_args *a);
@@ -28,6 +30,8 @@ size_t sac_linear_float_amx_scratch_bytes(int64_t m, int64_t k);
 
 sac_status sac_attention_avx2(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_attention_avx512(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_attention_many_avx2(const sac_stream *s, const sac_attention_many_args *a);
+sac_status sac_attention_many_avx512(const sac_stream *s, const sac_attention_many_args *a);
 sac_status sac_attention_sums_avx2(const sac_stream *s, const sac_attention_sums_args *a);
 sac_status sac_attention_sums_avx512(const sac_stream *s, const sac_attention_sums_args *a);
 

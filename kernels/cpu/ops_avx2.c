@@ -15,7 +15,14 @@
 #include "top_p_tmpl.h"
 
 #include "channels_tmpl.h"
+#include "choice_step_tmpl.h"
+#include "packed_attention.h"
+#include "packed_vote_tmpl.h"
 #include "pages_tmpl.h"
+
+static sac_status packed_vote_avx2(const sac_stream *s, const sac_packed_vote_args *a) {
+    return packed_vote_over_avx2(s, a, sac_packed_scores_avx2);
+}
 
 void sac_ops_set_avx2(sac_ops *t) {
     t->rmsnorm = rmsnorm_avx2;
@@ -30,10 +37,13 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->softmax = softmax_avx2;
     t->soft_vote = soft_vote_avx2;
     t->pool_tokens = pool_tokens_avx2;
+    t->choice_step = choice_step_avx2;
+    t->packed_vote = packed_vote_avx2;
     t->page_bounds = page_bounds_avx2;
     t->page_scores = page_scores_avx2;
     t->channel_sums = channel_sums_avx2;
     t->attention = sac_attention_avx2;
+    t->attention_many = sac_attention_many_avx2;
     t->attention_sums = sac_attention_sums_avx2;
 }
 #endif

@@ -15,7 +15,17 @@
 #include "top_p_tmpl.h"
 
 #include "channels_tmpl.h"
+#include "choice_step_tmpl.h"
+#include "packed_attention.h"
+#include "packed_vote_tmpl.h"
 #include "pages_tmpl.h"
+
+static sac_status packed_vote_avx512(const sac_stream *s, const sac_packed_vote_args *a) {
+    return packed_vote_over_avx512(s, a, sac_packed_scores_avx512);
+}
+static sac_status packed_vote_vnni(const sac_stream *s, const sac_packed_vote_args *a) {
+    return packed_vote_over_avx512(s, a, sac_packed_scores_vnni);
+}
 
 void sac_ops_set_avx512(sac_ops *t) {
     t->rmsnorm = rmsnorm_avx512;
@@ -30,10 +40,13 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->softmax = softmax_avx512;
     t->soft_vote = soft_vote_avx512;
     t->pool_tokens = pool_tokens_avx512;
+    t->choice_step = choice_step_avx512;
+    t->packed_vote = t->packed_scores == sac_packed_scores_vnni ? packed_vote_vnni : packed_vote_avx512;
     t->page_bounds = page_bounds_avx512;
     t->page_scores = page_scores_avx512;
     t->channel_sums = channel_sums_avx512;
     t->attention = sac_attention_avx512;
+    t->attention_many = sac_attention_many_avx512;
     t->attention_sums = sac_attention_sums_avx512;
 }
 #endif

@@ -43,5 +43,8 @@ void sac_packed_run(packed_job *job, sac_task_fn fn);
 sac_status sac_packed_attention_avx2(const sac_stream *s, const sac_packed_attention_args *a);
 sac_status sac_packed_attention_avx512(const sac_stream *s, const sac_packed_attention_args *a);
 sac_status sac_packed_attention_vnni(const sac_stream *s, const sac_packed_attention_args *a);
+sac_status sac_packed_scores_avx2(const sac_stream *s, const sac_packed_scores_args *a);
+sac_status sac_packed_scores_avx512(const sac_stream *s, const sac_packed_scores_args *a);
+sac_status sac_packed_scores_vnni(const sac_stream *s, const sac_packed_scores_args *a);
 
 #endif

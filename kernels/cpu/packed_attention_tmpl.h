@@ -465,3 +465,86 @@ sac_status PACKED_ATTENTION(const sac_stream *s, const sac_packed_attention_args
     sac_for_rows(s, a->n_heads, floats * (int64_t)sizeof(float), packed_join, &job);
     return SAC_OK;
 }
+
+/* ---------------------------------------------------------------- scores alone */
+
+typedef struct scores_job {
+    packed_job job; /* of all rows up to the last that is asked for */
+    const sac_packed_scores_args *a;
+} scores_job;
+
+/* The first of n ascending numbers that is at least `least`. */
+static int64_t first_from(const int32_t *rows, int64_t n, int64_t least) {
+    int64_t low = 0, high = n;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (rows[middle] < least)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Of a stretch, the places that query head `head` asks for: [*begin, *end) of its scores; *rows their rows, or
+ * NULL where place i is row first + i. */
+static void asked_places(const scores_job *x, const packed_stretch *t, int64_t head, const int32_t **rows,
+                         int64_t *begin, int64_t *end) {
+    const sac_packed_scores_args *a = x->a;
+    *rows = a->rows ? a->rows + head / (a->n_heads / a->n_lists) * a->n : NULL;
+    *begin = a->rows ? first_from(*rows, a->n, t->row) : sac_max_i64(t->row - a->first, 0);
+    *end = a->rows ? first_from(*rows, a->n, t->row + t->n) : sac_min_i64(t->row + t->n - a->first, a->n);
+}
+
+static bool is_asked(const scores_job *x, const packed_state *st, const packed_stretch *t) {
+    const int32_t *rows;
+    int64_t begin = 0, end = 0;
+    for (int64_t r = 0; r < x->job.group && begin >= end; r++)
+        asked_places(x, t, st->head * x->job.group + r, &rows, &begin, &end);
+    return begin < end;
+}
+
+static void put_scores(const scores_job *x, const packed_state *st, const packed_stretch *t) {
+    const int32_t *rows;
+    int64_t begin, end;
+    for (int64_t r = 0; r < x->job.group; r++) {
+        int64_t head = st->head * x->job.group + r;
+        const float *s = st->scores + r * SCORE_STRIDE;
+        float *to = x->a->scores + head * x->a->stride;
+        asked_places(x, t, head, &rows, &begin, &end);
+        for (int64_t i = begin; i < end; i++) to[i] = s[(rows ? rows[i] : x->a->first + i) - t->row] * LN_2;
+    }
+}
+
+static void scores_task(void *ctx, int64_t task, int thread) {
+    const scores_job *x = ctx;
+    const packed_job *job = &x->job;
+    int64_t chunk = task / job->n_kv_heads, first = chunk * job->n_stretches / job->n_chunks;
+    int64_t end = (chunk + 1) * job->n_stretches / job->n_chunks;
+    packed_state st;
+    packed_open(&st, job, task, thread);
+    packed_stretch t = sac_packed_stretch_at(job, first);
+    for (int64_t i = first; i < end; i++, sac_packed_stretch_next(job, &t)) {
+        if (!is_asked(x, &st, &t)) continue;
+        compute_scores(&st, &t);
+        put_scores(x, &st, &t);
+    }
+}
+
+sac_status PACKED_SCORES(const sac_stream *s, const sac_packed_scores_args *a) {
+    sac_packed_rows keys = a->keys;
+    const sac_packed_attention_args args = {.q = sac_mat_row_f32(a->q, 0),
+                                            .parts = &keys,
+                                            .n_parts = 1,
+                                            .n_heads = a->n_heads,
+                                            .scale = a->scale};
+    scores_job x = {.a = a};
+    if (sac_is_skipped(a->skip)) return SAC_OK;
+    if (!a->rows) keys.n = a->first + a->n;
+    if (a->turn_back || !sac_packed_plan(&x.job, s, &args)) return sac_ref_packed_scores(s, a);
+    sac_packed_run(&x.job, scores_task);
+    if (!a->lse) return SAC_OK;
+    return sac_ref_softmax(
+        s, &(sac_softmax_args){
+               .scores = a->scores, .stride = a->stride, .n = a->n, .n_rows = a->n_heads, .lse = a->lse});
+}

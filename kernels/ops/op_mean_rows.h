@@ -4,7 +4,8 @@
 #include "device.h"
 
 /* y[g][c] = scale * sum of x[row][c] over the rows of group g: x's rows are cut into n_groups equal parts. With a
- * divisor every row is divided by it before it is added; variants may divide the sum. */
+ * divisor every row is divided by it before it is added; variants may divide the sum. x is F32, F16 or BF16, as
+ * keys may be stored. */
 typedef struct sac_mean_rows_args {
     float *y; /* [n_groups][x.cols] */
     sac_mat x;

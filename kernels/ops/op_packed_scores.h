@@ -6,8 +6,8 @@
 
 /* scores[h][i] = scale * (q_h . key), of row first + i of packed keys for i < n, or of row rows[i] of the
  * head's own list of `rows`; with turn_back the key, unpacked, is first turned back by turn_back[i]. lse[h] =
- * ln sum_i exp(scores[h][i]), -infinity without scores. Where keys are in 4 bits, which tell far less, a
- * variant may round a head's q to f16 (times a power of two). */
+ * ln sum_i exp(scores[h][i]), -infinity without scores. A variant may round a head's q (times the keys' scale)
+ * to 16 bits of its largest and, where keys are in 4 bits, which tell far less, to f16. Lists ascend. */
 typedef struct sac_packed_scores_args {
     float *scores; /* [n_heads][stride] */
     int64_t stride, n;

@@ -118,12 +118,27 @@ typedef struct sac_ops {
 #define X(op) sac_status (*op)(const sac_stream *s, const sac_##op##_args *a);
     SAC_OPS(X)
 #undef X
-    bool fuses; /* qkv_step, gate_up_step and store_many gain over the ops that they join; else they are only
-                   the contract, with other roundings than those ops */
+    bool fuses; /* qkv_step, gate_up_step, store_many and packed_step gain over the ops that they join; else
+                   they are only the contract, with other roundings than those ops */
     /* Shared scratch that linear needs for up to m rows of k elements; attention's need is part of the thread
      * scratch. */
     size_t (*linear_scratch_bytes)(int64_t m, int64_t k);
 } sac_ops;
+
+/* What a program over ops may ask of a device's ops before it plans its memory. */
+typedef struct sac_ops_traits {
+    int64_t queries_at_once;  /* of a prompt: as many keep them busy */
+    int64_t chunks_at_once;   /* of a prompt's queries, each with keys of its own: 1 keeps them busy */
+    int64_t query_step;       /* attention plans for every number of queries anew, which takes long: numbers
+                                 that may be rounded up should be multiples of this */
+    int64_t pattern_rows_max; /* most n_rows of pattern_rows */
+    bool shares_lists;        /* attention of many queries gains by one list for all heads */
+    bool reads_apart;         /* choice_attend gains over one view of all */
+    bool shares_sums; /* to pass attention_sums on between methods takes less than to find them again */
+} sac_ops_traits;
+
+/* d NULL: the CPU's. */
+const sac_ops_traits *sac_ops_traits_of(const sac_device *d);
 
 void sac_ops_init_ref(sac_ops *t); /* fills every slot */
 void sac_ops_init_cpu(sac_ops *t,

@@ -9,11 +9,6 @@ sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t
     return a->ops->attention(a->stream, &args);
 }
 
-sac_attention_args sac_dense_step(const sac_layer_attention *a) {
-    sac_count_step(a, (double)a->kv.n_rows);
-    return sac_causal_args(a, a->q, a->past);
-}
-
 sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n) {
     sac_layer_attention chunk = *a;
     chunk.q = sac_mat_rows(a->q, first, n);
@@ -43,14 +38,12 @@ static int64_t longest(const sac_choice_lists *l) {
     return n;
 }
 
-/* With args over the choice's lists of the rows of args->kv. */
-static sac_status attend_lists(const sac_layer_attention *a, const sac_choice *choice,
-                               sac_attention_args args) {
-    const sac_row_lists lists = sac_choice_row_lists(&choice->lists);
-    args.lists = &lists;
-    args.uneven = !sac_choice_is_counted(choice);
-    args.n_kv = args.uneven ? args.kv.n_rows : longest(&choice->lists);
-    return a->ops->attention(a->stream, &args);
+/* args over the choice's lists of the rows of args->kv. */
+static void read_lists(const sac_choice_lists *of, sac_row_lists *lists, sac_attention_args *args) {
+    *lists = sac_choice_row_lists(of);
+    args->lists = lists;
+    args->uneven = !of->start.host;
+    args->n_kv = args->uneven ? args->kv.n_rows : longest(of);
 }
 
 /* A view that lacks the sequence's last rows. */
@@ -80,29 +73,45 @@ static sac_status complete_view(const sac_layer_attention *a, const sac_choice_v
                                                                   .kept = true});
 }
 
-static sac_status attend_view(const sac_layer_attention *a, const sac_choice *choice) {
+/* The whole view, or lists of its places: these have no window, and all come before the query. */
+static sac_status read_view(const sac_layer_attention *a, const sac_choice *choice, sac_row_lists *lists,
+                            sac_attention_args *args) {
     const sac_choice_view *v = &choice->view;
     if (v->n_near > 0) {
-        sac_status st = attend_far_and_near(a, v);
-        if (st != SAC_UNSUPPORTED) return st;
+        bool apart = sac_ops_traits_of(a->shape->device)->reads_apart;
+        sac_status st = apart ? attend_far_and_near(a, v) : SAC_UNSUPPORTED;
+        if (st != SAC_UNSUPPORTED) return st; /* there is nothing left to read */
         SAC_TRY(complete_view(a, v));
     }
-    sac_attention_args args = sac_causal_args(a, a->q, v->kv.n_rows - 1);
-    args.kv = v->kv;
-    if (!choice->lists.rows) return a->ops->attention(a->stream, &args);
-    args.causal = false; /* lists of places have no window, and all come before the query */
-    args.window = 0;
-    return attend_lists(a, choice, args);
+    *args = sac_causal_args(a, a->q, v->kv.n_rows - 1);
+    args->kv = v->kv;
+    if (!choice->lists.rows) return SAC_OK;
+    args->causal = false;
+    args->window = 0;
+    read_lists(&choice->lists, lists, args);
+    return SAC_OK;
+}
+
+sac_status sac_choice_call(const sac_layer_attention *a, const sac_choice *choice, sac_row_lists *lists,
+                           sac_attention_args *args) {
+    *args = (sac_attention_args){0};
+    if (choice->kind == SAC_CHOICE_VIEW) return read_view(a, choice, lists, args);
+    if (choice->kind == SAC_CHOICE_PLACES) {
+        SAC_TRY(sac_gather_places(a, a->q, a->position, &choice->lists, choice->room));
+        *args = sac_causal_args(a, a->q, choice->room->view.n_rows - a->q.rows);
+        args->kv = choice->room->view;
+        return SAC_OK;
+    }
+    *args = sac_causal_args(a, a->q, a->past);
+    if (choice->lists.rows) read_lists(&choice->lists, lists, args);
+    return SAC_OK;
 }
 
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice) {
-    switch (choice->kind) {
-    case SAC_CHOICE_PLACES: return sac_attend_places(a, a->q, a->position, &choice->lists, choice->room);
-    case SAC_CHOICE_VIEW: return attend_view(a, choice);
-    default: break;
-    }
-    if (sac_choice_is_all(choice)) return sac_attend_dense(a, 0, a->q.rows);
-    return attend_lists(a, choice, sac_causal_args(a, a->q, a->past));
+    sac_row_lists lists;
+    sac_attention_args args;
+    SAC_TRY(sac_choice_call(a, choice, &lists, &args));
+    return args.n_q > 0 ? a->ops->attention(a->stream, &args) : SAC_OK;
 }
 
 /* ---------------------------------------------------------------- counting */

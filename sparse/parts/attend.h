@@ -28,13 +28,9 @@ static inline sac_status sac_to_host(const sac_layer_attention *a, void *host, c
 /* Causal attention of queries [first, first + n) over all rows up to theirs. */
 sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n);
 
-/* What a step of the policy `dense` asks of the attention op, counted as if it were done: for those who do
- * the steps of several sequences in one go. */
-sac_attention_args sac_dense_step(const sac_layer_attention *a);
-
-/* Queries of a prompt that a method does at a time: a GPU needs more of them to be full. */
+/* Queries of a prompt that a method does at a time. */
 static inline int64_t sac_queries_at_once(const sac_attention_shape *shape) {
-    int64_t n = shape->device ? 2048 : 256;
+    int64_t n = sac_ops_traits_of(shape->device)->queries_at_once;
     return n < shape->n_ctx ? n : shape->n_ctx;
 }
 
@@ -51,7 +47,12 @@ void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pai
 /* A step of a method with an attention of its own, which read n_rows rows for each head. */
 void sac_count_step(const sac_layer_attention *a, double n_rows);
 
-/* A decode step over a choice. */
+/* A decode step over a choice as one call of the attention op, whose args may point to `lists`: what has to
+ * lie elsewhere is gathered first, and queries are turned. args->n_q 0: another op has attended already. */
+sac_status sac_choice_call(const sac_layer_attention *a, const sac_choice *choice, sac_row_lists *lists,
+                           sac_attention_args *args);
+
+/* The same, done. */
 sac_status sac_attend_choice(const sac_layer_attention *a, const sac_choice *choice);
 
 #endif

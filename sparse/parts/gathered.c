@@ -1,7 +1,6 @@
 #include "gathered.h"
 
 #include "attend.h"
-#include "causal.h"
 
 #include <assert.h>
 
@@ -65,12 +64,4 @@ sac_status sac_gather_places(const sac_layer_attention *a, sac_mat q, const int3
                                                                .turn_back = s->turn_keys,
                                                                .rotation = &a->rotation}));
     return turn_to_places(a, q, position, n - q.rows, s);
-}
-
-sac_status sac_attend_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
-                             const sac_choice_lists *list, sac_gathered *s) {
-    SAC_TRY(sac_gather_places(a, q, position, list, s));
-    sac_attention_args args = sac_causal_args(a, q, s->view.n_rows - q.rows);
-    args.kv = s->view;
-    return a->ops->attention(a->stream, &args);
 }

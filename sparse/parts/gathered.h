@@ -27,10 +27,6 @@ sac_kv_view sac_gathered_view(const sac_gathered *s, const sac_layer_attention *
 sac_status sac_gather_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
                              const sac_choice_lists *list, sac_gathered *s);
 
-/* Queries q, at `position`, over the list as if these tokens were all there ever was. */
-sac_status sac_attend_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
-                             const sac_choice_lists *list, sac_gathered *s);
-
 /* Queries turned back by as many positions each as `back` says, where ops run. */
 sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *back);
 

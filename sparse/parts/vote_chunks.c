@@ -6,8 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_AT_ONCE = 16 };
-#define MOST_SCORE_BYTES ((int64_t)512 << 20) /* of a card's memory, however long the context */
+#define MOST_SCORE_BYTES ((int64_t)512 << 20) /* however long the context */
 
 static int64_t list_length(const sac_vote_chunks *s) {
     return s->init + s->k + s->local;
@@ -17,8 +16,9 @@ static int64_t most_chunks(const sac_vote_chunks *s, const sac_attention_shape *
 }
 
 static int64_t how_many(const sac_vote_chunks *s, const sac_attention_shape *shape) {
-    int64_t n = MOST_SCORE_BYTES / (shape->n_heads * s->stride * (int64_t)sizeof(float));
-    if (n > MOST_AT_ONCE) n = MOST_AT_ONCE;
+    int64_t n = MOST_SCORE_BYTES / (shape->n_heads * s->stride * (int64_t)sizeof(float)),
+            most = sac_ops_traits_of(shape->device)->chunks_at_once;
+    if (n > most) n = most;
     if (n > most_chunks(s, shape)) n = most_chunks(s, shape);
     return list_length(s) < shape->n_ctx && n >= 2 ? n : 0;
 }
@@ -27,7 +27,7 @@ void sac_vote_chunks_take(sac_vote_chunks *s, const sac_attention_shape *shape, 
     size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx;
     size_t row_bytes = sac_dtype_row_bytes(shape->dtype, shape->head_dim) * (size_t)shape->n_kv_heads;
     s->stride = (shape->n_ctx + 3) / 4 * 4;
-    s->n_at_once = shape->device ? how_many(s, shape) : 0;
+    s->n_at_once = how_many(s, shape);
     if (s->n_at_once == 0) return;
     size_t n = (size_t)s->n_at_once, stride = (size_t)s->stride, listed = n * (size_t)list_length(s);
     s->scores = sac_take_device(memory, n * n_heads * stride * sizeof *s->scores);

@@ -1,7 +1,7 @@
-/* vote_chunks.h - on a GPU, chunks of a prompt that vote and attend together.
+/* vote_chunks.h - chunks of a prompt that vote and attend together, where the ops have room for several.
  *
  * Once a layer's keys stand, what TokenSelect does for a chunk of the prompt depends on no other chunk. One
- * at a time they leave most of a card idle; here the scan of keys, the vote, the choice and the attention of
+ * at a time they leave most of a GPU idle; here the scan of keys, the vote, the choice and the attention of
  * several of them are one launch each. Keys are turned back once for the layer, not once for each scan. */
 #ifndef SAC_VOTE_CHUNKS_H
 #define SAC_VOTE_CHUNKS_H
@@ -27,7 +27,7 @@ typedef struct sac_vote_chunks {
     int64_t n_turns;
 } sac_vote_chunks;
 
-/* Settings are filled in before; n_at_once is set here. On the CPU, which one chunk fills, nothing is taken. */
+/* Settings are filled in before; n_at_once is set here. Where one chunk keeps the ops busy nothing is taken. */
 void sac_vote_chunks_take(sac_vote_chunks *s, const sac_attention_shape *shape, const sac_memory *memory);
 
 /* Whole chunks of the prompt from query `first` on that may go together, at most until query `end`: the

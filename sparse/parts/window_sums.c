@@ -4,7 +4,7 @@ int64_t sac_shared_window(const sac_prefill *prefill, const sac_decode *decode,
                           const sac_attention_shape *shape) {
     const sac_prefill_policy *p = prefill->policy;
     const sac_decode_policy *d = decode->policy;
-    if (shape->device || !p->observes || !d->observes) return 0;
+    if (!sac_ops_traits_of(shape->device)->shares_sums || !p->observes || !d->observes) return 0;
     int64_t n = p->observes(prefill->p);
     return n == d->observes(decode->p) ? n : 0;
 }

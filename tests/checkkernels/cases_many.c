@@ -10,25 +10,32 @@ static double dtype_eps(sac_dtype t) {
 }
 
 /* Groups of 1, 4, 7, 8, 9 and 18 heads, heads of 64, 80, 96 and 128 channels; one row, either side of a tile
- * (16 keys) and of a block's (128); one long sequence among short ones; more than a launch takes. */
+ * (16 keys) and of a block's (128); one long sequence among short ones; more than a launch takes. With `every`
+ * attention reads lists of one row in so many, but for each third sequence, which reads all its rows: lists of
+ * key-value heads and of all heads in turn, some without a row. */
 static const struct many_shape {
     int n, n_heads, n_kv_heads, head_dim;
     int64_t n_keys[4]; /* taken in turn */
     int64_t window;
     int rot_dim;
     bool interleaved;
+    int every; /* 0: no lists */
 } shapes[] = {
-    {1, 4, 4, 64, {1}, 0, 64, false},
-    {2, 14, 2, 128, {1, 700}, 0, 128, false},
-    {3, 28, 4, 128, {1300, 16, 129}, 0, 128, false},
-    {8, 28, 4, 128, {200, 200, 200, 200}, 0, 128, false},
-    {5, 8, 8, 64, {300, 15, 17, 1}, 0, 40, true},
-    {4, 8, 1, 128, {31, 1000, 33, 127}, 50, 64, false},
-    {6, 8, 2, 80, {255, 5, 128, 600}, 0, 80, false},
-    {3, 18, 1, 96, {90, 2, 350}, 0, 96, true},
-    {37, 9, 1, 64, {40, 3, 300, 64}, 0, 32, false},
-    {9, 32, 32, 128, {3, 65, 10, 1}, 0, 128, false},
-    {3, 6, 3, 20, {30, 9, 2}, 0, 12, false},
+    {1, 4, 4, 64, {1}, 0, 64, false, 0},
+    {2, 14, 2, 128, {1, 700}, 0, 128, false, 0},
+    {3, 28, 4, 128, {1300, 16, 129}, 0, 128, false, 0},
+    {8, 28, 4, 128, {200, 200, 200, 200}, 0, 128, false, 0},
+    {5, 8, 8, 64, {300, 15, 17, 1}, 0, 40, true, 0},
+    {4, 8, 1, 128, {31, 1000, 33, 127}, 50, 64, false, 0},
+    {6, 8, 2, 80, {255, 5, 128, 600}, 0, 80, false, 0},
+    {3, 18, 1, 96, {90, 2, 350}, 0, 96, true, 0},
+    {37, 9, 1, 64, {40, 3, 300, 64}, 0, 32, false, 0},
+    {9, 32, 32, 128, {3, 65, 10, 1}, 0, 128, false, 0},
+    {3, 6, 3, 20, {30, 9, 2}, 0, 12, false, 0},
+    {1, 28, 4, 128, {900}, 0, 128, false, 2},
+    {5, 28, 4, 128, {1300, 700, 260, 900}, 0, 128, false, 3},
+    {7, 8, 8, 64, {300, 400, 317, 290}, 90, 40, true, 1},
+    {34, 9, 1, 80, {140, 133, 300, 164}, 0, 32, false, 2},
 };
 
 /* Sequence i of the case's keys: rows of one view, from another one on. */
@@ -41,10 +48,27 @@ static sac_kv_view part_of(const sac_kv_view *all, int64_t first, int64_t n) {
     return kv;
 }
 
+/* Lists of the first n rows for every sequence. */
+static void list_rows(check_case *c, const struct many_shape *sh, int64_t n) {
+    const sac_row_lists *all = check_row_lists(c, sh->n * sh->n_kv_heads, n, sh->every);
+    for (int i = 0; i < sh->n; i++)
+        c->many_lists[i] =
+            (sac_row_lists){all->rows, all->start + (int64_t)i * sh->n_kv_heads, i % 2 ? 1 : sh->n_kv_heads};
+}
+static int64_t longest_list(const sac_row_lists *l) {
+    int64_t n = 1;
+    for (int i = 0; i < l->n_lists; i++) {
+        int64_t length = l->start[i + 1] - l->start[i];
+        n = length > n ? length : n;
+    }
+    return n;
+}
+
 static bool make_attention(check_case *c, const struct many_shape *sh, sac_dtype t) {
     sac_attention_args *each = c->many.attention;
-    int64_t most = 0, cols = (int64_t)sh->n_heads * sh->head_dim;
+    int64_t most = 0, least = INT64_MAX, cols = (int64_t)sh->n_heads * sh->head_dim;
     for (int i = 0; i < 4; i++) most = sh->n_keys[i] > most ? sh->n_keys[i] : most;
+    for (int i = 0; i < 4 && i < sh->n; i++) least = sh->n_keys[i] < least ? sh->n_keys[i] : least;
     check_kv_shape shape = {.dtype = t,
                             .n_heads = sh->n_kv_heads,
                             .head_dim = sh->head_dim,
@@ -55,6 +79,7 @@ static bool make_attention(check_case *c, const struct many_shape *sh, sac_dtype
     sac_kv_view kv = check_kv(c, &shape, &k_norm, &v_max);
     sac_mat o = check_mat(c, true, sh->n, cols, 8, 0, CHECK_UNIFORM), q = o;
     if (check_rand_int(c, 0, 1)) q = check_mat(c, false, sh->n, cols, 0, 0, CHECK_UNIFORM);
+    if (sh->every) list_rows(c, sh, least);
     double *allowed = check_allow(c, sh->n * cols), scale = 1 / sqrt((double)sh->head_dim);
     for (int i = 0; i < sh->n; i++) {
         int64_t n = sh->n_keys[i % 4] ? sh->n_keys[i % 4] : 1;
@@ -70,6 +95,10 @@ static bool make_attention(check_case *c, const struct many_shape *sh, sac_dtype
                                        .scale = (float)scale,
                                        .causal = true,
                                        .window = sh->window};
+        if (sh->every && i % 3 < 2) {
+            each[i].lists = &c->many_lists[i];
+            each[i].n_kv = longest_list(each[i].lists);
+        }
         for (int64_t j = 0; j < cols; j++) {
             double q_norm = sqrt((double)sh->head_dim); /* at most */
             allowed[at * cols + j] =
@@ -121,9 +150,10 @@ bool check_make_many_of(check_case *c, int i, sac_dtype t) {
     if (i >= (int)SAC_COUNT(shapes)) return false;
     const struct many_shape *sh = &shapes[i];
     c->same_bits = true;
-    snprintf(c->text, sizeof c->text, "%s %d sequences heads=%d/%d d=%d keys=%lld, %lld .. window=%lld",
-             sac_dtype_name(t), sh->n, sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_keys[0],
-             (long long)sh->n_keys[1], (long long)sh->window);
+    snprintf(c->text, sizeof c->text,
+             "%s %d sequences heads=%d/%d d=%d keys=%lld, %lld .. window=%lld lists=%d", sac_dtype_name(t),
+             sh->n, sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_keys[0],
+             (long long)sh->n_keys[1], (long long)sh->window, sh->every);
     return c->op == CHECK_store_many ? make_store(c, sh, t) : make_attention(c, sh, t);
 }
 

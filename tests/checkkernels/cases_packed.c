@@ -215,8 +215,10 @@ bool check_make_packed_scores(check_case *c, int i) {
     for (int64_t j = 0; j < a->q.cols; j++) q_max = fmax(q_max, fabs((double)sac_mat_row_f32(a->q, 0)[j]));
     if (sums) a->lse = check_mat(c, true, 1, p->n_heads, 0, 4, CHECK_UNIFORM).data;
     double *allowed = check_allow(c, p->n_heads * (n + 1)); /* keys are at most 2 in size, turned ones 2.5 */
+    double rounded =
+        a->turn_back ? 0 : 2 * q_max * (double)a->scale * sqrt(d) * 0x1p-15; /* see allow_packed */
     for (int64_t j = 0; j < p->n_heads * n; j++)
-        allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (8 + sqrt(d)) / sqrt(d);
+        allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (8 + sqrt(d)) / sqrt(d) + rounded;
     for (int h = 0; h < p->n_heads; h++) /* a logarithm is off by that and its own rounding */
         allowed[p->n_heads * n + h] = allowed[0] + EPS * (32 + 4 * 2.5 * q_max * d * (double)a->scale);
     c->same_bits = true;
@@ -254,10 +256,15 @@ bool check_make_packed_vote(check_case *c, int i, bool quick) {
     a->q = check_mat(c, false, 1, (int64_t)p->n_heads * p->head_dim, 0, 0,
                      i % 3 == 0 ? CHECK_UNIFORM : CHECK_OUTLIERS);
     a->votes = check_mat(c, true, 1, a->n, 0, 4, CHECK_UNIFORM).data;
-    double q_max = 0, d = p->head_dim, *allowed = check_allow(c, a->n);
+    a->stride = a->n + check_rand_int(c, 0, 5);
+    a->scores = check_mat(c, true, p->n_heads, a->n, a->stride - a->n, 4, CHECK_UNIFORM).data;
+    a->lse = check_mat(c, true, 1, p->n_heads, 0, 4, CHECK_UNIFORM).data;
+    double q_max = 0, d = p->head_dim, *allowed = check_allow(c, a->n + p->n_heads * (a->n + 1));
+    for (int64_t j = 0; j < p->n_heads * (a->n + 1); j++) allowed[a->n + j] = INFINITY; /* room */
     for (int64_t j = 0; j < a->q.cols; j++) q_max = fmax(q_max, fabs((double)sac_mat_row_f32(a->q, 0)[j]));
     for (int64_t j = 0; j < a->n; j++) /* of a score, of lse, and their own rounding */
-        allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (2 * (8 + sqrt(d)) / sqrt(d) + 8) + EPS * 64;
+        allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (2 * (8 + sqrt(d)) / sqrt(d) + 8) + EPS * 64 +
+                     4 * q_max * (double)a->scale * sqrt(d) * 0x1p-15;
     c->same_bits = true;
     a->skip = check_skip(c, i);
     snprintf(c->text, sizeof c->text, "n=%lld from %lld, heads=%d/%d d=%d", (long long)a->n, (long long)first,

@@ -57,6 +57,7 @@ typedef struct check_case {
 #undef X
     };
     sac_row_lists lists; /* what args point to */
+    sac_row_lists many_lists[CHECK_MAX_MANY];
     int32_t segment_start[CHECK_MAX_SEGMENTS + 1];
     sac_rotation rotation;
     sac_packed_rows parts[CHECK_MAX_PARTS];

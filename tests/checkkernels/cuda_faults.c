@@ -169,6 +169,16 @@ static sac_status attention_many_one_view(const sac_stream *s, const sac_attenti
     return sac_cuda_attention_many(s, &(sac_attention_many_args){each, a->n});
 }
 
+/* Every sequence with lists reads those of the first. */
+static sac_status attention_many_one_list(const sac_stream *s, const sac_attention_many_args *a) {
+    sac_attention_args each[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n; i++) {
+        each[i] = a->each[i];
+        if (each[i].lists) each[i].lists = a->each[0].lists;
+    }
+    return sac_cuda_attention_many(s, &(sac_attention_many_args){each, a->n});
+}
+
 /* The last sequence has no key of its own token. */
 static sac_status attention_many_no_last_row(const sac_stream *s, const sac_attention_many_args *a) {
     sac_attention_args each[CHECK_MAX_MANY];
@@ -314,6 +324,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \
+    X("one_list", attention_many, attention_many_one_list)                                                   \
     X("no_last_row", attention_many, attention_many_no_last_row)                                             \
     X("other_lse", packed_step, packed_step_other_lse)                                                       \
     X("one_tail", packed_step_many, packed_step_many_one_tail)                                               \

@@ -188,6 +188,8 @@ static void point_to_twin(const cuda_twin *w, const check_case *c, check_case *d
         if (word == (uintptr_t)&c->lists) word = (uintptr_t)&d->lists;
         if (word == (uintptr_t)&c->rotation) word = (uintptr_t)&d->rotation;
         if (word == (uintptr_t)&c->many) word = (uintptr_t)&d->many;
+        if (word >= (uintptr_t)c->many_lists && word < (uintptr_t)(c->many_lists + CHECK_MAX_MANY))
+            word += (uintptr_t)d->many_lists - (uintptr_t)c->many_lists;
         if (word >= (uintptr_t)c->parts && word < (uintptr_t)(c->parts + CHECK_MAX_PARTS))
             word += (uintptr_t)d->parts - (uintptr_t)c->parts;
         for (int i = 0; i < c->n_buffers; i++) {
@@ -212,6 +214,7 @@ void cuda_twin_args(const cuda_twin *w, check_case *c, sac_dtype t, check_case *
     point_to_twin(w, c, d, t, (char *)d + offsetof(check_case, linear),
                   offsetof(check_case, lists) - offsetof(check_case, linear));
     point_to_twin(w, c, d, t, &d->lists, sizeof d->lists);
+    point_to_twin(w, c, d, t, d->many_lists, sizeof d->many_lists);
     point_to_twin(w, c, d, t, &d->rotation, sizeof d->rotation);
     point_to_twin(w, c, d, t, d->parts, sizeof d->parts);
     point_to_twin(w, c, d, t, &d->many, sizeof d->many);

@@ -258,9 +258,21 @@ static inline void case_prompt(layer_case *c, int64_t n) {
     case_finish(c, &a, n);
 }
 
+/* What ops have counted to the stats. */
+static inline void case_count(layer_case *c) {
+    sac_layer_stats *all = calloc((size_t)c->shape.n_layers, sizeof *all), *mine = &all[c->layer];
+    assert_int_equal(sac_decode_counted(&c->decode, &c->shape, &c->stream, all), SAC_OK);
+    c->stats.decode_rows += mine->decode_rows;
+    c->stats.decode_budget += mine->decode_budget;
+    c->stats.n_selections += mine->n_selections;
+    c->stats.n_cache_hits += mine->n_cache_hits;
+    free(all);
+}
+
 static inline void case_step(layer_case *c) {
     sac_layer_attention a = case_tokens(c, 1);
     assert_int_equal(sac_decode_attend(&c->decode, &a, c->mass), SAC_OK);
+    case_count(c);
     case_finish(c, &a, 1);
 }
 
@@ -269,6 +281,7 @@ static inline sac_choice case_choose(layer_case *c) {
     sac_layer_attention a = case_tokens(c, 1);
     sac_choice choice = {.wants_rows = true};
     assert_int_equal(c->decode.policy->select(c->decode.state, &a, &choice), SAC_OK);
+    case_count(c);
     c->n++;
     c->n_rows++;
     return choice;

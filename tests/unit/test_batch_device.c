@@ -43,6 +43,13 @@ static const guest guests[] = {
     {"dense", "tokenselect:k=8,init=2,local=4", "f32", 50},
     {"dense", "dense", "mixed:gap=32", 3},
     {"dense", "dense", "mixed:gap=40", 64},
+    {"dense", "streaming:start=2,recent=9", "f32", 30},
+    {"dense", "quest:page=3,budget=12,skip=0", "f32", 44},
+    {"dense", "quest:page=3,budget=12,skip=1,heads=query", "f32", 41},
+    {"dense", "snapkv:cap=16,window=4", "f32", 40},
+    {"dense", "h2o:heavy=8,recent=8", "f32", 33},
+    {"dense", "tokenselect:k=8,init=2,local=4,pos=orig,theta=2", "f32", 50},
+    {"dense", "twilight:base=quest,base.page=3,base.budget=12,skip=0", "f32", 39},
     {"dense", "dense", "mixed:gap=32,top_p=0.8", 70},
     {"zipcache", "dense", "zipcache:gap=32", 50},
     {"dense", "dense", "kivi:group=16,residual=16", 60},
@@ -67,6 +74,7 @@ typedef struct rig {
 /* Calls of store_many, attention_many, packed_step_many and gate_up_step with several sequences; products of
  * a group as one, and groups. */
 static int n_together[4], n_joined, n_groups;
+static int n_listed; /* sequences that read lists in attention_many beside others */
 static bool refuse;
 
 #define COUNT(op, i, n_sequences)                                                                            \
@@ -75,9 +83,14 @@ static bool refuse;
         return refuse ? SAC_UNSUPPORTED : closed_##op(s, a);                                                 \
     }
 COUNT(store_many, 0, n)
-COUNT(attention_many, 1, n)
 COUNT(packed_step_many, 2, n)
 COUNT(gate_up_step, 3, x.rows)
+
+static sac_status count_attention_many(const sac_stream *s, const sac_attention_many_args *a) {
+    if (a->n > 1) n_together[1]++;
+    for (int i = 0; i < a->n; i++) n_listed += a->n > 1 && a->each[i].lists;
+    return refuse ? SAC_UNSUPPORTED : closed_attention_many(s, a);
+}
 
 /* As a card does it: one product where the weights lie so. */
 static sac_status join_linear_group(const sac_stream *s, const sac_linear_group_args *a) {
@@ -209,7 +222,7 @@ static void compare(int n, int n_steps, bool apart) {
         begin(&there, i);
     }
     memset(n_together, 0, sizeof n_together);
-    n_joined = n_groups = 0;
+    n_joined = n_groups = n_listed = 0;
     int64_t ns[MOST][LAYERS];
     for (int i = 0; i < n; i++)
         for (int l = 0; l < LAYERS; l++) ns[i][l] = there.states[i].stats[l].attend_ns;
@@ -217,7 +230,9 @@ static void compare(int n, int n_steps, bool apart) {
         step(&here, n, k);
         step(&there, n, k);
         for (int i = 0; i < n; i++) {
-            const sac_decoder_state *x = &here.states[i], *y = &there.states[i];
+            sac_decoder_state *x = &here.states[i], *y = &there.states[i];
+            assert_int_equal(sac_decode_counted(&y->decode, &y->shape, &there.stream, y->stats), SAC_OK);
+            assert_int_equal(sac_decode_counted(&x->decode, &x->shape, &here.stream, x->stats), SAC_OK);
             for (int c = 0; c < VOCAB; c++)
                 assert_true(fabsf(x->logits[c] - y->logits[c]) <= 2e-4f * (1 + fabsf(x->logits[c])));
             assert_int_equal(x->cache.n_rows, y->cache.n_rows);
@@ -232,6 +247,7 @@ static void compare(int n, int n_steps, bool apart) {
     }
     assert_int_equal(n_together[0], n > 1 ? n_steps * LAYERS * (n > 32 ? 2 : 1) : 0);
     assert_true(n < 7 || (n_together[1] > 0 && n_together[2] > 0));
+    assert_true(n < 14 || n_listed >= 2 * n_steps * LAYERS); /* quest's and tokenselect's; not heads' own */
     assert_int_equal(n_together[3], n > 1 ? n_steps * LAYERS : 0);
     assert_int_equal(n_groups, n_steps * LAYERS * (refuse ? 2 : 1)); /* q, k and v; gate and up if refused */
     assert_int_equal(n_joined, apart ? 0 : n_groups);
@@ -244,6 +260,7 @@ static void batches_have_the_cpu_s_logits(void **state) {
     (void)state;
     compare(7, 45, false);
     compare(7, 10, true);
+    compare(18, 12, false);
     compare(2, 5, false);
     compare(MOST, 3, false);
 }
@@ -252,7 +269,7 @@ static void batches_have_the_cpu_s_logits(void **state) {
 static void refused_ops_are_done_one_by_one(void **state) {
     (void)state;
     refuse = true;
-    compare(7, 36, false);
+    compare(18, 36, false);
     compare(3, 5, true);
     refuse = false;
 }

@@ -35,7 +35,7 @@ static void places(void *ctx, int h, int64_t query, int64_t key, int64_t *query_
 static sac_layer_attention choose(layer_case *c, cut *k, sac_choice *choice) {
     int n_heads = c->shape.n_heads;
     sac_layer_attention a = case_tokens(c, 1);
-    sac_choice base = {0};
+    sac_choice base = {.wants_rows = true};
     memset(k, 0, sizeof *k);
     *choice = (sac_choice){0};
     assert_int_equal(c->decode.base->policy->select(c->decode.base->state, &a, &base), SAC_OK);

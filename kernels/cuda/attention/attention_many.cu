@@ -1,5 +1,6 @@
-/* attention_many.cu - one query each of several sequences against their own keys, in one launch: the blocks
- * of attention_decode.cuh, shared out such that the one with most keys has least. */
+/* attention_many.cu - one query each of several sequences against their own keys, all of them or those of
+ * lists, in one launch: the blocks of attention_decode.cuh, shared out such that the one with most keys has
+ * least. */
 #include "attention_decode.cuh"
 #include "context.cuh"
 #include "waves.cuh"
@@ -11,8 +12,11 @@ enum { MANY = 32 /* sequences of a launch: its arguments fit 4 KiB */ };
 typedef struct many_sequence {
     const void *q, *k, *v;
     void *o;
+    const int32_t *rows; /* of its lists, or NULL */
+    const int64_t *start;
     int64_t k_row, k_head;
-    int n_kv, n_splits, first_block; /* splits of each of its problems; blocks of the sequences before */
+    int n_kv, first, n_lists;  /* keys, with lists those of the longest; the query's row */
+    int n_splits, first_block; /* of each of its problems; blocks of the sequences before */
 } many_sequence;
 
 typedef struct many_job {
@@ -34,7 +38,8 @@ static __global__ void __launch_bounds__(256, 1) attention_many_kernel(const __g
     attention_job a = m.common;
     a.q = s.q, a.k = s.k, a.v = s.v, a.o = s.o;
     a.k_row = s.k_row, a.k_head = s.k_head;
-    a.n_kv = s.n_kv, a.first = s.n_kv - 1;
+    a.rows = s.rows, a.start = s.start, a.n_lists = s.n_lists;
+    a.n_kv = s.n_kv, a.first = s.first;
     int at = block - s.first_block, number = at / s.n_splits, first = s.first_block + number * s.n_splits;
     int per_sequence = a.n_problems * m.tiles;
     decode_place place = {number / m.tiles,
@@ -53,7 +58,7 @@ static __global__ void __launch_bounds__(256, 1) attention_many_kernel(const __g
 /* ---------------------------------------------------------------- the host's side */
 
 static int64_t splits_of(const many_job *m, const many_sequence *s, int64_t most) {
-    int64_t n_keys = m->common.window ? min_of(s->n_kv, m->common.window) : s->n_kv;
+    int64_t n_keys = m->common.window && !s->rows ? min_of(s->n_kv, m->common.window) : s->n_kv;
     int64_t wanted = ceil_div(n_keys, (int64_t)KEYS * m->n_warps); /* a tile for every warp at least */
     return max_of(1, min_of(min_of(ceil_div(ceil_div(n_keys, KEYS), most), wanted), MAX_SPLITS));
 }
@@ -78,10 +83,12 @@ static int64_t share_out(many_job *m, int64_t processors) {
     return n;
 }
 
-/* One query over all rows of its cache, as a step asks. */
+/* One query over all rows of its cache or over lists of them, as a step asks. */
 static bool is_step(const sac_attention_args *a) {
-    return a->n_q == 1 && a->n_batch == 1 && !a->lists && !a->lse && a->n_kv >= 1 &&
-           (a->causal ? a->first >= 0 && a->first < a->n_kv : !a->window) && attention_is_half(a) &&
+    bool all = !a->lists && a->n_kv >= 1 && (a->causal ? a->first >= 0 && a->first < a->n_kv : !a->window);
+    bool listed = a->lists && !a->uneven && !a->list_block && a->n_kv >= 1 &&
+                  (a->lists->n_lists == 1 || a->lists->n_lists == a->kv.n_heads);
+    return a->n_q == 1 && a->n_batch == 1 && !a->lse && (all || listed) && attention_is_half(a) &&
            attention_fits_int(a);
 }
 static bool is_alike(const sac_attention_args *a, const sac_attention_args *b) {
@@ -99,7 +106,9 @@ static sac_status run(const sac_stream *s, const sac_attention_args *each, int n
     int64_t n_bytes = 0;
     for (int i = 0; i < n; i++) {
         attention_job j = attention_prepare(&each[i]);
-        m.sequence[i] = many_sequence{j.q, j.k, j.v, j.o, j.k_row, j.k_head, (int)j.n_kv, 0, 0};
+        m.sequence[i] = many_sequence{j.q,     j.k,      j.v,         j.o,          j.rows,    j.start,
+                                      j.k_row, j.k_head, (int)j.n_kv, (int)j.first, j.n_lists, 0,
+                                      0};
         n_bytes += j.n_kv * j.d * 4 * each->kv.n_heads;
     }
     m.brief = n_bytes <= BRIEF_BYTES;
