@@ -260,8 +260,8 @@ bool check_make_packed_vote(check_case *c, int i, bool quick) {
         allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (2 * (8 + sqrt(d)) / sqrt(d) + 8) + EPS * 64;
     c->same_bits = true;
     a->skip = check_skip(c, i);
-    snprintf(c->text, sizeof c->text, "n=%lld from %lld, heads=%d/%d d=%d", (long long)a->n,
-             (long long)first, p->n_heads, p->n_kv_heads, p->head_dim);
+    snprintf(c->text, sizeof c->text, "n=%lld from %lld, heads=%d/%d d=%d", (long long)a->n, (long long)first,
+             p->n_heads, p->n_kv_heads, p->head_dim);
     return true;
 }
 
