@@ -37,6 +37,7 @@ typedef struct sac_decoder {
     sac_decoder_layer *layers;               /* [n_layers] */
     const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or
                                                 NULL */
+    const float *head_losses;                /* and for DuoAttention: [n_layers][n_kv_heads], or NULL */
 } sac_decoder;
 
 /* What a session runs with. */
@@ -45,10 +46,9 @@ typedef struct sac_decoder_options {
     const char *prefill, *decode, *kv, *rope; /* lines "name:key=value,..." */
     bool fast;                                /* bf16 products allowed */
     bool measure_mass;                        /* methods are compared with dense attention: slow */
-    bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
-    bool own_numbers;         /* rows may be numbered otherwise than by their place */
-    sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
-    const sac_device *device; /* NULL: the CPU */
+    bool own_numbers;                         /* rows may be numbered otherwise than by their place */
+    sac_dtype activations;                    /* F32 on the CPU; on a device what its weights were placed for */
+    const sac_device *device;                 /* NULL: the CPU */
 } sac_decoder_options;
 
 /* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
@@ -71,9 +71,7 @@ typedef struct sac_decoder_state {
     int64_t n_cos_sin;        /* rows of it that are made */
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
-    float *embeddings; /* [n_ctx][hidden] on the host, for rows that do not come from the embedding table:
-                           hidden itself on the CPU; NULL on a device when the model only reads text */
-    float *logits;     /* [vocab] */
+    float *logits;            /* [vocab] */
     float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
     int32_t *device_positions, *device_ids;
     int32_t *picked_positions; /* [chunk] there, of queries that a prefill policy picks; or NULL */
@@ -87,7 +85,7 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
-    bool fast, outside_rows;
+    bool fast;
 } sac_decoder_state;
 
 typedef struct sac_decoder_plan {
@@ -129,9 +127,9 @@ void sac_decoder_count_on(sac_decoder_state *s);
 sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                              const sac_stream *stream, int64_t first, int64_t n, const int32_t *ids);
 
-/* Rows [first, first + n) of s->embeddings to the hidden rows. On the CPU they are there already. */
-sac_status sac_decoder_load_rows(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream,
-                                 int64_t first, int64_t n);
+/* Hidden rows [first, first + n), where the decoder runs and in its type: whoever has embeddings of another
+ * kind than text (of pictures) writes them here before the prompt is run. */
+sac_mat sac_decoder_hidden(const sac_decoder_state *s, int64_t first, int64_t n);
 
 /* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens
  * already cached. Afterwards s->last_row is the hidden row of the last layer's output for the last token

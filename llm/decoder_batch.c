@@ -37,5 +37,5 @@ sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_deco
 }
 
 bool sac_decoder_can_batch(const sac_decoder_state *s) {
-    return !s->decode.policy->rebuild;
+    return s->n_spare == 0;
 }

@@ -20,29 +20,23 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
         .controller = d->controller,
+        .head_losses = d->head_losses,
         .device = device,
         .dtype = o->activations,
     };
 }
 
-/* What runs on the CPU only. */
-static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
-    const sac_prefill_policy *prefill = s->prefill.policy;
-    const char *what = NULL;
-    if (!s->device) return SAC_OK;
-    if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
-    if (prefill->cpu_only) what = prefill->name;
-    for (const sac_decode *m = &s->decode; m; m = m->base)
-        if (m->policy->cpu_only) what = m->policy->name;
-    if (s->shape.measure_mass) what = "measuring of attention mass";
-    return what ? sac_fail(err, SAC_UNSUPPORTED, "%s runs on the CPU only so far: leave out --device", what)
-                : SAC_OK;
+/* What runs on the CPU only: dense attention's weights are not made on a GPU. */
+static sac_status check_device(const sac_decoder_state *s, sac_error *err) {
+    if (!s->device || !s->shape.measure_mass) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "measuring of attention mass runs on the CPU only so far: leave out --device");
 }
 
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
-    SAC_TRY(check_device(s, kv, err));
+    SAC_TRY(check_device(s, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
@@ -88,7 +82,6 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
                              .fast = o->fast,
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
-                             .outside_rows = o->outside_rows,
                              .dtype = o->activations};
     sac_kv_choice kv;
     sac_status st;
@@ -157,9 +150,6 @@ static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decod
     s->hidden = rows_on_device(s, a, n_rows, c->hidden);
     s->queries = rows_on_device(s, a, n_rows, decoder_q_cols(c));
     take_both(a, (size_t)n_rows * sizeof(int32_t), (void **)&s->positions, (void **)&s->device_positions);
-    s->embeddings = s->hidden;
-    if (s->device)
-        s->embeddings = s->outside_rows ? sac_arena_take(a.host, decoder_floats(s->n_ctx, c->hidden)) : NULL;
     ADD_TO(hidden_bytes);
     take_activations(s, c, a);
     ADD_TO(activation_bytes);

@@ -17,7 +17,7 @@
  * arenas (pointers are then NULL), so it must only take.
  *
  * Where it runs. A method is a program over ops and buffers and does not ask: on the CPU a buffer's two sides
- * are one. One that follows what ops have written without a buffer says so (cpu_only). */
+ * are one. */
 #ifndef SAC_POLICY_H
 #define SAC_POLICY_H
 
@@ -38,8 +38,9 @@ typedef struct sac_attention_shape {
         fixed_rotation; /* a key is turned by its row alone; false: frequencies change with the length, or rows
                              have numbers of their own, and no key can be turned back or moved */
     const struct sac_controller *controller; /* the model's for ADORE, or NULL */
-    const sac_device *device;                /* where queries, keys and values are; NULL: the CPU */
-    sac_dtype dtype;                         /* of queries */
+    const float *head_losses; /* the model's for DuoAttention [n_layers][n_kv_heads], or NULL */
+    const sac_device *device; /* where queries, keys and values are; NULL: the CPU */
+    sac_dtype dtype;          /* of queries */
 } sac_attention_shape;
 
 /* What methods did, summed over calls, for a layer. "Dense" is what attention over everything would have
@@ -125,7 +126,6 @@ typedef struct sac_prefill_policy {
     /* Whether these settings mean dense for every sequence that fits; the session then runs dense. */
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
-    bool cpu_only;              /* it looks at what only ops may follow on a GPU */
     void (*begin)(void *state); /* a new sequence */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
     /* Whether it chooses by a few queries and lets only those of chosen tokens attend, so that the others
@@ -156,7 +156,6 @@ typedef struct sac_decode_policy {
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
-    bool cpu_only; /* it looks at what only ops may follow on a GPU */
     void (*begin)(void *state);
     /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
      */
@@ -200,7 +199,11 @@ typedef struct sac_decode_policy {
     /* As of prefill policies: it keeps a row of every token, and what else it keeps of the first n depends on
      * these alone. `cut` forgets all that came after; NULL: nothing to forget. */
     bool keeps_prefix;
+    bool (*keeps_prefix_now)(const void *state); /* where that is a matter of settings; NULL: it is not */
     void (*cut)(void *state, int64_t n);
+    /* What each key-value head would lose if it read less, as the last prompt showed: [n_layers][n_kv_heads],
+     * negative where it could not tell. NULL: the method does not measure that. */
+    const double *(*head_losses)(const void *state);
 } sac_decode_policy;
 
 /* A policy with its settings and state, one for a session. */

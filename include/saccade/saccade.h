@@ -50,13 +50,16 @@ typedef struct sac_session sac_session;
 typedef void (*sac_progress_fn)(void *ctx, const char *stage, int64_t done, int64_t total);
 
 typedef struct sac_model_options {
-    int n_threads;             /* 0 = one for each processor */
-    const char *chat_format;   /* NULL = detected; a name of sac_chat_format_names() */
-    size_t vision_cache_bytes; /* cache of visual embeddings, by content; 0 = off; default 256 MiB */
-    const char *device;        /* where the language model runs: NULL or "cpu"; "cuda", "cuda:1" */
-    const char *activations;   /* type of activations: NULL = f32 on the CPU; on a card what most weights are
-                                  stored in, bf16 where that is no floating type. "f32", "f16", "bf16" */
-    bool fast;                 /* allow bf16 products (faster; logits then differ in the third digit) */
+    int n_threads;           /* 0 = one for each processor */
+    const char *chat_format; /* NULL = detected; a name of sac_chat_format_names() */
+    /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
+     * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
+     * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
+    size_t vision_cache_bytes;
+    const char *device;      /* where the language model runs: NULL or "cpu"; "cuda", "cuda:1" */
+    const char *activations; /* type of activations: NULL = f32 on the CPU; on a card what most weights are
+                                stored in, bf16 where that is no floating type. "f32", "f16", "bf16" */
+    bool fast;               /* allow bf16 products (faster; logits then differ in the third digit) */
     sac_progress_fn progress;
     void *progress_ctx;
 } sac_model_options;
@@ -149,6 +152,7 @@ typedef struct sac_memory_report {
     size_t total_bytes;
     size_t device_bytes;        /* of a device's memory, besides; 0 on the CPU */
     size_t device_vision_bytes; /* of those the tower's; 0: it runs on the host */
+    size_t device_cache_bytes;  /* of a device's memory, besides: the model's cache of visual rows, shared */
     int n_parts;
     sac_memory_part parts[16];
 } sac_memory_report;
@@ -330,7 +334,7 @@ typedef struct sac_events {
      * deadlines, and for cancelling that belongs to one call whenever it begins. */
     bool (*stopped)(void *ctx);
     /* A square of pixels as the vision tower takes it: tile `tile` of picture or video `media` (in order of
-     * the conversation), RGB [side][side][3]. Not called for what the cache of visual embeddings holds. */
+     * the conversation), RGB [side][side][3]. Not called for what the cache of visual rows holds. */
     void (*tile)(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb);
     /* A token was chosen; before the text that it completes. */
     void (*token)(void *ctx, const sac_token_event *token);
@@ -338,12 +342,6 @@ typedef struct sac_events {
      * -INFINITY. With none left the call fails with BAD_ARGUMENT. Bias, penalties and temperature come after.
      * What sac_session_logits shows stays as it is. */
     void (*logits)(void *ctx, float *logits, int n_vocab);
-    /* Long work stands at a point where other work may run: between the layers of a prompt and, within one,
-     * between chunks of its linear layers; between batches of the vision tower. The callback may run other
-     * sessions of the same model, sac_batch_step and sac_session_begin included (nesting goes as deep as the
-     * caller lets it), but not this session. Nothing of the model is locked or half changed meanwhile. Time
-     * spent in it counts in sac_result.seconds. */
-    void (*yield)(void *ctx);
 } sac_events;
 
 /* What was seen of one picture or video. */
@@ -437,14 +435,19 @@ typedef struct sac_input {
 sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const sac_sampling *sampling,
                                   const sac_events *events, sac_error *err);
 
-/* The next piece: the media and tokens of the prompt; a picture or video through the tower, with events.yield
- * between its batches; a chunk of a layer's linear parts; or a layer's attention over the whole prompt. *done:
- * the first token is one sac_session_step away. On failure nothing has begun. */
+/* The next piece: the media and tokens of the prompt; opening a picture or video, or finding its rows in the
+ * cache; a batch of it through the tower; a chunk of a layer's linear parts; or a layer's attention over the whole
+ * prompt. *done: the first token is one sac_session_step away. On failure nothing has begun. */
 sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
 
 /* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and
  * tokens, or none. */
 double sac_session_work_cost(const sac_session *s);
+
+/* About how many tokens of the prompt are still to be run: those that the cache does not have, less a share for every
+ * layer that is done. Below 0 before the first piece, which counts them; 0 when no work is under way. A scheduler
+ * sees by it which of several prompts is the shortest. */
+double sac_session_work_left(const sac_session *s);
 
 /* One more token. *token is its id, or -1 when the end token was chosen. *done: the answer is finished, all
  * of its text sent, and no further step may be made. After a failure (CANCELLED, DEVICE ...) no further step
@@ -560,6 +563,12 @@ typedef struct sac_layer_report {
 bool sac_session_layer_stats(const sac_session *s, int layer,
                              sac_layer_report *report); /* false past the last */
 void sac_session_reset_stats(sac_session *s); /* not where a device that has failed cannot be asked */
+
+/* Calibration of DuoAttention: what each key-value head would lose as a streaming head, as the last prompt
+ * showed, a share of softmax weight from 0 to 1; negative where the prompt was too short to tell. lost[layer *
+ * n_kv_heads + head], n_layers * n_kv_heads of sac_model_info, until the session's next call. NULL where the
+ * session's decode method does not measure that. */
+const double *sac_session_head_losses(const sac_session *s);
 
 /* Bytes that keys and values of the tokens now in the cache take, metadata counted. */
 size_t sac_session_kv_bytes(const sac_session *s);

@@ -61,6 +61,7 @@
 #include "op_swiglu.h"
 #include "op_top_k.h"
 #include "op_top_p.h"
+#include "op_unpack_rows.h"
 #include "skip.h"
 
 /* Name of every op: the table, its names and the checker come from this list. */
@@ -109,7 +110,8 @@
     X(join_attention)                                                                                        \
     X(qkv_step)                                                                                              \
     X(gate_up_step)                                                                                          \
-    X(linear_group)
+    X(linear_group)                                                                                          \
+    X(unpack_rows)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */

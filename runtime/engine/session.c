@@ -35,7 +35,6 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .rope = c->rope,
                                  .fast = m->fast,
                                  .measure_mass = c->measure_mass,
-                                 .outside_rows = m->loaded.has_vision,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
                                  .device = &m->device,
                                  .activations = m->activations};
@@ -92,6 +91,7 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
     z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
     z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
+    z.pools = m->processor.pool_image > 1 || m->processor.pool_video > 1;
     return z;
 }
 
@@ -100,15 +100,15 @@ static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
 }
 
 /* What the tower on a device takes of it, and of the host. */
-static void device_vision_bytes(const sac_model *m, const sac_reduce *reduce, size_t *device, size_t *host) {
+static void device_vision_bytes(const sac_model *m, const sac_reduce *reduce, sac_dtype rows, size_t *device,
+                                size_t *host) {
     sac_arena on_device = sac_arena_measure(), on_host = sac_arena_measure();
     sac_device_vision v;
     *device = *host = 0;
     if (!tower_on_device(m, reduce)) return;
     sac_vision_sizes z = sac_vision_measure(m);
-    const sac_tower *tower = &m->device_tower.tower;
-    sac_dtype t = m->device_tower.activations;
-    if (sac_device_vision_take(&v, &tower->config, &z, t, NULL, &on_device, &on_host, NULL) != SAC_OK) return;
+    if (sac_device_vision_take(&v, &m->device_tower, &z, rows, NULL, &on_device, &on_host, NULL) != SAC_OK)
+        return;
     *device = on_device.used_bytes;
     *host = on_host.used_bytes + sac_device_vision_host_bytes(&z);
 }
@@ -207,8 +207,9 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
     size_t vision_on_host;
-    device_vision_bytes(m, reduce, &r->device_vision_bytes, &vision_on_host);
+    device_vision_bytes(m, reduce, decoder->dtype, &r->device_vision_bytes, &vision_on_host);
     r->device_bytes += r->device_vision_bytes;
+    if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
     add_part(r, "vision", vision_bytes(m) + vision_on_host);
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
@@ -233,13 +234,11 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
 /* ---------------------------------------------------------------- create and free */
 
 static sac_status take_device_vision(sac_session *s, const sac_vision_sizes *z, sac_error *err) {
-    const sac_device_tower *t = &s->model->device_tower;
     sac_device_vision *v = &s->device_vision;
-    SAC_TRY(sac_device_vision_take(v, &t->tower.config, z, t->activations, &s->device_stream,
+    SAC_TRY(sac_device_vision_take(v, &s->model->device_tower, z, s->decoder.dtype, &s->device_stream,
                                    &s->device_arena, &s->arena, err));
     SAC_TRY(sac_device_vision_open(v, z, &s->model->device, err));
     s->vision.patches = v->slot[0].patches; /* the arena's pages are never touched then */
-    s->vision.pooled = v->slot[0].pooled;
     return SAC_OK;
 }
 
@@ -354,6 +353,8 @@ fail:
 
 void sac_session_free(sac_session *s) {
     if (!s) return;
+    if (s->device_stream.device) /* work that was left in the middle reads and writes what is freed here */
+        s->model->device.stream_sync(&s->device_stream, NULL);
     free(s->reply.owned);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
@@ -414,6 +415,11 @@ bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *
         .selection_cache_hits = l->n_cache_hits,
     };
     return true;
+}
+
+const double *sac_session_head_losses(const sac_session *s) {
+    const sac_decode *d = &s->decoder.decode;
+    return d->policy->head_losses ? d->policy->head_losses(d->state) : NULL;
 }
 
 size_t sac_session_kv_bytes(const sac_session *s) {

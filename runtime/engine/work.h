@@ -1,9 +1,11 @@
 /* work.h - a prompt from what is asked to the logits of its last token, a piece at a time, so that a scheduler
  * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; looking
- * up the text; one picture or video through the tower; a piece of the prefill (prefill.h); the logits. */
+ * up the text; opening a picture or video, or finding its rows in the cache; a batch of it through the tower; a
+ * piece of the prefill (prefill.h); the logits. */
 #ifndef SAC_ENGINE_WORK_H
 #define SAC_ENGINE_WORK_H
 
+#include "media_encode.h"
 #include "prefill.h"
 #include "prompt.h"
 
@@ -23,7 +25,8 @@ typedef struct sac_work {
     sac_work_stage stage;
     bool inside; /* a piece is running, or all of them */
     sac_prompt prompt;
-    size_t medium; /* the next for the tower */
+    size_t medium; /* the next for the tower, or at it */
+    sac_media_work encoding;
     sac_prefill_work prefill;
     int64_t start_ns, prefill_ns;
     sac_result result;
@@ -39,11 +42,15 @@ static inline bool sac_work_is_done(const sac_work *w) {
     return w->stage == SAC_WORK_DONE;
 }
 
-/* Every piece; events.yield is called in between. */
+/* Every piece. */
 sac_status sac_work_run(sac_work *w, sac_error *err);
 
 /* About how many multiply-adds of the decoder the next piece takes; 0 where it is no piece of a prefill. */
 double sac_work_cost(const sac_work *w);
+
+/* About how many tokens are still to be run: those that were not in the cache, less a share for every layer that is
+ * done. Below 0 before the first piece, which counts them; 0 when nothing is under way. */
+double sac_work_left(const sac_work *w);
 
 /* Gives up: what is still valid in the cache stays. Harmless when nothing is under way. */
 void sac_work_drop(sac_work *w);

@@ -123,6 +123,7 @@ int check_n_linear_groups(void);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */
+bool check_make_unpack(check_case *c, int i);           /* unpack_rows; pack_rows behind other rows */
 bool check_make_packed_scores(check_case *c, int i);
 bool check_make_packed_vote(check_case *c, int i, bool quick);
 /* packed_step, the tail in t. */

@@ -43,6 +43,12 @@ static const guest guests[] = {
     {"dense", "tokenselect:k=8,init=2,local=4", "f32", 50},
     {"dense", "dense", "mixed:gap=32", 3},
     {"dense", "dense", "mixed:gap=40", 64},
+    {"dense", "dense", "mixed:gap=32,top_p=0.8", 70},
+    {"zipcache", "dense", "zipcache:gap=32", 50},
+    {"dense", "dense", "kivi:group=16,residual=16", 60},
+    {"dense", "dense", "int4", 41},
+    {"dense", "adore:m=40,r=0,sigma=attention", "f32", 55},
+    {"infllm:init=2,local=12,block=6,topk=2,chunk=8", "infllm:init=2,local=12,block=6,topk=2", "f32", 50},
 };
 
 /* Everything twice: here, or with memory, ops and copies of a device. */
@@ -139,6 +145,7 @@ static void rig_open(rig *r, bool there, bool apart) {
     assert_ok(sac_arena_open(&r->host, (size_t)1 << 27, &err), err);
     r->device = sac_arena_over(closed_region, CLOSED_BYTES);
     assert_ok(sac_stream_init(&r->stream, r->pool, &r->host, 1 << 22, &err), err);
+    r->stream.device = there ? &closed_device : NULL;
     sac_ops_init_ref(&r->ops);
     if (there) {
         closed_let_in(true);

@@ -18,14 +18,11 @@ sac_status __wrap_sac_video_open(void *out, const char *path, const void *limits
     return __real_sac_video_open(out, path, limits, err);
 }
 
-sac_status __real_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
-                                 sac_error *err);
-sac_status __wrap_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
-                                 sac_error *err);
-sac_status __wrap_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
-                                 sac_error *err) {
+sac_status __real_sac_video_begin(void *v, const void *plan, int rotate, sac_error *err);
+sac_status __wrap_sac_video_begin(void *v, const void *plan, int rotate, sac_error *err);
+sac_status __wrap_sac_video_begin(void *v, const void *plan, int rotate, sac_error *err) {
     n_reads++;
-    return __real_sac_video_read(v, plan, rotate, fn, ctx, report, err);
+    return __real_sac_video_begin(v, plan, rotate, err);
 }
 
 sac_status __real_sac_image_open(void *out, const char *path, const void *limits, sac_error *err);
@@ -67,7 +64,8 @@ static const method methods[] = {
     {NULL, "pyramidkv:cap=64", NULL, false},
     {NULL, "h2o:heavy=32,recent=32", NULL, false},
     {NULL, "doublesparse:k=64", NULL, false},
-    {NULL, "duo:start=4,recent=40", NULL, false},
+    {NULL, "duo:start=4,recent=40,heads=prompt", NULL, false},
+    {NULL, "duo:start=4,recent=40,heads=model", NULL, true},
     {NULL, "adore:m=64,r=8", NULL, false},
     {NULL, "infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64", NULL, false},
     {"infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64",

@@ -120,6 +120,7 @@ json_t *report_memory(const sac_memory_report *m) {
     set_int(&b, "session_bytes", (int64_t)m->total_bytes);
     if (m->device_bytes) set_int(&b, "device_bytes", (int64_t)m->device_bytes);
     if (m->device_vision_bytes) set_int(&b, "device_vision_bytes", (int64_t)m->device_vision_bytes);
+    if (m->device_cache_bytes) set_int(&b, "device_cache_bytes", (int64_t)m->device_cache_bytes);
     set_int(&b, "kv_bytes_per_token", (int64_t)m->kv_bytes_per_token);
     set(&b, "parts", end(&parts));
     return end(&b);
@@ -245,6 +246,8 @@ void report_print_memory(const sac_memory_report *m) {
         printf("  %-22s %12s\n", m->parts[i].tag, report_bytes((double)m->parts[i].n_bytes));
     printf("  %-22s %12s\n", "session", report_bytes((double)m->total_bytes));
     if (m->device_bytes) printf("  %-22s %12s\n", "on the device", report_bytes((double)m->device_bytes));
+    if (m->device_cache_bytes)
+        printf("  %-22s %12s\n", "pictures (shared)", report_bytes((double)m->device_cache_bytes));
     printf("  %-22s %12s\n", "weights (shared)", report_bytes((double)m->weight_bytes));
     printf("  %-22s %12s\n", "total", report_bytes((double)m->total_bytes + (double)m->weight_bytes));
     printf("  %-22s %12s\n", "keys, values / token", report_bytes((double)m->kv_bytes_per_token));
