@@ -87,17 +87,20 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
     return sac_tensor_table_open(&b->table, c, err);
 }
 
+static const sac_checkpoint *checkpoint_of(const binder *b, const part *p) {
+    return p->is_tower && b->s->tower ? b->s->tower : b->s->weights;
+}
+
 static const sac_checkpoint_tensor *find_tensor(const binder *b, const part *p, const sac_spec_tensor *row,
                                                 int layer, char name[SAC_TENSOR_NAME_BYTES]) {
-    const sac_checkpoint *ck = p->is_tower && b->s->tower ? b->s->tower : b->s->weights;
-    return sac_tensor_table_find(&b->table, row, ck, b->s->gguf, layer, name);
+    return sac_tensor_table_find(&b->table, row, checkpoint_of(b, p), b->s->gguf, layer, name);
 }
 
 /* ---- values ---- */
 
 /* Bytes at which an element, or a block's f16 scale, must be aligned to be read directly. */
-static size_t natural_alignment(int dtype) {
-    return dtype == SAC_DTYPE_F32 ? 4 : 2;
+static size_t natural_alignment(sac_dtype t) {
+    return t == SAC_DTYPE_F32 ? 4 : t == SAC_DTYPE_I8 ? 1 : 2;
 }
 
 static int64_t count(const sac_checkpoint_tensor *t) {
@@ -134,28 +137,29 @@ static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const f
     return SAC_OK;
 }
 
-static sac_status bind_matrix(binder *b, const sac_checkpoint_tensor *t, sac_weight *out) {
-    if (t->dtype < 0)
-        return sac_fail(b->err, SAC_UNSUPPORTED,
-                        "tensor %.100s is %s, a type that cannot be computed with here", t->name,
-                        t->dtype_name);
-    const uint8_t *data = t->data;
-    if ((uintptr_t)data % natural_alignment(t->dtype) != 0) {
-        if (!b->fill) {
-            b->arena_bytes += sac_arena_block_bytes(t->n_bytes);
-            return SAC_OK;
-        }
-        uint8_t *copy = sac_arena_take(&b->m->arena, t->n_bytes);
-        if (!copy)
-            return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", t->name);
-        memcpy(copy, t->data, t->n_bytes);
-        data = copy;
+/* A tensor that may be read where it is mapped stays there. */
+static sac_status bind_tensor(binder *b, const char *name, sac_tensor *t) {
+    size_t n_bytes = sac_weight_part_bytes(t);
+    if ((uintptr_t)t->data % natural_alignment(t->dtype) == 0) return SAC_OK;
+    if (!b->fill) {
+        b->arena_bytes += sac_arena_block_bytes(n_bytes);
+        return SAC_OK;
     }
-    if (!b->fill) return SAC_OK;
-    sac_tensor tensor = {data, (sac_dtype)t->dtype, 2, {t->dim[0], 1}};
-    for (int i = 1; i < t->n_dims; i++)
-        tensor.dim[1] *= t->dim[i]; /* the patch convolution is a linear map */
-    *out = sac_weight_of(tensor);
+    void *copy = sac_arena_take(&b->m->arena, n_bytes);
+    if (!copy) return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", name);
+    memcpy(copy, t->data, n_bytes);
+    t->data = copy;
+    return SAC_OK;
+}
+
+static sac_status bind_matrix(binder *b, const part *p, const sac_checkpoint_tensor *t, sac_weight *out) {
+    const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
+    sac_weight w;
+    SAC_TRY(sac_weight_read(&source, t, &w, b->err));
+    SAC_TRY(bind_tensor(b, t->name, &w.tensor));
+    SAC_TRY(bind_tensor(b, t->name, &w.scales));
+    SAC_TRY(bind_tensor(b, t->name, &w.zeros));
+    if (b->fill) *out = w;
     return SAC_OK;
 }
 
@@ -197,7 +201,7 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
-    return sl->is_matrix ? bind_matrix(b, t, to) : bind_vector(b, t, to);
+    return sl->is_matrix ? bind_matrix(b, p, t, to) : bind_vector(b, t, to);
 }
 
 /* Every slot of every layer, once. */

@@ -6,10 +6,12 @@
 #include "checkpoint.h"
 #include "config.h"
 #include "model.h"
+#include "weight_reader.h"
 
 typedef struct sac_bind_source {
     const sac_checkpoint *weights;
     const sac_checkpoint *tower; /* where the tower's tensors are; usually the same */
+    const json_t *quantization;  /* quantization_config, or NULL */
     bool gguf;                   /* names of the table's gguf column */
     sac_load_progress progress;
     void *progress_ctx;

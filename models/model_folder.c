@@ -66,8 +66,10 @@ static sac_status adopt_tower_config(const char *folder, json_t *config, sac_err
 static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bind_source *source) {
     sac_model_files *f = l->files;
     SAC_TRY(sac_safetensors_open_folder(&f->weights, l->path, l->err));
-    *source =
-        (sac_bind_source){.weights = &f->weights, .progress = l->progress, .progress_ctx = l->progress_ctx};
+    *source = (sac_bind_source){.weights = &f->weights,
+                                .quantization = json_object_get(config, "quantization_config"),
+                                .progress = l->progress,
+                                .progress_ctx = l->progress_ctx};
     if (!l->config.tower_name) return SAC_OK;
     bool here;
     SAC_TRY(sac_bind_has(&here, &l->config, source, l->config.tower.kind->slots[0].name, l->err));
@@ -181,6 +183,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
     SAC_TRY(hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
+    if (st == SAC_OK) st = sac_weight_check_config(json_object_get(config, "quantization_config"), l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
     l->m->frame_layout = l->config.frame_layout;
 

@@ -21,9 +21,14 @@
     192 /* fewer x rows than this and packing shows: then a panel at a time, out of that cache */
 #define GEMM_BALANCE 4 /* tasks a thread that even out */
 
+/* Weight rows [j, j + n), elements [k0, k0 + k), as an f32 panel of GEMM_PANEL columns (sac_pack); n is at most that. */
+typedef void (*gemm_pack_fn)(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0, int64_t k,
+                             float *panel);
+
 typedef struct gemm_job {
     const sac_stream *s;
     const sac_linear_args *a;
+    gemm_pack_fn pack;
     int64_t m_block, n_block, k_block;
     int64_t n_m_blocks;
 } gemm_job;
@@ -31,16 +36,6 @@ typedef struct gemm_job {
 _Static_assert((GEMM_MAX_K * GEMM_MAX_N + GEMM_MAX_M * GEMM_MAX_N) * sizeof(float) <=
                    SAC_THREAD_SCRATCH_BYTES,
                "panels and sums of a task fit the scratch of a thread");
-
-/* Weight rows [j, j + n), elements [k0, k0 + k). */
-static void gemm_pack(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0, int64_t k, float *panel) {
-    const void *row[GEMM_PANEL];
-    size_t row_bytes = sac_dtype_row_bytes(a->w.tensor.dtype, a->x.cols);
-    const char *w =
-        (const char *)a->w.tensor.data + (size_t)j * row_bytes + sac_dtype_row_bytes(a->w.tensor.dtype, k0);
-    for (int64_t i = 0; i < n; i++) row[i] = w + (size_t)i * row_bytes;
-    SAC_ISA(sac_pack)(a->w.tensor.dtype, row, n, k, panel, GEMM_PANEL);
-}
 
 /* Rows of x [i, i + rows) against all packed panels. */
 static void gemm_tile_rows(const gemm_job *job, int64_t i, int64_t rows, int64_t n, int64_t k0, int64_t k,
@@ -77,7 +72,7 @@ static void gemm_task(void *ctx, int64_t task, int thread) {
     for (int64_t k0 = 0; k0 < k_all; k0 += job->k_block) {
         int64_t k = sac_min_i64(job->k_block, k_all - k0);
         for (int64_t j = 0; j < n; j += GEMM_PANEL)
-            gemm_pack(a, j0 + j, sac_min_i64(GEMM_PANEL, n - j), k0, k, panels + j * SAC_PACK_ROWS(k));
+            job->pack(a, j0 + j, sac_min_i64(GEMM_PANEL, n - j), k0, k, panels + j * SAC_PACK_ROWS(k));
         for (int64_t i = 0; i < m; i += tile_rows) {
             int64_t rows = sac_min_i64(tile_rows, m - i);
             float *tile_sums = k_all <= job->k_block ? sums : sums + i * job->n_block;
@@ -91,10 +86,10 @@ static int64_t round_up(int64_t n, int64_t to) {
     return sac_div_up(n, to) * to;
 }
 
-static void linear_gemm(const sac_stream *s, const sac_linear_args *a) {
+static void linear_gemm(const sac_stream *s, const sac_linear_args *a, gemm_pack_fn pack) {
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols, n_threads = sac_pool_n_threads(s->pool);
     int64_t tasks = n_threads > 1 ? GEMM_BALANCE * n_threads : 1;
-    gemm_job job = {.s = s, .a = a};
+    gemm_job job = {.s = s, .a = a, .pack = pack};
     job.k_block = round_up(sac_div_up(k, sac_div_up(k, GEMM_MAX_K)), 8);
     int64_t n_m_blocks = sac_div_up(m, GEMM_MAX_M);
     int64_t n_n_blocks = sac_div_up(n, m < GEMM_FEW_M ? GEMM_PANEL : GEMM_MAX_N);

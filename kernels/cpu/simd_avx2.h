@@ -124,6 +124,14 @@ static inline vf vf_load_bf16(const void *p) {
     return _mm256_castsi256_ps(
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
+static inline vf vf_load_i8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+static inline vf vf_load_i8_part(const int8_t *p, int64_t n) {
+    int8_t lanes[8] = {0};
+    for (int64_t i = 0; i < n && i < 8; i++) lanes[i] = p[i];
+    return vf_load_i8(lanes);
+}
 static inline vf vf_load_f16_part(const void *p, int64_t n) {
     return _mm256_cvtph_ps(load_halves(p, n));
 }

@@ -108,6 +108,12 @@ static inline vf vf_load_bf16(const void *p) {
     return _mm512_castsi512_ps(
         _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
+static inline vf vf_load_i8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+static inline vf vf_load_i8_part(const int8_t *p, int64_t n) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(vf_first_lanes(n), p)));
+}
 static inline vf vf_load_f16_part(const void *p, int64_t n) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_first_lanes(n), p));
 }

@@ -26,7 +26,8 @@
 /* The first holds F32, F16 and BF16, as the tensor's type says. */
 #define SAC_WEIGHT_FORMATS(X)                                                                                \
     X(FLOATS, floats)                                                                                        \
-    SAC_BLOCK_FORMATS(X)
+    SAC_BLOCK_FORMATS(X)                                                                                     \
+    X(INT8, int8)
 
 typedef enum sac_weight_format {
 #define X(constant, name) SAC_WEIGHT_##constant,

@@ -28,11 +28,6 @@ sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_
     const sac_family *family;
     if (!json_is_object(config)) return sac_fail(err, SAC_BAD_FILE, "not a JSON object");
     SAC_TRY(sac_family_of_config(&family, config, err));
-    if (sac_config_has(config, "quantization_config"))
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "\"quantization_config\": weights quantised in safetensors are not supported; use the "
-            "original checkpoint or a GGUF file");
     SAC_TRY(sac_model_config_default(c, family, err));
     return family->read(c, config, err);
 }

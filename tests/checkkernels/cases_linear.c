@@ -1,5 +1,5 @@
 #include "check.h"
-#include "quants.h"
+#include "ref/weights/ref_weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static double row_norm(const float *x, int64_t n) {
 static void allow_linear(check_case *c) {
     const sac_linear_args *a = &c->linear;
     int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
-    bool quantised = sac_dtype_block(a->w.tensor.dtype) > 1;
+    bool quantised = sac_ref_weight_of(&a->w)->round_x;
     double *allowed = check_allow(c, m * n), *x_norm = calloc((size_t)m, sizeof *x_norm),
            *x_max = calloc((size_t)m, sizeof *x_max);
     float *w = malloc((size_t)k * sizeof *w);
@@ -37,9 +37,7 @@ static void allow_linear(check_case *c) {
         }
     }
     for (int64_t j = 0; j < n; j++) {
-        const char *row =
-            (const char *)a->w.tensor.data + (size_t)j * sac_dtype_row_bytes(a->w.tensor.dtype, k);
-        sac_dequantize_row(a->w.tensor.dtype, row, w, k);
+        sac_ref_weight_of(&a->w)->row(&a->w, j, k, w);
         double w_norm = row_norm(w, k), bias = a->bias ? fabs((double)a->bias[j]) : 0;
         for (int64_t i = 0; i < m; i++) {
             double e = EPS * (4 + sqrt((double)k)) * (x_norm[i] * w_norm + bias);
@@ -83,7 +81,8 @@ static const linear_shape block_shapes[] = {
 };
 #define N_FLOAT ((int)SAC_COUNT(float_shapes))
 #define N_BLOCK ((int)SAC_COUNT(block_shapes))
-enum { N_FLOAT_TYPES = 3, N_BLOCK_TYPES = 5 };
+static const sac_dtype float_types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
+enum { N_FLOAT_TYPES = (int)SAC_COUNT(float_types), N_BLOCK_TYPES = 5 };
 
 /* Rows of x and y more than 2^31 bytes apart. */
 static bool make_far(check_case *c) {
@@ -97,6 +96,43 @@ static bool make_far(check_case *c) {
     c->linear.w = check_weights(c, SAC_DTYPE_F16, n, k, 2, CHECK_UNIFORM);
     allow_linear(c);
     snprintf(c->text, sizeof c->text, "rows 3 GiB apart");
+    return true;
+}
+
+sac_weight check_int8_weights(check_case *c, int64_t n, int64_t k) {
+    static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
+    const int64_t groups[] = {k, 32, 13, 8};
+    sac_weight w = {.format = SAC_WEIGHT_INT8, .group = groups[check_rand_int(c, 0, 3)]};
+    int64_t n_groups = (k + w.group - 1) / w.group;
+    int64_t n_scaled = w.group == k && check_rand_int(c, 0, 3) == 0 ? 1 : n;
+    int8_t *q = check_buffer_add(c, false, SAC_DTYPE_I8, n, k, k, (size_t)check_rand_int(c, 0, 3));
+    for (int64_t i = 0; i < n * k; i++) q[i] = (int8_t)check_rand_int(c, -128, 127);
+    w.tensor = (sac_tensor){q, SAC_DTYPE_I8, 2, {n, k}};
+    w.scales = check_weights(c, types[check_rand_int(c, 0, 2)], n_scaled, n_groups, 0, CHECK_UNIFORM).tensor;
+    if (check_rand_int(c, 0, 1)) {
+        int8_t *z = check_buffer_add(c, false, SAC_DTYPE_I8, n_scaled, n_groups, n_groups, 0);
+        for (int64_t i = 0; i < n_scaled * n_groups; i++) z[i] = (int8_t)check_rand_int(c, -128, 127);
+        w.zeros = (sac_tensor){z, SAC_DTYPE_I8, 2, {n_scaled, n_groups}};
+    }
+    return w;
+}
+
+static bool make_int8(check_case *c, const linear_shape *shape, bool quick) {
+    sac_linear_args *a = &c->linear;
+    check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
+    if (quick && shape->slow) return true; /* no buffers: skipped */
+    a->x = check_mat(c, false, shape->m, shape->k, check_rand_int(c, 0, 5), 0, v);
+    a->y = check_mat(c, true, shape->m, shape->n, 0, 0, CHECK_UNIFORM);
+    a->w = check_int8_weights(c, shape->n, shape->k);
+    if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, shape->n, 0, 4, CHECK_UNIFORM).data;
+    a->accumulate = check_rand_int(c, 0, 1);
+    a->steady = check_rand_int(c, 0, 1);
+    c->same_bits = true;
+    allow_linear(c);
+    snprintf(c->text, sizeof c->text, "int8 m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s%s x %s",
+             (long long)shape->m, (long long)shape->n, (long long)shape->k, (long long)a->w.group,
+             sac_dtype_name(a->w.scales.dtype), a->w.zeros.data ? " zeros" : "", a->bias ? " bias" : "",
+             a->accumulate ? " accumulate" : "", a->steady ? " steady" : "", check_values_name(v));
     return true;
 }
 
@@ -120,10 +156,12 @@ bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dt
 bool check_make_linear(check_case *c, int i, bool quick) {
     const int n_float = N_FLOAT * N_FLOAT_TYPES, n_block = N_BLOCK * N_BLOCK_TYPES;
     if (i == n_float + n_block) return make_far(c);
-    if (i > n_float + n_block) return false;
+    if (i > n_float + n_block + 2 * N_FLOAT) return false;
+    if (i > n_float + n_block)
+        return make_int8(c, &float_shapes[(i - n_float - n_block - 1) % N_FLOAT], quick);
     bool block = i >= n_float;
     const linear_shape *shape = block ? &block_shapes[(i - n_float) % N_BLOCK] : &float_shapes[i % N_FLOAT];
-    sac_dtype t = block ? (sac_dtype)(SAC_DTYPE_Q8_0 + (i - n_float) / N_BLOCK) : (sac_dtype)(i / N_FLOAT);
+    sac_dtype t = block ? (sac_dtype)(SAC_DTYPE_Q8_0 + (i - n_float) / N_BLOCK) : float_types[i / N_FLOAT];
     if (quick && shape->slow && t != SAC_DTYPE_BF16) return true; /* no buffers: skipped */
     int64_t k =
         block ? shape->k * (sac_dtype_block(t) == 256 ? 256 : 32 * check_rand_int(c, 1, 8)) : shape->k;

@@ -10,10 +10,9 @@ typedef enum softmax_values { CLOSE, SPREAD, FAR, MASKED, SOFTMAX_N_VALUES } sof
 static const char *const value_names[] = {"close", "spread", "far", "masked"};
 
 static const int64_t sizes[][2] = {/* rows, n */
-                                   {1, 1},     {3, 5},    {2, 16},     {5, 17},    {9, 1023},
-                                   {4, 1024},  {7, 1025}, {28, 3000},  {1, 70001}, {2, 0},
-                                   {56, 1000}, {70, 260}, {56, 40001}, {2, 9000},  {25, 700},
-                                   {31, 300}};
+                                   {1, 1},      {3, 5},     {2, 16},    {5, 17},  {9, 1023},  {4, 1024},
+                                   {7, 1025},   {28, 3000}, {1, 70001}, {2, 0},   {56, 1000}, {70, 260},
+                                   {56, 40001}, {2, 9000},  {25, 700},  {31, 300}};
 #define N_SIZES ((int)SAC_COUNT(sizes))
 
 static float score(check_case *c, softmax_values v, int64_t row) {

@@ -91,6 +91,9 @@ sac_mat check_mat(check_case *c, bool output, int64_t rows, int64_t cols, int64_
                   check_values v);
 /* Random stored weights of any type, sane scales. */
 sac_weight check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v);
+/* int8 with scales of one type or another, for each row or for all, in groups that divide k and that do not, with
+ * zeros or without. */
+sac_weight check_int8_weights(check_case *c, int64_t n, int64_t k);
 /* Keys and values of n_rows rows and some more, in either order of rows and heads, misaligned. Rows from
  * n_valid on are NaN, so that a look at them shows. k_norm: largest length of a key, v_max: largest value;
  * either may be NULL. */

@@ -29,15 +29,15 @@ typedef struct bed {
 /* Weights and tables in blocks have no kernels yet. */
 static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
     const sac_gate_up_step_args *gate = &c->gate_up_step;
-    bool is_half = t != SAC_DTYPE_F32 && gate->gate.dtype == t;
+    bool is_half = t != SAC_DTYPE_F32 && gate->gate.tensor.dtype == t;
     if (c->op == CHECK_gate_up_step && aligned && is_half && gate->x.cols % 8 == 0) return gate->x.rows > 8;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
         c->op == CHECK_packed_vote)
         return true; /* the ops that they fuse go on */
-    if (c->op == CHECK_linear_group && sac_dtype_block(c->linear_group.w[0].dtype) > 1) return true;
-    return (c->op == CHECK_linear && sac_dtype_block(c->linear.w.tensor.dtype) > 1) ||
-           (c->op == CHECK_embed && sac_dtype_block(c->embed.table.tensor.dtype) > 1);
+    if (c->op == CHECK_linear_group && c->linear_group.w[0].format != SAC_WEIGHT_FLOATS) return true;
+    return (c->op == CHECK_linear && c->linear.w.format != SAC_WEIGHT_FLOATS) ||
+           (c->op == CHECK_embed && c->embed.table.format != SAC_WEIGHT_FLOATS);
 }
 
 static void judge(bed *b, const check_case *c, tally *y, sac_dtype t, bool aligned, const check_result *r) {

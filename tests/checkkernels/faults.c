@@ -25,7 +25,7 @@ static sac_status linear_nan(const sac_stream *s, const sac_linear_args *a) {
 
 static sac_status linear_dropped_k(const sac_stream *s, const sac_linear_args *a) {
     sac_status st = ref().linear(s, a);
-    if (sac_dtype_block(a->w.tensor.dtype) > 1 || a->act != SAC_ACT_NONE) return st;
+    if (a->w.format != SAC_WEIGHT_FLOATS || a->act != SAC_ACT_NONE) return st;
     for (int64_t i = 0; i < a->y.rows; i++)
         for (int64_t j = 0; j < a->y.cols; j++) {
             uint8_t wk[4] = {0};
@@ -38,6 +38,20 @@ static sac_status linear_dropped_k(const sac_stream *s, const sac_linear_args *a
             sac_mat_row_f32(a->y, i)[j] -= sac_mat_row_f32(a->x, i)[a->x.cols - 1] * w;
         }
     return st;
+}
+
+/* int8 weights whose zeros are forgotten; groups that are taken for longer than they are. */
+static sac_status linear_no_zeros(const sac_stream *s, const sac_linear_args *a) {
+    sac_linear_args b = *a;
+    b.w.zeros = (sac_tensor){0};
+    return ref().linear(s, &b);
+}
+
+static sac_status linear_long_groups(const sac_stream *s, const sac_linear_args *a) {
+    sac_linear_args b = *a;
+    int64_t k = a->x.cols, n_groups = a->w.scales.dim[1];
+    if (n_groups > 1 && (k + a->w.group) / (a->w.group + 1) == n_groups) b.w.group++;
+    return ref().linear(s, &b);
 }
 
 static sac_status linear_drift(const sac_stream *s, const sac_linear_args *a) {
@@ -257,6 +271,8 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
 #define FAULTS(X)                                                                                            \
     X("dropped_tail", rmsnorm, rmsnorm_dropped_tail)                                                         \
     X("nan", linear, linear_nan)                                                                             \
+    X("no_zeros", linear, linear_no_zeros)                                                                   \
+    X("long_groups", linear, linear_long_groups)                                                             \
     X("dropped_k", linear, linear_dropped_k)                                                                 \
     X("drift_1e-4", linear, linear_drift)                                                                    \
     X("unsteady_bits", linear, linear_unsteady)                                                              \

@@ -128,7 +128,6 @@ static void config_refuses(void **state) {
         {LLAMA("\"rms_norm_eps\":0"), "\"rms_norm_eps\""},
         {LLAMA("\"hidden_act\":\"gelu\""), "only silu"},
         {LLAMA("\"mlp_bias\":true"), "\"mlp_bias\""},
-        {LLAMA("\"quantization_config\":{\"quant_method\":\"awq\"}"), "or a GGUF file"},
         {LLAMA("\"tie_word_embeddings\":1"), "\"tie_word_embeddings\" must be true or false"},
         {LLAMA("\"eos_token_id\":32000"), "\"eos_token_id\" must hold ids from 0 to 31999"},
         {LLAMA("\"eos_token_id\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]"), "more than 16"},

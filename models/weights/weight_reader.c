@@ -1,0 +1,28 @@
+#include "weight_reader.h"
+
+static const sac_weight_reader *const readers[] = {
+#define X(name) &sac_weight_reader_##name,
+    SAC_WEIGHT_READERS(X)
+#undef X
+};
+
+sac_status sac_weight_check_config(const json_t *quantization, sac_error *err) {
+    if (!quantization || json_is_null(quantization)) return SAC_OK;
+    for (size_t i = 0; i < SAC_COUNT(readers); i++) {
+        bool is_mine = false;
+        sac_status st = readers[i]->check ? readers[i]->check(quantization, &is_mine, err) : SAC_OK;
+        if (is_mine) return st;
+    }
+    return sac_fail(
+        err, SAC_UNSUPPORTED,
+        "\"quantization_config\": weights quantised in this way are not supported; use the original "
+        "checkpoint or a GGUF file");
+}
+
+sac_status sac_weight_read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,
+                           sac_error *err) {
+    for (size_t i = 0; i < SAC_COUNT(readers); i++)
+        if (readers[i]->knows(s, numbers)) return readers[i]->read(s, numbers, out, err);
+    return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s is %s, a type that cannot be computed with here",
+                    numbers->name, numbers->dtype_name);
+}

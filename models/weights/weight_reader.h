@@ -1,0 +1,47 @@
+/* weight_reader.h - how a matrix is stored, and which tensors of a checkpoint it consists of. A way of storing is a
+ * file <name>_weights.c with a reader, and a line in SAC_WEIGHT_READERS; what its numbers mean is a format (weight.h).
+ *
+ * A checkpoint may hold several: what quantisers leave alone (embeddings, head, vision tower) stays in floats. */
+#ifndef SAC_MODELS_WEIGHT_READER_H
+#define SAC_MODELS_WEIGHT_READER_H
+
+#include "checkpoint.h"
+#include "json.h"
+#include "weight.h"
+
+/* Asked in this order. */
+#define SAC_WEIGHT_READERS(X)                                                                                \
+    X(int8)                                                                                                  \
+    X(plain)
+
+typedef struct sac_weight_source {
+    const sac_checkpoint *checkpoint;
+    const json_t *quantization; /* quantization_config of config.json, or NULL */
+} sac_weight_source;
+
+typedef struct sac_weight_reader {
+    /* Whether a configuration is this reader's (*is_mine), and UNSUPPORTED for what it asks that is not done. NULL: it
+     * needs none. */
+    sac_status (*check)(const json_t *quantization, bool *is_mine, sac_error *err);
+    /* Whether the matrix with these numbers is stored this way. */
+    bool (*knows)(const sac_weight_source *s, const sac_checkpoint_tensor *numbers);
+    /* All parts, where they are mapped, at any alignment. */
+    sac_status (*read)(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,
+                       sac_error *err);
+} sac_weight_reader;
+
+#define X(name) extern const sac_weight_reader sac_weight_reader_##name;
+SAC_WEIGHT_READERS(X)
+#undef X
+
+/* UNSUPPORTED for a quantization_config that no reader takes; NULL is fine. */
+sac_status sac_weight_check_config(const json_t *quantization, sac_error *err);
+
+/* The matrix whose numbers these are. UNSUPPORTED, with its name, for a type that cannot be computed with. */
+sac_status sac_weight_read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,
+                           sac_error *err);
+
+/* A checkpoint's tensor as a matrix: what is behind its first dimension is one row. */
+sac_tensor sac_checkpoint_matrix(const sac_checkpoint_tensor *t);
+
+#endif
