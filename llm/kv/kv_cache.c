@@ -29,10 +29,13 @@ void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     const sac_kv_packing *packing = c->choice.format->packing;
     size_t n_layers = (size_t)c->shape->n_layers;
     c->layer_rows = sac_arena_take(host, n_layers * sizeof *c->layer_rows);
-    c->data = sac_arena_take(device, packing ? c->layer_bytes + n_layers * rows_bytes(c, c->tail)
-                                             : n_layers * c->layer_bytes);
+    c->data = sac_arena_take(device, n_layers * (packing ? rows_bytes(c, c->tail) : c->layer_bytes));
     if (packing && packing->take) packing->take(c->packing, c->choice.p, c->shape, host);
     if (packing && c->shape->device) packing->take_device(c->packing, c->choice.p, c->shape, device);
+}
+
+void sac_kv_cache_lend(sac_kv_cache *c, sac_arena *device) {
+    if (c->choice.format->packing) c->staging = sac_arena_take(device, c->layer_bytes);
 }
 
 void sac_kv_cache_free(sac_kv_cache *c) {
@@ -61,7 +64,7 @@ static sac_kv_view view_of(const sac_kv_cache *c, uint8_t *data, int64_t capacit
 }
 
 static uint8_t *tail_data(const sac_kv_cache *c, int layer) {
-    return c->data + c->layer_bytes + (size_t)layer * rows_bytes(c, c->tail);
+    return c->data + (size_t)layer * rows_bytes(c, c->tail);
 }
 
 /* Where rows of a head begin. */
@@ -97,7 +100,7 @@ sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool
     if (!packing) return view_of(c, c->data + (size_t)layer * c->layer_bytes, c->capacity, *past + n);
     sac_kv_view tail = view_of(c, tail_data(c, layer), c->tail, *past + n);
     if (step) return tail;
-    sac_kv_view staging = view_of(c, c->data, c->capacity, c->capacity);
+    sac_kv_view staging = view_of(c, c->staging, c->capacity, c->capacity);
     assert(!c->shape->device || c->n_rows == 0);
     if (!c->shape->device) {
         int64_t n_packed = packing->unpack(c->packing, layer, &staging);

@@ -1,6 +1,7 @@
 /* work.h - a prompt from what is asked to the logits of its last token, a piece at a time, so that a scheduler
  * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; looking
- * up the text; one picture or video through the tower; a piece of the prefill (prefill.h); the logits. */
+ * up the text; one picture or video through the tower; a piece of the prefill (prefill.h); the logits. From the
+ * second of them to the end it has one of the model's workspaces (workspace.h). */
 #ifndef SAC_ENGINE_WORK_H
 #define SAC_ENGINE_WORK_H
 
