@@ -37,6 +37,7 @@ typedef struct sac_decoder {
     sac_decoder_layer *layers;               /* [n_layers] */
     const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or
                                                 NULL */
+    const float *head_losses;                /* and for DuoAttention: [n_layers][n_kv_heads], or NULL */
 } sac_decoder;
 
 /* What a session runs with. */

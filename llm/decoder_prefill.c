@@ -191,6 +191,11 @@ double sac_prefill_work_cost(const sac_prefill_work *w) {
     return 0;
 }
 
+double sac_prefill_work_left(const sac_prefill_work *w) {
+    const int n_layers = w->d->config.n_layers;
+    return (double)w->n * (n_layers - w->layer) / n_layers;
+}
+
 /* ---------------------------------------------------------------- all of it */
 
 static sac_status run(sac_prefill_work *w, sac_layer_fn on_layer, void *ctx, sac_error *err) {

@@ -20,6 +20,7 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
         .controller = d->controller,
+        .head_losses = d->head_losses,
         .device = device,
         .dtype = device ? d->embed.dtype : SAC_DTYPE_F32,
     };

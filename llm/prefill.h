@@ -62,6 +62,9 @@ static inline bool sac_prefill_work_begins_layer(const sac_prefill_work *w) {
 /* About how many multiply-adds the next piece takes, as a dense policy would; 0 when all is done. */
 double sac_prefill_work_cost(const sac_prefill_work *w);
 
+/* Rows on their way, less a share for every layer that is done. */
+double sac_prefill_work_left(const sac_prefill_work *w);
+
 /* Gives up: the sequence is cut back to at most the tokens before. Harmless when all is done. */
 void sac_prefill_work_drop(sac_prefill_work *w);
 

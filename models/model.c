@@ -15,6 +15,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
         sac_checkpoint_free(&files->tower);
         free(files->tensors);
         free(files->controller_block);
+        free(files->head_losses);
         free(files);
     }
     memset(m, 0, sizeof *m);

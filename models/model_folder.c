@@ -192,6 +192,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     SAC_TRY(load_tokenizer(l));
     SAC_TRY(load_folder_chat(l));
     SAC_TRY(sac_load_controller(l));
+    SAC_TRY(sac_load_head_losses(l));
     return load_generation(l);
 }
 

@@ -15,6 +15,7 @@ typedef struct sac_model_files {
     sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */
     sac_controller controller; /* what sac_decoder.controller points to, and its weights */
     float *controller_block;
+    float *head_losses; /* what sac_decoder.head_losses points to */
 } sac_model_files;
 
 typedef struct sac_load_context {
@@ -36,6 +37,9 @@ sac_status sac_load_chat(sac_load_context *l, const char *chat_template);
 
 /* The folder's controller for ADORE, when it has one. */
 sac_status sac_load_controller(sac_load_context *l);
+
+/* The folder's losses of heads for DuoAttention, when it has them. */
+sac_status sac_load_head_losses(sac_load_context *l);
 
 /* m->fingerprint; frees l->hash. */
 sac_status sac_load_fingerprint(sac_load_context *l);

@@ -6,31 +6,39 @@
  * a share of all heads of the model streams: those that lose least by it, whatever their layer. Keys and
  * queries stay at their true positions, and prompts are dense.
  *
- * The paper trains a gate for each head on made-up passkey texts, once for a model. Here the prompt is the
- * corpus, so no file has to fit the model: what a head would lose is the softmax weight that the last `window`
- * queries of a prompt give to keys that none of them would read as a streaming head. A later prompt with as
- * many queries ranks the heads anew, one with fewer leaves them as they are. Until a layer has seen a prompt
- * that is long enough its heads read everything.
+ * The paper trains a gate for each head on made-up passkey texts, once for a model. Here what a head would
+ * lose is measured: the softmax weight that the last `window` queries of a prompt give to keys that none of
+ * them would read as a streaming head. A model may bring along the mean over a set of prompts
+ * (duo.safetensors, models/duo_heads.c), which `saccade calibrate` makes. Without it each prompt is measured:
+ * one with `window` queries ranks the heads anew, one with fewer leaves them as they are, and until a layer
+ * has seen a prompt that is long enough its heads read everything.
  *
- * The middle stays stored also for streaming heads, which may become retrieval heads with the next prompt: a
- * step reads less, and the cache is as large as ever. */
+ * The middle stays stored also for streaming heads, whose rows lie beside those of retrieval heads: a step reads
+ * less, and the cache is as large as ever. */
 #include "attend.h"
 #include "clock.h"
 #include "starts.h"
 
-enum { START, RECENT, SHARE, WINDOW };
+enum { START, RECENT, SHARE, WINDOW, HEADS };
+
+enum { AUTO, MODEL, PROMPT };
+static const char *const rankings[] = {"auto", "model", "prompt", NULL};
 
 static const sac_method_param params[] = {
     {"start", 64, 0, 1 << 24, "first tokens that a streaming head reads", SAC_WHOLE},
     {"recent", 256, 1, 1 << 24, "last tokens that a streaming head reads", SAC_WHOLE},
     {"share", 0.5, 0, 1, "of all key-value heads that stream, 0 = none", NULL},
     {"window", 32, 1, 1 << 20, "queries at the end of a prompt that rank the heads", SAC_WHOLE},
+    {"heads", AUTO, 0, 0,
+     "ranked by what came with the model, by each prompt, or auto: by the model's where there is such a file",
+     rankings},
     {0}};
 
 typedef struct duo {
     int64_t start, recent, window;
     double share;
     int n_kv_heads, n_all; /* of a layer, of all layers */
+    const float *known;    /* [n_layers][n_kv_heads] the model's own losses, or NULL */
     /* Of heads [n_layers][n_kv_heads]: */
     double *lost;    /* share of the observers' weight on keys that streaming would leave out; negative:
                         not measured */
@@ -41,9 +49,21 @@ typedef struct duo {
     sac_starts starts;
 } duo;
 
-/* The shortest prompt with a key that every observer would leave out. */
-static double least_rows(const double *p) {
-    return p[START] + p[RECENT] + p[WINDOW];
+static const float *known_losses(const double *p, const sac_attention_shape *shape) {
+    return p[HEADS] == PROMPT ? NULL : shape->head_losses;
+}
+
+static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if (p[HEADS] != MODEL || shape->head_losses) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "decode policy duo: heads=model needs a duo.safetensors in the model's folder, which "
+                    "'saccade calibrate' makes");
+}
+
+/* The fewest rows of which a streaming head leaves some out; where prompts rank the heads, of the shortest one
+ * with a key that every observer would leave out. */
+static double least_rows(const double *p, const sac_attention_shape *shape) {
+    return p[START] + p[RECENT] + (known_losses(p, shape) ? 1 : p[WINDOW]);
 }
 
 /* Streaming heads among n, with what a decimal fraction lacks in binary. */
@@ -53,7 +73,7 @@ static int n_streaming(double share, int n) {
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
     return n_streaming(p[SHARE], shape->n_layers * shape->n_kv_heads) == 0 ||
-           least_rows(p) > (double)shape->n_ctx;
+           least_rows(p, shape) > (double)shape->n_ctx;
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
@@ -62,6 +82,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     s->recent = (int64_t)p[RECENT];
     s->share = p[SHARE];
     s->window = (int64_t)p[WINDOW];
+    s->known = known_losses(p, shape);
     s->n_kv_heads = shape->n_kv_heads;
     s->n_all = shape->n_layers * shape->n_kv_heads;
     size_t n_all = (size_t)s->n_all, n_rows = (size_t)shape->n_kv_heads * (size_t)shape->n_ctx;
@@ -74,7 +95,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
 
 static void begin(void *state) {
     duo *s = state;
-    for (int h = 0; h < s->n_all; h++) s->lost[h] = -1;
+    for (int h = 0; h < s->n_all; h++) s->lost[h] = s->known ? (double)s->known[h] : -1;
     s->is_ranked = false;
 }
 
@@ -100,7 +121,7 @@ static sac_status sum_weights(duo *s, const sac_layer_attention *a) {
 static sac_status measure(void *state, const sac_layer_attention *a) {
     duo *s = state;
     int64_t start_ns = sac_now_ns(), n = a->kv.n_rows, end = n - s->window - s->recent + 1;
-    if (a->q.rows < s->window || end <= s->start) return SAC_OK;
+    if (s->known || a->q.rows < s->window || end <= s->start) return SAC_OK;
     SAC_TRY(sum_weights(s, a));
     double n_softmaxes = (double)s->window * (a->shape->n_heads / s->n_kv_heads);
     for (int h = 0; h < s->n_kv_heads; h++) {
@@ -172,14 +193,26 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     return list_rows(s, a, true, 1, s->rows, s->starts.at.device);
 }
 
+/* A prompt changes nothing where the model has ranked the heads. */
+static bool keeps_prefix(const void *state) {
+    return ((const duo *)state)->known != NULL;
+}
+
+static const double *head_losses(const void *state) {
+    return ((const duo *)state)->lost;
+}
+
 const sac_decode_policy sac_decode_duo = {
     .name = "duo",
     .source = "Xiao et al., DuoAttention, arXiv:2410.10819",
     .params = params,
     .state_bytes = sizeof(duo),
+    .check = check,
     .is_off = is_off,
     .take = take,
     .begin = begin,
     .prompt = measure,
     .select = select_rows,
+    .keeps_prefix_now = keeps_prefix,
+    .head_losses = head_losses,
 };

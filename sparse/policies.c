@@ -118,7 +118,9 @@ void sac_decode_begin(sac_decode *m) {
 }
 
 bool sac_decode_keeps_prefix(const sac_decode *m) {
-    return m->policy->keeps_prefix && (!m->base || sac_decode_keeps_prefix(m->base));
+    const sac_decode_policy *p = m->policy;
+    bool keeps = p->keeps_prefix || (p->keeps_prefix_now && p->keeps_prefix_now(m->state));
+    return keeps && (!m->base || sac_decode_keeps_prefix(m->base));
 }
 
 sac_status sac_decode_counted(const sac_decode *m, const sac_attention_shape *shape, const sac_stream *stream,

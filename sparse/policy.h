@@ -38,8 +38,9 @@ typedef struct sac_attention_shape {
         fixed_rotation; /* a key is turned by its row alone; false: frequencies change with the length, or rows
                              have numbers of their own, and no key can be turned back or moved */
     const struct sac_controller *controller; /* the model's for ADORE, or NULL */
-    const sac_device *device;                /* where queries, keys and values are; NULL: the CPU */
-    sac_dtype dtype;                         /* of queries */
+    const float *head_losses; /* the model's for DuoAttention [n_layers][n_kv_heads], or NULL */
+    const sac_device *device; /* where queries, keys and values are; NULL: the CPU */
+    sac_dtype dtype;          /* of queries */
 } sac_attention_shape;
 
 /* What methods did, summed over calls, for a layer. "Dense" is what attention over everything would have
@@ -200,7 +201,11 @@ typedef struct sac_decode_policy {
     /* As of prefill policies: it keeps a row of every token, and what else it keeps of the first n depends on
      * these alone. `cut` forgets all that came after; NULL: nothing to forget. */
     bool keeps_prefix;
+    bool (*keeps_prefix_now)(const void *state); /* where that is a matter of settings; NULL: it is not */
     void (*cut)(void *state, int64_t n);
+    /* What each key-value head would lose if it read less, as the last prompt showed: [n_layers][n_kv_heads],
+     * negative where it could not tell. NULL: the method does not measure that. */
+    const double *(*head_losses)(const void *state);
 } sac_decode_policy;
 
 /* A policy with its settings and state, one for a session. */

@@ -351,12 +351,6 @@ typedef struct sac_events {
      * -INFINITY. With none left the call fails with BAD_ARGUMENT. Bias, penalties and temperature come after.
      * What sac_session_logits shows stays as it is. */
     void (*logits)(void *ctx, float *logits, int n_vocab);
-    /* Long work stands at a point where other work may run: between the layers of a prompt and, within one,
-     * between chunks of its linear layers; between batches of the vision tower. The callback may run other
-     * sessions of the same model, sac_batch_step and sac_session_begin included (nesting goes as deep as the
-     * caller lets it), but not this session. Nothing of the model is locked or half changed meanwhile. Time
-     * spent in it counts in sac_result.seconds. */
-    void (*yield)(void *ctx);
 } sac_events;
 
 /* What was seen of one picture or video. */
@@ -450,14 +444,19 @@ typedef struct sac_input {
 sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const sac_sampling *sampling,
                                   const sac_events *events, sac_error *err);
 
-/* The next piece: the media and tokens of the prompt; a picture or video through the tower, with events.yield
- * between its batches; a chunk of a layer's linear parts; or a layer's attention over the whole prompt. *done:
- * the first token is one sac_session_step away. On failure nothing has begun. */
+/* The next piece: the media and tokens of the prompt; a picture or video through the tower; a chunk of
+ * a layer's linear parts; or a layer's attention over the whole prompt. *done: the first token is one
+ * sac_session_step away. On failure nothing has begun. */
 sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
 
 /* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and
  * tokens, or none. */
 double sac_session_work_cost(const sac_session *s);
+
+/* About how many tokens of the prompt are still to be run: those that the cache does not have, less a share for every
+ * layer that is done. Below 0 before the first piece, which counts them; 0 when no work is under way. A scheduler
+ * sees by it which of several prompts is the shortest. */
+double sac_session_work_left(const sac_session *s);
 
 /* One more token. *token is its id, or -1 when the end token was chosen. *done: the answer is finished, all
  * of its text sent, and no further step may be made. After a failure (CANCELLED, DEVICE ...) no further step
@@ -575,6 +574,12 @@ typedef struct sac_layer_report {
 bool sac_session_layer_stats(const sac_session *s, int layer,
                              sac_layer_report *report); /* false past the last */
 void sac_session_reset_stats(sac_session *s); /* not where a device that has failed cannot be asked */
+
+/* Calibration of DuoAttention: what each key-value head would lose as a streaming head, as the last prompt
+ * showed, a share of softmax weight from 0 to 1; negative where the prompt was too short to tell. lost[layer *
+ * n_kv_heads + head], n_layers * n_kv_heads of sac_model_info, until the session's next call. NULL where the
+ * session's decode method does not measure that. */
+const double *sac_session_head_losses(const sac_session *s);
 
 /* Bytes that keys and values of the tokens now in the cache take, metadata counted. */
 size_t sac_session_kv_bytes(const sac_session *s);

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const command *const commands[] = {&command_ask,     &command_inspect, &command_bench, &command_eval,
-                                          &command_compare, &command_caption, &command_serve};
+static const command *const commands[] = {&command_ask,   &command_inspect,  &command_bench,
+                                          &command_eval,  &command_compare,  &command_caption,
+                                          &command_serve, &command_calibrate};
 
 static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "Asks vision-language models about pictures and videos.\n\n"
@@ -26,6 +27,7 @@ static const char usage[] = "usage: saccade COMMAND [options]\n\n"
                             "  compare   the same set under several attention methods, in one table\n"
                             "  caption   describe a folder, a manifest or tar shards of pictures and videos\n"
                             "  serve     answer over HTTP, with OpenAI's API\n"
+                            "  calibrate measure which heads look far back, for --decode duo\n"
                             "  help      help [COMMAND]\n\n"
                             "Examples:\n"
                             "  saccade ask --image cat.jpg \"What is this?\"\n"

@@ -11,8 +11,4 @@ void sac_call_leave(sac_session *s);
 
 sac_status sac_check_ids(const sac_session *s, const int32_t *ids, size_t n_ids, sac_error *err);
 
-static inline void sac_events_yield(const sac_events *e) {
-    if (e && e->yield) e->yield(e->ctx);
-}
-
 #endif

@@ -1,6 +1,5 @@
 /* A picture or video through the tower, in batches of tiles, straight into the rows of hidden states where
  * the prompt wants it. */
-#include "call.h"
 #include "clock.h"
 #include "device_tower.h"
 #include "media_open.h"
@@ -117,7 +116,6 @@ static sac_status collect_frames(encoder *e, int slot, sac_error *err) {
 static sac_status flush_frames(encoder *e, sac_error *err) {
     int n = e->n_tiles, slot = e->slot;
     if (n == 0) return SAC_OK;
-    sac_events_yield(e->events);
     SAC_TRY(sac_session_check_cancel(e->s, err));
     SAC_TRY(submit(e, slot, slot_patches(e, slot), n, slot_pooled(e, slot), err));
     SAC_TRY(collect_frames(e, !slot, err));
@@ -202,7 +200,6 @@ static sac_status encode_picture(encoder *e, sac_error *err) {
     for (int first = 0; first < e->m->plan.n_tiles; first += s->vision.batch_tiles) {
         int left = e->m->plan.n_tiles - first,
             n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
-        sac_events_yield(e->events);
         SAC_TRY(sac_session_check_cancel(s, err));
         watch_class(s, e->m, first);
         const uint8_t *patches = e->m->patches + sac_visual_bytes(&e->m->plan, first);

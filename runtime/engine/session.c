@@ -338,6 +338,11 @@ bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *
     return true;
 }
 
+const double *sac_session_head_losses(const sac_session *s) {
+    const sac_decode *d = &s->decoder.decode;
+    return d->policy->head_losses ? d->policy->head_losses(d->state) : NULL;
+}
+
 size_t sac_session_kv_bytes(const sac_session *s) {
     return sac_kv_cache_bytes_used(&s->decoder.cache);
 }

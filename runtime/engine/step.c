@@ -131,6 +131,10 @@ double sac_session_work_cost(const sac_session *s) {
     return sac_work_cost(s->work);
 }
 
+double sac_session_work_left(const sac_session *s) {
+    return sac_work_left(s->work);
+}
+
 static sac_status begin(sac_session *s, const sac_input *input, const sac_sampling *sampling,
                         const sac_events *events, sac_error *err) {
     SAC_TRY(sac_session_begin_work(s, input, sampling, events, err));

@@ -157,16 +157,25 @@ sac_status sac_work_next(sac_work *w, sac_error *err) {
 sac_status sac_work_run(sac_work *w, sac_error *err) {
     sac_status st = SAC_OK;
     w->inside = true;
-    while (st == SAC_OK && !sac_work_is_done(w)) {
-        st = run_one(w, err);
-        if (!sac_work_is_done(w)) sac_events_yield(w->s->events);
-    }
+    while (st == SAC_OK && !sac_work_is_done(w)) st = run_one(w, err);
     w->inside = false;
     return st;
 }
 
 double sac_work_cost(const sac_work *w) {
     return w->stage == SAC_WORK_PREFILL ? sac_prefill_work_cost(&w->prefill) : 0;
+}
+
+double sac_work_left(const sac_work *w) {
+    switch (w->stage) {
+    case SAC_WORK_PLACE: return -1;
+    case SAC_WORK_TEXT:
+    case SAC_WORK_MEDIA: return (double)(w->prompt.n_tokens - w->prompt.n_reused);
+    case SAC_WORK_PREFILL: return sac_prefill_work_left(&w->prefill);
+    case SAC_WORK_LOGITS:
+    case SAC_WORK_DONE: break;
+    }
+    return 0;
 }
 
 void sac_work_drop(sac_work *w) {

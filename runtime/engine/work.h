@@ -40,11 +40,15 @@ static inline bool sac_work_is_done(const sac_work *w) {
     return w->stage == SAC_WORK_DONE;
 }
 
-/* Every piece; events.yield is called in between. */
+/* Every piece. */
 sac_status sac_work_run(sac_work *w, sac_error *err);
 
 /* About how many multiply-adds of the decoder the next piece takes; 0 where it is no piece of a prefill. */
 double sac_work_cost(const sac_work *w);
+
+/* About how many tokens are still to be run: those that were not in the cache, less a share for every layer that is
+ * done. Below 0 before the first piece, which counts them; 0 when nothing is under way. */
+double sac_work_left(const sac_work *w);
 
 /* Gives up: what is still valid in the cache stays. Harmless when nothing is under way. */
 void sac_work_drop(sac_work *w);

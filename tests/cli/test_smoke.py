@@ -62,6 +62,12 @@ class Smoke(Case):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertTrue(os.listdir(out))
 
+    def test_calibrate(self):
+        out = self.path("duo.safetensors")
+        run = saccade("calibrate", self.set_of_one_video(), out, "--videos", DRAWN, "--decode", "duo:start=4,recent=40")
+        self.assert_fine(run)
+        self.assertTrue(os.path.getsize(out))
+
     def test_serve(self):
         with Server() as server:
             reply = server.request("POST", "/v1/chat/completions", json.dumps(

@@ -170,7 +170,7 @@ void group_reuse(probe *p) {
 typedef struct interrupted {
     const probe *p;
     answer inner;
-    sac_session *session; /* begins when the other's prefill first lets it, then steps */
+    sac_session *session; /* begins after the first piece of the other's prompt, then steps */
     bool has_begun, is_done;
 } interrupted;
 
@@ -184,13 +184,35 @@ static void step_inner(interrupted *w) {
     w->is_done = done || w->inner.status != SAC_OK;
 }
 
-static void run_inner(void *ctx) {
-    interrupted *w = ctx;
+static void run_inner(interrupted *w) {
     sac_sampling o = greedy(8);
     if (w->has_begun && !w->is_done) step_inner(w);
     if (w->has_begun) return;
     w->has_begun = true;
     w->is_done = !hear_prompt(w->p, &w->inner, w->session, &(prompt){.n_ids = 90, .seed = 5}, &o, NULL);
+}
+
+/* The outer prompt piece by piece, the inner session in between. */
+static void hear_pieces(answer *a, sac_session *s, const prompt *q, const sac_sampling *o, interrupted *w) {
+    sac_error err = {0};
+    sac_input input = {.messages = q->messages, .n_messages = q->n_messages};
+    sac_status st = sac_session_begin_work(s, &input, o, NULL, &err);
+    for (bool done = false; st == SAC_OK && !done;) {
+        st = sac_session_work_next(s, &done, &err);
+        if (!done) run_inner(w);
+    }
+    answer_fail(a, st, &err);
+    answer_hear(a, s, w->p->info.vocab);
+}
+
+static void answer_in_pieces(answer *a, sac_session *s, const prompt *q, interrupted *w) {
+    sac_sampling o = greedy(4);
+    sac_result r;
+    hear_pieces(a, s, q, &o, w);
+    if (a->status != SAC_OK) return;
+    hear_steps(w->p, a, s, NULL);
+    sac_session_end(s, &r);
+    answer_result(a, &r);
 }
 
 /* A session that begins and steps between the layers of another's prompt. */
@@ -201,7 +223,6 @@ static void ask_between(probe *p, const setting *outer, const setting *inner) {
     sac_session *s = NULL;
     sac_error err = {0};
     question q;
-    sac_sampling o = greedy(4);
     setting_text(outer, text, sizeof text), setting_text(inner, inner_text, sizeof inner_text);
     memset(&w, 0, sizeof w);
     w.p = p;
@@ -211,9 +232,7 @@ static void ask_between(probe *p, const setting *outer, const setting *inner) {
     if (!is_wanted(p, &w.inner) && !wanted) return;
     answer_fail(&a, session_open(&s, p, outer, 1024, 100, &err), &err);
     answer_fail(&w.inner, session_open(&w.session, p, inner, N_CTX, 0, &err), &err);
-    sac_events events = {.ctx = &w, .yield = run_inner};
-    if (s && w.session)
-        hear_answer(p, &a, s, ask_about(&q, VIDEO, 6, "How many numbers appear?"), &o, &events);
+    if (s && w.session) answer_in_pieces(&a, s, ask_about(&q, VIDEO, 6, "How many numbers appear?"), &w);
     while (w.session && w.has_begun && !w.is_done) step_inner(&w);
     answer_print(&a);
     answer_print(&w.inner);

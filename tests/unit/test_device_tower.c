@@ -14,9 +14,8 @@ typedef struct seen {
     int64_t progress[FRAMES + 2];
     int n_progress, n_tiles;
     uint64_t tiles;   /* a sum that the order changes */
-    int cancel_after; /* calls of yield once a batch is on its way; 0: never */
-    int n_yields;
-    sac_session *s;
+    int cancel_after; /* times that it is asked once a batch is on its way; 0: never */
+    int n_asked;
 } seen;
 
 static void on_progress(void *ctx, const char *what, int64_t done, int64_t total) {
@@ -30,9 +29,9 @@ static void on_tile(void *ctx, size_t media, int64_t tile, int size, const uint8
     assert_int_equal(tile, t->n_tiles++);
     for (int i = 0; i < size * size * 3; i++) t->tiles = t->tiles * 31 + rgb[i];
 }
-static void on_yield(void *ctx) {
+static bool on_stopped(void *ctx) {
     seen *t = ctx;
-    if (late_n_copies > 0 && ++t->n_yields == t->cancel_after) sac_session_cancel(t->s);
+    return late_n_copies > 0 && ++t->n_asked == t->cancel_after;
 }
 
 static int n_processors; /* of the device: 0 takes a stretch of tiles for each, many one for all */
@@ -87,9 +86,8 @@ static sac_status see(seen *t, int n_prompt, bool refuse, int cancel_after) {
     late_ops_refuse = refuse;
     late_n_copies = 0;
 
-    t->s = s;
     t->cancel_after = cancel_after;
-    sac_events events = {.ctx = t, .progress = on_progress, .tile = on_tile, .yield = on_yield};
+    sac_events events = {.ctx = t, .progress = on_progress, .tile = on_tile, .stopped = on_stopped};
     sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
                         {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}};
     parts[0].video.num_frames = FRAMES;

@@ -169,6 +169,36 @@ static void heads_that_look_far_keep_everything(void **state) {
     }
 }
 
+/* What came with the model ranks the heads from the first token on, whatever prompts show. */
+static void the_model_ranks_heads(void **state) {
+    (void)state;
+    static const float lost[LAYERS * 2] = {0.5f, 0.1f, 0.2f, 0.1f, 0.05f, 0.3f};
+    static const bool streams[LAYERS][2] = {{false, true}, {false, true}, {true, false}};
+    static const char *const lines[] = {"duo:start=3,recent=20,window=16",
+                                        "duo:start=3,recent=20,window=16,heads=model"};
+    static layers x;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        layers_open(&x, (const int[]){4, 2, 16}, true, "duo");
+        sac_decode_free(&x.of[0].decode);
+        sac_prefill_free(&x.of[0].prefill);
+        x.of[0].shape.head_losses = lost;
+        case_method(&x.of[0], "dense", lines[i]);
+        for (int l = 1; l < LAYERS; l++) {
+            x.of[l].prefill = x.of[0].prefill;
+            x.of[l].decode = x.of[0].decode;
+        }
+        assert_true(sac_decode_keeps_prefix(&x.of[0].decode));
+        for (int l = 0; l < LAYERS; l++) memcpy(x.streams[l], streams[l], sizeof streams[l]);
+        prompt(&x, 24);
+        for (int step = 0; step < 3; step++) step_equals_the_oracle(&x);
+        prompt(&x, 60); /* long enough to rank them otherwise */
+        for (int step = 0; step < 3; step++) step_equals_the_oracle(&x);
+        const double *known = x.of[0].decode.policy->head_losses(x.of[0].decode.state);
+        for (int h = 0; h < LAYERS * 2; h++) assert_true(known[h] == (double)lost[h]);
+        layers_close(&x);
+    }
+}
+
 /* ---------------------------------------------------------------- dense, and streaming */
 
 enum { STEPS = 9, COLS = 6 * 16 };
@@ -284,9 +314,12 @@ static void settings_are_checked(void **state) {
     sac_error err = {0};
     sac_decode d;
     char text[200];
+    assert_int_equal(sac_decode_open(&d, "duo:heads=model", &shape, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "duo.safetensors"));
+    sac_decode_free(&d);
     assert_ok(sac_decode_open(&d, "duo", &shape, &err), err); /* keys stay where they are */
     sac_decode_print(&d, text, sizeof text);
-    assert_string_equal(text, "duo:start=64,recent=256,share=0.5,window=32");
+    assert_string_equal(text, "duo:start=64,recent=256,share=0.5,window=32,heads=auto");
     sac_decode_free(&d);
 }
 
@@ -311,6 +344,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_equal_the_oracle),
         cmocka_unit_test(heads_that_look_far_keep_everything),
+        cmocka_unit_test(the_model_ranks_heads),
         cmocka_unit_test(off_and_short_are_dense_bit_by_bit),
         cmocka_unit_test(retrieval_heads_are_dense),
         cmocka_unit_test(with_all_heads_it_is_streaming_bit_by_bit),

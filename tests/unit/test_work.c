@@ -2,6 +2,8 @@
  * work that is given up leaves a session that answers as before. */
 #include "step_test.h"
 
+#include <math.h>
+
 static sac_session *session(const char *prefill, const char *decode) {
     sac_session_config c;
     sac_error err;
@@ -138,9 +140,13 @@ static void a_session_at_work_does_nothing_else(void **state) {
     sac_session_free(a.s);
 }
 
-static void step_on(void *ctx) {
+static int n_nested;
+
+static void step_on(void *ctx, const char *what, int64_t n_done, int64_t n_total) {
     bool done;
     sac_error err;
+    (void)what, (void)n_done, (void)n_total;
+    n_nested++;
     assert_int_equal(sac_session_work_next(ctx, &done, &err), SAC_BAD_ARGUMENT);
 }
 
@@ -150,8 +156,10 @@ static void pieces_do_not_nest(void **state) {
     sac_error err;
     (void)state;
     ask(&a, NULL, NULL, STEP_PICTURE, 0, "What is this?");
-    sac_events e = {.ctx = a.s, .yield = step_on};
+    sac_events e = {.ctx = a.s, .progress = step_on};
+    n_nested = 0;
     assert_ok(sac_session_begin(a.s, a.m, 1, &a.o, &e, &err), err);
+    assert_true(n_nested > 0);
     sac_session_free(a.s);
 }
 
@@ -237,6 +245,35 @@ static void pieces_tell_what_they_cost(void **state) {
     sac_session_free(b.s);
 }
 
+/* It falls from the tokens that are new to nothing, and is not known before they are counted. The new ones. */
+static int64_t expect_left_to_fall(asking *a) {
+    int64_t n_new = -1;
+    sac_result r;
+    begin(a);
+    assert_true(sac_session_work_left(a->s) < 0);
+    for (double before = INFINITY; !a->done;) {
+        piece(a);
+        double left = sac_session_work_left(a->s);
+        assert_true(left >= 0 && left <= before);
+        if (n_new < 0) n_new = (int64_t)left;
+        before = left;
+    }
+    assert_true(sac_session_work_left(a->s) == 0);
+    sac_session_end(a->s, &r);
+    assert_int_equal(n_new, r.n_prompt_tokens - r.n_reused_tokens);
+    return n_new;
+}
+
+static void pieces_tell_what_is_left(void **state) {
+    static asking a;
+    (void)state;
+    ask(&a, NULL, NULL, STEP_VIDEO, 4, "How many numbers appear?");
+    assert_true(sac_session_work_left(a.s) == 0);
+    int64_t n_all = expect_left_to_fall(&a);
+    assert_true(expect_left_to_fall(&a) < n_all / 2); /* most of it is in the cache */
+    sac_session_free(a.s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_in_turns_give_the_same_answers),
@@ -246,6 +283,7 @@ int main(void) {
         cmocka_unit_test(work_that_is_given_up_leaves_no_trace),
         cmocka_unit_test(what_was_cached_stays_when_work_is_given_up),
         cmocka_unit_test(pieces_tell_what_they_cost),
+        cmocka_unit_test(pieces_tell_what_is_left),
     };
     return cmocka_run_group_tests_name("work", tests, open_model, close_model);
 }

@@ -6,7 +6,7 @@
 #include "run.h"
 
 extern const command command_ask, command_inspect, command_bench, command_eval, command_compare,
-    command_caption, command_serve;
+    command_caption, command_serve, command_calibrate;
 
 /* A conversation on a terminal, until /quit or the end of input. media: shown with the first question. */
 sac_status chat_run(run *r, const media_list *media, sac_error *err);

@@ -20,7 +20,8 @@ enum {
     COMMAND_COMPARE = 16,
     COMMAND_CAPTION = 32,
     COMMAND_SERVE = 64,
-    COMMAND_ALL = 127
+    COMMAND_CALIBRATE = 128,
+    COMMAND_ALL = 255
 };
 
 typedef enum setting_kind {

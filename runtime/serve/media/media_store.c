@@ -308,8 +308,10 @@ static bool get_pictures(serve_job *j, sac_room *room, serve_problem *p) {
         if (ref->kind != SAC_PART_IMAGE) continue;
         if (!get_reference(j, ref, 1, p)) return false;
         const intake_info *info = &ref->media[0]->prepared.info;
-        sac_status st = room->n_videos ? sac_room_picture(room, info->width, info->height, &err) : SAC_OK;
+        int64_t before = room->n_tokens;
+        sac_status st = sac_room_picture(room, info->width, info->height, &err);
         if (st != SAC_OK) return serve_refuse_status(p, st, &err);
+        ref->n_tokens = before - room->n_tokens;
     }
     return true;
 }
@@ -320,7 +322,9 @@ static bool get_videos(serve_job *j, sac_room *room, serve_problem *p) {
         serve_media_ref *ref = &r->media[i];
         if (ref->kind == SAC_PART_IMAGE) continue;
         if (!get_reference(j, ref, sac_room_frames(room), p)) return false;
+        int64_t before = room->n_tokens;
         sac_room_video(room, (int64_t)ref->n_frames);
+        ref->n_tokens = before - room->n_tokens;
     }
     return true;
 }

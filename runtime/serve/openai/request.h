@@ -33,6 +33,7 @@ typedef struct serve_media_ref {
     serve_media **media; /* [n_urls] what the URLs brought; of the media store */
     sac_frame *frames;   /* [n_frames] of a video, or of FRAMES */
     size_t n_frames;
+    int64_t n_tokens;        /* about how many they take in the prompt */
     uint8_t key[32];         /* SHA-256 of what they brought and how it was sampled */
     serve_video_facts video; /* of a video */
 } serve_media_ref;

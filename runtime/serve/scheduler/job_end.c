@@ -2,12 +2,15 @@
 #include "media_store.h"
 #include "metrics.h"
 #include "request.h"
+#include "trace.h"
 
 #include <stdlib.h>
 
 void serve_job_end(serve_job *j, const serve_problem *problem) {
     serve_request *r = j->request;
     j->request = NULL;
+    serve_trace_free(j->trace);
+    j->trace = NULL;
     if (r) {
         serve_media_release(r, j->server->media);
         serve_request_free(r);

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 #include "prepare.h"
-#include "clock.h"
 #include "job_end.h"
 #include "media_store.h"
 #include "request.h"
 #include "slot_methods.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -47,7 +47,7 @@ static void prepare(serve_server *s, serve_job *j) {
         serve_job_end(j, &p);
         return;
     }
-    j->ready_ns = sac_now_ns();
+    j->trace = serve_trace_open(j->request, s->model);
     pthread_mutex_lock(&s->lock);
     serve_queue_add(&s->ready, j);
     pthread_cond_broadcast(&s->stirred);

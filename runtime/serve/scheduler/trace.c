@@ -4,41 +4,72 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool serve_trace_make(serve_trace *t, const serve_request *r) {
-    *t = (serve_trace){0};
-    t->hash = calloc(r->n_parts + 1, sizeof *t->hash);
-    t->weight = calloc(r->n_parts + 1, sizeof *t->weight);
-    if (!t->hash || !t->weight) {
-        serve_trace_free(t);
-        return false;
-    }
-    uint64_t h = 0; /* a guess, which the session checks */
+static serve_trace *take(size_t n_parts) {
+    serve_trace *t = calloc(1, sizeof *t);
+    if (!t) return NULL;
+    t->hash = calloc(n_parts + 1, sizeof *t->hash);
+    t->weight = calloc(n_parts + 1, sizeof *t->weight);
+    if (t->hash && t->weight) return t;
+    serve_trace_free(t);
+    return NULL;
+}
+
+/* Text beyond is long, however many tokens it has: counting them would hold up a preparer. */
+enum { COUNTED_BYTES = 1 << 18 };
+
+static double weigh_text(const sac_model *m, const char *text, size_t n_bytes) {
+    size_t n_ids = 0;
+    double guess = (double)n_bytes / 4;
+    if (n_bytes > COUNTED_BYTES) return guess;
+    sac_status st = sac_tokenize_text(m, text, n_bytes, false, false, NULL, 0, &n_ids, NULL);
+    return st == SAC_OK || st == SAC_TOO_LONG ? (double)n_ids : guess;
+}
+
+static void add(serve_trace *t, uint64_t hash, double n_tokens) {
+    t->hash[t->n] = hash;
+    t->weight[t->n++] = n_tokens;
+    t->n_tokens += n_tokens;
+}
+
+static void add_messages(serve_trace *t, const serve_request *r, const sac_model *model) {
+    uint64_t h = 0;
     size_t media = 0;
     for (size_t i = 0; i < r->n_messages; i++)
         for (size_t k = 0; k < r->messages[i].n_parts; k++) {
             const sac_part *p = &r->messages[i].parts[k];
             h = sac_hash_quick(h, r->messages[i].role, strlen(r->messages[i].role));
             if (p->kind == SAC_PART_TEXT) {
-                h = sac_hash_quick(h, p->text, strlen(p->text));
-                t->weight[t->n] = (double)strlen(p->text) / 4;
+                size_t n_bytes = strlen(p->text);
+                h = sac_hash_quick(h, p->text, n_bytes);
+                add(t, h, weigh_text(model, p->text, n_bytes));
             } else {
                 const serve_media_ref *m = &r->media[media++];
                 h = sac_hash_quick(h, m->key, sizeof m->key);
-                t->weight[t->n] = 64.0 * (double)m->n_frames;
+                add(t, h, (double)m->n_tokens);
             }
-            t->hash[t->n++] = h;
         }
-    return true;
+}
+
+serve_trace *serve_trace_open(const serve_request *r, const sac_model *model) {
+    serve_trace *t = take(r->n_parts);
+    if (!t) return NULL;
+    if (r->is_chat)
+        add_messages(t, r, model);
+    else
+        t->n_tokens = weigh_text(model, r->prompt, strlen(r->prompt)); /* compared with no other text */
+    return t;
 }
 
 void serve_trace_free(serve_trace *t) {
+    if (!t) return;
     free(t->hash);
     free(t->weight);
-    *t = (serve_trace){0};
+    free(t);
 }
 
 double serve_trace_shared(const serve_trace *a, const serve_trace *b) {
     double shared = 0;
+    if (!a || !b) return 0;
     for (size_t i = 0; i < a->n && i < b->n && a->hash[i] == b->hash[i]; i++) shared += a->weight[i];
     return shared;
 }

@@ -12,6 +12,7 @@
 typedef struct serve_server serve_server;
 typedef struct serve_job serve_job;
 typedef struct serve_request serve_request;
+typedef struct serve_trace serve_trace;
 
 struct serve_job {
     serve_server *server;
@@ -21,9 +22,10 @@ struct serve_job {
     char id[48];                /* "chatcmpl-..." */
     int64_t created;            /* Unix time */
     uint64_t client;            /* who asks: a hash of API key or address, for fairness */
-    int64_t arrived_ns, ready_ns, started_ns;
+    int64_t arrived_ns, started_ns;
     serve_buffer body;
     serve_request *request; /* of the preparer, then of the scheduler, which free it; NULL before and after */
+    serve_trace *trace;     /* of its conversation, likewise; NULL also without memory */
     bool is_chat;
     atomic_bool cancelled; /* nobody waits any more, its time is up, or the server ends */
     atomic_bool timed_out;

@@ -26,13 +26,24 @@ bool serve_queue_remove(serve_queue *q, serve_job *j) {
     return false;
 }
 
-serve_job *serve_queue_take(serve_queue *q) {
-    serve_job *best = q->first;
-    for (serve_job *i = best; i; i = i->queue_next)
-        if (q->served[i->client % SERVE_CLIENT_BUCKETS] < q->served[best->client % SERVE_CLIENT_BUCKETS])
+serve_job *serve_queue_next(const serve_queue *q, bool (*may)(serve_job *j, void *ctx), void *ctx) {
+    const uint64_t *served = q->served;
+    serve_job *best = NULL;
+    for (serve_job *i = q->first; i; i = i->queue_next) {
+        if (may && !may(i, ctx)) continue;
+        if (!best || served[i->client % SERVE_CLIENT_BUCKETS] < served[best->client % SERVE_CLIENT_BUCKETS])
             best = i;
-    if (!best) return NULL;
-    q->served[best->client % SERVE_CLIENT_BUCKETS] = ++q->ticket;
-    serve_queue_remove(q, best);
+    }
     return best;
+}
+
+void serve_queue_serve(serve_queue *q, serve_job *j) {
+    q->served[j->client % SERVE_CLIENT_BUCKETS] = ++q->ticket;
+    serve_queue_remove(q, j);
+}
+
+serve_job *serve_queue_take(serve_queue *q) {
+    serve_job *j = serve_queue_next(q, NULL, NULL);
+    if (j) serve_queue_serve(q, j);
+    return j;
 }

@@ -16,7 +16,12 @@ typedef struct serve_queue {
 
 /* The callers hold a lock of their own. */
 void serve_queue_add(serve_queue *q, serve_job *j);
-serve_job *serve_queue_take(serve_queue *q); /* NULL when empty */
+/* The one that is taken next, of those that `may` says may be (NULL: all); NULL when there is none. */
+serve_job *serve_queue_next(const serve_queue *q, bool (*may)(serve_job *j, void *ctx), void *ctx);
+/* Takes it out, and its client counts as served. */
+void serve_queue_serve(serve_queue *q, serve_job *j);
+/* Both; NULL when empty. */
+serve_job *serve_queue_take(serve_queue *q);
 bool serve_queue_remove(serve_queue *q, serve_job *j);
 
 #endif

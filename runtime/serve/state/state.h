@@ -15,6 +15,7 @@ typedef struct serve_uploads serve_uploads;
 typedef struct serve_media_store serve_media_store;
 typedef struct serve_metrics serve_metrics;
 typedef struct serve_slot serve_slot;
+typedef struct serve_rounds serve_rounds;
 typedef struct serve_tokens serve_tokens;
 typedef struct serve_connection serve_connection;
 
@@ -33,8 +34,8 @@ struct serve_server {
     serve_uploads *uploads; /* NULL = none are taken */
     serve_media_store *media;
     serve_metrics *metrics;
-    serve_slot *slots;     /* [config->n_slots], of the scheduler */
-    void *scheduler_state; /* of the scheduler */
+    serve_slot *slots; /* [config->n_slots], of the scheduler */
+    serve_rounds *rounds;
     serve_tokens *tokens;
 
     atomic_bool answers;  /* the model has answered once */

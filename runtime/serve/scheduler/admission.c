@@ -1,0 +1,71 @@
+#include "admission.h"
+
+#include <math.h>
+
+/* ---------------------------------------------------------------- the slot */
+
+/* About how many tokens of the job's prompt the slot's session holds; below 0 when its rows would be lost. */
+static double shared(const serve_slot *slot, const serve_job *j) {
+    bool same = slot->session && serve_methods_equal(&slot->methods, j->request->methods);
+    return same ? serve_trace_shared(j->trace, slot->trace) : -0.5;
+}
+
+/* The idle slot that shares most; of several the one that has not been used for longest. NULL = none is idle. */
+static serve_slot *find_slot(const serve_server *s, const serve_job *j, double *most) {
+    serve_slot *best = NULL;
+    *most = -1;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        serve_slot *slot = &s->slots[i];
+        if (slot->job) continue;
+        double n = shared(slot, j);
+        if (n > *most || (n >= *most && best && slot->turn.ticket < best->turn.ticket)) {
+            *most = n;
+            best = slot;
+        }
+    }
+    return best;
+}
+
+/* A conversation that nothing is known of counts as the longest that a slot holds. */
+static serve_admitted place(const serve_server *s, serve_job *j) {
+    double most;
+    serve_slot *slot = find_slot(s, j, &most);
+    double n = j->trace ? j->trace->n_tokens - fmax(most, 0) : (double)s->n_ctx;
+    return (serve_admitted){.job = j, .slot = slot, .n_left = n};
+}
+
+/* ---------------------------------------------------------------- the job */
+
+static int n_idle(const serve_server *s) {
+    int n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) n += !s->slots[i].job;
+    return n;
+}
+
+/* Tokens left of the prompt that is nearest to its end; infinite when none is being run. */
+static double least_left(const serve_server *s) {
+    double least = INFINITY;
+    for (int i = 0; i < s->config->n_slots; i++)
+        if (serve_slot_has_prompt(&s->slots[i])) least = fmin(least, s->slots[i].turn.n_left);
+    return least;
+}
+
+static bool may_go_between(serve_job *j, void *server) {
+    return serve_turn_is_short(place(server, j).n_left, least_left(server));
+}
+
+static serve_job *choose(serve_server *s) {
+    int idle = n_idle(s);
+    if (idle == 0) return NULL;
+    serve_job *first = serve_queue_next(&s->ready, NULL, NULL);
+    if (!first || isinf(least_left(s))) return first;
+    if (idle > 1) return serve_queue_next(&s->ready, may_go_between, s);
+    return may_go_between(first, s) ? first : NULL;
+}
+
+serve_admitted serve_admit(serve_server *s) {
+    serve_job *j = choose(s);
+    if (!j) return (serve_admitted){0};
+    serve_queue_serve(&s->ready, j);
+    return place(s, j);
+}

@@ -1,0 +1,20 @@
+/* admission.h - which waiting job goes into an idle slot, and into which.
+ *
+ * While no prompt is being run, the next one by the queue's fairness. Otherwise only one that is short beside what is
+ * left of those (turns.h): a longer one would hold its slot without being run, and jobs of others that come later
+ * could no longer go before it. The last idle slot is for the first in line alone. */
+#ifndef SERVE_ADMISSION_H
+#define SERVE_ADMISSION_H
+
+#include "slot.h"
+
+typedef struct serve_admitted {
+    serve_job *job;   /* NULL = none */
+    serve_slot *slot; /* the idle one that holds most of its conversation */
+    double n_left;    /* about how many tokens are to be run in it */
+} serve_admitted;
+
+/* Takes it out of the queue of jobs that are ready; under the server's lock. */
+serve_admitted serve_admit(serve_server *s);
+
+#endif

@@ -1,0 +1,150 @@
+#include "rounds.h"
+#include "admission.h"
+#include "clock.h"
+#include "job_end.h"
+#include "metrics.h"
+#include "status.h"
+
+#include <stdlib.h>
+
+sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err) {
+    size_t n = (size_t)s->config->n_slots;
+    serve_rounds *d = *out = calloc(1, sizeof *d);
+    if (!d) return sac_fail_no_memory(err);
+    d->server = s;
+    d->items = calloc(n, sizeof *d->items);
+    d->slots = calloc(n, sizeof *d->slots);
+    d->turns = calloc(n, sizeof *d->turns);
+    if (!d->items || !d->slots || !d->turns) return sac_fail_no_memory(err);
+    return sac_batch_create(&d->batch, s->model, n, err);
+}
+
+void serve_rounds_close(serve_rounds *d) {
+    if (!d) return;
+    sac_batch_free(d->batch);
+    free(d->items);
+    free(d->slots);
+    free(d->turns);
+    free(d);
+}
+
+static size_t count_busy(const serve_server *s) {
+    size_t n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].job != NULL;
+    return n;
+}
+
+bool serve_rounds_wait(serve_rounds *d) {
+    serve_server *s = d->server;
+    size_t busy = count_busy(s);
+    pthread_mutex_lock(&s->lock);
+    s->n_running = busy;
+    while (!busy && !s->ready.first && !atomic_load(&s->quitting)) pthread_cond_wait(&s->stirred, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return !atomic_load(&s->quitting);
+}
+
+/* ---------------------------------------------------------------- jobs that nobody waits for */
+
+/* Out of the queue, chained by queue_next. Under the server's lock. */
+static serve_job *take_cancelled(serve_queue *q) {
+    serve_job *taken = NULL;
+    for (serve_job *j = q->first, *next; j; j = next) {
+        next = j->queue_next;
+        if (!atomic_load(&j->cancelled)) continue;
+        serve_queue_remove(q, j);
+        j->queue_next = taken;
+        taken = j;
+    }
+    return taken;
+}
+
+static void drop_cancelled(serve_server *s) {
+    pthread_mutex_lock(&s->lock);
+    serve_job *waiting = take_cancelled(&s->ready);
+    pthread_mutex_unlock(&s->lock);
+    for (serve_job *next; waiting; waiting = next) {
+        next = waiting->queue_next;
+        serve_job_fail(waiting, SAC_CANCELLED, &(sac_error){0});
+    }
+    for (int i = 0; i < s->config->n_slots; i++) serve_slot_drop_cancelled(&s->slots[i]);
+}
+
+/* ---------------------------------------------------------------- new jobs */
+
+static bool admit_one(serve_rounds *d) {
+    serve_server *s = d->server;
+    size_t busy = count_busy(s);
+    pthread_mutex_lock(&s->lock);
+    serve_admitted in = serve_admit(s);
+    s->n_running = busy + (in.job != NULL);
+    pthread_mutex_unlock(&s->lock);
+    if (in.job) serve_slot_begin(in.slot, in.job, ++d->ticket, in.n_left);
+    return in.job != NULL;
+}
+
+/* ---------------------------------------------------------------- prompts */
+
+static size_t list_prompts(serve_rounds *d) {
+    serve_server *s = d->server;
+    size_t n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        serve_slot *slot = &s->slots[i];
+        if (!serve_slot_has_prompt(slot)) continue;
+        d->slots[n] = slot;
+        d->turns[n++] = &slot->turn;
+    }
+    return n;
+}
+
+/* False: there is no prompt to be run. */
+static bool run_piece(serve_rounds *d) {
+    size_t n = list_prompts(d);
+    if (n == 0) return false;
+    size_t i = serve_turn_next(d->turns, n);
+    int64_t start = sac_now_ns();
+    serve_slot_run_piece(d->slots[i]);
+    serve_turn_count(d->turns, n, i, sac_now_ns() - start);
+    if (d->slots[i]->decoding) d->due_ns = 0; /* its first token takes no work of the model */
+    return true;
+}
+
+/* ---------------------------------------------------------------- answers */
+
+static size_t list_answers(serve_rounds *d) {
+    serve_server *s = d->server;
+    size_t n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        serve_slot *slot = &s->slots[i];
+        if (!slot->decoding) continue;
+        d->slots[n] = slot;
+        d->items[n++] = (sac_batch_item){.session = slot->session, .events = &slot->events};
+    }
+    return n;
+}
+
+/* One token for each answer; false: there is none. */
+static bool step(serve_rounds *d) {
+    size_t n = list_answers(d);
+    if (n == 0) return false;
+    sac_error err;
+    int64_t start = sac_now_ns();
+    sac_batch_step(d->batch, d->items, n, &err); /* a failure of all is in every item's status, too */
+    for (size_t i = 0; i < n; i++) serve_slot_stepped(d->slots[i], &d->items[i]);
+    d->stepped_ns = sac_now_ns();
+    d->due_ns = d->stepped_ns - start;
+    serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_steps, 1);
+    serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_rows, (double)n);
+    return true;
+}
+
+/* ---------------------------------------------------------------- a round */
+
+void serve_rounds_run(serve_rounds *d) {
+    drop_cancelled(d->server);
+    while (admit_one(d)) {
+    }
+    bool due = sac_now_ns() - d->stepped_ns >= d->due_ns;
+    if (due && step(d)) return;
+    if (!run_piece(d)) step(d);
+}

@@ -1,0 +1,28 @@
+/* rounds.h - continuous batching as a loop over work. A round takes out the jobs that nobody waits for, lets waiting
+ * ones into idle slots, and then runs either one step of all answers together or the next piece of one prompt.
+ * Answers step again when as much time has gone by as a step takes: neither they nor prompts stand still. */
+#ifndef SERVE_ROUNDS_H
+#define SERVE_ROUNDS_H
+
+#include "slot.h"
+
+struct serve_rounds {
+    serve_server *server;
+    sac_batch *batch;
+    sac_batch_item *items;      /* [n_slots] of a step */
+    serve_slot **slots;         /* [n_slots] of the items, or of the turns */
+    serve_turn **turns;         /* [n_slots] of the prompts */
+    uint64_t ticket;            /* of the job that came in last */
+    int64_t stepped_ns, due_ns; /* when the last step ended, and how long after it the next one is due */
+};
+
+/* For as many slots as the server is configured for. To be closed, also after a failure. */
+sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err);
+void serve_rounds_close(serve_rounds *d); /* NULL is fine */
+
+/* Waits until there is something to do; false when the server quits. */
+bool serve_rounds_wait(serve_rounds *d);
+
+void serve_rounds_run(serve_rounds *d);
+
+#endif

@@ -1,0 +1,65 @@
+#include "slot_events.h"
+#include "clock.h"
+#include "metrics.h"
+#include "request.h"
+
+#include <math.h>
+
+static bool on_text(void *ctx, const char *utf8, size_t n) {
+    serve_slot *slot = ctx;
+    serve_answer_text(&slot->answer, utf8, n);
+    return true;
+}
+
+/* Asked within a piece that is long. */
+static bool on_stopped(void *ctx) {
+    const serve_slot *slot = ctx;
+    return atomic_load(&slot->job->cancelled);
+}
+
+static void count_first(serve_slot *slot, int64_t now) {
+    serve_metrics *m = slot->server->metrics;
+    const serve_job *j = slot->job;
+    slot->first_ns = now;
+    serve_metrics_observe(m, SERVE_TIME_first_token, (double)(now - j->arrived_ns) * 1e-9);
+    serve_metrics_observe(m, SERVE_TIME_prefill, (double)(now - j->started_ns) * 1e-9);
+}
+
+static void on_token(void *ctx, const sac_token_event *token) {
+    serve_slot *slot = ctx;
+    int64_t now = sac_now_ns();
+    bool first = slot->n_tokens++ == 0;
+    if (first) serve_answer_start(&slot->answer);
+    if (slot->n_all++ == 0)
+        count_first(slot, now);
+    else if (!first)
+        serve_metrics_observe(slot->server->metrics, SERVE_TIME_inter_token,
+                              (double)(now - slot->last_ns) * 1e-9);
+    slot->last_ns = now;
+    if (slot->constraint) serve_constraint_take(slot->constraint, token->id);
+    if (slot->job->request->logprobs) serve_answer_token(&slot->answer, token);
+}
+
+static void on_logits(void *ctx, float *logits, int n_vocab) {
+    serve_slot *slot = ctx;
+    const serve_request *r = slot->job->request;
+    if (slot->constraint) serve_constraint_mask(slot->constraint, logits, n_vocab);
+    if (slot->n_tokens < r->min_tokens)
+        for (size_t i = 0; i < slot->n_stop_ids; i++)
+            if (slot->stop_ids[i] < n_vocab) logits[slot->stop_ids[i]] = -INFINITY;
+}
+
+void serve_slot_on_kept(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
+    const serve_slot *slot = ctx;
+    (void)layer;
+    if (slot->places) serve_places_kept(slot->places, kept, n_kept, n_tokens);
+}
+
+sac_events serve_slot_events(serve_slot *slot) {
+    bool changes_logits = slot->constraint || slot->job->request->min_tokens;
+    return (sac_events){.ctx = slot,
+                        .text = on_text,
+                        .stopped = on_stopped,
+                        .token = on_token,
+                        .logits = changes_logits ? on_logits : NULL};
+}

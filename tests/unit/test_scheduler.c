@@ -1,0 +1,496 @@
+/* The scheduler round by round, without its thread and without HTTP: who runs when, what a cancelled prompt
+ * leaves, and that an answer is the same whoever else is being answered. */
+#define _GNU_SOURCE
+#include "clock.h"
+#include "metrics.h"
+#include "request.h"
+#include "rounds.h"
+#include "scheduler.h"
+#include "status.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---------------------------------------------------------------- turns */
+
+typedef struct runner {
+    serve_turn turn;
+    double piece_ns, tokens_a_piece;
+    int64_t end_ns; /* when nothing was left */
+} runner;
+
+/* Runs all to their end in the order that the turns give. */
+static void run_turns(runner *all, size_t n) {
+    int64_t now = 0;
+    for (;;) {
+        serve_turn *turns[4];
+        runner *of[4];
+        size_t left = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (all[i].turn.n_left <= 0) continue;
+            turns[left] = &all[i].turn;
+            of[left++] = &all[i];
+        }
+        if (left == 0) return;
+        runner *r = of[serve_turn_next(turns, left)];
+        size_t ran = 0;
+        while (of[ran] != r) ran++;
+        now += (int64_t)r->piece_ns;
+        r->turn.n_left -= r->tokens_a_piece;
+        serve_turn_count(turns, left, ran, (int64_t)r->piece_ns);
+        if (r->turn.n_left <= 0) r->end_ns = now;
+    }
+}
+
+static runner runner_of(uint64_t ticket, double n_tokens) {
+    return (runner){.turn = {.ticket = ticket, .n_left = n_tokens}, .piece_ns = 10, .tokens_a_piece = 10};
+}
+
+static void like_prompts_run_one_after_the_other(void **state) {
+    (void)state;
+    runner r[] = {runner_of(3, 600), runner_of(1, 1000), runner_of(2, 900)};
+    run_turns(r, 3);
+    assert_int_equal(r[1].end_ns, 1000);
+    assert_int_equal(r[2].end_ns, 1900);
+    assert_int_equal(r[0].end_ns, 2500);
+}
+
+static void a_short_prompt_has_half_of_the_time(void **state) {
+    (void)state;
+    runner r[] = {runner_of(1, 1000), runner_of(2, 100)};
+    run_turns(r, 2);
+    assert_int_equal(r[1].end_ns, 190);
+    assert_int_equal(r[0].end_ns, 1100);
+    runner slow[] = {runner_of(1, 1000), runner_of(2, 100)};
+    slow[0].piece_ns = 100; /* half of the time, not of the pieces */
+    run_turns(slow, 2);
+    assert_int_equal(slow[1].end_ns, 200);
+}
+
+/* However many come: each is held up by no more than it runs itself, and by those before it. */
+static void the_oldest_prompt_never_starves(void **state) {
+    (void)state;
+    serve_turn old = {.ticket = 1, .n_left = 1000};
+    int n_own = 0;
+    for (uint64_t i = 2; i < 400; i++) {
+        serve_turn young = {.ticket = i, .n_left = 1}, *both[] = {&young, &old};
+        size_t next = serve_turn_next(both, 2);
+        serve_turn_count(both, 2, next, 10);
+        n_own += next == 1;
+        assert_true(old.lent_ns <= old.own_ns + 10);
+    }
+    assert_int_equal(n_own, 199);
+}
+
+/* ---------------------------------------------------------------- a server without its threads */
+
+static sac_model *model;
+
+typedef struct bench {
+    serve_config config;
+    serve_server *s;
+} bench;
+
+/* The server points into the bench. */
+static void open_bench(bench *b, int n_slots) {
+    sac_error err;
+    serve_config_default(&b->config);
+    b->config.n_slots = n_slots;
+    b->config.session.n_ctx = 4096;
+    b->config.session.prefill_chunk = 64;
+    b->s = malloc(sizeof *b->s);
+    assert_non_null(b->s);
+    serve_server_init(b->s, model, &b->config);
+    assert_int_equal(serve_metrics_open(&b->s->metrics, &err), SAC_OK);
+    assert_int_equal(serve_scheduler_open(b->s, &err), SAC_OK);
+    atomic_store(&b->s->answers, true);
+}
+
+static void close_bench(bench *b) {
+    assert_int_equal(b->s->n_jobs, 0);
+    serve_scheduler_close(b->s);
+    serve_metrics_close(b->s->metrics);
+    serve_server_destroy(b->s);
+    free(b->s);
+}
+
+/* {"messages": ...} about as long as n_words tokens. */
+static json_t *question(const char *word, int n_words, int n_tokens) {
+    size_t each = strlen(word), n_bytes = each * (size_t)n_words;
+    char *text = malloc(n_bytes);
+    assert_non_null(text);
+    for (int i = 0; i < n_words; i++) memcpy(text + each * (size_t)i, word, each);
+    json_t *q =
+        json_pack("{s:[{s:s, s:s%}], s:i, s:b, s:b, s:i}", "messages", "role", "user", "content", text,
+                  n_bytes, "temperature", 0, "ignore_eos", 1, "logprobs", 1, "max_tokens", n_tokens);
+    free(text);
+    assert_non_null(q);
+    return q;
+}
+
+/* A job that is made ready as a preparer does it. */
+static serve_job *ask(bench *b, const char *word, int n_words, int n_tokens) {
+    serve_server *s = b->s;
+    serve_problem p = {0};
+    json_t *q = question(word, n_words, n_tokens);
+    char *body = json_dumps(q, 0);
+    serve_job *j = serve_job_create(s, true);
+    assert_true(serve_server_admit(s, j, &p));
+    assert_ptr_equal(serve_queue_take(&s->intake), j);
+    j->request = calloc(1, sizeof *j->request);
+    assert_non_null(j->request);
+    assert_true(serve_request_parse(j->request, &b->config, s->info.vocab, true, body, strlen(body), &p));
+    j->trace = serve_trace_open(j->request, model);
+    serve_queue_add(&s->ready, j);
+    json_decref(q);
+    free(body);
+    return j;
+}
+
+/* The slot that holds the job; NULL: it waits, or is over. */
+static serve_slot *slot_of(const bench *b, const serve_job *j) {
+    for (int i = 0; i < b->config.n_slots; i++)
+        if (b->s->slots[i].job == j) return &b->s->slots[i];
+    return NULL;
+}
+
+static bool has_begun_to_answer(const bench *b, const serve_job *j) {
+    const serve_slot *slot = slot_of(b, j);
+    return j->done || (slot && slot->n_tokens > 0);
+}
+
+static void run_until_it_answers(bench *b, const serve_job *j) {
+    for (int i = 0; !has_begun_to_answer(b, j); i++) {
+        assert_true(i < 100000);
+        serve_rounds_run(b->s->rounds);
+    }
+}
+
+/* To the last piece of its prompt. */
+static void run_the_prompt(bench *b, const serve_job *j) {
+    for (int i = 0; serve_slot_has_prompt(slot_of(b, j)); i++) {
+        assert_true(i < 100000);
+        serve_rounds_run(b->s->rounds);
+    }
+}
+
+static void run_to_the_end(bench *b, const serve_job *j) {
+    for (int i = 0; !j->done; i++) {
+        assert_true(i < 100000);
+        serve_rounds_run(b->s->rounds);
+    }
+}
+
+/* Its tokens and their logarithms of probability; the job is let go of. */
+static json_t *end_of(serve_job *j) {
+    assert_true(j->done);
+    assert_int_equal(j->problem.status, 0);
+    json_t *reply = json_loadb(j->out.data, j->out.n, 0, NULL), *choices = json_object_get(reply, "choices");
+    json_t *tokens = json_object_get(json_object_get(json_array_get(choices, 0), "logprobs"), "content");
+    json_incref(tokens);
+    json_decref(reply);
+    serve_job_release(j);
+    return tokens;
+}
+
+static json_t *answer_alone(const char *word, int n_words, int n_tokens) {
+    bench b;
+    open_bench(&b, 1);
+    serve_job *j = ask(&b, word, n_words, n_tokens);
+    run_to_the_end(&b, j);
+    json_t *tokens = end_of(j);
+    close_bench(&b);
+    return tokens;
+}
+
+/* As alone; rows of a prompt that a slot held already may differ in their last bits. */
+static void expect_answer(serve_job *j, const char *word, int n_words, int n_tokens) {
+    json_t *alone = answer_alone(word, n_words, n_tokens), *here = end_of(j), *want;
+    size_t i;
+    assert_int_equal(json_array_size(alone), n_tokens);
+    assert_int_equal(json_array_size(here), n_tokens);
+    json_array_foreach(alone, i, want) {
+        const json_t *got = json_array_get(here, i);
+        assert_true(json_equal(json_object_get(want, "token"), json_object_get(got, "token")));
+        double p = json_real_value(json_object_get(want, "logprob")),
+               q = json_real_value(json_object_get(got, "logprob"));
+        assert_true(fabs(p - q) < 1e-3);
+    }
+    json_decref(alone);
+    json_decref(here);
+}
+
+static double metric(const bench *b, const char *name) {
+    serve_buffer page = {0};
+    serve_metrics_write(b->s->metrics, "demo", &(serve_gauges){0}, &page);
+    serve_buffer_add(&page, "", 1);
+    char start[100];
+    snprintf(start, sizeof start, "\n%s{", name);
+    const char *line = strstr(page.data, start);
+    assert_non_null(line);
+    double value = strtod(strchr(line, '}') + 1, NULL);
+    serve_buffer_free(&page);
+    return value;
+}
+
+enum { LONG = 800, SHORT = 30 };
+
+/* ---------------------------------------------------------------- rounds */
+
+static void answers_go_on_while_a_prompt_is_run(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 2);
+    serve_job *first = ask(&b, "hello ", SHORT, 700), *second;
+    run_until_it_answers(&b, first);
+    second = ask(&b, "number ", LONG, 20);
+    serve_rounds_run(b.s->rounds);
+    int64_t before = slot_of(&b, first)->n_tokens, n_pieces = 0, n_steps = 0;
+    while (!has_begun_to_answer(&b, second)) {
+        assert_false(first->done); /* the prompt goes on, too */
+        int64_t had = slot_of(&b, first)->n_tokens;
+        serve_rounds_run(b.s->rounds);
+        slot_of(&b, first)->n_tokens > had ? n_steps++ : n_pieces++;
+    }
+    assert_true(n_pieces > 20);
+    assert_true(n_steps > 5);
+    assert_int_equal(slot_of(&b, first)->n_tokens - before, n_steps);
+    run_to_the_end(&b, second);
+    run_to_the_end(&b, first);
+    assert_true(metric(&b, "saccade:decode_rows_total") == 700 + 20);
+    assert_true(metric(&b, "vllm:time_to_first_token_seconds_count") == 2);
+    assert_true(metric(&b, "vllm:request_prefill_time_seconds_count") == 2);
+    assert_true(metric(&b, "vllm:request_queue_time_seconds_count") == 2);
+    expect_answer(first, "hello ", SHORT, 700);
+    expect_answer(second, "number ", LONG, 20);
+    close_bench(&b);
+}
+
+static void expect_cancelled(serve_job *j) {
+    assert_true(j->done);
+    assert_int_equal(j->problem.status, 503);
+    serve_job_release(j);
+}
+
+/* At its next piece, and the others do not notice. */
+static void a_prompt_that_is_cancelled_frees_its_slot(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 2);
+    serve_job *first = ask(&b, "hello ", SHORT, 100), *second, *third;
+    run_until_it_answers(&b, first);
+    second = ask(&b, "number ", LONG, 20);
+    for (int i = 0; i < 20; i++) serve_rounds_run(b.s->rounds);
+    serve_slot *slot = slot_of(&b, second);
+    assert_true(serve_slot_has_prompt(slot));
+    assert_true(slot->turn.n_left > LONG / 8);
+    serve_job_cancel(second);
+    serve_rounds_run(b.s->rounds);
+    assert_null(slot->job);
+    expect_cancelled(second);
+    assert_false(first->done);
+    third = ask(&b, "number ", SHORT, 20);
+    serve_rounds_run(b.s->rounds);
+    assert_ptr_equal(slot_of(&b, third), slot);
+    run_to_the_end(&b, third);
+    run_to_the_end(&b, first);
+    expect_answer(first, "hello ", SHORT, 100);
+    expect_answer(third, "number ", SHORT, 20);
+    close_bench(&b);
+}
+
+static void what_waits_is_cancelled_too(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 1);
+    serve_job *first = ask(&b, "number ", LONG, 5), *second;
+    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    second = ask(&b, "hello ", SHORT, 5);
+    serve_rounds_run(b.s->rounds);
+    assert_int_equal(b.s->ready.n, 1);
+    serve_job_cancel(second);
+    serve_rounds_run(b.s->rounds);
+    assert_int_equal(b.s->ready.n, 0);
+    expect_cancelled(second);
+    run_to_the_end(&b, first);
+    expect_answer(first, "number ", LONG, 5);
+    close_bench(&b);
+}
+
+/* A long one waits its turn outside, where others may still go before it. */
+static void a_short_prompt_goes_between_a_long_one_waits(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    serve_job *first = ask(&b, "number ", LONG, 20), *like, *quick;
+    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    like = ask(&b, "numbers ", LONG, 20);
+    quick = ask(&b, "hello ", SHORT, 20);
+    run_until_it_answers(&b, quick);
+    assert_true(serve_slot_has_prompt(slot_of(&b, first)));
+    assert_true(slot_of(&b, first)->turn.n_left > LONG / 2);
+    run_the_prompt(&b, first);
+    assert_null(slot_of(&b, like));
+    run_to_the_end(&b, like);
+    run_to_the_end(&b, quick);
+    run_to_the_end(&b, first);
+    expect_answer(first, "number ", LONG, 20);
+    expect_answer(like, "numbers ", LONG, 20);
+    expect_answer(quick, "hello ", SHORT, 20);
+    close_bench(&b);
+}
+
+/* Three prompts at once: each short beside the one before. */
+static void several_prompts_run_at_once(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    static const int n_words[] = {LONG, LONG / 4, SHORT};
+    serve_job *jobs[3];
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = ask(&b, "number ", n_words[i], 20);
+        for (int k = 0; k < 3; k++) serve_rounds_run(b.s->rounds);
+    }
+    for (int i = 0; i < 3; i++) assert_true(serve_slot_has_prompt(slot_of(&b, jobs[i])));
+    for (int i = 2; i >= 0; i--) {
+        run_until_it_answers(&b, jobs[i]);
+        for (int k = 0; k < i; k++) assert_true(serve_slot_has_prompt(slot_of(&b, jobs[k])));
+    }
+    for (int i = 0; i < 3; i++) {
+        run_to_the_end(&b, jobs[i]);
+        expect_answer(jobs[i], "number ", n_words[i], 20);
+    }
+    close_bench(&b);
+}
+
+/* The first token takes no work of the model: it does not wait until a step is due. */
+static void a_prompt_that_is_run_has_its_first_token_at_once(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 2);
+    serve_job *first = ask(&b, "number ", LONG, 20), *quick;
+    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    quick = ask(&b, "hello ", SHORT, 20);
+    do {
+        b.s->rounds->stepped_ns = sac_now_ns();
+        b.s->rounds->due_ns = INT64_MAX / 2;
+        serve_rounds_run(b.s->rounds);
+    } while (serve_slot_has_prompt(slot_of(&b, quick)));
+    serve_rounds_run(b.s->rounds);
+    assert_true(has_begun_to_answer(&b, quick));
+    assert_true(serve_slot_has_prompt(slot_of(&b, first)));
+    run_to_the_end(&b, quick);
+    run_to_the_end(&b, first);
+    serve_job_release(quick);
+    serve_job_release(first);
+    close_bench(&b);
+}
+
+/* What a slot holds of a prompt does not count: it is short. */
+static void a_conversation_that_is_known_goes_between(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 2);
+    serve_job *first = ask(&b, "number ", LONG, 5), *other, *again;
+    run_until_it_answers(&b, first);
+    serve_slot *slot = slot_of(&b, first);
+    run_to_the_end(&b, first);
+    other = ask(&b, "numbers ", LONG, 5);
+    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    assert_ptr_not_equal(slot_of(&b, other), slot);
+    again = ask(&b, "number ", LONG, 5);
+    serve_rounds_run(b.s->rounds);
+    assert_ptr_equal(slot_of(&b, again), slot);
+    run_to_the_end(&b, again);
+    assert_true(serve_slot_has_prompt(slot_of(&b, other)));
+    run_to_the_end(&b, other);
+    expect_answer(first, "number ", LONG, 5);
+    expect_answer(again, "number ", LONG, 5);
+    expect_answer(other, "numbers ", LONG, 5);
+    close_bench(&b);
+}
+
+/* However many short ones come. */
+static void a_long_prompt_comes_to_its_end(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    serve_job *first = ask(&b, "number ", LONG, 5), *quick = NULL;
+    int n_between = 0;
+    for (int i = 0; !has_begun_to_answer(&b, first); i++) {
+        assert_true(i < 7000);
+        if (quick && quick->done) {
+            serve_job_release(quick);
+            quick = NULL;
+            n_between++;
+        }
+        if (!quick) quick = ask(&b, "hello ", SHORT + i % 7, 1);
+        serve_rounds_run(b.s->rounds);
+    }
+    assert_true(n_between > 5);
+    run_to_the_end(&b, quick);
+    serve_job_release(quick);
+    run_to_the_end(&b, first);
+    expect_answer(first, "number ", LONG, 5);
+    close_bench(&b);
+}
+
+/* A short job goes before a long one that came earlier, but not into the slot that that one needs. */
+static void the_last_slot_is_for_the_first_in_line(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 2);
+    serve_job *first = ask(&b, "number ", LONG, 150), *like, *quick;
+    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    like = ask(&b, "numbers ", LONG, 5);
+    quick = ask(&b, "hello ", SHORT, 5);
+    run_the_prompt(&b, first);
+    assert_int_equal(b.s->ready.n, 2);
+    serve_rounds_run(b.s->rounds);
+    assert_non_null(slot_of(&b, like));
+    run_to_the_end(&b, like);
+    run_to_the_end(&b, quick);
+    run_to_the_end(&b, first);
+    expect_answer(like, "numbers ", LONG, 5);
+    expect_answer(quick, "hello ", SHORT, 5);
+    expect_answer(first, "number ", LONG, 150);
+    close_bench(&b);
+}
+
+static int open_model(void **state) {
+    sac_error err;
+    sac_model_options o;
+    (void)state;
+    sac_model_options_default(&o);
+    o.n_threads = 1;
+    return sac_model_open(&model, "models/demo", &o, &err);
+}
+
+static int close_model(void **state) {
+    (void)state;
+    sac_model_free(model);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(like_prompts_run_one_after_the_other),
+        cmocka_unit_test(a_short_prompt_has_half_of_the_time),
+        cmocka_unit_test(the_oldest_prompt_never_starves),
+        cmocka_unit_test(answers_go_on_while_a_prompt_is_run),
+        cmocka_unit_test(a_prompt_that_is_cancelled_frees_its_slot),
+        cmocka_unit_test(what_waits_is_cancelled_too),
+        cmocka_unit_test(a_short_prompt_goes_between_a_long_one_waits),
+        cmocka_unit_test(several_prompts_run_at_once),
+        cmocka_unit_test(a_prompt_that_is_run_has_its_first_token_at_once),
+        cmocka_unit_test(a_conversation_that_is_known_goes_between),
+        cmocka_unit_test(a_long_prompt_comes_to_its_end),
+        cmocka_unit_test(the_last_slot_is_for_the_first_in_line),
+    };
+    return cmocka_run_group_tests_name("the scheduler", tests, open_model, close_model);
+}
