@@ -80,7 +80,7 @@ static int64_t share_out(many_job *m, int64_t processors) {
 
 /* One query over all rows of its cache, as a step asks. */
 static bool is_step(const sac_attention_args *a) {
-    return a->n_q == 1 && a->n_batch == 1 && !a->lists && !a->lse && a->n_kv >= 1 &&
+    return a->n_q == 1 && a->n_batch == 1 && !a->kv.pages && !a->lists && !a->lse && a->n_kv >= 1 &&
            (a->causal ? a->first >= 0 && a->first < a->n_kv : !a->window) && attention_is_half(a) &&
            attention_fits_int(a);
 }
