@@ -2,10 +2,10 @@
  * meet them.
  *
  * Weights are what a file stores; layouts and formulas are the GGML project's (ggml-quants, MIT), restated
- * where each format is decoded in quants.c. Activations are rounded to 8 bits in blocks just before a
+ * where each format is decoded, in ref/weights. Activations are rounded to 8 bits in blocks just before a
  * product: q8_0 for weights without a minimum, q8_1 (with the sum of the block) for q4_1, q8_k (256 elements)
  * for the k-quants. Everything here is plain C and the contract for the fast
- * products in cpu/linear_quant*. */
+ * products in cpu/weights/linear_quant*. */
 #ifndef SAC_QUANTS_H
 #define SAC_QUANTS_H
 

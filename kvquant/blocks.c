@@ -31,13 +31,17 @@ static size_t layer_bytes(const sac_kv_blocks *b) {
     int most = b->bits[0] > b->bits[1] ? 0 : 1;
     sac_packed_rows all = part_of(b, most, b->n_ctx), high = part_of(b, 0, 1), low = part_of(b, most, 1);
     if (b->bits[1]) low = part_of(b, 1, 1);
-    size_t each = sac_pack_bytes(&high) + sac_pack_bytes(&low) + channel_bytes(b) + 4 * ALIGN;
-    size_t bits = (size_t)(b->n_ctx / 8 + b->max_blocks) * (size_t)b->n_kv_heads;
-    return sac_pack_bytes(&all) + (size_t)b->max_blocks * each + bits;
+    size_t each = sac_pack_bytes(&high) + sac_pack_bytes(&low) + channel_bytes(b) + 3 * ALIGN;
+    return sac_pack_bytes(&all) + (size_t)b->max_blocks * each;
+}
+
+/* Of a layer: every block begins a byte of each head. */
+static size_t bits_bytes(const sac_kv_blocks *b) {
+    return (size_t)(b->n_ctx / 8 + b->max_blocks) * (size_t)b->n_kv_heads;
 }
 
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
-                        sac_arena *arena) {
+                        const sac_memory *memory) {
     *b = (sac_kv_blocks){.n_layers = shape->n_layers,
                          .n_kv_heads = shape->n_kv_heads,
                          .head_dim = shape->head_dim,
@@ -46,30 +50,20 @@ void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int 
                          .max_blocks = shape->n_ctx / SAC_KV_BLOCK_MIN + 1};
     size_t n = (size_t)b->max_blocks, list = (size_t)b->n_kv_heads * (size_t)b->n_ctx * sizeof(int32_t);
     b->memory_bytes = layer_bytes(b);
-    b->layer = sac_arena_take(arena, (size_t)b->n_layers * sizeof *b->layer);
+    b->layer = sac_take_host(memory, (size_t)b->n_layers * sizeof *b->layer);
     for (int i = 0; i < b->n_layers; i++) {
-        sac_kv_block_layer l = {.memory = shape->device ? NULL : sac_arena_take(arena, b->memory_bytes),
-                                .part = sac_arena_take(arena, 2 * n * sizeof *l.part),
-                                .block = sac_arena_take(arena, n * sizeof *l.block)};
+        sac_kv_block_layer l = {.memory = sac_take_device(memory, b->memory_bytes),
+                                .bits = sac_take_host(memory, bits_bytes(b)),
+                                .part = sac_take_host(memory, 2 * n * sizeof *l.part),
+                                .block = sac_take_host(memory, n * sizeof *l.block)};
         if (b->layer) b->layer[i] = l;
     }
-    for (int tier = 0; tier < 2; tier++) b->list[tier] = b->list_there[tier] = sac_arena_take(arena, list);
-    if (shape->device)
-        b->bits_here = sac_arena_take(arena, (size_t)b->n_kv_heads * (size_t)(b->n_ctx / 8 + 1));
-}
-
-void sac_kv_blocks_take_device(sac_kv_blocks *b, sac_arena *arena) {
-    size_t list = (size_t)b->n_kv_heads * (size_t)b->n_ctx * sizeof(int32_t);
-    for (int i = 0; i < b->n_layers; i++) {
-        uint8_t *memory = sac_arena_take(arena, b->memory_bytes);
-        if (b->layer) b->layer[i].memory = memory;
-    }
-    for (int tier = 0; tier < 2; tier++) b->list_there[tier] = sac_arena_take(arena, list);
+    for (int tier = 0; tier < 2; tier++) b->list[tier] = sac_take_both(memory, list);
 }
 
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer) {
     sac_kv_block_layer *l = &b->layer[layer];
-    l->used_bytes = l->n_bytes = 0;
+    l->used_bytes = l->n_bits_bytes = l->n_bytes = 0;
     l->n_parts = l->n_blocks = 0;
     l->n_rows = 0;
 }
@@ -95,7 +89,8 @@ static int64_t list_rows(const sac_kv_blocks *b, int64_t n_old, int64_t n_new,
     int64_t n_high = n_old + important->n, n_low = n_new - important->n;
     for (int i = 0; i < important->n_lists; i++) {
         const int32_t *chosen = important->rows + i * important->n;
-        int32_t *high = b->list[0] + i * n_high, *low = b->list[1] + i * n_low;
+        int32_t *high = (int32_t *)b->list[0].host + i * n_high;
+        int32_t *low = (int32_t *)b->list[1].host + i * n_low;
         int64_t at = 0;
         for (int64_t row = 0; row < n_old; row++) *high++ = (int32_t)row;
         for (int64_t row = 0; row < n_new; row++) {
@@ -111,18 +106,22 @@ static int64_t list_rows(const sac_kv_blocks *b, int64_t n_old, int64_t n_new,
     return n_high;
 }
 
-static sac_status mark_rows(const sac_kv_blocks *b, const sac_layer_attention *a, const sac_pack_rows *high,
-                            int64_t n, uint8_t **out) {
+/* Which of the block's n rows are in the lists of the first tier. */
+static uint8_t *mark_rows(const sac_kv_blocks *b, sac_kv_block_layer *l, const sac_pack_rows *high,
+                          int64_t n) {
+    const int32_t *rows = b->list[0].host;
     size_t row_bytes = (size_t)(n + 7) / 8, n_bytes = (size_t)high->n_lists * row_bytes;
-    *out = carve(b, &b->layer[a->layer], n_bytes);
-    uint8_t *bits = b->bits_here ? b->bits_here : *out;
+    uint8_t *bits = l->bits + l->n_bits_bytes;
+    assert(l->n_bits_bytes + n_bytes <= bits_bytes(b));
+    l->n_bits_bytes += n_bytes;
+    l->n_bytes += n_bytes;
     memset(bits, 0, n_bytes);
     for (int i = 0; i < high->n_lists; i++)
         for (int64_t j = 0; j < high->n; j++) {
-            int32_t row = b->list[0][i * high->n + j];
+            int32_t row = rows[i * high->n + j];
             bits[(size_t)i * row_bytes + (size_t)row / 8] |= (uint8_t)(1u << row % 8);
         }
-    return sac_to_device(a, *out, bits, n_bytes);
+    return bits;
 }
 
 /* *part is its number, or -1 where there is none. */
@@ -148,10 +147,9 @@ static sac_status split_rows(sac_kv_blocks *b, const sac_layer_attention *a, int
     set[0].n = list_rows(b, n_old, n_new, important);
     set[1].n = n_old + n_new - set[0].n;
     for (int tier = 0; tier < 2; tier++) {
-        set[tier].rows = b->list_there[tier];
+        set[tier].rows = b->list[tier].device;
         set[tier].n_lists = important->n_lists;
-        SAC_TRY(sac_to_device(a, b->list_there[tier], b->list[tier],
-                              (size_t)(set[tier].n * set[tier].n_lists) * sizeof(int32_t)));
+        SAC_TRY(sac_send(a, b->list[tier], (size_t)(set[tier].n * set[tier].n_lists) * sizeof(int32_t)));
     }
     return SAC_OK;
 }
@@ -168,7 +166,7 @@ sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, con
     uint16_t *channel = carve(b, l, channel_bytes(b));
     SAC_TRY(a->ops->pack_channels(a->stream,
                                   &(sac_pack_channels_args){channel, *rows, b->bits[1] ? all : set[0]}));
-    if (set[0].n > 0 && set[1].n > 0 && b->bits[1]) SAC_TRY(mark_rows(b, a, &set[0], n, &block->high));
+    if (set[0].n > 0 && set[1].n > 0 && b->bits[1]) block->high = mark_rows(b, l, &set[0], n);
     for (int tier = 0; tier < 2; tier++)
         SAC_TRY(add_part(b, a, tier, rows, &set[tier], channel, &block->part[tier]));
     return SAC_OK;
@@ -182,30 +180,43 @@ static bool is_high(const sac_kv_block *block, int head, int64_t row) {
     return bits[row / 8] >> row % 8 & 1;
 }
 
-static void unpack_block(const sac_kv_block_layer *l, const sac_kv_block *block, const sac_kv_view *rows,
-                         int64_t first) {
-    float x[SAC_KV_MAX_D];
-    for (int head = 0; head < rows->n_heads; head++) {
-        int64_t at[2] = {0, 0};
-        for (int64_t row = 0; row < block->n; row++) {
-            int tier = !is_high(block, head, row);
-            const sac_packed_rows *p = &l->part[block->part[tier]];
-            sac_packed_get_key(p, head, at[tier], x);
-            sac_kv_save(rows, rows->k, head, first + row, x);
-            sac_packed_get_value(p, head, at[tier]++, x);
-            sac_kv_save(rows, rows->v, head, first + row, x);
-        }
-    }
+/* Where the rows of both tiers lie in the block: list[tier], as long as the tier's part for every head. */
+static sac_status list_places(const sac_kv_blocks *b, const sac_layer_attention *a,
+                              const sac_kv_block *block) {
+    int32_t *out[2] = {b->list[0].host, b->list[1].host};
+    for (int head = 0; head < block->n_lists; head++)
+        for (int64_t row = 0; row < block->n; row++) *out[!is_high(block, head, row)]++ = (int32_t)row;
+    for (int tier = 0; tier < 2; tier++)
+        SAC_TRY(sac_send(a, b->list[tier],
+                         (size_t)(out[tier] - (int32_t *)b->list[tier].host) * sizeof(int32_t)));
+    return SAC_OK;
 }
 
-int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows) {
-    const sac_kv_block_layer *l = &b->layer[layer];
-    int64_t n = 0;
-    for (int i = 0; i < l->n_blocks; i++) {
-        unpack_block(l, &l->block[i], rows, n);
-        n += l->block[i].n;
+/* To rows `first` .. of the view. */
+static sac_status unpack_block(const sac_kv_blocks *b, const sac_layer_attention *a,
+                               const sac_kv_block *block, const sac_kv_view *rows, int64_t first) {
+    const sac_kv_block_layer *l = &b->layer[a->layer];
+    if (block->high) SAC_TRY(list_places(b, a, block));
+    for (int tier = 0; tier < 2; tier++) {
+        if (block->part[tier] < 0) continue;
+        const sac_packed_rows *p = &l->part[block->part[tier]];
+        const int32_t *places = block->high ? b->list[tier].device : NULL;
+        SAC_TRY(a->ops->unpack_rows(
+            a->stream,
+            &(sac_unpack_rows_args){.p = *p, .kv = *rows, .rows = {places, p->n, first, block->n_lists}}));
     }
-    return n;
+    return SAC_OK;
+}
+
+sac_status sac_kv_blocks_unpack(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
+                                int64_t *n) {
+    const sac_kv_block_layer *l = &b->layer[a->layer];
+    *n = 0;
+    for (int i = 0; i < l->n_blocks; i++) {
+        SAC_TRY(unpack_block(b, a, &l->block[i], rows, *n));
+        *n += l->block[i].n;
+    }
+    return SAC_OK;
 }
 
 /* A block whose rows are all in one tier has no lists of its own for the heads: they are the same. */
@@ -217,10 +228,10 @@ const int32_t *sac_kv_blocks_important(sac_kv_blocks *b, int layer, int64_t *n, 
         if (l->block[i].n_lists > 1) *n_lists = l->block[i].n_lists;
         if (l->block[i].part[0] >= 0) *n += l->part[l->block[i].part[0]].n;
     }
-    int32_t *out = b->list[0];
+    int32_t *out = b->list[0].host;
     for (int head = 0; head < *n_lists; head++)
         for (int64_t i = 0, first = 0; i < l->n_blocks; first += l->block[i++].n)
             for (int64_t row = 0; row < l->block[i].n; row++)
                 if (is_high(&l->block[i], head, row)) *out++ = (int32_t)(first + row);
-    return b->list[0];
+    return b->list[0].host;
 }

@@ -18,13 +18,15 @@
 typedef struct sac_kv_block {
     int64_t n;     /* rows, of both tiers */
     int part[2];   /* of the important ones and of the others; -1 = none */
-    uint8_t *high; /* [n_lists][(n + 7) / 8] bits, or NULL when one tier is empty */
+    uint8_t *high; /* [n_lists][(n + 7) / 8] bits on the host, or NULL when one tier is empty */
     int n_lists;   /* 1, or a list for each key-value head */
 } sac_kv_block;
 
 typedef struct sac_kv_block_layer {
-    uint8_t *memory;       /* on a device: there */
+    uint8_t *memory;       /* where ops run: codes, ranges and factors */
+    uint8_t *bits;         /* on the host: of all blocks, which rows are in the first tier */
     size_t used_bytes;     /* of memory */
+    size_t n_bits_bytes;   /* of bits */
     size_t n_bytes;        /* of codes, ranges and bits */
     sac_packed_rows *part; /* [2 * max_blocks] */
     int n_parts;
@@ -39,14 +41,11 @@ typedef struct sac_kv_blocks {
     int64_t n_ctx, max_blocks;
     size_t memory_bytes; /* of a layer */
     sac_kv_block_layer *layer;
-    int32_t *list[2];       /* [n_kv_heads][n_ctx] rows of both tiers of the block at hand */
-    int32_t *list_there[2]; /* where ops read them: the same, or the device's */
-    uint8_t *bits_here;     /* [n_kv_heads][n_ctx / 8 + 1] of the block at hand; NULL on the CPU */
+    sac_buffer list[2]; /* int32_t [n_kv_heads][n_ctx] rows of both tiers of the block at hand */
 } sac_kv_blocks;
 
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
-                        sac_arena *arena);
-void sac_kv_blocks_take_device(sac_kv_blocks *b, sac_arena *arena); /* after take, for a device */
+                        const sac_memory *memory);
 void sac_kv_blocks_begin(sac_kv_blocks *b);
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
 
@@ -56,8 +55,9 @@ void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
 sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
                              int64_t first, int64_t n_old, int64_t n_new, const sac_important *important);
 
-/* All rows back in order, to rows 0 .. of the view; their number. Not on a device. */
-int64_t sac_kv_blocks_unpack(const sac_kv_blocks *b, int layer, const sac_kv_view *rows);
+/* All rows of layer a->layer back in order, to rows 0 .. of the view; their number to *n. */
+sac_status sac_kv_blocks_unpack(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,
+                                int64_t *n);
 
 /* The important rows of a layer as they lie after unpacking: [n_kv_heads or 1] lists of *n
  * rows in list[0]. */

@@ -22,7 +22,7 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return SAC_OK;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     int4 *q = state;
     int64_t capacity = (shape->n_ctx + SAC_PACKED_TILE - 1) / SAC_PACKED_TILE * SAC_PACKED_TILE;
     sac_packed_rows part = {.capacity = capacity,
@@ -32,14 +32,14 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                             .k_group = 0,
                             .v_group = shape->head_dim};
     q->n_layers = shape->n_layers;
-    q->layer = sac_arena_take(arena, (size_t)q->n_layers * sizeof *q->layer);
+    q->layer = sac_take_host(memory, (size_t)q->n_layers * sizeof *q->layer);
     for (int i = 0; i < q->n_layers; i++) {
-        void *memory = sac_arena_take(arena, sac_pack_bytes(&part));
-        if (!memory || !q->layer) continue;
+        void *codes = sac_take_device(memory, sac_pack_bytes(&part));
+        if (!codes || !q->layer) continue;
         q->layer[i] = part;
-        sac_pack_place(&q->layer[i], memory);
+        sac_pack_place(&q->layer[i], codes);
     }
-    sac_packed_step_take(&q->step, shape, 1, arena);
+    sac_packed_step_take(&q->step, shape, 1, memory);
 }
 
 static void begin(void *state) {
@@ -47,32 +47,28 @@ static void begin(void *state) {
     for (int i = 0; i < q->n_layers; i++) q->layer[i].n = 0;
 }
 
-static void append(sac_packed_rows *p, const sac_kv_view *kv, int64_t first, int64_t n) {
-    const sac_pack_rows rows = {NULL, n, first, 1};
-    sac_pack_keys(p, p->n, kv, &rows);
-    sac_pack_values(p, p->n, kv, &rows);
-    p->n += n;
+/* Rows [first, first + n) of the view, behind those that there are. */
+static sac_status append(sac_packed_rows *p, const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_packed_rows longer = *p;
+    longer.n += n;
+    SAC_TRY(a->ops->pack_rows(
+        a->stream, &(sac_pack_rows_args){.p = longer, .kv = a->kv, .rows = {NULL, n, first, 1}, .to = p->n}));
+    *p = longer;
+    return SAC_OK;
 }
 
 static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
                        const sac_important *important, int64_t *n_left) {
     (void)important;
     *n_left = 0;
-    append(&((int4 *)state)->layer[a->layer], &a->kv, first, n_old + n_new);
-    return SAC_OK;
+    return append(&((int4 *)state)->layer[a->layer], a, first, n_old + n_new);
 }
 
-static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
-    const sac_packed_rows *p = &((int4 *)state)->layer[layer];
-    float x[SAC_KV_MAX_D];
-    for (int head = 0; head < rows->n_heads; head++)
-        for (int64_t i = 0; i < p->n; i++) {
-            sac_packed_get_key(p, head, i, x);
-            sac_kv_save(rows, rows->k, head, i, x);
-            sac_packed_get_value(p, head, i, x);
-            sac_kv_save(rows, rows->v, head, i, x);
-        }
-    return p->n;
+static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
+    const sac_packed_rows *p = &((int4 *)state)->layer[a->layer];
+    *n = p->n;
+    return a->ops->unpack_rows(a->stream,
+                               &(sac_unpack_rows_args){.p = *p, .kv = a->kv, .rows = {NULL, p->n, 0, 1}});
 }
 
 /* The step's own row is packed first: what it attends to is what later steps will. */
@@ -80,7 +76,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     int4 *q = state;
     sac_packed_rows *p = &q->layer[a->layer];
     sac_layer_attention packed = *a;
-    append(p, &a->kv, 0, a->kv.n_rows);
+    SAC_TRY(append(p, a, 0, a->kv.n_rows));
     packed.kv.n_rows = 0;
     *n_tail = 0;
     return sac_packed_step_attend(&q->step, &packed, p, 1);

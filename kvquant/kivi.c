@@ -7,6 +7,7 @@
  * Tokens whose keys are packed and whose values are not yet stand in the plain tail, their keys already
  * rounded to what the packed ones say; the tail sheds tokens when it is twice R long. Models with grouped
  * heads want bits=4 (the authors' advice). */
+#include "attend.h"
 #include "kvquant.h"
 #include "pack_rows.h"
 #include "packed_step.h"
@@ -32,6 +33,7 @@ typedef struct kivi {
     int n_layers;
     kivi_layer *layer;
     sac_packed_step step;
+    sac_buffer shed; /* int32_t [residual] rows of the tail that stay when it sheds tokens */
 } kivi;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -49,7 +51,7 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return SAC_OK;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     kivi *k = state;
     k->residual = (int64_t)p[RESIDUAL];
     k->n_layers = shape->n_layers;
@@ -61,14 +63,15 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                             .bits = (int)p[BITS],
                             .k_group = group,
                             .v_group = group < shape->head_dim ? group : shape->head_dim};
-    k->layer = sac_arena_take(arena, (size_t)k->n_layers * sizeof *k->layer);
+    k->layer = sac_take_host(memory, (size_t)k->n_layers * sizeof *k->layer);
     for (int i = 0; i < k->n_layers; i++) {
-        void *memory = sac_arena_take(arena, sac_pack_bytes(&part));
-        if (!memory || !k->layer) continue;
+        void *codes = sac_take_device(memory, sac_pack_bytes(&part));
+        if (!codes || !k->layer) continue;
         k->layer[i] = (kivi_layer){.part = part};
-        sac_pack_place(&k->layer[i].part, memory);
+        sac_pack_place(&k->layer[i].part, codes);
     }
-    sac_packed_step_take(&k->step, shape, 1, arena);
+    sac_packed_step_take(&k->step, shape, 1, memory);
+    k->shed = sac_take_both(memory, (size_t)k->residual * sizeof(int32_t));
 }
 
 static void begin(void *state) {
@@ -76,77 +79,84 @@ static void begin(void *state) {
     for (int i = 0; i < k->n_layers; i++) k->layer[i].part.n = k->layer[i].n_keys = k->layer[i].n_dead = 0;
 }
 
-/* Packed rows [row, end) back into the view, whose row 0 is token `first`. */
-static void restore(const sac_packed_rows *p, const sac_kv_view *rows, int64_t first, int64_t row,
-                    int64_t end, bool keys) {
-    float x[SAC_KV_MAX_D];
-    for (int head = 0; head < p->n_heads; head++)
-        for (int64_t i = row; i < end; i++) {
-            if (keys)
-                sac_packed_get_key(p, head, i, x);
-            else
-                sac_packed_get_value(p, head, i, x);
-            sac_kv_save(rows, keys ? rows->k : rows->v, head, i - first, x);
-        }
+/* One half of the packed rows: keys, or values. */
+static sac_packed_rows half_of(sac_packed_rows p, bool keys, int64_t n) {
+    if (keys)
+        p.v = NULL;
+    else
+        p.k = NULL;
+    p.n = n;
+    return p;
 }
 
-/* With token `first` in the view's row 0: packs the keys up to n_keys and the values up to n_values that are
- * not packed yet, and leaves them rounded in the view. */
-static void pack_due(kivi_layer *l, const sac_kv_view *rows, int64_t first, int64_t n_keys,
-                     int64_t n_values) {
-    sac_packed_rows *p = &l->part;
-    sac_pack_rows keys = {NULL, n_keys - l->n_keys, l->n_keys - first, 1};
-    sac_pack_rows values = {NULL, n_values - p->n, p->n - first, 1};
-    if (keys.n > 0) {
-        sac_pack_keys(p, l->n_keys, rows, &keys);
-        restore(p, rows, first, l->n_keys, n_keys, true);
-        l->n_keys = n_keys;
-    }
-    if (values.n > 0) {
-        sac_pack_values(p, p->n, rows, &values);
-        restore(p, rows, first, p->n, n_values, false);
-        p->n = n_values;
-    }
+/* Packed rows [row, end) back into the view, whose row 0 is token `first`. */
+static sac_status restore(const sac_packed_rows *half, const sac_layer_attention *a, int64_t first,
+                          int64_t row, int64_t end) {
+    const sac_unpack_rows_args args = {
+        .p = *half, .from = row, .kv = a->kv, .rows = {NULL, end - row, row - first, 1}};
+    return end > row ? a->ops->unpack_rows(a->stream, &args) : SAC_OK;
+}
+
+/* With token `first` in the view's row 0: packs the keys or the values of tokens [row, end), and leaves them
+ * rounded in the view. */
+static sac_status pack_half(const sac_packed_rows *p, bool keys, const sac_layer_attention *a, int64_t first,
+                            int64_t row, int64_t end) {
+    const sac_packed_rows half = half_of(*p, keys, end);
+    if (end <= row) return SAC_OK;
+    SAC_TRY(a->ops->pack_rows(
+        a->stream,
+        &(sac_pack_rows_args){.p = half, .kv = a->kv, .rows = {NULL, end - row, row - first, 1}, .to = row}));
+    return restore(&half, a, first, row, end);
+}
+
+static int64_t max_i64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* The keys up to n_keys and the values up to n_values that are not packed yet. */
+static sac_status pack_due(kivi_layer *l, const sac_layer_attention *a, int64_t first, int64_t n_keys,
+                           int64_t n_values) {
+    SAC_TRY(pack_half(&l->part, true, a, first, l->n_keys, n_keys));
+    l->n_keys = max_i64(l->n_keys, n_keys);
+    SAC_TRY(pack_half(&l->part, false, a, first, l->part.n, n_values));
+    l->part.n = max_i64(l->part.n, n_values);
+    return SAC_OK;
 }
 
 static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
                        const sac_important *important, int64_t *n_left) {
     kivi *k = state;
     kivi_layer *l = &k->layer[a->layer];
-    int64_t n = first + n_old + n_new, n_values = n > k->residual ? n - k->residual : 0;
+    int64_t n = first + n_old + n_new, n_values = max_i64(0, n - k->residual);
     (void)important;
-    pack_due(l, &a->kv, 0, n / k->residual * k->residual, n_values);
+    SAC_TRY(pack_due(l, a, 0, n / k->residual * k->residual, n_values));
     l->n_dead = 0;
     *n_left = n - n_values;
     return SAC_OK;
 }
 
 /* The tail follows, with the tokens that the part holds as well. */
-static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
-    const kivi_layer *l = &((kivi *)state)->layer[layer];
-    int64_t n = l->part.n - l->n_dead;
-    restore(&l->part, rows, 0, 0, n, true);
-    restore(&l->part, rows, 0, 0, n, false);
-    return n;
+static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
+    const kivi_layer *l = &((kivi *)state)->layer[a->layer];
+    *n = l->part.n - l->n_dead;
+    return restore(&l->part, a, 0, 0, *n);
 }
 
 /* The view without its first n rows. */
 static sac_kv_view skip_rows(sac_kv_view kv, int64_t n) {
-    size_t bytes = (size_t)(n * kv.row_stride) * sizeof(uint16_t);
+    size_t bytes = (size_t)(n * kv.row_stride) * sac_dtype_row_bytes(kv.dtype, 1);
     kv.k = (char *)kv.k + bytes;
     kv.v = (char *)kv.v + bytes;
     kv.n_rows -= n;
     return kv;
 }
 
-static void move_up(const sac_kv_view *kv, int64_t from, int64_t n) {
-    size_t bytes = (size_t)(n * kv->row_stride) * sizeof(uint16_t);
-    for (int head = 0; head < kv->n_heads; head++) {
-        uint16_t *k = (uint16_t *)kv->k + head * kv->head_stride,
-                 *v = (uint16_t *)kv->v + head * kv->head_stride;
-        memmove(k, k + from * kv->row_stride, bytes);
-        memmove(v, v + from * kv->row_stride, bytes);
-    }
+/* The n rows from `from` on to the front of the tail. */
+static sac_status move_up(const kivi *k, const sac_layer_attention *a, int64_t from, int64_t n) {
+    int32_t *rows = k->shed.host;
+    for (int64_t i = 0; i < n; i++) rows[i] = (int32_t)(from + i);
+    SAC_TRY(sac_send(a, k->shed, (size_t)n * sizeof *rows));
+    return a->ops->keep_rows(a->stream, &(sac_keep_rows_args){a->kv, k->shed.device, n, 1});
 }
 
 static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
@@ -156,13 +166,13 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     live.kv = skip_rows(a->kv, l->n_dead);
     SAC_TRY(sac_packed_step_attend(&k->step, &live, &l->part, l->part.n > 0));
     int64_t first = l->part.n - l->n_dead, n = first + a->kv.n_rows;
-    int64_t n_values = n > k->residual ? n - k->residual : 0;
-    pack_due(l, &a->kv, first, n / k->residual * k->residual, n_values);
+    int64_t n_values = max_i64(0, n - k->residual);
+    SAC_TRY(pack_due(l, a, first, n / k->residual * k->residual, n_values));
     l->n_dead = n_values - first;
     *n_tail = a->kv.n_rows;
     if (a->kv.n_rows < 2 * k->residual) return SAC_OK;
     *n_tail = a->kv.n_rows - l->n_dead;
-    move_up(&a->kv, l->n_dead, *n_tail);
+    SAC_TRY(move_up(k, a, l->n_dead, *n_tail));
     l->n_dead = 0;
     return SAC_OK;
 }

@@ -18,9 +18,9 @@ typedef struct sac_kv_packing {
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     /* Whether rows are dropped, so that later ones no longer lie at their positions. NULL: never. */
     bool (*drops_rows)(const double *p);
-    void (*take)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
-    /* The rest of it, in a device's memory. NULL: the format runs on the CPU only. */
-    void (*take_device)(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena);
+    /* Its blocks, as of policies (policy.h). */
+    void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
+    bool cpu_only;              /* it follows what only ops may follow on a GPU */
     void (*begin)(void *state); /* nothing is stored any more */
     /* After a layer of prefill: packs rows [first, first + n_old + n_new) of the staging area a->kv, of which
      * n_old were the tail; all earlier ones are packed already. The last *n_left of them, fewer than
@@ -28,9 +28,9 @@ typedef struct sac_kv_packing {
      * is counted from the first new row. */
     sac_status (*seal)(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
                        const sac_important *important, int64_t *n_left);
-    /* All packed rows of a layer back to rows 0 .. of the view; their number. On the CPU only: on a device a
-     * packed sequence is not prefilled any further (sac_decoder_can_keep). */
-    int64_t (*unpack)(void *state, int layer, const sac_kv_view *rows);
+    /* All packed rows of a layer back to rows 0 .. of a->kv, in order; their number to *n. Of a, the layer,
+     * the view, the shape and what ops run with are filled in. */
+    sac_status (*unpack)(void *state, const sac_layer_attention *a, int64_t *n);
     /* A step: a->kv is the tail (its last row the step's own), a->q is replaced by the output over packed
      * rows and tail. Says in *n_tail how many tail rows are left: 0 after it has packed them all. */
     sac_status (*attend)(void *state, const sac_layer_attention *a, int64_t *n_tail);

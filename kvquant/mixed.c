@@ -30,22 +30,21 @@ static const sac_method_param params[] = {
                NULL},
     {0}};
 
+/* Of the weights that hold tau of the slice: the smallest, and how many there are. */
+typedef struct found {
+    float least;
+    int64_t n_least;
+} found;
+
 typedef struct mixed {
     sac_kv_blocks blocks;
     sac_packed_step step;
     int64_t gap;
     double tau;
-    float *scores, *weights; /* [n_heads][gap], [gap] of the tail */
-    float *lse;              /* [n_heads] of the last step */
-    int32_t *best;           /* [gap] */
-    /* What ops read and write: the same memory as above, or the device's. */
-    struct {
-        float *scores, *weights;
-        int32_t *best;
-        /* the device's alone */
-        float *q;     /* [n_heads * head_dim] */
-        float *least; /* [1] threshold, then n_kept as int64 */
-    } there;
+    float *q;                   /* [n_heads * head_dim] where ops run */
+    sac_buffer scores, weights; /* float [n_heads][gap], [gap] of the tail */
+    sac_buffer best;            /* int32_t [gap] */
+    sac_buffer found;           /* found */
 } mixed;
 
 static bool is_bits(double b) {
@@ -67,35 +66,21 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "KV format mixed: high=%g,low=%g: give 2, 4 or 8 (low also 0), or 16 for both",
                         p[HIGH], p[LOW]);
-    if (shape->device && p[TOP_P] < 1)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "KV format mixed with top_p runs on the CPU only so far: leave it out");
     return SAC_OK;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
-    mixed *m = state;
-    size_t gap = (size_t)p[GAP];
-    m->gap = (int64_t)p[GAP];
-    m->tau = p[TAU];
-    sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], arena);
-    sac_packed_step_take(&m->step, shape, p[TOP_P], arena);
-    m->scores = m->there.scores = sac_arena_take(arena, (size_t)shape->n_heads * gap * sizeof(float));
-    m->weights = m->there.weights = sac_arena_take(arena, gap * sizeof(float));
-    m->best = m->there.best = sac_arena_take(arena, gap * sizeof(int32_t));
-    m->lse = shape->device ? sac_arena_take(arena, (size_t)shape->n_heads * sizeof(float)) : m->step.lse;
-}
-
-static void take_device(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     mixed *m = state;
     size_t gap = (size_t)p[GAP], n_heads = (size_t)shape->n_heads;
-    sac_kv_blocks_take_device(&m->blocks, arena);
-    sac_packed_step_take_device(&m->step, shape, arena);
-    m->there.scores = sac_arena_take(arena, n_heads * gap * sizeof(float));
-    m->there.weights = sac_arena_take(arena, gap * sizeof(float));
-    m->there.best = sac_arena_take(arena, gap * sizeof(int32_t));
-    m->there.q = sac_arena_take(arena, n_heads * (size_t)shape->head_dim * sizeof(float));
-    m->there.least = sac_arena_take(arena, 2 * sizeof(int64_t));
+    m->gap = (int64_t)p[GAP];
+    m->tau = p[TAU];
+    sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], memory);
+    sac_packed_step_take(&m->step, shape, p[TOP_P], memory);
+    m->q = sac_take_device(memory, n_heads * (size_t)shape->head_dim * sizeof *m->q);
+    m->scores = sac_take_both(memory, n_heads * gap * sizeof(float));
+    m->weights = sac_take_both(memory, gap * sizeof(float));
+    m->best = sac_take_both(memory, gap * sizeof(int32_t));
+    m->found = sac_take_both(memory, sizeof(found));
 }
 
 static void begin(void *state) {
@@ -111,22 +96,16 @@ static sac_status seal(void *state, const sac_layer_attention *a, int64_t first,
     return sac_kv_blocks_add(&m->blocks, a, &a->kv, first, n_old, n_new, important);
 }
 
-static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
-    const mixed *m = state;
-    return sac_kv_blocks_unpack(&m->blocks, layer, rows);
+static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
+    return sac_kv_blocks_unpack(&((mixed *)state)->blocks, a, &a->kv, n);
 }
 
-/* Scores of the tail's keys, from the query that the output is about to replace. On a device the query is
- * made f32 first. */
+/* Scores of the tail's keys, from the query that the output is about to replace. */
 static sac_status score(mixed *m, const sac_layer_attention *a) {
-    const float *q = m->there.q;
-    if (a->shape->device)
-        SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){m->there.q, a->q, 1, 1}));
-    else
-        q = sac_mat_row_f32(a->q, 0);
-    return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = m->there.scores,
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = m->q, .x = a->q, .scale = 1}));
+    return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = m->scores.device,
                                                                 .stride = m->gap,
-                                                                .q = q,
+                                                                .q = m->q,
                                                                 .kv = a->kv,
                                                                 .n_heads = a->shape->n_heads,
                                                                 .n = a->kv.n_rows,
@@ -135,22 +114,19 @@ static sac_status score(mixed *m, const sac_layer_attention *a) {
 
 /* How many hold tau of the weights. */
 static sac_status count(mixed *m, const sac_layer_attention *a, int64_t n, int64_t *n_best) {
-    struct {
-        float least;
-        int64_t n_least;
-    } found[1];
-    if (!a->shape->device) return sac_importance_count(a->ops, a->stream, m->weights, n, m->tau, n_best);
+    found *on_device = m->found.device;
+    const found *f = m->found.host;
     *n_best = n;
     if (m->tau >= 1) return SAC_OK;
-    SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = m->there.weights,
+    SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = m->weights.device,
                                                        .stride = n,
                                                        .n = n,
                                                        .n_rows = 1,
                                                        .p = m->tau,
-                                                       .threshold = m->there.least,
-                                                       .n_kept = (int64_t *)(void *)m->there.least + 1}));
-    SAC_TRY(sac_to_host(a, found, m->there.least, sizeof found));
-    *n_best = sac_importance_count_from(m->weights, n, m->tau, found->least, found->n_least);
+                                                       .threshold = &on_device->least,
+                                                       .n_kept = &on_device->n_least}));
+    SAC_TRY(sac_fetch(a, m->found, sizeof *f));
+    *n_best = sac_importance_count_from(m->weights.host, n, m->tau, f->least, f->n_least);
     return SAC_OK;
 }
 
@@ -159,19 +135,21 @@ static sac_status count(mixed *m, const sac_layer_attention *a, int64_t n, int64
 static sac_status choose(mixed *m, const sac_layer_attention *a, sac_important *important) {
     int64_t n = a->kv.n_rows, n_best;
     size_t n_heads = (size_t)a->shape->n_heads;
-    SAC_TRY(sac_to_host(a, m->scores, m->there.scores, n_heads * (size_t)m->gap * sizeof(float)));
-    SAC_TRY(sac_to_host(a, m->lse, m->step.lse, n_heads * sizeof(float)));
+    const float *scores = m->scores.host, *lse = m->step.lse.host;
+    float *weights = m->weights.host;
+    SAC_TRY(sac_fetch(a, m->scores, n_heads * (size_t)m->gap * sizeof *scores));
+    SAC_TRY(sac_fetch(a, m->step.lse, n_heads * sizeof *lse));
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
         for (int h = 0; h < a->shape->n_heads; h++)
-            sum += exp((double)m->scores[h * m->gap + j] - (double)m->lse[h]);
-        m->weights[j] = (float)sum;
+            sum += exp((double)scores[h * m->gap + j] - (double)lse[h]);
+        weights[j] = (float)sum;
     }
-    SAC_TRY(sac_to_device(a, m->there.weights, m->weights, (size_t)n * sizeof(float)));
+    SAC_TRY(sac_send(a, m->weights, (size_t)n * sizeof *weights));
     SAC_TRY(count(m, a, n, &n_best));
-    SAC_TRY(sac_importance_best(a->ops, a->stream, m->there.weights, n, n_best, m->there.best));
-    *important = (sac_important){m->best, n_best, 1};
-    return sac_to_host(a, m->best, m->there.best, (size_t)n_best * sizeof *m->best);
+    SAC_TRY(sac_importance_best(a->ops, a->stream, m->weights.device, n, n_best, m->best.device));
+    *important = (sac_important){m->best.host, n_best, 1};
+    return sac_fetch(a, m->best, (size_t)n_best * sizeof(int32_t));
 }
 
 static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
@@ -188,11 +166,10 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     return sac_kv_blocks_add(&m->blocks, a, &a->kv, 0, 0, a->kv.n_rows, &important);
 }
 
-/* top_p is 1 on a device. */
 static bool step(void *state, const sac_layer_attention *a, sac_packed_step_args *args) {
     const mixed *m = state;
     const sac_kv_block_layer *l = &m->blocks.layer[a->layer];
-    if (a->kv.n_rows >= m->gap) return false;
+    if (a->kv.n_rows >= m->gap || m->step.top_p < 1) return false;
     *args = sac_packed_step_alone(a, l->part, l->n_parts);
     return true;
 }
@@ -210,7 +187,6 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(mixed),
                                        .is_off = is_off,
                                        .drops_rows = drops_rows,
                                        .take = take,
-                                       .take_device = take_device,
                                        .begin = begin,
                                        .seal = seal,
                                        .unpack = unpack,

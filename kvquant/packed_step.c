@@ -1,27 +1,29 @@
 #include "packed_step.h"
 
+#include "attend.h"
 #include "clock.h"
 #include "measure.h"
 
 #include <math.h>
+#include <string.h>
 
 void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, double top_p,
-                          sac_arena *arena) {
-    size_t heads = (size_t)shape->n_heads, all = heads * (size_t)shape->n_ctx * sizeof(float);
+                          const sac_memory *memory) {
+    size_t heads = (size_t)shape->n_heads, kv_heads = (size_t)shape->n_kv_heads, n_ctx = (size_t)shape->n_ctx;
+    size_t out_bytes = heads * (size_t)shape->head_dim * sizeof(float);
     *s = (sac_packed_step){.top_p = top_p, .n_ctx = shape->n_ctx};
-    if (shape->device) return;
-    s->out = sac_arena_take(arena, heads * (size_t)shape->head_dim * sizeof(float));
-    s->lse_packed = sac_arena_take(arena, heads * sizeof(float));
-    s->lse = sac_arena_take(arena, heads * sizeof(float));
+    s->out = sac_take_device(memory, out_bytes);
+    s->lse_packed = sac_take_device(memory, heads * sizeof(float));
+    s->lse = sac_take_both(memory, heads * sizeof(float));
     if (top_p >= 1) return;
-    s->weights = sac_arena_take(arena, all);
-    s->lse_kept = sac_arena_take(arena, heads * sizeof(float));
-    s->least = sac_arena_take(arena, heads * sizeof(float));
-    s->n_kept = sac_arena_take(arena, heads * sizeof(int64_t));
-}
-
-void sac_packed_step_take_device(sac_packed_step *s, const sac_attention_shape *shape, sac_arena *arena) {
-    s->lse = sac_arena_take(arena, (size_t)shape->n_heads * sizeof *s->lse);
+    s->q = sac_take_device(memory, out_bytes);
+    s->weights = sac_take_device(memory, heads * n_ctx * sizeof(float));
+    s->lse_kept = sac_take_device(memory, heads * sizeof(float));
+    s->least = sac_take_device(memory, heads * sizeof(float));
+    s->n_kept = sac_take_device(memory, heads * sizeof(int64_t));
+    s->rows = sac_take_device(memory, kv_heads * n_ctx * sizeof *s->rows);
+    s->start = sac_take_device(memory, (kv_heads + 1) * sizeof *s->start);
+    s->sums = sac_take_both(memory, 2 * sizeof(int64_t));
 }
 
 static sac_packed_attention_args packed_args(const sac_packed_step *s, const sac_layer_attention *a,
@@ -35,26 +37,34 @@ static sac_packed_attention_args packed_args(const sac_packed_step *s, const sac
                                        .lse = s->lse_packed};
 }
 
-/* Rows that any head of a group mixes: their values are read once for the group. */
-static int64_t count_union(const sac_packed_step *s, int first_head, int n_heads, int64_t n) {
-    int64_t count = 0;
-    for (int64_t j = 0; j < n; j++) {
-        bool any = false;
-        for (int h = first_head; h < first_head + n_heads && !any; h++)
-            any = s->weights[h * s->n_ctx + j] >= s->least[h];
-        count += any;
-    }
-    return count;
+/* The rows that are mixed are what is counted, though all packed keys were read: a row that any head of a
+ * group mixes once for the group, whose heads share its values. */
+static sac_status count_mixed(sac_packed_step *s, const sac_layer_attention *a, int64_t n) {
+    const int64_t *sums = s->sums.host;
+    SAC_TRY(a->ops->kept_rows(a->stream, &(sac_kept_rows_args){.rows = s->rows,
+                                                               .start = s->start,
+                                                               .values = s->weights,
+                                                               .stride = s->n_ctx,
+                                                               .n = n,
+                                                               .n_rows = a->shape->n_heads,
+                                                               .n_lists = a->shape->n_kv_heads,
+                                                               .threshold = s->least,
+                                                               .sums = s->sums.device}));
+    SAC_TRY(sac_fetch(a, s->sums, sizeof s->known));
+    a->stats->decode_rows += (double)(sums[0] - s->known[0]);
+    a->stats->decode_budget += (double)(sums[1] - s->known[1]);
+    memcpy(s->known, sums, sizeof s->known);
+    return SAC_OK;
 }
 
-/* Weights first; then, for each head, the smallest set of rows that holds top_p of them (Twilight's rule).
- * Only these rows' values are read; they are what is counted, though all packed keys were. */
-static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
-                               int n_parts, int64_t n) {
+/* The weights of all packed rows and, for each head, the smallest of the set that holds top_p of them
+ * (Twilight's rule). */
+static sac_status weigh(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
+                        int n_parts, int64_t n) {
     sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
-    int n_heads = a->shape->n_heads;
-    double held = 0;
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->q, .x = a->q, .scale = 1}));
     args.o = NULL;
+    args.q = s->q;
     args.scores = s->weights;
     args.stride = s->n_ctx;
     args.weights = true;
@@ -62,21 +72,28 @@ static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a,
     SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = s->weights,
                                                        .stride = s->n_ctx,
                                                        .n = n,
-                                                       .n_rows = n_heads,
+                                                       .n_rows = a->shape->n_heads,
                                                        .p = s->top_p,
                                                        .threshold = s->least,
                                                        .n_kept = s->n_kept}));
-    args.o = s->out;
+    return count_mixed(s, a, n);
+}
+
+/* Values of the rows that `weigh` has found. */
+static sac_status attend_weighed(sac_packed_step *s, const sac_layer_attention *a,
+                                 sac_packed_attention_args args) {
+    int n_heads = a->shape->n_heads;
+    double held = 0;
+    args.scores = s->weights;
+    args.stride = s->n_ctx;
+    args.weights = true;
     args.min_score = s->least;
     args.lse = s->lse_kept;
     SAC_TRY(a->ops->packed_attention(a->stream, &args));
     for (int h = 0; h < n_heads; h++) {
         held += exp((double)s->lse_kept[h]);
         s->lse_packed[h] += s->lse_kept[h];
-        a->stats->decode_budget += (double)s->n_kept[h];
     }
-    int group = n_heads / a->shape->n_kv_heads;
-    for (int h = 0; h < n_heads; h += group) a->stats->decode_rows += (double)count_union(s, h, group, n);
     sac_count_decode_mass(a, held / n_heads);
     return SAC_OK;
 }
@@ -84,30 +101,27 @@ static sac_status attend_top_p(sac_packed_step *s, const sac_layer_attention *a,
 /* The output over the tail stands in a->q: both in proportion to their denominators. */
 static void join(sac_packed_step *s, const sac_layer_attention *a) {
     int d = a->shape->head_dim;
-    float *o = sac_mat_row_f32(a->q, 0);
+    float *o = sac_mat_row_f32(a->q, 0), *lse = s->lse.device;
     for (int h = 0; h < a->shape->n_heads; h++) {
-        float max = fmaxf(s->lse[h], s->lse_packed[h]);
-        float tail = expf(s->lse[h] - max), packed = expf(s->lse_packed[h] - max), sum = tail + packed;
+        float max = fmaxf(lse[h], s->lse_packed[h]);
+        float tail = expf(lse[h] - max), packed = expf(s->lse_packed[h] - max), sum = tail + packed;
         for (int c = 0; c < d; c++) o[h * d + c] = (o[h * d + c] * tail + s->out[h * d + c] * packed) / sum;
-        s->lse[h] = max + logf(sum);
+        lse[h] = max + logf(sum);
     }
 }
 
-/* Both, one after the other. */
-static sac_status attend_here(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
-                              int n_parts, int64_t n) {
+/* Packed rows and tail, one after the other, by a backend whose ops leave what the host may read. */
+static sac_status attend_apart(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
+                               int n_parts, int64_t n) {
     const sac_attention_shape *shape = a->shape;
+    const sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
     int64_t n_tail = a->kv.n_rows;
-    if (n > 0 && s->top_p < 1) {
-        SAC_TRY(attend_top_p(s, a, parts, n_parts, n));
-    } else if (n > 0) {
-        sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
-        SAC_TRY(a->ops->packed_attention(a->stream, &args));
-    }
+    if (n > 0)
+        SAC_TRY(s->top_p < 1 ? attend_weighed(s, a, args) : a->ops->packed_attention(a->stream, &args));
     SAC_TRY(a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
                                                                .q = a->q,
                                                                .kv = a->kv,
-                                                               .lse = s->lse,
+                                                               .lse = s->lse.device,
                                                                .n_q = 1,
                                                                .n_kv = n_tail,
                                                                .first = n_tail - 1,
@@ -151,17 +165,28 @@ sac_packed_step_args sac_packed_step_alone(const sac_layer_attention *a, const s
     return step_args(a, parts, n_parts);
 }
 
+/* Both in one go. */
+static sac_status attend_together(sac_packed_step *s, const sac_layer_attention *a,
+                                  const sac_packed_rows *parts, int n_parts, bool weighed) {
+    sac_packed_step_args args = step_args(a, parts, n_parts);
+    args.lse = s->lse.device;
+    if (weighed) {
+        args.weights = s->weights;
+        args.stride = s->n_ctx;
+        args.least = s->least;
+        args.lse_parts = s->lse_packed;
+    }
+    return a->ops->packed_step(a->stream, &args);
+}
+
 sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
                                   const sac_packed_rows *parts, int n_parts) {
     int64_t start = sac_now_ns(), n = count_rows(parts, n_parts), n_read = a->kv.n_rows;
+    bool weighed = n > 0 && s->top_p < 1;
     if (s->top_p >= 1) n_read += n; /* else counted where rows are left out */
-    if (a->shape->device) {
-        sac_packed_step_args args = step_args(a, parts, n_parts);
-        args.lse = s->lse;
-        SAC_TRY(a->ops->packed_step(a->stream, &args));
-    } else {
-        SAC_TRY(attend_here(s, a, parts, n_parts, n));
-    }
+    if (weighed) SAC_TRY(weigh(s, a, parts, n_parts, n));
+    SAC_TRY(a->ops->fuses ? attend_together(s, a, parts, n_parts, weighed)
+                          : attend_apart(s, a, parts, n_parts, n));
     count(a, n + a->kv.n_rows, n_read, n == 0 || s->top_p >= 1);
     a->stats->attend_ns += sac_now_ns() - start;
     return SAC_OK;

@@ -6,10 +6,13 @@
  * slice. As the published code does, requantise=1 then brings the whole cache back to floats and packs it
  * anew with the slice, so that rounding adds up and ranges are those of all rows; requantise=0 appends a
  * block, as ZipVL. */
+#include "attend.h"
 #include "blocks.h"
 #include "packed_step.h"
+#include "starts.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { HIGH, LOW, GAP, SALIENT, REQUANTISE };
 
@@ -27,10 +30,14 @@ typedef struct zipcache {
     sac_packed_step step;
     int64_t gap, n_ctx;
     double salient;
-    uint16_t *all;           /* K, V [n_kv_heads][n_ctx][head_dim] halves, to pack anew */
-    float *scores, *weights; /* [n_heads][gap], [n_kv_heads][gap] of the tail */
-    int32_t *best;           /* [n_kv_heads][gap] */
-    int32_t *lists;          /* [n_kv_heads][n_ctx] */
+    float *q;                   /* [n_heads * head_dim] where ops run */
+    sac_buffer scores, weights; /* float [n_heads][gap], [n_kv_heads][gap] of the tail */
+    sac_buffer best;            /* int32_t [n_kv_heads][gap] */
+    /* To pack anew. */
+    uint16_t *all;     /* K, V [n_kv_heads][n_ctx][head_dim] halves where ops run, or NULL */
+    int32_t *lists;    /* [n_kv_heads][n_ctx] */
+    sac_buffer rows;   /* int32_t [gap] the tail's: 0, 1 .. */
+    sac_starts starts; /* of that list */
 } zipcache;
 
 static bool is_bits(double b) {
@@ -45,21 +52,24 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return SAC_OK;
 }
 
-static void take(void *state, const double *p, const sac_attention_shape *shape, sac_arena *arena) {
+static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     zipcache *z = state;
     size_t gap = (size_t)p[GAP], n_ctx = (size_t)shape->n_ctx, heads = (size_t)shape->n_kv_heads;
     z->gap = (int64_t)p[GAP];
     z->n_ctx = shape->n_ctx;
     z->salient = p[SALIENT];
-    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], arena);
-    sac_packed_step_take(&z->step, shape, 1, arena);
-    z->scores = sac_arena_take(arena, (size_t)shape->n_heads * gap * sizeof(float));
-    z->weights = sac_arena_take(arena, heads * gap * sizeof(float));
-    z->best = sac_arena_take(arena, heads * gap * sizeof(int32_t));
+    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], memory);
+    sac_packed_step_take(&z->step, shape, 1, memory);
+    z->q = sac_take_device(memory, (size_t)(shape->n_heads * shape->head_dim) * sizeof *z->q);
+    z->scores = sac_take_both(memory, (size_t)shape->n_heads * gap * sizeof(float));
+    z->weights = sac_take_both(memory, heads * gap * sizeof(float));
+    z->best = sac_take_both(memory, heads * gap * sizeof(int32_t));
     z->all = NULL;
     if (p[REQUANTISE] == 0) return;
-    z->all = sac_arena_take(arena, 2 * heads * n_ctx * (size_t)shape->head_dim * sizeof *z->all);
-    z->lists = sac_arena_take(arena, heads * n_ctx * sizeof *z->lists);
+    z->all = sac_take_device(memory, 2 * heads * n_ctx * (size_t)shape->head_dim * sizeof *z->all);
+    z->lists = sac_take_host(memory, heads * n_ctx * sizeof *z->lists);
+    z->rows = sac_take_both(memory, gap * sizeof(int32_t));
+    sac_starts_take(&z->starts, 1, memory);
 }
 
 static void begin(void *state) {
@@ -75,36 +85,78 @@ static sac_status seal(void *state, const sac_layer_attention *a, int64_t first,
     return sac_kv_blocks_add(&z->blocks, a, &a->kv, first, n_old, n_new, important);
 }
 
-static int64_t unpack(void *state, int layer, const sac_kv_view *rows) {
-    const zipcache *z = state;
-    return sac_kv_blocks_unpack(&z->blocks, layer, rows);
+static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
+    return sac_kv_blocks_unpack(&((zipcache *)state)->blocks, a, &a->kv, n);
+}
+
+/* Scores of the tail's keys, from the query that the output is about to replace. */
+static sac_status score(zipcache *z, const sac_layer_attention *a) {
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = z->q, .x = a->q, .scale = 1}));
+    return a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = z->scores.device,
+                                                                .stride = z->gap,
+                                                                .q = z->q,
+                                                                .kv = a->kv,
+                                                                .n_heads = a->shape->n_heads,
+                                                                .n = a->kv.n_rows,
+                                                                .scale = a->scale});
 }
 
 /* Each key-value head's most salient tokens of the tail; scores are those of its keys. */
 static sac_status choose(zipcache *z, const sac_layer_attention *a, sac_important *important) {
     int64_t n = a->kv.n_rows;
-    int kv_heads = a->shape->n_kv_heads, group = a->shape->n_heads / kv_heads;
+    int n_heads = a->shape->n_heads, kv_heads = a->shape->n_kv_heads, group = n_heads / kv_heads;
+    const float *scores = z->scores.host, *lse = z->step.lse.host;
+    float *weights = z->weights.host;
+    SAC_TRY(sac_fetch(a, z->scores, (size_t)(n_heads * z->gap) * sizeof *scores));
+    SAC_TRY(sac_fetch(a, z->step.lse, (size_t)n_heads * sizeof *lse));
     for (int head = 0; head < kv_heads; head++)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
             for (int h = head * group; h < (head + 1) * group; h++)
-                sum += exp((double)z->scores[h * z->gap + j] - (double)z->step.lse[h]);
-            z->weights[head * z->gap + j] = (float)sum;
+                sum += exp((double)scores[h * z->gap + j] - (double)lse[h]);
+            weights[head * z->gap + j] = (float)sum;
         }
-    *important = (sac_important){z->best, n - (int64_t)((1 - z->salient) * (double)n), kv_heads};
-    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = z->weights,
-                                                      .stride = z->gap,
-                                                      .n = n,
-                                                      .n_rows = kv_heads,
-                                                      .k = important->n,
-                                                      .indices = z->best});
+    SAC_TRY(sac_send(a, z->weights, (size_t)(kv_heads * z->gap) * sizeof *weights));
+    *important = (sac_important){z->best.host, n - (int64_t)((1 - z->salient) * (double)n), kv_heads};
+    SAC_TRY(a->ops->top_k(a->stream, &(sac_top_k_args){.scores = z->weights.device,
+                                                       .stride = z->gap,
+                                                       .n = n,
+                                                       .n_rows = kv_heads,
+                                                       .k = important->n,
+                                                       .indices = z->best.device}));
+    return sac_fetch(a, z->best, (size_t)(kv_heads * important->n) * sizeof(int32_t));
+}
+
+/* The tail to the rows of `to`, which has its own type. */
+static sac_status copy_tail(zipcache *z, const sac_layer_attention *a, const sac_kv_view *to) {
+    int32_t *rows = z->rows.host;
+    const sac_row_lists list = {z->rows.device, z->starts.at.device, 1};
+    for (int64_t i = 0; i < a->kv.n_rows; i++) rows[i] = (int32_t)i;
+    SAC_TRY(sac_send(a, z->rows, (size_t)a->kv.n_rows * sizeof *rows));
+    SAC_TRY(sac_starts_set(&z->starts, a, 1, a->kv.n_rows));
+    return a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = *to, .src = a->kv, .lists = &list});
+}
+
+/* The important rows of all, by key-value head: n_high of what was packed, then those of the slice, whose
+ * first row is `first`. */
+static sac_important join_lists(zipcache *z, const sac_layer_attention *a, int64_t first,
+                                const sac_important *slice) {
+    int64_t n_high;
+    int n_lists;
+    const int32_t *old = sac_kv_blocks_important(&z->blocks, a->layer, &n_high, &n_lists);
+    for (int head = 0; head < slice->n_lists; head++) {
+        int32_t *list = z->lists + head * (n_high + slice->n);
+        memcpy(list, old + (n_lists > 1 ? head * n_high : 0), (size_t)n_high * sizeof *list);
+        for (int64_t i = 0; i < slice->n; i++)
+            list[n_high + i] = (int32_t)first + slice->rows[head * slice->n + i];
+    }
+    return (sac_important){z->lists, n_high + slice->n, slice->n_lists};
 }
 
 /* Everything back to halves, the tail behind it, and all of it packed as one block. */
 static sac_status pack_anew(zipcache *z, const sac_layer_attention *a, const sac_important *slice) {
-    const sac_kv_view *tail = &a->kv;
-    int d = tail->head_dim, kv_heads = tail->n_heads, n_lists;
-    int64_t n_high, n_tail = tail->n_rows;
+    int d = a->kv.head_dim, kv_heads = a->kv.n_heads;
+    int64_t first;
     sac_kv_view all = {.k = z->all,
                        .v = z->all + kv_heads * z->n_ctx * d,
                        .dtype = SAC_DTYPE_F16,
@@ -112,21 +164,15 @@ static sac_status pack_anew(zipcache *z, const sac_layer_attention *a, const sac
                        .head_dim = d,
                        .row_stride = d,
                        .head_stride = z->n_ctx * d};
-    int64_t first = sac_kv_blocks_unpack(&z->blocks, a->layer, &all);
-    const int32_t *old = sac_kv_blocks_important(&z->blocks, a->layer, &n_high, &n_lists);
-    all.n_rows = first + n_tail;
-    for (int head = 0; head < kv_heads; head++) {
-        size_t to = (size_t)(head * all.head_stride + first * d), from = (size_t)(head * tail->head_stride);
-        size_t n_bytes = (size_t)(n_tail * d) * sizeof(uint16_t);
-        memcpy((uint16_t *)all.k + to, (const uint16_t *)tail->k + from, n_bytes);
-        memcpy((uint16_t *)all.v + to, (const uint16_t *)tail->v + from, n_bytes);
-        int32_t *list = z->lists + head * (n_high + slice->n);
-        memcpy(list, old + (n_lists > 1 ? head * n_high : 0), (size_t)n_high * sizeof *list);
-        for (int64_t i = 0; i < slice->n; i++)
-            list[n_high + i] = (int32_t)first + slice->rows[head * slice->n + i];
-    }
+    SAC_TRY(sac_kv_blocks_unpack(&z->blocks, a, &all, &first));
+    sac_kv_view behind = all;
+    behind.k = z->all + first * d;
+    behind.v = (uint16_t *)all.v + first * d;
+    behind.n_rows = a->kv.n_rows;
+    SAC_TRY(copy_tail(z, a, &behind));
+    const sac_important important = join_lists(z, a, first, slice);
+    all.n_rows = first + a->kv.n_rows;
     sac_kv_blocks_clear(&z->blocks, a->layer);
-    const sac_important important = {z->lists, n_high + slice->n, kv_heads};
     return sac_kv_blocks_add(&z->blocks, a, &all, 0, 0, all.n_rows, &important);
 }
 
@@ -135,14 +181,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     const sac_kv_block_layer *l = &z->blocks.layer[a->layer];
     bool is_full = a->kv.n_rows >= z->gap;
     *n_tail = a->kv.n_rows;
-    if (is_full) /* before the output replaces the query */
-        SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = z->scores,
-                                                                     .stride = z->gap,
-                                                                     .q = sac_mat_row_f32(a->q, 0),
-                                                                     .kv = a->kv,
-                                                                     .n_heads = a->shape->n_heads,
-                                                                     .n = a->kv.n_rows,
-                                                                     .scale = a->scale}));
+    if (is_full) SAC_TRY(score(z, a)); /* before the output replaces the query */
     SAC_TRY(sac_packed_step_attend(&z->step, a, l->part, l->n_parts));
     if (!is_full) return SAC_OK;
     sac_important important;

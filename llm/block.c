@@ -5,7 +5,7 @@ static sac_status normed(const sac_block_rows *r, const float *norm) {
         r->stream, &(sac_rmsnorm_args){.y = r->norm, .x = r->hidden, .w = norm, .eps = r->shape.rms_eps});
 }
 
-static sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, const sac_tensor *w,
+static sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, const sac_weight *w,
                           const float *bias, bool accumulate) {
     return r->ops->linear(r->stream, &(sac_linear_args){.y = y,
                                                         .x = x,
@@ -162,7 +162,7 @@ sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *
     return product(r, r->norm, r->q, &w->o, w->o_bias, false);
 }
 
-sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_tensor *w, sac_mat y) {
+sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_weight *w, sac_mat y) {
     SAC_TRY(normed(r, norm));
     return product(r, y, r->norm, w, NULL, false);
 }

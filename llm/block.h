@@ -22,9 +22,9 @@
 /* What one layer computes with. Matrices are [outputs][inputs]; pointers are borrowed from the model. */
 typedef struct sac_decoder_layer {
     const float *attn_norm, *mlp_norm; /* [hidden] */
-    sac_tensor q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
+    sac_weight q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
-    sac_tensor gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
+    sac_weight gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
 } sac_decoder_layer;
 
 /* Sizes that all layers share. */
@@ -81,6 +81,6 @@ sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *
 sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w);
 
 /* y = linear(w, rmsnorm(hidden)): the logits of the rows, with the norm after the last block. */
-sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_tensor *w, sac_mat y);
+sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_weight *w, sac_mat y);
 
 #endif

@@ -31,8 +31,8 @@ typedef struct sac_decoder_config {
 /* Weights are borrowed from the model's mapping and arena. */
 typedef struct sac_decoder {
     sac_decoder_config config;
-    sac_tensor embed; /* [vocab][hidden] */
-    sac_tensor head;  /* [vocab][hidden]; equals embed when tied */
+    sac_weight embed; /* [vocab][hidden] */
+    sac_weight head;  /* [vocab][hidden]; equals embed when tied */
     const float *final_norm;
     sac_decoder_layer *layers;               /* [n_layers] */
     const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or
@@ -48,6 +48,7 @@ typedef struct sac_decoder_options {
     bool measure_mass;                        /* methods are compared with dense attention: slow */
     bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
     bool own_numbers;         /* rows may be numbered otherwise than by their place */
+    sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
 
@@ -65,7 +66,7 @@ typedef struct sac_decoder_state {
     sac_prefill prefill;
     sac_decode decode;
     const sac_device *device; /* NULL: the CPU; where activations, rows and the device_ copies below are */
-    sac_dtype dtype;          /* of activations: F32 on the CPU, the weights' on a device */
+    sac_dtype dtype;          /* of activations, as the options have it */
     float *cos_sin;           /* [n_ctx][rot_dim/2][2], of the sequence's rows */
     int64_t n_cos_sin;        /* rows of it that are made */
     sac_row_numbers numbers;  /* what they are made of */

@@ -113,7 +113,7 @@ static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) 
     for (int i = 0; i < g->n; i++) {
         sac_decoder_state *s = t->states[at + i];
         int64_t first = s->cache.n_rows, past, n = t->rows_each;
-        sac_kv_view kv = sac_kv_cache_begin_layer(&s->cache, layer, n, true, &past);
+        sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
         g->r[i] = (decoder_run){t->d, s, t->rows.ops, t->rows.stream};
         sac_mat q = sac_mat_rows(t->rows.q, (at + i) * n, n);
         g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, q, kv, past, first + 1);

@@ -5,11 +5,10 @@
 #include <assert.h>
 
 void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
-                            const sac_device *device, sac_arena *arena) {
+                            const sac_device *device, sac_dtype activations, sac_arena *arena) {
     const sac_decoder_config *c = &d->config;
     size_t n = (size_t)capacity;
-    *b = (sac_decoder_batch){
-        .capacity = capacity, .device = device, .dtype = device ? d->embed.dtype : SAC_DTYPE_F32};
+    *b = (sac_decoder_batch){.capacity = capacity, .device = device, .dtype = activations};
     b->hidden = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
     b->norm = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
     b->qkv =

@@ -16,9 +16,9 @@ typedef struct sac_decoder_batch {
     int32_t *ids;             /* [capacity] on a device, else NULL */
 } sac_decoder_batch;
 
-/* Out of an arena of the device's memory, or of the host's with device NULL. */
+/* For states with these activations. Out of an arena of the device's memory, or of the host's with device NULL. */
 void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
-                            const sac_device *device, sac_arena *arena);
+                            const sac_device *device, sac_dtype activations, sac_arena *arena);
 
 /* The batch's rows for a step of n sequences; ops, stream and `fast` are the caller's to fill in. */
 sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_decoder *d, int64_t n);

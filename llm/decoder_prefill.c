@@ -9,12 +9,13 @@ static int64_t chunk_rows(const sac_prefill_work *w) {
     return decoder_min(w->n - w->at, w->s->chunk);
 }
 
-static void begin_layer(sac_prefill_work *w) {
+static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {
     const sac_decode_policy *decode = w->s->decode.policy;
-    w->kv = sac_kv_cache_begin_layer(&w->s->cache, w->layer, w->n, false, &w->kv_past);
+    SAC_TRY(sac_kv_cache_begin_layer(&w->s->cache, r->ops, r->stream, w->layer, w->n, &w->kv, &w->kv_past));
     w->picks = sac_decoder_picks_queries(w);
     w->makes_no_queries = w->picks && (!decode->prompt || decode->prompt_without_queries);
     w->some = (sac_attended){0};
+    return SAC_OK;
 }
 
 static void go_to(sac_prefill_work *w, sac_prefill_stage stage, int64_t at) {
@@ -25,7 +26,7 @@ static void go_to(sac_prefill_work *w, sac_prefill_stage stage, int64_t at) {
 static sac_status chunk_in(sac_prefill_work *w) {
     const decoder_run r = decoder_run_of(w);
     const sac_decoder_layer *layer = &w->d->layers[w->layer];
-    if (w->at == 0) begin_layer(w);
+    if (w->at == 0) SAC_TRY(begin_layer(w, &r));
     int64_t n = chunk_rows(w);
     sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, n);
     sac_block_part part = {.n = n,

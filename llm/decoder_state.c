@@ -22,16 +22,15 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .controller = d->controller,
         .head_losses = d->head_losses,
         .device = device,
-        .dtype = device ? d->embed.dtype : SAC_DTYPE_F32,
+        .dtype = o->activations,
     };
 }
 
 /* What runs on the CPU only. */
-static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+static sac_status check_device(const sac_decoder_state *s, sac_error *err) {
     const sac_prefill_policy *prefill = s->prefill.policy;
     const char *what = NULL;
     if (!s->device) return SAC_OK;
-    if (kv->format->packing && !kv->format->packing->take_device) what = kv->format->name;
     if (prefill->cpu_only) what = prefill->name;
     for (const sac_decode *m = &s->decode; m; m = m->base)
         if (m->policy->cpu_only) what = m->policy->name;
@@ -43,7 +42,7 @@ static sac_status check_device(const sac_decoder_state *s, const sac_kv_choice *
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
-    SAC_TRY(check_device(s, kv, err));
+    SAC_TRY(check_device(s, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
@@ -90,8 +89,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
                              .outside_rows = o->outside_rows,
-                             .dtype = SAC_DTYPE_F32};
-    if (s->device) s->dtype = d->embed.dtype;
+                             .dtype = o->activations};
     sac_kv_choice kv;
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");

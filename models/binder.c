@@ -134,7 +134,7 @@ static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const f
     return SAC_OK;
 }
 
-static sac_status bind_matrix(binder *b, const sac_checkpoint_tensor *t, sac_tensor *out) {
+static sac_status bind_matrix(binder *b, const sac_checkpoint_tensor *t, sac_weight *out) {
     if (t->dtype < 0)
         return sac_fail(b->err, SAC_UNSUPPORTED,
                         "tensor %.100s is %s, a type that cannot be computed with here", t->name,
@@ -152,8 +152,10 @@ static sac_status bind_matrix(binder *b, const sac_checkpoint_tensor *t, sac_ten
         data = copy;
     }
     if (!b->fill) return SAC_OK;
-    *out = (sac_tensor){.data = data, .dtype = (sac_dtype)t->dtype, .n_dims = 2, .dim = {t->dim[0], 1}};
-    for (int i = 1; i < t->n_dims; i++) out->dim[1] *= t->dim[i]; /* the patch convolution is a linear map */
+    sac_tensor tensor = {data, (sac_dtype)t->dtype, 2, {t->dim[0], 1}};
+    for (int i = 1; i < t->n_dims; i++)
+        tensor.dim[1] *= t->dim[i]; /* the patch convolution is a linear map */
+    *out = sac_weight_of(tensor);
     return SAC_OK;
 }
 

@@ -5,8 +5,8 @@
 
 static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_decoder_layer *l) {
     int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
-    sac_tensor *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
-    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_matrix(p, matrices[i]));
+    sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     SAC_TRY(sac_place_vector(p, &l->attn_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->mlp_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->q_bias, q));
@@ -16,12 +16,12 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
 }
 
 static sac_status place_decoder(sac_placer *p, sac_decoder *d, sac_load_progress progress, void *ctx) {
-    bool shared_head = d->head.data == d->embed.data;
-    SAC_TRY(sac_place_matrix(p, &d->embed));
+    bool shared_head = d->head.tensor.data == d->embed.tensor.data;
+    SAC_TRY(sac_place_weight(p, &d->embed));
     if (shared_head)
         d->head = d->embed;
     else
-        SAC_TRY(sac_place_matrix(p, &d->head));
+        SAC_TRY(sac_place_weight(p, &d->head));
     SAC_TRY(sac_place_vector(p, &d->final_norm, d->config.hidden));
     for (int i = 0; i < d->config.n_layers; i++) {
         if (progress && p->arena.base) progress(ctx, i, d->config.n_layers);
@@ -41,15 +41,15 @@ static sac_status copy_decoder(const sac_decoder *from, sac_device_decoder *out,
     return SAC_OK;
 }
 
-sac_status sac_decoder_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_decoder *out,
-                                 sac_load_progress progress, void *ctx, sac_error *err) {
-    sac_placer p = {
-        .arena = sac_arena_measure(), .stream = stream, .dtype = m->decoder.embed.dtype, .err = err};
+sac_dtype sac_device_activations(const sac_loaded_model *m) {
+    return m->dtype == SAC_DTYPE_F32 || m->dtype == SAC_DTYPE_F16 ? m->dtype : SAC_DTYPE_BF16;
+}
+
+sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
+                                 sac_device_decoder *out, sac_load_progress progress, void *ctx,
+                                 sac_error *err) {
+    sac_placer p = {.arena = sac_arena_measure(), .stream = stream, .activations = activations, .err = err};
     SAC_TRY(copy_decoder(&m->decoder, out, err));
-    if (p.dtype != SAC_DTYPE_F32 && p.dtype != SAC_DTYPE_F16 && p.dtype != SAC_DTYPE_BF16)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "weights in %s: a device takes f32, f16 or bf16; run on the CPU",
-                        sac_dtype_name(p.dtype));
     SAC_TRY(place_decoder(&p, &out->decoder, NULL, NULL));
     out->n_bytes = p.arena.used_bytes;
     SAC_TRY(stream->device->alloc(stream->device, out->n_bytes, &out->block, err));
@@ -87,17 +87,26 @@ static sac_status place_tower(sac_placer *p, sac_device_tower *t) {
     return t->merger.kind->place(&t->merger, p);
 }
 
-sac_status sac_tower_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_tower *out,
-                               sac_error *err) {
-    sac_dtype t = m->tower.config.kind->dtype(&m->tower);
-    sac_placer p = {.arena = sac_arena_measure(), .stream = stream, .dtype = t};
+/* What it takes with these activations. */
+static sac_status measure_tower(sac_placer *p, sac_device_tower *t, sac_dtype activations) {
+    t->activations = p->activations = activations;
+    p->arena = sac_arena_measure();
+    sac_status st = place_tower(p, t);
+    t->n_bytes = p->arena.used_bytes;
+    return st;
+}
+
+sac_status sac_tower_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
+                               sac_device_tower *out, sac_error *err) {
+    const sac_dtype tries[] = {activations, SAC_DTYPE_F16, SAC_DTYPE_BF16};
+    sac_placer p = {.stream = stream, .err = err};
     *out = (sac_device_tower){0};
-    if (t != SAC_DTYPE_F16 && t != SAC_DTYPE_BF16) return SAC_OK;
     SAC_TRY(copy_tower(m, out, err));
-    sac_status st = place_tower(&p, out);
-    if (st == SAC_UNSUPPORTED) return SAC_OK; /* types that differ: the tower runs on the host */
-    out->n_bytes = p.arena.used_bytes;
-    p.err = err;
+    sac_status st = SAC_UNSUPPORTED;
+    for (size_t i = 0; i < SAC_COUNT(tries) && st == SAC_UNSUPPORTED; i++)
+        if (tries[i] != SAC_DTYPE_F32)
+            st = measure_tower(&p, out, tries[i]); /* a device's tower has 16 bits */
+    if (st == SAC_UNSUPPORTED) return SAC_OK;
     if (st == SAC_OK) st = stream->device->alloc(stream->device, out->n_bytes, &out->block, err);
     if (st != SAC_OK) return st;
     p.arena = sac_arena_over(out->block, out->n_bytes);

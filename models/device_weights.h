@@ -12,23 +12,30 @@ typedef struct sac_device_decoder {
     size_t n_bytes;
 } sac_device_decoder;
 
-/* UNSUPPORTED for types that the device's ops do not take. After a failure too the caller frees *out. */
-sac_status sac_decoder_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_decoder *out,
-                                 sac_load_progress progress, void *ctx, sac_error *err);
+/* The type of activations on a device, where nobody asks for another: that of most weights if it is a floating
+ * one, otherwise bf16. */
+sac_dtype sac_device_activations(const sac_loaded_model *m);
+
+/* For activations of a type. UNSUPPORTED, by name and before anything is taken, for weights that the device's ops
+ * do not take with them. After a failure too the caller frees *out. */
+sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
+                                 sac_device_decoder *out, sac_load_progress progress, void *ctx,
+                                 sac_error *err);
 void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device); /* a zeroed one is fine */
 
-/* The tower and the merger a second time, on the device; the host's stay as they are. Where they are not all of
- * one 16-bit type there is nothing to do for a device: OK, with *block NULL. After a failure too the caller frees
- * *out. */
+/* The tower and the merger a second time, on the device; the host's stay as they are. Their activations are the
+ * decoder's if these have 16 bits and the weights go with them, otherwise f16 or bf16. Where the device takes the
+ * weights with none of them, the tower runs on the host: OK, with block NULL. After a failure too the caller frees *out. */
 typedef struct sac_device_tower {
     sac_tower tower;
     sac_merger merger;
     void *block;
     size_t n_bytes;
+    sac_dtype activations;
     void *own[3]; /* the structs of the tower, its layers and the merger */
 } sac_device_tower;
-sac_status sac_tower_to_device(const sac_loaded_model *m, const sac_stream *stream, sac_device_tower *out,
-                               sac_error *err);
+sac_status sac_tower_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
+                               sac_device_tower *out, sac_error *err);
 void sac_device_tower_free(sac_device_tower *t, const sac_device *device); /* a zeroed one is fine */
 
 #endif

@@ -64,9 +64,8 @@ static sac_status find(const sac_checkpoint *c, int i, int64_t input, int64_t hi
     return SAC_OK;
 }
 
-static sac_tensor tensor_of(const sac_checkpoint_tensor *t, const float *data) {
-    return (sac_tensor){
-        .data = data, .dtype = SAC_DTYPE_F32, .n_dims = 2, .dim = {t->dim[0], t->dim[1], 0, 0}};
+static sac_weight weight_of(const sac_checkpoint_tensor *t, const float *data) {
+    return sac_weight_of((sac_tensor){data, SAC_DTYPE_F32, 2, {t->dim[0], t->dim[1]}});
 }
 
 /* Copies all tensors into one block, since a file's may lie at any alignment. */
@@ -92,14 +91,14 @@ static sac_status copy(sac_controller *k, float **block, const sac_checkpoint *c
     }
     *k = (sac_controller){.input = (int)input,
                           .hidden = (int)hidden,
-                          .input_gates = tensor_of(t[INPUT_GATES], data[INPUT_GATES]),
-                          .state_gates = tensor_of(t[STATE_GATES], data[STATE_GATES]),
+                          .input_gates = weight_of(t[INPUT_GATES], data[INPUT_GATES]),
+                          .state_gates = weight_of(t[STATE_GATES], data[STATE_GATES]),
                           .input_bias = data[INPUT_BIAS],
                           .state_bias = data[STATE_BIAS],
                           .position = data[POSITION],
                           .position_bias = data[POSITION_BIAS],
-                          .inner = tensor_of(t[INNER], data[INNER]),
-                          .outer = tensor_of(t[OUTER], data[OUTER]),
+                          .inner = weight_of(t[INNER], data[INNER]),
+                          .outer = weight_of(t[OUTER], data[OUTER]),
                           .inner_bias = data[INNER_BIAS],
                           .outer_bias = data[OUTER_BIAS]};
     return SAC_OK;

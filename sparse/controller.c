@@ -12,7 +12,7 @@ void sac_controller_scratch_take(sac_controller_scratch *s, const sac_controller
 }
 
 static sac_status linear(const sac_ops *ops, const sac_stream *stream, sac_mat y, sac_mat x,
-                         const sac_tensor *w, const float *bias) {
+                         const sac_weight *w, const float *bias) {
     return ops->linear(stream, &(sac_linear_args){.y = y, .x = x, .w = *w, .bias = bias});
 }
 

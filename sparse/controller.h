@@ -14,10 +14,10 @@
 
 typedef struct sac_controller {
     int input, hidden;                     /* width of embeddings, and of z */
-    sac_tensor input_gates, state_gates;   /* [3 * hidden][input], [3 * hidden][hidden] */
+    sac_weight input_gates, state_gates;   /* [3 * hidden][input], [3 * hidden][hidden] */
     const float *input_bias, *state_bias;  /* [3 * hidden] */
     const float *position, *position_bias; /* [hidden] */
-    sac_tensor inner, outer;               /* W1 [hidden][hidden], w2 [1][hidden] */
+    sac_weight inner, outer;               /* W1 [hidden][hidden], w2 [1][hidden] */
     const float *inner_bias, *outer_bias;  /* [hidden], [1] */
 } sac_controller;
 

@@ -11,8 +11,7 @@
  * that prompt. Where key-value heads serve groups of query heads, which the paper leaves open, a group has
  * one set of channels (the mean goes over its heads) and by default one set of tokens, by the soft vote of
  * its heads.
- *
- * Labels of fewer than 16 bits are packed by the method itself, on the CPU. */
+ */
 #include "attend.h"
 #include "key_block.h"
 #include "starts.h"
@@ -21,6 +20,7 @@
 
 enum { K, CHANNELS, BITS, SKIP, HEADS };
 enum { VOTE, UNION, QUERY };
+enum { MOST_PLAIN = 2048 /* labels that are packed at a time */ };
 
 static const char *const widths[] = {"16", "8", "4", "2", NULL};
 static const int width_bits[] = {16, 8, 4, 2};
@@ -51,10 +51,10 @@ typedef struct doublesparse {
     int32_t *rows;     /* of unions: [n_kv_heads][n_ctx] */
     int64_t *pairs;    /* [n_kv_heads] of unions: lengths, which nobody asks for */
     sac_starts starts; /* of the lists; of unions the lengths differ */
-    /* Labels of fewer bits, on the CPU: */
-    sac_packed_rows *codes; /* [n_layers - skip] */
-    uint8_t *code;          /* [r] */
-    sac_key_block keys;
+    /* Of fewer bits: */
+    sac_packed_rows *codes; /* [n_layers - skip], on the host */
+    float *plain;           /* [n_kv_heads][n_plain][r] labels that are about to be packed */
+    int64_t n_plain;
 } doublesparse;
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -62,9 +62,6 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 }
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
-    if (shape->device && p[BITS] != 0)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "doublesparse with bits runs on the CPU only so far: leave bits out");
     if (shape->device && p[HEADS] == UNION && shape->n_ctx > SAC_PATTERN_ROWS_MAX)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "doublesparse with heads=union takes up to %d tokens on a GPU: use --ctx %d or less, "
@@ -77,8 +74,8 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 
 static void take_codes(doublesparse *s, const sac_attention_shape *shape, const sac_memory *memory) {
     size_t n = (size_t)(s->n_layers - s->skip);
-    sac_key_block_take(&s->keys, shape, memory);
-    s->code = sac_take_host(memory, (size_t)s->r);
+    s->n_plain = shape->n_ctx < MOST_PLAIN ? shape->n_ctx : MOST_PLAIN;
+    s->plain = sac_take_device(memory, (size_t)(shape->n_kv_heads * s->n_plain * s->r) * sizeof *s->plain);
     s->codes = sac_take_host(memory, n * sizeof *s->codes);
     for (size_t i = 0; i < n; i++) {
         sac_packed_rows codes = sac_key_copy_take(shape, shape->n_ctx, s->r, s->bits, memory);
@@ -159,20 +156,39 @@ static sac_kv_view labels_of_layer(const doublesparse *s, const sac_layer_attent
                          .head_stride = a->shape->n_ctx * s->r};
 }
 
-/* Codes of rows [first, end), the channels of each put together first. */
-static sac_status pack_labels(doublesparse *s, const sac_layer_attention *a, int64_t first, int64_t end) {
+/* Keys without their first n rows. */
+static sac_kv_view keys_from(sac_kv_view kv, int64_t n) {
+    kv.k = (char *)kv.k + (size_t)(n * kv.row_stride) * sac_dtype_row_bytes(kv.dtype, 1);
+    kv.n_rows -= n;
+    return kv;
+}
+
+/* Codes of rows [first, first + n), the channels of each put together first. */
+static sac_status pack_some(doublesparse *s, const sac_layer_attention *a, int64_t first, int64_t n) {
     sac_packed_rows *codes = &s->codes[a->layer - s->skip];
+    sac_kv_view plain = {.k = s->plain,
+                         .v = s->plain,
+                         .dtype = SAC_DTYPE_F32,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = s->r,
+                         .n_rows = n,
+                         .row_stride = s->r,
+                         .head_stride = s->n_plain * s->r};
+    SAC_TRY(a->ops->pick_channels(a->stream, &(sac_pick_channels_args){.dst = plain,
+                                                                       .src = keys_from(a->kv, first),
+                                                                       .channels = channels_of(s, a, 0),
+                                                                       .n_sets = a->shape->n_kv_heads,
+                                                                       .n = n}));
+    codes->n = first + n;
+    return a->ops->pack_rows(
+        a->stream, &(sac_pack_rows_args){.p = *codes, .kv = plain, .rows = {NULL, n, 0, 1}, .to = first});
+}
+
+static sac_status pack_labels(doublesparse *s, const sac_layer_attention *a, int64_t first, int64_t end) {
     for (int64_t n; first < end; first += n) {
-        n = sac_key_block_next(first, end);
-        SAC_TRY(sac_key_block_load(&s->keys, a, first, n));
-        for (int h = 0; h < a->shape->n_kv_heads; h++)
-            for (int64_t i = 0; i < n; i++) {
-                const float *key = sac_key_block_row(&s->keys, h, i);
-                for (int c = 0; c < s->r; c++) s->label[c] = key[channels_of(s, a, h)[c]];
-                sac_key_copy_put(codes, h, first + i, s->label, s->code);
-            }
+        n = end - first < s->n_plain ? end - first : s->n_plain;
+        SAC_TRY(pack_some(s, a, first, n));
     }
-    codes->n = end;
     return SAC_OK;
 }
 

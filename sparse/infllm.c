@@ -19,7 +19,6 @@
 #include "join.h"
 
 #include <assert.h>
-#include <string.h>
 
 enum { INIT, LOCAL, BLOCK, TOPK, REPR, CHUNK, PROBE };
 
@@ -36,11 +35,12 @@ static const sac_method_param params[] = {
 typedef struct infllm {
     sac_block_memory memory;
     int64_t init, local, block, topk, chunk;
+    /* Where ops run: */
     float *mean;     /* [n_heads * head_dim] */
     float *scores;   /* [blocks] */
     int32_t *chosen; /* [topk] */
     int32_t *rows;   /* [remote.capacity], the rows of the remote part */
-    int64_t span[2];
+    int64_t *start;  /* [2] of that list */
     sac_gathered remote;
     sac_join_scratch join;
 } infllm;
@@ -69,7 +69,6 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 /* For chunks of so many queries to attend. */
 static void take_for(infllm *s, int64_t n_queries, const double *p, const sac_attention_shape *shape,
                      const sac_memory *memory) {
-    sac_arena *arena = memory->host;
     s->memory = (sac_block_memory){.init = (int64_t)p[INIT],
                                    .local = (int64_t)p[LOCAL],
                                    .block = (int64_t)p[BLOCK],
@@ -80,14 +79,15 @@ static void take_for(infllm *s, int64_t n_queries, const double *p, const sac_at
     s->block = s->memory.block;
     s->topk = (int64_t)p[TOPK];
     s->chunk = (int64_t)p[CHUNK];
-    sac_block_memory_take(&s->memory, s->chunk, shape, arena);
-    s->mean = sac_arena_take(arena, (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float));
-    s->scores = sac_arena_take(arena, (size_t)s->memory.max_blocks * sizeof(float));
-    s->chosen = sac_arena_take(arena, (size_t)s->topk * sizeof *s->chosen);
+    sac_block_memory_take(&s->memory, s->chunk, shape, memory);
+    s->mean = sac_take_device(memory, (size_t)shape->n_heads * (size_t)shape->head_dim * sizeof(float));
+    s->scores = sac_take_device(memory, (size_t)s->memory.max_blocks * sizeof(float));
+    s->chosen = sac_take_device(memory, (size_t)s->topk * sizeof *s->chosen);
+    s->start = sac_take_device(memory, 2 * sizeof *s->start);
     /* First tokens, blocks, and what is in no block yet. */
     int64_t n_remote = s->init + (s->topk + 1) * s->block + n_queries;
     if (n_remote > shape->n_ctx) n_remote = shape->n_ctx;
-    s->rows = sac_arena_take(arena, (size_t)n_remote * sizeof *s->rows);
+    s->rows = sac_take_device(memory, (size_t)n_remote * sizeof *s->rows);
     sac_gathered_take(&s->remote, shape, n_remote, memory);
     sac_join_scratch_take(&s->join, shape, n_queries, memory);
 }
@@ -111,16 +111,14 @@ static int64_t min_of(int64_t a, int64_t b) {
 
 /* ---------------------------------------------------------------- a chunk of queries */
 
-/* The blocks that the mean of the turned queries asks for, ascending; how many. */
-static sac_status choose_blocks(infllm *s, const sac_layer_attention *chunk, int64_t *n_chosen) {
-    int64_t n_blocks = s->memory.n_blocks[chunk->layer], cols = chunk->q.cols;
-    *n_chosen = min_of(n_blocks, s->topk);
-    for (int64_t i = 0; i < *n_chosen; i++) s->chosen[i] = (int32_t)i;
-    if (n_blocks <= s->topk) return SAC_OK;
-    const float *q = s->join.q;
-    memset(s->mean, 0, (size_t)cols * sizeof *s->mean);
-    for (int64_t i = 0; i < chunk->q.rows; i++)
-        for (int64_t c = 0; c < cols; c++) s->mean[c] += q[i * cols + c] / (float)chunk->q.rows;
+/* The blocks that the mean of the turned queries asks for, ascending, to s->chosen. */
+static sac_status choose_blocks(infllm *s, const sac_layer_attention *chunk) {
+    int64_t n_blocks = s->memory.n_blocks[chunk->layer], cols = chunk->q.cols, rows = chunk->q.rows;
+    SAC_TRY(chunk->ops->mean_rows(chunk->stream,
+                                  &(sac_mean_rows_args){.y = s->mean,
+                                                        .x = sac_join_queries(&s->join, chunk->shape, rows),
+                                                        .scale = 1,
+                                                        .divisor = (float)rows}));
     sac_kv_view blocks = {.k = sac_block_memory_key(&s->memory, chunk, 0),
                           .v = sac_block_memory_key(&s->memory, chunk, 0),
                           .dtype = SAC_DTYPE_F32,
@@ -145,19 +143,22 @@ static sac_status choose_blocks(infllm *s, const sac_layer_attention *chunk, int
                                                               .indices = s->chosen});
 }
 
-/* First tokens, chosen blocks, and tokens in no block that the window of the chunk's last query has left. */
-static int64_t list_remote(infllm *s, const sac_layer_attention *chunk, int64_t n_chosen) {
-    int64_t end = chunk->kv.n_rows - s->local, n = 0;
-    for (int64_t row = 0; row < min_of(s->init, end); row++) s->rows[n++] = (int32_t)row;
-    for (int64_t i = 0; i < n_chosen; i++)
-        for (int64_t j = 0; j < s->block; j++)
-            s->rows[n++] = (int32_t)(s->init + s->chosen[i] * s->block + j);
-    for (int64_t row = s->init + s->memory.n_blocks[chunk->layer] * s->block; row < end; row++)
-        s->rows[n++] = (int32_t)row;
-    assert(n <= s->remote.capacity && n >= chunk->q.rows);
-    s->span[0] = 0;
-    s->span[1] = n;
-    return n;
+/* First tokens, chosen blocks, and tokens in no block that the window of the chunk's last query has left: *n
+ * in all. As long as all blocks can be read that is everything. */
+static sac_status list_remote(infllm *s, const sac_layer_attention *chunk, int64_t *n) {
+    int64_t end = chunk->kv.n_rows - s->local, n_blocks = s->memory.n_blocks[chunk->layer];
+    sac_choice_rows_args args = {.rows = s->rows, .init = end, .n_rows = end, .start = s->start};
+    if (n_blocks > s->topk) {
+        SAC_TRY(choose_blocks(s, chunk));
+        args.chosen = s->chosen;
+        args.n_chosen = s->topk;
+        args.page = s->block;
+        args.init = s->init;
+        args.local = end - s->init - n_blocks * s->block;
+    }
+    *n = args.init + args.n_chosen * s->block + args.local;
+    assert(*n <= s->remote.capacity && *n >= chunk->q.rows);
+    return chunk->ops->choice_rows(chunk->stream, &args);
 }
 
 /* Queries at position local - 1 over remote keys at 0. Query i sees those that its own window has left: all
@@ -166,12 +167,12 @@ static sac_status attend_remote(infllm *s, const sac_layer_attention *chunk, int
     int64_t rows = chunk->q.rows;
     sac_mat q = sac_join_queries(&s->join, chunk->shape, rows);
     sac_kv_view remote = sac_gathered_view(&s->remote, chunk, n);
-    SAC_TRY(chunk->ops->kv_gather(chunk->stream,
-                                  &(sac_kv_gather_args){.dst = remote,
-                                                        .src = chunk->kv,
-                                                        .lists = &(sac_row_lists){s->rows, s->span, 1},
-                                                        .turn_back = s->rows,
-                                                        .rotation = &chunk->rotation}));
+    const sac_row_lists list = {s->rows, s->start, 1};
+    SAC_TRY(chunk->ops->kv_gather(chunk->stream, &(sac_kv_gather_args){.dst = remote,
+                                                                       .src = chunk->kv,
+                                                                       .lists = &list,
+                                                                       .turn_back = s->rows,
+                                                                       .rotation = &chunk->rotation}));
     return chunk->ops->attention(chunk->stream, &(sac_attention_args){.o = q,
                                                                       .q = q,
                                                                       .kv = remote,
@@ -205,13 +206,12 @@ static sac_status attend_window(infllm *s, const sac_layer_attention *chunk) {
 /* A chunk whose windows all begin after the first token; *n_remote rows are seen by its last query. */
 static sac_status attend_chunk(infllm *s, const sac_layer_attention *chunk, int64_t *n_remote,
                                int64_t *select_ns) {
-    int64_t start = sac_now_ns(), n_chosen;
+    int64_t start = sac_now_ns();
     const int32_t place = (int32_t)(s->local - 1);
     SAC_TRY(sac_block_memory_learn(&s->memory, chunk));
     SAC_TRY(sac_join_place(&s->join, chunk, 0, &place, true));
     SAC_TRY(sac_join_copy_queries(&s->join, chunk, 0, chunk->q.rows));
-    SAC_TRY(choose_blocks(s, chunk, &n_chosen));
-    *n_remote = list_remote(s, chunk, n_chosen);
+    SAC_TRY(list_remote(s, chunk, n_remote));
     *select_ns = sac_now_ns() - start;
     SAC_TRY(attend_window(s, chunk));
     SAC_TRY(attend_remote(s, chunk, *n_remote));
@@ -284,7 +284,6 @@ const sac_prefill_policy sac_prefill_infllm = {
     .check = check,
     .is_off = is_off,
     .take = take_prefill,
-    .cpu_only = true,
     .begin = begin,
     .attend = attend_prompt,
     .turns_keys = true,
@@ -298,7 +297,6 @@ const sac_decode_policy sac_decode_infllm = {
     .check = check,
     .is_off = is_off,
     .take = take_decode,
-    .cpu_only = true,
     .begin = begin,
     .prompt = learn_prompt,
     .attend = attend_step,

@@ -255,8 +255,8 @@ static sac_status mean_keys(const minference *m, const sac_layer_attention *a) {
     for (int h = 0; h < a->shape->n_kv_heads; h++) {
         size_t offset = (size_t)(h * a->kv.head_stride) * sac_dtype_row_bytes(a->kv.dtype, 1);
         sac_mat keys = {(char *)a->kv.k + offset, n * BLOCK, d, a->kv.row_stride, a->kv.dtype};
-        SAC_TRY(a->ops->mean_rows(a->stream,
-                                  &(sac_mean_rows_args){m->mean_k + h * n * d, keys, 1.0f / BLOCK, n}));
+        SAC_TRY(a->ops->mean_rows(
+            a->stream, &(sac_mean_rows_args){m->mean_k + h * n * d, keys, 1.0f / BLOCK, .n_groups = n}));
     }
     return SAC_OK;
 }
@@ -279,7 +279,7 @@ static sac_status choose_by_means(const minference *m, const sac_layer_attention
                          .head_stride = n * d};
     sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
     float share = 1 / (float)min_i64(end - begin, BLOCK);
-    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){m->mean_q, q, share, count}));
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){m->mean_q, q, share, .n_groups = count}));
     SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = m->columns,
                                                                  .stride = last,
                                                                  .q = m->mean_q,

@@ -58,6 +58,8 @@ typedef struct sac_model_options {
     const char *chat_format;   /* NULL = detected; a name of sac_chat_format_names() */
     size_t vision_cache_bytes; /* cache of visual embeddings, by content; 0 = off; default 256 MiB */
     const char *device;        /* where the language model runs: NULL or "cpu"; "cuda", "cuda:1" */
+    const char *activations;   /* type of activations: NULL = f32 on the CPU; on a card what most weights are
+                                  stored in, bf16 where that is no floating type. "f32", "f16", "bf16" */
     bool fast;                 /* allow bf16 products (faster; logits then differ in the third digit) */
     sac_progress_fn progress;
     void *progress_ctx;

@@ -2,8 +2,8 @@
 #ifndef SAC_CPU_H
 #define SAC_CPU_H
 
-#include "linear_quant.h"
 #include "ops.h"
+#include "weights/linear_quant.h"
 
 /* Fills the slots of one instruction set. */
 void sac_ops_set_avx2(sac_ops *t);

@@ -1,12 +1,11 @@
 #include "cpu.h"
-#include "quants.h"
+#include "ref/weights/ref_weights.h"
 
 static void embed_rows(const void *args, int64_t first, int64_t end) {
     const sac_embed_args *a = args;
-    size_t row_bytes = sac_dtype_row_bytes(a->table.dtype, a->y.cols);
+    const sac_ref_weight *format = sac_ref_weight_of(&a->table);
     for (int64_t i = first; i < end; i++)
-        sac_dequantize_row(a->table.dtype, (const char *)a->table.data + (size_t)a->ids[i] * row_bytes,
-                           sac_mat_row_f32(a->y, i), a->y.cols);
+        format->row(&a->table, a->ids[i], a->y.cols, sac_mat_row_f32(a->y, i));
 }
 
 sac_status sac_cpu_embed(const sac_stream *s, const sac_embed_args *a) {

@@ -90,23 +90,23 @@ static void dot_task(void *ctx, int64_t task, int thread) {
     const sac_linear_args *a = job->a;
     int64_t m = a->x.rows, k = a->x.cols, first = task * job->rows_per_task;
     int64_t end = sac_min_i64(a->y.cols, first + job->rows_per_task);
-    size_t w_row_bytes = sac_dtype_row_bytes(a->w.dtype, k);
+    size_t w_row_bytes = sac_dtype_row_bytes(a->w.tensor.dtype, k);
     float sum[DOT_MAX_X][DOT_GROUP];
     (void)thread;
     for (int64_t j = first; j < end; j += DOT_GROUP) {
         int64_t n_w = sac_min_i64(DOT_GROUP, end - j);
-        const char *w = (const char *)a->w.data + (size_t)j * w_row_bytes;
+        const char *w = (const char *)a->w.tensor.data + (size_t)j * w_row_bytes;
         for (int64_t i = 0; i < m; i += DOT_MAX_X) { /* a second pass finds the weights in the cache */
             int64_t n_x = sac_min_i64(DOT_MAX_X, m - i);
-            dot_groups[a->w.dtype][n_x - 1](w, w_row_bytes, n_w, sac_mat_row_f32(a->x, i), a->x.stride, k,
-                                            sum);
+            dot_groups[a->w.tensor.dtype][n_x - 1](w, w_row_bytes, n_w, sac_mat_row_f32(a->x, i), a->x.stride,
+                                                   k, sum);
             linear_finish_rows(a, i, n_x, j, sum[0], DOT_GROUP, n_w);
         }
     }
 }
 
 static void linear_dot(const sac_stream *s, const sac_linear_args *a) {
-    int64_t n = a->y.cols, row_bytes = (int64_t)sac_dtype_row_bytes(a->w.dtype, a->x.cols) * a->x.rows;
+    int64_t n = a->y.cols, row_bytes = (int64_t)sac_dtype_row_bytes(a->w.tensor.dtype, a->x.cols) * a->x.rows;
     int64_t rows_per_task = sac_div_up(SAC_TASK_BYTES / 2, sac_max_i64(1, row_bytes));
     /* large weights: some tasks a thread are enough to balance */
     rows_per_task = sac_max_i64(rows_per_task, n / (16 * (int64_t)sac_pool_n_threads(s->pool)));

@@ -79,7 +79,7 @@ static void pack(const sac_linear_args *a, int64_t j, int64_t step0, int64_t n_s
     for (int64_t half = 0; half < 2; half++) {
         const void *row[16];
         for (int64_t i = 0; i < 16; i++) /* columns past the last repeat it; nobody reads their sums */
-            row[i] = (const uint16_t *)a->w.data + sac_min_i64(n - 1, j + half * 16 + i) * k;
+            row[i] = (const uint16_t *)a->w.tensor.data + sac_min_i64(n - 1, j + half * 16 + i) * k;
         for (int64_t s = 0; s < n_steps; s++) {
             uint8_t *tile = to + (s * 2 + half) * TILE_BYTES;
             uint16_t rest[16][STEP] = {{0}};
@@ -201,7 +201,7 @@ sac_status sac_linear_float_amx(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, n = a->y.cols, n_threads = sac_pool_n_threads(s->pool);
     amx_job job = {.s = s, .a = a, .n_steps = sac_div_up(a->x.cols, STEP), .n_terms = a->fast ? 1 : TERMS};
     int64_t room = (int64_t)s->shared_scratch_bytes / (job.n_steps * job.n_terms * TILE_BYTES) * 16;
-    if (m <= LINEAR_FEW_ROWS || a->steady || a->w.dtype != SAC_DTYPE_BF16 || room < 16)
+    if (m <= LINEAR_FEW_ROWS || a->steady || a->w.tensor.dtype != SAC_DTYPE_BF16 || room < 16)
         return sac_linear_float_avx512(s, a);
     if (room >= MAX_M) room = room / MAX_M * MAX_M;
     job.k_steps = sac_div_up(job.n_steps, sac_div_up(job.n_steps, MAX_K / STEP));

@@ -35,10 +35,11 @@ _Static_assert((GEMM_MAX_K * GEMM_MAX_N + GEMM_MAX_M * GEMM_MAX_N) * sizeof(floa
 /* Weight rows [j, j + n), elements [k0, k0 + k). */
 static void gemm_pack(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0, int64_t k, float *panel) {
     const void *row[GEMM_PANEL];
-    size_t row_bytes = sac_dtype_row_bytes(a->w.dtype, a->x.cols);
-    const char *w = (const char *)a->w.data + (size_t)j * row_bytes + sac_dtype_row_bytes(a->w.dtype, k0);
+    size_t row_bytes = sac_dtype_row_bytes(a->w.tensor.dtype, a->x.cols);
+    const char *w =
+        (const char *)a->w.tensor.data + (size_t)j * row_bytes + sac_dtype_row_bytes(a->w.tensor.dtype, k0);
     for (int64_t i = 0; i < n; i++) row[i] = w + (size_t)i * row_bytes;
-    SAC_ISA(sac_pack)(a->w.dtype, row, n, k, panel, GEMM_PANEL);
+    SAC_ISA(sac_pack)(a->w.tensor.dtype, row, n, k, panel, GEMM_PANEL);
 }
 
 /* Rows of x [i, i + rows) against all packed panels. */

@@ -2,11 +2,12 @@
 #define SAC_OP_EMBED_H
 
 #include "device.h"
+#include "weight.h"
 
 /* y[i] = table[ids[i]], dequantised. */
 typedef struct sac_embed_args {
     sac_mat y;          /* [n][hidden] */
-    sac_tensor table;   /* [vocab][hidden] */
+    sac_weight table;   /* [vocab][hidden] */
     const int32_t *ids; /* [n], each in [0, vocab) */
 } sac_embed_args;
 

@@ -2,6 +2,7 @@
 #define SAC_OP_LINEAR_H
 
 #include "device.h"
+#include "weight.h"
 
 #include <stdbool.h>
 
@@ -14,13 +15,13 @@ typedef enum sac_activation {
 } sac_activation;
 
 /* y = act(x w^T + bias), or y += act(x w^T + bias) when accumulate is set (the residual of a block).
- * Any dtype of w (blocks run along k). Variants may round x on the way in to the precision of w's own format:
+ * Any format of w (blocks and groups run along k). Variants may round x on the way in to the precision of w's own format:
  * q8_0 blocks of 32 with f16 scales for 8- and 4-bit weights, as llama.cpp does; for F32, F16 and BF16
  * weights x keeps f32 precision unless `fast` is set, which allows bf16 products with f32 sums. */
 typedef struct sac_linear_args {
     sac_mat y;         /* [m][n] */
     sac_mat x;         /* [m][k] */
-    sac_tensor w;      /* [n][k] */
+    sac_weight w;      /* [n][k] */
     const float *bias; /* [n] or NULL */
     sac_activation act;
     bool accumulate;

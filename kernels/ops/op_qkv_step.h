@@ -3,6 +3,7 @@
 
 #include "kv_view.h"
 #include "rotation.h"
+#include "weight.h"
 
 /* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
  * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
@@ -14,7 +15,7 @@ typedef struct sac_qkv_step_args {
     sac_mat x;         /* [1][hidden] */
     const float *norm; /* [hidden] */
     float eps;
-    sac_tensor wq, wk, wv;                 /* [heads * head_dim][hidden] */
+    sac_weight wq, wk, wv;                 /* [heads * head_dim][hidden] */
     const float *q_bias, *k_bias, *v_bias; /* or NULL */
     sac_rotation rotation;
     const int32_t *pos;

@@ -5,7 +5,7 @@
  * read. kernels/cpu fills in what it does better for the processor at hand, weakest instruction set first.
  * tests/checkkernels runs every variant against the reference. Ops never allocate: scratch comes with the
  * stream. Unless an op says so, outputs may not alias inputs. Activations are sac_mat (F32 on the CPU; F32,
- * F16 or BF16 on a CUDA device), weights sac_tensor in the type they are stored in, norms and biases f32
+ * F16 or BF16 on a CUDA device), weights sac_weight in the format they are stored in, norms and biases f32
  * vectors.
  *
  * On a device every pointer to numbers points to its memory, row lists and their starts included; the structs
@@ -61,6 +61,7 @@
 #include "op_swiglu.h"
 #include "op_top_k.h"
 #include "op_top_p.h"
+#include "op_unpack_rows.h"
 #include "skip.h"
 
 /* Name of every op: the table, its names and the checker come from this list. */
@@ -109,7 +110,8 @@
     X(join_attention)                                                                                        \
     X(qkv_step)                                                                                              \
     X(gate_up_step)                                                                                          \
-    X(linear_group)
+    X(linear_group)                                                                                          \
+    X(unpack_rows)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */

@@ -1,17 +1,15 @@
-#include "quants.h"
 #include "ref.h"
+#include "weights/ref_weights.h"
 
 sac_status sac_ref_embed(const sac_stream *s, const sac_embed_args *a) {
+    const sac_ref_weight *format = sac_ref_weight_of(&a->table);
     (void)s;
     assert(sac_ref_is_mat(a->y) && a->ids);
-    assert(a->table.data && a->table.n_dims == 2 && a->table.dim[1] == a->y.cols);
-    assert(a->y.cols % sac_dtype_block(a->table.dtype) == 0);
-    size_t row_bytes = sac_dtype_row_bytes(a->table.dtype, a->y.cols);
+    assert(format->holds(&a->table, a->table.tensor.dim[0], a->y.cols));
     for (int64_t i = 0; i < a->y.rows; i++) {
         int32_t id = a->ids[i];
-        assert(id >= 0 && id < a->table.dim[0]);
-        const char *row = (const char *)a->table.data + (size_t)id * row_bytes;
-        sac_dequantize_row(a->table.dtype, row, sac_mat_row_f32(a->y, i), a->y.cols);
+        assert(id >= 0 && id < a->table.tensor.dim[0]);
+        format->row(&a->table, id, a->y.cols, sac_mat_row_f32(a->y, i));
     }
     return SAC_OK;
 }

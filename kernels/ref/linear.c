@@ -1,5 +1,5 @@
-#include "quants.h"
 #include "ref.h"
+#include "weights/ref_weights.h"
 
 #include <math.h>
 
@@ -15,17 +15,16 @@ double sac_ref_activation(sac_activation act, double x) {
     return x;
 }
 
-/* One weight row at a time, dequantised into the scratch of thread 0. */
+/* One weight row at a time, as f32 in the scratch of thread 0. */
 sac_status sac_ref_linear(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
+    const sac_ref_weight *format = sac_ref_weight_of(&a->w);
     assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->y.rows == m);
-    assert(a->w.data && a->w.n_dims == 2 && a->w.dim[0] == n && a->w.dim[1] == k);
-    assert(k % sac_dtype_block(a->w.dtype) == 0);
+    assert(format->holds(&a->w, n, k));
     assert((size_t)k * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES);
     float *w = sac_stream_thread_scratch(s, 0);
-    size_t w_row_bytes = sac_dtype_row_bytes(a->w.dtype, k);
     for (int64_t j = 0; j < n; j++) {
-        sac_dequantize_row(a->w.dtype, (const char *)a->w.data + (size_t)j * w_row_bytes, w, k);
+        format->row(&a->w, j, k, w);
         for (int64_t i = 0; i < m; i++) {
             const float *x = sac_mat_row_f32(a->x, i);
             double sum = 0;

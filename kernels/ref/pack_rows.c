@@ -12,8 +12,8 @@ sac_status sac_ref_pack_rows(const sac_stream *s, const sac_pack_rows_args *a) {
     (void)s;
     assert(sac_packed_is_valid(&a->p) && a->to >= 0 && a->p.n == a->to + a->rows.n);
     assert(a->p.n_heads == a->kv.n_heads && a->p.head_dim == a->kv.head_dim);
-    assert(a->to == 0 || (!a->p.v && a->p.k_group == 0));
-    sac_pack_keys(&a->p, a->to, &a->kv, &a->rows);
-    if (a->p.v) sac_pack_values(&a->p, 0, &a->kv, &a->rows);
+    assert(!a->p.k || a->p.k_group == 0 || a->to % a->p.k_group == 0);
+    if (a->p.k) sac_pack_keys(&a->p, a->to, &a->kv, &a->rows);
+    if (a->p.v) sac_pack_values(&a->p, a->to, &a->kv, &a->rows);
     return SAC_OK;
 }

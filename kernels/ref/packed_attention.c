@@ -105,16 +105,19 @@ static void step_head(const sac_packed_step_args *a, int head, double *acc, floa
     float *q = sac_mat_row_f32(a->q, 0) + (int64_t)head * d;
     const sac_packed_attention_args args = {
         .q = sac_mat_row_f32(a->q, 0), .n_heads = a->n_heads, .scale = a->scale};
+    int64_t at = head * a->stride; /* in weights */
     mix m = mix_start(acc, d);
     for (int i = 0; i < a->n_parts; i++)
-        for (int64_t row = 0; row < a->parts[i].n; row++) {
-            double s = score(&args, &a->parts[i], head, row, x);
+        for (int64_t row = 0; row < a->parts[i].n; row++, at++) {
+            if (a->weights && !(a->weights[at] >= a->least[head] && a->weights[at] > 0)) continue;
+            double s = a->weights ? log((double)a->weights[at]) + (double)a->lse_parts[head]
+                                  : score(&args, &a->parts[i], head, row, x);
             sac_packed_get_value(&a->parts[i], kv_head, row, x);
             mix_add(&m, s, x);
         }
     for (int64_t row = 0; row < tail->n_rows; row++) {
         double dot = 0;
-        int64_t at = row * tail->row_stride + kv_head * tail->head_stride;
+        at = row * tail->row_stride + kv_head * tail->head_stride;
         for (int c = 0; c < d; c++) dot += (double)q[c] * (double)sac_ref_load(tail->dtype, tail->k, at + c);
         for (int c = 0; c < d; c++) x[c] = sac_ref_load(tail->dtype, tail->v, at + c);
         mix_add(&m, dot * (double)a->scale, x);
@@ -126,6 +129,7 @@ sac_status sac_ref_packed_step(const sac_stream *s, const sac_packed_step_args *
     double *acc = sac_stream_thread_scratch(s, 0);
     assert(sac_ref_is_mat(a->q) && a->q.rows == 1 && a->q.cols == (int64_t)a->n_heads * a->tail.head_dim);
     assert((a->tail.n_rows > 0 || a->n_parts > 0) && a->n_heads % a->tail.n_heads == 0);
+    assert(!a->weights || (a->least && a->lse_parts));
     for (int i = 0; i < a->n_parts; i++)
         assert(sac_packed_is_valid(&a->parts[i]) && a->parts[i].v && a->parts[i].n_heads == a->tail.n_heads &&
                a->parts[i].head_dim == a->tail.head_dim);

@@ -10,17 +10,17 @@ static double rms_scale(const float *row, int64_t n, float eps) {
 }
 
 /* (row of x * scale * norm) . row j of w, plus a bias. */
-static double product(const float *row, double scale, const float *norm, const sac_tensor *w,
+static double product(const float *row, double scale, const float *norm, const sac_weight *w,
                       const float *bias, int64_t j) {
     double sum = bias ? (double)bias[j] : 0;
-    for (int64_t c = 0; c < w->dim[1]; c++)
+    for (int64_t c = 0; c < w->tensor.dim[1]; c++)
         sum += (double)row[c] * scale * (double)norm[c] *
-               (double)sac_ref_load(w->dtype, w->data, j * w->dim[1] + c);
+               (double)sac_ref_load(w->tensor.dtype, w->tensor.data, j * w->tensor.dim[1] + c);
     return sum;
 }
 
 /* A head's channels, turned by pos where there is a rotation. */
-static void head_of(const sac_qkv_step_args *a, double scale, const sac_tensor *w, const float *bias,
+static void head_of(const sac_qkv_step_args *a, double scale, const sac_weight *w, const float *bias,
                     int head, bool turn, double *out) {
     int d = a->kv.head_dim;
     const float *x = sac_mat_row_f32(a->x, 0);
@@ -37,8 +37,9 @@ sac_status sac_ref_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
     double *out = sac_stream_thread_scratch(s, 0),
            scale = rms_scale(sac_mat_row_f32(a->x, 0), a->x.cols, a->eps);
     assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->q) && a->x.rows == 1 && a->q.rows == 1 && a->norm);
-    assert(a->q.cols == (int64_t)a->n_heads * d && a->wq.dim[0] == a->q.cols && a->wq.dim[1] == a->x.cols);
-    assert(a->wk.dim[0] == (int64_t)kv->n_heads * d && a->wv.dim[0] == a->wk.dim[0]);
+    assert(a->q.cols == (int64_t)a->n_heads * d && a->wq.tensor.dim[0] == a->q.cols &&
+           a->wq.tensor.dim[1] == a->x.cols);
+    assert(a->wk.tensor.dim[0] == (int64_t)kv->n_heads * d && a->wv.tensor.dim[0] == a->wk.tensor.dim[0]);
     assert(sac_ref_is_kv(kv) && a->first >= 0 && a->first < kv->n_rows && a->pos);
     assert(sac_ref_is_rotation(&a->rotation, d));
     for (int head = 0; head < a->n_heads; head++) {
@@ -59,7 +60,7 @@ sac_status sac_ref_gate_up_step(const sac_stream *s, const sac_gate_up_step_args
     (void)s;
     int64_t n = a->y.cols;
     assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->x.rows == a->y.rows && a->norm);
-    assert(a->gate.dim[0] == n && a->up.dim[0] == n && a->gate.dim[1] == a->x.cols);
+    assert(a->gate.tensor.dim[0] == n && a->up.tensor.dim[0] == n && a->gate.tensor.dim[1] == a->x.cols);
     for (int64_t i = 0; i < a->x.rows; i++) {
         const float *x = sac_mat_row_f32(a->x, i);
         double scale = rms_scale(x, a->x.cols, a->eps);

@@ -30,8 +30,7 @@ void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     size_t n_layers = (size_t)c->shape->n_layers;
     c->layer_rows = sac_arena_take(host, n_layers * sizeof *c->layer_rows);
     c->data = sac_arena_take(device, n_layers * (packing ? rows_bytes(c, c->tail) : c->layer_bytes));
-    if (packing && packing->take) packing->take(c->packing, c->choice.p, c->shape, host);
-    if (packing && c->shape->device) packing->take_device(c->packing, c->choice.p, c->shape, device);
+    if (packing) packing->take(c->packing, c->choice.p, c->shape, &(sac_memory){host, device});
 }
 
 void sac_kv_cache_lend(sac_kv_cache *c, sac_arena *device) {
@@ -74,41 +73,44 @@ static uint8_t *row_at(const sac_kv_view *kv, void *k_or_v, int head, int64_t ro
 }
 
 /* Rows [first, first + n) of one view to rows [at, at + n) of another, head by head. */
-static void copy_rows(const sac_kv_view *from, int64_t first, const sac_kv_view *to, int64_t at, int64_t n) {
+static sac_status move_rows(const sac_kv_cache *c, const sac_stream *stream, const sac_kv_view *from,
+                            int64_t first, const sac_kv_view *to, int64_t at, int64_t n) {
+    const sac_device *d = c->shape->device;
     size_t n_bytes = (size_t)n * sac_dtype_row_bytes(from->dtype, from->head_dim);
-    for (int h = 0; h < from->n_heads; h++) {
-        memcpy(row_at(to, to->k, h, at), row_at(from, from->k, h, first), n_bytes);
-        memcpy(row_at(to, to->v, h, at), row_at(from, from->v, h, first), n_bytes);
-    }
-}
-
-/* The last rows of the staging area become the tail's first. */
-static sac_status move_to_tail(const sac_layer_attention *a, int64_t first, const sac_kv_view *tail) {
-    const sac_device *d = a->shape->device;
-    size_t n_bytes = (size_t)tail->n_rows * sac_dtype_row_bytes(tail->dtype, tail->head_dim);
-    if (!d) copy_rows(&a->kv, first, tail, 0, tail->n_rows);
-    for (int h = 0; d && tail->n_rows && h < tail->n_heads; h++) {
-        SAC_TRY(d->copy(a->stream, row_at(tail, tail->k, h, 0), row_at(&a->kv, a->kv.k, h, first), n_bytes));
-        SAC_TRY(d->copy(a->stream, row_at(tail, tail->v, h, 0), row_at(&a->kv, a->kv.v, h, first), n_bytes));
+    for (int h = 0; n > 0 && h < from->n_heads; h++) {
+        void *k = row_at(to, to->k, h, at), *v = row_at(to, to->v, h, at);
+        if (d) {
+            SAC_TRY(d->copy(stream, k, row_at(from, from->k, h, first), n_bytes));
+            SAC_TRY(d->copy(stream, v, row_at(from, from->v, h, first), n_bytes));
+        } else {
+            memcpy(k, row_at(from, from->k, h, first), n_bytes);
+            memcpy(v, row_at(from, from->v, h, first), n_bytes);
+        }
     }
     return SAC_OK;
 }
 
-sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool step, int64_t *past) {
-    const sac_kv_packing *packing = c->choice.format->packing;
+sac_kv_view sac_kv_cache_begin_step(sac_kv_cache *c, int layer, int64_t n, int64_t *past) {
     *past = c->layer_rows[layer];
-    if (!packing) return view_of(c, c->data + (size_t)layer * c->layer_bytes, c->capacity, *past + n);
-    sac_kv_view tail = view_of(c, tail_data(c, layer), c->tail, *past + n);
-    if (step) return tail;
-    sac_kv_view staging = view_of(c, c->staging, c->capacity, c->capacity);
-    assert(!c->shape->device || c->n_rows == 0);
-    if (!c->shape->device) {
-        int64_t n_packed = packing->unpack(c->packing, layer, &staging);
-        copy_rows(&tail, 0, &staging, n_packed, *past);
-        *past += n_packed;
-    }
-    staging.n_rows = *past + n;
-    return staging;
+    return sac_kv_cache_is_packed(c)
+               ? view_of(c, tail_data(c, layer), c->tail, *past + n)
+               : view_of(c, c->data + (size_t)layer * c->layer_bytes, c->capacity, *past + n);
+}
+
+sac_status sac_kv_cache_begin_layer(sac_kv_cache *c, const sac_ops *ops, const sac_stream *stream, int layer,
+                                    int64_t n, sac_kv_view *rows, int64_t *past) {
+    int64_t n_packed;
+    *rows = sac_kv_cache_begin_step(c, layer, n, past);
+    if (!sac_kv_cache_is_packed(c)) return SAC_OK;
+    const sac_kv_view tail = *rows;
+    *rows = view_of(c, c->staging, c->capacity, c->capacity);
+    const sac_layer_attention a = {
+        .ops = ops, .stream = stream, .shape = c->shape, .layer = layer, .kv = *rows};
+    SAC_TRY(c->choice.format->packing->unpack(c->packing, &a, &n_packed));
+    SAC_TRY(move_rows(c, stream, &tail, 0, rows, n_packed, *past));
+    *past += n_packed;
+    rows->n_rows = *past + n;
+    return SAC_OK;
 }
 
 sac_status sac_kv_cache_end_layer(sac_kv_cache *c, const sac_layer_attention *a, int64_t n_rows,
@@ -121,7 +123,7 @@ sac_status sac_kv_cache_end_layer(sac_kv_cache *c, const sac_layer_attention *a,
                           &c->layer_rows[a->layer]));
     sac_kv_view tail = view_of(c, tail_data(c, a->layer), c->tail, c->layer_rows[a->layer]);
     assert(tail.n_rows < c->tail);
-    return move_to_tail(a, n_rows - tail.n_rows, &tail);
+    return move_rows(c, a->stream, &a->kv, n_rows - tail.n_rows, &tail, 0, tail.n_rows);
 }
 
 size_t sac_kv_cache_bytes_used(const sac_kv_cache *c) {

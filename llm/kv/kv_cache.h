@@ -34,9 +34,14 @@ void sac_kv_cache_lend(sac_kv_cache *c, sac_arena *device);
 void sac_kv_cache_free(sac_kv_cache *c);
 void sac_kv_cache_clear(sac_kv_cache *c); /* holds nothing any more */
 
-/* The rows of a layer with room for n more; *past is where these begin. For a prefill of a packed format: the
- * staging area, with everything the layer holds unpacked into it; for a step: the tail. */
-sac_kv_view sac_kv_cache_begin_layer(sac_kv_cache *c, int layer, int64_t n, bool step, int64_t *past);
+/* The rows of a layer with room for n more; *past is where these begin. For a step: of a packed format the
+ * tail. */
+sac_kv_view sac_kv_cache_begin_step(sac_kv_cache *c, int layer, int64_t n, int64_t *past);
+
+/* The same for a prefill: of a packed format the staging area, with everything the layer holds unpacked into
+ * it. */
+sac_status sac_kv_cache_begin_layer(sac_kv_cache *c, const sac_ops *ops, const sac_stream *stream, int layer,
+                                    int64_t n, sac_kv_view *rows, int64_t *past);
 
 /* After a layer of prefill: n_rows rows are left in a->kv, the view that begin_layer gave; those from a->past
  * on are new, and a packed format packs what is not packed yet. */

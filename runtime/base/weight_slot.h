@@ -10,7 +10,7 @@
 typedef struct sac_weight_slot {
     const char *name; /* of its entry in the YAML: "tower.layer.q" */
     bool in_layer;    /* once for every layer, in the layer's struct; otherwise in the part's */
-    bool is_matrix;   /* a sac_tensor; otherwise a const float * */
+    bool is_matrix;   /* a sac_weight; otherwise a const float * */
     size_t offset;    /* in the struct */
 } sac_weight_slot;
 

@@ -30,16 +30,6 @@ sac_status sac_place_vector(sac_placer *p, const float **at, int64_t n) {
     return SAC_OK;
 }
 
-sac_status sac_place_matrix(sac_placer *p, sac_tensor *t) {
-    if (!t->data) return SAC_OK;
-    if (t->dtype != p->dtype)
-        return sac_fail(
-            p->err, SAC_UNSUPPORTED,
-            "weights in %s and %s: on a device all must be of one type, f32, f16 or bf16; run on the CPU",
-            sac_dtype_name(p->dtype), sac_dtype_name(t->dtype));
-    return sac_place_bytes(p, &t->data, (size_t)t->dim[0] * sac_dtype_row_bytes(t->dtype, t->dim[1]));
-}
-
 sac_status sac_place_three(sac_placer *p, const void **at, const void *const parts[3], size_t part_bytes) {
     uint8_t *to;
     *at = NULL;

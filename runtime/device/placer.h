@@ -8,14 +8,13 @@
 typedef struct sac_placer {
     sac_arena arena; /* over the device's block, or measuring: then nothing is copied or changed */
     const sac_stream *stream;
-    sac_dtype dtype; /* that all matrices must have */
+    sac_dtype activations; /* what the weights will be multiplied with */
     sac_error *err;
 } sac_placer;
 
-/* Each points *at, or the tensor, to the copy; what is NULL stays so. */
+/* Each points *at to the copy; what is NULL stays so. Of weights see place_weight.h. */
 sac_status sac_place_bytes(sac_placer *p, const void **at, size_t n_bytes);
 sac_status sac_place_vector(sac_placer *p, const float **at, int64_t n);
-sac_status sac_place_matrix(sac_placer *p, sac_tensor *t); /* UNSUPPORTED for another type */
 
 /* Three parts of equal size one behind another; *at is the first, or NULL where a part is missing. */
 sac_status sac_place_three(sac_placer *p, const void **at, const void *const parts[3], size_t part_bytes);

@@ -24,7 +24,7 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
     if (sac_model_on_device(m)) return SAC_OK;
-    sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, a);
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, m->activations, a);
     if (!a->base) { /* measuring */
         a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
         return SAC_OK;
@@ -36,7 +36,8 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
 static size_t device_rows_bytes(const sac_model *m, size_t capacity) {
     sac_arena arena = sac_arena_measure();
     sac_decoder_batch rows;
-    sac_decoder_batch_take(&rows, sac_model_decoder(m), (int64_t)capacity, &m->device, &arena);
+    sac_decoder_batch_take(&rows, sac_model_decoder(m), (int64_t)capacity, &m->device, m->activations,
+                           &arena);
     return arena.used_bytes;
 }
 
@@ -50,7 +51,8 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     SAC_TRY(d->alloc(d, n_bytes, &b->device_memory, err));
     b->device_bytes = b->stream.shared_scratch_bytes + n_bytes;
     sac_arena arena = sac_arena_over(b->device_memory, n_bytes);
-    sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, d, &arena);
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, d,
+                           b->model->activations, &arena);
     return SAC_OK;
 }
 

@@ -19,6 +19,7 @@ struct sac_model {
     sac_ops ops; /* on the host: the tower, and everything on the CPU */
     sac_pool *pool;
     sac_device device;                 /* where the decoder runs */
+    sac_dtype activations;             /* of its sessions there */
     sac_stream load_stream;            /* of a device that is not the CPU, for the weights */
     sac_device_decoder device_decoder; /* where that is not the CPU; block NULL: loaded.decoder runs */
     sac_device_tower device_tower;     /* on the device; block NULL: it runs on the host */

@@ -31,13 +31,27 @@ static sac_status choose_chat(sac_loaded_model *m, const char *name, sac_error *
     return SAC_OK;
 }
 
+/* The type of activations where the model runs. */
+static sac_status choose_activations(sac_model *m, const char *name, sac_dtype otherwise, sac_error *err) {
+    static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
+    m->activations = otherwise;
+    if (!name) return SAC_OK;
+    size_t i = 0;
+    while (i < SAC_COUNT(types) && strcmp(name, sac_dtype_name(types[i]))) i++;
+    if (i == SAC_COUNT(types))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "activations \"%.80s\": give f32, f16 or bf16", name);
+    m->activations = types[i];
+    if (m->device.kind != SAC_DEVICE_CPU || m->activations == SAC_DTYPE_F32) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "activations in %s: on the CPU they are f32", name);
+}
+
 /* "cuda" or "cuda:1" */
 static sac_status open_device(sac_model *m, const sac_model_options *o, sac_error *err) {
     const char *name = o->device ? o->device : "cpu";
     char *end;
     long index = 0;
     sac_cpu_device_open(&m->device);
-    if (!strcmp(name, "cpu")) return SAC_OK;
+    if (!strcmp(name, "cpu")) return choose_activations(m, o->activations, SAC_DTYPE_F32, err);
     if (!strncmp(name, "cuda:", 5))
         index = strtol(name + 5, &end, 10);
     else
@@ -45,11 +59,12 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
     if (*end || end == name || (name[4] && end == name + 5) || index < 0 || index > 1023)
         return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%s\": give cpu, cuda or cuda:N", name);
     SAC_TRY(sac_device_open(&m->device, SAC_DEVICE_CUDA, (int)index, err));
+    SAC_TRY(choose_activations(m, o->activations, sac_device_activations(&m->loaded), err));
     SAC_TRY(m->device.stream_open(&m->device, &m->load_stream, 0, err));
-    SAC_TRY(sac_decoder_to_device(&m->loaded, &m->load_stream, &m->device_decoder, on_load,
+    SAC_TRY(sac_decoder_to_device(&m->loaded, m->activations, &m->load_stream, &m->device_decoder, on_load,
                                   &(load_progress){o}, err));
-    return m->loaded.has_vision ? sac_tower_to_device(&m->loaded, &m->load_stream, &m->device_tower, err)
-                                : SAC_OK;
+    if (!m->loaded.has_vision) return SAC_OK;
+    return sac_tower_to_device(&m->loaded, m->activations, &m->load_stream, &m->device_tower, err);
 }
 
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,

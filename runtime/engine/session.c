@@ -36,7 +36,8 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .measure_mass = c->measure_mass,
                                  .outside_rows = m->loaded.has_vision,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
-                                 .device = &m->device};
+                                 .device = &m->device,
+                                 .activations = m->activations};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
                         (long long)out->n_ctx, INT32_MAX / 2);

@@ -46,9 +46,9 @@ sac_vision_loan sac_vision_device_bytes(const sac_model *m) {
     sac_arena device = sac_arena_measure(), host = sac_arena_measure();
     sac_device_vision v;
     sac_vision_sizes z = sac_vision_measure(m);
-    const sac_tower *tower = &m->device_tower.tower;
-    sac_dtype t = tower->config.kind->dtype(tower);
-    if (sac_device_vision_take(&v, &tower->config, &z, t, NULL, &device, &host, NULL) != SAC_OK)
+    const sac_device_tower *t = &m->device_tower;
+    if (sac_device_vision_take(&v, &t->tower.config, &z, t->activations, NULL, &device, &host, NULL) !=
+        SAC_OK)
         return (sac_vision_loan){0};
     return (sac_vision_loan){device.used_bytes, host.used_bytes, sac_device_vision_host_bytes(&z)};
 }
@@ -83,9 +83,8 @@ sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, sac_aren
 
 sac_status sac_vision_take_device(sac_device_vision *v, const sac_model *m, const sac_stream *stream,
                                   sac_arena *device, sac_arena *host, sac_error *err) {
-    const sac_tower *tower = &m->device_tower.tower;
+    const sac_device_tower *t = &m->device_tower;
     sac_vision_sizes z = sac_vision_measure(m);
-    SAC_TRY(sac_device_vision_take(v, &tower->config, &z, tower->config.kind->dtype(tower), stream, device,
-                                   host, err));
+    SAC_TRY(sac_device_vision_take(v, &t->tower.config, &z, t->activations, stream, device, host, err));
     return sac_device_vision_open(v, &z, &m->device, err);
 }

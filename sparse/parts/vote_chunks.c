@@ -114,7 +114,8 @@ static sac_status choose(sac_vote_chunks *s, const sac_layer_attention *part, in
     int64_t n_rows = part->past + s->chunk, n_first = n_rows - s->init - s->local,
             n_last = n_first + (n - 1) * s->chunk;
     assert(n <= s->n_at_once && n_first >= s->k && n_last <= s->stride);
-    SAC_TRY(ops->mean_rows(stream, &(sac_mean_rows_args){s->query, part->q, 1.0f / (float)s->chunk, n}));
+    SAC_TRY(ops->mean_rows(stream,
+                           &(sac_mean_rows_args){s->query, part->q, 1.0f / (float)s->chunk, .n_groups = n}));
     SAC_TRY(sac_turn_queries(part, sac_mat_f32(s->query, n, part->q.cols), turn_means));
     SAC_TRY(ops->key_scores(stream, &(sac_key_scores_args){.scores = s->scores,
                                                            .stride = s->stride,

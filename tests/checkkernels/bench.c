@@ -142,7 +142,7 @@ char *bench_copies(bench *b, sac_dtype t, int64_t rows, int64_t cols, bool far) 
     b->copy_bytes = sac_dtype_row_bytes(t, cols) * (size_t)rows;
     b->n_copies = far ? (int)(FAR_BYTES / b->copy_bytes) + 1 : 1;
     char *all = bench_pages(b->copy_bytes * (size_t)b->n_copies);
-    sac_tensor w = check_weights(&b->c, t, rows < 256 ? rows : 256, cols, 0, CHECK_UNIFORM);
+    sac_tensor w = check_weights(&b->c, t, rows < 256 ? rows : 256, cols, 0, CHECK_UNIFORM).tensor;
     size_t part = sac_dtype_row_bytes(t, cols) * (size_t)w.dim[0],
            total = b->copy_bytes * (size_t)b->n_copies;
     for (size_t i = 0; i < total; i += part) memcpy(all + i, w.data, part < total - i ? part : total - i);
@@ -155,7 +155,7 @@ static void bench_linear(bench *b, sac_dtype t, int64_t m, int64_t k, int64_t n,
     b->first_copy = bench_copies(b, t, n, k, m == 1);
     *a = (sac_linear_args){.x = sac_mat_f32(bench_floats(b, m * k), m, k),
                            .y = sac_mat_f32(bench_floats(b, m * n), m, n),
-                           .w = {b->first_copy, t, 2, {n, k}},
+                           .w = sac_weight_of((sac_tensor){b->first_copy, t, 2, {n, k}}),
                            .fast = fast};
     b->flops = 2.0 * (double)m * (double)n * (double)k;
     b->bytes = m <= 4 ? (double)b->copy_bytes : 0;
@@ -231,11 +231,12 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
         b->bytes = 5.0 * 112 * 112 * 3 * (double)rows;
         break;
     }
-    default:
-        c->embed = (sac_embed_args){
-            y, {bench_copies(b, SAC_DTYPE_BF16, rows, n, false), SAC_DTYPE_BF16, 2, {rows, n}}, index};
+    default: {
+        sac_tensor table = {bench_copies(b, SAC_DTYPE_BF16, rows, n, false), SAC_DTYPE_BF16, 2, {rows, n}};
+        c->embed = (sac_embed_args){y, sac_weight_of(table), index};
         b->bytes = 6.0 * (double)(rows * n);
         break;
+    }
     }
 }
 
@@ -328,7 +329,7 @@ static void turn(bench *b, int call) {
                       : c->op == CHECK_attention_sums ? &c->attention_sums.kv
                       : c->op == CHECK_kv_gather      ? &c->kv_gather.src
                                                       : NULL;
-    if (c->op == CHECK_linear) c->linear.w.data = copy;
+    if (c->op == CHECK_linear) c->linear.w.tensor.data = copy;
     if (c->op == CHECK_packed_attention) bench_packed_turn(b, copy);
     if (!kv) return;
     kv->k = copy;

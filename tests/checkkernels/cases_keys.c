@@ -29,7 +29,7 @@ static const struct scores_shape {
                      {8, 2, 64, 300, 0, 0, 0, 64, true},       {6, 2, 44, 300, -1, 6, 1, 20, true},
                      {7, 1, 128, 0, 0, 0, 0, 0, false},        {4, 1, 1056, 20, 0, 0, 0, 0, false},
                      {28, 4, 128, 5000, 11, 0, 0, 128, false}, {28, 4, 128, 3001, 5, 0, 0, 0, false},
-                     {7, 1, 128, 9000, 128, 0, 0, 0, false}};
+                     {7, 1, 128, 9000, 128, 0, 0, 0, false},   {1, 1, 3584, 40, 0, 0, 0, 0, false}};
 #define N_SCORES ((int)SAC_COUNT(scores_shapes))
 
 /* The logarithm of a sum is off by what a score is, and by the rounding of itself and of its differences. */

@@ -23,7 +23,7 @@ static double row_norm(const float *x, int64_t n) {
 static void allow_linear(check_case *c) {
     const sac_linear_args *a = &c->linear;
     int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
-    bool quantised = sac_dtype_block(a->w.dtype) > 1;
+    bool quantised = sac_dtype_block(a->w.tensor.dtype) > 1;
     double *allowed = check_allow(c, m * n), *x_norm = calloc((size_t)m, sizeof *x_norm),
            *x_max = calloc((size_t)m, sizeof *x_max);
     float *w = malloc((size_t)k * sizeof *w);
@@ -37,8 +37,9 @@ static void allow_linear(check_case *c) {
         }
     }
     for (int64_t j = 0; j < n; j++) {
-        const char *row = (const char *)a->w.data + (size_t)j * sac_dtype_row_bytes(a->w.dtype, k);
-        sac_dequantize_row(a->w.dtype, row, w, k);
+        const char *row =
+            (const char *)a->w.tensor.data + (size_t)j * sac_dtype_row_bytes(a->w.tensor.dtype, k);
+        sac_dequantize_row(a->w.tensor.dtype, row, w, k);
         double w_norm = row_norm(w, k), bias = a->bias ? fabs((double)a->bias[j]) : 0;
         for (int64_t i = 0; i < m; i++) {
             double e = EPS * (4 + sqrt((double)k)) * (x_norm[i] * w_norm + bias);
@@ -178,9 +179,9 @@ static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, 
         int64_t n = group_cols[p], last = one->y.cols - first - n,
                 row = kind == GROUP_WEIGHTS_APART ? 0 : first;
         g.y[p] = columns(one->y, kind == GROUP_OUTPUTS_TURNED ? last : first, n);
-        g.w[p] = one->w, g.w[p].dim[0] = n;
-        g.w[p].data =
-            (const uint8_t *)one->w.data + (size_t)row * sac_dtype_row_bytes(one->w.dtype, one->x.cols);
+        g.w[p] = one->w, g.w[p].tensor.dim[0] = n;
+        g.w[p].tensor.data = (const uint8_t *)one->w.tensor.data +
+                             (size_t)row * sac_dtype_row_bytes(one->w.tensor.dtype, one->x.cols);
         g.bias[p] = kind != GROUP_BIASES_APART ? one->bias + first : p ? one->bias : NULL;
     }
     return g;

@@ -260,8 +260,8 @@ bool check_make_packed_vote(check_case *c, int i, bool quick) {
         allowed[j] = EPS * 2.5 * q_max * d * (double)a->scale * (2 * (8 + sqrt(d)) / sqrt(d) + 8) + EPS * 64;
     c->same_bits = true;
     a->skip = check_skip(c, i);
-    snprintf(c->text, sizeof c->text, "n=%lld from %lld, heads=%d/%d d=%d", (long long)a->n,
-             (long long)first, p->n_heads, p->n_kv_heads, p->head_dim);
+    snprintf(c->text, sizeof c->text, "n=%lld from %lld, heads=%d/%d d=%d", (long long)a->n, (long long)first,
+             p->n_heads, p->n_kv_heads, p->head_dim);
     return true;
 }
 
@@ -328,9 +328,24 @@ static void allow_step(check_case *c, const sac_packed_step_args *a, int64_t n_r
     c->relative = 4 * EPS;
 }
 
+/* Weights of the parts' rows, some of them 0, of which about two in three count. */
+static void make_weights(check_case *c, sac_packed_step_args *a, int64_t n_rows) {
+    a->stride = n_rows + 3;
+    float *weights = check_mat(c, false, a->n_heads, a->stride, 0, 4, CHECK_UNIFORM).data;
+    float *least = check_mat(c, false, 1, a->n_heads, 0, 0, CHECK_UNIFORM).data;
+    for (int64_t j = 0; j < a->n_heads * a->stride; j++)
+        weights[j] = check_rand_int(c, 0, 9) ? (float)check_rand_unit(c) / (float)a->stride : 0;
+    for (int h = 0; h < a->n_heads; h++) least[h] = h % 3 == 2 ? 0 : 0.3f / (float)a->stride;
+    a->weights = weights;
+    a->least = least;
+    a->lse_parts = check_mat(c, false, 1, a->n_heads, 0, 0, CHECK_UNIFORM).data;
+}
+
+/* Every shape twice: with keys, and with weights in their place. */
 bool check_make_packed_step(check_case *c, int i, sac_dtype t) {
-    if (i >= (int)SAC_COUNT(step_shapes)) return false;
-    const struct step_shape *sh = &step_shapes[i];
+    if (i >= check_n_packed_steps()) return false;
+    const bool weighed = i >= (int)SAC_COUNT(step_shapes);
+    const struct step_shape *sh = &step_shapes[i % (int)SAC_COUNT(step_shapes)];
     const packed_shape *p = &sh->packed;
     sac_packed_step_args *a = &c->packed_step;
     int n_named = 0;
@@ -344,16 +359,17 @@ bool check_make_packed_step(check_case *c, int i, sac_dtype t) {
     a->tail = make_tail(c, sh, t);
     a->q = check_mat(c, true, 1, cols, 0, 0, CHECK_UNIFORM);
     a->lse = check_mat(c, true, 1, p->n_heads, 0, 0, CHECK_UNIFORM).data;
+    if (weighed) make_weights(c, a, n_rows - sh->n_tail);
     c->same_bits = true;
     allow_step(c, a, n_rows, check_allow(c, cols + p->n_heads));
-    snprintf(c->text, sizeof c->text, "%s parts=%d rows=%lld tail=%lld heads=%d/%d d=%lld bits=%d",
+    snprintf(c->text, sizeof c->text, "%s parts=%d rows=%lld tail=%lld heads=%d/%d d=%lld bits=%d%s",
              sac_dtype_name(t), a->n_parts, (long long)n_rows, (long long)sh->n_tail, p->n_heads,
-             p->n_kv_heads, (long long)d, p->bits[0]);
+             p->n_kv_heads, (long long)d, p->bits[0], weighed ? ", weighed" : "");
     return true;
 }
 
 int check_n_packed_steps(void) {
-    return (int)SAC_COUNT(step_shapes);
+    return 2 * (int)SAC_COUNT(step_shapes);
 }
 
 /* ---------------------------------------------------------------- several sequences */

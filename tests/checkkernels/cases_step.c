@@ -96,7 +96,8 @@ static bool make_mean(check_case *c, int i) {
     sac_mat x = check_mat(c, false, rows, cols, check_rand_int(c, 0, 3), 4, v);
     int64_t n_groups = rows % 4 == 0 ? 4 : 1, each = rows / n_groups;
     float *y = check_mat(c, true, n_groups, cols, 0, 4, v).data;
-    c->mean_rows = (sac_mean_rows_args){y, x, 1 / (float)each, n_groups};
+    c->mean_rows = (sac_mean_rows_args){y, x, 1 / (float)each, .n_groups = n_groups};
+    if (i % 3 == 2) c->mean_rows.scale = 1, c->mean_rows.divisor = (float)each;
     double *allowed = check_allow(c, n_groups * cols);
     for (int64_t j = 0; j < n_groups * cols; j++) {
         double sum = 0;

@@ -135,7 +135,7 @@ static void fill_blocks(check_case *c, sac_dtype t, uint8_t *w, size_t n_bytes) 
     }
 }
 
-sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v) {
+sac_weight check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v) {
     uint8_t *w = check_buffer_add(c, false, t, n, k, k, misalign);
     if (sac_dtype_block(t) > 1) fill_blocks(c, t, w, sac_dtype_row_bytes(t, k) * (size_t)n);
     for (int64_t i = 0; i < n * k && sac_dtype_block(t) == 1; i++) {
@@ -147,7 +147,7 @@ sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_
         else
             memcpy(w + i * 2, &h, 2);
     }
-    return (sac_tensor){w, t, 2, {n, k}};
+    return sac_weight_of((sac_tensor){w, t, 2, {n, k}});
 }
 
 const char *check_values_name(check_values v) {

@@ -89,7 +89,7 @@ void check_fill(check_case *c, float *x, int64_t n, check_values v);
 sac_mat check_mat(check_case *c, bool output, int64_t rows, int64_t cols, int64_t gap, size_t misalign,
                   check_values v);
 /* Random stored weights of any type, sane scales. */
-sac_tensor check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v);
+sac_weight check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_t misalign, check_values v);
 /* Keys and values of n_rows rows and some more, in either order of rows and heads, misaligned. Rows from
  * n_valid on are NaN, so that a look at them shows. k_norm: largest length of a key, v_max: largest value;
  * either may be NULL. */
@@ -123,6 +123,7 @@ int check_n_linear_groups(void);
 bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */
+bool check_make_unpack(check_case *c, int i);           /* unpack_rows; pack_rows behind other rows */
 bool check_make_packed_scores(check_case *c, int i);
 bool check_make_packed_vote(check_case *c, int i, bool quick);
 /* packed_step, the tail in t. */

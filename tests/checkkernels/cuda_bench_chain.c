@@ -171,7 +171,7 @@ void cuda_bench_prefill_selection(bench *b, int64_t n) {
     if (b->span <= FAR_BYTES)
         b->span = FAR_BYTES + 256; /* one place: an op alone finds what the chain left */
     b->c.op = CHECK_mean_rows;
-    b->c.mean_rows = (sac_mean_rows_args){means, q, 1.0f / CHUNK, CHUNKS};
+    b->c.mean_rows = (sac_mean_rows_args){means, q, 1.0f / CHUNK, .n_groups = CHUNKS};
     add_turn(next(b, CHECK_rope), (sac_mat){means, CHUNKS, 3584, 3584, SAC_DTYPE_F32}, angles, turn);
     next(b, CHECK_key_scores)->key_scores = (sac_key_scores_args){.scores = scores,
                                                                   .stride = n,

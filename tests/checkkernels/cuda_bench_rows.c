@@ -62,7 +62,7 @@ void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation
     open_row(b, CHECK_linear, text);
     sac_mat x = mat(b, m, k), y = mat(b, m, n);
     b->c.linear = (sac_linear_args){.y = y, .x = x, .act = act, .accumulate = accumulate};
-    b->c.linear.w = (sac_tensor){take(b, n * k, SAC_DTYPE_BF16), SAC_DTYPE_BF16, 2, {n, k}};
+    b->c.linear.w = sac_weight_of((sac_tensor){take(b, n * k, SAC_DTYPE_BF16), SAC_DTYPE_BF16, 2, {n, k}});
     if (bias) b->c.linear.bias = floats(b, n);
     b->flops = 2.0 * (double)m * (double)n * (double)k;
     b->bytes =
@@ -314,8 +314,8 @@ static sac_packed_rows part_of(bench *b, int64_t n, int bits) {
 }
 
 /* Qwen2-7B's: 28 and 4 heads of 128, 3584 channels, 18944 in the middle. */
-static sac_tensor step_weights(bench *b, int64_t n) {
-    return (sac_tensor){take(b, n * 3584, SAC_DTYPE_BF16), SAC_DTYPE_BF16, 2, {n, 3584}};
+static sac_weight step_weights(bench *b, int64_t n) {
+    return sac_weight_of((sac_tensor){take(b, n * 3584, SAC_DTYPE_BF16), SAC_DTYPE_BF16, 2, {n, 3584}});
 }
 void cuda_bench_qkv_step(bench *b) {
     open_row(b, CHECK_qkv_step, "3584->28+4+4 heads of 128");

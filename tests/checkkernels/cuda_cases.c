@@ -117,11 +117,11 @@ static const attention_case attention_cases[] = {
 enum { N_INFINITE = 3 };
 static const int64_t infinite[N_INFINITE] = {1, 5, 40};
 
-static void put_infinity(sac_tensor w, int64_t i) {
+static void put_infinity(sac_weight w, int64_t i) {
     const float x = INFINITY;
-    const uint16_t half = w.dtype == SAC_DTYPE_F16 ? 0x7c00 : 0x7f80;
-    uint8_t *at = (uint8_t *)w.data + sac_dtype_row_bytes(w.dtype, i);
-    if (w.dtype == SAC_DTYPE_F32)
+    const uint16_t half = w.tensor.dtype == SAC_DTYPE_F16 ? 0x7c00 : 0x7f80;
+    uint8_t *at = (uint8_t *)w.tensor.data + sac_dtype_row_bytes(w.tensor.dtype, i);
+    if (w.tensor.dtype == SAC_DTYPE_F32)
         memcpy(at, &x, sizeof x);
     else
         memcpy(at, &half, sizeof half);

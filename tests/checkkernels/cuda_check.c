@@ -41,8 +41,8 @@ static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
         c->op == CHECK_packed_vote)
         return true; /* the ops that they fuse go on */
     if (c->op == CHECK_linear_group && sac_dtype_block(c->linear_group.w[0].dtype) > 1) return true;
-    return (c->op == CHECK_linear && sac_dtype_block(c->linear.w.dtype) > 1) ||
-           (c->op == CHECK_embed && sac_dtype_block(c->embed.table.dtype) > 1);
+    return (c->op == CHECK_linear && sac_dtype_block(c->linear.w.tensor.dtype) > 1) ||
+           (c->op == CHECK_embed && sac_dtype_block(c->embed.table.tensor.dtype) > 1);
 }
 
 static void judge(bed *b, const check_case *c, tally *y, sac_dtype t, bool aligned, const check_result *r) {

@@ -119,6 +119,25 @@ static sac_status pack_no_channel(const sac_stream *s, const sac_pack_rows_args 
     b.p.v_channel = NULL;
     return sac_cuda_pack_rows(s, &b);
 }
+/* Sums in place of means. */
+static sac_status mean_rows_undivided(const sac_stream *s, const sac_mean_rows_args *a) {
+    sac_mean_rows_args b = *a;
+    b.divisor = 0;
+    return sac_cuda_mean_rows(s, &b);
+}
+/* Every row begins the part anew. */
+static sac_status pack_always_to_0(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_pack_rows_args b = *a;
+    b.to = 0;
+    b.p.n = a->rows.n;
+    return sac_cuda_pack_rows(s, &b);
+}
+/* The first rows of the part in place of those from `from` on. */
+static sac_status unpack_from_0(const sac_stream *s, const sac_unpack_rows_args *a) {
+    sac_unpack_rows_args b = *a;
+    b.from = 0;
+    return sac_cuda_unpack_rows(s, &b);
+}
 static sac_status pack_channels_no_list(const sac_stream *s, const sac_pack_channels_args *a) {
     sac_pack_channels_args b = *a;
     b.rows.rows = NULL;
@@ -156,6 +175,13 @@ static sac_status attention_many_no_last_row(const sac_stream *s, const sac_atte
     for (int i = 0; i < a->n; i++) each[i] = a->each[i];
     if (each[a->n - 1].n_kv > 1) each[a->n - 1].n_kv--, each[a->n - 1].first--;
     return sac_cuda_attention_many(s, &(sac_attention_many_args){each, a->n});
+}
+
+/* Takes the smallest weights for the parts' denominators. */
+static sac_status packed_step_other_lse(const sac_stream *s, const sac_packed_step_args *a) {
+    sac_packed_step_args b = *a;
+    b.lse_parts = a->least;
+    return sac_cuda_packed_step(s, &b);
 }
 
 /* Every sequence has as much of a tail as the first one. */
@@ -279,6 +305,9 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("hopper_no_last_tile", attention, attention_hopper_no_last_tile)                                       \
     X("no_rest", rope, rope_no_rest)                                                                         \
     X("no_channel", pack_rows, pack_no_channel)                                                              \
+    X("undivided", mean_rows, mean_rows_undivided)                                                           \
+    X("always_to_0", pack_rows, pack_always_to_0)                                                            \
+    X("from_0", unpack_rows, unpack_from_0)                                                                  \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
     X("no_last_part", linear_group, group_no_last_part)                                                      \
@@ -286,6 +315,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \
     X("no_last_row", attention_many, attention_many_no_last_row)                                             \
+    X("other_lse", packed_step, packed_step_other_lse)                                                       \
     X("one_tail", packed_step_many, packed_step_many_one_tail)                                               \
     X("first_block", attention, attention_first_block)                                                       \
     X("one_less", keep_rows, keep_rows_one_less)                                                             \

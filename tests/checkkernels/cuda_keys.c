@@ -64,6 +64,7 @@ static const struct scores_case {
     {4, 2, 72, 60, 0, 0, 0, 0, CHECK_UNIFORM},     {8, 2, 128, 60, 0, 0, 0, 128, CHECK_UNIFORM},
     {8, 2, 64, 60, 0, 1, 2, 32, CHECK_UNIFORM},    {7, 1, 128, 1, 0, 0, 0, 0, CHECK_UNIFORM},
     {28, 4, 128, 61, 3, 0, 0, 128, CHECK_UNIFORM}, {16, 8, 64, 63, 0, 0, 0, 64, CHECK_UNIFORM},
+    {1, 1, 3584, 70, 0, 0, 0, 0, CHECK_UNIFORM},   {2, 1, 3000, 33, 2, 1, 2, 0, CHECK_UNIFORM},
 };
 
 /* Cases without lists go twice: with one query, and with several whose keys end one after the other. Where

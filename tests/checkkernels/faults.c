@@ -25,16 +25,16 @@ static sac_status linear_nan(const sac_stream *s, const sac_linear_args *a) {
 
 static sac_status linear_dropped_k(const sac_stream *s, const sac_linear_args *a) {
     sac_status st = ref().linear(s, a);
-    if (sac_dtype_block(a->w.dtype) > 1 || a->act != SAC_ACT_NONE) return st;
+    if (sac_dtype_block(a->w.tensor.dtype) > 1 || a->act != SAC_ACT_NONE) return st;
     for (int64_t i = 0; i < a->y.rows; i++)
         for (int64_t j = 0; j < a->y.cols; j++) {
             uint8_t wk[4] = {0};
             float w;
-            size_t element = sac_dtype_row_bytes(a->w.dtype, 1);
-            memcpy(wk + 4 - element, (const char *)a->w.data + (size_t)((j + 1) * a->x.cols - 1) * element,
-                   element);
+            size_t element = sac_dtype_row_bytes(a->w.tensor.dtype, 1);
+            memcpy(wk + 4 - element,
+                   (const char *)a->w.tensor.data + (size_t)((j + 1) * a->x.cols - 1) * element, element);
             memcpy(&w, wk, 4);
-            if (a->w.dtype == SAC_DTYPE_F16) w = sac_f16_to_f32((uint16_t)(wk[2] | wk[3] << 8));
+            if (a->w.tensor.dtype == SAC_DTYPE_F16) w = sac_f16_to_f32((uint16_t)(wk[2] | wk[3] << 8));
             sac_mat_row_f32(a->y, i)[j] -= sac_mat_row_f32(a->x, i)[a->x.cols - 1] * w;
         }
     return st;

@@ -150,6 +150,13 @@ static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_score
     return SAC_OK;
 }
 
+/* Sums in place of means. */
+static sac_status mean_rows_undivided(const sac_stream *s, const sac_mean_rows_args *a) {
+    sac_mean_rows_args b = *a;
+    b.divisor = 0;
+    return ref().mean_rows(s, &b);
+}
+
 /* The mean of all rows for each group. */
 static sac_status mean_rows_of_all(const sac_stream *s, const sac_mean_rows_args *a) {
     for (int64_t g = 0; g < (a->n_groups > 1 ? a->n_groups : 1); g++) {
@@ -322,6 +329,7 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("one_lse", soft_vote, soft_vote_one_lse)                                                               \
     X("first_sums", key_scores, key_scores_first_sums)                                                       \
     X("one_end", key_scores, key_scores_one_end)                                                             \
+    X("undivided", mean_rows, mean_rows_undivided)                                                           \
     X("mean_of_all", mean_rows, mean_rows_of_all)                                                            \
     X("writes_all", choice_step, choice_step_writes_all)                                                     \
     X("turned_more", choice_attend, choice_attend_turned_more)                                               \

@@ -1,5 +1,8 @@
 /* faults_packed.c - faults of ops over packed keys and values. */
 #include "faults.h"
+#include "packed_rows.h"
+
+#include <string.h>
 
 /* Forgets the channels' factors of values. */
 static sac_status packed_no_channel(const sac_stream *s, const sac_packed_attention_args *a) {
@@ -32,6 +35,14 @@ static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_
     return ref().packed_step(s, &b);
 }
 
+/* Every row of the parts counts, however little it weighs. */
+static sac_status packed_step_all_weights(const sac_stream *s, const sac_packed_step_args *a) {
+    const float none[64] = {0};
+    sac_packed_step_args b = *a;
+    if (b.weights) b.least = none;
+    return ref().packed_step(s, &b);
+}
+
 /* Every sequence has as much of a tail as the first one. */
 static sac_status packed_step_many_one_tail(const sac_stream *s, const sac_packed_step_many_args *a) {
     sac_packed_step_args each[CHECK_MAX_MANY];
@@ -48,6 +59,29 @@ static sac_status pack_always_to_0(const sac_stream *s, const sac_pack_rows_args
     b.to = 0;
     b.p.n = a->rows.n;
     return ref().pack_rows(s, &b);
+}
+
+/* What a word of values held is lost. */
+static sac_status pack_clears_words(const sac_stream *s, const sac_pack_rows_args *a) {
+    sac_packed_rows p = a->p;
+    int64_t per_word = sac_packed_per_word(p.bits), n_words = (p.capacity + per_word - 1) / per_word;
+    for (int head = 0; p.v && a->to % per_word && head < p.n_heads; head++)
+        memset(p.v + (head * n_words + a->to / per_word) * p.head_dim, 0, (size_t)p.head_dim * sizeof *p.v);
+    return ref().pack_rows(s, a);
+}
+
+/* The first rows of the part in place of those from `from` on. */
+static sac_status unpack_from_0(const sac_stream *s, const sac_unpack_rows_args *a) {
+    sac_unpack_rows_args b = *a;
+    b.from = 0;
+    return ref().unpack_rows(s, &b);
+}
+
+/* Values are left out. */
+static sac_status unpack_keys(const sac_stream *s, const sac_unpack_rows_args *a) {
+    sac_unpack_rows_args b = *a;
+    if (a->p.k) b.p.v = NULL;
+    return ref().unpack_rows(s, &b);
 }
 
 static sac_status packed_scores_as_packed(const sac_stream *s, const sac_packed_scores_args *a) {
@@ -68,8 +102,12 @@ static sac_status packed_scores_first_list(const sac_stream *s, const sac_packed
     X("no_channel", pack_rows, pack_no_channel)                                                              \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("all_weights", packed_step, packed_step_all_weights)                                                   \
     X("one_tail", packed_step_many, packed_step_many_one_tail)                                               \
     X("always_to_0", pack_rows, pack_always_to_0)                                                            \
+    X("clears_words", pack_rows, pack_clears_words)                                                          \
+    X("from_0", unpack_rows, unpack_from_0)                                                                  \
+    X("keys", unpack_rows, unpack_keys)                                                                      \
     X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
     X("first_list", packed_scores, packed_scores_first_list)
 

@@ -256,8 +256,8 @@ static void vote_is_of_scores(property_test *p) {
     for (int64_t i = 0; i < a->n; i++) expect_near(p, "vote", (double)a->votes[i], (double)votes[i], 1e-4);
 }
 
-static sac_mat product_of(property_test *p, sac_mat x, sac_tensor w, const float *bias) {
-    sac_mat y = check_mat(&p->c, false, x.rows, w.dim[0], 0, 0, CHECK_UNIFORM);
+static sac_mat product_of(property_test *p, sac_mat x, sac_weight w, const float *bias) {
+    sac_mat y = check_mat(&p->c, false, x.rows, w.tensor.dim[0], 0, 0, CHECK_UNIFORM);
     p->t->linear(p->s, &(sac_linear_args){.y = y, .x = x, .w = w, .bias = bias});
     return y;
 }

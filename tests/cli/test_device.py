@@ -32,6 +32,14 @@ class Device(Case):
             _, done = self.ask("--device", name)
             self.assert_refused(done, 64, f'device "{name}": give cpu, cuda, cuda:N or auto')
 
+    def test_activations_that_the_cpu_does_not_have(self):
+        _, done = self.ask("--activations", "bf16")
+        self.assert_refused(done, 69, "activations in bf16: on the CPU they are f32")
+        _, done = self.ask("--activations", "q4_k")
+        self.assert_refused(done, 64, "activations \"q4_k\": give f32, f16 or bf16")
+        row, done = self.ask("--activations", "f32")
+        self.assertEqual(done.stdout.strip(), row["answer"])
+
 
 if __name__ == "__main__":
     main()

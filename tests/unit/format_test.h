@@ -21,6 +21,9 @@ typedef struct format_case {
     int32_t *important; /* of the last prompt, [n_lists][n_important] */
     int64_t n_important;
     int n_lists;
+    /* Of a cache in memory that the host must not touch: ops that may, and what opens it to the host. */
+    const sac_ops *ops;
+    void (*let_in)(bool open);
 } format_case;
 
 static inline void format_open(format_case *f, const case_shape *s, uint64_t seed, const char *prefill,
@@ -49,12 +52,24 @@ static inline void format_close(format_case *f) {
     case_close(&f->c);
 }
 
+/* The rows that a prompt of n tokens gets. */
+static inline sac_kv_view format_begin(format_case *f, int64_t n, int64_t *past) {
+    const sac_ops *ops = f->ops ? f->ops : &f->c.ops;
+    sac_kv_view view;
+    if (f->let_in) f->let_in(false);
+    assert_int_equal(sac_kv_cache_begin_layer(&f->cache, ops, &f->c.stream, f->c.layer, n, &view, past),
+                     SAC_OK);
+    if (f->let_in) f->let_in(true);
+    return view;
+}
+
 /* n tokens into the cache's view; their queries in c.q. */
 static inline sac_layer_attention format_tokens(format_case *f, int64_t n, bool step) {
     float x[SAC_KV_MAX_D];
     int64_t past, own = f->c.n_rows;
     sac_layer_attention a = case_tokens(&f->c, n);
-    sac_kv_view view = sac_kv_cache_begin_layer(&f->cache, f->c.layer, n, step, &past);
+    sac_kv_view view =
+        step ? sac_kv_cache_begin_step(&f->cache, f->c.layer, n, &past) : format_begin(f, n, &past);
     for (int head = 0; head < f->c.shape.n_kv_heads; head++)
         for (int64_t i = 0; i < n; i++) {
             sac_kv_load(&a.kv, a.kv.k, head, own + i, x);
@@ -103,7 +118,7 @@ static inline void format_step(format_case *f) {
 static inline int64_t format_rows(format_case *f, float *k, float *v) {
     const sac_attention_shape *s = &f->c.shape;
     int64_t n;
-    sac_kv_view view = sac_kv_cache_begin_layer(&f->cache, f->c.layer, 0, false, &n);
+    sac_kv_view view = format_begin(f, 0, &n);
     for (int head = 0; head < s->n_kv_heads; head++)
         for (int64_t i = 0; i < n; i++) {
             sac_kv_load(&view, view.k, head, i, k + (head * s->n_ctx + i) * s->head_dim);

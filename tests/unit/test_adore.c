@@ -30,8 +30,9 @@ static void fill(float *w, int n, float scale, uint64_t *random) {
     for (int i = 0; i < n; i++) w[i] = scale * test_rand_float(random);
 }
 
-static sac_tensor matrix(const float *w, int rows, int cols) {
-    return (sac_tensor){.data = w, .dtype = SAC_DTYPE_F32, .n_dims = 2, .dim = {rows, cols, 0, 0}};
+static sac_weight matrix(const float *w, int rows, int cols) {
+    return sac_weight_of(
+        (sac_tensor){.data = w, .dtype = SAC_DTYPE_F32, .n_dims = 2, .dim = {rows, cols, 0, 0}});
 }
 
 static void random_weights(weights *w, int input, int hidden, uint64_t seed) {

@@ -44,6 +44,10 @@ static const guest guests[] = {
     {"dense", "tokenselect:k=8,init=2,local=4", "f32", 50},
     {"dense", "dense", "mixed:gap=32", 3},
     {"dense", "dense", "mixed:gap=40", 64},
+    {"dense", "dense", "mixed:gap=32,top_p=0.8", 70},
+    {"zipcache", "dense", "zipcache:gap=32", 50},
+    {"dense", "dense", "kivi:group=16,residual=16", 60},
+    {"dense", "dense", "int4", 41},
 };
 
 /* Everything twice: here, or with memory, ops and copies of a device. */
@@ -89,8 +93,8 @@ static float *numbers(sac_arena *a, uint64_t *seed, int64_t n, float size) {
     for (int64_t i = 0; i < n; i++) x[i] = size * test_rand_float(seed);
     return x;
 }
-static sac_tensor matrix(sac_arena *a, uint64_t *seed, int64_t rows, int64_t cols) {
-    return (sac_tensor){numbers(a, seed, rows * cols, 0.4f), SAC_DTYPE_F32, 2, {rows, cols}};
+static sac_weight matrix(sac_arena *a, uint64_t *seed, int64_t rows, int64_t cols) {
+    return sac_weight_of((sac_tensor){numbers(a, seed, rows * cols, 0.4f), SAC_DTYPE_F32, 2, {rows, cols}});
 }
 
 /* Vectors of n[i] numbers behind one another in one block, as a device's weights lie; with a gap after the first
@@ -110,11 +114,11 @@ static void draw_layer(sac_decoder_layer *l, sac_arena *a, uint64_t *seed, bool 
     rows_of_block(a, seed, w, (int64_t[3]){q * HIDDEN, kv * HIDDEN, kv * HIDDEN}, 0.4f, apart);
     rows_of_block(a, seed, mlp, (int64_t[3]){wide * HIDDEN, wide * HIDDEN, 0}, 0.4f, apart);
     rows_of_block(a, seed, bias, (int64_t[3]){q, kv, kv}, 0.3f, false);
-    l->q = (sac_tensor){w[0], SAC_DTYPE_F32, 2, {q, HIDDEN}};
-    l->k = (sac_tensor){w[1], SAC_DTYPE_F32, 2, {kv, HIDDEN}};
-    l->v = (sac_tensor){w[2], SAC_DTYPE_F32, 2, {kv, HIDDEN}};
-    l->gate = (sac_tensor){mlp[0], SAC_DTYPE_F32, 2, {wide, HIDDEN}};
-    l->up = (sac_tensor){mlp[1], SAC_DTYPE_F32, 2, {wide, HIDDEN}};
+    l->q = sac_weight_of((sac_tensor){w[0], SAC_DTYPE_F32, 2, {q, HIDDEN}});
+    l->k = sac_weight_of((sac_tensor){w[1], SAC_DTYPE_F32, 2, {kv, HIDDEN}});
+    l->v = sac_weight_of((sac_tensor){w[2], SAC_DTYPE_F32, 2, {kv, HIDDEN}});
+    l->gate = sac_weight_of((sac_tensor){mlp[0], SAC_DTYPE_F32, 2, {wide, HIDDEN}});
+    l->up = sac_weight_of((sac_tensor){mlp[1], SAC_DTYPE_F32, 2, {wide, HIDDEN}});
     l->q_bias = bias[0], l->k_bias = bias[1], l->v_bias = bias[2];
     l->o = matrix(a, seed, HIDDEN, q);
     l->down = matrix(a, seed, HIDDEN, wide);
@@ -155,7 +159,7 @@ static void rig_open(rig *r, bool there, bool apart) {
         r->ops.linear_group = join_linear_group;
     }
     draw_model(r, apart);
-    sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL,
+    sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL, SAC_DTYPE_F32,
                            there ? &r->device : &r->host);
     if (there) closed_let_in(false);
 }

@@ -41,8 +41,9 @@ static float *draw(int64_t n, float around, float spread) {
     for (int64_t i = 0; i < n; i++) p[i] = around + spread * test_rand_float(&seed);
     return p;
 }
-static sac_tensor matrix(int64_t rows, int64_t cols) {
-    return (sac_tensor){draw(rows * cols, 0, 3 / sqrtf((float)cols)), SAC_DTYPE_F32, 2, {rows, cols}};
+static sac_weight matrix(int64_t rows, int64_t cols) {
+    return sac_weight_of(
+        (sac_tensor){draw(rows * cols, 0, 3 / sqrtf((float)cols)), SAC_DTYPE_F32, 2, {rows, cols}});
 }
 
 static sac_decoder make_decoder(sac_decoder_layer layers[LAYERS]) {

@@ -72,12 +72,12 @@ static void assert_host_is_unchanged(const fixture *f) {
 }
 
 /* The matrix lies on the device and holds what the host's holds. */
-static void assert_copied(const sac_stream *s, const sac_tensor *there, const sac_tensor *here) {
-    size_t n_bytes = (size_t)here->dim[0] * sac_dtype_row_bytes(here->dtype, here->dim[1]);
+static void assert_copied(const sac_stream *s, const sac_weight *there, const sac_weight *here) {
+    size_t n_bytes = sac_weight_part_bytes(&here->tensor);
     uint8_t *bytes = malloc(n_bytes);
-    assert_ptr_not_equal(there->data, here->data);
-    assert_int_equal(s->device->download(s, bytes, there->data, n_bytes), SAC_OK);
-    assert_memory_equal(bytes, here->data, n_bytes);
+    assert_ptr_not_equal(there->tensor.data, here->tensor.data);
+    assert_int_equal(s->device->download(s, bytes, there->tensor.data, n_bytes), SAC_OK);
+    assert_memory_equal(bytes, here->tensor.data, n_bytes);
     free(bytes);
 }
 
@@ -94,11 +94,11 @@ static void test_two_copies(void **state) {
     fixture *f = *state;
     sac_device_decoder first, second;
     sac_error err;
-    assert_ok(sac_decoder_to_device(&f->model, &f->stream, &first, NULL, NULL, &err), err);
+    assert_ok(sac_decoder_to_device(&f->model, f->model.dtype, &f->stream, &first, NULL, NULL, &err), err);
     assert_host_is_unchanged(f);
-    assert_ok(sac_decoder_to_device(&f->model, &f->stream, &second, NULL, NULL, &err), err);
+    assert_ok(sac_decoder_to_device(&f->model, f->model.dtype, &f->stream, &second, NULL, NULL, &err), err);
     assert_host_is_unchanged(f);
-    assert_ptr_not_equal(first.decoder.embed.data, second.decoder.embed.data);
+    assert_ptr_not_equal(first.decoder.embed.tensor.data, second.decoder.embed.tensor.data);
     assert_same_decoder(f, &first);
     assert_same_decoder(f, &second);
     sac_device_decoder_free(&first, &f->device);
@@ -113,9 +113,42 @@ static void test_no_room(void **state) {
     sac_device_decoder d;
     sac_error err;
     f->device.alloc = no_room;
-    assert_int_equal(sac_decoder_to_device(&f->model, &f->stream, &d, NULL, NULL, &err), SAC_NO_MEMORY);
+    assert_int_equal(sac_decoder_to_device(&f->model, f->model.dtype, &f->stream, &d, NULL, NULL, &err),
+                     SAC_NO_MEMORY);
     sac_device_decoder_free(&d, &f->device);
     assert_host_is_unchanged(f);
+    assert_int_equal(n_freed, 0);
+}
+
+static sac_status not_asked(const sac_device *d, size_t n_bytes, void **out, sac_error *err) {
+    (void)d, (void)n_bytes, (void)out;
+    return sac_fail(err, SAC_INTERNAL, "memory was asked for");
+}
+
+/* What the type of activations is without a word, and what the device does not multiply with it: refused by name
+ * before memory is asked for. */
+static void test_activations(void **state) {
+    fixture *f = *state;
+    sac_device_decoder d;
+    sac_error err;
+    const sac_dtype stored = f->model.dtype, other = stored == SAC_DTYPE_F16 ? SAC_DTYPE_BF16 : SAC_DTYPE_F16;
+    char want[40];
+    f->device.alloc = not_asked;
+    assert_int_equal(sac_device_activations(&f->model), stored);
+    f->model.dtype = SAC_DTYPE_Q4_K;
+    assert_int_equal(sac_device_activations(&f->model), SAC_DTYPE_BF16);
+    f->model.dtype = stored;
+    assert_int_equal(sac_decoder_to_device(&f->model, other, &f->stream, &d, NULL, NULL, &err),
+                     SAC_UNSUPPORTED);
+    snprintf(want, sizeof want, "in %s with activations in %s", sac_dtype_name(stored),
+             sac_dtype_name(other));
+    assert_non_null(strstr(err.text, want));
+    sac_device_decoder_free(&d, &f->device);
+    f->model.decoder.layers[1].up.format = SAC_WEIGHT_Q4_K;
+    assert_int_equal(sac_decoder_to_device(&f->model, stored, &f->stream, &d, NULL, NULL, &err),
+                     SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "weights in q4_k"));
+    sac_device_decoder_free(&d, &f->device);
     assert_int_equal(n_freed, 0);
 }
 
@@ -123,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,10 @@
 #include "closed_device.h"
 #include "format_test.h"
 
+enum { MAX_ELEMENTS = 1 << 16 };
+
+static sac_ops guarded;
+
 /* The twin of a case in the region, opened for the test. */
 static void to_device(format_case *f, const case_shape *s, uint64_t seed, const char *prefill,
                       const char *kv) {
@@ -36,6 +40,9 @@ static void to_device(format_case *f, const case_shape *s, uint64_t seed, const 
     assert_int_equal(there.used_bytes - before, plan_there.used_bytes);
     assert_true(there.used_bytes < CLOSED_BYTES);
     sac_kv_cache_clear(&f->cache);
+    guarded = closed_ops(&f->c.ops);
+    f->ops = &guarded;
+    f->let_in = closed_let_in;
     f->important = malloc((size_t)(s->n_ctx * s->n_kv_heads) * sizeof *f->important);
 }
 
@@ -43,9 +50,8 @@ static void to_device(format_case *f, const case_shape *s, uint64_t seed, const 
 static void run_there(format_case *f, int64_t n, bool step) {
     closed_let_in(true);
     sac_layer_attention a = format_tokens(f, n, step);
-    sac_ops guarded = closed_ops(&f->c.ops);
     int64_t left = a.past + 1;
-    a.ops = &guarded;
+    a.ops = f->ops;
     closed_let_in(false);
     if (step) {
         assert_int_equal(f->choice.format->packing->attend(f->cache.packing, &a, &left), SAC_OK);
@@ -59,6 +65,21 @@ static void run_there(format_case *f, int64_t n, bool step) {
     format_finish(f, n);
 }
 
+/* All that is stored, as it comes back. */
+static void expect_same_rows(format_case *here, format_case *there) {
+    static float x[2][MAX_ELEMENTS], y[2][MAX_ELEMENTS];
+    const sac_attention_shape *s = &here->c.shape;
+    assert_true(s->n_kv_heads * s->n_ctx * s->head_dim <= MAX_ELEMENTS);
+    assert_int_equal(sac_kv_cache_bytes_used(&here->cache), sac_kv_cache_bytes_used(&there->cache));
+    int64_t n = format_rows(here, x[0], x[1]);
+    assert_int_equal(format_rows(there, y[0], y[1]), n);
+    for (int head = 0; head < s->n_kv_heads; head++)
+        for (int i = 0; i < 2; i++) {
+            int64_t at = head * s->n_ctx * s->head_dim;
+            assert_memory_equal(x[i] + at, y[i] + at, (size_t)(n * s->head_dim) * sizeof(float));
+        }
+}
+
 /* Codes, ranges, factors and bits of all blocks; where they lie. */
 static void expect_same_blocks(const format_case *here, const format_case *there) {
     const sac_kv_blocks *x = here->cache.packing, *y = there->cache.packing; /* a state begins with them */
@@ -69,18 +90,25 @@ static void expect_same_blocks(const format_case *here, const format_case *there
     assert_int_equal(p->used_bytes, q->used_bytes);
     for (int i = 0; i < p->n_parts; i++) assert_int_equal(p->part[i].n, q->part[i].n);
     assert_memory_equal(p->memory, q->memory, p->used_bytes);
+    assert_int_equal(p->n_bits_bytes, q->n_bits_bytes);
+    assert_memory_equal(p->bits, q->bits, p->n_bits_bytes);
 }
 
-static void compare(const case_shape *shape, const char *prefill, const char *kv, int64_t prompt,
-                    int n_steps) {
+static void compare_prompts(format_case *here, format_case *there, int64_t n) {
+    format_prompt(here, n);
+    run_there(there, n, false);
+    assert_memory_equal(here->c.out, there->c.out, (size_t)(n * here->c.shape.hidden) * sizeof(float));
+    expect_same_rows(here, there);
+}
+
+/* A prompt, steps, and where there is room another prompt. */
+static void compare_each(const case_shape *shape, const char *prefill, const char *kv, int64_t prompt,
+                         int n_steps, void (*expect)(const format_case *here, const format_case *there)) {
     format_case here, there;
     format_open(&here, shape, 5, prefill, kv);
     to_device(&there, shape, 5, prefill, kv);
-    format_prompt(&here, prompt);
-    run_there(&there, prompt, false);
-    size_t out_bytes = (size_t)here.c.shape.hidden * sizeof(float);
-    assert_memory_equal(here.c.out, there.c.out, (size_t)prompt * out_bytes);
-    expect_same_blocks(&here, &there);
+    compare_prompts(&here, &there, prompt);
+    if (expect) expect(&here, &there);
     for (int i = 0; i < n_steps; i++) {
         format_step(&here);
         run_there(&there, 1, true);
@@ -88,12 +116,19 @@ static void compare(const case_shape *shape, const char *prefill, const char *kv
             double diff = fabs((double)here.c.out[c] - (double)there.c.out[c]);
             assert_true(diff <= 1e-5 * (1 + fabs((double)here.c.out[c])));
         }
-        expect_same_blocks(&here, &there);
+        if (expect) expect(&here, &there);
     }
+    expect_same_rows(&here, &there);
+    if (here.c.n + 25 <= shape->n_ctx) compare_prompts(&here, &there, 25);
     assert_true(here.c.stats.decode_rows == there.c.stats.decode_rows);
     assert_true(here.c.stats.decode_budget == there.c.stats.decode_budget);
     format_close(&here);
     format_close(&there);
+}
+
+static void compare(const case_shape *shape, const char *prefill, const char *kv, int64_t prompt,
+                    int n_steps) {
+    compare_each(shape, prefill, kv, prompt, n_steps, expect_same_blocks);
 }
 
 /* Prompts that leave a tail and prompts that do not, steps past several packings. */
@@ -111,23 +146,54 @@ static void mixed_on_a_device(void **state) {
     }
 }
 
-static void what_cannot_run_there_is_refused(void **state) {
+/* A step that mixes only the heaviest packed rows. */
+static void mixed_with_top_p(void **state) {
     const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
-    layer_case c;
-    sac_error err;
-    sac_kv_choice choice;
     (void)state;
-    case_open(&c, &shape, 1);
-    c.shape.device = &closed_device;
-    assert_int_equal(sac_kv_choice_parse(&choice, "mixed:top_p=0.9", &c.shape, &err), SAC_UNSUPPORTED);
-    case_close(&c);
+    compare(&shape, "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7,top_p=0.6", 150, 100);
+    compare(&shape, "dense", "mixed:gap=50,high=8,low=4,top_p=0.9", 64, 60);
+    compare(&shape, "dense", "mixed:gap=50,top_p=0.3", 20, 60);
+}
+
+/* Salient tokens of every head its own, the whole cache packed anew and not. */
+static void zipcache_on_a_device(void **state) {
+    static const case_shape shapes[] = {{.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400},
+                                        {.n_heads = 7, .n_kv_heads = 1, .head_dim = 80, .n_ctx = 300}};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(shapes); i++) {
+        compare(&shapes[i], "zipcache:salient=0.4", "zipcache:gap=40", 150, 100);
+        compare(&shapes[i], "zipcache:salient=0.4", "zipcache:gap=40,requantise=0,salient=0.3", 97, 90);
+        compare(&shapes[i], "dense", "zipcache:gap=50,high=8,low=4,salient=1", 20, 60);
+    }
+}
+
+static void kivi_on_a_device(void **state) {
+    static const case_shape shapes[] = {{.n_heads = 6, .n_kv_heads = 2, .head_dim = 48, .n_ctx = 400},
+                                        {.n_heads = 7, .n_kv_heads = 1, .head_dim = 80, .n_ctx = 300}};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(shapes); i++) {
+        compare_each(&shapes[i], "dense", "kivi:group=16,residual=32", 150, 110, NULL);
+        compare_each(&shapes[i], "dense", "kivi:group=32,residual=64,bits=4", 20, 150, NULL);
+        compare_each(&shapes[i], "dense", "kivi:group=32,residual=32,bits=8", 128, 70, NULL);
+    }
+}
+
+static void int4_on_a_device(void **state) {
+    static const case_shape shapes[] = {{.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 250},
+                                        {.n_heads = 3, .n_kv_heads = 3, .head_dim = 24, .n_ctx = 250}};
+    static const char *const lines[] = {"int4", "int4:bits=2", "int4:bits=8"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(shapes); i++)
+        for (size_t j = 0; j < SAC_COUNT(lines); j++)
+            compare_each(&shapes[i], "dense", lines[j], 133, 40, NULL);
 }
 
 int main(void) {
     if (!closed_open()) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixed_on_a_device),
-        cmocka_unit_test(what_cannot_run_there_is_refused),
+        cmocka_unit_test(mixed_on_a_device),    cmocka_unit_test(mixed_with_top_p),
+        cmocka_unit_test(zipcache_on_a_device), cmocka_unit_test(kivi_on_a_device),
+        cmocka_unit_test(int4_on_a_device),
     };
     return cmocka_run_group_tests_name("packed caches on a device", tests, NULL, NULL);
 }

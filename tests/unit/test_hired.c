@@ -120,14 +120,14 @@ static void lines_are_read(void **state) {
 
 /* ---------------------------------------------------------------- the class token */
 
-static double weight_at(const sac_tensor *w, int64_t i) {
-    if (w->dtype == SAC_DTYPE_F32) return (double)((const float *)w->data)[i];
-    uint16_t half = ((const uint16_t *)w->data)[i];
-    return (double)(w->dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(half) : sac_bf16_to_f32(half));
+static double weight_at(const sac_weight *w, int64_t i) {
+    if (w->tensor.dtype == SAC_DTYPE_F32) return (double)((const float *)w->tensor.data)[i];
+    uint16_t half = ((const uint16_t *)w->tensor.data)[i];
+    return (double)(w->tensor.dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(half) : sac_bf16_to_f32(half));
 }
 
 /* One output of a projection of the normalised token x. */
-static double project(const sac_tensor *w, const float *bias, const double *x, int n, int out) {
+static double project(const sac_weight *w, const float *bias, const double *x, int n, int out) {
     double sum = bias ? (double)bias[out] : 0;
     for (int i = 0; i < n; i++) sum += weight_at(w, (int64_t)out * n + i) * x[i];
     return sum;

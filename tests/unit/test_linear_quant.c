@@ -1,7 +1,7 @@
 /* Every variant of linear_quant gives the bits of sac_quant_dot: any shape, any alignment, any number of rows
  * or threads. Weights end at the end of a page that nothing follows. */
 #define _GNU_SOURCE
-#include "cpu/linear_quant.h"
+#include "cpu/weights/linear_quant.h"
 #include "cpu_flags.h"
 #include "quants.h"
 #include "test.h"
@@ -128,7 +128,7 @@ static void close_product(product *p) {
 static void run_product(fixture *f, const product *p, unsigned flags, int n_threads, float *y) {
     sac_linear_args a = {.y = sac_mat_f32(y, p->m, p->n),
                          .x = sac_mat_f32(p->x, p->m, p->k),
-                         .w = {p->w.data, p->t, 2, {p->n, p->k}},
+                         .w = sac_weight_of((sac_tensor){p->w.data, p->t, 2, {p->n, p->k}}),
                          .bias = p->bias,
                          .accumulate = p->bias != NULL};
     a.x.stride = p->k + p->gap;

@@ -318,8 +318,9 @@ static void quest(void **state) {
 }
 
 static void doublesparse(void **state) {
-    static const char *const lines[] = {"k=24", "k=24,channels=5", "k=40,heads=query,channels=16",
-                                        "k=24,heads=union"};
+    static const char *const lines[] = {
+        "k=24",        "k=24,channels=5",        "k=40,heads=query,channels=16",       "k=24,heads=union",
+        "k=24,bits=8", "k=24,channels=5,bits=4", "k=40,heads=query,channels=16,bits=2"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         char decode[100];
@@ -327,6 +328,7 @@ static void doublesparse(void **state) {
         compare("dense", decode, false, false, (const int64_t[]){170, 75, 0}, 6);
     }
     compare("dense", "doublesparse:skip=0,k=24", false, false, (const int64_t[]){20, 0}, 12);
+    compare("dense", "doublesparse:skip=0,k=24,bits=4", false, false, (const int64_t[]){2100, 50, 0}, 6);
 }
 
 /* Heads of one kind, of both, and of none before a prompt is long enough. */
@@ -339,6 +341,22 @@ static void duo(void **state) {
         snprintf(decode, sizeof decode, "duo:%s", lines[i]);
         compare("dense", decode, false, true, (const int64_t[]){170, 75, 0}, 9);
         compare("dense", decode, false, true, (const int64_t[]){20, 3, 150, 2, 0}, 9);
+    }
+}
+
+/* Windows that hold all, few blocks and more of them than are chosen, queries that are asked and that are
+ * not; sums of as many rows as no power of two is. */
+static void infllm(void **state) {
+    static const char *const lines[] = {"init=4,local=40,block=8,topk=3,repr=2,chunk=24",
+                                        "init=0,local=30,block=5,topk=4,repr=3,chunk=16,probe=3",
+                                        "init=9,local=64,block=16,topk=5,repr=16,chunk=32,probe=40"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "infllm:%s", lines[i]);
+        compare(line, line, false, true, (const int64_t[]){170, 75, 0}, 9);
+        compare("dense", line, false, true, (const int64_t[]){20, 3, 150, 2, 0}, 9);
+        compare(line, "dense", false, true, (const int64_t[]){30, 300, 0}, 2);
     }
 }
 
@@ -413,7 +431,7 @@ static void what_cannot_run_there_is_refused(void **state) {
     c.shape.n_ctx = 1400000;
     assert_int_equal(sac_prefill_open(&long_one, "minference", &c.shape, &err), SAC_UNSUPPORTED);
     static const char *const decodes[] = {
-        "doublesparse:bits=4,k=8", "twilight:skip=0,base=quest,base.skip=0,base.heads=query,base.budget=32",
+        "twilight:skip=0,base=quest,base.skip=0,base.heads=query,base.budget=32",
         "twilight:skip=0,base=doublesparse,base.skip=0,base.k=8,force_last=1"};
     for (size_t i = 0; i < SAC_COUNT(decodes); i++) {
         sac_decode m;
@@ -438,6 +456,7 @@ int main(void) {
         cmocka_unit_test(quest),
         cmocka_unit_test(doublesparse),
         cmocka_unit_test(duo),
+        cmocka_unit_test(infllm),
         cmocka_unit_test(streaming),
         cmocka_unit_test(selfextend),
         cmocka_unit_test(zipcache),

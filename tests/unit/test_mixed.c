@@ -37,7 +37,7 @@ static int64_t exact_rows(format_case *f, float *k, float *v) {
                 sac_packed_get_value(&l->part[i], head, row, v + (head * N_CTX + n + row) * d);
             }
     int64_t n_tail;
-    sac_kv_view tail = sac_kv_cache_begin_layer(&f->cache, f->c.layer, 0, true, &n_tail);
+    sac_kv_view tail = sac_kv_cache_begin_step(&f->cache, f->c.layer, 0, &n_tail);
     for (int head = 0; head < f->c.shape.n_kv_heads; head++)
         for (int64_t row = 0; row < n_tail; row++) {
             sac_kv_load(&tail, tail.k, head, row, k + (head * N_CTX + n + row) * d);

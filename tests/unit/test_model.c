@@ -249,8 +249,8 @@ static void opens_tiny_models(void **state) {
     assert_int_equal(m.decoder.config.hidden, 32);
     assert_false(m.decoder.config.tied_head);
     assert_int_equal(m.tower.config.feature_layer[0], 2);
-    assert_int_equal(sac_clip_weights_of(&m.tower)->patch_embed.n_dims, 2);
-    assert_int_equal(sac_clip_weights_of(&m.tower)->patch_embed.dim[1], 3 * 7 * 7);
+    assert_int_equal(sac_clip_weights_of(&m.tower)->patch_embed.tensor.n_dims, 2);
+    assert_int_equal(sac_clip_weights_of(&m.tower)->patch_embed.tensor.dim[1], 3 * 7 * 7);
     assert_int_equal(m.merger.in, 24);
     assert_int_equal(m.processor.tile_size, 30);
     assert_non_null(((const sac_merger_mlp_weights *)m.merger.weights)->fc1_bias);
@@ -276,7 +276,7 @@ static void opens_tiny_models(void **state) {
     assert_true(m.decoder.config.tied_head);
     assert_false(m.decoder.config.rope.interleaved);
     assert_non_null(m.decoder.layers[1].k_bias);
-    assert_ptr_equal(m.decoder.head.data, m.decoder.embed.data);
+    assert_ptr_equal(m.decoder.head.tensor.data, m.decoder.embed.tensor.data);
     sac_loaded_model_free(&m);
 
     assert_ok(sac_loaded_model_open(&m, TINY "gguf_llama_f16/f16.gguf", NULL, NULL, &err), err);
@@ -495,8 +495,8 @@ static void takes_unaligned_weights(void **state) {
     sac_error err;
     assert_ok(sac_loaded_model_open(&a, TINY "llama_f32", NULL, NULL, &err), err);
     assert_ok(sac_loaded_model_open(&b, folder, NULL, NULL, &err), err);
-    assert_int_equal((uintptr_t)b.decoder.layers[1].up.data % 4, 0);
-    assert_memory_equal(a.decoder.layers[1].up.data, b.decoder.layers[1].up.data, 51 * 24 * 4);
+    assert_int_equal((uintptr_t)b.decoder.layers[1].up.tensor.data % 4, 0);
+    assert_memory_equal(a.decoder.layers[1].up.tensor.data, b.decoder.layers[1].up.tensor.data, 51 * 24 * 4);
     assert_memory_equal(a.decoder.final_norm, b.decoder.final_norm, 24 * 4);
     sac_loaded_model_free(&a);
     sac_loaded_model_free(&b);

@@ -17,8 +17,8 @@ static float *floats(int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = 0.3f * test_rand_float(&random_state);
     return x;
 }
-static sac_tensor matrix(int64_t n, int64_t k) {
-    return (sac_tensor){floats(n * k), SAC_DTYPE_F32, 2, {n, k}};
+static sac_weight matrix(int64_t n, int64_t k) {
+    return sac_weight_of((sac_tensor){floats(n * k), SAC_DTYPE_F32, 2, {n, k}});
 }
 
 static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers, bool keep_class) {
@@ -38,10 +38,10 @@ static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers
         sac_clip_layer *l = &layers[i];
         const float **vectors[] = {&l->ln1_w,  &l->ln1_b,  &l->ln2_w,  &l->ln2_b,   &l->q_bias,
                                    &l->k_bias, &l->v_bias, &l->o_bias, &l->fc2_bias};
-        sac_tensor *square[] = {&l->q, &l->k, &l->v, &l->o};
+        sac_weight *square[] = {&l->q, &l->k, &l->v, &l->o};
         for (size_t j = 0; j < SAC_COUNT(vectors); j++) *vectors[j] = floats(HIDDEN);
         for (size_t j = 0; j < SAC_COUNT(square); j++) *square[j] = matrix(HIDDEN, HIDDEN);
-        l->qkv = (sac_tensor){0};
+        l->qkv = (sac_weight){0};
         l->fc1 = matrix(WIDE, HIDDEN);
         l->fc1_bias = floats(WIDE);
         l->fc2 = matrix(HIDDEN, WIDE);
@@ -52,25 +52,26 @@ static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers
 static void lay_out_for_a_device(sac_clip_weights *v, sac_clip_layer *layers) {
     for (int i = 0; i < LAYERS; i++) {
         sac_clip_layer *l = &layers[i];
-        sac_tensor *parts[] = {&l->q, &l->k, &l->v};
+        sac_weight *parts[] = {&l->q, &l->k, &l->v};
         const float *biases[] = {l->q_bias, l->k_bias, l->v_bias};
         l->qkv = matrix(3 * HIDDEN, HIDDEN);
-        float *w = (float *)(uintptr_t)l->qkv.data, *b = floats(3 * HIDDEN);
+        float *w = (float *)(uintptr_t)l->qkv.tensor.data, *b = floats(3 * HIDDEN);
         for (int p = 0; p < 3; p++) {
-            memcpy(w + p * HIDDEN * HIDDEN, parts[p]->data, HIDDEN * HIDDEN * sizeof *w);
+            memcpy(w + p * HIDDEN * HIDDEN, parts[p]->tensor.data, HIDDEN * HIDDEN * sizeof *w);
             memcpy(b + p * HIDDEN, biases[p], HIDDEN * sizeof *b);
         }
         l->qkv_bias = b;
         memset(parts[0], 0, sizeof *parts[0]); /* nobody looks at them */
     }
-    int64_t cols = v->patch_embed.dim[1],
+    int64_t cols = v->patch_embed.tensor.dim[1],
             aligned = (cols + SAC_CLIP_ALIGN - 1) / SAC_CLIP_ALIGN * SAC_CLIP_ALIGN;
     assert_true(aligned > cols);
-    sac_tensor wide = matrix(HIDDEN, aligned);
-    float *w = (float *)(uintptr_t)wide.data;
+    sac_weight wide = matrix(HIDDEN, aligned);
+    float *w = (float *)(uintptr_t)wide.tensor.data;
     memset(w, 0, (size_t)(HIDDEN * aligned) * sizeof *w);
     for (int64_t i = 0; i < HIDDEN; i++)
-        memcpy(w + i * aligned, (const float *)v->patch_embed.data + i * cols, (size_t)cols * sizeof *w);
+        memcpy(w + i * aligned, (const float *)v->patch_embed.tensor.data + i * cols,
+               (size_t)cols * sizeof *w);
     v->patch_embed = wide;
 }
 

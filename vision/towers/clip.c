@@ -23,7 +23,7 @@ static run run_of(const sac_tower_run *call, int64_t first, int64_t n_tiles) {
                  first, n_tiles,    n_tiles * tokens};
 }
 
-static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_tensor *w, const float *bias,
+static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias,
                          sac_activation act, bool accumulate) {
     return r->ops->linear(
         r->stream,
@@ -62,7 +62,8 @@ static sac_status add_positions(const run *r, sac_mat h, sac_mat patches, int64_
 /* h = pre_ln([class; patches] + positions) for every picture. */
 static sac_status embed(const run *r, const sac_patch_rows *in) {
     int n_patches = r->tokens - 1, hidden = r->c->hidden;
-    sac_mat patches = mat(r, r->s->at[SAC_CLIP_PATCHES], r->n_tiles * n_patches, r->w->patch_embed.dim[1]);
+    sac_mat patches =
+        mat(r, r->s->at[SAC_CLIP_PATCHES], r->n_tiles * n_patches, r->w->patch_embed.tensor.dim[1]);
     sac_mat h = mat(r, r->s->at[SAC_CLIP_H], r->rows, hidden);
     sac_patchify_args rows = {.y = patches,
                               .pixels = in->pixels,
@@ -107,7 +108,7 @@ static sac_status project_qkv(const run *r, const sac_clip_layer *w, sac_mat qkv
     int hidden = r->c->hidden;
     sac_mat h = tile_rows(r, SAC_CLIP_H, hidden), n = tile_rows(r, SAC_CLIP_NORM, hidden);
     SAC_TRY(norm(r, n, h, w->ln1_w, w->ln1_b));
-    if (w->qkv.data) {
+    if (w->qkv.tensor.data) {
         sac_mat all = tile_rows(r, SAC_CLIP_QKV, 3 * (int64_t)hidden);
         for (int i = 0; i < 3; i++) {
             qkv[i] = all;
@@ -250,10 +251,6 @@ static int symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX
     return (int)SAC_COUNT(all);
 }
 
-static sac_dtype dtype(const sac_tower *t) {
-    return sac_clip_weights_of(t)->patch_embed.dtype;
-}
-
 #define PART(field, matrix)                                                                                  \
     { "tower." #field, false, matrix, offsetof(sac_clip_weights, field) }
 #define LAYER(field, matrix)                                                                                 \
@@ -279,7 +276,6 @@ const sac_tower_kind sac_tower_clip = {
     .has_class = true,
     .plan = plan,
     .symbols = symbols,
-    .dtype = dtype,
     .place = sac_clip_place,
     .take = sac_clip_take,
     .depth = depth,

@@ -13,21 +13,21 @@
 
 typedef struct sac_clip_layer {
     const float *ln1_w, *ln1_b, *ln2_w, *ln2_b;
-    sac_tensor q, k, v, o; /* [hidden][hidden] */
+    sac_weight q, k, v, o; /* [hidden][hidden] */
     const float *q_bias, *k_bias, *v_bias, *o_bias;
-    sac_tensor fc1, fc2; /* [intermediate][hidden], [hidden][intermediate] */
+    sac_weight fc1, fc2; /* [intermediate][hidden], [hidden][intermediate] */
     const float *fc1_bias, *fc2_bias;
-    sac_tensor qkv; /* [3 * hidden][hidden], the three as one with qkv_bias; no data: not one */
+    sac_weight qkv; /* [3 * hidden][hidden], the three as one with qkv_bias; no data: not one */
     const float *qkv_bias;
 } sac_clip_layer;
 
 typedef struct sac_clip_weights {
-    sac_tensor
-        patch_embed; /* [hidden][3 * patch * patch]; a device's has zeros behind, so that rows are aligned */
+    /* [hidden][3 * patch * patch]; on a GPU with zeros behind each row, so that rows are aligned */
+    sac_weight patch_embed;
     const float *class_embed, *pos_embed; /* [hidden], [1 + patches][hidden] */
     const float *pre_ln_w, *pre_ln_b;
     const void
-        *start_rows; /* of a tower on a device: [1 + patches][hidden] of the matrices' type, positions with
+        *start_rows; /* of a tower on a device: [1 + patches][hidden] of the activations' type, positions with
                                the class added to the first; NULL on the CPU */
 } sac_clip_weights;
 

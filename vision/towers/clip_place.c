@@ -4,58 +4,67 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Rows of these can be put one behind another. */
+static bool is_one(const sac_placer *p, const sac_weight *w) {
+    return w->format == SAC_WEIGHT_FLOATS && w->tensor.dtype == p->activations;
+}
+
 /* q, k and v as one matrix, for one product in place of three small ones; as they are where one has no bias. */
 static sac_status place_qkv(sac_placer *p, int64_t hidden, sac_clip_layer *l) {
-    const void *matrices[] = {l->q.data, l->k.data, l->v.data}, *bias = NULL;
+    const void *matrices[] = {l->q.tensor.data, l->k.tensor.data, l->v.tensor.data}, *bias = NULL;
     const void *biases[] = {l->q_bias, l->k_bias, l->v_bias};
-    sac_tensor *apart[] = {&l->q, &l->k, &l->v};
+    sac_weight *apart[] = {&l->q, &l->k, &l->v};
     const float **bias_apart[] = {&l->q_bias, &l->k_bias, &l->v_bias};
-    bool same_type = l->q.dtype == p->dtype && l->k.dtype == p->dtype && l->v.dtype == p->dtype;
+    bool same_type = is_one(p, &l->q) && is_one(p, &l->k) && is_one(p, &l->v);
     if (same_type && !l->q_bias == !l->k_bias && !l->q_bias == !l->v_bias) {
-        l->qkv = (sac_tensor){NULL, p->dtype, 2, {3 * hidden, hidden}};
-        SAC_TRY(sac_place_three(p, &l->qkv.data, matrices,
-                                (size_t)hidden * sac_dtype_row_bytes(p->dtype, hidden)));
+        l->qkv = sac_weight_of((sac_tensor){NULL, p->activations, 2, {3 * hidden, hidden}});
+        SAC_TRY(sac_place_three(p, &l->qkv.tensor.data, matrices,
+                                (size_t)hidden * sac_dtype_row_bytes(p->activations, hidden)));
         SAC_TRY(sac_place_three(p, &bias, biases, (size_t)hidden * sizeof(float)));
         l->qkv_bias = bias;
         return SAC_OK;
     }
-    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_matrix(p, apart[i]));
+    for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_weight(p, apart[i]));
     for (size_t i = 0; i < SAC_COUNT(apart); i++) SAC_TRY(sac_place_vector(p, bias_apart[i], hidden));
     return SAC_OK;
 }
 
 static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_clip_layer *l) {
-    sac_tensor *matrices[] = {&l->o, &l->fc1, &l->fc2};
+    sac_weight *matrices[] = {&l->o, &l->fc1, &l->fc2};
     const float **vectors[] = {&l->ln1_w, &l->ln1_b, &l->ln2_w, &l->ln2_b, &l->o_bias, &l->fc2_bias};
     SAC_TRY(place_qkv(p, c->hidden, l));
-    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_matrix(p, matrices[i]));
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(sac_place_vector(p, vectors[i], c->hidden));
     return sac_place_vector(p, &l->fc1_bias, c->intermediate);
 }
 
 /* Rows of 588 halves are not aligned, and the library has no fast kernel for them: zeros behind each. */
-static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sac_tensor *w) {
-    size_t row = sac_dtype_row_bytes(p->dtype, w->dim[1]);
-    size_t aligned = sac_dtype_row_bytes(p->dtype, sac_clip_aligned_cols(c));
+static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sac_weight *patch_embed) {
+    sac_tensor *w = &patch_embed->tensor;
+    if (!is_one(p, patch_embed))
+        return sac_fail(p->err, SAC_UNSUPPORTED, "a patch embedding in %s on a device with activations in %s",
+                        sac_weight_name(patch_embed), sac_dtype_name(p->activations));
+    size_t row = sac_dtype_row_bytes(p->activations, w->dim[1]);
+    size_t aligned = sac_dtype_row_bytes(p->activations, sac_clip_aligned_cols(c));
     uint8_t *rows = calloc((size_t)w->dim[0], aligned);
     if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
     for (int64_t i = 0; i < w->dim[0]; i++)
         memcpy(rows + (size_t)i * aligned, (const uint8_t *)w->data + (size_t)i * row, row);
     const void *at = rows;
     sac_status st = sac_place_borrowed(p, &at, (size_t)w->dim[0] * aligned);
-    if (p->arena.base) *w = (sac_tensor){at, p->dtype, 2, {w->dim[0], sac_clip_aligned_cols(c)}};
+    if (p->arena.base) *w = (sac_tensor){at, p->activations, 2, {w->dim[0], sac_clip_aligned_cols(c)}};
     free(rows);
     return st;
 }
 
-/* Positions in the matrices' type, the class added to the first. */
+/* Positions in the activations' type, the class added to the first. */
 static sac_status place_start_rows(sac_placer *p, const sac_tower_config *c, sac_clip_weights *w) {
     size_t n = (size_t)sac_clip_tokens(c) * (size_t)c->hidden;
     uint16_t *rows = malloc(n * sizeof *rows);
     if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
     for (size_t i = 0; i < n; i++) {
         float f = w->pos_embed[i] + (i < (size_t)c->hidden ? w->class_embed[i] : 0.0f);
-        rows[i] = p->dtype == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+        rows[i] = p->activations == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
     }
     w->start_rows = rows;
     sac_status st = sac_place_borrowed(p, &w->start_rows, n * sizeof *rows);

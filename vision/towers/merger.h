@@ -5,7 +5,7 @@
 
 #include "grid.h"
 #include "ops.h"
-#include "placer.h"
+#include "place_weight.h"
 #include "weight_slot.h"
 
 #define SAC_MERGERS(X) X(mlp)

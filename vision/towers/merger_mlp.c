@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_tensor *w,
+static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_weight *w,
                          const float *bias, sac_activation act) {
     return r->ops->linear(
         r->stream, &(sac_linear_args){.y = y, .x = x, .w = *w, .bias = bias, .act = act, .fast = r->fast});
@@ -30,8 +30,8 @@ static int symbols(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMB
 
 static sac_status place(sac_merger *m, sac_placer *p) {
     sac_merger_mlp_weights *w = m->weights;
-    SAC_TRY(sac_place_matrix(p, &w->fc1));
-    SAC_TRY(sac_place_matrix(p, &w->fc2));
+    SAC_TRY(sac_place_weight(p, &w->fc1));
+    SAC_TRY(sac_place_weight(p, &w->fc2));
     SAC_TRY(sac_place_vector(p, &w->fc1_bias, m->hidden));
     return sac_place_vector(p, &w->fc2_bias, m->out);
 }

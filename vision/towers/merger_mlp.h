@@ -5,7 +5,7 @@
 #include "merger.h"
 
 typedef struct sac_merger_mlp_weights {
-    sac_tensor fc1, fc2;              /* [hidden][in], [out][hidden] */
+    sac_weight fc1, fc2;              /* [hidden][in], [out][hidden] */
     const float *fc1_bias, *fc2_bias; /* NULL where absent */
 } sac_merger_mlp_weights;
 

@@ -9,7 +9,7 @@
 
 #include "grid.h"
 #include "ops.h"
-#include "placer.h"
+#include "place_weight.h"
 #include "weight_slot.h"
 
 #define SAC_TOWERS(X)                X(clip)
@@ -88,9 +88,8 @@ struct sac_tower_kind {
     sac_status (*plan)(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *plan,
                        sac_error *err);
     int (*symbols)(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]);
-    /* Type of the matrices, which a device asks for. */
-    sac_dtype (*dtype)(const sac_tower *t);
-    /* Turns t, whose structs are its own, into what runs on a device; UNSUPPORTED for types that differ. */
+    /* Turns t, whose structs are its own, into what runs on a device with activations in p->activations;
+     * UNSUPPORTED for weights that the device does not take with them. */
     sac_status (*place)(sac_tower *t, sac_placer *p);
     /* Takes s->at out of arena and s->segment_start out of host; arenas without a base only measure. `stream` is
      * a device's, for what is uploaded at once. */

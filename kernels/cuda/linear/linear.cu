@@ -168,7 +168,7 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     cuda_ops *o = ops_of(s);
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
     bool gelu = a->act == SAC_ACT_GELU_TANH && is_half(a->y.dtype);
-    if (!is_float(a->x.dtype) || a->w.dtype != a->x.dtype) return SAC_UNSUPPORTED;
+    if (!is_float(a->x.dtype) || a->w.tensor.dtype != a->x.dtype) return SAC_UNSUPPORTED;
     if (a->y.dtype != a->x.dtype && a->y.dtype != SAC_DTYPE_F32) return SAC_UNSUPPORTED;
     if (a->act != SAC_ACT_NONE && a->accumulate) return SAC_UNSUPPORTED;
     if (a->bias && (size_t)(n * element_bytes(a->y.dtype)) > SCRATCH_BIAS_BYTES) return SAC_UNSUPPORTED;
@@ -183,7 +183,7 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     key.x_stride = m > 1 ? a->x.stride : k, key.y_stride = m > 1 ? a->y.stride : n;
     key.x_align = alignment(a->x.data, key.x_stride * element_bytes(a->x.dtype));
     key.y_align = alignment(a->y.data, key.y_stride * element_bytes(a->y.dtype));
-    key.w_align = alignment(a->w.data, k * element_bytes(a->x.dtype));
+    key.w_align = alignment(a->w.tensor.data, k * element_bytes(a->x.dtype));
     key.x = a->x.dtype, key.y = a->y.dtype;
     key.bias = a->bias, key.gelu = gelu, key.accumulate = a->accumulate, key.fast = a->fast;
     matmul_layouts l;
@@ -194,7 +194,7 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
         SAC_TRY(launch(s, early({(unsigned)ceil_div(n, 256), 256}), convert_bias_kernel, a->y.dtype,
                        scratch_bias(s), a->bias, n));
     float one = 1, beta = a->accumulate ? 1.0f : 0.0f;
-    if (cublasLtMatmul(o->lt, &l.desc, &one, a->w.data, &l.w, a->x.data, &l.x, &beta, a->y.data, &l.y,
+    if (cublasLtMatmul(o->lt, &l.desc, &one, a->w.tensor.data, &l.w, a->x.data, &l.x, &beta, a->y.data, &l.y,
                        a->y.data, &l.y, &p->algo, workspace, workspace_bytes,
                        cuda_stream(s)) != CUBLAS_STATUS_SUCCESS)
         return SAC_DEVICE;
@@ -236,12 +236,12 @@ static __global__ void linear_any_kernel(sac_mat y, sac_mat x, sac_dtype w_type,
 }
 
 extern "C" sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_args *a) {
-    if (!is_float(a->x.dtype) || !is_float(a->y.dtype) || !is_float(a->w.dtype)) return SAC_UNSUPPORTED;
+    if (!is_float(a->x.dtype) || !is_float(a->y.dtype) || !is_float(a->w.tensor.dtype)) return SAC_UNSUPPORTED;
     int64_t rows = ceil_div(a->y.rows, 64);
     if (!rows) return SAC_OK;
     if (rows > 65535) return SAC_UNSUPPORTED;
     dim3 grid((unsigned)ceil_div(a->y.cols, 64), (unsigned)rows);
-    return launch(s, {grid, 256}, linear_any_kernel, a->y, a->x, a->w.dtype, a->w.data, a->bias, a->act,
+    return launch(s, {grid, 256}, linear_any_kernel, a->y, a->x, a->w.tensor.dtype, a->w.tensor.data, a->bias, a->act,
                   a->accumulate);
 }
 

@@ -84,7 +84,7 @@ struct halves_job : pairs_job {
 
 template <typename T> static sac_status launch_one(const sac_stream *s, const sac_linear_args *a) {
     int64_t k = a->x.cols, n = a->y.cols;
-    const halves_job j = {{end_of(a), a->w.data}};
+    const halves_job j = {{end_of(a), a->w.tensor.data}};
     if (n > 1 << 30 || k > 1 << 17 || k < 1) return SAC_UNSUPPORTED;
     if (k >= 2 * half_weights<T>::LINE && n < (int64_t)s->device->n_processors * HALVES_BELOW_ROWS)
         return stream_pairs::run<half_weights<T>>(s, a->x.data, NULL, 0, k, n, j);
@@ -109,16 +109,16 @@ struct tiles_job : sums_end {
 };
 
 template <typename T> static sac_status launch_few(const sac_stream *s, const sac_linear_args *a) {
-    const tiles_job j = {end_of(a), a->w.data};
-    if (!stream_tiles::fits(a->x, a->w.data, a->y.cols)) return SAC_UNSUPPORTED;
+    const tiles_job j = {end_of(a), a->w.tensor.data};
+    if (!stream_tiles::fits(a->x, a->w.tensor.data, a->y.cols)) return SAC_UNSUPPORTED;
     return stream_tiles::run<half_weights<T>>(s, a->x, a->y.cols, j);
 }
 
 extern "C" sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
-    if (!is_half(a->x.dtype) || a->w.dtype != a->x.dtype || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
+    if (!is_half(a->x.dtype) || a->w.tensor.dtype != a->x.dtype || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
     if (!m || !n) return SAC_OK;
-    if (!mat_aligned(a->x) || !is_aligned(a->w.data, k)) return SAC_UNSUPPORTED;
+    if (!mat_aligned(a->x) || !is_aligned(a->w.tensor.data, k)) return SAC_UNSUPPORTED;
     if (a->x.dtype == SAC_DTYPE_F16) return m == 1 ? launch_one<half>(s, a) : launch_few<half>(s, a);
     return m == 1 ? launch_one<bf16>(s, a) : launch_few<bf16>(s, a);
 }

@@ -75,8 +75,9 @@ typedef struct qkv_job {
     }
 } qkv_job;
 
-static bool is_weight(const sac_tensor *w, sac_dtype t, int64_t k) {
-    return w->dtype == t && (uintptr_t)w->data % 16 == 0 && w->dim[1] == k;
+static bool is_weight(const sac_weight *w, sac_dtype t, int64_t k) {
+    const sac_tensor *m = &w->tensor;
+    return w->format == SAC_WEIGHT_FLOATS && m->dtype == t && (uintptr_t)m->data % 16 == 0 && m->dim[1] == k;
 }
 
 extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
@@ -88,7 +89,7 @@ extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_
     if (!is_weight(&a->wq, t, k) || !is_weight(&a->wk, t, k) || !is_weight(&a->wv, t, k) ||
         (uintptr_t)a->x.data % 16 || (uintptr_t)a->norm % 16)
         return SAC_UNSUPPORTED;
-    qkv_job j = {{a->wq.data, a->wk.data, a->wv.data},
+    qkv_job j = {{a->wq.tensor.data, a->wk.tensor.data, a->wv.tensor.data},
                  {a->q_bias, a->k_bias, a->v_bias},
                  a->rotation,
                  a->pos,
@@ -149,11 +150,11 @@ static sac_status few_gates(const sac_stream *s, const sac_gate_up_step_args *a)
     size_t room;
     sac_mat x = a->x;
     x.data = scratch_rest(s, &room), x.stride = x.cols;
-    if (!stream_tiles::fits(x, a->gate.data, a->y.cols) || (size_t)(x.rows * x.cols) * 2 > room)
+    if (!stream_tiles::fits(x, a->gate.tensor.data, a->y.cols) || (size_t)(x.rows * x.cols) * 2 > room)
         return SAC_UNSUPPORTED;
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
     SAC_TRY(sac_cuda_rmsnorm(s, &norm));
-    const gate_up_tiles j = {a->gate.data, a->up.data, a->y};
+    const gate_up_tiles j = {a->gate.tensor.data, a->up.tensor.data, a->y};
     return x.dtype == SAC_DTYPE_F16 ? stream_tiles::run<half_weights<half>>(s, x, a->y.cols, j)
                                     : stream_tiles::run<half_weights<bf16>>(s, x, a->y.cols, j);
 }
@@ -166,7 +167,7 @@ extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_
         (uintptr_t)a->norm % 16)
         return SAC_UNSUPPORTED;
     if (a->x.rows > 1) return few_gates(s, a);
-    gate_up_job j = {a->gate.data, a->up.data, a->y.data};
+    gate_up_job j = {a->gate.tensor.data, a->up.tensor.data, a->y.data};
     return t == SAC_DTYPE_F16
                ? stream_pairs::run<half_weights<half>>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j)
                : stream_pairs::run<half_weights<bf16>>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j);

@@ -64,8 +64,11 @@ __device__ __forceinline__ int shift_of(int i, int bits) {
     return i / 2 * bits + (i & 1 ? 16 : 0);
 }
 
-/* pack_keys.cu: keys alone, with a range a row, rows to `to` of p and those after it. */
+/* Keys alone or values alone, rows to `to` of p and those after it. pack_keys.cu: keys with a range a row;
+ * pack_groups.cu: keys with a range a channel for every k_group rows, values of any groups. */
 sac_status cuda_pack_keys_by_row(const sac_stream *s, const sac_pack_rows_args *a);
+sac_status cuda_pack_key_groups(const sac_stream *s, const sac_pack_rows_args *a);
+sac_status cuda_pack_value_groups(const sac_stream *s, const sac_pack_rows_args *a);
 
 } // namespace sac::packed
 

@@ -337,8 +337,8 @@ static __global__ void __launch_bounds__(256) value_lines_kernel(pack_source s, 
 }
 
 template <typename T, int BITS>
-static sac_status pack_values(const sac_stream *s, const pack_source &from, const sac_packed_rows &p,
-                              dim3 grid) {
+static sac_status launch_value_lines(const sac_stream *s, const pack_source &from, const sac_packed_rows &p,
+                                     dim3 grid) {
     int lines = (int)min_of(p.v_group, (int64_t)p.n_heads * p.head_dim) / 8;
     auto kernel = lines <= 32   ? value_lines_kernel<T, BITS, 1>
                   : lines <= 64 ? value_lines_kernel<T, BITS, 2>
@@ -361,41 +361,66 @@ static sac_status pack_value_lines(const sac_stream *s, const pack_source &from,
     dim3 grid((unsigned)min_of(ceil_div(p.n, VALUE_ROWS), 4 * s->device->n_processors), (unsigned)groups);
     if (p.bits == 8 || min_of(p.v_group, (int64_t)p.n_heads * p.head_dim) > 1024 || (uintptr_t)p.v % 16)
         return SAC_UNSUPPORTED;
-    return p.bits == 4 ? pack_values<T, 4>(s, from, p, grid) : pack_values<T, 2>(s, from, p, grid);
+    return p.bits == 4 ? launch_value_lines<T, 4>(s, from, p, grid)
+                       : launch_value_lines<T, 2>(s, from, p, grid);
 }
 
-template <typename T>
-static sac_status pack(const sac_stream *s, const pack_source &from, const sac_packed_rows &p, bool key_lines,
-                       bool value_lines) {
-    int64_t per_word = 32 / p.bits, groups = ceil_div((int64_t)p.n_heads * p.head_dim, p.v_group);
-    int64_t key_words =
-        ceil_div(p.n, SAC_PACKED_TILE) * SAC_PACKED_TILE * p.n_heads * ceil_div(p.head_dim, per_word);
-    int64_t value_words = ceil_div(p.n, per_word) * p.head_dim * p.n_heads;
+/* Keys from row 0 on with one range a channel for all of them. */
+static sac_status pack_all_keys(const sac_stream *s, const sac_pack_rows_args *a) {
+    const sac_packed_rows &p = a->p;
+    pack_source from = source_of(&a->kv, &a->rows);
+    int64_t words =
+        ceil_div(p.n, SAC_PACKED_TILE) * SAC_PACKED_TILE * p.n_heads * ceil_div(p.head_dim, 32 / p.bits);
+    if (ceil_div(words, 256) > INT32_MAX) return SAC_UNSUPPORTED;
+    SAC_TRY(column_ranges(s, from, a->kv.k, &a->kv, p.bits, p.k_scale, p.k_min));
+    if (has_vectors(&a->kv, a->kv.k)) {
+        sac_status st = SAC_UNSUPPORTED;
+        BY_DTYPE(a->kv.dtype, st = pack_key_lines<T>(s, from, p));
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    BY_DTYPE(a->kv.dtype,
+             return launch(s, {(unsigned)ceil_div(words, 256), 256}, keys_kernel<T>, from, p, words));
+    return SAC_OK;
+}
+
+/* Values from row 0 on with ranges over whole heads. */
+static sac_status pack_all_values(const sac_stream *s, const sac_pack_rows_args *a) {
+    const sac_packed_rows &p = a->p;
+    pack_source from = source_of(&a->kv, &a->rows);
+    int64_t groups = ceil_div((int64_t)p.n_heads * p.head_dim, p.v_group);
+    int64_t words = ceil_div(p.n, 32 / p.bits) * p.head_dim * p.n_heads;
     dim3 rows((unsigned)ceil_div(p.n, 8), (unsigned)groups);
-    if (ceil_div(max_of(key_words, value_words), 256) > INT32_MAX || groups > 65535) return SAC_UNSUPPORTED;
-    sac_status st = key_lines ? pack_key_lines<T>(s, from, p) : SAC_UNSUPPORTED;
-    if (st == SAC_UNSUPPORTED)
-        st = launch(s, {(unsigned)ceil_div(key_words, 256), 256}, keys_kernel<T>, from, p, key_words);
-    if (st != SAC_OK) return st;
-    st = value_lines ? pack_value_lines<T>(s, from, p, groups) : SAC_UNSUPPORTED;
-    if (st != SAC_UNSUPPORTED) return st;
-    SAC_TRY(launch(s, {rows, 256}, value_ranges_kernel<T>, from, p));
-    return launch(s, {(unsigned)ceil_div(value_words, 256), 256}, values_kernel<T>, from, p, value_words);
+    if (ceil_div(words, 256) > INT32_MAX || groups > 65535) return SAC_UNSUPPORTED;
+    if (has_vectors(&a->kv, a->kv.v)) {
+        sac_status st = SAC_UNSUPPORTED;
+        BY_DTYPE(a->kv.dtype, st = pack_value_lines<T>(s, from, p, groups));
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    BY_DTYPE(a->kv.dtype, SAC_TRY(launch(s, {rows, 256}, value_ranges_kernel<T>, from, p)));
+    BY_DTYPE(a->kv.dtype,
+             return launch(s, {(unsigned)ceil_div(words, 256), 256}, values_kernel<T>, from, p, words));
+    return SAC_OK;
+}
+
+static sac_status pack_keys(const sac_stream *s, const sac_pack_rows_args *a) {
+    if (a->p.k_group == 0) return cuda_pack_keys_by_row(s, a);
+    if (a->to || a->p.k_group < a->p.capacity) return cuda_pack_key_groups(s, a);
+    return pack_all_keys(s, a);
+}
+
+static sac_status pack_values(const sac_stream *s, const sac_pack_rows_args *a) {
+    const sac_packed_rows &p = a->p;
+    bool whole_heads = p.v_group >= p.head_dim && p.v_group % p.head_dim == 0;
+    return a->to || !whole_heads ? cuda_pack_value_groups(s, a) : pack_all_values(s, a);
 }
 
 extern "C" sac_status sac_cuda_pack_rows(const sac_stream *s, const sac_pack_rows_args *a) {
-    const sac_packed_rows &p = a->p;
-    bool whole_heads = p.v_group >= p.head_dim && p.v_group % p.head_dim == 0;
-    if (!p.v && p.k_group == 0) return cuda_pack_keys_by_row(s, a);
-    if (!p.v || a->to) return SAC_UNSUPPORTED;
-    ops_of(s)->packs = true;
-    if (!is_float(a->kv.dtype) || p.k_group < p.capacity || !whole_heads) return SAC_UNSUPPORTED;
-    if (p.n == 0) return SAC_OK;
-    pack_source from = source_of(&a->kv, &a->rows);
-    SAC_TRY(column_ranges(s, from, a->kv.k, &a->kv, p.bits, p.k_scale, p.k_min));
-    bool keys = has_vectors(&a->kv, a->kv.k), values = has_vectors(&a->kv, a->kv.v);
-    BY_DTYPE(a->kv.dtype, return pack<T>(s, from, p, keys, values));
-    return SAC_OK;
+    /* Copies of keys with a range a row are read by ops that wait. */
+    if (a->p.v || a->p.k_group) ops_of(s)->packs = true;
+    if (!is_float(a->kv.dtype)) return SAC_UNSUPPORTED;
+    if (a->rows.n == 0) return SAC_OK;
+    if (a->p.k) SAC_TRY(pack_keys(s, a));
+    return a->p.v ? pack_values(s, a) : SAC_OK;
 }
 
 } // namespace sac::packed

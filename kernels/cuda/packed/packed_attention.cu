@@ -18,12 +18,13 @@ typedef struct packed_job {
     sac_kv_view tail;   /* n_rows 0: none */
     float *scores, *partial;
     const void *q;
-    const float *min_score;
+    const float *min_score, *lse_parts; /* lse_parts: where weights stand beside the scores of a tail */
     int64_t stride, n_tiles, first; /* rows of the launches before */
     int n_heads, group, d, n_splits, n_subgroups;
     float scale;
     sac_dtype dtype;            /* of q */
-    bool given, weights, mixes; /* scores are given; they are weights, exp(score - lse); the mix is wanted */
+    bool given, weights, mixes; /* the parts' scores are given; they are weights, exp(score - lse); the mix is
+                                   wanted */
 } packed_job;
 
 /* Tile `index` of all parts. */
@@ -79,8 +80,9 @@ static __global__ void __launch_bounds__(THREADS) packed_kernel(packed_job a) {
     int64_t from = a.n_tiles * split / a.n_splits, to = a.n_tiles * (split + 1) / a.n_splits;
     for (int64_t index = from; index < to; index++) {
         packed_tile t = tile_at(a, index);
+        bool given = a.given && t.part < a.parts.n;
         __syncthreads();
-        for (int i = threadIdx.x; i < TILE * d && !a.given; i += THREADS) {
+        for (int i = threadIdx.x; i < TILE * d && !given; i += THREADS) {
             int row = i % TILE, channel = i / TILE;
             rows[row][channel] = row < t.n ? key_at(a, t, kv_head, row, channel) : 0;
         }
@@ -88,14 +90,14 @@ static __global__ void __launch_bounds__(THREADS) packed_kernel(packed_job a) {
         if (warp < n_heads) { /* a warp a head, a lane a row */
             int64_t at = (head0 + warp) * a.stride + t.at + lane;
             bool valid = lane < t.n;
-            float s = valid && a.given ? a.scores[at] : 0;
-            for (int i = 0; i < d && !a.given; i++) s += q[warp][i] * rows[lane][i];
-            if (!a.given) s *= a.scale;
+            float s = valid && given ? a.scores[at] : 0;
+            for (int i = 0; i < d && !given; i++) s += q[warp][i] * rows[lane][i];
+            if (!given) s *= a.scale;
             if (a.scores && !a.given && valid) a.scores[at] = s;
-            if (!valid || (a.min_score && s < a.min_score[head0 + warp]))
+            if (!valid || (a.min_score && t.part < a.parts.n && s < a.min_score[head0 + warp]))
                 s = -CUDART_INF_F;
-            else if (a.given && a.weights)
-                s = logf(s); /* a weight of 0 counts for nothing */
+            else if (given && a.weights) /* a weight of 0 counts for nothing */
+                s = logf(s) + (a.lse_parts ? a.lse_parts[head0 + warp] : 0);
             float top = fmaxf(s, max[warp]);
             top = warp_max(top);
             float base = top == -CUDART_INF_F ? 0 : top, w = expf(s - base), scale = expf(max[warp] - base);
@@ -201,6 +203,8 @@ extern "C" sac_status sac_cuda_packed_step_any(const sac_stream *s, const sac_pa
     if (!is_float(a->q.dtype) || !is_float(a->tail.dtype)) return SAC_UNSUPPORTED;
     j.q = a->q.data, j.n_heads = a->n_heads, j.d = a->tail.head_dim, j.scale = a->scale;
     j.dtype = a->q.dtype, j.mixes = true;
+    j.given = j.weights = a->weights != NULL, j.scores = (float *)a->weights, j.stride = a->stride;
+    j.min_score = a->least, j.lse_parts = a->lse_parts;
     return run(s, &j, a->parts, a->n_parts, &a->tail, a->tail.n_heads, a->q.data, a->lse);
 }
 

@@ -371,7 +371,7 @@ template <typename JOB> static int64_t describe(JOB *j, const sac_packed_step_ar
 /* What these kernels know. */
 static inline bool is_known(const sac_packed_step_args *a) {
     const sac_kv_view *tail = &a->tail;
-    if (!is_half(a->q.dtype) || tail->dtype != a->q.dtype ||
+    if (a->weights || !is_half(a->q.dtype) || tail->dtype != a->q.dtype ||
         (tail->head_dim != 64 && tail->head_dim != 128) || (uintptr_t)a->q.data % 8 != 0)
         return false;
     if (tail->n_rows && (!is_aligned(tail->k, tail->row_stride) || !is_aligned(tail->v, tail->row_stride) ||

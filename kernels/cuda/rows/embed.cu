@@ -21,16 +21,16 @@ static __global__ void embed_any_kernel(sac_mat y, sac_dtype t, const void *tabl
 }
 
 extern "C" sac_status sac_cuda_embed(const sac_stream *s, const sac_embed_args *a) {
-    sac_dtype t = a->table.dtype;
+    sac_dtype t = a->table.tensor.dtype;
     if (!is_float(t) || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
     if (!a->y.rows) return SAC_OK;
-    bool wide = t == a->y.dtype && mat_aligned(a->y) && is_aligned(a->table.data, a->y.cols);
+    bool wide = t == a->y.dtype && mat_aligned(a->y) && is_aligned(a->table.tensor.data, a->y.cols);
     rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
     if (t != a->y.dtype) {
-        return launch(s, {g.blocks, g.threads}, embed_any_kernel, a->y, t, a->table.data, a->ids);
+        return launch(s, {g.blocks, g.threads}, embed_any_kernel, a->y, t, a->table.tensor.data, a->ids);
     }
     BY_DTYPE(t, return launch(s, {g.blocks, g.threads}, wide ? embed_kernel<T, 8> : embed_kernel<T, 1>,
-                              (T *)a->y.data, (const T *)a->table.data, a->ids, a->y.rows, a->y.cols,
+                              (T *)a->y.data, (const T *)a->table.tensor.data, a->ids, a->y.rows, a->y.cols,
                               a->y.stride));
     return SAC_OK;
 }

@@ -69,23 +69,24 @@ static __global__ void __launch_bounds__(WIDE_LANES *WIDE_ROWS)
 }
 
 template <typename T>
-static sac_status mean_wide(const sac_stream *s, const sac_mean_rows_args *a, int64_t n_groups) {
+static sac_status mean_wide(const sac_stream *s, const sac_mean_rows_args *a, int64_t n_groups, float scale) {
     dim3 blocks((unsigned)ceil_div(a->x.cols, WIDE_COLS), (unsigned)n_groups);
     return launch(s, of_step({blocks, WIDE_LANES * WIDE_ROWS}), mean_wide_rows_kernel<T>, a->y,
-                  (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, a->scale);
+                  (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, scale);
 }
 
 extern "C" sac_status sac_cuda_mean_rows(const sac_stream *s, const sac_mean_rows_args *a) {
     int64_t n_groups = max_of(1, a->n_groups);
+    float scale = a->divisor != 0 ? a->scale / a->divisor : a->scale;
     if (n_groups > 65535) return SAC_UNSUPPORTED;
     if (is_half(a->x.dtype) && mat_aligned(a->x) &&
         a->x.cols * n_groups >= s->device->n_processors * WIDE_COLS)
-        return a->x.dtype == SAC_DTYPE_F16 ? mean_wide<half>(s, a, n_groups)
-                                           : mean_wide<bf16>(s, a, n_groups);
+        return a->x.dtype == SAC_DTYPE_F16 ? mean_wide<half>(s, a, n_groups, scale)
+                                           : mean_wide<bf16>(s, a, n_groups, scale);
     dim3 blocks((unsigned)ceil_div(a->x.cols, MEAN_COLS), (unsigned)n_groups);
     BY_DTYPE(a->x.dtype,
              return launch(s, of_step({blocks, MEAN_ROWS * MEAN_COLS}), mean_rows_kernel<T>, a->y,
-                           (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, a->scale));
+                           (const T *)a->x.data, a->x.rows / n_groups, a->x.cols, a->x.stride, scale));
     return SAC_OK;
 }
 

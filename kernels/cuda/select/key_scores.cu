@@ -160,7 +160,9 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) key_scores_kernel(scores
     copy_wait<0>();
 }
 
-/* A key a warp: f32 keys, any alignment, keys that are turned back first. */
+/* A key a warp: f32 keys, any alignment, keys that are turned back first. WIDE: keys that shared memory has no
+ * room for, which are read again for every head and not turned. */
+template <bool WIDE>
 static __global__ void key_scores_any_kernel(scores_job a, sac_dtype type, sac_rotation back, bool turn) {
     extern __shared__ float keys[];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, problem = blockIdx.y;
@@ -173,13 +175,13 @@ static __global__ void key_scores_any_kernel(scores_job a, sac_dtype type, sac_r
     for (int64_t j = (int64_t)blockIdx.x * WARPS + warp; j < n; j += (int64_t)gridDim.x * WARPS) {
         int64_t row = rows ? rows[j] : a.first + j, at = row * a.k_row + head_at;
         __syncwarp();
-        for (int c = lane; c < a.d; c += 32)
+        for (int c = lane; c < a.d && !WIDE; c += 32)
             key[c] = turn ? turned_back(type, a.k, at, c, back, row) : load_any(type, a.k, at + c);
         __syncwarp();
         for (int h = 0; h < a.group; h++) {
             const float *q = a.q + (int64_t)(problem * a.group + h) * a.d;
             float sum = 0;
-            for (int c = lane; c < a.d; c += 32) sum += q[c] * key[c];
+            for (int c = lane; c < a.d; c += 32) sum += q[c] * (WIDE ? load_any(type, a.k, at + c) : key[c]);
             sum = warp_sum(sum);
             if (lane == 0) a.scores[(problem * a.group + h) * a.stride + j] = sum * a.scale;
         }
@@ -224,9 +226,11 @@ static sac_status one_query(const sac_stream *s, const sac_key_scores_args *a) {
         j.together = 1;
     }
     size_t bytes = (size_t)WARPS * (size_t)kv->head_dim * sizeof(float);
-    if (bytes > 48 << 10) return SAC_UNSUPPORTED;
+    const bool wide = bytes > 48 << 10;
+    if (wide && back) return SAC_UNSUPPORTED;
+    auto kernel = wide ? key_scores_any_kernel<true> : key_scores_any_kernel<false>;
     dim3 grid((unsigned)min_of(ceil_div(n_keys, WARPS), s->device->n_processors * 8), (unsigned)j.n_problems);
-    return launch(s, {grid, WARPS * 32, bytes}, key_scores_any_kernel, j, kv->dtype,
+    return launch(s, {grid, WARPS * 32, wide ? 0 : bytes}, kernel, j, kv->dtype,
                   a->back ? *a->back : sac_rotation(), a->back != NULL);
 }
 

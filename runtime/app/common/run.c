@@ -99,6 +99,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.chat_format = s->chat;
     o.vision_cache_bytes = vision_cache_bytes;
     o.device = s->device;
+    o.activations = s->activations;
     o.fast = s->fast;
     o.progress = progress_update;
     o.progress_ctx = &r->progress;

@@ -37,6 +37,8 @@ const setting settings_table[] = {
      "threads; 0 = one for each processor"},
     {"device", 0, NULL, false, SETTING_TEXT, offsetof(settings, device), COMMAND_ALL, 0, 0, "DEVICE",
      "where the model runs: cpu, cuda, cuda:N, or auto: on a card if there is one for it (cpu)"},
+    {"activations", 0, NULL, false, SETTING_TEXT, offsetof(settings, activations), COMMAND_ALL, 0, 0, "TYPE",
+     "type of activations: f32 on the CPU, on a card f32, f16 or bf16 (that of most weights)"},
     {"fast", 0, NULL, false, SETTING_FLAG, offsetof(settings, fast), COMMAND_ALL, 0, 0, NULL,
      "allow bf16 products: faster, logits differ in the third digit"},
     {"vision-cache", 0, NULL, false, SETTING_INT, offsetof(settings, vision_cache_mib), GIVE_ANSWERS, 0,

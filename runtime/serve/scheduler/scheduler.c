@@ -17,9 +17,9 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
     SAC_TRY(sac_session_plan(s->model, &s->config->session, &plan, err));
     s->n_ctx = plan.n_ctx;
     serve_methods_room(s, &plan);
-    double all = (double)s->slot_bytes * s->config->n_slots +
-                 (double)plan.workspace_bytes * (double)n_workspaces(s) +
-                 (double)sac_batch_plan(s->model, (size_t)s->config->n_slots, NULL);
+    s->shared_bytes =
+        plan.workspace_bytes * n_workspaces(s) + sac_batch_plan(s->model, (size_t)s->config->n_slots, NULL);
+    double all = (double)s->slot_bytes * s->config->n_slots + (double)s->shared_bytes;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;
     return sac_fail(err, SAC_NO_MEMORY,

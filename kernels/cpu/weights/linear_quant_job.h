@@ -11,7 +11,7 @@
 #ifndef SAC_LINEAR_QUANT_JOB_H
 #define SAC_LINEAR_QUANT_JOB_H
 
-#include "cpu.h"
+#include "cpu/cpu.h"
 
 #define SAC_LQ_MAX_PANEL_ROWS 16
 #define SAC_LQ_DIRECT_ROWS                                                                                   \

@@ -132,7 +132,7 @@ SAC_INLINE void quantize_as(sac_dtype t, const sac_lq_job *j, int64_t panel) {
 }
 
 static void quantize_panel(const sac_lq_job *j, int64_t panel) {
-    switch (j->a->w.dtype) {
+    switch (j->a->w.tensor.dtype) {
     case SAC_DTYPE_Q8_0: quantize_as(SAC_DTYPE_Q8_0, j, panel); break;
     case SAC_DTYPE_Q4_0: quantize_as(SAC_DTYPE_Q4_0, j, panel); break;
     case SAC_DTYPE_Q4_1: quantize_as(SAC_DTYPE_Q4_1, j, panel); break;

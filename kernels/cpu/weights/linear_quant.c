@@ -1,3 +1,4 @@
+#include "linear_quant_formats.h"
 #include "linear_quant_job.h"
 
 #include "quants.h"
@@ -6,11 +7,12 @@
 /* ---- what every variant shares ---- */
 
 static size_t record_bytes(sac_dtype w, int rows) {
-    switch (w) {
-    case SAC_DTYPE_Q4_K: return (size_t)rows * (256 + 4 + 16);
-    case SAC_DTYPE_Q6_K: return (size_t)rows * (256 + 4 + 64);
-    default: return (size_t)rows * (32 + 4 + 4);
-    }
+    static const int beside[SAC_N_DTYPES] = {
+#define X(constant, name, bytes) [SAC_DTYPE_##constant] = bytes,
+        SAC_LQ_FORMATS(X)
+#undef X
+    };
+    return (size_t)(rows * (sac_dtype_block(w) + 4 + beside[w]));
 }
 
 static int panel_rows(int64_t m) {
@@ -47,16 +49,17 @@ typedef struct plain_job {
 static void plain_quantize(void *ctx, int64_t row, int thread) {
     const plain_job *j = ctx;
     (void)thread;
-    sac_quantize_activations(j->a->w.dtype, sac_mat_row_f32(j->a->x, row),
+    sac_quantize_activations(j->a->w.tensor.dtype, sac_mat_row_f32(j->a->x, row),
                              j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
 }
 
 static void plain_column(void *ctx, int64_t col, int thread) {
     const plain_job *j = ctx;
-    const uint8_t *w = (const uint8_t *)j->a->w.data + (size_t)col * j->w_row_bytes;
+    const uint8_t *w = (const uint8_t *)j->a->w.tensor.data + (size_t)col * j->w_row_bytes;
     (void)thread;
     for (int64_t row = 0; row < j->a->x.rows; row++) {
-        float sum = sac_quant_dot(j->a->w.dtype, w, j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
+        float sum =
+            sac_quant_dot(j->a->w.tensor.dtype, w, j->xq + (size_t)row * j->xq_row_bytes, j->a->x.cols);
         float *y = sac_mat_row_f32(j->a->y, row) + col;
         if (j->a->bias) sum += j->a->bias[col];
         sum = (float)sac_ref_activation(j->a->act, (double)sum);
@@ -65,8 +68,8 @@ static void plain_column(void *ctx, int64_t col, int thread) {
 }
 
 sac_status sac_linear_quant_plain(const sac_stream *s, const sac_linear_args *a) {
-    plain_job j = {a, s->shared_scratch, sac_activation_row_bytes(a->w.dtype, a->x.cols),
-                   sac_dtype_row_bytes(a->w.dtype, a->x.cols)};
+    plain_job j = {a, s->shared_scratch, sac_activation_row_bytes(a->w.tensor.dtype, a->x.cols),
+                   sac_dtype_row_bytes(a->w.tensor.dtype, a->x.cols)};
     assert((size_t)a->x.rows * j.xq_row_bytes <= s->shared_scratch_bytes);
     sac_pool_run(s->pool, a->x.rows, plain_quantize, &j);
     sac_pool_run(s->pool, a->y.cols, plain_column, &j);
@@ -114,9 +117,10 @@ static void cut(tasks *t, int n_lanes) {
 }
 
 sac_status sac_lq_run(const sac_stream *s, const sac_linear_args *a, const sac_lq_variant *v) {
-    sac_dtype w = a->w.dtype;
-    sac_lq_job j = {.a = a, .m = a->x.rows, .n = a->y.cols, .k = a->x.cols, .w = a->w.data};
-    assert(a->y.rows == j.m && a->w.n_dims == 2 && a->w.dim[0] == j.n && a->w.dim[1] == j.k);
+    sac_dtype w = a->w.tensor.dtype;
+    sac_lq_job j = {.a = a, .m = a->x.rows, .n = a->y.cols, .k = a->x.cols, .w = a->w.tensor.data};
+    assert(a->y.rows == j.m && a->w.tensor.n_dims == 2 && a->w.tensor.dim[0] == j.n &&
+           a->w.tensor.dim[1] == j.k);
     assert(a->x.dtype == SAC_DTYPE_F32 && a->y.dtype == SAC_DTYPE_F32 && j.k % sac_dtype_block(w) == 0);
     if (j.m == 0 || j.n == 0) return SAC_OK;
     j.block = sac_dtype_block(w);

@@ -6,7 +6,7 @@
 #ifndef SAC_LINEAR_QUANT_SIMD_H
 #define SAC_LINEAR_QUANT_SIMD_H
 
-#include "simd.h"
+#include "cpu/simd.h"
 
 static inline int32_t load_i32(const void *p) {
     int32_t v;

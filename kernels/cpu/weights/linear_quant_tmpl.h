@@ -8,7 +8,7 @@
 #ifndef SAC_LINEAR_QUANT_TMPL_H
 #define SAC_LINEAR_QUANT_TMPL_H
 
-#include "linear_epilogue.h"
+#include "cpu/linear_epilogue.h"
 #include "linear_quant_x.h"
 
 enum { K_STRETCH = 16384, MAX_TASK_PANELS = 32, PANEL_ROWS = SAC_LQ_MAX_PANEL_ROWS };

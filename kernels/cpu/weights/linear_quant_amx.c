@@ -163,7 +163,7 @@ SAC_INLINE void tile_panels(sac_dtype t, const pass *p) {
 static void multiply_with_tiles(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
                                 int64_t last_panel, void *scratch) {
     if (j->m > SAC_LQ_DIRECT_ROWS)
-        configure_tiles(j->n_panel_rows, j->a->w.dtype == SAC_DTYPE_Q6_K ? 16 : 32);
+        configure_tiles(j->n_panel_rows, j->a->w.tensor.dtype == SAC_DTYPE_Q6_K ? 16 : 32);
     multiply(j, first, last, first_panel, last_panel, scratch);
     if (j->m > SAC_LQ_DIRECT_ROWS) _tile_release();
 }

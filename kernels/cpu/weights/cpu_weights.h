@@ -1,0 +1,18 @@
+/* cpu_weights.h - linear by the format of its weights: a format is a sac_cpu_weight under its name (weight.h). */
+#ifndef SAC_CPU_WEIGHTS_H
+#define SAC_CPU_WEIGHTS_H
+
+#include "cpu/cpu.h"
+
+typedef struct sac_cpu_weight {
+    /* The best product for these sac_cpu_flags(), never NULL. */
+    sac_linear_fn (*linear)(unsigned cpu_flags);
+    /* Shared scratch that it takes for m rows of k elements; NULL: none. */
+    size_t (*scratch_bytes)(unsigned cpu_flags, int64_t m, int64_t k);
+} sac_cpu_weight;
+
+#define X(constant, name) extern const sac_cpu_weight sac_cpu_weight_##name;
+SAC_WEIGHT_FORMATS(X)
+#undef X
+
+#endif

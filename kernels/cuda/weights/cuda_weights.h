@@ -1,0 +1,19 @@
+/* cuda_weights.h - which weights a GPU's products take, with which type of activations: a line a format, and a
+ * file of its name that knows. Plain C, in builds without CUDA too: a plan for a GPU may be asked for, and refused,
+ * on any machine. */
+#ifndef SAC_CUDA_WEIGHTS_H
+#define SAC_CUDA_WEIGHTS_H
+
+#include "weight.h"
+
+#include <stdbool.h>
+
+#define SAC_CUDA_WEIGHTS(X) X(FLOATS, floats)
+
+#define X(constant, name)   bool sac_cuda_takes_##name(const sac_weight *w, sac_dtype activations);
+SAC_CUDA_WEIGHTS(X)
+#undef X
+
+bool sac_cuda_takes_weight(const sac_weight *w, sac_dtype activations);
+
+#endif

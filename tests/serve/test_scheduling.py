@@ -1,0 +1,110 @@
+"""Long prompts beside answers and beside other prompts, as clients see it: answers go on, short prompts do not wait for
+long ones, a client that leaves while its prompt is run gives its slot back at once. The rules themselves are in
+tests/unit/test_scheduler.c."""
+import json
+import threading
+import time
+
+from server import Case, Server, ask, chat_body, is_video, main, questions
+
+LONG = "number " * 2000  # a prompt that takes a while, and no media, so that all of it is the language model's
+SHORT = "Hello"
+
+
+def send(server, content, **more):
+    """The socket of a request whose reply is read later, or never."""
+    body = json.dumps(chat_body(content, **more)).encode()
+    c = server.connect()
+    c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+              b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    return c
+
+
+class Reader(threading.Thread):
+    """Reads a reply and notes when its pieces came."""
+
+    def __init__(self, connection):
+        super().__init__()
+        self.connection, self.data, self.times_s = connection, b"", []
+        self.start()
+
+    def run(self):
+        while piece := self.connection.recv(1 << 16):
+            self.data += piece
+            self.times_s.append(time.monotonic())
+        self.connection.close()
+
+    def choices(self):
+        self.join()
+        return json.loads(self.data[self.data.index(b"\r\n\r\n") + 4:])["choices"]
+
+
+class Scheduling(Case):
+    def test_an_answer_goes_on_while_a_prompt_is_run(self):
+        """Never half of the prompt's time without a step. (Of tokens without text a stream shows nothing.)"""
+        with Server("--slots", "2") as server:
+            with send(server, SHORT, ignore_eos=True, max_tokens=5000):
+                server.wait_for(lambda: server.metric("saccade:decode_rows_total") > 2, "no answer begins")
+                start, rows = time.monotonic(), 0
+                steps = [start]
+                prompt = Reader(send(server, LONG, max_tokens=1))
+                while prompt.is_alive():
+                    before, rows = rows, server.metric("saccade:decode_rows_total")
+                    if rows > before:
+                        steps.append(time.monotonic())
+                end = time.monotonic()
+                self.assertEqual(server.metric("vllm:num_requests_running"), 1)
+        self.assertLess(max(b - a for a, b in zip(steps, [*steps[1:], end])), (end - start) / 2)
+
+    def test_an_answer_beside_a_video_is_the_one_alone(self):
+        row = next(r for r in questions() if r["n_frames"] == 64)
+        self.assertTrue(is_video(row["file"]))
+        more = {"ignore_eos": True, "max_tokens": 300, "logprobs": True}
+        with Server("--slots", "2") as server:
+            alone = Reader(send(server, SHORT, **more)).choices()
+            beside = Reader(send(server, SHORT, **more))
+            server.wait_for(lambda: server.metric("saccade:decode_rows_total") > 302, "no answer begins")
+            self.assertEqual(server.answer(ask(row)), row["answer"])
+            beside = beside.choices()
+        self.assertEqual([t["token"] for t in beside[0]["logprobs"]["content"]],
+                         [t["token"] for t in alone[0]["logprobs"]["content"]])
+
+    def test_who_leaves_while_the_prompt_is_run_frees_the_slot(self):
+        with Server("--slots", "2") as server:
+            start = time.monotonic()
+            server.answer(LONG, max_tokens=1)
+            whole_s = time.monotonic() - start
+            answering = send(server, SHORT, ignore_eos=True, max_tokens=5000)
+            server.wait_for(lambda: server.metric("saccade:decode_rows_total") > 2, "no answer begins")
+            before = server.metric("vllm:request_prefill_time_seconds_count")
+            with send(server, "a" + 3 * LONG, max_tokens=1000):
+                server.wait_for(lambda: server.metric("vllm:num_requests_running") == 2, "the prompt is not run")
+            start = time.monotonic()
+            server.wait_for(lambda: server.metric("vllm:num_requests_running") == 1, "the slot is not free")
+            self.assertLess(time.monotonic() - start, max(whole_s, 0.5))  # the whole prompt takes six times that
+            self.assertEqual(server.metric("vllm:request_prefill_time_seconds_count"), before)
+            self.assertEqual(server.metric("saccade:requests_cancelled_total"), 1)
+            rows = server.metric("saccade:decode_rows_total")
+            self.assertTrue(server.answer(SHORT, max_tokens=3, ignore_eos=True) is not None)
+            self.assertGreater(server.metric("saccade:decode_rows_total"), rows + 3)  # the answer goes on, too
+            answering.close()
+
+    def test_short_prompts_do_not_wait_for_a_long_one(self):
+        questions_ = ["What is 2?", "Hello", "And the star?"]
+        with Server("--slots", "3") as server:
+            alone = [server.answer(q, max_tokens=5) for q in questions_]
+            long_alone = server.answer(LONG, max_tokens=5)
+        with Server("--slots", "3") as server:
+            long = Reader(send(server, LONG, max_tokens=5))
+            server.wait_for(lambda: server.metric("vllm:num_requests_running") == 1, "the prompt is not run")
+            short = [Reader(send(server, q, max_tokens=5)) for q in questions_]
+            for t in [*short, long]:
+                t.join()
+        self.assertEqual([t.choices()[0]["message"]["content"] for t in short], alone)
+        self.assertEqual(long.choices()[0]["message"]["content"], long_alone)
+        for t in short:
+            self.assertLess(t.times_s[-1], long.times_s[-1])
+
+
+if __name__ == "__main__":
+    main()
