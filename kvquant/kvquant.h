@@ -20,7 +20,6 @@ typedef struct sac_kv_packing {
     bool (*drops_rows)(const double *p);
     /* Its blocks, as of policies (policy.h). */
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
-    bool cpu_only;              /* it follows what only ops may follow on a GPU */
     void (*begin)(void *state); /* nothing is stored any more */
     /* After a layer of prefill: packs rows [first, first + n_old + n_new) of the staging area a->kv, of which
      * n_old were the tail; all earlier ones are packed already. The last *n_left of them, fewer than

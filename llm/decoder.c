@@ -1,8 +1,6 @@
 /* decoder.c - embeddings in, logits out. */
 #include "decoder_run.h"
 
-#include <string.h>
-
 sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) {
     const sac_decoder_state *s = r->s;
     const sac_decoder_config *c = &r->d->config;
@@ -62,26 +60,9 @@ sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const s
     return SAC_OK;
 }
 
-/* Rows are rounded to the device's type in place: each is at most as wide afterwards as before. */
-static void round_rows(sac_dtype t, float *rows, size_t n) {
-    uint16_t *to = (uint16_t *)(void *)rows;
-    if (t == SAC_DTYPE_F32) return;
-    for (size_t i = 0; i < n; i++) {
-        float f;
-        memcpy(&f, rows + i, sizeof f);
-        uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
-        memcpy(to + i, &h, sizeof h);
-    }
-}
-
-sac_status sac_decoder_load_rows(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream,
-                                 int64_t first, int64_t n) {
-    if (!s->device) return SAC_OK;
-    decoder_run r = {d, s, NULL, stream};
-    float *from = s->embeddings + first * d->config.hidden;
-    round_rows(s->dtype, from, (size_t)(n * d->config.hidden));
-    return decoder_upload(&r, decoder_hidden_rows(&r, first, n).data, from,
-                          (size_t)n * sac_dtype_row_bytes(s->dtype, d->config.hidden));
+sac_mat sac_decoder_hidden(const sac_decoder_state *s, int64_t first, int64_t n) {
+    int64_t cols = s->shape.hidden;
+    return sac_mat_rows((sac_mat){s->hidden, s->n_ctx, cols, cols, s->dtype}, first - s->first_row, n);
 }
 
 sac_status sac_decoder_explain(const decoder_run *r, sac_status st, sac_error *err) {

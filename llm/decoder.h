@@ -46,8 +46,7 @@ typedef struct sac_decoder_options {
     const char *prefill, *decode, *kv, *rope; /* lines "name:key=value,..." */
     bool fast;                                /* bf16 products allowed */
     bool measure_mass;                        /* methods are compared with dense attention: slow */
-    bool outside_rows;        /* embeddings may come from elsewhere than the table (pictures) */
-    bool own_numbers;         /* rows may be numbered otherwise than by their place */
+    bool own_numbers;                         /* rows may be numbered otherwise than by their place */
     sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
@@ -84,11 +83,11 @@ typedef struct sac_decoder_state {
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
-    bool fast, outside_rows;
+    bool fast;
 
-    /* Lent while something runs (sac_decoder_lend), NULL in between; in the memory of the decoder's device but for
-     * `embeddings`. A prompt has n_ctx rows of hidden and queries and a chunk of the others; a step has the rows of
-     * its tokens, n_spare + 1. */
+    /* Lent while something runs (sac_decoder_lend), NULL in between; in the memory of the decoder's device. A prompt
+     * has n_ctx rows of hidden and queries and a chunk of the others; a step has the rows of its tokens,
+     * n_spare + 1. */
     void *hidden;              /* hidden states; row 0 is row first_row of the sequence */
     void *queries;             /* [heads * head_dim] each, then the attention output; the same rows */
     void *norm;                /* [hidden] each */
@@ -97,9 +96,6 @@ typedef struct sac_decoder_state {
     float *device_logits;      /* [vocab]; NULL on the CPU */
     int32_t *device_ids;       /* [chunk] on a device, for a prompt */
     int32_t *picked_positions; /* [chunk] of queries that a prefill policy picks; or NULL */
-    float
-        *embeddings; /* [n_ctx][hidden] on the host, for rows of a prompt that do not come from the embedding
-                          table: hidden itself on the CPU; NULL on a device when the model only reads text */
     int64_t first_row;
 } sac_decoder_state;
 
@@ -126,11 +122,11 @@ void sac_decoder_state_free(sac_decoder_state *s);
  * may read its rows before they are written and multiply them by 0. A step's rows are those from the
  * end of the sequence on. To be given back, and lent again, for every prompt and every step. */
 sac_status sac_decoder_lend(sac_decoder_state *s, const sac_decoder *d, sac_decoder_use use,
-                            const sac_stream *stream, sac_arena *device, sac_arena *host, sac_error *err);
+                            const sac_stream *stream, sac_arena *arena, sac_error *err);
 void sac_decoder_give_back(sac_decoder_state *s);
-/* What sac_decoder_lend takes of the arenas. */
-void sac_decoder_loan_plan(const sac_decoder_state *s, const sac_decoder *d, sac_decoder_use use,
-                           sac_decoder_loan *device, sac_decoder_loan *host);
+/* What sac_decoder_lend takes of the arena, which is of the memory where the decoder runs. */
+sac_decoder_loan sac_decoder_loan_plan(const sac_decoder_state *s, const sac_decoder *d, sac_decoder_use use);
+size_t sac_decoder_loan_bytes(const sac_decoder_loan *l);
 
 /* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
  * chose by what came after them: what it left may be wrong for another question. Packed formats keep all or
@@ -157,9 +153,9 @@ void sac_decoder_count_on(sac_decoder_state *s);
 sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                              const sac_stream *stream, int64_t first, int64_t n, const int32_t *ids);
 
-/* Rows [first, first + n) of s->embeddings to the hidden rows. On the CPU they are there already. */
-sac_status sac_decoder_load_rows(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream,
-                                 int64_t first, int64_t n);
+/* Hidden rows [first, first + n), where the decoder runs and in its type: whoever has embeddings of another
+ * kind than text (of pictures) writes them here before the prompt is run. */
+sac_mat sac_decoder_hidden(const sac_decoder_state *s, int64_t first, int64_t n);
 
 /* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens
  * already cached. Afterwards s->last_row is the hidden row of the last layer's output for the last token

@@ -51,5 +51,5 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
 }
 
 bool sac_decoder_can_batch(const sac_decoder_state *s) {
-    return !s->decode.policy->rebuild;
+    return s->n_spare == 0;
 }

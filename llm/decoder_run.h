@@ -31,8 +31,7 @@ static inline sac_mat decoder_mat(const decoder_run *r, void *data, int64_t rows
     return (sac_mat){data, rows, cols, cols, r->s->dtype};
 }
 static inline sac_mat decoder_hidden_rows(const decoder_run *r, int64_t first, int64_t n) {
-    const sac_decoder_state *s = r->s;
-    return sac_mat_rows(decoder_mat(r, s->hidden, s->n_ctx, r->d->config.hidden), first - s->first_row, n);
+    return sac_decoder_hidden(r->s, first, n);
 }
 static inline sac_mat decoder_query_rows(const decoder_run *r, int64_t first, int64_t n) {
     const sac_decoder_state *s = r->s;

@@ -26,17 +26,11 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
     };
 }
 
-/* What runs on the CPU only. */
+/* What runs on the CPU only: dense attention's weights are not made on a GPU. */
 static sac_status check_device(const sac_decoder_state *s, sac_error *err) {
-    const sac_prefill_policy *prefill = s->prefill.policy;
-    const char *what = NULL;
-    if (!s->device) return SAC_OK;
-    if (prefill->cpu_only) what = prefill->name;
-    for (const sac_decode *m = &s->decode; m; m = m->base)
-        if (m->policy->cpu_only) what = m->policy->name;
-    if (s->shape.measure_mass) what = "measuring of attention mass";
-    return what ? sac_fail(err, SAC_UNSUPPORTED, "%s runs on the CPU only so far: leave out --device", what)
-                : SAC_OK;
+    if (!s->device || !s->shape.measure_mass) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "measuring of attention mass runs on the CPU only so far: leave out --device");
 }
 
 /* Combinations that make no sense, with the reason. */
@@ -88,7 +82,6 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
                              .fast = o->fast,
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
-                             .outside_rows = o->outside_rows,
                              .dtype = o->activations};
     sac_kv_choice kv;
     sac_status st;

@@ -57,12 +57,16 @@ sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sa
 /* What of a step is a sequence's own; x: the embedding of its token. */
 static sac_status start(const decoder_run *r, sac_mat x, sac_error *err) {
     sac_decoder_state *s = r->s;
-    int64_t past = s->cache.n_rows;
+    const sac_decode_policy *decode = s->decode.policy;
+    int64_t past = s->cache.n_rows, n = 0;
     SAC_TRY(check_room(s, err));
     SAC_TRY(sac_decoder_prepare_step_rotations(r, past));
+    if (decode->rebuild) /* plans the step; nothing is computed again */
+        SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, sac_mat_rows(x, 0, 0),
+                                s->positions + past, &n));
+    assert(n == 0);
     SAC_TRY(sac_decoder_prepare_step_positions(r, past, 0));
-    if (!s->decode.policy->inputs) return SAC_OK;
-    return s->decode.policy->inputs(s->decode.state, r->ops, r->stream, x, past);
+    return decode->inputs ? decode->inputs(s->decode.state, r->ops, r->stream, x, past) : SAC_OK;
 }
 
 static sac_status embed(const decoder_steps *t, const sac_decoder_batch *b, const int32_t *ids) {

@@ -70,7 +70,7 @@ void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device) {
 static sac_status copy_tower(const sac_loaded_model *m, sac_device_tower *out, sac_error *err) {
     const sac_tower_kind *kind = m->tower.config.kind;
     size_t layers = (size_t)m->tower.config.n_layers * kind->layer_bytes;
-    *out = (sac_device_tower){.tower = m->tower, .merger = m->merger};
+    *out = (sac_device_tower){.tower = m->tower, .merger = m->merger, .image_newline = m->image_newline};
     out->tower.weights = out->own[0] = malloc(kind->weights_bytes);
     out->tower.layers = out->own[1] = malloc(layers);
     out->merger.weights = out->own[2] = malloc(m->merger.kind->weights_bytes);
@@ -84,7 +84,8 @@ static sac_status copy_tower(const sac_loaded_model *m, sac_device_tower *out, s
 
 static sac_status place_tower(sac_placer *p, sac_device_tower *t) {
     SAC_TRY(t->tower.config.kind->place(&t->tower, p));
-    return t->merger.kind->place(&t->merger, p);
+    SAC_TRY(t->merger.kind->place(&t->merger, p));
+    return sac_place_vector(p, &t->image_newline, t->merger.out);
 }
 
 /* What it takes with these activations. */

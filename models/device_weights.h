@@ -29,6 +29,7 @@ void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device); /
 typedef struct sac_device_tower {
     sac_tower tower;
     sac_merger merger;
+    const float *image_newline; /* [merger.out] or NULL */
     void *block;
     size_t n_bytes;
     sac_dtype activations;

@@ -20,10 +20,8 @@
 #include "adore_plan.h"
 #include "attend.h"
 #include "gathered.h"
-#include "rows.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 enum { M, R, SIGMA, POS, FEATURE, RECENT, SINK };
@@ -77,26 +75,37 @@ static int64_t max_rebuild(const double *p) {
     return (int64_t)p[R];
 }
 
-static void take_scores(adore *s, const sac_attention_shape *shape, sac_arena *arena) {
-    size_t n = (size_t)shape->n_ctx, n_rows = n + (size_t)s->r + 1;
+static void take_scores(adore *s, const sac_attention_shape *shape, const sac_memory *memory) {
+    size_t n = (size_t)shape->n_ctx, n_rows = n + (size_t)s->r + 1, n_heads = (size_t)shape->n_heads;
     if (s->sigma == SIGMA_GRU) {
         s->controller = shape->controller;
-        size_t z_bytes = (n + 1) * (size_t)s->controller->hidden * sizeof(float);
-        s->z = sac_arena_take(arena, z_bytes);
-        if (s->z) memset(s->z, 0, (size_t)s->controller->hidden * sizeof(float));
-        sac_controller_scratch_take(&s->scratch, s->controller, shape->chunk, arena);
+        s->z = sac_take_both(memory, (n + 1) * (size_t)s->controller->hidden * sizeof(float));
+        sac_controller_scratch_take(&s->scratch, s->controller, shape->chunk, memory);
     } else {
-        s->weights =
-            sac_arena_take(arena, (size_t)shape->n_heads * (size_t)(s->m + s->r + 1) * sizeof(float));
-        s->lse = sac_arena_take(arena, (size_t)shape->n_heads * sizeof(float));
+        s->weights = sac_take_both(memory, n_heads * (size_t)(s->m + s->r + 1) * sizeof(float));
+        s->lse = sac_take_device(memory, n_heads * sizeof *s->lse);
+        s->q = sac_take_device(memory, n_heads * (size_t)shape->head_dim * sizeof *s->q);
     }
-    s->score = sac_arena_take(arena, n * sizeof(float));
-    s->ranks = sac_arena_take(arena, n_rows * sizeof(float));
+    s->score = sac_take_both(memory, n * sizeof(float));
+    s->ranks = sac_take_both(memory, n_rows * sizeof(float));
+}
+
+/* What a step plans once for all layers. */
+static void take_part(adore *s, const sac_memory *memory) {
+    size_t part = (size_t)(s->m + s->r + 1), n_queries = (size_t)s->r + 1;
+    s->stay = sac_take_both(memory, (size_t)s->m * sizeof(int32_t));
+    s->part_row = sac_take_both(memory, part * sizeof(int32_t));
+    s->part_token = sac_take_both(memory, part * sizeof(int32_t));
+    s->part_rank = sac_take_host(memory, part * sizeof *s->part_rank);
+    s->part_start = sac_take_both(memory, 2 * sizeof(int64_t));
+    s->turn = sac_take_both(memory, part * sizeof(int32_t));
+    s->visible = sac_take_both(memory, n_queries * part * sizeof(int32_t));
+    s->visible_start = sac_take_both(memory, (n_queries + 1) * sizeof(int64_t));
+    s->own_row = sac_take_both(memory, sizeof(int32_t));
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     adore *s = state;
-    sac_arena *arena = memory->host;
     *s = (adore){.m = (int64_t)p[M],
                  .r = (int64_t)p[R],
                  .recent = (int64_t)p[RECENT],
@@ -107,17 +116,15 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                  .n_ctx = shape->n_ctx,
                  .max_position = shape->max_position,
                  .hidden = shape->hidden,
-                 .n_layers = shape->n_layers};
-    size_t n = (size_t)shape->n_ctx, part = (size_t)(s->m + s->r + 1);
-    take_scores(s, shape, arena);
-    s->x = sac_arena_take(arena, n * (size_t)s->hidden * sizeof(float));
-    s->row_token = sac_arena_take(arena, (n + (size_t)s->r) * sizeof(int32_t));
-    s->stay = sac_arena_take(arena, (size_t)s->m * sizeof(int32_t));
-    s->part_row = sac_arena_take(arena, part * sizeof(int32_t));
-    s->part_token = sac_arena_take(arena, part * sizeof(int32_t));
-    s->part_rank = sac_arena_take(arena, part * sizeof(int32_t));
-    s->visible = sac_arena_take(arena, part * sizeof(int32_t));
-    if (s->pos != POS_ORIG) sac_gathered_take(&s->turned, shape, (int64_t)part, memory);
+                 .n_layers = shape->n_layers,
+                 .dtype = shape->device ? shape->dtype : SAC_DTYPE_F32};
+    size_t n = (size_t)shape->n_ctx;
+    take_scores(s, shape, memory);
+    s->x = sac_take_device(memory, n * sac_dtype_row_bytes(s->dtype, s->hidden));
+    s->row_token = sac_take_host(memory, (n + (size_t)s->r) * sizeof *s->row_token);
+    s->in_order = sac_take_device(memory, n * sizeof *s->in_order);
+    take_part(s, memory);
+    if (s->pos != POS_ORIG) sac_gathered_take(&s->turned, shape, s->m + s->r + 1, memory);
 }
 
 static void begin(void *state) {
@@ -131,25 +138,39 @@ static void begin(void *state) {
 static sac_status score_tokens(adore *s, const sac_ops *ops, const sac_stream *stream, int64_t first,
                                int64_t n) {
     double unit = 1 / (double)s->max_position;
-    const float *z = s->z + s->controller->hidden;
+    const float *z = (const float *)s->z.host + s->controller->hidden;
     if (s->feature == FEATURE_ABS)
-        return sac_controller_score(s->controller, ops, stream, z + first * s->controller->hidden, n,
-                                    (double)first * unit, unit, s->score + first, &s->scratch);
-    return sac_controller_score(s->controller, ops, stream, z, s->n_seen, (double)s->n_seen * unit, -unit,
-                                s->score, &s->scratch);
+        return sac_controller_score(ops, stream, z + first * s->controller->hidden, n, (double)first * unit,
+                                    unit, sac_buffer_from(s->score, (size_t)first * sizeof(float)),
+                                    &s->scratch);
+    return sac_controller_score(ops, stream, z, s->n_seen, (double)s->n_seen * unit, -unit, s->score,
+                                &s->scratch);
+}
+
+/* Rows of the store of embeddings. */
+static sac_mat embeddings(const adore *s, int64_t first, int64_t n) {
+    return sac_mat_rows((sac_mat){s->x, s->n_ctx, s->hidden, s->hidden, s->dtype}, first, n);
+}
+
+static sac_status keep_embeddings(adore *s, const sac_ops *ops, const sac_stream *stream, sac_mat x,
+                                  int64_t position) {
+    if (!s->is_in_order)
+        SAC_TRY(ops->choice_rows(
+            stream, &(sac_choice_rows_args){.rows = s->in_order, .init = s->n_ctx, .n_rows = s->n_ctx}));
+    s->is_in_order = true;
+    return ops->gather_rows(
+        stream, &(sac_gather_rows_args){.y = embeddings(s, position, x.rows), .x = x, .source = s->in_order});
 }
 
 static sac_status inputs(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
                          int64_t position) {
     adore *s = state;
-    for (int64_t i = 0; i < x.rows; i++) {
-        memcpy(s->x + (position + i) * s->hidden, sac_mat_row_f32(x, i), (size_t)s->hidden * sizeof(float));
-        s->score[position + i] = 0;
-    }
+    SAC_TRY(keep_embeddings(s, ops, stream, x, position));
+    memset((float *)s->score.host + position, 0, (size_t)x.rows * sizeof(float));
     s->n_seen = position + x.rows;
     if (s->sigma == SIGMA_ATTENTION) return SAC_OK;
-    float *before = s->z + position * s->controller->hidden; /* row 0 is "before the first" */
-    SAC_TRY(sac_controller_follow(s->controller, ops, stream, x, before, before + s->controller->hidden,
+    size_t z_bytes = (size_t)s->controller->hidden * sizeof(float); /* row 0 is "before the first" */
+    SAC_TRY(sac_controller_follow(ops, stream, x, sac_buffer_from(s->z, (size_t)position * z_bytes),
                                   &s->scratch));
     return score_tokens(s, ops, stream, position, x.rows);
 }
@@ -162,7 +183,9 @@ static int32_t token_of_row(const adore *s, const sac_layer_attention *a, int64_
 
 /* sigma=attention: what the prompt's queries give to each token. */
 static sac_status add_prompt_weights(adore *s, const sac_layer_attention *a) {
-    SAC_TRY(a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = s->ranks,
+    const float *sums = s->ranks.host;
+    float *score = s->score.host;
+    SAC_TRY(a->ops->attention_sums(a->stream, &(sac_attention_sums_args){.sums = s->ranks.device,
                                                                          .stride = s->n_ctx,
                                                                          .n_sums = 1,
                                                                          .q = a->q,
@@ -171,7 +194,8 @@ static sac_status add_prompt_weights(adore *s, const sac_layer_attention *a) {
                                                                          .n_kv = a->kv.n_rows,
                                                                          .n_heads = a->shape->n_heads,
                                                                          .scale = a->scale}));
-    for (int64_t row = 0; row < a->kv.n_rows; row++) s->score[token_of_row(s, a, row)] += s->ranks[row];
+    SAC_TRY(sac_fetch(a, s->ranks, (size_t)a->kv.n_rows * sizeof *sums));
+    for (int64_t row = 0; row < a->kv.n_rows; row++) score[token_of_row(s, a, row)] += sums[row];
     return SAC_OK;
 }
 
@@ -182,14 +206,9 @@ static sac_status prompt(void *state, const sac_layer_attention *a) {
     if (s->sigma == SIGMA_ATTENTION) return add_prompt_weights(s, a);
     if (a->layer > 0) return SAC_OK;
     s->n_stay = a->kv.n_rows < s->m ? a->kv.n_rows : s->m;
-    for (int64_t row = 0; row < a->kv.n_rows; row++)
-        s->ranks[row] = sac_adore_rank(s, token_of_row(s, a, row));
-    return a->ops->top_k(a->stream, &(sac_top_k_args){.scores = s->ranks,
-                                                      .stride = a->kv.n_rows,
-                                                      .n = a->kv.n_rows,
-                                                      .n_rows = 1,
-                                                      .k = s->m,
-                                                      .indices = s->stay});
+    float *ranks = s->ranks.host;
+    for (int64_t row = 0; row < a->kv.n_rows; row++) ranks[row] = sac_adore_rank(s, token_of_row(s, a, row));
+    return sac_adore_best(s, a->ops, a->stream, a->kv.n_rows, s->m, s->stay);
 }
 
 /* All layers have done the same; says which token is where now. */
@@ -199,15 +218,16 @@ static void commit_prompt(adore *s, const sac_layer_attention *a, const int32_t 
     s->n_cached = n;
 }
 
-static int64_t settle_prompt(adore *s, const sac_layer_attention *a) {
-    bool is_last = a->layer == s->n_layers - 1;
-    if (s->sigma == SIGMA_ATTENTION || a->kv.n_rows <= s->m) {
-        if (is_last) commit_prompt(s, a, NULL, a->kv.n_rows);
-        return a->kv.n_rows;
-    }
-    int64_t start[2] = {0, s->n_stay};
-    if (is_last) commit_prompt(s, a, s->stay, s->n_stay);
-    return sac_keep_rows(&a->kv, &(sac_row_lists){s->stay, start, 1});
+/* The rows that stay move together. */
+static sac_status keep_stay(const adore *s, const sac_layer_attention *a) {
+    return a->ops->keep_rows(a->stream, &(sac_keep_rows_args){a->kv, s->stay.device, s->n_stay, 1});
+}
+
+static sac_status settle_prompt(adore *s, const sac_layer_attention *a, int64_t *n_left) {
+    bool is_last = a->layer == s->n_layers - 1, all = s->sigma == SIGMA_ATTENTION || a->kv.n_rows <= s->m;
+    *n_left = all ? a->kv.n_rows : s->n_stay;
+    if (is_last) commit_prompt(s, a, all ? NULL : s->stay.host, *n_left);
+    return all ? SAC_OK : keep_stay(s, a);
 }
 
 /* ---------------------------------------------------------------- a step */
@@ -217,64 +237,68 @@ static sac_status rebuild(void *state, const sac_ops *ops, const sac_stream *str
     adore *s = state;
     SAC_TRY(sac_adore_plan_step(s, ops, stream));
     *n = s->n_rebuilt;
-    for (int64_t i = 0; i < *n; i++) {
-        int32_t token = s->part_token[s->n_stay + i];
-        memcpy(sac_mat_row_f32(x, i), s->x + token * s->hidden, (size_t)s->hidden * sizeof(float));
-        position[i] = token;
-    }
-    return SAC_OK;
+    const int32_t *token = (const int32_t *)s->part_token.host + s->n_stay;
+    for (int64_t i = 0; i < *n; i++) position[i] = token[i];
+    if (*n == 0) return SAC_OK;
+    return ops->gather_rows(
+        stream, &(sac_gather_rows_args){.y = sac_mat_rows(x, 0, *n),
+                                        .x = embeddings(s, 0, s->n_ctx),
+                                        .source = (const int32_t *)s->part_token.device + s->n_stay});
 }
 
 /* Keys and values of all that take part, at positions 0, 1 .. in order of their tokens; queries likewise. */
 static sac_status turn_to_ranks(adore *s, const sac_layer_attention *a, sac_kv_view *kv) {
-    int64_t start[2] = {0, s->n_part};
-    for (int64_t i = 0; i < s->n_part; i++) s->turned.turn_keys[i] = s->part_token[i] - s->part_rank[i];
+    const sac_row_lists list = {s->part_row.device, s->part_start.device, 1};
+    const int32_t *turn = s->turn.device;
     *kv = sac_gathered_view(&s->turned, a, s->n_part);
-    SAC_TRY(
-        a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = *kv,
-                                                           .src = a->kv,
-                                                           .lists = &(sac_row_lists){s->part_row, start, 1},
-                                                           .turn_back = s->turned.turn_keys,
-                                                           .rotation = &a->rotation}));
-    return sac_turn_queries(a, a->q, s->turned.turn_keys + s->n_stay);
+    SAC_TRY(a->ops->kv_gather(
+        a->stream,
+        &(sac_kv_gather_args){
+            .dst = *kv, .src = a->kv, .lists = &list, .turn_back = turn, .rotation = &a->rotation}));
+    return sac_turn_queries(a, a->q, turn + s->n_stay);
 }
 
 /* sigma=attention: what the step's own token gives to all that take part. */
 static sac_status add_step_weights(adore *s, const sac_layer_attention *a, const sac_kv_view *kv) {
-    int64_t start[2] = {0, s->n_part}, stride = s->m + s->r + 1;
+    int64_t stride = s->m + s->r + 1;
     int n_heads = a->shape->n_heads;
-    sac_row_lists lists = {s->part_row, start, 1};
-    SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->weights,
+    const sac_row_lists lists = {s->part_row.device, s->part_start.device, 1};
+    const int32_t *token = s->part_token.host;
+    const float *weights = s->weights.host;
+    float *score = s->score.host;
+    const sac_mat q = sac_mat_rows(a->q, s->n_rebuilt, 1);
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->q, .x = q, .scale = 1}));
+    SAC_TRY(a->ops->key_scores(a->stream, &(sac_key_scores_args){.scores = s->weights.device,
                                                                  .stride = stride,
-                                                                 .q = sac_mat_row_f32(a->q, s->n_rebuilt),
+                                                                 .q = s->q,
                                                                  .kv = *kv,
                                                                  .n_heads = n_heads,
                                                                  .lists = s->compact ? NULL : &lists,
                                                                  .n = s->n_part,
                                                                  .scale = a->scale}));
-    SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = s->weights,
+    SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = s->weights.device,
                                                            .stride = stride,
                                                            .n = s->n_part,
                                                            .n_rows = n_heads,
                                                            .lse = s->lse,
-                                                           .weights = s->weights}));
+                                                           .weights = s->weights.device}));
+    SAC_TRY(sac_fetch(a, s->weights, (size_t)(n_heads * stride) * sizeof *weights));
     for (int64_t i = 0; i < s->n_part; i++)
-        for (int h = 0; h < n_heads; h++) s->score[s->part_token[i]] += s->weights[h * stride + i];
+        for (int h = 0; h < n_heads; h++) score[token[i]] += weights[h * stride + i];
     return SAC_OK;
 }
 
 /* Query i over what takes part and does not come after it. */
 static sac_status attend_query(adore *s, const sac_layer_attention *a, const sac_kv_view *kv, int64_t i) {
-    int64_t start[2] = {0, 0};
-    for (int64_t k = 0; k < s->n_part; k++)
-        if (s->part_token[k] <= a->position[i])
-            s->visible[start[1]++] = s->compact ? (int32_t)k : s->part_row[k];
+    const int64_t *start = s->visible_start.host;
+    const sac_row_lists list = {s->visible.device, (const int64_t *)s->visible_start.device + i, 1};
     sac_mat q = sac_mat_rows(a->q, i, 1);
     return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
                                                               .q = q,
                                                               .kv = *kv,
-                                                              .lists = &(sac_row_lists){s->visible, start, 1},
+                                                              .lists = &list,
                                                               .n_q = 1,
+                                                              .n_kv = start[i + 1] - start[i],
                                                               .n_batch = 1,
                                                               .n_heads = a->shape->n_heads,
                                                               .scale = a->scale});
@@ -294,19 +318,28 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
     return sees_all ? sac_attend_dense(a, own, 1) : attend_query(s, a, &kv, own);
 }
 
-static int64_t settle_step(adore *s, const sac_layer_attention *a) {
-    int64_t start[2] = {0, s->n_stay}, own_row = a->kv.n_rows - 1;
-    if (s->n_stay < s->n_cached) sac_keep_rows(&a->kv, &(sac_row_lists){s->stay, start, 1});
-    int64_t place = s->evicted >= 0 ? s->evicted : s->n_stay;
-    for (int h = 0; h < a->kv.n_heads; h++) sac_move_row(&a->kv, h, own_row, place);
-    if (a->layer == s->n_layers - 1) sac_adore_commit_step(s, place);
-    return s->evicted >= 0 ? s->n_stay : s->n_stay + 1;
+/* The view from row `row` on. */
+static sac_kv_view rows_from(sac_kv_view kv, int64_t row) {
+    size_t n_bytes = (size_t)(row * kv.row_stride) * sac_dtype_row_bytes(kv.dtype, 1);
+    kv.k = (char *)kv.k + n_bytes;
+    kv.v = (char *)kv.v + n_bytes;
+    kv.n_rows -= row;
+    return kv;
+}
+
+/* The step's own row takes the place of the evicted one, or the next. */
+static sac_status settle_step(adore *s, const sac_layer_attention *a, int64_t *n_left) {
+    *n_left = s->evicted >= 0 ? s->n_stay : s->n_stay + 1;
+    if (s->n_stay < s->n_cached) SAC_TRY(keep_stay(s, a));
+    SAC_TRY(a->ops->keep_rows(a->stream,
+                              &(sac_keep_rows_args){rows_from(a->kv, s->place), s->own_row.device, 1, 1}));
+    if (a->layer == s->n_layers - 1) sac_adore_commit_step(s);
+    return SAC_OK;
 }
 
 static sac_status settle(void *state, const sac_layer_attention *a, int64_t *n_left) {
     adore *s = state;
-    *n_left = s->in_step ? settle_step(s, a) : settle_prompt(s, a);
-    return SAC_OK;
+    return s->in_step ? settle_step(s, a, n_left) : settle_prompt(s, a, n_left);
 }
 
 const sac_decode_policy sac_decode_adore = {
@@ -317,7 +350,6 @@ const sac_decode_policy sac_decode_adore = {
     .check = check,
     .is_off = is_off,
     .take = take,
-    .cpu_only = true,
     .begin = begin,
     .prompt = prompt,
     .attend = attend,

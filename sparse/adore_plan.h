@@ -17,28 +17,38 @@ typedef struct sac_adore_state {
     int n_layers;
     const sac_controller *controller;
     sac_controller_scratch scratch;
+    sac_dtype dtype; /* of embeddings */
     /* By token. */
-    float *x;     /* [n_ctx][hidden] input embeddings */
-    float *z;     /* [1 + n_ctx][controller's hidden], zeros first */
-    float *score; /* [n_ctx] */
+    void *x;          /* [n_ctx][hidden] input embeddings, where ops run */
+    sac_buffer z;     /* float [1 + n_ctx][controller's hidden], zeros first */
+    sac_buffer score; /* float [n_ctx]; the host's side is the truth */
     int64_t n_seen;
     /* By row. */
     int32_t *row_token; /* [n_ctx + r] */
     int64_t n_cached;   /* rows */
-    /* The call at hand, the same for every layer. */
+    /* The call at hand, the same for every layer: what ops read of it is sent once. */
     bool in_step;
-    int32_t *stay;   /* [m] cached rows that stay in the cache, ascending */
+    sac_buffer stay; /* int32_t [m] cached rows that stay in the cache, ascending */
     int64_t n_stay;  /* rows in it */
     int64_t evicted; /* place in stay of the one that the step's token replaces, or -1 */
+    int64_t place;   /* of the step's own row among those that stay */
     int64_t n_part;  /* who takes part in a step: the rows that stay, those rebuilt, and its own */
-    int32_t *part_row, *part_token, *part_rank; /* [m + r + 1] */
+    sac_buffer part_row, part_token; /* int32_t [m + r + 1] */
+    int32_t *part_rank;              /* [m + r + 1] */
+    sac_buffer part_start;           /* int64_t [2] of the list of them all */
+    sac_buffer turn;                 /* int32_t [m + r + 1] how far their keys are turned back */
+    sac_buffer visible;              /* int32_t [r + 1][m + r + 1] what each query of a step sees */
+    sac_buffer visible_start;        /* int64_t [r + 2] */
+    sac_buffer own_row;              /* int32_t: the step's own row, counted from `place` */
     int64_t n_rebuilt;
     bool compact;
     /* Scratch. */
-    float *ranks;     /* [n_ctx + r] */
-    int32_t *visible; /* [m + r + 1] */
-    float *weights;   /* sigma=attention: [n_heads][m + r + 1] */
-    float *lse;       /* [n_heads] */
+    sac_buffer ranks;   /* float [n_ctx + r + 1] */
+    sac_buffer weights; /* sigma=attention: float [n_heads][m + r + 1] */
+    float *lse;         /* [n_heads] where ops run */
+    float *q;           /* [n_heads * head_dim] likewise */
+    int32_t *in_order;  /* [n_ctx] likewise: 0, 1 .. */
+    bool is_in_order;   /* they have been written */
     sac_gathered turned;
 } sac_adore_state;
 
@@ -46,10 +56,14 @@ typedef struct sac_adore_state {
  * A step's own token is not among those seen when its plan is made, but counts as the newest. */
 float sac_adore_rank(const sac_adore_state *s, int64_t token);
 
+/* The k best of n ranks (fewer where there are fewer), ascending, to int32_t `best`, fetched. */
+sac_status sac_adore_best(sac_adore_state *s, const sac_ops *ops, const sac_stream *stream, int64_t n,
+                          int64_t k, sac_buffer best);
+
 /* Before a step: fills everything of "the call at hand". */
 sac_status sac_adore_plan_step(sac_adore_state *s, const sac_ops *ops, const sac_stream *stream);
 
-/* After the last layer: which token is where. The step's own lies at own_place. */
-void sac_adore_commit_step(sac_adore_state *s, int64_t own_place);
+/* After the last layer: which token is where. */
+void sac_adore_commit_step(sac_adore_state *s);
 
 #endif

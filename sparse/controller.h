@@ -10,6 +10,7 @@
 #ifndef SAC_CONTROLLER_H
 #define SAC_CONTROLLER_H
 
+#include "buffer.h"
 #include "ops.h"
 
 typedef struct sac_controller {
@@ -21,25 +22,33 @@ typedef struct sac_controller {
     const float *inner_bias, *outer_bias;  /* [hidden], [1] */
 } sac_controller;
 
-/* Room for `capacity` tokens at a time. */
+enum { SAC_CONTROLLER_ARRAYS = 8 };
+
+/* Room for `capacity` tokens at a time, and the matrices and biases where ops run. Recurrence, positions and
+ * activations are the host's work, a few numbers a token. */
 typedef struct sac_controller_scratch {
-    float *gates; /* [capacity][3 * hidden] */
-    float *state; /* [3 * hidden] */
-    float *inner; /* [capacity][hidden] */
+    sac_buffer gates; /* float [capacity][3 * hidden] */
+    sac_buffer state; /* float [3 * hidden] */
+    sac_buffer inner; /* float [capacity][hidden] */
     int64_t capacity;
+    sac_buffer array[SAC_CONTROLLER_ARRAYS];
+    size_t array_bytes[SAC_CONTROLLER_ARRAYS];
+    sac_controller placed; /* the controller with its arrays where ops run */
+    bool is_sent;
 } sac_controller_scratch;
 
 void sac_controller_scratch_take(sac_controller_scratch *s, const sac_controller *c, int64_t capacity,
-                                 sac_arena *arena);
+                                 const sac_memory *memory);
 
-/* z [x.rows][hidden] of the tokens whose embeddings are x; before [hidden]: z of the token before the first,
- * zeros at the beginning. */
-sac_status sac_controller_follow(const sac_controller *c, const sac_ops *ops, const sac_stream *stream,
-                                 sac_mat x, const float *before, float *z, sac_controller_scratch *s);
+/* States of the tokens whose embeddings are x, to z's rows from 1 on; its row 0 [hidden] is that of the token
+ * before the first, zeros at the beginning. z is float [1 + x.rows][hidden] on the host; ops are shown a row
+ * at a time. */
+sac_status sac_controller_follow(const sac_ops *ops, const sac_stream *stream, sac_mat x, sac_buffer z,
+                                 sac_controller_scratch *s);
 
-/* scores [n] of tokens with states z [n][hidden]; token i's scalar position is first + i * step. */
-sac_status sac_controller_score(const sac_controller *c, const sac_ops *ops, const sac_stream *stream,
-                                const float *z, int64_t n, double first, double step, float *scores,
-                                sac_controller_scratch *s);
+/* scores, float [n], fetched, of tokens with states z [n][hidden]; token i's scalar position is first + i *
+ * step. */
+sac_status sac_controller_score(const sac_ops *ops, const sac_stream *stream, const float *z, int64_t n,
+                                double first, double step, sac_buffer scores, sac_controller_scratch *s);
 
 #endif

@@ -17,7 +17,7 @@
  * arenas (pointers are then NULL), so it must only take.
  *
  * Where it runs. A method is a program over ops and buffers and does not ask: on the CPU a buffer's two sides
- * are one. One that follows what ops have written without a buffer says so (cpu_only). */
+ * are one. */
 #ifndef SAC_POLICY_H
 #define SAC_POLICY_H
 
@@ -126,7 +126,6 @@ typedef struct sac_prefill_policy {
     /* Whether these settings mean dense for every sequence that fits; the session then runs dense. */
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
-    bool cpu_only;              /* it looks at what only ops may follow on a GPU */
     void (*begin)(void *state); /* a new sequence */
     sac_status (*attend)(void *state, const sac_layer_attention *a);
     /* Whether it chooses by a few queries and lets only those of chosen tokens attend, so that the others
@@ -157,7 +156,6 @@ typedef struct sac_decode_policy {
     sac_status (*check)(const double *p, const sac_attention_shape *shape, sac_error *err);
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
-    bool cpu_only; /* it looks at what only ops may follow on a GPU */
     void (*begin)(void *state);
     /* A layer of prefill, before its attention replaces the queries: learn from it. NULL: nothing to learn.
      */

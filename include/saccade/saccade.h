@@ -54,13 +54,16 @@ typedef struct sac_session sac_session;
 typedef void (*sac_progress_fn)(void *ctx, const char *stage, int64_t done, int64_t total);
 
 typedef struct sac_model_options {
-    int n_threads;             /* 0 = one for each processor */
-    const char *chat_format;   /* NULL = detected; a name of sac_chat_format_names() */
-    size_t vision_cache_bytes; /* cache of visual embeddings, by content; 0 = off; default 256 MiB */
-    const char *device;        /* where the language model runs: NULL or "cpu"; "cuda", "cuda:1" */
-    const char *activations;   /* type of activations: NULL = f32 on the CPU; on a card what most weights are
-                                  stored in, bf16 where that is no floating type. "f32", "f16", "bf16" */
-    bool fast;                 /* allow bf16 products (faster; logits then differ in the third digit) */
+    int n_threads;           /* 0 = one for each processor */
+    const char *chat_format; /* NULL = detected; a name of sac_chat_format_names() */
+    /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
+     * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
+     * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
+    size_t vision_cache_bytes;
+    const char *device;      /* where the language model runs: NULL or "cpu"; "cuda", "cuda:1" */
+    const char *activations; /* type of activations: NULL = f32 on the CPU; on a card what most weights are
+                                stored in, bf16 where that is no floating type. "f32", "f16", "bf16" */
+    bool fast;               /* allow bf16 products (faster; logits then differ in the third digit) */
     sac_progress_fn progress;
     void *progress_ctx;
 } sac_model_options;
@@ -158,6 +161,7 @@ typedef struct sac_memory_report {
     /* Of a device's memory, besides; 0 on the CPU. */
     size_t device_bytes, workspace_device_bytes;
     size_t device_vision_bytes; /* the tower's, in workspace_device_bytes; 0: it runs on the host */
+    size_t device_cache_bytes;  /* the model's cache of visual rows, shared */
     int n_parts;
     sac_memory_part parts[16];
 } sac_memory_report;
@@ -345,7 +349,7 @@ typedef struct sac_events {
      * deadlines, and for cancelling that belongs to one call whenever it begins. */
     bool (*stopped)(void *ctx);
     /* A square of pixels as the vision tower takes it: tile `tile` of picture or video `media` (in order of
-     * the conversation), RGB [side][side][3]. Not called for what the cache of visual embeddings holds. */
+     * the conversation), RGB [side][side][3]. Not called for what the cache of visual rows holds. */
     void (*tile)(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb);
     /* A token was chosen; before the text that it completes. */
     void (*token)(void *ctx, const sac_token_event *token);
@@ -446,9 +450,9 @@ typedef struct sac_input {
 sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const sac_sampling *sampling,
                                   const sac_events *events, sac_error *err);
 
-/* The next piece: the media and tokens of the prompt; a picture or video through the tower; a chunk of
- * a layer's linear parts; or a layer's attention over the whole prompt. *done: the first token is one
- * sac_session_step away. On failure nothing has begun. */
+/* The next piece: the media and tokens of the prompt; opening a picture or video, or finding its rows in the
+ * cache; a batch of it through the tower; a chunk of a layer's linear parts; or a layer's attention over the whole
+ * prompt. *done: the first token is one sac_session_step away. On failure nothing has begun. */
 sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
 
 /* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and

@@ -13,6 +13,11 @@ sac_buffer sac_take_both(const sac_memory *m, size_t n_bytes) {
     return (sac_buffer){host, m->host == m->device ? host : sac_arena_take(m->device, n_bytes)};
 }
 
+sac_buffer sac_take_copy(const sac_memory *m, const void *host, size_t n_bytes) {
+    void *same = (void *)(uintptr_t)host;
+    return (sac_buffer){same, m->host == m->device ? same : sac_arena_take(m->device, n_bytes)};
+}
+
 sac_status sac_buffer_send(const sac_device *d, const sac_stream *s, sac_buffer b, size_t n_bytes) {
     return b.host == b.device ? SAC_OK : d->upload(s, b.device, b.host, n_bytes);
 }

@@ -23,6 +23,9 @@ void *sac_take_host(const sac_memory *m, size_t n_bytes);
 void *sac_take_device(const sac_memory *m, size_t n_bytes);
 sac_buffer sac_take_both(const sac_memory *m, size_t n_bytes);
 
+/* For ops what the host has elsewhere: on the CPU that itself, on a GPU room for a copy, to be sent once. */
+sac_buffer sac_take_copy(const sac_memory *m, const void *host, size_t n_bytes);
+
 /* The buffer without its first n_bytes. */
 static inline sac_buffer sac_buffer_from(sac_buffer b, size_t n_bytes) {
     return (sac_buffer){(char *)b.host + n_bytes, (char *)b.device + n_bytes};

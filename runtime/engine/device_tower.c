@@ -2,16 +2,41 @@
 
 #include "media.h"
 
-sac_status sac_device_vision_take(sac_device_vision *v, const sac_tower_config *c, const sac_vision_sizes *z,
-                                  sac_dtype t, const sac_stream *stream, sac_arena *arena, sac_arena *host,
+/* Of so many floats, in another type. */
+static size_t bytes_in(size_t float_bytes, sac_dtype t) {
+    return float_bytes / sizeof(float) * sac_dtype_row_bytes(t, 1);
+}
+
+/* The merger writes in the tower's type or in f32. Where the decoder has neither, its rows are turned into
+ * that by the op that looks up rows of a table in any type: each batch is the table, and every row is asked for. */
+static sac_status take_wide(sac_device_vision *v, const sac_vision_sizes *z, int64_t out,
+                            const sac_stream *stream, sac_arena *arena, sac_arena *host, sac_error *err) {
+    size_t n_rows = z->raw / sizeof(float) / (size_t)out;
+    int32_t *every_row = sac_arena_take(host, n_rows * sizeof *every_row);
+    v->wide = sac_arena_take(arena, z->raw);
+    v->every_row = sac_arena_take(arena, n_rows * sizeof *every_row);
+    if (!every_row || !v->every_row) return SAC_OK;
+    for (size_t i = 0; i < n_rows; i++) every_row[i] = (int32_t)i;
+    sac_status st = stream->device->upload(stream, v->every_row, every_row, n_rows * sizeof *every_row);
+    return st == SAC_OK ? st : sac_fail(err, st, "%s: a copy failed", stream->device->name);
+}
+
+sac_status sac_device_vision_take(sac_device_vision *v, const sac_device_tower *t, const sac_vision_sizes *z,
+                                  sac_dtype rows, const sac_stream *stream, sac_arena *arena, sac_arena *host,
                                   sac_error *err) {
-    SAC_TRY(sac_tower_state_take_device(&v->tower, c, z->batch_segments, t, stream, arena, host, err));
+    const sac_tower_config *c = &t->tower.config;
+    sac_dtype own = t->activations;
+    bool converts = rows != own && rows != SAC_DTYPE_F32;
+    *v = (sac_device_vision){.tower_dtype = own};
+    SAC_TRY(sac_tower_state_take_device(&v->tower, c, z->batch_segments, own, stream, arena, host, err));
+    if (converts) SAC_TRY(take_wide(v, z, t->merger.out, stream, arena, host, err));
     v->patches = sac_arena_take(arena, z->batch_patches);
-    v->features = sac_arena_take(arena, z->features); /* in f32: more than enough */
-    v->mid = sac_arena_take(arena, z->mid);
-    v->raw = sac_arena_take(arena, z->raw);
-    for (int k = 0; k < SAC_TOWER_SLOTS; k++) v->slot[k].on_device = sac_arena_take(arena, z->raw);
-    if (arena->base && !v->slot[SAC_TOWER_SLOTS - 1].on_device)
+    v->features = sac_arena_take(arena, bytes_in(z->features, own));
+    v->mid = sac_arena_take(arena, bytes_in(z->mid, own));
+    if (z->pools) v->raw = sac_arena_take(arena, bytes_in(z->raw, converts ? SAC_DTYPE_F32 : rows));
+    v->rows = sac_arena_take(arena, bytes_in(z->pooled, rows));
+    v->layout = sac_arena_take(arena, z->layout);
+    if (arena->base && (!v->layout || (converts && !v->every_row)))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
     v->is_open = arena->base != NULL;
     return SAC_OK;
@@ -19,150 +44,102 @@ sac_status sac_device_vision_take(sac_device_vision *v, const sac_tower_config *
 
 sac_status sac_device_vision_open(sac_device_vision *v, const sac_vision_sizes *z, const sac_device *d,
                                   sac_error *err) {
-    SAC_TRY(d->stream_open(d, &v->copies, 0, err));
     for (int k = 0; k < SAC_TOWER_SLOTS; k++) {
         sac_tower_slot *slot = &v->slot[k];
         SAC_TRY(d->host_alloc(d, k ? z->batch_patches : z->patches, (void **)&slot->patches, err));
-        SAC_TRY(d->host_alloc(d, k ? z->raw : z->pooled, (void **)&slot->pooled, err));
         SAC_TRY(d->event_create(d, &slot->done, err));
-        SAC_TRY(d->event_create(d, &slot->copied, err));
     }
     return SAC_OK;
 }
 
 void sac_device_vision_close(sac_device_vision *v, const sac_device *d) {
-    d->stream_close(&v->copies);
     for (int k = 0; k < SAC_TOWER_SLOTS; k++) {
         sac_tower_slot *slot = &v->slot[k];
         d->event_free(&slot->done);
-        d->event_free(&slot->copied);
         d->host_free(d, slot->patches);
-        d->host_free(d, slot->pooled);
         *slot = (sac_tower_slot){0};
     }
 }
 
 size_t sac_device_vision_host_bytes(const sac_vision_sizes *z) {
-    return (SAC_TOWER_SLOTS - 1) * (sac_arena_block_bytes(z->batch_patches) + sac_arena_block_bytes(z->raw));
+    return (SAC_TOWER_SLOTS - 1) * sac_arena_block_bytes(z->batch_patches);
 }
 
-/* A batch on its way: the rows of its tiles go to the slot's on_device, and from there to the host. */
-typedef struct batch {
-    sac_session *s;
-    sac_tower_slot *slot;
-    const sac_media *m;
-    int n;
-    float *pooled;
-} batch;
+/* ---------------------------------------------------------------- a batch */
 
-/* Copying a batch's rows back takes as long as a few of its layers (75 MB for 32 tiles of 576 rows by 1024), so
- * the last layers run for a stretch of tiles after the other, and the rows of one are copied beside the next.
- * Tiles of a stretch: as many as fill the card's processors once with 128 x 256 outputs each of a product to the
- * tower's width. */
-static int stretch_tiles(const batch *b) {
-    const sac_model *model = b->s->model;
-    int64_t rows = (int64_t)model->device.n_processors * 128 * 256 / model->device_tower.tower.config.hidden;
-    int64_t tiles = rows / b->m->tower.n_inside;
-    return tiles > INT32_MAX ? INT32_MAX : tiles > 1 ? (int)tiles : 1;
+/* Features of n tiles to y, in the type that the merger writes. */
+static sac_status merge(sac_session *s, const sac_media *m, int n, sac_mat features, sac_mat y) {
+    const sac_merger *merger = &s->model->device_tower.merger;
+    sac_device_vision *v = &s->device_vision;
+    return merger->kind->run(
+        &(sac_merger_run){.merger = merger,
+                          .ops = &s->device_ops,
+                          .stream = &s->device_stream,
+                          .n = n,
+                          .grid = m->tower.patches,
+                          .pool = m->plan.pool,
+                          .features = features,
+                          .mid = {v->mid, features.rows, merger->hidden, merger->hidden, v->tower_dtype},
+                          .raw = v->raw,
+                          .y = y});
 }
 
-/* Layers before those: what is left takes about as long as the bus, at 50 GB/s beside 600 TFLOP/s. */
-static int layers_together(const sac_session *s) {
-    enum { MOST_APART = 4 };
-    const sac_device_tower *m = &s->model->device_tower;
-    const sac_tower_config *c = &m->tower.config;
-    double copy_s = (double)m->merger.out * 4 / 50e9;
-    double layer_s = 24 * (double)c->hidden * c->hidden / 600e12;
-    int depth = c->kind->depth(c), apart = 1;
-    while (apart < MOST_APART && apart < depth && apart * layer_s < copy_s) apart++;
-    return apart < depth ? depth - apart : 0;
+/* To y in the decoder's type. */
+static sac_status merge_and_convert(sac_session *s, const sac_media *m, int n, sac_mat features, sac_mat y) {
+    const sac_device_vision *v = &s->device_vision;
+    if (!v->wide) return merge(s, m, n, features, y);
+    SAC_TRY(merge(s, m, n, features, sac_mat_f32(v->wide, y.rows, y.cols)));
+    sac_weight table = sac_weight_of((sac_tensor){v->wide, SAC_DTYPE_F32, 2, {y.rows, y.cols}});
+    return s->device_ops.embed(&s->device_stream, &(sac_embed_args){y, table, v->every_row});
 }
 
-/* Features of tiles [first, first + n) to their rows of on_device. */
-static sac_status merge(const batch *b, sac_mat features, int first, int n) {
-    const sac_merger *m = &b->s->model->device_tower.merger;
-    sac_device_vision *v = &b->s->device_vision;
-    int64_t each = b->m->tower.n_features, n_rows = n * each, tokens = b->m->plan.tokens_per_tile;
-    sac_mat all = sac_mat_f32(b->slot->on_device, b->n * tokens, m->out);
-    return m->kind->run(&(sac_merger_run){.merger = m,
-                                          .ops = &b->s->device_ops,
-                                          .stream = &b->s->device_stream,
-                                          .n = n,
-                                          .grid = b->m->tower.patches,
-                                          .pool = b->m->plan.pool,
-                                          .features = sac_mat_rows(features, first * each, n_rows),
-                                          .mid = {v->mid, n_rows, m->hidden, m->hidden, v->tower.dtype},
-                                          .raw = v->raw,
-                                          .y = sac_mat_rows(all, first * tokens, n * tokens)});
-}
-
-/* Their rows to the host, when they are written. An event stands for its last record before the wait. */
-static sac_status copy_back(const batch *b, int first, int n) {
-    const sac_device *d = &b->s->model->device;
-    const sac_stream *copies = &b->s->device_vision.copies;
-    size_t each = (size_t)b->m->plan.tokens_per_tile * (size_t)b->s->model->device_tower.merger.out;
-    SAC_TRY(d->event_record(&b->s->device_stream, &b->slot->done));
-    SAC_TRY(d->event_wait(copies, &b->slot->done));
-    return d->download(copies, b->pooled + (size_t)first * each, b->slot->on_device + (size_t)first * each,
-                       (size_t)n * each * sizeof(float));
-}
-
-/* Patch rows to rows on the host. */
-static sac_status run_tower(const batch *b, const uint8_t *patches) {
-    sac_session *s = b->s;
+static sac_status run_tower(sac_session *s, const sac_media *m, const uint8_t *patches, int n, sac_mat y) {
     sac_device_vision *v = &s->device_vision;
     const sac_stream *stream = &s->device_stream;
     const sac_tower *tower = &s->model->device_tower.tower;
-    const sac_tower_config *c = &tower->config;
     sac_tower_run call = {tower, &v->tower, &s->device_ops, stream};
-    sac_patch_rows rows = sac_media_patch_rows(s, b->m, v->patches, b->n);
-    int64_t cols = sac_tower_cols(c);
-    sac_mat features = {v->features, b->n * b->m->tower.n_features, cols, cols, v->tower.dtype};
-    int stretch = stretch_tiles(b), together = b->n > stretch ? layers_together(s) : c->kind->depth(c);
-    int segments = b->m->tower.n_segments; /* of a tile */
-    SAC_TRY(s->model->device.upload(stream, v->patches, patches, sac_visual_bytes(&b->m->plan, b->n)));
-    SAC_TRY(c->kind->begin(&call, &rows, together, features));
-    for (int first = 0, n; first < b->n; first += n) {
-        n = b->n - first < stretch ? b->n - first : stretch;
-        SAC_TRY(c->kind->end(&call, first * segments, n * segments, together, features));
-        SAC_TRY(merge(b, features, first, n));
-        SAC_TRY(copy_back(b, first, n));
-    }
-    return SAC_OK;
+    sac_patch_rows rows = sac_media_patch_rows(s, m, v->patches, n);
+    int64_t cols = sac_tower_cols(&tower->config);
+    sac_mat features = {v->features, n * m->tower.n_features, cols, cols, v->tower_dtype};
+    SAC_TRY(s->model->device.upload(stream, v->patches, patches, sac_visual_bytes(&m->plan, n)));
+    SAC_TRY(sac_tower_encode(&call, &rows, features));
+    return merge_and_convert(s, m, n, features, y);
 }
 
-/* Ops and copies answer without words. */
-static sac_status explain(sac_session *s, sac_status st, sac_error *err) {
+sac_status sac_tower_explain(sac_session *s, sac_status st, sac_error *err) {
     const sac_device *d = &s->model->device;
     if (st != SAC_DEVICE) return st;
     SAC_TRY(d->stream_sync(&s->device_stream, err));
-    SAC_TRY(d->stream_sync(&s->device_vision.copies, err));
     return sac_fail(err, st, "%s refused a kernel or a copy of the vision tower", d->name);
 }
 
 sac_status sac_tower_submit(sac_session *s, int k, const sac_media *m, const uint8_t *patches, int n,
-                            float *pooled, sac_error *err) {
+                            sac_mat y, sac_error *err) {
     const sac_device *d = &s->model->device;
-    const sac_stream *copies = &s->device_vision.copies;
-    sac_tower_slot *slot = &s->device_vision.slot[k];
     if (!s->device_vision.is_open) return SAC_UNSUPPORTED;
-    batch b = {s, slot, m, n, pooled};
-    sac_status st = run_tower(&b, patches);
-    if (st == SAC_UNSUPPORTED) { /* patches and rows may be on their way */
-        SAC_TRY(d->stream_sync(&s->device_stream, err));
-        SAC_TRY(d->stream_sync(copies, err));
-    }
-    if (st == SAC_OK) st = d->event_record(copies, &slot->copied);
-    return explain(s, st, err);
+    sac_status st = run_tower(s, m, patches, n, y);
+    if (st == SAC_OK) st = d->event_record(&s->device_stream, &s->device_vision.slot[k].done);
+    return sac_tower_explain(s, st, err);
 }
 
 sac_status sac_tower_wait(sac_session *s, int k, sac_error *err) {
-    return explain(s, s->model->device.event_sync(&s->device_vision.slot[k].copied), err);
+    return sac_tower_explain(s, s->model->device.event_sync(&s->device_vision.slot[k].done), err);
 }
 
 void sac_tower_drain(sac_session *s) {
-    const sac_device *d = &s->model->device;
-    if (!s->device_vision.is_open) return;
-    d->stream_sync(&s->device_stream, NULL);
-    d->stream_sync(&s->device_vision.copies, NULL);
+    if (s->device_vision.is_open) s->model->device.stream_sync(&s->device_stream, NULL);
+}
+
+/* ---------------------------------------------------------------- a whole picture */
+
+sac_status sac_tower_lay_out(sac_session *s, sac_mat y, int64_t n_tile_rows, sac_error *err) {
+    const sac_device_vision *v = &s->device_vision;
+    const sac_stream *stream = &s->device_stream;
+    sac_mat x = {v->rows, n_tile_rows, y.cols, y.cols, y.dtype};
+    sac_status st = s->model->device.upload(stream, v->layout, s->vision.layout,
+                                            (size_t)y.rows * sizeof *s->vision.layout);
+    if (st == SAC_OK)
+        st = s->device_ops.gather_rows(
+            stream, &(sac_gather_rows_args){y, x, v->layout, s->model->device_tower.image_newline});
+    return sac_tower_explain(s, st, err);
 }

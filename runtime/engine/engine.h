@@ -43,7 +43,7 @@ typedef struct sac_vision_state {
     float *features;        /* [rows of a batch][cols] */
     float *mid;             /* [rows of a batch][merger's hidden] */
     float *raw;             /* [rows of a batch][hidden], before pooling */
-    float *pooled;          /* [max_tiles * tokens_per_tile][hidden] */
+    float *pooled;          /* [tokens of max_tiles tiles, or of a batch][hidden] */
     int32_t *layout;        /* [max_tokens of one picture] */
     int64_t max_tokens;
     float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
@@ -54,28 +54,31 @@ typedef struct sac_vision_sizes {
     int batch_tiles, max_tiles, batch_segments;
     size_t patches, segment_start, tile, features, mid, raw, pooled, layout, class_attention;
     size_t batch_patches; /* patch rows of one batch; raw is what comes of them */
+    bool pools;           /* tokens of pictures or of frames are pooled */
 } sac_vision_sizes;
 sac_vision_sizes sac_vision_measure(const sac_model *model);
 
-/* A batch on its way through a device, from the host's patch rows to the host's embeddings; see device_tower.h.
- * The first slot's host memory stands behind the session's patches and pooled, so it holds a picture of any size. */
+/* Patch rows on their way through a device; see device_tower.h. The first slot's stand behind the session's
+ * patches, so it holds a picture of any size. */
 enum { SAC_TOWER_SLOTS = 2 };
 typedef struct sac_tower_slot {
-    uint8_t *patches;       /* pinned */
-    float *pooled;          /* pinned */
-    float *on_device;       /* [rows of a batch][hidden], what pooled is a copy of */
-    sac_event done, copied; /* a stretch of on_device is written; all is on the host */
+    uint8_t *patches; /* pinned */
+    sac_event done;   /* the rows of the slot's batch are written, and its patches may be */
 } sac_tower_slot;
 
-/* The same on a device, where the tower runs there; is_open false elsewhere. */
+/* The tower's buffers on a device, where it runs there; is_open false elsewhere. */
 typedef struct sac_device_vision {
     bool is_open;
+    sac_dtype tower_dtype;
     sac_tower_state tower;
     uint8_t *patches;     /* of a batch */
     void *features, *mid; /* as above, in the tower's type */
-    float *raw;           /* [rows of a batch][hidden] */
+    void *raw;            /* the merger's, where anything is pooled */
+    void *rows;           /* [tokens of a picture's tiles, or of a batch][hidden] in the decoder's type */
+    int32_t *layout;      /* [max_tokens of one picture] */
+    float *wide;          /* [rows of a batch][hidden] from the merger, where the decoder has another type */
+    int32_t *every_row;   /* 0, 1, 2 ... of wide; both NULL where the types are one */
     sac_tower_slot slot[SAC_TOWER_SLOTS];
-    sac_stream copies; /* to the host, beside the session's device_stream */
 } sac_device_vision;
 
 /* Where one picture or video stands: its report, its key, its embeddings' place in the prompt. */

@@ -36,34 +36,31 @@ static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
 sac_workspace_need sac_session_need(const sac_model *m, const sac_decoder_state *d, const sac_reduce *reduce,
                                     sac_decoder_use use) {
     bool prompt = use == SAC_FOR_PROMPT, vision = prompt && m->loaded.has_vision;
-    sac_decoder_loan device, host;
-    sac_decoder_loan_plan(d, sac_model_decoder(m), use, &device, &host);
-    size_t rows = device.staging_bytes + device.hidden_bytes + device.activation_bytes;
-    size_t on_host = host.staging_bytes + host.hidden_bytes + host.activation_bytes;
-    return (sac_workspace_need){.rows_bytes = d->device ? on_host : rows,
+    sac_decoder_loan loan = sac_decoder_loan_plan(d, sac_model_decoder(m), use);
+    size_t rows = sac_decoder_loan_bytes(&loan);
+    return (sac_workspace_need){.rows_bytes = d->device ? 0 : rows,
                                 .device_rows_bytes = d->device ? rows : 0,
                                 .scratch_bytes = scratch_bytes(m, prompt ? d->chunk : d->n_spare + 1, vision),
                                 .vision = vision,
                                 .device_vision = vision && tower_on_device(m, reduce)};
 }
 
-/* The tower's buffers. Where it runs on the device, patch rows and embeddings of the host are pinned ones, and the
- * arena's pages are never touched. */
+/* Limits and layout stay what the session has. */
+static void set_vision(sac_session *s, sac_vision_state v) {
+    v.batch_tiles = s->vision.batch_tiles;
+    v.max_tiles = s->vision.max_tiles;
+    v.max_tokens = s->vision.max_tokens;
+    v.layout = s->vision.layout;
+    s->vision = v;
+}
+
+/* The tower's buffers. Where it runs on the device, patch rows of the host are pinned ones, and the arena's pages
+ * are never touched. */
 static void lend_vision(sac_session *s, const sac_workspace *w) {
-    int32_t *layout = s->vision.layout;
-    s->vision = w->vision;
-    s->vision.layout = layout;
+    set_vision(s, w->vision);
     if (!w->device_vision.is_open || s->reduce.is_on) return;
     s->device_vision = w->device_vision;
     s->vision.patches = w->device_vision.slot[0].patches;
-    s->vision.pooled = w->device_vision.slot[0].pooled;
-}
-
-static void take_vision_back(sac_session *s) {
-    int32_t *layout = s->vision.layout;
-    s->vision = sac_vision_limits(s->model);
-    s->vision.layout = layout;
-    s->device_vision = (sac_device_vision){0};
 }
 
 sac_status sac_session_borrow(sac_session *s, sac_decoder_use use, sac_error *err) {
@@ -77,7 +74,7 @@ sac_status sac_session_borrow(sac_session *s, sac_decoder_use use, sac_error *er
     s->device_ops = w->device_ops;
     if (need.vision) lend_vision(s, w);
     sac_status st = sac_decoder_lend(&s->decoder, sac_model_decoder(m), use, sac_decoder_stream(s),
-                                     &w->device_rows, &w->rows, err);
+                                     s->decoder.device ? &w->device_rows : &w->rows, err);
     if (st != SAC_OK) sac_session_give_back(s);
     return st;
 }
@@ -85,7 +82,8 @@ sac_status sac_session_borrow(sac_session *s, sac_decoder_use use, sac_error *er
 void sac_session_give_back(sac_session *s) {
     if (!s->workspace) return;
     sac_decoder_give_back(&s->decoder);
-    if (s->vision.patches) take_vision_back(s);
+    set_vision(s, (sac_vision_state){0});
+    s->device_vision = (sac_device_vision){0};
     sac_workspace_give_back(s->model, s->workspace);
     s->workspace = NULL;
     s->stream = s->device_stream = (sac_stream){0};

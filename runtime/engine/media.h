@@ -41,9 +41,4 @@ void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t
 /* The patch rows of n of the item's tiles on their way into the tower; segments stand in the session's memory. */
 sac_patch_rows sac_media_patch_rows(const sac_session *s, const sac_media *m, const uint8_t *pixels, int n);
 
-/* Encodes item i into the hidden rows that its blocks name, or takes it from the cache. Adds to the seconds.
- */
-sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, double *media_seconds,
-                            double *vision_seconds, sac_error *err);
-
 #endif

@@ -1,5 +1,6 @@
-/* A picture or video through the tower, in batches of tiles, straight into the rows of hidden states where
- * the prompt wants it. */
+#include "media_encode.h"
+
+#include "call.h"
 #include "clock.h"
 #include "device_tower.h"
 #include "media_open.h"
@@ -7,47 +8,70 @@
 #include "picture.h"
 #include "prepared.h"
 #include "source.h"
+#include "visual_rows.h"
 
 #include <string.h>
 
-/* One item on its way through the tower: tiles collect in a buffer until a batch is full. On a device there
- * are two: one is filled while the other's batch is there (device_tower.h). */
-typedef struct encoder {
-    sac_session *s;
-    sac_media *m;
-    const sac_events *events;
-    double *vision_seconds;
-    int64_t n_done;                 /* frames encoded */
-    int n_tiles;                    /* waiting */
-    int slot;                       /* that they wait in; 0 on the host */
-    int in_flight[SAC_TOWER_SLOTS]; /* tiles of each slot that the device has */
-} encoder;
-
-static uint8_t *slot_patches(const encoder *e, int slot) {
-    return slot ? e->s->device_vision.slot[slot].patches : e->s->vision.patches;
-}
-static float *slot_pooled(const encoder *e, int slot) {
-    return slot ? e->s->device_vision.slot[slot].pooled : e->s->vision.pooled;
+/* Tiles collect in a buffer until a batch is full. On a device there are two: one is filled while the device has
+ * the other. */
+static uint8_t *slot_patches(const sac_media_work *w, int slot) {
+    return slot ? w->s->device_vision.slot[slot].patches : w->s->vision.patches;
 }
 
 /* Tiles are through: what the tower saw of them. */
-static void tell_tiles(const encoder *e, const uint8_t *patches, int64_t first_tile, int n) {
-    const sac_visual_plan *p = &e->m->plan;
-    uint8_t *tile = e->s->vision.tile;
-    for (int i = 0; i < n && e->events && e->events->tile; i++) {
+static void tell_tiles(const sac_media_work *w, const uint8_t *patches, int64_t first_tile, int n) {
+    const sac_visual_plan *p = &w->m->plan;
+    const sac_events *events = w->s->events;
+    uint8_t *tile = w->s->vision.tile;
+    for (int i = 0; i < n && events && events->tile; i++) {
         sac_patches_join(tile, patches + sac_visual_bytes(p, i), p->patch, p->patches.h, p->patches.w);
-        e->events->tile(e->events->ctx, (size_t)(e->m - e->s->media), first_tile + i, p->patches.w * p->patch,
-                        tile);
+        events->tile(events->ctx, (size_t)(w->m - w->s->media), first_tile + i, p->patches.w * p->patch,
+                     tile);
     }
 }
 
-/* n tiles to rows of pooled embeddings, the same order, on the host. */
-static sac_status run_tower(const encoder *e, const uint8_t *patches, int n, float *pooled) {
-    sac_session *s = e->s;
-    const sac_media *media = e->m;
+static void report_progress(const sac_media_work *w, int64_t done) {
+    const sac_events *e = w->s->events;
+    if (e && e->progress) e->progress(e->ctx, "vision", done, w->m->report.n_frames);
+}
+
+/* ---------------------------------------------------------------- a batch */
+
+/* Where a batch's rows go: rows of the decoder's, in its type, or the host's in f32. */
+typedef struct batch_rows {
+    sac_mat y;
+    bool on_host;
+} batch_rows;
+
+static batch_rows host_rows(const sac_media_work *w, int64_t first, int64_t n) {
+    int64_t hidden = w->s->model->loaded.merger.out;
+    return (batch_rows){sac_mat_f32(w->s->vision.pooled + first * hidden, n, hidden), true};
+}
+
+/* The same in a device's buffer, where the tower runs there. */
+static batch_rows buffer_rows(const sac_media_work *w, int64_t first, int64_t n) {
+    const sac_session *s = w->s;
+    int64_t hidden = s->model->loaded.merger.out;
+    if (!s->device_vision.is_open) return host_rows(w, first, n);
+    sac_mat all = {s->device_vision.rows, first + n, hidden, hidden, s->decoder.dtype};
+    return (batch_rows){sac_mat_rows(all, first, n), false};
+}
+
+/* Frames go straight to the prompt's rows where these follow one another. */
+static batch_rows frame_rows(const sac_media_work *w, int64_t first_frame, int n) {
+    int64_t each = w->m->plan.n_tokens, n_tokens = n * each;
+    sac_mat run = sac_visual_run(w->s, w->m, first_frame * each, n_tokens);
+    if (run.rows < n_tokens) return buffer_rows(w, 0, n_tokens);
+    return (batch_rows){run, !sac_model_on_device(w->s->model)};
+}
+
+/* n tiles through the host's tower, the same order. */
+static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int n, sac_mat y) {
+    sac_session *s = w->s;
+    const sac_media *media = w->m;
     const sac_loaded_model *m = &s->model->loaded;
     sac_vision_state *v = &s->vision;
-    int64_t n_rows = n * media->tower.n_features, n_tokens = (int64_t)n * media->plan.tokens_per_tile;
+    int64_t n_rows = n * media->tower.n_features;
     sac_tower_run tower = {&m->tower, &v->tower, &s->model->ops, &s->stream};
     sac_merger_run merger = {.merger = &m->merger,
                              .ops = &s->model->ops,
@@ -59,122 +83,131 @@ static sac_status run_tower(const encoder *e, const uint8_t *patches, int n, flo
                              .features = sac_mat_f32(v->features, n_rows, sac_tower_cols(&m->tower.config)),
                              .mid = sac_mat_f32(v->mid, n_rows, m->merger.hidden),
                              .raw = v->raw,
-                             .y = sac_mat_f32(pooled, n_tokens, m->merger.out)};
+                             .y = y};
     sac_patch_rows rows = sac_media_patch_rows(s, media, patches, n);
     SAC_TRY(sac_tower_encode(&tower, &rows, merger.features));
     return m->merger.kind->run(&merger);
 }
 
-/* The same in a slot of the device, to be waited for, or at once on the host: then nothing is in flight. */
-static sac_status submit(encoder *e, int slot, const uint8_t *patches, int n, float *pooled, sac_error *err) {
+/* The same for rows anywhere. */
+static sac_status run_on_host(const sac_media_work *w, const uint8_t *patches, int n, batch_rows to) {
+    if (to.on_host) return run_tower(w, patches, n, to.y);
+    batch_rows here = host_rows(w, 0, to.y.rows);
+    SAC_TRY(run_tower(w, patches, n, here.y));
+    return sac_visual_write(w->s, to.y, here.y.data);
+}
+
+/* In a slot of the device, to be waited for, or at once on the host: then nothing is in flight. */
+static sac_status submit(sac_media_work *w, int slot, const uint8_t *patches, int n, batch_rows to,
+                         sac_error *err) {
     int64_t start_ns = sac_now_ns();
-    sac_status st = sac_tower_submit(e->s, slot, e->m, patches, n, pooled, err);
-    if (st == SAC_OK) e->in_flight[slot] = n;
-    if (st == SAC_UNSUPPORTED) st = run_tower(e, patches, n, pooled); /* what the device has no kernels for */
-    *e->vision_seconds += sac_seconds_since(start_ns);
+    sac_status st = sac_tower_submit(w->s, slot, w->m, patches, n, to.y, err);
+    if (st == SAC_OK) w->in_flight[slot] = n;
+    if (st == SAC_UNSUPPORTED) { /* the device has no kernels for it */
+        st = run_on_host(w, patches, n, to);
+        st = sac_tower_explain(w->s, st, err);
+    }
+    w->vision_seconds += sac_seconds_since(start_ns);
     return st;
 }
 
-static sac_status wait_for(encoder *e, int slot, sac_error *err) {
+static sac_status wait_for(sac_media_work *w, int slot, sac_error *err) {
     int64_t start_ns = sac_now_ns();
-    if (!e->in_flight[slot]) return SAC_OK;
-    SAC_TRY(sac_tower_wait(e->s, slot, err));
-    e->in_flight[slot] = 0;
-    *e->vision_seconds += sac_seconds_since(start_ns);
+    if (!w->in_flight[slot]) return SAC_OK;
+    SAC_TRY(sac_tower_wait(w->s, slot, err));
+    w->in_flight[slot] = 0;
+    w->vision_seconds += sac_seconds_since(start_ns);
     return SAC_OK;
 }
 
-static float *token_row(const encoder *e, int64_t token) {
-    int64_t each = e->m->block_tokens, hidden = e->s->model->loaded.merger.out;
-    return e->s->decoder.embeddings + (e->m->spans[token / each].first + token % each) * hidden;
+/* ---------------------------------------------------------------- frames */
+
+/* The rows of n frames that were not made where the prompt wants them go there. On a device the copies come
+ * behind the batch in the session's stream. */
+static sac_status spread_frames(const sac_media_work *w, int64_t first_frame, int n, batch_rows from) {
+    int64_t each = w->m->plan.n_tokens, first = first_frame * each;
+    sac_mat run = sac_visual_run(w->s, w->m, first, n * each);
+    if (run.data == from.y.data) return SAC_OK;
+    if (from.on_host) return sac_visual_write_tokens(w->s, w->m, first, n * each, from.y.data);
+    return sac_visual_copy_tokens(w->s, w->m, first, n * each, from.y.data);
 }
 
-static void report_progress(const encoder *e, int64_t done) {
-    if (e->events && e->events->progress)
-        e->events->progress(e->events->ctx, "vision", done, e->m->report.n_frames);
+static void tell_frames(sac_media_work *w, int slot, int n) {
+    tell_tiles(w, slot_patches(w, slot), w->n_done, n);
+    w->n_done += n;
+    report_progress(w, w->n_done);
 }
 
-/* The next n frames, whose rows are in a slot, go to their places in the prompt. */
-static void place_frames(encoder *e, int slot, int n) {
-    int64_t each = e->m->plan.n_tokens, hidden = e->s->model->loaded.merger.out;
-    tell_tiles(e, slot_patches(e, slot), e->n_done, n);
-    for (int i = 0; i < n; i++)
-        memcpy(token_row(e, (e->n_done + i) * each), slot_pooled(e, slot) + i * each * hidden,
-               (size_t)(each * hidden) * sizeof(float));
-    e->n_done += n;
-    report_progress(e, e->n_done);
-}
-
-static sac_status collect_frames(encoder *e, int slot, sac_error *err) {
-    int n = e->in_flight[slot];
-    SAC_TRY(wait_for(e, slot, err));
-    if (n) place_frames(e, slot, n);
+static sac_status collect_frames(sac_media_work *w, int slot, sac_error *err) {
+    int n = w->in_flight[slot];
+    SAC_TRY(wait_for(w, slot, err));
+    if (n) tell_frames(w, slot, n);
     return SAC_OK;
 }
 
 /* What waits goes to the device; then the batch before it is collected, and its slot is the next to fill. */
-static sac_status flush_frames(encoder *e, sac_error *err) {
-    int n = e->n_tiles, slot = e->slot;
+static sac_status flush_frames(sac_media_work *w, sac_error *err) {
+    int n = w->n_tiles, slot = w->slot;
     if (n == 0) return SAC_OK;
-    SAC_TRY(sac_session_check_cancel(e->s, err));
-    SAC_TRY(submit(e, slot, slot_patches(e, slot), n, slot_pooled(e, slot), err));
-    SAC_TRY(collect_frames(e, !slot, err));
-    e->n_tiles = 0;
-    if (e->in_flight[slot])
-        e->slot = !slot;
+    SAC_TRY(sac_session_check_cancel(w->s, err));
+    int64_t first = w->n_done + w->in_flight[!slot];
+    batch_rows rows = frame_rows(w, first, n);
+    SAC_TRY(submit(w, slot, slot_patches(w, slot), n, rows, err));
+    SAC_TRY(sac_tower_explain(w->s, spread_frames(w, first, n, rows), err));
+    SAC_TRY(collect_frames(w, !slot, err));
+    w->n_tiles = 0;
+    if (w->in_flight[slot])
+        w->slot = !slot;
     else
-        place_frames(e, slot, n);
+        tell_frames(w, slot, n);
     return SAC_OK;
 }
 
-static sac_status finish_frames(encoder *e, sac_error *err) {
-    SAC_TRY(flush_frames(e, err));
-    return collect_frames(e, !e->slot, err);
+static uint8_t *next_tile(const sac_media_work *w) {
+    return slot_patches(w, w->slot) + sac_visual_bytes(&w->m->plan, w->n_tiles);
 }
 
-/* One more tile waits. */
-static sac_status count_tile(encoder *e, sac_error *err) {
-    return ++e->n_tiles == e->s->vision.batch_tiles ? flush_frames(e, err) : SAC_OK;
-}
-
-static uint8_t *next_tile(const encoder *e) {
-    return slot_patches(e, e->slot) + sac_visual_bytes(&e->m->plan, e->n_tiles);
-}
-
-static sac_status take_prepared(encoder *e, const sac_prepared *p, sac_error *err) {
-    memcpy(next_tile(e), p->patches, sac_visual_bytes(&p->plan, 1));
-    return count_tile(e, err);
-}
-
-static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image *frame, sac_error *err) {
-    (void)i;
-    (void)time_s;
-    encoder *e = ctx;
-    const sac_processor_config *p = &e->s->model->loaded.processor;
+static sac_status cut_frame(const sac_media_work *w, const sac_image *frame, sac_error *err) {
+    const sac_processor_config *p = &w->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
-    SAC_TRY(sac_media_plan_frame(e->s, frame->width, frame->height, &plan, err));
-    SAC_TRY(sac_processor_cut(p, frame, &plan, next_tile(e), err));
-    return count_tile(e, err);
+    SAC_TRY(sac_media_plan_frame(w->s, frame->width, frame->height, &plan, err));
+    return sac_processor_cut(p, frame, &plan, next_tile(w), err);
 }
 
-static sac_status encode_frame_list(encoder *e, sac_error *err) {
-    for (int64_t i = 0; i < e->m->frames.n_frames; i++) {
-        sac_picture f = sac_part_picture(e->m->part, (size_t)e->m->frames.index[i]);
-        sac_image image;
-        if (f.prepared) {
-            SAC_TRY(take_prepared(e, f.prepared, err));
-            continue;
-        }
-        SAC_TRY(sac_picture_open(&image, &f, err));
-        sac_status st = on_frame(e, i, f.time_s, &image, err);
-        sac_picture_close(&image, &f);
-        SAC_TRY(st);
+/* Frame i of a list. */
+static sac_status read_listed(const sac_media_work *w, int64_t i, sac_error *err) {
+    sac_picture f = sac_part_picture(w->m->part, (size_t)w->m->frames.index[i]);
+    sac_image image;
+    if (f.prepared) {
+        memcpy(next_tile(w), f.prepared->patches, sac_visual_bytes(&f.prepared->plan, 1));
+        return SAC_OK;
     }
-    return SAC_OK;
+    SAC_TRY(sac_picture_open(&image, &f, err));
+    sac_status st = cut_frame(w, &image, err);
+    sac_picture_close(&image, &f);
+    return st;
 }
+
+static sac_status read_frame(const sac_media_work *w, sac_error *err) {
+    sac_image frame;
+    if (w->m->content == SAC_PART_FRAMES) return read_listed(w, w->n_read, err);
+    SAC_TRY(sac_video_next(w->m->video, &frame, err));
+    return cut_frame(w, &frame, err);
+}
+
+static sac_status next_frames(sac_media_work *w, bool *done, sac_error *err) {
+    int64_t n_frames = w->m->frames.n_frames;
+    for (; w->n_read < n_frames && w->n_tiles < w->s->vision.batch_tiles; w->n_read++, w->n_tiles++)
+        SAC_TRY(read_frame(w, err));
+    SAC_TRY(flush_frames(w, err));
+    *done = w->n_read == n_frames;
+    return *done ? collect_frames(w, !w->slot, err) : SAC_OK;
+}
+
+/* ---------------------------------------------------------------- a picture */
 
 /* Where each visual token of a picture comes from. */
-static void lay_out(sac_session *s, const sac_media *m) {
+static void choose_layout(sac_session *s, const sac_media *m) {
     const sac_loaded_model *model = &s->model->loaded;
     sac_reduce_picture picture = sac_media_tiling(&m->plan);
     int64_t stride = m->plan.tokens_per_tile + 1; /* the class token's own share comes first */
@@ -186,76 +219,114 @@ static void lay_out(sac_session *s, const sac_media *m) {
 }
 
 /* The tower says what its class token looks at, from tile `first` on. */
-static void watch_class(sac_session *s, const sac_media *m, int first) {
+static void watch_class(sac_session *s, const sac_media *m, int64_t first) {
     sac_tower_state *v = &s->vision.tower;
     int64_t stride = m->plan.tokens_per_tile + 1;
     v->class_first = s->reduce.is_on ? s->vision.class_attention + first * stride : NULL;
     v->class_last = s->reduce.is_on ? v->class_first + s->vision.max_tiles * stride : NULL;
 }
 
-static sac_status encode_picture(encoder *e, sac_error *err) {
-    sac_session *s = e->s;
-    const sac_loaded_model *m = &s->model->loaded;
-    int64_t hidden = m->merger.out;
-    for (int first = 0; first < e->m->plan.n_tiles; first += s->vision.batch_tiles) {
-        int left = e->m->plan.n_tiles - first,
-            n = left < s->vision.batch_tiles ? left : s->vision.batch_tiles;
-        SAC_TRY(sac_session_check_cancel(s, err));
-        watch_class(s, e->m, first);
-        const uint8_t *patches = e->m->patches + sac_visual_bytes(&e->m->plan, first);
-        SAC_TRY(submit(e, 0, patches, n,
-                       s->vision.pooled + (int64_t)first * e->m->plan.tokens_per_tile * hidden, err));
-        SAC_TRY(wait_for(e, 0, err));
-        tell_tiles(e, patches, first, n);
+/* Of the host's rows, some at a time where the prompt's are on a device. */
+static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, int64_t n_tile_rows) {
+    const sac_session *s = w->s;
+    const sac_vision_state *v = &s->vision;
+    bool direct = !sac_model_on_device(s->model);
+    int64_t most = direct ? to.rows : (int64_t)s->vision.batch_tiles * w->m->tower.n_features; /* raw's */
+    for (int64_t at = 0; at < to.rows; at += most) {
+        sac_mat some = sac_mat_rows(to, at, to.rows - at < most ? to.rows - at : most);
+        sac_mat y = direct ? some : sac_mat_f32(v->raw, some.rows, some.cols);
+        SAC_TRY(s->model->ops.gather_rows(
+            &s->stream, &(sac_gather_rows_args){.y = y,
+                                                .x = sac_mat_f32(v->pooled, n_tile_rows, to.cols),
+                                                .source = v->layout + at,
+                                                .fill = s->model->loaded.image_newline}));
+        if (!direct) SAC_TRY(sac_visual_write(s, some, v->raw));
     }
-    lay_out(s, e->m);
-    report_progress(e, 1);
-    return s->model->ops.gather_rows(
-        &s->stream, &(sac_gather_rows_args){
-                        .y = sac_mat_f32(token_row(e, 0), e->m->plan.n_tokens, hidden),
-                        .x = sac_mat_f32(s->vision.pooled,
-                                         (int64_t)e->m->plan.n_tiles * e->m->plan.tokens_per_tile, hidden),
-                        .source = s->vision.layout,
-                        .fill = m->image_newline,
-                    });
+    return SAC_OK;
 }
 
-static sac_status encode(encoder *e, sac_error *err) {
-    sac_media *m = e->m;
-    if (m->content == SAC_PART_IMAGE) return encode_picture(e, err);
-    if (m->content == SAC_PART_FRAMES)
-        SAC_TRY(encode_frame_list(e, err));
-    else
-        SAC_TRY(sac_video_read(m->video, &m->frames,
-                               m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, e,
-                               NULL, err));
-    return finish_frames(e, err);
+static sac_status lay_out(const sac_media_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    sac_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
+    int64_t n_tile_rows = (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile;
+    choose_layout(s, w->m);
+    if (s->device_vision.is_open) return sac_tower_lay_out(s, to, n_tile_rows, err);
+    return sac_tower_explain(s, lay_out_on_host(w, to, n_tile_rows), err);
 }
 
-sac_status sac_media_encode(sac_session *s, size_t i, const sac_events *events, double *media_seconds,
-                            double *vision_seconds, sac_error *err) {
-    sac_media *m = &s->media[i];
-    encoder e = {.s = s, .m = m, .events = events, .vision_seconds = vision_seconds};
-    sac_vision_blocks blocks = {s->decoder.embeddings, m->spans, m->n_blocks, m->block_tokens,
-                                s->model->loaded.merger.out};
+static sac_status next_tiles(sac_media_work *w, bool *done, sac_error *err) {
+    sac_session *s = w->s;
+    const sac_visual_plan *p = &w->m->plan;
+    int64_t first = w->n_done, left = p->n_tiles - first, each = p->tokens_per_tile;
+    int n = left < s->vision.batch_tiles ? (int)left : s->vision.batch_tiles;
+    const uint8_t *patches = w->m->patches + sac_visual_bytes(p, first);
+    SAC_TRY(sac_session_check_cancel(s, err));
+    watch_class(s, w->m, first);
+    SAC_TRY(submit(w, 0, patches, n, buffer_rows(w, first * each, n * each), err));
+    SAC_TRY(wait_for(w, 0, err));
+    tell_tiles(w, patches, first, n);
+    w->n_done += n;
+    *done = w->n_done == p->n_tiles;
+    if (!*done) return SAC_OK;
+    SAC_TRY(lay_out(w, err));
+    report_progress(w, 1);
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- the work */
+
+static void finish(sac_media_work *w) {
+    sac_media_close_source(w->m);
+    w->s = NULL;
+}
+
+void sac_media_work_drop(sac_media_work *w) {
+    if (!w->s) return;
+    sac_tower_drain(w->s);
+    finish(w);
+}
+
+static sac_status begin(sac_media_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    sac_media *m = w->m;
     s->vision.tower.class_first = s->vision.tower.class_last = NULL;
-    m->report.from_cache = sac_vision_cache_get(s->model->vision_cache, &m->key, &blocks);
-    s->reports[i] = m->report;
+    SAC_TRY(sac_visual_recall(s, m, &m->report.from_cache, err));
+    s->reports[m - s->media] = m->report;
     if (m->report.from_cache) {
-        sac_media_close_source(m);
+        finish(w);
         return SAC_OK;
     }
-    int64_t start_ns = sac_now_ns();
-    double vision_before = *vision_seconds;
-    report_progress(&e, 0);
+    report_progress(w, 0);
     SAC_TRY(sac_media_reopen(s, m, err));
-    sac_status st = encode(&e, err);
-    if (st != SAC_OK) {
-        sac_tower_drain(s);
-        return st;
-    }
-    sac_media_close_source(m);
-    if (sac_source_is_unchanged(m)) sac_vision_cache_put(s->model->vision_cache, &m->key, &blocks);
-    *media_seconds += sac_seconds_since(start_ns) - (*vision_seconds - vision_before);
+    if (m->content != SAC_PART_VIDEO) return SAC_OK;
+    sac_rotate rotate = m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO;
+    return sac_video_begin(m->video, &m->frames, rotate, err);
+}
+
+static sac_status next(sac_media_work *w, sac_error *err) {
+    bool done;
+    SAC_TRY(w->m->content == SAC_PART_IMAGE ? next_tiles(w, &done, err) : next_frames(w, &done, err));
+    if (!done) return SAC_OK;
+    if (sac_source_is_unchanged(w->m)) SAC_TRY(sac_visual_keep(w->s, w->m, err));
+    finish(w);
     return SAC_OK;
+}
+
+/* Of the time since then, all that was not the tower's counts as the media's. */
+static sac_status count(sac_media_work *w, sac_status st, int64_t start_ns, double vision_before) {
+    w->media_seconds += sac_seconds_since(start_ns) - (w->vision_seconds - vision_before);
+    if (st != SAC_OK) sac_media_work_drop(w);
+    return st;
+}
+
+sac_status sac_media_work_begin(sac_media_work *w, sac_session *s, size_t i, sac_error *err) {
+    int64_t start_ns = sac_now_ns();
+    *w = (sac_media_work){.s = s, .m = &s->media[i]};
+    return count(w, begin(w, err), start_ns, 0);
+}
+
+sac_status sac_media_work_next(sac_media_work *w, sac_error *err) {
+    int64_t start_ns = sac_now_ns();
+    double vision_before = w->vision_seconds;
+    return count(w, next(w, err), start_ns, vision_before);
 }

@@ -91,8 +91,10 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
         m->memo = NULL;
         goto fail;
     }
-    sac_vision_cache_init(m->vision_cache, options->vision_cache_bytes);
     sac_memo_init(m->memo);
+    const sac_device *rows_on = sac_model_on_device(m) ? &m->device : NULL;
+    size_t cache_bytes = m->loaded.has_vision ? options->vision_cache_bytes : 0;
+    SAC_TRY_GOTO(st, sac_vision_cache_init(m->vision_cache, cache_bytes, rows_on, err), fail);
     m->fast = options->fast;
     unsigned flags = sac_cpu_flags();
     sac_ops_init_cpu(&m->ops, flags);

@@ -34,7 +34,6 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .rope = c->rope,
                                  .fast = m->fast,
                                  .measure_mass = c->measure_mass,
-                                 .outside_rows = m->loaded.has_vision,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
                                  .device = &m->device,
                                  .activations = m->activations};
@@ -117,12 +116,11 @@ static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const 
 static void add_workspace(sac_memory_report *r, const sac_model *m, const sac_decoder_state *s,
                           const sac_reduce *reduce) {
     sac_workspace_need need = sac_session_need(m, s, reduce, SAC_FOR_PROMPT);
-    sac_decoder_loan p, host;
-    sac_decoder_loan_plan(s, sac_model_decoder(m), SAC_FOR_PROMPT, &p, &host);
-    const sac_decoder_loan *loan = s->device ? &host : &p;
-    add_shared(r, "staging of a layer", loan->staging_bytes);
-    add_shared(r, "hidden states and queries", loan->hidden_bytes);
-    add_shared(r, "activations of a chunk", loan->activation_bytes);
+    sac_decoder_loan loan = sac_decoder_loan_plan(s, sac_model_decoder(m), SAC_FOR_PROMPT);
+    if (s->device) loan = (sac_decoder_loan){0}; /* not of the process */
+    add_shared(r, "staging of a layer", loan.staging_bytes);
+    add_shared(r, "hidden states and queries", loan.hidden_bytes);
+    add_shared(r, "activations of a chunk", loan.activation_bytes);
     add_shared(r, "vision", sac_workspace_vision_bytes(m, &need));
     add_shared(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), need.scratch_bytes));
     r->workspace_device_bytes = sac_workspace_device_bytes(m, &need);
@@ -143,6 +141,7 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
+    if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
     if (m->loaded.has_vision) add_part(r, "picture layout", sac_arena_block_bytes(layout_bytes(m)));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
@@ -269,7 +268,7 @@ fail:
 
 void sac_session_free(sac_session *s) {
     if (!s) return;
-    if (s->work) sac_work_drop(s->work);
+    if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
     sac_session_give_back(s);
     free(s->reply.owned);
     sac_media_release(s);

@@ -31,6 +31,7 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
     z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
     z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
+    z.pools = m->processor.pool_image > 1 || m->processor.pool_video > 1;
     return z;
 }
 
@@ -83,8 +84,7 @@ sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, sac_aren
 
 sac_status sac_vision_take_device(sac_device_vision *v, const sac_model *m, const sac_stream *stream,
                                   sac_arena *device, sac_arena *host, sac_error *err) {
-    const sac_device_tower *t = &m->device_tower;
     sac_vision_sizes z = sac_vision_measure(m);
-    SAC_TRY(sac_device_vision_take(v, &t->tower.config, &z, t->activations, stream, device, host, err));
+    SAC_TRY(sac_device_vision_take(v, &m->device_tower, &z, m->activations, stream, device, host, err));
     return sac_device_vision_open(v, &z, &m->device, err);
 }

@@ -36,22 +36,10 @@ static sac_status place(sac_work *w, sac_error *err) {
     return SAC_OK;
 }
 
-/* Rows of visual tokens from `past` on to where the decoder runs. */
-static sac_status load_visual(sac_session *s, int64_t past) {
-    for (int i = 0; i < s->decoder.n_visual; i++) {
-        sac_visual_span v = s->decoder.visual[i];
-        if (v.first + v.n > past)
-            SAC_TRY(sac_decoder_load_rows(sac_model_decoder(s->model), &s->decoder, sac_decoder_stream(s),
-                                          v.first, v.n));
-    }
-    return SAC_OK;
-}
-
 /* All rows have their embeddings. */
 static sac_status begin_prefill(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
     int64_t past = w->prompt.n_reused;
-    SAC_TRY(load_visual(s, past));
     w->prefill_ns = sac_now_ns();
     SAC_TRY(sac_prefill_work_begin(&w->prefill, sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                    sac_decoder_stream(s), past, w->prompt.n_tokens - past, 1, err));
@@ -83,9 +71,15 @@ static sac_status embed_text(sac_work *w, sac_error *err) {
     return go_on_to_media(w, err);
 }
 
+/* A batch of it, or what the cache has of it. */
 static sac_status encode_medium(sac_work *w, sac_error *err) {
-    SAC_TRY(sac_media_encode(w->s, w->medium++, w->s->events, &w->result.seconds.media,
-                             &w->result.seconds.vision, err));
+    sac_media_work *e = &w->encoding;
+    SAC_TRY(sac_media_work_is_done(e) ? sac_media_work_begin(e, w->s, w->medium, err)
+                                      : sac_media_work_next(e, err));
+    if (!sac_media_work_is_done(e)) return SAC_OK;
+    w->result.seconds.media += e->media_seconds;
+    w->result.seconds.vision += e->vision_seconds;
+    w->medium++;
     return go_on_to_media(w, err);
 }
 
@@ -180,6 +174,7 @@ double sac_work_left(const sac_work *w) {
 
 void sac_work_drop(sac_work *w) {
     if (sac_work_is_done(w)) return;
+    sac_media_work_drop(&w->encoding);
     if (w->stage == SAC_WORK_PREFILL) sac_prefill_work_drop(&w->prefill);
     w->stage = SAC_WORK_DONE;
     sac_media_close(w->s);

@@ -1,10 +1,12 @@
 /* work.h - a prompt from what is asked to the logits of its last token, a piece at a time, so that a scheduler
  * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; looking
- * up the text; one picture or video through the tower; a piece of the prefill (prefill.h); the logits. From the
- * second of them to the end it has one of the model's workspaces (workspace.h). */
+ * up the text; opening a picture or video, or finding its rows in the cache; a batch of it through the tower; a
+ * piece of the prefill (prefill.h); the logits. From the
+ * second of these on it has one of the model's workspaces (workspace.h). */
 #ifndef SAC_ENGINE_WORK_H
 #define SAC_ENGINE_WORK_H
 
+#include "media_encode.h"
 #include "prefill.h"
 #include "prompt.h"
 
@@ -24,7 +26,8 @@ typedef struct sac_work {
     sac_work_stage stage;
     bool inside; /* a piece is running, or all of them */
     sac_prompt prompt;
-    size_t medium; /* the next for the tower */
+    size_t medium; /* the next for the tower, or at it */
+    sac_media_work encoding;
     sac_prefill_work prefill;
     int64_t start_ns, prefill_ns;
     sac_result result;

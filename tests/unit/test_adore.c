@@ -125,15 +125,17 @@ static void controller_equals_fp64(void **state) {
             float *x = case_floats(&c, 23 * w.input), *z = case_floats(&c, 24 * w.hidden), got[23], again[23];
             double state_of[23][MAX_STATE], now[MAX_STATE] = {0};
             sac_controller_scratch scratch;
-            sac_controller_scratch_take(&scratch, &w.c, 5, &c.arena);
+            sac_controller_scratch_take(&scratch, &w.c, 5, &(sac_memory){&c.arena, &c.arena});
+            sac_buffer states = {z, z}, second = {z + 11 * w.hidden, z + 11 * w.hidden};
             fill(x, 23 * w.input, 1, &c.random);
             memset(z, 0, (size_t)w.hidden * sizeof *z);
             sac_mat first = sac_mat_f32(x, 11, w.input), rest = sac_mat_f32(x + 11 * w.input, 12, w.input);
-            sac_controller_follow(&w.c, &c.ops, &c.stream, first, z, z + w.hidden, &scratch);
-            sac_controller_score(&w.c, &c.ops, &c.stream, z + w.hidden, 11, 0, 0.01, again, &scratch);
-            sac_controller_follow(&w.c, &c.ops, &c.stream, rest, z + 11 * w.hidden, z + 12 * w.hidden,
-                                  &scratch);
-            sac_controller_score(&w.c, &c.ops, &c.stream, z + w.hidden, 23, 0, 0.01, got, &scratch);
+            sac_controller_follow(&c.ops, &c.stream, first, states, &scratch);
+            sac_controller_score(&c.ops, &c.stream, z + w.hidden, 11, 0, 0.01, (sac_buffer){again, again},
+                                 &scratch);
+            sac_controller_follow(&c.ops, &c.stream, rest, second, &scratch);
+            sac_controller_score(&c.ops, &c.stream, z + w.hidden, 23, 0, 0.01, (sac_buffer){got, got},
+                                 &scratch);
             for (int t = 0; t < 23; t++) {
                 follow(&w, x + t * w.input, now);
                 memcpy(state_of[t], now, sizeof now);

@@ -48,6 +48,8 @@ static const guest guests[] = {
     {"zipcache", "dense", "zipcache:gap=32", 50},
     {"dense", "dense", "kivi:group=16,residual=16", 60},
     {"dense", "dense", "int4", 41},
+    {"dense", "adore:m=40,r=0,sigma=attention", "f32", 55},
+    {"infllm:init=2,local=12,block=6,topk=2,chunk=8", "infllm:init=2,local=12,block=6,topk=2", "f32", 50},
 };
 
 /* Everything twice: here, or with memory, ops and copies of a device. */
@@ -147,6 +149,7 @@ static void rig_open(rig *r, bool there, bool apart) {
     r->device = sac_arena_over(closed_region, LENT_FROM);
     r->lent_device = sac_arena_over(closed_region + LENT_FROM, CLOSED_BYTES - LENT_FROM);
     assert_ok(sac_stream_init(&r->stream, r->pool, &r->host, 1 << 22, &err), err);
+    r->stream.device = there ? &closed_device : NULL;
     sac_ops_init_ref(&r->ops);
     if (there) {
         closed_let_in(true);
@@ -167,19 +170,18 @@ static void rig_open(rig *r, bool there, bool apart) {
 /* For a prompt, what another may have left: no numbers. */
 static void lend(rig *r, sac_decoder_state *s) {
     sac_error err = {0};
-    sac_decoder_loan device, host;
     sac_arena *from = r->there ? &r->lent_device : &r->lent_host;
-    sac_decoder_loan_plan(s, &r->d, SAC_FOR_PROMPT, &device, &host);
-    size_t n = device.staging_bytes + device.hidden_bytes + device.activation_bytes;
+    sac_decoder_loan loan = sac_decoder_loan_plan(s, &r->d, SAC_FOR_PROMPT);
+    size_t n = sac_decoder_loan_bytes(&loan);
     assert_true(n <= CLOSED_BYTES - LENT_FROM);
     closed_let_in(r->there);
     memset(sac_arena_take(from, n), 0xff, n);
     closed_let_in(false);
     sac_arena_release(from, 0);
-    assert_ok(sac_decoder_lend(s, &r->d, SAC_FOR_PROMPT, &r->stream, from, &r->lent_host, &err), err);
+    assert_ok(sac_decoder_lend(s, &r->d, SAC_FOR_PROMPT, &r->stream, from, &err), err);
     assert_int_equal(from->used_bytes, n);
     closed_let_in(r->there);
-    for (size_t i = 0; r->there && i < device.staging_bytes;
+    for (size_t i = 0; r->there && i < loan.staging_bytes;
          i++) /* what a GPU may multiply by 0 before it is written */
         assert_true(!s->cache.staging || i >= s->cache.layer_bytes || s->cache.staging[i] == 0);
     closed_let_in(false);

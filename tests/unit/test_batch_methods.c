@@ -29,6 +29,7 @@ static const attending methods[] = {
     {.decode = "pyramidkv:cap=40,window=16,beta=4,per_head=1"},
     {.decode = "h2o:heavy=16,recent=16"},
     {.decode = "adore:m=48,r=3"},
+    {.decode = "adore:m=48,r=0"},
     {.prefill = "zipvl:min=0,recent=16,random=16,tau=0.7", .kv = "mixed:gap=32"},
     {.prefill = "zipvl:min=0,recent=16,random=16,tau=0.7,seed=7", .kv = "mixed:gap=32"},
     {.kv = "mixed:gap=32,top_p=0.8"},

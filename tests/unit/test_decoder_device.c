@@ -3,6 +3,7 @@
  * random. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "closed_device.h"
+#include "controller.h"
 #include "cpu_flags.h"
 #include "decoder.h"
 #include "test.h"
@@ -44,6 +45,23 @@ static float *draw(int64_t n, float around, float spread) {
 static sac_weight matrix(int64_t rows, int64_t cols) {
     return sac_weight_of(
         (sac_tensor){draw(rows * cols, 0, 3 / sqrtf((float)cols)), SAC_DTYPE_F32, 2, {rows, cols}});
+}
+
+/* For ADORE. */
+enum { STATE = 12 };
+static sac_controller make_controller(void) {
+    return (sac_controller){.input = HIDDEN,
+                            .hidden = STATE,
+                            .input_gates = matrix(3 * STATE, HIDDEN),
+                            .state_gates = matrix(3 * STATE, STATE),
+                            .input_bias = draw(3 * STATE, 0, 1),
+                            .state_bias = draw(3 * STATE, 0, 1),
+                            .position = draw(STATE, 0, 1),
+                            .position_bias = draw(STATE, 0, 1),
+                            .inner = matrix(STATE, STATE),
+                            .outer = matrix(1, STATE),
+                            .inner_bias = draw(STATE, 0, 1),
+                            .outer_bias = draw(1, 0, 1)};
 }
 
 static sac_decoder make_decoder(sac_decoder_layer layers[LAYERS]) {
@@ -112,10 +130,10 @@ static void start(run *r, const sac_decoder *d, const char *prefill, const char 
 /* What another sequence may have left: no numbers. */
 static void lend(run *r, const sac_decoder *d, sac_decoder_use use) {
     sac_error err = {0};
-    sac_decoder_loan device, host;
     bool there = r->s.device != NULL;
-    sac_decoder_loan_plan(&r->s, d, use, &device, &host);
-    size_t n_bytes = device.staging_bytes + device.hidden_bytes + device.activation_bytes;
+    sac_decoder_loan loan = sac_decoder_loan_plan(&r->s, d, use);
+    size_t n_bytes = sac_decoder_loan_bytes(&loan);
+    sac_arena *from = there ? &r->lent_device : &r->lent_host;
     if (there) {
         closed_let_in(true);
         memset(closed_region + CLOSED_BYTES / 2, 0xff, n_bytes);
@@ -124,8 +142,8 @@ static void lend(run *r, const sac_decoder *d, sac_decoder_use use) {
         memset(sac_arena_take(&r->lent_host, n_bytes), 0xff, n_bytes);
         sac_arena_release(&r->lent_host, 0);
     }
-    assert_ok(sac_decoder_lend(&r->s, d, use, &r->stream, &r->lent_device, &r->lent_host, &err), err);
-    assert_int_equal((there ? &r->lent_device : &r->lent_host)->used_bytes, n_bytes);
+    assert_ok(sac_decoder_lend(&r->s, d, use, &r->stream, from, &err), err);
+    assert_int_equal(from->used_bytes, n_bytes);
 }
 
 static void give_back(run *r) {
@@ -215,9 +233,18 @@ static void methods(void **state) {
         {"fastv:layer=1", "h2o:heavy=30,recent=20"},
         {"minference:v=30,s=50", "dense"},
         {"minference:v=30,s=50", "h2o"},
+        {"dense", "adore:m=60,r=4"},
+        {"dense", "adore:m=60,r=4,pos=compact,feature=rel,recent=5,sink=2"},
+        {"dense", "adore:m=250,r=0"},
+        {"dense", "adore:m=60,r=3,sigma=attention"},
+        {"minference:v=30,s=50", "adore:m=60,r=3,sigma=attention,pos=compact"},
+        {"infllm:init=4,local=60,block=16,topk=4,chunk=32", "infllm:init=4,local=60,block=16,topk=4"},
+        {"dense", "doublesparse:k=40,skip=1,bits=8"},
     };
     sac_decoder_layer layers[LAYERS];
     sac_decoder d = make_decoder(layers);
+    const sac_controller controller = make_controller();
+    d.controller = &controller;
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++) compare(&d, lines[i][0], lines[i][1]);
 }

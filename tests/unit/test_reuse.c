@@ -18,14 +18,11 @@ sac_status __wrap_sac_video_open(void *out, const char *path, const void *limits
     return __real_sac_video_open(out, path, limits, err);
 }
 
-sac_status __real_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
-                                 sac_error *err);
-sac_status __wrap_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
-                                 sac_error *err);
-sac_status __wrap_sac_video_read(void *v, const void *plan, int rotate, void *fn, void *ctx, void *report,
-                                 sac_error *err) {
+sac_status __real_sac_video_begin(void *v, const void *plan, int rotate, sac_error *err);
+sac_status __wrap_sac_video_begin(void *v, const void *plan, int rotate, sac_error *err);
+sac_status __wrap_sac_video_begin(void *v, const void *plan, int rotate, sac_error *err) {
     n_reads++;
-    return __real_sac_video_read(v, plan, rotate, fn, ctx, report, err);
+    return __real_sac_video_begin(v, plan, rotate, err);
 }
 
 sac_status __real_sac_image_open(void *out, const char *path, const void *limits, sac_error *err);

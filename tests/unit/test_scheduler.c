@@ -133,11 +133,10 @@ static json_t *question(const char *word, int n_words, int n_tokens) {
     return q;
 }
 
-/* A job that is made ready as a preparer does it. */
-static serve_job *ask(bench *b, const char *word, int n_words, int n_tokens) {
+/* A job that is made ready as a preparer does it, of a request that is taken over. */
+static serve_job *ask_json(bench *b, json_t *q) {
     serve_server *s = b->s;
     serve_problem p = {0};
-    json_t *q = question(word, n_words, n_tokens);
     char *body = json_dumps(q, 0);
     serve_job *j = serve_job_create(s, true);
     assert_true(serve_server_admit(s, j, &p));
@@ -150,6 +149,10 @@ static serve_job *ask(bench *b, const char *word, int n_words, int n_tokens) {
     json_decref(q);
     free(body);
     return j;
+}
+
+static serve_job *ask(bench *b, const char *word, int n_words, int n_tokens) {
+    return ask_json(b, question(word, n_words, n_tokens));
 }
 
 /* The slot that holds the job; NULL: it waits, or is over. */
@@ -186,15 +189,25 @@ static void run_to_the_end(bench *b, const serve_job *j) {
     }
 }
 
-/* Its tokens and their logarithms of probability; the job is let go of. */
-static json_t *end_of(serve_job *j) {
+/* Its reply; the job is let go of. */
+static json_t *reply_of(serve_job *j) {
     assert_true(j->done);
     assert_int_equal(j->problem.status, 0);
-    json_t *reply = json_loadb(j->out.data, j->out.n, 0, NULL), *choices = json_object_get(reply, "choices");
-    json_t *tokens = json_object_get(json_object_get(json_array_get(choices, 0), "logprobs"), "content");
-    json_incref(tokens);
-    json_decref(reply);
+    json_t *reply = json_loadb(j->out.data, j->out.n, 0, NULL);
+    assert_non_null(reply);
     serve_job_release(j);
+    return reply;
+}
+
+/* A choice's tokens and their logarithms of probability; borrowed. */
+static json_t *tokens_of(json_t *reply, size_t choice) {
+    const json_t *c = json_array_get(json_object_get(reply, "choices"), choice);
+    return json_object_get(json_object_get(c, "logprobs"), "content");
+}
+
+static json_t *end_of(serve_job *j) {
+    json_t *reply = reply_of(j), *tokens = json_incref(tokens_of(reply, 0));
+    json_decref(reply);
     return tokens;
 }
 
@@ -208,19 +221,22 @@ static json_t *answer_alone(const char *word, int n_words, int n_tokens) {
     return tokens;
 }
 
-/* As alone; rows of a prompt that a slot held already may differ in their last bits. */
-static void expect_answer(serve_job *j, const char *word, int n_words, int n_tokens) {
-    json_t *alone = answer_alone(word, n_words, n_tokens), *here = end_of(j), *want;
-    size_t i;
+/* Rows of a prompt that a slot held already may differ in their last bits. */
+static void expect_same(const json_t *alone, const json_t *here, int n_tokens) {
     assert_int_equal(json_array_size(alone), n_tokens);
     assert_int_equal(json_array_size(here), n_tokens);
-    json_array_foreach(alone, i, want) {
-        const json_t *got = json_array_get(here, i);
+    for (size_t i = 0; i < (size_t)n_tokens; i++) {
+        const json_t *want = json_array_get(alone, i), *got = json_array_get(here, i);
         assert_true(json_equal(json_object_get(want, "token"), json_object_get(got, "token")));
         double p = json_real_value(json_object_get(want, "logprob")),
                q = json_real_value(json_object_get(got, "logprob"));
         assert_true(fabs(p - q) < 1e-3);
     }
+}
+
+static void expect_answer(serve_job *j, const char *word, int n_words, int n_tokens) {
+    json_t *alone = answer_alone(word, n_words, n_tokens), *here = end_of(j);
+    expect_same(alone, here, n_tokens);
     json_decref(alone);
     json_decref(here);
 }
@@ -415,6 +431,36 @@ static void a_conversation_that_is_known_goes_between(void **state) {
     close_bench(&b);
 }
 
+/* One after the other in the one slot, between the steps of another answer; greedily all are the same. */
+static void choices_begin_the_prompt_again(void **state) {
+    (void)state;
+    enum { CHOICES = 3, TOKENS = 12 };
+    bench b;
+    open_bench(&b, 2);
+    serve_job *other = ask(&b, "hello ", SHORT, 300), *j;
+    run_until_it_answers(&b, other);
+    json_t *q = question("number ", LONG / 2, TOKENS), *alone = answer_alone("number ", LONG / 2, TOKENS);
+    json_object_set_new(q, "n", json_integer(CHOICES));
+    j = ask_json(&b, q);
+    serve_rounds_run(b.s->rounds);
+    const serve_slot *slot = slot_of(&b, j);
+    for (int seen = 0; !j->done; serve_rounds_run(b.s->rounds)) {
+        assert_ptr_equal(slot_of(&b, j), slot);
+        assert_true(slot->choice == seen || slot->choice == seen + 1);
+        if (slot->choice == seen + 1) assert_true(++seen < CHOICES && serve_slot_has_prompt(slot));
+    }
+    assert_true(metric(&b, "vllm:prompt_tokens_total") * (CHOICES - 1) <
+                metric(&b, "vllm:prefix_cache_queries_total"));
+    assert_true(metric(&b, "vllm:time_to_first_token_seconds_count") == 2);
+    json_t *reply = reply_of(j);
+    for (size_t i = 0; i < CHOICES; i++) expect_same(alone, tokens_of(reply, i), TOKENS);
+    json_decref(reply);
+    json_decref(alone);
+    run_to_the_end(&b, other);
+    expect_answer(other, "hello ", SHORT, 300);
+    close_bench(&b);
+}
+
 /* However many short ones come. */
 static void a_long_prompt_comes_to_its_end(void **state) {
     (void)state;
@@ -489,6 +535,7 @@ int main(void) {
         cmocka_unit_test(several_prompts_run_at_once),
         cmocka_unit_test(a_prompt_that_is_run_has_its_first_token_at_once),
         cmocka_unit_test(a_conversation_that_is_known_goes_between),
+        cmocka_unit_test(choices_begin_the_prompt_again),
         cmocka_unit_test(a_long_prompt_comes_to_its_end),
         cmocka_unit_test(the_last_slot_is_for_the_first_in_line),
     };

@@ -228,8 +228,45 @@ static void callback_stops(void **state) {
     sac_video_free(video);
 }
 
+/* Two videos by turns, a frame at a time; one is left in the middle and read again. */
+static void frames_one_at_a_time(void **state) {
+    static const char *const names[] = {"bframes.mp4", "vp9.webm"};
+    frame_list whole[2] = {0};
+    sac_video *video[2];
+    sac_frame_plan plan[2];
+    sac_frame_request request = {.has_num_frames = true, .num_frames = 6};
+    sac_video_read_stats stats;
+    sac_image frame;
+    sac_error err = {0};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        video[k] = open_golden(names[k], 2);
+        assert_ok(read_frames(video[k], 6, SAC_ROTATE_AUTO, &whole[k], NULL, &err), err);
+        assert_ok(sac_video_plan(video[k], &request, &plan[k], &err), err);
+    }
+    assert_ok(sac_video_begin(video[0], &plan[0], SAC_ROTATE_AUTO, &err), err);
+    for (int i = 0; i < 4; i++) assert_ok(sac_video_next(video[0], &frame, &err), err);
+    sac_video_end(video[0], NULL);
+    for (int k = 0; k < 2; k++) assert_ok(sac_video_begin(video[k], &plan[k], SAC_ROTATE_AUTO, &err), err);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 2; k++) {
+            const sac_image *want = &whole[k].frames[i];
+            assert_ok(sac_video_next(video[k], &frame, &err), err);
+            assert_true(frame.width == want->width && frame.height == want->height);
+            assert_memory_equal(frame.rgb, want->rgb, (size_t)frame.width * (size_t)frame.height * 3);
+        }
+    for (int k = 0; k < 2; k++) {
+        sac_video_end(video[k], &stats);
+        assert_true(stats.n_decoded >= 6);
+        sac_frame_plan_free(&plan[k]);
+        free_frames(&whole[k]);
+        sac_video_free(video[k]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_one_at_a_time),
         cmocka_unit_test(frames_and_times_equal_pyav),
         cmocka_unit_test(sparse_reads_equal_the_whole),
         cmocka_unit_test(jumps_save_decoding),

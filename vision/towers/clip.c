@@ -12,15 +12,22 @@ typedef struct run {
     sac_tower_state *s;
     const sac_ops *ops;
     const sac_stream *stream;
-    int tokens;                   /* of a picture */
-    int64_t first, n_tiles, rows; /* pictures [first, first + n_tiles) of the state's; rows of them */
+    int tokens;            /* of a picture */
+    int64_t n_tiles, rows; /* pictures, and rows of them */
 } run;
 
-static run run_of(const sac_tower_run *call, int64_t first, int64_t n_tiles) {
+static run run_of(const sac_tower_run *call, int64_t n_tiles) {
     const sac_tower *t = call->tower;
     int tokens = sac_clip_tokens(&t->config);
-    return (run){t,     &t->config, sac_clip_weights_of(t), call->state, call->ops, call->stream, tokens,
-                 first, n_tiles,    n_tiles * tokens};
+    return (run){.t = t,
+                 .c = &t->config,
+                 .w = sac_clip_weights_of(t),
+                 .s = call->state,
+                 .ops = call->ops,
+                 .stream = call->stream,
+                 .tokens = tokens,
+                 .n_tiles = n_tiles,
+                 .rows = n_tiles * tokens};
 }
 
 static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias,
@@ -40,9 +47,7 @@ static sac_mat mat(const run *r, void *data, int64_t rows, int64_t cols) {
 }
 /* The rows of this run's pictures in a buffer of `cols` columns. */
 static sac_mat tile_rows(const run *r, int buffer, int64_t cols) {
-    int64_t first = r->first * r->tokens;
-    void *data = r->s->at[buffer];
-    return sac_mat_rows(mat(r, data, first + r->rows, cols), first, r->rows);
+    return mat(r, r->s->at[buffer], r->rows, cols);
 }
 
 /* [class; patches] + positions of a picture: on a device the rows begin as what is added. */
@@ -164,7 +169,6 @@ static sac_status keep_features(const run *r, int state, sac_mat features) {
     const sac_tower_config *c = r->c;
     int tokens = r->tokens, kept = sac_clip_kept(c), drop = tokens - kept;
     sac_mat h = tile_rows(r, SAC_CLIP_H, c->hidden);
-    features = sac_mat_rows(features, r->first * kept, r->n_tiles * kept);
     for (int f = 0; f < c->n_feature_layers; f++) {
         if (c->feature_layer[f] != state) continue;
         sac_mat y = features;
@@ -183,6 +187,7 @@ static sac_status keep_features(const run *r, int state, sac_mat features) {
     return SAC_OK;
 }
 
+/* Layers that run: those after the last feature are not needed. */
 static int depth(const sac_tower_config *c) {
     int last = 0;
     for (int f = 0; f < c->n_feature_layers; f++)
@@ -190,9 +195,9 @@ static int depth(const sac_tower_config *c) {
     return last;
 }
 
-static sac_status run_layers(const run *r, int from, int to, sac_mat features) {
+static sac_status run_layers(const run *r, sac_mat features) {
     int last = depth(r->c) - 1;
-    for (int i = from; i < to; i++) {
+    for (int i = 0; i <= last; i++) {
         SAC_TRY(run_layer(r, sac_clip_layer_of(r->t, i), i == 0 ? r->s->class_first : NULL,
                           i == last ? r->s->class_last : NULL));
         SAC_TRY(keep_features(r, i + 1, features));
@@ -208,19 +213,13 @@ static inline bool are_pictures(const sac_tower_config *c, const sac_patch_rows 
     return true;
 }
 
-static sac_status begin(const sac_tower_run *call, const sac_patch_rows *in, int n_layers, sac_mat features) {
-    run r = run_of(call, 0, in->n_segments);
+static sac_status encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features) {
+    run r = run_of(call, in->n_segments);
     assert(in->n_segments > 0 && in->n_segments <= r.s->max_segments && are_pictures(r.c, in));
     assert(features.rows == (int64_t)in->n_segments * sac_clip_kept(r.c));
     SAC_TRY(embed(&r, in));
     SAC_TRY(keep_features(&r, 0, features));
-    return run_layers(&r, 0, n_layers, features);
-}
-
-static sac_status end(const sac_tower_run *call, int first, int n, int n_layers, sac_mat features) {
-    run r = run_of(call, first, n);
-    assert(first >= 0 && first + n <= r.s->max_segments && !r.s->class_first);
-    return run_layers(&r, n_layers, depth(r.c), features);
+    return run_layers(&r, features);
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -278,7 +277,5 @@ const sac_tower_kind sac_tower_clip = {
     .symbols = symbols,
     .place = sac_clip_place,
     .take = sac_clip_take,
-    .depth = depth,
-    .begin = begin,
-    .end = end,
+    .encode = encode,
 };

@@ -32,8 +32,8 @@ typedef struct sac_merger_run {
     int pool;         /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
     sac_mat features; /* [n * features of a picture][in] */
     sac_mat mid;      /* [the same][hidden], scratch */
-    float *raw;       /* [the same][out], scratch where embeddings are pooled */
-    sac_mat y;        /* [n * tokens of a picture][out], f32 */
+    void *raw;        /* [the same][out] in y's type, scratch where embeddings are pooled */
+    sac_mat y;        /* [n * tokens of a picture][out] */
 } sac_merger_run;
 
 struct sac_merger_kind {

@@ -12,7 +12,8 @@ static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sa
 static sac_status run(const sac_merger_run *r) {
     const sac_merger *m = r->merger;
     const sac_merger_mlp_weights *w = m->weights;
-    sac_mat raw = r->pool > 1 ? sac_mat_f32(r->raw, r->features.rows, m->out) : r->y;
+    sac_mat raw = {r->raw, r->features.rows, m->out, m->out, r->y.dtype};
+    if (r->pool <= 1) raw = r->y;
     SAC_TRY(linear(r, r->mid, r->features, &w->fc1, w->fc1_bias, m->act));
     SAC_TRY(linear(r, raw, r->mid, &w->fc2, w->fc2_bias, SAC_ACT_NONE));
     if (r->pool <= 1) return SAC_OK;

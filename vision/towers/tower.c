@@ -33,11 +33,6 @@ sac_status sac_tower_state_take_device(sac_tower_state *s, const sac_tower_confi
     return c->kind->take(s, c, stream, device, host, err);
 }
 
-sac_status sac_tower_encode(const sac_tower_run *r, const sac_patch_rows *in, sac_mat features) {
-    const sac_tower_config *c = &r->tower->config;
-    return c->kind->begin(r, in, c->kind->depth(c), features);
-}
-
 void sac_grid_segments(sac_grid g, int n, int32_t *segment_start) {
     for (int i = 0; i <= n * g.t; i++) segment_start[i] = i * g.h * g.w;
 }

@@ -95,12 +95,8 @@ struct sac_tower_kind {
      * a device's, for what is uploaded at once. */
     sac_status (*take)(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
                        sac_arena *arena, sac_arena *host, sac_error *err);
-    /* Layers that run: those after the last feature are not needed. */
-    int (*depth)(const sac_tower_config *c);
-    /* Layers [0, n_layers) for all rows; then layers [n_layers, depth) for the segments [first, first + n). The
-     * features [rows of all segments][sac_tower_cols] are filled as their layers are reached. */
-    sac_status (*begin)(const sac_tower_run *r, const sac_patch_rows *in, int n_layers, sac_mat features);
-    sac_status (*end)(const sac_tower_run *r, int first, int n, int n_layers, sac_mat features);
+    /* Patch rows to features [features of all segments][sac_tower_cols]. */
+    sac_status (*encode)(const sac_tower_run *r, const sac_patch_rows *in, sac_mat features);
 };
 
 #define X(name) extern const sac_tower_kind sac_tower_##name;
@@ -128,8 +124,10 @@ sac_status sac_tower_state_take_device(sac_tower_state *s, const sac_tower_confi
                                        sac_dtype t, const sac_stream *stream, sac_arena *device,
                                        sac_arena *host, sac_error *err);
 
-/* The whole way: patch rows to features. */
-sac_status sac_tower_encode(const sac_tower_run *r, const sac_patch_rows *in, sac_mat features);
+static inline sac_status sac_tower_encode(const sac_tower_run *r, const sac_patch_rows *in,
+                                          sac_mat features) {
+    return r->tower->config.kind->encode(r, in, features);
+}
 
 /* First rows of the segments of n grids one behind another, n * g.t of them: a step of time is a segment. */
 void sac_grid_segments(sac_grid g, int n, int32_t *segment_start);

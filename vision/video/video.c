@@ -42,7 +42,11 @@ struct sac_video {
     uint8_t *upright; /* a turned frame */
     size_t upright_bytes;
 
-    const sac_frame_plan *plan; /* of the reading in progress */
+    /* of the reading in progress */
+    const sac_frame_plan *plan; /* NULL: there is none */
+    sac_rotate rotate;
+    int64_t n_read; /* frames of the plan that were given */
+    int64_t at;     /* number of the newest frame where frames are counted; -1 before the first */
     sac_video_read_stats stats;
     bool jumps_fail;      /* decoding from the start found what a jump did not */
     bool restart_useless; /* decoding from the start did not find a damaged frame either */
@@ -440,36 +444,35 @@ static sac_status newest_picture(sac_video *v, sac_rotate rotate, sac_image *ima
     return turn_upright(v, image, err);
 }
 
-static sac_status read_planned(sac_video *v, const sac_frame_plan *plan, sac_rotate rotate,
-                               sac_frame_fn on_frame, void *ctx, sac_error *err) {
-    int64_t at = -1;
-    for (int64_t i = 0; i < plan->n_frames; i++) {
-        bool exact = true;
-        if (v->by_count)
-            SAC_TRY(find_by_count(v, plan->index[i], &at, &exact, err));
-        else
-            SAC_TRY(find_by_time(v, v->table.pts[plan->index[i]], &exact, err));
-        v->stats.n_replaced += !exact;
-        sac_image image;
-        SAC_TRY(newest_picture(v, rotate, &image, err));
-        SAC_TRY(on_frame(ctx, i, plan->time_s[i], &image, err));
-    }
-    return SAC_OK;
-}
-
-sac_status sac_video_read(sac_video *v, const sac_frame_plan *plan, sac_rotate rotate, sac_frame_fn on_frame,
-                          void *ctx, sac_video_read_stats *stats, sac_error *err) {
+sac_status sac_video_begin(sac_video *v, const sac_frame_plan *plan, sac_rotate rotate, sac_error *err) {
     SAC_TRY(check_plan(v, plan, err));
     memset(&v->stats, 0, sizeof v->stats);
     v->plan = plan;
+    v->rotate = rotate;
+    v->n_read = 0;
+    v->at = -1;
     sac_libav_input_forget(v->input); /* frames before the last reading's may be asked for */
     if (!v->by_count) sac_libav_input_set_wanted(v->input, is_planned, v);
-    sac_status st = read_planned(v, plan, rotate, on_frame, ctx, err);
+    return SAC_OK;
+}
+
+sac_status sac_video_next(sac_video *v, sac_image *frame, sac_error *err) {
+    bool exact = true;
+    int64_t index = v->plan->index[v->n_read];
+    if (v->by_count)
+        SAC_TRY(find_by_count(v, index, &v->at, &exact, err));
+    else
+        SAC_TRY(find_by_time(v, v->table.pts[index], &exact, err));
+    v->stats.n_replaced += !exact;
+    v->n_read++;
+    return newest_picture(v, v->rotate, frame, err);
+}
+
+void sac_video_end(sac_video *v, sac_video_read_stats *stats) {
     sac_libav_input_set_wanted(v->input, NULL, NULL);
     sac_libav_input_forget(v->input);
     v->plan = NULL;
     if (stats) *stats = v->stats;
-    return st;
 }
 
 #else

@@ -1,7 +1,7 @@
 /* video.h - frames out of video files of unknown origin, streamed.
  *
- *   sac_video_open -> sac_video_info -> sac_video_plan (sampling.h) -> sac_video_read, which hands the chosen
- *   frames to a callback one after the other.
+ *   sac_video_open -> sac_video_info -> sac_video_plan (sampling.h) -> sac_video_begin, sac_video_next for
+ *   each of the chosen frames, sac_video_end; or sac_video_read, which hands them to a callback.
  *
  * Frame k is the k-th frame that libavcodec shows, in order of presentation, from the first video stream that
  * is not a cover picture: the k-th frame of PyAV's container.decode(video=0). Times are PyAV's frame.time:
@@ -67,20 +67,25 @@ const sac_video_info *sac_video_get_info(const sac_video *video);
 sac_status sac_video_plan(const sac_video *video, const sac_frame_request *request, sac_frame_plan *plan,
                           sac_error *err);
 
-/* Called for i = 0 .. plan->n_frames - 1. The picture is lent for the call: its memory is used again for the
- * next frame. Any status but SAC_OK stops the reading and is returned by it, with what the callee wrote to
- * err. */
-typedef sac_status (*sac_frame_fn)(void *ctx, int64_t i, double time_s, const sac_image *frame,
-                                   sac_error *err);
-
 typedef struct sac_video_read_stats {
     int64_t n_decoded;  /* frames that left the decoder */
     int64_t n_seeks;    /* jumps to a key frame */
     int64_t n_replaced; /* damaged frames in whose place the next one (at the end: the last one) was shown */
 } sac_video_read_stats;
 
-/* One pass forward. Memory does not grow with the length of the video. plan->index must be ascending and
- * within the video; a plan may be read again. stats may be NULL. */
+/* One pass forward, a frame at a time: begin, then next once for every frame of the plan, or fewer times, then
+ * end. Memory does not grow with the length of the video. plan->index must be ascending and within the video; the
+ * plan is borrowed until the end, and may be read again. When begin fails, nothing is to be ended. */
+sac_status sac_video_begin(sac_video *video, const sac_frame_plan *plan, sac_rotate rotate, sac_error *err);
+/* The picture is lent until the next call: its memory is used again for the next frame. */
+sac_status sac_video_next(sac_video *video, sac_image *frame, sac_error *err);
+void sac_video_end(sac_video *video, sac_video_read_stats *stats); /* stats may be NULL */
+
+/* The whole pass: on_frame is called for i = 0 .. plan->n_frames - 1, with a picture that is lent for the call.
+ * Any status but SAC_OK stops the reading and is returned by it, with what the callee wrote to err. stats may be
+ * NULL. */
+typedef sac_status (*sac_frame_fn)(void *ctx, int64_t i, double time_s, const sac_image *frame,
+                                   sac_error *err);
 sac_status sac_video_read(sac_video *video, const sac_frame_plan *plan, sac_rotate rotate,
                           sac_frame_fn on_frame, void *ctx, sac_video_read_stats *stats, sac_error *err);
 

@@ -45,10 +45,19 @@ sac_status sac_video_plan(const sac_video *video, const sac_frame_request *reque
     return absent(err);
 }
 
-sac_status sac_video_read(sac_video *video, const sac_frame_plan *plan, sac_rotate rotate,
-                          sac_frame_fn on_frame, void *ctx, sac_video_read_stats *stats, sac_error *err) {
-    (void)video, (void)plan, (void)rotate, (void)on_frame, (void)ctx, (void)stats;
+sac_status sac_video_begin(sac_video *video, const sac_frame_plan *plan, sac_rotate rotate, sac_error *err) {
+    (void)video, (void)plan, (void)rotate;
     return absent(err);
+}
+
+sac_status sac_video_next(sac_video *video, sac_image *frame, sac_error *err) {
+    (void)video, (void)frame;
+    return absent(err);
+}
+
+void sac_video_end(sac_video *video, sac_video_read_stats *stats) {
+    (void)video;
+    if (stats) memset(stats, 0, sizeof *stats);
 }
 
 sac_status sac_libav_decode_still(sac_image *out, const uint8_t *bytes, size_t n_bytes,

@@ -123,6 +123,7 @@ json_t *report_memory(const sac_memory_report *m) {
     if (m->device_bytes) set_int(&b, "device_bytes", (int64_t)m->device_bytes);
     if (m->workspace_device_bytes) set_int(&b, "workspace_device_bytes", (int64_t)m->workspace_device_bytes);
     if (m->device_vision_bytes) set_int(&b, "device_vision_bytes", (int64_t)m->device_vision_bytes);
+    if (m->device_cache_bytes) set_int(&b, "device_cache_bytes", (int64_t)m->device_cache_bytes);
     set_int(&b, "kv_bytes_per_token", (int64_t)m->kv_bytes_per_token);
     set(&b, "parts", end(&parts));
     set(&b, "workspace_parts", end(&shared));
@@ -261,6 +262,7 @@ void report_print_memory(const sac_memory_report *m) {
     print_parts(m, true);
     print_bytes("workspace (shared)", m->workspace_bytes);
     if (m->workspace_device_bytes) print_bytes("  on the device", m->workspace_device_bytes);
+    if (m->device_cache_bytes) print_bytes("pictures (shared)", m->device_cache_bytes);
     print_bytes("weights (shared)", m->weight_bytes);
     print_bytes("total", m->total_bytes + m->workspace_bytes + m->weight_bytes);
     print_bytes("keys, values / token", m->kv_bytes_per_token);

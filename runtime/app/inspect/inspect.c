@@ -162,7 +162,7 @@ static sac_status inspect(const settings *s, char **words, int n_words, sac_erro
     settings with_model = *s;
     if (n_words) with_model.model = words[0];
     run r = {0};
-    sac_status st = run_open(&r, &with_model, 0, err);
+    sac_status st = run_open(&r, &with_model, (size_t)s->vision_cache_mib << 20, err); /* it is in the plan */
     if (st == SAC_OK) st = inspect_model(&r, err);
     run_close(&r);
     return st;
