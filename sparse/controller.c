@@ -5,8 +5,14 @@
 /* Room where ops run for the arrays that ops read, and the controller that points there. */
 static void place(sac_controller_scratch *s, const sac_controller *c, const sac_memory *memory) {
     size_t hidden = (size_t)c->hidden, input = (size_t)c->input;
-    const void *const from[] = {c->input_gates.data, c->state_gates.data, c->inner.data, c->outer.data,
-                                c->input_bias,       c->state_bias,       c->inner_bias, c->outer_bias};
+    const void *const from[] = {c->input_gates.tensor.data,
+                                c->state_gates.tensor.data,
+                                c->inner.tensor.data,
+                                c->outer.tensor.data,
+                                c->input_bias,
+                                c->state_bias,
+                                c->inner_bias,
+                                c->outer_bias};
     const size_t n[] = {3 * hidden * input, 3 * hidden * hidden, hidden * hidden, hidden,
                         3 * hidden,         3 * hidden,          hidden,          1};
     for (int i = 0; i < SAC_CONTROLLER_ARRAYS; i++) {
@@ -14,10 +20,10 @@ static void place(sac_controller_scratch *s, const sac_controller *c, const sac_
         s->array[i] = sac_take_copy(memory, from[i], s->array_bytes[i]);
     }
     s->placed = *c;
-    s->placed.input_gates.data = s->array[0].device;
-    s->placed.state_gates.data = s->array[1].device;
-    s->placed.inner.data = s->array[2].device;
-    s->placed.outer.data = s->array[3].device;
+    s->placed.input_gates.tensor.data = s->array[0].device;
+    s->placed.state_gates.tensor.data = s->array[1].device;
+    s->placed.inner.tensor.data = s->array[2].device;
+    s->placed.outer.tensor.data = s->array[3].device;
     s->placed.input_bias = s->array[4].device;
     s->placed.state_bias = s->array[5].device;
     s->placed.inner_bias = s->array[6].device;
@@ -31,6 +37,7 @@ void sac_controller_scratch_take(sac_controller_scratch *s, const sac_controller
     s->gates = sac_take_both(memory, n * 3 * hidden * sizeof(float));
     s->state = sac_take_both(memory, 3 * hidden * sizeof(float));
     s->inner = sac_take_both(memory, n * hidden * sizeof(float));
+    s->x = sac_take_device(memory, n * (size_t)c->input * sizeof(float));
     place(s, c, memory);
 }
 
@@ -88,8 +95,12 @@ sac_status sac_controller_follow(const sac_ops *ops, const sac_stream *stream, s
     SAC_TRY(send_arrays(s, stream));
     for (int64_t first = 0; first < x.rows; first += s->capacity) {
         int64_t n = min_rows(x.rows - first, s->capacity);
-        SAC_TRY(linear(ops, stream, sac_mat_f32(s->gates.device, n, gates), sac_mat_rows(x, first, n),
-                       &c->input_gates, c->input_bias));
+        const sac_mat some = sac_mat_f32(s->x, n, c->input);
+        SAC_TRY(ops->mean_rows(
+            stream,
+            &(sac_mean_rows_args){.y = s->x, .x = sac_mat_rows(x, first, n), .scale = 1, .n_groups = n}));
+        SAC_TRY(linear(ops, stream, sac_mat_f32(s->gates.device, n, gates), some, &c->input_gates,
+                       c->input_bias));
         SAC_TRY(sac_buffer_fetch(stream->device, stream, s->gates, (size_t)(n * gates) * sizeof(float)));
         for (int64_t i = 0; i < n; i++)
             SAC_TRY(follow_one(ops, stream, sac_buffer_from(z, (size_t)(first + i) * z_bytes),

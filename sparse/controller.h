@@ -30,6 +30,7 @@ typedef struct sac_controller_scratch {
     sac_buffer gates; /* float [capacity][3 * hidden] */
     sac_buffer state; /* float [3 * hidden] */
     sac_buffer inner; /* float [capacity][hidden] */
+    float *x;         /* [capacity][input] embeddings as floats, where ops run */
     int64_t capacity;
     sac_buffer array[SAC_CONTROLLER_ARRAYS];
     size_t array_bytes[SAC_CONTROLLER_ARRAYS];
