@@ -47,10 +47,9 @@ sac_vision_loan sac_vision_device_bytes(const sac_model *m) {
     sac_arena device = sac_arena_measure(), host = sac_arena_measure();
     sac_device_vision v;
     sac_vision_sizes z = sac_vision_measure(m);
-    const sac_device_tower *t = &m->device_tower;
-    if (sac_device_vision_take(&v, &t->tower.config, &z, t->activations, NULL, &device, &host, NULL) !=
-        SAC_OK)
-        return (sac_vision_loan){0};
+    sac_status st =
+        sac_device_vision_take(&v, &m->device_tower, &z, m->activations, NULL, &device, &host, NULL);
+    if (st != SAC_OK) return (sac_vision_loan){0};
     return (sac_vision_loan){device.used_bytes, host.used_bytes, sac_device_vision_host_bytes(&z)};
 }
 
