@@ -62,7 +62,7 @@ sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const s
 
 sac_mat sac_decoder_hidden(const sac_decoder_state *s, int64_t first, int64_t n) {
     int64_t cols = s->shape.hidden;
-    return sac_mat_rows((sac_mat){s->hidden, s->n_ctx, cols, cols, s->dtype}, first, n);
+    return sac_mat_rows((sac_mat){s->hidden, s->n_ctx, cols, cols, s->dtype}, first - s->first_row, n);
 }
 
 sac_status sac_decoder_explain(const decoder_run *r, sac_status st, sac_error *err) {

@@ -47,11 +47,15 @@ typedef struct sac_decoder_options {
     bool fast;                                /* bf16 products allowed */
     bool measure_mass;                        /* methods are compared with dense attention: slow */
     bool own_numbers;                         /* rows may be numbered otherwise than by their place */
-    sac_dtype activations;                    /* F32 on the CPU; on a device what its weights were placed for */
-    const sac_device *device;                 /* NULL: the CPU */
+    sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
+    const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
 
-/* One session's buffers, out of its arena, and its attention. Not to be moved once open. */
+/* What runs of a sequence: a prompt, from its first piece to its logits, or the token of a step. */
+typedef enum sac_decoder_use { SAC_FOR_PROMPT, SAC_FOR_STEP } sac_decoder_use;
+
+/* One session's buffers, out of its arena, and its attention; and what is lent to it while something runs. Not to
+ * be moved once open. */
 typedef struct sac_decoder_state {
     sac_attention_shape shape;
     sac_rope_config rope; /* the model's, or what a position scheme made of it */
@@ -62,19 +66,13 @@ typedef struct sac_decoder_state {
     sac_decode decode;
     const sac_device *device; /* NULL: the CPU; where activations, rows and the device_ copies below are */
     sac_dtype dtype;          /* of activations, as the options have it */
-    void *hidden;             /* [n_ctx + n_spare][hidden]: a prompt's hidden states, all tokens */
-    void *queries;            /* [n_ctx + n_spare][heads * head_dim], then the attention output */
-    void *norm;               /* [chunk][hidden] */
-    void *k, *v;              /* [chunk][kv_heads * head_dim] */
-    void *gate, *up;          /* [chunk][intermediate] */
     float *cos_sin;           /* [n_ctx][rot_dim/2][2], of the sequence's rows */
     int64_t n_cos_sin;        /* rows of it that are made */
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
-    float *logits;            /* [vocab] */
-    float *device_cos_sin, *device_logits; /* the same memory as above on the CPU */
-    int32_t *device_positions, *device_ids;
-    int32_t *picked_positions; /* [chunk] there, of queries that a prefill policy picks; or NULL */
+    float *logits;            /* [vocab] of the last token that was run */
+    float *device_cos_sin;    /* the same memory as cos_sin on the CPU */
+    int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */
     int32_t *step_id;    /* on a device: pinned, so that its ops read the step's token where it lies */
@@ -86,11 +84,28 @@ typedef struct sac_decoder_state {
     int n_visual;
     sac_kept_observer observer;
     bool fast;
+
+    /* Lent while something runs (sac_decoder_lend), NULL in between; in the memory of the decoder's device. A prompt
+     * has n_ctx rows of hidden and queries and a chunk of the others; a step has the rows of its tokens,
+     * n_spare + 1. */
+    void *hidden;              /* hidden states; row 0 is row first_row of the sequence */
+    void *queries;             /* [heads * head_dim] each, then the attention output; the same rows */
+    void *norm;                /* [hidden] each */
+    void *k, *v;               /* [kv_heads * head_dim] each */
+    void *gate, *up;           /* [intermediate] each */
+    float *device_logits;      /* [vocab]; NULL on the CPU */
+    int32_t *device_ids;       /* [chunk] on a device, for a prompt */
+    int32_t *picked_positions; /* [chunk] of queries that a prefill policy picks; or NULL */
+    int64_t first_row;
 } sac_decoder_state;
 
+/* Bytes by purpose: of a sequence as long as it lives, and of what it is lent. */
 typedef struct sac_decoder_plan {
-    size_t kv_bytes, hidden_bytes, activation_bytes, rope_bytes, logits_bytes, method_bytes;
+    size_t kv_bytes, rope_bytes, logits_bytes, method_bytes;
 } sac_decoder_plan;
+typedef struct sac_decoder_loan {
+    size_t staging_bytes, hidden_bytes, activation_bytes;
+} sac_decoder_loan;
 
 /* Resolves the options; takes no arena memory yet. On failure there is nothing to free. */
 sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, const sac_decoder_options *o,
@@ -101,6 +116,17 @@ void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_deco
 sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *device,
                                   sac_arena *host, sac_error *err);
 void sac_decoder_state_free(sac_decoder_state *s);
+
+/* What a sequence needs only while it runs comes out of memory that other sequences have at other times. What was in
+ * it does not matter: a packed format's staging area on a device is zeroed in `stream`'s order, because attention
+ * may read its rows before they are written and multiply them by 0. A step's rows are those from the
+ * end of the sequence on. To be given back, and lent again, for every prompt and every step. */
+sac_status sac_decoder_lend(sac_decoder_state *s, const sac_decoder *d, sac_decoder_use use,
+                            const sac_stream *stream, sac_arena *arena, sac_error *err);
+void sac_decoder_give_back(sac_decoder_state *s);
+/* What sac_decoder_lend takes of the arena, which is of the memory where the decoder runs. */
+sac_decoder_loan sac_decoder_loan_plan(const sac_decoder_state *s, const sac_decoder *d, sac_decoder_use use);
+size_t sac_decoder_loan_bytes(const sac_decoder_loan *l);
 
 /* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
  * chose by what came after them: what it left may be wrong for another question. Packed formats keep all or

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, int64_t n,
+sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, sac_mat q,
                                                 sac_kv_view kv, int64_t past, int64_t n_seen) {
     sac_decoder_state *s = r->s;
     return (sac_layer_attention){
@@ -13,7 +13,7 @@ sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer,
         .stream = r->stream,
         .shape = &s->shape,
         .layer = layer,
-        .q = decoder_query_rows(r, first, n),
+        .q = q,
         .kv = kv,
         .past = past,
         .position = s->positions + first,
@@ -153,8 +153,8 @@ static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) 
         int64_t first = s->cache.n_rows, past, n = t->rows_each;
         sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
         g->r[i] = (decoder_run){t->d, s, t->rows.ops, t->rows.stream};
-        g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, n, kv, past, first + 1);
-        g->a[i].q = sac_mat_rows(t->rows.q, (at + i) * n, n);
+        sac_mat q = sac_mat_rows(t->rows.q, (at + i) * n, n);
+        g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, q, kv, past, first + 1);
         g->part[i] = (sac_block_part){.n = n,
                                       .rotation = decoder_rotation(s),
                                       .pos = s->device_positions + first,

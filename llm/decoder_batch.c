@@ -2,6 +2,8 @@
 #include "decoder_batch.h"
 #include "decoder_run.h"
 
+#include <assert.h>
+
 void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
                             const sac_device *device, sac_dtype activations, sac_arena *arena) {
     const sac_decoder_config *c = &d->config;
@@ -34,6 +36,18 @@ sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_deco
                             .gate = columns(b, b->gate_up, n, 2 * wide, 0, wide),
                             .up = columns(b, b->gate_up, n, 2 * wide, wide, wide),
                             .steps = true};
+}
+
+void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sac_decoder_state *s) {
+    sac_block_rows one = sac_decoder_batch_rows(b, d, 1);
+    assert(s->n_spare == 0);
+    s->hidden = one.hidden.data;
+    s->queries = one.q.data;
+    s->norm = one.norm.data;
+    s->k = one.k.data, s->v = one.v.data;
+    s->gate = one.gate.data, s->up = one.up.data;
+    s->device_logits = b->device ? b->logits : NULL;
+    s->first_row = s->cache.n_rows;
 }
 
 bool sac_decoder_can_batch(const sac_decoder_state *s) {

@@ -23,6 +23,10 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
 /* The batch's rows for a step of n sequences; ops, stream and `fast` are the caller's to fill in. */
 sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_decoder *d, int64_t n);
 
+/* A row of the batch for a lone step of a sequence that computes no tokens again (n_spare 0), as sac_decoder_lend
+ * lends. */
+void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sac_decoder_state *s);
+
 /* Whether a sequence's steps can go through a batch: not when its method computes old tokens again. */
 bool sac_decoder_can_batch(const sac_decoder_state *s);
 

@@ -95,7 +95,7 @@ sac_status sac_decoder_drop_tokens(sac_prefill_work *w) {
     sac_decoder_state *s = w->s;
     int64_t n_kept;
     size_t row = sac_dtype_row_bytes(s->dtype, w->d->config.hidden);
-    uint8_t *rows = (uint8_t *)s->hidden + (size_t)w->past * row;
+    uint8_t *rows = decoder_hidden_rows(&r, w->past, w->n).data;
     const int32_t *kept = s->prefill.policy->keep(s->prefill.state, &w->attention, &n_kept);
     if (!kept) return SAC_OK;
     for (int64_t i = 0; i < n_kept; i++) { /* rows only move up, to where nothing is still wanted */

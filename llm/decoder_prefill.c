@@ -52,7 +52,8 @@ static sac_status attend(sac_prefill_work *w) {
     const sac_decode_policy *decode = s->decode.policy;
     sac_layer_attention *a = &w->attention;
     int64_t left = w->kv_past + w->n;
-    *a = sac_decoder_layer_attention(&r, w->layer, w->past, w->n, w->kv, w->kv_past, w->n_seen);
+    sac_mat q = decoder_query_rows(&r, w->past, w->n);
+    *a = sac_decoder_layer_attention(&r, w->layer, w->past, q, w->kv, w->kv_past, w->n_seen);
     a->n_unread = n_unread(w);
     if (w->picks) a->attended = &w->some;
     if (w->makes_no_queries) a->make_queries = (sac_query_maker){sac_decoder_make_queries, w};
@@ -137,7 +138,7 @@ static sac_status check(const sac_decoder_state *s, int64_t past, int64_t n, sac
 sac_status sac_prefill_work_begin(sac_prefill_work *w, const sac_decoder *d, sac_decoder_state *s,
                                   const sac_ops *ops, const sac_stream *stream, int64_t past, int64_t n,
                                   int64_t n_out, sac_error *err) {
-    assert(past >= 0 && n > 0 && n_out > 0 && past == s->cache.n_rows);
+    assert(past >= 0 && n > 0 && n_out > 0 && past == s->cache.n_rows && s->hidden);
     *w = (sac_prefill_work){.d = d,
                             .s = s,
                             .ops = ops,

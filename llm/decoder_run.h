@@ -34,7 +34,9 @@ static inline sac_mat decoder_hidden_rows(const decoder_run *r, int64_t first, i
     return sac_decoder_hidden(r->s, first, n);
 }
 static inline sac_mat decoder_query_rows(const decoder_run *r, int64_t first, int64_t n) {
-    return sac_mat_rows(decoder_mat(r, r->s->queries, r->s->n_ctx, decoder_q_cols(&r->d->config)), first, n);
+    const sac_decoder_state *s = r->s;
+    int64_t cols = decoder_q_cols(&r->d->config);
+    return sac_mat_rows(decoder_mat(r, s->queries, s->n_ctx, cols), first - s->first_row, n);
 }
 
 static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {
@@ -56,9 +58,9 @@ static inline sac_status decoder_upload(const decoder_run *r, void *to, const vo
     return r->s->device ? r->s->device->upload(r->stream, to, from, n_bytes) : SAC_OK;
 }
 
-/* What attention of hidden rows [first, first + n) is told, whose keys and values stand in the view from row
- * `past` on. */
-sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, int64_t n,
+/* What attention of the queries of hidden rows `first` and after is told, whose keys and values stand in the view
+ * from row `past` on. */
+sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, sac_mat q,
                                                 sac_kv_view kv, int64_t past, int64_t n_seen);
 
 /* A token each of n sequences, or one sequence's with tokens that are computed again before it. Rows of a

@@ -109,67 +109,31 @@ void sac_decoder_state_free(sac_decoder_state *s) {
     *s = (sac_decoder_state){0};
 }
 
-/* The two kinds of memory; on the CPU both pointers are the same. */
-typedef struct arenas {
-    sac_arena *device, *host;
-} arenas;
-
-static void *rows_on_device(const sac_decoder_state *s, arenas a, int64_t rows, int64_t cols) {
-    return sac_arena_take(a.device, (size_t)rows * sac_dtype_row_bytes(s->dtype, cols));
-}
-
-/* What the host reads or writes and ops read too: twice, or the same memory on the CPU. */
-static void take_both(arenas a, size_t n_bytes, void **host, void **device) {
-    *host = sac_arena_take(a.host, n_bytes);
-    *device = a.host == a.device ? *host : sac_arena_take(a.device, n_bytes);
-}
-
-/* Takes everything. */
-static void take_activations(sac_decoder_state *s, const sac_decoder_config *c, arenas a) {
-    s->norm = rows_on_device(s, a, s->chunk, c->hidden);
-    s->k = rows_on_device(s, a, s->chunk, decoder_kv_cols(c));
-    s->v = rows_on_device(s, a, s->chunk, decoder_kv_cols(c));
-    s->gate = rows_on_device(s, a, s->chunk, c->intermediate);
-    s->up = rows_on_device(s, a, s->chunk, c->intermediate);
-    s->device_ids = a.host == a.device ? NULL : sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
-    if (s->prefill.policy->picks_queries)
-        s->picked_positions = sac_arena_take(a.device, (size_t)s->chunk * sizeof(int32_t));
-}
-
 /* The bytes of each purpose go to the plans; only `on_device` is written when there is one memory. */
-static void take(sac_decoder_state *s, const sac_decoder *d, arenas a, sac_decoder_plan *on_device,
+static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m, sac_decoder_plan *on_device,
                  sac_decoder_plan *on_host) {
     const sac_decoder_config *c = &d->config;
-    int64_t n_rows = s->n_ctx + s->n_spare;
-    size_t at = a.device->used_bytes, host_at = a.host->used_bytes;
+    size_t at = m->device->used_bytes, host_at = m->host->used_bytes;
 #define ADD_TO(part)                                                                                         \
-    (on_host->part = a.host->used_bytes - host_at, on_device->part = a.device->used_bytes - at,              \
-     at = a.device->used_bytes, host_at = a.host->used_bytes)
-    sac_kv_cache_take(&s->cache, a.device, a.host);
+    (on_host->part = m->host->used_bytes - host_at, on_device->part = m->device->used_bytes - at,            \
+     at = m->device->used_bytes, host_at = m->host->used_bytes)
+    sac_kv_cache_take(&s->cache, m->device, m->host);
     ADD_TO(kv_bytes);
-    s->hidden = rows_on_device(s, a, n_rows, c->hidden);
-    s->queries = rows_on_device(s, a, n_rows, decoder_q_cols(c));
-    take_both(a, (size_t)n_rows * sizeof(int32_t), (void **)&s->positions, (void **)&s->device_positions);
-    ADD_TO(hidden_bytes);
-    take_activations(s, c, a);
-    ADD_TO(activation_bytes);
-    take_both(a, decoder_floats(s->n_ctx, c->rope.rot_dim), (void **)&s->cos_sin,
-              (void **)&s->device_cos_sin);
+    sac_buffer positions = sac_take_both(m, (size_t)(s->n_ctx + s->n_spare) * sizeof *s->positions);
+    sac_buffer table = sac_take_both(m, decoder_floats(s->n_ctx, c->rope.rot_dim));
+    s->positions = positions.host, s->device_positions = positions.device;
+    s->cos_sin = table.host, s->device_cos_sin = table.device;
     ADD_TO(rope_bytes);
-    if (s->device) /* the host's copy is pinned: it comes down after every step */
-        s->device_logits = sac_arena_take(a.device, decoder_floats(1, c->vocab));
-    else
-        s->logits = s->device_logits = sac_arena_take(a.host, decoder_floats(1, c->vocab));
+    if (!s->device) s->logits = sac_take_host(m, decoder_floats(1, c->vocab));
     ADD_TO(logits_bytes);
-    const sac_memory memory = {a.host, a.device};
-    sac_prefill_take(&s->prefill, &s->shape, &memory);
-    sac_decode_take(&s->decode, &s->shape, &memory);
-    s->stats = sac_arena_take(a.host, (size_t)c->n_layers * sizeof *s->stats);
+    sac_prefill_take(&s->prefill, &s->shape, m);
+    sac_decode_take(&s->decode, &s->shape, m);
+    s->stats = sac_take_host(m, (size_t)c->n_layers * sizeof *s->stats);
     if (s->window_sums.window) {
         bool diagonals = s->prefill.policy->observes_diagonals;
-        sac_window_sums_take(&s->window_sums, &s->shape, diagonals, a.host);
+        sac_window_sums_take(&s->window_sums, &s->shape, diagonals, m->host);
     }
-    if (s->shape.measure_mass) s->mass = sac_arena_take(a.host, decoder_floats(c->n_heads, s->n_ctx));
+    if (s->shape.measure_mass) s->mass = sac_take_host(m, decoder_floats(c->n_heads, s->n_ctx));
     ADD_TO(method_bytes);
 #undef ADD_TO
 }
@@ -178,7 +142,7 @@ void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_deco
                             sac_decoder_plan *host) {
     sac_arena one = sac_arena_measure(), other = sac_arena_measure();
     *host = (sac_decoder_plan){0};
-    take(s, d, (arenas){&one, s->device ? &other : &one}, device, host);
+    take(s, d, &(sac_memory){&one, s->device ? &other : &one}, device, host);
     if (!s->device) *host = (sac_decoder_plan){0};
 }
 
@@ -186,10 +150,10 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
                                   sac_arena *host, sac_error *err) {
     sac_decoder_plan planned, taken, planned_host, taken_host;
     sac_decoder_state_plan(s, d, &planned, &planned_host);
-    take(s, d, (arenas){device, host}, &taken, &taken_host);
+    take(s, d, &(sac_memory){host, device}, &taken, &taken_host);
     if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
-    if (s->device) {
+    if (s->device) { /* pinned: logits come down after every step */
         size_t n_bytes = decoder_floats(1, d->config.vocab);
         SAC_TRY(s->device->host_alloc(s->device, n_bytes + sizeof *s->step_id, (void **)&s->logits, err));
         s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + n_bytes);

@@ -44,7 +44,7 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err) {
     decoder_run r = {d, s, ops, stream};
-    assert(past == s->cache.n_rows);
+    assert(past == s->cache.n_rows && s->hidden);
     SAC_TRY(check_room(s, err));
     sac_status st = step(&r, past, id);
     if (st == SAC_OK) return st;

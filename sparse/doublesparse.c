@@ -220,8 +220,22 @@ static sac_status prompt(void *state, const sac_layer_attention *a) {
 /* The same channels of the query, for every head. */
 static sac_status label_query(doublesparse *s, const sac_layer_attention *a) {
     int n_heads = a->shape->n_heads, d = a->shape->head_dim;
-    sac_kv_view q = {a->q.data, a->q.data, a->q.dtype, n_heads, d, 1, a->q.stride, d};
-    sac_kv_view label = {s->label, s->label, SAC_DTYPE_F32, n_heads, s->r, 1, n_heads * s->r, s->r};
+    sac_kv_view q = {.k = a->q.data,
+                     .v = a->q.data,
+                     .dtype = a->q.dtype,
+                     .n_heads = n_heads,
+                     .head_dim = d,
+                     .n_rows = 1,
+                     .row_stride = a->q.stride,
+                     .head_stride = d};
+    sac_kv_view label = {.k = s->label,
+                         .v = s->label,
+                         .dtype = SAC_DTYPE_F32,
+                         .n_heads = n_heads,
+                         .head_dim = s->r,
+                         .n_rows = 1,
+                         .row_stride = n_heads * s->r,
+                         .head_stride = s->r};
     return a->ops->pick_channels(a->stream, &(sac_pick_channels_args){.dst = label,
                                                                       .src = q,
                                                                       .channels = channels_of(s, a, 0),

@@ -260,7 +260,14 @@ static sac_status choose_blocks(const minference *m, const sac_layer_attention *
     int64_t n_own = n_blocks_of(min_i64(begin + BLOCK, end)) - first;
     *n_best = min_i64(max_i64(m->blocks - n_own, 0), last);
     if (*n_best == 0) return SAC_OK;
-    sac_kv_view means = {m->mean_k, m->mean_k, SAC_DTYPE_F32, a->shape->n_kv_heads, (int)d, n, d, n * d};
+    sac_kv_view means = {.k = m->mean_k,
+                         .v = m->mean_k,
+                         .dtype = SAC_DTYPE_F32,
+                         .n_heads = a->shape->n_kv_heads,
+                         .head_dim = (int)d,
+                         .n_rows = n,
+                         .row_stride = d,
+                         .head_stride = n * d};
     sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
     float share = 1 / (float)min_i64(end - begin, BLOCK);
     SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){m->mean_q, q, share, .n_groups = count}));

@@ -24,8 +24,12 @@
  *   its comment says.
  * - Options are plain structs. The _default function fills one; then change what you need. NULL means the
  *   defaults.
- * - sac_session_create takes all memory of a session. Running the model allocates nothing more; decoding
- *   pictures and videos and tokenising text do. */
+ * - sac_session_create takes all memory of a session: keys, values and what methods keep. What is needed only
+ *   while the model runs is a workspace of the model, which its sessions take in turn: a call has one while it
+ *   runs, and a prompt that is begun in pieces until its first token can be chosen. The first one is made with
+ *   the first session. Where several are needed at once, by threads or by prompts under way together, another is
+ *   made then and kept; sac_model_reserve_workspaces makes them beforehand. Otherwise running the model allocates
+ *   nothing; decoding pictures and videos and tokenising text do. */
 #ifndef SACCADE_SACCADE_H
 #define SACCADE_SACCADE_H
 
@@ -140,19 +144,24 @@ typedef struct sac_session_config {
 
 void sac_session_config_default(sac_session_config *c);
 
-/* What a session takes or would take, by purpose. The sum of parts is total_bytes. */
+/* What a session takes or would take, by purpose. n sessions of a model, of which k run a prompt at the same time,
+ * take its weights + k workspaces + n sessions. Parts that are shared add up to workspace_bytes, the others to
+ * total_bytes. A workspace is as large as the largest session of the model asks for. */
 typedef struct sac_memory_part {
     const char *tag; /* "kv cache" */
     size_t n_bytes;
+    bool is_shared; /* of the workspace */
 } sac_memory_part;
 typedef struct sac_memory_report {
     int64_t n_ctx;
     size_t weight_bytes; /* the model's, shared; not in total_bytes */
     size_t kv_bytes_per_token;
-    size_t total_bytes;
-    size_t device_bytes;        /* of a device's memory, besides; 0 on the CPU */
-    size_t device_vision_bytes; /* of those the tower's; 0: it runs on the host */
-    size_t device_cache_bytes;  /* of a device's memory, besides: the model's cache of visual rows, shared */
+    size_t total_bytes;     /* the session's own */
+    size_t workspace_bytes; /* the model's, shared */
+    /* Of a device's memory, besides; 0 on the CPU. */
+    size_t device_bytes, workspace_device_bytes;
+    size_t device_vision_bytes; /* the tower's, in workspace_device_bytes; 0: it runs on the host */
+    size_t device_cache_bytes;  /* the model's cache of visual rows, shared */
     int n_parts;
     sac_memory_part parts[16];
 } sac_memory_report;
@@ -161,7 +170,13 @@ typedef struct sac_memory_report {
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
                             sac_error *err);
 
-/* Takes all the memory that this session will ever use. */
+/* Workspaces for n prompts under way at the same time, by calls of several threads or in pieces: made now, for the
+ * sessions that there are, and with every session that asks for larger ones. Without it there is one. */
+sac_status sac_model_reserve_workspaces(const sac_model *m, size_t n_prompts, sac_error *err);
+/* What the workspaces take that are made, of the host's memory and of a device's (which may be NULL). */
+size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes);
+
+/* Takes all the memory that this session will ever use for itself. */
 sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
                               sac_error *err);
 void sac_session_free(sac_session *s); /* NULL is fine */
@@ -501,6 +516,8 @@ typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time
 sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
 void sac_batch_free(sac_batch *b); /* NULL is fine */
 size_t sac_batch_bytes(const sac_batch *b);
+/* What sac_batch_create would take, of the host's memory and of a device's (which may be NULL). */
+size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes);
 
 typedef struct sac_batch_item {
     sac_session *session;     /* has begun and is not done; each session once */

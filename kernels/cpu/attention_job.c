@@ -38,9 +38,17 @@ static void block_sees(const sac_attention_args *a, const attention_keys *keys, 
 
 static attention_keys group_keys(const attention_job *job, int64_t group) {
     const sac_row_lists *l = job->a->lists;
-    if (!l) return (attention_keys){NULL, job->a->n_kv};
+    const sac_kv_view *kv = &job->a->kv;
+    attention_keys keys = {.n = job->a->n_kv, .in_order = !l && !kv->pages, .pages = kv->pages};
+    if (kv->pages) {
+        keys.page_rows = (uint32_t)kv->page_rows;
+        keys.page_bytes = (size_t)kv->page_stride * sac_dtype_row_bytes(kv->dtype, 1);
+    }
+    if (!l) return keys;
     int64_t list = group / (job->n_groups / l->n_lists);
-    return (attention_keys){l->rows + l->start[list], l->start[list + 1] - l->start[list]};
+    keys.rows = l->rows + l->start[list];
+    keys.n = l->start[list + 1] - l->start[list];
+    return keys;
 }
 
 /* Several chunks of keys when queries and heads alone leave processors idle, or one list is much longer than

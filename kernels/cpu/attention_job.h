@@ -32,6 +32,10 @@ typedef struct attention_job {
 typedef struct attention_keys {
     const int32_t *rows; /* or NULL */
     int64_t n;
+    bool in_order;        /* neither a list nor pages: keys follow one another */
+    const int32_t *pages; /* of the view, or NULL */
+    uint32_t page_rows;
+    size_t page_bytes;
 } attention_keys;
 
 typedef struct attention_task {
@@ -61,8 +65,14 @@ void sac_attention_sees(const sac_attention_args *a, const attention_keys *keys,
 /* Runs fn over all tasks, on the caller alone when the work is small. */
 void sac_attention_run(attention_job *job, sac_task_fn fn, int64_t n_tasks);
 
-static inline int64_t sac_attention_key_row(const attention_keys *keys, int64_t key) {
-    return keys->rows ? keys->rows[key] : key;
+/* Where a key, or its value, begins; base: t->k or t->v. */
+static inline const char *sac_attention_key_at(const attention_task *t, const char *base, int64_t key) {
+    const attention_keys *keys = &t->keys;
+    if (keys->in_order) return base + (size_t)key * t->row_bytes;
+    uint32_t row = (uint32_t)(keys->rows ? keys->rows[key] : key);
+    if (!keys->pages) return base + (size_t)row * t->row_bytes;
+    return base + (size_t)keys->pages[row / keys->page_rows] * keys->page_bytes +
+           (size_t)(row % keys->page_rows) * t->row_bytes;
 }
 
 /* Where row r of a task lies in a matrix of queries or outputs, and its lse (not with batches). */

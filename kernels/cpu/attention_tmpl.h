@@ -42,7 +42,7 @@ typedef struct attention_tile {
 } attention_tile;
 
 static const char *key_address(const attention_state *st, const char *base, int64_t key) {
-    return base + (size_t)sac_attention_key_row(&st->t.keys, key) * st->t.row_bytes;
+    return sac_attention_key_at(&st->t, base, key);
 }
 
 /* Scratch of a task: at most half of the thread's, as the first thread's other half holds partial results. */

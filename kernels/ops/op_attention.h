@@ -18,7 +18,8 @@
  * the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
  * denominator, ln sum exp(scale q k), and -infinity for a query that sees no key: two results over disjoint
  * keys can be joined by it. A device may read rows of the view that no query sees and multiply them by 0:
- * they must hold numbers (zeroed once is enough). */
+ * they must hold numbers (zeroed once is enough). kv may be in pages where there is one problem; what lies in a page
+ * beyond the view's rows need not be numbers then. */
 typedef struct sac_attention_args {
     sac_mat o, q; /* [n_batch * batch_rows or n_q][n_heads * head_dim]; o may be q */
     sac_kv_view kv;

@@ -16,7 +16,8 @@ static void assert_attention(const sac_attention_args *a) {
     assert(a->q.rows >= n_rows && a->o.rows >= n_rows && a->n_q >= 0 && a->n_kv >= 0);
     assert(a->n_batch == 1 || (a->batch_rows >= a->n_q && kv_batch_rows(a) >= a->n_kv));
     assert(a->q.cols == (int64_t)a->n_heads * kv->head_dim && a->o.cols == a->q.cols);
-    assert(sac_ref_is_kv(kv) && a->n_heads % kv->n_heads == 0);
+    assert(sac_ref_is_kv(kv) || (sac_ref_is_kv_pages(kv) && a->n_batch == 1));
+    assert(a->n_heads % kv->n_heads == 0);
     assert(a->n_batch == 1 || (!a->lists && !a->lse));
     assert(a->lists ? sac_ref_is_lists(a->lists, kv, a->n_heads)
                     : (a->n_batch - 1) * kv_batch_rows(a) + a->n_kv <= kv->n_rows);
@@ -46,7 +47,7 @@ static void attend(const sac_attention_args *a, int64_t batch, int64_t query, in
     for (int64_t j = begin; j < end; j++) {
         int64_t row = a->lists ? a->lists->rows[j] : j;
         if (!sees(a, query, row)) continue;
-        int64_t at = (batch * kv_batch_rows(a) + row) * kv->row_stride + kv_head;
+        int64_t at = sac_kv_row_at(kv, batch * kv_batch_rows(a) + row) + kv_head;
         double score = 0;
         for (int c = 0; c < d; c++) score += (double)q[c] * (double)sac_ref_load(kv->dtype, kv->k, at + c);
         score *= (double)a->scale;
@@ -83,7 +84,7 @@ sac_status sac_ref_attention_blocks(const sac_stream *s, const sac_attention_arg
 static sac_status attend_segments(const sac_stream *s, const sac_attention_args *a) {
     int64_t end = a->segment_start[a->n_segments];
     assert(a->segment_start[0] >= 0 && end <= a->q.rows && end <= a->o.rows && end <= a->kv.n_rows);
-    assert(!a->causal && !a->window && !a->lists && !a->lse);
+    assert(!a->causal && !a->window && !a->lists && !a->lse && !a->kv.pages);
     (void)end;
     return sac_attention_by_segments(s, a, sac_ref_attention);
 }

@@ -1,8 +1,19 @@
 #include "ref.h"
 
-bool sac_ref_is_kv(const sac_kv_view *kv) {
+static bool is_sane(const sac_kv_view *kv) {
     return kv->n_heads > 0 && kv->head_dim > 0 && kv->n_rows >= 0 &&
            (kv->dtype == SAC_DTYPE_F32 || kv->dtype == SAC_DTYPE_F16 || kv->dtype == SAC_DTYPE_BF16);
+}
+
+bool sac_ref_is_kv(const sac_kv_view *kv) {
+    return is_sane(kv) && !kv->pages;
+}
+
+bool sac_ref_is_kv_pages(const sac_kv_view *kv) {
+    if (!is_sane(kv) || !kv->pages || kv->page_rows < 1 || kv->page_stride < 1) return false;
+    for (int64_t p = 0; p * kv->page_rows < kv->n_rows; p++)
+        if (kv->pages[p] < 0) return false;
+    return true;
 }
 
 static bool is_lists(const sac_row_lists *l, const sac_kv_view *kv, int n_heads, bool ascending) {

@@ -20,7 +20,8 @@ sac_status sac_ref_key_scores_sums(const sac_stream *s, const sac_key_scores_arg
 double sac_ref_activation(sac_activation act, double x);
 
 /* What the ops on keys and values ask of their arguments. */
-bool sac_ref_is_kv(const sac_kv_view *kv);
+bool sac_ref_is_kv(const sac_kv_view *kv);       /* not in pages */
+bool sac_ref_is_kv_pages(const sac_kv_view *kv); /* in pages */
 bool sac_ref_is_lists(const sac_row_lists *l, const sac_kv_view *kv, int n_heads);
 bool sac_ref_is_any_order(const sac_row_lists *l, const sac_kv_view *kv, int n_heads); /* or not ascending */
 bool sac_ref_is_rotation(const sac_rotation *r, int head_dim);

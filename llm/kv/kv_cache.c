@@ -29,9 +29,12 @@ void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     const sac_kv_packing *packing = c->choice.format->packing;
     size_t n_layers = (size_t)c->shape->n_layers;
     c->layer_rows = sac_arena_take(host, n_layers * sizeof *c->layer_rows);
-    c->data = sac_arena_take(device, packing ? c->layer_bytes + n_layers * rows_bytes(c, c->tail)
-                                             : n_layers * c->layer_bytes);
+    c->data = sac_arena_take(device, n_layers * (packing ? rows_bytes(c, c->tail) : c->layer_bytes));
     if (packing) packing->take(c->packing, c->choice.p, c->shape, &(sac_memory){host, device});
+}
+
+void sac_kv_cache_lend(sac_kv_cache *c, sac_arena *device) {
+    if (c->choice.format->packing) c->staging = sac_arena_take(device, c->layer_bytes);
 }
 
 void sac_kv_cache_free(sac_kv_cache *c) {
@@ -60,7 +63,7 @@ static sac_kv_view view_of(const sac_kv_cache *c, uint8_t *data, int64_t capacit
 }
 
 static uint8_t *tail_data(const sac_kv_cache *c, int layer) {
-    return c->data + c->layer_bytes + (size_t)layer * rows_bytes(c, c->tail);
+    return c->data + (size_t)layer * rows_bytes(c, c->tail);
 }
 
 /* Where rows of a head begin. */
@@ -100,7 +103,7 @@ sac_status sac_kv_cache_begin_layer(sac_kv_cache *c, const sac_ops *ops, const s
     *rows = sac_kv_cache_begin_step(c, layer, n, past);
     if (!sac_kv_cache_is_packed(c)) return SAC_OK;
     const sac_kv_view tail = *rows;
-    *rows = view_of(c, c->data, c->capacity, c->capacity);
+    *rows = view_of(c, c->staging, c->capacity, c->capacity);
     const sac_layer_attention a = {
         .ops = ops, .stream = stream, .shape = c->shape, .layer = layer, .kv = *rows};
     SAC_TRY(c->choice.format->packing->unpack(c->packing, &a, &n_packed));

@@ -19,7 +19,8 @@ typedef struct sac_kv_cache {
                             packed format those of the tail */
     int64_t capacity;    /* rows of a plain layer, or of the staging area */
     int64_t tail;        /* rows of a packed format's tails */
-    uint8_t *data;       /* plain: [n_layers] layers; packed: the staging area, then [n_layers] tails */
+    uint8_t *data;       /* plain: [n_layers] layers; packed: [n_layers] tails */
+    uint8_t *staging;    /* of a packed format: one layer, lent while a prompt runs; else NULL */
     size_t layer_bytes;
     void *packing; /* a packed format's state */
 } sac_kv_cache;
@@ -28,6 +29,8 @@ typedef struct sac_kv_cache {
 sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
                              int64_t n_spare, sac_error *err);
 void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host);
+/* The staging area of a packed format out of memory that others have at other times; nothing for a plain one. */
+void sac_kv_cache_lend(sac_kv_cache *c, sac_arena *device);
 void sac_kv_cache_free(sac_kv_cache *c);
 void sac_kv_cache_clear(sac_kv_cache *c); /* holds nothing any more */
 

@@ -2,6 +2,7 @@
 #include "batch.h"
 
 #include "clock.h"
+#include "workspace.h"
 
 #include <stdlib.h>
 
@@ -32,20 +33,36 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     return sac_stream_init(&b->stream, m->pool, a, scratch, err);
 }
 
+static size_t device_rows_bytes(const sac_model *m, size_t capacity) {
+    sac_arena arena = sac_arena_measure();
+    sac_decoder_batch rows;
+    sac_decoder_batch_take(&rows, sac_model_decoder(m), (int64_t)capacity, &m->device, m->activations,
+                           &arena);
+    return arena.used_bytes;
+}
+
 /* On a device: a stream and a block of memory. */
 static sac_status take_device(sac_batch *b, sac_error *err) {
-    const sac_decoder *decoder = sac_model_decoder(b->model);
     const sac_device *d = &b->model->device;
     if (!sac_model_on_device(b->model)) return SAC_OK;
-    sac_arena arena = sac_arena_measure();
-    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, b->model->activations, &arena);
-    b->device_bytes = arena.used_bytes;
+    size_t n_bytes = device_rows_bytes(b->model, b->capacity);
     SAC_TRY(d->stream_open(d, &b->stream, sac_ops_scratch_bytes(d), err));
     SAC_TRY(sac_ops_open(&b->ops, &b->stream, err));
-    SAC_TRY(d->alloc(d, b->device_bytes, &b->device_memory, err));
-    arena = sac_arena_over(b->device_memory, b->device_bytes);
-    sac_decoder_batch_take(&b->rows, decoder, (int64_t)b->capacity, d, b->model->activations, &arena);
+    SAC_TRY(d->alloc(d, n_bytes, &b->device_memory, err));
+    b->device_bytes = b->stream.shared_scratch_bytes + n_bytes;
+    sac_arena arena = sac_arena_over(b->device_memory, n_bytes);
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, d,
+                           b->model->activations, &arena);
     return SAC_OK;
+}
+
+size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes) {
+    sac_batch b = {.model = m, .capacity = max_sessions};
+    sac_arena host = sac_arena_measure();
+    if (device_bytes) *device_bytes = 0;
+    if (device_bytes && sac_model_on_device(m))
+        *device_bytes = sac_ops_scratch_bytes(&m->device) + device_rows_bytes(m, max_sessions);
+    return take(&b, &host, NULL) == SAC_OK ? host.used_bytes : 0;
 }
 
 sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err) {
@@ -110,11 +127,22 @@ static sac_status enter(sac_batch_item *items, size_t n, sac_error *err) {
     return SAC_OK;
 }
 
+/* In a row of the batch, or in a workspace where the step has more rows. */
+static sac_status lend_rows(sac_batch *b, sac_session *s, sac_error *err) {
+    if (s->decoder.n_spare > 0) return sac_session_borrow(s, SAC_FOR_STEP, err);
+    sac_decoder_batch_lend(&b->rows, sac_model_decoder(b->model), &s->decoder);
+    return SAC_OK;
+}
+
 static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session *s = item->session;
     int64_t past = s->decoder.cache.n_rows;
+    item->status = lend_rows(b, s, &item->error);
+    if (item->status != SAC_OK) return;
     item->status = sac_decoder_step(sac_model_decoder(b->model), &s->decoder, &b->ops, &b->stream, past,
                                     sac_step_pending(s), &item->error);
+    sac_decoder_give_back(&s->decoder);
+    sac_session_give_back(s);
 }
 
 static void run_together(sac_batch *b, sac_batch_item *items, size_t n) {

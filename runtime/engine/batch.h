@@ -12,7 +12,7 @@ struct sac_batch {
     sac_stream stream; /* of every op of a batch step, attention of the sessions included */
     sac_ops ops;
     void *device_memory; /* NULL on the CPU */
-    size_t device_bytes;
+    size_t device_bytes; /* with the scratch of its ops */
     sac_decoder_batch rows;
     sac_decoder_state **states; /* [capacity] of those whose pending tokens run together */
     int32_t *ids;               /* [capacity] */

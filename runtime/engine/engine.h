@@ -25,12 +25,14 @@ struct sac_model {
     sac_device_tower device_tower;     /* on the device; block NULL: it runs on the host */
     sac_vision_cache *vision_cache;    /* locked inside, so usable from a const model */
     sac_media_memo *memo;              /* likewise */
+    struct sac_workspaces *workspaces; /* likewise (workspace.h) */
     bool fast;
     char cpu_text[96];
 };
 
 /* Buffers between the tower and the prompt; empty for a text-only model. A tile is one picture that the tower
- * takes: a whole picture, a part of one, a frame. */
+ * takes: a whole picture, a part of one, a frame. A session always has its limits and layout, and the buffers while
+ * a prompt of it runs. */
 typedef struct sac_vision_state {
     int batch_tiles; /* tiles encoded at a time */
     int max_tiles;   /* of one picture */
@@ -88,14 +90,19 @@ struct sac_session {
     sac_reduce reduce;
     sac_memory_report memory;
     sac_arena arena;
-    sac_stream stream;        /* of the host */
-    sac_stream device_stream; /* of another device */
-    sac_ops device_ops;
     void *device_memory; /* behind device_arena */
     sac_arena device_arena;
     sac_decoder_state decoder;
+    bool has_entered; /* among those that the model has workspaces for */
+
+    /* Borrowed while the model runs (workspace.h), zeroed in between but for what vision knows of a model. */
+    struct sac_workspace *workspace;
+    sac_stream stream;        /* of the host */
+    sac_stream device_stream; /* of another device */
+    sac_ops device_ops;
     sac_vision_state vision;
     sac_device_vision device_vision;
+
     sac_sampler sampler;
     sac_detokenizer *detokenizer;
     int32_t *ids;       /* [n_ctx] the sequence, placeholder ids for visual tokens */

@@ -1,6 +1,7 @@
 /* generate.c - calls that only run the model: a prompt without an answer, tokens behind a sequence. */
 #include "call.h"
 #include "work.h"
+#include "workspace.h"
 
 #include <string.h>
 
@@ -63,8 +64,11 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
     sac_work_drop(s->work);
     sac_call_enter(s, NULL);
     /* What begins a sequence is its prompt, be it one token: methods learn and set their budgets there. */
-    sac_status st = n == 1 && past > 0 ? append_step(s, past, all_logits, err)
-                                       : append_prompt(s, past, n, all_logits, err);
+    bool is_step = n == 1 && past > 0;
+    sac_status st = sac_session_borrow(s, is_step ? SAC_FOR_STEP : SAC_FOR_PROMPT, err);
+    if (st == SAC_OK)
+        st = is_step ? append_step(s, past, all_logits, err) : append_prompt(s, past, n, all_logits, err);
+    sac_session_give_back(s);
     sac_call_leave(s);
     s->has_logits = st == SAC_OK;
     return st;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
-#include "device_tower.h"
+#include "vision_memory.h"
 #include "work.h"
+#include "workspace.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,11 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_DEFAULT_CTX    32768
-#define DEFAULT_CHUNK      256
-#define DEVICE_CHUNK       16384 /* rows that fill a card: the last wave of a product's tiles counts */
-#define HOST_BATCH_TILES   16
-#define DEVICE_BATCH_TILES 32
+#define MAX_DEFAULT_CTX 32768
+#define DEFAULT_CHUNK   256
+#define DEVICE_CHUNK    16384 /* rows that fill a card: the last wave of a product's tiles counts */
 
 void sac_session_config_default(sac_session_config *c) {
     *c = (sac_session_config){.prefill = "dense", .decode = "dense"};
@@ -66,94 +65,6 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
         line);
 }
 
-/* Tiles encoded at a time. */
-static int batch_tiles(const sac_model *m) {
-    return m->device_tower.block ? DEVICE_BATCH_TILES : HOST_BATCH_TILES;
-}
-
-sac_vision_sizes sac_vision_measure(const sac_model *model) {
-    const sac_loaded_model *m = &model->loaded;
-    const sac_tower_plan tile = sac_tower_plan_square(&m->tower.config);
-    int64_t rows = tile.n_features, patch_bytes = sac_tower_patch_bytes(&m->tower.config);
-    sac_vision_sizes z = {.max_tiles = sac_processor_most_tiles(&m->processor),
-                          .batch_tiles = batch_tiles(model)};
-    size_t most = (size_t)(z.max_tiles > z.batch_tiles ? z.max_tiles : z.batch_tiles);
-    size_t batch_rows = (size_t)z.batch_tiles * (size_t)rows;
-    z.batch_segments = z.batch_tiles * tile.n_segments;
-    z.segment_start = ((size_t)z.batch_segments + 1) * sizeof(int32_t);
-    z.tile = (size_t)(tile.n_patches * patch_bytes);
-    z.patches = most * z.tile;
-    z.batch_patches = (size_t)z.batch_tiles * z.tile;
-    z.features = batch_rows * (size_t)sac_tower_cols(&m->tower.config) * sizeof(float);
-    z.mid = batch_rows * (size_t)m->merger.hidden * sizeof(float);
-    z.raw = batch_rows * (size_t)m->merger.out * sizeof(float);
-    z.pooled = most * (size_t)rows * (size_t)m->merger.out * sizeof(float);
-    /* Newlines at most double a row of one token: twice the tokens is always enough. */
-    z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
-    z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
-    z.pools = m->processor.pool_image > 1 || m->processor.pool_video > 1;
-    return z;
-}
-
-static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
-    return m->device_tower.block && !reduce->is_on; /* reducers look into the tower, on the host */
-}
-
-/* What the tower on a device takes of it, and of the host. */
-static void device_vision_bytes(const sac_model *m, const sac_reduce *reduce, sac_dtype rows, size_t *device,
-                                size_t *host) {
-    sac_arena on_device = sac_arena_measure(), on_host = sac_arena_measure();
-    sac_device_vision v;
-    *device = *host = 0;
-    if (!tower_on_device(m, reduce)) return;
-    sac_vision_sizes z = sac_vision_measure(m);
-    if (sac_device_vision_take(&v, &m->device_tower, &z, rows, NULL, &on_device, &on_host, NULL) != SAC_OK)
-        return;
-    *device = on_device.used_bytes;
-    *host = on_host.used_bytes + sac_device_vision_host_bytes(&z);
-}
-
-static size_t vision_bytes(const sac_model *model) {
-    const sac_loaded_model *m = &model->loaded;
-    sac_arena measure = sac_arena_measure();
-    sac_tower_state tower;
-    if (!m->has_vision) return 0;
-    sac_vision_sizes z = sac_vision_measure(model);
-    const size_t all[] = {z.patches, z.segment_start, z.tile,   z.features,       z.mid,
-                          z.raw,     z.pooled,        z.layout, z.class_attention};
-    size_t n_bytes = 0;
-    for (size_t i = 0; i < SAC_COUNT(all); i++) n_bytes += sac_arena_block_bytes(all[i]);
-    sac_status st = sac_tower_state_take(&tower, &m->tower.config, z.batch_segments, &measure, NULL);
-    return st == SAC_OK ? n_bytes + measure.used_bytes : 0;
-}
-
-static int64_t widest_row(const sac_loaded_model *m) {
-    const sac_decoder_config *d = &m->decoder.config;
-    int64_t k = d->intermediate;
-    if (d->hidden > k) k = d->hidden;
-    if ((int64_t)d->n_heads * d->head_dim > k) k = (int64_t)d->n_heads * d->head_dim;
-    if (m->has_vision) {
-        const sac_tower_config *v = &m->tower.config;
-        int64_t sides[] = {v->intermediate, v->hidden, sac_tower_patch_bytes(v), sac_tower_cols(v),
-                           m->merger.hidden};
-        for (size_t i = 0; i < SAC_COUNT(sides); i++)
-            if (sides[i] > k) k = sides[i];
-    }
-    return k;
-}
-
-/* Rows of the largest linear call: a chunk of prefill, or a batch of tiles. */
-static int64_t most_rows(const sac_model *model, int64_t chunk) {
-    const sac_loaded_model *m = &model->loaded;
-    int64_t tower = m->has_vision ? batch_tiles(model) * sac_tower_plan_square(&m->tower.config).n_inside : 0;
-    return tower > chunk ? tower : chunk;
-}
-
-static size_t shared_scratch(const sac_model *m, int64_t chunk) {
-    if (sac_model_on_device(m)) chunk = 1; /* the decoder's rows are not on the host */
-    return m->ops.linear_scratch_bytes(most_rows(m, chunk), widest_row(&m->loaded)) + 64;
-}
-
 static size_t text_capacity(int64_t n_ctx) {
     return (size_t)n_ctx * 64 + 4096;
 }
@@ -168,8 +79,14 @@ static size_t sequence_bytes(int64_t n_ctx) {
 
 static void add_part(sac_memory_report *r, const char *tag, size_t n_bytes) {
     if (n_bytes == 0) return;
-    r->parts[r->n_parts++] = (sac_memory_part){tag, n_bytes};
+    r->parts[r->n_parts++] = (sac_memory_part){tag, n_bytes, false};
     r->total_bytes += n_bytes;
+}
+
+static void add_shared(sac_memory_report *r, const char *tag, size_t n_bytes) {
+    if (n_bytes == 0) return;
+    r->parts[r->n_parts++] = (sac_memory_part){tag, n_bytes, true};
+    r->workspace_bytes += n_bytes;
 }
 
 /* On a device the decoder's memory is not of the process; what it keeps on the host is one part. */
@@ -181,8 +98,6 @@ static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const 
     } parts[] = {
         {"kv cache", p->kv_bytes, host->kv_bytes},
         {"attention methods", p->method_bytes, host->method_bytes},
-        {"hidden states and queries", p->hidden_bytes, host->hidden_bytes},
-        {"activations of a chunk", p->activation_bytes, host->activation_bytes},
         {"rotary table", p->rope_bytes, host->rope_bytes},
         {"logits", p->logits_bytes, host->logits_bytes},
     };
@@ -197,23 +112,40 @@ static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const 
     r->device_bytes = on_device;
 }
 
+/* What the session borrows: a workspace that is made for it alone has so much. */
+static void add_workspace(sac_memory_report *r, const sac_model *m, const sac_decoder_state *s,
+                          const sac_reduce *reduce) {
+    sac_workspace_need need = sac_session_need(m, s, reduce, SAC_FOR_PROMPT);
+    sac_decoder_loan loan = sac_decoder_loan_plan(s, sac_model_decoder(m), SAC_FOR_PROMPT);
+    if (s->device) loan = (sac_decoder_loan){0}; /* not of the process */
+    add_shared(r, "staging of a layer", loan.staging_bytes);
+    add_shared(r, "hidden states and queries", loan.hidden_bytes);
+    add_shared(r, "activations of a chunk", loan.activation_bytes);
+    add_shared(r, "vision", sac_workspace_vision_bytes(m, &need));
+    add_shared(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), need.scratch_bytes));
+    r->workspace_device_bytes = sac_workspace_device_bytes(m, &need);
+    r->device_vision_bytes = sac_workspace_device_vision_bytes(m, &need);
+}
+
+/* A picture's layout is asked for between calls, too (sac_session_places). */
+static size_t layout_bytes(const sac_model *m) {
+    return m->loaded.has_vision ? sac_vision_measure(m).layout : 0;
+}
+
 static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduce *reduce,
                  sac_memory_report *r) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
-    int64_t n_ctx = decoder->n_ctx, chunk = decoder->chunk;
+    int64_t n_ctx = decoder->n_ctx;
     sac_decoder_plan p, host;
     sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
-    size_t vision_on_host;
-    device_vision_bytes(m, reduce, decoder->dtype, &r->device_vision_bytes, &vision_on_host);
-    r->device_bytes += r->device_vision_bytes;
     if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
-    add_part(r, "vision", vision_bytes(m) + vision_on_host);
+    if (m->loaded.has_vision) add_part(r, "picture layout", sac_arena_block_bytes(layout_bytes(m)));
     add_part(r, "tokens and text", sequence_bytes(n_ctx));
-    add_part(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), shared_scratch(m, chunk)));
+    add_workspace(r, m, decoder, reduce);
 }
 
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
@@ -232,40 +164,6 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
 }
 
 /* ---------------------------------------------------------------- create and free */
-
-static sac_status take_device_vision(sac_session *s, const sac_vision_sizes *z, sac_error *err) {
-    sac_device_vision *v = &s->device_vision;
-    SAC_TRY(sac_device_vision_take(v, &s->model->device_tower, z, s->decoder.dtype, &s->device_stream,
-                                   &s->device_arena, &s->arena, err));
-    SAC_TRY(sac_device_vision_open(v, z, &s->model->device, err));
-    s->vision.patches = v->slot[0].patches; /* the arena's pages are never touched then */
-    return SAC_OK;
-}
-
-static sac_status take_vision(sac_session *s, sac_error *err) {
-    const sac_loaded_model *m = &s->model->loaded;
-    if (!m->has_vision) return SAC_OK;
-    sac_vision_sizes z = sac_vision_measure(s->model);
-    sac_vision_state *v = &s->vision;
-    v->batch_tiles = z.batch_tiles;
-    v->max_tiles = z.max_tiles;
-    v->max_tokens = (int64_t)(z.layout / sizeof(int32_t));
-    SAC_TRY(sac_tower_state_take(&v->tower, &m->tower.config, z.batch_segments, &s->arena, err));
-    v->tower.fast = s->model->fast;
-    v->patches = sac_arena_take(&s->arena, z.patches);
-    v->segment_start = sac_arena_take(&s->arena, z.segment_start);
-    v->tile = sac_arena_take(&s->arena, z.tile);
-    v->features = sac_arena_take(&s->arena, z.features);
-    v->mid = sac_arena_take(&s->arena, z.mid);
-    v->raw = sac_arena_take(&s->arena, z.raw);
-    v->pooled = sac_arena_take(&s->arena, z.pooled);
-    v->layout = sac_arena_take(&s->arena, z.layout);
-    v->class_attention = sac_arena_take(&s->arena, z.class_attention);
-    if (!v->patches || !v->segment_start || !v->tile || !v->features || !v->mid || !v->raw || !v->pooled ||
-        !v->layout || !v->class_attention)
-        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
-    return tower_on_device(s->model, &s->reduce) ? take_device_vision(s, &z, err) : SAC_OK;
-}
 
 static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
     s->ids = sac_arena_take(&s->arena, (size_t)n_ctx * sizeof *s->ids);
@@ -288,35 +186,52 @@ static sac_status take_sequence(sac_session *s, int64_t n_ctx, sac_error *err) {
 static sac_status check_memory(const sac_memory_report *r, sac_error *err) {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     size_t machine = pages > 0 && page_bytes > 0 ? (size_t)pages * (size_t)page_bytes : SIZE_MAX;
-    if (r->total_bytes <= machine) return SAC_OK;
+    size_t wanted = r->total_bytes + r->workspace_bytes;
+    if (wanted <= machine) return SAC_OK;
     return sac_fail(err, SAC_NO_MEMORY,
                     "a context of %lld tokens takes %.1f GiB, this machine has %.1f: give a smaller context",
-                    (long long)r->n_ctx, (double)r->total_bytes / (1 << 30), (double)machine / (1 << 30));
+                    (long long)r->n_ctx, (double)wanted / (1 << 30), (double)machine / (1 << 30));
 }
 
-/* The decoder's memory; on a device a block and a stream of its own. */
+static sac_status enter_workspaces(sac_session *s, sac_error *err) {
+    sac_workspace_need need[SAC_N_USES];
+    for (int use = 0; use < SAC_N_USES; use++)
+        need[use] = sac_session_need(s->model, &s->decoder, &s->reduce, (sac_decoder_use)use);
+    SAC_TRY(sac_workspaces_enter(s->model, need, s->memory.device_bytes, err));
+    s->has_entered = true;
+    return SAC_OK;
+}
+
+/* Attention may multiply rows that nobody has written yet by 0. */
+static sac_status clear_device(sac_session *s, sac_error *err) {
+    const sac_model *m = s->model;
+    const sac_device *d = &m->device;
+    sac_workspace *w;
+    SAC_TRY(sac_workspace_borrow(m, &(sac_workspace_need){0}, SAC_FOR_STEP, &w, err));
+    sac_status st = d->use(d);
+    if (st == SAC_OK) st = d->zero(&w->device_stream, s->device_memory, s->memory.device_bytes);
+    sac_workspace_give_back(m, w);
+    return st == SAC_OK ? st : sac_fail(err, SAC_DEVICE, "%s: clearing a session's memory failed", d->name);
+}
+
+/* The decoder's memory; on a device a block of its own. */
 static sac_status take_decoder(sac_session *s, sac_error *err) {
     const sac_model *m = s->model;
-    sac_arena *device_arena = &s->arena;
-    if (sac_model_on_device(m)) {
-        const sac_device *d = &m->device;
-        size_t left = d->memory_left(d);
-        if (left && s->memory.device_bytes > left)
-            return sac_fail(
-                err, SAC_NO_MEMORY,
-                "a context of %lld tokens takes %.1f GiB of %s, %.1f are left: give a smaller context",
-                (long long)s->memory.n_ctx, (double)s->memory.device_bytes / (1 << 30), d->name,
-                (double)left / (1 << 30));
-        SAC_TRY(d->stream_open(d, &s->device_stream, sac_ops_scratch_bytes(d), err));
-        SAC_TRY(sac_ops_open(&s->device_ops, &s->device_stream, err));
-        SAC_TRY(d->alloc(d, s->memory.device_bytes, &s->device_memory, err));
-        /* attention may multiply rows that nobody has written yet by 0 */
-        if (d->zero(&s->device_stream, s->device_memory, s->memory.device_bytes) != SAC_OK)
-            return sac_fail(err, SAC_DEVICE, "%s: clearing a session's memory failed", d->name);
-        s->device_arena = sac_arena_over(s->device_memory, s->memory.device_bytes);
-        device_arena = &s->device_arena;
-    }
-    return sac_decoder_state_take(&s->decoder, sac_model_decoder(m), device_arena, &s->arena, err);
+    if (!sac_model_on_device(m))
+        return sac_decoder_state_take(&s->decoder, sac_model_decoder(m), &s->arena, &s->arena, err);
+    SAC_TRY(m->device.alloc(&m->device, s->memory.device_bytes, &s->device_memory, err));
+    SAC_TRY(clear_device(s, err));
+    s->device_arena = sac_arena_over(s->device_memory, s->memory.device_bytes);
+    return sac_decoder_state_take(&s->decoder, sac_model_decoder(m), &s->device_arena, &s->arena, err);
+}
+
+static sac_status take_layout(sac_session *s, sac_error *err) {
+    s->vision = sac_vision_limits(s->model);
+    if (!s->model->loaded.has_vision) return SAC_OK;
+    s->vision.layout = sac_arena_take(&s->arena, layout_bytes(s->model));
+    return s->vision.layout
+               ? SAC_OK
+               : sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for a picture's layout");
 }
 
 sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
@@ -336,11 +251,11 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
-    SAC_TRY_GOTO(st, sac_stream_init(&s->stream, m->pool, &s->arena, shared_scratch(m, o.chunk), err), fail);
+    SAC_TRY_GOTO(st, enter_workspaces(s, err), fail);
     SAC_TRY_GOTO(st, take_decoder(s, err), fail);
     SAC_TRY_GOTO(st, sac_sampler_init(&s->sampler, m->loaded.decoder.config.vocab, &s->arena, err), fail);
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
-    SAC_TRY_GOTO(st, take_vision(s, err), fail);
+    SAC_TRY_GOTO(st, take_layout(s, err), fail);
     SAC_TRY_GOTO(st, take_sequence(s, o.n_ctx, err), fail);
     *s->work = (sac_work){0};
     sac_reply_drop(s);
@@ -353,18 +268,14 @@ fail:
 
 void sac_session_free(sac_session *s) {
     if (!s) return;
-    if (s->device_stream.device) /* work that was left in the middle reads and writes what is freed here */
-        s->model->device.stream_sync(&s->device_stream, NULL);
+    if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
+    sac_session_give_back(s);
     free(s->reply.owned);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);
-    if (s->device_stream.device) {
-        sac_device_vision_close(&s->device_vision, &s->model->device);
-        sac_ops_close(&s->device_stream);
-        s->model->device.stream_close(&s->device_stream);
-        s->model->device.free(&s->model->device, s->device_memory);
-    }
+    s->model->device.free(&s->model->device, s->device_memory);
+    if (s->has_entered) sac_workspaces_leave(s->model);
     sac_arena_free(&s->arena);
     free(s);
 }
@@ -387,8 +298,20 @@ void sac_session_reset(sac_session *s) {
     s->has_logits = false;
 }
 
+/* A device counts what methods do, too. */
+static sac_status count(const sac_session *s, const sac_stream *stream) {
+    const sac_decoder_state *d = &s->decoder;
+    return sac_decode_counted(&d->decode, &d->shape, stream, d->stats);
+}
+
+static sac_status reset_counts(const sac_session *s, const sac_stream *stream) {
+    sac_decoder_state *d = &((sac_session *)s)->decoder;
+    sac_decoder_reset_stats(d, stream);
+    return SAC_OK;
+}
+
 void sac_session_reset_stats(sac_session *s) {
-    sac_decoder_reset_stats(&s->decoder, sac_decoder_stream(s));
+    sac_session_with_stream(s, reset_counts);
 }
 
 static double ratio(double part, double whole) {
@@ -398,9 +321,7 @@ static double ratio(double part, double whole) {
 bool sac_session_layer_stats(const sac_session *s, int layer, sac_layer_report *report) {
     if (layer < 0 || layer >= s->decoder.shape.n_layers) return false;
     const sac_layer_stats *l = &s->decoder.stats[layer];
-    if (sac_decode_counted(&s->decoder.decode, &s->decoder.shape, sac_decoder_stream(s), s->decoder.stats) !=
-        SAC_OK)
-        return false;
+    if (sac_session_with_stream(s, count) != SAC_OK) return false;
     *report = (sac_layer_report){
         .prefill_kept = ratio(l->prefill_kept, l->prefill_tokens),
         .prefill_work = ratio(l->prefill_pairs, l->prefill_pairs_dense),

@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "work.h"
+#include "workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -264,13 +265,19 @@ int32_t sac_step_pending(sac_session *s) {
     return id;
 }
 
+/* Runs the token before. */
+static sac_status run_pending(sac_session *s, sac_error *err) {
+    int64_t past = s->decoder.cache.n_rows;
+    SAC_TRY(sac_session_borrow(s, SAC_FOR_STEP, err));
+    sac_status st = sac_decoder_step(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
+                                     sac_decoder_stream(s), past, sac_step_pending(s), err);
+    sac_session_give_back(s);
+    return st;
+}
+
 static sac_status step(sac_session *s, int32_t *token, bool *done, sac_error *err) {
     SAC_TRY(sac_session_check_cancel(s, err));
-    if (s->reply.pending) {
-        int64_t past = s->decoder.cache.n_rows;
-        SAC_TRY(sac_decoder_step(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
-                                 sac_decoder_stream(s), past, sac_step_pending(s), err));
-    }
+    if (s->reply.pending) SAC_TRY(run_pending(s, err));
     return sac_step_choose(s, token, done, err);
 }
 

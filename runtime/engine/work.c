@@ -2,6 +2,7 @@
 
 #include "call.h"
 #include "clock.h"
+#include "workspace.h"
 
 /* ---------------------------------------------------------------- tokens and their rows */
 
@@ -58,6 +59,7 @@ static sac_status go_on_to_media(sac_work *w, sac_error *err) {
 static sac_status embed_text(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
     int64_t at = w->prompt.n_reused, n = w->prompt.n_tokens;
+    SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
     for (int k = 0; k <= s->n_spans; k++) {
         int64_t end = k < s->n_spans ? s->spans[k].first : n;
         if (end > at)
@@ -176,5 +178,6 @@ void sac_work_drop(sac_work *w) {
     if (w->stage == SAC_WORK_PREFILL) sac_prefill_work_drop(&w->prefill);
     w->stage = SAC_WORK_DONE;
     sac_media_close(w->s);
+    sac_session_give_back(w->s);
     sac_call_leave(w->s);
 }

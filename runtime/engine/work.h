@@ -1,7 +1,8 @@
 /* work.h - a prompt from what is asked to the logits of its last token, a piece at a time, so that a scheduler
  * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; looking
  * up the text; opening a picture or video, or finding its rows in the cache; a batch of it through the tower; a
- * piece of the prefill (prefill.h); the logits. */
+ * piece of the prefill (prefill.h); the logits. From the
+ * second of these on it has one of the model's workspaces (workspace.h). */
 #ifndef SAC_ENGINE_WORK_H
 #define SAC_ENGINE_WORK_H
 

@@ -94,7 +94,8 @@ static void print_address(const serve_server *s) {
     bool v6 = strchr(s->config->host, ':');
     fprintf(stderr, "saccade: listening on http://%s%s%s:%u with %d slots of %lld tokens (%.1f MiB)\n",
             v6 ? "[" : "", s->config->host, v6 ? "]" : "", serve_front_port(s), s->config->n_slots,
-            (long long)s->n_ctx, (double)s->config->n_slots * (double)s->slot_bytes / (1 << 20));
+            (long long)s->n_ctx,
+            ((double)s->config->n_slots * (double)s->slot_bytes + (double)s->shared_bytes) / (1 << 20));
     fflush(stderr);
 }
 

@@ -205,14 +205,14 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
             (sac_rope_args){x, (int)(n / 64), 64, {bench_floats(b, rows * 64), 64, false, 1}, index, false};
         break;
     case CHECK_kv_store: {
-        sac_kv_view kv = {bench_pages((size_t)(rows * n) * 2),
-                          bench_pages((size_t)(rows * n) * 2),
-                          SAC_DTYPE_F16,
-                          (int)(n / 64),
-                          64,
-                          rows,
-                          n,
-                          64};
+        sac_kv_view kv = {.k = bench_pages((size_t)(rows * n) * 2),
+                          .v = bench_pages((size_t)(rows * n) * 2),
+                          .dtype = SAC_DTYPE_F16,
+                          .n_heads = (int)(n / 64),
+                          .head_dim = 64,
+                          .n_rows = rows,
+                          .row_stride = n,
+                          .head_stride = 64};
         c->kv_store = (sac_kv_store_args){kv, x, y, 0};
         b->bytes = 12.0 * (double)(rows * n);
         break;

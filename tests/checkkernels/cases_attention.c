@@ -75,11 +75,27 @@ static const struct segments_shape {
     {{1, 300, 300, 0, 2, 2, 72, false, false, 0, 0}, {300, 5, 0, 5, 128, 6, -1}},
     {{1, 1, 1, 0, 3, 3, 64, false, false, 0, 0}, {1, -1}},
 };
+/* In pages: either side of a page's end, pages of one row, of an odd number, longer than all. */
+static const struct pages_shape {
+    check_attention_shape shape;
+    int page_rows;
+} pages_shapes[] = {
+    {{1, 1, 300, -1, 6, 2, 64, true, false, 0, 0}, 16},
+    {{1, 1, 1537, -1, 7, 1, 128, true, false, 0, 0}, 128},
+    {{1, 97, 97, 0, 2, 2, 24, true, false, 0, 0}, 7},
+    {{1, 60, 400, -1, 2, 1, 80, true, false, 50, 0}, 48},
+    {{1, 20, 400, -1, 4, 2, 64, true, false, 0, 4}, 33},
+    {{1, 5, 20, 0, 2, 2, 12, true, false, 0, 0}, 6},
+    {{1, 150, 256, -1, 4, 2, 64, true, false, 0, 0}, 64},
+    {{1, 3, 129, -1, 4, 2, 72, true, false, 0, 3}, 1},
+    {{1, 1, 40, -1, 7, 1, 64, true, false, 0, 0}, 100},
+};
+#define N_PAGES    ((int)SAC_COUNT(pages_shapes))
 #define N_PLAIN    ((int)SAC_COUNT(shapes))
 #define N_LISTS    ((int)SAC_COUNT(lists_shapes))
 #define N_CHUNKS   ((int)SAC_COUNT(chunk_shapes))
 #define N_SEGMENTS ((int)SAC_COUNT(segments_shapes))
-#define N_SHAPES   (N_PLAIN + N_LISTS + N_CHUNKS + N_SEGMENTS)
+#define N_SHAPES   (N_PLAIN + N_LISTS + N_CHUNKS + N_SEGMENTS + N_PAGES)
 
 /* A score of s is wrong by eps (4 + sqrt d) |q| |k| scale, so is the logarithm of its weight; the output, an
  * average of v, moves by twice that times max|v|, and by eps (4 + sqrt n) max|v| for its own sums. */
@@ -147,6 +163,7 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     double k_norm, v_max;
     a->kv = check_kv(c, &kv, &k_norm, &v_max);
     if (!a->kv.k || !a->kv.v) return false;
+    if (x->page_rows) a->kv = check_kv_pages(c, &a->kv, x->page_rows);
     a->uneven = x->uneven;
     if (sh->list) {
         int n_lists = x->n_lists ? x->n_lists : 1;
@@ -165,6 +182,7 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     allow_attention(c, k_norm, v_max);
     char lists[48] = "";
     if (x->segments) snprintf(lists, sizeof lists, " segments=%lld", (long long)a->n_segments);
+    if (x->page_rows) snprintf(lists, sizeof lists, " pages of %d", x->page_rows);
     if (a->lists)
         snprintf(lists, sizeof lists, " lists=%d a %lld", a->lists->n_lists, (long long)a->list_block);
     snprintf(c->text, sizeof c->text,
@@ -179,17 +197,21 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
 bool check_make_attention(check_case *c, int i, bool quick) {
     if (i >= N_SHAPES * 3) return false;
     int number = i % N_SHAPES;
-    int list = number - N_PLAIN, chunk = list - N_LISTS, segments = chunk - N_CHUNKS;
+    int list = number - N_PLAIN, chunk = list - N_LISTS, segments = chunk - N_CHUNKS,
+        pages = segments - N_SEGMENTS;
     bool own = chunk >= 0 && segments < 0;
     const struct lists_shape *more = list >= 0 && chunk < 0 ? &lists_shapes[list] : NULL;
     const check_attention_shape *sh = more            ? &more->shape
                                       : own           ? &chunk_shapes[chunk]
+                                      : pages >= 0    ? &pages_shapes[pages].shape
                                       : segments >= 0 ? &segments_shapes[segments].shape
                                                       : &shapes[number];
     sac_dtype t = (sac_dtype)(i / N_SHAPES);
     if (quick && sh->slow && t != SAC_DTYPE_BF16) return true;
     check_attention_extra extra = {.own = own,
-                                   .segments = segments >= 0 ? segments_shapes[segments].length : NULL};
+                                   .segments =
+                                       segments >= 0 && pages < 0 ? segments_shapes[segments].length : NULL,
+                                   .page_rows = pages >= 0 ? pages_shapes[pages].page_rows : 0};
     if (more)
         extra = (check_attention_extra){
             .n_lists = more->n_lists, .lse = more->lse, .list_block = more->list_block};

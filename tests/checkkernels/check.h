@@ -106,6 +106,9 @@ typedef struct check_kv_shape {
     int64_t far; /* rows this many elements apart, in memory mostly untouched; 0 = next to each other */
 } check_kv_shape;
 sac_kv_view check_kv(check_case *c, const check_kv_shape *shape, double *k_norm, double *v_max);
+/* The same keys and values in pages of so many rows, in no order and with some between them that no row is in; what
+ * belongs to no row is NaN. */
+sac_kv_view check_kv_pages(check_case *c, const sac_kv_view *kv, int page_rows);
 /* Lists over rows [0, n_rows): every `every`-th row on average, of other lengths from list to list (one is
  * empty) when there are several. Kept in c->lists. */
 const sac_row_lists *check_row_lists(check_case *c, int n_lists, int64_t n_rows, int every);
@@ -162,6 +165,7 @@ typedef struct check_attention_extra {
     bool own;           /* batches of n_q queries, each with n_kv keys of its own */
     int64_t list_block; /* queries that share n_lists lists; 0 = all */
     bool uneven;        /* lists are so */
+    int page_rows;      /* keys and values in pages of so many rows; 0 = not */
     const int
         *segments; /* lengths of problems of their own, up to a -1; the shape's n_batch is 1, and its n_q
                             and n_kv are the longest */

@@ -132,14 +132,14 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
         b->bytes = 2 * moved + 4.0 * 128 * (double)rows;
         break;
     case CHECK_kv_store: {
-        sac_kv_view kv = {take(b, rows * n, SAC_DTYPE_BF16),
-                          take(b, rows * n, SAC_DTYPE_BF16),
-                          SAC_DTYPE_BF16,
-                          (int)(n / 128),
-                          128,
-                          rows,
-                          n,
-                          128};
+        sac_kv_view kv = {.k = take(b, rows * n, SAC_DTYPE_BF16),
+                          .v = take(b, rows * n, SAC_DTYPE_BF16),
+                          .dtype = SAC_DTYPE_BF16,
+                          .n_heads = (int)(n / 128),
+                          .head_dim = 128,
+                          .n_rows = rows,
+                          .row_stride = n,
+                          .head_stride = 128};
         c->kv_store = (sac_kv_store_args){kv, x, y, 0};
         b->bytes = 4 * moved;
         break;

@@ -249,6 +249,15 @@ static sac_status attention_first_block(const sac_stream *s, const sac_attention
     return ref().attention(s, &b);
 }
 
+/* Pages one after another, whatever the table says. */
+static sac_status attention_pages_in_order(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    int32_t in_order[2048];
+    for (int i = 0; i < 2048; i++) in_order[i] = i;
+    if (a->kv.pages) b.kv.pages = in_order;
+    return ref().attention(s, &b);
+}
+
 /* The mean, whatever weighs more. */
 static sac_status join_attention_evenly(const sac_stream *s, const sac_join_attention_args *a) {
     sac_join_attention_args b = *a;
@@ -299,6 +308,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("first_block", attention, attention_first_block)                                                       \
     X("first_length", attention, attention_first_length)                                                     \
     X("one_segment", attention, attention_one_segment)                                                       \
+    X("pages_in_order", attention, attention_pages_in_order)                                                 \
     X("evenly", join_attention, join_attention_evenly)
 
 FAULT_LIST(check_faults_layers, FAULTS)

@@ -67,6 +67,44 @@ sac_kv_view check_kv(check_case *c, const check_kv_shape *sh, double *k_norm, do
     return kv;
 }
 
+/* Copies rows of head h to where they are in pages. */
+static void copy_head(const sac_kv_view *from, const sac_kv_view *to, int h) {
+    size_t element = sac_dtype_row_bytes(from->dtype, 1), n_bytes = (size_t)from->head_dim * element;
+    for (int64_t row = 0; row < from->n_rows; row++) {
+        size_t source = (size_t)(sac_kv_row_at(from, row) + h * from->head_stride) * element;
+        size_t target = (size_t)(sac_kv_row_at(to, row) + h * to->head_stride) * element;
+        memcpy((char *)to->k + target, (const char *)from->k + source, n_bytes);
+        memcpy((char *)to->v + target, (const char *)from->v + source, n_bytes);
+    }
+}
+
+/* Every third page of twice and a half as many, from the last to the first and around. */
+static int32_t *take_pages(check_case *c, int64_t n_pages, int64_t *n_all) {
+    int32_t *pages =
+        check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_pages, n_pages, 4); /* int32 are 4 bytes too */
+    *n_all = 3 * n_pages + 1;
+    for (int64_t i = 0; i < n_pages; i++) pages[i] = (int32_t)((n_pages - 1 - i) * 3 + i % 3);
+    return pages;
+}
+
+sac_kv_view check_kv_pages(check_case *c, const sac_kv_view *kv, int page_rows) {
+    sac_kv_view p = *kv;
+    int64_t n_all, row = (int64_t)kv->n_heads * kv->head_dim;
+    bool by_head = check_rand_int(c, 0, 1); /* a page is [head][row][d] or [row][head][d] */
+    p.pages = take_pages(c, (kv->n_rows + page_rows - 1) / page_rows, &n_all);
+    p.page_rows = page_rows;
+    p.page_stride = page_rows * row + 8 * check_rand_int(c, 0, 2);
+    p.row_stride = by_head ? kv->head_dim : row;
+    p.head_stride = by_head ? (int64_t)page_rows * kv->head_dim : kv->head_dim;
+    size_t n_bytes = (size_t)n_all * sac_dtype_row_bytes(kv->dtype, p.page_stride);
+    p.k = check_buffer_add(c, false, kv->dtype, n_all, p.page_stride, p.page_stride, 4);
+    p.v = check_buffer_add(c, false, kv->dtype, n_all, p.page_stride, p.page_stride, 4);
+    memset(p.k, 0xff, n_bytes);
+    memset(p.v, 0xff, n_bytes);
+    for (int h = 0; h < kv->n_heads; h++) copy_head(kv, &p, h);
+    return p;
+}
+
 const sac_row_lists *check_row_lists(check_case *c, int n_lists, int64_t n_rows, int every) {
     int64_t most = n_lists * n_rows, n = 0, n_start = 2 * ((int64_t)n_lists + 1);
     int32_t *rows = check_buffer_add(c, false, SAC_DTYPE_F32, 1, most, most, 4); /* int32 are 4 bytes too */

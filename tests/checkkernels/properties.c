@@ -158,7 +158,15 @@ static void turns_undo(property_test *p) {
         for (int32_t i = 0; i < N; i++) pos[i] = i;
         p->t->rope(p->s, &(sac_rope_args){turned, 1, D, r, pos, false});
 
-        sac_kv_view src = {turned.data, turned.data, SAC_DTYPE_F32, 1, D, N, D, D}, dst = src;
+        sac_kv_view src = {.k = turned.data,
+                           .v = turned.data,
+                           .dtype = SAC_DTYPE_F32,
+                           .n_heads = 1,
+                           .head_dim = D,
+                           .n_rows = N,
+                           .row_stride = D,
+                           .head_stride = D},
+                    dst = src;
         dst.k = dst.v = check_mat(c, false, N, D, 0, 0, CHECK_UNIFORM).data;
         sac_row_lists all = {pos, start, 1};
         p->t->kv_gather(p->s, &(sac_kv_gather_args){dst, src, &all, pos, &r, true});

@@ -138,8 +138,8 @@ static sac_status answer_memory(probe *p, char *at, sac_error *err) {
     sac_session_memory(p->session, &m);
     printf("{\"ctx\": %lld, \"host_bytes\": %zu, \"device_bytes\": %zu, \"weight_bytes\": %zu, "
            "\"kv_bytes_per_token\": %zu, \"kv_bytes\": %zu}\n",
-           (long long)m.n_ctx, m.total_bytes, m.device_bytes, m.weight_bytes, m.kv_bytes_per_token,
-           sac_session_kv_bytes(p->session));
+           (long long)m.n_ctx, m.total_bytes + m.workspace_bytes, m.device_bytes + m.workspace_device_bytes,
+           m.weight_bytes, m.kv_bytes_per_token, sac_session_kv_bytes(p->session));
     return SAC_OK;
 }
 

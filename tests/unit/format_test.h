@@ -36,8 +36,10 @@ static inline void format_open(format_case *f, const case_shape *s, uint64_t see
     assert_ok(sac_kv_cache_open(&f->cache, &f->choice, &f->c.shape, 0, &err), err);
     sac_arena plan = sac_arena_measure();
     sac_kv_cache_take(&f->cache, &plan, &plan);
+    sac_kv_cache_lend(&f->cache, &plan);
     assert_ok(sac_arena_open(&f->arena, plan.used_bytes, &err), err);
     sac_kv_cache_take(&f->cache, &f->arena, &f->arena);
+    sac_kv_cache_lend(&f->cache, &f->arena);
     assert_int_equal(f->arena.used_bytes, plan.used_bytes);
     sac_kv_cache_clear(&f->cache);
     f->important = malloc((size_t)(s->n_ctx * s->n_kv_heads) * sizeof *f->important);

@@ -17,7 +17,8 @@ enum {
     WIDE = 40,
     VOCAB = 61,
     MOST = 34,
-    CTX = 120
+    CTX = 120,
+    LENT_FROM = CLOSED_BYTES / 8 * 7 /* bytes of the closed region that live as long as a sequence */
 };
 
 static const sac_decoder_config config = {.n_layers = LAYERS,
@@ -63,6 +64,7 @@ typedef struct rig {
     bool there;
     sac_pool *pool;
     sac_arena host, device;
+    sac_arena lent_host, lent_device; /* what runs of a prompt is in, garbage before */
     sac_stream stream;
     sac_ops ops;
     sac_decoder d;
@@ -156,7 +158,9 @@ static void rig_open(rig *r, bool there, bool apart) {
     r->there = there;
     assert_ok(sac_pool_create(&r->pool, 1, &err), err);
     assert_ok(sac_arena_open(&r->host, (size_t)1 << 27, &err), err);
-    r->device = sac_arena_over(closed_region, CLOSED_BYTES);
+    assert_ok(sac_arena_open(&r->lent_host, (size_t)1 << 24, &err), err);
+    r->device = sac_arena_over(closed_region, LENT_FROM);
+    r->lent_device = sac_arena_over(closed_region + LENT_FROM, CLOSED_BYTES - LENT_FROM);
     assert_ok(sac_stream_init(&r->stream, r->pool, &r->host, 1 << 22, &err), err);
     r->stream.device = there ? &closed_device : NULL;
     sac_ops_init_ref(&r->ops);
@@ -176,6 +180,32 @@ static void rig_open(rig *r, bool there, bool apart) {
     if (there) closed_let_in(false);
 }
 
+/* For a prompt, what another may have left: no numbers. */
+static void lend(rig *r, sac_decoder_state *s) {
+    sac_error err = {0};
+    sac_arena *from = r->there ? &r->lent_device : &r->lent_host;
+    sac_decoder_loan loan = sac_decoder_loan_plan(s, &r->d, SAC_FOR_PROMPT);
+    size_t n = sac_decoder_loan_bytes(&loan);
+    assert_true(n <= CLOSED_BYTES - LENT_FROM);
+    closed_let_in(r->there);
+    memset(sac_arena_take(from, n), 0xff, n);
+    closed_let_in(false);
+    sac_arena_release(from, 0);
+    assert_ok(sac_decoder_lend(s, &r->d, SAC_FOR_PROMPT, &r->stream, from, &err), err);
+    assert_int_equal(from->used_bytes, n);
+    closed_let_in(r->there);
+    for (size_t i = 0; r->there && i < loan.staging_bytes;
+         i++) /* what a GPU may multiply by 0 before it is written */
+        assert_true(!s->cache.staging || i >= s->cache.layer_bytes || s->cache.staging[i] == 0);
+    closed_let_in(false);
+}
+
+static void give_back(rig *r, sac_decoder_state *s) {
+    sac_decoder_give_back(s);
+    sac_arena_release(&r->lent_device, 0);
+    sac_arena_release(&r->lent_host, 0);
+}
+
 static void begin(rig *r, int i) {
     sac_error err = {0};
     const guest *g = &guests[i % (int)SAC_COUNT(guests)];
@@ -190,15 +220,18 @@ static void begin(rig *r, int i) {
     for (int k = 0; k < g->n_prompt; k++) ids[k] = (k * 7 + i * 5) % VOCAB;
     assert_ok(sac_decoder_state_open(s, &r->d, &o, &err), err);
     assert_ok(sac_decoder_state_take(s, &r->d, r->there ? &r->device : &r->host, &r->host, &err), err);
-    assert_true(r->device.used_bytes < CLOSED_BYTES);
+    assert_true(r->device.used_bytes <= LENT_FROM);
+    lend(r, s);
     assert_int_equal(sac_decoder_embed(&r->d, s, &r->ops, &r->stream, 0, g->n_prompt, ids), SAC_OK);
     assert_ok(sac_decoder_prefill(&r->d, s, &r->ops, &r->stream, 0, g->n_prompt, 1, NULL, NULL, &err), err);
+    give_back(r, s);
 }
 
 static void close_rig(rig *r) {
     for (int i = 0; i < MOST; i++)
         if (r->states[i].logits) sac_decoder_state_free(&r->states[i]);
     sac_arena_free(&r->host);
+    sac_arena_free(&r->lent_host);
     sac_pool_free(r->pool);
 }
 

@@ -27,6 +27,7 @@ enum { FIRST = 190, SECOND = 70, STEPS = 12 };
 typedef struct run {
     sac_decoder_state s;
     sac_arena device, host, scratch;
+    sac_arena lent_device, lent_host; /* what runs of the sequence is in, garbage before */
     sac_stream stream;
     sac_pool *pool;
     sac_ops ops;
@@ -121,11 +122,40 @@ static void start(run *r, const sac_decoder *d, const char *prefill, const char 
     sac_arena *device = there ? &r->device : &r->host;
     assert_ok(sac_decoder_state_take(&r->s, d, device, &r->host, &err), err);
     closed_let_in(false);
+    r->lent_device = sac_arena_over(closed_region + CLOSED_BYTES / 2, CLOSED_BYTES / 2);
+    assert_ok(sac_arena_open(&r->lent_host, (size_t)1 << 26, &err), err);
+    assert_true(r->device.used_bytes <= CLOSED_BYTES / 2);
+}
+
+/* What another sequence may have left: no numbers. */
+static void lend(run *r, const sac_decoder *d, sac_decoder_use use) {
+    sac_error err = {0};
+    bool there = r->s.device != NULL;
+    sac_decoder_loan loan = sac_decoder_loan_plan(&r->s, d, use);
+    size_t n_bytes = sac_decoder_loan_bytes(&loan);
+    sac_arena *from = there ? &r->lent_device : &r->lent_host;
+    if (there) {
+        closed_let_in(true);
+        memset(closed_region + CLOSED_BYTES / 2, 0xff, n_bytes);
+        closed_let_in(false);
+    } else {
+        memset(sac_arena_take(&r->lent_host, n_bytes), 0xff, n_bytes);
+        sac_arena_release(&r->lent_host, 0);
+    }
+    assert_ok(sac_decoder_lend(&r->s, d, use, &r->stream, from, &err), err);
+    assert_int_equal(from->used_bytes, n_bytes);
+}
+
+static void give_back(run *r) {
+    sac_decoder_give_back(&r->s);
+    sac_arena_release(&r->lent_device, 0);
+    sac_arena_release(&r->lent_host, 0);
 }
 
 static void stop(run *r) {
     sac_decoder_state_free(&r->s);
     sac_arena_free(&r->host);
+    sac_arena_free(&r->lent_host);
     sac_arena_free(&r->scratch);
     sac_pool_free(r->pool);
 }
@@ -144,12 +174,22 @@ static void prompt(run *r, const sac_decoder *d, int64_t past, int64_t n, const 
                    const sac_visual_span *span) {
     sac_error err = {0};
     r->s.visual = span, r->s.n_visual = 1;
+    lend(r, d, SAC_FOR_PROMPT);
     leave_device();
     assert_int_equal(sac_decoder_embed(d, &r->s, &r->ops, &r->stream, past, n, ids + past), SAC_OK);
     assert_ok(
         sac_decoder_prefill(d, &r->s, &r->ops, &r->stream, past, n, 1, leave_between_layers, NULL, &err),
         err);
     assert_int_equal(sac_decoder_last_logits(d, &r->s, &r->ops, &r->stream), SAC_OK);
+    give_back(r);
+}
+
+static void step_once(run *r, const sac_decoder *d, int64_t past, int32_t id) {
+    sac_error err = {0};
+    lend(r, d, SAC_FOR_STEP);
+    leave_device();
+    assert_ok(sac_decoder_step(d, &r->s, &r->ops, &r->stream, past, id, &err), err);
+    give_back(r);
 }
 
 static void expect_same(const run *here, const run *there) {
@@ -161,7 +201,6 @@ static void compare(const sac_decoder *d, const char *prefill, const char *decod
     static const sac_visual_span spans[] = {{20, 140}, {FIRST + 5, 40}};
     run r[2];
     int32_t ids[N_CTX];
-    sac_error err = {0};
     uint64_t random = 9;
     for (int i = 0; i < N_CTX; i++) ids[i] = test_rand_int(&random, 0, VOCAB - 1);
     for (int i = 0; i < 2; i++) start(&r[i], d, prefill, decode, i == 1);
@@ -172,10 +211,7 @@ static void compare(const sac_decoder *d, const char *prefill, const char *decod
         expect_same(&r[0], &r[1]);
         past += n;
         for (int step = 0; turn && step < STEPS; step++, past++) {
-            for (int i = 0; i < 2; i++) {
-                leave_device();
-                assert_ok(sac_decoder_step(d, &r[i].s, &r[i].ops, &r[i].stream, past, ids[past], &err), err);
-            }
+            for (int i = 0; i < 2; i++) step_once(&r[i], d, past, ids[past]);
             expect_same(&r[0], &r[1]);
         }
     }
@@ -223,7 +259,6 @@ static void counts_that_cannot_be_fetched_stay(void **state) {
     static const sac_visual_span span = {20, 140};
     sac_decoder_layer layers[LAYERS];
     sac_decoder d = make_decoder(layers);
-    sac_error err = {0};
     int32_t ids[N_CTX] = {0};
     run r;
     (void)state;
@@ -231,7 +266,7 @@ static void counts_that_cannot_be_fetched_stay(void **state) {
     r.card.download = may_download;
     prompt(&r, &d, 0, FIRST, ids, &span);
     for (int64_t i = 0; i < 6; i++) {
-        assert_ok(sac_decoder_step(&d, &r.s, &r.ops, &r.stream, FIRST + i, 0, &err), err);
+        step_once(&r, &d, FIRST + i, 0);
         refuse = i == 3;
         if (refuse) sac_decoder_reset_stats(&r.s, &r.stream);
         refuse = false;

@@ -10,6 +10,7 @@
 #include "quants.h"
 #include "test.h"
 #include "work.h"
+#include "workspace.h"
 
 #include <math.h>
 
@@ -300,14 +301,16 @@ static void rows_of_another_type_are_converted(void **state) {
     open_card(&c, GOLDEN "longva", 0);
     see(&c, &plain, a_video, BATCH, LATE_STREAMS);
     sac_session *s = open_session(c.m, BATCH);
-    sac_device_vision *v = &s->device_vision;
+    sac_workspace *w; /* that the session will borrow */
+    assert_ok(sac_workspace_borrow(c.m, &(sac_workspace_need){.vision = true}, SAC_FOR_PROMPT, &w, &err), err);
+    sac_device_vision *v = &w->device_vision;
     void *wide, *every_row;
     static int32_t numbers[1 << 14];
     for (int i = 0; i < (int)SAC_COUNT(numbers); i++) numbers[i] = i;
     assert_ok(late_alloc(&c.m->device, 1 << 24, &wide, &err), err);
     assert_ok(late_alloc(&c.m->device, sizeof numbers, &every_row, &err), err);
-    assert_int_equal(late_upload(&s->device_stream, every_row, numbers, sizeof numbers), SAC_OK);
-    late_stream_sync(&s->device_stream, NULL);
+    assert_int_equal(late_upload(&w->device_stream, every_row, numbers, sizeof numbers), SAC_OK);
+    sac_workspace_give_back(c.m, w);
     v->wide = wide;
     v->every_row = every_row;
     assert_int_equal(ask(s, &converted, a_video, 0), SAC_OK);
@@ -583,7 +586,7 @@ static void the_plan_says_where_the_tower_runs(void **state) {
     assert_true(here.device_vision_bytes == 0 && here.device_bytes == 0 && here.device_cache_bytes == 0);
     assert_true(there.device_vision_bytes > 0);
     assert_int_equal(reduced.device_vision_bytes, 0);
-    assert_int_equal(there.device_bytes - reduced.device_bytes, there.device_vision_bytes);
+    assert_int_equal(there.workspace_device_bytes - reduced.workspace_device_bytes, there.device_vision_bytes);
     assert_int_equal(there.device_cache_bytes, (size_t)8 << 20);
     close_card(&c);
 }

@@ -32,8 +32,10 @@ static void to_device(format_case *f, const case_shape *s, uint64_t seed, const 
     sac_prefill_take(&f->c.prefill, shape, &(sac_memory){&f->c.method_arena, &there});
     sac_arena plan = sac_arena_measure(), plan_there = sac_arena_measure();
     sac_kv_cache_take(&f->cache, &plan_there, &plan);
+    sac_kv_cache_lend(&f->cache, &plan_there);
     size_t before = there.used_bytes;
     sac_kv_cache_take(&f->cache, &there, &f->arena);
+    sac_kv_cache_lend(&f->cache, &there);
     assert_int_equal(f->arena.used_bytes, plan.used_bytes);
     assert_int_equal(there.used_bytes - before, plan_there.used_bytes);
     assert_true(there.used_bytes < CLOSED_BYTES);

@@ -318,10 +318,12 @@ static void plan_is_what_a_session_takes(void **state) {
     c.n_ctx = 1000;
     assert_ok(sac_session_plan(model, &c, &plan, &err), err);
     sac_session_memory(s, &taken);
-    size_t sum = 0;
-    for (int i = 0; i < plan.n_parts; i++) sum += plan.parts[i].n_bytes;
-    assert_int_equal(sum, plan.total_bytes);
+    size_t sum[2] = {0};
+    for (int i = 0; i < plan.n_parts; i++) sum[plan.parts[i].is_shared] += plan.parts[i].n_bytes;
+    assert_int_equal(sum[0], plan.total_bytes);
+    assert_int_equal(sum[1], plan.workspace_bytes);
     assert_int_equal(taken.total_bytes, plan.total_bytes);
+    assert_int_equal(taken.workspace_bytes, plan.workspace_bytes);
     c.kv = "nonsense";
     assert_int_equal(sac_session_plan(model, &c, &plan, &err), SAC_BAD_ARGUMENT);
     sac_session_free(s);

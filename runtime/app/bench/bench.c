@@ -240,8 +240,9 @@ static void print_result(bench *b) {
         if (b->parts[id].n) print_part(b, id);
     sac_memory_report memory;
     sac_session_memory(b->r.session, &memory);
-    printf("\nmemory   session %s for %s tokens, peak of the process %s\n",
-           report_bytes((double)memory.total_bytes), report_count(memory.n_ctx), report_bytes(peak_bytes()));
+    printf("\nmemory   session %s and workspace %s for %s tokens, peak of the process %s\n",
+           report_bytes((double)memory.total_bytes), report_bytes((double)memory.workspace_bytes),
+           report_count(memory.n_ctx), report_bytes(peak_bytes()));
 }
 
 static json_t *part_as_json(const bench *b, part *p) {

@@ -296,7 +296,9 @@ static sac_status open_work(work *w, const caption_how *how, size_t n_slots, sac
     w->slots = calloc(n_slots, sizeof *w->slots);
     w->items = calloc(n_slots, sizeof *w->items);
     if (!w->slots || !w->items) return sac_fail_no_memory(err);
+    size_t n_prompts = n_slots < PREPARERS_MAX ? n_slots : PREPARERS_MAX;
     SAC_TRY(sac_batch_create(&w->batch, w->r->model, n_slots, err));
+    SAC_TRY(sac_model_reserve_workspaces(w->r->model, n_prompts, err));
     for (; w->n_slots < n_slots; w->n_slots++)
         SAC_TRY(sac_session_create(&w->slots[w->n_slots].session, w->r->model, &w->r->session_config, err));
     sac_memory_report plan;

@@ -112,17 +112,21 @@ json_t *report_settings(const run *r) {
 }
 
 json_t *report_memory(const sac_memory_report *m) {
-    builder parts = begin();
-    for (int i = 0; i < m->n_parts; i++) set_int(&parts, m->parts[i].tag, (int64_t)m->parts[i].n_bytes);
+    builder parts = begin(), shared = begin();
+    for (int i = 0; i < m->n_parts; i++)
+        set_int(m->parts[i].is_shared ? &shared : &parts, m->parts[i].tag, (int64_t)m->parts[i].n_bytes);
     builder b = begin();
     set_int(&b, "ctx", m->n_ctx);
     set_int(&b, "weight_bytes", (int64_t)m->weight_bytes);
+    set_int(&b, "workspace_bytes", (int64_t)m->workspace_bytes);
     set_int(&b, "session_bytes", (int64_t)m->total_bytes);
     if (m->device_bytes) set_int(&b, "device_bytes", (int64_t)m->device_bytes);
+    if (m->workspace_device_bytes) set_int(&b, "workspace_device_bytes", (int64_t)m->workspace_device_bytes);
     if (m->device_vision_bytes) set_int(&b, "device_vision_bytes", (int64_t)m->device_vision_bytes);
     if (m->device_cache_bytes) set_int(&b, "device_cache_bytes", (int64_t)m->device_cache_bytes);
     set_int(&b, "kv_bytes_per_token", (int64_t)m->kv_bytes_per_token);
     set(&b, "parts", end(&parts));
+    set(&b, "workspace_parts", end(&shared));
     return end(&b);
 }
 
@@ -240,17 +244,28 @@ sac_status report_print(json_t *object, sac_error *err) {
     return output_finish(err);
 }
 
+static void print_bytes(const char *tag, size_t n_bytes) {
+    printf("  %-25s %12s\n", tag, report_bytes((double)n_bytes));
+}
+
+/* Of the session, or of the workspace that sessions share. */
+static void print_parts(const sac_memory_report *m, bool shared) {
+    for (int i = 0; i < m->n_parts; i++)
+        if (m->parts[i].is_shared == shared) print_bytes(m->parts[i].tag, m->parts[i].n_bytes);
+}
+
 void report_print_memory(const sac_memory_report *m) {
     printf("memory for a context of %s tokens\n", report_count(m->n_ctx));
-    for (int i = 0; i < m->n_parts; i++)
-        printf("  %-22s %12s\n", m->parts[i].tag, report_bytes((double)m->parts[i].n_bytes));
-    printf("  %-22s %12s\n", "session", report_bytes((double)m->total_bytes));
-    if (m->device_bytes) printf("  %-22s %12s\n", "on the device", report_bytes((double)m->device_bytes));
-    if (m->device_cache_bytes)
-        printf("  %-22s %12s\n", "pictures (shared)", report_bytes((double)m->device_cache_bytes));
-    printf("  %-22s %12s\n", "weights (shared)", report_bytes((double)m->weight_bytes));
-    printf("  %-22s %12s\n", "total", report_bytes((double)m->total_bytes + (double)m->weight_bytes));
-    printf("  %-22s %12s\n", "keys, values / token", report_bytes((double)m->kv_bytes_per_token));
+    print_parts(m, false);
+    print_bytes("session", m->total_bytes);
+    if (m->device_bytes) print_bytes("  on the device", m->device_bytes);
+    print_parts(m, true);
+    print_bytes("workspace (shared)", m->workspace_bytes);
+    if (m->workspace_device_bytes) print_bytes("  on the device", m->workspace_device_bytes);
+    if (m->device_cache_bytes) print_bytes("pictures (shared)", m->device_cache_bytes);
+    print_bytes("weights (shared)", m->weight_bytes);
+    print_bytes("total", m->total_bytes + m->workspace_bytes + m->weight_bytes);
+    print_bytes("keys, values / token", m->kv_bytes_per_token);
 }
 
 void report_print_summary(const run *r, const sac_result *result) {

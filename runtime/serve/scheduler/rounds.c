@@ -85,12 +85,24 @@ static bool admit_one(serve_rounds *d) {
 
 /* ---------------------------------------------------------------- prompts */
 
+static bool has_run_a_piece(const serve_slot *slot) {
+    return serve_slot_has_prompt(slot) && slot->turn.own_ns > 0;
+}
+
+static size_t count_under_way(const serve_server *s) {
+    size_t n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) n += has_run_a_piece(&s->slots[i]);
+    return n;
+}
+
+/* Those that may run their next piece. */
 static size_t list_prompts(serve_rounds *d) {
     serve_server *s = d->server;
+    bool may_begin = count_under_way(s) < SERVE_PROMPTS_AT_ONCE;
     size_t n = 0;
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
-        if (!serve_slot_has_prompt(slot)) continue;
+        if (!serve_slot_has_prompt(slot) || (!may_begin && !has_run_a_piece(slot))) continue;
         d->slots[n] = slot;
         d->turns[n++] = &slot->turn;
     }

@@ -6,6 +6,10 @@
 
 #include "slot.h"
 
+/* Prompts under way at the same time: each has one of the model's workspaces. A long one, one of less than half its
+ * length that goes between its pieces, and one between those. */
+enum { SERVE_PROMPTS_AT_ONCE = 3 };
+
 struct serve_rounds {
     serve_server *server;
     sac_batch *batch;

@@ -8,12 +8,18 @@
 
 /* ---------------------------------------------------------------- the slots */
 
+static size_t n_workspaces(const serve_server *s) {
+    return s->config->n_slots < SERVE_PROMPTS_AT_ONCE ? (size_t)s->config->n_slots : SERVE_PROMPTS_AT_ONCE;
+}
+
 static sac_status check_memory(serve_server *s, sac_error *err) {
     sac_memory_report plan;
     SAC_TRY(sac_session_plan(s->model, &s->config->session, &plan, err));
     s->n_ctx = plan.n_ctx;
     serve_methods_room(s, &plan);
-    double all = (double)s->slot_bytes * s->config->n_slots;
+    s->shared_bytes =
+        plan.workspace_bytes * n_workspaces(s) + sac_batch_plan(s->model, (size_t)s->config->n_slots, NULL);
+    double all = (double)s->slot_bytes * s->config->n_slots + (double)s->shared_bytes;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;
     return sac_fail(err, SAC_NO_MEMORY,
@@ -24,6 +30,7 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
 
 sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
     SAC_TRY(check_memory(s, err));
+    SAC_TRY(sac_model_reserve_workspaces(s->model, n_workspaces(s), err));
     SAC_TRY(serve_tokens_open(&s->tokens, s->model, err));
     s->slots = calloc((size_t)s->config->n_slots, sizeof *s->slots);
     if (!s->slots) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d slots", s->config->n_slots);

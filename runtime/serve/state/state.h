@@ -29,6 +29,7 @@ struct serve_server {
     int64_t started; /* Unix time */
     /* what a request's methods may take for a slot's session, and of a device's memory besides */
     size_t slot_bytes, slot_device_bytes;
+    size_t shared_bytes; /* of workspaces and the batch, whatever the number of slots */
 
     struct MHD_Daemon *daemon;
     serve_uploads *uploads; /* NULL = none are taken */

@@ -1,0 +1,89 @@
+/* vision_memory.c - how much the tower needs for a batch of tiles, and what a workspace has of it. */
+#include "vision_memory.h"
+
+#include "device_tower.h"
+
+#define HOST_BATCH_TILES   16
+#define DEVICE_BATCH_TILES 32
+
+/* Tiles encoded at a time. */
+static int batch_tiles(const sac_model *m) {
+    return m->device_tower.block ? DEVICE_BATCH_TILES : HOST_BATCH_TILES;
+}
+
+sac_vision_sizes sac_vision_measure(const sac_model *model) {
+    const sac_loaded_model *m = &model->loaded;
+    const sac_tower_plan tile = sac_tower_plan_square(&m->tower.config);
+    int64_t rows = tile.n_features, patch_bytes = sac_tower_patch_bytes(&m->tower.config);
+    sac_vision_sizes z = {.max_tiles = sac_processor_most_tiles(&m->processor),
+                          .batch_tiles = batch_tiles(model)};
+    size_t most = (size_t)(z.max_tiles > z.batch_tiles ? z.max_tiles : z.batch_tiles);
+    size_t batch_rows = (size_t)z.batch_tiles * (size_t)rows;
+    z.batch_segments = z.batch_tiles * tile.n_segments;
+    z.segment_start = ((size_t)z.batch_segments + 1) * sizeof(int32_t);
+    z.tile = (size_t)(tile.n_patches * patch_bytes);
+    z.patches = most * z.tile;
+    z.batch_patches = (size_t)z.batch_tiles * z.tile;
+    z.features = batch_rows * (size_t)sac_tower_cols(&m->tower.config) * sizeof(float);
+    z.mid = batch_rows * (size_t)m->merger.hidden * sizeof(float);
+    z.raw = batch_rows * (size_t)m->merger.out * sizeof(float);
+    z.pooled = most * (size_t)rows * (size_t)m->merger.out * sizeof(float);
+    /* Newlines at most double a row of one token: twice the tokens is always enough. */
+    z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
+    z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
+    z.pools = m->processor.pool_image > 1 || m->processor.pool_video > 1;
+    return z;
+}
+
+size_t sac_vision_host_bytes(const sac_model *model) {
+    const sac_loaded_model *m = &model->loaded;
+    sac_arena measure = sac_arena_measure();
+    sac_vision_state v;
+    if (!m->has_vision) return 0;
+    return sac_vision_take(&v, model, &measure, NULL) == SAC_OK ? measure.used_bytes : 0;
+}
+
+sac_vision_loan sac_vision_device_bytes(const sac_model *m) {
+    sac_arena device = sac_arena_measure(), host = sac_arena_measure();
+    sac_device_vision v;
+    sac_vision_sizes z = sac_vision_measure(m);
+    sac_status st =
+        sac_device_vision_take(&v, &m->device_tower, &z, m->activations, NULL, &device, &host, NULL);
+    if (st != SAC_OK) return (sac_vision_loan){0};
+    return (sac_vision_loan){device.used_bytes, host.used_bytes, sac_device_vision_host_bytes(&z)};
+}
+
+sac_vision_state sac_vision_limits(const sac_model *m) {
+    if (!m->loaded.has_vision) return (sac_vision_state){0};
+    sac_vision_sizes z = sac_vision_measure(m);
+    return (sac_vision_state){.batch_tiles = z.batch_tiles,
+                              .max_tiles = z.max_tiles,
+                              .max_tokens = (int64_t)(z.layout / sizeof(int32_t))};
+}
+
+sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, sac_arena *a, sac_error *err) {
+    const sac_loaded_model *m = &model->loaded;
+    sac_vision_sizes z = sac_vision_measure(model);
+    *v = sac_vision_limits(model);
+    SAC_TRY(sac_tower_state_take(&v->tower, &m->tower.config, z.batch_segments, a, err));
+    v->tower.fast = model->fast;
+    v->patches = sac_arena_take(a, z.patches);
+    v->segment_start = sac_arena_take(a, z.segment_start);
+    v->tile = sac_arena_take(a, z.tile);
+    v->features = sac_arena_take(a, z.features);
+    v->mid = sac_arena_take(a, z.mid);
+    v->raw = sac_arena_take(a, z.raw);
+    v->pooled = sac_arena_take(a, z.pooled);
+    v->class_attention = sac_arena_take(a, z.class_attention);
+    if (a->base && (!v->patches || !v->segment_start || !v->tile || !v->features || !v->mid || !v->raw ||
+                    !v->pooled || !v->class_attention))
+        return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
+    return SAC_OK;
+}
+
+sac_status sac_vision_take_device(sac_device_vision *v, const sac_model *m, const sac_stream *stream,
+                                  sac_arena *device, sac_arena *host, sac_error *err) {
+    sac_vision_sizes z = sac_vision_measure(m);
+    SAC_TRY(sac_device_vision_take(v, &m->device_tower, &z, m->activations, stream, device, host, err));
+    return sac_device_vision_open(v, &z, &m->device, err);
+}
