@@ -3,12 +3,12 @@
 
 #include "device.h"
 
-/* Mean over stride x stride windows of each tile's grid of tokens; a remainder is not read.
- * y[(t * (g/s) + oy) * (g/s) + ox] = mean of x[(t * g + oy*s + dy) * g + ox*s + dx]. */
+/* Mean over stride x stride windows of each tile's grid of h x w tokens; a remainder is not read.
+ * y[(t * (h/s) + oy) * (w/s) + ox] = mean of x[(t * h + oy*s + dy) * w + ox*s + dx]. */
 typedef struct sac_pool_tokens_args {
-    sac_mat y, x; /* [n_tiles * (g/s)^2][n], [n_tiles * g^2][n] */
+    sac_mat y, x; /* [n_tiles * (h/s) * (w/s)][n], [n_tiles * h * w][n] */
     int64_t n_tiles;
-    int grid, stride;
+    int h, w, stride;
 } sac_pool_tokens_args;
 
 #endif

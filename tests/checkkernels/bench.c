@@ -220,7 +220,7 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_pool_tokens: { /* rows = tiles of 8 x 8 */
         sac_mat tokens = sac_mat_f32(bench_floats(b, rows * 64 * n), rows * 64, n);
         c->pool_tokens = (sac_pool_tokens_args){sac_mat_f32(bench_floats(b, rows * 16 * n), rows * 16, n),
-                                                tokens, rows, 8, 2};
+                                                tokens, rows, 8, 8, 2};
         b->bytes = 80.0 * 4 * (double)(rows * n);
         break;
     }

@@ -152,18 +152,21 @@ static void make_patchify(check_case *c, const row_case *r, int i) {
 }
 
 static void make_pool(check_case *c, const row_case *r, int i) {
-    static const int grids[][2] = {{8, 2}, {7, 2}, {4, 4}, {24, 2}, {5, 1}, {9, 3}};
+    static const int grids[][3] = {{8, 8, 2}, {7, 7, 2}, {4, 4, 4}, {24, 24, 2}, {5, 5, 1},
+                                   {9, 9, 3}, {3, 8, 2}, {9, 5, 2}, {1, 7, 1},   {12, 4, 4}};
     sac_pool_tokens_args *a = &c->pool_tokens;
-    a->grid = grids[i % 6][0];
-    a->stride = grids[i % 6][1];
+    const int *grid = grids[(size_t)i % SAC_COUNT(grids)];
+    a->h = grid[0];
+    a->w = grid[1];
+    a->stride = grid[2];
     a->n_tiles = 1 + i % 3;
-    int64_t out = a->grid / a->stride;
-    a->y = check_mat(c, true, a->n_tiles * out * out, r->cols, r->gap, r->misalign, r->v);
-    a->x = check_mat(c, false, a->n_tiles * a->grid * a->grid, r->cols, 0, r->misalign, r->v);
+    int64_t out = (int64_t)(a->h / a->stride) * (a->w / a->stride);
+    a->y = check_mat(c, true, a->n_tiles * out, r->cols, r->gap, r->misalign, r->v);
+    a->x = check_mat(c, false, a->n_tiles * a->h * a->w, r->cols, 0, r->misalign, r->v);
     double *allowed = check_allow(c, a->y.rows * r->cols), max = 0;
     for (int64_t j = 0; j < a->x.rows * r->cols; j++) max = fmax(max, fabs((double)((float *)a->x.data)[j]));
     for (int64_t j = 0; j < a->y.rows * r->cols; j++) allowed[j] = EPS * (4 + a->stride) * max;
-    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text), " grid %d by %d", a->grid,
+    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text), " grid %d x %d by %d", a->h, a->w,
              a->stride);
 }
 

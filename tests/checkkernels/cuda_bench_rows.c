@@ -151,7 +151,7 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_pool_tokens: /* rows = tiles of 24 x 24 */
         y.rows = rows / 576 * 144;
         x.rows = rows / 576 * 576;
-        c->pool_tokens = (sac_pool_tokens_args){y, x, rows / 576, 24, 2};
+        c->pool_tokens = (sac_pool_tokens_args){y, x, rows / 576, 24, 24, 2};
         b->bytes = 1.25 * moved;
         break;
     default: break;

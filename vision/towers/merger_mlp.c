@@ -1,6 +1,5 @@
 #include "merger_mlp.h"
 
-#include <assert.h>
 #include <string.h>
 
 static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_weight *w,
@@ -17,10 +16,10 @@ static sac_status run(const sac_merger_run *r) {
     SAC_TRY(linear(r, r->mid, r->features, &w->fc1, w->fc1_bias, m->act));
     SAC_TRY(linear(r, raw, r->mid, &w->fc2, w->fc2_bias, SAC_ACT_NONE));
     if (r->pool <= 1) return SAC_OK;
-    assert(r->grid.h == r->grid.w);
     return r->ops->pool_tokens(
         r->stream,
-        &(sac_pool_tokens_args){.y = r->y, .x = raw, .n_tiles = r->n, .grid = r->grid.w, .stride = r->pool});
+        &(sac_pool_tokens_args){
+            .y = r->y, .x = raw, .n_tiles = r->n, .h = r->grid.h, .w = r->grid.w, .stride = r->pool});
 }
 
 static int symbols(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMBOLS]) {
