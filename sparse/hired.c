@@ -47,7 +47,7 @@ void sac_reduce_print(const sac_reduce *r, char *text, size_t capacity) {
 }
 
 int64_t sac_reduce_count(const sac_reduce *r, const sac_reduce_picture *p) {
-    int64_t n = (int64_t)((double)p->n_tiles * p->grid * p->grid * r->p[RATE]);
+    int64_t n = (int64_t)((double)p->n_tiles * p->rows * p->columns * r->p[RATE]);
     return n > 0 ? n : 1;
 }
 
@@ -60,9 +60,10 @@ static int64_t rank_of(const float *score, int64_t n, int64_t i) {
 
 /* The part that a token of the whole picture lies in. */
 static int part_of(const sac_reduce *r, const sac_reduce_picture *p, int64_t token) {
-    int64_t per = (int64_t)p->grid * p->grid;
+    int64_t per = (int64_t)p->rows * p->columns;
     if ((int)r->p[COMPAT] == COMPAT_STRIP) return (int)(token * (p->n_tiles - 1) / per);
-    int64_t x = token % p->grid * p->tiles_w / p->grid, y = token / p->grid * p->tiles_h / p->grid;
+    int64_t x = token % p->columns * p->tiles_w / p->columns;
+    int64_t y = token / p->columns * p->tiles_h / p->rows;
     return (int)(y * p->tiles_w + x);
 }
 
@@ -88,7 +89,7 @@ static void split(int64_t rest, const int64_t *weight, int n_parts, int64_t per,
 
 static void set_budgets(const sac_reduce *r, const sac_reduce_picture *p, const float *first,
                         int64_t *budget) {
-    int64_t per = (int64_t)p->grid * p->grid, total = sac_reduce_count(r, p);
+    int64_t per = (int64_t)p->rows * p->columns, total = sac_reduce_count(r, p);
     int64_t weight[SAC_REDUCE_MAX_TILES] = {0}, room = per * (p->n_tiles - 1);
     budget[0] = total;
     if (p->n_tiles == 1) return;
@@ -103,7 +104,7 @@ static void set_budgets(const sac_reduce *r, const sac_reduce_picture *p, const 
 
 void sac_reduce_choose(const sac_reduce *r, const sac_reduce_picture *p, const float *first,
                        const float *last, int64_t stride, int32_t *source) {
-    int64_t per = (int64_t)p->grid * p->grid, budget[SAC_REDUCE_MAX_TILES], n = 0;
+    int64_t per = (int64_t)p->rows * p->columns, budget[SAC_REDUCE_MAX_TILES], n = 0;
     assert(p->n_tiles >= 1 && p->n_tiles <= SAC_REDUCE_MAX_TILES && stride >= per);
     assert(p->n_tiles == 1 || p->tiles_w * p->tiles_h == p->n_tiles - 1);
     set_budgets(r, p, first, budget);

@@ -17,10 +17,10 @@ typedef struct sac_reduce {
     double p[SAC_METHOD_MAX_PARAMS];
 } sac_reduce;
 
-/* A picture cut into tiles of grid x grid tokens. With more than one tile the first is the whole picture, and
+/* A picture cut into tiles of rows x columns tokens. With more than one tile the first is the whole picture, and
  * the others are its parts, tiles_w x tiles_h of them, row by row. */
 typedef struct sac_reduce_picture {
-    int n_tiles, grid, tiles_w, tiles_h;
+    int n_tiles, rows, columns, tiles_w, tiles_h;
 } sac_reduce_picture;
 
 /* From a line "none" or "hired:rate=0.2,..."; a rate of 1 is none. */
@@ -30,7 +30,7 @@ void sac_reduce_print(const sac_reduce *r, char *text, size_t capacity);
 /* Tokens that stay: at least one. */
 int64_t sac_reduce_count(const sac_reduce *r, const sac_reduce_picture *p);
 
-/* Which: rows of [n_tiles * grid * grid], tile by tile, ascending within a tile, sac_reduce_count of them.
+/* Which: rows of [n_tiles * rows * columns], tile by tile, ascending within a tile, sac_reduce_count of them.
  * first, last [n_tiles][stride]: attention that the class token gives to each patch, summed over heads, in
  * the tower's first layer and in the last one that runs. */
 void sac_reduce_choose(const sac_reduce *r, const sac_reduce_picture *p, const float *first,

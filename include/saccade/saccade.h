@@ -348,9 +348,9 @@ typedef struct sac_events {
     /* Asked often (between layers, tokens, frames, files): true ends this call with SAC_CANCELLED. For
      * deadlines, and for cancelling that belongs to one call whenever it begins. */
     bool (*stopped)(void *ctx);
-    /* A square of pixels as the vision tower takes it: tile `tile` of picture or video `media` (in order of
-     * the conversation), RGB [side][side][3]. Not called for what the cache of visual rows holds. */
-    void (*tile)(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb);
+    /* Pixels as the vision tower takes them: tile `tile` of picture or video `media` (in order of the
+     * conversation), RGB [height][width][3]. Not called for what the cache of visual rows holds. */
+    void (*tile)(void *ctx, size_t media, int64_t tile, int width, int height, const uint8_t *rgb);
     /* A token was chosen; before the text that it completes. */
     void (*token)(void *ctx, const sac_token_event *token);
     /* Before a token is chosen: may change the logits, and set those of tokens that may not come to
@@ -600,11 +600,11 @@ void sac_session_methods(const sac_session *s, sac_session_method_lines *lines);
 typedef void (*sac_kept_fn)(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
 void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx);
 
-/* Where the tokens of the last prompt come from: a cell of a tile's grid (row and column of `grid` x `grid`),
- * or tile -1 for text and for embeddings that stand for no pixels. Fills at most capacity places, returns how
- * many tokens the prompt has. Valid until the next call that runs a prompt. */
+/* Where the tokens of the last prompt come from: a cell of a tile's grid of rows x columns, or tile -1 for text
+ * and for embeddings that stand for no pixels. Fills at most capacity places, returns how many tokens the
+ * prompt has. Valid until the next call that runs a prompt. */
 typedef struct sac_token_place {
-    int32_t media, tile, row, column, grid;
+    int32_t media, tile, row, column, rows, columns;
 } sac_token_place;
 int64_t sac_session_token_places(sac_session *s, sac_token_place *places, int64_t capacity);
 

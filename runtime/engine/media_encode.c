@@ -23,10 +23,10 @@ static void tell_tiles(const sac_media_work *w, const uint8_t *patches, int64_t 
     const sac_visual_plan *p = &w->m->plan;
     const sac_events *events = w->s->events;
     uint8_t *tile = w->s->vision.tile;
+    int width = p->patches.w * p->patch, height = p->patches.h * p->patch;
     for (int i = 0; i < n && events && events->tile; i++) {
         sac_patches_join(tile, patches + sac_visual_bytes(p, i), p->patch, p->patches.h, p->patches.w);
-        events->tile(events->ctx, (size_t)(w->m - w->s->media), first_tile + i, p->patches.w * p->patch,
-                     tile);
+        events->tile(events->ctx, (size_t)(w->m - w->s->media), first_tile + i, width, height, tile);
     }
 }
 

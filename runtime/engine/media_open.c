@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
-    return (sac_reduce_picture){p->n_tiles, p->tokens.w, p->tiles_w, p->tiles_h};
+    return (sac_reduce_picture){p->n_tiles, p->tokens.h, p->tokens.w, p->tiles_w, p->tiles_h};
 }
 
 /* What the tower makes of the item's tiles. */

@@ -217,7 +217,7 @@ int64_t sac_prompt_media_end(const sac_session *s, size_t i) {
 
 int64_t sac_session_token_places(sac_session *s, sac_token_place *places, int64_t capacity) {
     int64_t n = s->decoder.cache.n_rows < capacity ? s->decoder.cache.n_rows : capacity;
-    for (int64_t i = 0; i < n; i++) places[i] = (sac_token_place){-1, -1, 0, 0, 0};
+    for (int64_t i = 0; i < n; i++) places[i] = (sac_token_place){.media = -1, .tile = -1};
     for (size_t i = 0; i < s->n_media; i++) sac_media_places(s, i, places, n);
     return s->decoder.cache.n_rows;
 }

@@ -116,7 +116,7 @@ class Settings(Case):
         reply = self.server.chat(ask(row), saccade={"places": True}).json
         frames = reply["saccade"]["frames"]
         self.assertEqual(len(frames), row["n_frames"])
-        self.assertEqual(len(frames[0]["kept"]), frames[0]["grid"] ** 2)
+        self.assertEqual(len(frames[0]["kept"]), frames[0]["rows"] * frames[0]["columns"])
         self.assertEqual([f["time"] for f in frames], reply["usage"]["media"][0]["timestamps"])
 
     def test_metrics(self):

@@ -18,10 +18,13 @@ typedef struct seen {
     int n_tiles;
 } seen;
 
-static void hear_tile(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb) {
+/* A square is told by one side, so that records made when all tiles were squares stay good. */
+static void hear_tile(void *ctx, size_t media, int64_t tile, int width, int height, const uint8_t *rgb) {
     seen *t = ctx;
-    int64_t head[] = {(int64_t)media, tile, side};
-    t->tiles = answer_hash(answer_hash(t->tiles, head, sizeof head), rgb, (size_t)side * (size_t)side * 3);
+    int64_t head[] = {(int64_t)media, tile, width, height};
+    size_t n_head = width == height ? 3 : 4;
+    t->tiles = answer_hash(t->tiles, head, n_head * sizeof *head);
+    t->tiles = answer_hash(t->tiles, rgb, (size_t)width * (size_t)height * 3);
     t->n_tiles++;
 }
 
@@ -39,9 +42,18 @@ static void hear_media(answer *a, const sac_session *s) {
 
 static void hear_places(answer *a, sac_session *s) {
     static sac_token_place places[MAX_IDS];
+    static int32_t told[MAX_IDS * 6];
     int64_t n = sac_session_token_places(s, places, MAX_IDS);
     if (n > MAX_IDS) n = MAX_IDS;
-    answer_other(a, "places", answer_hash(0, places, (size_t)(n > 0 ? n : 0) * sizeof *places));
+    size_t n_told = 0;
+    for (int64_t i = 0; i < n; i++) { /* one side of a square, as above */
+        const sac_token_place *p = &places[i];
+        int32_t words[] = {p->media, p->tile, p->row, p->column, p->columns, p->rows};
+        size_t n_words = p->rows == p->columns ? 5 : 6;
+        memcpy(told + n_told, words, n_words * sizeof *words);
+        n_told += n_words;
+    }
+    answer_other(a, "places", answer_hash(0, told, n_told * sizeof *told));
 }
 
 static void show(const probe *p, const char *what, const prompt *q, const char *reduce) {

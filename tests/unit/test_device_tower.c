@@ -140,11 +140,11 @@ static void on_progress(void *ctx, const char *what, int64_t done, int64_t total
     (void)total;
     if (!strcmp(what, "vision") && t->n_progress < FRAMES + 2) t->progress[t->n_progress++] = done;
 }
-static void on_tile(void *ctx, size_t media, int64_t tile, int size, const uint8_t *rgb) {
+static void on_tile(void *ctx, size_t media, int64_t tile, int width, int height, const uint8_t *rgb) {
     seen *t = ctx;
     (void)media;
     assert_int_equal(tile, t->n_tiles++);
-    for (int i = 0; i < size * size * 3; i++) t->tiles = t->tiles * 31 + rgb[i];
+    for (int i = 0; i < width * height * 3; i++) t->tiles = t->tiles * 31 + rgb[i];
 }
 
 static const char a_picture[] = GOLDEN "wide.png", a_video[] = "samples/video0000_16.mp4";
@@ -302,7 +302,8 @@ static void rows_of_another_type_are_converted(void **state) {
     see(&c, &plain, a_video, BATCH, LATE_STREAMS);
     sac_session *s = open_session(c.m, BATCH);
     sac_workspace *w; /* that the session will borrow */
-    assert_ok(sac_workspace_borrow(c.m, &(sac_workspace_need){.vision = true}, SAC_FOR_PROMPT, &w, &err), err);
+    assert_ok(sac_workspace_borrow(c.m, &(sac_workspace_need){.vision = true}, SAC_FOR_PROMPT, &w, &err),
+              err);
     sac_device_vision *v = &w->device_vision;
     void *wide, *every_row;
     static int32_t numbers[1 << 14];
@@ -586,7 +587,8 @@ static void the_plan_says_where_the_tower_runs(void **state) {
     assert_true(here.device_vision_bytes == 0 && here.device_bytes == 0 && here.device_cache_bytes == 0);
     assert_true(there.device_vision_bytes > 0);
     assert_int_equal(reduced.device_vision_bytes, 0);
-    assert_int_equal(there.workspace_device_bytes - reduced.workspace_device_bytes, there.device_vision_bytes);
+    assert_int_equal(there.workspace_device_bytes - reduced.workspace_device_bytes,
+                     there.device_vision_bytes);
     assert_int_equal(there.device_cache_bytes, (size_t)8 << 20);
     close_card(&c);
 }

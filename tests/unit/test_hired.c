@@ -28,7 +28,7 @@ static void sort_tokens(const float *score, int n, int32_t *order) {
 /* Tokens of each tile that were chosen; checks order, range and that they are the tile's best. */
 static void count_chosen(const sac_reduce_picture *p, const float *last, int stride, const int32_t *source,
                          int64_t n, int *of_tile) {
-    int per = p->grid * p->grid;
+    int per = p->rows * p->columns;
     memset(of_tile, 0, MAX_TILES * sizeof *of_tile);
     for (int64_t i = 0; i < n; i++) {
         assert_true(source[i] >= 0 && source[i] < p->n_tiles * per && (i == 0 || source[i] > source[i - 1]));
@@ -47,15 +47,15 @@ static void count_chosen(const sac_reduce_picture *p, const float *last, int str
 /* Budgets differ from the exact shares by less than one token, unless a tile is full. */
 static void expect_shares(const sac_reduce_picture *p, const sac_reduce *r, const float *first, bool strips,
                           double alpha, const int *of_tile) {
-    int per = p->grid * p->grid, n_parts = p->n_tiles - 1, total = (int)sac_reduce_count(r, p);
+    int per = p->rows * p->columns, n_parts = p->n_tiles - 1, total = (int)sac_reduce_count(r, p);
     int base = (int)(total * alpha) < per ? (int)(total * alpha) : per, n_best = (int)(per * (1 - alpha));
     int held[MAX_TILES] = {0};
     int32_t order[MAX_TOKENS];
     sort_tokens(first, per, order);
     for (int i = 0; i < n_best; i++) {
-        int y = order[i] / p->grid, x = order[i] % p->grid;
+        int y = order[i] / p->columns, x = order[i] % p->columns;
         int part = strips ? order[i] / (per / n_parts)
-                          : y / (p->grid / p->tiles_h) * p->tiles_w + x / (p->grid / p->tiles_w);
+                          : y / (p->rows / p->tiles_h) * p->tiles_w + x / (p->columns / p->tiles_w);
         held[part]++;
     }
     bool is_full = false;
@@ -67,8 +67,10 @@ static void expect_shares(const sac_reduce_picture *p, const sac_reduce *r, cons
 
 static void budgets_follow_the_content(void **state) {
     (void)state;
-    static const sac_reduce_picture pictures[] = {{1, 8, 1, 1},  {5, 24, 2, 2}, {3, 24, 2, 1}, {4, 12, 1, 3},
-                                                  {7, 24, 3, 2}, {2, 6, 1, 1},  {10, 24, 3, 3}};
+    static const sac_reduce_picture pictures[] = {{1, 8, 8, 1, 1},    {5, 24, 24, 2, 2}, {3, 24, 24, 2, 1},
+                                                  {4, 12, 12, 1, 3},  {7, 24, 24, 3, 2}, {2, 6, 6, 1, 1},
+                                                  {10, 24, 24, 3, 3}, {1, 3, 8, 1, 1},   {3, 9, 4, 2, 1},
+                                                  {3, 4, 9, 1, 2},    {7, 4, 24, 3, 2},  {7, 24, 6, 2, 3}};
     static const double rates[] = {0.001, 0.05, 0.2, 0.4, 0.77, 0.99}, alphas[] = {0, 0.3, 0.5, 1};
     static float first[MAX_TOKENS], last[MAX_TILES * (MAX_TOKENS + 3)];
     static int32_t source[MAX_TILES * MAX_TOKENS];
@@ -78,7 +80,7 @@ static void budgets_follow_the_content(void **state) {
             for (int strips = 0; strips < 2; strips++) {
                 const sac_reduce_picture *p = &pictures[i];
                 double rate = rates[k % SAC_COUNT(rates)], alpha = alphas[k / SAC_COUNT(rates)];
-                int per = p->grid * p->grid, stride = per + 3, of_tile[MAX_TILES];
+                int per = p->rows * p->columns, stride = per + 3, of_tile[MAX_TILES];
                 char line[100], text[100];
                 sac_reduce r;
                 sac_error err;
@@ -89,7 +91,7 @@ static void budgets_follow_the_content(void **state) {
                 assert_string_equal(text, line);
                 for (int t = 0; t < per; t++) /* content at one side, and ties */
                     first[t] =
-                        (t % p->grid < p->grid / 3 ? 2 : 0) + (float)test_rand_int(&random, 0, 50) / 50;
+                        (t % p->columns < p->columns / 3 ? 2 : 0) + (float)test_rand_int(&random, 0, 50) / 50;
                 for (int t = 0; t < p->n_tiles * stride; t++) last[t] = (float)test_rand_int(&random, 0, 99);
                 int64_t n = sac_reduce_count(&r, p);
                 assert_true(n == (int64_t)fmax(1, floor(p->n_tiles * per * rate)));

@@ -51,8 +51,8 @@ static void close_bench(bench *b) {
     sac_model_free(b->model);
 }
 
-static void on_tile(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb) {
-    (void)media, (void)tile, (void)side, (void)rgb;
+static void on_tile(void *ctx, size_t media, int64_t tile, int width, int height, const uint8_t *rgb) {
+    (void)media, (void)tile, (void)width, (void)height, (void)rgb;
     ((bench *)ctx)->n_tiles++;
 }
 

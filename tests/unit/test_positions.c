@@ -1,5 +1,6 @@
 /* Spans of a prompt: which rows show which picture or frame, and the numbers that a family gives to the rows. */
 #include "engine.h"
+#include "media.h"
 #include "test.h"
 
 #include <math.h>
@@ -91,6 +92,32 @@ static void spans_say_what_they_show(void **state) {
     assert_int_equal(s->next_position, by_axes(s->spans, s->n_spans, n, want));
     assert_true(s->next_position < n);
     assert_memory_equal(s->positions, want, (size_t)(SAC_POSITION_AXES * n) * sizeof *want);
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
+static void places_have_rows_and_columns(void **state) {
+    (void)state;
+    enum { ROWS = 4, COLUMNS = 16 };
+    sac_session *s;
+    static int32_t ids[CTX];
+    static sac_token_place places[CTX];
+    sac_model *m = open_model("models/demo", &s);
+    m->loaded.positions = sac_positions_plain;
+    sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
+                        {.kind = SAC_PART_TEXT, .text = "What?"}};
+    parts[0].video.num_frames = 2;
+    int64_t n = run(s, parts, 2, ids);
+    assert_int_equal(s->media[0].plan.tokens_per_tile, ROWS * COLUMNS);
+    s->media[0].plan.tokens = (sac_grid){1, ROWS, COLUMNS};
+    assert_int_equal(sac_session_token_places(s, places, CTX), n);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            const sac_token_place *p = &places[s->spans[k].first + i];
+            assert_true(p->media == 0 && p->tile == k && p->rows == ROWS && p->columns == COLUMNS);
+            assert_true(p->row == i / COLUMNS && p->column == i % COLUMNS);
+        }
+    assert_true(places[n - 1].tile == -1 && places[n - 1].rows == 0);
     sac_session_free(s);
     sac_model_free(m);
 }
@@ -221,6 +248,7 @@ static void methods_that_turn_keys_back_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(plain_numbers_are_places),
                                        cmocka_unit_test(spans_say_what_they_show),
+                                       cmocka_unit_test(places_have_rows_and_columns),
                                        cmocka_unit_test(joined_frames_are_one_span_in_time),
                                        cmocka_unit_test(tiles_are_no_grid),
                                        cmocka_unit_test(rows_are_turned_by_their_numbers),

@@ -276,6 +276,30 @@ static void test_patches(void **state) {
         assert_memory_equal(back + y * W * PATCH * 3, rgb + y * SIDE * 3, (size_t)W * PATCH * 3);
 }
 
+/* The tiles behind the first are read line by line, whatever their shape. */
+static void test_layout_of_oblong_tiles(void **state) {
+    (void)state;
+    enum { H = 2, W = 3, TILES_W = 2, TILES_H = 2, EACH = H * W };
+    sac_processor_config c = {.dialect = &sac_dialect_anyres};
+    sac_visual_plan p = {.n_tiles = 1 + TILES_W * TILES_H,
+                         .tokens = {1, H, W},
+                         .tokens_per_tile = EACH,
+                         .tiles_w = TILES_W,
+                         .tiles_h = TILES_H,
+                         .keep_w = TILES_W * W,
+                         .keep_h = TILES_H * H};
+    int32_t source[5 * EACH + TILES_H * H], n = 0;
+    sac_processor_layout(&c, &p, source);
+    for (; n < EACH; n++) assert_int_equal(source[n], n);
+    for (int y = 0; y < TILES_H * H; y++) {
+        for (int x = 0; x < TILES_W * W; x++) {
+            int tile = 1 + y / H * TILES_W + x / W;
+            assert_int_equal(source[n++], tile * EACH + y % H * W + x % W);
+        }
+        assert_int_equal(source[n++], SAC_SOURCE_NEWLINE);
+    }
+}
+
 static void test_names(void **state) {
     (void)state;
     assert_ptr_equal(sac_dialect_find("anyres"), &sac_dialect_anyres);
@@ -287,7 +311,8 @@ int main(void) {
         cmocka_unit_test(test_goldens),       cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_pinpoints),     cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),
-        cmocka_unit_test(test_patches),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_patches),       cmocka_unit_test(test_layout_of_oblong_tiles),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

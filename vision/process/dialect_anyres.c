@@ -49,7 +49,7 @@ static sac_status cut(const sac_processor_config *c, const sac_image *image, con
 
 static void layout(const sac_visual_plan *p, int32_t *source) {
     int32_t n = 0;
-    int side = p->tokens.w;
+    int tile_w = p->tokens.w, tile_h = p->tokens.h;
     if (p->is_video_frame) {
         sac_tile_layout(p, source);
         return;
@@ -57,8 +57,8 @@ static void layout(const sac_visual_plan *p, int32_t *source) {
     for (; n < p->tokens_per_tile; n++) source[n] = n; /* the picture as a whole */
     for (int y = p->keep_y; y < p->keep_y + p->keep_h; y++) {
         for (int x = p->keep_x; x < p->keep_x + p->keep_w; x++) {
-            int tile = 1 + y / side * p->tiles_w + x / side;
-            source[n++] = tile * p->tokens_per_tile + y % side * side + x % side;
+            int tile = 1 + y / tile_h * p->tiles_w + x / tile_w;
+            source[n++] = tile * p->tokens_per_tile + y % tile_h * tile_w + x % tile_w;
         }
         source[n++] = SAC_SOURCE_NEWLINE;
     }

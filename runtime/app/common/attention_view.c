@@ -74,7 +74,7 @@ static void append_jpeg(void *ctx, void *data, int size) {
     t->n_jpeg += n;
 }
 
-void attention_view_tile(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb) {
+void attention_view_tile(void *ctx, size_t media, int64_t tile, int width, int height, const uint8_t *rgb) {
     attention_view *v = ctx;
     if (v->n_tiles == v->tile_room) {
         size_t room = v->tile_room ? 2 * v->tile_room : 16;
@@ -87,8 +87,8 @@ void attention_view_tile(void *ctx, size_t media, int64_t tile, int side, const 
         v->tile_room = room;
     }
     view_tile *t = &v->tiles[v->n_tiles];
-    *t = (view_tile){.media = media, .tile = tile, .side = side};
-    if (!jpeg_write(append_jpeg, t, side, side, rgb, 88) || t->n_jpeg == 0) v->no_memory = true;
+    *t = (view_tile){.media = media, .tile = tile, .width = width, .height = height};
+    if (!jpeg_write(append_jpeg, t, width, height, rgb, 88) || t->n_jpeg == 0) v->no_memory = true;
     v->n_tiles++;
 }
 
@@ -144,19 +144,23 @@ static double kept_share(const page *p, int first, int end, int64_t token) {
     return layers ? (double)kept / layers : 1;
 }
 
+/* As large as fits into a square of `size`. */
 static void put_tile(const page *p, size_t i, double x, double y, double size, int first, int end) {
     const view_tile *t = &p->v->tiles[i];
-    fprintf(p->svg.f, "<use href=\"#t%zu\" transform=\"translate(%.1f %.1f) scale(%.1f)\"/>\n", i, x, y,
-            size);
+    double longest = t->width > t->height ? t->width : t->height;
+    double width = size * (t->width / longest), height = size * (t->height / longest);
+    fprintf(p->svg.f, "<use href=\"#t%zu\" transform=\"translate(%.1f %.1f) scale(%.1f %.1f)\"/>\n", i, x, y,
+            width, height);
     fprintf(p->svg.f, "<g fill=\"#000\" transform=\"translate(%.1f %.1f)\">", x, y);
     for (int64_t token = 0; token < p->n_tokens; token++) {
         const sac_token_place *at = &p->places[token];
         if (at->tile != t->tile || at->media != (int32_t)t->media) continue;
-        double left_out = 1 - kept_share(p, first, end, token), cell = size / at->grid;
+        double left_out = 1 - kept_share(p, first, end, token);
+        double cell_w = width / at->columns, cell_h = height / at->rows;
         if (left_out <= 0) continue;
         fprintf(p->svg.f,
                 "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill-opacity=\"%.2f\"/>",
-                at->column * cell, at->row * cell, cell, cell, 0.85 * left_out);
+                at->column * cell_w, at->row * cell_h, cell_w, cell_h, 0.85 * left_out);
     }
     fputs("</g>\n", p->svg.f);
 }

@@ -11,7 +11,7 @@
 typedef struct view_tile {
     size_t media;
     int64_t tile;
-    int side;
+    int width, height; /* in pixels */
     uint8_t *jpeg;
     size_t n_jpeg, jpeg_room;
 } view_tile;
@@ -30,7 +30,7 @@ void attention_view_free(attention_view *v);
 
 /* For sac_session_observe_kept and sac_events.tile; ctx is the view. */
 void attention_view_kept(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
-void attention_view_tile(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb);
+void attention_view_tile(void *ctx, size_t media, int64_t tile, int width, int height, const uint8_t *rgb);
 
 /* After the prefill. `title` and `answer` are printed above. The file is complete or not there. */
 sac_status attention_view_write(const attention_view *v, sac_session *s, const char *title,

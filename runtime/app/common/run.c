@@ -163,9 +163,9 @@ static void on_progress(void *ctx, const char *stage, int64_t done, int64_t tota
     if (interrupt_pending()) sac_session_cancel(a->r->session);
 }
 
-static void on_tile(void *ctx, size_t media, int64_t tile, int side, const uint8_t *rgb) {
+static void on_tile(void *ctx, size_t media, int64_t tile, int width, int height, const uint8_t *rgb) {
     answer *a = ctx;
-    attention_view_tile(a->r->view, media, tile, side, rgb);
+    attention_view_tile(a->r->view, media, tile, width, height, rgb);
 }
 
 void answer_free(answer *a) {

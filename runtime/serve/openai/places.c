@@ -43,23 +43,24 @@ static double share(const serve_places *p, int64_t position) {
 static json_t *tile_json(const serve_places *p, sac_session *s, const sac_token_place *places, int64_t from,
                          int64_t n) {
     const sac_token_place *first = &places[from];
-    int grid = first->grid > 0 ? first->grid : 1;
-    double *cells = malloc((size_t)(grid * grid) * sizeof *cells);
+    int rows = first->rows > 0 ? first->rows : 1, columns = first->columns > 0 ? first->columns : 1;
+    int n_cells = rows * columns;
+    double *cells = malloc((size_t)n_cells * sizeof *cells);
     json_t *kept = json_array();
-    for (int i = 0; cells && i < grid * grid; i++) cells[i] = -1;
+    for (int i = 0; cells && i < n_cells; i++) cells[i] = -1;
     for (int64_t i = from; cells && i < n && places[i].media == first->media && places[i].tile == first->tile;
          i++)
-        if (places[i].row < grid && places[i].column < grid)
-            cells[places[i].row * grid + places[i].column] = share(p, i);
-    for (int i = 0; cells && i < grid * grid; i++) json_array_append_new(kept, json_real(cells[i]));
+        if (places[i].row < rows && places[i].column < columns)
+            cells[places[i].row * columns + places[i].column] = share(p, i);
+    for (int i = 0; cells && i < n_cells; i++) json_array_append_new(kept, json_real(cells[i]));
     free(cells);
     const sac_media_report *media;
     size_t n_media = sac_session_media(s, &media);
     bool timed = (size_t)first->media < n_media && media[first->media].time_s &&
                  first->tile < media[first->media].n_frames;
-    return json_pack("{s:i, s:i, s:o, s:i, s:o}", "media", (int)first->media, "tile", (int)first->tile,
-                     "time", timed ? json_real(media[first->media].time_s[first->tile]) : json_null(), "grid",
-                     grid, "kept", kept);
+    return json_pack("{s:i, s:i, s:o, s:i, s:i, s:o}", "media", (int)first->media, "tile", (int)first->tile,
+                     "time", timed ? json_real(media[first->media].time_s[first->tile]) : json_null(), "rows",
+                     rows, "columns", columns, "kept", kept);
 }
 
 json_t *serve_places_json(serve_places *p, sac_session *s) {

@@ -14,8 +14,8 @@ void serve_places_free(serve_places *p); /* NULL is fine */
 /* A layer of the prompt kept these positions. */
 void serve_places_kept(serve_places *p, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
 
-/* {"frames": [{"media", "tile", "time", "grid", "kept": [share of layers, row by row]}]}; NULL without
- * memory. After sac_session_end, before the session's next call. */
+/* {"frames": [{"media", "tile", "time", "rows", "columns", "kept": [share of layers, row by row]}]}; NULL
+ * without memory. After sac_session_end, before the session's next call. */
 json_t *serve_places_json(serve_places *p, sac_session *s);
 
 #endif
