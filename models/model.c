@@ -10,6 +10,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
     sac_model_files *files = m->checkpoint;
     sac_tokenizer_free(m->tokenizer);
     sac_arena_free(&m->arena);
+    sac_processor_free(&m->processor);
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "dialect.h"
 #include "vision_memory.h"
 #include "work.h"
 #include "workspace.h"
@@ -56,7 +57,7 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
     if (!r->is_on) return SAC_OK;
     if (!m->loaded.has_vision)
         return sac_fail(err, SAC_UNSUPPORTED, "reducer \"%s\": this model reads text only", line);
-    bool one_by_one = p->pool_image == 1 && !v->keep_class && v->kind->has_class;
+    bool one_by_one = !p->dialect->pools && !v->keep_class && v->kind->has_class;
     if (one_by_one && (v->n_feature_layers > 1 || v->feature_layer[0] > 0)) return SAC_OK;
     return sac_fail(
         err, SAC_UNSUPPORTED,

@@ -2,6 +2,7 @@
 #include "vision_memory.h"
 
 #include "device_tower.h"
+#include "dialect.h"
 
 #define HOST_BATCH_TILES   16
 #define DEVICE_BATCH_TILES 32
@@ -31,7 +32,7 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
     z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
     z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
-    z.pools = m->processor.pool_image > 1 || m->processor.pool_video > 1;
+    z.pools = m->processor.dialect->pools;
     return z;
 }
 

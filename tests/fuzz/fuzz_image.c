@@ -13,7 +13,10 @@ static void process(const sac_image *image, const sac_dialect *dialect) {
     sac_visual_plan plan;
     sac_error err = {0};
     if (sac_processor_read(&config, NULL, &model, &err) != SAC_OK) abort();
-    if (sac_processor_plan(&config, image->width, image->height, false, &plan, &err) != SAC_OK) return;
+    if (sac_processor_plan(&config, image->width, image->height, false, &plan, &err) != SAC_OK) {
+        sac_processor_free(&config);
+        return;
+    }
     uint8_t *rows = malloc(sac_visual_bytes(&plan, plan.n_tiles));
     int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
     if (rows && source) {
@@ -24,6 +27,7 @@ static void process(const sac_image *image, const sac_dialect *dialect) {
     }
     free(rows);
     free(source);
+    sac_processor_free(&config);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -266,7 +266,9 @@ static void opens_tiny_models(void **state) {
 
     assert_ok(sac_loaded_model_open(&m, TINY "longva_tower", NULL, NULL, &err), err);
     assert_int_equal(m.frame_layout, SAC_FRAMES_JOINED);
-    assert_int_equal(m.processor.pool_video, 2);
+    sac_visual_plan plan;
+    assert_ok(sac_processor_plan(&m.processor, 28, 28, true, &plan, &err), err);
+    assert_int_equal(plan.pool, 2);
     assert_int_equal(m.image_token, -200);
     sac_loaded_model_free(&m);
 

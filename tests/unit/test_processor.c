@@ -79,6 +79,7 @@ static void test_goldens(void **state) {
             print_message("in group %s, %s\n", text_at(group, "name"), text_at(group, "arithmetic"));
             n_wrong++;
         }
+        sac_processor_free(&c);
     }
     json_decref(all);
     print_message("%d of %d processed pictures differ\n", n_wrong, n);
@@ -86,6 +87,7 @@ static void test_goldens(void **state) {
     assert_int_equal(n_wrong, 0);
 }
 
+/* Into a config that is zeroed or was read before. */
 static sac_status read_text(sac_processor_config *c, const sac_dialect *dialect, int image_size,
                             const char *preprocessor, const char *config, sac_error *err) {
     json_t *p = preprocessor ? json_loads(preprocessor, 0, NULL) : NULL,
@@ -93,6 +95,7 @@ static sac_status read_text(sac_processor_config *c, const sac_dialect *dialect,
     assert_true(!preprocessor || p);
     assert_true(!config || m);
     sac_processor_model model = {.dialect = dialect, .image_size = image_size, .patch_size = 14, .config = m};
+    sac_processor_free(c);
     sac_status st = sac_processor_read(c, p, &model, err);
     json_decref(p);
     json_decref(m);
@@ -103,7 +106,7 @@ static sac_status read_text(sac_processor_config *c, const sac_dialect *dialect,
 static void test_layouts(void **state) {
     (void)state;
     sac_error err = {0};
-    sac_processor_config c;
+    sac_processor_config c = {0};
     assert_ok(read_text(&c, &sac_dialect_anyres, 336, NULL, NULL, &err), err);
     FILE *f = fopen(GOLDEN "layout.txt", "r");
     assert_non_null(f);
@@ -125,31 +128,37 @@ static void test_layouts(void **state) {
         n_lines++;
     }
     fclose(f);
+    sac_processor_free(&c);
     print_message("%d of %d layouts differ\n", n_wrong, n_lines);
     assert_true(n_lines > 250);
     assert_int_equal(n_wrong, 0);
 }
 
+/* anyres has nothing else of its own, unires has them first. */
+static const sac_pinpoints *pinpoints_of(const sac_processor_config *c) {
+    return c->own;
+}
+
 static void test_pinpoints(void **state) {
     (void)state;
     sac_error err = {0};
-    sac_processor_config c;
+    sac_processor_config c = {0};
     assert_ok(read_text(&c, &sac_dialect_unires, 336, NULL, "{\"image_grid_pinpoints\": \"(1x1),...,(6x6)\"}",
                         &err),
               err);
-    assert_int_equal(c.n_pinpoints, 36);
-    assert_int_equal(c.pinpoint[1].width, 336);
-    assert_int_equal(c.pinpoint[1].height, 672);
+    assert_int_equal(pinpoints_of(&c)->n, 36);
+    assert_int_equal(pinpoints_of(&c)->size[1].width, 336);
+    assert_int_equal(pinpoints_of(&c)->size[1].height, 672);
     assert_ok(read_text(&c, &sac_dialect_unires, 336, NULL,
                         "{\"image_grid_pinpoints\": \"[(336, 672), (672, 336)]\"}", &err),
               err);
-    assert_int_equal(c.pinpoint[0].height, 672); /* LLaVA's own folders: width first */
+    assert_int_equal(pinpoints_of(&c)->size[0].height, 672); /* LLaVA's own folders: width first */
     assert_ok(read_text(&c, &sac_dialect_anyres, 336, NULL, "{\"image_grid_pinpoints\": [[336, 672]]}", &err),
               err);
-    assert_int_equal(c.pinpoint[0].width, 672); /* transformers: height first */
+    assert_int_equal(pinpoints_of(&c)->size[0].width, 672); /* transformers: height first */
     char *many = malloc(1 << 16);
     strcpy(many, "{\"image_grid_pinpoints\": [[336, 336]");
-    for (int i = 0; i < SAC_PROCESSOR_MAX_PINPOINTS; i++) strcat(many, ",[336,672]");
+    for (int i = 0; i < SAC_PINPOINTS_MAX; i++) strcat(many, ",[336,672]");
     strcat(many, "]}");
     assert_int_equal(read_text(&c, &sac_dialect_unires, 336, NULL, many, &err), SAC_BAD_FILE);
     free(many);
@@ -178,7 +187,7 @@ static void test_pinpoints(void **state) {
 static void test_config_forms(void **state) {
     (void)state;
     sac_error err = {0};
-    sac_processor_config c;
+    sac_processor_config c = {0};
     const sac_dialect *clip = &sac_dialect_clip;
     assert_ok(read_text(&c, clip, 336, "{\"size\": 336, \"crop_size\": 336}", NULL, &err),
               err); /* the old form */
@@ -217,13 +226,14 @@ static void test_config_forms(void **state) {
         read_text(&c, &sac_dialect_unires, 224, NULL, "{\"mm_spatial_pool_mode\": \"max\"}", &err),
         SAC_UNSUPPORTED);
     assert_int_equal(read_text(&c, clip, 9, NULL, NULL, &err), SAC_BAD_FILE);
+    assert_null(c.own);
 }
 
 /* Pictures that would become giants when resized by the book: only what is cropped is computed. */
 static void test_extreme_sizes(void **state) {
     (void)state;
     sac_error err = {0};
-    sac_processor_config c;
+    sac_processor_config c = {0};
     sac_visual_plan plan;
     const int sizes[][3] = {{1, 200000, 0}, {200000, 1, 0}, {3, 1048576, 0}, {1, 3000, 1}, {3000, 1, 1}};
     for (size_t i = 0; i < SAC_COUNT(sizes); i++) {
@@ -245,12 +255,13 @@ static void test_extreme_sizes(void **state) {
     assert_int_equal(sac_processor_plan(&c, 600, 600, false, &plan, &err), SAC_TOO_LONG);
     assert_ok(sac_processor_plan(&c, 600, 600, true, &plan, &err), err);
     assert_int_equal(plan.n_tokens, 576);
+    sac_processor_free(&c);
 }
 
 static void test_wrong_plan(void **state) {
     (void)state;
     sac_error err = {0};
-    sac_processor_config c;
+    sac_processor_config c = {0};
     sac_visual_plan plan;
     uint8_t pixels[4 * 4 * 3] = {0}, rows[28 * 28 * 3];
     assert_ok(read_text(&c, &sac_dialect_clip, 28, NULL, NULL, &err), err);

@@ -21,7 +21,10 @@
 struct sac_dialect {
     const char *name; /* in reports */
     bool may_pad;     /* honours config.json's image_aspect_ratio "pad" */
-    /* Its own keys of preprocessor_config.json and config.json (either may be NULL), after those that all share. */
+    bool pools;       /* may average the tokens of a tile */
+    size_t own_bytes; /* of the settings that only this dialect has, c->own */
+    /* Its own keys of preprocessor_config.json and config.json (either may be NULL) into c->own, which is zeroed,
+     * after those that all share. */
     sac_status (*read)(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
                        sac_error *err);
     /* Tiles, grids and tokens of a picture; p->width, height and is_video_frame are set. */
@@ -43,8 +46,9 @@ const sac_dialect *sac_dialect_find(const char *name);
 
 /* ---------------------------------------------------------------- what dialects share */
 
-/* One square tile by clip's rule: its plan, and its patch rows. tile.c */
-sac_status sac_tile_plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err);
+/* One square tile by clip's rule: its plan, whose tokens are averaged over pool x pool squares (1: they are
+ * not), and its patch rows. tile.c */
+sac_status sac_tile_plan(const sac_processor_config *c, int pool, sac_visual_plan *p, sac_error *err);
 sac_status sac_tile_rows(const sac_processor_config *c, const sac_image *image, uint8_t *rows,
                          sac_error *err);
 /* The whole picture squeezed into a tile. */
@@ -55,14 +59,23 @@ void sac_tile_cut(const sac_processor_config *c, const uint8_t *pixels, uint8_t 
 /* Tokens as they come out of the merger. */
 void sac_tile_layout(const sac_visual_plan *p, int32_t *source);
 
+#define SAC_PINPOINTS_MAX 1024
+
 /* image_grid_pinpoints: sizes that a picture is fitted into, in whole tiles. pinpoints.c */
-sac_status sac_pinpoints_read(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
-                              bool height_first, sac_error *err);
-/* The best pinpoint for the plan's picture: its tiles, and where the picture lies on them. */
-void sac_pinpoints_plan(const sac_processor_config *c, sac_visual_plan *p);
+typedef struct sac_pinpoints {
+    int n;
+    struct {
+        int width, height; /* in pixels */
+    } size[SAC_PINPOINTS_MAX];
+} sac_pinpoints;
+
+sac_status sac_pinpoints_read(sac_pinpoints *s, const sac_processor_config *c, const json_t *preprocessor,
+                              const json_t *config, bool height_first, sac_error *err);
+/* The best pinpoint for the plan's picture: its tiles of tile_size, and where the picture lies on them. */
+void sac_pinpoints_plan(const sac_pinpoints *s, int tile_size, sac_visual_plan *p);
 /* The patch rows of those tiles. */
 sac_status sac_pinpoints_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                              sac_filter filter, uint8_t *rows, sac_error *err);
-int sac_pinpoints_most_tiles(const sac_processor_config *c);
+int sac_pinpoints_most_tiles(const sac_pinpoints *s, int tile_size);
 
 #endif

@@ -5,7 +5,7 @@
 
 static sac_status read(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
                        sac_error *err) {
-    return sac_pinpoints_read(c, preprocessor, config, true, err);
+    return sac_pinpoints_read(c->own, c, preprocessor, config, true, err);
 }
 
 /* Python's int(round(x, 7)): down, unless the next integer is nearer than half of the seventh decimal. */
@@ -31,9 +31,9 @@ static void unpad(sac_visual_plan *p) {
 }
 
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    SAC_TRY(sac_tile_plan(c, p, err));
+    SAC_TRY(sac_tile_plan(c, 1, p, err));
     if (p->is_video_frame) return SAC_OK;
-    sac_pinpoints_plan(c, p);
+    sac_pinpoints_plan(c->own, c->tile_size, p);
     p->n_tiles++;
     unpad(p);
     p->n_tokens = p->tokens_per_tile + (int64_t)p->keep_h * (p->keep_w + 1);
@@ -65,7 +65,13 @@ static void layout(const sac_visual_plan *p, int32_t *source) {
 }
 
 static int most_tiles(const sac_processor_config *c) {
-    return sac_pinpoints_most_tiles(c) + 1; /* the whole picture is one more */
+    return sac_pinpoints_most_tiles(c->own, c->tile_size) + 1; /* the whole picture is one more */
 }
 
-const sac_dialect sac_dialect_anyres = {"anyres", false, read, plan, cut, layout, most_tiles};
+const sac_dialect sac_dialect_anyres = {.name = "anyres",
+                                        .own_bytes = sizeof(sac_pinpoints),
+                                        .read = read,
+                                        .plan = plan,
+                                        .cut = cut,
+                                        .layout = layout,
+                                        .most_tiles = most_tiles};

@@ -10,6 +10,10 @@ static sac_status read(sac_processor_config *c, const json_t *preprocessor, cons
     return SAC_OK; /* nothing beyond what all read */
 }
 
+static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+    return sac_tile_plan(c, 1, p, err);
+}
+
 static sac_status cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                       uint8_t *rows, sac_error *err) {
     (void)p;
@@ -21,4 +25,10 @@ static int most_tiles(const sac_processor_config *c) {
     return 1;
 }
 
-const sac_dialect sac_dialect_clip = {"clip", true, read, sac_tile_plan, cut, sac_tile_layout, most_tiles};
+const sac_dialect sac_dialect_clip = {.name = "clip",
+                                      .may_pad = true,
+                                      .read = read,
+                                      .plan = plan,
+                                      .cut = cut,
+                                      .layout = sac_tile_layout,
+                                      .most_tiles = most_tiles};

@@ -9,20 +9,21 @@
 
 /* ---------------------------------------------------------------- reading */
 
-static sac_status add_pinpoint(sac_processor_config *c, int64_t width, int64_t height, sac_error *err) {
-    if (c->n_pinpoints == SAC_PROCESSOR_MAX_PINPOINTS)
+static sac_status add_pinpoint(sac_pinpoints *p, int tile_size, int64_t width, int64_t height,
+                               sac_error *err) {
+    if (p->n == SAC_PINPOINTS_MAX)
         return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" holds more than %d sizes",
-                        SAC_PROCESSOR_MAX_PINPOINTS);
-    int64_t s = c->tile_size;
+                        SAC_PINPOINTS_MAX);
+    int64_t s = tile_size;
     if (width < s || height < s || width % s || height % s ||
         width / s * (height / s) > SAC_PROCESSOR_MAX_TILES || width > SAC_RESIZE_MAX_SIDE ||
         height > SAC_RESIZE_MAX_SIDE)
         return sac_fail(
             err, SAC_BAD_FILE,
             "\"image_grid_pinpoints\" has %lld x %lld: sides must be multiples of %d, with at most %d tiles",
-            (long long)width, (long long)height, c->tile_size, SAC_PROCESSOR_MAX_TILES);
-    c->pinpoint[c->n_pinpoints].width = (int)width;
-    c->pinpoint[c->n_pinpoints++].height = (int)height;
+            (long long)width, (long long)height, tile_size, SAC_PROCESSOR_MAX_TILES);
+    p->size[p->n].width = (int)width;
+    p->size[p->n++].height = (int)height;
     return SAC_OK;
 }
 
@@ -37,22 +38,23 @@ static bool read_grid(const char *p, long v[2]) {
 }
 
 /* "(1x1),...,(6x6)": every grid from the first to the last, in tiles. */
-static sac_status read_pinpoint_range(sac_processor_config *c, const char *text, sac_error *err) {
+static sac_status read_pinpoint_range(sac_pinpoints *p, int tile_size, const char *text, sac_error *err) {
     long a[2], b[2];
     if (!read_grid(strchr(text, '('), a) || !read_grid(strrchr(text, '('), b) || b[0] < a[0] || b[1] < a[1])
         return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\": cannot read \"%.60s\"", text);
     for (long w = a[0]; w <= b[0]; w++)
-        for (long h = a[1]; h <= b[1]; h++) SAC_TRY(add_pinpoint(c, w * c->tile_size, h * c->tile_size, err));
+        for (long h = a[1]; h <= b[1]; h++)
+            SAC_TRY(add_pinpoint(p, tile_size, w * tile_size, h * tile_size, err));
     return SAC_OK;
 }
 
 /* transformers writes [height, width], LLaVA's own folders (width, height), also as text. */
-static sac_status read_pinpoints(sac_processor_config *c, const json_t *json, bool height_first,
+static sac_status read_pinpoints(sac_pinpoints *p, int tile_size, const json_t *json, bool height_first,
                                  sac_error *err) {
     json_t *parsed = NULL;
     if (json_is_string(json)) {
         const char *text = json_string_value(json);
-        if (strchr(text, 'x')) return read_pinpoint_range(c, text, err);
+        if (strchr(text, 'x')) return read_pinpoint_range(p, tile_size, text, err);
         size_t n = strlen(text);
         char *copy = malloc(n + 1); /* a Python literal: tuples become arrays */
         if (!copy) return sac_fail(err, SAC_NO_MEMORY, "no memory to read \"image_grid_pinpoints\"");
@@ -71,7 +73,7 @@ static sac_status read_pinpoints(sac_processor_config *c, const json_t *json, bo
         if (json_array_size(pair) != 2 || !json_is_integer(a) || !json_is_integer(b))
             st = sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" must be a list of pairs of integers");
         else
-            st = add_pinpoint(c, json_integer_value(height_first ? b : a),
+            st = add_pinpoint(p, tile_size, json_integer_value(height_first ? b : a),
                               json_integer_value(height_first ? a : b), err);
     }
     json_decref(parsed);
@@ -88,8 +90,8 @@ static sac_status check_tiles(const sac_processor_config *c, sac_error *err) {
                     c->tile_size);
 }
 
-sac_status sac_pinpoints_read(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
-                              bool height_first, sac_error *err) {
+sac_status sac_pinpoints_read(sac_pinpoints *p, const sac_processor_config *c, const json_t *preprocessor,
+                              const json_t *config, bool height_first, sac_error *err) {
     static const int grids[][2] = {
         {2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* LlavaNextImageProcessor's, width x height */
     SAC_TRY(check_tiles(c, err));
@@ -97,12 +99,12 @@ sac_status sac_pinpoints_read(sac_processor_config *c, const json_t *preprocesso
     if (!pinpoints || json_is_null(pinpoints))
         pinpoints = json_object_get(preprocessor, "image_grid_pinpoints");
     if (pinpoints && !json_is_null(pinpoints))
-        SAC_TRY(read_pinpoints(c, pinpoints, height_first, err));
+        SAC_TRY(read_pinpoints(p, c->tile_size, pinpoints, height_first, err));
     else
         for (size_t i = 0; i < SAC_COUNT(grids); i++)
-            SAC_TRY(add_pinpoint(c, grids[i][0] * (int64_t)c->tile_size, grids[i][1] * (int64_t)c->tile_size,
-                                 err));
-    if (c->n_pinpoints == 0) return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is empty");
+            SAC_TRY(add_pinpoint(p, c->tile_size, grids[i][0] * (int64_t)c->tile_size,
+                                 grids[i][1] * (int64_t)c->tile_size, err));
+    if (p->n == 0) return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is empty");
     return SAC_OK;
 }
 
@@ -113,11 +115,11 @@ typedef struct extent {
 } extent;
 
 /* The pinpoint that keeps most of the picture's pixels, of equals the one that wastes least. */
-static extent best_resolution(const sac_processor_config *c, int width, int height) {
+static extent best_resolution(const sac_pinpoints *p, int width, int height) {
     extent best = {0};
     int64_t most = 0, least_waste = INT64_MAX;
-    for (int i = 0; i < c->n_pinpoints; i++) {
-        int w = c->pinpoint[i].width, h = c->pinpoint[i].height;
+    for (int i = 0; i < p->n; i++) {
+        int w = p->size[i].width, h = p->size[i].height;
         double scale = fmin((double)w / width, (double)h / height);
         int64_t pixels = (int64_t)(width * scale) * (int64_t)(height * scale), all = (int64_t)width * height;
         int64_t effective = pixels < all ? pixels : all, waste = (int64_t)w * h - effective;
@@ -136,10 +138,10 @@ static extent fit_into(extent box, int width, int height) {
     return (extent){(int)fmin(ceil(width * scale_h), box.w), box.h};
 }
 
-void sac_pinpoints_plan(const sac_processor_config *c, sac_visual_plan *p) {
-    extent box = best_resolution(c, p->width, p->height), fit = fit_into(box, p->width, p->height);
-    p->tiles_w = box.w / c->tile_size;
-    p->tiles_h = box.h / c->tile_size;
+void sac_pinpoints_plan(const sac_pinpoints *s, int tile_size, sac_visual_plan *p) {
+    extent box = best_resolution(s, p->width, p->height), fit = fit_into(box, p->width, p->height);
+    p->tiles_w = box.w / tile_size;
+    p->tiles_h = box.h / tile_size;
     p->fit_w = fit.w;
     p->fit_h = fit.h;
     p->fit_x = (box.w - fit.w) / 2;
@@ -148,10 +150,10 @@ void sac_pinpoints_plan(const sac_processor_config *c, sac_visual_plan *p) {
     p->n_tokens = (int64_t)p->n_tiles * p->tokens_per_tile;
 }
 
-int sac_pinpoints_most_tiles(const sac_processor_config *c) {
+int sac_pinpoints_most_tiles(const sac_pinpoints *p, int tile_size) {
     int most = 1;
-    for (int i = 0; i < c->n_pinpoints; i++) {
-        int n = (c->pinpoint[i].width / c->tile_size) * (c->pinpoint[i].height / c->tile_size);
+    for (int i = 0; i < p->n; i++) {
+        int n = (p->size[i].width / tile_size) * (p->size[i].height / tile_size);
         if (n > most) most = n;
     }
     return most;

@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 
-#define SAC_PROCESSOR_MAX_PINPOINTS   1024
 #define SAC_PROCESSOR_MAX_TILES       256 /* of one picture */
 /* With pad_to_square the work grows with the square of the longer side, however narrow the picture is. */
 #define SAC_PROCESSOR_MAX_PADDED_SIDE 32768
@@ -30,13 +29,9 @@ typedef struct sac_processor_config {
     bool do_center_crop; /* to S x S */
     bool pad_to_square;
     uint8_t pad_rgb[3];
-    float mean[3], std[3];      /* the tower sees (pixel / 255 - mean) / std */
-    int pool_image, pool_video; /* token pooling, 1 = none */
-    int n_pinpoints;
-    struct {
-        int width, height;
-    } pinpoint[SAC_PROCESSOR_MAX_PINPOINTS];
-    int64_t max_tokens; /* of one picture; INT32_MAX unless the caller lowers it */
+    float mean[3], std[3]; /* the tower sees (pixel / 255 - mean) / std */
+    int64_t max_tokens;    /* of one picture; INT32_MAX unless the caller lowers it */
+    void *own;             /* the dialect's own settings, dialect->own_bytes; NULL where it has none */
 } sac_processor_config;
 
 /* What a family knows of the model. */
@@ -54,9 +49,11 @@ typedef struct sac_processor_model {
  *
  * transformers 5 resizes with torchvision where that is installed and with Pillow elsewhere, whatever the
  * checkpoint was trained with; on photographs the two differ by one level in 0.3 % of the values. The models read
- * here were trained with Pillow, so that is the default; set config->arithmetic for the other. */
+ * here were trained with Pillow, so that is the default; set config->arithmetic for the other.
+ * After a failure there is nothing to free. */
 sac_status sac_processor_read(sac_processor_config *config, const json_t *preprocessor,
                               const sac_processor_model *model, sac_error *err);
+void sac_processor_free(sac_processor_config *config); /* a zeroed one is fine */
 
 /* The JSON object for sac_processor_read out of a model folder, as transformers looks for it:
  * processor_config.json when it has "image_processor", else preprocessor_config.json; *out is NULL when there is

@@ -4,6 +4,7 @@
 
 #include "file_map.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_TILE_SIZE 4096
@@ -145,14 +146,22 @@ static sac_status read_selection(sac_processor_config *c, const json_t *config, 
     return SAC_OK;
 }
 
+static sac_status read_own(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+                           sac_error *err) {
+    size_t n_bytes = c->dialect->own_bytes;
+    if (n_bytes) c->own = calloc(1, n_bytes);
+    if (n_bytes && !c->own) return sac_fail(err, SAC_NO_MEMORY, "no memory for an image processor");
+    sac_status st = c->dialect->read(c, preprocessor, config, err);
+    if (st != SAC_OK) sac_processor_free(c);
+    return st;
+}
+
 sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocessor,
                               const sac_processor_model *model, sac_error *err) {
     *c = (sac_processor_config){.dialect = model->dialect,
                                 .arithmetic = SAC_RESIZE_PILLOW,
                                 .tile_size = model->image_size,
                                 .patch_size = model->patch_size,
-                                .pool_image = 1,
-                                .pool_video = 1,
                                 .max_tokens = INT32_MAX};
     if (model->patch_size < 1 || model->image_size < model->patch_size || model->image_size > MAX_TILE_SIZE)
         return sac_fail(err, SAC_BAD_FILE, "a vision tower for pictures of %d x %d in patches of %d",
@@ -164,5 +173,10 @@ sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocesso
     SAC_TRY(read_selection(c, model->config, err));
     SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, is_llava, err));
     SAC_TRY(read_colors(c, preprocessor, err));
-    return model->dialect->read(c, preprocessor, model->config, err);
+    return read_own(c, preprocessor, model->config, err);
+}
+
+void sac_processor_free(sac_processor_config *c) {
+    free(c->own);
+    c->own = NULL;
 }

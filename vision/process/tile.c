@@ -69,7 +69,7 @@ static sac_status draw(const sac_processor_config *c, const sac_image *image, ui
     return sac_resize_run(&r, err);
 }
 
-sac_status sac_tile_plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+sac_status sac_tile_plan(const sac_processor_config *c, int pool, sac_visual_plan *p, sac_error *err) {
     int64_t w, h;
     SAC_TRY(clip_size(c, p->width, p->height, &w, &h, err));
     int side = c->tile_size / c->patch_size;
@@ -77,8 +77,8 @@ sac_status sac_tile_plan(const sac_processor_config *c, sac_visual_plan *p, sac_
     p->tile_w = p->tile_h = c->tile_size;
     p->patch = c->patch_size;
     p->patches = (sac_grid){1, side, side};
-    p->pool = p->is_video_frame ? c->pool_video : c->pool_image;
-    p->tokens = (sac_grid){1, side / p->pool, side / p->pool};
+    p->pool = pool;
+    p->tokens = (sac_grid){1, side / pool, side / pool};
     p->tokens_per_tile = (int)sac_grid_cells(p->tokens) + (c->keep_class_token ? 1 : 0);
     p->n_tokens = p->tokens_per_tile;
     if (p->tokens.w > 0) return SAC_OK;
