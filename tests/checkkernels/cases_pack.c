@@ -108,7 +108,7 @@ static const struct more_shape {
     {200, 96, 5, 64, 4, 128, 2, 0, 32, 32, KEYS, false, CHECK_UNIFORM},
     {200, 64, 0, 0, 3, 80, 4, 0, 16, 16, KEYS, false, CHECK_OUTLIERS},
     {300, 50, 7, 32, 2, 64, 8, 1, 32, 32, KEYS, false, CHECK_LARGE},
-    {700, 512, 0, 256, 1, 37, 4, 0, 256, 37, KEYS, false, CHECK_UNIFORM},
+    {800, 512, 0, 256, 1, 37, 4, 0, 256, 37, KEYS, false, CHECK_UNIFORM},
     {200, 33, 5, 7, 4, 128, 2, 0, 32, 32, VALUES, false, CHECK_UNIFORM},
     {200, 1, 150, 149, 2, 64, 4, 0, 32, 32, VALUES, false, CHECK_TIES},
     {200, 40, 3, 0, 3, 80, 8, 3, 32, 32, VALUES, false, CHECK_LARGE},

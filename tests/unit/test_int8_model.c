@@ -75,7 +75,7 @@ static void put_matrix(writer *w[2], const sac_checkpoint_tensor *t, const kind 
     for (int64_t i = 0; i < n_scaled * n_groups; i++) {
         halves[i] = sac_f32_to_bf16(0.02f + 0.001f * (float)(i % 7));
         scales[i] = c->bf16_scales ? sac_bf16_to_f32(halves[i]) : 0.02f + 0.001f * (float)(i % 7);
-        zeros[i] = c->zeros ? (int8_t)(i % 9 - 4) : 0;
+        zeros[i] = (int8_t)(c->zeros ? i % 9 - 4 : 0);
     }
     for (int64_t i = 0; i < n * k; i++) {
         int64_t at = n_scaled == 1 ? 0 : i / k * n_groups + i % k / group;
