@@ -2,7 +2,6 @@
 
 #include "attend.h"
 
-#include <assert.h>
 #include <string.h>
 
 void sac_block_memory_take(sac_block_memory *m, int64_t chunk, const sac_attention_shape *shape,
@@ -10,6 +9,7 @@ void sac_block_memory_take(sac_block_memory *m, int64_t chunk, const sac_attenti
     size_t n_heads = (size_t)shape->n_heads, n_layers = (size_t)shape->n_layers, d = (size_t)shape->head_dim;
     size_t block = (size_t)m->block, n_kv = (size_t)shape->n_kv_heads, repr = (size_t)m->repr;
     m->n_layers = shape->n_layers;
+    m->chunk = chunk;
     m->max_blocks = shape->n_ctx / m->block + 1;
     m->n_blocks = sac_take_host(memory, n_layers * sizeof *m->n_blocks);
     m->keys = sac_take_device(memory, n_layers * (size_t)m->max_blocks * n_heads * d * sizeof(float));
@@ -81,17 +81,26 @@ static sac_status put_received(sac_block_memory *m, const sac_layer_attention *a
         a->stream, &(sac_scatter_rows_args){.y = to, .x = from, .target = m->in_order, .accumulate = add});
 }
 
+/* Rows [row, end), which no query has given anything. */
+static sac_status put_nothing(sac_block_memory *m, const sac_layer_attention *a, int64_t row, int64_t end) {
+    for (int64_t n; row < end; row += n) {
+        n = end - row < m->chunk ? end - row : m->chunk;
+        SAC_TRY(put_received(m, a, m->zeros, n, row, row + n, false));
+    }
+    return SAC_OK;
+}
+
 /* Adds the weights that a chunk's queries, not yet overwritten, give to the tokens of their windows. */
 static sac_status receive(sac_block_memory *m, const sac_layer_attention *chunk) {
     int n_heads = chunk->shape->n_heads;
     int64_t first = chunk->past, end = chunk->kv.n_rows, n_probes;
     int64_t low = first >= m->local ? first - m->local + 1 : 0, stride = end - low;
     const int32_t *probes;
-    assert(m->n_known[chunk->layer] == first); /* rows from there on have received nothing */
-    m->n_known[chunk->layer] = end;
     SAC_TRY(list_in_order(m, chunk));
+    SAC_TRY(put_nothing(m, chunk, m->n_known[chunk->layer], first)); /* an answer's, of another method */
+    m->n_known[chunk->layer] = end;
     SAC_TRY(list_probes(m, chunk, &probes, &n_probes));
-    if (n_probes == 0) return put_received(m, chunk, m->zeros, end - first, first, end, false);
+    if (n_probes == 0) return put_nothing(m, chunk, first, end);
     SAC_TRY(
         chunk->ops->attention_sums(chunk->stream, &(sac_attention_sums_args){.sums = m->sums,
                                                                              .stride = stride,

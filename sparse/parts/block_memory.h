@@ -13,6 +13,7 @@ typedef struct sac_block_memory {
      * one query in so many is asked (probe). */
     int64_t init, local, block, repr, probe;
     int n_layers;
+    int64_t chunk; /* the most queries at a time */
     int64_t max_blocks;
     int64_t *n_blocks; /* [n_layers]; block i holds tokens init + i * block and on */
     int64_t *n_known;  /* [n_layers] rows that `received` counts */
