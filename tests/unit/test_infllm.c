@@ -241,6 +241,32 @@ static void a_new_sequence_remembers_nothing(void **state) {
     case_close(&c);
 }
 
+/* Prompts around an answer that another method wrote; the second one's outputs. */
+static void run_around_an_answer(layer_case *c, float *outputs) {
+    c->prefill.policy->begin(c->prefill.state);
+    c->n = c->n_rows = 0;
+    case_prompt(c, 60);
+    for (int step = 0; step < 30; step++) case_step(c);
+    case_prompt(c, 60);
+    memcpy(outputs, c->out, 60 * 96 * sizeof *outputs);
+}
+
+/* Rows of the answer have received nothing, whatever an earlier sequence left in their place. */
+static void another_methods_answer_has_received_nothing(void **state) {
+    (void)state;
+    layer_case c;
+    static float fresh[60 * 96], again[60 * 96];
+    case_open(&c, &(case_shape){6, 2, 16, .n_ctx = 160}, 3);
+    case_method(&c, "infllm:init=3,local=30,block=8,topk=2,chunk=13", "dense");
+    run_around_an_answer(&c, fresh);
+    c.n = c.n_rows = 0;
+    c.prefill.policy->begin(c.prefill.state);
+    case_prompt(&c, 150);
+    run_around_an_answer(&c, again);
+    assert_memory_equal(again, fresh, sizeof fresh);
+    case_close(&c);
+}
+
 static void senseless_settings_are_refused(void **state) {
     (void)state;
     sac_attention_shape shape = {
@@ -272,6 +298,7 @@ int main(void) {
         cmocka_unit_test(off_and_short_are_dense_bit_by_bit),
         cmocka_unit_test(later_tokens_change_no_earlier_output),
         cmocka_unit_test(a_new_sequence_remembers_nothing),
+        cmocka_unit_test(another_methods_answer_has_received_nothing),
         cmocka_unit_test(senseless_settings_are_refused),
         cmocka_unit_test(the_demo_model_answers_alike),
     };
