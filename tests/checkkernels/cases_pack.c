@@ -49,6 +49,13 @@ static sac_pack_rows choose(check_case *c, int64_t n_rows, int64_t n, int64_t fi
     return rows;
 }
 
+/* [columns] of values' factors. */
+static uint16_t *channel_factors(check_case *c, int64_t columns) {
+    uint16_t *x = check_buffer_add(c, false, SAC_DTYPE_F16, 1, columns, columns, 2);
+    for (int64_t i = 0; i < columns; i++) x[i] = sac_f32_to_f16((float)(0.2 + check_rand_unit(c)));
+    return x;
+}
+
 /* Keys alone, rows from `to` on of a few more. */
 static sac_packed_rows make_key_copy(check_case *c, const struct pack_shape *sh) {
     sac_packed_rows p = {.n = sh->to + sh->n, .n_heads = sh->n_heads, .head_dim = sh->head_dim};
@@ -83,8 +90,7 @@ static sac_packed_rows make_part(check_case *c, const struct pack_shape *sh) {
     p.v_scale = p.k_min + n_key_ranges;
     p.v_min = p.v_scale + n_value_ranges;
     if (!sh->channel) return p;
-    p.v_channel = check_buffer_add(c, false, SAC_DTYPE_F16, 1, columns, columns, 2);
-    for (int64_t i = 0; i < columns; i++) p.v_channel[i] = sac_f32_to_f16((float)(0.2 + check_rand_unit(c)));
+    p.v_channel = channel_factors(c, columns);
     return p;
 }
 
@@ -141,8 +147,7 @@ static sac_packed_rows make_more(check_case *c, const struct more_shape *sh, boo
     p.v_scale = p.k_min + k_ranges;
     p.v_min = p.v_scale + v_ranges;
     if (!sh->channel) return p;
-    p.v_channel = check_buffer_add(c, false, SAC_DTYPE_F16, 1, columns, columns, 2);
-    for (int64_t i = 0; i < columns; i++) p.v_channel[i] = sac_f32_to_f16((float)(0.2 + check_rand_unit(c)));
+    p.v_channel = channel_factors(c, columns);
     return p;
 }
 
