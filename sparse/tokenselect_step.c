@@ -60,9 +60,10 @@ sac_status sac_tokenselect_forget(void *state, const sac_layer_attention *a) {
 /* ---------------------------------------------------------------- a choice's rows, side by side */
 
 /* The list's keys and values in one go, unless they are there since a step before, so that only the last ones
- * lack: these are read where they lie. Ops decide which it is. UNSUPPORTED where they have no kernel for it. */
-static sac_status gather_rows(sac_tokenselect *s, const sac_layer_attention *a, const int32_t *chosen,
-                              int64_t n_chosen, sac_choice *choice) {
+ * lack: these are read where they lie. Ops decide which it is unless the choice is known to stay. UNSUPPORTED
+ * where they have no kernel for it. */
+static sac_status gather_rows(sac_tokenselect *s, const sac_layer_attention *a, bool stays,
+                              const int32_t *chosen, int64_t n_chosen, sac_choice *choice) {
     int64_t init = (int64_t)s->p[TS_INIT], local = (int64_t)s->p[TS_LOCAL], n = init + n_chosen + local,
             d = a->shape->head_dim, bytes = layer_bytes(s, a->shape);
     bool keeps = s->n_gathered > 1 || a->shape->n_layers == 1, *is_gathered = &s->is_gathered[a->layer];
@@ -86,9 +87,11 @@ static sac_status gather_rows(sac_tokenselect *s, const sac_layer_attention *a, 
                                  .rotation = a->rotation,
                                  .n_heads = keeps ? 0 : a->shape->n_heads,
                                  .skip = keeps && *is_gathered ? s->skip.device : NULL};
-    *is_gathered = false; /* should this fail */
-    SAC_TRY(a->ops->choice_step(a->stream, &step));
-    *is_gathered = true;
+    if (!(keeps && *is_gathered && stays)) {
+        *is_gathered = false; /* should this fail */
+        SAC_TRY(a->ops->choice_step(a->stream, &step));
+        *is_gathered = true;
+    }
     choice->kind = SAC_CHOICE_VIEW;
     choice->view = (sac_choice_view){.kv = view, .n_near = keeps ? local : 0};
     return SAC_OK;
@@ -117,22 +120,31 @@ static sac_status compare_queries(sac_tokenselect *s, const sac_layer_attention 
 }
 
 /* Whether the choice stays, where the host must know. */
-static sac_status is_reused(sac_tokenselect *s, const sac_layer_attention *a, bool *reused) {
-    *reused = false;
+static sac_status fetch_stays(sac_tokenselect *s, const sac_layer_attention *a, bool *stays) {
+    *stays = false;
     if (s->p[TS_P] <= 0) return SAC_OK; /* the ops that choose know it */
     SAC_TRY(sac_fetch(a, s->skip, sizeof(int32_t)));
-    *reused = *(const int32_t *)s->skip.host != 0;
+    *stays = *(const int32_t *)s->skip.host != 0;
     return SAC_OK;
 }
 
-/* The layer's choice is the one of now, or stays. */
-static sac_status decide(sac_tokenselect *s, const sac_layer_attention *a, int32_t *cached) {
+/* Every query is like every other, so that a choice stays for good: no op is asked. */
+static bool stays_always(const sac_tokenselect *s) {
+    return s->p[TS_THETA] <= -1 && s->p[TS_MAX_HITS] <= 0;
+}
+
+/* The layer's choice is the one of now, or stays, which the host need not know: then stays is false. */
+static sac_status decide(sac_tokenselect *s, const sac_layer_attention *a, int32_t *cached, bool *stays) {
     int64_t *n_cached = &s->n_cached[a->layer], n_before = *n_cached;
-    bool reused;
+    *stays = n_before >= 0 && stays_always(s);
+    if (*stays) {
+        a->stats->n_cache_hits++;
+        return SAC_OK;
+    }
     *n_cached = -1; /* should something fail */
     SAC_TRY(compare_queries(s, a, n_before < 0));
-    SAC_TRY(is_reused(s, a, &reused));
-    if (!reused) return sac_tokenselect_choose(s, a, n_candidates(s, a), cached, n_cached);
+    SAC_TRY(fetch_stays(s, a, stays));
+    if (!*stays) return sac_tokenselect_choose(s, a, n_candidates(s, a), cached, n_cached);
     *n_cached = n_before;
     return SAC_OK;
 }
@@ -141,10 +153,11 @@ sac_status sac_tokenselect_select(void *state, const sac_layer_attention *a, sac
     sac_tokenselect *s = state;
     int32_t *cached = s->cached + a->layer * s->capacity;
     if (a->kv.n_rows <= sac_tokenselect_dense_up_to(s->p)) return SAC_OK; /* all */
-    SAC_TRY(decide(s, a, cached));
+    bool stays;
+    SAC_TRY(decide(s, a, cached, &stays));
     int64_t n_chosen = s->n_cached[a->layer];
     if (s->n_gathered > 0 && !choice->wants_rows) {
-        sac_status st = gather_rows(s, a, cached, n_chosen, choice);
+        sac_status st = gather_rows(s, a, stays, cached, n_chosen, choice);
         if (st != SAC_UNSUPPORTED) return st;
     }
     return sac_tokenselect_list(s, a, cached, n_chosen, choice);
