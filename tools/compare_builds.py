@@ -6,7 +6,9 @@ how fast the second is, with the first as 1.
   tools/compare_builds.py --before A --after B --device cuda --model path/to/Qwen2-7B --prompt-tokens 32768
 
 Each round runs before, after, after, before, so that a drift of the machine's speed falls on both. A figure is the least time of all
-rounds against the least time; the spread is the middle half of the ratios round by round. Exit status 1 when a figure is below --least.
+rounds against the least time; the spread is the middle half of the ratios round by round. The last column is the first build against
+itself, its first runs of all rounds against its last ones: how far from 1 a figure can be where nothing differs. On a machine
+with two busy cores it was 1.18 for models/demo: then more rounds or a quiet machine are needed before a figure says anything. Exit status 1 when a figure is below --least.
 """
 import argparse
 import json
@@ -51,7 +53,7 @@ def run_batch(build, options):
 
 
 def compare(before, after, run, options, rounds):
-    """{part: (gain, lower quartile, upper quartile)}, or the reason why not."""
+    """{part: (gain, lower quartile, upper quartile, gain of `before` over itself)}, or the reason why not."""
     times = [], []
     for _ in range(rounds):
         for which in (0, 1, 1, 0):
@@ -65,7 +67,7 @@ def compare(before, after, run, options, rounds):
         old, new = ([t[part] for t in side] for side in times)
         each = sorted(a / b for a, b in zip(old, new))
         quartiles = statistics.quantiles(each, n=4) if len(each) > 1 else [each[0]] * 3
-        gains[part] = (min(old) / min(new), quartiles[0], quartiles[2])
+        gains[part] = (min(old) / min(new), quartiles[0], quartiles[2], min(old[0::2]) / min(old[1::2]))
     return gains
 
 
@@ -99,10 +101,10 @@ def main():
             print(f"{name}: {gains}")
             failed += 1
             continue
-        for part, (gain, lower, upper) in gains.items():
+        for part, (gain, lower, upper, itself) in gains.items():
             mark = "" if gain >= a.least else f"   below {a.least}"
             low += bool(mark)
-            print(f"{name:34} {part:12} {gain:6.3f}   ({lower:.3f} to {upper:.3f}){mark}", flush=True)
+            print(f"{name:34} {part:12} {gain:6.3f}   ({lower:.3f} to {upper:.3f})   itself {itself:.3f}{mark}", flush=True)
     print(f"{low} figures below {a.least}, {failed} could not be measured")
     return 1 if low or failed else 0
 
