@@ -33,10 +33,24 @@ static sac_status check_device(const sac_decoder_state *s, sac_error *err) {
                     "measuring of attention mass runs on the CPU only so far: leave out --device");
 }
 
+/* On a device rows of one 16-bit type under queries of the other would go to the plain kernel, many times
+ * slower. */
+static sac_status check_types(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const sac_dtype t = kv->format->dtype;
+    const bool are_half = (t == SAC_DTYPE_F16 || t == SAC_DTYPE_BF16) &&
+                          (s->dtype == SAC_DTYPE_F16 || s->dtype == SAC_DTYPE_BF16);
+    if (!s->device || kv->format->packing || !are_half || t == s->dtype) return SAC_OK;
+    return sac_fail(
+        err, SAC_UNSUPPORTED,
+        "KV format %s under activations in %s is slow on a device: use --kv %s, or --activations %s",
+        kv->format->name, sac_dtype_name(s->dtype), sac_dtype_name(s->dtype), sac_dtype_name(t));
+}
+
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
     SAC_TRY(check_device(s, err));
+    SAC_TRY(check_types(s, kv, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",

@@ -43,16 +43,21 @@ static size_t cuda_memory_left(const sac_device *d) {
     return left;
 }
 
-static sac_status cuda_use(const sac_device *d) {
-    if (cudaSetDevice(d->index) == cudaSuccess) return SAC_OK;
+/* Of a call on a stream. Its failure is told here, and not left for the next op to find. */
+static sac_status status_of(cudaError_t e) {
+    if (e == cudaSuccess) return SAC_OK;
     cudaGetLastError();
     return SAC_DEVICE;
+}
+
+static sac_status cuda_use(const sac_device *d) {
+    return status_of(cudaSetDevice(d->index));
 }
 
 static sac_status copy(const sac_stream *s, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind) {
     if (!n_bytes) return SAC_OK;
     SAC_TRY(cuda_use(s->device));
-    return cudaMemcpyAsync(to, from, n_bytes, kind, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+    return status_of(cudaMemcpyAsync(to, from, n_bytes, kind, native(s)));
 }
 static sac_status cuda_upload(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
     return copy(s, to, from, n_bytes, cudaMemcpyHostToDevice);
@@ -65,7 +70,8 @@ static sac_status cuda_copy(const sac_stream *s, void *to, const void *from, siz
 }
 static sac_status cuda_zero(const sac_stream *s, void *to, size_t n_bytes) {
     if (!n_bytes) return SAC_OK;
-    return cudaMemsetAsync(to, 0, n_bytes, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+    SAC_TRY(cuda_use(s->device));
+    return status_of(cudaMemsetAsync(to, 0, n_bytes, native(s)));
 }
 
 static void cuda_stream_close(sac_stream *s) {
@@ -112,13 +118,13 @@ static sac_status cuda_event_create(const sac_device *d, sac_event *e, sac_error
     return SAC_OK;
 }
 static sac_status cuda_event_record(const sac_stream *s, sac_event *e) {
-    return cudaEventRecord((cudaEvent_t)e->native, native(s)) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+    return status_of(cudaEventRecord((cudaEvent_t)e->native, native(s)));
 }
 static sac_status cuda_event_wait(const sac_stream *s, const sac_event *e) {
-    return cudaStreamWaitEvent(native(s), (cudaEvent_t)e->native, 0) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+    return status_of(cudaStreamWaitEvent(native(s), (cudaEvent_t)e->native, 0));
 }
 static sac_status cuda_event_sync(const sac_event *e) {
-    return cudaEventSynchronize((cudaEvent_t)e->native) == cudaSuccess ? SAC_OK : SAC_DEVICE;
+    return status_of(cudaEventSynchronize((cudaEvent_t)e->native));
 }
 static sac_status cuda_event_elapsed(const sac_event *from, const sac_event *to, double *milliseconds) {
     float ms = 0;

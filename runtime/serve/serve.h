@@ -10,7 +10,7 @@
 #include "serve_config.h"
 
 /* Serves until SIGTERM (or serve_stop), then lets the running answers end. Prints one line when it listens.
- */
+ * SAC_DEVICE: the device failed, which stays; what ran was ended first. */
 sac_status serve_run(const sac_model *model, const serve_config *config, sac_error *err);
 
 /* Asks the running server to end; from any thread or a signal handler. */

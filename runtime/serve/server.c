@@ -99,9 +99,13 @@ static void print_address(const serve_server *s) {
     fflush(stderr);
 }
 
-static void wait_for_stop(void) {
+/* For a signal, or for a device that failed. */
+static void wait_for_stop(const serve_server *s) {
+    const int look_ms = 200;
     struct pollfd f = {.fd = atomic_load(&stop_fd), .events = POLLIN};
-    while (poll(&f, 1, -1) < 1 && errno == EINTR) {
+    while (!atomic_load(&s->broken)) {
+        int n = poll(&f, 1, look_ms);
+        if (n > 0 || (n < 0 && errno != EINTR)) return;
     }
 }
 
@@ -151,10 +155,11 @@ sac_status serve_run(const sac_model *model, const serve_config *config, sac_err
     sac_status st = open_parts(s, err);
     if (st == SAC_OK) {
         print_address(s);
-        wait_for_stop();
+        wait_for_stop(s);
         drain(s);
     }
     close_parts(s);
+    if (st == SAC_OK && atomic_load(&s->broken)) st = sac_fail(err, SAC_DEVICE, "%s", s->failure.text);
     serve_server_destroy(s);
     free(s);
     return st;

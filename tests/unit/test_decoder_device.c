@@ -282,10 +282,38 @@ static void counts_that_cannot_be_fetched_stay(void **state) {
     stop(&r);
 }
 
+/* Rows in one 16-bit type under queries in the other would go to a kernel many times slower. */
+static void rows_of_the_other_type_are_refused(void **state) {
+    static const struct {
+        const char *kv;
+        sac_dtype activations;
+        bool there, fits;
+    } rows[] = {{"f16", SAC_DTYPE_BF16, true, false}, {"bf16", SAC_DTYPE_F16, true, false},
+                {"bf16", SAC_DTYPE_BF16, true, true}, {"f16", SAC_DTYPE_F16, true, true},
+                {NULL, SAC_DTYPE_BF16, true, true},   {"f16", SAC_DTYPE_BF16, false, true}};
+    sac_decoder_layer layers[LAYERS];
+    sac_decoder d = make_decoder(layers);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sac_decoder_options o = {.n_ctx = N_CTX,
+                                 .chunk = CHUNK,
+                                 .kv = rows[i].kv,
+                                 .activations = rows[i].activations,
+                                 .device = rows[i].there ? &closed_device : NULL};
+        sac_decoder_state s;
+        sac_error err = {0};
+        sac_status st = sac_decoder_state_open(&s, &d, &o, &err);
+        assert_int_equal(st, rows[i].fits ? SAC_OK : SAC_UNSUPPORTED);
+        if (st == SAC_OK) sac_decoder_state_free(&s);
+        if (st != SAC_OK) assert_non_null(strstr(err.text, "use --kv"));
+    }
+}
+
 int main(void) {
     sac_error err;
     if (!closed_open() || sac_arena_open(&weights, (size_t)1 << 24, &err) != SAC_OK) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
+                                       cmocka_unit_test(rows_of_the_other_type_are_refused),
                                        cmocka_unit_test(counts_that_cannot_be_fetched_stay)};
     int n_failed = cmocka_run_group_tests_name("a decoder on a device", tests, NULL, NULL);
     sac_arena_free(&weights);

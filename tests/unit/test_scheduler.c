@@ -2,6 +2,7 @@
  * leaves, and that an answer is the same whoever else is being answered. */
 #define _GNU_SOURCE
 #include "clock.h"
+#include "job_end.h"
 #include "metrics.h"
 #include "request.h"
 #include "rounds.h"
@@ -293,6 +294,30 @@ static void expect_cancelled(serve_job *j) {
     serve_job_release(j);
 }
 
+/* A device that failed stays failed: the server takes no more, and says why it ends. */
+static void a_failed_device_breaks_the_server(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 1);
+    serve_problem p = {0};
+    sac_error err = {.status = SAC_DEVICE, .text = "card 0 fell off the bus"};
+    serve_job *bad = ask(&b, "hello ", SHORT, 5), *failed = ask(&b, "hello ", SHORT, 5), *next;
+    assert_ptr_equal(serve_queue_take(&b.s->ready), bad);
+    serve_job_fail(bad, SAC_BAD_ARGUMENT, &(sac_error){.text = "a request's own fault"});
+    assert_false(atomic_load(&b.s->broken));
+    assert_ptr_equal(serve_queue_take(&b.s->ready), failed);
+    serve_job_fail(failed, SAC_DEVICE, &err);
+    assert_true(atomic_load(&b.s->broken));
+    assert_string_equal(b.s->failure.text, err.text);
+    next = serve_job_create(b.s, true);
+    assert_false(serve_server_admit(b.s, next, &p));
+    assert_int_equal(p.status, 503);
+    serve_job_release(next);
+    serve_job_release(bad);
+    serve_job_release(failed);
+    close_bench(&b);
+}
+
 /* At its next piece, and the others do not notice. */
 static void a_prompt_that_is_cancelled_frees_its_slot(void **state) {
     (void)state;
@@ -529,6 +554,7 @@ int main(void) {
         cmocka_unit_test(a_short_prompt_has_half_of_the_time),
         cmocka_unit_test(the_oldest_prompt_never_starves),
         cmocka_unit_test(answers_go_on_while_a_prompt_is_run),
+        cmocka_unit_test(a_failed_device_breaks_the_server),
         cmocka_unit_test(a_prompt_that_is_cancelled_frees_its_slot),
         cmocka_unit_test(what_waits_is_cancelled_too),
         cmocka_unit_test(a_short_prompt_goes_between_a_long_one_waits),

@@ -29,7 +29,7 @@ enum {
     MAX_OPS = 32,
     N_PLANS = 256,
     N_CACHES = 16,
-    MIN_VERSION = 91000 /* -infinity masks, fp16 bugs gone */
+    MIN_VERSION = 91002 /* -infinity masks; 9.10.0 and 9.10.1 give wrong numbers in 16 bits */
 };
 
 typedef struct cudnn_plan {

@@ -11,10 +11,12 @@
 
 static enum MHD_Result health(serve_exchange *x) {
     serve_server *s = x->server;
-    bool draining = atomic_load(&s->draining), ready = atomic_load(&s->answers) && !draining;
+    bool broken = atomic_load(&s->broken), draining = atomic_load(&s->draining);
+    bool ready = atomic_load(&s->answers) && !draining && !broken;
     return serve_reply_json(x, ready ? 200 : 503,
                             json_pack("{s:s}", "status",
                                       ready      ? "ok"
+                                      : broken   ? "failed"
                                       : draining ? "draining"
                                                  : "starting"));
 }

@@ -22,6 +22,7 @@ void serve_job_end(serve_job *j, const serve_problem *problem) {
 void serve_job_fail(serve_job *j, sac_status st, const sac_error *err) {
     serve_problem p = {0};
     serve_metrics *m = j->server->metrics;
+    serve_server_note_failure(j->server, st, err);
     if (st == SAC_CANCELLED && atomic_load(&j->timed_out)) {
         serve_refuse(&p, 408, NULL, "timeout", "the request was not answered within %g s",
                      j->timeout_s > 0 ? j->timeout_s : j->server->config->timeout_s);

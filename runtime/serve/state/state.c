@@ -6,7 +6,9 @@ bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
     bool ok = true;
     pthread_mutex_lock(&s->lock);
     size_t most = (size_t)s->config->n_queue + (size_t)s->config->n_slots;
-    if (atomic_load(&s->draining) || atomic_load(&s->quitting))
+    if (atomic_load(&s->broken))
+        ok = serve_refuse(p, 503, NULL, "device_failed", "the device failed, and the server ends");
+    else if (atomic_load(&s->draining) || atomic_load(&s->quitting))
         ok = serve_refuse(p, 503, NULL, "shutting_down", "the server is shutting down");
     else if (!atomic_load(&s->answers))
         ok = serve_refuse(p, 503, NULL, "starting", "the model is not ready yet");
@@ -48,6 +50,7 @@ void serve_server_init(serve_server *s, const sac_model *model, const serve_conf
     atomic_init(&s->answers, false);
     atomic_init(&s->draining, false);
     atomic_init(&s->quitting, false);
+    atomic_init(&s->broken, false);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->stirred, NULL);
 }
@@ -55,4 +58,12 @@ void serve_server_init(serve_server *s, const sac_model *model, const serve_conf
 void serve_server_destroy(serve_server *s) {
     pthread_cond_destroy(&s->stirred);
     pthread_mutex_destroy(&s->lock);
+}
+
+void serve_server_note_failure(serve_server *s, sac_status st, const sac_error *err) {
+    if (st != SAC_DEVICE) return;
+    pthread_mutex_lock(&s->lock);
+    if (!atomic_load(&s->broken)) s->failure = *err;
+    atomic_store(&s->broken, true);
+    pthread_mutex_unlock(&s->lock);
 }

@@ -42,6 +42,8 @@ struct serve_server {
     atomic_bool answers;  /* the model has answered once */
     atomic_bool draining; /* no new work */
     atomic_bool quitting; /* threads end */
+    atomic_bool broken;   /* the device failed, which stays: the server is to end */
+    sac_error failure;    /* why; written before `broken`, by the first that sees it */
 
     pthread_mutex_t lock;
     pthread_cond_t stirred; /* something changed: a queue, a job cancelled, quitting */
@@ -70,5 +72,8 @@ void serve_server_return_body(serve_server *s, serve_buffer *body); /* frees it,
 bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p);
 /* The server is done with a job: off the list, and its answer ends (problem may be NULL). */
 void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *problem);
+
+/* What a job failed of: where that is the device, no later one can succeed, and the server is broken. */
+void serve_server_note_failure(serve_server *s, sac_status st, const sac_error *err);
 
 #endif
