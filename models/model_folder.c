@@ -199,8 +199,20 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     return load_generation(l);
 }
 
+/* transformers applies an adapter that it finds beside a model. Without it the answers would be another model's. */
+static sac_status refuse_adapter(const sac_load_context *l) {
+    char path[PATH_BYTES];
+    SAC_TRY(sac_path_join(path, sizeof path, l->path, "adapter_config.json", l->err));
+    if (!sac_file_exists(path)) return SAC_OK;
+    return sac_fail(l->err, SAC_UNSUPPORTED,
+                    "%s: adapters are not supported; merge it into its base first (peft: merge_and_unload, "
+                    "save_pretrained), or move the file away to run the base alone",
+                    path);
+}
+
 sac_status sac_load_folder(sac_load_context *l) {
     json_t *config;
+    SAC_TRY(refuse_adapter(l));
     SAC_TRY(optional_json(&config, l->path, "config.json", l->err));
     if (!config)
         return sac_fail(l->err, SAC_NOT_FOUND,

@@ -418,6 +418,15 @@ static void refuses_missing_and_misshapen_tensors(void **state) {
     refused(SAC_BAD_FILE, "has shape [51, 24], the configuration asks for [52, 24]");
 }
 
+/* Beside a model, and in a folder of its own without config.json. */
+static void refuses_an_adapter_in_the_folder(void **state) {
+    (void)state;
+    spit("adapter_config.json", "{\"peft_type\": \"LORA\"}", 21);
+    refused(SAC_UNSUPPORTED, "adapter_config.json: adapters are not supported; merge it into its base first");
+    shell("rm %s/config.json", folder);
+    refused(SAC_UNSUPPORTED, "adapter_config.json: adapters are not supported");
+}
+
 static void refuses_missing_files(void **state) {
     (void)state;
     sac_loaded_model m;
@@ -541,6 +550,7 @@ int main(void) {
         cmocka_unit_test(opens_tiny_models),
         cmocka_unit_test(reports_progress),
         cmocka_unit_test_setup_teardown(refuses_missing_and_misshapen_tensors, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(refuses_an_adapter_in_the_folder, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(refuses_missing_files, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(reads_generation_and_chat, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(takes_unaligned_weights, copy_llama, remove_copy),
