@@ -1,5 +1,6 @@
 /* model_folder.c - a Hugging Face folder: config.json, safetensors, and the small JSON files beside them. */
 #include "binder.h"
+#include "config_values.h"
 #include "family.h"
 #include "model_load.h"
 #include "safetensors.h"
@@ -62,6 +63,33 @@ static sac_status adopt_tower_config(const char *folder, json_t *config, sac_err
 }
 
 /* ---- weights ---- */
+
+/* Quantised weights are refused, whichever half of the model they are in. */
+static sac_status check_quantization(const json_t *config, sac_error *err) {
+    SAC_TRY(sac_weight_check_config(json_object_get(config, "quantization_config"), err));
+    static const char *const halves[] = {"text_config", "vision_config"};
+    for (size_t i = 0; i < SAC_COUNT(halves); i++) {
+        const json_t *half = json_object_get(config, halves[i]);
+        if (sac_config_has(half, "quantization_config"))
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "%s: \"quantization_config\" is not supported there; use the original checkpoint",
+                            halves[i]);
+    }
+    return SAC_OK;
+}
+
+/* transformers 5: another file in the place of model.safetensors. */
+static sac_status check_weights_name(const json_t *config, sac_error *err) {
+    const char *name = NULL;
+    SAC_TRY(sac_json_get_string(config, "transformers_weights", &name, err));
+    if (!name || strcmp(name, "model.safetensors") == 0 || strcmp(name, "model.safetensors.index.json") == 0)
+        return SAC_OK;
+    return sac_fail(
+        err, SAC_UNSUPPORTED,
+        "\"transformers_weights\" is \"%.80s\"; rename that file to model.safetensors, or its index "
+        "to model.safetensors.index.json, and remove the key",
+        name);
+}
 
 static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bind_source *source) {
     sac_model_files *f = l->files;
@@ -183,7 +211,8 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
     SAC_TRY(hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
-    if (st == SAC_OK) st = sac_weight_check_config(json_object_get(config, "quantization_config"), l->err);
+    if (st == SAC_OK) st = check_quantization(config, l->err);
+    if (st == SAC_OK) st = check_weights_name(config, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
     l->m->frame_layout = l->config.frame_layout;
 

@@ -103,15 +103,19 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     SAC_TRY(get_int(r, "rope.dimension_count", 2, INT32_MAX, &rope->rot_dim));
     SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.freq_base"), &rope->theta, err));
     SAC_TRY(read_freq_factors(r, rope));
-    sac_text_span type = {"none", 4};
+    /* llama.cpp's rule: an unnamed type is linear, and scale_linear is the factor's old name */
+    bool scaled = sac_gguf_find(&r->g, arch_key(r, "rope.scaling.factor"));
+    const char *factor = scaled ? "rope.scaling.factor" : "rope.scale_linear";
+    scaled = scaled || sac_gguf_find(&r->g, arch_key(r, factor));
+    sac_text_span type = {scaled ? "linear" : "none", scaled ? 6 : 4};
     SAC_TRY(sac_gguf_get_string(&r->g, arch_key(r, "rope.scaling.type"), &type, err));
     bool linear = type.n_bytes == 6 && memcmp(type.text, "linear", 6) == 0;
     bool yarn = type.n_bytes == 4 && memcmp(type.text, "yarn", 4) == 0;
     if (!linear && !yarn && !(type.n_bytes == 4 && memcmp(type.text, "none", 4) == 0))
         return sac_fail(err, SAC_UNSUPPORTED, "%s \"%.*s\" is not supported (none, linear and yarn are)",
                         r->key, type.n_bytes > 30 ? 30 : (int)type.n_bytes, type.text);
-    if (linear || yarn)
-        SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.factor"), &rope->factor, err));
+    if (linear || yarn) SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, factor), &rope->factor, err));
+    if (rope->factor == 0) rope->factor = 1; /* llama.cpp: not scaled */
     if (!(rope->factor > 0))
         return sac_fail(err, SAC_BAD_FILE, "%s is %g, must be positive", r->key, rope->factor);
     rope->scaling = linear ? SAC_ROPE_LINEAR : yarn ? SAC_ROPE_YARN : SAC_ROPE_DEFAULT;
@@ -239,6 +243,11 @@ static sac_status read_config(reader *r) {
     const sac_family *family;
     SAC_TRY(sac_family_of_gguf(&family, arch, err));
     SAC_TRY(sac_model_config_default(c, family, err));
+    int is_causal = 1;
+    SAC_TRY(sac_gguf_get_bool(&r->g, arch_key(r, "attention.causal"), &is_causal, err));
+    if (!is_causal)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "%s is false; only models whose tokens attend to earlier ones are supported", r->key);
     SAC_TRY(read_sizes(r, &c->decoder));
     SAC_TRY(read_rope(r, &c->decoder));
     SAC_TRY(sac_config_check_decoder(&c->decoder, err));

@@ -53,6 +53,7 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
                         "neither \"architectures\" nor \"model_type\": not a model's config.json");
     SAC_TRY(family_listing(out, architecture ? BY_ARCHITECTURE : BY_MODEL_TYPE,
                            architecture ? architecture : type, err));
+    if (*out && architecture && type) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
     if (*out) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED,
                     "architecture %.60s (model_type %.40s) is not supported; these families are: %s",

@@ -34,7 +34,8 @@ extern const sac_family *const sac_families[]; /* NULL-terminated */
 /* The one of that name in a NULL-terminated list, or NULL. */
 const sac_family *sac_family_find(const sac_family *const *families, const char *name);
 
-/* The family whose YAML lists the config's architecture, or without "architectures" its model_type. */
+/* The family whose YAML lists the config's model_type, which decides as in transformers; its first architecture,
+ * where given, must be one that some family lists, and decides where there is no model_type. */
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err);
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err);
 

@@ -122,9 +122,18 @@ sac_status sac_safetensors_parse(sac_checkpoint *c, int file, const uint8_t *dat
     return st == SAC_OK ? sac_checkpoint_check_disjoint(c, first, err) : st;
 }
 
+/* What git leaves in the place of a large file that was not fetched. */
+static bool is_lfs_pointer(const sac_file_map *map) {
+    static const char first[] = "version https://git-lfs";
+    return map->n_bytes >= sizeof first - 1 && memcmp(map->data, first, sizeof first - 1) == 0;
+}
+
 static sac_status add_shard(sac_checkpoint *c, const char *path, sac_error *err) {
     SAC_TRY(sac_checkpoint_add_file(c, path, err));
     sac_checkpoint_file *f = &c->files[c->n_files - 1];
+    if (is_lfs_pointer(&f->map))
+        return sac_fail(err, SAC_BAD_FILE,
+                        "%s: a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder", path);
     sac_status st =
         sac_safetensors_parse(c, c->n_files - 1, f->map.data, f->map.n_bytes, &f->header_bytes, err);
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s", path);

@@ -3,15 +3,72 @@
 #include "file_map.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_error *err) {
+#define INT64_SAFE_DIGITS 18 /* so many digits always fit */
+
+/* The end of the number at `at`; *n_digits counts its digits, 0 when it has a fraction or an exponent. */
+static const char *number_end(const char *at, const char *end, size_t *n_digits) {
+    bool whole = true;
+    *n_digits = 0;
+    for (; at < end && *at && strchr("+-.0123456789eE", *at); at++) {
+        if (*at >= '0' && *at <= '9') ++*n_digits;
+        if (*at == '.' || *at == 'e' || *at == 'E') whole = false;
+    }
+    if (!whole) *n_digits = 0;
+    return at;
+}
+
+/* Copies the text with ".0" behind every integer of more than 18 digits; `to` NULL only counts. Text that is no
+ * JSON stays none. */
+static size_t write_large_as_real(char *to, const char *text, size_t n_bytes) {
+    const char *end = text + n_bytes;
+    size_t n = 0;
+    bool quoted = false;
+    for (const char *at = text; at < end;) {
+        const char *from = at;
+        size_t n_digits = 0;
+        if (!quoted && (*at == '-' || (*at >= '0' && *at <= '9'))) {
+            at = number_end(at, end, &n_digits);
+        } else {
+            if (*at == '"') quoted = !quoted;
+            at += quoted && *at == '\\' && at + 1 < end ? 2 : 1;
+        }
+        if (to) memcpy(to + n, from, (size_t)(at - from));
+        n += (size_t)(at - from);
+        if (n_digits <= INT64_SAFE_DIGITS) continue;
+        if (to) memcpy(to + n, ".0", 2);
+        n += 2;
+    }
+    return n;
+}
+
+/* Python writes integers of any size ("model_max_length": 1000000000000000019884624838656), jansson takes 64
+ * bits: such a number is read as a real. */
+static json_t *load_large_integers(const char *text, size_t n_bytes, json_error_t *e) {
+    size_t n = write_large_as_real(NULL, text, n_bytes);
+    char *copy = malloc(n);
+    if (!copy) return NULL; /* e still says what was too big */
+    write_large_as_real(copy, text, n_bytes);
+    json_t *v = json_loadb(copy, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, e);
+    free(copy);
+    return v;
+}
+
+static sac_status parse(json_t **out, const char *text, size_t n_bytes, bool takes_large, sac_error *err) {
     json_error_t e;
     *out = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    if (!*out && takes_large && json_error_code(&e) == json_error_numeric_overflow)
+        *out = load_large_integers(text, n_bytes, &e);
     if (!*out)
         return sac_fail(err, SAC_BAD_FILE, "not valid JSON at line %d column %d: %s", e.line, e.column,
                         e.text);
     return SAC_OK;
+}
+
+sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_error *err) {
+    return parse(out, text, n_bytes, false, err);
 }
 
 sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err) {
@@ -25,7 +82,7 @@ sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err) {
     else if (map.n_bytes == 0)
         st = sac_fail(err, SAC_BAD_FILE, "%s: empty file", path);
     else {
-        st = sac_json_parse(out, (const char *)map.data, map.n_bytes, err);
+        st = parse(out, (const char *)map.data, map.n_bytes, true, err);
         if (st != SAC_OK) st = sac_fail_prefix(err, st, "%s", path);
     }
     sac_file_unmap(&map);

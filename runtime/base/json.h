@@ -16,7 +16,9 @@
 
 /* On success *out is owned by the caller: json_decref. Duplicate keys are refused. */
 sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_error *err);
-sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err); /* the error names the file */
+/* The error names the file. An integer beyond 64 bits is read as a real, as Python's writers leave such numbers in
+ * files of configuration. */
+sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err);
 
 /* Optional values: absent or null leaves *value as it was (the default); a wrong type or
  * range is BAD_FILE. */

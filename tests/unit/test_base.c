@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void fail_keeps_one_line(void **state) {
     (void)state;
@@ -142,6 +143,16 @@ static void pool_runs_every_task_once(void **state) {
     assert_int_equal(sac_pool_create(&p, -1, &err), SAC_BAD_ARGUMENT);
 }
 
+static sac_status parse_as_file(json_t **j, const char *text, sac_error *err) {
+    char path[] = "/tmp/sac_json_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    sac_status st = sac_json_parse_file(j, path, err);
+    unlink(path);
+    return st;
+}
+
 static void json_names_the_wrong_key(void **state) {
     (void)state;
     sac_error err;
@@ -159,6 +170,17 @@ static void json_names_the_wrong_key(void **state) {
     assert_int_equal(sac_json_get_int(j, "a", 0, 10, &v, &err), SAC_BAD_FILE);
     json_decref(j);
     assert_int_equal(sac_json_parse(&j, "{\"a\":1,\"a\":2}", 13, &err), SAC_BAD_FILE);
+    const char *large = "{\"n\": [1000000000000000019884624838656, -99999999999999999999], "
+                        "\"s\": \"\\\"1000000000000000019884624838656\", \"i\": 123456789012345678}";
+    assert_int_equal(sac_json_parse(&j, large, strlen(large), &err), SAC_BAD_FILE);
+    assert_ok(parse_as_file(&j, large, &err), err);
+    assert_true(json_real_value(json_array_get(json_object_get(j, "n"), 0)) == 1e30);
+    assert_true(json_real_value(json_array_get(json_object_get(j, "n"), 1)) == -1e20);
+    assert_string_equal(json_string_value(json_object_get(j, "s")), "\"1000000000000000019884624838656");
+    assert_int_equal(json_integer_value(json_object_get(j, "i")), 123456789012345678);
+    json_decref(j);
+    const char *bad = "{\"n\": 10000000000000000000000000, \"m\": 0100000000000000000000}";
+    assert_int_equal(parse_as_file(&j, bad, &err), SAC_BAD_FILE);
     char deep[5000];
     memset(deep, '[', sizeof deep);
     assert_int_equal(sac_json_parse(&j, deep, sizeof deep, &err), SAC_BAD_FILE);

@@ -93,8 +93,35 @@ static void config_reads_what_is_given(void **state) {
     assert_int_equal(c.tower.feature_layer[0], 5);
     assert_int_equal(c.tower.feature_layer[1], 0);
     assert_true(c.tower.keep_class);
-    assert_int_equal(c.n_stop_ids, 3);
-    assert_int_equal(c.stop_ids[2], 9);
+    assert_int_equal(c.n_stop_ids, 1); /* the outer key stands before text_config's */
+    assert_int_equal(c.stop_ids[0], 9);
+}
+
+/* As in transformers' AutoConfig, and Ministral's layers without a window. */
+static void config_model_type_decides(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *family;
+        int window;
+    } cases[] = {
+        {"{\"model_type\":\"mistral\",\"architectures\":[\"LlamaForCausalLM\"]}", "mistral", 4096},
+        {"{\"model_type\":\"llava_next\",\"architectures\":[\"LlavaForConditionalGeneration\"],\"image_token_"
+         "index\":7}",
+         "llava_next", 0},
+        {"{\"architectures\":[\"MistralForCausalLM\"]}", "mistral", 4096},
+        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+         "\"full_attention\"]}",
+         "mistral", 0},
+        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"]}",
+         "mistral", 4096},
+    };
+    static sac_model_config c;
+    sac_error err;
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) {
+        assert_ok(read_config(&c, cases[i].text, &err), err);
+        assert_string_equal(c.family->name, cases[i].family);
+        assert_int_equal(c.decoder.sliding_window, cases[i].window);
+    }
 }
 
 #define LLAMA(keys)  "{\"model_type\":\"llama\"," keys "}"
@@ -115,6 +142,14 @@ static void config_refuses(void **state) {
         {"{\"model_type\":\"gpt2\"}",
          "model_type gpt2) is not supported; these families are: llama, mistral"},
         {"{\"model_type\":\"llava\",\"architectures\":[\"LlavaLlamaForCausalLM\"]}", "LlavaLlamaForCausalLM"},
+        {"{\"model_type\":\"qwen3\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type qwen3"},
+        {LLAMA("\"is_causal\":false"), "\"is_causal\" is false"},
+        {LLAVA("\"text_config\":{\"is_causal\":false}"), "text_config: \"is_causal\" is false"},
+        {LLAVA("\"image_token_index\":7,\"is_causal\":false"), "\"is_causal\" is false"},
+        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+         "\"sliding_attention\"]}",
+         "slides in 1 of 2 layers"},
+        {"{\"model_type\":\"mistral\",\"layer_types\":[\"full_attention\"]}", "lists 1 layers of 32"},
         {LLAMA("\"hidden_size\":0"), "\"hidden_size\" is 0"},
         {LLAMA("\"hidden_size\":\"big\""), "\"hidden_size\" must be an integer"},
         {LLAMA("\"hidden_size\":99999999999"), "\"hidden_size\" is 99999999999"},
@@ -439,6 +474,9 @@ static void refuses_missing_files(void **state) {
     says(&err, "no config.json in tests: give a Hugging Face folder or a .gguf file");
     shell("rm %s/tokenizer.json", folder);
     refused(SAC_NOT_FOUND, "no tokenizer.json");
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+    spit("model.safetensors", pointer, sizeof pointer - 1);
+    refused(SAC_BAD_FILE, "model.safetensors: a Git LFS pointer, not the weights: run \"git lfs pull\"");
     shell("rm %s/model.safetensors", folder);
     refused(SAC_NOT_FOUND, "no model.safetensors");
     spit("config.json", "{\"model_type\": ", 15);
@@ -479,10 +517,78 @@ static void reads_generation_and_chat(void **state) {
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
     assert_string_equal(m.chat->name, "vicuna");
     sac_loaded_model_free(&m);
+    /* integers of any size, as Python writes them, in each of the files */
+    shell("rm %s/chat_template.jinja", folder);
+    const char *large = "{\"chat_template\":\"USER: ASSISTANT:\","
+                        "\"model_max_length\": 1000000000000000019884624838656}";
+    spit("tokenizer_config.json", large, strlen(large));
+    const char *limit = "{\"x\": -1000000000000000019884624838656}";
+    spit("generation_config.json", limit, strlen(limit));
+    shell("sed -i '0,/{/s//{ \"large\": 1000000000000000019884624838656,/' %s/config.json", folder);
+    assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
+    assert_string_equal(m.chat->name, "vicuna");
+    sac_loaded_model_free(&m);
+    shell("sed -i '0,/{/s//{ \"transformers_weights\": \"other.safetensors\",/' %s/config.json", folder);
+    refused(SAC_UNSUPPORTED, "\"transformers_weights\" is \"other.safetensors\"; rename");
+    shell("sed -i 's/\"transformers_weights\": \"other.safetensors\",//' %s/config.json", folder);
     spit("generation_config.json", "{\"top_p\":2}", 11);
     refused(SAC_BAD_FILE, "generation_config.json: \"top_p\" is 2");
     spit("generation_config.json", "{\"eos_token_id\":\"x\"}", 20);
     refused(SAC_BAD_FILE, "\"eos_token_id\"");
+}
+
+/* The GGUF file with one more metadata key of 1 or 4 bytes, and one without meaning that fills up to 64 bytes,
+ * so that the tensors stay aligned. */
+static void gguf_with(const char *key, uint32_t type, const void *value, size_t value_bytes) {
+    uint8_t more[64] = {0};
+    char filler[32] = "................";
+    size_t n = strlen(key), at = 0, n_bytes;
+    size_t n_filler = sizeof more - (8 + n + 4 + value_bytes) - 16;
+    memcpy(more, &n, 8);
+    memcpy(more + 8, key, n);
+    memcpy(more + 8 + n, &type, 4);
+    memcpy(more + 12 + n, value, value_bytes);
+    at = 12 + n + value_bytes;
+    uint32_t type_u32 = 4;
+    memcpy(more + at, &n_filler, 8);
+    memcpy(more + at + 8, filler, n_filler);
+    memcpy(more + at + 8 + n_filler, &type_u32, 4);
+    char *text;
+    sac_error err;
+    assert_ok(sac_file_read(&text, &n_bytes, TINY "gguf_llama_f16/f16.gguf", (size_t)1 << 24, &err), err);
+    char *whole = malloc(n_bytes + sizeof more);
+    memcpy(whole, text, 24);
+    memcpy(whole + 24, more, sizeof more);
+    memcpy(whole + 24 + sizeof more, text + 24, n_bytes - 24);
+    uint64_t n_keys;
+    memcpy(&n_keys, text + 16, 8);
+    n_keys += 2;
+    memcpy(whole + 16, &n_keys, 8);
+    spit("x.gguf", whole, n_bytes + sizeof more);
+    free(whole);
+    free(text);
+}
+
+/* llama.cpp: a factor without a type is linear, also under its old name. */
+static void gguf_scaling_and_mask(void **state) {
+    (void)state;
+    const char *const keys[] = {"llama.rope.scaling.factor", "llama.rope.scale_linear"};
+    const float factor = 4;
+    char path[64];
+    snprintf(path, sizeof path, "%s/x.gguf", folder);
+    sac_loaded_model m;
+    sac_error err;
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        gguf_with(keys[i], 6, &factor, sizeof factor);
+        assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+        assert_int_equal(m.decoder.config.rope.scaling, SAC_ROPE_LINEAR);
+        assert_true(m.decoder.config.rope.factor == 4);
+        sac_loaded_model_free(&m);
+    }
+    const uint8_t no = 0;
+    gguf_with("llama.attention.causal", 7, &no, 1);
+    assert_int_equal(sac_loaded_model_open(&m, path, NULL, NULL, &err), SAC_UNSUPPORTED);
+    says(&err, "llama.attention.causal is false");
 }
 
 /* Weights at odd addresses are copied, so that they are read as aligned ones. */
@@ -533,6 +639,9 @@ static void fingerprint_follows_the_vision_part(void **state) {
 
 static void refuses_a_missing_tower(void **state) {
     (void)state;
+    shell("sed -i '0,/{/s//{ \"text_config\": {\"quantization_config\": {}},/' %s/config.json", folder);
+    refused(SAC_UNSUPPORTED, "text_config: \"quantization_config\" is not supported there");
+    shell("sed -i 's/\"text_config\": {\"quantization_config\": {}},//' %s/config.json", folder);
     shell("rm %s/vision_tower/model.safetensors", folder);
     refused(SAC_NOT_FOUND, "vision_tower: no model.safetensors");
     shell("rm -r %s/vision_tower", folder);
@@ -544,6 +653,7 @@ int main(void) {
         cmocka_unit_test(config_defaults_are_the_published_models),
         cmocka_unit_test(config_default_image_token_must_be_a_token),
         cmocka_unit_test(config_reads_what_is_given),
+        cmocka_unit_test(config_model_type_decides),
         cmocka_unit_test(config_refuses),
         cmocka_unit_test(every_yaml_fits_the_structs),
         cmocka_unit_test(yaml_refuses),
@@ -553,6 +663,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_an_adapter_in_the_folder, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(refuses_missing_files, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(reads_generation_and_chat, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(gguf_scaling_and_mask, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(takes_unaligned_weights, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(fingerprint_follows_the_vision_part, copy_llava, remove_copy),
         cmocka_unit_test_setup_teardown(refuses_a_missing_tower, copy_longva, remove_copy),

@@ -226,6 +226,10 @@ static void test_config_forms(void **state) {
         read_text(&c, &sac_dialect_unires, 224, NULL, "{\"mm_spatial_pool_mode\": \"max\"}", &err),
         SAC_UNSUPPORTED);
     assert_int_equal(read_text(&c, clip, 9, NULL, NULL, &err), SAC_BAD_FILE);
+    /* the original LLaVA's key, which the tower of transformers' folders does not follow: no token without a row */
+    assert_ok(read_text(&c, clip, 28, NULL, "{\"mm_vision_select_feature\": \"cls_patch\"}", &err), err);
+    assert_false(c.keep_class_token);
+    sac_processor_free(&c);
     assert_null(c.own);
 }
 
