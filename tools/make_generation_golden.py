@@ -79,7 +79,10 @@ def main():
     while len(cases) < a.cases:
         i = len(cases)
         some = [names[i // 3]] if i < 3 * len(names) else r.sample(names, r.randint(2, 6))
-        c = case(r, model, some)
+        try:
+            c = case(r, model, some)
+        except ValueError:  # transformers refuses the pair
+            continue
         if all(x == x for x in c["probs"]):  # everything forbidden: no distribution
             cases.append(c)
     with open(a.out, "w") as f:

@@ -1,5 +1,7 @@
 /* Distributions against those of transformers' own processors (tools/make_generation_golden.py). Another
  * file of the same kind may be named as the argument. */
+#include "controls.h"
+#include "json.h"
 #include "sampler.h"
 #include "test.h"
 
