@@ -52,7 +52,10 @@ def case(r, model, names):
     if "forced_bos_token_id" in config and r.random() < 0.5:
         n_new = 0
     ids = [r.randrange(3) if r.random() < 0.7 else r.randrange(VOCAB) for _ in range(n_prompt + n_new)]
-    logits = [round(r.gauss(0, 2), 3) for _ in range(VOCAB)]
+    logits = []
+    while len(logits) < VOCAB:  # no two alike: which of a tie goes first is not defined
+        x = round(r.gauss(0, 2), 3)
+        logits += [x] if x not in logits else []
     full = {"top_k": 0, "top_p": 1.0, "temperature": 1.0, "repetition_penalty": 1.0, **config}
     g = GenerationConfig(do_sample=True, eos_token_id=EOS, max_length=MOST, **full)
     g.max_length = MOST

@@ -25,6 +25,15 @@ class Answers(Case):
         row = sample(video=False)
         self.assert_answer(saccade("ask", row["question"], "--image", row["file"]), row["answer"])
 
+    def test_further_settings(self):
+        row = sample(video=False)
+        run = ask_sample(row, "--set", "suppress_tokens=%s" % list(range(256)), "-n", "8")
+        self.assertEqual(run.returncode, 0)
+        self.assertNotEqual(run.stdout.strip(), row["answer"])
+        self.assert_refused(ask_sample(row, "--set", "nonsense=1"), 64, "nonsense")
+        self.assert_refused(ask_sample(row, "--set", "suppress_tokens"), 64, "NAME=VALUE")
+        self.assert_refused(ask_sample(row, "--set", "max_length=1", "-n", "0"), 64, "max_length")
+
     def test_question_from_standard_input(self):
         row = sample(video=False)
         run = saccade("ask", "--image", row["file"], "-", input=row["question"] + "\n")
