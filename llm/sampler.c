@@ -1,5 +1,8 @@
 #include "sampler.h"
 
+#include "order.h"
+#include "processor.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +16,7 @@ static int n_stretches(int vocab) {
 size_t sac_sampler_bytes(int vocab) {
     size_t n = (size_t)vocab;
     return sac_arena_block_bytes(n) + sac_arena_block_bytes(n * sizeof(uint16_t)) +
-           2 * sac_arena_block_bytes(n * sizeof(int32_t)) + 2 * sac_arena_block_bytes(n * sizeof(float)) +
+           2 * sac_arena_block_bytes(n * sizeof(int32_t)) + 3 * sac_arena_block_bytes(n * sizeof(float)) +
            sac_arena_block_bytes((size_t)n_stretches(vocab) * sizeof(float));
 }
 
@@ -26,7 +29,8 @@ sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_err
     s->tops = sac_arena_take(arena, (size_t)n_stretches(vocab) * sizeof(float));
     s->taken = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
     s->spare = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
-    if (!s->seen || !s->counts || !s->scores || !s->left || !s->tops || !s->taken || !s->spare)
+    s->keys = sac_arena_take(arena, (size_t)vocab * sizeof(float));
+    if (!s->keys || !s->seen || !s->counts || !s->scores || !s->left || !s->tops || !s->taken || !s->spare)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sampler");
     return SAC_OK;
 }
@@ -57,7 +61,13 @@ sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *c, sac_er
             return sac_fail(err, SAC_BAD_ARGUMENT, "logit_bias %g of token %d: give -1000 to 1000",
                             (double)c->bias[i].bias, c->bias[i].id);
     }
+    if (c->controls) SAC_TRY(sac_controls_check(c->controls, s->vocab, err));
     s->config = *c;
+    s->processed = c->controls && sac_processors_on(c->controls);
+    s->ids = NULL;
+    s->n_prompt = s->n_answer = 0;
+    s->n_most = INT64_MAX;
+    s->mu = 2 * (c->controls && c->controls->mirostat_tau > 0 ? c->controls->mirostat_tau : 5);
     memset(s->seen, 0, (size_t)s->vocab);
     memset(s->counts, 0, (size_t)s->vocab * sizeof *s->counts);
     return SAC_OK;
@@ -67,8 +77,15 @@ void sac_sampler_see(sac_sampler *s, int32_t id) {
     if (id >= 0 && id < s->vocab) s->seen[id] = 1;
 }
 
+void sac_sampler_history(sac_sampler *s, const int32_t *ids, int64_t n_prompt, int64_t n_most) {
+    s->ids = ids;
+    s->n_prompt = n_prompt;
+    s->n_most = n_most;
+}
+
 void sac_sampler_count(sac_sampler *s, int32_t id) {
     sac_sampler_see(s, id);
+    s->n_answer++;
     if (id >= 0 && id < s->vocab && s->counts[id] < UINT16_MAX) s->counts[id]++;
 }
 
@@ -147,35 +164,12 @@ static bool take_best(sac_sampler *s) {
     return true;
 }
 
-/* Rises as x falls; the zeros are one. */
-static uint32_t falling_key(float x) {
-    uint32_t bits;
-    x += 0.0f;
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 31 ? bits : ~bits & 0x7fffffff;
-}
-
-/* One digit of the keys: ids from `from` to `to`, in the order they had where digits are equal. */
-static void sort_digit(const float *scores, const int32_t *from, int32_t *to, int n, int shift) {
-    enum { DIGITS = 1 << 11 };
-    int at[DIGITS] = {0}, sum = 0;
-    for (int i = 0; i < n; i++) at[falling_key(scores[from[i]]) >> shift & (DIGITS - 1)]++;
-    for (int d = 0; d < DIGITS; d++) {
-        int count = at[d];
-        at[d] = sum;
-        sum += count;
-    }
-    for (int i = 0; i < n; i++) to[at[falling_key(scores[from[i]]) >> shift & (DIGITS - 1)]++] = from[i];
-}
-
 static void sort_rest(sac_sampler *s) {
     int32_t *rest = s->taken + s->n_taken;
     int n = 0;
     for (int i = 0; i < s->vocab; i++)
         if (s->left[i] > -INFINITY) s->spare[n++] = i;
-    sort_digit(s->left, s->spare, rest, n, 0);
-    sort_digit(s->left, rest, s->spare, n, 11);
-    sort_digit(s->left, s->spare, rest, n, 22);
+    sac_order_falling(s->left, s->spare, rest, n);
     s->n_sorted = n;
 }
 
@@ -306,8 +300,72 @@ static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t other
     return otherwise;
 }
 
+/* ---------------------------------------------------------------- with processors */
+
+static sac_scoring scoring(sac_sampler *s, uint64_t step) {
+    const sac_sampler_config *c = &s->config;
+    return (sac_scoring){.controls = c->controls,
+                         .scores = s->scores,
+                         .vocab = s->vocab,
+                         .ids = s->ids,
+                         .n_prompt = s->ids ? s->n_prompt : 0,
+                         .n_ids = s->ids ? s->n_prompt + s->n_answer : 0,
+                         .n_most = s->n_most,
+                         .eos = c->eos,
+                         .n_eos = c->n_eos,
+                         .keys = s->keys,
+                         .order = s->taken,
+                         .spare = s->spare,
+                         .temperature = c->temperature,
+                         .top_k = c->top_k,
+                         .top_p = c->top_p,
+                         .min_p = c->min_p,
+                         .chance = uniform(c->seed ^ 0x787463, step), /* not the number that draws */
+                         .mu = s->mu};
+}
+
+/* How far a token's surprise, in bits, is from the target. */
+static void follow_mirostat(sac_sampler *s, double share) {
+    const sac_controls *c = s->config.controls;
+    double tau = c->mirostat_tau > 0 ? c->mirostat_tau : 5, eta = c->mirostat_eta > 0 ? c->mirostat_eta : 0.1;
+    if (c->mirostat && share > 0) s->mu -= eta * (-log2(share) - tau);
+}
+
+/* From s->left, which the draw's processors have cut. */
+static int32_t draw_processed(sac_sampler *s, uint64_t step, int32_t otherwise) {
+    double sum = 0, passed = 0;
+    float best = largest(s->left, s->vocab);
+    for (int i = 0; i < s->vocab; i++)
+        if (s->left[i] > -INFINITY) sum += exp((double)s->left[i] - (double)best);
+    double target = uniform(s->config.seed, step) * sum;
+    for (int i = 0; i < s->vocab; i++) {
+        if (!(s->left[i] > -INFINITY)) continue;
+        double w = exp((double)s->left[i] - (double)best);
+        passed += w;
+        if (passed <= target) continue;
+        follow_mirostat(s, w / sum);
+        return i;
+    }
+    return otherwise;
+}
+
+static int32_t choose_processed(sac_sampler *s, uint64_t step) {
+    sac_scoring x = scoring(s, step);
+    sac_process_first(&x);
+    penalise(s);
+    sac_process_rest(&x);
+    int32_t first = greedy(s->scores, s->vocab);
+    if (!(s->scores[first] > -INFINITY)) return -1;
+    if (s->config.temperature == 0 || s->scores[first] == INFINITY) return first;
+    memcpy(s->left, s->scores, (size_t)s->vocab * sizeof *s->left);
+    x.scores = s->left;
+    sac_process_draw(&x);
+    return draw_processed(s, step, first);
+}
+
 int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
     const sac_sampler_config *c = &s->config;
+    if (s->processed) return choose_processed(s, step);
     penalise(s);
     int32_t first = greedy(s->scores, s->vocab);
     if (!(s->scores[first] > -INFINITY)) return -1;

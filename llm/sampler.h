@@ -18,6 +18,9 @@ typedef struct sac_sampler_config {
     double presence_penalty, frequency_penalty; /* 0 = off; OpenAI's, over the tokens of the answer */
     const sac_logit_bias *bias;                 /* [n_bias], must live as long as the answer grows */
     size_t n_bias;
+    const sac_controls *controls; /* NULL = all off; must live as long as the answer grows */
+    const int32_t *eos;           /* [n_eos] ids that end the answer; likewise */
+    int n_eos;
 } sac_sampler_config;
 
 typedef struct sac_sampler {
@@ -31,6 +34,11 @@ typedef struct sac_sampler {
     int32_t *taken;   /* [vocab] and the best ids, falling */
     int32_t *spare;   /* [vocab] */
     int n_taken, n_sorted;
+    float *keys;        /* [vocab] of processors (sampling/processor.h) */
+    bool processed;     /* any of them is on */
+    const int32_t *ids; /* see sac_sampler_history */
+    int64_t n_prompt, n_answer, n_most;
+    double mu; /* mirostat's */
 } sac_sampler;
 
 size_t sac_sampler_bytes(int vocab);
@@ -41,6 +49,10 @@ sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *config, s
 /* A token of the prompt; a token of the answer. */
 void sac_sampler_see(sac_sampler *s, int32_t id);
 void sac_sampler_count(sac_sampler *s, int32_t id);
+
+/* Where prompt and answer stand, for processors that look back: ids [n_prompt + n tokens counted] is read at
+ * every choice. n_most: ids of prompt and longest answer. After sac_sampler_start. */
+void sac_sampler_history(sac_sampler *s, const int32_t *ids, int64_t n_prompt, int64_t n_most);
 
 /* Copies the logits to s->scores, where the caller may change them before it chooses. */
 void sac_sampler_load(sac_sampler *s, const float *logits);

@@ -189,19 +189,25 @@ static sac_status load_folder_chat(sac_load_context *l) {
     return sac_load_chat(l, NULL);
 }
 
-static sac_status load_generation(sac_load_context *l) {
+/* generation_config.json; without one config.json, and its text_config, as transformers does. */
+static sac_status load_generation(sac_load_context *l, const json_t *config) {
     sac_loaded_model *m = l->m;
+    sac_generation_config *g = &m->generation;
     json_t *object;
     SAC_TRY(optional_json(&object, l->path, "generation_config.json", l->err));
-    if (!object) return SAC_OK;
-    sac_generation_config g = m->generation;
-    sac_status st = sac_config_read_generation(&g, object, l->err);
+    if (!object) {
+        const json_t *text = json_object_get(config, "text_config");
+        sac_status st = text ? sac_config_read_generation(g, text, true, l->err) : SAC_OK;
+        if (st == SAC_OK) st = sac_config_read_generation(g, config, true, l->err);
+        if (st == SAC_OK) st = sac_controls_check(&g->controls, l->config.decoder.vocab, l->err);
+        return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s/config.json", l->path);
+    }
+    sac_status st = sac_config_read_generation(g, object, false, l->err);
+    if (st == SAC_OK) st = sac_controls_check(&g->controls, l->config.decoder.vocab, l->err);
     if (st == SAC_OK)
         st = sac_config_add_stop_ids(m->stop_ids, &m->n_stop_ids, object, l->config.decoder.vocab, l->err);
     json_decref(object);
-    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/generation_config.json", l->path);
-    m->generation = g;
-    return SAC_OK;
+    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s/generation_config.json", l->path);
 }
 
 static sac_status load_parts(sac_load_context *l, json_t *config) {
@@ -225,7 +231,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     SAC_TRY(load_folder_chat(l));
     SAC_TRY(sac_load_controller(l));
     SAC_TRY(sac_load_head_losses(l));
-    return load_generation(l);
+    return load_generation(l, config);
 }
 
 /* transformers applies an adapter that it finds beside a model. Without it the answers would be another model's. */

@@ -254,6 +254,34 @@ static sac_status read_config(reader *r) {
     return read_stop_ids(r);
 }
 
+/* "general.sampling.*", which llama.cpp takes as defaults. A temperature there asks for sampling. */
+static sac_status read_sampling(reader *r) {
+    sac_generation_config *g = &r->l->m->generation;
+    sac_error *err = r->l->err;
+    int64_t top_k = g->top_k;
+    bool has_temp = sac_gguf_find(&r->g, "general.sampling.temp") != NULL;
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.temp", &g->temperature, err));
+    SAC_TRY(sac_gguf_get_int(&r->g, "general.sampling.top_k", 0, INT32_MAX, &top_k, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.top_p", &g->top_p, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.min_p", &g->min_p, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.penalty_repeat", &g->repetition_penalty, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.xtc_probability", &g->controls.xtc_probability, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.xtc_threshold", &g->controls.xtc_threshold, err));
+    SAC_TRY(sac_gguf_get_int(&r->g, "general.sampling.mirostat", 0, 2, &g->controls.mirostat, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.mirostat_tau", &g->controls.mirostat_tau, err));
+    SAC_TRY(sac_gguf_get_float(&r->g, "general.sampling.mirostat_eta", &g->controls.mirostat_eta, err));
+    g->top_k = (int)top_k;
+    g->do_sample = has_temp && g->temperature > 0;
+    if (!(g->temperature >= 0 && g->temperature <= 100) || !(g->top_p > 0 && g->top_p <= 1) ||
+        !(g->min_p >= 0 && g->min_p <= 1) || !(g->repetition_penalty > 0 && g->repetition_penalty <= 100) ||
+        !(g->controls.xtc_probability >= 0 && g->controls.xtc_probability <= 1) ||
+        !(g->controls.xtc_threshold >= 0 && g->controls.xtc_threshold <= 1) ||
+        !(g->controls.mirostat_tau >= 0 && g->controls.mirostat_tau <= 100) ||
+        !(g->controls.mirostat_eta >= 0 && g->controls.mirostat_eta <= 10))
+        return sac_fail(err, SAC_BAD_FILE, "a metadata key general.sampling.* is out of range");
+    return SAC_OK;
+}
+
 /* No key announces biases: the tensors do. */
 static sac_status find_biases(reader *r, const sac_bind_source *source) {
     sac_model_config *c = &r->l->config;
@@ -277,6 +305,7 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(sac_gguf_parse(&r->g, weights, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
     sac_sha256_update(l->hash, f->map.data, f->header_bytes);
     SAC_TRY(read_config(r));
+    SAC_TRY(read_sampling(r));
     sac_bind_source source = {
         .weights = weights, .gguf = true, .progress = l->progress, .progress_ctx = l->progress_ctx};
     SAC_TRY(find_biases(r, &source));

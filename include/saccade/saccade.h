@@ -91,6 +91,8 @@ typedef struct sac_model_info {
     const char *processor; /* "clip", "anyres", "unires" */
     int n_threads;
     const char *cpu; /* instruction sets in use, "avx2 avx512 vnni" */
+    const char
+        *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
 } sac_model_info;
 
 void sac_model_get_info(const sac_model *m, sac_model_info *info); /* strings live as long as the model */
@@ -298,6 +300,18 @@ typedef struct sac_logit_bias {
     float bias; /* added to the token's logit; -100 in effect bans it, 100 in effect forces it */
 } sac_logit_bias;
 
+/* Further settings of generation, each by the name that generation_config.json has for it, and llama.cpp's for
+ * DRY, XTC and mirostat; docs/command.md lists them. Newly made all are off. A value is written as JSON writes
+ * it: "3", "[1, 2]", "null" = off. BAD_ARGUMENT names what is not known or not in range. */
+typedef struct sac_controls sac_controls;
+sac_status sac_controls_create(sac_controls **out, sac_error *err);
+sac_status sac_controls_set(sac_controls *c, const char *name, const char *json, sac_error *err);
+/* *out: as `from`, which may be NULL; the caller's. */
+sac_status sac_controls_copy_of(sac_controls **out, const sac_controls *from, sac_error *err);
+/* BAD_ARGUMENT where a list names a token that a vocabulary of n_vocab lacks; a session checks it too. */
+sac_status sac_controls_check_ids(const sac_controls *c, int n_vocab, sac_error *err);
+void sac_controls_free(sac_controls *c); /* NULL is fine */
+
 typedef struct sac_sampling {
     int max_tokens;            /* 0 = to the end of the context; default 512 */
     double temperature;        /* 0 = greedy (default) */
@@ -320,11 +334,14 @@ typedef struct sac_sampling {
      * the temperature (over 1 when greedy), through softmax. */
     bool logprobs;
     int top_logprobs;
+    const sac_controls *controls; /* NULL = all off; begin copies them */
 } sac_sampling;
 
 void sac_sampling_default(sac_sampling *s);
 /* The checkpoint's generation_config.json, where it has one. */
 void sac_sampling_of_model(const sac_model *m, sac_sampling *s);
+/* *out: those of the checkpoint, to be changed further; the caller's. */
+sac_status sac_controls_of_model(sac_controls **out, const sac_model *m, sac_error *err);
 
 typedef struct sac_logprob {
     int32_t id;

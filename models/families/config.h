@@ -3,6 +3,7 @@
 #ifndef SAC_MODELS_CONFIG_H
 #define SAC_MODELS_CONFIG_H
 
+#include "controls.h"
 #include "decoder.h"
 #include "dialect.h"
 #include "json.h"
@@ -23,6 +24,9 @@ typedef struct sac_generation_config {
     bool do_sample;
     double temperature, top_p, min_p, repetition_penalty;
     int top_k;
+    int max_new_tokens;    /* 0 = not said */
+    sac_controls controls; /* sac_controls_clear frees what it holds */
+    char unknown[64];      /* the first key that nothing here knows, or "" */
 } sac_generation_config;
 
 typedef struct sac_model_config {
@@ -85,7 +89,9 @@ sac_status sac_config_check_tower(const sac_tower_config *v, sac_error *err);
 /* "eos_token_id": an id or a list; adds those not there yet. */
 sac_status sac_config_add_stop_ids(int32_t ids[SAC_MAX_STOP_IDS], int *n, const json_t *object, int vocab,
                                    sac_error *err);
-/* generation_config.json; g holds the defaults. */
-sac_status sac_config_read_generation(sac_generation_config *g, const json_t *object, sac_error *err);
+/* generation_config.json, or config.json, which transformers reads where there is none (`is_model_config`:
+ * its other keys are not looked at); g holds the defaults, and on failure what was read. */
+sac_status sac_config_read_generation(sac_generation_config *g, const json_t *object, bool is_model_config,
+                                      sac_error *err);
 
 #endif

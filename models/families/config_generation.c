@@ -3,6 +3,9 @@
 
 #include "config_values.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static sac_status add_stop_id(int32_t *ids, int *n, const json_t *v, int vocab, sac_error *err) {
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= vocab)
         return sac_fail(err, SAC_BAD_FILE, "\"eos_token_id\" must hold ids from 0 to %d", vocab - 1);
@@ -25,7 +28,118 @@ sac_status sac_config_add_stop_ids(int32_t ids[SAC_MAX_STOP_IDS], int *n, const 
     return SAC_OK;
 }
 
-sac_status sac_config_read_generation(sac_generation_config *g, const json_t *object, sac_error *err) {
+/* Keys that need another way of searching, and the value with which they ask for nothing. */
+typedef struct refusal {
+    const char *key;
+    double neutral;
+} refusal;
+
+static const refusal refused[] = {
+    {"num_beams", 1},           {"num_beam_groups", 1},   {"num_return_sequences", 1}, {"penalty_alpha", 0},
+    {"dola_layers", 0},         {"constraints", 0},       {"force_words_ids", 0},      {"guidance_scale", 1},
+    {"watermarking_config", 0}, {"diversity_penalty", 0}, {"token_healing", 0},        {"stop_strings", 0},
+};
+
+/* Read elsewhere, or without effect on an answer here. */
+static const char *const quiet[] = {
+    "do_sample",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "max_new_tokens",
+    "eos_token_id",
+    "bos_token_id",
+    "pad_token_id",
+    "decoder_start_token_id",
+    "use_cache",
+    "cache_implementation",
+    "cache_config",
+    "max_cache_len",
+    "length_penalty",
+    "early_stopping",
+    "renormalize_logits",
+    "low_memory",
+    "output_attentions",
+    "output_hidden_states",
+    "output_scores",
+    "output_logits",
+    "return_dict_in_generate",
+    "is_assistant",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "assistant_confidence_threshold",
+    "prompt_lookup_num_tokens",
+    "max_matching_ngram_size",
+    "assistant_early_exit",
+    "assistant_lookbehind",
+    "target_lookbehind",
+    "assistant_ensemble_weight",
+    "speculation_type",
+    "use_mtp",
+    "compile_config",
+    "disable_compile",
+    "continuous_batching_config",
+    "prefill_chunk_size",
+    "transformers_version",
+    "_from_model_config",
+    "_commit_hash",
+    "chat_format",
+    "trust_remote_code",
+};
+
+static bool is_neutral(const json_t *v, double neutral) {
+    if (json_is_null(v) || json_is_false(v)) return true;
+    if (json_is_array(v)) return json_array_size(v) == 0;
+    return json_is_number(v) && json_number_value(v) == neutral;
+}
+
+static sac_status refuse_others(const json_t *object, sac_error *err) {
+    for (size_t i = 0; i < SAC_COUNT(refused); i++) {
+        const json_t *v = json_object_get(object, refused[i].key);
+        if (!v || is_neutral(v, refused[i].neutral)) continue;
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"%s\" is set, which is not done here: remove it from the file to go without",
+                        refused[i].key);
+    }
+    return SAC_OK;
+}
+
+static bool is_named(const char *key) {
+    for (size_t i = 0; i < SAC_COUNT(refused); i++)
+        if (!strcmp(refused[i].key, key)) return true;
+    for (size_t i = 0; i < SAC_COUNT(quiet); i++)
+        if (!strcmp(quiet[i], key)) return true;
+    return false;
+}
+
+/* What transformers writes for "off" though its own check of the value would refuse it. */
+static bool is_off(const char *key, const json_t *v) {
+    bool cuts = !strcmp(key, "typical_p") || !strcmp(key, "encoder_repetition_penalty");
+    return json_is_null(v) || (cuts && json_is_number(v) && json_number_value(v) == 1);
+}
+
+static sac_status read_controls(sac_generation_config *g, const json_t *object, bool names_unknown,
+                                sac_error *err) {
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)object, key, v) {
+        if (sac_controls_knows(key)) {
+            if (is_off(key, v)) continue;
+            if (sac_controls_set_value(&g->controls, key, v, err) != SAC_OK)
+                return err ? (err->status = SAC_BAD_FILE) : SAC_BAD_FILE;
+        } else if (names_unknown && !is_named(key) && !json_is_null(v) && !g->unknown[0])
+            snprintf(g->unknown, sizeof g->unknown, "%s", key);
+    }
+    return SAC_OK;
+}
+
+sac_status sac_config_read_generation(sac_generation_config *g, const json_t *object, bool is_model_config,
+                                      sac_error *err) {
+    SAC_TRY(read_controls(g, object, !is_model_config, err));
+    SAC_TRY(refuse_others(object, err));
+    SAC_TRY(sac_config_get_int(object, "max_new_tokens", 1, INT32_MAX, &g->max_new_tokens, err));
     SAC_TRY(sac_json_get_bool(object, "do_sample", &g->do_sample, err));
     SAC_TRY(sac_json_get_float(object, "temperature", &g->temperature, err));
     SAC_TRY(sac_json_get_float(object, "top_p", &g->top_p, err));

@@ -20,6 +20,7 @@ sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
 
 void sac_reply_drop(sac_session *s) {
     free(s->reply.owned);
+    sac_controls_clear(&s->reply.controls);
     s->reply = (sac_reply){.text = s->text, .capacity = s->text_capacity, .busy = s->reply.busy};
 }
 

@@ -2,6 +2,7 @@
 #ifndef SAC_ENGINE_REPLY_H
 #define SAC_ENGINE_REPLY_H
 
+#include "controls.h"
 #include "saccade/saccade.h"
 
 /* The answer between sac_session_begin and sac_session_end. */
@@ -16,6 +17,7 @@ typedef struct sac_reply {
     int n_top;
     char
         *owned; /* one block: stop texts, their pointers and the bias of the caller's sac_sampling; or NULL */
+    sac_controls controls;    /* a copy */
     const char *const *stops; /* [n_stops] */
     size_t n_stops;
     const char *const *format_stops; /* the chat format's own, NULL-terminated or NULL */

@@ -17,11 +17,19 @@ void sac_sampling_of_model(const sac_model *model, sac_sampling *s) {
     const sac_loaded_model *m = &model->loaded;
     sac_sampling_default(s);
     s->repetition_penalty = m->generation.repetition_penalty;
+    s->controls = &m->generation.controls;
+    /* as in transformers max_new_tokens goes before max_length, which the session sees at 0 */
+    if (m->generation.controls.max_length) s->max_tokens = 0;
+    if (m->generation.max_new_tokens) s->max_tokens = m->generation.max_new_tokens;
     if (!m->generation.do_sample) return;
     s->temperature = m->generation.temperature;
     s->top_k = m->generation.top_k;
     s->top_p = m->generation.top_p;
     s->min_p = m->generation.min_p;
+}
+
+sac_status sac_controls_of_model(sac_controls **out, const sac_model *m, sac_error *err) {
+    return sac_controls_copy_of(out, &m->loaded.generation.controls, err);
 }
 
 /* ---------------------------------------------------------------- begin */
@@ -74,7 +82,12 @@ static sac_status start_reply(sac_session *s, const sac_sampling *o, sac_error *
                                  .presence_penalty = o->presence_penalty,
                                  .frequency_penalty = o->frequency_penalty};
     SAC_TRY(own_sampling(r, o, &config, err));
+    if (o->controls) SAC_TRY(sac_controls_copy(&r->controls, o->controls, err));
+    config.controls = &r->controls;
+    config.eos = s->model->loaded.stop_ids;
+    config.n_eos = s->model->loaded.n_stop_ids;
     r->limit = o->max_tokens > 0 ? o->max_tokens : s->memory.n_ctx;
+    if (o->max_tokens > 0) r->controls.max_length = 0;
     r->ignore_eos = o->ignore_eos;
     r->logprobs = o->logprobs;
     r->n_top = o->top_logprobs;
@@ -82,9 +95,18 @@ static sac_status start_reply(sac_session *s, const sac_sampling *o, sac_error *
 }
 
 /* The prompt has been run: the first token can be chosen. */
-static void start_answer(sac_session *s) {
+static sac_status start_answer(sac_session *s, sac_error *err) {
     const sac_work *w = s->work;
     sac_reply *r = &s->reply;
+    int64_t n_prompt = s->decoder.cache.n_rows, longest = r->controls.max_length;
+    if (longest && longest <= n_prompt) {
+        sac_reply_drop(s);
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "max_length is %lld and the prompt has %lld tokens: raise it, or give max_tokens",
+                        (long long)longest, (long long)n_prompt);
+    }
+    if (longest && longest - n_prompt < r->limit) r->limit = longest - n_prompt;
+    sac_sampler_history(&s->sampler, s->ids, n_prompt, n_prompt + r->limit);
     for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
     if (!r->ignore_eos && w->input.messages) r->format_stops = sac_chat_stops(s->model->loaded.chat);
     sac_detokenizer_reset(s->detokenizer);
@@ -93,6 +115,7 @@ static void start_answer(sac_session *s) {
     r->result.finish_reason = "cancelled"; /* until it is finished */
     r->start_ns = w->start_ns;
     r->running = true;
+    return SAC_OK;
 }
 
 sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const sac_sampling *sampling,
@@ -108,11 +131,11 @@ sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const 
 }
 
 /* After a piece, or all of them. */
-static sac_status end_piece(sac_session *s, sac_status st) {
+static sac_status end_piece(sac_session *s, sac_status st, sac_error *err) {
     if (st != SAC_OK)
         sac_reply_drop(s);
     else if (sac_work_is_done(s->work))
-        start_answer(s);
+        return start_answer(s, err);
     return st;
 }
 
@@ -122,7 +145,7 @@ sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err) {
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         s->work->inside ? "this session is at work: a callback may run other sessions only"
                                         : "no work is under way: sac_session_begin_work comes first");
-    SAC_TRY(end_piece(s, sac_work_next(s->work, err)));
+    SAC_TRY(end_piece(s, sac_work_next(s->work, err), err));
     *done = sac_work_is_done(s->work);
     return SAC_OK;
 }
@@ -138,7 +161,7 @@ double sac_session_work_left(const sac_session *s) {
 static sac_status begin(sac_session *s, const sac_input *input, const sac_sampling *sampling,
                         const sac_events *events, sac_error *err) {
     SAC_TRY(sac_session_begin_work(s, input, sampling, events, err));
-    return end_piece(s, sac_work_run(s->work, err));
+    return end_piece(s, sac_work_run(s->work, err), err);
 }
 
 sac_status sac_session_begin(sac_session *s, const sac_message *messages, size_t n_messages,
@@ -181,6 +204,18 @@ static bool is_stop_id(const sac_loaded_model *m, int32_t id) {
     for (int i = 0; i < m->n_stop_ids; i++)
         if (m->stop_ids[i] == id) return true;
     return false;
+}
+
+/* Ends the answer whatever ignore_eos says. */
+static bool is_own_stop(const sac_reply *r, int32_t id) {
+    const int32_t *ids = r->controls.pool + r->controls.stop_token_ids.at;
+    for (int32_t i = 0; i < r->controls.stop_token_ids.n; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
+static bool is_late(const sac_reply *r) {
+    return r->controls.max_time > 0 && sac_seconds_since(r->start_ns) > r->controls.max_time;
 }
 
 void sac_step_choose_ahead(sac_session *s) {
@@ -237,7 +272,7 @@ sac_status sac_step_choose(sac_session *s, int32_t *token, bool *done, sac_error
     *done = false;
     SAC_TRY(choose(s, e, &id, err));
     if (r->result.n_tokens == 0) r->result.seconds.first_token = sac_seconds_since(r->start_ns);
-    if (!r->ignore_eos && is_stop_id(&s->model->loaded, id)) {
+    if ((!r->ignore_eos && is_stop_id(&s->model->loaded, id)) || is_own_stop(r, id)) {
         SAC_TRY(finish(s, SAC_GO_ON, "stop", err));
         *done = true;
         return SAC_OK;
@@ -249,7 +284,7 @@ sac_status sac_step_choose(sac_session *s, int32_t *token, bool *done, sac_error
     sac_text_span piece = sac_detokenizer_feed(s->detokenizer, id);
     sac_outcome out = sac_reply_append(r, e, piece.text, piece.n_bytes);
     if (e && e->progress) e->progress(e->ctx, "decode", n, r->limit);
-    r->pending = out == SAC_GO_ON && n < r->limit && s->decoder.cache.n_rows < s->memory.n_ctx;
+    r->pending = out == SAC_GO_ON && n < r->limit && s->decoder.cache.n_rows < s->memory.n_ctx && !is_late(r);
     if (!r->pending) SAC_TRY(finish(s, out, out == SAC_STOPPED ? "stop" : "length", err));
     *token = id;
     *done = r->done;

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import tempfile
 
 from cli import Case, is_video, main, questions, saccade, sample, write_png
 
@@ -24,6 +25,43 @@ class Answers(Case):
     def test_options_may_follow_the_question(self):
         row = sample(video=False)
         self.assert_answer(saccade("ask", row["question"], "--image", row["file"]), row["answer"])
+
+    def test_further_settings(self):
+        row = sample(video=False)
+        run = ask_sample(row, "--set", "suppress_tokens=%s" % list(range(256)), "-n", "8")
+        self.assertEqual(run.returncode, 0)
+        self.assertNotEqual(run.stdout.strip(), row["answer"])
+        self.assert_refused(ask_sample(row, "--set", "nonsense=1"), 64, "nonsense")
+        self.assert_refused(ask_sample(row, "--set", "suppress_tokens"), 64, "NAME=VALUE")
+        self.assert_refused(ask_sample(row, "--set", "max_length=1", "-n", "0"), 64, "max_length")
+
+    def settings_folder(self, generation, config=None):
+        """The model's folder with other settings of generation; None: without the file."""
+        path = tempfile.mkdtemp(dir=self.folder)
+        model = os.path.abspath(os.environ.get("SACCADE_MODEL", "models/demo"))
+        for name in os.listdir(model):
+            if name not in ("generation_config.json", "config.json"):
+                os.symlink(os.path.join(model, name), os.path.join(path, name))
+        with open(os.path.join(model, "config.json")) as f:
+            own = json.load(f)
+        with open(os.path.join(path, "config.json"), "w") as f:
+            json.dump({**own, **(config or {})}, f)
+        if generation is not None:
+            with open(os.path.join(path, "generation_config.json"), "w") as f:
+                json.dump(generation, f)
+        return path
+
+    def test_settings_of_the_checkpoint(self):
+        row = sample(video=False)
+        ask = lambda *folder: ask_sample(row, "-m", self.settings_folder(*folder))
+        banned = {"suppress_tokens": list(range(256))}
+        self.assert_answer(ask({"suppress_tokens": []}), row["answer"])
+        self.assertNotEqual(ask({**banned, "max_new_tokens": 4}).stdout.strip(), row["answer"])
+        self.assertNotEqual(ask(None, {**banned, "max_length": 1000}).stdout.strip(), row["answer"])
+        self.assert_refused(ask({"num_beams": 4}), 69, "num_beams")
+        self.assert_refused(ask({"no_repeat_ngram_size": "x"}), 65, "no_repeat_ngram_size")
+        run = ask({"surprise": 3})
+        self.assertIn('"surprise" is not known', run.stderr)
 
     def test_question_from_standard_input(self):
         row = sample(video=False)

@@ -21,7 +21,9 @@ static sac_status read_generation(const json_t *object, sac_error *err) {
     sac_generation_config g = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
     int32_t ids[SAC_MAX_STOP_IDS];
     int n = 0;
-    SAC_TRY(sac_config_read_generation(&g, object, err));
+    sac_status st = sac_config_read_generation(&g, object, false, err);
+    sac_controls_clear(&g.controls);
+    SAC_TRY(st);
     return sac_config_add_stop_ids(ids, &n, object, 1000, err);
 }
 

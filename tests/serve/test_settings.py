@@ -53,6 +53,15 @@ class Settings(Case):
             self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "logit_bias"), bias)
         self.assertLessEqual(entry["logprob"], 0)
 
+    def test_further_settings(self):
+        row = caption()
+        plain = self.server.chat(ask(row), max_tokens=12).json["choices"][0]["message"]["content"]
+        banned = self.server.chat(ask(row), max_tokens=12, suppress_tokens=list(range(256))).json
+        self.assertNotEqual(plain, banned["choices"][0]["message"]["content"])
+        for wrong in ({"no_repeat_ngram_size": "two"}, {"bad_words_ids": [[]]}, {"suppress_tokens": -1},
+                      {"stop_token_ids": [1 << 30]}):
+            self.assertEqual(self.server.chat(ask(row), **wrong).status, 400)
+
     def test_min_tokens(self):
         row = sample(video=False)
         row = next(r for r in questions() if r["answer"] == "yes")

@@ -66,6 +66,24 @@ sac_sampling run_sampling(const settings *s, const sac_model *m) {
     return p;
 }
 
+/* "NAME=VALUE" */
+static sac_status set_control(sac_controls *c, const char *line, sac_error *err) {
+    char name[80];
+    size_t n = strcspn(line, "=");
+    if (!line[n] || n == 0 || n >= sizeof name)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--set %.80s: give NAME=VALUE", line);
+    memcpy(name, line, n);
+    name[n] = 0;
+    sac_status st = sac_controls_set(c, name, line + n + 1, err);
+    return st == SAC_OK ? st : sac_fail_prefix(err, st, "--set");
+}
+
+sac_status run_controls(sac_controls **out, const settings *s, const sac_model *m, sac_error *err) {
+    SAC_TRY(sac_controls_of_model(out, m, err));
+    for (size_t i = 0; i < s->set.n; i++) SAC_TRY(set_control(*out, s->set.items[i], err));
+    return SAC_OK;
+}
+
 /* The library knows all of these but "auto", so its words for a device that nobody knows lack it. */
 static bool is_device(const char *name) {
     if (!strcmp(name, "cpu") || !strcmp(name, "cuda") || !strcmp(name, "auto")) return true;
@@ -113,6 +131,11 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     sac_model_get_info(r->model, &r->info);
     r->session_config = run_session_config(s);
     r->sampling = run_sampling(s, r->model);
+    if (r->info.unknown_setting)
+        fprintf(stderr, "saccade: generation_config.json: \"%s\" is not known here and has no effect\n",
+                r->info.unknown_setting);
+    SAC_TRY(run_controls(&r->controls, s, r->model, err));
+    r->sampling.controls = r->controls;
     return SAC_OK;
 }
 
@@ -128,6 +151,8 @@ void run_free_session(run *r) {
 void run_close(run *r) {
     progress_clear(&r->progress);
     run_free_session(r);
+    sac_controls_free(r->controls);
+    r->controls = NULL;
     sac_model_free(r->model);
     r->model = NULL;
 }

@@ -21,7 +21,8 @@ typedef struct run {
     sac_session *session;
     sac_session_config session_config;
     sac_sampling sampling;
-    attention_view *view; /* what is looked at goes there too, or NULL */
+    sac_controls *controls; /* what sampling.controls points to */
+    attention_view *view;   /* what is looked at goes there too, or NULL */
     progress progress;
     double load_seconds;
     char own_path[4096]; /* of the demo model, when it lies beside the installed command */
@@ -52,5 +53,7 @@ void answer_free(answer *a);
 /* The session's and the sampler's settings: the model's or the library's, with what was given on top. */
 sac_session_config run_session_config(const settings *s);
 sac_sampling run_sampling(const settings *s, const sac_model *m);
+/* The model's further settings with those of --set on top; the caller's, on failure too. */
+sac_status run_controls(sac_controls **out, const settings *s, const sac_model *m, sac_error *err);
 
 #endif

@@ -86,6 +86,9 @@ const setting settings_table[] = {
      "same seed, same answer"},
     {"stop", 0, "sampling", false, SETTING_TEXTS, offsetof(settings, stop), ASK_QUESTIONS, 0, 0, "TEXT",
      "end the answer before this text; repeat for more"},
+    {"set", 0, "sampling", false, SETTING_TEXTS, offsetof(settings, set), GIVE_ANSWERS, 0, 0, "NAME=VALUE",
+     "a further setting, named as in generation_config.json (no_repeat_ngram_size=3) or llama.cpp "
+     "(dry_multiplier=0.8), its value as in JSON; repeat for more"},
 
     {"ctx", 'c', "session", false, SETTING_INT, offsetof(settings, ctx), COMMAND_ALL, 0, INT_MAX, "N",
      "tokens of prompt and answer together; 0 = the model's length, at most 32768"},

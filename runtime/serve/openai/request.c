@@ -114,6 +114,59 @@ static bool parse_sampling(serve_request *r, serve_problem *p) {
     return parse_bias(r, p) && parse_stop(r, p);
 }
 
+/* Settings of generation by the names that sac_controls_set takes, and llama.cpp's and vLLM's for the same. */
+static bool parse_controls(serve_request *r, serve_problem *p) {
+    static const char *const names[][2] = {
+        {"min_length", "min_length"},
+        {"no_repeat_ngram_size", "no_repeat_ngram_size"},
+        {"encoder_no_repeat_ngram_size", "encoder_no_repeat_ngram_size"},
+        {"encoder_repetition_penalty", "encoder_repetition_penalty"},
+        {"typical_p", "typical_p"},
+        {"epsilon_cutoff", "epsilon_cutoff"},
+        {"eta_cutoff", "eta_cutoff"},
+        {"top_h", "top_h"},
+        {"max_time", "max_time"},
+        {"exponential_decay_length_penalty", "exponential_decay_length_penalty"},
+        {"suppress_tokens", "suppress_tokens"},
+        {"begin_suppress_tokens", "begin_suppress_tokens"},
+        {"forced_eos_token_id", "forced_eos_token_id"},
+        {"stop_token_ids", "stop_token_ids"},
+        {"bad_words_ids", "bad_words_ids"},
+        {"sequence_bias", "sequence_bias"},
+        {"dry_multiplier", "dry_multiplier"},
+        {"dry_base", "dry_base"},
+        {"dry_allowed_length", "dry_allowed_length"},
+        {"dry_penalty_last_n", "dry_penalty_last_n"},
+        {"dry_breaker_ids", "dry_breaker_ids"},
+        {"xtc_probability", "xtc_probability"},
+        {"xtc_threshold", "xtc_threshold"},
+        {"mirostat", "mirostat"},
+        {"mirostat_tau", "mirostat_tau"},
+        {"mirostat_eta", "mirostat_eta"},
+        {"min_new_tokens", "min_new_tokens"},
+    };
+    sac_error err;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *v = json_object_get(r->json, names[i][0]);
+        if (!v || json_is_null(v)) continue;
+        if (!r->controls && sac_controls_copy_of(&r->controls, r->sampling.controls, &err) != SAC_OK)
+            return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+        r->sampling.controls = r->controls;
+        char *text = json_dumps(v, JSON_ENCODE_ANY);
+        if (!text) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+        sac_status st = sac_controls_set(r->controls, names[i][1], text, &err);
+        free(text);
+        if (st != SAC_OK) return serve_refuse(p, 400, names[i][0], NULL, "%.160s", err.text);
+    }
+    return true;
+}
+
+static bool check_controls(const serve_request *r, int n_vocab, serve_problem *p) {
+    sac_error err;
+    if (!r->controls || sac_controls_check_ids(r->controls, n_vocab, &err) == SAC_OK) return true;
+    return serve_refuse(p, 400, NULL, NULL, "%.200s", err.text);
+}
+
 /* SplitMix64's mixing: neighbours share nothing. */
 uint64_t serve_choice_seed(uint64_t seed, int choice) {
     if (choice == 0) return seed;
@@ -223,6 +276,7 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, b
     if (!parse_model(r, c, p)) return false;
     if (!parse_sampling(r, p)) return false;
     if (!check_bias(r, n_vocab, p)) return false;
+    if (!parse_controls(r, p) || !check_controls(r, n_vocab, p)) return false;
     if (!parse_logprobs(r, p)) return false;
     if (!parse_stream(r, p)) return false;
     if (!parse_format(r, p)) return false;
@@ -234,6 +288,7 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, b
 void serve_request_free(serve_request *r) {
     serve_content_free(r);
     free(r->logit_bias);
+    sac_controls_free(r->controls);
     free(r->methods);
     json_decref(r->json);
     *r = (serve_request){0};

@@ -56,6 +56,7 @@ struct serve_request {
     int min_tokens;
     bool logprobs;
     sac_logit_bias *logit_bias; /* owned */
+    sac_controls *controls;     /* owned; NULL = those of the server */
     const json_t *schema;       /* the answer must match it; NULL = any text */
     bool json_object;           /* any JSON object */
     double timeout_s;           /* 0 = the server's */
