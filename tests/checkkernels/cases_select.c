@@ -80,6 +80,7 @@ enum { NEAR_ONE = SELECT_N_VALUES };
 static float score_to_weigh(check_case *c, int v, int64_t i, int64_t n) {
     if (v == NEAR_ONE) return i % 5 == 4 ? -60 : -(float)check_rand_unit(c);
     float f = score(c, (select_values)v, i, n);
+    if (fabsf(f) < 0x1p-100f) return 0; /* as much as 0 weighs */
     if (v == SELECT_CLOSE) return (f + 1) * 64 - 1; /* further apart than weights are rounded by */
     return f > 1e6f ? -INFINITY : v == SELECT_RISING || v == SELECT_FALLING ? f / 64 : f;
 }
