@@ -30,7 +30,7 @@ typedef struct sac_choice_view {
     int64_t n_near; /* so many of the sequence's last rows are the view's last ones, but are not in it yet,
                        and the query is not turned: who reads the view reads these where they lie. 0: the
                        view is whole */
-    const int32_t *rows; /* which row stands at each place, on the host; NULL: nobody has asked */
+    const int32_t *rows; /* which row stands at each place, where ops run; NULL: nobody has asked */
 } sac_choice_view;
 
 typedef struct sac_choice {

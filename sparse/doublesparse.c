@@ -13,7 +13,7 @@
  * its heads.
  */
 #include "attend.h"
-#include "key_block.h"
+#include "key_copy.h"
 #include "starts.h"
 
 #include <string.h>
@@ -326,10 +326,6 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     return SAC_OK;
 }
 
-static bool lists_query_heads(const double *p) {
-    return p[HEADS] == QUERY;
-}
-
 const sac_decode_policy sac_decode_doublesparse = {
     .name = "doublesparse",
     .source = "Yang et al., Double Sparsity, arXiv:2408.07092",
@@ -341,6 +337,5 @@ const sac_decode_policy sac_decode_doublesparse = {
     .begin = begin,
     .prompt = prompt,
     .select = select_rows,
-    .lists_query_heads = lists_query_heads,
     .may_omit_own = true,
 };

@@ -84,7 +84,6 @@ static sac_status open_base(sac_decode *m, const sac_decode_policy *policy, cons
     if (!m->base) return sac_fail(err, SAC_NO_MEMORY, "no memory for decode policy \"%s\"", line);
     SAC_TRY(open_decode(m->base, base_policy(policy, m->p), line, true, shape, err));
     if (m->policy->wrap) {
-        if (policy->check_base) SAC_TRY(policy->check_base(m->p, m->base, shape, err));
         m->policy->wrap(m->state, m->base);
     } else {
         sac_decode_free(m->base);

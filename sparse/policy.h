@@ -181,16 +181,12 @@ typedef struct sac_decode_policy {
     sac_status (*rebuild)(void *state, const sac_ops *ops, const sac_stream *stream, sac_mat x,
                           int32_t *position, int64_t *n);
     int64_t (*max_rebuild)(const double *p); /* capacity of the above */
-    /* Over another policy, its setting "base": the instance whose choices it refines; and whether it can. */
+    /* Over another policy, its setting "base": the instance whose choices it refines. */
     void (*wrap)(void *state, sac_decode *base);
-    sac_status (*check_base)(const double *p, const sac_decode *base, const sac_attention_shape *shape,
-                             sac_error *err);
-    /* As a base: whether its lists are of query heads, NULL: never; and whether a list may lack the step's own
-     * row, which is otherwise its last. */
-    bool (*lists_query_heads)(const double *p);
+    /* As a base: whether a list may lack the step's own row, which is otherwise its last. */
     bool may_omit_own;
-    /* Adds to the stats [n_layers] what steps counted on a device since it was last asked; waits for it.
-     * NULL: all is counted here. */
+    /* Adds to the stats [n_layers] what ops have counted since it was last asked; waits for them. NULL: ops
+     * count nothing. */
     sac_status (*counted)(void *state, const sac_attention_shape *shape, const sac_stream *stream,
                           sac_layer_stats *stats);
     /* Reads keys at other positions than they were stored for, and takes row numbers for positions: not after

@@ -201,10 +201,6 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     return SAC_OK;
 }
 
-static bool lists_query_heads(const double *p) {
-    return p[HEADS] == QUERY;
-}
-
 const sac_decode_policy sac_decode_quest = {
     .name = "quest",
     .source = "Tang et al., Quest, arXiv:2406.10774",
@@ -219,5 +215,4 @@ const sac_decode_policy sac_decode_quest = {
     .keeps_prefix = true,
     .cut = cut,
     .select = select_rows,
-    .lists_query_heads = lists_query_heads,
 };

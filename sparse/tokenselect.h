@@ -5,7 +5,7 @@
 #define SAC_TOKENSELECT_H
 
 #include "gathered.h"
-#include "key_block.h"
+#include "key_copy.h"
 #include "starts.h"
 #include "vote_chunks.h"
 

@@ -9,7 +9,6 @@
 #include "pool_tokens_tmpl.h"
 #include "rmsnorm_tmpl.h"
 #include "rope_tmpl.h"
-#include "softmax_tmpl.h"
 #include "swiglu_tmpl.h"
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
@@ -17,11 +16,15 @@
 #include "channels_tmpl.h"
 #include "choice_step_tmpl.h"
 #include "packed_attention.h"
+#include "packed_turned_tmpl.h"
 #include "packed_vote_tmpl.h"
 #include "pages_tmpl.h"
 
 static sac_status packed_vote_avx2(const sac_stream *s, const sac_packed_vote_args *a) {
     return packed_vote_over_avx2(s, a, sac_packed_scores_avx2);
+}
+static sac_status packed_scores_avx2(const sac_stream *s, const sac_packed_scores_args *a) {
+    return packed_scores_or_avx2(s, a, sac_packed_scores_avx2);
 }
 
 void sac_ops_set_avx2(sac_ops *t) {
@@ -39,6 +42,7 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->pool_tokens = pool_tokens_avx2;
     t->choice_step = choice_step_avx2;
     t->packed_vote = packed_vote_avx2;
+    t->packed_scores = packed_scores_avx2;
     t->page_bounds = page_bounds_avx2;
     t->page_scores = page_scores_avx2;
     t->channel_sums = channel_sums_avx2;

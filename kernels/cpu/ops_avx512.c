@@ -9,7 +9,6 @@
 #include "pool_tokens_tmpl.h"
 #include "rmsnorm_tmpl.h"
 #include "rope_tmpl.h"
-#include "softmax_tmpl.h"
 #include "swiglu_tmpl.h"
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
@@ -17,6 +16,7 @@
 #include "channels_tmpl.h"
 #include "choice_step_tmpl.h"
 #include "packed_attention.h"
+#include "packed_turned_tmpl.h"
 #include "packed_vote_tmpl.h"
 #include "pages_tmpl.h"
 
@@ -25,6 +25,12 @@ static sac_status packed_vote_avx512(const sac_stream *s, const sac_packed_vote_
 }
 static sac_status packed_vote_vnni(const sac_stream *s, const sac_packed_vote_args *a) {
     return packed_vote_over_avx512(s, a, sac_packed_scores_vnni);
+}
+static sac_status packed_scores_avx512(const sac_stream *s, const sac_packed_scores_args *a) {
+    return packed_scores_or_avx512(s, a, sac_packed_scores_avx512);
+}
+static sac_status packed_scores_vnni(const sac_stream *s, const sac_packed_scores_args *a) {
+    return packed_scores_or_avx512(s, a, sac_packed_scores_vnni);
 }
 
 void sac_ops_set_avx512(sac_ops *t) {
@@ -41,7 +47,9 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->soft_vote = soft_vote_avx512;
     t->pool_tokens = pool_tokens_avx512;
     t->choice_step = choice_step_avx512;
-    t->packed_vote = t->packed_scores == sac_packed_scores_vnni ? packed_vote_vnni : packed_vote_avx512;
+    bool vnni = t->packed_scores == sac_packed_scores_vnni;
+    t->packed_vote = vnni ? packed_vote_vnni : packed_vote_avx512;
+    t->packed_scores = vnni ? packed_scores_vnni : packed_scores_avx512;
     t->page_bounds = page_bounds_avx512;
     t->page_scores = page_scores_avx512;
     t->channel_sums = channel_sums_avx512;

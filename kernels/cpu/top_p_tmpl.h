@@ -3,8 +3,14 @@
  * the order of their bits). */
 #include "cpu.h"
 #include "simd.h"
+#include "softmax_tmpl.h"
 
-#define TOP_P_BLOCK 1024
+#define TOP_P_BLOCK   1024
+#define TOP_P_BUCKETS 2048
+
+/* Scores of a row whose weights fit the scratch of a thread, behind the histograms. */
+#define TOP_P_MOST_SCORES                                                                                    \
+    ((int64_t)((SAC_THREAD_SCRATCH_BYTES - TOP_P_BUCKETS * 4 * sizeof(double)) / sizeof(float)))
 
 /* Bits of the block's weights in [base, base + width), together; returns their number. base is above 0. */
 static int64_t top_p_candidates(const float *weights, int64_t n, uint32_t base, uint32_t width,
@@ -71,6 +77,25 @@ static float top_p_find(const float *weights, int64_t n, double p, double (*sum)
     return threshold;
 }
 
+/* Of scores: their weights are searched, and the least score whose weight is enough is the threshold. room
+ * [n] is for the weights. */
+static float top_p_find_score(const float *scores, int64_t n, double p, int64_t *n_kept, double (*sum)[4],
+                              float *room) {
+    float least = INFINITY;
+    for (int64_t i = 0; i < n; i++) room[i] = scores[i] > -INFINITY ? scores[i] : -INFINITY;
+    float max = softmax_max(room, n);
+    *n_kept = 0;
+    if (!(max > -INFINITY)) return INFINITY;
+    softmax_weigh(room, n, (float)(log(softmax_sum(room, n, max)) + (double)max), room);
+    float threshold = p >= 1 ? 0 : top_p_find(room, n, p, sum);
+    for (int64_t i = 0; i < n; i++) {
+        if (!(room[i] >= threshold && scores[i] > -INFINITY)) continue;
+        least = scores[i] < least ? scores[i] : least;
+        ++*n_kept;
+    }
+    return least;
+}
+
 typedef struct top_p_job {
     const sac_stream *s;
     const sac_top_p_args *a;
@@ -82,6 +107,11 @@ static void top_p_row(void *ctx, int64_t row, int thread) {
     const float *weights = a->weights + row * a->stride;
     int64_t n = a->counts ? a->counts[row] : a->n, n_kept = 0;
     double(*sum)[4] = sac_stream_thread_scratch(job->s, thread);
+    if (a->scores) {
+        a->threshold[row] =
+            top_p_find_score(weights, n, a->p, &a->n_kept[row], sum, (float *)(void *)(sum + TOP_P_BUCKETS));
+        return;
+    }
     float threshold = a->p >= 1 ? 0 : top_p_find(weights, n, a->p, sum);
     for (int64_t i = 0; i < n; i++) n_kept += weights[i] >= threshold;
     a->threshold[row] = threshold;
@@ -90,7 +120,7 @@ static void top_p_row(void *ctx, int64_t row, int thread) {
 
 static sac_status SAC_ISA(top_p)(const sac_stream *s, const sac_top_p_args *a) {
     top_p_job job = {s, a};
-    if (a->scores) return sac_ref_top_p(s, a);
+    if (a->scores && a->stride > TOP_P_MOST_SCORES) return sac_ref_top_p(s, a);
     if (a->stride * a->n_rows * 16 > 2 * SAC_TASK_BYTES)
         sac_pool_run(s->pool, a->n_rows, top_p_row, &job);
     else

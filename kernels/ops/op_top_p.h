@@ -11,7 +11,8 @@
  * The threshold is one of the weights: p >= 1 keeps all (threshold 0), p <= 0 the largest, a row without
  * weights has threshold 0.
  * With `scores` a number s (not +infinity) stands for the weight exp(s), and thresholds are such numbers too.
- * NaN is -infinity, which weighs nothing and is never kept: a row of nothing else has threshold +infinity. */
+ * Scores so close that their weights round to one float may be taken for equal. NaN is -infinity, which
+ * weighs nothing and is never kept: a row of nothing else has threshold +infinity. */
 typedef struct sac_top_p_args {
     const float *weights;  /* [n_rows][stride] */
     const int64_t *counts; /* [n_rows] weights in a row, or NULL = n each */

@@ -37,6 +37,7 @@
 #include "op_layernorm.h"
 #include "op_linear.h"
 #include "op_linear_group.h"
+#include "op_mask_scores.h"
 #include "op_mean_rows.h"
 #include "op_pack_channels.h"
 #include "op_pack_rows.h"
@@ -92,6 +93,7 @@
     X(packed_step_many)                                                                                      \
     X(packed_scores)                                                                                         \
     X(packed_vote)                                                                                           \
+    X(mask_scores)                                                                                           \
     X(kept_rows)                                                                                             \
     X(softmax)                                                                                               \
     X(soft_vote)                                                                                             \

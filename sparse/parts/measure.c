@@ -34,6 +34,7 @@ static int64_t row_at(const sac_choice *choice, int64_t i) {
 void sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, const float *scores) {
     const sac_attention_shape *s = a->shape;
     const sac_choice_lists *l = &choice->lists;
+    const int64_t *start = l->start.device;
     double held = 0;
     if (a->kv.n_rows < a->n_seen) return;
     if (sac_choice_is_all(choice)) {
@@ -46,7 +47,7 @@ void sac_measure_mass(const sac_layer_attention *a, const sac_choice *choice, co
         for (int64_t j = 0; j < a->kv.n_rows; j++) max = (double)score[j] > max ? (double)score[j] : max;
         for (int64_t j = 0; j < a->kv.n_rows; j++) all += exp((double)score[j] - max);
         int list = (int)((int64_t)h * l->n_lists / s->n_heads);
-        for (int64_t i = sac_choice_begin(l, list); i < sac_choice_begin(l, list + 1); i++)
+        for (int64_t i = start[list]; i < start[list + 1]; i++)
             chosen += exp((double)score[row_at(choice, i)] - max);
         held += chosen / all;
     }

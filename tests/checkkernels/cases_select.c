@@ -1,4 +1,4 @@
-/* cases_select.c - cases of top_k, top_p and kept_rows. */
+/* cases_select.c - cases of top_k, top_p, kept_rows and mask_scores. */
 #include "check.h"
 
 #include <math.h>
@@ -80,6 +80,8 @@ enum { NEAR_ONE = SELECT_N_VALUES };
 static float score_to_weigh(check_case *c, int v, int64_t i, int64_t n) {
     if (v == NEAR_ONE) return i % 5 == 4 ? -60 : -(float)check_rand_unit(c);
     float f = score(c, (select_values)v, i, n);
+    if (fabsf(f) < 0x1p-100f) return 0; /* as much as 0 weighs */
+    if (v == SELECT_CLOSE) return (f + 1) * 64 - 1; /* further apart than weights are rounded by */
     return f > 1e6f ? -INFINITY : v == SELECT_RISING || v == SELECT_FALLING ? f / 64 : f;
 }
 
@@ -191,7 +193,39 @@ static bool make_kept(check_case *c, int i) {
     return true;
 }
 
+/* ---------------------------------------------------------------- scores of what is listed */
+
+static const struct mask_shape {
+    int n_rows, n_lists;
+    int64_t n;
+    int every; /* about one place in so many is listed */
+} mask_shapes[] = {{1, 1, 1, 1}, {4, 2, 100, 3},    {28, 4, 3000, 2}, {28, 28, 1025, 9}, {7, 1, 70000, 50},
+                   {6, 3, 0, 1}, {8, 8, 257, 1000}, {6, 2, 256, 1},   {12, 12, 4097, 4}};
+
+static bool make_mask(check_case *c, int i) {
+    if (i >= (int)SAC_COUNT(mask_shapes)) return false;
+    const struct mask_shape *sh = &mask_shapes[i];
+    int64_t n = sh->n, stride = n + check_rand_int(c, 0, 3), most = n * sh->n_lists, at = 0;
+    float *scores = check_buffer_add(c, true, SAC_DTYPE_F32, sh->n_rows, n, stride, 4);
+    int32_t *rows = check_buffer_add(c, false, SAC_DTYPE_F32, 1, most, most, 4);
+    int64_t *start =
+        check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * sh->n_lists + 2, 2 * sh->n_lists + 2, 0);
+    for (int64_t j = 0; j < sh->n_rows * n; j++) scores[j / n * stride + j % n] = (float)check_rand_unit(c);
+    for (int l = 0; l < sh->n_lists; l++) {
+        start[l] = at;
+        for (int64_t j = 0; j < n; j++)
+            if (check_rand_int(c, 1, sh->every) == 1) rows[at++] = (int32_t)j;
+    }
+    start[sh->n_lists] = at;
+    c->mask_scores = (sac_mask_scores_args){scores, stride, n, sh->n_rows, {rows, start, sh->n_lists}};
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "%d x %lld, %d lists of one in %d", sh->n_rows, (long long)n,
+             sh->n_lists, sh->every);
+    return true;
+}
+
 bool check_make_select(check_case *c, int i, bool quick) {
+    if (c->op == CHECK_mask_scores) return c->same_bits = true, make_mask(c, i);
     if (quick && c->op != CHECK_kept_rows && i % N_SIZES == 9 && i / N_SIZES > 2) return true; /* of 200000 */
     c->same_bits = true;
     if (c->op == CHECK_kept_rows) return make_kept(c, i);

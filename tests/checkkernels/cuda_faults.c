@@ -261,6 +261,11 @@ static sac_status kept_rows_places(const sac_stream *s, const sac_kept_rows_args
     b.from = NULL;
     return sac_cuda_kept_rows(s, &b);
 }
+static sac_status mask_scores_first_list(const sac_stream *s, const sac_mask_scores_args *a) {
+    sac_mask_scores_args b = *a;
+    b.lists.n_lists = 1;
+    return sac_cuda_mask_scores(s, &b);
+}
 static sac_status top_p_scores_as_weights(const sac_stream *s, const sac_top_p_args *a) {
     sac_top_p_args b = *a;
     b.scores = false;
@@ -340,6 +345,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("less_alike", choice_reuse, choice_reuse_less_alike)                                                   \
     X("places", kept_rows, kept_rows_places)                                                                 \
     X("first_sums", key_scores, key_scores_first_sums)                                                       \
+    X("first_list", mask_scores, mask_scores_first_list)                                                     \
     X("scores_as_weights", top_p, top_p_scores_as_weights)                                                   \
     X("first_list", attention, attention_first_list)
 

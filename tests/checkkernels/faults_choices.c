@@ -105,6 +105,13 @@ static sac_status kept_rows_apart(const sac_stream *s, const sac_kept_rows_args 
     return st;
 }
 
+/* What the first list lacks. */
+static sac_status mask_scores_first_list(const sac_stream *s, const sac_mask_scores_args *a) {
+    sac_mask_scores_args b = *a;
+    b.lists.n_lists = 1;
+    return ref().mask_scores(s, &b);
+}
+
 /* Weights of a row's counted scores only, but a sum over all of them. */
 static sac_status softmax_ignores_counts(const sac_stream *s, const sac_softmax_args *a) {
     sac_softmax_args b = *a;
@@ -322,6 +329,7 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("strictly_above", top_p, top_p_strictly_above)                                                         \
     X("scores_as_weights", top_p, top_p_scores_as_weights)                                                   \
     X("of_float", top_p, top_p_of_float)                                                                     \
+    X("first_list", mask_scores, mask_scores_first_list)                                                     \
     X("no_union", kept_rows, kept_rows_no_union)                                                             \
     X("lists_apart", kept_rows, kept_rows_apart)                                                             \
     X("sums_past_counts", softmax, softmax_ignores_counts)                                                   \

@@ -43,6 +43,7 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_packed_scores: return check_make_packed_scores(c, i);
     case CHECK_packed_vote: return check_make_packed_vote(c, i, o->quick);
     case CHECK_top_k:
+    case CHECK_mask_scores:
     case CHECK_kept_rows:
     case CHECK_top_p: return check_make_select(c, i, o->quick);
     case CHECK_softmax:

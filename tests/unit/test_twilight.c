@@ -2,9 +2,10 @@
  * from the same 4-bit keys, and what is then attended to. */
 #include "attend.h"
 #include "gathered.h"
-#include "key_block.h"
+#include "key_copy.h"
 #include "method_session.h"
 #include "method_test.h"
+#include "pack_rows.h"
 
 static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
 
@@ -16,6 +17,7 @@ typedef struct cut {
     int32_t base[MAX_HEADS][MAX_TOKENS];
     bool kept[MAX_HEADS][MAX_TOKENS]; /* by row */
     int64_t place[MAX_TOKENS], query_place;
+    double budget;                        /* rows kept, as the method counts them */
     double weight[MAX_HEADS][MAX_TOKENS]; /* by number in base */
 } cut;
 
@@ -54,14 +56,18 @@ static sac_layer_attention choose(layer_case *c, cut *k, sac_choice *choice) {
         k->query_place = k->n_base[0] - 1;
     }
     assert_int_equal(c->decode.policy->select(c->decode.state, &a, choice), SAC_OK);
+    double before = c->stats.decode_budget;
+    case_count(c);
+    k->budget = c->stats.decode_budget - before;
     const bool view = choice->kind == SAC_CHOICE_VIEW;
     const sac_choice_lists *l = &choice->lists;
+    const int64_t *start = l->start.device;
     assert_true(view == (base.kind == SAC_CHOICE_PLACES));
     for (int h = 0; h < n_heads; h++) {
         int list = h / (n_heads / l->n_lists);
-        for (int64_t i = sac_choice_begin(l, list); i < sac_choice_begin(l, list + 1); i++) {
+        for (int64_t i = start[list]; i < start[list + 1]; i++) {
             int32_t row = view ? choice->view.rows[l->rows[i]] : l->rows[i];
-            assert_true(i == sac_choice_begin(l, list) || l->rows[i] > l->rows[i - 1]);
+            assert_true(i == start[list] || l->rows[i] > l->rows[i - 1]);
             if (view) assert_int_equal(row - base.room->turn_keys[l->rows[i]], k->place[row]);
             k->kept[h][row] = true;
             k->n_kept[h]++;
@@ -169,7 +175,7 @@ static void each_head_keeps_the_smallest_set(void **state) {
                 expect_smallest_sets(&c, &k, p);
                 double n_kept = 0;
                 for (int h = 0; h < c.shape.n_heads; h++) n_kept += (double)k.n_kept[h];
-                assert_true(choice.n_chosen == n_kept);
+                assert_true(k.budget == n_kept);
                 assert_int_equal(sac_attend_choice(&a, &choice), SAC_OK);
                 case_finish(&c, &a, 1);
                 case_oracle(&c, c.n - 1, is_kept, places, &k, want);
@@ -198,7 +204,7 @@ static void a_group_reads_what_any_head_keeps(void **state) {
                 case_method(&c[u], "dense", line);
                 case_prompt(&c[u], 101);
                 a = choose(&c[u], u ? &united : &alone, &choice);
-                budget[u] = choice.n_chosen;
+                budget[u] = (u ? &united : &alone)->budget;
             }
             assert_true(budget[0] == budget[1]);
             int group = GROUPS[g][0] / GROUPS[g][1];
@@ -315,20 +321,28 @@ static void copies_come_back_within_half_a_step(void **state) {
     assert_ok(sac_arena_open(&arena, 1 << 20, &err), err);
     for (int bits = 2; bits <= 8; bits *= 2) {
         sac_packed_rows copy = sac_key_copy_take(&shape, 50, 37, bits, &(sac_memory){&arena, &arena});
-        for (int64_t row = 0; row < 50; row++)
+        for (int64_t row = 0; row < 50; row++) {
+            float key[3][37], back[37];
+            for (int i = 0; i < 3 * 37; i++)
+                key[i / 37][i % 37] = row == 7   ? 0.1f
+                                      : row == 8 ? 0
+                                                 : (float)(row + 1) * test_rand_float(&random);
+            const sac_kv_view one = {.k = key,
+                                     .v = key,
+                                     .n_heads = 3,
+                                     .head_dim = 37,
+                                     .n_rows = 1,
+                                     .row_stride = 37,
+                                     .head_stride = 37};
+            sac_pack_keys(&copy, row, &one, &(sac_pack_rows){NULL, 1, 0, 1});
             for (int h = 0; h < 3; h++) {
-                float key[37], back[37], low = INFINITY, high = -INFINITY;
-                uint8_t codes[37];
-                for (int i = 0; i < 37; i++) {
-                    key[i] = row == 7 ? 0.1f : row == 8 ? 0 : (float)(row + 1) * test_rand_float(&random);
-                    low = fminf(low, key[i]);
-                    high = fmaxf(high, key[i]);
-                }
-                sac_key_copy_put(&copy, h, row, key, codes);
+                float low = INFINITY, high = -INFINITY;
+                for (int i = 0; i < 37; i++) low = fminf(low, key[h][i]), high = fmaxf(high, key[h][i]);
                 sac_packed_get_key(&copy, h, row, back);
                 float step = (high - low) / (float)((1 << bits) - 1) * 1.01f + 1e-3f * fabsf(low);
-                for (int i = 0; i < 37; i++) assert_true(fabsf(back[i] - key[i]) <= step / 2);
+                for (int i = 0; i < 37; i++) assert_true(fabsf(back[i] - key[h][i]) <= step / 2);
             }
+        }
     }
     sac_arena_free(&arena);
 }
@@ -351,7 +365,7 @@ static void the_own_token_can_be_forced(void **state) {
             assert_true(k.kept[h][100]);
             n_kept += (double)k.n_kept[h];
         }
-        assert_true(choice.n_chosen == n_kept);
+        assert_true(k.budget == n_kept);
         case_close(&c);
     }
 }
