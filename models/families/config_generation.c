@@ -114,9 +114,11 @@ static bool is_named(const char *key) {
     return false;
 }
 
-/* What transformers writes for "off" though its own check of the value would refuse it. */
+/* What transformers writes for "off" though its own check of the value would refuse it; and a length that no
+ * sequence has, such as its int(1e30). */
 static bool is_off(const char *key, const json_t *v) {
     bool cuts = !strcmp(key, "typical_p") || !strcmp(key, "encoder_repetition_penalty");
+    if (!strcmp(key, "max_length") && json_number_value(v) > INT32_MAX) return true;
     return json_is_null(v) || (cuts && json_is_number(v) && json_number_value(v) == 1);
 }
 

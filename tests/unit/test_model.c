@@ -522,7 +522,8 @@ static void reads_generation_and_chat(void **state) {
     const char *large = "{\"chat_template\":\"USER: ASSISTANT:\","
                         "\"model_max_length\": 1000000000000000019884624838656}";
     spit("tokenizer_config.json", large, strlen(large));
-    const char *limit = "{\"x\": -1000000000000000019884624838656}";
+    const char *limit = "{\"x\": -1000000000000000019884624838656, "
+                        "\"max_length\": 1000000000000000019884624838656}";
     spit("generation_config.json", limit, strlen(limit));
     shell("sed -i '0,/{/s//{ \"large\": 1000000000000000019884624838656,/' %s/config.json", folder);
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
