@@ -142,8 +142,7 @@ static estimated what_to_estimate(const twilight *s, const sac_layer_attention *
     return e.n < 0 || lacks_own || count_lists(s, a->shape) % l->n_lists != 0 ? all : e;
 }
 
-/* Scores of the copy's keys. Of all rows where the base chose some: those it did not choose count for nothing.
- */
+/* Scores of the copy's keys, of all rows: those that the base did not choose count for nothing. */
 static sac_status estimate(twilight *s, const sac_layer_attention *a, const sac_choice *choice,
                            const estimated *e) {
     const sac_attention_shape *shape = a->shape;

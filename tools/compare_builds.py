@@ -8,7 +8,8 @@ how fast the second is, with the first as 1.
 Each round runs before, after, after, before, so that a drift of the machine's speed falls on both. A figure is the least time of all
 rounds against the least time; the spread is the middle half of the ratios round by round. The last column is the first build against
 itself, its first runs of all rounds against its last ones: how far from 1 a figure can be where nothing differs. On a machine
-with two busy cores it was 1.18 for models/demo: then more rounds or a quiet machine are needed before a figure says anything. Exit status 1 when a figure is below --least.
+with two busy cores it was 1.18 for models/demo: then more rounds or a quiet machine are needed before a figure says anything.
+Exit status 1 when a figure is below --least.
 """
 import argparse
 import json
