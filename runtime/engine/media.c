@@ -20,16 +20,17 @@ static bool is_picture(const sac_media *m) {
 }
 
 /* The grid of a span's rows, where they are one. */
-static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_frames) {
+static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles) {
     const sac_visual_plan *p = &m->plan;
-    sac_grid g = {n_frames * p->tokens.t, p->tokens.h, p->tokens.w};
+    sac_grid g = {n_tiles * p->tokens.t, p->tokens.h, p->tokens.w};
     bool is_reduced = s->reduce.is_on && is_picture(m);
     return p->n_tiles == 1 && !is_reduced && sac_grid_cells(g) == m->block_tokens ? g : (sac_grid){0};
 }
 
+/* Frames that share their patches are one step. */
 static double seconds_a_step(const sac_media *m, int n_frames) {
     const double *t = m->frames.time_s;
-    return n_frames > 1 ? (t[n_frames - 1] - t[0]) / (n_frames - 1) : 0;
+    return n_frames > 1 ? (t[n_frames - 1] - t[0]) / (n_frames - 1) * m->plan.frames : 0;
 }
 
 /* What every placeholder of the prompt will show. */
@@ -40,7 +41,8 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
     if (!s->spans) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)n);
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];
-        int each = m->report.n_frames / (int)m->n_blocks; /* all frames in one block, or one in each */
+        int tiles = m->report.n_tiles / (int)m->n_blocks; /* all in one block, or one in each */
+        int each = is_picture(m) ? 1 : (int)(m->report.n_frames / m->n_blocks);
         m->spans = s->spans + s->n_spans;
         for (int b = 0; b < (int)m->n_blocks; b++)
             s->spans[s->n_spans++] = (sac_prompt_span){.n = m->block_tokens,
@@ -48,7 +50,7 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
                                                        .frame = b * each,
                                                        .n_frames = each,
                                                        .step_s = seconds_a_step(m, each),
-                                                       .grid = grid_of(s, m, each)};
+                                                       .grid = grid_of(s, m, is_picture(m) ? 1 : tiles)};
     }
     return SAC_OK;
 }

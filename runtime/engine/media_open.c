@@ -113,13 +113,14 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
                                   int height, sac_error *err) {
     sac_frame_layout layout = s->model->loaded.frame_layout;
     m->plan = *plan;
-    m->n_blocks = layout == SAC_FRAMES_SEPARATE ? m->frames.n_frames : 1;
-    m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * m->frames.n_frames;
+    int64_t n_tiles = sac_visual_tiles(plan, m->frames.n_frames);
+    m->n_blocks = layout == SAC_FRAMES_SEPARATE ? n_tiles : 1;
+    m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * n_tiles;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
                                    .n_frames = (int)m->frames.n_frames,
-                                   .n_tiles = (int)m->frames.n_frames,
+                                   .n_tiles = (int)n_tiles,
                                    .source_fps = m->frames.source_fps,
                                    .duration_s = m->frames.duration_s,
                                    .source_frames = m->frames.total_frames,

@@ -123,9 +123,9 @@ void sac_model_free(sac_model *m) {
 
 static int tokens_per_frame(const sac_loaded_model *m) {
     sac_visual_plan plan;
-    int size = m->tower.config.image_size;
-    return sac_processor_plan(&m->processor, size, size, true, &plan, NULL) == SAC_OK ? (int)plan.n_tokens
-                                                                                      : 0;
+    return sac_processor_usual_frame(&m->processor, &plan, NULL) == SAC_OK
+               ? (int)(plan.n_tokens / plan.frames)
+               : 0;
 }
 
 void sac_model_get_info(const sac_model *model, sac_model_info *info) {

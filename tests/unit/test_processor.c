@@ -32,9 +32,9 @@ static bool picture_is_right(const sac_processor_config *c, const json_t *row, b
     int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
     memset(rows, 0x77, n_bytes);
     assert_ok(sac_processor_cut(c, &image, &plan, rows, &err), err);
+    const sac_patch_order patches = sac_visual_order(&plan);
     for (int i = 0; i < plan.n_tiles; i++)
-        sac_patches_join(tiles + sac_visual_bytes(&plan, i), rows + sac_visual_bytes(&plan, i), plan.patch,
-                         plan.patches.h, plan.patches.w);
+        sac_patches_join(tiles + sac_visual_bytes(&plan, i), &patches, 0, rows + sac_visual_bytes(&plan, i));
     sac_processor_layout(c, &plan, source);
     char pixels[9], order[9];
     snprintf(pixels, sizeof pixels, "%08x", crc32_of(tiles, n_bytes));
@@ -279,14 +279,15 @@ static void test_patches(void **state) {
     enum { PATCH = 3, H = 2, W = 3, SIDE = 11 };
     uint8_t rgb[7 * SIDE * 3], rows[H * W * PATCH * PATCH * 3], back[sizeof rows];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 7 + i / 33);
-    sac_patches_cut(rows, rgb, SIDE, PATCH, H, W);
+    const sac_patch_order order = {PATCH, H, W, .merge = 1, .frames = 1};
+    sac_patches_cut(rows, &order, 0, rgb, SIDE);
     for (int y = 0; y < H * PATCH; y++)
         for (int x = 0; x < W * PATCH; x++)
             for (int c = 0; c < 3; c++) {
                 int patch = y / PATCH * W + x / PATCH, pixel = y % PATCH * PATCH + x % PATCH;
                 assert_int_equal(rows[(patch * PATCH * PATCH + pixel) * 3 + c], rgb[(y * SIDE + x) * 3 + c]);
             }
-    sac_patches_join(back, rows, PATCH, H, W);
+    sac_patches_join(back, &order, 0, rows);
     for (int y = 0; y < H * PATCH; y++)
         assert_memory_equal(back + y * W * PATCH * 3, rgb + y * SIDE * 3, (size_t)W * PATCH * 3);
 }

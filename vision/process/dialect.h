@@ -29,12 +29,16 @@ struct sac_dialect {
                        sac_error *err);
     /* Tiles, grids and tokens of a picture; p->width, height and is_video_frame are set. */
     sac_status (*plan)(const sac_processor_config *c, sac_visual_plan *p, sac_error *err);
-    /* rows [n_tiles * patches of a tile][patch * patch][3] of a picture of the plan's size. */
+    /* rows [n_tiles * patches of a tile][patch * patch][3] of a picture of the plan's size, which here is the only
+     * frame of its patches. */
     sac_status (*cut)(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                       uint8_t *rows, sac_error *err);
     /* See sac_processor_layout. */
     void (*layout)(const sac_visual_plan *p, int32_t *source);
     int (*most_tiles)(const sac_processor_config *c); /* of one picture */
+    /* Where tiles may be of any size: the size of a picture that has as many patches as any; of a video's frame, as
+     * many as most have. NULL where all tiles are of tile_size. */
+    void (*largest)(const sac_processor_config *c, bool is_video_frame, int *width, int *height);
 };
 
 #define X(name) extern const sac_dialect sac_dialect_##name;

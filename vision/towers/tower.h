@@ -15,7 +15,7 @@
 #define SAC_TOWERS(X)                X(clip)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
-enum { SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
+enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
 
 typedef struct sac_tower_kind sac_tower_kind;
 
@@ -25,6 +25,11 @@ typedef struct sac_tower_config {
     int image_size, patch_size, hidden, n_layers, n_heads, intermediate;
     float norm_eps;
     sac_activation act;
+    int temporal_patch_size,
+        merge_size;  /* frames that share a patch; side of the squares that patches stand in */
+    int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
+    int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
+    bool rms_norm, gated_mlp;                                 /* RMS norms without bias; SwiGLU */
     int n_feature_layers;
     int feature_layer[SAC_TOWER_MAX_FEATURE_LAYERS]; /* hidden state in [0, n_layers]: 0 = the first layer's
                                                         input, i = after layer i; side by side when several */
@@ -38,6 +43,7 @@ typedef struct sac_tower_plan {
     int64_t n_inside;   /* rows that a layer computes */
     int64_t n_features; /* rows that come out */
     int n_segments;
+    int most_segments; /* that the tower may cut them into itself, of any picture with so many patches */
 } sac_tower_plan;
 
 /* A tower with its weights, of the model on the host or copied to a device. */
@@ -110,7 +116,8 @@ static inline int sac_tower_cols(const sac_tower_config *c) {
     return c->n_feature_layers * c->hidden;
 }
 static inline int64_t sac_tower_patch_bytes(const sac_tower_config *c) {
-    return 3 * (int64_t)c->patch_size * c->patch_size;
+    return 3 * (int64_t)c->patch_size * c->patch_size *
+           (c->temporal_patch_size > 1 ? c->temporal_patch_size : 1);
 }
 
 /* One square picture of c->image_size, which every tower with a size of its own takes. */
