@@ -117,7 +117,7 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
 }
 
 static sac_status load_processor(sac_load_context *l, const json_t *config) {
-    json_t *preprocessor;
+    json_t *preprocessor, *video;
     SAC_TRY(sac_processor_find(&preprocessor, l->path, l->err));
     char folder[PATH_BYTES];
     bool found = false;
@@ -126,10 +126,16 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
     sac_processor_model pm = {.dialect = l->config.dialect,
                               .image_size = l->config.tower.image_size,
                               .patch_size = l->config.tower.patch_size,
+                              .temporal_patch_size = l->config.tower.temporal_patch_size,
+                              .merge_size = l->config.tower.merge_size,
                               .config = config};
-    sac_status st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
+    sac_status st = optional_json(&video, l->path, "video_preprocessor_config.json", l->err);
+    pm.video = video;
+    if (st == SAC_OK) st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
     if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
+    if (st == SAC_OK && video) st = hash_json(l, video);
     json_decref(preprocessor);
+    json_decref(video);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     if (l->m->processor.tile_size != l->config.tower.image_size)
         return sac_fail(l->err, SAC_BAD_FILE,

@@ -19,6 +19,10 @@ static bool is_picture(const sac_media *m) {
     return m->content == SAC_PART_IMAGE;
 }
 
+int32_t sac_media_token(const sac_session *s, const sac_media *m) {
+    return is_picture(m) ? s->model->loaded.image_token : s->model->loaded.video_token;
+}
+
 /* The grid of a span's rows, where they are one. */
 static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles) {
     const sac_visual_plan *p = &m->plan;
@@ -27,10 +31,20 @@ static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles) {
     return p->n_tiles == 1 && !is_reduced && sac_grid_cells(g) == m->block_tokens ? g : (sac_grid){0};
 }
 
-/* Frames that share their patches are one step. */
+/* Frames that share their patches are one step. Of a video, by the rate that it was sampled at, as Qwen2.5-VL counts
+ * it; of a list of frames, by their times. */
 static double seconds_a_step(const sac_media *m, int n_frames) {
-    const double *t = m->frames.time_s;
-    return n_frames > 1 ? (t[n_frames - 1] - t[0]) / (n_frames - 1) * m->plan.frames : 0;
+    const sac_frame_plan *f = &m->frames;
+    if (n_frames < 2) return 0;
+    double each = (f->time_s[n_frames - 1] - f->time_s[0]) / (n_frames - 1);
+    if (m->content == SAC_PART_VIDEO && f->duration_s > 0) each = f->duration_s / n_frames;
+    return each * m->plan.frames;
+}
+
+/* Of the family's axis of time. */
+static double time_step(const sac_session *s, const sac_media *m, int n_frames) {
+    double rate = s->model->loaded.tokens_per_second;
+    return rate > 0 && n_frames > 1 ? rate * seconds_a_step(m, n_frames) : 1;
 }
 
 /* What every placeholder of the prompt will show. */
@@ -50,6 +64,7 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
                                                        .frame = b * each,
                                                        .n_frames = each,
                                                        .step_s = seconds_a_step(m, each),
+                                                       .time_step = time_step(s, m, each),
                                                        .grid = grid_of(s, m, is_picture(m) ? 1 : tiles)};
     }
     return SAC_OK;

@@ -17,7 +17,7 @@ sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
 /* What the tower makes of the item's tiles. */
 static sac_status plan_tower(const sac_session *s, sac_media *m, sac_error *err) {
     const sac_tower_config *c = &s->model->loaded.tower.config;
-    return c->kind->plan(c, m->plan.tile_w, m->plan.tile_h, m->plan.patches.t, &m->tower, err);
+    return c->kind->plan(c, m->plan.tile_w, m->plan.tile_h, m->plan.frames, &m->tower, err);
 }
 
 static sac_status plan_picture(sac_session *s, sac_media *m, int width, int height, sac_error *err) {
@@ -158,14 +158,37 @@ static void remember_video(sac_session *s, const sac_media *m, const sac_frame_r
     if (m->frames.rule != SAC_SAMPLED_BY_MAX_FRAMES) sac_source_remember(s, m, &unbound, width, height);
 }
 
+/* The frame that a video's frames are counted by: any, where all cost the same. Where they do not, its size must be
+ * known first. */
+static sac_status video_frame(sac_session *s, sac_media *m, sac_visual_plan *frame, sac_error *err) {
+    const sac_processor_config *p = &s->model->loaded.processor;
+    int width = p->tile_size, height = p->tile_size;
+    if (p->dialect->largest && !sac_source_recall(s, m, NULL, &width, &height)) {
+        SAC_TRY(open_video(s, m, err));
+        width = sac_video_get_info(m->video)->width;
+        height = sac_video_get_info(m->video)->height;
+        SAC_TRY(sac_source_read(s, m, err));
+        sac_source_remember(s, m, NULL, width, height);
+    }
+    return sac_media_plan_frame(s, width, height, frame, err);
+}
+
+/* Where nothing is asked for, what the model's own code samples. */
+static sac_video_options usual_options(const sac_session *s, const sac_media *m) {
+    sac_video_options o = m->part->video;
+    if (o.fps == 0 && o.num_frames == 0) o.fps = s->model->loaded.video_fps;
+    return o;
+}
+
 static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
-    int side = s->model->loaded.processor.tile_size, width, height;
+    int width, height;
     sac_frame_request request;
     sac_visual_plan frame;
-    SAC_TRY(sac_media_plan_frame(s, side, side, &frame, err));
-    SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
+    const sac_video_options options = usual_options(s, m);
+    SAC_TRY(video_frame(s, m, &frame, err));
+    SAC_TRY(frame_request(&options, room, &frame, &request, err));
     if (!recall_video(s, m, &request, &width, &height)) {
-        SAC_TRY(open_video(s, m, err));
+        if (!m->video) SAC_TRY(open_video(s, m, err));
         const sac_video_info *info = sac_video_get_info(m->video);
         width = info->width;
         height = info->height;
@@ -177,18 +200,23 @@ static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_
     return describe_frames(s, m, &frame, width, height, err);
 }
 
-/* Size of the first picture of a list goes into the report; all are decoded when they are encoded. */
+/* Of the first picture of a list: it goes into the report; all are decoded when they are encoded. */
+static sac_status list_size(const sac_media *m, int *width, int *height, sac_error *err) {
+    sac_picture first = sac_part_picture(m->part, 0);
+    sac_image image;
+    if (sac_picture_has_size(&first, width, height)) return SAC_OK;
+    SAC_TRY(sac_picture_open(&image, &first, err));
+    *width = image.width;
+    *height = image.height;
+    sac_picture_close(&image, &first);
+    return SAC_OK;
+}
+
 static sac_status plan_list(sac_media *m, const sac_frame_request *request, int *width, int *height,
                             sac_error *err) {
     size_t n = sac_part_n_pictures(m->part);
     sac_picture first = sac_part_picture(m->part, 0), last = sac_part_picture(m->part, n - 1);
-    if (!sac_picture_has_size(&first, width, height)) {
-        sac_image image;
-        SAC_TRY(sac_picture_open(&image, &first, err));
-        *width = image.width;
-        *height = image.height;
-        sac_picture_close(&image, &first);
-    }
+    SAC_TRY(list_size(m, width, height, err));
     double span = last.time_s - first.time_s;
     sac_sampling_source source = {.total_frames = (int64_t)n,
                                   .frame_pixels = (int64_t)*width * *height,
@@ -217,10 +245,16 @@ static sac_status check_list(const sac_session *s, const sac_part *p, sac_error 
 
 static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     SAC_TRY(check_list(s, m->part, err));
-    int side = s->model->loaded.processor.tile_size, width, height;
+    const sac_processor_config *p = &s->model->loaded.processor;
+    int width = p->tile_size, height = p->tile_size;
     sac_visual_plan frame;
     sac_frame_request request;
-    SAC_TRY(sac_media_plan_frame(s, side, side, &frame, err));
+    if (p->dialect->largest && !sac_source_recall(s, m, NULL, &width, &height)) {
+        SAC_TRY(list_size(m, &width, &height, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        sac_source_remember(s, m, NULL, width, height);
+    }
+    SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
     SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
     if (!recall_video(s, m, &request, &width, &height)) {
         SAC_TRY(plan_list(m, &request, &width, &height, err));

@@ -63,15 +63,17 @@ void sac_processor_layout(const sac_processor_config *c, const sac_visual_plan *
 }
 
 sac_status sac_processor_largest(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    int width = c->tile_size, height = c->tile_size;
-    if (c->dialect->largest) c->dialect->largest(c, false, &width, &height);
-    return sac_processor_plan(c, width, height, c->dialect->largest == NULL, p, err);
+    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    *p = (sac_visual_plan){0};
+    c->dialect->largest(c, false, p);
+    return SAC_OK;
 }
 
 sac_status sac_processor_usual_frame(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    int width = c->tile_size, height = c->tile_size;
-    if (c->dialect->largest) c->dialect->largest(c, true, &width, &height);
-    return sac_processor_plan(c, width, height, true, p, err);
+    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    *p = (sac_visual_plan){.is_video_frame = true};
+    c->dialect->largest(c, true, p);
+    return SAC_OK;
 }
 
 int sac_processor_most_tiles(const sac_processor_config *c) {

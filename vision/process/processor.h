@@ -39,6 +39,8 @@ typedef struct sac_processor_config {
 typedef struct sac_processor_model {
     const sac_dialect *dialect;
     int image_size, patch_size; /* of the vision tower */
+    int temporal_patch_size, merge_size;
+    const json_t *video; /* video_preprocessor_config.json, or NULL; borrowed */
     /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy and
      * image_aspect_ratio; the dialects read more. */
     const json_t *config;

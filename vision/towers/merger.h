@@ -8,7 +8,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_MERGERS(X) X(mlp)
+#define SAC_MERGERS(X) X(mlp) X(patch)
 
 enum { SAC_MERGER_MAX_SYMBOLS = 4 };
 
@@ -19,7 +19,6 @@ typedef struct sac_merger {
     int in, hidden, out;
     sac_activation act;
     int joins;     /* features that make one row of y; 1 unless the kind says otherwise */
-    bool rms_norm; /* where there is a norm: RMS, without bias */
     float norm_eps;
     void *weights; /* kind->weights_bytes */
 } sac_merger;
@@ -44,6 +43,7 @@ struct sac_merger_kind {
     const sac_weight_slot *slots;
     int n_slots;
     size_t weights_bytes;
+    bool joins_squares; /* merge_size x merge_size of the tower's features make one row */
     int (*symbols)(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMBOLS]);
     sac_status (*place)(sac_merger *m, sac_placer *p); /* as a tower's */
     sac_status (*run)(const sac_merger_run *r);

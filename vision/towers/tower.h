@@ -12,7 +12,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_TOWERS(X)                X(clip)
+#define SAC_TOWERS(X) X(clip) X(qwen2vl) X(qwen2_5vl)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
@@ -25,15 +25,14 @@ typedef struct sac_tower_config {
     int image_size, patch_size, hidden, n_layers, n_heads, intermediate;
     float norm_eps;
     sac_activation act;
-    int temporal_patch_size,
-        merge_size;  /* frames that share a patch; side of the squares that patches stand in */
-    int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
-    int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
-    bool rms_norm, gated_mlp;                                 /* RMS norms without bias; SwiGLU */
     int n_feature_layers;
     int feature_layer[SAC_TOWER_MAX_FEATURE_LAYERS]; /* hidden state in [0, n_layers]: 0 = the first layer's
                                                         input, i = after layer i; side by side when several */
     bool keep_class;                                 /* vision_feature_select_strategy "full" */
+    int temporal_patch_size; /* frames that share a patch */
+    int merge_size;          /* patches stand in squares of so many a side */
+    int window_size;         /* pixels a side of the windows that most layers attend within; 0: none do */
+    int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
 } sac_tower_config;
 
 /* What becomes of one picture, or of `frames` frames of a video that share patches. */
@@ -72,6 +71,7 @@ typedef struct sac_patch_rows {
     const int32_t *segment_start; /* [n_segments + 1] first rows, on the host */
     int n_segments;
     float mean[3], std[3]; /* of the pixels divided by 255 */
+    sac_grid grid;         /* of the patches of a segment, all alike */
 } sac_patch_rows;
 
 /* A call. */
