@@ -173,18 +173,16 @@ static sac_status video_frame(sac_session *s, sac_media *m, sac_visual_plan *fra
     return sac_media_plan_frame(s, width, height, frame, err);
 }
 
-/* Where nothing is asked for, what the model's own code samples. */
-static sac_video_options usual_options(const sac_session *s, const sac_media *m) {
-    sac_video_options o = m->part->video;
-    if (o.fps == 0 && o.num_frames == 0) o.fps = s->model->loaded.video_fps;
-    return o;
+sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked) {
+    if (asked.fps == 0 && asked.num_frames == 0) asked.fps = m->loaded.video_fps;
+    return asked;
 }
 
 static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     int width, height;
     sac_frame_request request;
     sac_visual_plan frame;
-    const sac_video_options options = usual_options(s, m);
+    const sac_video_options options = sac_model_video_options(s->model, m->part->video);
     SAC_TRY(video_frame(s, m, &frame, err));
     SAC_TRY(frame_request(&options, room, &frame, &request, err));
     if (!recall_video(s, m, &request, &width, &height)) {

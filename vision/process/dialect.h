@@ -43,6 +43,7 @@ struct sac_dialect {
     int (*most_tiles)(const sac_processor_config *c); /* of one picture */
     /* Where tiles may be of any size: a picture that has as many patches as any; a video's frame that has as many as
      * most have. NULL where all tiles are of tile_size. */
+    sac_status (*limit)(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err);
     void (*largest)(const sac_processor_config *c, bool is_video_frame, sac_visual_plan *p);
 };
 

@@ -162,6 +162,24 @@ static sac_status read(sac_processor_config *c, const sac_processor_model *model
     return read_file(c, preprocessor, &own->frame, err); /* as transformers does without that file */
 }
 
+static sac_status set_bounds(const settings *own, bounds *b, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
+    const int64_t square = (int64_t)own->square * own->square;
+    if (min_pixels) b->min_pixels = min_pixels;
+    if (max_pixels) b->max_pixels = max_pixels;
+    if (max_pixels && !min_pixels && b->min_pixels > max_pixels) b->min_pixels = max_pixels; /* the one that was asked */
+    if (b->min_pixels < 1 || b->max_pixels > square * MAX_SQUARES || b->max_pixels < b->min_pixels)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "%lld to %lld pixels a picture: give a range within 1 to %lld", (long long)b->min_pixels,
+                        (long long)b->max_pixels, (long long)(square * MAX_SQUARES));
+    return SAC_OK;
+}
+
+static sac_status limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
+    settings *own = c->own;
+    SAC_TRY(set_bounds(own, &own->picture, min_pixels, max_pixels, err));
+    return set_bounds(own, &own->frame, min_pixels, max_pixels, err);
+}
+
 static const char *const classes[] = {"Qwen2VLImageProcessor", "Qwen2_5_VLImageProcessor", NULL};
 
 const sac_dialect sac_dialect_qwen2vl = {.name = "qwen2vl",
@@ -172,4 +190,5 @@ const sac_dialect sac_dialect_qwen2vl = {.name = "qwen2vl",
                                          .cut = cut,
                                          .layout = sac_tile_layout,
                                          .most_tiles = most_tiles,
+                                         .limit = limit,
                                          .largest = largest};

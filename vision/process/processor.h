@@ -119,6 +119,10 @@ void sac_processor_place_frame(const sac_visual_plan *plan, int k, const uint8_t
  * tokens_per_tile], or SAC_SOURCE_NEWLINE for the image_newline embedding. */
 void sac_processor_layout(const sac_processor_config *config, const sac_visual_plan *plan, int32_t *source);
 
+/* Bounds on the pixels of pictures and frames in place of the checkpoint's; 0 leaves one as it is. UNSUPPORTED where all
+ * pictures become the same size. */
+sac_status sac_processor_limit(sac_processor_config *config, int64_t min_pixels, int64_t max_pixels, sac_error *err);
+
 /* The picture whose tiles have the most patches; where all tiles are of one size, one of that size. */
 sac_status sac_processor_largest(const sac_processor_config *config, sac_visual_plan *plan, sac_error *err);
 
