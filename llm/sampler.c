@@ -1,7 +1,7 @@
 #include "sampler.h"
 
 #include "order.h"
-#include "processor.h"
+#include "score_processor.h"
 
 #include <math.h>
 #include <string.h>

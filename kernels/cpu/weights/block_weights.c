@@ -1,4 +1,4 @@
-/* blocks.c - GGUF's formats: their products are one template, with a file <name>_lanes.h for each. */
+/* block_weights.c - GGUF's formats: their products are one template, with a file <name>_lanes.h for each. */
 #include "cpu_weights.h"
 #include "linear_quant_formats.h"
 

@@ -1,4 +1,4 @@
-/* processor.h - what changes scores between the model and the choice of a token: one function each, run in
+/* score_processor.h - what changes scores between the model and the choice of a token: one function each, run in
  * the order of transformers' _get_logits_processor (v5). */
 #ifndef SAC_LLM_PROCESSOR_H
 #define SAC_LLM_PROCESSOR_H

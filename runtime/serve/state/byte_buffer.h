@@ -1,4 +1,4 @@
-/* buffer.h - bytes that grow. A buffer that ran out of memory stays `failed` and takes nothing more, so that
+/* byte_buffer.h - bytes that grow. A buffer that ran out of memory stays `failed` and takes nothing more, so that
  * a writer may look once, at the end. */
 #ifndef SERVE_BUFFER_H
 #define SERVE_BUFFER_H

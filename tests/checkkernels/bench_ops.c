@@ -1,4 +1,4 @@
-/* bench.c - how fast, in units of what this machine can do: bytes against the measured read bandwidth,
+/* bench_ops.c - how fast, in units of what this machine can do: bytes against the measured read bandwidth,
  * products against the measured peak of f32 fused multiply-adds (bf16 and 8-bit units can exceed it). Times
  * are the best and the median of many calls; decode shapes walk over more weights than the caches hold. */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "buffer.h"
+#include "byte_buffer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
