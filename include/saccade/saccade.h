@@ -56,6 +56,9 @@ typedef void (*sac_progress_fn)(void *ctx, const char *stage, int64_t done, int6
 typedef struct sac_model_options {
     int n_threads;           /* 0 = one for each processor */
     const char *chat_format; /* NULL = detected; a name of sac_chat_format_names() */
+    /* Where a folder's tokenizer class and its tokenizer.json differ, text becomes tokens as the class has it
+     * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
+    const char *tokenizer;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
@@ -80,6 +83,8 @@ typedef struct sac_model_info {
     const char *family;      /* "llava" */
     const char *dtype;       /* type of most weights, "bf16" */
     const char *chat_format; /* "chatml" */
+    const char
+        *tokenizer; /* what makes tokens: a class, "LlamaTokenizer"; "tokenizer.json"; a GGUF "vocabulary" */
     int64_t n_parameters;
     size_t weight_bytes;
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;

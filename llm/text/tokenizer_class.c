@@ -23,13 +23,16 @@ static bool is_class(const char *name, const char *wanted) {
     return name && strncmp(name, wanted, n) == 0 && (!name[n] || strcmp(name + n, "Fast") == 0);
 }
 
-sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenizer_json *files, bool has_byte_level,
-                                    sac_error *err) {
+sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenizer_json *files,
+                                    bool has_byte_level, sac_error *err) {
     const char *name = NULL, *type = NULL;
     *out = SAC_CLASS_FILE;
-    if (files->config) SAC_TRY(sac_json_get_string(files->config, "tokenizer_class", &name, err));
-    if (!name && files->model) SAC_TRY(sac_json_get_string(files->model, "tokenizer_class", &name, err));
-    if (files->model) SAC_TRY(sac_json_get_string(files->model, "model_type", &type, err));
+    sac_status st =
+        files->config ? sac_json_get_string(files->config, "tokenizer_class", &name, err) : SAC_OK;
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
+    if (!name && files->model) st = sac_json_get_string(files->model, "tokenizer_class", &name, err);
+    if (st == SAC_OK && files->model) st = sac_json_get_string(files->model, "model_type", &type, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "config.json");
     for (size_t i = 0; type && i < SAC_COUNT(as_the_file_says); i++)
         if (strcmp(type, as_the_file_says[i]) == 0) return SAC_OK;
     bool is_qwen2 = type && strcmp(type, "qwen2") == 0;
@@ -41,7 +44,9 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenize
 }
 
 static const char *name_of(sac_tokenizer_class kind) {
-    return kind == SAC_CLASS_LLAMA ? "LlamaTokenizer" : kind == SAC_CLASS_QWEN2 ? "Qwen2Tokenizer" : "tokenizer.json";
+    return kind == SAC_CLASS_LLAMA   ? "LlamaTokenizer"
+           : kind == SAC_CLASS_QWEN2 ? "Qwen2Tokenizer"
+                                     : "tokenizer.json";
 }
 
 /* models/llama: a space in front of the first text, or of each between control tokens where "legacy" is true. */
@@ -53,11 +58,12 @@ static sac_status apply_llama(sac_tokenizer *t, bool prefix, bool legacy, sac_er
     step->scheme = !prefix ? SAC_PREPEND_NEVER : legacy ? SAC_PREPEND_ALWAYS : SAC_PREPEND_FIRST;
     SAC_TRY(sac_step_set_text(step, metaspace, sizeof metaspace - 1, err));
     t->bpe.byte_fallback = t->bpe.fuse_unk = true;
-    t->decoder = (sac_decoder){.replace = {{.from = "\xe2\x96\x81", .to = " ", .from_bytes = 3, .to_bytes = 1}},
-                               .n_replaces = 1,
-                               .byte_fallback = true,
-                               .strip_char = ' ',
-                               .strip_left = prefix};
+    t->decoder =
+        (sac_decoder){.replace = {{.from = "\xe2\x96\x81", .to = " ", .from_bytes = 3, .to_bytes = 1}},
+                      .n_replaces = 1,
+                      .byte_fallback = true,
+                      .strip_char = ' ',
+                      .strip_left = prefix};
     return SAC_OK;
 }
 
@@ -66,29 +72,35 @@ static sac_status apply_qwen2(sac_tokenizer *t, bool prefix, sac_error *err) {
     SAC_TRY(sac_steps_new(&t->normalize, &step, err));
     step->kind = SAC_STEP_UNICODE;
     step->form = SAC_NFC;
-    SAC_TRY(sac_steps_add_split(&t->split, QWEN2_PATTERN, strlen(QWEN2_PATTERN), false, SAC_SPLIT_ISOLATED, false,
-                                err));
+    SAC_TRY(sac_steps_add_split(&t->split, QWEN2_PATTERN, strlen(QWEN2_PATTERN), false, SAC_SPLIT_ISOLATED,
+                                false, err));
     SAC_TRY(sac_steps_add_byte_level(&t->split, prefix, false, err));
     t->bpe.byte_fallback = t->bpe.fuse_unk = false;
     t->decoder = (sac_decoder){.byte_level = true};
     return SAC_OK;
 }
 
+static sac_status read_settings(const sac_tokenizer_json *files, bool *splits_special, bool *prefix,
+                                bool *legacy, sac_error *err) {
+    if (!files->config) return SAC_OK;
+    SAC_TRY(sac_json_get_bool(files->config, "split_special_tokens", splits_special, err));
+    if (files->kind == SAC_CLASS_FILE) return SAC_OK;
+    SAC_TRY(sac_json_get_bool(files->config, "add_prefix_space", prefix, err));
+    return files->kind == SAC_CLASS_LLAMA ? sac_json_get_bool(files->config, "legacy", legacy, err) : SAC_OK;
+}
+
 sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err) {
     bool prefix = files->kind == SAC_CLASS_LLAMA, legacy = false;
     t->kind = name_of(files->kind);
-    if (files->config)
-        SAC_TRY(sac_json_get_bool(files->config, "split_special_tokens", &t->splits_special, err));
+    sac_status st = read_settings(files, &t->splits_special, &prefix, &legacy, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
     if (files->kind == SAC_CLASS_FILE) return SAC_OK;
     if (t->model != SAC_MODEL_BPE)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "\"tokenizer_class\" means %s, but tokenizer.json holds a Unigram model: give the tokenizer "
-                        "setting \"file\" to take tokenizer.json as it is",
-                        t->kind);
-    if (files->config) {
-        SAC_TRY(sac_json_get_bool(files->config, "add_prefix_space", &prefix, err));
-        SAC_TRY(sac_json_get_bool(files->config, "legacy", &legacy, err));
-    }
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "\"tokenizer_class\" means %s, but tokenizer.json holds a Unigram model: give --tokenizer file "
+            "to take tokenizer.json as it is",
+            t->kind);
     t->bpe.ignore_merges = t->bpe.wants_unk = false;
     t->bpe.unk_id = -1;
     return files->kind == SAC_CLASS_LLAMA ? apply_llama(t, prefix, legacy, err) : apply_qwen2(t, prefix, err);

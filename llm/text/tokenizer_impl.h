@@ -90,7 +90,8 @@ sac_status sac_charsmap_apply(const sac_charsmap *m, sac_buffer *out, const char
 typedef struct sac_added_token {
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
-    bool is_text; /* white space, not special: recognised in what a user types as well */
+    bool was_normalized; /* once: `tokenizers` goes on to decode it as the normalised name */
+    bool is_text;        /* white space, not special: recognised in what a user types as well */
 } sac_added_token;
 
 typedef struct sac_added_tokens {
@@ -245,8 +246,8 @@ typedef struct sac_tokenizer_json {
 } sac_tokenizer_json;
 
 /* The class that AutoTokenizer takes. has_byte_level: "ByteLevel" stands in tokenizer.json. */
-sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenizer_json *files, bool has_byte_level,
-                                    sac_error *err);
+sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenizer_json *files,
+                                    bool has_byte_level, sac_error *err);
 /* Normaliser, splits, decoder and the model's rules as that class has them. */
 sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err);
 sac_status sac_load_added(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err);

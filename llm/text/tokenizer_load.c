@@ -223,8 +223,8 @@ static sac_status parse_beside(json_t **out, sac_text_span text, const char *nam
     return st == SAC_OK ? SAC_OK : sac_fail_prefix(err, st, "%s", name);
 }
 
-static sac_status parse_small(sac_tokenizer_json *j, const file_parts *parts, const sac_tokenizer_files *files,
-                              sac_error *err) {
+static sac_status parse_small(sac_tokenizer_json *j, const file_parts *parts,
+                              const sac_tokenizer_files *files, sac_error *err) {
     SAC_TRY(parse_part(&j->added_tokens, parts->added_tokens, "added_tokens", err));
     if (j->added_tokens && !json_is_array(j->added_tokens))
         return sac_fail(err, SAC_BAD_FILE, "\"added_tokens\" must be an array");
@@ -287,7 +287,8 @@ sac_status sac_tokenizer_open_files(sac_tokenizer **out, const sac_tokenizer_fil
 sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes,
                                    const char *config_json, size_t config_bytes, sac_error *err) {
     return sac_tokenizer_open_files(
-        out, &(sac_tokenizer_files){.tokenizer = {text, n_bytes}, .tokenizer_config = {config_json, config_bytes}},
+        out,
+        &(sac_tokenizer_files){.tokenizer = {text, n_bytes}, .tokenizer_config = {config_json, config_bytes}},
         err);
 }
 
@@ -312,11 +313,12 @@ sac_status sac_tokenizer_open_file(sac_tokenizer **out, const char *path, sac_to
     sac_tokenizer_files files = {.rule = rule};
     sac_text_span *beside[] = {&files.tokenizer_config, &files.special_tokens_map, &files.added_tokens,
                                &files.model_config};
-    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                        "config.json"};
+    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                        "added_tokens.json", "config.json"};
     SAC_TRY(sac_file_map_open(&map, path, err));
     sac_status st = SAC_OK;
-    for (size_t i = 0; st == SAC_OK && i < SAC_COUNT(beside); i++) st = read_beside(beside[i], path, names[i], err);
+    for (size_t i = 0; st == SAC_OK && i < SAC_COUNT(beside); i++)
+        st = read_beside(beside[i], path, names[i], err);
     if (st == SAC_OK) {
         files.tokenizer = (sac_text_span){map.data ? (const char *)map.data : "", map.n_bytes};
         st = sac_tokenizer_open_files(out, &files, err);

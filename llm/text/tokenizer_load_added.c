@@ -23,8 +23,8 @@ typedef struct loader {
     int32_t n_model, next_id;
     int32_t *place; /* [n_places] by id: index in t->added + 1, or 0 */
     size_t n_places;
-    json_t *named; /* {"bos_token": text or object, ...} */
-    json_t *names; /* the texts of those as keys */
+    json_t *named;   /* {"bos_token": text or object, ...} */
+    json_t *names;   /* the texts of those as keys */
     json_t *special; /* the texts of the usual ones and of `listed` as keys */
     json_t *listed;  /* "extra_special_tokens" */
     json_t *extra;   /* that, or "additional_special_tokens": texts and objects; or NULL */
@@ -58,6 +58,7 @@ static sac_status put_token(loader *l, const char *text, sac_added_token token, 
     if (token.id >= 0 && (t->vocab.token[token.id].flags & SAC_VOCAB_ADDED)) {
         sac_added_token *old = &t->added.token[l->place[token.id] - 1];
         token.special |= old->special;
+        token.was_normalized = old->normalized || old->was_normalized;
         *old = token;
         sac_added_token_flag(t, old);
         return SAC_OK;
@@ -146,8 +147,8 @@ static sac_status read_decoder(indexed *list, size_t *n, const json_t *decoder, 
         char *end;
         long long id = strtoll(key, &end, 10);
         if (!*key || *end || id < 0 || id >= SAC_MAX_TOKENS_OF_VOCAB)
-            return sac_fail(err, SAC_BAD_FILE, "tokenizer_config.json: added_tokens_decoder: \"%.40s\" is no id",
-                            key);
+            return sac_fail(err, SAC_BAD_FILE,
+                            "tokenizer_config.json: added_tokens_decoder: \"%.40s\" is no id", key);
         sac_status st = read_token(v, &x->text, &x->token, err);
         if (st != SAC_OK)
             return sac_fail_prefix(err, st, "tokenizer_config.json: added_tokens_decoder[%.20s]", key);
@@ -164,13 +165,11 @@ static sac_status read_added_file(loader *l, indexed *list, size_t *n, sac_error
     json_object_foreach((json_t *)(uintptr_t)l->files->added_file, key, v) {
         json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
         if (id < 0 || id >= SAC_MAX_TOKENS_OF_VOCAB)
-            return sac_fail(err, SAC_BAD_FILE, "added_tokens.json: \"%.60s\" must have an id from 0 to %d", key,
-                            (int)SAC_MAX_TOKENS_OF_VOCAB - 1);
+            return sac_fail(err, SAC_BAD_FILE, "added_tokens.json: \"%.60s\" must have an id from 0 to %d",
+                            key, (int)SAC_MAX_TOKENS_OF_VOCAB - 1);
         bool is_special = json_object_get(l->special, key) != NULL;
-        list[*n] = (indexed){.id = id,
-                             .order = *n,
-                             .text = key,
-                             .token = {.special = is_special, .normalized = !is_special}};
+        list[*n] = (indexed){
+            .id = id, .order = *n, .text = key, .token = {.special = is_special, .normalized = !is_special}};
         ++*n;
     }
     return SAC_OK;
@@ -238,8 +237,8 @@ static sac_status name_token(loader *l, const char *key, const json_t *v, bool o
         return SAC_OK;
     }
     if (!content_of(v))
-        return sac_fail(err, SAC_BAD_FILE, "\"%.60s\" must be the text of a token, or an object with \"content\"",
-                        key);
+        return sac_fail(err, SAC_BAD_FILE,
+                        "\"%.60s\" must be the text of a token, or an object with \"content\"", key);
     json_t *copy = json_deep_copy(v);
     if (copy && of_map && json_is_object(copy)) json_object_set_new(copy, "special", json_true());
     if (json_object_set_new(l->named, key, copy) != 0)
@@ -283,7 +282,8 @@ static const json_t *map_of(const loader *l) {
 
 static sac_status check_extra(const json_t *v, sac_error *err) {
     if (!v || json_is_null(v) || json_is_array(v) || json_is_object(v)) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"extra_special_tokens\" and \"additional_special_tokens\" must be lists");
+    return sac_fail(err, SAC_BAD_FILE,
+                    "\"extra_special_tokens\" and \"additional_special_tokens\" must be lists");
 }
 
 /* Which list counts where several files and both keys have one. */
@@ -302,7 +302,8 @@ static sac_status find_extra(loader *l, sac_error *err) {
     if (json_is_object(list) || json_is_object(of_map)) list = NULL;
     if (old_of_map) old = old_of_map;
     l->listed = json_is_array(list) ? json_copy((json_t *)(uintptr_t)list) : json_array();
-    if (!l->listed || (json_is_array(of_map) && json_array_extend(l->listed, (json_t *)(uintptr_t)of_map) != 0))
+    if (!l->listed ||
+        (json_is_array(of_map) && json_array_extend(l->listed, (json_t *)(uintptr_t)of_map) != 0))
         return sac_fail(err, SAC_NO_MEMORY, "no memory for added tokens");
     bool is_said = list || json_is_array(of_map);
     const json_t *extra = is_said ? l->listed : old;
@@ -399,8 +400,7 @@ static sac_status put_all_named(loader *l, sac_error *err) {
     const char *key;
     for (size_t i = 0; i < SAC_COUNT(usual); i++)
         if ((v = json_object_get(l->named, usual[i]))) json_array_append(list, v);
-    json_object_foreach(l->named, key, v)
-        if (!is_usual(key)) json_array_append(list, v);
+    json_object_foreach(l->named, key, v) if (!is_usual(key)) json_array_append(list, v);
     if (l->extra) json_array_extend(list, l->extra);
     sac_status st =
         list ? put_missing(l, list, err) : sac_fail(err, SAC_NO_MEMORY, "no memory for added tokens");
@@ -445,8 +445,9 @@ sac_status sac_load_added(sac_tokenizer *t, const sac_tokenizer_json *files, sac
     l.named = json_object();
     l.names = json_object();
     l.special = json_object();
-    sac_status st = l.named && l.names && l.special ? load(&l, err)
-                                                    : sac_fail(err, SAC_NO_MEMORY, "no memory for added tokens");
+    sac_status st = l.named && l.names && l.special
+                        ? load(&l, err)
+                        : sac_fail(err, SAC_NO_MEMORY, "no memory for added tokens");
     free(l.place);
     json_decref(l.named);
     json_decref(l.names);

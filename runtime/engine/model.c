@@ -67,6 +67,12 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
     return sac_tower_to_device(&m->loaded, m->activations, &m->load_stream, &m->device_tower, err);
 }
 
+static sac_status choose_tokenizer(sac_tokenizer_rule *rule, const char *name, sac_error *err) {
+    *rule = name && !strcmp(name, "file") ? SAC_TOKENIZER_BY_FILE : SAC_TOKENIZER_BY_CLASS;
+    if (!name || !strcmp(name, "file") || !strcmp(name, "class")) return SAC_OK;
+    return sac_fail(err, SAC_BAD_ARGUMENT, "tokenizer \"%.40s\": give class or file", name);
+}
+
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                           sac_error *err) {
     *out = NULL;
@@ -77,7 +83,10 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     if (!m) return sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
     sac_status st;
     SAC_TRY_GOTO(st, sac_pool_create(&m->pool, options->n_threads, err), fail);
-    SAC_TRY_GOTO(st, sac_loaded_model_open(&m->loaded, path, on_load, &(load_progress){options}, err), fail);
+    sac_tokenizer_rule rule;
+    SAC_TRY_GOTO(st, choose_tokenizer(&rule, options->tokenizer, err), fail);
+    SAC_TRY_GOTO(
+        st, sac_loaded_model_open_by(&m->loaded, path, rule, on_load, &(load_progress){options}, err), fail);
     SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
     SAC_TRY_GOTO(st, open_device(m, options, err), fail);
     SAC_TRY_GOTO(st, sac_workspaces_create(&m->workspaces, err), fail);
@@ -135,6 +144,7 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .family = m->family,
         .dtype = sac_dtype_name(m->dtype),
         .chat_format = m->chat->name,
+        .tokenizer = sac_tokenizer_kind(m->tokenizer),
         .n_parameters = m->n_parameters,
         .weight_bytes = m->weight_bytes,
         .n_layers = c->n_layers,

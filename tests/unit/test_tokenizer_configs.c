@@ -12,22 +12,23 @@ static sac_text_span text_of(const json_t *files, const char *name) {
 }
 
 static sac_tokenizer *open_case(const json_t *c, sac_tokenizer_rule rule) {
-    char path[200], *text;
+    char path[400], *text;
     size_t n_bytes;
     sac_error err = {0};
     sac_tokenizer *t;
     const json_t *files = json_object_get(c, "files");
-    snprintf(path, sizeof path, TOKENIZER_GOLDENS "%s.json", json_string_value(json_object_get(c, "tokenizer")));
-    assert_ok(sac_file_read(&text, &n_bytes, path, 1 << 20, &err), err);
-    assert_ok(sac_tokenizer_open_files(&t,
-                                       &(sac_tokenizer_files){.tokenizer = {text, n_bytes},
-                                                              .tokenizer_config = text_of(files, "tokenizer_config.json"),
-                                                              .special_tokens_map =
-                                                                  text_of(files, "special_tokens_map.json"),
-                                                              .added_tokens = text_of(files, "added_tokens.json"),
-                                                              .model_config = text_of(files, "config.json"),
-                                                              .rule = rule},
-                                       &err),
+    snprintf(path, sizeof path, TOKENIZER_GOLDENS "%s.json",
+             json_string_value(json_object_get(c, "tokenizer")));
+    assert_ok(sac_file_read(&text, &n_bytes, path, (size_t)64 << 20, &err), err);
+    assert_ok(sac_tokenizer_open_files(
+                  &t,
+                  &(sac_tokenizer_files){.tokenizer = {text, n_bytes},
+                                         .tokenizer_config = text_of(files, "tokenizer_config.json"),
+                                         .special_tokens_map = text_of(files, "special_tokens_map.json"),
+                                         .added_tokens = text_of(files, "added_tokens.json"),
+                                         .model_config = text_of(files, "config.json"),
+                                         .rule = rule},
+                  &err),
               err);
     free(text);
     return t;
@@ -39,8 +40,8 @@ static bool same_ids(const int32_t *got, size_t n, const json_t *want) {
     return same;
 }
 
-static int differ(size_t at, const json_t *c, const char *what, const char *text, const int32_t *got, size_t n,
-                  const json_t *want) {
+static int differ(size_t at, const json_t *c, const char *what, const char *text, const int32_t *got,
+                  size_t n, const json_t *want) {
     char *w = json_dumps(want, JSON_COMPACT | JSON_ENCODE_ANY), *f = json_dumps(c, JSON_COMPACT);
     f[strcspn(f, "[")] = 0;
     fprintf(stderr, "case %zu (%.400s) %s \"%s\"\n  want %s\n  got ", at, f, what, text, w);
@@ -68,7 +69,8 @@ static int compare(const sac_tokenizer *t, const json_t *c, const json_t *string
         sac_error err = {0};
         assert_ok(sac_detokenize(t, got, n, true, back, sizeof back, &n_bytes, &err), err);
         if (n_bytes != strlen(want) || memcmp(back, want, n_bytes) != 0) {
-            fprintf(stderr, "case %zu: \"%s\" came back as \"%.*s\", not \"%s\"\n", at, text, (int)n_bytes, back, want);
+            fprintf(stderr, "case %zu: \"%s\" came back as \"%.*s\", not \"%s\"\n", at, text, (int)n_bytes,
+                    back, want);
             bad++;
         }
     }
@@ -107,8 +109,114 @@ static void test_transformers(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* As the file has it, whatever the class: the ids of `tokenizers`. */
+static void test_by_file(void **state) {
+    (void)state;
+    static const char *const models[] = {"llama", "qwen2"};
+    json_t *golden;
+    sac_error err = {0};
+    assert_ok(sac_json_parse_file(&golden, TOKENIZER_GOLDENS "cases.json", &err), err);
+    const json_t *strings = json_object_get(golden, "strings");
+    const json_t *want =
+        json_object_get(json_object_get(json_object_get(golden, "tokenizers"), "sentencepiece"), "ids");
+    for (size_t k = 0; k < SAC_COUNT(models); k++) {
+        int n_differ = 0;
+        json_t *c = json_pack("{s:s, s:{s:s, s:o}}", "tokenizer", "sentencepiece", "files",
+                              "tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\"}",
+                              "config.json", json_sprintf("{\"model_type\": \"%s\"}", models[k]));
+        sac_tokenizer *by_file = open_case(c, SAC_TOKENIZER_BY_FILE),
+                      *by_class = open_case(c, SAC_TOKENIZER_BY_CLASS);
+        assert_string_equal(sac_tokenizer_kind(by_file), "tokenizer.json");
+        assert_string_equal(sac_tokenizer_kind(by_class), k ? "Qwen2Tokenizer" : "LlamaTokenizer");
+        for (size_t i = 0; i < json_array_size(strings); i++) {
+            const char *text = json_string_value(json_array_get(strings, i));
+            int32_t got[MAX_IDS];
+            assert_true(same_ids(got, ids_of(by_file, text, strlen(text), true, false, got),
+                                 json_array_get(want, i)));
+            n_differ += !same_ids(got, ids_of(by_class, text, strlen(text), true, false, got),
+                                  json_array_get(want, i));
+        }
+        assert_true(n_differ > 0);
+        sac_tokenizer_free(by_file);
+        sac_tokenizer_free(by_class);
+        json_decref(c);
+    }
+    json_decref(golden);
+}
+
+/* A line that names file and key. */
+static void test_refused(void **state) {
+    (void)state;
+    static const char bpe[] = "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
+                      unigram[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]]}}";
+    static const struct {
+        const char *tokenizer, *config, *map, *added, *model;
+        const char *says[2];
+        sac_status status;
+    } bad[] = {
+        {bpe, "[]", NULL, NULL, NULL, {"tokenizer_config.json", "object"}, SAC_BAD_FILE},
+        {bpe, "{\"tokenizer_class\":1}", NULL, NULL, NULL, {"tokenizer_class", "string"}, SAC_BAD_FILE},
+        {bpe,
+         "{\"split_special_tokens\":1}",
+         NULL,
+         NULL,
+         NULL,
+         {"split_special_tokens", "true"},
+         SAC_BAD_FILE},
+        {bpe,
+         "{\"added_tokens_decoder\":{\"x\":{}}}",
+         NULL,
+         NULL,
+         NULL,
+         {"added_tokens_decoder", "\"x\""},
+         SAC_BAD_FILE},
+        {bpe,
+         "{\"added_tokens_decoder\":{\"7\":{}}}",
+         NULL,
+         NULL,
+         NULL,
+         {"decoder[7]", "content"},
+         SAC_BAD_FILE},
+        {bpe, "{\"eos_token\":3}", NULL, NULL, NULL, {"tokenizer_config.json", "eos_token"}, SAC_BAD_FILE},
+        {bpe,
+         "{\"extra_special_tokens\":3}",
+         NULL,
+         NULL,
+         NULL,
+         {"tokenizer_config.json", "extra_special"},
+         SAC_BAD_FILE},
+        {bpe, NULL, "{\"pad_token\":[]}", NULL, NULL, {"special_tokens_map.json", "pad_token"}, SAC_BAD_FILE},
+        {bpe, NULL, NULL, "{\"<x>\":\"7\"}", NULL, {"added_tokens.json", "<x>"}, SAC_BAD_FILE},
+        {bpe, NULL, NULL, "{", NULL, {"added_tokens.json", "JSON"}, SAC_BAD_FILE},
+        {bpe, NULL, NULL, NULL, "{\"model_type\":7}", {"config.json", "model_type"}, SAC_BAD_FILE},
+        {unigram,
+         "{\"tokenizer_class\":\"LlamaTokenizer\"}",
+         NULL,
+         NULL,
+         NULL,
+         {"LlamaTokenizer", "--tokenizer file"},
+         SAC_UNSUPPORTED},
+    };
+#define SPAN(text)                                                                                           \
+    { text, (text) ? strlen(text) : 0 }
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
+        sac_tokenizer *t;
+        sac_error err = {0};
+        const sac_tokenizer_files files = {.tokenizer = SPAN(bad[i].tokenizer),
+                                           .tokenizer_config = SPAN(bad[i].config),
+                                           .special_tokens_map = SPAN(bad[i].map),
+                                           .added_tokens = SPAN(bad[i].added),
+                                           .model_config = SPAN(bad[i].model)};
+        assert_int_equal(sac_tokenizer_open_files(&t, &files, &err), bad[i].status);
+        for (int k = 0; k < 2; k++)
+            if (!strstr(err.text, bad[i].says[k]))
+                fail_msg("\"%s\" does not say %s", err.text, bad[i].says[k]);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) golden_path = argv[1];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_transformers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_transformers), cmocka_unit_test(test_by_file),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("tokenizer_configs", tests, NULL, NULL);
 }

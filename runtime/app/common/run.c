@@ -115,6 +115,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     sac_model_options_default(&o);
     o.n_threads = (int)s->threads;
     o.chat_format = s->chat;
+    o.tokenizer = s->tokenizer;
     o.vision_cache_bytes = vision_cache_bytes;
     o.device = s->device;
     o.activations = s->activations;

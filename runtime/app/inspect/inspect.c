@@ -34,6 +34,7 @@ static void print_model(const run *r) {
     snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
     print_row("weights", text);
     print_row("chat format", m->chat_format);
+    print_row("tokenizer", m->tokenizer);
     snprintf(text, sizeof text,
              "%d layers x %d, %d query heads and %d key-value heads of %d, feed-forward %d, vocabulary %s",
              m->n_layers, m->hidden, m->n_heads, m->n_kv_heads, m->head_dim, m->intermediate,
