@@ -146,6 +146,9 @@ typedef struct sac_session_config {
     const char *decode;  /* which stored rows a step reads, "dense" (default) */
     const char *rope;    /* positions: "model" (default), "ntk:factor=4" */
     const char *reduce;  /* visual tokens of pictures left out: "none" (default), "hired:rate=0.2" */
+    /* Keys and values of a second sequence beside the first, which "guidance_scale" needs: the memory twice. So too
+     * without it where the checkpoint's generation_config.json asks for guidance. */
+    bool guidance;
     bool measure_mass;   /* compare what decode methods read with dense attention: slow, for tables */
 } sac_session_config;
 
@@ -315,6 +318,8 @@ sac_status sac_controls_set(sac_controls *c, const char *name, const char *json,
 sac_status sac_controls_copy_of(sac_controls **out, const sac_controls *from, sac_error *err);
 /* BAD_ARGUMENT where a list names a token that a vocabulary of n_vocab lacks; a session checks it too. */
 sac_status sac_controls_check_ids(const sac_controls *c, int n_vocab, sac_error *err);
+/* Whether guidance_scale is given: then sessions need sac_session_config.guidance. */
+bool sac_controls_want_guidance(const sac_controls *c);
 void sac_controls_free(sac_controls *c); /* NULL is fine */
 
 typedef struct sac_sampling {

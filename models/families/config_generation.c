@@ -35,9 +35,9 @@ typedef struct refusal {
 } refusal;
 
 static const refusal refused[] = {
-    {"num_beams", 1},           {"num_beam_groups", 1},   {"num_return_sequences", 1}, {"penalty_alpha", 0},
-    {"dola_layers", 0},         {"constraints", 0},       {"force_words_ids", 0},      {"guidance_scale", 1},
-    {"watermarking_config", 0}, {"diversity_penalty", 0}, {"token_healing", 0},        {"stop_strings", 0},
+    {"num_beams", 1},         {"num_beam_groups", 1}, {"num_return_sequences", 1}, {"penalty_alpha", 0},
+    {"dola_layers", 0},       {"constraints", 0},     {"force_words_ids", 0},      {"watermarking_config", 0},
+    {"diversity_penalty", 0}, {"token_healing", 0},
 };
 
 /* Read elsewhere, or without effect on an answer here. */
@@ -117,7 +117,8 @@ static bool is_named(const char *key) {
 /* What transformers writes for "off" though its own check of the value would refuse it; and a length that no
  * sequence has, such as its int(1e30). */
 static bool is_off(const char *key, const json_t *v) {
-    bool cuts = !strcmp(key, "typical_p") || !strcmp(key, "encoder_repetition_penalty");
+    bool cuts = !strcmp(key, "typical_p") || !strcmp(key, "encoder_repetition_penalty") ||
+                !strcmp(key, "guidance_scale");
     if (!strcmp(key, "max_length") && json_number_value(v) > INT32_MAX) return true;
     return json_is_null(v) || (cuts && json_is_number(v) && json_number_value(v) == 1);
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "dialect.h"
+#include "guide.h"
 #include "vision_memory.h"
 #include "work.h"
 #include "workspace.h"
@@ -149,18 +150,30 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     add_workspace(r, m, decoder, reduce);
 }
 
+/* Of one sequence. */
+static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
+                           sac_error *err) {
+    sac_decoder_options o;
+    sac_decoder_state decoder;
+    sac_reduce reduce;
+    SAC_TRY(resolve(m, config, &o, err));
+    SAC_TRY(resolve_reduce(m, config->reduce, &reduce, err));
+    SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
+    plan(m, &decoder, &reduce, report);
+    sac_decoder_state_free(&decoder);
+    return SAC_OK;
+}
+
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
                             sac_error *err) {
     sac_session_config defaults;
     sac_session_config_default(&defaults);
-    sac_decoder_options o;
-    sac_decoder_state decoder;
-    sac_reduce reduce;
-    SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
-    SAC_TRY(resolve_reduce(m, config ? config->reduce : NULL, &reduce, err));
-    SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
-    plan(m, &decoder, &reduce, report);
-    sac_decoder_state_free(&decoder);
+    SAC_TRY(plan_one(m, config ? config : &defaults, report, err));
+    if (!sac_guide_wanted(m, config)) return SAC_OK;
+    sac_memory_report second;
+    sac_session_config guide = sac_guide_config(config);
+    SAC_TRY(plan_one(m, &guide, &second, err));
+    sac_guide_add_memory(report, &second);
     return SAC_OK;
 }
 
@@ -235,8 +248,8 @@ static sac_status take_layout(sac_session *s, sac_error *err) {
                : sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for a picture's layout");
 }
 
-sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
-                              sac_error *err) {
+static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config,
+                             sac_error *err) {
     *out = NULL;
     sac_session_config defaults;
     sac_session_config_default(&defaults);
@@ -267,10 +280,31 @@ fail:
     return st;
 }
 
+sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
+                              sac_error *err) {
+    if (!sac_guide_wanted(m, config)) return create_one(out, m, config, err);
+    sac_memory_report both;
+    *out = NULL;
+    SAC_TRY(sac_session_plan(m, config, &both, err));
+    SAC_TRY(check_memory(&both, err));
+    sac_session *s;
+    sac_session_config guide = sac_guide_config(config);
+    SAC_TRY(create_one(&s, m, config, err));
+    sac_status st = create_one(&s->guide, m, &guide, err);
+    if (st != SAC_OK) {
+        sac_session_free(s);
+        return st;
+    }
+    sac_guide_add_memory(&s->memory, &s->guide->memory);
+    *out = s;
+    return SAC_OK;
+}
+
 void sac_session_free(sac_session *s) {
     if (!s) return;
     if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
     sac_session_give_back(s);
+    sac_session_free(s->guide);
     free(s->reply.owned);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);

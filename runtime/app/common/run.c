@@ -137,6 +137,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
                 r->info.unknown_setting);
     SAC_TRY(run_controls(&r->controls, s, r->model, err));
     r->sampling.controls = r->controls;
+    r->session_config.guidance = sac_controls_want_guidance(r->controls);
     return SAC_OK;
 }
 
