@@ -28,7 +28,6 @@ static opened *open_model(opened list[4], const char *name) {
     snprintf(path, sizeof path, "tests/golden/models/%s", name);
     sac_model_options_default(&options);
     options.n_threads = 1;
-    options.chat_format = "plain"; /* which ends an answer with no token of its own */
     sac_session_config_default(&c);
     c.n_ctx = 128;
     c.kv = "f32";
