@@ -11,7 +11,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
     sac_tokenizer_free(m->tokenizer);
     sac_arena_free(&m->arena);
     sac_processor_free(&m->processor);
-    sac_controls_clear(&m->generation.controls);
+    sac_generation_config_clear(&m->generation);
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);

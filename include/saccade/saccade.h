@@ -111,6 +111,16 @@ typedef struct sac_tensor_info {
 } sac_tensor_info;
 bool sac_model_get_tensor(const sac_model *m, int64_t i, sac_tensor_info *info);
 
+/* The i-th key of generation_config.json (where there is none: the settings of generation in config.json); false
+ * when i is past the last. */
+typedef struct sac_setting_info {
+    const char *name;
+    const char *value; /* as JSON writes it; a long one ends in "..." */
+    bool has_effect;   /* on answers here, as the file stands */
+    bool is_known;
+} sac_setting_info;
+bool sac_model_get_setting(const sac_model *m, int64_t i, sac_setting_info *info);
+
 const char *const *sac_chat_format_names(void); /* NULL-terminated */
 const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */
 
@@ -149,7 +159,7 @@ typedef struct sac_session_config {
     /* Keys and values of a second sequence beside the first, which "guidance_scale" needs: the memory twice. So too
      * without it where the checkpoint's generation_config.json asks for guidance. */
     bool guidance;
-    bool measure_mass;   /* compare what decode methods read with dense attention: slow, for tables */
+    bool measure_mass; /* compare what decode methods read with dense attention: slow, for tables */
 } sac_session_config;
 
 void sac_session_config_default(sac_session_config *c);

@@ -171,6 +171,19 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
     info->processor = m->processor.dialect->name;
 }
 
+bool sac_model_get_setting(const sac_model *model, int64_t i, sac_setting_info *info) {
+    const sac_generation_config *g = &model->loaded.generation;
+    if (i < 0 || i >= g->n_keys) return false;
+    const sac_generation_key *k = &g->keys[i];
+    bool is_null = strcmp(k->value, "null") == 0;
+    *info = (sac_setting_info){.name = k->name,
+                               .value = k->value,
+                               .has_effect = !is_null && (k->kind == SAC_KEY_HONOURED ||
+                                                          (k->kind == SAC_KEY_OF_SAMPLING && g->do_sample)),
+                               .is_known = k->kind != SAC_KEY_UNKNOWN};
+    return true;
+}
+
 bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *info) {
     const sac_loaded_model *m = &model->loaded;
     if (i < 0 || i >= m->n_tensors) return false;

@@ -187,8 +187,131 @@ static void test_sampled(void **state) {
     json_decref(golden);
 }
 
+static const int32_t prompt_ids[] = {40, 50, 60, 70};
+
+static void begin(sac_session *s, const char *const settings[][2], size_t n, sac_controls **c) {
+    sac_error err;
+    sac_sampling sampling;
+    sac_sampling_default(&sampling);
+    sampling.max_tokens = 12;
+    assert_ok(sac_controls_create(c, &err), err);
+    for (size_t i = 0; i < n; i++) assert_ok(sac_controls_set(*c, settings[i][0], settings[i][1], &err), err);
+    sampling.controls = *c;
+    sac_session_reset(s);
+    assert_ok(sac_session_begin_tokens(s, prompt_ids, SAC_COUNT(prompt_ids), &sampling, NULL, &err), err);
+}
+
+static int64_t finish(sac_session *s, int32_t ids[MAX_NEW], char reason[16], sac_controls *c) {
+    int32_t token;
+    sac_error err;
+    sac_result result;
+    for (bool done = false; !done;) assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
+    sac_session_end(s, &result);
+    memcpy(ids, result.tokens, (size_t)result.n_tokens * sizeof *ids);
+    snprintf(reason, 16, "%s", result.finish_reason);
+    sac_controls_free(c);
+    return result.n_tokens;
+}
+
+static void test_time_and_stop_strings(void **state) {
+    (void)state;
+    opened models[4] = {0};
+    opened *o = open_model(models, "llama_f32");
+    sac_controls *c;
+    int32_t plain[MAX_NEW], ids[MAX_NEW];
+    char reason[16], stop[64];
+    begin(o->session, NULL, 0, &c);
+    assert_true(finish(o->session, plain, reason, c) > 3);
+    begin(o->session, (const char *const[][2]){{"max_time", "1e-9"}}, 1,
+          &c); /* one token comes, as in transformers */
+    assert_int_equal(finish(o->session, ids, reason, c), 1);
+    assert_string_equal(reason, "length");
+    char bytes[32];
+    size_t n;
+    sac_error err;
+    assert_ok(sac_token_bytes(o->model, plain[2], bytes, sizeof bytes, &n, &err), err);
+    json_t *text = json_stringn(bytes, n);
+    if (text) { /* UTF-8 */
+        char *quoted = json_dumps(text, JSON_ENCODE_ANY);
+        snprintf(stop, sizeof stop, "[%s]", quoted);
+        free(quoted);
+        begin(o->session, (const char *const[][2]){{"stop_strings", stop}}, 1, &c);
+        assert_true(finish(o->session, ids, reason, c) <= 3);
+        assert_string_equal(reason, "stop");
+    }
+    json_decref(text);
+    close_models(models);
+}
+
+/* The plan counts the second sequence; without it guidance is refused; in a batch ids are those of lone steps. */
+static void test_guidance(void **state) {
+    (void)state;
+    opened models[4] = {0};
+    opened *o = open_model(models, "llama_f32");
+    static const char *const guided[][2] = {{"guidance_scale", "2.5"}};
+    sac_session_config config;
+    sac_memory_report one, two;
+    sac_session *other;
+    sac_controls *c, *c2;
+    sac_error err;
+    int32_t want[MAX_NEW], plain[MAX_NEW];
+    char reason[16];
+    sac_session_config_default(&config);
+    config.n_ctx = 128;
+    config.kv = "f32";
+    assert_ok(sac_session_plan(o->model, &config, &one, &err), err);
+    config.guidance = true;
+    assert_ok(sac_session_plan(o->model, &config, &two, &err), err);
+    assert_true(two.kv_bytes_per_token == 2 * one.kv_bytes_per_token && two.total_bytes > one.total_bytes);
+    sac_session_memory(o->session, &one);
+    assert_true(one.total_bytes == two.total_bytes && one.n_parts == two.n_parts);
+    begin(o->session, NULL, 0, &c);
+    finish(o->session, plain, reason, c);
+    begin(o->session, guided, 1, &c);
+    int64_t n = finish(o->session, want, reason, c);
+    assert_memory_not_equal(want, plain, (size_t)n * sizeof *want);
+
+    assert_ok(sac_session_create(&other, o->model, &config, &err), err);
+    begin(o->session, guided, 1, &c);
+    begin(other, NULL, 0, &c2);
+    sac_batch *batch;
+    assert_ok(sac_batch_create(&batch, o->model, 2, &err), err);
+    for (bool more = true; more;) {
+        sac_batch_item items[2] = {{.session = o->session}, {.session = other}};
+        assert_ok(sac_batch_step(batch, items, 2, &err), err);
+        assert_int_equal(items[0].status, SAC_OK);
+        more = !items[0].done && !items[1].done;
+    }
+    sac_result result;
+    sac_session_end(o->session, &result);
+    assert_true(result.n_tokens > 2);
+    assert_memory_equal(result.tokens, want, (size_t)result.n_tokens * sizeof *want);
+    sac_session_end(other, NULL);
+    sac_batch_free(batch);
+    sac_session_free(other);
+    sac_controls_free(c);
+    sac_controls_free(c2);
+
+    config.guidance = false;
+    assert_ok(sac_session_create(&other, o->model, &config, &err), err);
+    sac_sampling sampling;
+    sac_sampling_default(&sampling);
+    assert_ok(sac_controls_create(&c, &err), err);
+    assert_ok(sac_controls_set(c, "guidance_scale", "2.5", &err), err);
+    sampling.controls = c;
+    assert_int_equal(sac_session_begin_tokens(other, prompt_ids, 4, &sampling, NULL, &err), SAC_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "guidance_scale"));
+    assert_ok(sac_controls_set(c, "guidance_scale", "1", &err), err);
+    assert_ok(sac_session_begin_tokens(other, prompt_ids, 4, &sampling, NULL, &err), err);
+    sac_session_free(other);
+    sac_controls_free(c);
+    close_models(models);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) golden_path = argv[1];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy), cmocka_unit_test(test_sampled)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy), cmocka_unit_test(test_sampled),
+                                       cmocka_unit_test(test_time_and_stop_strings),
+                                       cmocka_unit_test(test_guidance)};
     return cmocka_run_group_tests_name("sequences", tests, NULL, NULL);
 }
