@@ -6,16 +6,12 @@
  *
  * A file may say an id, but as with `tokenizers` the text decides: it is the model's token if there is such a one,
  * otherwise the next free id. A token that comes again takes the new flags, and stays a control token. */
-#include "tokenizer_impl.h"
-
 #include "json.h"
+#include "tokenizer_impl.h"
+#include "tokenizer_names.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Keys that every tokenizer class has, in transformers' order. */
-static const char *const usual[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                    "pad_token", "cls_token", "mask_token"};
 
 typedef struct loader {
     sac_tokenizer *t;
@@ -23,11 +19,7 @@ typedef struct loader {
     int32_t n_model, next_id;
     int32_t *place; /* [n_places] by id: index in t->added + 1, or 0 */
     size_t n_places;
-    json_t *named;   /* {"bos_token": text or object, ...} */
-    json_t *names;   /* the texts of those as keys */
-    json_t *special; /* the texts of the usual ones and of `listed` as keys */
-    json_t *listed;  /* "extra_special_tokens" */
-    json_t *extra;   /* that, or "additional_special_tokens": texts and objects; or NULL */
+    sac_token_names names;
 } loader;
 
 /* ---------------------------------------------------------------- one token */
@@ -97,13 +89,9 @@ static sac_status read_text_or_token(const json_t *json, const char **text, sac_
     return SAC_OK;
 }
 
-static const char *content_of(const json_t *json) {
-    return json_string_value(json_is_object(json) ? json_object_get(json, "content") : json);
-}
-
 /* What a key names is a control token whatever its flags say. */
 static sac_status put_named(loader *l, const char *text, sac_added_token token, sac_error *err) {
-    token.special |= json_object_get(l->names, text) != NULL;
+    token.special |= json_object_get(l->names.texts, text) != NULL;
     return put_token(l, text, token, err);
 }
 
@@ -167,7 +155,7 @@ static sac_status read_added_file(loader *l, indexed *list, size_t *n, sac_error
         if (id < 0 || id >= SAC_MAX_TOKENS_OF_VOCAB)
             return sac_fail(err, SAC_BAD_FILE, "added_tokens.json: \"%.60s\" must have an id from 0 to %d",
                             key, (int)SAC_MAX_TOKENS_OF_VOCAB - 1);
-        bool is_special = json_object_get(l->special, key) != NULL;
+        bool is_special = json_object_get(l->names.special, key) != NULL;
         list[*n] = (indexed){
             .id = id, .order = *n, .text = key, .token = {.special = is_special, .normalized = !is_special}};
         ++*n;
@@ -186,11 +174,6 @@ static sac_status read_tokenizer_again(loader *l, indexed *list, size_t *n, sac_
         x->order = (*n)++;
     }
     return SAC_OK;
-}
-
-static void add_name(json_t *names, const json_t *v) {
-    const char *text = content_of(v);
-    if (text) json_object_set_new(names, text, json_true());
 }
 
 static sac_status read_indexed(loader *l, indexed *list, size_t *n, sac_error *err) {
@@ -218,147 +201,6 @@ static sac_status put_indexed(loader *l, sac_error *err) {
 
 /* ---------------------------------------------------------------- tokens that keys name */
 
-static bool is_usual(const char *key) {
-    for (size_t i = 0; i < SAC_COUNT(usual); i++)
-        if (strcmp(key, usual[i]) == 0) return true;
-    return false;
-}
-
-/* "image_token" and the like, which a class of its own may have. */
-static bool is_own(const char *key) {
-    size_t n = strlen(key);
-    return !is_usual(key) && n >= 6 && strcmp(key + n - 6, "_token") == 0;
-}
-
-/* Keeps the place of a key that comes again. A token of special_tokens_map.json is a control token. */
-static sac_status name_token(loader *l, const char *key, const json_t *v, bool of_map, sac_error *err) {
-    if (json_is_null(v)) {
-        json_object_del(l->named, key);
-        return SAC_OK;
-    }
-    if (!content_of(v))
-        return sac_fail(err, SAC_BAD_FILE,
-                        "\"%.60s\" must be the text of a token, or an object with \"content\"", key);
-    json_t *copy = json_deep_copy(v);
-    if (copy && of_map && json_is_object(copy)) json_object_set_new(copy, "special", json_true());
-    if (json_object_set_new(l->named, key, copy) != 0)
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for the names of tokens");
-    return SAC_OK;
-}
-
-/* Keys of one file: the usual ones, in their order, or a class's own: with a text, or with an object. */
-static sac_status name_usual(loader *l, const json_t *object, bool of_map, sac_error *err) {
-    for (size_t i = 0; i < SAC_COUNT(usual); i++) {
-        const json_t *v = json_object_get(object, usual[i]);
-        if (v) SAC_TRY(name_token(l, usual[i], v, of_map, err));
-    }
-    return SAC_OK;
-}
-
-static sac_status name_own(loader *l, const json_t *object, bool texts, bool objects, bool of_map,
-                           sac_error *err) {
-    const char *key;
-    json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)object, key, v) {
-        bool wanted = (texts && json_is_string(v)) || (objects && json_is_object(v) && content_of(v));
-        if (wanted && is_own(key)) SAC_TRY(name_token(l, key, v, of_map, err));
-    }
-    return SAC_OK;
-}
-
-/* "extra_special_tokens" as an object names tokens too. */
-static sac_status name_extra(loader *l, const json_t *v, bool of_map, sac_error *err) {
-    const char *key;
-    json_t *token;
-    if (!json_is_object(v)) return SAC_OK;
-    json_object_foreach((json_t *)(uintptr_t)v, key, token) SAC_TRY(name_token(l, key, token, of_map, err));
-    return SAC_OK;
-}
-
-/* special_tokens_map.json, where it is looked at. */
-static const json_t *map_of(const loader *l) {
-    return json_object_get(l->files->config, "added_tokens_decoder") ? NULL : l->files->map;
-}
-
-static sac_status check_extra(const json_t *v, sac_error *err) {
-    if (!v || json_is_null(v) || json_is_array(v) || json_is_object(v)) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE,
-                    "\"extra_special_tokens\" and \"additional_special_tokens\" must be lists");
-}
-
-/* Which list counts where several files and both keys have one. */
-static sac_status find_extra(loader *l, sac_error *err) {
-    const json_t *config = l->files->config, *map = map_of(l);
-    const json_t *list = json_object_get(config, "extra_special_tokens"),
-                 *old = json_object_get(config, "additional_special_tokens"),
-                 *of_map = json_object_get(map, "extra_special_tokens"),
-                 *old_of_map = json_object_get(map, "additional_special_tokens");
-    const json_t *all[] = {list, old, of_map, old_of_map};
-    for (size_t i = 0; i < SAC_COUNT(all); i++) SAC_TRY(check_extra(all[i], err));
-    if (old && json_array_size(list) + json_object_size(list) == 0) {
-        list = old;
-        old = NULL;
-    }
-    if (json_is_object(list) || json_is_object(of_map)) list = NULL;
-    if (old_of_map) old = old_of_map;
-    l->listed = json_is_array(list) ? json_copy((json_t *)(uintptr_t)list) : json_array();
-    if (!l->listed ||
-        (json_is_array(of_map) && json_array_extend(l->listed, (json_t *)(uintptr_t)of_map) != 0))
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for added tokens");
-    bool is_said = list || json_is_array(of_map);
-    const json_t *extra = is_said ? l->listed : old;
-    l->extra = json_is_array(extra) ? json_incref((json_t *)(uintptr_t)extra) : NULL;
-    return SAC_OK;
-}
-
-/* Which of added_tokens.json are control tokens: those that the usual keys and the list name, where
- * tokenizer_config.json does so by a text. */
-static void find_special(loader *l) {
-    const json_t *config = l->files->config, *map = map_of(l);
-    for (size_t i = 0; i < SAC_COUNT(usual); i++) {
-        const json_t *of_map = json_object_get(map, usual[i]), *v = json_object_get(config, usual[i]);
-        if (of_map || json_is_string(v)) add_name(l->special, of_map ? of_map : v);
-    }
-    size_t n_of_map = json_array_size(json_object_get(map, "extra_special_tokens"));
-    for (size_t i = 0, n = json_array_size(l->listed); i < n; i++) {
-        const json_t *v = json_array_get(l->listed, i);
-        if (json_is_string(v) || i + n_of_map >= n) add_name(l->special, v);
-    }
-}
-
-/* Defaults of a class stand where a file does not say the key, null counting as said. */
-static sac_status name_defaults(loader *l, sac_error *err) {
-    static const char *const of_llama[][2] = {
-        {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
-    static const char *const of_qwen2[][2] = {
-        {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}};
-    sac_tokenizer_class kind = l->files->kind;
-    if (kind == SAC_CLASS_FILE) return SAC_OK;
-    for (size_t i = 0; i < 3; i++) {
-        const char *const *row = kind == SAC_CLASS_LLAMA ? of_llama[i] : of_qwen2[i];
-        if (json_object_get(l->files->config, row[0]) || json_object_get(map_of(l), row[0])) continue;
-        if (json_object_set_new(l->named, row[0], json_string(row[1])) != 0)
-            return sac_fail(err, SAC_NO_MEMORY, "no memory for the names of tokens");
-    }
-    return SAC_OK;
-}
-
-static sac_status find_names(loader *l, sac_error *err) {
-    const json_t *config = l->files->config, *map = map_of(l);
-    sac_status st = name_usual(l, config, false, err);
-    if (st == SAC_OK) st = name_own(l, config, false, true, false, err);
-    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
-    st = name_usual(l, map, true, err);
-    if (st == SAC_OK) st = name_own(l, map, true, true, true, err);
-    if (st != SAC_OK) return sac_fail_prefix(err, st, "special_tokens_map.json");
-    st = name_own(l, config, true, false, false, err);
-    if (st == SAC_OK) st = name_extra(l, json_object_get(config, "extra_special_tokens"), false, err);
-    if (st == SAC_OK) st = find_extra(l, err);
-    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
-    st = name_extra(l, json_object_get(map, "extra_special_tokens"), true, err);
-    return st == SAC_OK ? SAC_OK : sac_fail_prefix(err, st, "special_tokens_map.json");
-}
-
 /* Whether the same text, or text with the same flags, has been seen; it has now. */
 static bool is_seen(json_t *seen, const json_t *v) {
     char *key = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
@@ -380,7 +222,7 @@ static sac_status put_missing(loader *l, const json_t *list, sac_error *err) {
     }
     for (size_t i = 0; i < most; i++) {
         const json_t *v = json_array_get(list, i);
-        const char *text = content_of(v);
+        const char *text = sac_token_content(v);
         if ((!text || !is_added(l, text)) && !is_seen(seen, v)) missing[n++] = v;
     }
     json_decref(seen);
@@ -398,10 +240,10 @@ static sac_status put_missing(loader *l, const json_t *list, sac_error *err) {
 static sac_status put_all_named(loader *l, sac_error *err) {
     json_t *list = json_array(), *v;
     const char *key;
-    for (size_t i = 0; i < SAC_COUNT(usual); i++)
-        if ((v = json_object_get(l->named, usual[i]))) json_array_append(list, v);
-    json_object_foreach(l->named, key, v) if (!is_usual(key)) json_array_append(list, v);
-    if (l->extra) json_array_extend(list, l->extra);
+    for (size_t i = 0; (key = sac_usual_token_key(i)); i++)
+        if ((v = json_object_get(l->names.named, key))) json_array_append(list, v);
+    json_object_foreach(l->names.named, key, v) if (!sac_is_usual_token_key(key)) json_array_append(list, v);
+    if (l->names.extra) json_array_extend(list, l->names.extra);
     sac_status st =
         list ? put_missing(l, list, err) : sac_fail(err, SAC_NO_MEMORY, "no memory for added tokens");
     json_decref(list);
@@ -413,24 +255,19 @@ static sac_status put_plain(loader *l, sac_error *err) {
     const char *key;
     json_t *v;
     const sac_added_token plain = {.special = true};
-    json_object_foreach(l->names, key, v) SAC_TRY(put_token(l, key, plain, err));
-    for (size_t i = 0; i < json_array_size(l->extra); i++)
-        SAC_TRY(put_token(l, content_of(json_array_get(l->extra, i)), plain, err));
+    json_object_foreach(l->names.texts, key, v) SAC_TRY(put_token(l, key, plain, err));
+    for (size_t i = 0; i < json_array_size(l->names.extra); i++)
+        SAC_TRY(put_token(l, sac_token_content(json_array_get(l->names.extra, i)), plain, err));
     return SAC_OK;
 }
 
 static int32_t id_of(const loader *l, const char *key) {
-    const char *text = content_of(json_object_get(l->named, key));
+    const char *text = sac_token_content(json_object_get(l->names.named, key));
     return text ? sac_vocab_find(&l->t->vocab, text, strlen(text)) : -1;
 }
 
 static sac_status load(loader *l, sac_error *err) {
-    const char *key;
-    json_t *v;
-    SAC_TRY(find_names(l, err));
-    find_special(l);
-    SAC_TRY(name_defaults(l, err));
-    json_object_foreach(l->named, key, v) add_name(l->names, v);
+    SAC_TRY(sac_token_names_find(&l->names, l->files, err));
     if (l->files->kind == SAC_CLASS_FILE) SAC_TRY(put_of_tokenizer(l, err));
     SAC_TRY(put_indexed(l, err));
     SAC_TRY(put_all_named(l, err));
@@ -442,17 +279,8 @@ static sac_status load(loader *l, sac_error *err) {
 
 sac_status sac_load_added(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err) {
     loader l = {.t = t, .files = files, .n_model = t->vocab.n_tokens};
-    l.named = json_object();
-    l.names = json_object();
-    l.special = json_object();
-    sac_status st = l.named && l.names && l.special
-                        ? load(&l, err)
-                        : sac_fail(err, SAC_NO_MEMORY, "no memory for added tokens");
+    sac_status st = load(&l, err);
     free(l.place);
-    json_decref(l.named);
-    json_decref(l.names);
-    json_decref(l.special);
-    json_decref(l.listed);
-    json_decref(l.extra);
+    sac_token_names_free(&l.names);
     return st;
 }
