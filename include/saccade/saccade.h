@@ -97,6 +97,9 @@ typedef struct sac_model_info {
     int n_threads;
     const char *cpu; /* instruction sets in use, "avx2 avx512 vnni" */
     const char
+        *unknown_tokenizer; /* "tokenizer_class" where it is not known here and tokenizer.json is taken as it
+                                      is; or NULL */
+    const char
         *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
 } sac_model_info;
 

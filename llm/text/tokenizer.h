@@ -104,6 +104,8 @@ bool sac_tokenizer_adds_bos(const sac_tokenizer *t); /* add_special puts the beg
 
 /* What text becomes tokens by: "LlamaTokenizer", "Qwen2Tokenizer", or "tokenizer.json", the file as it is. */
 const char *sac_tokenizer_kind(const sac_tokenizer *t);
+/* A class that is not known here, for which the file is taken as it is; or NULL. */
+const char *sac_tokenizer_unknown_class(const sac_tokenizer *t);
 
 /* "chat_template" of tokenizer_config.json, for sac_chat_detect; NULL = none. (A chat_template.jinja beside
  * the file goes first; reading that is the caller's.) */

@@ -9,6 +9,7 @@
 
 #include "json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define QWEN2_PATTERN                                                                                        \
@@ -18,13 +19,16 @@
 /* Model types for which the file is taken as it is, whatever the class is called. */
 static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", "llava_next"};
 
+/* Classes that take it so; LlamaTokenizer where the file is byte-level. */
+static const char *const of_the_file[] = {"PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer"};
+
 static bool is_class(const char *name, const char *wanted) {
     size_t n = strlen(wanted);
     return name && strncmp(name, wanted, n) == 0 && (!name[n] || strcmp(name + n, "Fast") == 0);
 }
 
-sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenizer_json *files,
-                                    bool has_byte_level, sac_error *err) {
+sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_MAX_CLASS_NAME],
+                                    const sac_tokenizer_json *files, bool has_byte_level, sac_error *err) {
     const char *name = NULL, *type = NULL;
     *out = SAC_CLASS_FILE;
     sac_status st =
@@ -40,6 +44,9 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenize
         *out = SAC_CLASS_QWEN2;
     else if (is_class(name, "LlamaTokenizer") && !has_byte_level)
         *out = SAC_CLASS_LLAMA;
+    for (size_t i = 0; *out == SAC_CLASS_FILE && name && i < SAC_COUNT(of_the_file); i++)
+        if (is_class(name, of_the_file[i])) return SAC_OK;
+    if (*out == SAC_CLASS_FILE && name) snprintf(unknown, SAC_MAX_CLASS_NAME, "%s", name);
     return SAC_OK;
 }
 

@@ -16,8 +16,9 @@
 
 #include <string.h>
 
-#define SAC_MAX_STEPS    32 /* of one kind; real files have at most 6 */
-#define SAC_MAX_TEMPLATE 16 /* tokens put before or behind a text */
+#define SAC_MAX_STEPS      32 /* of one kind; real files have at most 6 */
+#define SAC_MAX_CLASS_NAME 64
+#define SAC_MAX_TEMPLATE   16 /* tokens put before or behind a text */
 
 /* ---- steps ---- */
 
@@ -168,6 +169,7 @@ struct sac_tokenizer {
     int32_t bos, eos;    /* -1 = unknown */
     bool splits_special; /* control tokens in a text are cut like other text */
     const char *kind;    /* how its class is called in messages */
+    char unknown_class[SAC_MAX_CLASS_NAME];
     char *chat_template; /* owned; NULL = none */
 };
 
@@ -245,9 +247,10 @@ typedef struct sac_tokenizer_json {
     sac_tokenizer_class kind;
 } sac_tokenizer_json;
 
-/* The class that AutoTokenizer takes. has_byte_level: "ByteLevel" stands in tokenizer.json. */
-sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, const sac_tokenizer_json *files,
-                                    bool has_byte_level, sac_error *err);
+/* The class that AutoTokenizer takes; `unknown` is its name where it may make things anew and is not known here, and
+ * is left alone otherwise. has_byte_level: "ByteLevel" stands in tokenizer.json. */
+sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_MAX_CLASS_NAME],
+                                    const sac_tokenizer_json *files, bool has_byte_level, sac_error *err);
 /* Normaliser, splits, decoder and the model's rules as that class has them. */
 sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err);
 sac_status sac_load_added(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err);

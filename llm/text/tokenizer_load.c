@@ -243,7 +243,7 @@ static sac_status load_parts(sac_tokenizer *t, sac_tokenizer_json *j, const file
     bool has_byte_level =
         memmem(files->tokenizer.text, files->tokenizer.n_bytes, byte_level, sizeof byte_level - 1) != NULL;
     if (files->rule == SAC_TOKENIZER_BY_CLASS)
-        SAC_TRY(sac_tokenizer_class_find(&j->kind, j, has_byte_level, err));
+        SAC_TRY(sac_tokenizer_class_find(&j->kind, t->unknown_class, j, has_byte_level, err));
     SAC_TRY(sac_tokenizer_class_apply(t, j, err));
     SAC_TRY(sac_load_added(t, j, err));
     SAC_TRY(read_steps(t, parts, j->kind != SAC_CLASS_FILE, err));

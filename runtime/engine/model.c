@@ -159,6 +159,7 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .has_vision = m->has_vision,
         .n_threads = sac_pool_n_threads(model->pool),
         .cpu = model->cpu_text,
+        .unknown_tokenizer = sac_tokenizer_unknown_class(m->tokenizer),
         .unknown_setting = m->generation.unknown[0] ? m->generation.unknown : NULL,
     };
     if (!m->has_vision) return;

@@ -137,11 +137,32 @@ static void test_by_file(void **state) {
                                   json_array_get(want, i));
         }
         assert_true(n_differ > 0);
+        assert_null(sac_tokenizer_unknown_class(by_class));
         sac_tokenizer_free(by_file);
         sac_tokenizer_free(by_class);
         json_decref(c);
     }
     json_decref(golden);
+}
+
+static void test_unknown_class(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *model, *unknown;
+    } cases[] = {{"{\"tokenizer_class\": \"CodeLlamaTokenizerFast\"}", "{\"model_type\": \"llama\"}",
+                  "CodeLlamaTokenizerFast"},
+                 {"{\"tokenizer_class\": \"CodeLlamaTokenizer\"}", "{\"model_type\": \"llava\"}", NULL},
+                 {"{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}", "{\"model_type\": \"llama\"}", NULL}};
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) {
+        json_t *c = json_pack("{s:s, s:{s:s, s:s}}", "tokenizer", "sentencepiece", "files",
+                              "tokenizer_config.json", cases[i].config, "config.json", cases[i].model);
+        sac_tokenizer *t = open_case(c, SAC_TOKENIZER_BY_CLASS);
+        assert_string_equal(sac_tokenizer_kind(t), "tokenizer.json");
+        const char *unknown = sac_tokenizer_unknown_class(t);
+        assert_true(cases[i].unknown ? unknown && !strcmp(unknown, cases[i].unknown) : !unknown);
+        sac_tokenizer_free(t);
+        json_decref(c);
+    }
 }
 
 /* A line that names file and key. */
@@ -217,6 +238,6 @@ static void test_refused(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) golden_path = argv[1];
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_transformers), cmocka_unit_test(test_by_file),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_unknown_class), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("tokenizer_configs", tests, NULL, NULL);
 }

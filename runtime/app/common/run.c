@@ -135,6 +135,10 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     if (r->info.unknown_setting)
         fprintf(stderr, "saccade: generation_config.json: \"%s\" is not known here and has no effect\n",
                 r->info.unknown_setting);
+    if (r->info.unknown_tokenizer)
+        fprintf(stderr,
+                "saccade: the tokenizer class %s is not known here: tokenizer.json is taken as it is\n",
+                r->info.unknown_tokenizer);
     SAC_TRY(run_controls(&r->controls, s, r->model, err));
     r->sampling.controls = r->controls;
     r->session_config.guidance = sac_controls_want_guidance(r->controls);
