@@ -6,7 +6,7 @@
 
 #include "engine.h"
 
-/* Whether a session of this configuration (which may be NULL) has one. */
+/* Whether a session of this configuration has one. */
 bool sac_guide_wanted(const sac_model *m, const sac_session_config *config);
 /* The configuration of the second one. */
 sac_session_config sac_guide_config(const sac_session_config *config);

@@ -168,7 +168,8 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
                             sac_error *err) {
     sac_session_config defaults;
     sac_session_config_default(&defaults);
-    SAC_TRY(plan_one(m, config ? config : &defaults, report, err));
+    if (!config) config = &defaults;
+    SAC_TRY(plan_one(m, config, report, err));
     if (!sac_guide_wanted(m, config)) return SAC_OK;
     sac_memory_report second;
     sac_session_config guide = sac_guide_config(config);
@@ -250,17 +251,14 @@ static sac_status take_layout(sac_session *s, sac_error *err) {
 
 static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config,
                              sac_error *err) {
-    *out = NULL;
-    sac_session_config defaults;
-    sac_session_config_default(&defaults);
     sac_decoder_options o;
-    SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
+    SAC_TRY(resolve(m, config, &o, err));
     sac_session *s = calloc(1, sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a session");
     s->model = m;
     atomic_init(&s->cancel, false);
     sac_status st;
-    SAC_TRY_GOTO(st, resolve_reduce(m, config ? config->reduce : NULL, &s->reduce, err), fail);
+    SAC_TRY_GOTO(st, resolve_reduce(m, config->reduce, &s->reduce, err), fail);
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
@@ -282,9 +280,12 @@ fail:
 
 sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
                               sac_error *err) {
+    sac_session_config defaults;
+    sac_session_config_default(&defaults);
+    if (!config) config = &defaults;
+    *out = NULL;
     if (!sac_guide_wanted(m, config)) return create_one(out, m, config, err);
     sac_memory_report both;
-    *out = NULL;
     SAC_TRY(sac_session_plan(m, config, &both, err));
     SAC_TRY(check_memory(&both, err));
     sac_session *s;
