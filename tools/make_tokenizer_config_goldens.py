@@ -35,7 +35,7 @@ def written(content, **flags):
 
 def fixed_cases():
     spm = {"0": token("<unk>"), "1": token("<s>"), "2": token("</s>")}
-    for model_type in ("llama", "mistral", "llava", "qwen2", "somebodys"):
+    for model_type in ("llama", "mistral", "llava", "qwen2", "qwen2_vl", "qwen2_5_vl", "somebodys"):
         for name in ("LlamaTokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast", "Qwen2Tokenizer", "TokenizersBackend", None):
             config = {"tokenizer_class": name} if name else {}
             for base in ("sentencepiece", "qwen2"):
@@ -49,7 +49,8 @@ def fixed_cases():
     for prefix in (True, False):
         for name, model_type in (("Qwen2Tokenizer", "qwen2"), ("PreTrainedTokenizerFast", "llama"), ("LlamaTokenizerFast", "llava")):
             for base in ("qwen2", "llama3", "gpt2", "sentencepiece"):
-                yield base, {"config.json": {"model_type": model_type}, "tokenizer_config.json": {"tokenizer_class": name, "add_prefix_space": prefix}}
+                yield base, {"config.json": {"model_type": model_type},
+                             "tokenizer_config.json": {"tokenizer_class": name, "add_prefix_space": prefix}}
     for base in ("sentencepiece", "qwen2"):
         for key in ("add_bos_token", "add_eos_token"):
             for value in (True, False):

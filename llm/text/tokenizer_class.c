@@ -19,6 +19,9 @@
 /* Model types for which the file is taken as it is, whatever the class is called. */
 static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", "llava_next"};
 
+/* Model types whose class it is where no file names one. */
+static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl"};
+
 /* Classes that take it so; LlamaTokenizer where the file is byte-level. */
 static const char *const of_the_file[] = {"PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer"};
 
@@ -40,6 +43,8 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
     for (size_t i = 0; type && i < SAC_COUNT(as_the_file_says); i++)
         if (strcmp(type, as_the_file_says[i]) == 0) return SAC_OK;
     bool is_qwen2 = type && strcmp(type, "qwen2") == 0;
+    for (size_t i = 0; type && !name && i < SAC_COUNT(of_qwen2); i++)
+        is_qwen2 |= strcmp(type, of_qwen2[i]) == 0;
     if (is_qwen2 || is_class(name, "Qwen2Tokenizer"))
         *out = SAC_CLASS_QWEN2;
     else if (is_class(name, "LlamaTokenizer") && !has_byte_level)
