@@ -11,7 +11,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
     sac_tokenizer_free(m->tokenizer);
     sac_arena_free(&m->arena);
     sac_processor_free(&m->processor);
-    sac_controls_clear(&m->generation.controls);
+    sac_generation_config_clear(&m->generation);
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);
@@ -124,6 +124,11 @@ static sac_status load(sac_load_context *l) {
 
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,
                                  sac_error *err) {
+    return sac_loaded_model_open_by(m, path, SAC_TOKENIZER_BY_CLASS, progress, ctx, err);
+}
+
+sac_status sac_loaded_model_open_by(sac_loaded_model *m, const char *path, sac_tokenizer_rule rule,
+                                    sac_load_progress progress, void *ctx, sac_error *err) {
     memset(m, 0, sizeof *m);
     m->generation.temperature = m->generation.top_p = m->generation.repetition_penalty = 1;
     m->generation.top_k = 50; /* transformers' defaults, used only with do_sample */
@@ -136,6 +141,7 @@ sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load
         *l = (sac_load_context){.m = m,
                                 .files = m->checkpoint,
                                 .path = path,
+                                .tokenizer_rule = rule,
                                 .progress = progress,
                                 .progress_ctx = ctx,
                                 .err = err};

@@ -52,6 +52,10 @@ typedef void (*sac_load_progress)(void *ctx, int64_t done, int64_t total);
 /* `path` is a Hugging Face folder or a .gguf file. On failure nothing is left open. */
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,
                                  sac_error *err);
+/* The same with a say in how text becomes tokens; sac_loaded_model_open goes by the class. A GGUF file is not
+ * touched by it. */
+sac_status sac_loaded_model_open_by(sac_loaded_model *m, const char *path, sac_tokenizer_rule rule,
+                                    sac_load_progress progress, void *ctx, sac_error *err);
 void sac_loaded_model_free(sac_loaded_model *m); /* a zeroed model is fine */
 
 /* Writes conversations in another format from now on; its end of turn then ends answers too. */

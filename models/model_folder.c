@@ -154,7 +154,7 @@ static sac_status load_tokenizer(sac_load_context *l) {
                         "%s: no tokenizer.json; a folder with another kind of tokenizer must be converted "
                         "(transformers: AutoTokenizer.from_pretrained, save_pretrained)",
                         l->path);
-    return sac_tokenizer_open_file(&l->m->tokenizer, path, l->err);
+    return sac_tokenizer_open_file(&l->m->tokenizer, path, l->tokenizer_rule, l->err);
 }
 
 /* "chat_template" is a string, or a list of {"name", "template"}, of which "default" counts. */

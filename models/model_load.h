@@ -22,6 +22,7 @@ typedef struct sac_load_context {
     sac_loaded_model *m;
     sac_model_files *files;
     const char *path;
+    sac_tokenizer_rule tokenizer_rule;
     sac_load_progress progress;
     void *progress_ctx;
     sac_model_config config;

@@ -56,6 +56,9 @@ typedef void (*sac_progress_fn)(void *ctx, const char *stage, int64_t done, int6
 typedef struct sac_model_options {
     int n_threads;           /* 0 = one for each processor */
     const char *chat_format; /* NULL = detected; a name of sac_chat_format_names() */
+    /* Where a folder's tokenizer class and its tokenizer.json differ, text becomes tokens as the class has it
+     * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
+    const char *tokenizer;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
@@ -83,6 +86,8 @@ typedef struct sac_model_info {
     const char *family;      /* "llava" */
     const char *dtype;       /* type of most weights, "bf16" */
     const char *chat_format; /* "chatml" */
+    const char
+        *tokenizer; /* what makes tokens: a class, "LlamaTokenizer"; "tokenizer.json"; a GGUF "vocabulary" */
     int64_t n_parameters;
     size_t weight_bytes;
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
@@ -97,6 +102,9 @@ typedef struct sac_model_info {
     int n_threads;
     const char *cpu; /* instruction sets in use, "avx2 avx512 vnni" */
     const char
+        *unknown_tokenizer; /* "tokenizer_class" where it is not known here and tokenizer.json is taken as it
+                                      is; or NULL */
+    const char
         *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
 } sac_model_info;
 
@@ -110,6 +118,16 @@ typedef struct sac_tensor_info {
     size_t n_bytes;
 } sac_tensor_info;
 bool sac_model_get_tensor(const sac_model *m, int64_t i, sac_tensor_info *info);
+
+/* The i-th key of generation_config.json (where there is none: the settings of generation in config.json); false
+ * when i is past the last. */
+typedef struct sac_setting_info {
+    const char *name;
+    const char *value; /* as JSON writes it; a long one ends in "..." */
+    bool has_effect;   /* on answers here, as the file stands */
+    bool is_known;
+} sac_setting_info;
+bool sac_model_get_setting(const sac_model *m, int64_t i, sac_setting_info *info);
 
 const char *const *sac_chat_format_names(void); /* NULL-terminated */
 const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */
@@ -146,7 +164,10 @@ typedef struct sac_session_config {
     const char *decode;  /* which stored rows a step reads, "dense" (default) */
     const char *rope;    /* positions: "model" (default), "ntk:factor=4" */
     const char *reduce;  /* visual tokens of pictures left out: "none" (default), "hired:rate=0.2" */
-    bool measure_mass;   /* compare what decode methods read with dense attention: slow, for tables */
+    /* Keys and values of a second sequence beside the first, which "guidance_scale" needs: the memory twice. So too
+     * without it where the checkpoint's generation_config.json asks for guidance. */
+    bool guidance;
+    bool measure_mass; /* compare what decode methods read with dense attention: slow, for tables */
 } sac_session_config;
 
 void sac_session_config_default(sac_session_config *c);
@@ -319,6 +340,8 @@ sac_status sac_controls_set(sac_controls *c, const char *name, const char *json,
 sac_status sac_controls_copy_of(sac_controls **out, const sac_controls *from, sac_error *err);
 /* BAD_ARGUMENT where a list names a token that a vocabulary of n_vocab lacks; a session checks it too. */
 sac_status sac_controls_check_ids(const sac_controls *c, int n_vocab, sac_error *err);
+/* Whether guidance_scale is given: then sessions need sac_session_config.guidance. */
+bool sac_controls_want_guidance(const sac_controls *c);
 void sac_controls_free(sac_controls *c); /* NULL is fine */
 
 typedef struct sac_sampling {

@@ -25,6 +25,10 @@ typedef struct sac_scoring {
 /* Any of these on: else scores stay as they are, to the bit. */
 bool sac_processors_on(const sac_controls *c);
 
+/* Before all else: scores become those of scale * (scores - unguided) + unguided, of logarithms of softmax.
+ * Both [vocab]. */
+void sac_guide_scores(float *scores, const float *unguided, int vocab, double scale);
+
 /* Before and after repetition, presence and frequency penalties and logit bias. */
 void sac_process_first(sac_scoring *x);
 void sac_process_rest(sac_scoring *x);

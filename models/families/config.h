@@ -20,14 +20,27 @@ typedef enum sac_frame_layout {
     SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
 } sac_frame_layout;
 
+/* A key of the file that settings of generation come from. */
+typedef struct sac_generation_key {
+    char name[64];
+    char value[160]; /* as JSON writes it, cut where it is longer */
+    enum { SAC_KEY_HONOURED, SAC_KEY_OF_SAMPLING, SAC_KEY_QUIET, SAC_KEY_UNKNOWN } kind;
+} sac_generation_key;
+
+enum { SAC_MAX_GENERATION_KEYS = 256 };
+
 typedef struct sac_generation_config {
     bool do_sample;
     double temperature, top_p, min_p, repetition_penalty;
     int top_k;
-    int max_new_tokens;    /* 0 = not said */
-    sac_controls controls; /* sac_controls_clear frees what it holds */
-    char unknown[64];      /* the first key that nothing here knows, or "" */
+    int max_new_tokens; /* 0 = not said */
+    sac_controls controls;
+    sac_generation_key *keys; /* [n_keys] of the file, owned */
+    int n_keys;
+    char unknown[64]; /* the first key that nothing here knows, or "" */
 } sac_generation_config;
+
+void sac_generation_config_clear(sac_generation_config *g); /* frees what it holds */
 
 typedef struct sac_model_config {
     const sac_family *family;

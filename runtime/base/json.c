@@ -71,6 +71,10 @@ sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_er
     return parse(out, text, n_bytes, false, err);
 }
 
+sac_status sac_json_parse_large(json_t **out, const char *text, size_t n_bytes, sac_error *err) {
+    return parse(out, text, n_bytes, true, err);
+}
+
 sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err) {
     *out = NULL;
     sac_file_map map;

@@ -107,6 +107,7 @@ struct sac_session {
     sac_vision_state vision;
     sac_device_vision device_vision;
 
+    sac_session *guide; /* the second sequence of guidance (guide.h), or NULL */
     sac_sampler sampler;
     sac_detokenizer *detokenizer;
     int32_t *ids;       /* [n_ctx] the sequence, placeholder ids for visual tokens */

@@ -67,6 +67,12 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
     return sac_tower_to_device(&m->loaded, m->activations, &m->load_stream, &m->device_tower, err);
 }
 
+static sac_status choose_tokenizer(sac_tokenizer_rule *rule, const char *name, sac_error *err) {
+    *rule = name && !strcmp(name, "file") ? SAC_TOKENIZER_BY_FILE : SAC_TOKENIZER_BY_CLASS;
+    if (!name || !strcmp(name, "file") || !strcmp(name, "class")) return SAC_OK;
+    return sac_fail(err, SAC_BAD_ARGUMENT, "tokenizer \"%.40s\": give class or file", name);
+}
+
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                           sac_error *err) {
     *out = NULL;
@@ -77,7 +83,10 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     if (!m) return sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
     sac_status st;
     SAC_TRY_GOTO(st, sac_pool_create(&m->pool, options->n_threads, err), fail);
-    SAC_TRY_GOTO(st, sac_loaded_model_open(&m->loaded, path, on_load, &(load_progress){options}, err), fail);
+    sac_tokenizer_rule rule;
+    SAC_TRY_GOTO(st, choose_tokenizer(&rule, options->tokenizer, err), fail);
+    SAC_TRY_GOTO(
+        st, sac_loaded_model_open_by(&m->loaded, path, rule, on_load, &(load_progress){options}, err), fail);
     SAC_TRY_GOTO(st, sac_processor_limit(&m->loaded.processor, options->image_min_pixels, options->image_max_pixels, err),
                  fail);
     SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
@@ -137,6 +146,7 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .family = m->family,
         .dtype = sac_dtype_name(m->dtype),
         .chat_format = m->chat->name,
+        .tokenizer = sac_tokenizer_kind(m->tokenizer),
         .n_parameters = m->n_parameters,
         .weight_bytes = m->weight_bytes,
         .n_layers = c->n_layers,
@@ -151,6 +161,7 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .has_vision = m->has_vision,
         .n_threads = sac_pool_n_threads(model->pool),
         .cpu = model->cpu_text,
+        .unknown_tokenizer = sac_tokenizer_unknown_class(m->tokenizer),
         .unknown_setting = m->generation.unknown[0] ? m->generation.unknown : NULL,
     };
     if (!m->has_vision) return;
@@ -161,6 +172,19 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
     info->patch_size = m->tower.config.patch_size;
     info->tokens_per_frame = tokens_per_frame(m);
     info->processor = m->processor.dialect->name;
+}
+
+bool sac_model_get_setting(const sac_model *model, int64_t i, sac_setting_info *info) {
+    const sac_generation_config *g = &model->loaded.generation;
+    if (i < 0 || i >= g->n_keys) return false;
+    const sac_generation_key *k = &g->keys[i];
+    bool is_null = strcmp(k->value, "null") == 0;
+    *info = (sac_setting_info){.name = k->name,
+                               .value = k->value,
+                               .has_effect = !is_null && (k->kind == SAC_KEY_HONOURED ||
+                                                          (k->kind == SAC_KEY_OF_SAMPLING && g->do_sample)),
+                               .is_known = k->kind != SAC_KEY_UNKNOWN};
+    return true;
 }
 
 bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *info) {

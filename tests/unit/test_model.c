@@ -538,11 +538,11 @@ static void reads_generation_and_chat(void **state) {
     refused(SAC_BAD_FILE, "\"eos_token_id\"");
 }
 
-/* The GGUF file with one more metadata key of 1 or 4 bytes, and one without meaning that fills up to 64 bytes,
+/* The GGUF file with one more metadata key of 1 or 4 bytes, and one without meaning that fills up to 96 bytes,
  * so that the tensors stay aligned. */
 static void gguf_with(const char *key, uint32_t type, const void *value, size_t value_bytes) {
-    uint8_t more[64] = {0};
-    char filler[32] = "................";
+    uint8_t more[96] = {0};
+    char filler[64] = "................................................";
     size_t n = strlen(key), at = 0, n_bytes;
     size_t n_filler = sizeof more - (8 + n + 4 + value_bytes) - 16;
     memcpy(more, &n, 8);
@@ -590,6 +590,72 @@ static void gguf_scaling_and_mask(void **state) {
     gguf_with("llama.attention.causal", 7, &no, 1);
     assert_int_equal(sac_loaded_model_open(&m, path, NULL, NULL, &err), SAC_UNSUPPORTED);
     says(&err, "llama.attention.causal is false");
+}
+
+/* "general.sampling.*" are defaults; a temperature above 0 asks for sampling. */
+static void gguf_sampling(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "%s/x.gguf", folder);
+    sac_loaded_model m;
+    sac_error err;
+    const sac_generation_config *g = &m.generation;
+    const double *fields[] = {&g->temperature,
+                              &g->top_p,
+                              &g->min_p,
+                              &g->repetition_penalty,
+                              &g->controls.xtc_probability,
+                              &g->controls.xtc_threshold,
+                              &g->controls.mirostat_tau,
+                              &g->controls.mirostat_eta};
+    static const char *const names[] = {"temp",           "top_p",           "min_p",
+                                        "penalty_repeat", "xtc_probability", "xtc_threshold",
+                                        "mirostat_tau",   "mirostat_eta"};
+    const float half = 0.5f, far = 1e6f, none = 0;
+    char key[48];
+    for (size_t i = 0; i < SAC_COUNT(names); i++) {
+        snprintf(key, sizeof key, "general.sampling.%s", names[i]);
+        gguf_with(key, 6, &half, sizeof half);
+        assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+        assert_true(*fields[i] == 0.5 && g->do_sample == (i == 0));
+        sac_loaded_model_free(&m);
+        gguf_with(key, 6, &far, sizeof far);
+        assert_int_equal(sac_loaded_model_open(&m, path, NULL, NULL, &err), SAC_BAD_FILE);
+        says(&err, "general.sampling");
+    }
+    gguf_with("general.sampling.temp", 6, &none, sizeof none);
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    assert_false(g->do_sample);
+    sac_loaded_model_free(&m);
+    const int32_t two = 2;
+    gguf_with("general.sampling.top_k", 5, &two, sizeof two);
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    assert_int_equal(g->top_k, 2);
+    sac_loaded_model_free(&m);
+    gguf_with("general.sampling.mirostat", 5, &two, sizeof two);
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    assert_int_equal(g->controls.mirostat, 2);
+    sac_loaded_model_free(&m);
+}
+
+/* Every key of the file is kept, with what it does. */
+static void generation_keys(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"temperature\":0.5,\"guidance_scale\":1,\"stop_strings\":[\"a\"],\"use_cache\":true,"
+        "\"num_beams\":1,\"surprise\":7}";
+    const int kinds[] = {SAC_KEY_OF_SAMPLING, SAC_KEY_HONOURED, SAC_KEY_HONOURED,
+                         SAC_KEY_QUIET,       SAC_KEY_QUIET,    SAC_KEY_UNKNOWN};
+    sac_loaded_model m;
+    sac_error err;
+    spit("generation_config.json", text, sizeof text - 1);
+    assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
+    assert_int_equal(m.generation.n_keys, (int)SAC_COUNT(kinds));
+    for (int i = 0; i < m.generation.n_keys; i++) assert_int_equal(m.generation.keys[i].kind, kinds[i]);
+    assert_string_equal(m.generation.keys[2].value, "[\"a\"]");
+    assert_string_equal(m.generation.unknown, "surprise");
+    assert_false(sac_controls_guide(&m.generation.controls));
+    sac_loaded_model_free(&m);
 }
 
 /* Weights at odd addresses are copied, so that they are read as aligned ones. */
@@ -665,6 +731,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_missing_files, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(reads_generation_and_chat, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(gguf_scaling_and_mask, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(gguf_sampling, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(generation_keys, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(takes_unaligned_weights, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(fingerprint_follows_the_vision_part, copy_llava, remove_copy),
         cmocka_unit_test_setup_teardown(refuses_a_missing_tower, copy_longva, remove_copy),

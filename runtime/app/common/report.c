@@ -44,6 +44,7 @@ json_t *report_model(const run *r) {
     set_text(&b, "family", r->info.family);
     set_text(&b, "dtype", r->info.dtype);
     set_text(&b, "chat_format", r->info.chat_format);
+    set_text(&b, "tokenizer", r->info.tokenizer);
     set_int(&b, "parameters", r->info.n_parameters);
     set_int(&b, "weight_bytes", (int64_t)r->info.weight_bytes);
     return end(&b);

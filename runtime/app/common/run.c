@@ -115,6 +115,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     sac_model_options_default(&o);
     o.n_threads = (int)s->threads;
     o.chat_format = s->chat;
+    o.tokenizer = s->tokenizer;
     o.vision_cache_bytes = vision_cache_bytes;
     o.device = s->device;
     o.activations = s->activations;
@@ -136,8 +137,13 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     if (r->info.unknown_setting)
         fprintf(stderr, "saccade: generation_config.json: \"%s\" is not known here and has no effect\n",
                 r->info.unknown_setting);
+    if (r->info.unknown_tokenizer)
+        fprintf(stderr,
+                "saccade: the tokenizer class %s is not known here: tokenizer.json is taken as it is\n",
+                r->info.unknown_tokenizer);
     SAC_TRY(run_controls(&r->controls, s, r->model, err));
     r->sampling.controls = r->controls;
+    r->session_config.guidance = sac_controls_want_guidance(r->controls);
     return SAC_OK;
 }
 

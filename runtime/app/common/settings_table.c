@@ -31,6 +31,10 @@ const setting settings_table[] = {
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
     {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "FORMAT",
      "chat format, otherwise the model's own"},
+    {"tokenizer", 0, NULL, false, SETTING_TEXT, offsetof(settings, tokenizer), COMMAND_ALL, 0, 0, "RULE",
+     "text becomes tokens as the tokenizer class has it (class), or as tokenizer.json does (file), where "
+     "they "
+     "differ (class)"},
     {"system", 0, NULL, false, SETTING_TEXT, offsetof(settings, system), ASK_QUESTIONS | COMMAND_CALIBRATE, 0,
      0, "TEXT", "system message"},
     {"threads", 't', NULL, false, SETTING_INT, offsetof(settings, threads), COMMAND_ALL, 0, 1024, "N",

@@ -34,6 +34,7 @@ static void print_model(const run *r) {
     snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
     print_row("weights", text);
     print_row("chat format", m->chat_format);
+    print_row("tokenizer", m->tokenizer);
     snprintf(text, sizeof text,
              "%d layers x %d, %d query heads and %d key-value heads of %d, feed-forward %d, vocabulary %s",
              m->n_layers, m->hidden, m->n_heads, m->n_kv_heads, m->head_dim, m->intermediate,
@@ -51,6 +52,32 @@ static void print_model(const run *r) {
     snprintf(text, sizeof text, "%s, %d threads", m->cpu, m->n_threads);
     print_row("processor", text);
     putchar('\n');
+}
+
+static void print_settings(const sac_model *m) {
+    sac_setting_info s;
+    if (sac_model_get_setting(m, 0, &s)) puts("settings of generation");
+    int64_t i = 0;
+    for (; sac_model_get_setting(m, i, &s); i++)
+        printf("  %-34s %s%s\n", s.name, s.value,
+               s.has_effect ? ""
+               : s.is_known ? "  (without effect)"
+                            : "  (not known, without effect)");
+    if (i) putchar('\n');
+}
+
+/* NULL when out of memory. */
+static json_t *settings_as_json(const sac_model *m) {
+    json_t *list = json_array();
+    sac_setting_info s;
+    for (int64_t i = 0; list && sac_model_get_setting(m, i, &s); i++) {
+        json_t *row = json_pack("{s:o, s:o, s:b, s:b}", "name", report_text(s.name), "value",
+                                report_text(s.value), "has_effect", s.has_effect, "is_known", s.is_known);
+        if (!json_array_append_new(list, row)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
 }
 
 /* NULL when out of memory. */
@@ -84,8 +111,9 @@ static json_t *vision_as_json(const sac_model_info *m) {
 }
 
 static sac_status print_json(const run *r, const sac_memory_report *memory, sac_error *err) {
-    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:i, s:s?}", "model", report_model(r), "language_model",
-                               language_as_json(&r->info), "vision", vision_as_json(&r->info), "memory",
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:i, s:s?}", "model", report_model(r),
+                               "language_model", language_as_json(&r->info), "vision",
+                               vision_as_json(&r->info), "generation", settings_as_json(r->model), "memory",
                                report_memory(memory), "threads", r->info.n_threads, "cpu", r->info.cpu);
     if (object && r->s->tensors && json_object_set_new(object, "tensors", tensors_as_json(r->model))) {
         json_decref(object);
@@ -99,6 +127,7 @@ static sac_status inspect_model(run *r, sac_error *err) {
     SAC_TRY(sac_session_plan(r->model, &r->session_config, &memory, err));
     if (r->s->json) return print_json(r, &memory, err);
     print_model(r);
+    print_settings(r->model);
     report_print_memory(&memory);
     if (r->s->tensors) {
         putchar('\n');

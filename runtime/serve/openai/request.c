@@ -144,6 +144,10 @@ static bool parse_controls(serve_request *r, serve_problem *p) {
         {"mirostat_tau", "mirostat_tau"},
         {"mirostat_eta", "mirostat_eta"},
         {"min_new_tokens", "min_new_tokens"},
+        {"remove_invalid_values", "remove_invalid_values"},
+        {"stop_strings", "stop_strings"},
+        {"guidance_scale", "guidance_scale"},
+        {"negative_prompt_ids", "negative_prompt_ids"},
     };
     sac_error err;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
