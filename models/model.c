@@ -12,6 +12,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
     sac_arena_free(&m->arena);
     sac_processor_free(&m->processor);
     sac_controls_clear(&m->generation.controls);
+    sac_config_keys_free(&m->keys);
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);

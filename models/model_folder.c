@@ -127,7 +127,9 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
                               .image_size = l->config.tower.image_size,
                               .patch_size = l->config.tower.patch_size,
                               .config = config};
-    sac_status st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
+    sac_status st = sac_config_keys_of_object(&l->m->keys, l->config.family, "preprocessor",
+                                              "preprocessor_config.json", preprocessor, l->err);
+    if (st == SAC_OK) st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
     if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
     json_decref(preprocessor);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
@@ -217,6 +219,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
     SAC_TRY(hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
+    if (st == SAC_OK) st = sac_config_keys_of_config(&l->m->keys, l->config.family, config, l->err);
     if (st == SAC_OK) st = check_quantization(config, l->err);
     if (st == SAC_OK) st = check_weights_name(config, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);

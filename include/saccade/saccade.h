@@ -106,6 +106,19 @@ typedef struct sac_tensor_info {
 } sac_tensor_info;
 bool sac_model_get_tensor(const sac_model *m, int64_t i, sac_tensor_info *info);
 
+/* The i-th key of config.json, preprocessor_config.json, processor_config.json or a GGUF file, those that are null left
+ * out; false when i is past the last. */
+typedef enum sac_key_effect {
+    SAC_KEY_IS_UNKNOWN,  /* nothing here knows it: it has no effect */
+    SAC_KEY_IS_HONOURED, /* or would be refused with another value */
+    SAC_KEY_IS_WITHOUT_EFFECT,
+} sac_key_effect;
+typedef struct sac_key_info {
+    const char *file, *name; /* "config.json", "text_config.rope_scaling.factor" */
+    sac_key_effect effect;
+} sac_key_info;
+bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
+
 const char *const *sac_chat_format_names(void); /* NULL-terminated */
 const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */
 

@@ -114,6 +114,10 @@ static bool is_named(const char *key) {
     return false;
 }
 
+bool sac_config_is_generation_key(const char *key) {
+    return sac_controls_knows(key) || is_named(key);
+}
+
 /* What transformers writes for "off" though its own check of the value would refuse it; and a length that no
  * sequence has, such as its int(1e30). */
 static bool is_off(const char *key, const json_t *v) {

@@ -161,6 +161,17 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
     info->processor = m->processor.dialect->name;
 }
 
+bool sac_model_get_key(const sac_model *model, int64_t i, sac_key_info *info) {
+    const sac_config_keys *keys = &model->loaded.keys;
+    if (i < 0 || i >= keys->n) return false;
+    const sac_config_key *k = &keys->item[i];
+    *info = (sac_key_info){k->file, k->name,
+                           k->use == SAC_KEY_UNKNOWN     ? SAC_KEY_IS_UNKNOWN
+                           : k->use == SAC_KEY_NO_EFFECT ? SAC_KEY_IS_WITHOUT_EFFECT
+                                                         : SAC_KEY_IS_HONOURED};
+    return true;
+}
+
 bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *info) {
     const sac_loaded_model *m = &model->loaded;
     if (i < 0 || i >= m->n_tensors) return false;
