@@ -299,6 +299,12 @@ static sac_status list_keys(reader *r) {
     if (st == SAC_OK)
         st = sac_config_keys_of_object(&r->l->m->keys, r->l->config.family, "gguf", "GGUF", names, r->l->err);
     json_decref(names);
+    sac_config_keys *keys = &r->l->m->keys;
+    for (int i = 0; i < keys->n; i++)
+        if (strncmp(keys->item[i].name, "arch.", 5) == 0) {
+            snprintf(name, sizeof name, "%.80s", keys->item[i].name + 4);
+            snprintf(keys->item[i].name, sizeof keys->item[i].name, "%s%s", r->arch, name);
+        }
     return st;
 }
 
@@ -322,6 +328,9 @@ static sac_status load_parts(reader *r) {
     sac_checkpoint *weights = &l->files->weights;
     SAC_TRY(sac_checkpoint_add_file(weights, l->path, l->err));
     sac_checkpoint_file *f = &weights->files[0];
+    if (sac_file_is_lfs_pointer(&f->map))
+        return sac_fail(l->err, SAC_BAD_FILE,
+                        "a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder");
     SAC_TRY(sac_gguf_parse(&r->g, weights, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
     sac_sha256_update(l->hash, f->map.data, f->header_bytes);
     SAC_TRY(read_config(r));

@@ -7,6 +7,7 @@
 #include "controller.h"
 #include "hash.h"
 #include "model.h"
+#include "model_path.h"
 
 /* Behind sac_loaded_model.checkpoint. */
 typedef struct sac_model_files {
@@ -22,6 +23,7 @@ typedef struct sac_load_context {
     sac_loaded_model *m;
     sac_model_files *files;
     const char *path;
+    char found[SAC_MODEL_PATH_BYTES]; /* what path stands for, see model_path.h */
     sac_load_progress progress;
     void *progress_ctx;
     sac_model_config config;

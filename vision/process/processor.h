@@ -38,8 +38,8 @@ typedef struct sac_processor_config {
 typedef struct sac_processor_model {
     const sac_dialect *dialect;
     int image_size, patch_size; /* of the vision tower */
-    /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy and
-     * image_aspect_ratio; the dialects read more. */
+    /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy; the dialects
+     * read more. */
     const json_t *config;
 } sac_processor_model;
 
