@@ -71,7 +71,7 @@ typedef struct sac_model_options {
 void sac_model_options_default(sac_model_options *o);
 
 /* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a
- * .gguf language model. */
+ * .gguf language model. A folder of the hub's cache (models--org--name) stands for its main snapshot. */
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                           sac_error *err);
 void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */

@@ -44,8 +44,7 @@ static const char *all_names(char *buf, size_t buf_bytes) {
 /* Where the weights of the original LLaVA's layout are in transformers'. */
 static const char *converted_twin(const char *model_type) {
     static const char *const twins[][2] = {
-        {"llava_llama",
-         "llava-hf/llava-1.5-7b-hf (13b: llava-hf/llava-1.5-13b-hf; 1.6: llava-hf/llava-v1.6-vicuna-7b-hf)"},
+        {"llava_llama", "llava-hf/llava-1.5-7b-hf"}, /* or the 13b, or 1.6 */
         {"llava_mistral", "llava-hf/llava-v1.6-mistral-7b-hf"},
     };
     for (size_t i = 0; i < SAC_COUNT(twins); i++)
@@ -71,8 +70,8 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
     if (twin)
         return sac_fail(
             err, SAC_UNSUPPORTED,
-            "model_type %s is the layout of the original LLaVA; fetch the same weights as transformers "
-            "has them: \"hf download %s\"",
+            "model_type %s is the layout of the original LLaVA; fetch the same weights converted for "
+            "transformers, for example \"hf download %s\"",
             type, twin);
     return sac_fail(err, SAC_UNSUPPORTED,
                     "architecture %.60s (model_type %.40s) is not supported; these families are: %s",

@@ -92,7 +92,9 @@ static sac_status read_entry(sac_checkpoint_tensor *t, const json_t *entry, cons
 
 sac_status sac_safetensors_parse(sac_checkpoint *c, int file, const uint8_t *data, size_t n_bytes,
                                  size_t *header_bytes, sac_error *err) {
-    if (n_bytes < 8) return sac_fail(err, SAC_BAD_FILE, "%zu bytes, too short for safetensors", n_bytes);
+    if (n_bytes < 8)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "%zu bytes, too short for safetensors: download incomplete, fetch it again", n_bytes);
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--) length = length << 8 | data[i];
     if (length > SAC_SAFETENSORS_MAX_HEADER || length > n_bytes - 8)

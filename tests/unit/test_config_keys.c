@@ -178,11 +178,22 @@ static void other_values_are_refused_by_name(void **state) {
     }
 }
 
+static void a_vision_half_in_gguf_says_what_to_give(void **state) {
+    (void)state;
+    const sac_family *family;
+    assert_int_equal(sac_family_of_gguf(&family, "clip", &err), SAC_UNSUPPORTED);
+    if (!strstr(err.text, "mmproj") || !strstr(err.text, "give the Hugging Face folder"))
+        fail_msg("%s", err.text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_of_transformers_is_known), cmocka_unit_test(every_key_of_rope_is_known),
-        cmocka_unit_test(every_key_of_processors_is_known),   cmocka_unit_test(unknown_keys_are_told),
+        cmocka_unit_test(every_key_of_transformers_is_known),
+        cmocka_unit_test(every_key_of_rope_is_known),
+        cmocka_unit_test(every_key_of_processors_is_known),
+        cmocka_unit_test(unknown_keys_are_told),
         cmocka_unit_test(other_values_are_refused_by_name),
+        cmocka_unit_test(a_vision_half_in_gguf_says_what_to_give),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
