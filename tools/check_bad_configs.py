@@ -19,16 +19,19 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODELS = os.path.join(ROOT, "tests", "golden", "models")
 BASES = ["llama_f32", "mistral", "qwen2_yarn", "llava", "llava_next", "longva"]
-GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "", "x", "\u202e", "a\nb", [], {}, [[]], [None],
+GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "",
+           "x", "\u202e", "a\nb", [], {}, [[]],
+           [None],
            {"a": {"b": [1]}}, ["x"] * 20, [-1], [10 ** 20], "nan", "9" * 400, [1, "a"], {"": 0}]
-ENUMS = ["hidden_act", "model_type", "rope_scaling", "projector_hidden_act", "vision_feature_select_strategy", "resample",
-         "image_processor_type", "mm_patch_merge_type", "mm_spatial_pool_mode"]
+ENUMS = ["hidden_act", "model_type", "rope_scaling", "projector_hidden_act", "vision_feature_select_strategy",
+         "resample", "image_processor_type", "mm_patch_merge_type", "mm_spatial_pool_mode"]
 
 
 def paths_of(value, path=()):
     """Every place in the value."""
     out = []
-    for key, inner in (value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()):
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
         out += [path + (key,)] + paths_of(inner, path + (key,))
     return out
 
@@ -80,7 +83,8 @@ def make(rng, folder):
     """A copy of a base with one file broken: (the file, what was done to it)."""
     base = rng.choice(BASES)
     shutil.copytree(os.path.join(MODELS, base), folder)
-    files = [f for f in ("config.json", "config.json", "preprocessor_config.json") if os.path.exists(os.path.join(folder, f))]
+    files = [f for f in ("config.json", "config.json", "preprocessor_config.json")
+             if os.path.exists(os.path.join(folder, f))]
     name = rng.choice(files)
     with open(os.path.join(folder, name), encoding="utf-8") as f:
         content = json.load(f)
@@ -124,7 +128,8 @@ def main():
         with tempfile.TemporaryDirectory() as outer:
             folder = os.path.join(outer, "model")
             base, name = make(rng, folder)
-            run = subprocess.run([a.command, "inspect", folder], capture_output=True, text=True, errors="replace", timeout=120)
+            run = subprocess.run([a.command, "inspect", folder], capture_output=True, text=True,
+                                 errors="replace", timeout=120)
             why = fault(run, folder, name)
             codes[run.returncode] = codes.get(run.returncode, 0) + 1
             if why or a.show:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Golden of configurations: the checkpoints of tests/golden/models under changed config files, as transformers reads them.
+"""Golden of configurations: what transformers computes for tests/golden/models under changed config files.
 
     tools/make_config_golden.py                   # writes tests/golden/config_cases.json
     tools/make_config_golden.py --seed 2 --out F  # other cases, to try once: SACCADE_CONFIG_CASES=F test_config_cases
 
-Needs torch, transformers 5, tokenizers, safetensors, pillow. A case is one to three changes that leave the shapes of all
-tensors as they are, so that no weights are added to the tree:
+Needs torch, transformers 5, tokenizers, safetensors, pillow. A case is one to three changes that leave the
+shapes of all tensors as they are, so that no weights are added to the tree:
 
     base      folder beside tests/golden/models/index.json
     files     {file: changes}, merged into the file's objects; "-" takes a key away
@@ -44,8 +44,10 @@ ROPE = [
 QUIET = {"use_cache": [False], "attention_dropout": [0.3], "initializer_range": [0.5], "pretraining_tp": [2],
          "output_attentions": [False], "torch_dtype": ["float16"], "transformers_version": ["4.1.0"],
          "bos_token_id": [3], "pad_token_id": [5], "id2label": [{"0": "a", "1": "b"}], "problem_type": [None],
-         "chunk_size_feed_forward": [0], "return_dict": [True], "is_decoder": [True], "tokenizer_class": ["LlamaTokenizer"]}
-TEXT_KEYS = {"rms_norm_eps": [1e-3, 1e-2, "-"], "rope_theta": [100.0, 500000.0, "-"], "max_position_embeddings": [64, 2048, "-"],
+         "chunk_size_feed_forward": [0], "return_dict": [True], "is_decoder": [True],
+         "tokenizer_class": ["LlamaTokenizer"]}
+TEXT_KEYS = {"rms_norm_eps": [1e-3, 1e-2, "-"], "rope_theta": [100.0, 500000.0, "-"],
+             "max_position_embeddings": [64, 2048, "-"],
              "rope_scaling": ROPE, "rope_parameters": [dict(r, rope_theta=2000.0) for r in ROPE],
              "hidden_act": ["silu", "swish"], "num_hidden_layers": [1], "eos_token_id": [[3, 4], "-"],
              "tie_word_embeddings": [False], "is_causal": [True]}
@@ -53,21 +55,26 @@ REFUSED = {"hidden_act": ["gelu", "relu", "gelu_new"], "is_causal": [False], "pa
 FAMILY = {"llama": {"mlp_bias": [False], "attention_bias": [False]},
           "mistral": {"sliding_window": [None, 3, 9, 4096, "-"],
                       "layer_types": [["full_attention"] * 2, ["sliding_attention"] * 2]},
-          "qwen2": {"use_sliding_window": [True, False], "sliding_window": [5, 12, None], "max_window_layers": [0, 2, 28]}}
+          "qwen2": {"use_sliding_window": [True, False], "sliding_window": [5, 12, None],
+                    "max_window_layers": [0, 2, 28]}}
 HEADS = {"llama_f32": [], "mistral": [{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 12},
                                       {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 48}],
          "qwen2": [{"num_attention_heads": 14, "num_key_value_heads": 2, "head_dim": 4}],
          "llava": [{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 4},
                    {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}]}
-VISION_KEYS = {"layer_norm_eps": [1e-3, 1e-2, "-"], "hidden_act": ["gelu", "quick_gelu", "gelu_new", "silu", "gelu_pytorch_tanh"],
-               "num_attention_heads": [2, 4, 6], "attention_dropout": [0.2], "projection_dim": [7], "initializer_factor": [3.0]}
-LLAVA_KEYS = {"vision_feature_layer": [-1, -2, -3, 0, 1, 2, 3, "-"], "projector_hidden_act": ["gelu", "silu", "gelu_new", "quick_gelu"],
+VISION_KEYS = {"layer_norm_eps": [1e-3, 1e-2, "-"],
+               "hidden_act": ["gelu", "quick_gelu", "gelu_new", "silu", "gelu_pytorch_tanh"],
+               "num_attention_heads": [2, 4, 6], "attention_dropout": [0.2], "projection_dim": [7],
+               "initializer_factor": [3.0]}
+LLAVA_KEYS = {"vision_feature_layer": [-1, -2, -3, 0, 1, 2, 3, "-"],
+              "projector_hidden_act": ["gelu", "silu", "gelu_new", "quick_gelu"],
               "image_aspect_ratio": ["pad", "anyres"], "image_seq_length": [7], "ignore_index": [-100],
               "mm_vision_select_feature": ["cls_patch"], "tie_word_embeddings": [False]}
 PROCESSOR_KEYS = {"image_mean": [[0.5, 0.5, 0.5], [0.1, 0.4, 0.9]], "image_std": [[0.5, 0.5, 0.5], [1.0, 0.2, 0.3]],
                   "resample": [2, 3, 1], "do_normalize": [False], "do_rescale": [False], "rescale_factor": [0.001],
                   "do_convert_rgb": [True]}
-CLIP_KEYS = {"size": [{"shortest_edge": 25}, {"shortest_edge": 44}, {"height": 30, "width": 30}, {"height": 33, "width": 41}, 36]}
+CLIP_KEYS = {"size": [{"shortest_edge": 25}, {"shortest_edge": 44}, {"height": 30, "width": 30},
+                      {"height": 33, "width": 41}, 36]}
 BASES = {"llama_f32": "llama", "mistral": "mistral", "qwen2": "qwen2", "llava": "llama", "llava_qwen2": "qwen2",
          "llava_next": "llama"}
 
@@ -76,7 +83,8 @@ def one_change(rng, base, family):
     """(file, path of the key, its changes, refused)."""
     vision = base.startswith("llava")
     place = rng.choice(["text", "text", "vision", "llava", "processor"] if vision else ["text"])
-    half = {"text": ("text_config",) if vision else (), "vision": ("vision_config",), "llava": (), "processor": ()}[place]
+    text = ("text_config",) if vision else ()
+    half = {"text": text, "vision": ("vision_config",)}.get(place, ())
     file = "preprocessor_config.json" if place == "processor" else "config.json"
     if place == "text" and HEADS.get(base) and rng.random() < 0.15:
         return file, half, rng.choice(HEADS[base]), None
@@ -177,7 +185,8 @@ def main():
         cases.append(case)
     with open(a.out, "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
-    print(f"{len(cases)} cases, {sum(c['refused'] is not None for c in cases)} to be refused, {n_failed} drawn for nothing")
+    n_refused = sum(c["refused"] is not None for c in cases)
+    print(f"{len(cases)} cases, {n_refused} to be refused, {n_failed} drawn for nothing")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ typedef struct sac_config_keys {
 
 void sac_config_keys_free(sac_config_keys *keys); /* zeroed ones are fine */
 
-/* Adds the keys of config.json and of the objects in it. UNSUPPORTED: a key that is taken with one value only has another;
- * the message has the key, not the file. A key whose value is null is none. */
+/* Adds the keys of config.json and of the objects in it. UNSUPPORTED: a key that is taken with one value only
+ * has another; the message has the key, not the file. A key whose value is null is none. */
 sac_status sac_config_keys_of_config(sac_config_keys *keys, const sac_family *family, const json_t *config,
                                      sac_error *err);
 /* The same of another file; place: "preprocessor", "processor", "gguf" (names as the YAML has them). */
