@@ -141,7 +141,7 @@ static sac_status processor_failed(const sac_load_context *l, sac_status st, con
 }
 
 static sac_status load_processor(sac_load_context *l, const json_t *config) {
-    json_t *preprocessor;
+    json_t *preprocessor, *video = NULL;
     bool inside_other;
     SAC_TRY(list_processor_keys(l, &inside_other));
     const char *name = inside_other ? "processor_config.json" : "preprocessor_config.json";
@@ -153,13 +153,22 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
     sac_processor_model pm = {.dialect = l->config.dialect,
                               .image_size = l->config.tower.image_size,
                               .patch_size = l->config.tower.patch_size,
+                              .temporal_patch_size = l->config.tower.temporal_patch_size,
+                              .merge_size = l->config.tower.merge_size,
                               .config = config};
     sac_status st = sac_config_keys_of_object(
         &l->m->keys, l->config.family, "preprocessor",
         inside_other ? "processor_config.json" : "preprocessor_config.json", preprocessor, l->err);
+    if (st == SAC_OK) st = optional_json(&video, l->path, "video_preprocessor_config.json", l->err);
+    if (st == SAC_OK && video)
+        st = sac_config_keys_of_object(&l->m->keys, l->config.family, "preprocessor",
+                                       "video_preprocessor_config.json", video, l->err);
+    pm.video = video;
     if (st == SAC_OK) st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
     if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
+    if (st == SAC_OK && video) st = hash_json(l, video);
     json_decref(preprocessor);
+    json_decref(video);
     if (st != SAC_OK) return processor_failed(l, st, config, found ? folder : l->path, name);
     if (l->m->processor.tile_size != l->config.tower.image_size)
         return sac_fail(l->err, SAC_BAD_FILE,

@@ -64,6 +64,9 @@ typedef struct sac_model_options {
     const char *activations; /* type of activations: NULL = f32 on the CPU; on a card what most weights are
                                 stored in, bf16 where that is no floating type. "f32", "f16", "bf16" */
     bool fast;               /* allow bf16 products (faster; logits then differ in the third digit) */
+    /* Pixels of a picture, and of each frame of a video, where the model takes pictures of any size: what is smaller is
+     * enlarged, what is larger made smaller. 0 = as the checkpoint says. A limit on tokens and on memory. */
+    int64_t image_min_pixels, image_max_pixels;
     sac_progress_fn progress;
     void *progress_ctx;
 } sac_model_options;
@@ -86,8 +89,10 @@ typedef struct sac_model_info {
     int64_t max_context; /* trained length */
     double rope_theta;
     bool has_vision;
-    int vision_layers, vision_hidden, vision_heads, image_size, patch_size;
-    int tokens_per_frame;  /* visual tokens of one picture of image_size, or of a video frame */
+    int vision_layers, vision_hidden, vision_heads, patch_size;
+    int image_size;        /* of the tower's pictures, a side; 0: pictures of any size */
+    int tokens_per_frame;  /* visual tokens of one picture of image_size, or of a video frame; where pictures may be of
+                              any size, of a frame as large as most */
     const char *processor; /* "clip", "anyres", "unires" */
     int n_threads;
     const char *cpu; /* instruction sets in use, "avx2 avx512 vnni" */
@@ -213,9 +218,13 @@ typedef struct sac_video_options {
     int num_frames; /* spread evenly over the video; 0 = not asked */
     int max_frames; /* never more than this; 0 = what the context holds */
     int64_t
-        max_pixels; /* of all frames together, as the tower sees them (image_size^2 each); 0 = not asked */
+        max_pixels; /* of all frames together, as the tower sees them; 0 = not asked */
     bool no_rotate; /* ignore rotation metadata */
 } sac_video_options;
+
+/* `asked`, with what the model's own code samples of a video where neither fps nor num_frames is asked for (Qwen-VL: 2
+ * frames a second). Whoever decodes a video itself chooses its frames by this. */
+sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked);
 
 typedef enum sac_part_kind {
     SAC_PART_TEXT,   /* text */

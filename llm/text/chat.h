@@ -33,7 +33,8 @@ typedef struct sac_chat_format {
     const char *assistant_before, *assistant_after;
     const char *generation;
     const char *text_after;     /* after each text part */
-    const char *media_after;    /* after each placeholder */
+    const char *media_before;   /* before each placeholder */
+    const char *media_after;    /* after each */
     const char *default_system; /* used when a conversation has no system message */
     sac_system_place system;
     unsigned trim;

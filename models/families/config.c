@@ -12,7 +12,7 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
     memset(c, 0, sizeof *c);
     c->family = family;
     c->families = sac_families;
-    c->image_token = -1;
+    c->image_token = c->video_token = -1;
     c->default_stop_id = -1;
     sac_family_spec spec;
     SAC_TRY(sac_family_spec_open(&spec, family->name, err));

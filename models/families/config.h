@@ -36,14 +36,17 @@ typedef struct sac_model_config {
     char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;
     bool qkv_bias, o_bias;
+    bool has_axes;            /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
+    double video_fps;         /* that the family's own code samples when nothing is asked for; 0: every frame */
+    double tokens_per_second; /* of time's axis in videos; 0: a step of the grid is 1 */
     bool tied_head; /* as the file says; the checkpoint decides (binder.h) */
 
     bool has_vision;
     sac_tower_config tower;
     const sac_merger_kind *merger;
     sac_activation projector_act;
-    bool projector_bias;
-    int32_t image_token;
+    bool projector_bias, projector_norm_bias;
+    int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     bool image_newline;
     const sac_dialect *dialect;
     sac_frame_layout frame_layout;
@@ -58,9 +61,12 @@ typedef struct sac_model_config {
 
 /* The merger that this configuration asks for, without weights. */
 static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
+    int joins = c->merger && c->merger->joins_squares ? c->tower.merge_size * c->tower.merge_size : 1;
     return (sac_merger){.kind = c->merger,
                         .in = sac_tower_cols(&c->tower),
-                        .hidden = c->decoder.hidden,
+                        .joins = joins,
+                        .norm_eps = c->tower.norm_eps,
+                        .hidden = joins > 1 ? joins * sac_tower_cols(&c->tower) : c->decoder.hidden,
                         .out = c->decoder.hidden,
                         .act = c->projector_act};
 }

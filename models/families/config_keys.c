@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SPECS 6
+#define MAX_SPECS 8
 
 /* The YAML files that are asked about a place, in their order. */
 typedef struct tables {
@@ -36,12 +36,11 @@ static sac_status add_family(tables *t, const char *name, sac_error *err) {
     return SAC_OK;
 }
 
-/* A family that has no text_config says all of its text model beside its own keys. */
-static sac_status open_tables(tables *t, const sac_family *family, sac_error *err) {
+/* Where the keys stand flat in one object, those of the family's one text model are beside its own. */
+static sac_status open_tables(tables *t, const sac_family *family, bool flat, sac_error *err) {
     SAC_TRY(add_family(t, family->name, err));
     const sac_family_spec *own = &t->spec[0];
-    if (own->text.n && !sac_family_spec_key(own, "config", "text_config"))
-        SAC_TRY(add_family(t, own->text.item[0], err));
+    if (own->text.n == 1 && flat) SAC_TRY(add_family(t, own->text.item[0], err));
     return add_family(t, "common", err);
 }
 
@@ -133,17 +132,19 @@ static sac_status walk_language(walk *w, const json_t *object) {
     return walk_inner(w, object, "rope_parameters", "rope");
 }
 
-/* text_config is read by the text model's own family; an unknown one is refused by the reader. */
+/* text_config is read by the text model's own family; one that is in no list, by the one text family that there is.
+ * What a family cannot stand on is refused by its reader. */
 static sac_status walk_text(const walk *outer, const json_t *text) {
     const char *type = json_string_value(json_object_get(text, "model_type"));
-    const sac_family *family = sac_family_find(sac_families, type ? type : "llama");
+    bool one = outer->tables->spec[0].text.n == 1;
+    const sac_family *family = one ? outer->family : sac_family_find(sac_families, type ? type : "llama");
     if (!family || !json_is_object(text)) return SAC_OK;
     tables *t = calloc(1, sizeof *t);
     if (!t) return sac_fail(outer->err, SAC_NO_MEMORY, "no memory for tables of keys");
     walk w = *outer;
     w.tables = t;
     w.prefix = "text_config.";
-    sac_status st = open_tables(t, family, w.err);
+    sac_status st = open_tables(t, family, true, w.err);
     if (st == SAC_OK) st = walk_language(&w, text);
     close_tables(t);
     return st;
@@ -163,7 +164,8 @@ static sac_status with_tables(walk *w, sac_status (*fn)(walk *w, const json_t *o
     tables *t = calloc(1, sizeof *t);
     if (!t) return sac_fail(w->err, SAC_NO_MEMORY, "no memory for tables of keys");
     w->tables = t;
-    sac_status st = open_tables(t, w->family, w->err);
+    bool flat = !json_is_object(json_object_get(object, "text_config"));
+    sac_status st = open_tables(t, w->family, flat, w->err);
     if (st == SAC_OK) st = fn(w, object);
     close_tables(t);
     return st;

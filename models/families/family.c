@@ -13,6 +13,8 @@ const sac_family *const sac_families[] = {
     &sac_family_llava,
     &sac_family_llava_next,
     &sac_family_longva,
+    &sac_family_qwen2_vl,
+    &sac_family_qwen2_5_vl,
     NULL,
 };
 
@@ -54,7 +56,7 @@ static const char *converted_twin(const char *model_type) {
 
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err) {
     const char *type = NULL;
-    char names[120];
+    char names[200];
     SAC_TRY(sac_json_get_string(config, "model_type", &type, err));
     const json_t *list = NULL;
     SAC_TRY(sac_json_get_array(config, "architectures", &list, err));

@@ -78,6 +78,8 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     sac_status st;
     SAC_TRY_GOTO(st, sac_pool_create(&m->pool, options->n_threads, err), fail);
     SAC_TRY_GOTO(st, sac_loaded_model_open(&m->loaded, path, on_load, &(load_progress){options}, err), fail);
+    SAC_TRY_GOTO(st, sac_processor_limit(&m->loaded.processor, options->image_min_pixels, options->image_max_pixels, err),
+                 fail);
     SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
     SAC_TRY_GOTO(st, open_device(m, options, err), fail);
     SAC_TRY_GOTO(st, sac_workspaces_create(&m->workspaces, err), fail);
@@ -123,9 +125,9 @@ void sac_model_free(sac_model *m) {
 
 static int tokens_per_frame(const sac_loaded_model *m) {
     sac_visual_plan plan;
-    int size = m->tower.config.image_size;
-    return sac_processor_plan(&m->processor, size, size, true, &plan, NULL) == SAC_OK ? (int)plan.n_tokens
-                                                                                      : 0;
+    return sac_processor_usual_frame(&m->processor, &plan, NULL) == SAC_OK
+               ? (int)(plan.n_tokens / plan.frames)
+               : 0;
 }
 
 void sac_model_get_info(const sac_model *model, sac_model_info *info) {
@@ -155,7 +157,7 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
     info->vision_layers = m->tower.config.n_layers;
     info->vision_hidden = m->tower.config.hidden;
     info->vision_heads = m->tower.config.n_heads;
-    info->image_size = m->tower.config.image_size;
+    info->image_size = m->processor.dialect->largest ? 0 : m->tower.config.image_size;
     info->patch_size = m->tower.config.patch_size;
     info->tokens_per_frame = tokens_per_frame(m);
     info->processor = m->processor.dialect->name;

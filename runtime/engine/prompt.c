@@ -78,7 +78,7 @@ static sac_status count(const sac_session *s, sac_prompt *p, sac_error *err) {
                             "the tokenizer makes id %d, the model has %d rows of embeddings", s->prompt[i],
                             vocab);
         n_marks += s->prompt[i] == MARK;
-        n_like_marks += s->prompt[i] == image;
+        n_like_marks += s->prompt[i] == image || s->prompt[i] == s->model->loaded.video_token;
     }
     if (n_marks + n_like_marks != s->n_spans)
         return sac_fail(err, SAC_BAD_FILE,
@@ -143,7 +143,7 @@ sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids
                         (long long)s->memory.n_ctx);
     SAC_TRY(sac_check_ids(s, ids, n_ids, err));
     for (size_t i = 0; i < n_ids; i++)
-        if (ids[i] == s->model->loaded.image_token)
+        if (ids[i] == s->model->loaded.image_token || ids[i] == s->model->loaded.video_token)
             return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d stands for a picture: give text only",
                             ids[i]);
     memcpy(s->prompt, ids, n_ids * sizeof *ids);
@@ -175,7 +175,7 @@ static void place_span(placer *p, sac_prompt_span *span) {
     int64_t before = (span - m->spans) * m->block_tokens; /* visual tokens of the item's earlier spans */
     span->first = p->n;
     for (int64_t t = 0; t < span->n; t++)
-        place(p, p->s->model->loaded.image_token, sac_media_identity(p->s, (size_t)span->media, before + t));
+        place(p, sac_media_token(p->s, m), sac_media_identity(p->s, (size_t)span->media, before + t));
 }
 
 /* All tokens of the prompt; n_equal becomes how many of them the session may keep. */
@@ -200,7 +200,9 @@ static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err)
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
     placer p = {.s = s};
     SAC_TRY(place_all(&p, prompt, err));
-    s->next_position = s->model->loaded.positions(s->spans, s->n_spans, prompt->n_tokens, s->positions);
+    sac_positions_fn number = s->model->loaded.positions;
+    if (number == sac_positions_mrope && s->decoder.rope.grid_positions) number = sac_positions_mrope_grid;
+    s->next_position = number(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
     sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
     if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
@@ -228,9 +230,11 @@ static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids
     int n_spans = 0;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
         bool is_mark = s->prompt[i] == MARK;
-        int64_t repeat = is_mark ? s->spans[n_spans++].n : 1;
+        const sac_prompt_span *span = is_mark ? &s->spans[n_spans++] : NULL;
+        int32_t token = span ? sac_media_token(s, &s->media[span->media]) : 0;
+        int64_t repeat = span ? span->n : 1;
         for (int64_t r = 0; r < repeat; r++, n++)
-            if (n < capacity) ids[n] = is_mark ? s->model->loaded.image_token : s->prompt[i];
+            if (n < capacity) ids[n] = is_mark ? token : s->prompt[i];
     }
     return n;
 }

@@ -62,7 +62,7 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
     return sac_fail(
         err, SAC_UNSUPPORTED,
         "reducer \"%s\": the visual tokens of this model's pictures are pooled, or its tower keeps "
-        "the class token",
+        "the class token or has none",
         line);
 }
 

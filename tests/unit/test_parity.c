@@ -173,6 +173,8 @@ static void run_case(golden *g, const json_t *testcase) {
     config.n_ctx = N_CTX;
     config.prefill_chunk = 7; /* odd, so that chunks and windows meet at every place */
     config.kv = "f32";
+    const char *positions = text_of(testcase, "positions");
+    if (positions && strcmp(positions, "grid") == 0) config.rope = "model:grid=1";
     assert_ok(sac_session_create(&s, g->model, &config, &err), err);
     run_prompt(g, testcase, s);
     same_logits(g, testcase, "logits", sac_session_logits(s));

@@ -139,6 +139,8 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.device = s->device;
     o.activations = s->activations;
     o.fast = s->fast;
+    o.image_min_pixels = s->image_min_pixels;
+    o.image_max_pixels = s->image_max_pixels;
     o.progress = progress_update;
     o.progress_ctx = &r->progress;
     int64_t start = sac_now_ns();

@@ -67,11 +67,12 @@ static void print_model(const run *r) {
     print_row("language model", text);
     snprintf(text, sizeof text, "%s tokens, rope theta %g", report_count(m->max_context), m->rope_theta);
     print_row("context", text);
+    char size[40];
+    snprintf(size, sizeof size, m->image_size ? "%dx%d pixels" : "pictures of any size", m->image_size, m->image_size);
     if (m->has_vision)
-        snprintf(text, sizeof text,
-                 "%d layers x %d, %d heads, %dx%d pixels in patches of %d; %d tokens a picture; processor %s",
-                 m->vision_layers, m->vision_hidden, m->vision_heads, m->image_size, m->image_size,
-                 m->patch_size, m->tokens_per_frame, m->processor);
+        snprintf(text, sizeof text, "%d layers x %d, %d heads, %s in patches of %d; %d tokens a %s; processor %s",
+                 m->vision_layers, m->vision_hidden, m->vision_heads, size, m->patch_size, m->tokens_per_frame,
+                 m->image_size ? "picture" : "frame of a video at most", m->processor);
     print_row("vision", m->has_vision ? text : "none");
     snprintf(text, sizeof text, "%s, %d threads", m->cpu, m->n_threads);
     print_row("processor", text);
