@@ -12,6 +12,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
     sac_arena_free(&m->arena);
     sac_processor_free(&m->processor);
     sac_generation_config_clear(&m->generation);
+    sac_config_keys_free(&m->keys);
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);
@@ -107,13 +108,10 @@ void sac_loaded_model_set_chat(sac_loaded_model *m, const sac_chat_format *chat)
 
 static sac_status load(sac_load_context *l) {
     SAC_TRY(sac_sha256_open(&l->hash, l->err));
-    if (sac_folder_exists(l->path))
-        SAC_TRY(sac_load_folder(l));
-    else if (sac_file_exists(l->path))
-        SAC_TRY(sac_load_gguf(l));
-    else
-        return sac_fail(l->err, SAC_NOT_FOUND,
-                        "%s: no such file or folder; give a Hugging Face folder or a .gguf file", l->path);
+    bool is_folder;
+    SAC_TRY(sac_model_path_find(l->found, &is_folder, l->path, l->err));
+    l->path = l->found;
+    SAC_TRY(is_folder ? sac_load_folder(l) : sac_load_gguf(l));
     l->m->family = l->config.family->name;
     finish_stop_ids(l);
     read_ahead(&l->files->weights);

@@ -4,6 +4,7 @@
 
 #include "chat.h"
 #include "config.h"
+#include "config_keys.h"
 #include "decoder.h"
 #include "positions.h"
 #include "tokenizer.h"
@@ -36,6 +37,7 @@ typedef struct sac_loaded_model {
     int32_t stop_ids[16];        /* eos ids of generation_config / config / chat format */
     int n_stop_ids;
     sac_generation_config generation; /* sampling defaults; do_sample false = greedy */
+    sac_config_keys keys;             /* of its files, except those of tokens and generation */
     const sac_tensor_entry *tensors;  /* [n_tensors], sorted by name */
     int n_tensors;
     int64_t n_parameters;

@@ -70,6 +70,9 @@ static sac_status check_quantization(const json_t *config, sac_error *err) {
     static const char *const halves[] = {"text_config", "vision_config"};
     for (size_t i = 0; i < SAC_COUNT(halves); i++) {
         const json_t *half = json_object_get(config, halves[i]);
+        const json_t *inner = json_object_get(half, "quantization_config");
+        if (sac_weight_check_config(inner, err) != SAC_OK)
+            return sac_fail_prefix(err, SAC_UNSUPPORTED, "%s", halves[i]);
         if (sac_config_has(half, "quantization_config"))
             return sac_fail(err, SAC_UNSUPPORTED,
                             "%s: \"quantization_config\" is not supported there; use the original checkpoint",
@@ -116,8 +119,32 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     return SAC_OK;
 }
 
+/* Lists the keys of processor_config.json beside the image processor's own, which may stand in it. */
+static sac_status list_processor_keys(sac_load_context *l, bool *holds_preprocessor) {
+    static const char name[] = "processor_config.json";
+    json_t *object;
+    SAC_TRY(optional_json(&object, l->path, name, l->err));
+    *holds_preprocessor = json_is_object(json_object_get(object, "image_processor"));
+    sac_status st =
+        sac_config_keys_of_object(&l->m->keys, l->config.family, "processor", name, object, l->err);
+    json_decref(object);
+    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s/%s", l->path, name);
+}
+
+/* Says which file a message of the processor is about: of all its keys, only the pinpoints may stand in config.json. */
+static sac_status processor_failed(const sac_load_context *l, sac_status st, const json_t *config,
+                                   const char *folder, const char *name) {
+    bool pinpoints = strstr(l->err ? l->err->text : "", "\"image_grid_pinpoints\"") != NULL;
+    if (pinpoints && sac_config_has(config, "image_grid_pinpoints"))
+        return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
+    return sac_fail_prefix(l->err, st, "%s/%s", folder, name);
+}
+
 static sac_status load_processor(sac_load_context *l, const json_t *config) {
-    json_t *preprocessor, *video;
+    json_t *preprocessor, *video = NULL;
+    bool inside_other;
+    SAC_TRY(list_processor_keys(l, &inside_other));
+    const char *name = inside_other ? "processor_config.json" : "preprocessor_config.json";
     SAC_TRY(sac_processor_find(&preprocessor, l->path, l->err));
     char folder[PATH_BYTES];
     bool found = false;
@@ -129,14 +156,20 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
                               .temporal_patch_size = l->config.tower.temporal_patch_size,
                               .merge_size = l->config.tower.merge_size,
                               .config = config};
-    sac_status st = optional_json(&video, l->path, "video_preprocessor_config.json", l->err);
+    sac_status st = sac_config_keys_of_object(
+        &l->m->keys, l->config.family, "preprocessor",
+        inside_other ? "processor_config.json" : "preprocessor_config.json", preprocessor, l->err);
+    if (st == SAC_OK) st = optional_json(&video, l->path, "video_preprocessor_config.json", l->err);
+    if (st == SAC_OK && video)
+        st = sac_config_keys_of_object(&l->m->keys, l->config.family, "preprocessor",
+                                       "video_preprocessor_config.json", video, l->err);
     pm.video = video;
     if (st == SAC_OK) st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
     if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
     if (st == SAC_OK && video) st = hash_json(l, video);
     json_decref(preprocessor);
     json_decref(video);
-    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    if (st != SAC_OK) return processor_failed(l, st, config, found ? folder : l->path, name);
     if (l->m->processor.tile_size != l->config.tower.image_size)
         return sac_fail(l->err, SAC_BAD_FILE,
                         "%s: pictures of %d pixels a side, but the vision tower takes %d", l->path,
@@ -223,6 +256,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
     SAC_TRY(hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
+    if (st == SAC_OK) st = sac_config_keys_of_config(&l->m->keys, l->config.family, config, l->err);
     if (st == SAC_OK) st = check_quantization(config, l->err);
     if (st == SAC_OK) st = check_weights_name(config, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);

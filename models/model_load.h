@@ -7,6 +7,7 @@
 #include "controller.h"
 #include "hash.h"
 #include "model.h"
+#include "model_path.h"
 
 /* Behind sac_loaded_model.checkpoint. */
 typedef struct sac_model_files {
@@ -23,6 +24,7 @@ typedef struct sac_load_context {
     sac_model_files *files;
     const char *path;
     sac_tokenizer_rule tokenizer_rule;
+    char found[SAC_MODEL_PATH_BYTES]; /* what path stands for, see model_path.h */
     sac_load_progress progress;
     void *progress_ctx;
     sac_model_config config;

@@ -347,15 +347,6 @@ def longva(image, pinpoints, size, patch):
     return np.stack(tiles), np.arange(len(tiles) * (size // patch // 2) ** 2, dtype=np.int32)
 
 
-def expand_to_square(image, mean):
-    """The original LLaVA's image_aspect_ratio "pad"."""
-    h, w = image.shape[:2]
-    side = max(w, h)
-    out = Image.new("RGB", (side, side), tuple(int(x * 255) for x in mean))
-    out.paste(Image.fromarray(image), ((side - w) // 2, (side - h) // 2))
-    return np.asarray(out)
-
-
 SIZES = [(1, 1), (1, 90), (200, 3), (55, 56), (57, 56), (61, 97), (97, 61), (100, 100), (333, 31), (31, 333), (120, 240),
          (241, 119), (401, 300), (300, 401)]
 
@@ -380,7 +371,6 @@ def processor_goldens():
         ("crop_pads", "clip", CLIPImageProcessor, CLIPImageProcessorPil, small, {}, 0, False),
         ("exact", "clip", CLIPImageProcessor, CLIPImageProcessorPil, exact, {}, 0, False),
         ("llava_pad", "clip", LlavaImageProcessor, LlavaImageProcessorPil, {**clip, "do_pad": True}, {}, 0, False),
-        ("aspect_pad", "clip", None, CLIPImageProcessorPil, clip, {"image_aspect_ratio": "pad"}, 0, False),
         ("anyres", "anyres", LlavaNextImageProcessor, LlavaNextImageProcessorPil, tiles,
          {"image_grid_pinpoints": hf_points}, 0, False),
         ("anyres_video", "anyres", CLIPImageProcessor, CLIPImageProcessorPil, clip, {"image_grid_pinpoints": hf_points}, 0,
@@ -403,8 +393,7 @@ def processor_goldens():
                 if name == "unires":
                     result, layout = longva(a, va_points, 56, 14)
                 else:
-                    made = expand_to_square(a, mean) if name == "aspect_pad" else a
-                    result = transformers_tiles(cls, options, made)
+                    result = transformers_tiles(cls, options, a)
                     layout = (next_layout(w, h, hf_points, 56, 14) if name == "anyres" else
                               clip_layout(56, 28 if kind == "unires" else 14, extra))
                 rows.append([w, h, 0 if i % 2 else 2, i, len(result), len(layout), crc(result), crc(layout)])

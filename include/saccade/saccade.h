@@ -77,7 +77,7 @@ typedef struct sac_model_options {
 void sac_model_options_default(sac_model_options *o);
 
 /* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a
- * .gguf language model. */
+ * .gguf language model. A folder of the hub's cache (models--org--name) stands for its main snapshot. */
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                           sac_error *err);
 void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */
@@ -128,6 +128,19 @@ typedef struct sac_setting_info {
     bool is_known;
 } sac_setting_info;
 bool sac_model_get_setting(const sac_model *m, int64_t i, sac_setting_info *info);
+
+/* The i-th key of config.json, preprocessor_config.json, processor_config.json or a GGUF file, those that are null left
+ * out; false when i is past the last. */
+typedef enum sac_key_effect {
+    SAC_KEY_IS_UNKNOWN,  /* nothing here knows it: it has no effect */
+    SAC_KEY_IS_HONOURED, /* or would be refused with another value */
+    SAC_KEY_IS_WITHOUT_EFFECT,
+} sac_key_effect;
+typedef struct sac_key_info {
+    const char *file, *name; /* "config.json", "text_config.rope_scaling.factor" */
+    sac_key_effect effect;
+} sac_key_info;
+bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
 
 const char *const *sac_chat_format_names(void); /* NULL-terminated */
 const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */

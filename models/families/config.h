@@ -24,7 +24,7 @@ typedef enum sac_frame_layout {
 typedef struct sac_generation_key {
     char name[64];
     char value[160]; /* as JSON writes it, cut where it is longer */
-    enum { SAC_KEY_HONOURED, SAC_KEY_OF_SAMPLING, SAC_KEY_QUIET, SAC_KEY_UNKNOWN } kind;
+    enum { SAC_SETTING_HONOURED, SAC_SETTING_OF_SAMPLING, SAC_SETTING_QUIET, SAC_SETTING_UNKNOWN } kind;
 } sac_generation_key;
 
 enum { SAC_MAX_GENERATION_KEYS = 256 };
@@ -108,6 +108,8 @@ sac_status sac_config_check_tower(const sac_tower_config *v, sac_error *err);
 /* "eos_token_id": an id or a list; adds those not there yet. */
 sac_status sac_config_add_stop_ids(int32_t ids[SAC_MAX_STOP_IDS], int *n, const json_t *object, int vocab,
                                    sac_error *err);
+/* A key of generation, which stands in config.json too. */
+bool sac_config_is_generation_key(const char *key);
 /* generation_config.json, or config.json, which transformers reads where there is none (`is_model_config`:
  * its other keys are not looked at); g holds the defaults, and on failure what was read. */
 sac_status sac_config_read_generation(sac_generation_config *g, const json_t *object, bool is_model_config,

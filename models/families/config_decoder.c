@@ -161,15 +161,6 @@ sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sa
     SAC_TRY(sac_json_get_string(object, "hidden_act", &act, err));
     if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
         return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" is \"%.30s\"; only silu is supported", act);
-    bool mlp_bias = false;
-    SAC_TRY(sac_json_get_bool(object, "mlp_bias", &mlp_bias, err));
-    if (mlp_bias) return sac_fail(err, SAC_UNSUPPORTED, "\"mlp_bias\" is not supported");
-    bool is_causal = true;
-    SAC_TRY(sac_json_get_bool(object, "is_causal", &is_causal, err));
-    if (!is_causal)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "\"is_causal\" is false; only models whose tokens attend to earlier ones are supported");
     SAC_TRY(sac_config_read_rope(c, object, err));
     SAC_TRY(sac_config_check_decoder(d, err));
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, object, d->vocab, err);

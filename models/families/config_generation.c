@@ -112,11 +112,11 @@ static bool is_among(const char *const *list, size_t n, const char *key) {
 }
 
 static int kind_of(const char *key) {
-    if (is_among(of_sampling, SAC_COUNT(of_sampling), key)) return SAC_KEY_OF_SAMPLING;
-    if (sac_controls_knows(key) || is_among(honoured, SAC_COUNT(honoured), key)) return SAC_KEY_HONOURED;
+    if (is_among(of_sampling, SAC_COUNT(of_sampling), key)) return SAC_SETTING_OF_SAMPLING;
+    if (sac_controls_knows(key) || is_among(honoured, SAC_COUNT(honoured), key)) return SAC_SETTING_HONOURED;
     for (size_t i = 0; i < SAC_COUNT(refused); i++)
-        if (!strcmp(refused[i].key, key)) return SAC_KEY_QUIET; /* it asks for nothing, or is refused */
-    return is_among(quiet, SAC_COUNT(quiet), key) ? SAC_KEY_QUIET : SAC_KEY_UNKNOWN;
+        if (!strcmp(refused[i].key, key)) return SAC_SETTING_QUIET; /* it asks for nothing, or is refused */
+    return is_among(quiet, SAC_COUNT(quiet), key) ? SAC_SETTING_QUIET : SAC_SETTING_UNKNOWN;
 }
 
 void sac_generation_config_clear(sac_generation_config *g) {
@@ -148,6 +148,10 @@ static sac_status keep_key(sac_generation_config *g, const char *name, const jso
     return SAC_OK;
 }
 
+bool sac_config_is_generation_key(const char *key) {
+    return kind_of(key) != SAC_SETTING_UNKNOWN;
+}
+
 /* What transformers writes for "off" though its own check of the value would refuse it; and a length that no
  * sequence has, such as its int(1e30). */
 static bool is_off(const char *key, const json_t *v) {
@@ -163,12 +167,12 @@ static sac_status read_controls(sac_generation_config *g, const json_t *object, 
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)object, key, v) {
         int kind = kind_of(key);
-        if (names_unknown || kind <= SAC_KEY_OF_SAMPLING) SAC_TRY(keep_key(g, key, v, err));
+        if (names_unknown || kind <= SAC_SETTING_OF_SAMPLING) SAC_TRY(keep_key(g, key, v, err));
         if (sac_controls_knows(key)) {
             if (is_off(key, v)) continue;
             if (sac_controls_set_value(&g->controls, key, v, err) != SAC_OK)
                 return err ? (err->status = SAC_BAD_FILE) : SAC_BAD_FILE;
-        } else if (names_unknown && kind == SAC_KEY_UNKNOWN && !json_is_null(v) && !g->unknown[0])
+        } else if (names_unknown && kind == SAC_SETTING_UNKNOWN && !json_is_null(v) && !g->unknown[0])
             snprintf(g->unknown, sizeof g->unknown, "%s", key);
     }
     return SAC_OK;

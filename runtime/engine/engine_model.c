@@ -181,9 +181,20 @@ bool sac_model_get_setting(const sac_model *model, int64_t i, sac_setting_info *
     bool is_null = strcmp(k->value, "null") == 0;
     *info = (sac_setting_info){.name = k->name,
                                .value = k->value,
-                               .has_effect = !is_null && (k->kind == SAC_KEY_HONOURED ||
-                                                          (k->kind == SAC_KEY_OF_SAMPLING && g->do_sample)),
-                               .is_known = k->kind != SAC_KEY_UNKNOWN};
+                               .has_effect = !is_null && (k->kind == SAC_SETTING_HONOURED ||
+                                                          (k->kind == SAC_SETTING_OF_SAMPLING && g->do_sample)),
+                               .is_known = k->kind != SAC_SETTING_UNKNOWN};
+    return true;
+}
+
+bool sac_model_get_key(const sac_model *model, int64_t i, sac_key_info *info) {
+    const sac_config_keys *keys = &model->loaded.keys;
+    if (i < 0 || i >= keys->n) return false;
+    const sac_config_key *k = &keys->item[i];
+    *info = (sac_key_info){k->file, k->name,
+                           k->use == SAC_KEY_UNKNOWN     ? SAC_KEY_IS_UNKNOWN
+                           : k->use == SAC_KEY_NO_EFFECT ? SAC_KEY_IS_WITHOUT_EFFECT
+                                                         : SAC_KEY_IS_HONOURED};
     return true;
 }
 

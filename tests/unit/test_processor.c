@@ -321,8 +321,11 @@ static void test_extreme_sizes(void **state) {
     sac_visual_plan plan;
     const int sizes[][3] = {{1, 200000, 0}, {200000, 1, 0}, {3, 1048576, 0}, {1, 3000, 1}, {3000, 1, 1}};
     for (size_t i = 0; i < SAC_COUNT(sizes); i++) {
-        const char *pad = sizes[i][2] ? "{\"image_aspect_ratio\": \"pad\"}" : NULL;
-        assert_ok(read_text(&c, &sac_dialect_clip, 28, NULL, pad, &err), err);
+        const char *pad = sizes[i][2]
+                              ? "{\"image_processor_type\": \"LlavaImageProcessor\", \"do_pad\": true, "
+                                "\"size\": 28, \"crop_size\": 28}"
+                              : NULL;
+        assert_ok(read_text(&c, &sac_dialect_clip, 28, pad, NULL, &err), err);
         sac_image image = {picture_new(2, sizes[i][0], sizes[i][1], 0), sizes[i][0], sizes[i][1]};
         uint8_t rows[28 * 28 * 3];
         assert_ok(sac_processor_plan(&c, image.width, image.height, false, &plan, &err), err);

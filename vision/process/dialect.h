@@ -1,8 +1,8 @@
 /* dialect.h - how a family's pictures become patch rows and tokens: one file and one table each, and one line in
  * SAC_DIALECTS.
  *
- *   clip    LLaVA-1.5: shortest edge to the tile's size, centre crop: one tile. With pad_to_square (the original
- *           LLaVA's image_aspect_ratio "pad") the picture is first made square with the mean colour.
+ *   clip    LLaVA-1.5: shortest edge to the tile's size, centre crop: one tile. With pad_to_square
+ *           (LlavaImageProcessor's do_pad) the picture is first made square with the mean colour.
  *   anyres  LLaVA-NeXT: the whole picture squeezed into one tile, then the picture fitted into the best of the
  *           pinpoint sizes, centred on black and cut into tiles. Tokens of the first tile, then those of the
  *           others row by row across the grid, without the rows or columns that hold padding only, each row
@@ -23,9 +23,9 @@
 
 struct sac_dialect {
     const char *name; /* in reports */
-    const char *const *classes; /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
+    const char *const
+        *classes;     /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
                                    keys of sizes and crops; those of others are the dialect's own */
-    bool may_pad;     /* honours config.json's image_aspect_ratio "pad" */
     bool pools;       /* may average the tokens of a tile */
     size_t own_bytes; /* of the settings that only this dialect has, c->own */
     /* Its own keys of preprocessor_config.json and of the model's files (any may be NULL) into c->own, which is zeroed,

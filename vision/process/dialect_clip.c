@@ -26,7 +26,6 @@ static int most_tiles(const sac_processor_config *c) {
 }
 
 const sac_dialect sac_dialect_clip = {.name = "clip",
-                                      .may_pad = true,
                                       .read = read,
                                       .plan = plan,
                                       .cut = cut,

@@ -41,8 +41,8 @@ typedef struct sac_processor_model {
     int image_size, patch_size; /* of the vision tower */
     int temporal_patch_size, merge_size;
     const json_t *video; /* video_preprocessor_config.json, or NULL; borrowed */
-    /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy and
-     * image_aspect_ratio; the dialects read more. */
+    /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy; the dialects
+     * read more. */
     const json_t *config;
 } sac_processor_model;
 
@@ -121,7 +121,8 @@ void sac_processor_layout(const sac_processor_config *config, const sac_visual_p
 
 /* Bounds on the pixels of pictures and frames in place of the checkpoint's; 0 leaves one as it is. UNSUPPORTED where all
  * pictures become the same size. */
-sac_status sac_processor_limit(sac_processor_config *config, int64_t min_pixels, int64_t max_pixels, sac_error *err);
+sac_status sac_processor_limit(sac_processor_config *config, int64_t min_pixels, int64_t max_pixels,
+                               sac_error *err);
 
 /* The picture whose tiles have the most patches; where all tiles are of one size, one of that size. */
 sac_status sac_processor_largest(const sac_processor_config *config, sac_visual_plan *plan, sac_error *err);

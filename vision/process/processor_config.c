@@ -143,10 +143,8 @@ static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_e
 }
 
 static sac_status read_selection(sac_processor_config *c, const json_t *config, sac_error *err) {
-    const char *strategy = "default", *ratio = "square";
+    const char *strategy = "default";
     SAC_TRY(sac_json_get_string(config, "vision_feature_select_strategy", &strategy, err));
-    SAC_TRY(sac_json_get_string(config, "image_aspect_ratio", &ratio, err));
-    c->pad_to_square = c->dialect->may_pad && strcmp(ratio, "pad") == 0;
     c->keep_class_token = strcmp(strategy, "full") == 0;
     return SAC_OK;
 }

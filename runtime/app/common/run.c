@@ -105,6 +105,26 @@ static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
     return SAC_OK;
 }
 
+/* One line for all keys of the model's files that nothing here knows. */
+static void warn_of_keys(const sac_model *m) {
+    char line[600] = "";
+    size_t used = 0, n = 0;
+    sac_key_info key, first = {0};
+    for (int64_t i = 0; sac_model_get_key(m, i, &key); i++) {
+        if (key.effect != SAC_KEY_IS_UNKNOWN) continue;
+        if (n++ == 0) first = key;
+        bool other = strcmp(first.file, key.file) != 0;
+        if (used < sizeof line - 200)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s%s\"%s\"", n > 1 ? ", " : "",
+                                     other ? key.file : "", other ? ": " : "", key.name);
+        else if (used < sizeof line - 8)
+            used += (size_t)snprintf(line + used, sizeof line - used, ", ...");
+    }
+    if (n)
+        fprintf(stderr, "saccade: %s: %s: not known here, without effect (inspect --keys)\n", first.file,
+                line);
+}
+
 sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err) {
     *r = (run){.s = s};
     progress_init(&r->progress, s->quiet);
@@ -141,6 +161,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
         fprintf(stderr,
                 "saccade: the tokenizer class %s is not known here: tokenizer.json is taken as it is\n",
                 r->info.unknown_tokenizer);
+    warn_of_keys(r->model);
     SAC_TRY(run_controls(&r->controls, s, r->model, err));
     r->sampling.controls = r->controls;
     r->session_config.guidance = sac_controls_want_guidance(r->controls);

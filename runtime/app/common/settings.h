@@ -84,7 +84,7 @@ typedef struct settings {
     int64_t ctx, prefill_chunk;
     char *kv, *prefill, *decode, *rope, *reduce;
     int64_t prompt_tokens, gen_tokens, repeat;
-    bool plan, tensors;
+    bool plan, tensors, keys;
     char *videos, *subtitles, *prompt, *out;
     int64_t limit;
     bool reuse, retry, score;

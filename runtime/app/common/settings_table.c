@@ -66,6 +66,8 @@ const setting settings_table[] = {
      "--frames; --prefill says by which method"},
     {"tensors", 0, NULL, true, SETTING_FLAG, offsetof(settings, tensors), COMMAND_INSPECT, 0, 0, NULL,
      "list the tensors"},
+    {"keys", 0, NULL, true, SETTING_FLAG, offsetof(settings, keys), COMMAND_INSPECT, 0, 0, NULL,
+     "list the keys of the model's files and whether they are honoured"},
 
     {"fps", 0, "video", false, SETTING_REAL, offsetof(settings, fps), COMMAND_ALL, 0.001, 1000, "F",
      "frames for each second of the video"},

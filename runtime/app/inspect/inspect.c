@@ -20,6 +20,32 @@ static void print_tensors(const sac_model *m) {
     }
 }
 
+static const char *effect_name(sac_key_effect e) {
+    return e == SAC_KEY_IS_HONOURED ? "honoured" : e == SAC_KEY_IS_UNKNOWN ? "unknown" : "no effect";
+}
+
+static void print_keys(const sac_model *m) {
+    puts("keys");
+    sac_key_info k;
+    for (int64_t i = 0; sac_model_get_key(m, i, &k); i++)
+        printf("  %-26s %-50s %s\n", k.file, k.name, effect_name(k.effect));
+}
+
+/* NULL when out of memory. */
+static json_t *keys_as_json(const sac_model *m, bool all) {
+    json_t *list = json_array();
+    sac_key_info k;
+    for (int64_t i = 0; list && sac_model_get_key(m, i, &k); i++) {
+        if (!all && k.effect != SAC_KEY_IS_UNKNOWN) continue;
+        json_t *row = json_pack("{s:s, s:o, s:s}", "file", k.file, "key", report_text(k.name), "effect",
+                                effect_name(k.effect));
+        if (!json_array_append_new(list, row)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
 static void print_row(const char *name, const char *value) {
     printf("%-20s %s\n", name, value);
 }
@@ -119,6 +145,11 @@ static sac_status print_json(const run *r, const sac_memory_report *memory, sac_
         json_decref(object);
         object = NULL;
     }
+    if (object && json_object_set_new(object, r->s->keys ? "keys" : "unknown_keys",
+                                      keys_as_json(r->model, r->s->keys))) {
+        json_decref(object);
+        object = NULL;
+    }
     return report_print(object, err);
 }
 
@@ -132,6 +163,10 @@ static sac_status inspect_model(run *r, sac_error *err) {
     if (r->s->tensors) {
         putchar('\n');
         print_tensors(r->model);
+    }
+    if (r->s->keys) {
+        putchar('\n');
+        print_keys(r->model);
     }
     return output_finish(err);
 }
