@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "dialect.h"
+#include "prompt_chat.h"
 #include "vision_memory.h"
 #include "work.h"
 #include "workspace.h"
@@ -272,6 +273,7 @@ void sac_session_free(sac_session *s) {
     if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
     sac_session_give_back(s);
     free(s->reply.owned);
+    sac_chat_settings_clear(&s->chat);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);
