@@ -125,32 +125,6 @@ const char *sac_chat_template_end(const sac_chat_template *t) {
     return t->traits.end;
 }
 
-/* ---- running ---- */
-
-static size_t json_bytes(const json_t *json) {
-    return json ? json_dumpb(json, NULL, 0, JSON_ENCODE_ANY) : 0;
-}
-
-static size_t input_bytes(const sac_chat_request *r) {
-    size_t n = json_bytes(r->tools) + json_bytes(r->documents) + json_bytes(r->variables);
-    for (size_t i = 0; i < r->n_messages; i++) {
-        n += strlen(r->messages[i].role) + json_bytes(r->messages[i].fields);
-        for (size_t k = 0; k < r->messages[i].n_parts; k++) {
-            const sac_chat_part *p = &r->messages[i].parts[k];
-            n += p->n_placeholders > 0 ? 64 * (size_t)p->n_placeholders : p->n_bytes;
-        }
-    }
-    return n;
-}
-
-sac_status sac_chat_run(const sac_chat_template *t, const sac_chat_request *request,
-                        struct sac_rendering **rendering, sac_tmpl_string *text, sac_error *err) {
-    sac_tmpl_value variables;
-    SAC_TRY(sac_rendering_open(rendering, t->program, sac_template_limits_for(input_bytes(request)), err));
-    SAC_TRY(sac_chat_values(sac_rendering_values(*rendering), t, request, &variables, err));
-    return sac_rendering_run(*rendering, variables, text, err);
-}
-
 /* ---- the end of a continued message ---- */
 
 /* White space as str.rstrip takes it away. */

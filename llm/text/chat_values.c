@@ -1,4 +1,4 @@
-/* chat_values.c - a conversation as the values that a chat template sees. */
+/* chat_values.c - a conversation as the values that a chat template sees, and a run of the template over them. */
 #include "chat_template_impl.h"
 #include "tokenizer_impl.h"
 
@@ -39,20 +39,20 @@ static sac_tmpl_value list_new(maker *m, size_t capacity) {
 
 /* ---- texts ---- */
 
-typedef struct text {
+typedef struct draft {
     char *bytes;
     uint8_t *marks;
     size_t n, capacity;
-} text;
+} draft;
 
-static void add_bytes(maker *m, text *to, const char *bytes, size_t n_bytes, bool is_user) {
+static void add_bytes(maker *m, draft *to, const char *bytes, size_t n_bytes, bool is_user) {
     if (to->n + n_bytes > to->capacity) {
         size_t capacity = 2 * to->capacity + n_bytes;
         char *more = sac_tmpl_grow(m->pool, to->bytes, to->n, capacity);
         uint8_t *marks = sac_tmpl_grow(m->pool, to->marks, to->n, capacity);
         m->failed |= !more || !marks;
         if (m->failed) return;
-        *to = (text){more, marks, to->n, capacity};
+        *to = (draft){more, marks, to->n, capacity};
     }
     if (!n_bytes) return;
     memcpy(to->bytes + to->n, bytes, n_bytes);
@@ -61,7 +61,7 @@ static void add_bytes(maker *m, text *to, const char *bytes, size_t n_bytes, boo
 }
 
 /* The user's; broken characters become U+FFFD. */
-static void add_text(maker *m, text *to, const char *bytes, size_t n_bytes) {
+static void add_text(maker *m, draft *to, const char *bytes, size_t n_bytes) {
     static const char replacement[] = SAC_UTF8_REPLACEMENT;
     for (const char *p = bytes, *end = bytes + n_bytes; p < end && !m->failed;) {
         const char *good = p;
@@ -74,7 +74,7 @@ static void add_text(maker *m, text *to, const char *bytes, size_t n_bytes) {
     }
 }
 
-static sac_tmpl_value finish(maker *m, const text *t) {
+static sac_tmpl_value finish(maker *m, const draft *t) {
     if (m->failed) return (sac_tmpl_value){0};
     return check(m, sac_tmpl_string_value(m->pool, (sac_tmpl_string){t->bytes, t->marks, t->n, true}));
 }
@@ -83,7 +83,7 @@ static sac_tmpl_value finish(maker *m, const text *t) {
 static sac_tmpl_value text_value(maker *m, const sac_chat_part *p, bool last) {
     if (!last && sac_utf8_valid(p->text, p->n_bytes))
         return check(m, sac_tmpl_text(m->pool, p->text, p->n_bytes, true));
-    text t = {0};
+    draft t = {0};
     add_text(m, &t, p->text, p->n_bytes);
     if (last) add_bytes(m, &t, SAC_CHAT_CONTINUE, sizeof SAC_CHAT_CONTINUE - 1, true);
     return finish(m, &t);
@@ -101,7 +101,7 @@ static const char *placeholder_of(const maker *m, const sac_chat_part *p) {
 
 /* Placeholders on lines of their own, then the texts. */
 static sac_tmpl_value as_string(maker *m, const sac_chat_message *message, const sac_chat_part *last) {
-    text t = {0};
+    draft t = {0};
     size_t n_texts = 0, n_media = 0;
     for (size_t i = 0; i < message->n_parts; i++) {
         if (is_media(&message->parts[i]))
@@ -222,7 +222,7 @@ static sac_tmpl_value message_value(maker *m, const sac_chat_message *message, b
     const char *role = message->role;
     if (m->failed) return dict;
     if (reasoning) set(m, dict, "thinking", sac_tmpl_from_json(m->pool, reasoning, true));
-    text name = {0};
+    draft name = {0};
     if (is_word(role))
         add_bytes(m, &name, role, strlen(role), false);
     else
@@ -289,4 +289,30 @@ sac_status sac_chat_values(sac_tmpl_pool *pool, const sac_chat_template *t, cons
     if (!m.failed) return SAC_OK;
     return sac_fail(err, SAC_TOO_LONG, "%s: the conversation is larger than a chat template may take",
                     sac_template_name(t->program));
+}
+
+/* ---- running ---- */
+
+static size_t json_bytes(const json_t *json) {
+    return json ? json_dumpb(json, NULL, 0, JSON_ENCODE_ANY) : 0;
+}
+
+static size_t input_bytes(const sac_chat_request *r) {
+    size_t n = json_bytes(r->tools) + json_bytes(r->documents) + json_bytes(r->variables);
+    for (size_t i = 0; i < r->n_messages; i++) {
+        n += strlen(r->messages[i].role) + json_bytes(r->messages[i].fields);
+        for (size_t k = 0; k < r->messages[i].n_parts; k++) {
+            const sac_chat_part *p = &r->messages[i].parts[k];
+            n += p->n_placeholders > 0 ? 64 * (size_t)p->n_placeholders : p->n_bytes;
+        }
+    }
+    return n;
+}
+
+sac_status sac_chat_run(const sac_chat_template *t, const sac_chat_request *request,
+                        struct sac_rendering **rendering, sac_tmpl_string *text, sac_error *err) {
+    sac_tmpl_value variables;
+    SAC_TRY(sac_rendering_open(rendering, t->program, sac_template_limits_for(input_bytes(request)), err));
+    SAC_TRY(sac_chat_values(sac_rendering_values(*rendering), t, request, &variables, err));
+    return sac_rendering_run(*rendering, variables, text, err);
 }
