@@ -230,18 +230,21 @@ static int call_loop(sac_tmpl_run *r, const sac_tmpl_function *f, const sac_tmpl
 typedef struct walk {
     const sac_tmpl_node *n;
     const sac_tmpl_list *items;
-    sac_tmpl_list *passing; /* the iterator that is walked over, or NULL */
+    sac_tmpl_list *passing;     /* the iterator that is walked over, or NULL */
+    sac_tmpl_frame *test_frame; /* or NULL */
     size_t at;
 } walk;
 
 /* Whether the condition of the for holds for an item. */
 static sac_status holds(sac_tmpl_run *r, const walk *w, sac_tmpl_value item, bool *yes) {
+    sac_tmpl_frame *outer = r->frame;
     sac_tmpl_value v;
     *yes = true;
     if (!w->n->c) return SAC_OK;
+    r->frame = w->test_frame;
     SAC_TRY(assign(r, w->n->a, item));
-    SAC_TRY(enter(r, w->n->test_scope));
     SAC_TRY(sac_tmpl_eval(r, w->n->c, &v));
+    r->frame = outer;
     *yes = sac_tmpl_truth(v);
     return SAC_OK;
 }
@@ -263,6 +266,12 @@ static sac_status walk_open(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_va
         w->passing = over.list;
         over.list->n_passed -= w->items->n;
     }
+    if (!n->c) return SAC_OK;
+    sac_tmpl_frame *outer = r->frame;
+    SAC_TRY(frame_new(r, n->test_scope, outer, &w->test_frame));
+    r->frame = w->test_frame;
+    SAC_TRY(enter(r, n->test_scope));
+    r->frame = outer;
     return SAC_OK;
 }
 

@@ -330,8 +330,9 @@ static bool place_for(finder *f, scope *s, sac_tmpl_node *n) {
         return false;
     if (!n->c) return true;
     sac_tmpl_nodes condition = {.items = &n->c, .n = 1};
-    n->test_scope = scope_new(f, &test, &body, n->scope->slots);
-    if (!n->test_scope || !declare_body(f, &test, &condition)) return false;
+    n->test_scope = scope_new(f, &test, s, NULL);
+    if (!n->test_scope || !declare_target(f, &test, n->a, true) || !declare_body(f, &test, &condition))
+        return false;
     return place_body(f, &test, &condition);
 }
 
