@@ -308,9 +308,8 @@ static sac_status slice_string(sac_tmpl_run *r, const sac_tmpl_string *s, const 
 sac_status sac_tmpl_slice(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value b[3], sac_tmpl_value *out) {
     span cut;
     if (v.kind == SAC_TMPL_STRING) return slice_string(r, v.string, b, out);
-    if (v.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, v, "cut");
     if (v.kind != SAC_TMPL_LIST && v.kind != SAC_TMPL_TUPLE && v.kind != SAC_TMPL_RANGE)
-        return no_item(r, v, SAC_TMPL_VALUE_NONE, out);
+        return sac_tmpl_fail_use(r, v, "cut");
     SAC_TRY(find_span(r, b, (int64_t)v.list->n, &cut));
     SAC_TRY(sac_tmpl_charge(r, (size_t)cut.n * 32));
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, v.kind, (size_t)cut.n), out));

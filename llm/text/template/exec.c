@@ -242,7 +242,7 @@ static sac_status holds(sac_tmpl_run *r, const walk *w, sac_tmpl_value item, boo
     *yes = true;
     if (!w->n->c) return SAC_OK;
     r->frame = w->test_frame;
-    SAC_TRY(assign(r, w->n->a, item));
+    SAC_TRY(assign(r, w->n->test_target, item));
     SAC_TRY(sac_tmpl_eval(r, w->n->c, &v));
     r->frame = outer;
     *yes = sac_tmpl_truth(v);

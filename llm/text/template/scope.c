@@ -307,6 +307,20 @@ static bool stores_loop(const sac_tmpl_node *n) {
            stores_loop(n->a);
 }
 
+/* A copy of a target, for another scope. */
+static sac_tmpl_node *copy_target(finder *f, const sac_tmpl_node *n) {
+    sac_tmpl_node *copy = sac_tmpl_take(f->source->pool, sizeof *copy);
+    if (!copy) return full(f), NULL;
+    *copy = *n;
+    copy->items.items = sac_tmpl_take(f->source->pool, n->items.n * sizeof *copy->items.items);
+    if (!copy->items.items) return full(f), NULL;
+    for (size_t i = 0; i < n->items.n; i++) {
+        copy->items.items[i] = copy_target(f, n->items.items[i]);
+        if (!copy->items.items[i]) return NULL;
+    }
+    return copy;
+}
+
 static bool place_for(finder *f, scope *s, sac_tmpl_node *n) {
     scope body, test, otherwise;
     const char *loop = interned_name(f, "loop");
@@ -331,7 +345,9 @@ static bool place_for(finder *f, scope *s, sac_tmpl_node *n) {
     if (!n->c) return true;
     sac_tmpl_nodes condition = {.items = &n->c, .n = 1};
     n->test_scope = scope_new(f, &test, s, NULL);
-    if (!n->test_scope || !declare_target(f, &test, n->a, true) || !declare_body(f, &test, &condition))
+    n->test_target = copy_target(f, n->a);
+    if (!n->test_scope || !n->test_target || !declare_target(f, &test, n->a, true) ||
+        !declare_body(f, &test, &condition) || !place_target(f, &test, n->test_target))
         return false;
     return place_body(f, &test, &condition);
 }

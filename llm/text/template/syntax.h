@@ -155,7 +155,8 @@ struct sac_tmpl_node {
     sac_tmpl_signature *signature;
     sac_tmpl_place place; /* of NAME, MACRO, NS_ATTR; of FOR: of loop, if the body reads it */
     sac_tmpl_scope *scope, *else_scope, *test_scope; /* of what opens scopes; the latter two of FOR */
-    const struct sac_tmpl_spec *spec; /* of FILTER and TEST; NULL: not known, an error when it is run */
+    struct sac_tmpl_node *test_target; /* of FOR with a condition: `a` in the frame of the condition */
+    const struct sac_tmpl_spec *spec;  /* of FILTER and TEST; NULL: not known, an error when it is run */
 };
 
 typedef struct sac_tmpl_parser {
