@@ -279,9 +279,10 @@ static sac_status make_segments(const sac_chat_template *t, const sac_chat_reque
     if (c.n_found != n_media)
         return sac_fail(
             err, SAC_BAD_ARGUMENT,
-            "%s: the template wrote %lld placeholders for %lld pictures and frames: give a template "
-            "that shows them with --chat FILE, or a chat format with --chat NAME",
-            sac_chat_template_source(t), (long long)c.n_found, (long long)n_media);
+            "%s: the template wrote %lld placeholders \"%.40s\" for %lld pictures and frames: name another "
+            "with --chat, or mend image_token_index of config.json where pictures have another token",
+            sac_chat_template_source(t), (long long)c.n_found, t->all->image ? t->all->image : "",
+            (long long)n_media);
     out->segments = calloc(c.n + 1, sizeof *out->segments);
     if (!out->segments) return sac_fail_no_memory(err);
     c = (cutter){.t = t, .request = request, .text = text, .segments = out->segments, .err = err};
