@@ -8,6 +8,7 @@
 
 void sac_loaded_model_free(sac_loaded_model *m) {
     sac_model_files *files = m->checkpoint;
+    sac_chat_templates_free(m->templates);
     sac_tokenizer_free(m->tokenizer);
     sac_arena_free(&m->arena);
     sac_processor_free(&m->processor);
@@ -82,28 +83,14 @@ static void read_ahead(const sac_checkpoint *c) {
             madvise((void *)(uintptr_t)c->files[i].map.data, c->files[i].map.n_bytes, MADV_WILLNEED);
 }
 
-static void add_stop_id(sac_loaded_model *m, int32_t id) {
-    for (int i = 0; i < m->n_stop_ids; i++)
-        if (m->stop_ids[i] == id) return;
-    if (id >= 0 && m->n_stop_ids < (int)SAC_COUNT(m->stop_ids)) m->stop_ids[m->n_stop_ids++] = id;
-}
-
-/* Ids that end an answer: those of the files, and the chat format's own end of turn. */
+/* Ids that end an answer, as the files have them; sac_loaded_model_set_chat adds what ends a turn. */
 static void finish_stop_ids(sac_load_context *l) {
     sac_loaded_model *m = l->m;
     if (m->n_stop_ids == 0)
-        for (int i = 0; i < l->config.n_stop_ids; i++) add_stop_id(m, l->config.stop_ids[i]);
-    if (m->n_stop_ids == 0) add_stop_id(m, sac_tokenizer_eos(m->tokenizer));
+        for (int i = 0; i < l->config.n_stop_ids; i++) sac_load_stop_id(m, l->config.stop_ids[i]);
+    if (m->n_stop_ids == 0) sac_load_stop_id(m, sac_tokenizer_eos(m->tokenizer));
     if (m->n_stop_ids == 0 && l->config.default_stop_id < m->decoder.config.vocab)
-        add_stop_id(m, l->config.default_stop_id);
-    sac_loaded_model_set_chat(m, m->chat);
-}
-
-void sac_loaded_model_set_chat(sac_loaded_model *m, const sac_chat_format *chat) {
-    m->chat = chat;
-    const char *const *stops = sac_chat_stops(chat);
-    for (int i = 0; stops && stops[i]; i++)
-        add_stop_id(m, sac_token_find(m->tokenizer, stops[i], strlen(stops[i])));
+        sac_load_stop_id(m, l->config.default_stop_id);
 }
 
 static sac_status load(sac_load_context *l) {

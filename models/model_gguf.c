@@ -199,17 +199,38 @@ static sac_status load_tokenizer(reader *r) {
     return st;
 }
 
-static sac_status load_chat(reader *r) {
+/* A name that fits `%.*s`: keys of named templates are built from it. */
+static bool is_short(sac_text_span s) {
+    return s.n_bytes > 0 && s.n_bytes <= 64;
+}
+
+static sac_status add_template(reader *r, const char *name, const char *key) {
+    sac_load_context *l = r->l;
     sac_text_span s = {NULL, 0};
-    SAC_TRY(sac_gguf_get_string(&r->g, "tokenizer.chat_template", &s, r->l->err));
-    char *text = s.text ? malloc(s.n_bytes + 1) : NULL;
-    if (s.text && !text) return sac_fail(r->l->err, SAC_NO_MEMORY, "no memory for the chat template");
-    if (text) {
-        memcpy(text, s.text, s.n_bytes);
-        text[s.n_bytes] = 0;
+    char source[300];
+    SAC_TRY(sac_gguf_get_string(&r->g, key, &s, l->err));
+    if (!s.text) return SAC_OK;
+    snprintf(source, sizeof source, "%.200s (%s)", l->path, key);
+    return sac_chat_templates_add(l->m->templates, name, source, s.text, s.n_bytes, l->err);
+}
+
+/* "tokenizer.chat_template", and those of the names in "tokenizer.chat_templates". */
+static sac_status load_chat(reader *r) {
+    sac_text_span *names;
+    size_t n;
+    SAC_TRY(sac_load_chat(r->l));
+    r->l->m->template_adds_special = true;
+    SAC_TRY(add_template(r, "default", "tokenizer.chat_template"));
+    SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.chat_templates", &names, &n, r->l->err));
+    sac_status st = SAC_OK;
+    for (size_t i = 0; i < n && st == SAC_OK; i++) {
+        if (!is_short(names[i])) continue;
+        char name[65], key[100];
+        snprintf(name, sizeof name, "%.*s", (int)names[i].n_bytes, names[i].text);
+        snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
+        st = add_template(r, name, key);
     }
-    sac_status st = sac_load_chat(r->l, text);
-    free(text);
+    free(names);
     return st;
 }
 

@@ -54,8 +54,11 @@ typedef struct sac_session sac_session;
 typedef void (*sac_progress_fn)(void *ctx, const char *stage, int64_t done, int64_t total);
 
 typedef struct sac_model_options {
-    int n_threads;           /* 0 = one for each processor */
-    const char *chat_format; /* NULL = detected; a name of sac_chat_format_names() */
+    int n_threads; /* 0 = one for each processor */
+    /* How conversations are written. NULL = by the chat template of the model's files, or, where they have none, in the
+     * built-in format of the family. Otherwise the name of one of the files' templates ("tool_use"), a name of
+     * sac_chat_format_names(), or the path of a template (Jinja, as chat_template.jinja). */
+    const char *chat_format;
     /* Where a folder's tokenizer class and its tokenizer.json differ, text becomes tokens as the class has it
      * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
     const char *tokenizer;
@@ -85,7 +88,8 @@ void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed befor
 typedef struct sac_model_info {
     const char *family;      /* "llava" */
     const char *dtype;       /* type of most weights, "bf16" */
-    const char *chat_format; /* "chatml" */
+    const char *chat_format; /* "chatml"; "template" when it is one */
+    const char *chat_source; /* the template's file; NULL for a built-in format */
     const char
         *tokenizer; /* what makes tokens: a class, "LlamaTokenizer"; "tokenizer.json"; a GGUF "vocabulary" */
     int64_t n_parameters;
@@ -291,7 +295,7 @@ typedef struct sac_pixels {
 
 typedef struct sac_part {
     sac_part_kind kind;
-    const char *text; /* UTF-8, NUL-terminated; control tokens in it are plain text */
+    const char *text; /* UTF-8, NUL-terminated; control tokens in it are plain text (sac_chat_options) */
     const char *path;
     const void *bytes;
     size_t n_bytes;
@@ -303,10 +307,41 @@ typedef struct sac_part {
 } sac_part;
 
 typedef struct sac_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant"; others when the model's template takes them: "tool" */
     const sac_part *parts;
-    size_t n_parts;
+    size_t n_parts; /* 0: the message has no content, as one with tool_calls may have none */
+    /* What else a template may look at: a JSON object, such as {"tool_calls": [...]}, {"reasoning_content": "..."} or
+     * {"name": "..."}. NULL = nothing. In a built-in format tool_calls are refused, and the rest has no effect. */
+    const char *fields;
 } sac_message;
+
+/* What a chat template is given besides the messages, as transformers' apply_chat_template. Texts of JSON, or NULL.
+ * With a built-in format tools, documents, variables and continue_final_message are UNSUPPORTED. */
+typedef struct sac_chat_options {
+    const char *tools;     /* an array of {"type": "function", "function": {...}} */
+    const char *documents; /* an array of {"title", "text"} */
+    const char
+        *variables; /* an object: further variables of the template, such as {"enable_thinking": false} */
+    bool
+        no_generation_prompt; /* add_generation_prompt is false: the template does not open the model's turn */
+    bool continue_final_message; /* the answer goes on with the last message; needs no_generation_prompt */
+    /* Control tokens ("<|im_end|>") in the texts of the conversation are such, as transformers reads a rendered
+     * conversation; otherwise what a user types stays text. */
+    bool parse_special;
+} sac_chat_options;
+
+/* Whether a session would take them. */
+sac_status sac_chat_options_check(const sac_model *m, const sac_chat_options *o, sac_error *err);
+
+/* For all messages that the session is given from now on; what `o` points to is copied. NULL: none. BAD_ARGUMENT names
+ * what is not JSON or of the wrong type; then nothing has changed. The session must be idle. */
+sac_status sac_session_set_chat(sac_session *s, const sac_chat_options *o, sac_error *err);
+
+/* The conversation as the model reads it, NUL-terminated, into text (at most capacity bytes), with one placeholder for
+ * each picture and video; nothing is opened. *n_bytes is the full length without the NUL. */
+sac_status sac_chat_preview(const sac_model *m, const sac_message *messages, size_t n_messages,
+                            const sac_chat_options *o, char *text, size_t capacity, size_t *n_bytes,
+                            sac_error *err);
 
 /* ---- pictures prepared on other threads
  *

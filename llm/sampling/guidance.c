@@ -1,6 +1,6 @@
 /* guidance.c - classifier-free guidance (Sanchez et al. 2023, arXiv:2306.17806), as transformers'
  * UnbatchedClassifierFreeGuidanceLogitsProcessor. */
-#include "processor.h"
+#include "score_processor.h"
 
 #include <math.h>
 

@@ -88,9 +88,16 @@ typedef struct sac_device_vision {
 /* Where one picture or video stands: its report, its key, its embeddings' place in the prompt. */
 typedef struct sac_media sac_media;
 
+/* What sac_session_set_chat was given, read. */
+typedef struct sac_chat_settings {
+    json_t *tools, *documents, *variables; /* owned, or NULL */
+    bool no_generation_prompt, continue_final_message, parse_special;
+} sac_chat_settings;
+
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
+    sac_chat_settings chat;
     sac_reduce reduce;
     sac_memory_report memory;
     sac_arena arena;

@@ -21,16 +21,6 @@ static void on_load(void *ctx, int64_t done, int64_t total) {
     if (o->progress) o->progress(o->progress_ctx, "load", done, total);
 }
 
-static sac_status choose_chat(sac_loaded_model *m, const char *name, sac_error *err) {
-    if (!name) return SAC_OK;
-    const sac_chat_format *chat = sac_chat_find(name);
-    if (!chat)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "chat format \"%s\" is not known; saccade help ask lists them",
-                        name);
-    sac_loaded_model_set_chat(m, chat);
-    return SAC_OK;
-}
-
 /* The type of activations where the model runs. */
 static sac_status choose_activations(sac_model *m, const char *name, sac_dtype otherwise, sac_error *err) {
     static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
@@ -89,7 +79,7 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
         st, sac_loaded_model_open_by(&m->loaded, path, rule, on_load, &(load_progress){options}, err), fail);
     SAC_TRY_GOTO(st, sac_processor_limit(&m->loaded.processor, options->image_min_pixels, options->image_max_pixels, err),
                  fail);
-    SAC_TRY_GOTO(st, choose_chat(&m->loaded, options->chat_format, err), fail);
+    SAC_TRY_GOTO(st, sac_loaded_model_set_chat(&m->loaded, options->chat_format, err), fail);
     SAC_TRY_GOTO(st, open_device(m, options, err), fail);
     SAC_TRY_GOTO(st, sac_workspaces_create(&m->workspaces, err), fail);
     m->vision_cache = malloc(sizeof *m->vision_cache);
@@ -145,7 +135,8 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
     *info = (sac_model_info){
         .family = m->family,
         .dtype = sac_dtype_name(m->dtype),
-        .chat_format = m->chat->name,
+        .chat_format = m->chat.format ? m->chat.format->name : "template",
+        .chat_source = m->chat.format ? NULL : sac_chat_template_source(m->chat.plain),
         .tokenizer = sac_tokenizer_kind(m->tokenizer),
         .n_parameters = m->n_parameters,
         .weight_bytes = m->weight_bytes,

@@ -1,6 +1,6 @@
 #include "guide.h"
 
-#include "processor.h"
+#include "score_processor.h"
 
 sac_status sac_guide_check(const sac_session *s, sac_error *err) {
     if (!sac_controls_guide(&s->reply.controls) || s->guide) return SAC_OK;

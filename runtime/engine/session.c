@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "dialect.h"
 #include "guide.h"
+#include "prompt_chat.h"
 #include "vision_memory.h"
 #include "work.h"
 #include "workspace.h"
@@ -307,6 +308,7 @@ void sac_session_free(sac_session *s) {
     sac_session_give_back(s);
     sac_session_free(s->guide);
     free(s->reply.owned);
+    sac_chat_settings_clear(&s->chat);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);

@@ -118,7 +118,9 @@ static sac_status start_answer(sac_session *s, sac_error *err) {
     }
     sac_sampler_history(&s->sampler, s->ids, n_prompt, n_prompt + r->limit);
     for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
-    if (!r->ignore_eos && w->input.messages) r->format_stops = sac_chat_stops(s->model->loaded.chat);
+    const sac_model_chat *chat = &s->model->loaded.chat;
+    if (!r->ignore_eos && w->input.messages)
+        r->format_stops = chat->format ? sac_chat_stops(chat->format) : chat->stops;
     sac_detokenizer_reset(s->detokenizer);
     s->text[0] = 0;
     r->result = w->result;

@@ -195,7 +195,7 @@ static void begin(asking *q, sac_session *s, seen *t, const char *path) {
     memset(t, 0, sizeof *t);
     *q = (asking){.parts = {part_of(path), {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}},
                   .events = {.ctx = t, .progress = on_progress, .tile = on_tile}};
-    q->message = (sac_message){"user", q->parts, 2};
+    q->message = (sac_message){"user", q->parts, 2, NULL};
     sac_input in = {.messages = &q->message, .n_messages = 1};
     assert_ok(sac_session_begin_work(s, &in, NULL, &q->events, &err), err);
 }
@@ -555,7 +555,7 @@ static void a_frame_that_fails_ends_the_work(void **state) {
     sac_frame frames[3] = {{.path = a_picture}, {.path = a_picture, .time_s = 1}, {.path = "/", .time_s = 2}};
     sac_part parts[] = {{.kind = SAC_PART_FRAMES, .frames = frames, .n_frames = 3},
                         {.kind = SAC_PART_TEXT, .text = "What is seen?"}};
-    sac_message message = {"user", parts, 2};
+    sac_message message = {"user", parts, 2, NULL};
     sac_frame whole[3] = {frames[0], frames[1], {.path = GOLDEN "tall.png", .time_s = 2}};
     sac_input in = {.messages = &message, .n_messages = 1};
     parts[0].frames = whole;

@@ -493,33 +493,45 @@ static void refuses_missing_files(void **state) {
     refused(SAC_BAD_FILE, "config.json: not valid JSON");
 }
 
+/* The template that conversations are written by is of this file. */
+static void assert_source(const sac_loaded_model *m, const char *end) {
+    assert_null(m->chat.format);
+    const char *source = sac_chat_template_source(m->chat.plain);
+    assert_true(strlen(source) > strlen(end));
+    assert_string_equal(source + strlen(source) - strlen(end), end);
+}
+
 static void reads_generation_and_chat(void **state) {
     (void)state;
     const char *g =
         "{\"eos_token_id\":[5,6],\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}";
     spit("generation_config.json", g, strlen(g));
-    const char *t =
-        "{\"chat_template\":[{\"name\":\"tool\",\"template\":\"ASSISTANT:\"},"
-        "{\"name\":\"default\",\"template\":\"<|im_start|> <|im_end|> You are a helpful assistant.\"}]}";
+    const char *t = "{\"chat_template\":[{\"name\":\"tool\",\"template\":\"ASSISTANT:\"},"
+                    "{\"name\":\"default\",\"template\":\"{% for m in messages %}<|im_start|>{{ m.role "
+                    "}}\\n{{ m.content }}<|im_end|>\\n"
+                    "{% endfor %}\"}]}";
     spit("tokenizer_config.json", t, strlen(t));
     sac_loaded_model m;
     sac_error err;
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
-    assert_string_equal(m.chat->name, "chatml");
+    assert_ok(sac_loaded_model_set_chat(&m, NULL, &err), err);
+    assert_source(&m, "tokenizer_config.json (chat_template)");
     assert_int_equal(m.stop_ids[0], 5);
     assert_int_equal(m.stop_ids[1], 6);
-    bool end_of_turn = false; /* <|im_end|>, the format's own */
+    bool end_of_turn = false; /* <|im_end|>, which the template writes behind an answer */
     for (int i = 2; i < m.n_stop_ids; i++) end_of_turn |= m.stop_ids[i] == 283;
     assert_true(end_of_turn);
     assert_true(m.generation.do_sample && m.generation.temperature == 0.6 && m.generation.top_k == 20);
     sac_loaded_model_free(&m);
-    spit("chat_template.jinja", "USER: ASSISTANT:", 16); /* comes before tokenizer_config.json */
+    spit("chat_template.jinja", "USER: {{ messages[0].content }}",
+         31); /* comes before tokenizer_config.json */
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
-    assert_string_equal(m.chat->name, "vicuna");
+    assert_ok(sac_loaded_model_set_chat(&m, NULL, &err), err);
+    assert_source(&m, "chat_template.jinja");
     sac_loaded_model_free(&m);
     /* integers of any size, as Python writes them, in each of the files */
     shell("rm %s/chat_template.jinja", folder);
-    const char *large = "{\"chat_template\":\"USER: ASSISTANT:\","
+    const char *large = "{\"chat_template\":\"USER: {{ messages[0].content }}\","
                         "\"model_max_length\": 1000000000000000019884624838656}";
     spit("tokenizer_config.json", large, strlen(large));
     const char *limit = "{\"x\": -1000000000000000019884624838656, "
@@ -527,7 +539,8 @@ static void reads_generation_and_chat(void **state) {
     spit("generation_config.json", limit, strlen(limit));
     shell("sed -i '0,/{/s//{ \"large\": 1000000000000000019884624838656,/' %s/config.json", folder);
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
-    assert_string_equal(m.chat->name, "vicuna");
+    assert_ok(sac_loaded_model_set_chat(&m, NULL, &err), err);
+    assert_source(&m, "tokenizer_config.json (chat_template)");
     sac_loaded_model_free(&m);
     shell("sed -i '0,/{/s//{ \"transformers_weights\": \"other.safetensors\",/' %s/config.json", folder);
     refused(SAC_UNSUPPORTED, "\"transformers_weights\" is \"other.safetensors\"; rename");
@@ -644,8 +657,8 @@ static void generation_keys(void **state) {
     static const char text[] =
         "{\"temperature\":0.5,\"guidance_scale\":1,\"stop_strings\":[\"a\"],\"use_cache\":true,"
         "\"num_beams\":1,\"surprise\":7}";
-    const int kinds[] = {SAC_KEY_OF_SAMPLING, SAC_KEY_HONOURED, SAC_KEY_HONOURED,
-                         SAC_KEY_QUIET,       SAC_KEY_QUIET,    SAC_KEY_UNKNOWN};
+    const int kinds[] = {SAC_SETTING_OF_SAMPLING, SAC_SETTING_HONOURED, SAC_SETTING_HONOURED,
+                         SAC_SETTING_QUIET, SAC_SETTING_QUIET, SAC_SETTING_UNKNOWN};
     sac_loaded_model m;
     sac_error err;
     spit("generation_config.json", text, sizeof text - 1);

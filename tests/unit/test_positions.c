@@ -97,7 +97,7 @@ static void expect_spans_are_the_placeholders(const sac_session *s, const int32_
 static int64_t run(sac_session *s, const sac_part *parts, size_t n_parts, int32_t *ids) {
     sac_error err;
     size_t n;
-    sac_message message = {"user", parts, n_parts};
+    sac_message message = {"user", parts, n_parts, NULL};
     assert_ok(sac_session_prompt(s, &message, 1, ids, CTX, &n, &err), err);
     assert_ok(sac_session_prefill(s, &message, 1, NULL, &err), err);
     assert_int_equal(sac_session_n_tokens(s), n);

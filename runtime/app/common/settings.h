@@ -70,9 +70,9 @@ typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE
 
 typedef struct settings {
     media_list media;
-    char *model, *chat, *tokenizer, *system, *config, *device, *activations;
+    char *model, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device, *activations;
     int64_t threads, vision_cache_mib;
-    bool fast, json, quiet, help;
+    bool fast, json, quiet, help, parse_special;
     double fps;
     int64_t num_frames, max_frames, max_pixels;
     int64_t image_min_pixels, image_max_pixels;

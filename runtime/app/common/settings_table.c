@@ -29,8 +29,19 @@ const setting settings_table[] = {
 
     {"model", 'm', NULL, false, SETTING_TEXT, offsetof(settings, model), COMMAND_ALL, 0, 0, "MODEL",
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
-    {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "FORMAT",
-     "chat format, otherwise the model's own"},
+    {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "NAME|FILE",
+     "how conversations are written, otherwise by the model's own chat template: a template's file, the name "
+     "of one "
+     "of the model's templates, or a built-in format"},
+    {"chat-template-kwargs", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat_template_kwargs),
+     GIVE_ANSWERS | COMMAND_INSPECT, 0, 0, "JSON",
+     "variables for the chat template, such as {\"enable_thinking\": false}"},
+    {"tools", 0, NULL, false, SETTING_TEXT, offsetof(settings, tools), COMMAND_ASK | COMMAND_INSPECT, 0, 0,
+     "FILE.json",
+     "tools that the chat template shows the model: a list of {\"type\": \"function\", \"function\": ...}"},
+    {"parse-special", 0, NULL, false, SETTING_FLAG, offsetof(settings, parse_special),
+     GIVE_ANSWERS | COMMAND_INSPECT, 0, 0, NULL,
+     "control tokens in texts count as such; otherwise what a user types stays text"},
     {"tokenizer", 0, NULL, false, SETTING_TEXT, offsetof(settings, tokenizer), COMMAND_ALL, 0, 0, "RULE",
      "text becomes tokens as the tokenizer class has it (class), or as tokenizer.json does (file), where "
      "they "

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void print_tensors(const sac_model *m) {
@@ -50,6 +51,42 @@ static void print_row(const char *name, const char *value) {
     printf("%-20s %s\n", name, value);
 }
 
+/* A small conversation as the model reads it; with a picture where it sees any. NULL: *err says why not. */
+static char *preview(const run *r, sac_error *err) {
+    enum { ROOM = 1 << 16 };
+    static const sac_part picture[] = {{.kind = SAC_PART_IMAGE, .path = ""},
+                                       {.kind = SAC_PART_TEXT, .text = "What is this?"}};
+    static const sac_part said = {.kind = SAC_PART_TEXT, .text = "A cat."},
+                          question = {.kind = SAC_PART_TEXT, .text = "Which colour?"};
+    size_t from = r->info.has_vision ? 0 : 1, n_bytes;
+    const sac_message messages[] = {{.role = "user", .parts = picture + from, .n_parts = 2 - from},
+                                    {.role = "assistant", .parts = &said, .n_parts = 1},
+                                    {.role = "user", .parts = &question, .n_parts = 1}};
+    char *text = malloc(ROOM);
+    if (!text) {
+        sac_fail_no_memory(err);
+        return NULL;
+    }
+    if (sac_chat_preview(r->model, messages, 3, &r->chat, text, ROOM, &n_bytes, err) == SAC_OK) return text;
+    free(text);
+    return NULL;
+}
+
+/* Lines of the rendering, each behind the column of values; of other control characters nothing reaches a terminal. */
+static void print_preview(const run *r) {
+    sac_error err;
+    char *text = preview(r, &err);
+    print_row("chat, for example", text ? "" : err.text);
+    for (char *line = text, *end; line; line = end ? end + 1 : NULL) {
+        end = strchr(line, '\n');
+        if (end) *end = 0;
+        for (char *c = line; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+        printf("%-20s |%s%s\n", "", line, end ? "" : "|");
+    }
+    free(text);
+}
+
 static void print_model(const run *r) {
     const sac_model_info *m = &r->info;
     char text[200];
@@ -59,7 +96,10 @@ static void print_model(const run *r) {
     print_row("parameters", text);
     snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
     print_row("weights", text);
-    print_row("chat format", m->chat_format);
+    snprintf(text, sizeof text, "%s%s%.150s", m->chat_format, m->chat_source ? " " : "",
+             m->chat_source ? m->chat_source : "");
+    print_row("chat format", text);
+    print_preview(r);
     print_row("tokenizer", m->tokenizer);
     snprintf(text, sizeof text,
              "%d layers x %d, %d query heads and %d key-value heads of %d, feed-forward %d, vocabulary %s",
@@ -141,6 +181,9 @@ static sac_status print_json(const run *r, const sac_memory_report *memory, sac_
                                "language_model", language_as_json(&r->info), "vision",
                                vision_as_json(&r->info), "generation", settings_as_json(r->model), "memory",
                                report_memory(memory), "threads", r->info.n_threads, "cpu", r->info.cpu);
+    char *text = preview(r, NULL);
+    if (object && text) json_object_set_new(object, "chat_example", report_text(text));
+    free(text);
     if (object && r->s->tensors && json_object_set_new(object, "tensors", tensors_as_json(r->model))) {
         json_decref(object);
         object = NULL;
