@@ -41,7 +41,7 @@ function(sac_module dir)
   list(TRANSFORM seen APPEND /*.h OUTPUT_VARIABLE header_globs)
   file(GLOB headers CONFIGURE_DEPENDS ${header_globs})
   if(NOT sources) # a folder that has only headers so far
-    set(sources ${CMAKE_BINARY_DIR}/generated/${name}_headers_only.c)
+    set(sources ${PROJECT_BINARY_DIR}/generated/${name}_headers_only.c)
     file(WRITE ${sources} "typedef int sac_${name}_headers_only;\n")
   endif()
   add_library(sac_${name} STATIC ${sources} ${headers})
@@ -108,9 +108,9 @@ endfunction()
 function(sac_embed_yaml target)
   list(TRANSFORM ARGN APPEND /*.yaml OUTPUT_VARIABLE globs)
   file(GLOB yamls CONFIGURE_DEPENDS ${globs})
-  set(out ${CMAKE_BINARY_DIR}/generated/family_yaml.c)
+  set(out ${PROJECT_BINARY_DIR}/generated/family_yaml.c)
   add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DYAMLS=${yamls}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_yaml.cmake
-    DEPENDS ${yamls} ${CMAKE_SOURCE_DIR}/cmake/embed_yaml.cmake VERBATIM)
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DYAMLS=${yamls}" -P ${PROJECT_SOURCE_DIR}/cmake/embed_yaml.cmake
+    DEPENDS ${yamls} ${PROJECT_SOURCE_DIR}/cmake/embed_yaml.cmake VERBATIM)
   target_sources(${target} PRIVATE ${out})
 endfunction()

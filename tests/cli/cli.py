@@ -1,7 +1,7 @@
 """What the tests of the command share: running it, a terminal to run it in, small pictures, and the report.
 
-The binary is $SACCADE (build/release/saccade otherwise); the tests run in the root of the source tree. They use
-the Python standard library only.
+The binary is $SACCADE (build/release/saccade otherwise). The tests run in the root of the source tree, wherever they
+are started. They use the Python standard library only.
 """
 import json
 import os
@@ -16,7 +16,9 @@ import time
 import unittest
 import zlib
 
-SACCADE = os.path.abspath(os.environ.get("SACCADE", "build/release/saccade"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SACCADE = os.path.abspath(os.environ.get("SACCADE", os.path.join(ROOT, "build/release/saccade")))
+os.chdir(ROOT)
 TIMEOUT_S = 400  # a sanitizer build on a busy machine is slow; a hang is still found
 
 

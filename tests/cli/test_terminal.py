@@ -54,7 +54,7 @@ class Chat(Case):
 
     def test_mistakes_do_not_end_it(self):
         row = sample(video=False)
-        chat = Terminal("ask")
+        chat = Terminal("ask", environment={"HOME": self.folder})
         at = chat.wait_for(PROMPT)
         for line, needle in [
             ("/image no.png", "saccade: no.png: No such file"),
@@ -69,8 +69,17 @@ class Chat(Case):
         chat.type("/image " + self.path("bad.png", "no picture") + "\n")
         at = chat.wait_for("[1 attached] > ", at)
         chat.type("What is this?\n")
-        at = chat.wait_for(PROMPT, chat.wait_for("saccade: ", at))
-        chat.type("/image " + row["file"] + "\n")
+        at = chat.wait_for("[1 attached] > ", chat.wait_for("saccade: ", at))  # a mistake costs nothing that was attached
+        chat.type("/detach\n")
+        at = chat.wait_for("\n> ", at)
+        with open(row["file"], "rb") as f:
+            self.path("my pic's.png", f.read())
+        for typed in ['"%s/my pic\'s.png"', "%s/my\\ pic\\'s.png"]:
+            chat.type("/image " + typed % self.folder + "\n")
+            at = chat.wait_for("[1 attached] > ", at)
+            chat.type("/detach\n")
+            at = chat.wait_for("\n> ", at)
+        chat.type("/image ~/my\\ pic\\'s.png\n")
         at = chat.wait_for("[1 attached] > ", at)
         chat.type(row["question"] + "\n")
         at = chat.wait_for(PROMPT, chat.wait_for(row["answer"], at))
@@ -136,7 +145,9 @@ class LongWork(Case):
         chat.type("What is first?\n")
         at = chat.wait_for("%", at)
         chat.type("\x03")
-        at = chat.wait_for("\n> ", chat.wait_for("stopped before an answer", at))
+        at = chat.wait_for("[1 attached] > ", chat.wait_for("stopped before an answer", at))  # and keeps the video
+        chat.type("/detach\n")
+        at = chat.wait_for("\n> ", at)
         chat.type("/image " + row["file"] + "\n")
         at = chat.wait_for("[1 attached] > ", at)
         chat.type(row["question"] + "\n")

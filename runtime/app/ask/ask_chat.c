@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct chat {
     run *r;
@@ -22,6 +23,7 @@ typedef struct chat {
 static const char help[] = "  /image FILE    show a picture with the next question\n"
                            "  /video FILE    show a video with the next question\n"
                            "  /frames PATH   show a folder or list of pictures as a video\n"
+                           "  /detach        drop what is attached\n"
                            "  /reset         forget the conversation\n"
                            "  /save FILE     write the conversation as JSON\n"
                            "  /help          this text\n"
@@ -96,14 +98,39 @@ static sac_status ask_next(chat *h, const char *question, sac_error *err) {
     } else {
         conversation_cut(&h->c, before);
         if (st == SAC_CANCELLED)
-            st = sac_fail(err, st, "stopped before an answer; the question is forgotten");
+            st = sac_fail(err, st, "stopped before an answer; the question is forgotten%s",
+                          h->pending.n ? ", what is attached stays (/detach drops it)" : "");
+        answer_free(&a);
+        return st; /* what was attached goes with the next question */
     }
     media_list_clear(&h->pending);
     answer_free(&a);
     return st;
 }
 
-static sac_status add_media(chat *h, media_kind kind, const char *path, sac_error *err) {
+/* A path as a terminal pastes it: in quotes, with backslashes before blanks, or below "~/". In place, for it only
+ * gets shorter; a home folder is put before it by the caller. A file of the very name wins. */
+static void unquote(char *path) {
+    if (access(path, F_OK) == 0) return;
+    char quote = 0, *to = path;
+    for (const char *p = path; *p; p++) {
+        if (quote ? *p == quote : *p == '\'' || *p == '"')
+            quote = quote ? 0 : *p;
+        else if (*p == '\\' && quote != '\'' && p[1])
+            *to++ = *++p;
+        else
+            *to++ = *p;
+    }
+    *to = 0;
+}
+
+static sac_status add_media(chat *h, media_kind kind, char *typed, sac_error *err) {
+    char home_path[4096];
+    const char *home = getenv("HOME"), *path = typed;
+    bool at_home = typed[0] == '~' && typed[1] == '/' && home;
+    unquote(typed);
+    if (at_home && snprintf(home_path, sizeof home_path, "%s%s", home, typed + 1) < (int)sizeof home_path)
+        path = home_path;
     size_t had = h->pending.n;
     SAC_TRY(media_list_add(&h->pending, kind, path, err));
     media_list added = {&h->pending.items[had], 1};
@@ -119,6 +146,10 @@ static sac_status run_slash(chat *h, char *line, sac_error *err) {
     if (!strcmp(line, "/image")) return add_media(h, MEDIA_IMAGE, value, err);
     if (!strcmp(line, "/video")) return add_media(h, MEDIA_VIDEO, value, err);
     if (!strcmp(line, "/frames")) return add_media(h, MEDIA_FRAMES, value, err);
+    if (!strcmp(line, "/detach")) {
+        media_list_clear(&h->pending);
+        return SAC_OK;
+    }
     if (!strcmp(line, "/save") && *value) return save(&h->c, value, err);
     if (!strcmp(line, "/save")) return sac_fail(err, SAC_BAD_ARGUMENT, "/save needs a file");
     if (!strcmp(line, "/quit") || !strcmp(line, "/exit")) {
