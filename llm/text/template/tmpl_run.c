@@ -89,6 +89,19 @@ bool sac_tmpl_is_number(sac_tmpl_value v, double *f) {
     return is_int || v.kind == SAC_TMPL_FLOAT;
 }
 
+sac_tmpl_string sac_tmpl_part(const sac_tmpl_string *s, size_t from, size_t to) {
+    sac_tmpl_string part = *s;
+    part.bytes += from;
+    if (part.marks) part.marks += from;
+    part.n_bytes = to - from;
+    return part;
+}
+
+sac_status sac_tmpl_part_value(sac_tmpl_run *r, const sac_tmpl_string *s, size_t from, size_t to,
+                               sac_tmpl_value *out) {
+    return sac_tmpl_give(r, sac_tmpl_string_value(&r->pool, sac_tmpl_part(s, from, to)), out);
+}
+
 static sac_status characters(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_tmpl_list **items) {
     sac_tmpl_value v = sac_tmpl_list_new(&r->pool, SAC_TMPL_LIST, 16);
     if (v.kind == SAC_TMPL_MISSING) return sac_tmpl_full(r);

@@ -59,19 +59,6 @@ sac_status sac_tmpl_written_value(const sac_tmpl_writer *w, sac_tmpl_value *out)
     return sac_tmpl_give(w->run, sac_tmpl_string_value(&w->run->pool, sac_tmpl_written(w)), out);
 }
 
-sac_tmpl_string sac_tmpl_part(const sac_tmpl_string *s, size_t from, size_t to) {
-    sac_tmpl_string part = *s;
-    part.bytes += from;
-    if (part.marks) part.marks += from;
-    part.n_bytes = to - from;
-    return part;
-}
-
-sac_status sac_tmpl_part_value(sac_tmpl_run *r, const sac_tmpl_string *s, size_t from, size_t to,
-                               sac_tmpl_value *out) {
-    return sac_tmpl_give(r, sac_tmpl_string_value(&r->pool, sac_tmpl_part(s, from, to)), out);
-}
-
 sac_status sac_tmpl_str(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value *out) {
     *out = v;
     if (v.kind == SAC_TMPL_STRING) return SAC_OK;
