@@ -24,6 +24,7 @@
 #include "op_choice_reuse.h"
 #include "op_choice_rows.h"
 #include "op_choice_step.h"
+#include "op_convert_rows.h"
 #include "op_embed.h"
 #include "op_evict_row.h"
 #include "op_gate_up_step.h"
@@ -84,6 +85,7 @@
     X(pool_tokens)                                                                                           \
     X(gather_rows)                                                                                           \
     X(scatter_rows)                                                                                          \
+    X(convert_rows)                                                                                          \
     X(packed_attention)                                                                                      \
     X(pack_channels)                                                                                         \
     X(pack_rows)                                                                                             \
