@@ -59,6 +59,7 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
     if (*end || end == name || (name[4] && end == name + 5) || index < 0 || index > 1023)
         return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%s\": give cpu, cuda or cuda:N", name);
     SAC_TRY(sac_device_open(&m->device, SAC_DEVICE_CUDA, (int)index, err));
+    SAC_TRY(sac_ops_check(&m->device, err));
     SAC_TRY(choose_activations(m, o->activations, sac_device_activations(&m->loaded), err));
     if (!o->activations && m->activations == SAC_DTYPE_F32)
         return sac_fail(
