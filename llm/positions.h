@@ -17,6 +17,7 @@ typedef struct sac_prompt_span {
     int64_t first, n;
     int media;           /* index of the picture or video in the conversation */
     int frame, n_frames; /* of its frames, which are shown */
+    double time_step;    /* what a step of the grid adds to the number of time */
     double step_s;       /* seconds from one step of the grid to the next; 0 in pictures and lone frames */
     sac_grid grid; /* n == t * h * w rows in this order; all 0 where the rows form no grid, because newlines
                             stand between them or cells are left out */
@@ -40,6 +41,14 @@ static inline int64_t sac_row_number(const sac_row_numbers *r, int axis, int64_t
 
 /* Only the first n rows have the numbers that were given; what comes after them goes on behind the largest. */
 void sac_row_numbers_cut(sac_row_numbers *r, int64_t n);
+
+/* Qwen2-VL and Qwen2.5-VL (arXiv:2409.12191, sec. 2.1): text counts on all axes alike; the cells of a grid that begins
+ * at s have s + floor(step of time * time_step), s + row, s + column; what comes after it goes on behind the largest
+ * of these numbers, as the models were trained. */
+int64_t sac_positions_mrope(const sac_prompt_span *spans, int n_spans, int64_t n, int32_t *out);
+/* The same, but what comes after a grid goes on at s + its longer side, whatever its time: transformers from 5.3 on.
+ * Pictures get the same numbers; long videos do not. */
+int64_t sac_positions_mrope_grid(const sac_prompt_span *spans, int n_spans, int64_t n, int32_t *out);
 
 /* Every row by its place in the sequence, on all axes. */
 int64_t sac_positions_plain(const sac_prompt_span *spans, int n_spans, int64_t n, int32_t *out);

@@ -29,6 +29,7 @@ typedef struct sac_rope_config {
     int rot_dim;                              /* channels rotated, even */
     int axis_pairs[SAC_POSITION_AXES]; /* pairs of channels that turn by a row's number of time, of height, of
                                           width, in this order (M-RoPE, arXiv:2409.12191); all 0: all by time */
+    bool grid_positions; /* what follows a video is numbered as transformers from 5.3 on does (positions.h) */
     bool interleaved;                  /* pairs (2i, 2i+1): weights from GGUF's llama family */
     const float
         *freq_factors; /* [rot_dim / 2], divisors of the inverse frequencies, or NULL: GGUF's rope_freqs */
@@ -36,7 +37,7 @@ typedef struct sac_rope_config {
 
 void sac_rope_config_default(sac_rope_config *c, int head_dim);
 
-/* A position scheme by its line: "model" (as the checkpoint says) or "ntk:factor=4", which stretches the base
+/* A position scheme by its line: "model" (as the checkpoint says; "model:grid=1" sets grid_positions) or "ntk:factor=4", which stretches the base
  * so that the lowest frequency turns `factor` times slower and the highest as before: theta * factor^(d / (d
  * - 2)). factor=0: what max_position needs for n_ctx. */
 sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_position, int64_t n_ctx,

@@ -1,7 +1,7 @@
 #include "sampler.h"
 
 #include "order.h"
-#include "processor.h"
+#include "score_processor.h"
 
 #include <math.h>
 #include <string.h>
@@ -93,9 +93,19 @@ void sac_sampler_load(sac_sampler *s, const float *logits) {
     memcpy(s->scores, logits, (size_t)s->vocab * sizeof *logits);
 }
 
+static void add_logit_biases(float *scores, const sac_controls *c) {
+    const int32_t *at = c->pool + c->logit_bias.at, *end = at + c->logit_bias.n;
+    for (; at < end; at += 3) { /* {1, bits of the bias, id} */
+        float bias;
+        memcpy(&bias, &at[1], sizeof bias);
+        scores[at[2]] += bias;
+    }
+}
+
 static void penalise(const sac_sampler *s) {
     const sac_sampler_config *c = &s->config;
     float repetition = (float)c->repetition_penalty;
+    if (c->controls) add_logit_biases(s->scores, c->controls);
     for (size_t i = 0; i < c->n_bias; i++) s->scores[c->bias[i].id] += c->bias[i].bias;
     if (repetition != 1)
         for (int i = 0; i < s->vocab; i++)

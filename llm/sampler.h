@@ -34,7 +34,7 @@ typedef struct sac_sampler {
     int32_t *taken;   /* [vocab] and the best ids, falling */
     int32_t *spare;   /* [vocab] */
     int n_taken, n_sorted;
-    float *keys;        /* [vocab] of processors (sampling/processor.h) */
+    float *keys;        /* [vocab] of processors (sampling/score_processor.h) */
     bool processed;     /* any of them is on */
     const int32_t *ids; /* see sac_sampler_history */
     int64_t n_prompt, n_answer, n_most;

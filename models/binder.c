@@ -175,7 +175,7 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
     } flags[] = {
         {"untied", b->own_head},          {"qkv_bias", b->c->qkv_bias},
         {"o_bias", b->c->o_bias},         {"projector_bias", b->c->projector_bias},
-        {"newline", b->c->image_newline},
+        {"newline", b->c->image_newline}, {"norm_bias", b->c->projector_norm_bias},
     };
     for (size_t i = 0; i < SAC_COUNT(flags); i++)
         if (strcmp(row->when, flags[i].name) == 0) {
@@ -261,6 +261,9 @@ static void fill_configs(binder *b) {
     m->decoder.config.tied_head = !b->own_head;
     m->has_vision = b->c->has_vision;
     m->image_token = b->c->image_token;
+    m->video_token = b->c->video_token < 0 ? b->c->image_token : b->c->video_token;
+    m->tokens_per_second = b->c->tokens_per_second;
+    m->video_fps = b->c->video_fps;
     m->positions = b->c->family->positions;
     m->tower.config = b->c->tower;
     if (b->c->has_vision) m->merger = sac_model_config_merger(b->c);

@@ -8,10 +8,12 @@
 
 void sac_loaded_model_free(sac_loaded_model *m) {
     sac_model_files *files = m->checkpoint;
+    sac_chat_templates_free(m->templates);
     sac_tokenizer_free(m->tokenizer);
     sac_arena_free(&m->arena);
     sac_processor_free(&m->processor);
-    sac_controls_clear(&m->generation.controls);
+    sac_generation_config_clear(&m->generation);
+    sac_config_keys_free(&m->keys);
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);
@@ -81,39 +83,22 @@ static void read_ahead(const sac_checkpoint *c) {
             madvise((void *)(uintptr_t)c->files[i].map.data, c->files[i].map.n_bytes, MADV_WILLNEED);
 }
 
-static void add_stop_id(sac_loaded_model *m, int32_t id) {
-    for (int i = 0; i < m->n_stop_ids; i++)
-        if (m->stop_ids[i] == id) return;
-    if (id >= 0 && m->n_stop_ids < (int)SAC_COUNT(m->stop_ids)) m->stop_ids[m->n_stop_ids++] = id;
-}
-
-/* Ids that end an answer: those of the files, and the chat format's own end of turn. */
+/* Ids that end an answer, as the files have them; sac_loaded_model_set_chat adds what ends a turn. */
 static void finish_stop_ids(sac_load_context *l) {
     sac_loaded_model *m = l->m;
     if (m->n_stop_ids == 0)
-        for (int i = 0; i < l->config.n_stop_ids; i++) add_stop_id(m, l->config.stop_ids[i]);
-    if (m->n_stop_ids == 0) add_stop_id(m, sac_tokenizer_eos(m->tokenizer));
+        for (int i = 0; i < l->config.n_stop_ids; i++) sac_load_stop_id(m, l->config.stop_ids[i]);
+    if (m->n_stop_ids == 0) sac_load_stop_id(m, sac_tokenizer_eos(m->tokenizer));
     if (m->n_stop_ids == 0 && l->config.default_stop_id < m->decoder.config.vocab)
-        add_stop_id(m, l->config.default_stop_id);
-    sac_loaded_model_set_chat(m, m->chat);
-}
-
-void sac_loaded_model_set_chat(sac_loaded_model *m, const sac_chat_format *chat) {
-    m->chat = chat;
-    const char *const *stops = sac_chat_stops(chat);
-    for (int i = 0; stops && stops[i]; i++)
-        add_stop_id(m, sac_token_find(m->tokenizer, stops[i], strlen(stops[i])));
+        sac_load_stop_id(m, l->config.default_stop_id);
 }
 
 static sac_status load(sac_load_context *l) {
     SAC_TRY(sac_sha256_open(&l->hash, l->err));
-    if (sac_folder_exists(l->path))
-        SAC_TRY(sac_load_folder(l));
-    else if (sac_file_exists(l->path))
-        SAC_TRY(sac_load_gguf(l));
-    else
-        return sac_fail(l->err, SAC_NOT_FOUND,
-                        "%s: no such file or folder; give a Hugging Face folder or a .gguf file", l->path);
+    bool is_folder;
+    SAC_TRY(sac_model_path_find(l->found, &is_folder, l->path, l->err));
+    l->path = l->found;
+    SAC_TRY(is_folder ? sac_load_folder(l) : sac_load_gguf(l));
     l->m->family = l->config.family->name;
     finish_stop_ids(l);
     read_ahead(&l->files->weights);
@@ -124,6 +109,11 @@ static sac_status load(sac_load_context *l) {
 
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,
                                  sac_error *err) {
+    return sac_loaded_model_open_by(m, path, SAC_TOKENIZER_BY_CLASS, progress, ctx, err);
+}
+
+sac_status sac_loaded_model_open_by(sac_loaded_model *m, const char *path, sac_tokenizer_rule rule,
+                                    sac_load_progress progress, void *ctx, sac_error *err) {
     memset(m, 0, sizeof *m);
     m->generation.temperature = m->generation.top_p = m->generation.repetition_penalty = 1;
     m->generation.top_k = 50; /* transformers' defaults, used only with do_sample */
@@ -136,6 +126,7 @@ sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load
         *l = (sac_load_context){.m = m,
                                 .files = m->checkpoint,
                                 .path = path,
+                                .tokenizer_rule = rule,
                                 .progress = progress,
                                 .progress_ctx = ctx,
                                 .err = err};

@@ -3,7 +3,9 @@
 #define SAC_MODELS_MODEL_H
 
 #include "chat.h"
+#include "chat_template.h"
 #include "config.h"
+#include "config_keys.h"
 #include "decoder.h"
 #include "positions.h"
 #include "tokenizer.h"
@@ -17,6 +19,15 @@ typedef struct sac_tensor_entry {
     size_t n_bytes;
 } sac_tensor_entry;
 
+/* How conversations are written: by a template, or in a built-in format. */
+typedef struct sac_model_chat {
+    const sac_chat_format *format;               /* NULL: by a template */
+    const sac_chat_template *plain, *with_tools; /* for conversations without and with tools; often one */
+    const char *stops[2];                        /* texts that end an answer besides ids; NULL-terminated */
+    bool
+        adds_special; /* what the tokenizer adds to a text goes around a conversation that does not begin with it */
+} sac_model_chat;
+
 typedef struct sac_loaded_model {
     const char *family; /* "llava" */
     sac_decoder decoder;
@@ -25,15 +36,21 @@ typedef struct sac_loaded_model {
     sac_merger merger;
     sac_processor_config processor;
     const float *image_newline; /* [hidden] or NULL */
+    int32_t video_token;        /* id of a video's rows */
+    double tokens_per_second, video_fps; /* as in sac_model_config */
     int32_t image_token;        /* id of the placeholder, -1 without vision; LongVA's, -200, is outside the
                                    vocabulary */
     sac_frame_layout frame_layout;
     sac_positions_fn positions; /* of the rows of a prompt, by the family */
     sac_tokenizer *tokenizer;
-    const sac_chat_format *chat; /* detected, or the family's default */
-    int32_t stop_ids[16];        /* eos ids of generation_config / config / chat format */
+    sac_model_chat chat;
+    sac_chat_templates *templates; /* the files' */
+    bool
+        template_adds_special; /* as transformers' processors do and its tokenizers do not; GGUF as llama.cpp */
+    int32_t stop_ids[16];      /* eos ids of generation_config / config / chat */
     int n_stop_ids;
     sac_generation_config generation; /* sampling defaults; do_sample false = greedy */
+    sac_config_keys keys;             /* of its files, except those of tokens and generation */
     const sac_tensor_entry *tensors;  /* [n_tensors], sorted by name */
     int n_tensors;
     int64_t n_parameters;
@@ -50,9 +67,15 @@ typedef void (*sac_load_progress)(void *ctx, int64_t done, int64_t total);
 /* `path` is a Hugging Face folder or a .gguf file. On failure nothing is left open. */
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,
                                  sac_error *err);
+/* The same with a say in how text becomes tokens; sac_loaded_model_open goes by the class. A GGUF file is not
+ * touched by it. */
+sac_status sac_loaded_model_open_by(sac_loaded_model *m, const char *path, sac_tokenizer_rule rule,
+                                    sac_load_progress progress, void *ctx, sac_error *err);
 void sac_loaded_model_free(sac_loaded_model *m); /* a zeroed model is fine */
 
-/* Writes conversations in another format from now on; its end of turn then ends answers too. */
-void sac_loaded_model_set_chat(sac_loaded_model *m, const sac_chat_format *chat);
+/* Chooses how conversations are written; what ends a turn then ends answers too. Until then it is the family's
+ * format. NULL: the files' template, where they have one. Otherwise, in this order, a template of the files by its
+ * name, a built-in format, or a template's file. A template that cannot be run is BAD_FILE. */
+sac_status sac_loaded_model_set_chat(sac_loaded_model *m, const char *choice, sac_error *err);
 
 #endif

@@ -9,19 +9,6 @@
 
 #define PATH_BYTES 4096
 
-/* The object of <folder>/<name>; *out is NULL when there is no such file. */
-static sac_status optional_json(json_t **out, const char *folder, const char *name, sac_error *err) {
-    char path[PATH_BYTES];
-    *out = NULL;
-    SAC_TRY(sac_path_join(path, sizeof path, folder, name, err));
-    if (!sac_file_exists(path)) return SAC_OK;
-    SAC_TRY(sac_json_parse_file(out, path, err));
-    if (json_is_object(*out)) return SAC_OK;
-    json_decref(*out);
-    *out = NULL;
-    return sac_fail(err, SAC_BAD_FILE, "%s: not a JSON object", path);
-}
-
 /* Order of keys and white space do not matter for the fingerprint. */
 static sac_status hash_json(sac_load_context *l, const json_t *v) {
     char *text = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
@@ -54,7 +41,7 @@ static sac_status find_tower_folder(const sac_load_context *l, const json_t *con
 /* The tower's own config.json, CLIP's or the vision half's, becomes the model's vision_config. */
 static sac_status adopt_tower_config(const char *folder, json_t *config, sac_error *err) {
     json_t *tower;
-    SAC_TRY(optional_json(&tower, folder, "config.json", err));
+    SAC_TRY(sac_load_json(&tower, folder, "config.json", err));
     if (!tower) return SAC_OK;
     json_t *vision = json_object_get(tower, "vision_config");
     json_object_set(config, "vision_config", json_is_object(vision) ? vision : tower);
@@ -70,6 +57,9 @@ static sac_status check_quantization(const json_t *config, sac_error *err) {
     static const char *const halves[] = {"text_config", "vision_config"};
     for (size_t i = 0; i < SAC_COUNT(halves); i++) {
         const json_t *half = json_object_get(config, halves[i]);
+        const json_t *inner = json_object_get(half, "quantization_config");
+        if (sac_weight_check_config(inner, err) != SAC_OK)
+            return sac_fail_prefix(err, SAC_UNSUPPORTED, "%s", halves[i]);
         if (sac_config_has(half, "quantization_config"))
             return sac_fail(err, SAC_UNSUPPORTED,
                             "%s: \"quantization_config\" is not supported there; use the original checkpoint",
@@ -116,8 +106,32 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     return SAC_OK;
 }
 
+/* Lists the keys of processor_config.json beside the image processor's own, which may stand in it. */
+static sac_status list_processor_keys(sac_load_context *l, bool *holds_preprocessor) {
+    static const char name[] = "processor_config.json";
+    json_t *object;
+    SAC_TRY(sac_load_json(&object, l->path, name, l->err));
+    *holds_preprocessor = json_is_object(json_object_get(object, "image_processor"));
+    sac_status st =
+        sac_config_keys_of_object(&l->m->keys, l->config.family, "processor", name, object, l->err);
+    json_decref(object);
+    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s/%s", l->path, name);
+}
+
+/* Says which file a message of the processor is about: of all its keys, only the pinpoints may stand in config.json. */
+static sac_status processor_failed(const sac_load_context *l, sac_status st, const json_t *config,
+                                   const char *folder, const char *name) {
+    bool pinpoints = strstr(l->err ? l->err->text : "", "\"image_grid_pinpoints\"") != NULL;
+    if (pinpoints && sac_config_has(config, "image_grid_pinpoints"))
+        return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
+    return sac_fail_prefix(l->err, st, "%s/%s", folder, name);
+}
+
 static sac_status load_processor(sac_load_context *l, const json_t *config) {
-    json_t *preprocessor;
+    json_t *preprocessor, *video = NULL;
+    bool inside_other;
+    SAC_TRY(list_processor_keys(l, &inside_other));
+    const char *name = inside_other ? "processor_config.json" : "preprocessor_config.json";
     SAC_TRY(sac_processor_find(&preprocessor, l->path, l->err));
     char folder[PATH_BYTES];
     bool found = false;
@@ -126,11 +140,23 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
     sac_processor_model pm = {.dialect = l->config.dialect,
                               .image_size = l->config.tower.image_size,
                               .patch_size = l->config.tower.patch_size,
+                              .temporal_patch_size = l->config.tower.temporal_patch_size,
+                              .merge_size = l->config.tower.merge_size,
                               .config = config};
-    sac_status st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
+    sac_status st = sac_config_keys_of_object(
+        &l->m->keys, l->config.family, "preprocessor",
+        inside_other ? "processor_config.json" : "preprocessor_config.json", preprocessor, l->err);
+    if (st == SAC_OK) st = sac_load_json(&video, l->path, "video_preprocessor_config.json", l->err);
+    if (st == SAC_OK && video)
+        st = sac_config_keys_of_object(&l->m->keys, l->config.family, "preprocessor",
+                                       "video_preprocessor_config.json", video, l->err);
+    pm.video = video;
+    if (st == SAC_OK) st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
     if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
+    if (st == SAC_OK && video) st = hash_json(l, video);
     json_decref(preprocessor);
-    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    json_decref(video);
+    if (st != SAC_OK) return processor_failed(l, st, config, found ? folder : l->path, name);
     if (l->m->processor.tile_size != l->config.tower.image_size)
         return sac_fail(l->err, SAC_BAD_FILE,
                         "%s: pictures of %d pixels a side, but the vision tower takes %d", l->path,
@@ -148,45 +174,7 @@ static sac_status load_tokenizer(sac_load_context *l) {
                         "%s: no tokenizer.json; a folder with another kind of tokenizer must be converted "
                         "(transformers: AutoTokenizer.from_pretrained, save_pretrained)",
                         l->path);
-    return sac_tokenizer_open_file(&l->m->tokenizer, path, l->err);
-}
-
-/* "chat_template" is a string, or a list of {"name", "template"}, of which "default" counts. */
-static const char *template_in(const json_t *object) {
-    const json_t *v = json_object_get(object, "chat_template");
-    if (!json_is_array(v)) return json_string_value(v);
-    const char *first = NULL;
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const json_t *entry = json_array_get(v, i);
-        const char *name = json_string_value(json_object_get(entry, "name"));
-        const char *text = json_string_value(json_object_get(entry, "template"));
-        if (name && text && strcmp(name, "default") == 0) return text;
-        if (!first) first = text;
-    }
-    return first;
-}
-
-static sac_status load_folder_chat(sac_load_context *l) {
-    char path[PATH_BYTES];
-    SAC_TRY(sac_path_join(path, sizeof path, l->path, "chat_template.jinja", l->err));
-    if (sac_file_exists(path)) {
-        char *text;
-        SAC_TRY(sac_file_read(&text, NULL, path, (size_t)1 << 20, l->err));
-        sac_status st = sac_load_chat(l, text);
-        free(text);
-        return st;
-    }
-    static const char *const files[] = {"chat_template.json", "processor_config.json",
-                                        "tokenizer_config.json"};
-    for (size_t i = 0; i < SAC_COUNT(files); i++) {
-        json_t *object;
-        SAC_TRY(optional_json(&object, l->path, files[i], l->err));
-        const char *text = template_in(object);
-        sac_status st = text ? sac_load_chat(l, text) : SAC_OK;
-        json_decref(object);
-        if (text) return st;
-    }
-    return sac_load_chat(l, NULL);
+    return sac_tokenizer_open_file(&l->m->tokenizer, path, l->tokenizer_rule, l->err);
 }
 
 /* generation_config.json; without one config.json, and its text_config, as transformers does. */
@@ -194,7 +182,7 @@ static sac_status load_generation(sac_load_context *l, const json_t *config) {
     sac_loaded_model *m = l->m;
     sac_generation_config *g = &m->generation;
     json_t *object;
-    SAC_TRY(optional_json(&object, l->path, "generation_config.json", l->err));
+    SAC_TRY(sac_load_json(&object, l->path, "generation_config.json", l->err));
     if (!object) {
         const json_t *text = json_object_get(config, "text_config");
         sac_status st = text ? sac_config_read_generation(g, text, true, l->err) : SAC_OK;
@@ -217,6 +205,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
     SAC_TRY(hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
+    if (st == SAC_OK) st = sac_config_keys_of_config(&l->m->keys, l->config.family, config, l->err);
     if (st == SAC_OK) st = check_quantization(config, l->err);
     if (st == SAC_OK) st = check_weights_name(config, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
@@ -228,7 +217,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     if (l->m->has_vision) SAC_TRY(load_processor(l, config));
     SAC_TRY(load_tokenizer(l));
-    SAC_TRY(load_folder_chat(l));
+    SAC_TRY(sac_load_folder_chat(l));
     SAC_TRY(sac_load_controller(l));
     SAC_TRY(sac_load_head_losses(l));
     return load_generation(l, config);
@@ -248,7 +237,7 @@ static sac_status refuse_adapter(const sac_load_context *l) {
 sac_status sac_load_folder(sac_load_context *l) {
     json_t *config;
     SAC_TRY(refuse_adapter(l));
-    SAC_TRY(optional_json(&config, l->path, "config.json", l->err));
+    SAC_TRY(sac_load_json(&config, l->path, "config.json", l->err));
     if (!config)
         return sac_fail(l->err, SAC_NOT_FOUND,
                         "no config.json in %s: give a Hugging Face folder or a .gguf file", l->path);

@@ -199,17 +199,38 @@ static sac_status load_tokenizer(reader *r) {
     return st;
 }
 
-static sac_status load_chat(reader *r) {
+/* A name that fits `%.*s`: keys of named templates are built from it. */
+static bool is_short(sac_text_span s) {
+    return s.n_bytes > 0 && s.n_bytes <= 64;
+}
+
+static sac_status add_template(reader *r, const char *name, const char *key) {
+    sac_load_context *l = r->l;
     sac_text_span s = {NULL, 0};
-    SAC_TRY(sac_gguf_get_string(&r->g, "tokenizer.chat_template", &s, r->l->err));
-    char *text = s.text ? malloc(s.n_bytes + 1) : NULL;
-    if (s.text && !text) return sac_fail(r->l->err, SAC_NO_MEMORY, "no memory for the chat template");
-    if (text) {
-        memcpy(text, s.text, s.n_bytes);
-        text[s.n_bytes] = 0;
+    char source[300];
+    SAC_TRY(sac_gguf_get_string(&r->g, key, &s, l->err));
+    if (!s.text) return SAC_OK;
+    snprintf(source, sizeof source, "%.200s (%s)", l->path, key);
+    return sac_chat_templates_add(l->m->templates, name, source, s.text, s.n_bytes, l->err);
+}
+
+/* "tokenizer.chat_template", and those of the names in "tokenizer.chat_templates". */
+static sac_status load_chat(reader *r) {
+    sac_text_span *names;
+    size_t n;
+    SAC_TRY(sac_load_chat(r->l));
+    r->l->m->template_adds_special = true;
+    SAC_TRY(add_template(r, "default", "tokenizer.chat_template"));
+    SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.chat_templates", &names, &n, r->l->err));
+    sac_status st = SAC_OK;
+    for (size_t i = 0; i < n && st == SAC_OK; i++) {
+        if (!is_short(names[i])) continue;
+        char name[65], key[100];
+        snprintf(name, sizeof name, "%.*s", (int)names[i].n_bytes, names[i].text);
+        snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
+        st = add_template(r, name, key);
     }
-    sac_status st = sac_load_chat(r->l, text);
-    free(text);
+    free(names);
     return st;
 }
 
@@ -282,6 +303,32 @@ static sac_status read_sampling(reader *r) {
     return SAC_OK;
 }
 
+/* Names with "arch" in the place of the architecture, as the family's YAML has them. */
+static sac_status list_keys(reader *r) {
+    size_t n = strlen(r->arch);
+    char name[KEY_BYTES];
+    json_t *names = json_object();
+    sac_status st = names ? SAC_OK : sac_fail(r->l->err, SAC_NO_MEMORY, "no memory for the keys");
+    for (size_t i = 0; i < r->g.n_values && st == SAC_OK; i++) {
+        const sac_text_span *key = &r->g.values[i].key;
+        bool own = key->n_bytes > n && memcmp(key->text, r->arch, n) == 0 && key->text[n] == '.';
+        size_t skip = own ? n : 0;
+        snprintf(name, sizeof name, "%s%.*s", own ? "arch" : "",
+                 (int)(key->n_bytes - skip > 80 ? 80 : key->n_bytes - skip), key->text + skip);
+        json_object_set_new(names, name, json_true()); /* a name that is no text is left out */
+    }
+    if (st == SAC_OK)
+        st = sac_config_keys_of_object(&r->l->m->keys, r->l->config.family, "gguf", "GGUF", names, r->l->err);
+    json_decref(names);
+    sac_config_keys *keys = &r->l->m->keys;
+    for (int i = 0; i < keys->n; i++)
+        if (strncmp(keys->item[i].name, "arch.", 5) == 0) {
+            snprintf(name, sizeof name, "%.80s", keys->item[i].name + 4);
+            snprintf(keys->item[i].name, sizeof keys->item[i].name, "%s%s", r->arch, name);
+        }
+    return st;
+}
+
 /* No key announces biases: the tensors do. */
 static sac_status find_biases(reader *r, const sac_bind_source *source) {
     sac_model_config *c = &r->l->config;
@@ -302,9 +349,13 @@ static sac_status load_parts(reader *r) {
     sac_checkpoint *weights = &l->files->weights;
     SAC_TRY(sac_checkpoint_add_file(weights, l->path, l->err));
     sac_checkpoint_file *f = &weights->files[0];
+    if (sac_file_is_lfs_pointer(&f->map))
+        return sac_fail(l->err, SAC_BAD_FILE,
+                        "a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder");
     SAC_TRY(sac_gguf_parse(&r->g, weights, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
     sac_sha256_update(l->hash, f->map.data, f->header_bytes);
     SAC_TRY(read_config(r));
+    SAC_TRY(list_keys(r));
     SAC_TRY(read_sampling(r));
     sac_bind_source source = {
         .weights = weights, .gguf = true, .progress = l->progress, .progress_ctx = l->progress_ctx};

@@ -7,6 +7,7 @@
 #include "controller.h"
 #include "hash.h"
 #include "model.h"
+#include "model_path.h"
 
 /* Behind sac_loaded_model.checkpoint. */
 typedef struct sac_model_files {
@@ -22,6 +23,8 @@ typedef struct sac_load_context {
     sac_loaded_model *m;
     sac_model_files *files;
     const char *path;
+    sac_tokenizer_rule tokenizer_rule;
+    char found[SAC_MODEL_PATH_BYTES]; /* what path stands for, see model_path.h */
     sac_load_progress progress;
     void *progress_ctx;
     sac_model_config config;
@@ -32,8 +35,16 @@ typedef struct sac_load_context {
 sac_status sac_load_folder(sac_load_context *l);
 sac_status sac_load_gguf(sac_load_context *l);
 
-/* m->chat from a template's text (may be NULL), else the family's default. */
-sac_status sac_load_chat(sac_load_context *l, const char *chat_template);
+/* The JSON object of <folder>/<name>; *out is NULL when there is no such file. */
+sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac_error *err);
+
+/* m->chat: the family's format, and nothing yet in m->templates. The tokenizer is open. */
+sac_status sac_load_chat(sac_load_context *l);
+/* The same with the folder's templates and special tokens; templates are opened by sac_loaded_model_set_chat. */
+sac_status sac_load_folder_chat(sac_load_context *l);
+
+/* One more id that ends answers, unless it is among them. */
+void sac_load_stop_id(sac_loaded_model *m, int32_t id);
 
 /* The folder's controller for ADORE, when it has one. */
 sac_status sac_load_controller(sac_load_context *l);

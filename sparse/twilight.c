@@ -9,8 +9,8 @@
  * doublesparse are dense there; a base that reads its rows at compact positions may have to).
  *
  * Thresholds are scores, so that no weights need be kept; ops make the lists and count them. Over a base that
- * reads its rows at compact positions (tokenselect, streaming) these are gathered to their places, the copy's
- * rows are turned there too, and what is kept are places. */
+ * reads its rows at compact positions (tokenselect, streaming) the copy's rows are turned to their places, what
+ * is kept are places, and the rows of these are gathered. */
 #include "attend.h"
 #include "gathered.h"
 #include "key_copy.h"
@@ -204,13 +204,16 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     if (!cuts) return SAC_OK;
     const estimated e = what_to_estimate(s, a, choice);
     const bool places = choice->kind == SAC_CHOICE_PLACES;
-    if (places) SAC_TRY(sac_gather_places(a, a->q, a->position, &choice->lists, choice->room));
+    const sac_choice_lists kept = {s->rows, {NULL, s->start}, count_lists(s, a->shape)};
+    if (places) SAC_TRY(sac_turn_to_places(a, a->q, a->position, &choice->lists, choice->room));
     SAC_TRY(estimate(s, a, choice, &e));
     SAC_TRY(list_kept(s, a, places, &e));
     if (sac_choice_is_all(choice)) a->stats->n_selections++; /* bases count theirs */
     choice->n_chosen = 0;                                    /* kept_rows counts */
-    choice->lists = (sac_choice_lists){s->rows, {NULL, s->start}, count_lists(s, a->shape)};
+    choice->lists = kept;
     if (!places) return SAC_OK;
+    const sac_row_lists read = sac_choice_row_lists(&kept);
+    SAC_TRY(sac_gather_rows(a, &e.lists, &read, choice->room));
     choice->kind = SAC_CHOICE_VIEW;
     choice->view = (sac_choice_view){.kv = choice->room->view, .rows = e.lists.rows};
     return SAC_OK;

@@ -7,6 +7,7 @@
 
 resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also in the order of Pillow 12) and by torch
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
+qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
 assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
@@ -346,15 +347,6 @@ def longva(image, pinpoints, size, patch):
     return np.stack(tiles), np.arange(len(tiles) * (size // patch // 2) ** 2, dtype=np.int32)
 
 
-def expand_to_square(image, mean):
-    """The original LLaVA's image_aspect_ratio "pad"."""
-    h, w = image.shape[:2]
-    side = max(w, h)
-    out = Image.new("RGB", (side, side), tuple(int(x * 255) for x in mean))
-    out.paste(Image.fromarray(image), ((side - w) // 2, (side - h) // 2))
-    return np.asarray(out)
-
-
 SIZES = [(1, 1), (1, 90), (200, 3), (55, 56), (57, 56), (61, 97), (97, 61), (100, 100), (333, 31), (31, 333), (120, 240),
          (241, 119), (401, 300), (300, 401)]
 
@@ -379,7 +371,6 @@ def processor_goldens():
         ("crop_pads", "clip", CLIPImageProcessor, CLIPImageProcessorPil, small, {}, 0, False),
         ("exact", "clip", CLIPImageProcessor, CLIPImageProcessorPil, exact, {}, 0, False),
         ("llava_pad", "clip", LlavaImageProcessor, LlavaImageProcessorPil, {**clip, "do_pad": True}, {}, 0, False),
-        ("aspect_pad", "clip", None, CLIPImageProcessorPil, clip, {"image_aspect_ratio": "pad"}, 0, False),
         ("anyres", "anyres", LlavaNextImageProcessor, LlavaNextImageProcessorPil, tiles,
          {"image_grid_pinpoints": hf_points}, 0, False),
         ("anyres_video", "anyres", CLIPImageProcessor, CLIPImageProcessorPil, clip, {"image_grid_pinpoints": hf_points}, 0,
@@ -402,8 +393,7 @@ def processor_goldens():
                 if name == "unires":
                     result, layout = longva(a, va_points, 56, 14)
                 else:
-                    made = expand_to_square(a, mean) if name == "aspect_pad" else a
-                    result = transformers_tiles(cls, options, made)
+                    result = transformers_tiles(cls, options, a)
                     layout = (next_layout(w, h, hf_points, 56, 14) if name == "anyres" else
                               clip_layout(56, 28 if kind == "unires" else 14, extra))
                 rows.append([w, h, 0 if i % 2 else 2, i, len(result), len(layout), crc(result), crc(layout)])
@@ -411,6 +401,35 @@ def processor_goldens():
                         "patch_size": 14, "preprocessor": named, "config": config, "pictures": rows})
     text = json.dumps({"mean": list(mean), "std": list(CLIPImageProcessor().image_std), "groups": out})
     return text.replace('{"name"', '\n{"name"').replace("[[1, 1", "\n [[1, 1").replace("], [", "],\n  [") + "\n"
+
+
+# ---- qwen2vl.txt ----
+
+def qwen_goldens():
+    """Sizes and patch rows of Qwen2-VL, whose pictures keep their shape: by Pillow (p), by torchvision (t), and frames of
+    videos (v), for which transformers has torchvision alone. One frame is repeated, as a picture is."""
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+    from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
+    from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
+    lines = ["# by width height kind seed min_pixels max_pixels rows columns checksum of the patch rows"]
+    sizes = [(28, 28), (1, 1), (3, 200), (200, 3), (29, 55), (14, 42), (42, 14), (13, 13), (56, 56), (57, 83), (100, 64), (64, 100),
+             (131, 45), (45, 131), (90, 90), (300, 17), (17, 300), (400, 2), (222, 111), (70, 98)]
+    for by, cls in (("p", Qwen2VLImageProcessorPil), ("t", Qwen2VLImageProcessor), ("v", Qwen2VLVideoProcessor)):
+        for i, (w, h) in enumerate(sizes):
+            low, high = ((3136, 12544), (784, 3136), (56 * 56, 28 * 28 * 1280), (1, 5000))[i % 4]
+            kind = 0 if i % 2 else 2
+            a = picture(kind, w, h, i)
+            options = dict(RAW, size={"shortest_edge": low, "longest_edge": high})
+            if by == "v":
+                batch = cls(**options)(videos=[torch.from_numpy(a.transpose(2, 0, 1).copy())[None]], return_tensors="pt")
+                pixels, grid = batch["pixel_values_videos"].numpy(), batch["video_grid_thw"][0].tolist()
+            else:
+                batch = cls(**options)(images=[Image.fromarray(a)], return_tensors="pt")
+                pixels, grid = batch["pixel_values"].numpy(), batch["image_grid_thw"][0].tolist()
+            rows = pixels.reshape(-1, 3, 2, 14, 14).transpose(0, 2, 3, 4, 1)
+            assert (rows == rows.astype(np.uint8)).all()
+            lines.append(f"{by} {w} {h} {kind} {i} {low} {high} {grid[1]} {grid[2]} {crc(rows.astype(np.uint8))}")
+    return "\n".join(lines) + "\n"
 
 
 # ---- layout.txt ----
@@ -442,7 +461,7 @@ def main():
     files = stored if args.check else picture_files()
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
-             "layout.txt": layout_goldens()}
+             "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}

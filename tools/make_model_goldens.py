@@ -15,6 +15,7 @@ tests/golden/models/NAME/golden.json
         text        the prompt, for tokenising; absent where messages are given
         messages    [{"role": ..., "parts": [{"text": ...} | {"image": FILE} | {"frames": [FILE, ...]}]}], files
                     beside index.json, to be rendered in chat_format
+        positions   "grid": what follows a video is numbered as transformers from 5.3 on numbers it
         chat_format "plain", "saccade", ...; null = the one that the model's own files announce
         ids         the prompt as token ids, a visual token as the model's placeholder id
         n_visual    visual tokens among them
@@ -250,6 +251,104 @@ class LongVA(TextModel):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class QwenVL(TextModel):
+    """Qwen2-VL and Qwen2.5-VL. Pictures by the Pillow backend of the image processor; videos by the video processor,
+    which is torchvision's. Numbers of the rows are given: transformers from 5.3 on lets what follows a video go on at
+    the grid's longer side; the models were trained to go on behind the largest number, as its versions before did.
+    A case with "positions": "grid" has transformers' own, which are checked against these rules here."""
+
+    def __init__(self, path):
+        from transformers import AutoModelForImageTextToText, AutoImageProcessor, AutoVideoProcessor
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        self.processor = AutoImageProcessor.from_pretrained(path, backend="pil")
+        self.videos = AutoVideoProcessor.from_pretrained(path)
+        self.config = self.model.config
+        self.seconds = self.config.vision_config.temporal_patch_size / 2  # of a cell; frames are half a second apart
+
+    def inputs(self, case):
+        parts = [p for m in case.get("messages", []) for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        frames = [[open_picture(f) for f in p["frames"]] for p in parts if "frames" in p]
+        batch = dict(self.processor(images=pictures, return_tensors="pt")) if pictures else {}
+        for video in frames:
+            pixels = torch.stack([torch.from_numpy(np.asarray(f)).permute(2, 0, 1) for f in video])
+            one = self.videos(videos=[pixels], return_tensors="pt", do_sample_frames=False)
+            for key in ("pixel_values_videos", "video_grid_thw"):
+                batch[key] = torch.cat([batch[key], one[key]]) if key in batch else one[key]
+        return batch
+
+    def grids(self, case, batch):
+        """(kind, (t, h, w) of merged cells) in the order of the parts; kind 1 is a picture, 2 a video."""
+        merge = self.config.vision_config.spatial_merge_size
+        pictures, videos = iter(batch.get("image_grid_thw", [])), iter(batch.get("video_grid_thw", []))
+        for part in (p for m in case.get("messages", []) for p in m["parts"]):
+            if "image" in part or "frames" in part:
+                kind = 1 if "image" in part else 2
+                t, h, w = next(pictures if kind == 1 else videos).tolist()
+                yield kind, (t, h // merge, w // merge)
+
+    def prompt(self, case):
+        grids = list(self.grids(case, self.inputs(case)))
+        tokens = iter([self.config.image_token_id if kind == 1 else self.config.video_token_id for kind, _ in grids])
+        counts = [t * h * w for _, (t, h, w) in grids]
+        ids = pieces_to_ids(self.tokenizer, render(case, joined=True), counts, IMAGE_MARK)
+        out, before = [], None
+        for i in ids:
+            if i is IMAGE_MARK and before is not IMAGE_MARK:
+                token = next(tokens)
+            out.append(token if i is IMAGE_MARK else i)
+            before = i
+        return out, sum(counts)
+
+    def number(self, ids, case, grids):
+        """Numbers [3][n] of the rows, and that of the first step."""
+        step = getattr(self.config.vision_config, "tokens_per_second", 0)
+        next_number, rows, i, grids = 0, [], 0, iter(grids)
+        while i < len(ids):
+            if ids[i] not in (self.config.image_token_id, self.config.video_token_id):
+                rows.append([next_number] * 3)
+                next_number, i = next_number + 1, i + 1
+                continue
+            kind, (t, h, w) = next(grids)
+            stride = step * self.seconds if kind == 2 and step and t > 0 and n_frames_of(case) > 1 else 1
+            cells = [[next_number + int(a * stride), next_number + b, next_number + c]
+                     for a in range(t) for b in range(h) for c in range(w)]
+            by_grid = case.get("positions") == "grid"
+            next_number = next_number + max(h, w) if by_grid else max(map(max, cells)) + 1
+            rows += cells
+            i += len(cells)
+        return torch.tensor(rows).T, max(map(max, rows)) + 1
+
+    def first(self, ids, case):
+        batch = self.inputs(case)
+        numbers, self.next_number = self.number(ids, case, list(self.grids(case, batch)))
+        tokens = torch.tensor([ids])
+        if case.get("positions") == "grid":
+            kinds = (tokens == self.config.image_token_id) * 1 + (tokens == self.config.video_token_id) * 2
+            seconds = {"second_per_grid_ts": torch.full((8,), self.seconds)} if hasattr(self.config.vision_config, "tokens_per_second") else {}
+            own, _ = self.model.model.get_rope_index(tokens, mm_token_type_ids=kinds, **seconds,
+                                                     **{k: v for k, v in batch.items() if k.endswith("thw")})
+            assert torch.equal(own[:, 0], numbers), "the rule is not transformers'"
+        out = self.model(input_ids=tokens, position_ids=numbers[:, None], use_cache=True, **batch)
+        return out.logits[0, -1].float(), out.past_key_values
+
+    def step(self, ids, cache):
+        out = self.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True,
+                         position_ids=torch.full((3, 1, 1), self.next_number))
+        self.next_number += 1
+        return out.logits[0, -1].float(), out.past_key_values
+
+
+def open_picture(file):
+    return Image.open(os.path.join(FOLDER, file)).convert("RGB")
+
+
+def n_frames_of(case):
+    return max(len(p.get("frames", [])) for m in case["messages"] for p in m["parts"])
+
+
 def strict_load(module, weights, may_miss):
     state = module.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
     assert not state.unexpected_keys and all(may_miss in k for k in state.missing_keys), state
@@ -335,7 +434,18 @@ def image(file):
 
 
 FOUR_FRAMES = {"frames": ["tall.png", "wide.png", "square.png", "small.png"]}
+FRAMES = {"frames": [f"frame{i}.png" for i in range(5)]}
+QWEN_VL = [
+    text_case("text only", "Say something about owls."),
+    chat_case("one picture", image("wide.png"), question()),
+    chat_case("small and long pictures", image("small.png"), question("and"), image("long.png"), question("Which is wider?")),
+    chat_case("five frames", FRAMES, question("What happens?")),
+    chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
+    dict(chat_case("five frames, numbered by the grid", FRAMES, question("What happens?")), positions="grid"),
+]
 CASES = {
+    "Qwen2VLForConditionalGeneration": QWEN_VL,
+    "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
     "LlavaForConditionalGeneration": [
         text_case("text only", "Say something about owls."),
         chat_case("one picture", image("wide.png"), question()),
@@ -363,6 +473,8 @@ def open_model(path):
     architecture = architecture_of(path)
     if architecture == "LlavaQwenForCausalLM":
         return LongVA(path)
+    if architecture.startswith("Qwen2") and "VL" in architecture:
+        return QwenVL(path)
     return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)
 
 

@@ -56,6 +56,16 @@ def make_pictures():
         Image.fromarray(a).save(os.path.join(FOLDER, name + ".png"), optimize=True)
 
 
+def make_frames():
+    """Five frames of one size: a square that moves and grows."""
+    for i in range(5):
+        a = np.zeros((40, 52, 3), np.uint8)
+        a[..., 0] = 64
+        a[..., 2] = (np.arange(52) * 4 & 0xC0)[None]
+        a[4 + 5 * i:12 + 7 * i, 6 + 7 * i:14 + 9 * i] = (255, 255 - 40 * i, 60 * i)
+        Image.fromarray(a).save(os.path.join(FOLDER, f"frame{i}.png"), optimize=True)
+
+
 def write_json(folder, name, content):
     with open(os.path.join(folder, name), "w") as f:
         json.dump(content, f, indent=1)
@@ -105,6 +115,8 @@ def rename(name, style):
         return name.replace(".vision_tower.", ".vision_tower.vision_model.")
     if style == "v4.52":
         return name
+    if style == "qwen old":
+        return name.replace("model.visual.", "visual.").replace("model.language_model.", "model.")
     for a, b in (("model.language_model.", "language_model.model."), ("lm_head.", "language_model.lm_head."),
                  ("model.vision_tower.", "vision_tower.vision_model." if style == "old" else "vision_tower."),
                  ("model.multi_modal_projector.", "multi_modal_projector."), ("model.image_newline", "image_newline")):
@@ -172,6 +184,22 @@ def llava_next(text, vision, **keys):
     return under(text, vision, "LlavaNextForConditionalGeneration", "llava_next", image_grid_pinpoints=pinpoints, **keys)
 
 
+def qwen_vl(version, vision, **keys):
+    """New files have the language model under text_config; those on the hub are flat."""
+    name = {2: "qwen2_vl", 2.5: "qwen2_5_vl"}[version]
+    text = dict(SMALL, vocab_size=VOCAB, hidden_act="silu", rms_norm_eps=1e-6, max_position_embeddings=512, head_dim=8,
+                bos_token_id=END, eos_token_id=END, max_window_layers=2, use_sliding_window=False)
+    rope = {"type": "mrope", "mrope_section": [1, 2, 1]}
+    text.pop("head_dim")
+    shared = {"architectures": ["Qwen2VLForConditionalGeneration" if version == 2 else "Qwen2_5_VLForConditionalGeneration"],
+              "model_type": name, "image_token_id": IMAGE, "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4,
+              "vision_end_token_id": VOCAB - 3, "vision_config": {"model_type": name, **vision}}
+    if keys.pop("flat", False):
+        return {**shared, **text, "rope_theta": 10000.0, "rope_scaling": rope, **keys}
+    return {**shared, "text_config": {**text, "model_type": name + "_text", "rope_parameters": {
+        "rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 20000.0}}, **keys}
+
+
 SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=40)
 
 # name: config.json, type of the stored weights, style of the tensor names, further options
@@ -213,6 +241,15 @@ MODELS = {
     "llava_next": (llava_next(llama(**SMALL, rope_theta=10000.0), clip()), "bf16", "old", {}),
     "llava_next_mistral": (llava_next(mistral(**SMALL, sliding_window=None), clip(patch_size=10), vision_feature_layer=-1),
                            "f16", "v4.52", {}),
+    "qwen2_vl": (qwen_vl(2, {"depth": 3, "embed_dim": 24, "hidden_size": 32, "num_heads": 3, "mlp_ratio": 2, "patch_size": 6,
+                             "spatial_merge_size": 2, "temporal_patch_size": 2}, flat=True), "bf16", "qwen old", {}),
+    "qwen2_5_vl": (qwen_vl(2.5, {"depth": 4, "hidden_size": 24, "num_heads": 2, "intermediate_size": 36, "patch_size": 5,
+                                 "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 32, "window_size": 20,
+                                 "fullatt_block_indexes": [1, 3], "tokens_per_second": 3}), "bf16", "v5", {}),
+    "qwen2_5_vl_tied": (qwen_vl(2.5, {"depth": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 20, "patch_size": 4,
+                                      "spatial_merge_size": 3, "temporal_patch_size": 1, "out_hidden_size": 32,
+                                      "window_size": 24, "fullatt_block_indexes": [1], "tokens_per_second": 2},
+                                flat=True, tie_word_embeddings=True), "f16", "qwen old", {}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
 }
@@ -264,7 +301,18 @@ def write_checkpoint(name, seed):
     write_json(folder, "config.json", config)
     tensors = draw(tensor_shapes(config), seed, config.get("tie_word_embeddings", False))
     save(folder, {rename(k, style): v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, options.get("sharded"))
-    if "vision_config" in config:
+    if "depth" in config.get("vision_config", {}):
+        vision = config["vision_config"]
+        pixels = {"min_pixels": 900, "max_pixels": 2500}
+        common = {"patch_size": vision["patch_size"], "merge_size": vision["spatial_merge_size"],
+                  "temporal_patch_size": vision["temporal_patch_size"],
+                  "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+        write_json(folder, "preprocessor_config.json", {"image_processor_type": "Qwen2VLImageProcessor", **common, **pixels})
+        if "text_config" in config:
+            write_json(folder, "video_preprocessor_config.json", {
+                "video_processor_type": "Qwen2VLVideoProcessor", **common,
+                "size": {"shortest_edge": 1000, "longest_edge": 1800}})
+    elif "vision_config" in config:
         size = config["vision_config"]["image_size"]
         write_json(folder, "preprocessor_config.json", {
             "image_processor_type": "LlavaNextImageProcessor" if "image_grid_pinpoints" in config else "CLIPImageProcessor",
@@ -442,6 +490,7 @@ def main():
     if not os.path.exists(tokenizer):
         make_tokenizer().save(tokenizer, pretty=False)
         make_pictures()
+        make_frames()
     demo = ["demo"] if os.path.exists(os.path.join(FOLDER, "demo")) else []
     write_json(FOLDER, "index.json", names + demo)
     for name in sys.argv[1:] or names:

@@ -54,8 +54,14 @@ typedef struct sac_session sac_session;
 typedef void (*sac_progress_fn)(void *ctx, const char *stage, int64_t done, int64_t total);
 
 typedef struct sac_model_options {
-    int n_threads;           /* 0 = one for each processor */
-    const char *chat_format; /* NULL = detected; a name of sac_chat_format_names() */
+    int n_threads; /* 0 = one for each processor */
+    /* How conversations are written. NULL = by the chat template of the model's files, or, where they have none, in the
+     * built-in format of the family. Otherwise the name of one of the files' templates ("tool_use"), a name of
+     * sac_chat_format_names(), or the path of a template (Jinja, as chat_template.jinja). */
+    const char *chat_format;
+    /* Where a folder's tokenizer class and its tokenizer.json differ, text becomes tokens as the class has it
+     * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
+    const char *tokenizer;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
@@ -64,6 +70,9 @@ typedef struct sac_model_options {
     const char *activations; /* type of activations: NULL = f32 on the CPU; on a card what most weights are
                                 stored in, bf16 where that is no floating type. "f32", "f16", "bf16" */
     bool fast;               /* allow bf16 products (faster; logits then differ in the third digit) */
+    /* Pixels of a picture, and of each frame of a video, where the model takes pictures of any size: what is smaller is
+     * enlarged, what is larger made smaller. 0 = as the checkpoint says. A limit on tokens and on memory. */
+    int64_t image_min_pixels, image_max_pixels;
     sac_progress_fn progress;
     void *progress_ctx;
 } sac_model_options;
@@ -71,7 +80,7 @@ typedef struct sac_model_options {
 void sac_model_options_default(sac_model_options *o);
 
 /* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a
- * .gguf language model. */
+ * .gguf language model. A folder of the hub's cache (models--org--name) stands for its main snapshot. */
 sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                           sac_error *err);
 void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */
@@ -79,18 +88,26 @@ void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed befor
 typedef struct sac_model_info {
     const char *family;      /* "llava" */
     const char *dtype;       /* type of most weights, "bf16" */
-    const char *chat_format; /* "chatml" */
+    const char *chat_format; /* "chatml"; "template" when it is one */
+    const char *chat_source; /* the template's file; NULL for a built-in format */
+    const char
+        *tokenizer; /* what makes tokens: a class, "LlamaTokenizer"; "tokenizer.json"; a GGUF "vocabulary" */
     int64_t n_parameters;
     size_t weight_bytes;
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
     int64_t max_context; /* trained length */
     double rope_theta;
     bool has_vision;
-    int vision_layers, vision_hidden, vision_heads, image_size, patch_size;
-    int tokens_per_frame;  /* visual tokens of one picture of image_size, or of a video frame */
+    int vision_layers, vision_hidden, vision_heads, patch_size;
+    int image_size;        /* of the tower's pictures, a side; 0: pictures of any size */
+    int tokens_per_frame;  /* visual tokens of one picture of image_size, or of a video frame; where pictures may be of
+                              any size, of a frame as large as most */
     const char *processor; /* "clip", "anyres", "unires" */
     int n_threads;
     const char *cpu; /* instruction sets in use, "avx2 avx512 vnni" */
+    const char
+        *unknown_tokenizer; /* "tokenizer_class" where it is not known here and tokenizer.json is taken as it
+                                      is; or NULL */
     const char
         *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
 } sac_model_info;
@@ -105,6 +122,29 @@ typedef struct sac_tensor_info {
     size_t n_bytes;
 } sac_tensor_info;
 bool sac_model_get_tensor(const sac_model *m, int64_t i, sac_tensor_info *info);
+
+/* The i-th key of generation_config.json (where there is none: the settings of generation in config.json); false
+ * when i is past the last. */
+typedef struct sac_setting_info {
+    const char *name;
+    const char *value; /* as JSON writes it; a long one ends in "..." */
+    bool has_effect;   /* on answers here, as the file stands */
+    bool is_known;
+} sac_setting_info;
+bool sac_model_get_setting(const sac_model *m, int64_t i, sac_setting_info *info);
+
+/* The i-th key of config.json, preprocessor_config.json, processor_config.json or a GGUF file, those that are null left
+ * out; false when i is past the last. */
+typedef enum sac_key_effect {
+    SAC_KEY_IS_UNKNOWN,  /* nothing here knows it: it has no effect */
+    SAC_KEY_IS_HONOURED, /* or would be refused with another value */
+    SAC_KEY_IS_WITHOUT_EFFECT,
+} sac_key_effect;
+typedef struct sac_key_info {
+    const char *file, *name; /* "config.json", "text_config.rope_scaling.factor" */
+    sac_key_effect effect;
+} sac_key_info;
+bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
 
 const char *const *sac_chat_format_names(void); /* NULL-terminated */
 const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */
@@ -141,7 +181,10 @@ typedef struct sac_session_config {
     const char *decode;  /* which stored rows a step reads, "dense" (default) */
     const char *rope;    /* positions: "model" (default), "ntk:factor=4" */
     const char *reduce;  /* visual tokens of pictures left out: "none" (default), "hired:rate=0.2" */
-    bool measure_mass;   /* compare what decode methods read with dense attention: slow, for tables */
+    /* Keys and values of a second sequence beside the first, which "guidance_scale" needs: the memory twice. So too
+     * without it where the checkpoint's generation_config.json asks for guidance. */
+    bool guidance;
+    bool measure_mass; /* compare what decode methods read with dense attention: slow, for tables */
 } sac_session_config;
 
 void sac_session_config_default(sac_session_config *c);
@@ -200,9 +243,13 @@ typedef struct sac_video_options {
     int num_frames; /* spread evenly over the video; 0 = not asked */
     int max_frames; /* never more than this; 0 = what the context holds */
     int64_t
-        max_pixels; /* of all frames together, as the tower sees them (image_size^2 each); 0 = not asked */
+        max_pixels; /* of all frames together, as the tower sees them; 0 = not asked */
     bool no_rotate; /* ignore rotation metadata */
 } sac_video_options;
+
+/* `asked`, with what the model's own code samples of a video where neither fps nor num_frames is asked for (Qwen-VL: 2
+ * frames a second). Whoever decodes a video itself chooses its frames by this. */
+sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked);
 
 typedef enum sac_part_kind {
     SAC_PART_TEXT,   /* text */
@@ -248,7 +295,7 @@ typedef struct sac_pixels {
 
 typedef struct sac_part {
     sac_part_kind kind;
-    const char *text; /* UTF-8, NUL-terminated; control tokens in it are plain text */
+    const char *text; /* UTF-8, NUL-terminated; control tokens in it are plain text (sac_chat_options) */
     const char *path;
     const void *bytes;
     size_t n_bytes;
@@ -260,10 +307,41 @@ typedef struct sac_part {
 } sac_part;
 
 typedef struct sac_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant"; others when the model's template takes them: "tool" */
     const sac_part *parts;
-    size_t n_parts;
+    size_t n_parts; /* 0: the message has no content, as one with tool_calls may have none */
+    /* What else a template may look at: a JSON object, such as {"tool_calls": [...]}, {"reasoning_content": "..."} or
+     * {"name": "..."}. NULL = nothing. In a built-in format tool_calls are refused, and the rest has no effect. */
+    const char *fields;
 } sac_message;
+
+/* What a chat template is given besides the messages, as transformers' apply_chat_template. Texts of JSON, or NULL.
+ * With a built-in format tools, documents, variables and continue_final_message are UNSUPPORTED. */
+typedef struct sac_chat_options {
+    const char *tools;     /* an array of {"type": "function", "function": {...}} */
+    const char *documents; /* an array of {"title", "text"} */
+    const char
+        *variables; /* an object: further variables of the template, such as {"enable_thinking": false} */
+    bool
+        no_generation_prompt; /* add_generation_prompt is false: the template does not open the model's turn */
+    bool continue_final_message; /* the answer goes on with the last message; needs no_generation_prompt */
+    /* Control tokens ("<|im_end|>") in the texts of the conversation are such, as transformers reads a rendered
+     * conversation; otherwise what a user types stays text. */
+    bool parse_special;
+} sac_chat_options;
+
+/* Whether a session would take them. */
+sac_status sac_chat_options_check(const sac_model *m, const sac_chat_options *o, sac_error *err);
+
+/* For all messages that the session is given from now on; what `o` points to is copied. NULL: none. BAD_ARGUMENT names
+ * what is not JSON or of the wrong type; then nothing has changed. The session must be idle. */
+sac_status sac_session_set_chat(sac_session *s, const sac_chat_options *o, sac_error *err);
+
+/* The conversation as the model reads it, NUL-terminated, into text (at most capacity bytes), with one placeholder for
+ * each picture and video; nothing is opened. *n_bytes is the full length without the NUL. */
+sac_status sac_chat_preview(const sac_model *m, const sac_message *messages, size_t n_messages,
+                            const sac_chat_options *o, char *text, size_t capacity, size_t *n_bytes,
+                            sac_error *err);
 
 /* ---- pictures prepared on other threads
  *
@@ -310,6 +388,8 @@ sac_status sac_controls_set(sac_controls *c, const char *name, const char *json,
 sac_status sac_controls_copy_of(sac_controls **out, const sac_controls *from, sac_error *err);
 /* BAD_ARGUMENT where a list names a token that a vocabulary of n_vocab lacks; a session checks it too. */
 sac_status sac_controls_check_ids(const sac_controls *c, int n_vocab, sac_error *err);
+/* Whether guidance_scale is given: then sessions need sac_session_config.guidance. */
+bool sac_controls_want_guidance(const sac_controls *c);
 void sac_controls_free(sac_controls *c); /* NULL is fine */
 
 typedef struct sac_sampling {

@@ -2,6 +2,7 @@
 #include "turn_tmpl.h"
 
 #define KV_GATHER_MAX_D 1024
+#define KV_GATHER_BLOCK 256 /* rows that are marked at a time */
 
 /* n elements of type `from` to type `to`. */
 SAC_INLINE void convert_row(sac_dtype from, const void *src, sac_dtype to, void *dst, int64_t n) {
@@ -58,24 +59,51 @@ static int64_t gather_length(const sac_kv_gather_args *a) {
     return longest;
 }
 
+/* Entry i of the lists to row `to` of a head. */
+static void gather_row(const sac_kv_gather_args *a, int64_t head, int64_t i, int64_t to) {
+    const sac_kv_view *src = &a->src, *dst = &a->dst;
+    int64_t row = a->lists->rows[i];
+    const void *k = gather_address(src, src->k, row, head);
+    if (a->turn_back)
+        gather_turned(a, k, a->turn_back[i], gather_address(dst, dst->k, to, head));
+    else
+        gather_convert(src->dtype, k, dst->dtype, gather_address(dst, dst->k, to, head), src->head_dim);
+    if (!a->keys_only)
+        gather_convert(src->dtype, gather_address(src, src->v, row, head), dst->dtype,
+                       gather_address(dst, dst->v, to, head), src->head_dim);
+}
+
+/* Marks those of a head's rows [first, first + n) that are going to be read. */
+static void gather_marks(const sac_kv_gather_args *a, int64_t head, int64_t first, int64_t n, bool *marks) {
+    const sac_row_lists *l = a->read;
+    int64_t each = l->n_lists / a->src.n_heads;
+    memset(marks, 0, (size_t)n);
+    for (int64_t list = head * each; list < (head + 1) * each; list++) {
+        int64_t i = l->start[list], end = l->start[list + 1];
+        while (i < end) { /* the first one that is not before `first` */
+            int64_t middle = i + (end - i) / 2;
+            if (l->rows[middle] < first)
+                i = middle + 1;
+            else
+                end = middle;
+        }
+        for (; i < l->start[list + 1] && l->rows[i] < first + n; i++) marks[l->rows[i] - first] = true;
+    }
+}
+
 /* Row r is row r % longest of head r / longest. */
 static void kv_gather_rows(const void *args, int64_t first, int64_t end) {
     const sac_kv_gather_args *a = args;
-    const sac_kv_view *src = &a->src, *dst = &a->dst;
     const sac_row_lists *l = a->lists;
-    int64_t longest = gather_length(a), d = src->head_dim;
-    for (int64_t r = first; r < end; r++) {
-        int64_t head = r / longest, to = r % longest, list = head / (src->n_heads / l->n_lists);
-        int64_t i = l->start[list] + to;
-        if (i >= l->start[list + 1]) continue;
-        const void *k = gather_address(src, src->k, l->rows[i], head);
-        if (a->turn_back)
-            gather_turned(a, k, a->turn_back[i], gather_address(dst, dst->k, to, head));
-        else
-            gather_convert(src->dtype, k, dst->dtype, gather_address(dst, dst->k, to, head), d);
-        if (!a->keys_only)
-            gather_convert(src->dtype, gather_address(src, src->v, l->rows[i], head), dst->dtype,
-                           gather_address(dst, dst->v, to, head), d);
+    int64_t longest = gather_length(a), n;
+    for (int64_t r = first; r < end; r += n) {
+        bool marks[KV_GATHER_BLOCK];
+        int64_t head = r / longest, to = r % longest, list = head / (a->src.n_heads / l->n_lists);
+        int64_t length = l->start[list + 1] - l->start[list];
+        n = sac_min_i64(sac_min_i64(end - r, longest - to), KV_GATHER_BLOCK);
+        if (a->read) gather_marks(a, head, to, n, marks);
+        for (int64_t i = 0; i < n && to + i < length; i++)
+            if (!a->read || marks[i]) gather_row(a, head, l->start[list] + to + i, to + i);
     }
 }
 

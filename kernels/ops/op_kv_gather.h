@@ -17,6 +17,8 @@ typedef struct sac_kv_gather_args {
     const int32_t *turn_back;   /* or NULL */
     const sac_rotation *rotation;
     bool keys_only;
+    const sac_row_lists *read; /* or NULL; rows of dst that are going to be read, each list ascending, as many
+                                  for each key-value head: the others need not be written */
 } sac_kv_gather_args;
 
 #endif

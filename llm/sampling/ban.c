@@ -1,5 +1,5 @@
 /* ban.c - tokens that may not come, or must: bad words, sequence biases, suppressed and forced tokens. */
-#include "processor.h"
+#include "score_processor.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,10 @@ typedef enum control_kind {
     CONTROL_IDS,       /* an id or a list of them */
     CONTROL_SEQUENCES, /* [[id, id], ...] */
     CONTROL_BIASES,    /* [[[id, id], bias], ...] */
+    CONTROL_LOGITS,    /* {"id": bias} or [[id, bias], ...] */
+    CONTROL_TEXTS,     /* a text or a list of them */
     CONTROL_DECAY,     /* [start, factor] */
+    CONTROL_SCALE,     /* guidance */
 } control_kind;
 
 typedef struct control {
@@ -44,6 +47,12 @@ static const control controls[] = {
     {"stop_token_ids", CONTROL_IDS, AT(stop_token_ids), 0, 0},
     {"bad_words_ids", CONTROL_SEQUENCES, AT(bad_words_ids), 0, 0},
     {"sequence_bias", CONTROL_BIASES, AT(sequence_bias), 0, 0},
+    {"logit_bias", CONTROL_LOGITS, AT(logit_bias), 0, 0},
+    {"presence_penalty", CONTROL_REAL, AT(presence_penalty), -2, 2},
+    {"frequency_penalty", CONTROL_REAL, AT(frequency_penalty), -2, 2},
+    {"stop_strings", CONTROL_TEXTS, AT(stop_strings), 0, 0},
+    {"guidance_scale", CONTROL_SCALE, AT(guidance_scale), -1000, 1000},
+    {"negative_prompt_ids", CONTROL_IDS, AT(negative_prompt_ids), 0, 0},
     {"dry_multiplier", CONTROL_REAL, AT(dry_multiplier), 0, 100},
     {"dry_base", CONTROL_REAL, AT(dry_base), 1, 100},
     {"dry_allowed_length", CONTROL_INT, AT(dry_allowed_length), 1, 1000},
@@ -69,6 +78,10 @@ bool sac_controls_knows(const char *name) {
 sac_status sac_controls_create(sac_controls **out, sac_error *err) {
     *out = calloc(1, sizeof **out);
     return *out ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for settings of generation");
+}
+
+bool sac_controls_want_guidance(const sac_controls *c) {
+    return c->has_guidance;
 }
 
 void sac_controls_clear(sac_controls *c) {
@@ -156,6 +169,63 @@ static sac_status put_sequences(sac_controls *c, const json_t *v, bool biased, s
     return SAC_OK;
 }
 
+static sac_status put_logit(sac_controls *c, int64_t id, const json_t *bias, sac_error *err) {
+    float b = (float)json_number_value(bias);
+    int32_t bits;
+    if (id < 0 || id >= INT32_MAX || !json_is_number(bias) || !(fabsf(b) <= 1000))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "must map token ids to numbers from -1000 to 1000");
+    memcpy(&bits, &b, sizeof bits);
+    SAC_TRY(put(c, 1, err));
+    SAC_TRY(put(c, bits, err));
+    return put(c, (int32_t)id, err);
+}
+
+/* As OpenAI writes it, or llama.cpp. */
+static sac_status put_logits(sac_controls *c, const json_t *v, sac_error *err) {
+    const char *key;
+    json_t *bias;
+    if (!json_is_object(v) && !json_is_array(v))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "must map token ids to numbers from -1000 to 1000");
+    json_object_foreach((json_t *)(uintptr_t)v, key, bias) {
+        char *end;
+        long long id = strtoll(key, &end, 10);
+        SAC_TRY(put_logit(c, *key && !*end ? id : -1, bias, err));
+    }
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
+        bool whole = json_array_size(pair) == 2 && json_is_integer(id);
+        SAC_TRY(put_logit(c, whole ? json_integer_value(id) : -1, json_array_get(pair, 1), err));
+    }
+    return SAC_OK;
+}
+
+static sac_status put_text(sac_controls *c, const json_t *v, sac_error *err) {
+    size_t n = json_string_length(v);
+    const char *text = json_string_value(v);
+    if (n == 0 || n > SAC_MAX_STOP_STRING)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "must be a text or a list of texts, of 1 to %d bytes each",
+                        SAC_MAX_STOP_STRING);
+    SAC_TRY(put(c, (int32_t)n, err));
+    for (size_t at = 0; at < n; at += sizeof(int32_t)) {
+        int32_t word = 0;
+        memcpy(&word, text + at, n - at < sizeof word ? n - at : sizeof word);
+        SAC_TRY(put(c, word, err));
+    }
+    return SAC_OK;
+}
+
+static sac_status put_texts(sac_controls *c, const json_t *v, sac_error *err) {
+    if (!json_is_array(v)) return put_text(c, v, err);
+    for (size_t i = 0; i < json_array_size(v); i++) SAC_TRY(put_text(c, json_array_get(v, i), err));
+    return SAC_OK;
+}
+
+const char *sac_controls_text(const sac_controls *c, int32_t at, size_t *n_bytes, int32_t *next) {
+    *n_bytes = (size_t)c->pool[at];
+    *next = at + 1 + (c->pool[at] + (int32_t)sizeof(int32_t) - 1) / (int32_t)sizeof(int32_t);
+    return (const char *)&c->pool[at + 1];
+}
+
 /* ---------------------------------------------------------------- a value */
 
 static sac_status check_number(const control *row, const json_t *v, bool whole, sac_error *err) {
@@ -197,6 +267,17 @@ static sac_status set(sac_controls *c, const control *row, const json_t *v, sac_
         if (!off) return set_decay(c, v, err);
         c->decay_factor = 0;
         return SAC_OK;
+    case CONTROL_SCALE:
+        if (!off) SAC_TRY(check_number(row, v, false, err));
+        c->guidance_scale = off ? 1 : json_number_value(v);
+        c->has_guidance = !off;
+        return SAC_OK;
+    case CONTROL_LOGITS:
+        if (!off) SAC_TRY(put_logits(c, v, err));
+        break;
+    case CONTROL_TEXTS:
+        if (!off) SAC_TRY(put_texts(c, v, err));
+        break;
     case CONTROL_IDS:
         if (!off) SAC_TRY(put_ids(c, v, err));
         break;
@@ -239,7 +320,7 @@ static sac_status check_ids(const char *name, const int32_t *ids, int32_t n, int
 sac_status sac_controls_check(const sac_controls *c, int vocab, sac_error *err) {
     for (size_t i = 0; i < SAC_COUNT(controls); i++) {
         const control *row = &controls[i];
-        if (row->kind < CONTROL_IDS || row->kind > CONTROL_BIASES) continue;
+        if (row->kind < CONTROL_IDS || row->kind > CONTROL_LOGITS) continue;
         sac_id_span span = *(const sac_id_span *)(const void *)((const char *)c + row->offset);
         const int32_t *at = c->pool + span.at, *end = at + span.n;
         /* transformers masks with isin: what is not in the vocabulary suppresses nothing */

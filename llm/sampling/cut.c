@@ -1,6 +1,6 @@
 /* cut.c - what cuts a distribution before a draw: top-k, top-p, min-p, typical, epsilon, eta and top-H as
  * transformers has them, XTC and mirostat as llama.cpp does. */
-#include "processor.h"
+#include "score_processor.h"
 
 #include "order.h"
 

@@ -1,5 +1,5 @@
 /* length.c - how soon an answer may and should end; scores that are no numbers. */
-#include "processor.h"
+#include "score_processor.h"
 
 #include <float.h>
 #include <math.h>

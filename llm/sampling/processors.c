@@ -1,5 +1,5 @@
 /* processors.c - the lists. */
-#include "processor.h"
+#include "score_processor.h"
 
 #include <math.h>
 

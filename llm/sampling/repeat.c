@@ -1,5 +1,5 @@
 /* repeat.c - against repetition: n-grams, the prompt's tokens, DRY. */
-#include "processor.h"
+#include "score_processor.h"
 
 #include <math.h>
 #include <string.h>

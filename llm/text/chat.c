@@ -7,12 +7,12 @@
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-#define CHATML                                                                                               \
+#define CHATML_TURNS                                                                                         \
     .system_before = "<|im_start|>system\n", .system_after = "<|im_end|>\n",                                 \
     .user_before = "<|im_start|>user\n", .user_after = "<|im_end|>\n",                                       \
     .assistant_before = "<|im_start|>assistant\n", .assistant_after = "<|im_end|>\n",                        \
-    .generation = "<|im_start|>assistant\n", .media_after = "\n",                                            \
-    .stops = LIST("<|im_end|>", "<|endoftext|>")
+    .generation = "<|im_start|>assistant\n", .stops = LIST("<|im_end|>", "<|endoftext|>")
+#define CHATML CHATML_TURNS, .media_after = "\n"
 
 #define QWEN25_SYSTEM  "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 #define SMOLLM2_SYSTEM "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -43,6 +43,14 @@ static const sac_chat_format formats[] = {
      CHATML,
      .default_system = SMOLLM2_SYSTEM,
      .markers = LIST("<|im_start|>", SMOLLM2_SYSTEM)},
+    {.name = "qwen2-vl",
+     .source = "Qwen2-VL-Instruct, Qwen2.5-VL-Instruct",
+     CHATML_TURNS,
+     .media_before = "<|vision_start|>",
+     .media_after = "<|vision_end|>",
+     .media_in_place = true,
+     .default_system = QWEN2_SYSTEM,
+     .markers = LIST("<|im_start|>", "<|vision_start|>", "<|image_pad|>", QWEN2_SYSTEM)},
     {.name = "chatml",
      .source = "Qwen2-Instruct, LongVA (qwen_1_5)",
      CHATML,
@@ -151,7 +159,7 @@ static const sac_chat_format formats[] = {
 static const char *const names[] = {
     "saccade",    "chatml",  "chatml-plain",  "chatml-qwen2.5", "chatml-smollm2",
     "llama-2",    "llama-3", "llava-mistral", "mistral",        "mistral-v1",
-    "mistral-v3", "vicuna",  "vicuna-v1.1",   "plain",          NULL};
+    "mistral-v3", "vicuna",  "vicuna-v1.1",   "plain",          "qwen2-vl",     NULL};
 _Static_assert(SAC_COUNT(names) == SAC_COUNT(formats) + 1, "every format has its name in the list");
 
 const char *const *sac_chat_names(void) {
@@ -199,6 +207,7 @@ static void put_template(writer *w, const char *text) {
 
 static void put_media(writer *w, const sac_chat_part *p) {
     for (int64_t i = 0; i < p->n_placeholders; i++) {
+        put_template(w, w->format->media_before);
         put_segment(w, (sac_text_segment){.is_token = true, .token_id = w->image_token});
         put_template(w, w->format->media_after);
     }

@@ -10,6 +10,8 @@
 
 #include "tokenizer.h"
 
+#include <jansson.h>
+
 typedef enum sac_system_place {
     SAC_SYSTEM_MESSAGE, /* a message of its own, the first */
     SAC_SYSTEM_FIRST,   /* inside the first user message */
@@ -33,7 +35,8 @@ typedef struct sac_chat_format {
     const char *assistant_before, *assistant_after;
     const char *generation;
     const char *text_after;     /* after each text part */
-    const char *media_after;    /* after each placeholder */
+    const char *media_before;   /* before each placeholder */
+    const char *media_after;    /* after each */
     const char *default_system; /* used when a conversation has no system message */
     sac_system_place system;
     unsigned trim;
@@ -59,12 +62,15 @@ typedef struct sac_chat_part {
     const char *text;
     size_t n_bytes;
     int64_t n_placeholders;
+    bool is_video;
 } sac_chat_part;
 
 typedef struct sac_chat_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant"; a template may take others */
     const sac_chat_part *parts;
     size_t n_parts;
+    const json_t
+        *fields; /* an object: what else a template may look at, such as tool_calls; NULL = nothing */
 } sac_chat_message;
 
 /* Segments that are always enough for such a conversation. */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SKIPPED (SAC_VOCAB_SPECIAL | SAC_VOCAB_RENAMED)
+
 struct sac_detokenizer {
     const sac_tokenizer *t;
     bool skip_special;
@@ -178,7 +180,8 @@ static void feed_text(sac_detokenizer *d, sac_text_span t) {
 
 static void feed(sac_detokenizer *d, int32_t id) {
     if (!sac_vocab_has(&d->t->vocab, id)) return;
-    if (d->skip_special && (d->t->vocab.token[id].flags & SAC_VOCAB_SPECIAL)) return;
+    /* `tokenizers` looks the changed name up, which is no control token's */
+    if (d->skip_special && (d->t->vocab.token[id].flags & SKIPPED) == SAC_VOCAB_SPECIAL) return;
     sac_text_span t = sac_token_text(d->t, id);
     if (d->t->vocab.token[id].flags & SAC_VOCAB_RENAMED) t = sac_added_name(&d->t->added, id);
     if (d->t->decoder.byte_level)

@@ -189,6 +189,14 @@ bool sac_tokenizer_adds_bos(const sac_tokenizer *t) {
     return t->n_before > 0 && t->before[0] == t->bos;
 }
 
+const char *sac_tokenizer_kind(const sac_tokenizer *t) {
+    return t->kind ? t->kind : "vocabulary";
+}
+
+const char *sac_tokenizer_unknown_class(const sac_tokenizer *t) {
+    return t->unknown_class[0] ? t->unknown_class : NULL;
+}
+
 const char *sac_tokenizer_chat_template(const sac_tokenizer *t) {
     return t->chat_template;
 }

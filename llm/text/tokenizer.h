@@ -1,4 +1,5 @@
-/* tokenizer.h - text to token ids and back, equal to the `tokenizers` package for the same tokenizer.json.
+/* tokenizer.h - text to token ids and back, equal to the `tokenizers` package for the same tokenizer.json,
+ * and to transformers 5 for the files of a folder.
  *
  * A tokenizer is read-only once open and may be shared by threads; calls take their scratch from the heap and
  * keep nothing. What a file asks for and this library does not do is refused when it is opened, by name.
@@ -19,18 +20,33 @@
 
 typedef struct sac_tokenizer sac_tokenizer;
 
-/* Reads a Hugging Face tokenizer.json: BPE and Unigram models. When a tokenizer_config.json lies beside it,
- * the begin and end tokens and the chat template come from there. The error names the file. */
-sac_status sac_tokenizer_open_file(sac_tokenizer **out, const char *path, sac_error *err);
-
-/* The same from memory; config_json may be NULL. */
-sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes,
-                                   const char *config_json, size_t config_bytes, sac_error *err);
-
 typedef struct sac_text_span {
     const char *text;
     size_t n_bytes;
 } sac_text_span;
+
+/* How text becomes tokens where a folder's tokenizer class and its tokenizer.json differ (tokenizer_class.c). */
+typedef enum sac_tokenizer_rule {
+    SAC_TOKENIZER_BY_CLASS, /* as transformers 5 */
+    SAC_TOKENIZER_BY_FILE,  /* as tokenizer.json says: transformers 4, `tokenizers` */
+} sac_tokenizer_rule;
+
+/* Reads a Hugging Face tokenizer.json: BPE and Unigram models; and what lies beside it, as transformers does:
+ * tokenizer_config.json (begin and end tokens, added tokens, the class and its settings, the chat template),
+ * special_tokens_map.json, added_tokens.json, and of config.json which class it is. The error names the file. */
+sac_status sac_tokenizer_open_file(sac_tokenizer **out, const char *path, sac_tokenizer_rule rule,
+                                   sac_error *err);
+
+/* The same from memory; a text of NULL is a file that is not there. */
+typedef struct sac_tokenizer_files {
+    sac_text_span tokenizer, tokenizer_config, special_tokens_map, added_tokens, model_config;
+    sac_tokenizer_rule rule;
+} sac_tokenizer_files;
+sac_status sac_tokenizer_open_files(sac_tokenizer **out, const sac_tokenizer_files *files, sac_error *err);
+
+/* Two of them; config_json may be NULL. */
+sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes,
+                                   const char *config_json, size_t config_bytes, sac_error *err);
 
 typedef enum sac_token_type { /* values of GGUF's tokenizer.ggml.token_type */
                               SAC_TOKEN_NORMAL = 1,
@@ -85,6 +101,11 @@ int32_t sac_tokenizer_n_vocab(const sac_tokenizer *t);
 int32_t sac_tokenizer_bos(const sac_tokenizer *t); /* -1 = none known */
 int32_t sac_tokenizer_eos(const sac_tokenizer *t);
 bool sac_tokenizer_adds_bos(const sac_tokenizer *t); /* add_special puts the begin token first */
+
+/* What text becomes tokens by: "LlamaTokenizer", "Qwen2Tokenizer", or "tokenizer.json", the file as it is. */
+const char *sac_tokenizer_kind(const sac_tokenizer *t);
+/* A class that is not known here, for which the file is taken as it is; or NULL. */
+const char *sac_tokenizer_unknown_class(const sac_tokenizer *t);
 
 /* "chat_template" of tokenizer_config.json, for sac_chat_detect; NULL = none. (A chat_template.jinja beside
  * the file goes first; reading that is the caller's.) */

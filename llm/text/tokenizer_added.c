@@ -6,8 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_bytes, sac_added_token token,
-                                sac_error *err) {
+void sac_added_token_flag(sac_tokenizer *t, sac_added_token *token) {
+    sac_vocab_token *v = &t->vocab.token[token->id];
+    const char *text = sac_vocab_text(&t->vocab, token->id), *end = text + v->n_bytes;
+    token->is_text = !token->special && sac_skip_space(text, end) == end;
+    v->flags |= SAC_VOCAB_ADDED | (token->special ? SAC_VOCAB_SPECIAL : 0);
+}
+
+sac_status sac_added_tokens_add(sac_tokenizer *t, sac_added_token token, sac_error *err) {
     sac_added_tokens *a = &t->added;
     if (a->n == a->capacity) {
         size_t capacity = a->capacity ? 2 * a->capacity : 32;
@@ -16,9 +22,8 @@ sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_byt
         a->token = p;
         a->capacity = capacity;
     }
-    token.is_text = !token.special && sac_skip_space(text, text + n_bytes) == text + n_bytes;
-    a->token[a->n++] = token;
-    t->vocab.token[token.id].flags |= SAC_VOCAB_ADDED | (token.special ? SAC_VOCAB_SPECIAL : 0);
+    a->token[a->n] = token;
+    sac_added_token_flag(t, &a->token[a->n++]);
     return SAC_OK;
 }
 
@@ -32,12 +37,13 @@ sac_text_span sac_added_name(const sac_added_tokens *a, int32_t id) {
 
 /* The longest token that starts at p (limit: end of the piece) and may stand there, or -1. */
 static int32_t longest_at(const sac_added_tokens *a, const sac_prefix_set *set, const char *p,
-                          const char *limit, const char *may, bool may_all, size_t *n_bytes) {
+                          const char *limit, const char *may, bool may_all, bool splits_special,
+                          size_t *n_bytes) {
     int32_t best = -1;
     sac_prefix_walk w = sac_prefix_start();
     while (p + w.depth < limit && sac_prefix_step(set, &w, p[w.depth])) {
         int32_t i = sac_prefix_here(set, &w);
-        if (i < 0) continue;
+        if (i < 0 || (splits_special && a->token[i].special)) continue;
         bool allowed = a->token[i].is_text || (may ? !memchr(may, 0, w.depth) : may_all);
         if (!allowed) continue;
         best = i;
@@ -92,10 +98,10 @@ static sac_status search(sac_run *run, const sac_prefix_set *set, sac_piece piec
     for (const char *p = text; p < limit;) {
         unsigned char b = (unsigned char)*p;
         size_t n_bytes = 0;
-        int32_t i =
-            set->first[b] < set->first[b + 1]
-                ? longest_at(a, set, p, limit, may ? may + (p - text) : NULL, run->passage.may_all, &n_bytes)
-                : -1;
+        int32_t i = -1;
+        if (set->first[b] < set->first[b + 1])
+            i = longest_at(a, set, p, limit, may ? may + (p - text) : NULL, run->passage.may_all,
+                           run->t->splits_special, &n_bytes);
         if (i < 0) {
             p++;
             continue;

@@ -68,7 +68,7 @@ static sac_status normalize_names(sac_tokenizer *t, sac_error *err) {
     if (!a->name_offset) st = sac_fail(err, SAC_NO_MEMORY, "no memory for %zu added tokens", a->n);
     for (size_t i = 0; i < a->n && st == SAC_OK; i++) {
         a->name_offset[i + 1] = a->names.n_bytes;
-        if (!a->token[i].normalized) continue;
+        if (!a->token[i].normalized && !a->token[i].was_normalized) continue;
         text.text.n_bytes = 0;
         int32_t id = a->token[i].id;
         st = sac_buffer_add(&text.text, sac_vocab_text(&t->vocab, id), t->vocab.token[id].n_bytes, err);

@@ -131,8 +131,7 @@ static sac_status add_tokens(sac_tokenizer *t, const sac_vocab_source *src, sac_
         SAC_TRY(sac_vocab_add(&t->vocab, (int64_t)i, text.text, text.n_bytes, flags, err));
         bool special = type == SAC_TOKEN_CONTROL || type == SAC_TOKEN_UNKNOWN;
         if (special || type == SAC_TOKEN_USER_DEFINED)
-            SAC_TRY(sac_added_tokens_add(t, text.text, text.n_bytes,
-                                         (sac_added_token){.id = (int32_t)i, .special = special}, err));
+            SAC_TRY(sac_added_tokens_add(t, (sac_added_token){.id = (int32_t)i, .special = special}, err));
     }
     return sac_vocab_index(&t->vocab, err);
 }

@@ -16,8 +16,9 @@
 
 #include <string.h>
 
-#define SAC_MAX_STEPS    32 /* of one kind; real files have at most 6 */
-#define SAC_MAX_TEMPLATE 16 /* tokens put before or behind a text */
+#define SAC_MAX_STEPS      32 /* of one kind; real files have at most 6 */
+#define SAC_MAX_CLASS_NAME 64
+#define SAC_MAX_TEMPLATE   16 /* tokens put before or behind a text */
 
 /* ---- steps ---- */
 
@@ -90,7 +91,8 @@ sac_status sac_charsmap_apply(const sac_charsmap *m, sac_buffer *out, const char
 typedef struct sac_added_token {
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
-    bool is_text; /* white space, not special: recognised in what a user types as well */
+    bool was_normalized; /* once: `tokenizers` goes on to decode it as the normalised name */
+    bool is_text;        /* white space, not special: recognised in what a user types as well */
 } sac_added_token;
 
 typedef struct sac_added_tokens {
@@ -165,6 +167,9 @@ struct sac_tokenizer {
     int n_before, n_behind;
     sac_decoder decoder;
     int32_t bos, eos;    /* -1 = unknown */
+    bool splits_special; /* control tokens in a text are cut like other text */
+    const char *kind;    /* how its class is called in messages */
+    char unknown_class[SAC_MAX_CLASS_NAME];
     char *chat_template; /* owned; NULL = none */
 };
 
@@ -213,8 +218,10 @@ sac_status sac_normalize_text(const sac_steps *steps, sac_regex_scratch *regex, 
 /* The normalised name of a renamed added token, which is what it decodes to. */
 sac_text_span sac_added_name(const sac_added_tokens *a, int32_t id);
 
-sac_status sac_added_tokens_add(sac_tokenizer *t, const char *text, size_t n_bytes, sac_added_token token,
-                                sac_error *err);
+/* token.id is in the vocabulary and not added yet. */
+sac_status sac_added_tokens_add(sac_tokenizer *t, sac_added_token token, sac_error *err);
+/* Of a token in t->added, when its flags have changed: what follows from them. */
+void sac_added_token_flag(sac_tokenizer *t, sac_added_token *token);
 /* When all is read: indexes, flags; merges must have been added already. */
 sac_status sac_tokenizer_finish(sac_tokenizer *t, sac_error *err);
 
@@ -225,6 +232,28 @@ int sac_byte_of_char(uint32_t code_point); /* -1 = stands for no byte */
 static inline bool sac_is_name(const char *text, size_t n_bytes, const char *name) {
     return strlen(name) == n_bytes && memcmp(text, name, n_bytes) == 0;
 }
+
+/* ---- the small files of a folder, each NULL when there is none (tokenizer_class.c, tokenizer_load_added.c) ---- */
+
+/* transformers 5 makes anew what tokenizer.json says of normalising, splitting and decoding, for these classes. */
+typedef enum sac_tokenizer_class { SAC_CLASS_FILE, SAC_CLASS_LLAMA, SAC_CLASS_QWEN2 } sac_tokenizer_class;
+
+typedef struct sac_tokenizer_json {
+    struct json_t *added_tokens; /* of tokenizer.json, a list */
+    struct json_t *config;       /* tokenizer_config.json */
+    struct json_t *map;          /* special_tokens_map.json */
+    struct json_t *added_file;   /* added_tokens.json */
+    struct json_t *model;        /* config.json */
+    sac_tokenizer_class kind;
+} sac_tokenizer_json;
+
+/* The class that AutoTokenizer takes; `unknown` is its name where it may make things anew and is not known here, and
+ * is left alone otherwise. has_byte_level: "ByteLevel" stands in tokenizer.json. */
+sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_MAX_CLASS_NAME],
+                                    const sac_tokenizer_json *files, bool has_byte_level, sac_error *err);
+/* Normaliser, splits, decoder and the model's rules as that class has them. */
+sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err);
+sac_status sac_load_added(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err);
 
 /* Parts of tokenizer.json: the large ones from a stream, ... */
 struct sac_json_stream;

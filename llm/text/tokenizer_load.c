@@ -2,8 +2,9 @@
  *
  * Two of its values are nearly all of the file: the vocabulary and the merges. They go through json_stream
  * straight into the tables (tokenizer_load_model.c); the small values around them are cut out and read with
- * jansson (tokenizer_load_steps.c). Qwen2.5's 7 MB: 46 ms of processor time in all; a tree of the file alone
+ * jansson (tokenizer_load_steps.c, tokenizer_load_added.c). Qwen2.5's 7 MB: 46 ms of processor time in all; a tree of the file alone
  * takes cJSON 37, json-c 133 and jansson 204 ms (2-core Xeon, shared; test_tokenizer_vectors --time). */
+#define _GNU_SOURCE /* memmem */
 #include "tokenizer_impl.h"
 
 #include "file_map.h"
@@ -187,63 +188,17 @@ static sac_status finish_unigram(sac_tokenizer *t, const file_parts *parts, sac_
     return SAC_OK;
 }
 
-/* The file names an id for each added token, but `tokenizers` goes by the text: an id of the model's
- * vocabulary if it is there, otherwise the next free one. */
-static sac_status add_token(sac_tokenizer *t, const json_t *json, int32_t n_model, int32_t *next_id,
-                            sac_error *err) {
-    sac_added_token token = {.id = -1, .normalized = true};
-    const char *text = NULL;
-    int64_t id = 0;
-    if (!json_is_object(json)) return sac_fail(err, SAC_BAD_FILE, "must be an object");
-    SAC_TRY(sac_json_get_int(json, "id", 0, SAC_MAX_TOKENS_OF_VOCAB - 1, &id, err));
-    SAC_TRY(sac_json_get_string(json, "content", &text, err));
-    SAC_TRY(sac_json_get_bool(json, "special", &token.special, err));
-    token.normalized = !token.special;
-    SAC_TRY(sac_json_get_bool(json, "normalized", &token.normalized, err));
-    SAC_TRY(sac_json_get_bool(json, "single_word", &token.single_word, err));
-    SAC_TRY(sac_json_get_bool(json, "lstrip", &token.lstrip, err));
-    SAC_TRY(sac_json_get_bool(json, "rstrip", &token.rstrip, err));
-    if (!text) return sac_fail(err, SAC_BAD_FILE, "\"content\" is missing");
-    size_t n_bytes = strlen(text);
-    if (n_bytes == 0) return SAC_OK;
-    token.id = sac_vocab_find(&t->vocab, text, n_bytes);
-    if (token.id >= 0 && (t->vocab.token[token.id].flags & SAC_VOCAB_ADDED))
-        return sac_fail(err, SAC_BAD_FILE, "\"%.60s\" is there twice", text);
-    if (token.id < 0) {
-        if (*next_id < n_model) *next_id = n_model;
-        token.id = *next_id;
-        SAC_TRY(sac_vocab_add_indexed(&t->vocab, token.id, text, n_bytes, 0, err));
-    }
-    if (token.id >= *next_id) *next_id = token.id + 1;
-    return sac_added_tokens_add(t, text, n_bytes, token, err);
-}
-
-static sac_status read_added_tokens(sac_tokenizer *t, sac_text_span part, sac_error *err) {
-    json_t *list;
-    SAC_TRY(parse_part(&list, part, "added_tokens", err));
-    if (!list) return SAC_OK;
-    sac_status st =
-        json_is_array(list) ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "\"added_tokens\" must be an array");
-    int32_t n_model = t->vocab.n_tokens, next_id = 0;
-    for (size_t i = 0; st == SAC_OK && i < json_array_size(list); i++) {
-        st = add_token(t, json_array_get(list, i), n_model, &next_id, err);
-        if (st != SAC_OK) st = sac_fail_prefix(err, st, "added_tokens[%zu]", i);
-    }
-    json_decref(list);
-    return st;
-}
-
-static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, sac_error *err) {
-    static const char *const name[] = {"normalizer", "pre_tokenizer", "post_processor", "decoder"};
-    const sac_text_span part[] = {parts->normalizer, parts->pre_tokenizer, parts->post_processor,
+static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, bool by_class, sac_error *err) {
+    static const char *const name[] = {"post_processor", "normalizer", "pre_tokenizer", "decoder"};
+    const sac_text_span part[] = {parts->post_processor, parts->normalizer, parts->pre_tokenizer,
                                   parts->decoder};
-    for (size_t i = 0; i < SAC_COUNT(part); i++) {
+    for (size_t i = 0; i < (by_class ? 1 : SAC_COUNT(part)); i++) {
         json_t *json;
         SAC_TRY(parse_part(&json, part[i], name[i], err));
         sac_status st = SAC_OK;
-        if (json && i == 0) st = sac_load_normalizer(&t->normalize, json, 0, err);
-        if (json && i == 1) st = sac_load_pre_tokenizer(&t->split, json, 0, err);
-        if (json && i == 2) st = sac_load_post_processor(t, json, 0, err);
+        if (json && i == 0) st = sac_load_post_processor(t, json, 0, err);
+        if (json && i == 1) st = sac_load_normalizer(&t->normalize, json, 0, err);
+        if (json && i == 2) st = sac_load_pre_tokenizer(&t->split, json, 0, err);
         if (i == 3) st = sac_load_decoder(&t->decoder, json, err);
         json_decref(json);
         if (st != SAC_OK) return sac_fail_prefix(err, st, "%s", name[i]);
@@ -251,32 +206,75 @@ static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, sac_erro
     return SAC_OK;
 }
 
-static sac_status load(sac_tokenizer *t, const char *text, size_t n_bytes, sac_error *err) {
-    file_parts parts = {0};
-    sac_json_stream s;
-    sac_json_stream_open(&s, text, n_bytes);
-    sac_status st = sac_vocab_reserve(&t->vocab, n_bytes / 48, n_bytes / 6, err);
-    if (st == SAC_OK) st = walk_file(t, &s, &parts, err);
-    sac_json_stream_close(&s);
-    SAC_TRY(st);
-    SAC_TRY(check_type(t, parts.type, err));
-    SAC_TRY(t->model == SAC_MODEL_BPE ? finish_bpe(t, &parts, err) : finish_unigram(t, &parts, err));
-    SAC_TRY(read_added_tokens(t, parts.added_tokens, err));
-    SAC_TRY(read_steps(t, &parts, err));
+/* ---- with the files beside it ---- */
+
+static void free_json(sac_tokenizer_json *j) {
+    json_decref(j->added_tokens);
+    json_decref(j->config);
+    json_decref(j->map);
+    json_decref(j->added_file);
+    json_decref(j->model);
+}
+
+static sac_status parse_beside(json_t **out, sac_text_span text, const char *name, sac_error *err) {
+    if (!text.text) return SAC_OK;
+    sac_status st = sac_json_parse_large(out, text.text, text.n_bytes, err);
+    if (st == SAC_OK && !json_is_object(*out)) st = sac_fail(err, SAC_BAD_FILE, "not a JSON object");
+    return st == SAC_OK ? SAC_OK : sac_fail_prefix(err, st, "%s", name);
+}
+
+static sac_status parse_small(sac_tokenizer_json *j, const file_parts *parts,
+                              const sac_tokenizer_files *files, sac_error *err) {
+    SAC_TRY(parse_part(&j->added_tokens, parts->added_tokens, "added_tokens", err));
+    if (j->added_tokens && !json_is_array(j->added_tokens))
+        return sac_fail(err, SAC_BAD_FILE, "\"added_tokens\" must be an array");
+    SAC_TRY(parse_beside(&j->config, files->tokenizer_config, "tokenizer_config.json", err));
+    SAC_TRY(parse_beside(&j->map, files->special_tokens_map, "special_tokens_map.json", err));
+    SAC_TRY(parse_beside(&j->added_file, files->added_tokens, "added_tokens.json", err));
+    return parse_beside(&j->model, files->model_config, "config.json", err);
+}
+
+static sac_status load_parts(sac_tokenizer *t, sac_tokenizer_json *j, const file_parts *parts,
+                             const sac_tokenizer_files *files, sac_error *err) {
+    static const char byte_level[] = "\"ByteLevel\"";
+    SAC_TRY(check_type(t, parts->type, err));
+    SAC_TRY(t->model == SAC_MODEL_BPE ? finish_bpe(t, parts, err) : finish_unigram(t, parts, err));
+    SAC_TRY(parse_small(j, parts, files, err));
+    bool has_byte_level =
+        memmem(files->tokenizer.text, files->tokenizer.n_bytes, byte_level, sizeof byte_level - 1) != NULL;
+    if (files->rule == SAC_TOKENIZER_BY_CLASS)
+        SAC_TRY(sac_tokenizer_class_find(&j->kind, t->unknown_class, j, has_byte_level, err));
+    SAC_TRY(sac_tokenizer_class_apply(t, j, err));
+    SAC_TRY(sac_load_added(t, j, err));
+    SAC_TRY(read_steps(t, parts, j->kind != SAC_CLASS_FILE, err));
     return sac_tokenizer_finish(t, err);
 }
 
-sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes,
-                                   const char *config_json, size_t config_bytes, sac_error *err) {
+static sac_status load(sac_tokenizer *t, const sac_tokenizer_files *files, sac_error *err) {
+    file_parts parts = {0};
+    sac_tokenizer_json json = {0};
+    sac_json_stream s;
+    size_t n_bytes = files->tokenizer.n_bytes;
+    sac_json_stream_open(&s, files->tokenizer.text, n_bytes);
+    sac_status st = sac_vocab_reserve(&t->vocab, n_bytes / 48, n_bytes / 6, err);
+    if (st == SAC_OK) st = walk_file(t, &s, &parts, err);
+    sac_json_stream_close(&s);
+    if (st == SAC_OK) st = load_parts(t, &json, &parts, files, err);
+    free_json(&json);
+    return st;
+}
+
+sac_status sac_tokenizer_open_files(sac_tokenizer **out, const sac_tokenizer_files *files, sac_error *err) {
     *out = NULL;
-    if (n_bytes > MAX_FILE_BYTES)
-        return sac_fail(err, SAC_BAD_FILE, "%zu bytes are more than the %zu read as a tokenizer", n_bytes,
-                        MAX_FILE_BYTES);
+    if (files->tokenizer.n_bytes > MAX_FILE_BYTES)
+        return sac_fail(err, SAC_BAD_FILE, "%zu bytes are more than the %zu read as a tokenizer",
+                        files->tokenizer.n_bytes, MAX_FILE_BYTES);
     sac_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return sac_fail(err, SAC_NO_MEMORY, "no memory for a tokenizer");
     t->bos = t->eos = -1;
-    sac_status st = load(t, text, n_bytes, err);
-    if (st == SAC_OK && config_json) st = sac_load_tokenizer_config(t, config_json, config_bytes, err);
+    sac_text_span config = files->tokenizer_config;
+    sac_status st = load(t, files, err);
+    if (st == SAC_OK && config.text) st = sac_load_tokenizer_config(t, config.text, config.n_bytes, err);
     if (st == SAC_OK && t->bos < 0 && t->n_before > 0) t->bos = t->before[0];
     if (st != SAC_OK) {
         sac_tokenizer_free(t);
@@ -286,35 +284,47 @@ sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t
     return SAC_OK;
 }
 
-static sac_status read_sibling(char **text, size_t *n_bytes, const char *path, sac_error *err) {
-    static const char name[] = "tokenizer_config.json";
-    *text = NULL;
-    *n_bytes = 0;
+sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes,
+                                   const char *config_json, size_t config_bytes, sac_error *err) {
+    return sac_tokenizer_open_files(
+        out,
+        &(sac_tokenizer_files){.tokenizer = {text, n_bytes}, .tokenizer_config = {config_json, config_bytes}},
+        err);
+}
+
+static sac_status read_beside(sac_text_span *out, const char *path, const char *name, sac_error *err) {
     const char *slash = strrchr(path, '/');
-    size_t folder_bytes = slash ? (size_t)(slash + 1 - path) : 0;
-    char *sibling = malloc(folder_bytes + sizeof name);
-    if (!sibling) return sac_fail(err, SAC_NO_MEMORY, "no memory for a path");
-    memcpy(sibling, path, folder_bytes);
-    memcpy(sibling + folder_bytes, name, sizeof name);
+    size_t folder_bytes = slash ? (size_t)(slash + 1 - path) : 0, name_bytes = strlen(name) + 1;
+    char *beside = malloc(folder_bytes + name_bytes), *text = NULL;
+    if (!beside) return sac_fail(err, SAC_NO_MEMORY, "no memory for a path");
+    memcpy(beside, path, folder_bytes);
+    memcpy(beside + folder_bytes, name, name_bytes);
     sac_status st = SAC_OK;
-    if (sac_file_exists(sibling)) st = sac_file_read(text, n_bytes, sibling, MAX_CONFIG_BYTES, err);
-    free(sibling);
+    if (sac_file_exists(beside)) st = sac_file_read(&text, &out->n_bytes, beside, MAX_CONFIG_BYTES, err);
+    out->text = text;
+    free(beside);
     return st;
 }
 
-sac_status sac_tokenizer_open_file(sac_tokenizer **out, const char *path, sac_error *err) {
+sac_status sac_tokenizer_open_file(sac_tokenizer **out, const char *path, sac_tokenizer_rule rule,
+                                   sac_error *err) {
     *out = NULL;
     sac_file_map map;
-    char *config = NULL;
-    size_t config_bytes = 0;
+    sac_tokenizer_files files = {.rule = rule};
+    sac_text_span *beside[] = {&files.tokenizer_config, &files.special_tokens_map, &files.added_tokens,
+                               &files.model_config};
+    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                        "added_tokens.json", "config.json"};
     SAC_TRY(sac_file_map_open(&map, path, err));
-    sac_status st = read_sibling(&config, &config_bytes, path, err);
+    sac_status st = SAC_OK;
+    for (size_t i = 0; st == SAC_OK && i < SAC_COUNT(beside); i++)
+        st = read_beside(beside[i], path, names[i], err);
     if (st == SAC_OK) {
-        const char *text = map.data ? (const char *)map.data : "";
-        st = sac_tokenizer_open_json(out, text, map.n_bytes, config, config_bytes, err);
+        files.tokenizer = (sac_text_span){map.data ? (const char *)map.data : "", map.n_bytes};
+        st = sac_tokenizer_open_files(out, &files, err);
         if (st != SAC_OK) st = sac_fail_prefix(err, st, "%s", path);
     }
-    free(config);
+    for (size_t i = 0; i < SAC_COUNT(beside); i++) free((char *)(uintptr_t)beside[i]->text);
     sac_file_unmap(&map);
     return st;
 }

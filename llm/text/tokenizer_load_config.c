@@ -1,8 +1,4 @@
-/* tokenizer_load_config.c - what of tokenizer_config.json concerns us: the begin and end tokens, the chat
- * template.
- *
- * Read with the stream reader because real files hold integers beyond 2^63 (model_max_length), which jansson
- * refuses. */
+/* tokenizer_load_config.c - the chat template of tokenizer_config.json. */
 #include "json_stream.h"
 #include "tokenizer_impl.h"
 
@@ -53,21 +49,6 @@ static sac_status unquote(sac_text_span json, char **out, size_t *n_bytes, sac_e
     return st;
 }
 
-/* "bos_token": "<s>" or {"content": "<s>", ...}; -1 when it names none of our tokens. */
-static sac_status read_named_token(sac_tokenizer *t, sac_json_stream *s, int32_t *id, sac_error *err) {
-    config_value v;
-    SAC_TRY(read_config_value(s, "content", &v, err));
-    sac_text_span json = v.string.text ? v.string : v.of_key;
-    *id = -1;
-    if (!json.text) return SAC_OK;
-    char *name;
-    size_t n_bytes;
-    SAC_TRY(unquote(json, &name, &n_bytes, err));
-    *id = sac_vocab_find(&t->vocab, name, n_bytes);
-    free(name);
-    return SAC_OK;
-}
-
 /* "chat_template": "..." or [{"name": "default", "template": "..."}, ...]. */
 static sac_status read_template(sac_tokenizer *t, sac_json_stream *s, sac_error *err) {
     config_value v, best = {0};
@@ -97,16 +78,10 @@ static sac_status walk_config(sac_tokenizer *t, sac_json_stream *s, sac_error *e
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) return sac_json_stream_end(s, err);
         SAC_TRY(sac_json_stream_key(s, &key, &n_bytes, err));
-        int32_t *id = sac_is_name(key, n_bytes, "bos_token")   ? &t->bos
-                      : sac_is_name(key, n_bytes, "eos_token") ? &t->eos
-                                                               : NULL;
-        if (id) {
-            SAC_TRY(read_named_token(t, s, id, err));
-        } else if (sac_is_name(key, n_bytes, "chat_template")) {
+        if (sac_is_name(key, n_bytes, "chat_template"))
             SAC_TRY(read_template(t, s, err));
-        } else {
+        else
             SAC_TRY(sac_json_stream_skip(s, NULL, NULL, err));
-        }
     }
 }
 

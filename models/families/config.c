@@ -1,7 +1,7 @@
 /* config.c - config.json through the family that it names. */
 #include "config.h"
 
-#include "config_values.h"
+#include "config_keys.h"
 #include "family.h"
 #include "family_spec.h"
 
@@ -12,7 +12,7 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
     memset(c, 0, sizeof *c);
     c->family = family;
     c->families = sac_families;
-    c->image_token = -1;
+    c->image_token = c->video_token = -1;
     c->default_stop_id = -1;
     sac_family_spec spec;
     SAC_TRY(sac_family_spec_open(&spec, family->name, err));
@@ -29,5 +29,8 @@ sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_
     if (!json_is_object(config)) return sac_fail(err, SAC_BAD_FILE, "not a JSON object");
     SAC_TRY(sac_family_of_config(&family, config, err));
     SAC_TRY(sac_model_config_default(c, family, err));
-    return family->read(c, config, err);
+    sac_config_keys keys = {0}; /* the refusals; the list is for model.c */
+    sac_status st = sac_config_keys_of_config(&keys, family, config, err);
+    sac_config_keys_free(&keys);
+    return st == SAC_OK ? family->read(c, config, err) : st;
 }

@@ -20,14 +20,27 @@ typedef enum sac_frame_layout {
     SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
 } sac_frame_layout;
 
+/* A key of the file that settings of generation come from. */
+typedef struct sac_generation_key {
+    char name[64];
+    char value[160]; /* as JSON writes it, cut where it is longer */
+    enum { SAC_SETTING_HONOURED, SAC_SETTING_OF_SAMPLING, SAC_SETTING_QUIET, SAC_SETTING_UNKNOWN } kind;
+} sac_generation_key;
+
+enum { SAC_MAX_GENERATION_KEYS = 256 };
+
 typedef struct sac_generation_config {
     bool do_sample;
     double temperature, top_p, min_p, repetition_penalty;
     int top_k;
-    int max_new_tokens;    /* 0 = not said */
-    sac_controls controls; /* sac_controls_clear frees what it holds */
-    char unknown[64];      /* the first key that nothing here knows, or "" */
+    int max_new_tokens; /* 0 = not said */
+    sac_controls controls;
+    sac_generation_key *keys; /* [n_keys] of the file, owned */
+    int n_keys;
+    char unknown[64]; /* the first key that nothing here knows, or "" */
 } sac_generation_config;
+
+void sac_generation_config_clear(sac_generation_config *g); /* frees what it holds */
 
 typedef struct sac_model_config {
     const sac_family *family;
@@ -36,14 +49,17 @@ typedef struct sac_model_config {
     char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;
     bool qkv_bias, o_bias;
+    bool has_axes;            /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
+    double video_fps;         /* that the family's own code samples when nothing is asked for; 0: every frame */
+    double tokens_per_second; /* of time's axis in videos; 0: a step of the grid is 1 */
     bool tied_head; /* as the file says; the checkpoint decides (binder.h) */
 
     bool has_vision;
     sac_tower_config tower;
     const sac_merger_kind *merger;
     sac_activation projector_act;
-    bool projector_bias;
-    int32_t image_token;
+    bool projector_bias, projector_norm_bias;
+    int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     bool image_newline;
     const sac_dialect *dialect;
     sac_frame_layout frame_layout;
@@ -58,9 +74,12 @@ typedef struct sac_model_config {
 
 /* The merger that this configuration asks for, without weights. */
 static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
+    int joins = c->merger && c->merger->joins_squares ? c->tower.merge_size * c->tower.merge_size : 1;
     return (sac_merger){.kind = c->merger,
                         .in = sac_tower_cols(&c->tower),
-                        .hidden = c->decoder.hidden,
+                        .joins = joins,
+                        .norm_eps = c->tower.norm_eps,
+                        .hidden = joins > 1 ? joins * sac_tower_cols(&c->tower) : c->decoder.hidden,
                         .out = c->decoder.hidden,
                         .act = c->projector_act};
 }
@@ -89,6 +108,8 @@ sac_status sac_config_check_tower(const sac_tower_config *v, sac_error *err);
 /* "eos_token_id": an id or a list; adds those not there yet. */
 sac_status sac_config_add_stop_ids(int32_t ids[SAC_MAX_STOP_IDS], int *n, const json_t *object, int vocab,
                                    sac_error *err);
+/* A key of generation, which stands in config.json too. */
+bool sac_config_is_generation_key(const char *key);
 /* generation_config.json, or config.json, which transformers reads where there is none (`is_model_config`:
  * its other keys are not looked at); g holds the defaults, and on failure what was read. */
 sac_status sac_config_read_generation(sac_generation_config *g, const json_t *object, bool is_model_config,

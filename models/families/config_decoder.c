@@ -11,7 +11,9 @@ static const char *const rope_names[] = {
     [SAC_ROPE_YARN] = "yarn",       [SAC_ROPE_LLAMA3] = "llama3",
 };
 
-static sac_status rope_scaling_named(const char *name, sac_rope_scaling *out, sac_error *err) {
+/* "mrope" says that there are axes, and is otherwise the default. */
+static sac_status rope_scaling_named(const char *name, bool has_axes, sac_rope_scaling *out, sac_error *err) {
+    if (has_axes && strcmp(name, "mrope") == 0) name = rope_names[SAC_ROPE_DEFAULT];
     for (size_t i = 0; i < SAC_COUNT(rope_names); i++)
         if (strcmp(name, rope_names[i]) == 0) {
             *out = (sac_rope_scaling)i;
@@ -32,6 +34,28 @@ static sac_status read_mscale(sac_rope_config *r, const json_t *p, sac_error *er
     return sac_config_check_positive("mscale", r->attention_factor, err);
 }
 
+/* "mrope_section": how many pairs turn by a row's number of time, of height, of width (Qwen2-VL). */
+static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err) {
+    sac_rope_config *r = &c->decoder.rope;
+    static const int qwen2_vl[SAC_POSITION_AXES] = {16, 24, 24};
+    const json_t *list = NULL;
+    int sum = 0;
+    SAC_TRY(sac_json_get_array(p, "mrope_section", &list, err));
+    if (list && json_array_size(list) != SAC_POSITION_AXES)
+        return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers");
+    for (int axis = 0; axis < SAC_POSITION_AXES; axis++) {
+        const json_t *v = json_array_get(list, (size_t)axis);
+        json_int_t n = list ? json_integer_value(v) : qwen2_vl[axis];
+        if ((list && !json_is_integer(v)) || n < 0 || n > r->rot_dim / 2)
+            return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers of 0 to %d", r->rot_dim / 2);
+        r->axis_pairs[axis] = (int)n;
+        sum += (int)n;
+    }
+    if (sum == r->rot_dim / 2) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" adds up to %d, but a head has %d pairs of channels", sum,
+                    r->rot_dim / 2);
+}
+
 /* transformers 5 moved rope_theta and rope_scaling into rope_parameters. */
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err) {
     sac_rope_config *r = &c->decoder.rope;
@@ -49,10 +73,11 @@ sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_e
         const char *type = "default";
         SAC_TRY(sac_json_get_string(p, "type", &type, err));
         SAC_TRY(sac_json_get_string(p, "rope_type", &type, err));
-        SAC_TRY(rope_scaling_named(type, &r->scaling, err));
+        SAC_TRY(rope_scaling_named(type, c->has_axes, &r->scaling, err));
         SAC_TRY(sac_config_get_positive(p, "rope_theta", &r->theta, err));
         SAC_TRY(sac_json_get_float(p, "partial_rotary_factor", &partial, err));
     }
+    if (c->has_axes) SAC_TRY(read_axes(c, p, err));
     if (partial != 1)
         return sac_fail(err, SAC_UNSUPPORTED, "\"partial_rotary_factor\" is %g; only 1 is supported",
                         partial);
@@ -136,15 +161,6 @@ sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sa
     SAC_TRY(sac_json_get_string(object, "hidden_act", &act, err));
     if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
         return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" is \"%.30s\"; only silu is supported", act);
-    bool mlp_bias = false;
-    SAC_TRY(sac_json_get_bool(object, "mlp_bias", &mlp_bias, err));
-    if (mlp_bias) return sac_fail(err, SAC_UNSUPPORTED, "\"mlp_bias\" is not supported");
-    bool is_causal = true;
-    SAC_TRY(sac_json_get_bool(object, "is_causal", &is_causal, err));
-    if (!is_causal)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "\"is_causal\" is false; only models whose tokens attend to earlier ones are supported");
     SAC_TRY(sac_config_read_rope(c, object, err));
     SAC_TRY(sac_config_check_decoder(d, err));
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, object, d->vocab, err);

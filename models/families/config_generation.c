@@ -4,6 +4,7 @@
 #include "config_values.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static sac_status add_stop_id(int32_t *ids, int *n, const json_t *v, int vocab, sac_error *err) {
@@ -35,21 +36,19 @@ typedef struct refusal {
 } refusal;
 
 static const refusal refused[] = {
-    {"num_beams", 1},           {"num_beam_groups", 1},   {"num_return_sequences", 1}, {"penalty_alpha", 0},
-    {"dola_layers", 0},         {"constraints", 0},       {"force_words_ids", 0},      {"guidance_scale", 1},
-    {"watermarking_config", 0}, {"diversity_penalty", 0}, {"token_healing", 0},        {"stop_strings", 0},
+    {"num_beams", 1},         {"num_beam_groups", 1}, {"num_return_sequences", 1}, {"penalty_alpha", 0},
+    {"dola_layers", 0},       {"constraints", 0},     {"force_words_ids", 0},      {"watermarking_config", 0},
+    {"diversity_penalty", 0}, {"token_healing", 0},
 };
 
-/* Read elsewhere, or without effect on an answer here. */
+/* Of drawing a token; without "do_sample" nothing is drawn. */
+static const char *const of_sampling[] = {"temperature", "top_p",          "top_k",      "min_p",
+                                          "typical_p",   "epsilon_cutoff", "eta_cutoff", "top_h"};
+
+static const char *const honoured[] = {"do_sample", "repetition_penalty", "max_new_tokens", "eos_token_id"};
+
+/* Without effect on an answer here. */
 static const char *const quiet[] = {
-    "do_sample",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "max_new_tokens",
-    "eos_token_id",
     "bos_token_id",
     "pad_token_id",
     "decoder_start_token_id",
@@ -106,18 +105,58 @@ static sac_status refuse_others(const json_t *object, sac_error *err) {
     return SAC_OK;
 }
 
-static bool is_named(const char *key) {
-    for (size_t i = 0; i < SAC_COUNT(refused); i++)
-        if (!strcmp(refused[i].key, key)) return true;
-    for (size_t i = 0; i < SAC_COUNT(quiet); i++)
-        if (!strcmp(quiet[i], key)) return true;
+static bool is_among(const char *const *list, size_t n, const char *key) {
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i], key)) return true;
     return false;
+}
+
+static int kind_of(const char *key) {
+    if (is_among(of_sampling, SAC_COUNT(of_sampling), key)) return SAC_SETTING_OF_SAMPLING;
+    if (sac_controls_knows(key) || is_among(honoured, SAC_COUNT(honoured), key)) return SAC_SETTING_HONOURED;
+    for (size_t i = 0; i < SAC_COUNT(refused); i++)
+        if (!strcmp(refused[i].key, key)) return SAC_SETTING_QUIET; /* it asks for nothing, or is refused */
+    return is_among(quiet, SAC_COUNT(quiet), key) ? SAC_SETTING_QUIET : SAC_SETTING_UNKNOWN;
+}
+
+void sac_generation_config_clear(sac_generation_config *g) {
+    sac_controls_clear(&g->controls);
+    free(g->keys);
+    g->keys = NULL;
+    g->n_keys = 0;
+}
+
+/* For who asks what the file says; a key that comes again (of two objects) is the later one. */
+static sac_status keep_key(sac_generation_config *g, const char *name, const json_t *v, sac_error *err) {
+    sac_generation_key *k = g->keys;
+    while (k && k < g->keys + g->n_keys && strcmp(k->name, name)) k++;
+    if (k == g->keys + g->n_keys) {
+        if (g->n_keys == SAC_MAX_GENERATION_KEYS) return SAC_OK;
+        if (!g->keys) g->keys = calloc(SAC_MAX_GENERATION_KEYS, sizeof *g->keys);
+        if (!g->keys) return sac_fail(err, SAC_NO_MEMORY, "no memory for settings of generation");
+        k = &g->keys[g->n_keys++];
+    }
+    snprintf(k->name, sizeof k->name, "%s", name);
+    size_t n = json_dumpb(v, k->value, sizeof k->value - 4, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (n > sizeof k->value - 4) {
+        n = sizeof k->value - 4;
+        memcpy(k->value + n, "...", 3);
+        n += 3;
+    }
+    k->value[n] = 0;
+    k->kind = kind_of(name);
+    return SAC_OK;
+}
+
+bool sac_config_is_generation_key(const char *key) {
+    return kind_of(key) != SAC_SETTING_UNKNOWN;
 }
 
 /* What transformers writes for "off" though its own check of the value would refuse it; and a length that no
  * sequence has, such as its int(1e30). */
 static bool is_off(const char *key, const json_t *v) {
-    bool cuts = !strcmp(key, "typical_p") || !strcmp(key, "encoder_repetition_penalty");
+    bool cuts = !strcmp(key, "typical_p") || !strcmp(key, "encoder_repetition_penalty") ||
+                !strcmp(key, "guidance_scale");
     if (!strcmp(key, "max_length") && json_number_value(v) > INT32_MAX) return true;
     return json_is_null(v) || (cuts && json_is_number(v) && json_number_value(v) == 1);
 }
@@ -127,11 +166,13 @@ static sac_status read_controls(sac_generation_config *g, const json_t *object, 
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)object, key, v) {
+        int kind = kind_of(key);
+        if (names_unknown || kind <= SAC_SETTING_OF_SAMPLING) SAC_TRY(keep_key(g, key, v, err));
         if (sac_controls_knows(key)) {
             if (is_off(key, v)) continue;
             if (sac_controls_set_value(&g->controls, key, v, err) != SAC_OK)
                 return err ? (err->status = SAC_BAD_FILE) : SAC_BAD_FILE;
-        } else if (names_unknown && !is_named(key) && !json_is_null(v) && !g->unknown[0])
+        } else if (names_unknown && kind == SAC_SETTING_UNKNOWN && !json_is_null(v) && !g->unknown[0])
             snprintf(g->unknown, sizeof g->unknown, "%s", key);
     }
     return SAC_OK;

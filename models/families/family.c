@@ -13,6 +13,8 @@ const sac_family *const sac_families[] = {
     &sac_family_llava,
     &sac_family_llava_next,
     &sac_family_longva,
+    &sac_family_qwen2_vl,
+    &sac_family_qwen2_5_vl,
     NULL,
 };
 
@@ -41,9 +43,20 @@ static const char *all_names(char *buf, size_t buf_bytes) {
     return buf;
 }
 
+/* Where the weights of the original LLaVA's layout are in transformers'. */
+static const char *converted_twin(const char *model_type) {
+    static const char *const twins[][2] = {
+        {"llava_llama", "llava-hf/llava-1.5-7b-hf"}, /* or the 13b, or 1.6 */
+        {"llava_mistral", "llava-hf/llava-v1.6-mistral-7b-hf"},
+    };
+    for (size_t i = 0; i < SAC_COUNT(twins); i++)
+        if (model_type && strcmp(model_type, twins[i][0]) == 0) return twins[i][1];
+    return NULL;
+}
+
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err) {
     const char *type = NULL;
-    char names[120];
+    char names[200];
     SAC_TRY(sac_json_get_string(config, "model_type", &type, err));
     const json_t *list = NULL;
     SAC_TRY(sac_json_get_array(config, "architectures", &list, err));
@@ -55,6 +68,13 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
                            architecture ? architecture : type, err));
     if (*out && architecture && type) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
     if (*out) return SAC_OK;
+    const char *twin = converted_twin(type);
+    if (twin)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "model_type %s is the layout of the original LLaVA; fetch the same weights converted for "
+            "transformers, for example \"hf download %s\"",
+            type, twin);
     return sac_fail(err, SAC_UNSUPPORTED,
                     "architecture %.60s (model_type %.40s) is not supported; these families are: %s",
                     architecture ? architecture : "not given", type ? type : "not given",
@@ -64,6 +84,11 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err) {
     SAC_TRY(family_listing(out, BY_GGUF, architecture, err));
     if (*out) return SAC_OK;
+    if (strcmp(architecture, "clip") == 0)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "the vision half of a model (mmproj), which is not read from GGUF; give the Hugging Face folder "
+            "of the whole model");
     return sac_fail(err, SAC_UNSUPPORTED,
                     "GGUF architecture \"%.40s\" is not supported (llama and qwen2 are)", architecture);
 }

@@ -76,6 +76,41 @@ static sac_status prefixes_pair(const reader *r, void *into, const char *key, co
     return list_of(r, value, &s->prefixes[s->n_prefixes++].list);
 }
 
+static sac_status add_key(const reader *r, sac_family_spec *s, const yaml_node_t *at, sac_spec_key key) {
+    if (s->n_keys == SAC_SPEC_MAX_KEYS) return bad(r, at, "too many keys");
+    s->keys[s->n_keys++] = key;
+    return SAC_OK;
+}
+
+static sac_status only_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
+    sac_spec_key k = {NULL, key, NULL, SAC_KEY_ONLY};
+    SAC_TRY(text_of(r, value, &k.only));
+    return add_key(r, into, value, k);
+}
+
+static sac_status use_pair(const reader *r, void *into, const char *use, const yaml_node_t *value) {
+    if (strcmp(use, "only") == 0) return each_pair(r, value, only_pair, into);
+    bool honoured = strcmp(use, "honoured") == 0;
+    if (!honoured && strcmp(use, "no_effect") != 0)
+        return bad(r, value, "unknown use of keys (honoured, only, no_effect)");
+    if (value->type != YAML_SEQUENCE_NODE) return bad(r, value, "a list is expected");
+    for (const yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top;
+         i++) {
+        sac_spec_key k = {NULL, NULL, NULL, honoured ? SAC_KEY_HONOURED : SAC_KEY_NO_EFFECT};
+        SAC_TRY(text_of(r, yaml_document_get_node(r->document, *i), &k.name));
+        SAC_TRY(add_key(r, into, value, k));
+    }
+    return SAC_OK;
+}
+
+static sac_status keys_pair(const reader *r, void *into, const char *place, const yaml_node_t *value) {
+    sac_family_spec *s = into;
+    int first = s->n_keys;
+    SAC_TRY(each_pair(r, value, use_pair, s));
+    for (int i = first; i < s->n_keys; i++) s->keys[i].place = place;
+    return SAC_OK;
+}
+
 static sac_status top_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
     sac_family_spec *s = into;
     const struct {
@@ -94,6 +129,7 @@ static sac_status top_pair(const reader *r, void *into, const char *key, const y
         {"text", NULL, &s->text, NULL},
         {"prefixes", NULL, NULL, prefixes_pair},
         {"tensors", NULL, NULL, tensors_pair},
+        {"keys", NULL, NULL, keys_pair},
     };
     for (size_t i = 0; i < SAC_COUNT(keys); i++) {
         if (strcmp(key, keys[i].key) != 0) continue;
@@ -151,6 +187,19 @@ sac_status sac_family_spec_open(sac_family_spec *s, const char *name, sac_error 
 const sac_spec_list *sac_family_spec_prefix(const sac_family_spec *s, const char *name) {
     for (int i = 0; i < s->n_prefixes; i++)
         if (strcmp(s->prefixes[i].name, name) == 0) return &s->prefixes[i].list;
+    return NULL;
+}
+
+/* The whole name, or its beginning where the entry ends in a star. */
+static bool names(const char *entry, const char *name) {
+    size_t n = strlen(entry);
+    if (n && entry[n - 1] == '*') return strncmp(entry, name, n - 1) == 0;
+    return strcmp(entry, name) == 0;
+}
+
+const sac_spec_key *sac_family_spec_key(const sac_family_spec *s, const char *place, const char *name) {
+    for (int i = 0; i < s->n_keys; i++)
+        if (strcmp(s->keys[i].place, place) == 0 && names(s->keys[i].name, name)) return &s->keys[i];
     return NULL;
 }
 

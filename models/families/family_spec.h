@@ -15,7 +15,12 @@
  *       gguf: blk.{i}.attn_q.weight
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
  *       when: qkv_bias                                           bound only if that
- * flag is set */
+ * flag is set
+ *   keys:                          what becomes of the keys of its files, by the place where they stand
+ *     config:                      config.json; also vision_config, rope, preprocessor, processor, gguf
+ *       honoured: [hidden_size]
+ *       only: {num_channels: 3}    refused with any other value but null
+ *       no_effect: [use_cache, "general.*"]                      a star at the end stands for any rest */
 #ifndef SAC_MODELS_FAMILY_SPEC_H
 #define SAC_MODELS_FAMILY_SPEC_H
 
@@ -26,6 +31,7 @@
 #define SAC_SPEC_MAX_ITEMS    8
 #define SAC_SPEC_MAX_TENSORS  64
 #define SAC_SPEC_MAX_PREFIXES 4
+#define SAC_SPEC_MAX_KEYS     192
 #define SAC_SPEC_MAX_BYTES    ((size_t)64 << 10)
 
 typedef struct sac_spec_list {
@@ -43,6 +49,19 @@ typedef struct sac_spec_prefix {
     sac_spec_list list;
 } sac_spec_prefix;
 
+/* What becomes of a key of a model's files. */
+typedef enum sac_key_use {
+    SAC_KEY_UNKNOWN, /* nothing here knows it: it has no effect, and that is said */
+    SAC_KEY_HONOURED,
+    SAC_KEY_ONLY,      /* honoured with one value, refused with others */
+    SAC_KEY_NO_EFFECT, /* known, and without effect on what is computed here */
+} sac_key_use;
+
+typedef struct sac_spec_key {
+    const char *place, *name, *only; /* only: NULL unless that is its use */
+    sac_key_use use;
+} sac_spec_key;
+
 typedef struct sac_family_spec {
     const char *family, *like, *chat, *frames; /* NULL when not given */
     sac_spec_list model_types, architectures, gguf, text;
@@ -50,6 +69,8 @@ typedef struct sac_family_spec {
     int n_prefixes;
     sac_spec_tensor tensors[SAC_SPEC_MAX_TENSORS];
     int n_tensors;
+    sac_spec_key keys[SAC_SPEC_MAX_KEYS];
+    int n_keys;
     void *document; /* owns every string above */
 } sac_family_spec;
 
@@ -62,6 +83,8 @@ void sac_family_spec_free(sac_family_spec *s); /* a zeroed one is fine */
 sac_status sac_family_spec_open(sac_family_spec *s, const char *name, sac_error *err);
 
 const sac_spec_list *sac_family_spec_prefix(const sac_family_spec *s, const char *name); /* or NULL */
+const sac_spec_key *sac_family_spec_key(const sac_family_spec *s, const char *place,
+                                        const char *name); /* or NULL */
 bool sac_spec_list_has(const sac_spec_list *l, const char *item);
 
 #endif

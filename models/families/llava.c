@@ -94,12 +94,6 @@ sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_
                         "vocabulary of %d",
                         (long long)token, c->decoder.vocab);
     c->image_token = (int32_t)token;
-    bool is_causal = true; /* transformers takes it from here too */
-    SAC_TRY(sac_json_get_bool(config, "is_causal", &is_causal, err));
-    if (!is_causal)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "\"is_causal\" is false; only models whose tokens attend to earlier ones are supported");
     if (sac_config_has(config, "eos_token_id")) c->n_stop_ids = 0; /* stands before text_config's */
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }

@@ -20,8 +20,9 @@ static sac_status only(const json_t *config, const char *key, const char *fallba
     const char *value = fallback;
     SAC_TRY(sac_json_get_string(config, key, &value, err));
     if (strcmp(value, supported) == 0) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is \"%.40s\"; only %s is supported (LongVA)", key, value,
-                    supported);
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"%s\" is \"%.40s\": not LongVA but another LlavaQwenForCausalLM; only %s is supported",
+                    key, value, supported);
 }
 
 /* Sizes of the towers that LongVA-like checkpoints name. */

@@ -34,7 +34,9 @@ static bool take_span(cursor *c, sac_text_span *out) {
 }
 
 static sac_status truncated(const char *what, sac_error *err) {
-    return sac_fail(err, SAC_BAD_FILE, "the file ends inside %s: truncated or damaged", what);
+    return sac_fail(err, SAC_BAD_FILE,
+                    "the file ends inside %s: truncated or damaged (download incomplete: fetch it again)",
+                    what);
 }
 
 /* ---- metadata ---- */
@@ -232,7 +234,7 @@ static sac_status place_tensors(sac_checkpoint *ck, int first, const uint8_t *ba
         if (offset > base_bytes || t->n_bytes > base_bytes - offset)
             return sac_fail(err, SAC_BAD_FILE,
                             "tensor %.100s: %zu bytes at %llu are outside the file's %zu bytes of "
-                            "tensors: truncated?",
+                            "tensors: download incomplete, fetch it again",
                             t->name, t->n_bytes, (unsigned long long)offset, base_bytes);
         t->data = base + offset;
     }

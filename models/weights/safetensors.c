@@ -76,7 +76,9 @@ static sac_status read_entry(sac_checkpoint_tensor *t, const json_t *entry, cons
         return sac_fail(err, SAC_BAD_FILE, "\"data_offsets\" must be two integers");
     int64_t begin = json_integer_value(b), end = json_integer_value(e);
     if (begin < 0 || end < begin || (uint64_t)end > buffer_bytes)
-        return sac_fail(err, SAC_BAD_FILE, "bytes %lld to %lld are outside the file's %zu bytes of tensors",
+        return sac_fail(err, SAC_BAD_FILE,
+                        "bytes %lld to %lld are outside the file's %zu bytes of tensors: download "
+                        "incomplete, fetch it again",
                         (long long)begin, (long long)end, buffer_bytes);
     size_t want;
     char shape[SAC_SHAPE_TEXT];
@@ -90,13 +92,17 @@ static sac_status read_entry(sac_checkpoint_tensor *t, const json_t *entry, cons
 
 sac_status sac_safetensors_parse(sac_checkpoint *c, int file, const uint8_t *data, size_t n_bytes,
                                  size_t *header_bytes, sac_error *err) {
-    if (n_bytes < 8) return sac_fail(err, SAC_BAD_FILE, "%zu bytes, too short for safetensors", n_bytes);
+    if (n_bytes < 8)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "%zu bytes, too short for safetensors: download incomplete, fetch it again", n_bytes);
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--) length = length << 8 | data[i];
     if (length > SAC_SAFETENSORS_MAX_HEADER || length > n_bytes - 8)
-        return sac_fail(err, SAC_BAD_FILE,
-                        "header of %llu bytes in a file of %zu (limit %zu): truncated, or not safetensors",
-                        (unsigned long long)length, n_bytes, SAC_SAFETENSORS_MAX_HEADER);
+        return sac_fail(
+            err, SAC_BAD_FILE,
+            "header of %llu bytes in a file of %zu (limit %zu): not safetensors, or truncated (download "
+            "incomplete: fetch it again)",
+            (unsigned long long)length, n_bytes, SAC_SAFETENSORS_MAX_HEADER);
     json_t *header;
     SAC_TRY(sac_json_parse(&header, (const char *)data + 8, (size_t)length, err));
     const uint8_t *buffer = data + 8 + length;
@@ -122,16 +128,12 @@ sac_status sac_safetensors_parse(sac_checkpoint *c, int file, const uint8_t *dat
     return st == SAC_OK ? sac_checkpoint_check_disjoint(c, first, err) : st;
 }
 
-/* What git leaves in the place of a large file that was not fetched. */
-static bool is_lfs_pointer(const sac_file_map *map) {
-    static const char first[] = "version https://git-lfs";
-    return map->n_bytes >= sizeof first - 1 && memcmp(map->data, first, sizeof first - 1) == 0;
-}
-
 static sac_status add_shard(sac_checkpoint *c, const char *path, sac_error *err) {
+    if (!sac_file_exists(path))
+        return sac_fail(err, SAC_NOT_FOUND, "%s: No such file: download incomplete, fetch it again", path);
     SAC_TRY(sac_checkpoint_add_file(c, path, err));
     sac_checkpoint_file *f = &c->files[c->n_files - 1];
-    if (is_lfs_pointer(&f->map))
+    if (sac_file_is_lfs_pointer(&f->map))
         return sac_fail(err, SAC_BAD_FILE,
                         "%s: a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder", path);
     sac_status st =

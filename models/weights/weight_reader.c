@@ -13,10 +13,12 @@ sac_status sac_weight_check_config(const json_t *quantization, sac_error *err) {
         sac_status st = readers[i]->check ? readers[i]->check(quantization, &is_mine, err) : SAC_OK;
         if (is_mine) return st;
     }
-    return sac_fail(
-        err, SAC_UNSUPPORTED,
-        "\"quantization_config\": weights quantised in this way are not supported; use the original "
-        "checkpoint or a GGUF file");
+    const char *method = json_string_value(json_object_get(quantization, "quant_method"));
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"quantization_config\": weights quantised with %.40s are not supported; use the "
+                    "original checkpoint or a "
+                    "GGUF file",
+                    method ? method : "an unnamed method");
 }
 
 sac_status sac_weight_read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,

@@ -82,6 +82,11 @@ sac_status sac_file_read(char **out, size_t *n_bytes, const char *path, size_t m
     return SAC_OK;
 }
 
+int sac_file_is_lfs_pointer(const sac_file_map *m) {
+    static const char first[] = "version https://git-lfs";
+    return m->n_bytes >= sizeof first - 1 && memcmp(m->data, first, sizeof first - 1) == 0;
+}
+
 int sac_file_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);

@@ -22,6 +22,9 @@ void sac_file_unmap(sac_file_map *m); /* a zeroed map is fine */
  * (configs). */
 sac_status sac_file_read(char **out, size_t *n_bytes, const char *path, size_t max_bytes, sac_error *err);
 
+/* What git leaves in the place of a large file that was not fetched. */
+int sac_file_is_lfs_pointer(const sac_file_map *m);
+
 /* True when `path` names an existing regular file / folder. */
 int sac_file_exists(const char *path);
 int sac_folder_exists(const char *path);

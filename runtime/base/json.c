@@ -61,14 +61,18 @@ static sac_status parse(json_t **out, const char *text, size_t n_bytes, bool tak
     *out = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
     if (!*out && takes_large && json_error_code(&e) == json_error_numeric_overflow)
         *out = load_large_integers(text, n_bytes, &e);
-    if (!*out)
-        return sac_fail(err, SAC_BAD_FILE, "not valid JSON at line %d column %d: %s", e.line, e.column,
-                        e.text);
-    return SAC_OK;
+    if (*out) return SAC_OK;
+    bool is_cut = json_error_code(&e) == json_error_premature_end_of_input;
+    return sac_fail(err, SAC_BAD_FILE, "not valid JSON at line %d column %d: %s%s", e.line, e.column, e.text,
+                    is_cut ? ": cut short, fetch the file again" : "");
 }
 
 sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_error *err) {
     return parse(out, text, n_bytes, false, err);
+}
+
+sac_status sac_json_parse_large(json_t **out, const char *text, size_t n_bytes, sac_error *err) {
+    return parse(out, text, n_bytes, true, err);
 }
 
 sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err) {
@@ -81,6 +85,9 @@ sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err) {
                       SAC_JSON_MAX_BYTES);
     else if (map.n_bytes == 0)
         st = sac_fail(err, SAC_BAD_FILE, "%s: empty file", path);
+    else if (sac_file_is_lfs_pointer(&map))
+        st = sac_fail(err, SAC_BAD_FILE,
+                      "%s: a Git LFS pointer, not the file: run \"git lfs pull\" in its folder", path);
     else {
         st = parse(out, (const char *)map.data, map.n_bytes, true, err);
         if (st != SAC_OK) st = sac_fail_prefix(err, st, "%s", path);

@@ -16,6 +16,8 @@
 
 /* On success *out is owned by the caller: json_decref. Duplicate keys are refused. */
 sac_status sac_json_parse(json_t **out, const char *text, size_t n_bytes, sac_error *err);
+/* An integer beyond 64 bits is read as a real, see below. */
+sac_status sac_json_parse_large(json_t **out, const char *text, size_t n_bytes, sac_error *err);
 /* The error names the file. An integer beyond 64 bits is read as a real, as Python's writers leave such numbers in
  * files of configuration. */
 sac_status sac_json_parse_file(json_t **out, const char *path, sac_error *err);

@@ -71,17 +71,17 @@ size_t sac_device_vision_host_bytes(const sac_vision_sizes *z) {
 static sac_status merge(sac_session *s, const sac_media *m, int n, sac_mat features, sac_mat y) {
     const sac_merger *merger = &s->model->device_tower.merger;
     sac_device_vision *v = &s->device_vision;
-    return merger->kind->run(
-        &(sac_merger_run){.merger = merger,
-                          .ops = &s->device_ops,
-                          .stream = &s->device_stream,
-                          .n = n,
-                          .grid = m->tower.patches,
-                          .pool = m->plan.pool,
-                          .features = features,
-                          .mid = {v->mid, features.rows, merger->hidden, merger->hidden, v->tower_dtype},
-                          .raw = v->raw,
-                          .y = y});
+    return merger->kind->run(&(sac_merger_run){.merger = merger,
+                                               .ops = &s->device_ops,
+                                               .stream = &s->device_stream,
+                                               .n = n,
+                                               .grid = m->tower.patches,
+                                               .pool = m->plan.pool,
+                                               .features = features,
+                                               .mid = {v->mid, features.rows / sac_merger_joins(merger),
+                                                       merger->hidden, merger->hidden, v->tower_dtype},
+                                               .raw = v->raw,
+                                               .y = y});
 }
 
 /* To y in the decoder's type. */

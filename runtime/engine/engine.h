@@ -34,12 +34,14 @@ struct sac_model {
  * takes: a whole picture, a part of one, a frame. A session always has its limits and layout, and the buffers while
  * a prompt of it runs. */
 typedef struct sac_vision_state {
-    int batch_tiles; /* tiles encoded at a time */
-    int max_tiles;   /* of one picture */
+    int batch_tiles;       /* tiles encoded at a time, where so many go into */
+    int64_t batch_patches; /* patches */
+    int max_tiles;         /* of one picture */
     sac_tower_state tower;
     uint8_t *patches;       /* patch rows of max_tiles tiles, or a batch if that is more */
     int32_t *segment_start; /* [batch_tiles * segments of a tile + 1] first rows of a batch's segments */
     uint8_t *tile;          /* pixels of one, for who wants to see it */
+    uint8_t *frame;         /* patch rows of one frame, where several share a tile's patches */
     float *features;        /* [rows of a batch][cols] */
     float *mid;             /* [rows of a batch][merger's hidden] */
     float *raw;             /* [rows of a batch][hidden], before pooling */
@@ -52,7 +54,9 @@ typedef struct sac_vision_state {
 /* Sizes of the vision buffers in bytes, in one place for the plan and for the taking. */
 typedef struct sac_vision_sizes {
     int batch_tiles, max_tiles, batch_segments;
-    size_t patches, segment_start, tile, features, mid, raw, pooled, layout, class_attention;
+    int64_t batch_n_patches,
+        batch_inside; /* patches of a batch, and rows that the tower's layers make of them */
+    size_t patches, segment_start, tile, frame, features, mid, raw, pooled, layout, class_attention;
     size_t batch_patches; /* patch rows of one batch; raw is what comes of them */
     bool pools;           /* tokens of pictures or of frames are pooled */
 } sac_vision_sizes;
@@ -84,9 +88,16 @@ typedef struct sac_device_vision {
 /* Where one picture or video stands: its report, its key, its embeddings' place in the prompt. */
 typedef struct sac_media sac_media;
 
+/* What sac_session_set_chat was given, read. */
+typedef struct sac_chat_settings {
+    json_t *tools, *documents, *variables; /* owned, or NULL */
+    bool no_generation_prompt, continue_final_message, parse_special;
+} sac_chat_settings;
+
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
+    sac_chat_settings chat;
     sac_reduce reduce;
     sac_memory_report memory;
     sac_arena arena;
@@ -103,6 +114,7 @@ struct sac_session {
     sac_vision_state vision;
     sac_device_vision device_vision;
 
+    sac_session *guide; /* the second sequence of guidance (guide.h), or NULL */
     sac_sampler sampler;
     sac_detokenizer *detokenizer;
     int32_t *ids;       /* [n_ctx] the sequence, placeholder ids for visual tokens */

@@ -21,8 +21,7 @@ static int64_t widest_row(const sac_loaded_model *m) {
 static size_t scratch_bytes(const sac_model *m, int64_t rows, bool vision) {
     if (sac_model_on_device(m)) rows = 1; /* the decoder's rows are not on the host */
     if (vision) {
-        int64_t tiles = sac_vision_measure(m).batch_tiles;
-        int64_t tower = tiles * sac_tower_plan_square(&m->loaded.tower.config).n_inside;
+        int64_t tower = sac_vision_measure(m).batch_inside;
         if (tower > rows) rows = tower;
     }
     return m->ops.linear_scratch_bytes(rows, widest_row(&m->loaded)) + 64;
@@ -48,6 +47,7 @@ sac_workspace_need sac_session_need(const sac_model *m, const sac_decoder_state 
 /* Limits and layout stay what the session has. */
 static void set_vision(sac_session *s, sac_vision_state v) {
     v.batch_tiles = s->vision.batch_tiles;
+    v.batch_patches = s->vision.batch_patches;
     v.max_tiles = s->vision.max_tiles;
     v.max_tokens = s->vision.max_tokens;
     v.layout = s->vision.layout;

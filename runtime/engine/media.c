@@ -19,17 +19,32 @@ static bool is_picture(const sac_media *m) {
     return m->content == SAC_PART_IMAGE;
 }
 
+int32_t sac_media_token(const sac_session *s, const sac_media *m) {
+    return is_picture(m) ? s->model->loaded.image_token : s->model->loaded.video_token;
+}
+
 /* The grid of a span's rows, where they are one. */
-static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_frames) {
+static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles) {
     const sac_visual_plan *p = &m->plan;
-    sac_grid g = {n_frames * p->tokens.t, p->tokens.h, p->tokens.w};
+    sac_grid g = {n_tiles * p->tokens.t, p->tokens.h, p->tokens.w};
     bool is_reduced = s->reduce.is_on && is_picture(m);
     return p->n_tiles == 1 && !is_reduced && sac_grid_cells(g) == m->block_tokens ? g : (sac_grid){0};
 }
 
+/* Frames that share their patches are one step. Of a video, by the rate that it was sampled at, as Qwen2.5-VL counts
+ * it; of a list of frames, by their times. */
 static double seconds_a_step(const sac_media *m, int n_frames) {
-    const double *t = m->frames.time_s;
-    return n_frames > 1 ? (t[n_frames - 1] - t[0]) / (n_frames - 1) : 0;
+    const sac_frame_plan *f = &m->frames;
+    if (n_frames < 2) return 0;
+    double each = (f->time_s[n_frames - 1] - f->time_s[0]) / (n_frames - 1);
+    if (m->content == SAC_PART_VIDEO && f->duration_s > 0) each = f->duration_s / n_frames;
+    return each * m->plan.frames;
+}
+
+/* Of the family's axis of time. */
+static double time_step(const sac_session *s, const sac_media *m, int n_frames) {
+    double rate = s->model->loaded.tokens_per_second;
+    return rate > 0 && n_frames > 1 ? rate * seconds_a_step(m, n_frames) : 1;
 }
 
 /* What every placeholder of the prompt will show. */
@@ -40,7 +55,8 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
     if (!s->spans) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)n);
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];
-        int each = m->report.n_frames / (int)m->n_blocks; /* all frames in one block, or one in each */
+        int tiles = m->report.n_tiles / (int)m->n_blocks; /* all in one block, or one in each */
+        int each = is_picture(m) ? 1 : (int)(m->report.n_frames / m->n_blocks);
         m->spans = s->spans + s->n_spans;
         for (int b = 0; b < (int)m->n_blocks; b++)
             s->spans[s->n_spans++] = (sac_prompt_span){.n = m->block_tokens,
@@ -48,7 +64,8 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
                                                        .frame = b * each,
                                                        .n_frames = each,
                                                        .step_s = seconds_a_step(m, each),
-                                                       .grid = grid_of(s, m, each)};
+                                                       .time_step = time_step(s, m, each),
+                                                       .grid = grid_of(s, m, is_picture(m) ? 1 : tiles)};
     }
     return SAC_OK;
 }

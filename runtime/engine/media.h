@@ -32,6 +32,9 @@ sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t
  */
 void sac_media_close(sac_session *s);
 
+/* The id that stands for the item's rows. */
+int32_t sac_media_token(const sac_session *s, const sac_media *m);
+
 /* A hash for visual token `index` of item i: equal content gives equal values. */
 uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index);
 

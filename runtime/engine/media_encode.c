@@ -24,10 +24,18 @@ static void tell_tiles(const sac_media_work *w, const uint8_t *patches, int64_t 
     const sac_events *events = w->s->events;
     uint8_t *tile = w->s->vision.tile;
     int width = p->patches.w * p->patch, height = p->patches.h * p->patch;
+    const sac_patch_order order = sac_visual_order(p);
     for (int i = 0; i < n && events && events->tile; i++) {
-        sac_patches_join(tile, patches + sac_visual_bytes(p, i), p->patch, p->patches.h, p->patches.w);
+        sac_patches_join(tile, &order, 0, patches + sac_visual_bytes(p, i));
         events->tile(events->ctx, (size_t)(w->m - w->s->media), first_tile + i, width, height, tile);
     }
+}
+
+/* Tiles of this item that the tower takes at a time. */
+static int batch_tiles(const sac_media_work *w) {
+    const sac_vision_state *v = &w->s->vision;
+    int64_t n = v->batch_patches / w->m->tower.n_patches;
+    return n < 1 ? 1 : n < v->batch_tiles ? (int)n : v->batch_tiles;
 }
 
 static void report_progress(const sac_media_work *w, int64_t done) {
@@ -57,10 +65,10 @@ static batch_rows buffer_rows(const sac_media_work *w, int64_t first, int64_t n)
     return (batch_rows){sac_mat_rows(all, first, n), false};
 }
 
-/* Frames go straight to the prompt's rows where these follow one another. */
-static batch_rows frame_rows(const sac_media_work *w, int64_t first_frame, int n) {
+/* A video's tiles go straight to the prompt's rows where these follow one another. */
+static batch_rows frame_rows(const sac_media_work *w, int64_t first_tile, int n) {
     int64_t each = w->m->plan.n_tokens, n_tokens = n * each;
-    sac_mat run = sac_visual_run(w->s, w->m, first_frame * each, n_tokens);
+    sac_mat run = sac_visual_run(w->s, w->m, first_tile * each, n_tokens);
     if (run.rows < n_tokens) return buffer_rows(w, 0, n_tokens);
     return (batch_rows){run, !sac_model_on_device(w->s->model)};
 }
@@ -81,7 +89,8 @@ static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int
                              .grid = media->tower.patches,
                              .pool = media->plan.pool,
                              .features = sac_mat_f32(v->features, n_rows, sac_tower_cols(&m->tower.config)),
-                             .mid = sac_mat_f32(v->mid, n_rows, m->merger.hidden),
+                             .mid =
+                                 sac_mat_f32(v->mid, n_rows / sac_merger_joins(&m->merger), m->merger.hidden),
                              .raw = v->raw,
                              .y = y};
     sac_patch_rows rows = sac_media_patch_rows(s, media, patches, n);
@@ -122,10 +131,10 @@ static sac_status wait_for(sac_media_work *w, int slot, sac_error *err) {
 
 /* ---------------------------------------------------------------- frames */
 
-/* The rows of n frames that were not made where the prompt wants them go there. On a device the copies come
+/* The rows of n tiles that were not made where the prompt wants them go there. On a device the copies come
  * behind the batch in the session's stream. */
-static sac_status spread_frames(const sac_media_work *w, int64_t first_frame, int n, batch_rows from) {
-    int64_t each = w->m->plan.n_tokens, first = first_frame * each;
+static sac_status spread_frames(const sac_media_work *w, int64_t first_tile, int n, batch_rows from) {
+    int64_t each = w->m->plan.n_tokens, first = first_tile * each;
     sac_mat run = sac_visual_run(w->s, w->m, first, n * each);
     if (run.data == from.y.data) return SAC_OK;
     if (from.on_host) return sac_visual_write_tokens(w->s, w->m, first, n * each, from.y.data);
@@ -135,7 +144,8 @@ static sac_status spread_frames(const sac_media_work *w, int64_t first_frame, in
 static void tell_frames(sac_media_work *w, int slot, int n) {
     tell_tiles(w, slot_patches(w, slot), w->n_done, n);
     w->n_done += n;
-    report_progress(w, w->n_done);
+    int64_t n_frames = w->n_done * w->m->plan.frames;
+    report_progress(w, n_frames < w->m->frames.n_frames ? n_frames : w->m->frames.n_frames);
 }
 
 static sac_status collect_frames(sac_media_work *w, int slot, sac_error *err) {
@@ -167,11 +177,26 @@ static uint8_t *next_tile(const sac_media_work *w) {
     return slot_patches(w, w->slot) + sac_visual_bytes(&w->m->plan, w->n_tiles);
 }
 
+/* Where a frame's own rows are made: in the tile, or apart where they then go between those of other frames. */
+static uint8_t *frame_alone(const sac_media_work *w) {
+    return w->m->plan.frames == 1 ? next_tile(w) : w->s->vision.frame;
+}
+
+/* Frames of one video share their grid. */
+static sac_status check_frame(const sac_media_work *w, const sac_visual_plan *p, sac_error *err) {
+    const sac_visual_plan *all = &w->m->plan;
+    if (p->patches.h == all->patches.h && p->patches.w == all->patches.w) return SAC_OK;
+    return sac_fail(err, SAC_BAD_ARGUMENT,
+                    "a frame of %d x %d pixels among frames of %d x %d: this model takes frames of one size",
+                    p->width, p->height, w->m->report.width, w->m->report.height);
+}
+
 static sac_status cut_frame(const sac_media_work *w, const sac_image *frame, sac_error *err) {
     const sac_processor_config *p = &w->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
     SAC_TRY(sac_media_plan_frame(w->s, frame->width, frame->height, &plan, err));
-    return sac_processor_cut(p, frame, &plan, next_tile(w), err);
+    SAC_TRY(check_frame(w, &plan, err));
+    return sac_processor_cut_frame(p, frame, &plan, frame_alone(w), err);
 }
 
 /* Frame i of a list. */
@@ -179,7 +204,8 @@ static sac_status read_listed(const sac_media_work *w, int64_t i, sac_error *err
     sac_picture f = sac_part_picture(w->m->part, (size_t)w->m->frames.index[i]);
     sac_image image;
     if (f.prepared) {
-        memcpy(next_tile(w), f.prepared->patches, sac_visual_bytes(&f.prepared->plan, 1));
+        SAC_TRY(check_frame(w, &f.prepared->plan, err));
+        memcpy(frame_alone(w), f.prepared->patches, f.prepared->n_bytes);
         return SAC_OK;
     }
     SAC_TRY(sac_picture_open(&image, &f, err));
@@ -195,10 +221,22 @@ static sac_status read_frame(const sac_media_work *w, sac_error *err) {
     return cut_frame(w, &frame, err);
 }
 
+/* Reads a tile: the frames that share its patches. The last stands for those that a video no longer has. */
+static sac_status read_tile(sac_media_work *w, sac_error *err) {
+    const sac_visual_plan *p = &w->m->plan;
+    for (int k = 0; k < p->frames; k++) {
+        if (w->n_read < w->m->frames.n_frames) {
+            SAC_TRY(read_frame(w, err));
+            w->n_read++;
+        }
+        if (p->frames > 1) sac_processor_place_frame(p, k, w->s->vision.frame, next_tile(w));
+    }
+    return SAC_OK;
+}
+
 static sac_status next_frames(sac_media_work *w, bool *done, sac_error *err) {
     int64_t n_frames = w->m->frames.n_frames;
-    for (; w->n_read < n_frames && w->n_tiles < w->s->vision.batch_tiles; w->n_read++, w->n_tiles++)
-        SAC_TRY(read_frame(w, err));
+    for (; w->n_read < n_frames && w->n_tiles < batch_tiles(w); w->n_tiles++) SAC_TRY(read_tile(w, err));
     SAC_TRY(flush_frames(w, err));
     *done = w->n_read == n_frames;
     return *done ? collect_frames(w, !w->slot, err) : SAC_OK;
@@ -231,7 +269,8 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, int64_t n
     const sac_session *s = w->s;
     const sac_vision_state *v = &s->vision;
     bool direct = !sac_model_on_device(s->model);
-    int64_t most = direct ? to.rows : (int64_t)s->vision.batch_tiles * w->m->tower.n_features; /* raw's */
+    int64_t raw_rows = batch_tiles(w) * w->m->tower.n_features / sac_merger_joins(&s->model->loaded.merger);
+    int64_t most = direct ? to.rows : raw_rows;
     for (int64_t at = 0; at < to.rows; at += most) {
         sac_mat some = sac_mat_rows(to, at, to.rows - at < most ? to.rows - at : most);
         sac_mat y = direct ? some : sac_mat_f32(v->raw, some.rows, some.cols);
@@ -258,7 +297,7 @@ static sac_status next_tiles(sac_media_work *w, bool *done, sac_error *err) {
     sac_session *s = w->s;
     const sac_visual_plan *p = &w->m->plan;
     int64_t first = w->n_done, left = p->n_tiles - first, each = p->tokens_per_tile;
-    int n = left < s->vision.batch_tiles ? (int)left : s->vision.batch_tiles;
+    int n = left < batch_tiles(w) ? (int)left : batch_tiles(w);
     const uint8_t *patches = w->m->patches + sac_visual_bytes(p, first);
     SAC_TRY(sac_session_check_cancel(s, err));
     watch_class(s, w->m, first);

@@ -17,7 +17,7 @@ sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
 /* What the tower makes of the item's tiles. */
 static sac_status plan_tower(const sac_session *s, sac_media *m, sac_error *err) {
     const sac_tower_config *c = &s->model->loaded.tower.config;
-    return c->kind->plan(c, m->plan.tile_w, m->plan.tile_h, m->plan.patches.t, &m->tower, err);
+    return c->kind->plan(c, m->plan.tile_w, m->plan.tile_h, m->plan.frames, &m->tower, err);
 }
 
 static sac_status plan_picture(sac_session *s, sac_media *m, int width, int height, sac_error *err) {
@@ -113,13 +113,14 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
                                   int height, sac_error *err) {
     sac_frame_layout layout = s->model->loaded.frame_layout;
     m->plan = *plan;
-    m->n_blocks = layout == SAC_FRAMES_SEPARATE ? m->frames.n_frames : 1;
-    m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * m->frames.n_frames;
+    int64_t n_tiles = sac_visual_tiles(plan, m->frames.n_frames);
+    m->n_blocks = layout == SAC_FRAMES_SEPARATE ? n_tiles : 1;
+    m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * n_tiles;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
                                    .n_frames = (int)m->frames.n_frames,
-                                   .n_tiles = (int)m->frames.n_frames,
+                                   .n_tiles = (int)n_tiles,
                                    .source_fps = m->frames.source_fps,
                                    .duration_s = m->frames.duration_s,
                                    .source_frames = m->frames.total_frames,
@@ -157,14 +158,35 @@ static void remember_video(sac_session *s, const sac_media *m, const sac_frame_r
     if (m->frames.rule != SAC_SAMPLED_BY_MAX_FRAMES) sac_source_remember(s, m, &unbound, width, height);
 }
 
+/* The frame that a video's frames are counted by: any, where all cost the same. Where they do not, its size must be
+ * known first. */
+static sac_status video_frame(sac_session *s, sac_media *m, sac_visual_plan *frame, sac_error *err) {
+    const sac_processor_config *p = &s->model->loaded.processor;
+    int width = p->tile_size, height = p->tile_size;
+    if (p->dialect->largest && !sac_source_recall(s, m, NULL, &width, &height)) {
+        SAC_TRY(open_video(s, m, err));
+        width = sac_video_get_info(m->video)->width;
+        height = sac_video_get_info(m->video)->height;
+        SAC_TRY(sac_source_read(s, m, err));
+        sac_source_remember(s, m, NULL, width, height);
+    }
+    return sac_media_plan_frame(s, width, height, frame, err);
+}
+
+sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked) {
+    if (asked.fps == 0 && asked.num_frames == 0) asked.fps = m->loaded.video_fps;
+    return asked;
+}
+
 static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
-    int side = s->model->loaded.processor.tile_size, width, height;
+    int width, height;
     sac_frame_request request;
     sac_visual_plan frame;
-    SAC_TRY(sac_media_plan_frame(s, side, side, &frame, err));
-    SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
+    const sac_video_options options = sac_model_video_options(s->model, m->part->video);
+    SAC_TRY(video_frame(s, m, &frame, err));
+    SAC_TRY(frame_request(&options, room, &frame, &request, err));
     if (!recall_video(s, m, &request, &width, &height)) {
-        SAC_TRY(open_video(s, m, err));
+        if (!m->video) SAC_TRY(open_video(s, m, err));
         const sac_video_info *info = sac_video_get_info(m->video);
         width = info->width;
         height = info->height;
@@ -176,18 +198,23 @@ static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_
     return describe_frames(s, m, &frame, width, height, err);
 }
 
-/* Size of the first picture of a list goes into the report; all are decoded when they are encoded. */
+/* Of the first picture of a list: it goes into the report; all are decoded when they are encoded. */
+static sac_status list_size(const sac_media *m, int *width, int *height, sac_error *err) {
+    sac_picture first = sac_part_picture(m->part, 0);
+    sac_image image;
+    if (sac_picture_has_size(&first, width, height)) return SAC_OK;
+    SAC_TRY(sac_picture_open(&image, &first, err));
+    *width = image.width;
+    *height = image.height;
+    sac_picture_close(&image, &first);
+    return SAC_OK;
+}
+
 static sac_status plan_list(sac_media *m, const sac_frame_request *request, int *width, int *height,
                             sac_error *err) {
     size_t n = sac_part_n_pictures(m->part);
     sac_picture first = sac_part_picture(m->part, 0), last = sac_part_picture(m->part, n - 1);
-    if (!sac_picture_has_size(&first, width, height)) {
-        sac_image image;
-        SAC_TRY(sac_picture_open(&image, &first, err));
-        *width = image.width;
-        *height = image.height;
-        sac_picture_close(&image, &first);
-    }
+    SAC_TRY(list_size(m, width, height, err));
     double span = last.time_s - first.time_s;
     sac_sampling_source source = {.total_frames = (int64_t)n,
                                   .frame_pixels = (int64_t)*width * *height,
@@ -216,10 +243,16 @@ static sac_status check_list(const sac_session *s, const sac_part *p, sac_error 
 
 static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     SAC_TRY(check_list(s, m->part, err));
-    int side = s->model->loaded.processor.tile_size, width, height;
+    const sac_processor_config *p = &s->model->loaded.processor;
+    int width = p->tile_size, height = p->tile_size;
     sac_visual_plan frame;
     sac_frame_request request;
-    SAC_TRY(sac_media_plan_frame(s, side, side, &frame, err));
+    if (p->dialect->largest && !sac_source_recall(s, m, NULL, &width, &height)) {
+        SAC_TRY(list_size(m, &width, &height, err));
+        SAC_TRY(sac_source_read(s, m, err));
+        sac_source_remember(s, m, NULL, width, height);
+    }
+    SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
     SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
     if (!recall_video(s, m, &request, &width, &height)) {
         SAC_TRY(plan_list(m, &request, &width, &height, err));

@@ -24,11 +24,13 @@ static sac_status cut(sac_prepared **out, const sac_model *m, const sac_image *i
     const sac_processor_config *c = &m->loaded.processor;
     sac_visual_plan plan;
     SAC_TRY(sac_processor_plan(c, image->width, image->height, is_frame, &plan, err));
+    if (is_frame) plan.frames = 1; /* the others of its patches are not known yet */
     size_t n_bytes = sac_visual_bytes(&plan, plan.n_tiles);
     sac_prepared *p = malloc(sizeof *p + n_bytes);
     if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", plan.n_tiles);
     *p = (sac_prepared){.model = m, .plan = plan, .n_bytes = n_bytes};
-    sac_status st = sac_processor_cut(c, image, &plan, p->patches, err);
+    sac_status st =
+        (is_frame ? sac_processor_cut_frame : sac_processor_cut)(c, image, &plan, p->patches, err);
     if (st == SAC_OK) st = hash_patches(p, err);
     if (st != SAC_OK) {
         free(p);

@@ -1,71 +1,9 @@
 #include "prompt.h"
 #include "call.h"
+#include "prompt_chat.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---------------------------------------------------------------- rendering */
-
-/* Stands in s->prompt for the visual tokens of the next span. No vocabulary has it, and no text becomes it. */
-enum { MARK = INT32_MIN };
-
-/* The conversation as the chat format wants it: one block of memory, freed as a whole. */
-typedef struct rendering {
-    sac_chat_message *messages;
-    sac_chat_part *parts;
-    sac_text_segment *segments;
-    size_t n_segments;
-} rendering;
-
-static size_t count_parts(const sac_message *messages, size_t n_messages) {
-    size_t n = 0;
-    for (size_t i = 0; i < n_messages; i++) n += messages[i].n_parts;
-    return n;
-}
-
-static void release(rendering *r) {
-    free(r->messages);
-    free(r->parts);
-    free(r->segments);
-}
-
-static sac_status convert(const sac_session *s, const sac_message *messages, size_t n_messages, rendering *r,
-                          sac_error *err) {
-    size_t media = 0, n_parts = 0;
-    for (size_t i = 0; i < n_messages; i++) {
-        const sac_message *m = &messages[i];
-        if (!m->role) return sac_fail(err, SAC_BAD_ARGUMENT, "message %zu has no role", i);
-        r->messages[i] =
-            (sac_chat_message){.role = m->role, .parts = r->parts + n_parts, .n_parts = m->n_parts};
-        for (size_t j = 0; j < m->n_parts; j++) {
-            const sac_part *p = &m->parts[j];
-            sac_chat_part *to = &r->parts[n_parts++];
-            if (p->kind == SAC_PART_TEXT) {
-                if (!p->text)
-                    return sac_fail(err, SAC_BAD_ARGUMENT, "part %zu of message %zu has no text", j, i);
-                *to = (sac_chat_part){.text = p->text, .n_bytes = strlen(p->text)};
-            } else
-                *to = (sac_chat_part){.n_placeholders = s->media[media++].n_blocks};
-        }
-    }
-    return SAC_OK;
-}
-
-static sac_status render(const sac_session *s, const sac_message *messages, size_t n_messages, rendering *r,
-                         sac_error *err) {
-    size_t n_parts = count_parts(messages, n_messages);
-    *r = (rendering){0};
-    r->messages = calloc(n_messages + 1, sizeof *r->messages);
-    r->parts = calloc(n_parts + 1, sizeof *r->parts);
-    if (!r->messages || !r->parts)
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu messages", n_messages);
-    SAC_TRY(convert(s, messages, n_messages, r, err));
-    size_t capacity = sac_chat_max_segments(n_messages, n_parts, s->n_spans);
-    r->segments = calloc(capacity, sizeof *r->segments);
-    if (!r->segments) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pieces of text", capacity);
-    return sac_chat_render(s->model->loaded.chat, r->messages, n_messages, true, MARK, r->segments, capacity,
-                           &r->n_segments, err);
-}
 
 /* ---------------------------------------------------------------- counting */
 
@@ -77,8 +15,8 @@ static sac_status count(const sac_session *s, sac_prompt *p, sac_error *err) {
             return sac_fail(err, SAC_BAD_FILE,
                             "the tokenizer makes id %d, the model has %d rows of embeddings", s->prompt[i],
                             vocab);
-        n_marks += s->prompt[i] == MARK;
-        n_like_marks += s->prompt[i] == image;
+        n_marks += s->prompt[i] == SAC_PROMPT_MARK;
+        n_like_marks += s->prompt[i] == image || s->prompt[i] == s->model->loaded.video_token;
     }
     if (n_marks + n_like_marks != s->n_spans)
         return sac_fail(err, SAC_BAD_FILE,
@@ -96,23 +34,40 @@ static sac_status count(const sac_session *s, sac_prompt *p, sac_error *err) {
     return SAC_OK;
 }
 
+/* What the conversation is as text, with a mark for every span of visual tokens. */
+static sac_status render(const sac_session *s, const sac_message *messages, size_t n_messages,
+                         sac_prompt_text *text, sac_error *err) {
+    int64_t *n_blocks = calloc(s->n_media + 1, sizeof *n_blocks);
+    if (!n_blocks) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures and videos", s->n_media);
+    for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = s->media[i].n_blocks;
+    sac_status st = sac_prompt_render(s->model, &s->chat, messages, n_messages, n_blocks, text, err);
+    free(n_blocks);
+    return st;
+}
+
 sac_status sac_prompt_build(sac_session *s, const sac_message *messages, size_t n_messages,
                             sac_prompt *prompt, sac_error *err) {
+    const sac_model_chat *chat = &s->model->loaded.chat;
     *prompt = (sac_prompt){0};
     if (n_messages == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the conversation has no message");
-    rendering r;
+    sac_prompt_text text;
     size_t n_ids = 0;
-    sac_status st = render(s, messages, n_messages, &r, err);
-    if (st == SAC_OK)
-        st = sac_tokenize(s->model->loaded.tokenizer, r.segments, r.n_segments, true, s->prompt,
-                          (size_t)s->memory.n_ctx, &n_ids, err);
-    release(&r);
+    SAC_TRY(render(s, messages, n_messages, &text, err));
+    sac_status st = sac_tokenize(s->model->loaded.tokenizer, text.segments, text.n_segments,
+                                 chat->adds_special && !text.rendered.has_begin, s->prompt,
+                                 (size_t)s->memory.n_ctx, &n_ids, err);
+    sac_prompt_text_free(&text);
     if (st == SAC_TOO_LONG)
         return sac_fail(err, st,
                         "the prompt has %zu tokens without its pictures, the context %lld: give a shorter "
                         "text or a larger context",
                         n_ids, (long long)s->memory.n_ctx);
     SAC_TRY(st);
+    if (n_ids == 0 && !chat->format)
+        return sac_fail(
+            err, SAC_BAD_ARGUMENT,
+            "the prompt is empty: %s writes nothing for this conversation; give --chat NAME or FILE",
+            sac_chat_template_source(chat->plain));
     if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt is empty");
     prompt->n_ids = (int64_t)n_ids;
     return count(s, prompt, err);
@@ -143,7 +98,7 @@ sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids
                         (long long)s->memory.n_ctx);
     SAC_TRY(sac_check_ids(s, ids, n_ids, err));
     for (size_t i = 0; i < n_ids; i++)
-        if (ids[i] == s->model->loaded.image_token)
+        if (ids[i] == s->model->loaded.image_token || ids[i] == s->model->loaded.video_token)
             return sac_fail(err, SAC_BAD_ARGUMENT, "token id %d stands for a picture: give text only",
                             ids[i]);
     memcpy(s->prompt, ids, n_ids * sizeof *ids);
@@ -175,7 +130,7 @@ static void place_span(placer *p, sac_prompt_span *span) {
     int64_t before = (span - m->spans) * m->block_tokens; /* visual tokens of the item's earlier spans */
     span->first = p->n;
     for (int64_t t = 0; t < span->n; t++)
-        place(p, p->s->model->loaded.image_token, sac_media_identity(p->s, (size_t)span->media, before + t));
+        place(p, sac_media_token(p->s, m), sac_media_identity(p->s, (size_t)span->media, before + t));
 }
 
 /* All tokens of the prompt; n_equal becomes how many of them the session may keep. */
@@ -184,7 +139,7 @@ static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err)
     int n_spans = 0;
     p->n_held = s->decoder.cache.n_rows;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
-        if (s->prompt[i] != MARK)
+        if (s->prompt[i] != SAC_PROMPT_MARK)
             place(p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
         else if (n_spans < s->n_spans)
             place_span(p, &s->spans[n_spans++]);
@@ -200,7 +155,9 @@ static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err)
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
     placer p = {.s = s};
     SAC_TRY(place_all(&p, prompt, err));
-    s->next_position = s->model->loaded.positions(s->spans, s->n_spans, prompt->n_tokens, s->positions);
+    sac_positions_fn number = s->model->loaded.positions;
+    if (number == sac_positions_mrope && s->decoder.rope.grid_positions) number = sac_positions_mrope_grid;
+    s->next_position = number(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
     sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
     if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
@@ -227,10 +184,12 @@ static size_t widen(const sac_session *s, const sac_prompt *prompt, int32_t *ids
     size_t n = 0;
     int n_spans = 0;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
-        bool is_mark = s->prompt[i] == MARK;
-        int64_t repeat = is_mark ? s->spans[n_spans++].n : 1;
+        bool is_mark = s->prompt[i] == SAC_PROMPT_MARK;
+        const sac_prompt_span *span = is_mark ? &s->spans[n_spans++] : NULL;
+        int32_t token = span ? sac_media_token(s, &s->media[span->media]) : 0;
+        int64_t repeat = span ? span->n : 1;
         for (int64_t r = 0; r < repeat; r++, n++)
-            if (n < capacity) ids[n] = is_mark ? s->model->loaded.image_token : s->prompt[i];
+            if (n < capacity) ids[n] = is_mark ? token : s->prompt[i];
     }
     return n;
 }
@@ -261,10 +220,6 @@ sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, s
     if (n_prompt) *n_prompt = prompt.n_tokens;
     if (n_reusable) *n_reusable = sac_decoder_can_keep(&s->decoder, p.n_equal);
     return SAC_OK;
-}
-
-const char *const *sac_chat_format_names(void) {
-    return sac_chat_names();
 }
 
 sac_status sac_tokenize_text(const sac_model *m, const char *text, size_t n_bytes, bool add_special,

@@ -20,7 +20,7 @@ typedef struct sac_reply {
     sac_controls controls;    /* a copy */
     const char *const *stops; /* [n_stops] */
     size_t n_stops;
-    const char *const *format_stops; /* the chat format's own, NULL-terminated or NULL */
+    const char *const *format_stops; /* the chat's own, NULL-terminated or NULL */
     char *text;                      /* the session's, NUL-terminated at all times */
     size_t capacity, n_bytes, n_sent;
     int64_t start_ns;

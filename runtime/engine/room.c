@@ -50,7 +50,7 @@ void sac_room_take_video(sac_room *room, int64_t n_tokens) {
 }
 
 int64_t sac_room_frames_in(int64_t n_tokens, const sac_visual_plan *frame) {
-    int64_t n = n_tokens / (frame->n_tokens + 1);
+    int64_t n = n_tokens / (frame->n_tokens + 1) * frame->frames;
     return n > 0 ? n : 1;
 }
 
@@ -66,11 +66,10 @@ sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *er
     return SAC_OK;
 }
 
-/* A frame costs the same whatever its size. False for a model that sees nothing. */
+/* A frame costs the same whatever its size, or what most cost. False for a model that sees nothing. */
 static bool plan_frame(const sac_room *room, sac_visual_plan *frame) {
     const sac_processor_config *p = &room->model->loaded.processor;
-    return room->model->loaded.has_vision &&
-           sac_processor_plan(p, p->tile_size, p->tile_size, true, frame, NULL) == SAC_OK;
+    return room->model->loaded.has_vision && sac_processor_usual_frame(p, frame, NULL) == SAC_OK;
 }
 
 int64_t sac_room_frames(const sac_room *room) {
@@ -83,5 +82,5 @@ void sac_room_video(sac_room *room, int64_t n_frames) {
     sac_visual_plan frame;
     if (room->n_videos < 1 || !plan_frame(room, &frame)) return;
     int64_t most = sac_room_frames_in(sac_room_share(room), &frame);
-    sac_room_take_video(room, (n_frames < most ? n_frames : most) * frame.n_tokens);
+    sac_room_take_video(room, sac_visual_tiles(&frame, n_frames < most ? n_frames : most) * frame.n_tokens);
 }

@@ -1,5 +1,7 @@
 #define _GNU_SOURCE
 #include "dialect.h"
+#include "guide.h"
+#include "prompt_chat.h"
 #include "vision_memory.h"
 #include "work.h"
 #include "workspace.h"
@@ -62,7 +64,7 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
     return sac_fail(
         err, SAC_UNSUPPORTED,
         "reducer \"%s\": the visual tokens of this model's pictures are pooled, or its tower keeps "
-        "the class token",
+        "the class token or has none",
         line);
 }
 
@@ -149,18 +151,31 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     add_workspace(r, m, decoder, reduce);
 }
 
+/* Of one sequence. */
+static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
+                           sac_error *err) {
+    sac_decoder_options o;
+    sac_decoder_state decoder;
+    sac_reduce reduce;
+    SAC_TRY(resolve(m, config, &o, err));
+    SAC_TRY(resolve_reduce(m, config->reduce, &reduce, err));
+    SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
+    plan(m, &decoder, &reduce, report);
+    sac_decoder_state_free(&decoder);
+    return SAC_OK;
+}
+
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
                             sac_error *err) {
     sac_session_config defaults;
     sac_session_config_default(&defaults);
-    sac_decoder_options o;
-    sac_decoder_state decoder;
-    sac_reduce reduce;
-    SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
-    SAC_TRY(resolve_reduce(m, config ? config->reduce : NULL, &reduce, err));
-    SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
-    plan(m, &decoder, &reduce, report);
-    sac_decoder_state_free(&decoder);
+    if (!config) config = &defaults;
+    SAC_TRY(plan_one(m, config, report, err));
+    if (!sac_guide_wanted(m, config)) return SAC_OK;
+    sac_memory_report second;
+    sac_session_config guide = sac_guide_config(config);
+    SAC_TRY(plan_one(m, &guide, &second, err));
+    sac_guide_add_memory(report, &second);
     return SAC_OK;
 }
 
@@ -235,19 +250,16 @@ static sac_status take_layout(sac_session *s, sac_error *err) {
                : sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for a picture's layout");
 }
 
-sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
-                              sac_error *err) {
-    *out = NULL;
-    sac_session_config defaults;
-    sac_session_config_default(&defaults);
+static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config,
+                             sac_error *err) {
     sac_decoder_options o;
-    SAC_TRY(resolve(m, config ? config : &defaults, &o, err));
+    SAC_TRY(resolve(m, config, &o, err));
     sac_session *s = calloc(1, sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a session");
     s->model = m;
     atomic_init(&s->cancel, false);
     sac_status st;
-    SAC_TRY_GOTO(st, resolve_reduce(m, config ? config->reduce : NULL, &s->reduce, err), fail);
+    SAC_TRY_GOTO(st, resolve_reduce(m, config->reduce, &s->reduce, err), fail);
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
@@ -267,11 +279,36 @@ fail:
     return st;
 }
 
+sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
+                              sac_error *err) {
+    sac_session_config defaults;
+    sac_session_config_default(&defaults);
+    if (!config) config = &defaults;
+    *out = NULL;
+    if (!sac_guide_wanted(m, config)) return create_one(out, m, config, err);
+    sac_memory_report both;
+    SAC_TRY(sac_session_plan(m, config, &both, err));
+    SAC_TRY(check_memory(&both, err));
+    sac_session *s;
+    sac_session_config guide = sac_guide_config(config);
+    SAC_TRY(create_one(&s, m, config, err));
+    sac_status st = create_one(&s->guide, m, &guide, err);
+    if (st != SAC_OK) {
+        sac_session_free(s);
+        return st;
+    }
+    sac_guide_add_memory(&s->memory, &s->guide->memory);
+    *out = s;
+    return SAC_OK;
+}
+
 void sac_session_free(sac_session *s) {
     if (!s) return;
     if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
     sac_session_give_back(s);
+    sac_session_free(s->guide);
     free(s->reply.owned);
+    sac_chat_settings_clear(&s->chat);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);

@@ -3,6 +3,8 @@
 #include "step.h"
 
 #include "clock.h"
+#include "guide.h"
+#include "stop_strings.h"
 #include "work.h"
 #include "workspace.h"
 
@@ -84,6 +86,9 @@ static sac_status start_reply(sac_session *s, const sac_sampling *o, sac_error *
     SAC_TRY(own_sampling(r, o, &config, err));
     if (o->controls) SAC_TRY(sac_controls_copy(&r->controls, o->controls, err));
     config.controls = &r->controls;
+    if (o->presence_penalty == 0) config.presence_penalty = r->controls.presence_penalty;
+    if (o->frequency_penalty == 0) config.frequency_penalty = r->controls.frequency_penalty;
+    SAC_TRY(sac_guide_check(s, err));
     config.eos = s->model->loaded.stop_ids;
     config.n_eos = s->model->loaded.n_stop_ids;
     r->limit = o->max_tokens > 0 ? o->max_tokens : s->memory.n_ctx;
@@ -106,9 +111,16 @@ static sac_status start_answer(sac_session *s, sac_error *err) {
                         (long long)longest, (long long)n_prompt);
     }
     if (longest && longest - n_prompt < r->limit) r->limit = longest - n_prompt;
+    sac_status st = sac_guide_start(s, err);
+    if (st != SAC_OK) {
+        sac_reply_drop(s);
+        return st;
+    }
     sac_sampler_history(&s->sampler, s->ids, n_prompt, n_prompt + r->limit);
     for (int64_t i = 0; i < s->decoder.cache.n_rows; i++) sac_sampler_see(&s->sampler, s->ids[i]);
-    if (!r->ignore_eos && w->input.messages) r->format_stops = sac_chat_stops(s->model->loaded.chat);
+    const sac_model_chat *chat = &s->model->loaded.chat;
+    if (!r->ignore_eos && w->input.messages)
+        r->format_stops = chat->format ? sac_chat_stops(chat->format) : chat->stops;
     sac_detokenizer_reset(s->detokenizer);
     s->text[0] = 0;
     r->result = w->result;
@@ -220,7 +232,7 @@ static bool is_late(const sac_reply *r) {
 
 void sac_step_choose_ahead(sac_session *s) {
     sac_reply *r = &s->reply;
-    if (s->events && s->events->logits) return;
+    if ((s->events && s->events->logits) || sac_controls_guide(&r->controls)) return;
     sac_sampler_load(&s->sampler, s->decoder.logits);
     r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
     r->chosen = true;
@@ -230,6 +242,7 @@ static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_e
     sac_reply *r = &s->reply;
     if (!r->chosen) {
         sac_sampler_load(&s->sampler, s->decoder.logits);
+        SAC_TRY(sac_guide_choose(s, err));
         if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
         r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
     }
@@ -283,9 +296,11 @@ sac_status sac_step_choose(sac_session *s, int32_t *token, bool *done, sac_error
     sac_sampler_count(&s->sampler, id);
     sac_text_span piece = sac_detokenizer_feed(s->detokenizer, id);
     sac_outcome out = sac_reply_append(r, e, piece.text, piece.n_bytes);
+    bool ends = out == SAC_GO_ON && sac_stop_string_ends(s, id);
     if (e && e->progress) e->progress(e->ctx, "decode", n, r->limit);
-    r->pending = out == SAC_GO_ON && n < r->limit && s->decoder.cache.n_rows < s->memory.n_ctx && !is_late(r);
-    if (!r->pending) SAC_TRY(finish(s, out, out == SAC_STOPPED ? "stop" : "length", err));
+    r->pending =
+        out == SAC_GO_ON && !ends && n < r->limit && s->decoder.cache.n_rows < s->memory.n_ctx && !is_late(r);
+    if (!r->pending) SAC_TRY(finish(s, out, ends || out == SAC_STOPPED ? "stop" : "length", err));
     *token = id;
     *done = r->done;
     return SAC_OK;

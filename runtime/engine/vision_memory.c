@@ -14,24 +14,35 @@ static int batch_tiles(const sac_model *m) {
 
 sac_vision_sizes sac_vision_measure(const sac_model *model) {
     const sac_loaded_model *m = &model->loaded;
-    const sac_tower_plan tile = sac_tower_plan_square(&m->tower.config);
-    int64_t rows = tile.n_features, patch_bytes = sac_tower_patch_bytes(&m->tower.config);
+    const sac_tower_config *c = &m->tower.config;
+    sac_visual_plan largest;
+    sac_tower_plan tile;
     sac_vision_sizes z = {.max_tiles = sac_processor_most_tiles(&m->processor),
                           .batch_tiles = batch_tiles(model)};
-    size_t most = (size_t)(z.max_tiles > z.batch_tiles ? z.max_tiles : z.batch_tiles);
-    size_t batch_rows = (size_t)z.batch_tiles * (size_t)rows;
-    z.batch_segments = z.batch_tiles * tile.n_segments;
+    if (sac_processor_largest(&m->processor, &largest, NULL) != SAC_OK ||
+        c->kind->plan(c, largest.tile_w, largest.tile_h, largest.frames, &tile, NULL) != SAC_OK)
+        return z; /* no picture can be shown */
+    /* Tiles of one size: a batch holds so many. Of any size: one of the largest, or as many as go into its place. */
+    size_t full = m->processor.dialect->largest ? 1 : (size_t)z.batch_tiles;
+    size_t most = (size_t)z.max_tiles > full ? (size_t)z.max_tiles : full;
+    size_t rows = (size_t)tile.n_features, batch_rows = full * rows;
+    size_t merged = rows / (size_t)sac_merger_joins(&m->merger);
+    size_t area = (size_t)c->patch_size * (size_t)c->patch_size * 3;
+    z.batch_n_patches = (int64_t)full * tile.n_patches;
+    z.batch_inside = (int64_t)full * tile.n_inside;
+    z.batch_segments = (int)full * tile.most_segments;
     z.segment_start = ((size_t)z.batch_segments + 1) * sizeof(int32_t);
-    z.tile = (size_t)(tile.n_patches * patch_bytes);
-    z.patches = most * z.tile;
-    z.batch_patches = (size_t)z.batch_tiles * z.tile;
-    z.features = batch_rows * (size_t)sac_tower_cols(&m->tower.config) * sizeof(float);
-    z.mid = batch_rows * (size_t)m->merger.hidden * sizeof(float);
-    z.raw = batch_rows * (size_t)m->merger.out * sizeof(float);
-    z.pooled = most * (size_t)rows * (size_t)m->merger.out * sizeof(float);
+    z.tile = (size_t)tile.n_patches * area;
+    z.frame = largest.frames > 1 ? z.tile : 0;
+    z.patches = most * sac_visual_bytes(&largest, 1);
+    z.batch_patches = full * sac_visual_bytes(&largest, 1);
+    z.features = batch_rows * (size_t)sac_tower_cols(c) * sizeof(float);
+    z.mid = full * merged * (size_t)m->merger.hidden * sizeof(float);
+    z.raw = full * merged * (size_t)m->merger.out * sizeof(float);
+    z.pooled = most * merged * (size_t)m->merger.out * sizeof(float);
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
-    z.layout = 2 * most * (size_t)rows * sizeof(int32_t);
-    z.class_attention = 2 * most * (size_t)(rows + 1) * sizeof(float);
+    z.layout = 2 * most * merged * sizeof(int32_t);
+    z.class_attention = c->kind->has_class ? 2 * most * (rows + 1) * sizeof(float) : 0;
     z.pools = m->processor.dialect->pools;
     return z;
 }
@@ -58,6 +69,7 @@ sac_vision_state sac_vision_limits(const sac_model *m) {
     if (!m->loaded.has_vision) return (sac_vision_state){0};
     sac_vision_sizes z = sac_vision_measure(m);
     return (sac_vision_state){.batch_tiles = z.batch_tiles,
+                              .batch_patches = z.batch_n_patches,
                               .max_tiles = z.max_tiles,
                               .max_tokens = (int64_t)(z.layout / sizeof(int32_t))};
 }
@@ -71,6 +83,7 @@ sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, sac_aren
     v->patches = sac_arena_take(a, z.patches);
     v->segment_start = sac_arena_take(a, z.segment_start);
     v->tile = sac_arena_take(a, z.tile);
+    v->frame = sac_arena_take(a, z.frame);
     v->features = sac_arena_take(a, z.features);
     v->mid = sac_arena_take(a, z.mid);
     v->raw = sac_arena_take(a, z.raw);

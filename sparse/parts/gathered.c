@@ -36,11 +36,13 @@ sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32
                                                     .back = true});
 }
 
-/* Queries at `position` to places `first` on. */
-static sac_status turn_to_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
-                                 int64_t first, sac_gathered *s) {
+sac_status sac_turn_to_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                              const sac_choice_lists *list, sac_gathered *s) {
+    int64_t n = sac_choice_begin(list, 1), first = n - q.rows;
     int32_t *turn = s->turn.host;
     bool same = s->n_turned == q.rows; /* as in the layer before */
+    assert(list->n_lists == 1 && first >= 0 && a->shape->fixed_rotation);
+    s->view = sac_gathered_view(s, a, n);
     for (int64_t i = 0; i < q.rows; i++) {
         int32_t back = position[i] - (int32_t)(first + i);
         same = same && turn[i] == back;
@@ -52,16 +54,19 @@ static sac_status turn_to_places(const sac_layer_attention *a, sac_mat q, const 
     return sac_turn_queries(a, q, s->turn.device);
 }
 
+sac_status sac_gather_rows(const sac_layer_attention *a, const sac_choice_lists *list,
+                           const sac_row_lists *read, sac_gathered *s) {
+    const sac_row_lists rows = sac_choice_row_lists(list);
+    return a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = s->view,
+                                                              .src = a->kv,
+                                                              .lists = &rows,
+                                                              .turn_back = s->turn_keys,
+                                                              .rotation = &a->rotation,
+                                                              .read = read});
+}
+
 sac_status sac_gather_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
                              const sac_choice_lists *list, sac_gathered *s) {
-    int64_t n = sac_choice_begin(list, 1);
-    const sac_row_lists rows = sac_choice_row_lists(list);
-    assert(list->n_lists == 1 && n >= q.rows && a->shape->fixed_rotation);
-    s->view = sac_gathered_view(s, a, n);
-    SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = s->view,
-                                                               .src = a->kv,
-                                                               .lists = &rows,
-                                                               .turn_back = s->turn_keys,
-                                                               .rotation = &a->rotation}));
-    return turn_to_places(a, q, position, n - q.rows, s);
+    SAC_TRY(sac_turn_to_places(a, q, position, list, s));
+    return sac_gather_rows(a, list, NULL, s);
 }

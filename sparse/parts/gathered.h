@@ -27,6 +27,13 @@ sac_kv_view sac_gathered_view(const sac_gathered *s, const sac_layer_attention *
 sac_status sac_gather_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
                              const sac_choice_lists *list, sac_gathered *s);
 
+/* The two halves of it. The queries turned; which view the rows will be in. */
+sac_status sac_turn_to_places(const sac_layer_attention *a, sac_mat q, const int32_t *position,
+                              const sac_choice_lists *list, sac_gathered *s);
+/* The rows; where `read` is given, at least those of its places (op_kv_gather.h). */
+sac_status sac_gather_rows(const sac_layer_attention *a, const sac_choice_lists *list,
+                           const sac_row_lists *read, sac_gathered *s);
+
 /* Queries turned back by as many positions each as `back` says, where ops run. */
 sac_status sac_turn_queries(const sac_layer_attention *a, sac_mat q, const int32_t *back);
 

@@ -184,14 +184,37 @@ static const struct gather_shape {
     int n_lists, every;
     int rot_dim;
     bool interleaved, keys_only;
-} gather_shapes[] = {{1, 64, 1, 1, 1, 0, false, false},      {4, 64, 300, 1, 2, 0, false, false},
-                     {2, 128, 150, 2, 1, 0, false, true},    {8, 80, 200, 8, 2, 0, false, false},
-                     {4, 64, 300, 1, 2, 64, false, false},   {6, 64, 300, 1, 2, 64, false, false},
-                     {2, 128, 200, 2, 1, 128, false, false}, {4, 80, 100, 4, 1, 80, false, true},
-                     {2, 64, 100, 1, 3, 32, true, false},    {3, 20, 50, 3, 1, 12, false, false},
-                     {2, 44, 50, 1, 1, 20, true, true},      {2, 64, 0, 1, 1, 0, false, false},
-                     {1, 1056, 10, 1, 2, 64, false, false},  {4, 128, 3000, 4, 1, 128, false, false}};
+    int read; /* lists for each key-value head of the rows that are going to be read; 0: all are */
+} gather_shapes[] = {{1, 64, 1, 1, 1, 0, false, false, 0},      {4, 64, 300, 1, 2, 0, false, false, 0},
+                     {2, 128, 150, 2, 1, 0, false, true, 0},    {8, 80, 200, 8, 2, 0, false, false, 0},
+                     {4, 64, 300, 1, 2, 64, false, false, 0},   {6, 64, 300, 1, 2, 64, false, false, 0},
+                     {2, 128, 200, 2, 1, 128, false, false, 0}, {4, 80, 100, 4, 1, 80, false, true, 0},
+                     {2, 64, 100, 1, 3, 32, true, false, 0},    {3, 20, 50, 3, 1, 12, false, false, 0},
+                     {2, 44, 50, 1, 1, 20, true, true, 0},      {2, 64, 0, 1, 1, 0, false, false, 0},
+                     {1, 1056, 10, 1, 2, 64, false, false, 0},  {4, 128, 3000, 4, 1, 128, false, false, 0},
+                     {4, 64, 700, 1, 1, 64, false, false, 1},   {2, 80, 600, 2, 1, 0, false, false, 3}};
 #define N_GATHERS ((int)SAC_COUNT(gather_shapes))
+
+/* Some rows of what each head gathers, in so many lists for each head. */
+static const sac_row_lists *read_lists(check_case *c, const sac_row_lists *gathered, int n_heads, int each) {
+    int64_t n_lists = (int64_t)n_heads * each, n = 0, most = 0;
+    for (int i = 0; i < gathered->n_lists; i++) {
+        int64_t length = gathered->start[i + 1] - gathered->start[i];
+        most = length > most ? length : most;
+    }
+    int32_t *rows = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_lists * most, n_lists * most, 4);
+    int64_t *start = check_buffer_add(c, false, SAC_DTYPE_F32, 1, 2 * (n_lists + 1), 2 * (n_lists + 1),
+                                      0); /* 8 bytes each */
+    for (int64_t i = 0; i < n_lists; i++) {
+        int64_t list = i / each / (n_heads / gathered->n_lists);
+        start[i] = n;
+        for (int64_t row = 0; row < gathered->start[list + 1] - gathered->start[list]; row++)
+            if (check_rand_int(c, 0, 3) == 0) rows[n++] = (int32_t)row;
+    }
+    start[n_lists] = n;
+    c->many_lists[0] = (sac_row_lists){rows, start, (int)n_lists};
+    return &c->many_lists[0];
+}
 
 /* A turned key is rounded once more, to the type it goes to. */
 static void allow_gather(check_case *c, const sac_kv_gather_args *a, double k_norm) {
@@ -219,6 +242,7 @@ static bool make_kv_gather(check_case *c, int i, bool quick) {
     a->src = check_kv(c, &src, &k_norm, NULL);
     a->lists = check_row_lists(c, sh->n_lists, sh->n_rows, sh->every);
     int64_t total = a->lists->start[a->lists->n_lists];
+    if (sh->read) a->read = read_lists(c, a->lists, sh->n_heads, sh->read);
     dst.dtype = (sac_dtype)(i / N_GATHERS / 3);
     dst.output = true;
     a->dst = check_kv(c, &dst, NULL, NULL);
@@ -230,9 +254,9 @@ static bool make_kv_gather(check_case *c, int i, bool quick) {
         a->turn_back = turn;
         allow_gather(c, a, k_norm);
     }
-    snprintf(c->text, sizeof c->text, "%s to %s heads=%dx%d rows=%lld lists=%d rot=%d%s%s %s",
+    snprintf(c->text, sizeof c->text, "%s to %s heads=%dx%d rows=%lld lists=%d rot=%d read=%d%s%s %s",
              sac_dtype_name(src.dtype), sac_dtype_name(dst.dtype), sh->n_heads, sh->head_dim,
-             (long long)sh->n_rows, sh->n_lists, sh->rot_dim, sh->interleaved ? " interleaved" : "",
+             (long long)sh->n_rows, sh->n_lists, sh->rot_dim, sh->read, sh->interleaved ? " interleaved" : "",
              sh->keys_only ? " keys only" : "", check_values_name(v));
     return true;
 }

@@ -33,6 +33,26 @@ static sac_status kv_gather_keys_only(const sac_stream *s, const sac_kv_gather_a
     return ref().kv_gather(s, &b);
 }
 
+/* What only a head's first list reads. */
+static sac_status kv_gather_first_list(const sac_stream *s, const sac_kv_gather_args *a) {
+    int each = a->read ? a->read->n_lists / a->src.n_heads : 1;
+    sac_kv_gather_args b = *a;
+    if (each == 1) return ref().kv_gather(s, a);
+    int64_t start[65] = {0}, n = 0;
+    int32_t *rows = malloc((size_t)a->read->start[a->read->n_lists] * sizeof *rows + 1);
+    if (!rows || a->src.n_heads > 64) abort();
+    for (int h = 0; h < a->src.n_heads; h++) {
+        for (int64_t j = a->read->start[h * each]; j < a->read->start[h * each + 1]; j++)
+            rows[n++] = a->read->rows[j];
+        start[h + 1] = n;
+    }
+    sac_row_lists first = {rows, start, a->src.n_heads};
+    b.read = &first;
+    sac_status st = ref().kv_gather(s, &b);
+    free(rows);
+    return st;
+}
+
 /* Of equals the last: the row from its end. */
 static sac_status top_k_last_of_equals(const sac_stream *s, const sac_top_k_args *a) {
     int64_t k = a->k < a->n ? a->k : a->n;
@@ -322,6 +342,7 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("as_stored", key_scores, key_scores_as_stored)                                                         \
     X("no_list", key_scores, key_scores_no_list)                                                             \
     X("turns_by_row", kv_gather, kv_gather_turns_by_row)                                                     \
+    X("first_list", kv_gather, kv_gather_first_list)                                                         \
     X("keys_only", kv_gather, kv_gather_keys_only)                                                           \
     X("last_of_equals", top_k, top_k_last_of_equals)                                                         \
     X("not_ascending", top_k, top_k_not_ascending)                                                           \

@@ -169,7 +169,10 @@ static void turns_undo(property_test *p) {
                     dst = src;
         dst.k = dst.v = check_mat(c, false, N, D, 0, 0, CHECK_UNIFORM).data;
         sac_row_lists all = {pos, start, 1};
-        p->t->kv_gather(p->s, &(sac_kv_gather_args){dst, src, &all, pos, &r, true});
+        p->t->kv_gather(
+            p->s,
+            &(sac_kv_gather_args){
+                .dst = dst, .src = src, .lists = &all, .turn_back = pos, .rotation = &r, .keys_only = true});
         float scores[N];
         p->t->key_scores(p->s, &(sac_key_scores_args){.scores = scores,
                                                       .stride = N,

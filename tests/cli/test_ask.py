@@ -34,6 +34,12 @@ class Answers(Case):
         self.assert_refused(ask_sample(row, "--set", "nonsense=1"), 64, "nonsense")
         self.assert_refused(ask_sample(row, "--set", "suppress_tokens"), 64, "NAME=VALUE")
         self.assert_refused(ask_sample(row, "--set", "max_length=1", "-n", "0"), 64, "max_length")
+        banned = ask_sample(row, "--set", "logit_bias=%s" % json.dumps({i: -100 for i in range(256)}), "-n", "8")
+        self.assertEqual(banned.stdout, run.stdout)
+        self.assert_refused(ask_sample(row, "--set", "presence_penalty=7"), 64, "presence_penalty")
+        guided = ask_sample(row, "--set", "guidance_scale=1.0")
+        self.assert_answer(guided, row["answer"])
+        self.assertEqual(ask_sample(row, "--set", "guidance_scale=-4", "-n", "8").returncode, 0)
 
     def settings_folder(self, generation, config=None):
         """The model's folder with other settings of generation; None: without the file."""
@@ -59,6 +65,9 @@ class Answers(Case):
         self.assertNotEqual(ask({**banned, "max_new_tokens": 4}).stdout.strip(), row["answer"])
         self.assertNotEqual(ask(None, {**banned, "max_length": 1000}).stdout.strip(), row["answer"])
         self.assert_refused(ask({"num_beams": 4}), 69, "num_beams")
+        stopped = ask({"stop_strings": ["e", "o", "a"]}).stdout.strip()
+        self.assertRegex(stopped, "[eoa]")  # the token in which one of them comes is the last
+        self.assertTrue(row["answer"].strip().startswith(stopped), stopped)
         self.assert_refused(ask({"no_repeat_ngram_size": "x"}), 65, "no_repeat_ngram_size")
         run = ask({"surprise": 3})
         self.assertIn('"surprise" is not known', run.stderr)

@@ -153,7 +153,7 @@ class Files(Case):
             config = json.load(f)
         self.path("model/config.json", json.dumps(dict(config, image_token_index=3)))
         run = saccade("ask", "-m", model, "--image", row["file"], row["question"])
-        self.assert_refused(run, 65, "token 3, the model's placeholder", "image_token_index")
+        self.assert_refused(run, 64, "chat_template.jinja", "2 placeholders", "image_token_index")
 
     def test_a_terminal_never_sees_control_codes_of_a_name(self):
         run = saccade("ask", "--image", self.path("a\033[2Jb.png"), "q")

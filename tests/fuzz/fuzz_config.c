@@ -22,7 +22,7 @@ static sac_status read_generation(const json_t *object, sac_error *err) {
     int32_t ids[SAC_MAX_STOP_IDS];
     int n = 0;
     sac_status st = sac_config_read_generation(&g, object, false, err);
-    sac_controls_clear(&g.controls);
+    sac_generation_config_clear(&g);
     SAC_TRY(st);
     return sac_config_add_stop_ids(ids, &n, object, 1000, err);
 }

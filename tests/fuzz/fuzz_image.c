@@ -1,4 +1,4 @@
-/* Pictures of strangers: every decoder, orientation, then the CLIP and LLaVA-NeXT processors on what came
+/* Pictures of strangers: every decoder, orientation, then the processors of CLIP, LLaVA-NeXT and Qwen2-VL on what came
  * out. */
 #include "fuzz.h"
 
@@ -8,7 +8,8 @@
 #include <string.h>
 
 static void process(const sac_image *image, const sac_dialect *dialect) {
-    sac_processor_model model = {.dialect = dialect, .image_size = 28, .patch_size = 14};
+    sac_processor_model model = {
+        .dialect = dialect, .image_size = 28, .patch_size = 14, .temporal_patch_size = 2, .merge_size = 2};
     sac_processor_config config;
     sac_visual_plan plan;
     sac_error err = {0};
@@ -42,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (sum == UINT32_MAX) abort();
         process(&image, &sac_dialect_clip);
         process(&image, &sac_dialect_anyres);
+        process(&image, &sac_dialect_qwen2vl);
     } else if (image.rgb || !err.text[0] || strchr(err.text, '\n')) {
         abort();
     }

@@ -1,5 +1,6 @@
 /* tokenizer.json of strangers: open it, tokenise an odd text in every way, and turn the ids back. What
- * follows a byte 0xFF (which no JSON text contains) is a tokenizer_config.json. Run it with
+ * follows bytes 0xFF (which no JSON text contains) are tokenizer_config.json, config.json, special_tokens_map.json and
+ * added_tokens.json. Run it with
  * -dict=tests/fuzz/tokenizer.dict. */
 #include "fuzz.h"
 
@@ -57,17 +58,29 @@ static void use(const sac_tokenizer *t) {
     if (sac_tokenizer_chat_template(t)) sac_chat_detect(sac_tokenizer_chat_template(t));
 }
 
+/* Up to the next 0xFF; NULL when there is nothing more. */
+static sac_text_span next_file(const uint8_t **at, const uint8_t *end) {
+    if (!*at) return (sac_text_span){NULL, 0};
+    const uint8_t *from = *at, *mark = from < end ? memchr(from, 0xff, (size_t)(end - from)) : NULL;
+    *at = mark ? mark + 1 : NULL;
+    return (sac_text_span){(const char *)from, (size_t)((mark ? mark : end) - from)};
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const uint8_t *config = size ? memchr(data, 0xff, size) : NULL;
-    size_t n_bytes = config ? (size_t)(config - data) : size;
-    sac_tokenizer *t = NULL;
-    sac_error err = {0};
-    sac_status st =
-        sac_tokenizer_open_json(&t, (const char *)data, n_bytes, config ? (const char *)config + 1 : NULL,
-                                config ? size - n_bytes - 1 : 0, &err);
-    check_status(st, &err);
-    if ((st == SAC_OK) != (t != NULL)) abort();
-    if (t) use(t);
-    sac_tokenizer_free(t);
+    const uint8_t *at = data, *end = data + size;
+    sac_tokenizer_files files = {0};
+    sac_text_span *all[] = {&files.tokenizer, &files.tokenizer_config, &files.model_config,
+                            &files.special_tokens_map, &files.added_tokens};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = next_file(&at, end);
+    for (int rule = 0; rule < 2; rule++) {
+        sac_tokenizer *t = NULL;
+        sac_error err = {0};
+        files.rule = rule ? SAC_TOKENIZER_BY_FILE : SAC_TOKENIZER_BY_CLASS;
+        sac_status st = sac_tokenizer_open_files(&t, &files, &err);
+        check_status(st, &err);
+        if ((st == SAC_OK) != (t != NULL)) abort();
+        if (t) use(t);
+        sac_tokenizer_free(t);
+    }
     return 0;
 }

@@ -177,6 +177,28 @@ class Refusals(Case):
             with self.subTest(json.dumps(content)[:60]):
                 self.assert_refused(self.post(chat_body(content)), 400)
         self.assert_refused(self.post({"messages": [{"role": "wizard", "content": "x"}]}), 400)
+        self.assert_refused(self.post({"messages": [{"role": "<|end|>", "content": "x"}]}), 400)
+        said = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+        self.assert_refused(self.post({"messages": said}), 400, param="messages")
+        self.assertEqual(self.post({"messages": said, "continue_final_message": True, "max_tokens": 2}).status, 200)
+        self.assertEqual(self.post({"messages": said, "add_generation_prompt": False, "max_tokens": 2}).status, 200)
+
+    def test_templates(self):
+        """What a chat template is told: taken, or refused by name."""
+        tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+        for fields in [{"tools": tools, "tool_choice": "auto"}, {"tools": [], "tool_choice": "none"}, {"documents": [{"text": "x"}]},
+                       {"chat_template_kwargs": {"enable_thinking": False}}, {"saccade": {"parse_special": True}}]:
+            with self.subTest(json.dumps(fields)):
+                self.assertEqual(self.post({**chat_body("x"), **fields, "max_tokens": 2}).status, 200)
+        for field, value in [("tools", {}), ("tools", [1]), ("documents", "x"), ("chat_template_kwargs", []), ("tool_choice", "required"),
+                             ("tool_choice", {"type": "function"}), ("chat_template", "x"), ("functions", []), ("add_generation_prompt", 1)]:
+            with self.subTest(f"{field}={value!r}"):
+                self.assert_refused(self.post({**chat_body("x"), field: value}), 400, param=field)
+        self.assert_refused(self.post({**chat_body("x"), "chat_template_kwargs": {"messages": []}}), 400)
+        self.assert_refused(self.post({**chat_body("x"), "continue_final_message": True, "add_generation_prompt": True}), 400)
+        call = {"role": "assistant", "content": "I look.", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}]}
+        turns = [{"role": "user", "content": "x"}, call, {"role": "tool", "content": "seen", "tool_call_id": "a"}]
+        self.assertEqual(self.post({"messages": turns, "max_tokens": 2}).status, 200)
         self.assert_refused(self.post({"messages": [{"role": "user", "content": "x"}], "model": "other"}), 404,
                             code="model_not_found")
 

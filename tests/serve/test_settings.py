@@ -58,7 +58,11 @@ class Settings(Case):
         plain = self.server.chat(ask(row), max_tokens=12).json["choices"][0]["message"]["content"]
         banned = self.server.chat(ask(row), max_tokens=12, suppress_tokens=list(range(256))).json
         self.assertNotEqual(plain, banned["choices"][0]["message"]["content"])
-        for wrong in ({"no_repeat_ngram_size": "two"}, {"bad_words_ids": [[]]}, {"suppress_tokens": -1},
+        reply = self.server.chat(ask(row), max_tokens=12, stop_strings=[plain[2]]).json["choices"][0]
+        content = reply["message"]["content"]  # ends with the token in which the text ends
+        self.assertTrue(reply["finish_reason"] == "stop" and plain[2] in content and plain.startswith(content), content)
+        self.assertEqual(self.server.chat(ask(row), guidance_scale=1).status, 200)
+        for wrong in ({"stop_strings": [""]}, {"guidance_scale": 3}, {"no_repeat_ngram_size": "two"}, {"bad_words_ids": [[]]}, {"suppress_tokens": -1},
                       {"stop_token_ids": [1 << 30]}):
             self.assertEqual(self.server.chat(ask(row), **wrong).status, 400)
 

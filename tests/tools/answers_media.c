@@ -126,12 +126,12 @@ static void show_parts(const probe *p) {
                        .kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4", .video.num_frames = 2};
     sac_part both[] = {picture, second, text}, between[] = {text, picture, words, second, picture},
              frames_and[] = {some, text}, all[] = {video, picture, some, words};
-    sac_message user = {"user", both, 3}, said = {"assistant", &words, 1};
-    sac_message turns[] = {user, said, {"user", between, 5}};
+    sac_message user = {"user", both, 3, NULL}, said = {"assistant", &words, 1, NULL};
+    sac_message turns[] = {user, said, {"user", between, 5, NULL}};
     show(p, "two pictures", &(prompt){&user, 1, NULL, 0, 0}, NULL);
     show(p, "pictures between words", &(prompt){&turns[2], 1, NULL, 0, 0}, NULL);
-    show(p, "frames", &(prompt){&(sac_message){"user", frames_and, 2}, 1, NULL, 0, 0}, NULL);
-    show(p, "video, picture, frames", &(prompt){&(sac_message){"user", all, 4}, 1, NULL, 0, 0}, NULL);
+    show(p, "frames", &(prompt){&(sac_message){"user", frames_and, 2, NULL}, 1, NULL, 0, 0}, NULL);
+    show(p, "video, picture, frames", &(prompt){&(sac_message){"user", all, 4, NULL}, 1, NULL, 0, 0}, NULL);
     show(p, "three turns", &(prompt){turns, 3, NULL, 0, 0}, NULL);
     show(p, "two pictures reduced", &(prompt){&user, 1, NULL, 0, 0}, "hired:rate=0.4");
 }
@@ -275,10 +275,10 @@ static void cut_conversation(const probe *p, bool with_system) {
                         {.kind = SAC_PART_TEXT, .text = "  How many\nnumbers?  "},
                         {.kind = SAC_PART_TEXT, .text = "two"},
                         {.kind = SAC_PART_TEXT, .text = "And now?"}};
-    sac_message turns[] = {{"system", &parts[0], 1},
-                           {"user", &parts[1], 1},
-                           {"assistant", &parts[2], 1},
-                           {"user", &parts[3], 1}};
+    sac_message turns[] = {{"system", &parts[0], 1, NULL},
+                           {"user", &parts[1], 1, NULL},
+                           {"assistant", &parts[2], 1, NULL},
+                           {"user", &parts[3], 1, NULL}};
     answer_open(&a, "%s conversation threads=%d%s", p->model_name, p->n_threads,
                 with_system ? ", with system" : "");
     if (!is_wanted(p, &a)) return;

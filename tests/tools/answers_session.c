@@ -15,7 +15,7 @@ const prompt *ask_about(question *q, const char *path, int n_frames, const char 
     if (path) q->parts[n++] = (sac_part){.kind = n_frames ? SAC_PART_VIDEO : SAC_PART_IMAGE, .path = path};
     if (path) q->parts[0].video.num_frames = n_frames;
     q->parts[n++] = (sac_part){.kind = SAC_PART_TEXT, .text = text};
-    q->message = (sac_message){"user", q->parts, n};
+    q->message = (sac_message){"user", q->parts, n, NULL};
     q->prompt = (prompt){.messages = &q->message, .n_messages = 1};
     return &q->prompt;
 }

@@ -141,7 +141,7 @@ static void ask_three_times(const probe *p, answer *a, sac_session *s) {
     int n_frames = is_demo(p) ? 3 : 0;
     hear_answer(p, a, s, ask_about(&q, path, n_frames, "How many numbers appear?"), &o, NULL);
     hear_answer(p, a, s, ask_about(&q, path, n_frames, "Describe it."), &o, NULL);
-    sac_message turns[3] = {q.message, {"assistant", &said, 1}, {"user", &next, 1}};
+    sac_message turns[3] = {q.message, {"assistant", &said, 1, NULL}, {"user", &next, 1, NULL}};
     hear_answer(p, a, s, &(prompt){.messages = turns, .n_messages = 3}, &o, NULL);
 }
 

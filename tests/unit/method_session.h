@@ -39,7 +39,7 @@ static inline void tell(const sac_model *m, const sac_session_config *config, to
     sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
                         {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}};
     parts[0].video.num_frames = TOLD_FRAMES;
-    sac_message message = {"user", parts, 2};
+    sac_message message = {"user", parts, 2, NULL};
     memset(t, 0, sizeof *t);
     sac_sampling_default(&o);
     o.max_tokens = TOLD_TOKENS;

@@ -61,7 +61,7 @@ static inline const sac_message *ask_about(asked *q, const char *path, int n_fra
     if (path) q->parts[n++] = (sac_part){.kind = n_frames ? SAC_PART_VIDEO : SAC_PART_IMAGE, .path = path};
     if (n_frames) q->parts[0].video.num_frames = n_frames;
     q->parts[n++] = (sac_part){.kind = SAC_PART_TEXT, .text = text};
-    q->message = (sac_message){"user", q->parts, n};
+    q->message = (sac_message){"user", q->parts, n, NULL};
     return &q->message;
 }
 

@@ -60,7 +60,7 @@ static void oblong_tiles_keep_their_shape(void **state) {
     attention_view v;
     sac_part parts[] = {{.kind = SAC_PART_IMAGE, .path = "samples/picture0003.png"},
                         {.kind = SAC_PART_TEXT, .text = "What?"}};
-    sac_message message = {"user", parts, 2};
+    sac_message message = {"user", parts, 2, NULL};
     assert_ok(sac_model_open(&m, "models/demo", NULL, &err), err);
     assert_ok(sac_session_create(&s, m, &(sac_session_config){.n_ctx = 512}, &err), err);
     assert_ok(sac_session_prefill(s, &message, 1, NULL, &err), err);

@@ -134,7 +134,7 @@ static void test_refusals(void **state) {
     (void)state;
     const sac_chat_format *f = sac_chat_find("chatml");
     sac_chat_part hello = {.text = "hello", .n_bytes = 5};
-    sac_chat_message messages[2] = {{"user", &hello, 1}, {"system", &hello, 1}};
+    sac_chat_message messages[2] = {{"user", &hello, 1, NULL}, {"system", &hello, 1, NULL}};
     sac_text_segment segments[32];
     size_t n;
     sac_error err = {0};

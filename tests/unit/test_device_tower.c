@@ -67,6 +67,7 @@ static void put_tower_there(card *c) {
                             .merger = c->m->loaded.merger,
                             .image_newline = c->m->loaded.image_newline,
                             .block = &block};
+    if (t->tower.config.kind != &sac_tower_clip) return;
     const sac_tower_config *config = &t->tower.config;
     c->weights = *sac_clip_weights_of(&c->m->loaded.tower);
     c->patch_embed = as_floats(&c->weights.patch_embed);
@@ -194,7 +195,7 @@ static void begin(asking *q, sac_session *s, seen *t, const char *path) {
     memset(t, 0, sizeof *t);
     *q = (asking){.parts = {part_of(path), {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}},
                   .events = {.ctx = t, .progress = on_progress, .tile = on_tile}};
-    q->message = (sac_message){"user", q->parts, 2};
+    q->message = (sac_message){"user", q->parts, 2, NULL};
     sac_input in = {.messages = &q->message, .n_messages = 1};
     assert_ok(sac_session_begin_work(s, &in, NULL, &q->events, &err), err);
 }
@@ -254,7 +255,8 @@ static void expect_like_the_cpu(const char *model, const char *path, const seen 
 
 /* ---------------------------------------------------------------- what is late is the same */
 
-static const char *const models[] = {GOLDEN "llava", GOLDEN "llava_next", GOLDEN "longva"};
+static const char *const models[] = {GOLDEN "llava", GOLDEN "llava_next", GOLDEN "longva", GOLDEN "qwen2_vl",
+                                     GOLDEN "qwen2_5_vl"};
 
 static void videos_and_pictures_are_the_same_late(void **state) {
     (void)state;
@@ -553,7 +555,7 @@ static void a_frame_that_fails_ends_the_work(void **state) {
     sac_frame frames[3] = {{.path = a_picture}, {.path = a_picture, .time_s = 1}, {.path = "/", .time_s = 2}};
     sac_part parts[] = {{.kind = SAC_PART_FRAMES, .frames = frames, .n_frames = 3},
                         {.kind = SAC_PART_TEXT, .text = "What is seen?"}};
-    sac_message message = {"user", parts, 2};
+    sac_message message = {"user", parts, 2, NULL};
     sac_frame whole[3] = {frames[0], frames[1], {.path = GOLDEN "tall.png", .time_s = 2}};
     sac_input in = {.messages = &message, .n_messages = 1};
     parts[0].frames = whole;

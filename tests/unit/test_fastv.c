@@ -184,7 +184,7 @@ static void dropping_equals_leaving_out(void **state) {
         sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
                             {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}};
         parts[0].video.num_frames = TOLD_FRAMES;
-        sac_message message = {"user", parts, 2};
+        sac_message message = {"user", parts, 2, NULL};
         assert_ok(sac_session_create(&s, m, &config, &err), err);
         assert_ok(sac_session_prefill(s, &message, 1, NULL, &err), err);
         memcpy(logits[i], sac_session_logits(s), (size_t)info.vocab * sizeof(float));

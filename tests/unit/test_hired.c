@@ -239,7 +239,7 @@ static int64_t look(const sac_model *m, const char *reduce, const char *picture,
     sac_result r;
     sac_sampling o;
     sac_part parts[] = {{.kind = SAC_PART_IMAGE, .path = picture}, {.kind = SAC_PART_TEXT, .text = "What?"}};
-    sac_message message = {"user", parts, 2};
+    sac_message message = {"user", parts, 2, NULL};
     c.n_ctx = 512;
     c.reduce = reduce;
     sac_sampling_default(&o);

@@ -469,7 +469,7 @@ static void refuses_missing_files(void **state) {
     assert_int_equal(sac_loaded_model_open(&m, "/nonexistent", NULL, NULL, &err), SAC_NOT_FOUND);
     says(&err, "/nonexistent: no such file or folder; give a Hugging Face folder or a .gguf file");
     assert_int_equal(sac_loaded_model_open(&m, TINY "index.json", NULL, NULL, &err), SAC_BAD_FILE);
-    says(&err, "not a GGUF file; give a Hugging Face folder");
+    says(&err, "index.json: one file of a checkpoint; give the folder that it is in");
     assert_int_equal(sac_loaded_model_open(&m, "tests", NULL, NULL, &err), SAC_NOT_FOUND);
     says(&err, "no config.json in tests: give a Hugging Face folder or a .gguf file");
     shell("rm %s/tokenizer.json", folder);
@@ -493,33 +493,45 @@ static void refuses_missing_files(void **state) {
     refused(SAC_BAD_FILE, "config.json: not valid JSON");
 }
 
+/* The template that conversations are written by is of this file. */
+static void assert_source(const sac_loaded_model *m, const char *end) {
+    assert_null(m->chat.format);
+    const char *source = sac_chat_template_source(m->chat.plain);
+    assert_true(strlen(source) > strlen(end));
+    assert_string_equal(source + strlen(source) - strlen(end), end);
+}
+
 static void reads_generation_and_chat(void **state) {
     (void)state;
     const char *g =
         "{\"eos_token_id\":[5,6],\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}";
     spit("generation_config.json", g, strlen(g));
-    const char *t =
-        "{\"chat_template\":[{\"name\":\"tool\",\"template\":\"ASSISTANT:\"},"
-        "{\"name\":\"default\",\"template\":\"<|im_start|> <|im_end|> You are a helpful assistant.\"}]}";
+    const char *t = "{\"chat_template\":[{\"name\":\"tool\",\"template\":\"ASSISTANT:\"},"
+                    "{\"name\":\"default\",\"template\":\"{% for m in messages %}<|im_start|>{{ m.role "
+                    "}}\\n{{ m.content }}<|im_end|>\\n"
+                    "{% endfor %}\"}]}";
     spit("tokenizer_config.json", t, strlen(t));
     sac_loaded_model m;
     sac_error err;
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
-    assert_string_equal(m.chat->name, "chatml");
+    assert_ok(sac_loaded_model_set_chat(&m, NULL, &err), err);
+    assert_source(&m, "tokenizer_config.json (chat_template)");
     assert_int_equal(m.stop_ids[0], 5);
     assert_int_equal(m.stop_ids[1], 6);
-    bool end_of_turn = false; /* <|im_end|>, the format's own */
+    bool end_of_turn = false; /* <|im_end|>, which the template writes behind an answer */
     for (int i = 2; i < m.n_stop_ids; i++) end_of_turn |= m.stop_ids[i] == 283;
     assert_true(end_of_turn);
     assert_true(m.generation.do_sample && m.generation.temperature == 0.6 && m.generation.top_k == 20);
     sac_loaded_model_free(&m);
-    spit("chat_template.jinja", "USER: ASSISTANT:", 16); /* comes before tokenizer_config.json */
+    spit("chat_template.jinja", "USER: {{ messages[0].content }}",
+         31); /* comes before tokenizer_config.json */
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
-    assert_string_equal(m.chat->name, "vicuna");
+    assert_ok(sac_loaded_model_set_chat(&m, NULL, &err), err);
+    assert_source(&m, "chat_template.jinja");
     sac_loaded_model_free(&m);
     /* integers of any size, as Python writes them, in each of the files */
     shell("rm %s/chat_template.jinja", folder);
-    const char *large = "{\"chat_template\":\"USER: ASSISTANT:\","
+    const char *large = "{\"chat_template\":\"USER: {{ messages[0].content }}\","
                         "\"model_max_length\": 1000000000000000019884624838656}";
     spit("tokenizer_config.json", large, strlen(large));
     const char *limit = "{\"x\": -1000000000000000019884624838656, "
@@ -527,7 +539,8 @@ static void reads_generation_and_chat(void **state) {
     spit("generation_config.json", limit, strlen(limit));
     shell("sed -i '0,/{/s//{ \"large\": 1000000000000000019884624838656,/' %s/config.json", folder);
     assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
-    assert_string_equal(m.chat->name, "vicuna");
+    assert_ok(sac_loaded_model_set_chat(&m, NULL, &err), err);
+    assert_source(&m, "tokenizer_config.json (chat_template)");
     sac_loaded_model_free(&m);
     shell("sed -i '0,/{/s//{ \"transformers_weights\": \"other.safetensors\",/' %s/config.json", folder);
     refused(SAC_UNSUPPORTED, "\"transformers_weights\" is \"other.safetensors\"; rename");
@@ -538,11 +551,11 @@ static void reads_generation_and_chat(void **state) {
     refused(SAC_BAD_FILE, "\"eos_token_id\"");
 }
 
-/* The GGUF file with one more metadata key of 1 or 4 bytes, and one without meaning that fills up to 64 bytes,
+/* The GGUF file with one more metadata key of 1 or 4 bytes, and one without meaning that fills up to 96 bytes,
  * so that the tensors stay aligned. */
 static void gguf_with(const char *key, uint32_t type, const void *value, size_t value_bytes) {
-    uint8_t more[64] = {0};
-    char filler[32] = "................";
+    uint8_t more[96] = {0};
+    char filler[64] = "................................................";
     size_t n = strlen(key), at = 0, n_bytes;
     size_t n_filler = sizeof more - (8 + n + 4 + value_bytes) - 16;
     memcpy(more, &n, 8);
@@ -590,6 +603,72 @@ static void gguf_scaling_and_mask(void **state) {
     gguf_with("llama.attention.causal", 7, &no, 1);
     assert_int_equal(sac_loaded_model_open(&m, path, NULL, NULL, &err), SAC_UNSUPPORTED);
     says(&err, "llama.attention.causal is false");
+}
+
+/* "general.sampling.*" are defaults; a temperature above 0 asks for sampling. */
+static void gguf_sampling(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "%s/x.gguf", folder);
+    sac_loaded_model m;
+    sac_error err;
+    const sac_generation_config *g = &m.generation;
+    const double *fields[] = {&g->temperature,
+                              &g->top_p,
+                              &g->min_p,
+                              &g->repetition_penalty,
+                              &g->controls.xtc_probability,
+                              &g->controls.xtc_threshold,
+                              &g->controls.mirostat_tau,
+                              &g->controls.mirostat_eta};
+    static const char *const names[] = {"temp",           "top_p",           "min_p",
+                                        "penalty_repeat", "xtc_probability", "xtc_threshold",
+                                        "mirostat_tau",   "mirostat_eta"};
+    const float half = 0.5f, far = 1e6f, none = 0;
+    char key[48];
+    for (size_t i = 0; i < SAC_COUNT(names); i++) {
+        snprintf(key, sizeof key, "general.sampling.%s", names[i]);
+        gguf_with(key, 6, &half, sizeof half);
+        assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+        assert_true(*fields[i] == 0.5 && g->do_sample == (i == 0));
+        sac_loaded_model_free(&m);
+        gguf_with(key, 6, &far, sizeof far);
+        assert_int_equal(sac_loaded_model_open(&m, path, NULL, NULL, &err), SAC_BAD_FILE);
+        says(&err, "general.sampling");
+    }
+    gguf_with("general.sampling.temp", 6, &none, sizeof none);
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    assert_false(g->do_sample);
+    sac_loaded_model_free(&m);
+    const int32_t two = 2;
+    gguf_with("general.sampling.top_k", 5, &two, sizeof two);
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    assert_int_equal(g->top_k, 2);
+    sac_loaded_model_free(&m);
+    gguf_with("general.sampling.mirostat", 5, &two, sizeof two);
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    assert_int_equal(g->controls.mirostat, 2);
+    sac_loaded_model_free(&m);
+}
+
+/* Every key of the file is kept, with what it does. */
+static void generation_keys(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"temperature\":0.5,\"guidance_scale\":1,\"stop_strings\":[\"a\"],\"use_cache\":true,"
+        "\"num_beams\":1,\"surprise\":7}";
+    const int kinds[] = {SAC_SETTING_OF_SAMPLING, SAC_SETTING_HONOURED, SAC_SETTING_HONOURED,
+                         SAC_SETTING_QUIET, SAC_SETTING_QUIET, SAC_SETTING_UNKNOWN};
+    sac_loaded_model m;
+    sac_error err;
+    spit("generation_config.json", text, sizeof text - 1);
+    assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
+    assert_int_equal(m.generation.n_keys, (int)SAC_COUNT(kinds));
+    for (int i = 0; i < m.generation.n_keys; i++) assert_int_equal(m.generation.keys[i].kind, kinds[i]);
+    assert_string_equal(m.generation.keys[2].value, "[\"a\"]");
+    assert_string_equal(m.generation.unknown, "surprise");
+    assert_false(sac_controls_guide(&m.generation.controls));
+    sac_loaded_model_free(&m);
 }
 
 /* Weights at odd addresses are copied, so that they are read as aligned ones. */
@@ -641,7 +720,7 @@ static void fingerprint_follows_the_vision_part(void **state) {
 static void refuses_a_missing_tower(void **state) {
     (void)state;
     shell("sed -i '0,/{/s//{ \"text_config\": {\"quantization_config\": {}},/' %s/config.json", folder);
-    refused(SAC_UNSUPPORTED, "text_config: \"quantization_config\" is not supported there");
+    refused(SAC_UNSUPPORTED, "text_config: \"quantization_config\": weights quantised with");
     shell("sed -i 's/\"text_config\": {\"quantization_config\": {}},//' %s/config.json", folder);
     shell("rm %s/vision_tower/model.safetensors", folder);
     refused(SAC_NOT_FOUND, "vision_tower: no model.safetensors");
@@ -665,6 +744,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_missing_files, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(reads_generation_and_chat, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(gguf_scaling_and_mask, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(gguf_sampling, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(generation_keys, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(takes_unaligned_weights, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(fingerprint_follows_the_vision_part, copy_llava, remove_copy),
         cmocka_unit_test_setup_teardown(refuses_a_missing_tower, copy_longva, remove_copy),

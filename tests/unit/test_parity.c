@@ -104,7 +104,7 @@ static void fill_conversation(conversation *c, const json_t *testcase) {
     assert_int_equal(json_array_size(messages), 1);
     const json_t *m = json_array_get(messages, 0), *parts = json_object_get(m, "parts");
     assert_true(json_array_size(parts) <= MAX_PARTS);
-    c->message = (sac_message){text_of(m, "role"), c->parts, json_array_size(parts)};
+    c->message = (sac_message){text_of(m, "role"), c->parts, json_array_size(parts), NULL};
     for (size_t i = 0; i < c->message.n_parts; i++) fill_part(c, i, json_array_get(parts, i));
 }
 
@@ -173,6 +173,8 @@ static void run_case(golden *g, const json_t *testcase) {
     config.n_ctx = N_CTX;
     config.prefill_chunk = 7; /* odd, so that chunks and windows meet at every place */
     config.kv = "f32";
+    const char *positions = text_of(testcase, "positions");
+    if (positions && strcmp(positions, "grid") == 0) config.rope = "model:grid=1";
     assert_ok(sac_session_create(&s, g->model, &config, &err), err);
     run_prompt(g, testcase, s);
     same_logits(g, testcase, "logits", sac_session_logits(s));

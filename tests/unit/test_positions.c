@@ -40,6 +40,40 @@ static int64_t by_axes(const sac_prompt_span *spans, int n_spans, int64_t n, int
     return next;
 }
 
+/* Two words, a video of three steps of a 2 x 3 grid that lie 1.5 apart, a word, a picture of 1 x 4, a word. */
+static void numbers_on_three_axes(void **state) {
+    (void)state;
+    enum { N = 2 + 18 + 1 + 4 + 1 };
+    const sac_prompt_span spans[] = {
+        {.first = 2, .n = 18, .n_frames = 6, .time_step = 1.5, .grid = {3, 2, 3}},
+        {.first = 21, .n = 4, .media = 1, .n_frames = 1, .time_step = 1, .grid = {1, 1, 4}}};
+    int32_t out[SAC_POSITION_AXES * N], *row = out + N, *column = out + 2 * N;
+    /* as trained: behind the largest number, which is of time here: 2 + floor(2 * 1.5) = 5 */
+    assert_int_equal(sac_positions_mrope(spans, 2, N, out), 12);
+    static const int32_t time[N] = {0, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 5, 5, 6, 7, 7, 7, 7, 11};
+    assert_memory_equal(out, time, sizeof time);
+    for (int i = 0; i < 18; i++) {
+        assert_int_equal(row[2 + i], 2 + i / 3 % 2);
+        assert_int_equal(column[2 + i], 2 + i % 3);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(row[21 + i], 7);
+        assert_int_equal(column[21 + i], 7 + i);
+    }
+    assert_int_equal(row[25], 11);
+    /* by the grid: 2 + 3 columns, whatever the time */
+    assert_int_equal(sac_positions_mrope_grid(spans, 2, N, out), 11);
+    assert_int_equal(out[19], 5);
+    assert_int_equal(out[20], 5);
+    assert_int_equal(row[21], 6);
+    assert_int_equal(column[24], 9);
+    assert_int_equal(out[25], 10);
+    /* and steps go on behind the largest number, also where that is of time */
+    const sac_prompt_span long_video = {.first = 0, .n = 4, .n_frames = 8, .time_step = 10, .grid = {4, 1, 1}};
+    assert_int_equal(sac_positions_mrope_grid(&long_video, 1, 5, out), 31);
+    assert_int_equal(out[4], 1);
+}
+
 static sac_model *open_model(const char *path, sac_session **s) {
     sac_error err;
     sac_model *m;
@@ -63,7 +97,7 @@ static void expect_spans_are_the_placeholders(const sac_session *s, const int32_
 static int64_t run(sac_session *s, const sac_part *parts, size_t n_parts, int32_t *ids) {
     sac_error err;
     size_t n;
-    sac_message message = {"user", parts, n_parts};
+    sac_message message = {"user", parts, n_parts, NULL};
     assert_ok(sac_session_prompt(s, &message, 1, ids, CTX, &n, &err), err);
     assert_ok(sac_session_prefill(s, &message, 1, NULL, &err), err);
     assert_int_equal(sac_session_n_tokens(s), n);
@@ -247,6 +281,7 @@ static void methods_that_turn_keys_back_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(plain_numbers_are_places),
+                                       cmocka_unit_test(numbers_on_three_axes),
                                        cmocka_unit_test(spans_say_what_they_show),
                                        cmocka_unit_test(places_have_rows_and_columns),
                                        cmocka_unit_test(joined_frames_are_one_span_in_time),

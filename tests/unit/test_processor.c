@@ -32,9 +32,9 @@ static bool picture_is_right(const sac_processor_config *c, const json_t *row, b
     int32_t *source = malloc((size_t)plan.n_tokens * sizeof *source);
     memset(rows, 0x77, n_bytes);
     assert_ok(sac_processor_cut(c, &image, &plan, rows, &err), err);
+    const sac_patch_order patches = sac_visual_order(&plan);
     for (int i = 0; i < plan.n_tiles; i++)
-        sac_patches_join(tiles + sac_visual_bytes(&plan, i), rows + sac_visual_bytes(&plan, i), plan.patch,
-                         plan.patches.h, plan.patches.w);
+        sac_patches_join(tiles + sac_visual_bytes(&plan, i), &patches, 0, rows + sac_visual_bytes(&plan, i));
     sac_processor_layout(c, &plan, source);
     char pixels[9], order[9];
     snprintf(pixels, sizeof pixels, "%08x", crc32_of(tiles, n_bytes));
@@ -100,6 +100,86 @@ static sac_status read_text(sac_processor_config *c, const sac_dialect *dialect,
     json_decref(p);
     json_decref(m);
     return st;
+}
+
+/* Pictures that keep their shape: sizes and patch rows. */
+static void test_qwen2vl(void **state) {
+    (void)state;
+    sac_error err = {0};
+    FILE *f = fopen(GOLDEN "qwen2vl.txt", "r");
+    assert_non_null(f);
+    char line[160], sum[16], mine[16], by;
+    int w, h, kind, seed, low, high, rows, columns, n = 0, n_wrong = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#') continue;
+        assert_int_equal(sscanf(line, "%c %d %d %d %d %d %d %d %d %15s", &by, &w, &h, &kind, &seed, &low, &high, &rows,
+                                &columns, sum),
+                         10);
+        json_t *preprocessor = json_pack("{s:i, s:i}", "min_pixels", low, "max_pixels", high);
+        sac_processor_model model = {.dialect = &sac_dialect_qwen2vl,
+                                     .image_size = 28,
+                                     .patch_size = 14,
+                                     .temporal_patch_size = 2,
+                                     .merge_size = 2};
+        sac_processor_config c;
+        sac_visual_plan plan, most;
+        assert_ok(sac_processor_read(&c, preprocessor, &model, &err), err);
+        if (by == 't') c.arithmetic = SAC_RESIZE_TORCHVISION;
+        assert_ok(sac_processor_plan(&c, w, h, by == 'v', &plan, &err), err);
+        assert_ok(sac_processor_largest(&c, &most, &err), err);
+        assert_true(sac_grid_cells(plan.patches) <= sac_grid_cells(most.patches));
+        sac_image image = {picture_new(kind, w, h, (uint64_t)seed), w, h};
+        uint8_t *patches = malloc(sac_visual_bytes(&plan, 1));
+        assert_ok(sac_processor_cut(&c, &image, &plan, patches, &err), err);
+        snprintf(mine, sizeof mine, "%08x", crc32_of(patches, sac_visual_bytes(&plan, 1)));
+        if (plan.patches.h != rows || plan.patches.w != columns || strcmp(mine, sum) != 0) {
+            print_message("%s  has %d x %d patches, %s\n", line, plan.patches.h, plan.patches.w, mine);
+            n_wrong++;
+        }
+        n++;
+        free(patches);
+        sac_image_free(&image);
+        sac_processor_free(&c);
+        json_decref(preprocessor);
+    }
+    fclose(f);
+    assert_true(n >= 60);
+    assert_int_equal(n_wrong, 0);
+}
+
+/* What no plan of this dialect takes. */
+static void test_qwen2vl_refuses(void **state) {
+    (void)state;
+    static const struct {
+        const char *preprocessor, *says;
+    } bad[] = {
+        {"{\"min_pixels\": 5000, \"max_pixels\": 4000}", "max_pixels"},
+        {"{\"patch_size\": 16}", "patch_size"},
+        {"{\"merge_size\": 1}", "merge_size"},
+        {"{\"temporal_patch_size\": 1}", "temporal_patch_size"},
+        {"{\"do_resize\": false}", "do_resize"},
+        {"{\"cap_pixels_per_frame\": true}", "cap_pixels_per_frame"},
+        {"{\"size\": {\"longest_edge\": 0}}", "longest_edge"},
+        {"{\"image_processor_type\": \"CLIPImageProcessor\"}", "image_processor_type"},
+    };
+    sac_processor_model model = {.dialect = &sac_dialect_qwen2vl,
+                                 .image_size = 28,
+                                 .patch_size = 14,
+                                 .temporal_patch_size = 2,
+                                 .merge_size = 2};
+    sac_processor_config c;
+    sac_visual_plan plan;
+    sac_error err = {0};
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
+        json_t *p = json_loads(bad[i].preprocessor, 0, NULL);
+        assert_int_not_equal(sac_processor_read(&c, p, &model, &err), SAC_OK);
+        assert_non_null(strstr(err.text, bad[i].says));
+        json_decref(p);
+    }
+    assert_ok(sac_processor_read(&c, NULL, &model, &err), err);
+    assert_int_equal(sac_processor_plan(&c, 201, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
+    assert_ok(sac_processor_plan(&c, 200, 1, false, &plan, &err), err);
+    sac_processor_free(&c);
 }
 
 /* Token counts and order of LLaVA-NeXT at its real size; the pinpoints are the class's own. */
@@ -241,8 +321,11 @@ static void test_extreme_sizes(void **state) {
     sac_visual_plan plan;
     const int sizes[][3] = {{1, 200000, 0}, {200000, 1, 0}, {3, 1048576, 0}, {1, 3000, 1}, {3000, 1, 1}};
     for (size_t i = 0; i < SAC_COUNT(sizes); i++) {
-        const char *pad = sizes[i][2] ? "{\"image_aspect_ratio\": \"pad\"}" : NULL;
-        assert_ok(read_text(&c, &sac_dialect_clip, 28, NULL, pad, &err), err);
+        const char *pad = sizes[i][2]
+                              ? "{\"image_processor_type\": \"LlavaImageProcessor\", \"do_pad\": true, "
+                                "\"size\": 28, \"crop_size\": 28}"
+                              : NULL;
+        assert_ok(read_text(&c, &sac_dialect_clip, 28, pad, NULL, &err), err);
         sac_image image = {picture_new(2, sizes[i][0], sizes[i][1], 0), sizes[i][0], sizes[i][1]};
         uint8_t rows[28 * 28 * 3];
         assert_ok(sac_processor_plan(&c, image.width, image.height, false, &plan, &err), err);
@@ -279,14 +362,15 @@ static void test_patches(void **state) {
     enum { PATCH = 3, H = 2, W = 3, SIDE = 11 };
     uint8_t rgb[7 * SIDE * 3], rows[H * W * PATCH * PATCH * 3], back[sizeof rows];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 7 + i / 33);
-    sac_patches_cut(rows, rgb, SIDE, PATCH, H, W);
+    const sac_patch_order order = {PATCH, H, W, .merge = 1, .frames = 1};
+    sac_patches_cut(rows, &order, 0, rgb, SIDE);
     for (int y = 0; y < H * PATCH; y++)
         for (int x = 0; x < W * PATCH; x++)
             for (int c = 0; c < 3; c++) {
                 int patch = y / PATCH * W + x / PATCH, pixel = y % PATCH * PATCH + x % PATCH;
                 assert_int_equal(rows[(patch * PATCH * PATCH + pixel) * 3 + c], rgb[(y * SIDE + x) * 3 + c]);
             }
-    sac_patches_join(back, rows, PATCH, H, W);
+    sac_patches_join(back, &order, 0, rows);
     for (int y = 0; y < H * PATCH; y++)
         assert_memory_equal(back + y * W * PATCH * 3, rgb + y * SIDE * 3, (size_t)W * PATCH * 3);
 }
@@ -323,7 +407,9 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),       cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_qwen2vl),
+        cmocka_unit_test(test_qwen2vl_refuses),       cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_pinpoints),     cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),
         cmocka_unit_test(test_patches),       cmocka_unit_test(test_layout_of_oblong_tiles),

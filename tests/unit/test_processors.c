@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+enum { N_DRAWS = 2000 };
+
 static const char *golden_path = "tests/golden/generation.json";
 
 static double number(const json_t *settings, const char *key, double otherwise) {
@@ -37,8 +39,41 @@ static sac_sampler_config configure(const json_t *settings, sac_controls *contro
                                 .controls = controls};
 }
 
-static void check_case(sac_sampler *s, const json_t *c, const int32_t *eos, int n_eos, int64_t most,
-                       size_t at) {
+/* How far counts are from what the probabilities say, in standard deviations (Wilson and Hilferty's cube root of
+ * chi-square over its degrees of freedom). Tokens expected less than 5 times are one. */
+static double strangeness(const int *counts, const json_t *probs, int vocab) {
+    double chi = 0, rest = 0, rest_seen = 0;
+    int n_bins = 0;
+    for (int i = 0; i < vocab; i++) {
+        double want = N_DRAWS * json_number_value(json_array_get(probs, (size_t)i));
+        if (want < 5) {
+            rest += want;
+            rest_seen += counts[i];
+            continue;
+        }
+        chi += (counts[i] - want) * (counts[i] - want) / want;
+        n_bins++;
+    }
+    if (rest >= 5) {
+        chi += (rest_seen - rest) * (rest_seen - rest) / rest;
+        n_bins++;
+    }
+    double k = n_bins - 1;
+    return n_bins < 2 ? 0 : (cbrt(chi / k) - (1 - 2 / (9 * k))) / sqrt(2 / (9 * k));
+}
+
+static double draw_case(sac_sampler *s, const float *logits, const json_t *probs) {
+    int counts[64] = {0};
+    for (uint64_t step = 0; step < N_DRAWS; step++) {
+        int32_t id = sac_sampler_next(s, logits, step);
+        assert_true(id >= 0 && id < s->vocab && json_number_value(json_array_get(probs, (size_t)id)) > 0);
+        counts[id]++;
+    }
+    return strangeness(counts, probs, s->vocab);
+}
+
+static double check_case(sac_sampler *s, const json_t *c, const int32_t *eos, int n_eos, int64_t most,
+                         size_t at) {
     int32_t ids[64];
     float logits[64];
     sac_error err;
@@ -46,6 +81,7 @@ static void check_case(sac_sampler *s, const json_t *c, const int32_t *eos, int 
     sac_sampler_config config = configure(json_object_get(c, "settings"), &controls);
     config.eos = eos;
     config.n_eos = n_eos;
+    config.seed = at;
     int n_ids = read_ids(json_object_get(c, "ids"), ids, 64);
     int n_prompt = (int)json_integer_value(json_object_get(c, "n_prompt"));
     for (int i = 0; i < s->vocab; i++)
@@ -68,7 +104,9 @@ static void check_case(sac_sampler *s, const json_t *c, const int32_t *eos, int 
             fail_msg("case %zu, token %d: %g, transformers %g", at, i, got, want);
         if (i == id) assert_true(got > 0);
     }
+    double z = draw_case(s, logits, json_object_get(c, "probs"));
     sac_controls_clear(&controls);
+    return z;
 }
 
 static void test_transformers(void **state) {
@@ -85,9 +123,17 @@ static void test_transformers(void **state) {
     assert_true(vocab > 0 && vocab <= 64 && json_array_size(cases) >= 150);
     assert_ok(sac_arena_open(&arena, sac_sampler_bytes(vocab), &err), err);
     assert_ok(sac_sampler_init(&s, vocab, &arena, &err), err);
-    for (size_t i = 0; i < json_array_size(cases); i++)
-        check_case(&s, json_array_get(cases, i), eos, n_eos,
-                   json_integer_value(json_object_get(golden, "most")), i);
+    double worst = 0, late = 0;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        double z = check_case(&s, json_array_get(cases, i), eos, n_eos,
+                              json_integer_value(json_object_get(golden, "most")), i);
+        worst = fmax(worst, z);
+        late += z > 1.645;
+    }
+    print_message(
+        "%zu cases, %d draws of each: chi-square at most %.2f deviations, %.1f %% above the 95th part\n",
+        json_array_size(cases), N_DRAWS, worst, 100 * late / (double)json_array_size(cases));
+    assert_true(worst < 4.5 && late < 0.1 * (double)json_array_size(cases));
     sac_arena_free(&arena);
     json_decref(golden);
 }

@@ -137,8 +137,8 @@ static void a_conversation_goes_on(void **state) {
         hear_alone(&first, model, s, turns, &o);
         sac_part answer = {.kind = SAC_PART_TEXT, .text = first.text};
         sac_part text = {.kind = SAC_PART_TEXT, .text = "Describe the video."};
-        turns[1] = (sac_message){"assistant", &answer, 1};
-        turns[2] = (sac_message){"user", &text, 1};
+        turns[1] = (sac_message){"assistant", &answer, 1, NULL};
+        turns[2] = (sac_message){"user", &text, 1, NULL};
         int64_t n = reusable(s, turns, 3);
         sac_error err;
         sac_result r;

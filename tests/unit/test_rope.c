@@ -66,6 +66,10 @@ static void senseless_schemes_are_refused(void **state) {
     sac_rope_config_default(&c, D);
     assert_int_equal(sac_rope_scheme(&c, "ntk:factor=-1", 2048, 8192, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_rope_scheme(&c, "alibi", 2048, 8192, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_rope_scheme(&c, "model:grid=1", 2048, 8192, &err), SAC_UNSUPPORTED); /* one axis */
+    c.axis_pairs[0] = c.axis_pairs[1] = 1;
+    assert_ok(sac_rope_scheme(&c, "model:grid=1", 2048, 8192, &err), err);
+    assert_true(c.grid_positions);
     c.scaling = SAC_ROPE_LINEAR;
     assert_int_equal(sac_rope_scheme(&c, "ntk:factor=4", 2048, 8192, &err), SAC_UNSUPPORTED);
 }

@@ -51,7 +51,7 @@ static const sac_message *about(question *q, sac_part_kind kind, const char *pat
     size_t n = 0;
     if (path) q->parts[n++] = (sac_part){.kind = kind, .path = path};
     q->parts[n++] = (sac_part){.kind = SAC_PART_TEXT, .text = text};
-    q->message = (sac_message){"user", q->parts, n};
+    q->message = (sac_message){"user", q->parts, n, NULL};
     return &q->message;
 }
 

@@ -11,7 +11,7 @@ static sac_tokenizer *open_golden(const char *name) {
     snprintf(path, sizeof path, TOKENIZER_GOLDENS "%s.json", name);
     sac_tokenizer *t;
     sac_error err = {0};
-    assert_ok(sac_tokenizer_open_file(&t, path, &err), err);
+    assert_ok(sac_tokenizer_open_file(&t, path, SAC_TOKENIZER_BY_FILE, &err), err);
     return t;
 }
 

@@ -114,7 +114,7 @@ static void test_vectors(void **state) {
         if (strstr(path, ".gguf"))
             t = open_gguf(path);
         else
-            assert_ok(sac_tokenizer_open_file(&t, path, &err), err);
+            assert_ok(sac_tokenizer_open_file(&t, path, SAC_TOKENIZER_BY_FILE, &err), err);
         double seconds = sac_seconds_since(start);
         int n_all, good = compare_vectors(t, folder, all[i].name, &n_all);
         print_message("%s: %d of %d vectors, loaded in %.0f ms\n", all[i].name, good, n_all, seconds * 1e3);
@@ -135,7 +135,7 @@ static int time_file(const char *path) {
         sac_tokenizer *t;
         sac_file_map map;
         int64_t start = sac_now_ns();
-        if (sac_tokenizer_open_file(&t, path, &err) != SAC_OK) {
+        if (sac_tokenizer_open_file(&t, path, SAC_TOKENIZER_BY_FILE, &err) != SAC_OK) {
             fprintf(stderr, "%s\n", err.text);
             return 1;
         }
@@ -164,7 +164,7 @@ static int time_file(const char *path) {
     char *text = malloc(4 << 20);
     int32_t *ids = malloc(sizeof(int32_t) << 22);
     sac_tokenizer *t;
-    if (!text || !ids || sac_tokenizer_open_file(&t, path, &err) != SAC_OK) return 1;
+    if (!text || !ids || sac_tokenizer_open_file(&t, path, SAC_TOKENIZER_BY_FILE, &err) != SAC_OK) return 1;
     while (n_bytes + sizeof english < 4 << 20) {
         memcpy(text + n_bytes, english, sizeof english - 1);
         n_bytes += sizeof english - 1;

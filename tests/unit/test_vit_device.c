@@ -23,8 +23,18 @@ static sac_weight matrix(int64_t n, int64_t k) {
 
 static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers, bool keep_class) {
     sac_tower_config *c = &v->config;
-    *c = (sac_tower_config){&sac_tower_clip,    SIDE, PATCH,  HIDDEN,    LAYERS, HEADS, WIDE, 1e-5f,
-                            SAC_ACT_QUICK_GELU, 2,    {0, 3}, keep_class};
+    *c = (sac_tower_config){.kind = &sac_tower_clip,
+                            .image_size = SIDE,
+                            .patch_size = PATCH,
+                            .hidden = HIDDEN,
+                            .n_layers = LAYERS,
+                            .n_heads = HEADS,
+                            .intermediate = WIDE,
+                            .norm_eps = 1e-5f,
+                            .act = SAC_ACT_QUICK_GELU,
+                            .n_feature_layers = 2,
+                            .feature_layer = {0, 3},
+                            .keep_class = keep_class};
     int64_t tokens = sac_clip_tokens(c);
     v->weights = w;
     v->layers = layers;
@@ -98,7 +108,11 @@ static void features_equal(void **state) {
         pixels[i] = (uint8_t)(255 * fabsf(test_rand_float(&random_state)));
     int32_t starts[TILES + 1];
     sac_grid_segments((sac_grid){1, SIDE / PATCH, SIDE / PATCH}, TILES, starts);
-    sac_patch_rows in = {pixels, starts, TILES, {0.4f, 0.5f, 0.45f}, {0.2f, 0.3f, 0.25f}};
+    sac_patch_rows in = {.pixels = pixels,
+                         .segment_start = starts,
+                         .n_segments = TILES,
+                         .mean = {0.4f, 0.5f, 0.45f},
+                         .std = {0.2f, 0.3f, 0.25f}};
     int64_t rows = (int64_t)TILES * sac_clip_kept(c), cols = sac_tower_cols(c), tokens = sac_clip_tokens(c);
     float *want = calloc((size_t)(rows * cols), sizeof *want);
     assert_ok(sac_tower_state_take(&here, c, TILES, &arena, &err), err);

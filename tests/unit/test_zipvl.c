@@ -506,7 +506,7 @@ static void ask_of_three(const sac_model *model, int64_t chunk, const char *pref
                         {.kind = SAC_PART_IMAGE, .path = "samples/picture0001.jpg"},
                         {.kind = SAC_PART_TEXT, .text = "How many numbers appear?"}};
     parts[2].video.num_frames = 3;
-    sac_message message = {"user", parts, SAC_COUNT(parts)};
+    sac_message message = {"user", parts, SAC_COUNT(parts), NULL};
     sac_session_config config = told_config(prefill, NULL, kv);
     config.prefill_chunk = (int)chunk;
     sac_session *s;

@@ -1,8 +1,8 @@
 /* dialect.h - how a family's pictures become patch rows and tokens: one file and one table each, and one line in
  * SAC_DIALECTS.
  *
- *   clip    LLaVA-1.5: shortest edge to the tile's size, centre crop: one tile. With pad_to_square (the original
- *           LLaVA's image_aspect_ratio "pad") the picture is first made square with the mean colour.
+ *   clip    LLaVA-1.5: shortest edge to the tile's size, centre crop: one tile. With pad_to_square
+ *           (LlavaImageProcessor's do_pad) the picture is first made square with the mean colour.
  *   anyres  LLaVA-NeXT: the whole picture squeezed into one tile, then the picture fitted into the best of the
  *           pinpoint sizes, centred on black and cut into tiles. Tokens of the first tile, then those of the
  *           others row by row across the grid, without the rows or columns that hold padding only, each row
@@ -10,31 +10,41 @@
  *   unires  LongVA: as anyres, but without the first tile, unpadding and newlines; each tile's tokens are
  *           averaged over pool x pool squares, and tiles follow one another whole.
  *
- * Frames of a video are one tile each, made by clip's rule, in all three; unires pools them too. */
+ *   qwen2vl Qwen2-VL: one tile of the picture's own shape, its sides whole squares of patches, within bounds of pixels;
+ *           two frames of a video make a tile.
+ *
+ * Frames of a video are one tile each, made by clip's rule, in the first three; unires pools them too. */
 #ifndef SAC_VISION_DIALECT_H
 #define SAC_VISION_DIALECT_H
 
 #include "processor.h"
 
-#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires)
+#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(qwen2vl)
 
 struct sac_dialect {
     const char *name; /* in reports */
-    bool may_pad;     /* honours config.json's image_aspect_ratio "pad" */
+    const char *const
+        *classes;     /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
+                                   keys of sizes and crops; those of others are the dialect's own */
     bool pools;       /* may average the tokens of a tile */
     size_t own_bytes; /* of the settings that only this dialect has, c->own */
-    /* Its own keys of preprocessor_config.json and config.json (either may be NULL) into c->own, which is zeroed,
+    /* Its own keys of preprocessor_config.json and of the model's files (any may be NULL) into c->own, which is zeroed,
      * after those that all share. */
-    sac_status (*read)(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+    sac_status (*read)(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                        sac_error *err);
     /* Tiles, grids and tokens of a picture; p->width, height and is_video_frame are set. */
     sac_status (*plan)(const sac_processor_config *c, sac_visual_plan *p, sac_error *err);
-    /* rows [n_tiles * patches of a tile][patch * patch][3] of a picture of the plan's size. */
+    /* rows [n_tiles * patches of a tile][patch * patch][3] of a picture of the plan's size, which here is the only
+     * frame of its patches. */
     sac_status (*cut)(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                       uint8_t *rows, sac_error *err);
     /* See sac_processor_layout. */
     void (*layout)(const sac_visual_plan *p, int32_t *source);
     int (*most_tiles)(const sac_processor_config *c); /* of one picture */
+    /* Where tiles may be of any size: a picture that has as many patches as any; a video's frame that has as many as
+     * most have. NULL where all tiles are of tile_size. */
+    sac_status (*limit)(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err);
+    void (*largest)(const sac_processor_config *c, bool is_video_frame, sac_visual_plan *p);
 };
 
 #define X(name) extern const sac_dialect sac_dialect_##name;

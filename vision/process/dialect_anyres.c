@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-static sac_status read(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                        sac_error *err) {
+    const json_t *config = model->config;
     return sac_pinpoints_read(c->own, c, preprocessor, config, true, err);
 }
 

@@ -1,11 +1,11 @@
 /* dialect_clip.c - LLaVA-1.5: a picture is one tile. See dialect.h. */
 #include "dialect.h"
 
-static sac_status read(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                        sac_error *err) {
     (void)c;
     (void)preprocessor;
-    (void)config;
+    (void)model;
     (void)err;
     return SAC_OK; /* nothing beyond what all read */
 }
@@ -26,7 +26,6 @@ static int most_tiles(const sac_processor_config *c) {
 }
 
 const sac_dialect sac_dialect_clip = {.name = "clip",
-                                      .may_pad = true,
                                       .read = read,
                                       .plan = plan,
                                       .cut = cut,

@@ -8,8 +8,9 @@ typedef struct settings {
     int pool_image, pool_video; /* tokens are averaged over squares of so many a side */
 } settings;
 
-static sac_status read(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                        sac_error *err) {
+    const json_t *config = model->config;
     const char *mode = "average";
     int64_t stride = 2;
     settings *own = c->own;

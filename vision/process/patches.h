@@ -6,11 +6,21 @@
 
 #include <stddef.h>
 
-/* rows [h * w][patch * patch][3] from the rgb of a picture that is row_pixels wide. What the grid does not cover
- * at the right and at the bottom is left out, as a convolution without padding does. */
-void sac_patches_cut(uint8_t *rows, const uint8_t *rgb, int row_pixels, int patch, int h, int w);
+/* How the patches of a picture follow one another. */
+typedef struct sac_patch_order {
+    int patch; /* pixels a side */
+    int h, w;  /* patches */
+    int merge; /* patches of a square of merge x merge stand together, row by row, and squares row by row: what a
+                   merger joins is then one row behind another (Qwen2-VL); 1: patches row by row */
+    int frames; /* pictures that share a patch, whose pixels stand one behind another in its row */
+} sac_patch_order;
 
-/* rgb [h * patch][w * patch][3] of what the rows hold. */
-void sac_patches_join(uint8_t *rgb, const uint8_t *rows, int patch, int h, int w);
+/* Pixels of `frame` into rows [h * w][frames][patch * patch][3] from the rgb of a picture that is row_pixels wide.
+ * What the grid does not cover at the right and at the bottom is left out, as a convolution without padding does. */
+void sac_patches_cut(uint8_t *rows, const sac_patch_order *order, int frame, const uint8_t *rgb,
+                     int row_pixels);
+
+/* rgb [h * patch][w * patch][3] of what the rows hold of `frame`. */
+void sac_patches_join(uint8_t *rgb, const sac_patch_order *order, int frame, const uint8_t *rows);
 
 #endif

@@ -1,5 +1,6 @@
 #include "dialect.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const sac_dialect *const dialects[] = {
@@ -18,7 +19,8 @@ sac_status sac_processor_plan(const sac_processor_config *c, int width, int heig
                               sac_visual_plan *p, sac_error *err) {
     if (width < 1 || height < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels", width, height);
-    *p = (sac_visual_plan){.width = width, .height = height, .is_video_frame = is_video_frame};
+    *p = (sac_visual_plan){
+        .width = width, .height = height, .is_video_frame = is_video_frame, .frames = 1, .merge = 1};
     SAC_TRY(c->dialect->plan(c, p, err));
     int64_t n_rows = (int64_t)p->n_tiles * p->tokens_per_tile;
     int64_t max_tokens = c->max_tokens < INT32_MAX ? c->max_tokens : INT32_MAX;
@@ -28,16 +30,58 @@ sac_status sac_processor_plan(const sac_processor_config *c, int width, int heig
                     height, (long long)p->n_tokens, (long long)max_tokens);
 }
 
-sac_status sac_processor_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
-                             uint8_t *rows, sac_error *err) {
+sac_status sac_processor_cut_frame(const sac_processor_config *c, const sac_image *image,
+                                   const sac_visual_plan *p, uint8_t *rows, sac_error *err) {
+    sac_visual_plan alone = *p;
+    alone.frames = 1;
     if (image->width != p->width || image->height != p->height)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels with a plan for %d x %d",
                         image->width, image->height, p->width, p->height);
-    return c->dialect->cut(c, image, p, rows, err);
+    return c->dialect->cut(c, image, &alone, rows, err);
+}
+
+void sac_processor_place_frame(const sac_visual_plan *p, int k, const uint8_t *frame, uint8_t *rows) {
+    const size_t area = (size_t)p->patch * (size_t)p->patch * 3, stride = area * (size_t)p->frames;
+    for (int64_t i = 0, n = p->n_tiles * sac_grid_cells(p->patches); i < n; i++)
+        memcpy(rows + (size_t)i * stride + (size_t)k * area, frame + (size_t)i * area, area);
+}
+
+sac_status sac_processor_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
+                             uint8_t *rows, sac_error *err) {
+    if (p->frames == 1) return sac_processor_cut_frame(c, image, p, rows, err);
+    uint8_t *frame = malloc(sac_visual_bytes(p, p->n_tiles) / (size_t)p->frames);
+    if (!frame)
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", p->width, p->height);
+    sac_status st = sac_processor_cut_frame(c, image, p, frame, err);
+    for (int k = 0; k < p->frames && st == SAC_OK; k++) sac_processor_place_frame(p, k, frame, rows);
+    free(frame);
+    return st;
 }
 
 void sac_processor_layout(const sac_processor_config *c, const sac_visual_plan *p, int32_t *source) {
     c->dialect->layout(p, source);
+}
+
+sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
+    if (min_pixels == 0 && max_pixels == 0) return SAC_OK;
+    if (c->dialect && c->dialect->limit) return c->dialect->limit(c, min_pixels, max_pixels, err);
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "bounds on the pixels of a picture: this model %s",
+                    c->dialect ? "takes all pictures in one size" : "reads text only");
+}
+
+sac_status sac_processor_largest(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    *p = (sac_visual_plan){0};
+    c->dialect->largest(c, false, p);
+    return SAC_OK;
+}
+
+sac_status sac_processor_usual_frame(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    *p = (sac_visual_plan){.is_video_frame = true};
+    c->dialect->largest(c, true, p);
+    return SAC_OK;
 }
 
 int sac_processor_most_tiles(const sac_processor_config *c) {

@@ -6,6 +6,7 @@
 #include "grid.h"
 #include "image.h"
 #include "json.h"
+#include "patches.h"
 #include "resize.h"
 
 #include <stdbool.h>
@@ -38,8 +39,10 @@ typedef struct sac_processor_config {
 typedef struct sac_processor_model {
     const sac_dialect *dialect;
     int image_size, patch_size; /* of the vision tower */
-    /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy and
-     * image_aspect_ratio; the dialects read more. */
+    int temporal_patch_size, merge_size;
+    const json_t *video; /* video_preprocessor_config.json, or NULL; borrowed */
+    /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy; the dialects
+     * read more. */
     const json_t *config;
 } sac_processor_model;
 
@@ -64,9 +67,12 @@ sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err);
 typedef struct sac_visual_plan {
     int width, height; /* of the picture */
     bool is_video_frame;
-    int n_tiles;         /* pictures that the tower takes, all of one size */
-    int tile_w, tile_h;  /* in pixels; what is over a multiple of the patch is drawn and not looked at */
-    int patch;           /* pixels a side of a patch */
+    int n_tiles;        /* pictures that the tower takes, all of one size */
+    int tile_w, tile_h; /* in pixels; what is over a multiple of the patch is drawn and not looked at */
+    int patch;          /* pixels a side of a patch */
+    int frames; /* pictures that share a patch: frames of a video that follow one another, or a picture and
+                            itself; a tile of a video is so many frames */
+    int merge;  /* patches stand in squares of merge x merge (patches.h) */
     sac_grid patches;    /* of a tile; a step of time attends to itself only */
     int pool;            /* a tile's embeddings are averaged over pool x pool squares of its grid */
     sac_grid tokens;     /* of a tile, after that */
@@ -81,23 +87,49 @@ typedef struct sac_visual_plan {
 
 /* Bytes of the patch rows of n tiles. */
 static inline size_t sac_visual_bytes(const sac_visual_plan *p, int64_t n_tiles) {
-    return (size_t)(n_tiles * sac_grid_cells(p->patches) * p->patch * p->patch * 3);
+    return (size_t)(n_tiles * sac_grid_cells(p->patches) * p->frames * p->patch * p->patch * 3);
+}
+static inline sac_patch_order sac_visual_order(const sac_visual_plan *p) {
+    return (sac_patch_order){p->patch, p->patches.h, p->patches.w, p->merge, p->frames};
+}
+/* Tiles of a video of n frames. */
+static inline int64_t sac_visual_tiles(const sac_visual_plan *p, int64_t n_frames) {
+    return (n_frames + p->frames - 1) / p->frames;
 }
 
 /* TOO_LONG above max_tokens, BAD_ARGUMENT for sizes that cannot be processed. */
 sac_status sac_processor_plan(const sac_processor_config *config, int width, int height, bool is_video_frame,
                               sac_visual_plan *plan, sac_error *err);
 
-/* Patch rows [n_tiles * cells of plan->patches][patch * patch][3]. Black of padding and cropping is in them: it is
- * normalised like any pixel. */
+/* Patch rows [n_tiles * cells of plan->patches][frames][patch * patch][3] of a picture, which is all the frames of
+ * its patches. Black of padding and cropping is in them: it is normalised like any pixel. */
 sac_status sac_processor_cut(const sac_processor_config *config, const sac_image *image,
                              const sac_visual_plan *plan, uint8_t *rows, sac_error *err);
+
+/* A frame of a video for itself: the same rows with one frame, which is what a plan with frames = 1 has. */
+sac_status sac_processor_cut_frame(const sac_processor_config *config, const sac_image *image,
+                                   const sac_visual_plan *plan, uint8_t *rows, sac_error *err);
+
+/* Those as frame k of a tile of the plan. */
+void sac_processor_place_frame(const sac_visual_plan *plan, int k, const uint8_t *frame, uint8_t *rows);
 
 #define SAC_SOURCE_NEWLINE (-1)
 
 /* source [n_tokens]: for every visual token, in the prompt's order, its row in the merger's outputs [n_tiles *
  * tokens_per_tile], or SAC_SOURCE_NEWLINE for the image_newline embedding. */
 void sac_processor_layout(const sac_processor_config *config, const sac_visual_plan *plan, int32_t *source);
+
+/* Bounds on the pixels of pictures and frames in place of the checkpoint's; 0 leaves one as it is. UNSUPPORTED where all
+ * pictures become the same size. */
+sac_status sac_processor_limit(sac_processor_config *config, int64_t min_pixels, int64_t max_pixels,
+                               sac_error *err);
+
+/* The picture whose tiles have the most patches; where all tiles are of one size, one of that size. */
+sac_status sac_processor_largest(const sac_processor_config *config, sac_visual_plan *plan, sac_error *err);
+
+/* A frame of a video whose size is not known: one that costs as much as most do. */
+sac_status sac_processor_usual_frame(const sac_processor_config *config, sac_visual_plan *plan,
+                                     sac_error *err);
 
 /* Tiles of the picture that has most of them. */
 int sac_processor_most_tiles(const sac_processor_config *config);

@@ -28,22 +28,23 @@ sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err) 
     return sac_file_exists(path) ? sac_json_parse_file(out, path, err) : SAC_OK;
 }
 
-static sac_status read_class(const json_t *json, bool *is_llava, sac_error *err) {
-    static const char *const known[] = {"CLIPImageProcessor", "CLIPFeatureExtractor", "LlavaImageProcessor",
-                                        "LlavaNextImageProcessor"};
+static sac_status read_class(const sac_dialect *d, const json_t *json, bool *is_llava, sac_error *err) {
+    static const char *const clip[] = {"CLIPImageProcessor", "CLIPFeatureExtractor", "LlavaImageProcessor",
+                                       "LlavaNextImageProcessor", NULL};
+    const char *const *known = d->classes ? d->classes : clip;
     const char *type = NULL;
     SAC_TRY(sac_json_get_string(json, "feature_extractor_type", &type, err));
     SAC_TRY(sac_json_get_string(json, "image_processor_type", &type, err));
     if (!type) return SAC_OK;
-    for (size_t i = 0; i < SAC_COUNT(known); i++) {
+    for (size_t i = 0; known[i]; i++) {
         size_t n = strlen(known[i]);
         if (strncmp(type, known[i], n) != 0) continue;
         if (type[n] && strcmp(type + n, "Fast") != 0 && strcmp(type + n, "Pil") != 0) continue;
-        *is_llava = i == 2;
+        *is_llava = strncmp(type, "LlavaImage", 10) == 0;
         return SAC_OK;
     }
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "\"image_processor_type\" is \"%.60s\"; known are CLIP, Llava and LlavaNext", type);
+                    "\"image_processor_type\" is \"%.60s\"; known here are %s and its kin", type, known[0]);
 }
 
 /* Three numbers under key, or what is there already. */
@@ -79,19 +80,24 @@ static sac_status read_size(const json_t *json, const char *key, int64_t *shorte
     return SAC_OK;
 }
 
+/* "resample" by Pillow's numbers. */
+static sac_status read_filter(sac_processor_config *c, const json_t *json, sac_error *err) {
+    int64_t filter = SAC_FILTER_BICUBIC;
+    SAC_TRY(sac_json_get_int(json, "resample", 0, 5, &filter, err));
+    if (filter == 0) return sac_fail(err, SAC_UNSUPPORTED, "\"resample\": 0, nearest neighbour");
+    c->filter = (sac_filter)filter;
+    return SAC_OK;
+}
+
 static sac_status read_geometry(sac_processor_config *c, const json_t *json, int64_t default_size,
                                 bool is_llava, sac_error *err) {
     int64_t shortest = default_size, w = 0, h = 0, crop = 0, crop_w = default_size, crop_h = default_size;
-    int64_t filter = SAC_FILTER_BICUBIC;
     bool pad = false;
     c->do_resize = c->do_center_crop = true;
     SAC_TRY(sac_json_get_bool(json, "do_resize", &c->do_resize, err));
     SAC_TRY(sac_json_get_bool(json, "do_center_crop", &c->do_center_crop, err));
     SAC_TRY(sac_json_get_bool(json, "do_pad", &pad, err));
     if (is_llava && pad) c->pad_to_square = true;
-    SAC_TRY(sac_json_get_int(json, "resample", 0, 5, &filter, err));
-    if (filter == 0) return sac_fail(err, SAC_UNSUPPORTED, "\"resample\": 0, nearest neighbour");
-    c->filter = (sac_filter)filter;
     SAC_TRY(read_size(json, "size", &shortest, &w, &h, err));
     SAC_TRY(read_size(json, "crop_size", &crop, &crop_w, &crop_h, err));
     if (crop) crop_w = crop_h = crop;
@@ -137,20 +143,18 @@ static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_e
 }
 
 static sac_status read_selection(sac_processor_config *c, const json_t *config, sac_error *err) {
-    const char *strategy = "default", *ratio = "square";
+    const char *strategy = "default";
     SAC_TRY(sac_json_get_string(config, "vision_feature_select_strategy", &strategy, err));
-    SAC_TRY(sac_json_get_string(config, "image_aspect_ratio", &ratio, err));
-    c->pad_to_square = c->dialect->may_pad && strcmp(ratio, "pad") == 0;
     c->keep_class_token = strcmp(strategy, "full") == 0;
     return SAC_OK;
 }
 
-static sac_status read_own(sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+static sac_status read_own(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                            sac_error *err) {
     size_t n_bytes = c->dialect->own_bytes;
     if (n_bytes) c->own = calloc(1, n_bytes);
     if (n_bytes && !c->own) return sac_fail(err, SAC_NO_MEMORY, "no memory for an image processor");
-    sac_status st = c->dialect->read(c, preprocessor, config, err);
+    sac_status st = c->dialect->read(c, model, preprocessor, err);
     if (st != SAC_OK) sac_processor_free(c);
     return st;
 }
@@ -168,11 +172,13 @@ sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocesso
     if (preprocessor && !json_is_object(preprocessor))
         return sac_fail(err, SAC_BAD_FILE, "the image processor's configuration must be an object");
     bool is_llava = false;
-    SAC_TRY(read_class(preprocessor, &is_llava, err));
+    SAC_TRY(read_class(c->dialect, preprocessor, &is_llava, err));
     SAC_TRY(read_selection(c, model->config, err));
-    SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, is_llava, err));
+    SAC_TRY(read_filter(c, preprocessor, err));
+    if (!c->dialect->classes)
+        SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, is_llava, err));
     SAC_TRY(read_colors(c, preprocessor, err));
-    return read_own(c, preprocessor, model->config, err);
+    return read_own(c, model, preprocessor, err);
 }
 
 void sac_processor_free(sac_processor_config *c) {

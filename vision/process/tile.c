@@ -87,7 +87,8 @@ sac_status sac_tile_plan(const sac_processor_config *c, int pool, sac_visual_pla
 
 void sac_tile_cut(const sac_processor_config *c, const uint8_t *pixels, uint8_t *rows) {
     int side = c->tile_size / c->patch_size;
-    sac_patches_cut(rows, pixels, c->tile_size, c->patch_size, side, side);
+    const sac_patch_order order = {c->patch_size, side, side, .merge = 1, .frames = 1};
+    sac_patches_cut(rows, &order, 0, pixels, c->tile_size);
 }
 
 /* The whole picture, whatever its shape. */

@@ -236,7 +236,8 @@ static sac_status plan(const sac_tower_config *c, int width, int height, int fra
                           .n_patches = (int64_t)grid * grid,
                           .n_inside = sac_clip_tokens(c),
                           .n_features = sac_clip_kept(c),
-                          .n_segments = 1};
+                          .n_segments = 1,
+                          .most_segments = 1};
     return SAC_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_MERGERS(X) X(mlp)
+#define SAC_MERGERS(X) X(mlp) X(patch)
 
 enum { SAC_MERGER_MAX_SYMBOLS = 4 };
 
@@ -18,6 +18,8 @@ typedef struct sac_merger {
     const sac_merger_kind *kind;
     int in, hidden, out;
     sac_activation act;
+    int joins;     /* features that make one row of y; 1 unless the kind says otherwise */
+    float norm_eps;
     void *weights; /* kind->weights_bytes */
 } sac_merger;
 
@@ -30,9 +32,9 @@ typedef struct sac_merger_run {
     int n;
     sac_grid grid;    /* of each picture's features */
     int pool;         /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
-    sac_mat features; /* [n * features of a picture][in] */
-    sac_mat mid;      /* [the same][hidden], scratch */
-    void *raw;        /* [the same][out] in y's type, scratch where embeddings are pooled */
+    sac_mat features; /* [n * features of a picture][in]; scratch afterwards */
+    sac_mat mid;      /* [the same / joins][hidden], scratch */
+    void *raw;        /* [the same / joins][out] in y's type, scratch where embeddings are pooled */
     sac_mat y;        /* [n * tokens of a picture][out] */
 } sac_merger_run;
 
@@ -41,10 +43,15 @@ struct sac_merger_kind {
     const sac_weight_slot *slots;
     int n_slots;
     size_t weights_bytes;
+    bool joins_squares; /* merge_size x merge_size of the tower's features make one row */
     int (*symbols)(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMBOLS]);
     sac_status (*place)(sac_merger *m, sac_placer *p); /* as a tower's */
     sac_status (*run)(const sac_merger_run *r);
 };
+
+static inline int sac_merger_joins(const sac_merger *m) {
+    return m->joins > 1 ? m->joins : 1;
+}
 
 #define X(name) extern const sac_merger_kind sac_merger_##name;
 SAC_MERGERS(X)

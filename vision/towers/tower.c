@@ -16,7 +16,7 @@ const sac_tower_kind *sac_tower_find(const char *model_type) {
 
 sac_tower_plan sac_tower_plan_square(const sac_tower_config *c) {
     sac_tower_plan p = {0};
-    c->kind->plan(c, c->image_size, c->image_size, 1, &p, NULL);
+    c->kind->plan(c, c->image_size, c->image_size, c->temporal_patch_size > 1 ? c->temporal_patch_size : 1, &p, NULL);
     return p;
 }
 

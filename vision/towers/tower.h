@@ -12,10 +12,10 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_TOWERS(X)                X(clip)
+#define SAC_TOWERS(X) X(clip) X(qwen2vl) X(qwen2_5vl)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
-enum { SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
+enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
 
 typedef struct sac_tower_kind sac_tower_kind;
 
@@ -29,6 +29,10 @@ typedef struct sac_tower_config {
     int feature_layer[SAC_TOWER_MAX_FEATURE_LAYERS]; /* hidden state in [0, n_layers]: 0 = the first layer's
                                                         input, i = after layer i; side by side when several */
     bool keep_class;                                 /* vision_feature_select_strategy "full" */
+    int temporal_patch_size; /* frames that share a patch */
+    int merge_size;          /* patches stand in squares of so many a side */
+    int window_size;         /* pixels a side of the windows that most layers attend within; 0: none do */
+    int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
 } sac_tower_config;
 
 /* What becomes of one picture, or of `frames` frames of a video that share patches. */
@@ -38,6 +42,7 @@ typedef struct sac_tower_plan {
     int64_t n_inside;   /* rows that a layer computes */
     int64_t n_features; /* rows that come out */
     int n_segments;
+    int most_segments; /* that the tower may cut them into itself, of any picture with so many patches */
 } sac_tower_plan;
 
 /* A tower with its weights, of the model on the host or copied to a device. */
@@ -66,6 +71,7 @@ typedef struct sac_patch_rows {
     const int32_t *segment_start; /* [n_segments + 1] first rows, on the host */
     int n_segments;
     float mean[3], std[3]; /* of the pixels divided by 255 */
+    sac_grid grid;         /* of the patches of a segment, all alike */
 } sac_patch_rows;
 
 /* A call. */
@@ -110,7 +116,8 @@ static inline int sac_tower_cols(const sac_tower_config *c) {
     return c->n_feature_layers * c->hidden;
 }
 static inline int64_t sac_tower_patch_bytes(const sac_tower_config *c) {
-    return 3 * (int64_t)c->patch_size * c->patch_size;
+    return 3 * (int64_t)c->patch_size * c->patch_size *
+           (c->temporal_patch_size > 1 ? c->temporal_patch_size : 1);
 }
 
 /* One square picture of c->image_size, which every tower with a size of its own takes. */

@@ -1,4 +1,4 @@
-/* int8.h - linear with int8 weights whose scales lie apart (ref/weights/int8.c), at each instruction set. */
+/* int8.h - linear with int8 weights whose scales lie apart (ref/weights/int8_ref.c), at each instruction set. */
 #ifndef SAC_CPU_INT8_H
 #define SAC_CPU_INT8_H
 

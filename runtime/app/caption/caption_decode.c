@@ -165,7 +165,7 @@ static sac_status decode_video(caption_decoder *d, caption_request *q, sac_part 
                                const atomic_bool *cancelled, sac_error *err) {
     if (most > INTAKE_MAX_FRAMES) most = INTAKE_MAX_FRAMES;
     if (p->video.max_frames && p->video.max_frames < most) most = p->video.max_frames;
-    intake_task task = {.is_video = true, .video = p->video, .max_frames = most};
+    intake_task task = {.is_video = true, .video = sac_model_video_options(d->model, p->video), .max_frames = most};
     const intake_media *media;
     SAC_TRY(decode(d, q, &task, true, p->path, p->bytes, p->n_bytes, cancelled, &media, err));
     size_t n = (size_t)media->info.n_frames;

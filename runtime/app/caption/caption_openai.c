@@ -113,10 +113,25 @@ static bool asks(const json_t *v) {
 
 /* What would be ignored makes another answer than the one that was asked for. */
 static sac_status check_body(const json_t *body, sac_error *err) {
-    static const char *const unsupported[] = {
-        "tools",       "functions",    "logprobs",      "top_logprobs",        "logit_bias",
-        "ignore_eos",  "min_tokens",   "audio",         "mm_processor_kwargs", "structured_outputs",
-        "guided_json", "guided_regex", "guided_choice", "guided_grammar",      "saccade"};
+    static const char *const unsupported[] = {"tools",
+                                              "documents",
+                                              "chat_template",
+                                              "chat_template_kwargs",
+                                              "continue_final_message",
+                                              "functions",
+                                              "logprobs",
+                                              "top_logprobs",
+                                              "logit_bias",
+                                              "ignore_eos",
+                                              "min_tokens",
+                                              "audio",
+                                              "mm_processor_kwargs",
+                                              "structured_outputs",
+                                              "guided_json",
+                                              "guided_regex",
+                                              "guided_choice",
+                                              "guided_grammar",
+                                              "saccade"};
     static const char *const counts[] = {"n", "best_of"};
     const json_t *format = json_object_get(body, "response_format");
     for (size_t i = 0; i < SAC_COUNT(counts); i++) {

@@ -300,7 +300,7 @@ static sac_status open_work(work *w, const caption_how *how, size_t n_slots, sac
     SAC_TRY(sac_batch_create(&w->batch, w->r->model, n_slots, err));
     SAC_TRY(sac_model_reserve_workspaces(w->r->model, n_prompts, err));
     for (; w->n_slots < n_slots; w->n_slots++)
-        SAC_TRY(sac_session_create(&w->slots[w->n_slots].session, w->r->model, &w->r->session_config, err));
+        SAC_TRY(run_make_session(w->r, &w->slots[w->n_slots].session, err));
     sac_memory_report plan;
     sac_session_memory(w->slots[0].session, &plan);
     const char *reduce = w->r->session_config.reduce;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,4 +21,29 @@ sac_status input_open(FILE **out, const char *path, bool may_be_pipe, sac_error 
     if (is_fit) return sac_fail_no_memory(err);
     return sac_fail(err, SAC_BAD_FILE, "%s: not a regular file%s", path,
                     may_be_pipe ? ", a pipe or a device" : "");
+}
+
+sac_status input_read(char **out, const char *path, size_t max_bytes, sac_error *err) {
+    FILE *f;
+    *out = NULL;
+    SAC_TRY(input_open(&f, path, true, err));
+    char *text = malloc(max_bytes + 2); /* one more than allowed tells a file that is too large */
+    size_t n = text ? fread(text, 1, max_bytes + 1, f) : 0;
+    sac_status st = SAC_OK;
+    if (!text)
+        st = sac_fail_no_memory(err);
+    else if (ferror(f))
+        st = sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno));
+    else if (n > max_bytes)
+        st = sac_fail(err, SAC_BAD_FILE, "%s: larger than %zu bytes", path, max_bytes);
+    else if (memchr(text, 0, n))
+        st = sac_fail(err, SAC_BAD_FILE, "%s: not a text, it holds a zero byte", path);
+    fclose(f);
+    if (st != SAC_OK) {
+        free(text);
+        return st;
+    }
+    text[n] = 0;
+    *out = text;
+    return SAC_OK;
 }

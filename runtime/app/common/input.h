@@ -11,4 +11,7 @@
  * /dev/null are. */
 sac_status input_open(FILE **out, const char *path, bool may_be_pipe, sac_error *err);
 
+/* All of a text of at most max_bytes, NUL-terminated; the caller's. */
+sac_status input_read(char **out, const char *path, size_t max_bytes, sac_error *err);
+
 #endif

@@ -38,12 +38,20 @@ static void set_text(builder *b, const char *key, const char *v) {
     set(b, key, report_text(v));
 }
 
+/* A path less the model's own, so that records of one model are alike wherever it lies. */
+static const char *within_model(const run *r, const char *path) {
+    size_t n = strlen(r->model_path);
+    return !strncmp(path, r->model_path, n) ? path + n + strspn(path + n, "/ ") : path;
+}
+
 json_t *report_model(const run *r) {
     builder b = begin();
     set_text(&b, "path", r->model_path);
     set_text(&b, "family", r->info.family);
     set_text(&b, "dtype", r->info.dtype);
     set_text(&b, "chat_format", r->info.chat_format);
+    set_text(&b, "tokenizer", r->info.tokenizer);
+    if (r->info.chat_source) set_text(&b, "chat_template", within_model(r, r->info.chat_source));
     set_int(&b, "parameters", r->info.n_parameters);
     set_int(&b, "weight_bytes", (int64_t)r->info.weight_bytes);
     return end(&b);
@@ -105,6 +113,8 @@ json_t *report_settings(const run *r) {
     set_int(&b, "threads", r->info.n_threads);
     if (r->device) set_text(&b, "device", r->device);
     set(&b, "fast", json_boolean(r->s->fast));
+    if (r->s->chat_template_kwargs) set_text(&b, "chat_template_kwargs", r->s->chat_template_kwargs);
+    if (r->s->parse_special) set(&b, "parse_special", json_true());
     set(&b, "sampling", sampling_settings(&r->sampling));
     set(&b, "video", video_settings(r->s));
     set(&b, "session", session_settings(r));

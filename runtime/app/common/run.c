@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "run.h"
 #include "clock.h"
+#include "input.h"
 #include "interrupt.h"
 #include "output.h"
 #include "status.h"
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define TOOLS_MAX_BYTES ((size_t)4 << 20)
 
 /* <prefix>/bin/saccade finds <prefix>/share/saccade/demo; a build in the source tree finds models/demo there.
  */
@@ -105,6 +108,37 @@ static sac_status open_wherever(run *r, sac_model_options *o, sac_error *err) {
     return SAC_OK;
 }
 
+/* One line for all keys of the model's files that nothing here knows. */
+static void warn_of_keys(const sac_model *m) {
+    char line[600] = "";
+    size_t used = 0, n = 0;
+    sac_key_info key, first = {0};
+    for (int64_t i = 0; sac_model_get_key(m, i, &key); i++) {
+        if (key.effect != SAC_KEY_IS_UNKNOWN) continue;
+        if (n++ == 0) first = key;
+        bool other = strcmp(first.file, key.file) != 0;
+        if (used < sizeof line - 200)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s%s\"%s\"", n > 1 ? ", " : "",
+                                     other ? key.file : "", other ? ": " : "", key.name);
+        else if (used < sizeof line - 8)
+            used += (size_t)snprintf(line + used, sizeof line - used, ", ...");
+    }
+    if (n)
+        fprintf(stderr, "saccade: %s: %s: not known here, without effect (inspect --keys)\n", first.file,
+                line);
+}
+
+/* What the chat template is told besides the messages; refused before the session's memory is taken. */
+static sac_status read_chat(run *r, sac_error *err) {
+    const settings *s = r->s;
+    if (s->tools) SAC_TRY(input_read(&r->tools, s->tools, TOOLS_MAX_BYTES, err));
+    r->chat = (sac_chat_options){
+        .tools = r->tools, .variables = s->chat_template_kwargs, .parse_special = s->parse_special};
+    sac_status st = sac_chat_options_check(r->model, &r->chat, err);
+    if (st == SAC_OK || st == SAC_NO_MEMORY) return st;
+    return sac_fail_prefix(err, st, "%s", s->tools ? s->tools : "--chat-template-kwargs");
+}
+
 sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err) {
     *r = (run){.s = s};
     progress_init(&r->progress, s->quiet);
@@ -115,10 +149,13 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     sac_model_options_default(&o);
     o.n_threads = (int)s->threads;
     o.chat_format = s->chat;
+    o.tokenizer = s->tokenizer;
     o.vision_cache_bytes = vision_cache_bytes;
     o.device = s->device;
     o.activations = s->activations;
     o.fast = s->fast;
+    o.image_min_pixels = s->image_min_pixels;
+    o.image_max_pixels = s->image_max_pixels;
     o.progress = progress_update;
     o.progress_ctx = &r->progress;
     int64_t start = sac_now_ns();
@@ -134,13 +171,28 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     if (r->info.unknown_setting)
         fprintf(stderr, "saccade: generation_config.json: \"%s\" is not known here and has no effect\n",
                 r->info.unknown_setting);
+    if (r->info.unknown_tokenizer)
+        fprintf(stderr,
+                "saccade: the tokenizer class %s is not known here: tokenizer.json is taken as it is\n",
+                r->info.unknown_tokenizer);
+    warn_of_keys(r->model);
     SAC_TRY(run_controls(&r->controls, s, r->model, err));
     r->sampling.controls = r->controls;
-    return SAC_OK;
+    r->session_config.guidance = sac_controls_want_guidance(r->controls);
+    return read_chat(r, err);
+}
+
+sac_status run_make_session(const run *r, sac_session **out, sac_error *err) {
+    SAC_TRY(sac_session_create(out, r->model, &r->session_config, err));
+    sac_status st = sac_session_set_chat(*out, &r->chat, err);
+    if (st == SAC_OK) return SAC_OK;
+    sac_session_free(*out);
+    *out = NULL;
+    return st;
 }
 
 sac_status run_create_session(run *r, sac_error *err) {
-    return sac_session_create(&r->session, r->model, &r->session_config, err);
+    return run_make_session(r, &r->session, err);
 }
 
 void run_free_session(run *r) {
@@ -152,7 +204,9 @@ void run_close(run *r) {
     progress_clear(&r->progress);
     run_free_session(r);
     sac_controls_free(r->controls);
+    free(r->tools);
     r->controls = NULL;
+    r->tools = NULL;
     sac_model_free(r->model);
     r->model = NULL;
 }

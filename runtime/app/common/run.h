@@ -22,6 +22,8 @@ typedef struct run {
     sac_session_config session_config;
     sac_sampling sampling;
     sac_controls *controls; /* what sampling.controls points to */
+    sac_chat_options chat;  /* of every session */
+    char *tools;            /* what chat.tools points to */
     attention_view *view;   /* what is looked at goes there too, or NULL */
     progress progress;
     double load_seconds;
@@ -40,7 +42,10 @@ typedef struct answer {
 /* Finds and opens the model. On failure, too, run_close frees what there is. */
 sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err);
 
-/* Takes the session's memory. */
+/* A session for the model as the settings ask for it, for whoever keeps several. */
+sac_status run_make_session(const run *r, sac_session **out, sac_error *err);
+
+/* The run's own: takes the session's memory. */
 sac_status run_create_session(run *r, sac_error *err);
 void run_free_session(run *r);
 void run_close(run *r);

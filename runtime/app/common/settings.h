@@ -70,11 +70,12 @@ typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE
 
 typedef struct settings {
     media_list media;
-    char *model, *chat, *system, *config, *device, *activations;
+    char *model, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device, *activations;
     int64_t threads, vision_cache_mib;
-    bool fast, json, quiet, help;
+    bool fast, json, quiet, help, parse_special;
     double fps;
     int64_t num_frames, max_frames, max_pixels;
+    int64_t image_min_pixels, image_max_pixels;
     bool no_rotate;
     int64_t max_tokens, top_k;
     double temperature, top_p, min_p, repetition_penalty;
@@ -83,7 +84,7 @@ typedef struct settings {
     int64_t ctx, prefill_chunk;
     char *kv, *prefill, *decode, *rope, *reduce;
     int64_t prompt_tokens, gen_tokens, repeat;
-    bool plan, tensors;
+    bool plan, tensors, keys;
     char *videos, *subtitles, *prompt, *out;
     int64_t limit;
     bool reuse, retry, score;

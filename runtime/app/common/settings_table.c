@@ -29,8 +29,23 @@ const setting settings_table[] = {
 
     {"model", 'm', NULL, false, SETTING_TEXT, offsetof(settings, model), COMMAND_ALL, 0, 0, "MODEL",
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
-    {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "FORMAT",
-     "chat format, otherwise the model's own"},
+    {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "NAME|FILE",
+     "how conversations are written, otherwise by the model's own chat template: a template's file, the name "
+     "of one "
+     "of the model's templates, or a built-in format"},
+    {"chat-template-kwargs", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat_template_kwargs),
+     GIVE_ANSWERS | COMMAND_INSPECT, 0, 0, "JSON",
+     "variables for the chat template, such as {\"enable_thinking\": false}"},
+    {"tools", 0, NULL, false, SETTING_TEXT, offsetof(settings, tools), COMMAND_ASK | COMMAND_INSPECT, 0, 0,
+     "FILE.json",
+     "tools that the chat template shows the model: a list of {\"type\": \"function\", \"function\": ...}"},
+    {"parse-special", 0, NULL, false, SETTING_FLAG, offsetof(settings, parse_special),
+     GIVE_ANSWERS | COMMAND_INSPECT, 0, 0, NULL,
+     "control tokens in texts count as such; otherwise what a user types stays text"},
+    {"tokenizer", 0, NULL, false, SETTING_TEXT, offsetof(settings, tokenizer), COMMAND_ALL, 0, 0, "RULE",
+     "text becomes tokens as the tokenizer class has it (class), or as tokenizer.json does (file), where "
+     "they "
+     "differ (class)"},
     {"system", 0, NULL, false, SETTING_TEXT, offsetof(settings, system), ASK_QUESTIONS | COMMAND_CALIBRATE, 0,
      0, "TEXT", "system message"},
     {"threads", 't', NULL, false, SETTING_INT, offsetof(settings, threads), COMMAND_ALL, 0, 1024, "N",
@@ -41,6 +56,10 @@ const setting settings_table[] = {
      "type of activations: f32 on the CPU, on a card f32, f16 or bf16 (that of most weights)"},
     {"fast", 0, NULL, false, SETTING_FLAG, offsetof(settings, fast), COMMAND_ALL, 0, 0, NULL,
      "allow bf16 products: faster, logits differ in the third digit"},
+    {"image-min-pixels", 0, NULL, false, SETTING_INT, offsetof(settings, image_min_pixels), COMMAND_ALL, 1, 1e12, "N",
+     "where the model takes pictures of any size: smaller ones, and frames, are enlarged to this (the checkpoint's)"},
+    {"image-max-pixels", 0, NULL, false, SETTING_INT, offsetof(settings, image_max_pixels), COMMAND_ALL, 1, 1e12, "N",
+     "the same: larger ones, and frames, are made smaller; bounds tokens and memory (the checkpoint's)"},
     {"vision-cache", 0, NULL, false, SETTING_INT, offsetof(settings, vision_cache_mib), GIVE_ANSWERS, 0,
      1 << 20, "MIB", "memory for pictures already encoded; 0 = none (256)"},
     {"config", 0, NULL, true, SETTING_TEXT, offsetof(settings, config), COMMAND_ALL, 0, 0, "FILE.yaml",
@@ -58,6 +77,8 @@ const setting settings_table[] = {
      "--frames; --prefill says by which method"},
     {"tensors", 0, NULL, true, SETTING_FLAG, offsetof(settings, tensors), COMMAND_INSPECT, 0, 0, NULL,
      "list the tensors"},
+    {"keys", 0, NULL, true, SETTING_FLAG, offsetof(settings, keys), COMMAND_INSPECT, 0, 0, NULL,
+     "list the keys of the model's files and whether they are honoured"},
 
     {"fps", 0, "video", false, SETTING_REAL, offsetof(settings, fps), COMMAND_ALL, 0.001, 1000, "F",
      "frames for each second of the video"},

@@ -30,6 +30,7 @@ sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const 
     const method_line *line = row->line;
     row->journal = (eval_journal){0};
     row->config = run_session_config(r->s);
+    row->config.guidance = r->session_config.guidance;
     const char **const parts[METHOD_PARTS] = {
         [METHOD_PREFILL] = &row->config.prefill, [METHOD_KV] = &row->config.kv,
         [METHOD_DECODE] = &row->config.decode,   [METHOD_ROPE] = &row->config.rope,

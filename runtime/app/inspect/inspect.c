@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void print_tensors(const sac_model *m) {
@@ -20,8 +21,70 @@ static void print_tensors(const sac_model *m) {
     }
 }
 
+static const char *effect_name(sac_key_effect e) {
+    return e == SAC_KEY_IS_HONOURED ? "honoured" : e == SAC_KEY_IS_UNKNOWN ? "unknown" : "no effect";
+}
+
+static void print_keys(const sac_model *m) {
+    puts("keys");
+    sac_key_info k;
+    for (int64_t i = 0; sac_model_get_key(m, i, &k); i++)
+        printf("  %-26s %-50s %s\n", k.file, k.name, effect_name(k.effect));
+}
+
+/* NULL when out of memory. */
+static json_t *keys_as_json(const sac_model *m, bool all) {
+    json_t *list = json_array();
+    sac_key_info k;
+    for (int64_t i = 0; list && sac_model_get_key(m, i, &k); i++) {
+        if (!all && k.effect != SAC_KEY_IS_UNKNOWN) continue;
+        json_t *row = json_pack("{s:s, s:o, s:s}", "file", k.file, "key", report_text(k.name), "effect",
+                                effect_name(k.effect));
+        if (!json_array_append_new(list, row)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
 static void print_row(const char *name, const char *value) {
     printf("%-20s %s\n", name, value);
+}
+
+/* A small conversation as the model reads it; with a picture where it sees any. NULL: *err says why not. */
+static char *preview(const run *r, sac_error *err) {
+    enum { ROOM = 1 << 16 };
+    static const sac_part picture[] = {{.kind = SAC_PART_IMAGE, .path = ""},
+                                       {.kind = SAC_PART_TEXT, .text = "What is this?"}};
+    static const sac_part said = {.kind = SAC_PART_TEXT, .text = "A cat."},
+                          question = {.kind = SAC_PART_TEXT, .text = "Which colour?"};
+    size_t from = r->info.has_vision ? 0 : 1, n_bytes;
+    const sac_message messages[] = {{.role = "user", .parts = picture + from, .n_parts = 2 - from},
+                                    {.role = "assistant", .parts = &said, .n_parts = 1},
+                                    {.role = "user", .parts = &question, .n_parts = 1}};
+    char *text = malloc(ROOM);
+    if (!text) {
+        sac_fail_no_memory(err);
+        return NULL;
+    }
+    if (sac_chat_preview(r->model, messages, 3, &r->chat, text, ROOM, &n_bytes, err) == SAC_OK) return text;
+    free(text);
+    return NULL;
+}
+
+/* Lines of the rendering, each behind the column of values; of other control characters nothing reaches a terminal. */
+static void print_preview(const run *r) {
+    sac_error err;
+    char *text = preview(r, &err);
+    print_row("chat, for example", text ? "" : err.text);
+    for (char *line = text, *end; line; line = end ? end + 1 : NULL) {
+        end = strchr(line, '\n');
+        if (end) *end = 0;
+        for (char *c = line; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+        printf("%-20s |%s%s\n", "", line, end ? "" : "|");
+    }
+    free(text);
 }
 
 static void print_model(const run *r) {
@@ -33,7 +96,11 @@ static void print_model(const run *r) {
     print_row("parameters", text);
     snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
     print_row("weights", text);
-    print_row("chat format", m->chat_format);
+    snprintf(text, sizeof text, "%s%s%.150s", m->chat_format, m->chat_source ? " " : "",
+             m->chat_source ? m->chat_source : "");
+    print_row("chat format", text);
+    print_preview(r);
+    print_row("tokenizer", m->tokenizer);
     snprintf(text, sizeof text,
              "%d layers x %d, %d query heads and %d key-value heads of %d, feed-forward %d, vocabulary %s",
              m->n_layers, m->hidden, m->n_heads, m->n_kv_heads, m->head_dim, m->intermediate,
@@ -41,15 +108,42 @@ static void print_model(const run *r) {
     print_row("language model", text);
     snprintf(text, sizeof text, "%s tokens, rope theta %g", report_count(m->max_context), m->rope_theta);
     print_row("context", text);
+    char size[40];
+    snprintf(size, sizeof size, m->image_size ? "%dx%d pixels" : "pictures of any size", m->image_size, m->image_size);
     if (m->has_vision)
-        snprintf(text, sizeof text,
-                 "%d layers x %d, %d heads, %dx%d pixels in patches of %d; %d tokens a picture; processor %s",
-                 m->vision_layers, m->vision_hidden, m->vision_heads, m->image_size, m->image_size,
-                 m->patch_size, m->tokens_per_frame, m->processor);
+        snprintf(text, sizeof text, "%d layers x %d, %d heads, %s in patches of %d; %d tokens a %s; processor %s",
+                 m->vision_layers, m->vision_hidden, m->vision_heads, size, m->patch_size, m->tokens_per_frame,
+                 m->image_size ? "picture" : "frame of a video at most", m->processor);
     print_row("vision", m->has_vision ? text : "none");
     snprintf(text, sizeof text, "%s, %d threads", m->cpu, m->n_threads);
     print_row("processor", text);
     putchar('\n');
+}
+
+static void print_settings(const sac_model *m) {
+    sac_setting_info s;
+    if (sac_model_get_setting(m, 0, &s)) puts("settings of generation");
+    int64_t i = 0;
+    for (; sac_model_get_setting(m, i, &s); i++)
+        printf("  %-34s %s%s\n", s.name, s.value,
+               s.has_effect ? ""
+               : s.is_known ? "  (without effect)"
+                            : "  (not known, without effect)");
+    if (i) putchar('\n');
+}
+
+/* NULL when out of memory. */
+static json_t *settings_as_json(const sac_model *m) {
+    json_t *list = json_array();
+    sac_setting_info s;
+    for (int64_t i = 0; list && sac_model_get_setting(m, i, &s); i++) {
+        json_t *row = json_pack("{s:o, s:o, s:b, s:b}", "name", report_text(s.name), "value",
+                                report_text(s.value), "has_effect", s.has_effect, "is_known", s.is_known);
+        if (!json_array_append_new(list, row)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
 }
 
 /* NULL when out of memory. */
@@ -83,10 +177,19 @@ static json_t *vision_as_json(const sac_model_info *m) {
 }
 
 static sac_status print_json(const run *r, const sac_memory_report *memory, sac_error *err) {
-    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:i, s:s?}", "model", report_model(r), "language_model",
-                               language_as_json(&r->info), "vision", vision_as_json(&r->info), "memory",
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:i, s:s?}", "model", report_model(r),
+                               "language_model", language_as_json(&r->info), "vision",
+                               vision_as_json(&r->info), "generation", settings_as_json(r->model), "memory",
                                report_memory(memory), "threads", r->info.n_threads, "cpu", r->info.cpu);
+    char *text = preview(r, NULL);
+    if (object && text) json_object_set_new(object, "chat_example", report_text(text));
+    free(text);
     if (object && r->s->tensors && json_object_set_new(object, "tensors", tensors_as_json(r->model))) {
+        json_decref(object);
+        object = NULL;
+    }
+    if (object && json_object_set_new(object, r->s->keys ? "keys" : "unknown_keys",
+                                      keys_as_json(r->model, r->s->keys))) {
         json_decref(object);
         object = NULL;
     }
@@ -98,10 +201,15 @@ static sac_status inspect_model(run *r, sac_error *err) {
     SAC_TRY(sac_session_plan(r->model, &r->session_config, &memory, err));
     if (r->s->json) return print_json(r, &memory, err);
     print_model(r);
+    print_settings(r->model);
     report_print_memory(&memory);
     if (r->s->tensors) {
         putchar('\n');
         print_tensors(r->model);
+    }
+    if (r->s->keys) {
+        putchar('\n');
+        print_keys(r->model);
     }
     return output_finish(err);
 }

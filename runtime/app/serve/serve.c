@@ -46,6 +46,7 @@ static serve_config config_of(const run *r) {
     c.request_methods = s->request_methods;
     c.session = r->session_config;
     c.sampling = r->sampling;
+    c.chat = r->chat;
     c.max_connections = (int)s->connections;
     c.max_body_bytes = mib(s->body_mib);
     c.max_bodies_bytes = mib(s->bodies_mib);

@@ -230,7 +230,9 @@ static serve_media *get_item(serve_job *j, const serve_media_ref *ref, size_t i,
     uint8_t key[32];
     if (!serve_source_open(&source, s, ref->urls[i], in_list, ref->param, &j->cancelled, p)) return NULL;
     bool is_video = ref->kind == SAC_PART_VIDEO, is_frame = ref->kind == SAC_PART_FRAMES;
-    intake_task t = make_task(s, is_video, &ref->part->video, room_frames);
+    sac_video_options options = ref->part->video;
+    if (is_video) options = sac_model_video_options(s->model, options);
+    intake_task t = make_task(s, is_video, &options, room_frames);
     int64_t most = j->request->image_max_pixels;
     if (!is_video && most && most < t.max_pixels) t.max_pixels = most;
     make_key(key, &source, &t, is_frame);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "content.h"
+#include "conversation.h"
 #include "fields.h"
 
 #include <stdio.h>
@@ -142,9 +143,14 @@ static bool parse_role(const json_t *message, size_t index, const char **role, s
     const char *name = json_string_value(json_object_get(message, "role"));
     if (!name) return serve_refuse(p, 400, param, NULL, "%s must be a string", param);
     if (!strcmp(name, "developer")) name = "system";
-    if (strcmp(name, "system") && strcmp(name, "user") && strcmp(name, "assistant"))
-        return serve_refuse(p, 400, param, NULL, "%s is '%.40s': system, user and assistant are taken", param,
-                            name);
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    size_t n = strspn(name, letters);
+    if (n == 0 || n > 40 || name[n])
+        return serve_refuse(
+            p, 400, param, NULL,
+            "%s is '%.40s': system, user, assistant, and what the model's chat template takes, such as "
+            "tool",
+            param, name);
     *role = name;
     return true;
 }
@@ -154,10 +160,14 @@ static bool parse_message(serve_request *r, const serve_config *c, const json_t 
     sac_message *to = &r->messages[r->n_messages++];
     const json_t *content = json_object_get(message, "content");
     if (!parse_role(message, index, &to->role, p)) return false;
+    char *fields = NULL;
+    if (!serve_message_fields(message, &fields, p)) return false;
+    to->fields = fields;
     to->parts = r->parts + r->n_parts;
-    if (json_is_string(content) || ((json_is_null(content) || !content) && !strcmp(to->role, "assistant"))) {
-        const char *text = json_string_value(content);
-        r->parts[r->n_parts++] = (sac_part){.kind = SAC_PART_TEXT, .text = text ? text : ""};
+    if ((json_is_null(content) || !content) && !strcmp(to->role, "assistant"))
+        return true; /* tool_calls alone */
+    if (json_is_string(content)) {
+        r->parts[r->n_parts++] = (sac_part){.kind = SAC_PART_TEXT, .text = json_string_value(content)};
         to->n_parts = 1;
         return true;
     }
@@ -195,8 +205,13 @@ bool serve_content_parse(serve_request *r, const serve_config *c, serve_problem 
     if (!take_parts(r, messages, p)) return false;
     for (size_t i = 0; i < json_array_size(messages); i++)
         if (!parse_message(r, c, json_array_get(messages, i), i, p)) return false;
-    if (strcmp(r->messages[r->n_messages - 1].role, "user"))
-        return serve_refuse(p, 400, "messages", NULL, "the last message must be the user's");
+    const char *last = r->messages[r->n_messages - 1].role;
+    bool is_answer = !strcmp(last, "assistant") || !strcmp(last, "system");
+    if (is_answer && !r->chat.no_generation_prompt)
+        return serve_refuse(
+            p, 400, "messages", NULL,
+            "the last message must be the user's, or a tool's; to go on with one of the model's give "
+            "'continue_final_message': true");
     return true;
 }
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "request.h"
 #include "content.h"
+#include "conversation.h"
 #include "fields.h"
 #include "methods.h"
 
@@ -144,6 +145,10 @@ static bool parse_controls(serve_request *r, serve_problem *p) {
         {"mirostat_tau", "mirostat_tau"},
         {"mirostat_eta", "mirostat_eta"},
         {"min_new_tokens", "min_new_tokens"},
+        {"remove_invalid_values", "remove_invalid_values"},
+        {"stop_strings", "stop_strings"},
+        {"guidance_scale", "guidance_scale"},
+        {"negative_prompt_ids", "negative_prompt_ids"},
     };
     sac_error err;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -282,10 +287,12 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, b
     if (!parse_format(r, p)) return false;
     if (!parse_video(r, p)) return false;
     if (!parse_extras(r, c, p)) return false;
-    return is_chat ? serve_content_parse(r, c, p) : parse_prompt(r, p);
+    if (!is_chat) return parse_prompt(r, p);
+    return serve_conversation_parse(r, c, p) && serve_content_parse(r, c, p);
 }
 
 void serve_request_free(serve_request *r) {
+    serve_conversation_free(r);
     serve_content_free(r);
     free(r->logit_bias);
     sac_controls_free(r->controls);

@@ -41,7 +41,8 @@ typedef struct serve_media_ref {
 struct serve_request {
     json_t *json;
     bool is_chat, stream, include_usage, want_places;
-    const char *prompt; /* of a text completion */
+    const char *prompt;    /* of a text completion */
+    sac_chat_options chat; /* its texts are owned, and fields of the messages */
     sac_message *messages;
     size_t n_messages;
     sac_part *parts;

@@ -1,5 +1,5 @@
 #include "tokens.h"
-#include "buffer.h"
+#include "byte_buffer.h"
 #include "status.h"
 
 #include <stdlib.h>

@@ -34,6 +34,10 @@ static void add(serve_trace *t, uint64_t hash, double n_tokens) {
 static void add_messages(serve_trace *t, const serve_request *r, const sac_model *model) {
     uint64_t h = 0;
     size_t media = 0;
+    if (r->chat.tools) {
+        h = sac_hash_quick(h, r->chat.tools, strlen(r->chat.tools));
+        add(t, h, weigh_text(model, r->chat.tools, strlen(r->chat.tools)));
+    }
     for (size_t i = 0; i < r->n_messages; i++)
         for (size_t k = 0; k < r->messages[i].n_parts; k++) {
             const sac_part *p = &r->messages[i].parts[k];

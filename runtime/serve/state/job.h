@@ -2,7 +2,7 @@
 #ifndef SERVE_JOB_H
 #define SERVE_JOB_H
 
-#include "buffer.h"
+#include "byte_buffer.h"
 #include "problem.h"
 
 #include <pthread.h>

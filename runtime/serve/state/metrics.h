@@ -2,7 +2,7 @@
 #ifndef SERVE_METRICS_H
 #define SERVE_METRICS_H
 
-#include "buffer.h"
+#include "byte_buffer.h"
 #include "saccade/status.h"
 
 #include <stddef.h>

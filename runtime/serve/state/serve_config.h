@@ -26,6 +26,7 @@ typedef struct serve_config {
     bool
         request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
     sac_sampling sampling; /* where a request says nothing */
+    sac_chat_options chat; /* likewise: variables and parse_special */
 
     int max_connections;
     size_t max_body_bytes;   /* of one request */

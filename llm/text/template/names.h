@@ -1,0 +1,12 @@
+/* names.h - tests (`is`), filters (`|`) and globals by name. */
+#ifndef SAC_LLM_TEMPLATE_NAMES_H
+#define SAC_LLM_TEMPLATE_NAMES_H
+
+#include "tmpl_run.h"
+
+const sac_tmpl_spec *sac_tmpl_find_test(const char *name, size_t n_bytes); /* or NULL */
+const sac_tmpl_spec *sac_tmpl_find_filter(const char *name, size_t n_bytes);
+const sac_tmpl_spec *sac_tmpl_find_list_filter(const char *name, size_t n_bytes); /* of filters_list.c */
+const sac_tmpl_spec *sac_tmpl_find_global(const char *name, size_t n_bytes);
+
+#endif

@@ -1,0 +1,33 @@
+/* str.h - methods of str, and what filters share with them. */
+#ifndef SAC_LLM_TEMPLATE_STR_H
+#define SAC_LLM_TEMPLATE_STR_H
+
+#include "tmpl_run.h"
+
+const sac_tmpl_spec *sac_tmpl_string_method(const char *name, size_t n_bytes); /* or NULL */
+
+typedef enum sac_tmpl_case {
+    SAC_TMPL_UPPER,
+    SAC_TMPL_LOWER,
+    SAC_TMPL_TITLE,
+    SAC_TMPL_CAPITALIZE,
+    SAC_TMPL_SWAP
+} sac_tmpl_case;
+sac_status sac_tmpl_change_case(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_case how,
+                                sac_tmpl_value *out);
+
+/* strip(chars): chars MISSING or none = white space. */
+sac_status sac_tmpl_strip(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_value chars, bool left,
+                          bool right, sac_tmpl_value *out);
+/* count below 0 = all */
+sac_status sac_tmpl_replace(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_tmpl_string *old,
+                            const sac_tmpl_string *new_text, int64_t count, sac_tmpl_value *out);
+sac_status sac_tmpl_split_lines(sac_tmpl_run *r, const sac_tmpl_string *s, bool keep_ends,
+                                sac_tmpl_value *out);
+sac_status sac_tmpl_join(sac_tmpl_run *r, const sac_tmpl_list *items, const sac_tmpl_string *between,
+                         bool needs_text, sac_tmpl_value *out);
+/* Spaces (or `fill`) on both sides, or one, up to `width` characters. side: -1 text left, 0 centred, 1 right. */
+sac_status sac_tmpl_pad(sac_tmpl_run *r, const sac_tmpl_string *s, int64_t width, sac_tmpl_string fill,
+                        int side, sac_tmpl_value *out);
+
+#endif

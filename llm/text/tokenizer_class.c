@@ -1,0 +1,119 @@
+/* tokenizer_class.c - what the tokenizer classes of transformers 5 change of a tokenizer.json.
+ *
+ * Most classes take the file as it is. LlamaTokenizer and Qwen2Tokenizer take vocabulary, merges and the template of
+ * added tokens from it and make the rest themselves (models/llama/tokenization_llama.py, models/qwen2/
+ * tokenization_qwen2.py), so that "legacy" and "add_prefix_space" of tokenizer_config.json have an effect and the
+ * file's own normaliser, splits and decoder have none. Which class it is goes by "tokenizer_class" and the
+ * "model_type" of config.json (models/auto/tokenization_auto.py). */
+#include "tokenizer_impl.h"
+
+#include "json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define QWEN2_PATTERN                                                                                        \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"      \
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* Model types for which the file is taken as it is, whatever the class is called. */
+static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", "llava_next"};
+
+/* Model types whose class it is where no file names one. */
+static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl"};
+
+/* Classes that take it so; LlamaTokenizer where the file is byte-level. */
+static const char *const of_the_file[] = {"PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer"};
+
+static bool is_class(const char *name, const char *wanted) {
+    size_t n = strlen(wanted);
+    return name && strncmp(name, wanted, n) == 0 && (!name[n] || strcmp(name + n, "Fast") == 0);
+}
+
+sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_MAX_CLASS_NAME],
+                                    const sac_tokenizer_json *files, bool has_byte_level, sac_error *err) {
+    const char *name = NULL, *type = NULL;
+    *out = SAC_CLASS_FILE;
+    sac_status st =
+        files->config ? sac_json_get_string(files->config, "tokenizer_class", &name, err) : SAC_OK;
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
+    if (!name && files->model) st = sac_json_get_string(files->model, "tokenizer_class", &name, err);
+    if (st == SAC_OK && files->model) st = sac_json_get_string(files->model, "model_type", &type, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "config.json");
+    for (size_t i = 0; type && i < SAC_COUNT(as_the_file_says); i++)
+        if (strcmp(type, as_the_file_says[i]) == 0) return SAC_OK;
+    bool is_qwen2 = type && strcmp(type, "qwen2") == 0;
+    for (size_t i = 0; type && !name && i < SAC_COUNT(of_qwen2); i++)
+        is_qwen2 |= strcmp(type, of_qwen2[i]) == 0;
+    if (is_qwen2 || is_class(name, "Qwen2Tokenizer"))
+        *out = SAC_CLASS_QWEN2;
+    else if (is_class(name, "LlamaTokenizer") && !has_byte_level)
+        *out = SAC_CLASS_LLAMA;
+    for (size_t i = 0; *out == SAC_CLASS_FILE && name && i < SAC_COUNT(of_the_file); i++)
+        if (is_class(name, of_the_file[i])) return SAC_OK;
+    if (*out == SAC_CLASS_FILE && name) snprintf(unknown, SAC_MAX_CLASS_NAME, "%s", name);
+    return SAC_OK;
+}
+
+static const char *name_of(sac_tokenizer_class kind) {
+    return kind == SAC_CLASS_LLAMA   ? "LlamaTokenizer"
+           : kind == SAC_CLASS_QWEN2 ? "Qwen2Tokenizer"
+                                     : "tokenizer.json";
+}
+
+/* models/llama: a space in front of the first text, or of each between control tokens where "legacy" is true. */
+static sac_status apply_llama(sac_tokenizer *t, bool prefix, bool legacy, sac_error *err) {
+    static const char metaspace[] = "\xe2\x96\x81";
+    sac_step *step;
+    SAC_TRY(sac_steps_new(&t->split, &step, err));
+    step->kind = SAC_STEP_METASPACE;
+    step->scheme = !prefix ? SAC_PREPEND_NEVER : legacy ? SAC_PREPEND_ALWAYS : SAC_PREPEND_FIRST;
+    SAC_TRY(sac_step_set_text(step, metaspace, sizeof metaspace - 1, err));
+    t->bpe.byte_fallback = t->bpe.fuse_unk = true;
+    t->decoder =
+        (sac_decoder){.replace = {{.from = "\xe2\x96\x81", .to = " ", .from_bytes = 3, .to_bytes = 1}},
+                      .n_replaces = 1,
+                      .byte_fallback = true,
+                      .strip_char = ' ',
+                      .strip_left = prefix};
+    return SAC_OK;
+}
+
+static sac_status apply_qwen2(sac_tokenizer *t, bool prefix, sac_error *err) {
+    sac_step *step;
+    SAC_TRY(sac_steps_new(&t->normalize, &step, err));
+    step->kind = SAC_STEP_UNICODE;
+    step->form = SAC_NFC;
+    SAC_TRY(sac_steps_add_split(&t->split, QWEN2_PATTERN, strlen(QWEN2_PATTERN), false, SAC_SPLIT_ISOLATED,
+                                false, err));
+    SAC_TRY(sac_steps_add_byte_level(&t->split, prefix, false, err));
+    t->bpe.byte_fallback = t->bpe.fuse_unk = false;
+    t->decoder = (sac_decoder){.byte_level = true};
+    return SAC_OK;
+}
+
+static sac_status read_settings(const sac_tokenizer_json *files, bool *splits_special, bool *prefix,
+                                bool *legacy, sac_error *err) {
+    if (!files->config) return SAC_OK;
+    SAC_TRY(sac_json_get_bool(files->config, "split_special_tokens", splits_special, err));
+    if (files->kind == SAC_CLASS_FILE) return SAC_OK;
+    SAC_TRY(sac_json_get_bool(files->config, "add_prefix_space", prefix, err));
+    return files->kind == SAC_CLASS_LLAMA ? sac_json_get_bool(files->config, "legacy", legacy, err) : SAC_OK;
+}
+
+sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json *files, sac_error *err) {
+    bool prefix = files->kind == SAC_CLASS_LLAMA, legacy = false;
+    t->kind = name_of(files->kind);
+    sac_status st = read_settings(files, &t->splits_special, &prefix, &legacy, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
+    if (files->kind == SAC_CLASS_FILE) return SAC_OK;
+    if (t->model != SAC_MODEL_BPE)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "\"tokenizer_class\" means %s, but tokenizer.json holds a Unigram model: give --tokenizer file "
+            "to take tokenizer.json as it is",
+            t->kind);
+    t->bpe.ignore_merges = t->bpe.wants_unk = false;
+    t->bpe.unk_id = -1;
+    return files->kind == SAC_CLASS_LLAMA ? apply_llama(t, prefix, legacy, err) : apply_qwen2(t, prefix, err);
+}

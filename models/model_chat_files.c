@@ -1,0 +1,149 @@
+/* model_chat_files.c - the chat templates of a Hugging Face folder, and the special tokens that they may name, from
+ * the files that transformers takes them from. */
+#define _DEFAULT_SOURCE
+#include "file_map.h"
+#include "model_load.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PATH_BYTES 4096
+
+sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac_error *err) {
+    char path[PATH_BYTES];
+    *out = NULL;
+    SAC_TRY(sac_path_join(path, sizeof path, folder, name, err));
+    if (!sac_file_exists(path)) return SAC_OK;
+    SAC_TRY(sac_json_parse_file(out, path, err));
+    if (json_is_object(*out)) return SAC_OK;
+    json_decref(*out);
+    *out = NULL;
+    return sac_fail(err, SAC_BAD_FILE, "%s: not a JSON object", path);
+}
+
+/* ---- templates ---- */
+
+static sac_status add_file(sac_load_context *l, const char *name, const char *path) {
+    char *text;
+    size_t n_bytes;
+    SAC_TRY(sac_file_read(&text, &n_bytes, path, SAC_CHAT_TEMPLATE_MAX_BYTES, l->err));
+    sac_status st = sac_chat_templates_add(l->m->templates, name, path, text, n_bytes, l->err);
+    free(text);
+    return st;
+}
+
+/* additional_chat_templates/NAME.jinja */
+static sac_status add_more_files(sac_load_context *l) {
+    char folder[PATH_BYTES], path[PATH_BYTES];
+    SAC_TRY(sac_path_join(folder, sizeof folder, l->path, "additional_chat_templates", l->err));
+    DIR *d = opendir(folder);
+    sac_status st = SAC_OK;
+    for (struct dirent *e; d && st == SAC_OK && (e = readdir(d));) {
+        size_t n = strlen(e->d_name), n_end = strlen(".jinja");
+        if (n <= n_end || strcmp(e->d_name + n - n_end, ".jinja")) continue;
+        st = sac_path_join(path, sizeof path, folder, e->d_name, l->err);
+        e->d_name[n - n_end] = 0;
+        if (st == SAC_OK) st = add_file(l, e->d_name, path);
+    }
+    if (d) closedir(d);
+    return st;
+}
+
+static sac_status add_text(sac_load_context *l, const char *file, const char *name, const json_t *text) {
+    char source[PATH_BYTES + 32];
+    if (!json_is_string(text)) return SAC_OK;
+    snprintf(source, sizeof source, "%s/%s (chat_template)", l->path, file);
+    return sac_chat_templates_add(l->m->templates, name, source, json_string_value(text),
+                                  json_string_length(text), l->err);
+}
+
+/* "chat_template" of one of the JSON files: a text, {"name": text, ...} or [{"name", "template"}, ...]. */
+static sac_status add_value(sac_load_context *l, const char *file, const json_t *v) {
+    const char *name;
+    json_t *text;
+    if (json_is_string(v)) return add_text(l, file, "default", v);
+    if (json_is_object(v)) {
+        json_object_foreach((json_t *)(uintptr_t)v, name, text) SAC_TRY(add_text(l, file, name, text));
+        return SAC_OK;
+    }
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *entry = json_array_get(v, i);
+        name = json_string_value(json_object_get(entry, "name"));
+        if (name) SAC_TRY(add_text(l, file, name, json_object_get(entry, "template")));
+    }
+    return SAC_OK;
+}
+
+/* Template files go before what the JSON files say; of these the first that has one counts. */
+static sac_status find_templates(sac_load_context *l) {
+    static const char *const files[] = {"chat_template.json", "processor_config.json",
+                                        "tokenizer_config.json"};
+    char path[PATH_BYTES];
+    SAC_TRY(sac_path_join(path, sizeof path, l->path, "chat_template.jinja", l->err));
+    if (sac_file_exists(path)) SAC_TRY(add_file(l, "default", path));
+    SAC_TRY(add_more_files(l));
+    for (size_t i = 0; i < SAC_COUNT(files) && sac_chat_templates_count(l->m->templates) == 0; i++) {
+        json_t *object;
+        SAC_TRY(sac_load_json(&object, l->path, files[i], l->err));
+        sac_status st = add_value(l, files[i], json_object_get(object, "chat_template"));
+        json_decref(object);
+        SAC_TRY(st);
+    }
+    return SAC_OK;
+}
+
+/* ---- special tokens ---- */
+
+static bool is_token_key(const char *key) {
+    size_t n = strlen(key), n_end = strlen("_token");
+    return n > n_end && !strcmp(key + n - n_end, "_token");
+}
+
+/* "bos_token": "<s>", or an object with its "content"; null: there is none. */
+static sac_status add_token(sac_load_context *l, const char *key, const json_t *v) {
+    if (json_is_object(v)) v = json_object_get(v, "content");
+    if (json_is_null(v)) v = NULL;
+    if (v && !json_is_string(v)) return SAC_OK;
+    return sac_chat_templates_set_token(l->m->templates, key, json_string_value(v), l->err);
+}
+
+static sac_status add_tokens(sac_load_context *l, const json_t *object, bool all) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        if (all || is_token_key(key)) SAC_TRY(add_token(l, key, value));
+    }
+    return SAC_OK;
+}
+
+static sac_status forget_tokens(sac_load_context *l) {
+    SAC_TRY(sac_chat_templates_set_token(l->m->templates, "bos_token", NULL, l->err));
+    return sac_chat_templates_set_token(l->m->templates, "eos_token", NULL, l->err);
+}
+
+/* special_tokens_map.json is of older files: transformers reads it where there is no "added_tokens_decoder". */
+static sac_status find_tokens(sac_load_context *l) {
+    json_t *config, *map = NULL;
+    SAC_TRY(sac_load_json(&config, l->path, "tokenizer_config.json", l->err));
+    sac_status st = SAC_OK;
+    const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
+    if (class &&
+        !strcmp(class, "PreTrainedTokenizerFast")) /* whose begin and end tokens are named, or none */
+        st = forget_tokens(l);
+    if (st == SAC_OK) st = add_tokens(l, config, false);
+    const json_t *extra = json_object_get(config, "extra_special_tokens");
+    if (st == SAC_OK && json_is_object(extra)) st = add_tokens(l, extra, true);
+    if (st == SAC_OK && !json_object_get(config, "added_tokens_decoder"))
+        st = sac_load_json(&map, l->path, "special_tokens_map.json", l->err);
+    if (st == SAC_OK) st = add_tokens(l, map, false);
+    json_decref(config);
+    json_decref(map);
+    return st;
+}
+
+sac_status sac_load_folder_chat(sac_load_context *l) {
+    SAC_TRY(sac_load_chat(l));
+    SAC_TRY(find_tokens(l));
+    return find_templates(l);
+}

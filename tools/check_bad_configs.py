@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Draws broken configurations and checks what `saccade inspect` says of each.
+
+    tools/check_bad_configs.py [--command build/asan/saccade] [--n 200] [--seed 1] [--show]
+
+Each must end with exit code 65, 66 or 69 and exactly one line on stderr that names the file and what is wrong in it, or
+open with code 0 where the change does no harm. Prints what falls short; ends with 1 then.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MODELS = os.path.join(ROOT, "tests", "golden", "models")
+BASES = ["llama_f32", "mistral", "qwen2_yarn", "llava", "llava_next", "longva"]
+GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "",
+           "x", "\u202e", "a\nb", [], {}, [[]],
+           [None],
+           {"a": {"b": [1]}}, ["x"] * 20, [-1], [10 ** 20], "nan", "9" * 400, [1, "a"], {"": 0}]
+ENUMS = ["hidden_act", "model_type", "rope_scaling", "projector_hidden_act", "vision_feature_select_strategy",
+         "resample", "image_processor_type", "mm_patch_merge_type", "mm_spatial_pool_mode"]
+
+
+def paths_of(value, path=()):
+    """Every place in the value."""
+    out = []
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        out += [path + (key,)] + paths_of(inner, path + (key,))
+    return out
+
+
+def place(value, path):
+    for key in path[:-1]:
+        value = value[key]
+    return value, path[-1]
+
+
+def broken_value(rng, content):
+    path = rng.choice(paths_of(content))
+    outer, key = place(content, path)
+    kind = rng.randrange(4)
+    if kind == 0 and isinstance(outer, dict):
+        del outer[key]
+    elif kind == 1:
+        outer[rng.choice(sorted(k for k in content if k in ENUMS)) if isinstance(outer, dict) and outer is content and
+              any(k in ENUMS for k in content) else key] = "no_such_thing"
+    else:
+        outer[key] = rng.choice(GARBAGE)
+    return json.dumps(content, indent=1).encode()
+
+
+def broken_text(rng, content):
+    text = json.dumps(content, indent=1).encode()
+    at = rng.randrange(1, len(text) - 1)
+    key = rng.choice(sorted(content))
+    return rng.choice([
+        lambda: text[:at],
+        lambda: text[:-2] + b',\n "%s": 3\n}' % key.encode(),
+        lambda: json.dumps(content).encode("utf-16"),
+        lambda: b"\xff\xfe" + text,
+        lambda: text[:at] + b"\x00" + text[at:],
+        lambda: text[:at] + bytes([rng.randrange(128, 256)]) + text[at:],
+        lambda: b"",
+        lambda: b"[]",
+        lambda: b"[" * 100000,
+        lambda: b'{"a":' * 5000,
+        lambda: text + text,
+        lambda: b"// no JSON\n" + text,
+        lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n",
+        lambda: b"<!DOCTYPE html><html>Not found</html>",
+        lambda: text.replace(b"true", b"True").replace(b": ", b": NaN, ", 1),
+    ])()
+
+
+def make(rng, folder):
+    """A copy of a base with one file broken: (the file, what was done to it)."""
+    base = rng.choice(BASES)
+    shutil.copytree(os.path.join(MODELS, base), folder)
+    files = [f for f in ("config.json", "config.json", "preprocessor_config.json")
+             if os.path.exists(os.path.join(folder, f))]
+    name = rng.choice(files)
+    with open(os.path.join(folder, name), encoding="utf-8") as f:
+        content = json.load(f)
+    data = (broken_value if rng.random() < 0.7 else broken_text)(rng, content)
+    with open(os.path.join(folder, name), "wb") as f:
+        f.write(data)
+    return base, name
+
+
+def fault(run, folder, name):
+    """What is wrong with the answer, or None."""
+    lines = run.stderr.split("\n")[:-1]
+    if "Sanitizer" in run.stderr or "runtime error:" in run.stderr:
+        return "a sanitizer's report"
+    if run.returncode not in (0, 65, 66, 69):
+        return f"exit code {run.returncode}"
+    if run.returncode == 0:
+        return None if len(lines) <= 1 else "more than one line"
+    if len(lines) != 1 or not lines[0].startswith("saccade: "):
+        return f"{len(lines)} lines"
+    if run.stdout:
+        return "output in spite of the error"
+    if folder not in lines[0]:
+        return "the folder is not named"
+    if name not in lines[0] and not re.search(r"tensor|token|\.safetensors|config\.json", lines[0]):
+        return "no file is named"
+    if len(lines[0]) > 600 or re.search(r"[\x00-\x1f\x7f]", lines[0]):
+        return "control codes, or very long"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--command", default=os.path.join(ROOT, "build", "release", "saccade"))
+    parser.add_argument("--n", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", action="store_true", help="print every answer")
+    a = parser.parse_args()
+    rng, n_bad, codes = random.Random(a.seed), 0, {}
+    for i in range(a.n):
+        with tempfile.TemporaryDirectory() as outer:
+            folder = os.path.join(outer, "model")
+            base, name = make(rng, folder)
+            run = subprocess.run([a.command, "inspect", folder], capture_output=True, text=True,
+                                 errors="replace", timeout=120)
+            why = fault(run, folder, name)
+            codes[run.returncode] = codes.get(run.returncode, 0) + 1
+            if why or a.show:
+                print(f"{i} {base}/{name}: {why or 'well'} ({run.returncode}): {run.stderr.strip()[:500]}")
+            n_bad += why is not None
+    print(f"{a.n} broken configurations, {n_bad} answered badly; exit codes {dict(sorted(codes.items()))}")
+    return n_bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Golden of configurations: what transformers computes for tests/golden/models under changed config files.
+
+    tools/make_config_golden.py                   # writes tests/golden/config_cases.json
+    tools/make_config_golden.py --seed 2 --out F  # other cases, to try once: SACCADE_CONFIG_CASES=F test_config_cases
+
+Needs torch, transformers 5, tokenizers, safetensors, pillow. A case is one to three changes that leave the
+shapes of all tensors as they are, so that no weights are added to the tree:
+
+    base      folder beside tests/golden/models/index.json
+    files     {file: changes}, merged into the file's objects; "-" takes a key away
+    image     picture of the prompt "What do you see in it?", or null: a text
+    refused   the key whose name the refusal must hold, where the runtime is to refuse what transformers takes
+    n         tokens of the prompt
+    largest   the largest logit of its last token
+    logits    every 18th of them
+"""
+import argparse
+import copy
+import json
+import os
+import random
+import shutil
+import tempfile
+
+import make_model_goldens as goldens
+
+N_CASES = 200
+TEXT = "Three owls sat on the wire; two of them saw 47 mice."
+ROPE = [
+    {"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 3.5},
+    {"rope_type": "dynamic", "factor": 2.0}, {"rope_type": "default"},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32},
+    {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "beta_fast": 16, "beta_slow": 2},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "attention_factor": 1.25},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "mscale": 0.7, "mscale_all_dim": 0.4},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "truncate": False},
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+     "original_max_position_embeddings": 16},
+    {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.5, "high_freq_factor": 3.0,
+     "original_max_position_embeddings": 64},
+]
+# key: values
+QUIET = {"use_cache": [False], "attention_dropout": [0.3], "initializer_range": [0.5], "pretraining_tp": [2],
+         "output_attentions": [False], "torch_dtype": ["float16"], "transformers_version": ["4.1.0"],
+         "bos_token_id": [3], "pad_token_id": [5], "id2label": [{"0": "a", "1": "b"}], "problem_type": [None],
+         "chunk_size_feed_forward": [0], "return_dict": [True], "is_decoder": [True],
+         "tokenizer_class": ["LlamaTokenizer"]}
+TEXT_KEYS = {"rms_norm_eps": [1e-3, 1e-2, "-"], "rope_theta": [100.0, 500000.0, "-"],
+             "max_position_embeddings": [64, 2048, "-"],
+             "rope_scaling": ROPE, "rope_parameters": [dict(r, rope_theta=2000.0) for r in ROPE],
+             "hidden_act": ["silu", "swish"], "num_hidden_layers": [1], "eos_token_id": [[3, 4], "-"],
+             "tie_word_embeddings": [False], "is_causal": [True]}
+REFUSED = {"hidden_act": ["gelu", "relu", "gelu_new"], "is_causal": [False], "partial_rotary_factor": [0.5]}
+FAMILY = {"llama": {"mlp_bias": [False], "attention_bias": [False]},
+          "mistral": {"sliding_window": [None, 3, 9, 4096, "-"],
+                      "layer_types": [["full_attention"] * 2, ["sliding_attention"] * 2]},
+          "qwen2": {"use_sliding_window": [True, False], "sliding_window": [5, 12, None],
+                    "max_window_layers": [0, 2, 28]}}
+HEADS = {"llama_f32": [], "mistral": [{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 12},
+                                      {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 48}],
+         "qwen2": [{"num_attention_heads": 14, "num_key_value_heads": 2, "head_dim": 4}],
+         "llava": [{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 4},
+                   {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}]}
+VISION_KEYS = {"layer_norm_eps": [1e-3, 1e-2, "-"],
+               "hidden_act": ["gelu", "quick_gelu", "gelu_new", "silu", "gelu_pytorch_tanh"],
+               "num_attention_heads": [2, 4, 6], "attention_dropout": [0.2], "projection_dim": [7],
+               "initializer_factor": [3.0]}
+LLAVA_KEYS = {"vision_feature_layer": [-1, -2, -3, 0, 1, 2, 3, "-"],
+              "projector_hidden_act": ["gelu", "silu", "gelu_new", "quick_gelu"],
+              "image_aspect_ratio": ["pad", "anyres"], "image_seq_length": [7], "ignore_index": [-100],
+              "mm_vision_select_feature": ["cls_patch"], "tie_word_embeddings": [False]}
+PROCESSOR_KEYS = {"image_mean": [[0.5, 0.5, 0.5], [0.1, 0.4, 0.9]], "image_std": [[0.5, 0.5, 0.5], [1.0, 0.2, 0.3]],
+                  "resample": [2, 3, 1], "do_normalize": [False], "do_rescale": [False], "rescale_factor": [0.001],
+                  "do_convert_rgb": [True]}
+CLIP_KEYS = {"size": [{"shortest_edge": 25}, {"shortest_edge": 44}, {"height": 30, "width": 30},
+                      {"height": 33, "width": 41}, 36]}
+BASES = {"llama_f32": "llama", "mistral": "mistral", "qwen2": "qwen2", "llava": "llama", "llava_qwen2": "qwen2",
+         "llava_next": "llama"}
+
+
+def one_change(rng, base, family):
+    """(file, path of the key, its changes, refused)."""
+    vision = base.startswith("llava")
+    place = rng.choice(["text", "text", "vision", "llava", "processor"] if vision else ["text"])
+    text = ("text_config",) if vision else ()
+    half = {"text": text, "vision": ("vision_config",)}.get(place, ())
+    file = "preprocessor_config.json" if place == "processor" else "config.json"
+    if place == "text" and HEADS.get(base) and rng.random() < 0.15:
+        return file, half, rng.choice(HEADS[base]), None
+    if place == "text" and rng.random() < 0.08:
+        key = rng.choice(sorted(REFUSED))
+        return file, half, {key: rng.choice(REFUSED[key])}, key
+    keys = {"text": {**TEXT_KEYS, **FAMILY[family]}, "vision": VISION_KEYS, "llava": LLAVA_KEYS,
+            "processor": {**PROCESSOR_KEYS, **({} if base == "llava_next" else CLIP_KEYS)}}[place]
+    if place in ("text", "vision") and rng.random() < 0.12:
+        keys = QUIET
+    key = rng.choice(sorted(keys))
+    return file, half, {key: rng.choice(keys[key])}, None
+
+
+def merge(into, changes):
+    for key, value in changes.items():
+        if value == "-":
+            into.pop(key, None)
+        elif isinstance(value, dict) and isinstance(into.get(key), dict):
+            merge(into[key], value)
+        else:
+            into[key] = copy.deepcopy(value)
+
+
+def draw(rng):
+    base = rng.choice(sorted(BASES))
+    files, refused = {}, None
+    for _ in range(rng.randint(1, 3)):
+        file, half, change, refuses = one_change(rng, base, BASES[base])
+        for name in reversed(half):
+            change = {name: change}
+        deep_set(files.setdefault(file, {}), change)
+        refused = refused or refuses
+    if refused and not mentions(files, refused):
+        refused = None
+    image = rng.choice(["wide.png", "tall.png", "square.png"]) if base.startswith("llava") else None
+    return {"base": base, "files": files, "image": image, "refused": refused}
+
+
+def deep_set(into, change):
+    for key, value in change.items():
+        if key in ("text_config", "vision_config"):
+            deep_set(into.setdefault(key, {}), value)
+        else:
+            into[key] = value
+
+
+def mentions(files, key):
+    """A later change may have put another value in the place of the one that is refused."""
+    text = [v[key] for f in files.values() for v in (f, f.get("text_config", {})) if key in v]
+    return any(v in REFUSED[key] for v in text)
+
+
+def make_folder(case, folder):
+    source = os.path.join(goldens.FOLDER, case["base"])
+    for name in os.listdir(source):
+        shutil.copy(os.path.join(source, name), folder)
+    for name, changes in case["files"].items():
+        path = os.path.join(folder, name)
+        content = goldens.read_json(path)
+        merge(content, changes)
+        with open(path, "w") as f:
+            json.dump(content, f)
+
+
+def compute(case):
+    with tempfile.TemporaryDirectory() as folder:
+        make_folder(case, folder)
+        model = goldens.open_model(folder)
+        prompt = (goldens.chat_case("", goldens.image(case["image"]), goldens.question()) if case["image"] else
+                  goldens.text_case("", TEXT))
+        ids, _ = model.prompt(prompt)
+        logits, _ = model.first(ids, prompt)
+        assert logits.isfinite().all()
+    case["n"] = len(ids)
+    case["largest"] = round(float(logits.abs().max()), 4)
+    case["logits"] = [float(f"{float(x):.6g}") for x in logits[::18]]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", default=os.path.join(goldens.ROOT, "tests", "golden", "config_cases.json"))
+    a = parser.parse_args()
+    rng, cases, seen, n_failed = random.Random(a.seed), [], set(), 0
+    while len(cases) < N_CASES:
+        case = draw(rng)
+        text = json.dumps(case, sort_keys=True)
+        if text in seen:
+            continue
+        seen.add(text)
+        try:
+            compute(case)
+        except Exception as e:  # transformers does not take it: nothing to compare with
+            n_failed += 1
+            print(f"not taken by transformers: {text}: {type(e).__name__}: {str(e)[:150]}")
+            continue
+        cases.append(case)
+    with open(a.out, "w") as f:
+        f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
+    n_refused = sum(c["refused"] is not None for c in cases)
+    print(f"{len(cases)} cases, {n_refused} to be refused, {n_failed} drawn for nothing")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Golden of the keys that transformers' configuration classes have, for tests/unit/test_config_keys.c.
+
+    tools/make_config_keys.py
+
+Needs transformers and torch. Writes tests/golden/config_keys.json: {place: {key: default}}, where place is the class
+as the test names it. Keys of generation are left to make_generation_golden.py.
+"""
+import inspect
+import json
+import os
+
+import transformers as t
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
+from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "llava": t.LlavaConfig,
+           "llava_next": t.LlavaNextConfig, "clip": t.CLIPVisionConfig}
+PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil}
+ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
+        "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",
+        "high_freq_factor", "short_factor", "long_factor"]
+
+
+def plain(value):
+    """As JSON writes it, or null for what it cannot."""
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError:
+        return None
+
+
+def arguments(cls):
+    """Named arguments of a class and of those it is derived from, with their defaults."""
+    found = {}
+    for base in cls.__mro__:
+        if "__init__" not in vars(base) or base is object:
+            continue
+        for p in inspect.signature(base.__init__).parameters.values():
+            if p.name != "self" and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
+                found.setdefault(p.name, None if p.default is p.empty else plain(p.default))
+    return found
+
+
+def config_keys(cls):
+    keys = arguments(cls)
+    keys.update({k: plain(v) for k, v in cls().to_dict().items()})
+    return keys
+
+
+def processor_keys(cls):
+    keys = {k: None for k in vars(cls) if k.startswith("do_")}
+    for base in cls.__mro__:
+        kwargs = vars(base).get("valid_kwargs")
+        for c in getattr(kwargs, "__mro__", [])[:1]:
+            keys.update({k: None for k in inspect.get_annotations(c)})
+            keys.update({k: None for k in getattr(c, "__annotations__", {})})
+    keys.update({k: plain(v) for k, v in cls().to_dict().items()})
+    return keys
+
+
+def main():
+    golden = {"config": {k: config_keys(c) for k, c in CONFIGS.items()},
+              "preprocessor": {k: processor_keys(c) for k, c in PROCESSORS.items()},
+              "rope": {k: None for k in ROPE}}
+    for place in golden["config"].values():  # halves have their own tables
+        for half in ("text_config", "vision_config"):
+            if half in place:
+                place[half] = None
+    with open(os.path.join(ROOT, "tests", "golden", "config_keys.json"), "w") as f:
+        json.dump(golden, f, indent=1, sort_keys=True)
+        f.write("\n")
+
+
+if __name__ == "__main__":
+    main()

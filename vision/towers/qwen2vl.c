@@ -1,0 +1,221 @@
+/* qwen2vl.c - the way of the Qwen2-VL towers from patch rows to features, and their tables. */
+#include "qwen2vl.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct run {
+    const sac_tower *t;
+    const sac_tower_config *c;
+    sac_tower_state *s;
+    const sac_ops *ops;
+    const sac_stream *stream;
+    const sac_patch_rows *in;
+    int64_t rows;
+    sac_qwen2vl_tables tables;
+} run;
+
+static sac_mat mat(const run *r, int buffer, int64_t cols) {
+    return (sac_mat){r->s->at[buffer], r->rows, cols, cols, r->s->dtype};
+}
+
+static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias, sac_activation act,
+                         bool accumulate) {
+    return r->ops->linear(
+        r->stream,
+        &(sac_linear_args){
+            .y = y, .x = x, .w = *w, .bias = bias, .act = act, .accumulate = accumulate, .fast = r->s->fast});
+}
+
+static sac_status norm(const run *r, sac_mat y, sac_mat x, const float *w, const float *b) {
+    if (b) return r->ops->layernorm(r->stream, &(sac_layernorm_args){y, x, w, b, r->c->norm_eps});
+    return r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){y, x, w, r->c->norm_eps});
+}
+
+static sac_status reorder(const run *r, sac_mat y, sac_mat x, const int32_t *source) {
+    return r->ops->gather_rows(r->stream, &(sac_gather_rows_args){y, x, source, NULL});
+}
+
+/* h = the embedded patches, window by window. */
+static sac_status embed(const run *r) {
+    const sac_qwen2vl_weights *w = r->t->weights;
+    const sac_patch_rows *in = r->in;
+    sac_mat patches = mat(r, SAC_QWEN2VL_PATCHES, sac_tower_patch_bytes(r->c));
+    sac_mat h = mat(r, SAC_QWEN2VL_H, r->c->hidden), n = mat(r, SAC_QWEN2VL_NORM, r->c->hidden);
+    SAC_TRY(r->ops->patchify(r->stream, &(sac_patchify_args){.y = patches,
+                                                             .pixels = in->pixels,
+                                                             .mean = {in->mean[0], in->mean[1], in->mean[2]},
+                                                             .std = {in->std[0], in->std[1], in->std[2]}}));
+    SAC_TRY(linear(r, n, patches, &w->patch_embed, NULL, SAC_ACT_NONE, false));
+    return reorder(r, h, n, r->tables.order);
+}
+
+static bool sees_all(const sac_tower_config *c, int layer) {
+    if (c->window_size == 0) return true;
+    for (int i = 0; i < c->n_full_layers; i++)
+        if (c->full_layer[i] == layer) return true;
+    return false;
+}
+
+static sac_status rotate(const run *r, sac_mat x) {
+    int dim = r->c->hidden / r->c->n_heads;
+    return r->ops->rope(r->stream, &(sac_rope_args){.x = x,
+                                                    .n_heads = r->c->n_heads,
+                                                    .head_dim = dim,
+                                                    .rotation = {r->tables.cos_sin, dim, false, 1},
+                                                    .pos = r->tables.rotation});
+}
+
+static sac_mat third(sac_mat qkv, int i, int hidden) {
+    qkv.cols = hidden;
+    qkv.data = (uint8_t *)qkv.data + sac_dtype_row_bytes(qkv.dtype, (int64_t)i * hidden);
+    return qkv;
+}
+
+static sac_status attend(const run *r, const sac_qwen2vl_layer *w, int layer) {
+    const sac_tower_config *c = r->c;
+    int hidden = c->hidden, dim = hidden / c->n_heads;
+    bool all = sees_all(c, layer);
+    sac_mat h = mat(r, SAC_QWEN2VL_H, hidden), n = mat(r, SAC_QWEN2VL_NORM, hidden);
+    sac_mat qkv = mat(r, SAC_QWEN2VL_QKV, 3 * (int64_t)hidden);
+    sac_mat q = third(qkv, 0, hidden), k = third(qkv, 1, hidden);
+    SAC_TRY(norm(r, n, h, w->norm1_w, w->norm1_b));
+    SAC_TRY(linear(r, qkv, n, &w->qkv, w->qkv_bias, SAC_ACT_NONE, false));
+    SAC_TRY(rotate(r, q));
+    SAC_TRY(rotate(r, k));
+    SAC_TRY(r->ops->attention(r->stream, &(sac_attention_args){
+                                             .o = q,
+                                             .q = q,
+                                             .kv = {.k = k.data,
+                                                    .v = third(qkv, 2, hidden).data,
+                                                    .dtype = r->s->dtype,
+                                                    .n_heads = c->n_heads,
+                                                    .head_dim = dim,
+                                                    .n_rows = r->rows,
+                                                    .row_stride = q.stride,
+                                                    .head_stride = dim},
+                                             .segment_start = all ? r->in->segment_start : r->tables.window,
+                                             .n_segments = all ? r->in->n_segments : r->tables.n_windows,
+                                             .n_heads = c->n_heads,
+                                             .scale = 1.0f / sqrtf((float)dim),
+                                         }));
+    return linear(r, h, q, &w->o, w->o_bias, SAC_ACT_NONE, true);
+}
+
+static sac_status feed_forward(const run *r, const sac_qwen2vl_layer *w) {
+    const sac_tower_config *c = r->c;
+    sac_mat h = mat(r, SAC_QWEN2VL_H, c->hidden), n = mat(r, SAC_QWEN2VL_NORM, c->hidden);
+    sac_mat up = mat(r, SAC_QWEN2VL_UP, c->intermediate), gate = mat(r, SAC_QWEN2VL_GATE, c->intermediate);
+    bool gated = w->gate.tensor.data != NULL;
+    SAC_TRY(norm(r, n, h, w->norm2_w, w->norm2_b));
+    SAC_TRY(linear(r, up, n, &w->up, w->up_bias, gated ? SAC_ACT_NONE : c->act, false));
+    if (gated) {
+        SAC_TRY(linear(r, gate, n, &w->gate, w->gate_bias, SAC_ACT_NONE, false));
+        SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){up, gate, up}));
+    }
+    return linear(r, h, up, &w->down, w->down_bias, SAC_ACT_NONE, true);
+}
+
+static sac_status encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features) {
+    const sac_tower *t = call->tower;
+    const sac_qwen2vl_layer *layers = t->layers;
+    run r = {.t = t,
+             .c = &t->config,
+             .s = call->state,
+             .ops = call->ops,
+             .stream = call->stream,
+             .in = in,
+             .rows = in->segment_start[in->n_segments]};
+    assert(r.rows == features.rows && r.rows <= sac_qwen2vl_max_rows(r.s, r.c));
+    SAC_TRY(sac_qwen2vl_prepare(call, in->grid, in->n_segments, &r.tables));
+    SAC_TRY(embed(&r));
+    for (int i = 0; i < t->config.n_layers; i++) {
+        SAC_TRY(attend(&r, &layers[i], i));
+        SAC_TRY(feed_forward(&r, &layers[i]));
+    }
+    return reorder(&r, features, mat(&r, SAC_QWEN2VL_H, t->config.hidden), r.tables.back);
+}
+
+/* ---------------------------------------------------------------- weights on a device */
+
+static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_qwen2vl_layer *l) {
+    sac_weight *matrices[] = {&l->qkv, &l->o, &l->gate, &l->up, &l->down};
+    const float **vectors[] = {&l->norm1_w, &l->norm1_b, &l->norm2_w, &l->norm2_b, &l->o_bias, &l->down_bias};
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
+    for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(sac_place_vector(p, vectors[i], c->hidden));
+    SAC_TRY(sac_place_vector(p, &l->qkv_bias, 3 * (int64_t)c->hidden));
+    SAC_TRY(sac_place_vector(p, &l->gate_bias, c->intermediate));
+    return sac_place_vector(p, &l->up_bias, c->intermediate);
+}
+
+static sac_status place(sac_tower *t, sac_placer *p) {
+    sac_qwen2vl_weights *w = t->weights;
+    sac_qwen2vl_layer *layers = t->layers;
+    SAC_TRY(sac_place_weight(p, &w->patch_embed));
+    for (int i = 0; i < t->config.n_layers; i++) SAC_TRY(place_layer(p, &t->config, &layers[i]));
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- the tables */
+
+static sac_status plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
+                       sac_error *err) {
+    int square = c->patch_size * c->merge_size;
+    if (width < square || height < square || width % square || height % square || frames != c->temporal_patch_size)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "%d frames of %d x %d pixels together: this vision tower takes %d, in multiples of %d pixels",
+                        frames, width, height, c->temporal_patch_size, square);
+    sac_grid g = {1, height / c->patch_size, width / c->patch_size};
+    int64_t n = sac_grid_cells(g);
+    *p = (sac_tower_plan){.patches = g,
+                          .n_patches = n,
+                          .n_inside = n,
+                          .n_features = n,
+                          .n_segments = 1,
+                          .most_segments = (int)(n / (c->merge_size * c->merge_size))};
+    return SAC_OK;
+}
+
+static int symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]) {
+    const sac_shape_symbol all[] = {{"t_hidden", c->hidden},
+                                    {"t_intermediate", c->intermediate},
+                                    {"channels", 3},
+                                    {"frames", c->temporal_patch_size},
+                                    {"patch", c->patch_size}};
+    memcpy(out, all, sizeof all);
+    return (int)SAC_COUNT(all);
+}
+
+#define PATCH_EMBED                                                                                                    \
+    { "tower.patch_embed", false, true, offsetof(sac_qwen2vl_weights, patch_embed) }
+#define LAYER(field, matrix)                                                                                           \
+    { "tower.layer." #field, true, matrix, offsetof(sac_qwen2vl_layer, field) }
+static const sac_weight_slot qwen2vl_slots[] = {
+    PATCH_EMBED,          LAYER(norm1_w, false),  LAYER(norm1_b, false), LAYER(qkv, true),
+    LAYER(qkv_bias, false), LAYER(o, true),       LAYER(o_bias, false),  LAYER(norm2_w, false),
+    LAYER(norm2_b, false), LAYER(up, true),       LAYER(up_bias, false), LAYER(down, true),
+    LAYER(down_bias, false),
+};
+static const sac_weight_slot qwen2_5vl_slots[] = {
+    PATCH_EMBED,          LAYER(norm1_w, false),    LAYER(qkv, true),  LAYER(qkv_bias, false), LAYER(o, true),
+    LAYER(o_bias, false), LAYER(norm2_w, false),    LAYER(gate, true), LAYER(gate_bias, false), LAYER(up, true),
+    LAYER(up_bias, false), LAYER(down, true),       LAYER(down_bias, false),
+};
+#undef PATCH_EMBED
+#undef LAYER
+
+#define COMMON                                                                                                         \
+    .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer), .plan = plan,              \
+    .symbols = symbols, .place = place, .take = sac_qwen2vl_take, .encode = encode
+
+const sac_tower_kind sac_tower_qwen2vl = {.name = "qwen2vl",
+                                          .model_type = "qwen2_vl_vision",
+                                          .slots = qwen2vl_slots,
+                                          .n_slots = (int)SAC_COUNT(qwen2vl_slots),
+                                          COMMON};
+const sac_tower_kind sac_tower_qwen2_5vl = {.name = "qwen2_5vl",
+                                            .model_type = "qwen2_5_vl_vision",
+                                            .slots = qwen2_5vl_slots,
+                                            .n_slots = (int)SAC_COUNT(qwen2_5vl_slots),
+                                            COMMON};

@@ -1,0 +1,166 @@
+/* qwen2vl_tables.c - the buffers of a Qwen2-VL tower, and the tables that follow from the size of a picture. */
+#include "qwen2vl.h"
+
+#include <math.h>
+
+/* ---------------------------------------------------------------- memory */
+
+static bool take_rows(sac_tower_state *s, const sac_tower_config *c, sac_arena *arena) {
+    const int64_t rows = sac_qwen2vl_max_rows(s, c);
+    const struct {
+        int buffer;
+        int64_t cols;
+    } all[] = {{SAC_QWEN2VL_PATCHES, sac_tower_patch_bytes(c)}, {SAC_QWEN2VL_H, c->hidden},
+               {SAC_QWEN2VL_NORM, c->hidden},                   {SAC_QWEN2VL_QKV, 3 * (int64_t)c->hidden},
+               {SAC_QWEN2VL_UP, c->intermediate},               {SAC_QWEN2VL_GATE, c->intermediate}};
+    bool ok = true;
+    for (size_t i = 0; i < SAC_COUNT(all); i++) {
+        s->at[all[i].buffer] = sac_arena_take(arena, (size_t)rows * sac_dtype_row_bytes(s->dtype, all[i].cols));
+        ok = ok && s->at[all[i].buffer];
+    }
+    return ok;
+}
+
+static size_t row_table_bytes(const sac_tower_state *s, const sac_tower_config *c) {
+    return (size_t)sac_qwen2vl_max_rows(s, c) * sizeof(int32_t);
+}
+static size_t rotation_bytes(const sac_tower_config *c, int64_t rows) {
+    return (size_t)rows * (size_t)(c->hidden / c->n_heads) * sizeof(float);
+}
+
+static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac_arena *arena, sac_qwen2vl_tables *t) {
+    t->order = sac_arena_take(arena, row_table_bytes(s, c));
+    t->back = sac_arena_take(arena, row_table_bytes(s, c));
+    t->rotation = sac_arena_take(arena, row_table_bytes(s, c));
+    t->cos_sin = sac_arena_take(arena, rotation_bytes(c, sac_qwen2vl_max_rows(s, c)));
+    return t->cos_sin != NULL;
+}
+
+static bool take_host(sac_tower_state *s, const sac_tower_config *c, sac_arena *host) {
+    sac_qwen2vl_tables t = {0}, *to = sac_arena_take(host, sizeof t);
+    bool ok = take_tables(s, c, host, &t);
+    t.window = sac_arena_take(host, ((size_t)s->max_segments + 1) * sizeof(int32_t));
+    s->segment_start = t.window;
+    s->at[SAC_QWEN2VL_HOST_TABLES] = to;
+    if (!to || !t.window || !ok) return false;
+    *to = t;
+    return true;
+}
+
+/* The device's copy; its struct stays on the host. */
+static bool take_device(sac_tower_state *s, const sac_tower_config *c, sac_arena *arena, sac_arena *host) {
+    sac_qwen2vl_tables t = {0}, *to = sac_arena_take(host, sizeof t);
+    bool ok = take_tables(s, c, arena, &t);
+    s->at[SAC_QWEN2VL_TABLES] = to;
+    if (!to || !ok) return false;
+    *to = t;
+    return true;
+}
+
+sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream, sac_arena *arena,
+                            sac_arena *host, sac_error *err) {
+    (void)stream;
+    bool ok = take_rows(s, c, arena);
+    ok = take_host(s, c, host) && ok;
+    if (s->on_device) ok = take_device(s, c, arena, host) && ok;
+    if (!arena->base || ok) return SAC_OK;
+    return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the vision tower");
+}
+
+/* ---------------------------------------------------------------- rows of a tile */
+
+/* A grid in squares of merge x merge patches, which stay together, in windows of `window` squares a side. */
+typedef struct squares {
+    int h, w, merge, window;
+} squares;
+
+static squares squares_of(const sac_tower_config *c, sac_grid g) {
+    int m = c->merge_size, h = g.h / m, w = g.w / m;
+    int side = c->window_size / c->patch_size / m;
+    return (squares){h, w, m, side > 0 ? side : h > w ? h : w};
+}
+
+/* Squares window by window, both row by row. */
+static void order_rows(const squares *s, sac_qwen2vl_tables *t) {
+    int area = s->merge * s->merge, n = 0;
+    t->n_windows = 0;
+    for (int top = 0; top < s->h; top += s->window)
+        for (int left = 0; left < s->w; left += s->window) {
+            t->window[t->n_windows++] = n;
+            for (int y = top; y < top + s->window && y < s->h; y++)
+                for (int x = left; x < left + s->window && x < s->w; x++)
+                    for (int i = 0; i < area; i++) t->order[n++] = (y * s->w + x) * area + i;
+        }
+    t->window[t->n_windows] = n;
+}
+
+/* Pair i of a head turns by the row, from the first quarter of its channels on by the column. */
+static void rotate_row(const sac_tower_config *c, const squares *s, int patch, float *cos_sin) {
+    int dim = c->hidden / c->n_heads, quarter = dim / 4, area = s->merge * s->merge;
+    int square = patch / area, inside = patch % area;
+    int y = square / s->w * s->merge + inside / s->merge, x = square % s->w * s->merge + inside % s->merge;
+    for (int i = 0; i < 2 * quarter; i++) {
+        float exponent = (float)(2 * (i % quarter)) / (float)(dim / 2);
+        float angle = (float)(i < quarter ? y : x) * (1.0f / powf(10000.0f, exponent));
+        cos_sin[2 * i] = cosf(angle);
+        cos_sin[2 * i + 1] = sinf(angle);
+    }
+}
+
+/* The tables of further tiles are those of the first, moved on. */
+static void repeat_tile(sac_qwen2vl_tables *t, int rows, int n_tiles) {
+    int windows = t->n_windows;
+    for (int i = rows; i < rows * n_tiles; i++) {
+        t->order[i] = t->order[i - rows] + rows;
+        t->rotation[i] = t->rotation[i - rows];
+    }
+    for (int k = 1; k < n_tiles; k++)
+        for (int i = 0; i < windows; i++) t->window[k * windows + i] = t->window[i] + k * rows;
+    t->n_windows = windows * n_tiles;
+    t->window[t->n_windows] = rows * n_tiles;
+    for (int i = 0; i < rows * n_tiles; i++) t->back[t->order[i]] = i;
+}
+
+static void fill(const sac_tower_config *c, sac_qwen2vl_tables *t, sac_grid g, int n_tiles) {
+    squares s = squares_of(c, g);
+    int rows = g.h * g.w, dim = c->hidden / c->n_heads;
+    order_rows(&s, t);
+    for (int i = 0; i < rows; i++) {
+        t->rotation[i] = i;
+        rotate_row(c, &s, t->order[i], t->cos_sin + (size_t)i * (size_t)dim);
+    }
+    repeat_tile(t, rows, n_tiles);
+    t->grid = g;
+    t->n_tiles = n_tiles;
+}
+
+static sac_status upload(const sac_tower_run *r, const sac_qwen2vl_tables *from, const sac_qwen2vl_tables *to) {
+    const sac_device *d = r->stream->device;
+    const sac_tower_config *c = &r->tower->config;
+    int64_t tile = (int64_t)from->grid.h * from->grid.w, rows = tile * from->n_tiles;
+    size_t n_bytes = (size_t)rows * sizeof(int32_t);
+    SAC_TRY(d->upload(r->stream, to->order, from->order, n_bytes));
+    SAC_TRY(d->upload(r->stream, to->back, from->back, n_bytes));
+    SAC_TRY(d->upload(r->stream, to->rotation, from->rotation, n_bytes));
+    return d->upload(r->stream, to->cos_sin, from->cos_sin, rotation_bytes(c, tile));
+}
+
+sac_status sac_qwen2vl_prepare(const sac_tower_run *r, sac_grid g, int n_tiles, sac_qwen2vl_tables *where) {
+    const sac_tower_state *s = r->state;
+    sac_qwen2vl_tables *t = s->at[SAC_QWEN2VL_HOST_TABLES];
+    const sac_qwen2vl_tables *there = s->on_device ? s->at[SAC_QWEN2VL_TABLES] : t;
+    if (t->grid.h != g.h || t->grid.w != g.w || t->n_tiles != n_tiles) {
+        fill(&r->tower->config, t, g, n_tiles);
+        if (s->on_device) {
+            sac_status st = upload(r, t, there);
+            if (st != SAC_OK) t->n_tiles = 0; /* what the device holds is not known */
+            SAC_TRY(st);
+        }
+    }
+    *where = *t;
+    where->order = there->order;
+    where->back = there->back;
+    where->rotation = there->rotation;
+    where->cos_sin = there->cos_sin;
+    return SAC_OK;
+}
