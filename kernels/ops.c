@@ -80,6 +80,15 @@ size_t sac_ops_scratch_bytes(const sac_device *d) {
     return 0;
 }
 
+sac_status sac_ops_check(const sac_device *d, sac_error *err) {
+#ifdef SAC_CUDA
+    if (d && d->kind == SAC_DEVICE_CUDA) return sac_cuda_ops_check(err);
+#else
+    (void)d, (void)err;
+#endif
+    return SAC_OK;
+}
+
 sac_status sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err) {
     if (!s->device || s->device->kind == SAC_DEVICE_CPU) {
         sac_ops_init_cpu(t, sac_cpu_flags());

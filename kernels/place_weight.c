@@ -2,14 +2,21 @@
 
 #include "cuda/weights/cuda_weights.h"
 
+#include <stdlib.h>
+
 bool sac_device_takes_weight(const sac_device *d, const sac_weight *w, sac_dtype activations) {
     if (d->kind == SAC_DEVICE_CPU) return activations == SAC_DTYPE_F32;
     return sac_cuda_takes_weight(w, activations);
 }
 
+static bool is_rounded(const sac_placer *p, const sac_weight *w) {
+    const bool are_half = p->activations == SAC_DTYPE_F16 || p->activations == SAC_DTYPE_BF16;
+    return p->rounds_f32 && are_half && w->format == SAC_WEIGHT_FLOATS && w->tensor.dtype == SAC_DTYPE_F32;
+}
+
 sac_status sac_place_check(const sac_placer *p, const sac_weight *w) {
     const sac_device *d = p->stream->device;
-    if (!w->tensor.data || sac_device_takes_weight(d, w, p->activations)) return SAC_OK;
+    if (!w->tensor.data || is_rounded(p, w) || sac_device_takes_weight(d, w, p->activations)) return SAC_OK;
     return sac_fail(p->err, SAC_UNSUPPORTED,
                     "%s has no kernels for weights in %s with activations in %s: run on the CPU", d->name,
                     sac_weight_name(w), sac_dtype_name(p->activations));
@@ -19,8 +26,29 @@ static sac_status place_part(sac_placer *p, sac_tensor *part) {
     return sac_place_bytes(p, &part->data, sac_weight_part_bytes(part));
 }
 
+/* The numbers of a matrix in f32, rounded to the type of activations. */
+static sac_status place_rounded(sac_placer *p, sac_tensor *t) {
+    if (!t->data) return SAC_OK;
+    const size_t n = sac_weight_part_bytes(t) / sizeof(float);
+    const float *from = t->data;
+    const void *at = NULL;
+    uint16_t *rounded = NULL;
+    if (p->arena.base) {
+        rounded = malloc(n * sizeof *rounded);
+        if (!rounded) return sac_fail(p->err, SAC_NO_MEMORY, "no memory to round a matrix of %zu weights", n);
+        for (size_t i = 0; i < n; i++)
+            rounded[i] = p->activations == SAC_DTYPE_F16 ? sac_f32_to_f16(from[i]) : sac_f32_to_bf16(from[i]);
+    }
+    at = rounded ? (const void *)rounded : from;
+    sac_status st = sac_place_borrowed(p, &at, n * sizeof *rounded);
+    free(rounded);
+    if (st == SAC_OK && p->arena.base) t->data = at, t->dtype = p->activations;
+    return st;
+}
+
 sac_status sac_place_weight(sac_placer *p, sac_weight *w) {
     SAC_TRY(sac_place_check(p, w));
+    if (is_rounded(p, w)) return place_rounded(p, &w->tensor);
     SAC_TRY(place_part(p, &w->tensor));
     SAC_TRY(place_part(p, &w->scales));
     return place_part(p, &w->zeros);

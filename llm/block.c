@@ -26,9 +26,35 @@ static sac_status turn(const sac_block_rows *r, sac_mat x, int n_heads, const sa
             .x = x, .n_heads = n_heads, .head_dim = r->shape.head_dim, .rotation = *rotation, .pos = pos});
 }
 
+sac_dtype sac_block_query_type(sac_dtype activations, sac_dtype rows) {
+    const bool are_half = activations != SAC_DTYPE_F32 && rows != SAC_DTYPE_F32;
+    return are_half ? rows : activations;
+}
+
+sac_status sac_block_convert(const sac_block_rows *r, sac_mat q, sac_dtype to) {
+    sac_mat y = q;
+    y.dtype = to;
+    return to == q.dtype ? SAC_OK : r->ops->convert_rows(r->stream, &(sac_convert_rows_args){.y = y, .x = q});
+}
+
+/* Turned queries of the parts, whose rows begin at row `at`, to the types of their caches' rows. */
+static sac_status convert_queries(const sac_block_rows *r, int64_t at, const sac_block_part *parts,
+                                  int n_parts) {
+    for (int i = 0; i < n_parts;) {
+        const sac_dtype to = sac_block_query_type(r->q.dtype, parts[i].kv.dtype);
+        int64_t n = 0;
+        while (i < n_parts && sac_block_query_type(r->q.dtype, parts[i].kv.dtype) == to) n += parts[i++].n;
+        SAC_TRY(sac_block_convert(r, sac_mat_rows(r->q, at, n), to));
+        at += n;
+    }
+    return SAC_OK;
+}
+
 /* Everything of `in` for one row, where a device does it in one go. */
 static sac_status step_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *part) {
-    return r->ops->qkv_step(r->stream, &(sac_qkv_step_args){.q = r->q,
+    sac_mat q = r->q;
+    q.dtype = sac_block_query_type(q.dtype, part->kv.dtype);
+    return r->ops->qkv_step(r->stream, &(sac_qkv_step_args){.q = q,
                                                             .x = r->hidden,
                                                             .norm = w->attn_norm,
                                                             .eps = r->shape.rms_eps,
@@ -88,7 +114,8 @@ static sac_status store_together(const sac_block_rows *r, int64_t at, const sac_
     return r->ops->store_many(r->stream, &(sac_store_many_args){each, n});
 }
 
-sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts, int n_parts) {
+static sac_status turn_and_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts,
+                                 int n_parts) {
     if (!r->ops->fuses || !r->steps || r->hidden.rows == 1) return store_each(r, at, parts, n_parts);
     for (int i = 0; i < n_parts; i += TOGETHER) {
         int n = n_parts - i < TOGETHER ? n_parts - i : TOGETHER;
@@ -97,6 +124,11 @@ sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_
         SAC_TRY(st);
     }
     return SAC_OK;
+}
+
+sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts, int n_parts) {
+    SAC_TRY(turn_and_store(r, at, parts, n_parts));
+    return convert_queries(r, at, parts, n_parts);
 }
 
 sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,

@@ -33,14 +33,15 @@ typedef struct sac_block_shape {
     float rms_eps;
 } sac_block_shape;
 
-/* n rows on their way through a block. Matrices have n rows, in the type of activations. Where q, k and v, or
+/* n rows on their way through a block. Matrices have n rows, in the type of activations; but q, between in and out, in
+ * that which sac_block_query_type says. Where q, k and v, or
  * gate and up, lie side by side in the same rows, a device may make them by one product. */
 typedef struct sac_block_rows {
     const sac_ops *ops;
     const sac_stream *stream;
     sac_block_shape shape;
-    sac_mat hidden;   /* [n][hidden] in and out */
-    sac_mat q;        /* [n][heads * head_dim] the queries; then the output of attention */
+    sac_mat hidden; /* [n][hidden] in and out */
+    sac_mat q; /* [n][heads * head_dim] the queries; then the output of attention; .dtype: of activations */
     sac_mat k, v;     /* [n][kv heads * head_dim] scratch */
     sac_mat norm;     /* [n][hidden] scratch */
     sac_mat gate, up; /* [n][intermediate] scratch */
@@ -57,22 +58,30 @@ typedef struct sac_block_part {
     int64_t first; /* row of the view that the first key and value go to */
 } sac_block_part;
 
+/* Attention is fast where queries, keys and values are of one type: where activations and the rows of a cache have
+ * two different ones of 16 bits, queries are in the type of the rows, and so is what attention makes of them. */
+sac_dtype sac_block_query_type(sac_dtype activations, sac_dtype rows);
+
+/* q, whose rows are in the type of activations or in that of queries, in place to the other one. */
+sac_status sac_block_convert(const sac_block_rows *r, sac_mat q, sac_dtype to);
+
 /* Norm, queries, keys and values of all rows; then those of the parts, which are the first rows, turned and
  * stored. Rows beyond the parts are left to sac_block_store. */
 sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
                         int n_parts);
 
-/* Turns queries and keys of the parts, whose rows begin at row `at`, and stores their keys and values. */
+/* Turns queries and keys of the parts, whose rows begin at row `at`, and stores their keys and values; queries are in
+ * their type then. */
 sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts, int n_parts);
 
 /* The two halves of sac_block_in for a policy that picks its queries: keys and values of all rows, one part;
- * queries of the rows at hand, turned. The hidden rows of the latter may be those of r->norm. */
+ * queries of the rows at hand, turned, in the type of activations. The hidden rows of the latter may be those of r->norm. */
 sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decoder_layer *w,
                                         const sac_block_part *part);
 sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w,
                              const sac_rotation *rotation, const int32_t *pos);
 
-/* The output of attention, in q, into the hidden rows; then the MLP. */
+/* The output of attention, in q, in the type of activations again, into the hidden rows; then the MLP. */
 sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w);
 
 /* The two halves of sac_block_out for a policy that picks its queries: what is to be added to hidden rows,

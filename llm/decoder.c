@@ -8,7 +8,7 @@ sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) 
                             .stream = r->stream,
                             .shape = decoder_block_shape(c),
                             .hidden = decoder_hidden_rows(r, first, n),
-                            .q = decoder_query_rows(r, first, n),
+                            .q = decoder_as(decoder_query_rows(r, first, n), s->dtype),
                             .k = decoder_mat(r, s->k, n, decoder_kv_cols(c)),
                             .v = decoder_mat(r, s->v, n, decoder_kv_cols(c)),
                             .norm = decoder_mat(r, s->norm, n, c->hidden),

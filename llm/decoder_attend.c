@@ -154,6 +154,7 @@ static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) 
         sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
         g->r[i] = (decoder_run){t->d, s, t->rows.ops, t->rows.stream};
         sac_mat q = sac_mat_rows(t->rows.q, (at + i) * n, n);
+        q.dtype = sac_block_query_type(q.dtype, kv.dtype);
         g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, q, kv, past, first + 1);
         g->part[i] = (sac_block_part){.n = n,
                                       .rotation = decoder_rotation(s),
@@ -163,6 +164,17 @@ static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) 
     }
 }
 
+/* What attention made of queries, to the type of activations: as many rows at a time as were of one type. */
+static sac_status take_back(const decoder_steps *t, const group *g) {
+    const sac_block_rows *r = &t->rows;
+    for (int i = 0; i < g->n;) {
+        sac_mat q = g->a[i].q;
+        while (++i < g->n && g->a[i].q.dtype == q.dtype) q.rows += g->a[i].q.rows;
+        SAC_TRY(sac_block_convert(r, q, r->q.dtype));
+    }
+    return SAC_OK;
+}
+
 sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
     const sac_decoder_layer *w = &t->d->layers[layer];
     for (int64_t at = 0; at < t->n; at += TOGETHER) {
@@ -170,6 +182,7 @@ sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
         open_group(t, layer, at, &g);
         SAC_TRY(at ? sac_block_store(&t->rows, at, g.part, g.n) : sac_block_in(&t->rows, w, g.part, g.n));
         SAC_TRY(t->n > 1 ? attend_together(&g) : attend_one(&g.r[0], &g.a[0]));
+        SAC_TRY(take_back(t, &g));
     }
     return sac_block_out(&t->rows, w);
 }

@@ -36,13 +36,14 @@ static sac_status make_some(const sac_prefill_work *w, sac_mat q, const int32_t 
     const sac_decoder_state *s = w->s;
     sac_block_rows x = sac_decoder_rows(&r, w->past + (rows ? 0 : first), q.rows);
     sac_rotation rotation = decoder_rotation(s);
-    x.q = q;
+    x.q = decoder_as(q, s->dtype);
     if (rows) {
         SAC_TRY(pick_rows(w, rows + first, x.norm));
         x.hidden = x.norm;
     }
-    return sac_block_queries(&x, &w->d->layers[w->layer], &rotation,
-                             rows ? s->picked_positions : s->device_positions + w->past + first);
+    SAC_TRY(sac_block_queries(&x, &w->d->layers[w->layer], &rotation,
+                              rows ? s->picked_positions : s->device_positions + w->past + first));
+    return sac_block_convert(&x, x.q, q.dtype);
 }
 
 sac_status sac_decoder_make_queries(void *ctx, sac_mat q, const int32_t *rows) {
@@ -62,7 +63,8 @@ int64_t sac_decoder_attended_part(const sac_prefill_work *w) {
 sac_status sac_decoder_add_attended(const sac_prefill_work *w, int64_t n) {
     const decoder_run r = decoder_run_of(w);
     sac_block_rows x = sac_decoder_rows(&r, w->past, n);
-    x.q = sac_mat_rows(w->some.o, w->at, n);
+    x.q = decoder_as(sac_mat_rows(w->some.o, w->at, n), r.s->dtype);
+    SAC_TRY(sac_block_convert(&x, sac_mat_rows(w->some.o, w->at, n), x.q.dtype));
     SAC_TRY(sac_block_attended(&x, &w->d->layers[w->layer]));
     return w->ops->scatter_rows(w->stream,
                                 &(sac_scatter_rows_args){.y = decoder_hidden_rows(&r, w->past, w->n),

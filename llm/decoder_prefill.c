@@ -93,7 +93,12 @@ static sac_status chunk_out(sac_prefill_work *w) {
     const sac_decoder_layer *layer = &w->d->layers[w->layer];
     int64_t n = chunk_rows(w);
     sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, n);
-    SAC_TRY(w->some.rows ? sac_block_mlp(&x, layer) : sac_block_out(&x, layer));
+    if (w->some.rows) {
+        SAC_TRY(sac_block_mlp(&x, layer));
+    } else {
+        SAC_TRY(sac_block_convert(&x, decoder_query_rows(&r, w->past + w->at, n), x.q.dtype));
+        SAC_TRY(sac_block_out(&x, layer));
+    }
     w->at += n;
     return w->at == w->n ? end_layer(w) : SAC_OK;
 }

@@ -33,10 +33,18 @@ static inline sac_mat decoder_mat(const decoder_run *r, void *data, int64_t rows
 static inline sac_mat decoder_hidden_rows(const decoder_run *r, int64_t first, int64_t n) {
     return sac_decoder_hidden(r->s, first, n);
 }
+/* In the type of queries (block.h). */
 static inline sac_mat decoder_query_rows(const decoder_run *r, int64_t first, int64_t n) {
     const sac_decoder_state *s = r->s;
     int64_t cols = decoder_q_cols(&r->d->config);
-    return sac_mat_rows(decoder_mat(r, s->queries, s->n_ctx, cols), first - s->first_row, n);
+    sac_mat all = {s->queries, s->n_ctx, cols, cols, s->shape.dtype};
+    return sac_mat_rows(all, first - s->first_row, n);
+}
+
+/* The same memory with elements of another type of the same size. */
+static inline sac_mat decoder_as(sac_mat m, sac_dtype t) {
+    m.dtype = t;
+    return m;
 }
 
 static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {

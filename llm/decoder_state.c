@@ -23,6 +23,7 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .head_losses = d->head_losses,
         .device = device,
         .dtype = o->activations,
+        .hidden_dtype = o->activations,
     };
 }
 
@@ -33,24 +34,36 @@ static sac_status check_device(const sac_decoder_state *s, sac_error *err) {
                     "measuring of attention mass runs on the CPU only so far: leave out --device");
 }
 
-/* On a device rows of one 16-bit type under queries of the other would go to the plain kernel, many times
- * slower. */
-static sac_status check_types(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
-    const sac_dtype t = kv->format->dtype;
-    const bool are_half = (t == SAC_DTYPE_F16 || t == SAC_DTYPE_BF16) &&
-                          (s->dtype == SAC_DTYPE_F16 || s->dtype == SAC_DTYPE_BF16);
-    if (!s->device || kv->format->packing || !are_half || t == s->dtype) return SAC_OK;
+/* What only a device's plain kernel of attention takes, which is many times slower than the others: for activations in
+ * f32 alone, which were asked for by name. */
+static sac_status check_kernels(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const int d = s->shape.head_dim, most = 128;
+    if (!s->device || s->dtype == SAC_DTYPE_F32) return SAC_OK;
+    if (!kv->format->packing && kv->format->dtype == SAC_DTYPE_F32)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format %s under activations in %s is slow on a device: use --kv %s, or run on the CPU",
+            kv->format->name, sac_dtype_name(s->dtype), sac_dtype_name(s->dtype));
+    if (d % 8 == 0 && d <= most) return SAC_OK;
     return sac_fail(
         err, SAC_UNSUPPORTED,
-        "KV format %s under activations in %s is slow on a device: use --kv %s, or --activations %s",
-        kv->format->name, sac_dtype_name(s->dtype), sac_dtype_name(s->dtype), sac_dtype_name(t));
+        "heads of %d channels are slow on a device, whose kernels take up to %d, a multiple of 8: run on "
+        "the CPU",
+        d, most);
+}
+
+/* Of queries, and of what attention makes of them: see sac_block_query_type. The plain rows beside packed ones are
+ * what activations are (kv_cache.h). */
+static sac_dtype query_type(const sac_decoder_state *s, const sac_kv_choice *kv) {
+    if (!s->device || kv->format->packing) return s->dtype;
+    return sac_block_query_type(s->dtype, kv->format->dtype);
 }
 
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
     SAC_TRY(check_device(s, err));
-    SAC_TRY(check_types(s, kv, err));
+    SAC_TRY(check_kernels(s, kv, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
@@ -103,6 +116,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
     s->shape = attention_shape(d, o, &s->rope, s->device);
     SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : default_kv(s), &s->shape, err), fail);
+    s->shape.dtype = query_type(s, &kv);
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);

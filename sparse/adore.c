@@ -117,7 +117,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                  .max_position = shape->max_position,
                  .hidden = shape->hidden,
                  .n_layers = shape->n_layers,
-                 .dtype = shape->device ? shape->dtype : SAC_DTYPE_F32};
+                 .dtype = shape->device ? shape->hidden_dtype : SAC_DTYPE_F32};
     size_t n = (size_t)shape->n_ctx;
     take_scores(s, shape, memory);
     s->x = sac_take_device(memory, n * sac_dtype_row_bytes(s->dtype, s->hidden));

@@ -41,6 +41,7 @@ typedef struct sac_attention_shape {
     const float *head_losses; /* the model's for DuoAttention [n_layers][n_kv_heads], or NULL */
     const sac_device *device; /* where queries, keys and values are; NULL: the CPU */
     sac_dtype dtype;          /* of queries */
+    sac_dtype hidden_dtype;   /* of hidden rows */
 } sac_attention_shape;
 
 /* What methods did, summed over calls, for a layer. "Dense" is what attention over everything would have

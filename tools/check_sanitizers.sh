@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# compute-sanitizer's memcheck and racecheck over every op of a card, a line each: "clean", the number of errors, or
-# that it did not end in time. Exit status 1 unless every line says clean.
+# compute-sanitizer's memcheck, racecheck, synccheck and initcheck over every op of a card, a line each: "clean", the number
+# of errors, or that it did not end in time. Exit status 1 unless every line says clean.
 #
 #   tools/check_sanitizers.sh build/cuda/checkkernels [OP...]      without OP: all of kernels/ops/ops.h
 #
-#   SANITIZER=compute-sanitizer   TOOLS="memcheck racecheck"   LIMIT=120 (seconds each)   JOBS=4   LOGS=folder
+#   SANITIZER=compute-sanitizer   TOOLS="memcheck racecheck synccheck initcheck"   LIMIT=120 (seconds each)   JOBS=4   LOGS=folder
 #
 # Not for racecheck: calls that go to cuBLASLt and cuDNN, and clusters of more than four blocks (checkkernels --racecheck).
 set -uo pipefail
@@ -35,7 +35,7 @@ check() { # TOOL OP
 }
 export -f check
 
-read -ra tools <<<"${TOOLS:-memcheck racecheck}"
+read -ra tools <<<"${TOOLS:-memcheck racecheck synccheck initcheck}"
 for tool in "${tools[@]}"; do
     printf '%s\n' "${ops[@]/#/$tool }"
 done | xargs -P "${JOBS:-4}" -L 1 bash -c 'check "$0" "$1"' | tee "$folder/summary"

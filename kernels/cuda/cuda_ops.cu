@@ -1,5 +1,6 @@
 /* cuda_ops.cu - the libraries' handles and plans that stand beside a stream: made, ended, and a line about
  * them. */
+#include "context.cuh"
 #include "cudnn.cuh"
 
 #include <stdio.h>
@@ -11,13 +12,17 @@ extern "C" sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err) {
     int cudnn_version = 0;
     cuda_ops *o = (cuda_ops *)calloc(1, sizeof *o);
     if (!o) return sac_fail(err, SAC_NO_MEMORY, "no memory for the plans of CUDA ops");
-    if (cublasLtCreate(&o->lt) != CUBLAS_STATUS_SUCCESS) {
+    sac_status st = linear::cublaslt_load(&o->lt, NULL, err);
+    if (st == SAC_OK && !linear::cublaslt_start(&o->lt))
+        st = sac_fail(err, SAC_DEVICE, "cuBLASLt does not start on CUDA card %d (%s)", s->device->index,
+                      s->device->name);
+    if (st != SAC_OK) {
+        linear::cublaslt_close(&o->lt);
         free(o);
-        return sac_fail(err, SAC_DEVICE, "cuBLASLt does not start on CUDA card %d (%s)", s->device->index,
-                        s->device->name);
+        return st;
     }
     o->cudnn = attention::cudnn_open(cuda_stream(s), &cudnn_version);
-    size_t v = cublasLtGetVersion();
+    size_t v = o->lt.GetVersion();
     int n = snprintf(o->line, sizeof o->line, "cuBLASLt %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
     if (o->cudnn)
         snprintf(o->line + n, sizeof o->line - (size_t)n, ", cuDNN %d.%d.%d", cudnn_version / 10000,
@@ -28,12 +33,19 @@ extern "C" sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err) {
     return SAC_OK;
 }
 
+extern "C" sac_status sac_cuda_ops_check(sac_error *err) {
+    linear::cublaslt lt;
+    SAC_TRY(linear::cublaslt_load(&lt, NULL, err));
+    linear::cublaslt_close(&lt);
+    return SAC_OK;
+}
+
 extern "C" void sac_cuda_ops_close(sac_stream *s) {
     cuda_ops *o = ops_of(s);
     if (!o) return;
     cudaStreamSynchronize(cuda_stream(s));
     attention::cudnn_close(o->cudnn);
-    cublasLtDestroy(o->lt);
+    linear::cublaslt_close(&o->lt);
     free(o);
     s->ops_state = NULL;
 }

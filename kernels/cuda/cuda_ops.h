@@ -35,6 +35,9 @@ sac_status sac_cuda_packed_step_any(const sac_stream *s, const sac_packed_step_a
 sac_status sac_cuda_packed_step_mma(const sac_stream *s, const sac_packed_step_args *a);
 sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a);
 
+/* UNSUPPORTED, with what to install, where a library that products need is missing. */
+sac_status sac_cuda_ops_check(sac_error *err);
+
 /* Libraries' handles and plans of one stream. A missing cuDNN is no failure: `line` says what there is. */
 sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err);
 void sac_cuda_ops_close(sac_stream *s);

@@ -7,7 +7,7 @@
 
 /* One token's way into a layer's attention, where a device gains by doing it in one go: with a = x /
  * sqrt(mean (x^2) + eps) * norm, q = a wq^T (+ bias), turned by rope at pos[0], to the output; k and v
- * likewise (v is not turned) to row `first` of the view. Weights in F32, F16 or BF16. A device may round a to
+ * likewise (v is not turned) to row `first` of the view, whose type the output has where that is not x's. Weights in F32, F16 or BF16. A device may round a to
  * x's type, and may read `pos` and the table while the op before still runs: both come by upload, not from an
  * op. */
 typedef struct sac_qkv_step_args {

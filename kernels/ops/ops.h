@@ -24,6 +24,7 @@
 #include "op_choice_reuse.h"
 #include "op_choice_rows.h"
 #include "op_choice_step.h"
+#include "op_convert_rows.h"
 #include "op_embed.h"
 #include "op_evict_row.h"
 #include "op_gate_up_step.h"
@@ -84,6 +85,7 @@
     X(pool_tokens)                                                                                           \
     X(gather_rows)                                                                                           \
     X(scatter_rows)                                                                                          \
+    X(convert_rows)                                                                                          \
     X(packed_attention)                                                                                      \
     X(pack_channels)                                                                                         \
     X(pack_rows)                                                                                             \
@@ -149,6 +151,9 @@ void sac_ops_init_cuda(sac_ops *t, int compute); /* builds with SAC_CUDA only; `
 
 /* Scratch that a device's stream should have for its ops. */
 size_t sac_ops_scratch_bytes(const sac_device *d);
+
+/* UNSUPPORTED, with what to install, where ops of this device lack a library. */
+sac_status sac_ops_check(const sac_device *d, sac_error *err);
 
 /* The table for a stream's device, and what its ops keep beside the stream. Close before the stream. */
 sac_status sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err);

@@ -9,6 +9,7 @@ typedef struct sac_placer {
     sac_arena arena; /* over the device's block, or measuring: then nothing is copied or changed */
     const sac_stream *stream;
     sac_dtype activations; /* what the weights will be multiplied with */
+    bool rounds_f32;       /* weights in f32 are rounded to activations of 16 bits, not refused */
     sac_error *err;
 } sac_placer;
 

@@ -49,7 +49,13 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
     if (*end || end == name || (name[4] && end == name + 5) || index < 0 || index > 1023)
         return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%s\": give cpu, cuda or cuda:N", name);
     SAC_TRY(sac_device_open(&m->device, SAC_DEVICE_CUDA, (int)index, err));
+    SAC_TRY(sac_ops_check(&m->device, err));
     SAC_TRY(choose_activations(m, o->activations, sac_device_activations(&m->loaded), err));
+    if (!o->activations && m->activations == SAC_DTYPE_F32)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "weights in f32 on a card: give --activations bf16, which rounds them, or f32, which is "
+            "exact and many times slower");
     SAC_TRY(m->device.stream_open(&m->device, &m->load_stream, 0, err));
     SAC_TRY(sac_decoder_to_device(&m->loaded, m->activations, &m->load_stream, &m->device_decoder, on_load,
                                   &(load_progress){o}, err));

@@ -202,6 +202,35 @@ static void make_scatter(check_case *c, const row_case *r) {
     c->exact = true;
 }
 
+/* All pairs of types, in place where elements keep their size. */
+static void make_convert(check_case *c, const row_case *r, int i) {
+    static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
+    sac_convert_rows_args *a = &c->convert_rows;
+    const sac_dtype from = types[i % 3], to = types[i / 3 % 3];
+    const size_t x_bytes = sac_dtype_row_bytes(from, 1), y_bytes = sac_dtype_row_bytes(to, 1);
+    const int64_t cols = r->cols, stride = cols + r->gap;
+    const bool in_place = r->in_place && x_bytes == y_bytes;
+    /* of an output the checker asks no more than its bytes: it holds x's numbers before, and y's after */
+    a->x = (sac_mat){check_buffer_add(c, in_place, in_place ? to : from, r->rows, cols, stride, x_bytes),
+                     r->rows, cols, stride, from};
+    a->y = a->x;
+    a->y.dtype = to;
+    if (!in_place) a->y.data = check_buffer_add(c, true, to, r->rows, cols, stride, y_bytes);
+    float *row = malloc((size_t)cols * sizeof *row);
+    for (int64_t k = 0; k < r->rows; k++) {
+        check_fill(c, row, cols, r->v);
+        for (int64_t j = 0; j < cols; j++) {
+            uint8_t *at = (uint8_t *)a->x.data + (size_t)(k * stride + j) * x_bytes;
+            const uint16_t half = from == SAC_DTYPE_F16 ? sac_f32_to_f16(row[j]) : sac_f32_to_bf16(row[j]);
+            memcpy(at, from == SAC_DTYPE_F32 ? (void *)&row[j] : (void *)&half, x_bytes);
+        }
+    }
+    free(row);
+    c->exact = true;
+    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text), " %s to %s", sac_dtype_name(from),
+             sac_dtype_name(to));
+}
+
 static void make_embed(check_case *c, const row_case *r, int i) {
     sac_embed_args *a = &c->embed;
     sac_dtype t = (sac_dtype)(i % SAC_N_DTYPES);
@@ -250,6 +279,7 @@ bool check_make_rows(check_case *c, int i, bool quick) {
     case CHECK_pool_tokens: make_pool(c, &r, i); break;
     case CHECK_gather_rows: make_gather(c, &r); break;
     case CHECK_scatter_rows: make_scatter(c, &r); break;
+    case CHECK_convert_rows: make_convert(c, &r, i); break;
     default: make_embed(c, &r, i); break;
     }
     return true;

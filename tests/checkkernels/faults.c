@@ -88,6 +88,12 @@ static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_arg
 
 /* Reads head h % n_kv_heads: right for one head, wrong for a group. Heads go one by one through the
  * reference. */
+/* The other 16-bit type. */
+static sac_status convert_other_type(const sac_stream *s, const sac_convert_rows_args *a) {
+    sac_convert_rows_args b = *a;
+    if (b.y.dtype != SAC_DTYPE_F32) b.y.dtype = b.y.dtype == SAC_DTYPE_F16 ? SAC_DTYPE_BF16 : SAC_DTYPE_F16;
+    return ref().convert_rows(s, &b);
+}
 static sac_status attention_wrong_head(const sac_stream *s, const sac_attention_args *a) {
     int d = a->kv.head_dim;
     size_t element = sac_dtype_row_bytes(a->kv.dtype, 1);
@@ -289,6 +295,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("write_in_gap", layernorm, layernorm_in_gap)                                                           \
     X("input_changed", gather_rows, gather_changes_input)                                                    \
     X("no_sum", scatter_rows, scatter_no_sum)                                                                \
+    X("other_type", convert_rows, convert_other_type)                                                        \
     X("wrong_gqa_head", attention, attention_wrong_head)                                                     \
     X("sees_next_key", attention, attention_sees_next)                                                       \
     X("no_rest", rope, rope_no_rest)                                                                         \

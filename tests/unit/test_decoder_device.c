@@ -282,19 +282,34 @@ static void counts_that_cannot_be_fetched_stay(void **state) {
     stop(&r);
 }
 
-/* Rows in one 16-bit type under queries in the other would go to a kernel many times slower. */
-static void rows_of_the_other_type_are_refused(void **state) {
+/* What would go to the plain kernel of attention, many times slower, is refused; queries are in the type of plain
+ * rows. */
+static void slow_attention_is_refused(void **state) {
     static const struct {
         const char *kv;
         sac_dtype activations;
-        bool there, fits;
-    } rows[] = {{"f16", SAC_DTYPE_BF16, true, false}, {"bf16", SAC_DTYPE_F16, true, false},
-                {"bf16", SAC_DTYPE_BF16, true, true}, {"f16", SAC_DTYPE_F16, true, true},
-                {NULL, SAC_DTYPE_BF16, true, true},   {"f16", SAC_DTYPE_BF16, false, true}};
-    sac_decoder_layer layers[LAYERS];
-    sac_decoder d = make_decoder(layers);
+        int head_dim;
+        bool there;
+        const char *refusal; /* NULL: it fits, with queries in this type */
+        sac_dtype queries;
+    } rows[] = {
+        {"f16", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_F16},
+        {"bf16", SAC_DTYPE_F16, 64, true, NULL, SAC_DTYPE_BF16},
+        {"bf16", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16},
+        {"f16", SAC_DTYPE_F16, 128, true, NULL, SAC_DTYPE_F16},
+        {NULL, SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16},
+        {"f16", SAC_DTYPE_F32, 64, false, NULL, SAC_DTYPE_F32},
+        {"int4", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16},
+        {"f32", SAC_DTYPE_BF16, 64, true, "use --kv bf16", 0},
+        {NULL, SAC_DTYPE_BF16, 136, true, "up to 128", 0},
+        {NULL, SAC_DTYPE_BF16, 68, true, "multiple of 8", 0},
+        {NULL, SAC_DTYPE_F32, 136, true, NULL, SAC_DTYPE_F32},
+    };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sac_decoder_layer layers[LAYERS];
+        sac_decoder d = make_decoder(layers);
+        d.config.head_dim = rows[i].head_dim;
         sac_decoder_options o = {.n_ctx = N_CTX,
                                  .chunk = CHUNK,
                                  .kv = rows[i].kv,
@@ -303,17 +318,17 @@ static void rows_of_the_other_type_are_refused(void **state) {
         sac_decoder_state s;
         sac_error err = {0};
         sac_status st = sac_decoder_state_open(&s, &d, &o, &err);
-        assert_int_equal(st, rows[i].fits ? SAC_OK : SAC_UNSUPPORTED);
+        assert_int_equal(st, rows[i].refusal ? SAC_UNSUPPORTED : SAC_OK);
+        if (st == SAC_OK) assert_int_equal(s.shape.dtype, rows[i].queries);
         if (st == SAC_OK) sac_decoder_state_free(&s);
-        if (st != SAC_OK) assert_non_null(strstr(err.text, "use --kv"));
+        if (st != SAC_OK) assert_non_null(strstr(err.text, rows[i].refusal));
     }
 }
 
 int main(void) {
     sac_error err;
     if (!closed_open() || sac_arena_open(&weights, (size_t)1 << 24, &err) != SAC_OK) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
-                                       cmocka_unit_test(rows_of_the_other_type_are_refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods), cmocka_unit_test(slow_attention_is_refused),
                                        cmocka_unit_test(counts_that_cannot_be_fetched_stay)};
     int n_failed = cmocka_run_group_tests_name("a decoder on a device", tests, NULL, NULL);
     sac_arena_free(&weights);

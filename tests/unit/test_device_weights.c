@@ -152,11 +152,40 @@ static void test_activations(void **state) {
     assert_int_equal(n_freed, 0);
 }
 
+/* Weights in f32 are rounded to activations of 16 bits; the host's stay. */
+static void test_rounded(void **state) {
+    fixture *f = *state;
+    enum { ROWS = 3, COLS = 8, N = ROWS * COLS };
+    static const sac_dtype types[] = {SAC_DTYPE_BF16, SAC_DTYPE_F16};
+    float x[N];
+    uint16_t got[N];
+    sac_error err = {0};
+    for (int i = 0; i < N; i++) x[i] = 0.1f * (float)(i - 7);
+    for (size_t t = 0; t < SAC_COUNT(types); t++) {
+        sac_weight w = sac_weight_of((sac_tensor){x, SAC_DTYPE_F32, 2, {ROWS, COLS}});
+        sac_placer p = {
+            .arena = sac_arena_measure(), .stream = &f->stream, .activations = types[t], .err = &err};
+        assert_int_equal(sac_place_weight(&p, &w), SAC_UNSUPPORTED); /* a tower's */
+        p.rounds_f32 = true;
+        assert_ok(sac_place_weight(&p, &w), err);
+        assert_ptr_equal(w.tensor.data, x);
+        const size_t n_bytes = p.arena.used_bytes;
+        assert_in_range(n_bytes, sizeof got, sizeof got + 255);
+        p.arena = sac_arena_over(closed_region, n_bytes);
+        assert_ok(sac_place_weight(&p, &w), err);
+        assert_int_equal(w.tensor.dtype, types[t]);
+        assert_int_equal(f->device.download(&f->stream, got, w.tensor.data, sizeof got), SAC_OK);
+        for (int i = 0; i < N; i++)
+            assert_int_equal(got[i], t ? sac_f32_to_f16(x[i]) : sac_f32_to_bf16(x[i]));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rounded, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

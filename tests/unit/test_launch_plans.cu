@@ -4,6 +4,7 @@ extern "C" {
 #include "test.h"
 }
 #include "cluster.cuh"
+#include "cublaslt.cuh"
 #include "norm.cuh"
 #include "rows.cuh"
 #include "stream_tiles.cuh"
@@ -58,6 +59,49 @@ static told tell(int compute, const launch_plan &p, cudaLaunchConfig_t *c) {
         }
     c->attrs = NULL;
     return t;
+}
+
+/* Whether the driver is told what is wanted; the first number that is not. */
+static const char *difference(const launch_plan &plan, int compute, const told &want) {
+    cudaLaunchConfig_t c;
+    const told t = tell(compute, plan, &c);
+    if (t.early != want.early) return "early";
+    if (t.together != want.together) return "together";
+    if (t.cluster != want.cluster) return "cluster";
+    if (c.numAttrs != (unsigned)((want.early != 0) + (want.together != 0) + (want.cluster != 0)))
+        return "attributes";
+    if (c.gridDim.x != 8 || c.gridDim.y != 3) return "grid";
+    if (c.blockDim.x != 256) return "block";
+    if (c.dynamicSmemBytes != 1000) return "shared memory";
+    return c.stream == (void *)0x10 ? NULL : "stream";
+}
+
+/* Wrong plans, each in one thing: the comparison must name it. */
+static void catches_wrong_plans(void **) {
+    launch_plan right = of_step({dim3(8, 3), 256, 1000, 2000});
+    right.cluster = 4, right.together = true;
+    const told want = {1, 1, 4};
+    assert_null(difference(right, 90, want));
+    struct fault {
+        launch_plan plan;
+        int compute;
+        const char *what;
+    } faults[] = {
+        {right, 90, "early"}, {right, 90, "together"}, {right, 90, "cluster"},       {right, 80, "early"},
+        {right, 90, "grid"},  {right, 90, "grid"},     {right, 90, "shared memory"}, {right, 90, "block"},
+    };
+    faults[0].plan.early = false;
+    faults[1].plan.together = false;
+    faults[2].plan.cluster = 8;
+    faults[4].plan.grid.x = 7;
+    faults[5].plan.grid = dim3(3, 8);
+    faults[6].plan.shared_bytes = 0;
+    faults[7].plan.block = dim3(128);
+    for (const fault &f : faults) {
+        const char *found = difference(f.plan, f.compute, want);
+        assert_non_null(found);
+        assert_string_equal(found, f.what);
+    }
 }
 
 static void tells_the_driver(void **) {
@@ -158,11 +202,32 @@ static void shares_out_waves(void **) {
     assert_int_equal(best_share(uneven, 90, 3, 10, 0, 100), 90); /* a block's own cost thrice would be more */
 }
 
+/* A library that is not there is a line that names it; the first of a list that is there is taken. */
+static void finds_cublaslt(void **) {
+    using namespace sac::linear;
+    static const char *const none[] = {"libcublasLt.so.0", "libcublasLt.so.1", NULL},
+                             *const second[] = {"libcublasLt.so.0", "libcublasLt.so.13", "libcublasLt.so.12",
+                                                NULL},
+                             *const other[] = {"libc.so.6", NULL}; /* it has no such functions */
+    cublaslt c = {};
+    sac_error err = {};
+    assert_int_equal(cublaslt_load(&c, none, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "libcublasLt.so.0"));
+    assert_null(c.lib);
+    assert_int_equal(cublaslt_load(&c, other, &err), SAC_UNSUPPORTED);
+    assert_null(c.lib);
+    if (cublaslt_load(&c, second, &err) != SAC_OK) skip(); /* a machine that builds need not have it */
+    assert_true(c.GetVersion() >= 120000);
+    cublaslt_close(&c);
+    assert_null(c.lib);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(knows_the_cards),       cmocka_unit_test(tells_the_driver),
         cmocka_unit_test(cuts_rows_into_blocks), cmocka_unit_test(cuts_products_into_tiles),
-        cmocka_unit_test(shares_out_waves),
+        cmocka_unit_test(shares_out_waves),      cmocka_unit_test(catches_wrong_plans),
+        cmocka_unit_test(finds_cublaslt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

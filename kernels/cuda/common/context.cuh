@@ -2,9 +2,8 @@
 #ifndef SAC_KERNELS_CONTEXT_CUH
 #define SAC_KERNELS_CONTEXT_CUH
 
+#include "cublaslt.cuh"
 #include "device.cuh"
-
-#include <cublasLt.h>
 
 namespace sac::attention {
 struct cudnn_state; /* cudnn.cuh */
@@ -32,7 +31,7 @@ typedef struct matmul_plan {
 enum { N_MATMUL_PLANS = 256 };
 
 typedef struct cuda_ops {
-    cublasLtHandle_t lt;
+    linear::cublaslt lt;
     matmul_plan matmul[N_MATMUL_PLANS];
     int n_matmul; /* planned so far; the oldest make room */
     bool packs;   /* packed rows were written: who reads them before the wait has to start late once */

@@ -68,7 +68,12 @@ typedef struct matmul_layouts {
     cublasLtMatrixLayoutOpaque_t w, x, y;
 } matmul_layouts;
 
-static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
+static bool lay_out(const cublaslt *lt, cublasLtMatrixLayoutOpaque_t *l, cudaDataType_t t, uint64_t rows,
+                    uint64_t cols, int64_t stride) {
+    return lt->MatrixLayoutInit_internal(l, sizeof *l, t, rows, cols, stride) == CUBLAS_STATUS_SUCCESS;
+}
+
+static bool describe(const cublaslt *lt, matmul_layouts *l, const matmul_key *k, const void *bias) {
     cublasComputeType_t compute =
         k->fast && k->x == SAC_DTYPE_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasOperation_t transpose = CUBLAS_OP_T;
@@ -77,10 +82,11 @@ static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
                                   : k->gelu          ? CUBLASLT_EPILOGUE_GELU
                                                      : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t bias_type = library_type(k->y);
-    bool ok = cublasLtMatmulDescInit(&l->desc, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
+    bool ok =
+        lt->MatmulDescInit_internal(&l->desc, sizeof l->desc, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
 #define SET(attribute, value)                                                                                \
-    ok = ok && cublasLtMatmulDescSetAttribute(&l->desc, attribute, &(value), sizeof(value)) ==               \
-                   CUBLAS_STATUS_SUCCESS
+    ok = ok &&                                                                                               \
+         lt->MatmulDescSetAttribute(&l->desc, attribute, &(value), sizeof(value)) == CUBLAS_STATUS_SUCCESS
     SET(CUBLASLT_MATMUL_DESC_TRANSA, transpose);
     SET(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     if (k->bias) {
@@ -89,11 +95,9 @@ static bool describe(matmul_layouts *l, const matmul_key *k, const void *bias) {
     }
 #undef SET
     uint64_t n = (uint64_t)k->n, m = (uint64_t)k->m, depth = (uint64_t)k->k;
-    return ok &&
-           cublasLtMatrixLayoutInit(&l->w, library_type(k->x), depth, n, k->k) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutInit(&l->x, library_type(k->x), depth, m, k->x_stride) ==
-               CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutInit(&l->y, library_type(k->y), n, m, k->y_stride) == CUBLAS_STATUS_SUCCESS;
+    const cudaDataType_t in = library_type(k->x), out = library_type(k->y);
+    return ok && lay_out(lt, &l->w, in, depth, n, k->k) && lay_out(lt, &l->x, in, depth, m, k->x_stride) &&
+           lay_out(lt, &l->y, out, n, m, k->y_stride);
 }
 
 /* For a long product (tuning.h) the first tile of this list that is among the library's offers is taken,
@@ -106,21 +110,21 @@ static bool is_long(const sac_stream *s, const matmul_key *k) {
            k->n >= LONG_COLS && k->k >= LONG_SUM;
 }
 
-static uint32_t attribute_of(const cublasLtMatmulHeuristicResult_t *offer,
+static uint32_t attribute_of(const cublaslt *lt, const cublasLtMatmulHeuristicResult_t *offer,
                              cublasLtMatmulAlgoConfigAttributes_t a) {
     uint32_t value = 0;
     size_t n;
-    cublasLtMatmulAlgoConfigGetAttribute(&offer->algo, a, &value, sizeof value, &n);
+    lt->MatmulAlgoConfigGetAttribute(&offer->algo, a, &value, sizeof value, &n);
     return value;
 }
 
-static const cublasLtMatmulHeuristicResult_t *long_offer(const cublasLtMatmulHeuristicResult_t *offers,
-                                                         int n) {
+static const cublasLtMatmulHeuristicResult_t *
+long_offer(const cublaslt *lt, const cublasLtMatmulHeuristicResult_t *offers, int n) {
     for (uint32_t tile : long_tiles)
         for (int i = 0; i < n; i++)
             if (offers[i].state == CUBLAS_STATUS_SUCCESS &&
-                attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_TILE_ID) == tile &&
-                attribute_of(&offers[i], CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1)
+                attribute_of(lt, &offers[i], CUBLASLT_ALGO_CONFIG_TILE_ID) == tile &&
+                attribute_of(lt, &offers[i], CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1)
                 return &offers[i];
     int first = 0; /* that is one */
     while (first < n - 1 && offers[first].state != CUBLAS_STATUS_SUCCESS) first++;
@@ -131,11 +135,12 @@ static bool ask_library(const sac_stream *s, matmul_plan *p, matmul_layouts *l, 
     cublasLtMatmulPreferenceOpaque_t want;
     cublasLtMatmulHeuristicResult_t offers[MOST_OFFERS];
     const bool long_one = is_long(s, &p->key);
+    const cublaslt *lt = &ops_of(s)->lt;
     int n = 0, most = long_one ? MOST_OFFERS : 1;
     uint32_t sums_in_f32 = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* not in y's type, where k is split */
     uint32_t w = (uint32_t)p->key.w_align, x = (uint32_t)p->key.x_align, y = (uint32_t)p->key.y_align;
-    if (cublasLtMatmulPreferenceInit(&want) != CUBLAS_STATUS_SUCCESS) return false;
-#define SET(attribute, value) cublasLtMatmulPreferenceSetAttribute(&want, attribute, &(value), sizeof(value))
+    if (lt->MatmulPreferenceInit_internal(&want, sizeof want) != CUBLAS_STATUS_SUCCESS) return false;
+#define SET(attribute, value) lt->MatmulPreferenceSetAttribute(&want, attribute, &(value), sizeof(value))
     SET(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     SET(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, sums_in_f32);
     SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, w);
@@ -143,11 +148,11 @@ static bool ask_library(const sac_stream *s, matmul_plan *p, matmul_layouts *l, 
     SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, y);
     SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, y);
 #undef SET
-    if (cublasLtMatmulAlgoGetHeuristic(ops_of(s)->lt, &l->desc, &l->w, &l->x, &l->y, &l->y, &want, most,
-                                       offers, &n) != CUBLAS_STATUS_SUCCESS ||
+    if (lt->MatmulAlgoGetHeuristic(lt->handle, &l->desc, &l->w, &l->x, &l->y, &l->y, &want, most, offers,
+                                   &n) != CUBLAS_STATUS_SUCCESS ||
         n == 0)
         return false;
-    const cublasLtMatmulHeuristicResult_t *taken = long_one ? long_offer(offers, n) : offers;
+    const cublasLtMatmulHeuristicResult_t *taken = long_one ? long_offer(lt, offers, n) : offers;
     p->algo = taken->algo;
     return taken->state == CUBLAS_STATUS_SUCCESS;
 }
@@ -187,16 +192,16 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     key.x = a->x.dtype, key.y = a->y.dtype;
     key.bias = a->bias, key.gelu = gelu, key.accumulate = a->accumulate, key.fast = a->fast;
     matmul_layouts l;
-    if (!describe(&l, &key, bias)) return SAC_DEVICE;
+    if (!describe(&o->lt, &l, &key, bias)) return SAC_DEVICE;
     matmul_plan *p = find_plan(s, &key, &l, workspace_bytes);
     if (!p->usable) return SAC_UNSUPPORTED;
     if (bias != a->bias)
         SAC_TRY(launch(s, early({(unsigned)ceil_div(n, 256), 256}), convert_bias_kernel, a->y.dtype,
                        scratch_bias(s), a->bias, n));
     float one = 1, beta = a->accumulate ? 1.0f : 0.0f;
-    if (cublasLtMatmul(o->lt, &l.desc, &one, a->w.tensor.data, &l.w, a->x.data, &l.x, &beta, a->y.data, &l.y,
-                       a->y.data, &l.y, &p->algo, workspace, workspace_bytes,
-                       cuda_stream(s)) != CUBLAS_STATUS_SUCCESS)
+    if (o->lt.Matmul(o->lt.handle, &l.desc, &one, a->w.tensor.data, &l.w, a->x.data, &l.x, &beta, a->y.data,
+                     &l.y, a->y.data, &l.y, &p->algo, workspace, workspace_bytes,
+                     cuda_stream(s)) != CUBLAS_STATUS_SUCCESS)
         return SAC_DEVICE;
     return a->act != SAC_ACT_NONE && !gelu ? activate_rows(s, a->y, a->act) : status_of(cudaGetLastError());
 }
@@ -236,13 +241,14 @@ static __global__ void linear_any_kernel(sac_mat y, sac_mat x, sac_dtype w_type,
 }
 
 extern "C" sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_args *a) {
-    if (!is_float(a->x.dtype) || !is_float(a->y.dtype) || !is_float(a->w.tensor.dtype)) return SAC_UNSUPPORTED;
+    if (!is_float(a->x.dtype) || !is_float(a->y.dtype) || !is_float(a->w.tensor.dtype))
+        return SAC_UNSUPPORTED;
     int64_t rows = ceil_div(a->y.rows, 64);
     if (!rows) return SAC_OK;
     if (rows > 65535) return SAC_UNSUPPORTED;
     dim3 grid((unsigned)ceil_div(a->y.cols, 64), (unsigned)rows);
-    return launch(s, {grid, 256}, linear_any_kernel, a->y, a->x, a->w.tensor.dtype, a->w.tensor.data, a->bias, a->act,
-                  a->accumulate);
+    return launch(s, {grid, 256}, linear_any_kernel, a->y, a->x, a->w.tensor.dtype, a->w.tensor.data, a->bias,
+                  a->act, a->accumulate);
 }
 
 extern "C" sac_status sac_cuda_linear(const sac_stream *s, const sac_linear_args *a) {

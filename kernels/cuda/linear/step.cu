@@ -17,7 +17,8 @@ enum { MAX_K = 16384 };
 
 /* ---------------------------------------------------------------- queries, keys, values */
 
-typedef struct qkv_job {
+/* OUT: type of q, k and v. */
+template <typename OUT> struct qkv_job {
     static const bool NORMED = true, HALVES = false;
     static const int LATE = 0;
     const void *w[3];
@@ -69,42 +70,47 @@ typedef struct qkv_job {
     template <typename T> __device__ void finish(int, float x, float y, const extra &e) const {
         x += e.bias[0], y += e.bias[1];
         if (e.turned) turn(e.more[0], e.more[1], x, y);
-        T *to = (T *)e.to;
-        to[0] = from_f32<T>(x);
-        to[e.second] = from_f32<T>(y);
+        OUT *to = (OUT *)e.to;
+        to[0] = from_f32<OUT>(x);
+        to[e.second] = from_f32<OUT>(y);
     }
-} qkv_job;
+};
 
 static bool is_weight(const sac_weight *w, sac_dtype t, int64_t k) {
     const sac_tensor *m = &w->tensor;
     return w->format == SAC_WEIGHT_FLOATS && m->dtype == t && (uintptr_t)m->data % 16 == 0 && m->dim[1] == k;
 }
 
+template <typename T, typename OUT>
+static sac_status run_qkv(const sac_stream *s, const sac_qkv_step_args *a) {
+    const sac_kv_view *kv = &a->kv;
+    const qkv_job<OUT> j = {{a->wq.tensor.data, a->wk.tensor.data, a->wv.tensor.data},
+                            {a->q_bias, a->k_bias, a->v_bias},
+                            a->rotation,
+                            a->pos,
+                            a->q.data,
+                            kv->k,
+                            kv->v,
+                            a->first * kv->row_stride,
+                            kv->head_stride,
+                            kv->head_dim,
+                            a->n_heads,
+                            kv->n_heads};
+    int64_t n_pairs = (int64_t)(a->n_heads + 2 * kv->n_heads) * kv->head_dim / 2;
+    return stream_pairs::run<half_weights<T>>(s, a->x.data, a->norm, a->eps, a->x.cols, n_pairs, j);
+}
+
 extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
     const sac_kv_view *kv = &a->kv;
-    sac_dtype t = a->x.dtype;
+    const sac_dtype t = a->x.dtype, out = kv->dtype;
     int64_t k = a->x.cols;
-    if (!is_half(t) || a->q.dtype != t || kv->dtype != t || kv->head_dim % 2 || k % 8 || k > MAX_K)
+    if (!is_half(t) || !is_half(out) || a->q.dtype != out || kv->head_dim % 2 || k % 8 || k > MAX_K)
         return SAC_UNSUPPORTED;
     if (!is_weight(&a->wq, t, k) || !is_weight(&a->wk, t, k) || !is_weight(&a->wv, t, k) ||
         (uintptr_t)a->x.data % 16 || (uintptr_t)a->norm % 16)
         return SAC_UNSUPPORTED;
-    qkv_job j = {{a->wq.tensor.data, a->wk.tensor.data, a->wv.tensor.data},
-                 {a->q_bias, a->k_bias, a->v_bias},
-                 a->rotation,
-                 a->pos,
-                 a->q.data,
-                 kv->k,
-                 kv->v,
-                 a->first * kv->row_stride,
-                 kv->head_stride,
-                 kv->head_dim,
-                 a->n_heads,
-                 kv->n_heads};
-    int64_t n_pairs = (int64_t)(a->n_heads + 2 * kv->n_heads) * kv->head_dim / 2;
-    return t == SAC_DTYPE_F16
-               ? stream_pairs::run<half_weights<half>>(s, a->x.data, a->norm, a->eps, k, n_pairs, j)
-               : stream_pairs::run<half_weights<bf16>>(s, a->x.data, a->norm, a->eps, k, n_pairs, j);
+    if (t == SAC_DTYPE_F16) return out == t ? run_qkv<half, half>(s, a) : run_qkv<half, bf16>(s, a);
+    return out == t ? run_qkv<bf16, bf16>(s, a) : run_qkv<bf16, half>(s, a);
 }
 
 /* ---------------------------------------------------------------- gate and up */
