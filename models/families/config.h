@@ -49,10 +49,10 @@ typedef struct sac_model_config {
     char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;
     bool qkv_bias, o_bias;
-    bool has_axes;            /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
-    double video_fps;         /* that the family's own code samples when nothing is asked for; 0: every frame */
+    bool has_axes;    /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
+    double video_fps; /* that the family's own code samples when nothing is asked for; 0: every frame */
     double tokens_per_second; /* of time's axis in videos; 0: a step of the grid is 1 */
-    bool tied_head; /* as the file says; the checkpoint decides (binder.h) */
+    bool tied_head;           /* as the file says; the checkpoint decides (binder.h) */
 
     bool has_vision;
     sac_tower_config tower;

@@ -51,11 +51,26 @@ static sac_status get_size(const json_t *object, const char *key, int *value, sa
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_int_t n = json_integer_value(json_array_get(list, i));
         if (n < 1 || n > SAC_CONFIG_MAX_IMAGE || n != json_integer_value(json_array_get(list, 0)))
-            return sac_fail(err, SAC_BAD_FILE, "\"%s\" must be one size of 1 to %d, or the same several times", key,
+            return sac_fail(err, SAC_BAD_FILE,
+                            "\"%s\" must be one size of 1 to %d, or the same several times", key,
                             SAC_CONFIG_MAX_IMAGE);
         *value = (int)n;
     }
     return SAC_OK;
+}
+
+/* The tower's own rotations, as transformers 5 writes them: two axes, to the base 10000. */
+static sac_status check_rotations(const json_t *object, sac_error *err) {
+    const json_t *p = NULL;
+    const char *type = "axial";
+    double theta = 10000;
+    SAC_TRY(sac_json_get_object(object, "rope_parameters", &p, err));
+    SAC_TRY(sac_json_get_string(p, "rope_type", &type, err));
+    SAC_TRY(sac_config_get_positive(p, "rope_theta", &theta, err));
+    if (strcmp(type, "axial") == 0 && theta == 10000) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"rope_parameters\": type \"%.30s\" with theta %g; axial with 10000 is supported", type,
+                    theta);
 }
 
 sac_status sac_qwen2_vl_read_tower(sac_tower_config *v, const json_t *object, sac_error *err) {
@@ -68,6 +83,7 @@ sac_status sac_qwen2_vl_read_tower(sac_tower_config *v, const json_t *object, sa
     SAC_TRY(get_size(object, "temporal_patch_size", &v->temporal_patch_size, err));
     SAC_TRY(sac_config_get_int(object, "spatial_merge_size", 1, 16, &v->merge_size, err));
     SAC_TRY(sac_config_read_activation(&v->act, object, "hidden_act", err));
+    SAC_TRY(check_rotations(object, err));
     v->image_size = v->patch_size * v->merge_size; /* the smallest picture */
     v->n_feature_layers = 1;
     v->feature_layer[0] = v->n_layers;
@@ -82,7 +98,8 @@ static sac_status read_token(int32_t *id, const json_t *config, const char *key,
     int64_t token = *id;
     SAC_TRY(sac_json_get_int(config, key, 0, vocab - 1, &token, err));
     if (token >= vocab)
-        return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing, and its default %lld is outside the vocabulary of %d", key,
+        return sac_fail(err, SAC_BAD_FILE,
+                        "\"%s\" is missing, and its default %lld is outside the vocabulary of %d", key,
                         (long long)token, vocab);
     *id = (int32_t)token;
     return SAC_OK;
@@ -118,7 +135,8 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
         return sac_fail(err, SAC_BAD_FILE, "\"mlp_ratio\" %g times %d is too wide", ratio, v->hidden);
     v->intermediate = (int)(ratio * v->hidden);
     if (out != c->decoder.hidden)
-        return sac_fail(err, SAC_BAD_FILE, "\"hidden_size\" %d is not the language model's %d", out, c->decoder.hidden);
+        return sac_fail(err, SAC_BAD_FILE, "\"hidden_size\" %d is not the language model's %d", out,
+                        c->decoder.hidden);
     return sac_qwen2_vl_read_tower(v, vision, err);
 }
 
