@@ -357,8 +357,10 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(read_config(r));
     SAC_TRY(list_keys(r));
     SAC_TRY(read_sampling(r));
-    sac_bind_source source = {
-        .weights = weights, .gguf = true, .progress = l->progress, .progress_ctx = l->progress_ctx};
+    sac_bind_source source = {.weights = weights,
+                              .gguf = true,
+                              .progress = l->options->progress,
+                              .progress_ctx = l->options->progress_ctx};
     SAC_TRY(find_biases(r, &source));
     SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
     SAC_TRY(load_tokenizer(r));
@@ -367,6 +369,12 @@ static sac_status load_parts(reader *r) {
 
 sac_status sac_load_gguf(sac_load_context *l) {
     reader r = {.l = l};
+    if (l->options->n_adapters)
+        return sac_fail(
+            l->err, SAC_UNSUPPORTED,
+            "%s: adapters go with Hugging Face folders; give the folder of the model that the adapter was "
+            "trained on, or merge the adapter before the model is converted to GGUF",
+            l->path);
     sac_status st = load_parts(&r);
     sac_gguf_free(&r.g);
     return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s", l->path);

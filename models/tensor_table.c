@@ -89,6 +89,14 @@ static bool expand(const sac_tensor_table *t, const char *pattern, int layer, in
     return has_prefix || k == 0;
 }
 
+bool sac_tensor_table_name(const sac_tensor_table *t, const sac_spec_tensor *row, int layer, int which,
+                           char name[SAC_TENSOR_NAME_BYTES]) {
+    for (int i = 0; i < row->names.n; i++)
+        for (int k = 0; expand(t, row->names.item[i], layer, k, name); k++)
+            if (which-- == 0) return true;
+    return false;
+}
+
 const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, const sac_spec_tensor *row,
                                                    const sac_checkpoint *checkpoint, bool gguf, int layer,
                                                    char name[SAC_TENSOR_NAME_BYTES]) {
@@ -97,14 +105,11 @@ const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, co
         if (!row->gguf || !expand(t, row->gguf, layer, 0, name)) return NULL;
         return sac_checkpoint_find(checkpoint, name);
     }
-    char first[SAC_TENSOR_NAME_BYTES] = "";
-    for (int i = 0; i < row->names.n; i++)
-        for (int k = 0; expand(t, row->names.item[i], layer, k, name); k++) {
-            const sac_checkpoint_tensor *found = sac_checkpoint_find(checkpoint, name);
-            if (found) return found;
-            if (!*first) memcpy(first, name, sizeof first);
-        }
-    memcpy(name, first, sizeof first);
+    for (int which = 0; sac_tensor_table_name(t, row, layer, which, name); which++) {
+        const sac_checkpoint_tensor *found = sac_checkpoint_find(checkpoint, name);
+        if (found) return found;
+    }
+    if (!sac_tensor_table_name(t, row, layer, 0, name)) name[0] = 0;
     return NULL;
 }
 

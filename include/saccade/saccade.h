@@ -62,6 +62,10 @@ typedef struct sac_model_options {
     /* Where a folder's tokenizer class and its tokenizer.json differ, text becomes tokens as the class has it
      * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
     const char *tokenizer;
+    /* LoRA adapters as peft saves them, merged into a folder's weights while these are loaded: "DIR", or "DIR:SCALE" with
+     * a factor for what it adds. One in the model's own folder comes first by itself. */
+    const char *const *adapters;
+    size_t n_adapters;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
