@@ -28,6 +28,16 @@ typedef struct sac_model_chat {
         adds_special; /* what the tokenizer adds to a text goes around a conversation that does not begin with it */
 } sac_model_chat;
 
+/* An adapter that is merged into the weights. */
+typedef struct sac_adapter_entry {
+    const char *folder;
+    double scale;
+    int rank;
+    bool is_dora;
+    int n_tensors;
+    size_t n_bytes;
+} sac_adapter_entry;
+
 typedef struct sac_loaded_model {
     const char *family; /* "llava" */
     sac_decoder decoder;
@@ -71,6 +81,9 @@ typedef struct sac_load_options {
     sac_load_progress progress;
     void *progress_ctx;
 } sac_load_options;
+
+/* The i-th of its adapters, which borrows from the model; false when there is none. */
+bool sac_loaded_model_adapter(const sac_loaded_model *m, int64_t i, sac_adapter_entry *out);
 
 /* `path` is a Hugging Face folder or a .gguf file. On failure nothing is left open. */
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,

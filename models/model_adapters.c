@@ -109,3 +109,17 @@ sac_status sac_load_open_adapters(sac_load_context *l) {
     }
     return SAC_OK;
 }
+
+bool sac_loaded_model_adapter(const sac_loaded_model *m, int64_t i, sac_adapter_entry *out) {
+    const sac_model_files *files = m->checkpoint;
+    if (!files || i < 0 || i >= files->adapters.n) return false;
+    const sac_adapter *a = &files->adapters.item[i];
+    int64_t rank = 0;
+    double alpha;
+    *out = (sac_adapter_entry){.folder = a->folder, .scale = a->scale, .n_tensors = a->tensors.n_tensors};
+    (void)sac_adapter_rank_alpha(a->config, "", &rank, &alpha, NULL); /* its patterns have run before */
+    (void)sac_json_get_bool(a->config, "use_dora", &out->is_dora, NULL);
+    out->rank = (int)rank;
+    for (int k = 0; k < a->tensors.n_tensors; k++) out->n_bytes += a->tensors.tensors[k].n_bytes;
+    return true;
+}

@@ -126,7 +126,7 @@ def random_cases(n, seed):
             if rng.random() < 0.2 and not adapters:
                 a["bias"] = "all"
             if rng.random() < 0.2 and not adapters:
-                a["modules_to_save"] = [rng.choice(["norm", "input_layernorm", "k_proj"])]
+                a["modules_to_save"] = [rng.choice(["norm", "input_layernorm", "post_attention_layernorm"])]
             adapters.append(a)
         text_only = base in ("llama_f32", "qwen2", "qwen2_yarn", "mistral")
         cases.append(one(f"random_{i}", base, *adapters, prompt=0 if text_only else rng.randint(0, 1)))

@@ -150,6 +150,17 @@ typedef struct sac_key_info {
 } sac_key_info;
 bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
 
+/* The i-th adapter that is merged into the weights; false when i is past the last. */
+typedef struct sac_adapter_info {
+    const char *folder;
+    const char *kind; /* "lora", "dora" */
+    double scale;     /* of what was named with it, 1 otherwise */
+    int rank;         /* of most of its matrices: adapter_config.json's "r" */
+    int n_tensors;
+    size_t n_bytes;
+} sac_adapter_info;
+bool sac_model_get_adapter(const sac_model *m, int64_t i, sac_adapter_info *info);
+
 const char *const *sac_chat_format_names(void); /* NULL-terminated */
 const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */
 

@@ -198,6 +198,18 @@ bool sac_model_get_key(const sac_model *model, int64_t i, sac_key_info *info) {
     return true;
 }
 
+bool sac_model_get_adapter(const sac_model *model, int64_t i, sac_adapter_info *info) {
+    sac_adapter_entry e;
+    if (!sac_loaded_model_adapter(&model->loaded, i, &e)) return false;
+    *info = (sac_adapter_info){.folder = e.folder,
+                               .kind = e.is_dora ? "dora" : "lora",
+                               .scale = e.scale,
+                               .rank = e.rank,
+                               .n_tensors = e.n_tensors,
+                               .n_bytes = e.n_bytes};
+    return true;
+}
+
 bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *info) {
     const sac_loaded_model *m = &model->loaded;
     if (i < 0 || i >= m->n_tensors) return false;

@@ -479,7 +479,8 @@ static void merges_an_adapter_in_the_folder(void **state) {
     shell("rm %s/adapter_model.safetensors", folder);
     refused(SAC_NOT_FOUND, "adapter_model.safetensors: No such file: download incomplete");
     shell("touch %s/adapter_model.bin", folder);
-    refused(SAC_UNSUPPORTED, "adapter_model.bin: a file of Python's pickle; write it as adapter_model.safetensors");
+    refused(SAC_UNSUPPORTED,
+            "adapter_model.bin: a file of Python's pickle; write it as adapter_model.safetensors");
     shell("rm %s/model.safetensors", folder);
     shell("sed -i s,tests/golden/models/llama_f32,owls/owl-7b, %s/adapter_config.json", folder);
     refused(SAC_NOT_FOUND, "the base owls/owl-7b is no folder here: fetch it (\"hf download owls/owl-7b");
@@ -700,7 +701,7 @@ static void generation_keys(void **state) {
         "{\"temperature\":0.5,\"guidance_scale\":1,\"stop_strings\":[\"a\"],\"use_cache\":true,"
         "\"num_beams\":1,\"surprise\":7}";
     const int kinds[] = {SAC_SETTING_OF_SAMPLING, SAC_SETTING_HONOURED, SAC_SETTING_HONOURED,
-                         SAC_SETTING_QUIET, SAC_SETTING_QUIET, SAC_SETTING_UNKNOWN};
+                         SAC_SETTING_QUIET,       SAC_SETTING_QUIET,    SAC_SETTING_UNKNOWN};
     sac_loaded_model m;
     sac_error err;
     spit("generation_config.json", text, sizeof text - 1);
