@@ -3,12 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* peft saves an embedding that it adapts as it was, so two adapters may bring the same. */
+static bool is_same(const sac_checkpoint_tensor *a, const sac_checkpoint_tensor *b) {
+    return a->dtype == b->dtype && a->n_bytes == b->n_bytes && memcmp(a->data, b->data, a->n_bytes) == 0;
+}
+
 static sac_status replace(sac_adapted *out, const sac_adapter *a, const char *name, sac_error *err) {
     bool is_own;
     const sac_checkpoint_tensor *t = sac_adapter_replacement(a, name, &is_own);
-    if (t && out->replacement)
+    if (t && out->replacement && !is_same(t, out->replacement))
         return sac_fail(err, SAC_BAD_FILE,
-                        "adapter %s: %.150s is replaced by another adapter too; leave one of them out",
+                        "adapter %s: %.150s is replaced by another adapter too, with other numbers; leave "
+                        "one of them out",
                         a->folder, t->name);
     if (!t) return SAC_OK;
     out->replacement = t;

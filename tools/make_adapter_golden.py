@@ -3,8 +3,8 @@
 
     tools/make_adapter_golden.py                          # writes tests/golden/adapters
     tools/make_adapter_golden.py --random 40 --seed 7 --out DIR
-                                                          # a held-out set: configurations drawn at random;
-                                                          # then: test_parity DIR/BASE for each of its folders
+                                                          # a held-out set: configurations drawn at random, of the
+                                                          # same bases in f32; then test_parity DIR/BASE for each
 
 Needs torch, transformers 5, peft and what tools/make_model_goldens.py needs. Each case trains nothing: peft makes the
 adapter, its tensors are filled with random numbers, it is saved, loaded again into a fresh base and run unmerged.
@@ -216,8 +216,19 @@ def rounded(layer, names, dtype):
     return base
 
 
-def make_case(spec, out, generator):
-    base_path = os.path.join(goldens.FOLDER, spec["base"])
+def in_f32(base, out):
+    """The base with its weights in f32, so that nothing is rounded when an adapter is added."""
+    folder = os.path.join(out, "bases", base)
+    if not os.path.exists(folder):
+        shutil.copytree(os.path.join(goldens.FOLDER, base), folder)
+        for name in os.listdir(folder):
+            if name.endswith(".safetensors"):
+                path = os.path.join(folder, name)
+                save_file({k: v.float() for k, v in load_file(path).items()}, path)
+    return folder
+
+
+def make_case(spec, out, generator, base_path):
     folders = [os.path.join(out, spec["base"], spec["name"] + (f"_{i}" if i else "")) for i in range(len(spec["adapters"]))]
     scales = [a.get("scale", 1) for a in spec["adapters"]]
     for folder, config in zip(folders, spec["adapters"]):
@@ -239,14 +250,14 @@ def make_case(spec, out, generator):
     return case, rows
 
 
-def write_base(out, base, made):
+def write_base(out, base, made, base_path):
     values, cases = [], []
     for case, rows in made:
         for key, row in zip(("logits", "last_logits"), rows):
             case[key] = [sum(map(len, values)), len(row)]
             values.append(row.astype("<f4"))
         cases.append(case)
-    head = {"model": f"tests/golden/models/{base}", "cases": cases}
+    head = {"model": os.path.relpath(base_path, ROOT), "cases": cases}
     text = json.dumps(head, ensure_ascii=False, indent=1)
     text = re.sub(r"\[\s+(-?\d[^\[\]{}]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", " ", m.group(1)) + "]", text)
     with open(os.path.join(out, base, "golden.json"), "w") as f:
@@ -270,11 +281,12 @@ def main():
         if args.only and args.only not in spec["name"]:
             continue
         generator = torch.Generator().manual_seed(1000 * args.seed + i)
-        made.setdefault(spec["base"], []).append(make_case(spec, out, generator))
+        base_path = in_f32(spec["base"], out) if args.random else os.path.join(goldens.FOLDER, spec["base"])
+        made.setdefault(spec["base"], []).append(make_case(spec, out, generator, base_path))
     if args.only:
         return
     for base, some in made.items():
-        write_base(out, base, some)
+        write_base(out, base, some, in_f32(base, out) if args.random else os.path.join(goldens.FOLDER, base))
     with open(os.path.join(out, "index.json"), "w") as f:
         json.dump([f"../adapters/{base}" for base in made], f, indent=1)
         f.write("\n")
