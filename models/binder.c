@@ -147,7 +147,8 @@ static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const s
     if (!b->fill) return SAC_OK;
     *out = values;
     if (adapted->n_loras)
-        return sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values, b->err);
+        return sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values, b->s->pool,
+                              b->err);
     to_f32(values, t, n);
     return SAC_OK;
 }
@@ -170,7 +171,8 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &w->tensor, b->err));
     SAC_TRY(take(b, name, sac_weight_part_bytes(&w->tensor), &sum));
     if (!b->fill) return SAC_OK;
-    SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &w->tensor, w->tensor.dtype, sum, b->err));
+    SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &w->tensor, w->tensor.dtype, sum, b->s->pool,
+                           b->err));
     w->tensor.data = sum;
     return SAC_OK;
 }

@@ -14,6 +14,7 @@ typedef struct sac_bind_source {
     const sac_checkpoint *tower;  /* where the tower's tensors are; usually the same */
     const json_t *quantization;   /* quantization_config, or NULL */
     const sac_adapters *adapters; /* merged while matrices are bound; NULL without */
+    sac_pool *pool;               /* threads for that, or NULL */
     bool gguf;                    /* names of the table's gguf column */
     sac_load_progress progress;
     void *progress_ctx;

@@ -78,6 +78,7 @@ typedef struct sac_load_options {
     sac_tokenizer_rule tokenizer_rule; /* of a folder; a GGUF file is not touched by it */
     const char *const *adapters;       /* LoRA adapters, "DIR" or "DIR:scale" */
     size_t n_adapters;
+    sac_pool *pool;                    /* threads that merge them; NULL: the caller's alone */
     sac_load_progress progress;
     void *progress_ctx;
 } sac_load_options;

@@ -86,6 +86,7 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     *source = (sac_bind_source){.weights = &f->weights,
                                 .quantization = json_object_get(config, "quantization_config"),
                                 .adapters = f->adapters.n ? &f->adapters : NULL,
+                                .pool = l->options->pool,
                                 .progress = l->options->progress,
                                 .progress_ctx = l->options->progress_ctx};
     if (!l->config.tower_name) return SAC_OK;

@@ -9,6 +9,7 @@
 
 #include "checkpoint.h"
 #include "json.h"
+#include "thread_pool.h"
 
 #define SAC_MAX_ADAPTERS     16
 #define SAC_ADAPTER_MAX_RANK 65536
@@ -65,8 +66,8 @@ sac_status sac_lora_check(const sac_lora *loras, int n, const sac_tensor *base, 
 
 /* out [rows][columns] of type `type` = base with the products added in f32 and rounded once, as the modules of peft
  * compute one after another: W' = f * (W' + s B A), f = 1 or, for a DoRA, magnitude / norm of W + s B A. Checked before.
- * NO_MEMORY. */
+ * pool: threads that share the rows, or NULL. NO_MEMORY. */
 sac_status sac_lora_merge(const sac_lora *loras, int n, const sac_tensor *base, sac_dtype type, void *out,
-                          sac_error *err);
+                          sac_pool *pool, sac_error *err);
 
 #endif

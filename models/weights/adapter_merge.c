@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define BLOCK_ROWS 32 /* that a thread takes at a time */
+
 static bool is_float(int dtype) {
     return dtype == SAC_DTYPE_F32 || dtype == SAC_DTYPE_F16 || dtype == SAC_DTYPE_BF16;
 }
@@ -103,15 +105,24 @@ static float *right_of(const sac_lora *l, int64_t columns) {
     return right;
 }
 
-/* sum [columns] += scaling * B A, row i. */
-static void add_row(const product *p, int64_t i, int64_t rows, int64_t columns, float *sum) {
+/* sum [columns] += scaling * B A, row i: four rows of A at a time, so that the sum is read and written less often. */
+static void add_row(const product *p, int64_t i, int64_t rows, int64_t columns, float *restrict sum) {
     const sac_lora *l = p->l;
     const sac_checkpoint_tensor *t = l->is_embedding ? l->a : l->b;
-    for (int64_t k = 0; k < l->rank; k++) {
-        float left =
-            (float)l->scaling * element(t->data, t->dtype, l->is_embedding ? k * rows + i : i * l->rank + k);
-        const float *right = p->right + k * columns;
-        for (int64_t j = 0; j < columns; j++) sum[j] += left * right[j];
+    for (int64_t k = 0; k < l->rank; k += 4) {
+        float left[4] = {0};
+        const float *right[4];
+        for (int64_t m = 0; m < 4; m++) {
+            int64_t at = k + m < l->rank ? k + m : k;
+            right[m] = p->right + at * columns;
+            if (k + m < l->rank)
+                left[m] = (float)l->scaling *
+                          element(t->data, t->dtype, l->is_embedding ? at * rows + i : i * l->rank + at);
+        }
+        const float *restrict r0 = right[0], *restrict r1 = right[1], *restrict r2 = right[2],
+                              *restrict r3 = right[3];
+        for (int64_t j = 0; j < columns; j++)
+            sum[j] += left[0] * r0[j] + left[1] * r1[j] + left[2] * r2[j] + left[3] * r3[j];
     }
 }
 
@@ -159,34 +170,54 @@ static void apply(const product *p, int64_t i, int64_t rows, int64_t columns, co
     for (int64_t j = 0; j < columns; j++) out[j] *= f;
 }
 
-static sac_status merge(product *p, const sac_lora *loras, int n, const sac_tensor *base, float *row,
-                        sac_dtype type, void *to, sac_error *err) {
-    int64_t rows = base->dim[0], columns = base->dim[1];
-    float *sum = row + columns, *out = sum + columns;
-    for (int k = 0; k < n; k++) {
-        p[k] = (product){.l = &loras[k], .right = right_of(&loras[k], columns)};
-        if (!p[k].right || (loras[k].is_embedding && loras[k].magnitude && !find_factors(&p[k], base, row)))
+/* All rows, in blocks that threads take. */
+typedef struct job {
+    product products[SAC_MAX_ADAPTERS];
+    int n;
+    const sac_tensor *base;
+    sac_dtype type;
+    void *out;
+    float *scratch; /* three rows a thread */
+} job;
+
+static void merge_block(void *ctx, int64_t task, int thread) {
+    const job *g = ctx;
+    int64_t rows = g->base->dim[0], columns = g->base->dim[1], end = (task + 1) * BLOCK_ROWS;
+    float *row = g->scratch + 3 * columns * thread, *sum = row + columns, *out = sum + columns;
+    for (int64_t i = task * BLOCK_ROWS; i < (end < rows ? end : rows); i++) {
+        read_row(g->base, i, row);
+        memcpy(out, row, (size_t)columns * sizeof *out);
+        for (int k = 0; k < g->n; k++) apply(&g->products[k], i, rows, columns, row, sum, out);
+        for (int64_t j = 0; j < columns; j++) store(g->out, g->type, i * columns + j, out[j]);
+    }
+}
+
+static sac_status merge(job *g, const sac_lora *loras, sac_pool *pool, sac_error *err) {
+    int64_t columns = g->base->dim[1], n_tasks = (g->base->dim[0] + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    g->scratch =
+        calloc((size_t)columns * 3 + 1, sizeof *g->scratch * (pool ? (size_t)sac_pool_n_threads(pool) : 1));
+    for (int k = 0; k < g->n; k++) {
+        product *p = &g->products[k];
+        *p = (product){.l = &loras[k], .right = right_of(&loras[k], columns)};
+        bool by_column = loras[k].is_embedding && loras[k].magnitude;
+        if (!g->scratch || !p->right || (by_column && !find_factors(p, g->base, g->scratch)))
             return sac_fail(err, SAC_NO_MEMORY, "no memory to merge %.100s", loras[k].a->name);
     }
-    for (int64_t i = 0; i < rows; i++) {
-        read_row(base, i, row);
-        memcpy(out, row, (size_t)columns * sizeof *out);
-        for (int k = 0; k < n; k++) apply(&p[k], i, rows, columns, row, sum, out);
-        for (int64_t j = 0; j < columns; j++) store(to, type, i * columns + j, out[j]);
-    }
+    if (pool)
+        sac_pool_run(pool, n_tasks, merge_block, g);
+    else
+        for (int64_t task = 0; task < n_tasks; task++) merge_block(g, task, 0);
     return SAC_OK;
 }
 
 sac_status sac_lora_merge(const sac_lora *loras, int n, const sac_tensor *base, sac_dtype type, void *out,
-                          sac_error *err) {
-    product p[SAC_MAX_ADAPTERS] = {0};
-    float *rows = malloc((size_t)base->dim[1] * 3 * sizeof *rows + 1);
-    sac_status st = rows ? merge(p, loras, n, base, rows, type, out, err)
-                         : sac_fail(err, SAC_NO_MEMORY, "no memory to merge %.100s", loras[0].a->name);
-    for (int k = 0; k < SAC_MAX_ADAPTERS; k++) {
-        free(p[k].right);
-        free(p[k].factors);
+                          sac_pool *pool, sac_error *err) {
+    job g = {.n = n, .base = base, .type = type, .out = out};
+    sac_status st = merge(&g, loras, pool, err);
+    for (int k = 0; k < n; k++) {
+        free(g.products[k].right);
+        free(g.products[k].factors);
     }
-    free(rows);
+    free(g.scratch);
     return st;
 }

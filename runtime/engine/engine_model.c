@@ -82,6 +82,7 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     load_progress progress = {options};
     sac_load_options load = {.adapters = options->adapters,
                              .n_adapters = options->n_adapters,
+                             .pool = m->pool,
                              .progress = on_load,
                              .progress_ctx = &progress};
     SAC_TRY_GOTO(st, choose_tokenizer(&load.tokenizer_rule, options->tokenizer, err), fail);

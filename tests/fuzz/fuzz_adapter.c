@@ -13,7 +13,7 @@ static sac_status merge(const sac_lora *l, sac_error *err) {
     const sac_tensor t = {base, SAC_DTYPE_F32, 2, {ROWS, COLUMNS}};
     for (int i = 0; i < ROWS * COLUMNS; i++) base[i] = (float)(i % 5) - 1.5f;
     SAC_TRY(sac_lora_check(l, 1, &t, err));
-    return sac_lora_merge(l, 1, &t, SAC_DTYPE_F32, out, err);
+    return sac_lora_merge(l, 1, &t, SAC_DTYPE_F32, out, NULL, err);
 }
 
 static sac_status look(const sac_adapter *a, sac_error *err) {
