@@ -23,16 +23,17 @@ static sac_status replace(sac_adapted *out, const sac_adapter *a, const char *na
 }
 
 sac_status sac_adapted_find(sac_adapted *out, const sac_adapters *adapters, const sac_tensor_table *t,
-                            const sac_spec_tensor *row, int layer, sac_error *err) {
+                            const sac_spec_tensor *row, bool gguf, int layer, sac_error *err) {
     char name[SAC_TENSOR_NAME_BYTES];
     *out = (sac_adapted){0};
     for (int i = 0; adapters && i < adapters->n; i++) {
         const sac_adapter *a = &adapters->item[i];
         sac_lora lora = {0};
         const sac_checkpoint_tensor *before = out->replacement;
-        for (int k = 0; !lora.a && sac_tensor_table_name(t, row, layer, k, name); k++)
+        for (int k = 0; !lora.a && sac_tensor_table_name(t, row, gguf, layer, k, name); k++)
             SAC_TRY(sac_adapter_find_lora(a, name, &lora, err));
-        for (int k = 0; out->replacement == before && sac_tensor_table_name(t, row, layer, k, name); k++)
+        for (int k = 0; out->replacement == before && sac_tensor_table_name(t, row, gguf, layer, k, name);
+             k++)
             SAC_TRY(replace(out, a, name, err));
         if (lora.a) out->loras[out->n_loras++] = lora;
     }
@@ -86,11 +87,10 @@ sac_status sac_adapted_check_used(const sac_adapters *adapters, const sac_tensor
         for (int k = 0; k < a->tensors.n_tensors; k++) {
             if (a->used[k]) continue;
             if (sac_adapter_base_name(a, k, name, sizeof name) && is_unread(t, reads, name)) continue;
-            return sac_fail(
-                err, SAC_BAD_FILE,
-                "%s/adapter_model.safetensors: %.150s is for nothing that this base has: give the base that "
-                "the adapter was trained on",
-                a->folder, a->tensors.tensors[k].name);
+            return sac_fail(err, SAC_BAD_FILE,
+                            "%s%s: %.150s is for nothing that this base has: give the base that "
+                            "the adapter was trained on",
+                            a->folder, sac_adapter_file(a), a->tensors.tensors[k].name);
         }
     }
     return SAC_OK;

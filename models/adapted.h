@@ -20,7 +20,7 @@ typedef struct sac_adapted {
 
 /* Looks under all names that the row stands for. BAD_FILE where two adapters replace one tensor. */
 sac_status sac_adapted_find(sac_adapted *out, const sac_adapters *adapters, const sac_tensor_table *t,
-                            const sac_spec_tensor *row, int layer, sac_error *err);
+                            const sac_spec_tensor *row, bool gguf, int layer, sac_error *err);
 
 /* Which tensors of the base the model reads. */
 typedef struct sac_base_reads {

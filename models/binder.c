@@ -221,7 +221,8 @@ static sac_status adapted_slot(const binder *b, const sac_weight_slot *sl, const
     const sac_adapted *tied = !strcmp(sl->name, "embed")  ? &b->tied_embed
                               : !strcmp(sl->name, "head") ? &b->tied_head
                                                           : NULL;
-    if (!b->parted || !tied) return sac_adapted_find(out, b->s->adapters, &b->table, row, layer, b->err);
+    if (!b->parted || !tied)
+        return sac_adapted_find(out, b->s->adapters, &b->table, row, b->s->gguf, layer, b->err);
     *out = *tied;
     return SAC_OK;
 }
@@ -323,8 +324,8 @@ static sac_status part_head(binder *b) {
     const sac_spec_tensor *embed = sac_tensor_table_row(&b->table, "embed");
     const sac_spec_tensor *head = sac_tensor_table_row(&b->table, "head");
     if (!embed || !head) return SAC_OK;
-    SAC_TRY(sac_adapted_find(e, b->s->adapters, &b->table, embed, 0, b->err));
-    SAC_TRY(sac_adapted_find(h, b->s->adapters, &b->table, head, 0, b->err));
+    SAC_TRY(sac_adapted_find(e, b->s->adapters, &b->table, embed, b->s->gguf, 0, b->err));
+    SAC_TRY(sac_adapted_find(h, b->s->adapters, &b->table, head, b->s->gguf, 0, b->err));
     const sac_checkpoint_tensor *shared = e->replacement && !e->is_own   ? e->replacement
                                           : h->replacement && !h->is_own ? h->replacement
                                                                          : NULL;

@@ -96,16 +96,38 @@ static sac_status refused(const sac_load_context *l, sac_status st, const sac_ad
                     a->folder, config_name, what);
 }
 
-sac_status sac_load_open_adapters(sac_load_context *l) {
+/* Folders go with folders, GGUF files with GGUF files: their names, and the order of their rows, differ. */
+static sac_status check_kind(const sac_load_context *l, const sac_adapter *a, const char *architecture) {
+    if (a->is_gguf && !architecture)
+        return sac_fail(l->err, SAC_UNSUPPORTED,
+                        "%s: a GGUF adapter goes with a GGUF model; give the folder that peft saved",
+                        a->folder);
+    if (!a->is_gguf && architecture)
+        return sac_fail(
+            l->err, SAC_UNSUPPORTED,
+            "%s: this adapter goes with Hugging Face folders; give the folder of the model that it was "
+            "trained on, or convert it to GGUF (llama.cpp: convert_lora_to_gguf.py)",
+            a->folder);
+    if (!architecture || strcmp(a->architecture, architecture) == 0) return SAC_OK;
+    return sac_fail(l->err, SAC_BAD_FILE,
+                    "%s: an adapter for the architecture \"%s\", and the model is \"%s\": give its own base",
+                    a->folder, a->architecture, architecture);
+}
+
+static sac_status read_keys(sac_load_context *l, const sac_adapter *a) {
+    if (a->is_gguf) return SAC_OK;
+    sac_status st =
+        sac_config_keys_of_object(&l->m->keys, l->config.family, "adapter", config_name, a->config, l->err);
+    return st == SAC_OK ? sac_load_hash_json(l, a->config) : refused(l, st, a);
+}
+
+sac_status sac_load_open_adapters(sac_load_context *l, const char *architecture) {
     if (l->own_adapter[0]) SAC_TRY(open_one(l, l->own_adapter));
     for (size_t i = 0; i < l->options->n_adapters; i++) SAC_TRY(open_one(l, l->options->adapters[i]));
     const sac_adapters *list = &l->files->adapters;
     for (int i = 0; i < list->n; i++) {
-        const sac_adapter *a = &list->item[i];
-        sac_status st = sac_config_keys_of_object(&l->m->keys, l->config.family, "adapter", config_name,
-                                                  a->config, l->err);
-        if (st != SAC_OK) return refused(l, st, a);
-        SAC_TRY(sac_load_hash_json(l, a->config));
+        SAC_TRY(check_kind(l, &list->item[i], architecture));
+        SAC_TRY(read_keys(l, &list->item[i]));
     }
     return SAC_OK;
 }
@@ -118,6 +140,9 @@ bool sac_loaded_model_adapter(const sac_loaded_model *m, int64_t i, sac_adapter_
     double alpha;
     *out = (sac_adapter_entry){.folder = a->folder, .scale = a->scale, .n_tensors = a->tensors.n_tensors};
     (void)sac_adapter_rank_alpha(a->config, "", &rank, &alpha, NULL); /* its patterns have run before */
+    const sac_checkpoint_tensor *first =
+        &a->tensors.tensors[0]; /* of a GGUF file a lora_a: they are sorted */
+    if (a->is_gguf) rank = first->dim[strcmp(first->name, "token_embd.weight.lora_a") == 0];
     (void)sac_json_get_bool(a->config, "use_dora", &out->is_dora, NULL);
     out->rank = (int)rank;
     for (int k = 0; k < a->tensors.n_tensors; k++) out->n_bytes += a->tensors.tensors[k].n_bytes;

@@ -212,7 +212,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
     l->m->frame_layout = l->config.frame_layout;
 
-    SAC_TRY(sac_load_open_adapters(l));
+    SAC_TRY(sac_load_open_adapters(l, NULL));
     sac_bind_source source;
     SAC_TRY(open_weights(l, config, &source));
     st = sac_bind_model(l->m, &l->config, &source, l->err);

@@ -357,7 +357,10 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(read_config(r));
     SAC_TRY(list_keys(r));
     SAC_TRY(read_sampling(r));
+    SAC_TRY(sac_load_open_adapters(l, r->arch));
     sac_bind_source source = {.weights = weights,
+                              .adapters = l->files->adapters.n ? &l->files->adapters : NULL,
+                              .pool = l->options->pool,
                               .gguf = true,
                               .progress = l->options->progress,
                               .progress_ctx = l->options->progress_ctx};
@@ -369,12 +372,6 @@ static sac_status load_parts(reader *r) {
 
 sac_status sac_load_gguf(sac_load_context *l) {
     reader r = {.l = l};
-    if (l->options->n_adapters)
-        return sac_fail(
-            l->err, SAC_UNSUPPORTED,
-            "%s: adapters go with Hugging Face folders; give the folder of the model that the adapter was "
-            "trained on, or merge the adapter before the model is converted to GGUF",
-            l->path);
     sac_status st = load_parts(&r);
     sac_gguf_free(&r.g);
     return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s", l->path);

@@ -41,8 +41,9 @@ sac_status sac_load_gguf(sac_load_context *l);
 /* What is in a folder with an adapter_config.json: an adapter beside its base, or nothing but an adapter, whose base
  * path becomes. */
 sac_status sac_load_find_adapter(sac_load_context *l);
-/* files->adapters: the folder's own, then those of the options, and their keys; the configuration has been read. */
-sac_status sac_load_open_adapters(sac_load_context *l);
+/* files->adapters: the folder's own, then those of the options, and their keys; the configuration has been read.
+ * architecture: a GGUF file's; NULL: of a folder. */
+sac_status sac_load_open_adapters(sac_load_context *l, const char *architecture);
 
 /* Into l->hash; order of keys and white space do not matter. */
 sac_status sac_load_hash_json(sac_load_context *l, const json_t *v);

@@ -89,8 +89,9 @@ static bool expand(const sac_tensor_table *t, const char *pattern, int layer, in
     return has_prefix || k == 0;
 }
 
-bool sac_tensor_table_name(const sac_tensor_table *t, const sac_spec_tensor *row, int layer, int which,
-                           char name[SAC_TENSOR_NAME_BYTES]) {
+bool sac_tensor_table_name(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf, int layer,
+                           int which, char name[SAC_TENSOR_NAME_BYTES]) {
+    if (gguf) return which == 0 && row->gguf && expand(t, row->gguf, layer, 0, name);
     for (int i = 0; i < row->names.n; i++)
         for (int k = 0; expand(t, row->names.item[i], layer, k, name); k++)
             if (which-- == 0) return true;
@@ -101,15 +102,11 @@ const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, co
                                                    const sac_checkpoint *checkpoint, bool gguf, int layer,
                                                    char name[SAC_TENSOR_NAME_BYTES]) {
     name[0] = 0;
-    if (gguf) {
-        if (!row->gguf || !expand(t, row->gguf, layer, 0, name)) return NULL;
-        return sac_checkpoint_find(checkpoint, name);
-    }
-    for (int which = 0; sac_tensor_table_name(t, row, layer, which, name); which++) {
+    for (int which = 0; sac_tensor_table_name(t, row, gguf, layer, which, name); which++) {
         const sac_checkpoint_tensor *found = sac_checkpoint_find(checkpoint, name);
         if (found) return found;
     }
-    if (!sac_tensor_table_name(t, row, layer, 0, name)) name[0] = 0;
+    if (!sac_tensor_table_name(t, row, gguf, layer, 0, name)) name[0] = 0;
     return NULL;
 }
 

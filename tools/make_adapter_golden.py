@@ -12,7 +12,7 @@ adapter, its tensors are filled with random numbers, it is saved, loaded again i
 DIR/index.json             the bases, as ../adapters/BASE
 DIR/BASE/golden.json, .bin as tools/make_model_goldens.py says; a case has "adapters", paths from the root of the tree,
                            and the tolerance 3e-4 of its largest logit, 1e-3 where the base has 16 bits
-DIR/BASE/NAME              the adapters
+DIR/BASE/NAME              the adapters; of GGUF bases NAME.gguf
 
 What peft makes of a base in 16 bits is rounded once to its type, as the runtime does; a weight in a million lies so close
 to the middle between two values that the order of its sum decides.
@@ -30,6 +30,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import make_model_goldens as goldens
+from make_tiny_models import permute
 
 warnings.filterwarnings("ignore")
 ROOT = goldens.ROOT
@@ -106,6 +107,12 @@ CASES = [
     one("qwen_patches", "qwen2_vl", dict(target_modules=r".*patch_embed\.proj"), prompt=1),
     one("qwen25_visual", "qwen2_5_vl_tied", dict(target_modules=VISUAL, use_dora=True), prompt=1),
     one("qwen25_all", "qwen2_5_vl_tied", dict(target_modules="all-linear", bias="all"), prompt=3),
+    one("gguf_attention", "gguf_llama_f32", dict(target_modules=ATTENTION, lora_alpha=3)),
+    one("gguf_linear", "gguf_llama_f32", dict(target_modules="all-linear", r=3, scale=0.5)),
+    one("gguf_embedding", "gguf_llama_f32", dict(target_modules=["embed_tokens", "lm_head", "down_proj"])),
+    one("gguf_two", "gguf_llama_f32", dict(target_modules=ATTENTION), dict(target_modules=MLP + ["q_proj"], scale=-1.5)),
+    one("gguf_qwen", "gguf_qwen2_f32", dict(target_modules="all-linear")),
+    one("gguf_qwen_embedding", "gguf_qwen2_f32", dict(target_modules=["embed_tokens", "k_proj"])),
 ]
 
 
@@ -171,6 +178,8 @@ def save(base_path, folder, config, generator):
 
 
 def file_type(base_path):
+    if base_path.endswith(".gguf"):
+        return torch.float32
     names = sorted(f for f in os.listdir(base_path) if f.endswith(".safetensors"))
     types = [v.dtype for n in names for v in load_file(os.path.join(base_path, n)).values() if v.dim() > 1]
     return max(set(types), key=types.count)
@@ -228,6 +237,36 @@ def in_f32(base, out):
     return folder
 
 
+def to_gguf(base_path, folder):
+    """The adapter in a folder as llama.cpp's convert_lora_to_gguf.py has it; the folder goes."""
+    import gguf
+    architecture = re.search(r"gguf_(\w+?)_", base_path).group(1)
+    fields = gguf.GGUFReader(base_path).fields
+    layers, heads, kv = (int(fields[f"{architecture}.{k}"].contents())
+                         for k in ("block_count", "attention.head_count", "attention.head_count_kv"))
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], layers)
+    w = gguf.GGUFWriter(folder + ".gguf", architecture)
+    w.add_type("adapter")
+    w.add_string("adapter.type", "lora")
+    w.add_float32("adapter.lora.alpha", float(goldens.read_json(folder, "adapter_config.json")["lora_alpha"]))
+    for key, tensor in load_file(os.path.join(folder, "adapter_model.safetensors")).items():
+        module, kind = re.match(r"base_model\.model\.(.*?)\.(lora_\w+|base_layer)(?:\.weight)?$", key).groups()
+        value = tensor.numpy()
+        if kind == "base_layer":
+            continue  # an embedding as it was
+        if kind == "lora_embedding_A":
+            value = np.ascontiguousarray(value.T)
+        if kind == "lora_B" and architecture == "llama" and module.endswith(("q_proj", "k_proj")):
+            value = np.ascontiguousarray(permute(value, heads if module.endswith("q_proj") else kv))
+        w.add_tensor(names.get_name(module) + ".weight.lora_" + kind[-1].lower(), value)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    shutil.rmtree(folder)
+    return folder + ".gguf"
+
+
 def make_case(spec, out, generator, base_path):
     folders = [os.path.join(out, spec["base"], spec["name"] + (f"_{i}" if i else "")) for i in range(len(spec["adapters"]))]
     scales = [a.get("scale", 1) for a in spec["adapters"]]
@@ -235,10 +274,13 @@ def make_case(spec, out, generator, base_path):
         save(base_path, folder, config, generator)
     case = json.loads(json.dumps((goldens.CASES.get(goldens.architecture_of(base_path)) or [goldens.text_case("text")])[spec["prompt"]]))
     wrapper = goldens.open_model(base_path)
+    wrapper.tokenizer = wrapper.tokenizer or goldens.tokenizer_of(goldens.FOLDER)
     ids, _ = wrapper.prompt(case)
     before = wrapper.first(ids, case)[0].numpy().copy()
     apply(wrapper, base_path, folders, scales)
     rows = goldens.run(wrapper, case)
+    if base_path.endswith(".gguf"):
+        folders = [to_gguf(base_path, f) for f in folders]
     largest = float(np.abs(rows[0]).max())
     case["name"] = spec["name"]
     case["tolerance"] = (3e-4 if file_type(base_path) == torch.float32 else 1e-3) * largest
@@ -281,12 +323,12 @@ def main():
         if args.only and args.only not in spec["name"]:
             continue
         generator = torch.Generator().manual_seed(1000 * args.seed + i)
-        base_path = in_f32(spec["base"], out) if args.random else os.path.join(goldens.FOLDER, spec["base"])
+        base_path = in_f32(spec["base"], out) if args.random else goldens.model_path_of(spec["base"])
         made.setdefault(spec["base"], []).append(make_case(spec, out, generator, base_path))
     if args.only:
         return
     for base, some in made.items():
-        write_base(out, base, some, in_f32(base, out) if args.random else os.path.join(goldens.FOLDER, base))
+        write_base(out, base, some, in_f32(base, out) if args.random else goldens.model_path_of(base))
     with open(os.path.join(out, "index.json"), "w") as f:
         json.dump([f"../adapters/{base}" for base in made], f, indent=1)
         f.write("\n")

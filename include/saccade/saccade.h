@@ -63,7 +63,7 @@ typedef struct sac_model_options {
      * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
     const char *tokenizer;
     /* LoRA adapters as peft saves them, merged into a folder's weights while these are loaded: "DIR", or "DIR:SCALE" with
-     * a factor for what it adds. One in the model's own folder comes first by itself. */
+     * a factor for what it adds; of a GGUF model a .gguf file in the folder's place. One in the model's own folder comes first by itself. */
     const char *const *adapters;
     size_t n_adapters;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
@@ -152,8 +152,8 @@ bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
 
 /* The i-th adapter that is merged into the weights; false when i is past the last. */
 typedef struct sac_adapter_info {
-    const char *folder;
-    const char *kind; /* "lora", "dora" */
+    const char *folder; /* or the .gguf file */
+    const char *kind;   /* "lora", "dora" */
     double scale;     /* of what was named with it, 1 otherwise */
     int rank;         /* of most of its matrices: adapter_config.json's "r" */
     int n_tensors;

@@ -23,12 +23,21 @@ void sac_adapter_close(sac_adapter *a) {
     *a = (sac_adapter){0};
 }
 
+const char *sac_adapter_file(const sac_adapter *a) {
+    return a->is_gguf ? "" : "/adapter_model.safetensors";
+}
+
+static bool is_gguf_file(const char *path) {
+    size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".gguf") == 0 && sac_file_exists(path);
+}
+
 /* "DIR:scale" into its parts. */
 static sac_status read_spec(sac_adapter *a, const char *spec, sac_error *err) {
     const char *colon = strrchr(spec, ':');
     size_t n = strlen(spec);
     a->scale = 1;
-    if (!sac_folder_exists(spec) && colon && colon > spec) {
+    if (!sac_folder_exists(spec) && !is_gguf_file(spec) && colon && colon > spec) {
         char *end;
         double scale = strtod(colon + 1, &end);
         if (!colon[1] || *end || !isfinite(scale) || fabs(scale) > 1e6)
@@ -40,12 +49,12 @@ static sac_status read_spec(sac_adapter *a, const char *spec, sac_error *err) {
     }
     a->folder = strndup(spec, n);
     if (!a->folder) return sac_fail_no_memory(err);
-    if (sac_folder_exists(a->folder)) return SAC_OK;
-    return sac_fail(
-        err, SAC_NOT_FOUND,
-        "adapter %.120s: no such folder; give one with %s and %s (fetched with \"hf download ORG/NAME "
-        "--local-dir DIR\")",
-        a->folder, config_name, tensors_name);
+    if (sac_folder_exists(a->folder) || is_gguf_file(a->folder)) return SAC_OK;
+    return sac_fail(err, SAC_NOT_FOUND,
+                    "adapter %.120s: no such folder; give a .gguf file, or a folder with %s and %s (fetched "
+                    "with \"hf download ORG/NAME "
+                    "--local-dir DIR\")",
+                    a->folder, config_name, tensors_name);
 }
 
 static sac_status open_config(sac_adapter *a, sac_error *err) {
@@ -82,8 +91,12 @@ static sac_status open_tensors(sac_adapter *a, sac_error *err) {
 sac_status sac_adapter_open(sac_adapter *a, const char *spec, sac_error *err) {
     *a = (sac_adapter){0};
     sac_status st = read_spec(a, spec, err);
-    if (st == SAC_OK) st = open_config(a, err);
-    if (st == SAC_OK) st = open_tensors(a, err);
+    if (st == SAC_OK && is_gguf_file(a->folder))
+        st = sac_adapter_open_gguf(a, err);
+    else if (st == SAC_OK) {
+        st = open_config(a, err);
+        if (st == SAC_OK) st = open_tensors(a, err);
+    }
     if (st != SAC_OK) sac_adapter_close(a);
     return st;
 }
@@ -152,6 +165,7 @@ static sac_status find_magnitude(const sac_adapter *a, const char *module, sac_l
 sac_status sac_adapter_find_lora(const sac_adapter *a, const char *name, sac_lora *out, sac_error *err) {
     const char *dot = strrchr(name, '.');
     char module[NAME_BYTES];
+    if (a->is_gguf) return sac_adapter_find_gguf(a, name, out, err);
     *out = (sac_lora){0};
     if (!dot || strcmp(dot, ".weight") != 0 || dot - name >= NAME_BYTES) return SAC_OK;
     snprintf(module, sizeof module, "%.*s", (int)(dot - name), name);
@@ -183,6 +197,7 @@ static bool is_saved(const sac_adapter *a, const char *module, int n_module) {
 const sac_checkpoint_tensor *sac_adapter_replacement(const sac_adapter *a, const char *name, bool *is_own) {
     const char *dot = strrchr(name, '.');
     char other[NAME_BYTES];
+    if (a->is_gguf) return NULL;
     sac_lora unused;
     int n_module = dot ? (int)(dot - name) : 0;
     bool inside = n_module && find_pair(a, name, n_module, &unused); /* peft put the module into its own */

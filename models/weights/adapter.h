@@ -1,5 +1,5 @@
-/* adapter.h - LoRA adapters as peft saves them (arXiv:2106.09685; DoRA: arXiv:2402.09353; rsLoRA: arXiv:2312.03732):
- * a folder of adapter_config.json and adapter_model.safetensors. A product of two thin matrices is added to a matrix of
+/* adapter.h - LoRA adapters (arXiv:2106.09685; DoRA: arXiv:2402.09353; rsLoRA: arXiv:2312.03732): GGUF files
+ * (adapter_gguf.c), and what peft saves: a folder of adapter_config.json and adapter_model.safetensors. A product of two thin matrices is added to a matrix of
  * the base when that is bound; what modules_to_save and bias trained takes the base's place.
  *
  * Names are those of the base: "model.layers.0.mlp.up_proj.weight". The adapter's tensors of that matrix are
@@ -15,9 +15,12 @@
 #define SAC_ADAPTER_MAX_RANK 65536
 
 typedef struct sac_adapter {
-    char *folder;
+    char *folder;   /* or the GGUF file */
     double scale;   /* 1 unless "DIR:scale" */
     json_t *config; /* adapter_config.json */
+    bool is_gguf;
+    double alpha;          /* of a GGUF file, for all its matrices; 0: no division by the rank */
+    char architecture[32]; /* of a GGUF file: its base's */
     sac_checkpoint tensors;
     bool *used; /* [tensors.n_tensors], set by the functions that find them */
 } sac_adapter;
@@ -28,15 +31,23 @@ typedef struct sac_lora {
                                                [columns][rank], as peft stores them. NULL: nothing is added */
     const sac_checkpoint_tensor *magnitude; /* DoRA's: [rows], of an embedding [columns]; or NULL */
     bool is_embedding;
+    bool a_by_rows; /* a of an embedding is [rows][rank] (GGUF) */
     int64_t rank;
     double scaling; /* alpha / rank, or alpha / sqrt(rank), times the adapter's scale */
     const sac_adapter *adapter;
 } sac_lora;
 
-/* `spec`: "DIR" or "DIR:scale"; a folder of that whole name comes first. On failure nothing is left open, and the
+/* "/adapter_model.safetensors": what stands behind a's folder in the name of its file; "" for a GGUF file. */
+const char *sac_adapter_file(const sac_adapter *a);
+
+/* `spec`: "DIR" or "DIR:scale", or a .gguf file in the folder's place; a folder or file of that whole name comes first. On failure nothing is left open, and the
  * error names the file. */
 sac_status sac_adapter_open(sac_adapter *a, const char *spec, sac_error *err);
 void sac_adapter_close(sac_adapter *a); /* a zeroed one is fine */
+
+/* Parts of the above, for a GGUF file. */
+sac_status sac_adapter_open_gguf(sac_adapter *a, sac_error *err);
+sac_status sac_adapter_find_gguf(const sac_adapter *a, const char *name, sac_lora *out, sac_error *err);
 
 /* The values of an adapter_config.json: BAD_FILE or UNSUPPORTED, naming the key. What becomes of keys that are not read
  * here is said by the family's tables (place "adapter"). */

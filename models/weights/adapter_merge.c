@@ -35,9 +35,9 @@ static void store(void *data, sac_dtype type, int64_t i, float f) {
 
 static sac_status misfit(const sac_lora *l, const sac_checkpoint_tensor *t, const char *why, sac_error *err) {
     char shape[SAC_SHAPE_TEXT];
-    return sac_fail(
-        err, SAC_BAD_FILE, "%s/adapter_model.safetensors: %.150s is %s %s, %s: not an adapter of this base",
-        l->adapter->folder, t->name, t->dtype_name, sac_shape_text(shape, t->dim, t->n_dims), why);
+    return sac_fail(err, SAC_BAD_FILE, "%s%s: %.150s is %s %s, %s: not an adapter of this base",
+                    l->adapter->folder, sac_adapter_file(l->adapter), t->name, t->dtype_name,
+                    sac_shape_text(shape, t->dim, t->n_dims), why);
 }
 
 /* Elements behind the first `from` dimensions; -1 when they cannot be counted (a file may hold [0, huge, huge]). */
@@ -58,13 +58,15 @@ static sac_status check_one(const sac_lora *l, int64_t rows, int64_t columns, sa
     char why[80];
     for (size_t i = 0; i < SAC_COUNT(parts); i++)
         if (parts[i] && !is_float(parts[i]->dtype)) return misfit(l, parts[i], "which is no float type", err);
-    if (l->a->n_dims < 1 || l->a->dim[0] != l->rank) {
+    if (!l->a_by_rows && (l->a->n_dims < 1 || l->a->dim[0] != l->rank)) {
         snprintf(why, sizeof why, "but adapter_config.json gives it rank %lld", (long long)l->rank);
         return misfit(l, l->a, why, err);
     }
     snprintf(why, sizeof why, "which does not go with rank %lld and a matrix of [%lld, %lld]",
              (long long)l->rank, (long long)rows, (long long)columns);
-    if (!is_shape(l->a, l->rank, l->is_embedding ? rows : columns)) return misfit(l, l->a, why, err);
+    if (l->a_by_rows ? !is_shape(l->a, rows, l->rank)
+                     : !is_shape(l->a, l->rank, l->is_embedding ? rows : columns))
+        return misfit(l, l->a, why, err);
     if (!is_shape(l->b, l->is_embedding ? columns : rows, l->rank)) return misfit(l, l->b, why, err);
     if (l->magnitude && count(l->magnitude, 0) != (l->is_embedding ? columns : rows))
         return misfit(l, l->magnitude, why, err);
@@ -109,6 +111,7 @@ static float *right_of(const sac_lora *l, int64_t columns) {
 static void add_row(const product *p, int64_t i, int64_t rows, int64_t columns, float *restrict sum) {
     const sac_lora *l = p->l;
     const sac_checkpoint_tensor *t = l->is_embedding ? l->a : l->b;
+    bool by_columns = l->is_embedding && !l->a_by_rows;
     for (int64_t k = 0; k < l->rank; k += 4) {
         float left[4] = {0};
         const float *right[4];
@@ -117,7 +120,7 @@ static void add_row(const product *p, int64_t i, int64_t rows, int64_t columns, 
             right[m] = p->right + at * columns;
             if (k + m < l->rank)
                 left[m] = (float)l->scaling *
-                          element(t->data, t->dtype, l->is_embedding ? at * rows + i : i * l->rank + at);
+                          element(t->data, t->dtype, by_columns ? at * rows + i : i * l->rank + at);
         }
         const float *restrict r0 = right[0], *restrict r1 = right[1], *restrict r2 = right[2],
                               *restrict r3 = right[3];

@@ -66,7 +66,7 @@ class Adapter(Case):
             refused(65, "adapter_config.json", "no such module", "q_proj", target_modules=["k_proj", "v_proj", "o_proj"])
             refused(65, "adapter_config.json", '"target_modules": pattern "("', target_modules="(")
             refused(65, "which does not go with rank 2", model="tests/golden/models/qwen2_yarn")
-            refused(69, "adapters go with Hugging Face folders", model="tests/golden/models/gguf_llama_f32/f32.gguf")
+            refused(69, "goes with Hugging Face folders", model="tests/golden/models/gguf_llama_f32/f32.gguf")
             refused(66, "no such folder", "adapter_config.json", spec="nowhere")
             refused(64, "give DIR or DIR:SCALE", spec=folder + ":much")
             with open(path, "w") as f:
