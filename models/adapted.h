@@ -33,9 +33,9 @@ sac_status sac_base_reads_open(sac_base_reads *r, const sac_checkpoint *first, c
 void sac_base_reads_close(sac_base_reads *r); /* a zeroed one is fine */
 void sac_base_reads_add(sac_base_reads *r, const sac_checkpoint *checkpoint, const sac_checkpoint_tensor *t);
 
-/* After all slots were looked for: BAD_FILE, with its name, for a tensor of an adapter that is for nothing in the model.
- * What the base's tower has beside what the model reads of it (layers behind the last that counts) may be adapted too,
- * without effect. */
+/* After all slots were looked for: BAD_FILE, with its name, for a tensor of an adapter that is for nothing in the
+ * model. What the base's tower has beside what the model reads of it (layers behind the last that counts) may be
+ * adapted too, without effect. */
 sac_status sac_adapted_check_used(const sac_adapters *adapters, const sac_tensor_table *t,
                                   const sac_base_reads *reads, sac_error *err);
 

@@ -62,8 +62,9 @@ typedef struct sac_model_options {
     /* Where a folder's tokenizer class and its tokenizer.json differ, text becomes tokens as the class has it
      * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
     const char *tokenizer;
-    /* LoRA adapters as peft saves them, merged into a folder's weights while these are loaded: "DIR", or "DIR:SCALE" with
-     * a factor for what it adds; of a GGUF model a .gguf file in the folder's place. One in the model's own folder comes first by itself. */
+    /* LoRA adapters, merged into the weights while these are loaded: a folder as peft saves it, "DIR", or "DIR:SCALE"
+     * with a factor for what it adds; of a GGUF model a .gguf file. One in the model's own folder comes first by
+     * itself. */
     const char *const *adapters;
     size_t n_adapters;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it

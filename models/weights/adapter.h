@@ -1,9 +1,10 @@
 /* adapter.h - LoRA adapters (arXiv:2106.09685; DoRA: arXiv:2402.09353; rsLoRA: arXiv:2312.03732): GGUF files
- * (adapter_gguf.c), and what peft saves: a folder of adapter_config.json and adapter_model.safetensors. A product of two thin matrices is added to a matrix of
- * the base when that is bound; what modules_to_save and bias trained takes the base's place.
+ * (adapter_gguf.c), and what peft saves: a folder of adapter_config.json and adapter_model.safetensors. A product of
+ * two thin matrices is added to a matrix of the base when that is bound; what modules_to_save and bias trained takes the
+ * base's place.
  *
- * Names are those of the base: "model.layers.0.mlp.up_proj.weight". The adapter's tensors of that matrix are
- * base_model.model.model.layers.0.mlp.up_proj.lora_A.weight, .lora_B.weight and, of a DoRA, .lora_magnitude_vector. */
+ * Names are those of the base: "model.layers.0.mlp.up_proj.weight". Of that matrix the folder has
+ * base_model.model.model.layers.0.mlp.up_proj.lora_A.weight, .lora_B.weight and, for DoRA, .lora_magnitude_vector. */
 #ifndef SAC_MODELS_ADAPTER_H
 #define SAC_MODELS_ADAPTER_H
 
@@ -40,8 +41,8 @@ typedef struct sac_lora {
 /* "/adapter_model.safetensors": what stands behind a's folder in the name of its file; "" for a GGUF file. */
 const char *sac_adapter_file(const sac_adapter *a);
 
-/* `spec`: "DIR" or "DIR:scale", or a .gguf file in the folder's place; a folder or file of that whole name comes first. On failure nothing is left open, and the
- * error names the file. */
+/* `spec`: "DIR" or "DIR:scale", or a .gguf file in the folder's place; a folder or file of that whole name comes first.
+ * On failure nothing is left open, and the error names the file. */
 sac_status sac_adapter_open(sac_adapter *a, const char *spec, sac_error *err);
 void sac_adapter_close(sac_adapter *a); /* a zeroed one is fine */
 
@@ -75,9 +76,9 @@ bool sac_adapter_base_name(const sac_adapter *a, int i, char *name, size_t name_
 /* BAD_FILE or UNSUPPORTED, with the tensor's name, unless all of them go with base [rows][columns]. */
 sac_status sac_lora_check(const sac_lora *loras, int n, const sac_tensor *base, sac_error *err);
 
-/* out [rows][columns] of type `type` = base with the products added in f32 and rounded once, as the modules of peft
- * compute one after another: W' = f * (W' + s B A), f = 1 or, for a DoRA, magnitude / norm of W + s B A. Checked before.
- * pool: threads that share the rows, or NULL. NO_MEMORY. */
+/* out [rows][columns] of type `type` = base with the products added in f32 and rounded once, as the modules of
+ * peft compute one after another: W' = f * (W' + s B A), f = 1 or, for a DoRA, magnitude / norm of W + s B A.
+ * Checked before. pool: threads that share the rows, or NULL. NO_MEMORY. */
 sac_status sac_lora_merge(const sac_lora *loras, int n, const sac_tensor *base, sac_dtype type, void *out,
                           sac_pool *pool, sac_error *err);
 

@@ -1,6 +1,7 @@
 /* adapter_gguf.c - LoRA adapters in one GGUF file, as llama.cpp's convert_lora_to_gguf writes them: for a matrix
- * blk.0.attn_q.weight the tensors blk.0.attn_q.weight.lora_a [rank][columns] and .lora_b [rows][rank], which go with the
- * order of rows that GGUF files of the base have. Of the embedding lora_a is [rows][rank], lora_b [columns][rank]. */
+ * blk.0.attn_q.weight the tensors blk.0.attn_q.weight.lora_a [rank][columns] and .lora_b [rows][rank], which go
+ * with the order of rows that GGUF files of the base have. Of the embedding lora_a is [rows][rank], lora_b
+ * [columns][rank]. */
 #include "adapter.h"
 
 #include "gguf.h"

@@ -1,5 +1,5 @@
-/* adapter_pattern.c - which modules an adapter_config.json is about. Its patterns are Python's, and PCRE2 reads the same
- * of them; a pattern of a stranger has limits on the work of a match. */
+/* adapter_pattern.c - which modules an adapter_config.json is about. Its patterns are Python's, and PCRE2 reads
+ * the same of them; a pattern of a stranger has limits on the work of a match. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "adapter.h"
 

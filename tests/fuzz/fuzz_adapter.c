@@ -1,4 +1,5 @@
-/* An adapter of a stranger: adapter_config.json, a NUL byte, adapter_model.safetensors. What is taken of it is merged. */
+/* An adapter of a stranger: adapter_config.json, a NUL byte, adapter_model.safetensors. What is taken of it is
+ * merged. */
 #include "fuzz.h"
 
 #include "adapter.h"

@@ -1,6 +1,6 @@
-/* Whole models against transformers, through the public API: goldens of tools/make_model_goldens.py, whose
- * head says what the files hold, and of tools/make_adapter_golden.py. Keys and values are kept in f32, so that what differs is the order of sums
- * only. */
+/* Whole models against transformers, through the public API: goldens of tools/make_model_goldens.py, whose head
+ * says what the files hold, and of tools/make_adapter_golden.py. Keys and values are kept in f32, so that what
+ * differs is the order of sums only. */
 #include "json.h"
 #include "saccade/saccade.h"
 #include "test.h"
