@@ -1,7 +1,7 @@
 /* adapter.h - LoRA adapters (arXiv:2106.09685; DoRA: arXiv:2402.09353; rsLoRA: arXiv:2312.03732): GGUF files
  * (adapter_gguf.c), and what peft saves: a folder of adapter_config.json and adapter_model.safetensors. A product of
- * two thin matrices is added to a matrix of the base when that is bound; what modules_to_save and bias trained takes the
- * base's place.
+ * two thin matrices is added to a matrix of the base when that is bound; what modules_to_save and bias trained takes
+ * the base's place.
  *
  * Names are those of the base: "model.layers.0.mlp.up_proj.weight". Of that matrix the folder has
  * base_model.model.model.layers.0.mlp.up_proj.lora_A.weight, .lora_B.weight and, for DoRA, .lora_magnitude_vector. */
