@@ -8,11 +8,20 @@
 #define _POSIX_C_SOURCE 200809L
 #include "model_load.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #define WHOLE_BYTES  ((size_t)64 << 20)
 #define SAMPLE_BYTES 4096
 #define SAMPLE_STEP  ((size_t)64 << 10)
+
+sac_status sac_load_hash_json(sac_load_context *l, const json_t *v) {
+    char *text = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    if (!text) return sac_fail(l->err, SAC_NO_MEMORY, "%s: no memory for its configuration", l->path);
+    sac_sha256_update(l->hash, text, strlen(text) + 1);
+    free(text);
+    return SAC_OK;
+}
 
 static bool has_prefix(const char *s, const char *prefix) {
     return strncmp(s, prefix, strlen(prefix)) == 0;

@@ -9,14 +9,6 @@
 
 #define PATH_BYTES 4096
 
-sac_status sac_load_hash_json(sac_load_context *l, const json_t *v) {
-    char *text = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    if (!text) return sac_fail(l->err, SAC_NO_MEMORY, "%s: no memory for its configuration", l->path);
-    sac_sha256_update(l->hash, text, strlen(text) + 1);
-    free(text);
-    return SAC_OK;
-}
-
 /* A folder inside the model's own. */
 static bool inside(const char *name) {
     return name && *name && *name != '/' && !strstr(name, "..");
