@@ -26,6 +26,8 @@ BASES = {"llama_f32": ["attention", "dora", "embedding", "saved_head", "rank_pat
 REFUSED = {"lora_bias": True, "use_qalora": True, "layer_replication": [[0, 1]], "target_parameters": ["a.b"],
            "trainable_token_indices": [1], "alora_invocation_tokens": [3], "megatron_config": {"a": 1},
            "ensure_weight_tying": True, "peft_type": "LOHA"}
+GGUF_BASES = {"gguf_llama_f32/f32.gguf": ["gguf_llama_f32/gguf_attention.gguf", "gguf_llama_f32/gguf_embedding.gguf"],
+              "gguf_qwen2_f32/f32.gguf": ["gguf_qwen2_f32/gguf_qwen.gguf"]}
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 
 
@@ -119,6 +121,46 @@ def break_folder(rng, folder):
     return TENSORS
 
 
+def break_gguf(rng, path):
+    with open(path, "rb") as f:
+        data = bytearray(f.read())
+    kind = rng.randrange(6)
+    if kind == 0:
+        data = data[:rng.randrange(len(data))]
+    elif kind == 1:
+        for word in rng.sample([b"adapter.type", b"general.type", b"lora_a", b"lora_b", b"blk.0", b"blk.1", b"attn_q", b"alpha",
+                                b"general.architecture", b"llama", b"qwen2"], 2):
+            at = data.find(word)
+            if at >= 0:
+                data[at + len(word) - 1] ^= rng.randrange(1, 6)
+    elif kind == 2:
+        data[rng.randrange(8, 24)] = rng.randrange(256)
+    elif kind == 3:
+        for _ in range(8):
+            data[rng.randrange(min(len(data), 1500))] = rng.randrange(256)
+    elif kind == 4:
+        at = data.find(b"lora_a") + 6 + 4 + rng.randrange(16)
+        data[at] = rng.randrange(256)
+    else:
+        data = bytearray(rng.choice([b"", b"GGUF", b"GGUF" + b"\xff" * 40, b"version https://git-lfs.github.com/spec/v1\n"]))
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def prepare(rng, outer):
+    """(the model, the broken adapter, the file that the answer names)"""
+    if rng.random() < 0.2:
+        model = rng.choice(sorted(GGUF_BASES))
+        path = os.path.join(outer, "adapter.gguf")
+        shutil.copy(os.path.join(GOLDEN, rng.choice(GGUF_BASES[model])), path)
+        break_gguf(rng, path)
+        return model, path, "adapter.gguf"
+    base = rng.choice(sorted(BASES))
+    folder = os.path.join(outer, "adapter")
+    shutil.copytree(os.path.join(GOLDEN, base, rng.choice(BASES[base])), folder)
+    return base, folder, rng.choice([break_config, break_config, break_tensors, break_tensors, break_folder])(rng, folder)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--command", default=os.path.join(ROOT, "build", "release", "saccade"))
@@ -128,19 +170,15 @@ def main():
     a = parser.parse_args()
     rng, n_bad, codes = random.Random(a.seed), 0, {}
     for i in range(a.n):
-        base = rng.choice(sorted(BASES))
-        adapter = rng.choice(BASES[base])
         with tempfile.TemporaryDirectory() as outer:
-            folder = os.path.join(outer, "adapter")
-            shutil.copytree(os.path.join(GOLDEN, base, adapter), folder)
-            name = rng.choice([break_config, break_config, break_tensors, break_tensors, break_folder])(rng, folder)
+            base, folder, name = prepare(rng, outer)
             model = os.path.join(ROOT, "tests", "golden", "models", base)
             run = subprocess.run([a.command, "inspect", model, "--adapter", folder], capture_output=True, text=True,
                                  errors="replace", timeout=120)
             why = fault(run, folder, name)
             codes[run.returncode] = codes.get(run.returncode, 0) + 1
             if why or a.show:
-                print(f"{i} {base}/{adapter}/{name}: {why or 'well'} ({run.returncode}): {run.stderr.strip()[:500]}")
+                print(f"{i} {base}, {name}: {why or 'well'} ({run.returncode}): {run.stderr.strip()[:500]}")
             n_bad += why is not None
     print(f"{a.n} broken adapters, {n_bad} answered badly; exit codes {dict(sorted(codes.items()))}")
     return n_bad > 0

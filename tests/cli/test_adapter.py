@@ -67,6 +67,12 @@ class Adapter(Case):
             refused(65, "adapter_config.json", '"target_modules": pattern "("', target_modules="(")
             refused(65, "which does not go with rank 2", model="tests/golden/models/qwen2_yarn")
             refused(69, "goes with Hugging Face folders", model="tests/golden/models/gguf_llama_f32/f32.gguf")
+            gguf = "tests/golden/adapters/gguf_llama_f32/gguf_linear.gguf"
+            refused(69, "a GGUF adapter goes with a GGUF model", spec=gguf)
+            refused(65, 'architecture "llama", and the model is "qwen2"', model="tests/golden/models/gguf_qwen2_f32/f32.gguf",
+                    spec=gguf)
+            refused(69, "f32, f16 or bf16", "in q8_0", model="tests/golden/models/gguf_llama_q8_0/q8_0.gguf", spec=gguf)
+            refused(65, "an adapter; give its base as the model", model=gguf)
             refused(66, "no such folder", "adapter_config.json", spec="nowhere")
             refused(64, "give DIR or DIR:SCALE", spec=folder + ":much")
             with open(path, "w") as f:

@@ -1,5 +1,5 @@
-/* An adapter of a stranger: adapter_config.json, a NUL byte, adapter_model.safetensors. What is taken of it is
- * merged. */
+/* An adapter of a stranger: a GGUF file, or adapter_config.json, a NUL byte and adapter_model.safetensors. What is
+ * taken of it is merged. */
 #include "fuzz.h"
 
 #include "adapter.h"
@@ -23,7 +23,9 @@ static sac_status look(const sac_adapter *a, sac_error *err) {
                                         "model.embed_tokens.weight",
                                         "lm_head.weight",
                                         "model.norm.bias",
-                                        "image_newline"};
+                                        "image_newline",
+                                        "blk.0.attn_q.weight",
+                                        "token_embd.weight"};
     char name[512];
     for (size_t i = 0; i < SAC_COUNT(names); i++) {
         sac_lora l;
@@ -36,7 +38,19 @@ static sac_status look(const sac_adapter *a, sac_error *err) {
     return SAC_OK;
 }
 
+static int open_gguf(const uint8_t *data, size_t size) {
+    sac_error err = {0};
+    sac_adapter a = {.folder = (char *)(uintptr_t)fuzz_file(data, size), .scale = 1};
+    sac_status st = sac_adapter_open_gguf(&a, &err);
+    if (st == SAC_OK) st = look(&a, &err);
+    if ((st == SAC_OK) != (err.text[0] == 0)) abort();
+    a.folder = NULL;
+    sac_adapter_close(&a);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size > 4 && memcmp(data, "GGUF", 4) == 0) return open_gguf(data, size);
     sac_error err = {0};
     sac_adapter a = {.folder = (char[]){"f"}, .scale = 1};
     const uint8_t *end = size ? memchr(data, 0, size) : NULL;
