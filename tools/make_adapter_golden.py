@@ -113,6 +113,8 @@ CASES = [
     one("gguf_two", "gguf_llama_f32", dict(target_modules=ATTENTION), dict(target_modules=MLP + ["q_proj"], scale=-1.5)),
     one("gguf_qwen", "gguf_qwen2_f32", dict(target_modules="all-linear")),
     one("gguf_qwen_embedding", "gguf_qwen2_f32", dict(target_modules=["embed_tokens", "k_proj"])),
+    one("tied_moved_embedding", "llava_qwen2", dict(target_modules=["embed_tokens"], moved=True, dtype=torch.float16)),
+    one("tied_moved_head", "llava_qwen2", dict(target_modules=["lm_head"], moved=True, dtype=torch.float16)),
 ]
 
 
@@ -158,7 +160,7 @@ def save(base_path, folder, config, generator):
     from peft import LoraConfig, get_peft_model
     config = {"r": 2, "lora_alpha": 4, **config}
     config.pop("scale", 1)
-    dtype = config.pop("dtype", None)
+    dtype, moved = config.pop("dtype", None), config.pop("moved", False)
     model = get_peft_model(goldens.open_model(base_path).model, LoraConfig(**config))
     fill(model, "default", generator)
     model.save_pretrained(folder)
@@ -172,8 +174,10 @@ def save(base_path, folder, config, generator):
     with open(path, "w") as f:
         json.dump(written, f, indent=1)
         f.write("\n")
+    file = os.path.join(folder, "adapter_model.safetensors")
+    if moved:  # an embedding that was trained beside its adapter
+        save_file({k: v * 1.1 + 0.05 if k.endswith(".base_layer.weight") else v for k, v in load_file(file).items()}, file)
     if dtype:
-        file = os.path.join(folder, "adapter_model.safetensors")
         save_file({k: v.to(dtype) for k, v in load_file(file).items()}, file)
 
 
