@@ -5,7 +5,7 @@ templates. A few expressions are of a wrong type and a few templates are damaged
 """
 
 TEXTS = ["", "x", " ab ", "user", "Ünï 你好", "a\nb", "<|im_end|>", "'q\"", "A-b c", "12", "ß\u00a0", "  lead", "tail \n",
-         "a,b,,c", "MiXed caSe", "tab\there", "{{ x }}", "3.5", "-7", "İı", "ǆ", "e\u0301", "\u2028", "\u0000", "\U0001f600!",
+         "a,b,,c", "MiXed caSe", "tab\there", "{{ x }}", "3.5", "-7", "İı", "ǆ", "e\u0301", "\u2028", "\u0000", "\U0001f600!", "ΑΣ Σ' ΌΣΟΣ", "ﬁn ŉ ǅ",
          "\\n", "a b  c\n\n d", "<b>&amp;", "%s", "0x1f", "_1"]
 LITERALS = ["''", "'a'", '"b c"', "'\\n'", "'\\t|'", "'ü'", "'\\u00e9'", "'<|x|>'", "'it\\'s'", '"q\'"', "'a,b,c'", "'Aa Bb'",
             "' pad '", "'\\\\'", "'one' 'two'", "'user'", "'%d'", "'a\nb'", "'\\x41'", "'\\q'"]
@@ -180,8 +180,8 @@ class Maker:
             return self.pick(["messages|map(attribute='role')|join(',')", "messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join",
                               "strftime_now('%d %b %Y')", "messages|map(attribute='n', default=0)|join('+')", "d|dictsort|join",
                               "d.items()|list|string", "xs|map('upper')|join('-')", "m0|attr('role')", "namespace(a=1).a|string",
-                              "(range(3)|string)", "(d.keys()|string)", "xs|sort|first|default('none')", "cycler('a', 'b').next()",
-                              "lipsum|string|length|string", "joiner('|')()", "m0.get('role')", "d.get('zz', 'dd')", 
+                              "(range(3)|string)", "(d.keys()|string)", "xs|sort|first|default('none')", 
+                               "joiner('|')()", "m0.get('role')", "d.get('zz', 'dd')", 
                               "messages|groupby('role')|map('first')|join(',')", "xs|batch(2)|list|string", "xs|slice(2, 'f')|list|string"])
         return self.chain("list:str", d) + self.pick(["|first|default('q')", "|last|default('q')", "[0]|default('q')", "[-1]|default('q')"])
 
