@@ -3,6 +3,7 @@
 be equal, or both must fail.
 
     tools/compare_templates.py --probe build/release/template_probe --count 100000 [--seed 1] [--show 10] [--jobs 2]
+    tools/compare_templates.py --golden tests/golden/templates.json   (what tests/unit/test_template.c reads)
 
 Counted apart, because they are known and told in llm/text/template/template.h: integers beyond 64 bits, filters and
 tags that are not there, and the text of objects that Python shows by name or address.
@@ -144,14 +145,33 @@ def compare_batch(probe, seed, first, count):
     return count, failed, apart, different
 
 
+def write_golden(path, seed, count):
+    """Short templates and what Jinja2 makes of them: null where it fails."""
+    env, cases, rng = environment(), [], random.Random(seed)
+    given = [variables(rng) for _ in range(8)]
+    while len(cases) < count:
+        template = TemplateMaker(rng, wrong=0.02).template(most=5, depth=2)
+        text = render(env, template, given[len(cases) % len(given)])[0]
+        shown = (text or "").lower()
+        if 20 < len(template) < 400 and not any(w.lower() in shown for w in SHOWN_OBJECTS) and len(shown) < 1000:
+            cases.append([template, text])
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('{"variables": [\n' + ",\n".join(json.dumps(v) for v in given) + '],\n"cases": [\n')
+        f.write(",\n".join(json.dumps(c) for c in cases) + "]}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--probe", required=True)
+    parser.add_argument("--probe", default="build/release/template_probe")
+    parser.add_argument("--golden", metavar="FILE", help="write the cases of the unit test instead")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
+    if args.golden:
+        write_golden(args.golden, args.seed, 400)
+        return
     total, failed, apart, n_different = 0, 0, {}, 0
     with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
         jobs = [pool.submit(compare_batch, args.probe, args.seed, i, min(BATCH, args.count - i))

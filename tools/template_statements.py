@@ -175,10 +175,10 @@ class TemplateMaker(Maker):
             self.inner(depth, loop=False) + self.tag(f"if {name}.children") + "(" + self.tag(f"loop({name}.children)" + self.pick(["", "|trim"]), "{") + ")" + \
             self.tag("endif") + self.tag("endfor")
 
-    def template(self):
+    def template(self, most=7, depth=3):
         self.scope, self.counter = Scope(), 0
         self.scope.types.update(GIVEN)
-        text = "".join(self.statement(3) for _ in range(self.rng.randrange(2, 7)))
+        text = "".join(self.statement(depth) for _ in range(self.rng.randrange(2, most)))
         return self.damaged(text) if self.chance(self.damage) else text
 
     def damaged(self, text):

@@ -4,7 +4,7 @@
 
 #include "tmpl_run.h"
 
-enum { SAC_TMPL_MAX_WIDTH = 200 };
+enum { SAC_TMPL_MAX_WIDTH = 1000 };
 
 typedef struct sac_tmpl_field {
     sac_tmpl_string fill; /* one character; empty: a space */

@@ -53,8 +53,13 @@ static sac_status reals(sac_tmpl_run *r, sac_token_kind op, double a, double b, 
     double v, m;
     if ((op == SAC_LEX_DIV || op == SAC_LEX_FLOORDIV || op == SAC_LEX_MOD) && b == 0)
         return sac_tmpl_fail(r, "division by zero");
+    double down = 0; /* from the quotient of what fmod gives, as CPython does it */
     m = fmod(a, b);
-    if (m != 0 && (m < 0) != (b < 0)) m += b;
+    v = (a - m) / b;
+    if (m != 0 && (m < 0) != (b < 0)) {
+        m += b;
+        down = 1;
+    }
     if (m == 0) m = copysign(0, b);
     switch (op) {
     case SAC_LEX_ADD: v = a + b; break;
@@ -63,7 +68,7 @@ static sac_status reals(sac_tmpl_run *r, sac_token_kind op, double a, double b, 
     case SAC_LEX_DIV: v = a / b; break;
     case SAC_LEX_MOD: v = m; break;
     case SAC_LEX_FLOORDIV:
-        v = (a - m) / b;
+        v -= down;
         v = v != 0 ? floor(v) + (v - floor(v) > 0.5) : copysign(0, a / b);
         break;
     default:

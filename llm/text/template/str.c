@@ -55,8 +55,9 @@ static sac_status write_cased(sac_tmpl_writer *w, const sac_tmpl_string *s, size
     uint32_t c = sac_utf8_decode(s->bytes + at);
     bool is_user = sac_tmpl_mark(s, at),
          title = first && (how == SAC_TMPL_TITLE || how == SAC_TMPL_CAPITALIZE);
-    bool up = how == SAC_TMPL_UPPER || (how == SAC_TMPL_SWAP && !sac_tmpl_is_upper(c));
+    bool up = how == SAC_TMPL_UPPER || (how == SAC_TMPL_SWAP && sac_tmpl_is_lower(c));
     if (how == SAC_TMPL_FOLD) return write_folded(w, c, is_user);
+    if (how == SAC_TMPL_SWAP && sac_tmpl_is_title(c)) return write_char(w, c, is_user);
     if (!title && !up) return write_lower(w, s, at, c);
     const uint16_t *letters = sac_tmpl_special_case(c, title);
     if (!letters) return write_char(w, title ? sac_tmpl_title(c) : sac_tmpl_upper(c), is_user);

@@ -359,7 +359,7 @@ static sac_status isidentifier_(sac_tmpl_run *r, sac_tmpl_value self, const sac_
     (void)a;
     SAC_TRY(all_are(r, SELF, sac_tmpl_continues_name, out));
     uint32_t first = SELF->n_bytes ? sac_utf8_decode(SELF->bytes) : 0;
-    out->truth = out->truth && (first == '_' || sac_tmpl_is_alpha(first));
+    out->truth = out->truth && (sac_tmpl_begins_name(first));
     return SAC_OK;
 }
 

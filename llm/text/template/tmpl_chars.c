@@ -35,6 +35,10 @@ bool sac_tmpl_is_alpha(uint32_t c) {
            k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
 }
 
+bool sac_tmpl_begins_name(uint32_t c) {
+    return c == '_' || sac_tmpl_is_alpha(c) || category(c) == UTF8PROC_CATEGORY_NL;
+}
+
 bool sac_tmpl_continues_name(uint32_t c) {
     utf8proc_category_t k = category(c);
     return sac_tmpl_is_alpha(c) || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_MN ||

@@ -10,7 +10,8 @@ bool sac_tmpl_is_space(uint32_t c); /* what str.strip takes away */
 bool sac_tmpl_is_printable(uint32_t c);
 bool sac_tmpl_is_alpha(uint32_t c);
 bool sac_tmpl_is_digit(uint32_t c);
-bool sac_tmpl_continues_name(uint32_t c); /* of Python's identifiers */
+bool sac_tmpl_begins_name(uint32_t c); /* of Python's identifiers */
+bool sac_tmpl_continues_name(uint32_t c);
 bool sac_tmpl_is_decimal(uint32_t c);
 bool sac_tmpl_is_upper(uint32_t c);
 bool sac_tmpl_is_lower(uint32_t c);
@@ -31,10 +32,5 @@ const char *sac_tmpl_skip_space_back(const char *p, const char *end);
 
 size_t sac_tmpl_char_bytes(const char *p, const char *end); /* of the character at p; never beyond `end` */
 size_t sac_tmpl_count_chars(const char *text, size_t n_bytes);
-
-static inline bool sac_tmpl_in_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           (c & 0x80);
-}
 
 #endif

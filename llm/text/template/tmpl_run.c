@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 2000, BYTES_A_STEP = 32 };
+enum { MAX_DEPTH = 1000, BYTES_A_STEP = 32 };
 
 sac_status sac_tmpl_fail(sac_tmpl_run *r, const char *format, ...) {
     char text[260];
