@@ -233,7 +233,7 @@ static double round_real(double f, int digits) {
     if (digits >= 0)
         snprintf(text, sizeof text, "%.*f", digits, f);
     else {
-        snprintf(text, sizeof text, "%.0e", f);
+        snprintf(text, sizeof text, "%.20e", f);              /* enough digits to keep the exponent */
         int shown = atoi(strchr(text, 'e') + 1) + 1 + digits; /* digits that stay */
         if (shown < 0) return copysign(0, f);
         if (shown == 0) return copysign(fabs(f) > 5 * pow(10, -digits - 1) ? pow(10, -digits) : 0, f);
