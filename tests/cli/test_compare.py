@@ -120,8 +120,9 @@ class Figures(CompareCase):
         centre, half = p + Z * Z / (2 * m), Z * math.sqrt(p * (1 - p) / m + Z * Z / (4 * m * m))
         self.assertAlmostEqual(row["accuracy"]["low"], max(0, (centre - half) / (1 + Z * Z / m)))
         self.assertAlmostEqual(row["accuracy"]["high"], min(1, (centre + half) / (1 + Z * Z / m)))
-        self.assertEqual(shown["strict"], f"{100 * correct / n:.2f}")
-        self.assertTrue(shown["accuracy, %"].startswith(f"{100 * p:.2f} ("), shown)
+        self.assertEqual(list(shown)[1:4], ["strict, %", "to dense, points", "of answered, %"])
+        self.assertTrue(shown["strict, %"].startswith(f"{100 * correct / n:.2f} ("), shown)
+        self.assertEqual(shown["of answered, %"], f"{100 * correct / m:.2f}")
 
     def assert_methods(self, row, shown, records):
         """Means over the questions' records."""
@@ -188,7 +189,7 @@ class Drawings(CompareCase):
         self.assertIn('prefill policy "nothing" is not known', result["rows"][2]["refused"]["text"])
         self.assertIn("prefill=nothing: refused: prefill policy", run.stdout)
         table = cells(run.stdout)
-        self.assertEqual(table["FastV 2"]["accuracy, %"], "refused, see below")
+        self.assertEqual(table["FastV 2"]["strict, %"], "refused, see below")
         self.assertEqual(result["sweeps"][0]["given"]["prefill"], "fastv:layer=2,ratio=*")
         self.assertEqual([(p["value"], p["name"], p["row"]) for p in result["sweeps"][0]["points"]],
                          [("0.5", "FastV 0.5", 3), ("0", "FastV 0", 4), ("2", "FastV 2", 5)])
