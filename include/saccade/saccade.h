@@ -157,8 +157,8 @@ SAC_API bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info
 typedef struct sac_adapter_info {
     const char *folder; /* or the .gguf file */
     const char *kind;   /* "lora", "dora" */
-    double scale;     /* of what was named with it, 1 otherwise */
-    int rank;         /* of most of its matrices: adapter_config.json's "r" */
+    double scale;       /* of what was named with it, 1 otherwise */
+    int rank;           /* of most of its matrices: adapter_config.json's "r" */
     int n_tensors;
     size_t n_bytes;
 } sac_adapter_info;
