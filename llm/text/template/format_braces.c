@@ -1,5 +1,4 @@
 /* format_braces.c - "...".format(values), as Python's string.Formatter does it in the sandbox. */
-#include "attributes.h"
 #include "field.h"
 #include "format.h"
 #include "number.h"
@@ -60,7 +59,7 @@ static sac_status find_value(sac_tmpl_run *r, braces *b, sac_tmpl_string name, s
         sac_tmpl_value key, of = *v;
         int64_t i;
         if (!is_item)
-            SAC_TRY(sac_tmpl_attribute(r, of, name.bytes + from, to - from, v));
+            SAC_TRY(r->attribute(r, of, name.bytes + from, to - from, v));
         else {
             bool digits = name.bytes[from] >= '0' && name.bytes[from] <= '9' &&
                           sac_tmpl_parse_int(name.bytes + from, to - from, 10, &i);
@@ -68,7 +67,7 @@ static sac_status find_value(sac_tmpl_run *r, braces *b, sac_tmpl_string name, s
                 key = sac_tmpl_int(i);
             else
                 SAC_TRY(sac_tmpl_part_value(r, &name, from, to, &key));
-            SAC_TRY(sac_tmpl_item(r, of, key, v));
+            SAC_TRY(r->item(r, of, key, v));
         }
         at = to + is_item;
     }
