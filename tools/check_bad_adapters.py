@@ -3,21 +3,18 @@
 
     tools/check_bad_adapters.py [--command build/asan/saccade] [--n 120] [--seed 1] [--show]
 
-Each must end with exit code 64, 65, 66 or 69 and exactly one line on stderr that names the folder, the file and what to
+Each must end with exit code 65, 66 or 69 and exactly one line on stderr that names the folder, the file and what to
 do or what is wrong in it, or open with code 0 where the change does no harm. Prints what falls short; ends with 1 then.
 Needs nothing but Python.
 """
-import argparse
 import json
 import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 
-from check_bad_configs import GARBAGE, broken_text, fault
+from check_bad_configs import GARBAGE, broken_text, check_all, fault
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOLDEN = os.path.join(ROOT, "tests", "golden", "adapters")
@@ -161,28 +158,11 @@ def prepare(rng, outer):
     return base, folder, rng.choice([break_config, break_config, break_tensors, break_tensors, break_folder])(rng, folder)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--command", default=os.path.join(ROOT, "build", "release", "saccade"))
-    parser.add_argument("--n", type=int, default=120)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--show", action="store_true", help="print every answer")
-    a = parser.parse_args()
-    rng, n_bad, codes = random.Random(a.seed), 0, {}
-    for i in range(a.n):
-        with tempfile.TemporaryDirectory() as outer:
-            base, folder, name = prepare(rng, outer)
-            model = os.path.join(ROOT, "tests", "golden", "models", base)
-            run = subprocess.run([a.command, "inspect", model, "--adapter", folder], capture_output=True, text=True,
-                                 errors="replace", timeout=120)
-            why = fault(run, folder, name)
-            codes[run.returncode] = codes.get(run.returncode, 0) + 1
-            if why or a.show:
-                print(f"{i} {base}, {name}: {why or 'well'} ({run.returncode}): {run.stderr.strip()[:500]}")
-            n_bad += why is not None
-    print(f"{a.n} broken adapters, {n_bad} answered badly; exit codes {dict(sorted(codes.items()))}")
-    return n_bad > 0
+def draw(rng, outer):
+    base, folder, name = prepare(rng, outer)
+    model = os.path.join(ROOT, "tests", "golden", "models", base)
+    return ["inspect", model, "--adapter", folder], f"{base}, {name}", lambda run: fault(run, folder, name)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_all("adapters", 120, draw))

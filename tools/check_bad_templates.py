@@ -7,17 +7,15 @@ A template as published families write it, or a generated one, is damaged and st
 must open it with code 0 where the damage does no harm, or end with code 65 and one line on stderr that names the file,
 the line in it and what to do. Prints what falls short; ends with 1 then.
 """
-import argparse
 import json
 import os
 import random
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 
 from chat_templates import TEMPLATES
+from check_bad_configs import check_all
 from template_statements import TemplateMaker
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -63,29 +61,12 @@ def fault(run, name):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--command", default=os.path.join(ROOT, "build", "release", "saccade"))
-    parser.add_argument("--n", type=int, default=120)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--show", action="store_true", help="print every answer")
-    a = parser.parse_args()
-    rng, n_bad, codes = random.Random(a.seed), 0, {}
-    for i in range(a.n):
-        with tempfile.TemporaryDirectory() as outer:
-            folder = os.path.join(outer, "model")
-            shutil.copytree(MODEL, folder)
-            name = write(rng, folder, broken(rng))
-            run = subprocess.run([a.command, "inspect", folder], capture_output=True, text=True, errors="replace",
-                                 timeout=120, check=False)
-            why = fault(run, name)
-            codes[run.returncode] = codes.get(run.returncode, 0) + 1
-            if why or a.show:
-                print(f"{i} {name}: {why or 'well'} ({run.returncode}): {run.stderr.strip()[:400]}")
-            n_bad += why is not None
-    print(f"{a.n} broken templates, {n_bad} answered badly; exit codes {dict(sorted(codes.items()))}")
-    return n_bad > 0
+def draw(rng, outer):
+    folder = os.path.join(outer, "model")
+    shutil.copytree(MODEL, folder)
+    name = write(rng, folder, broken(rng))
+    return ["inspect", folder], name, lambda run: fault(run, name)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_all("templates", 120, draw))
