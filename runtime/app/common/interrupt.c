@@ -11,7 +11,7 @@ static sac_session *running; /* under the lock */
 static atomic_bool pending;
 static void (*called)(void); /* under the lock */
 
-static void quit(void) {
+void interrupt_quit(void) {
     static const char text[] = "\r\033[Ksaccade: cancelled\n";
     const char *p = isatty(STDERR_FILENO) ? text : text + 4; /* without what clears a line */
     if (write(STDERR_FILENO, p, sizeof text - 1 - (size_t)(p - text)) < 0) _exit(130);
@@ -27,7 +27,7 @@ static void *wait_for_signals(void *set) {
             pthread_mutex_unlock(&lock);
             continue;
         }
-        if (!running || atomic_load(&pending)) quit();
+        if (!running || atomic_load(&pending)) interrupt_quit();
         atomic_store(&pending, true);
         sac_session_cancel(running);
         pthread_mutex_unlock(&lock);

@@ -15,6 +15,9 @@ void interrupt_start(void);
 /* From here on the first signal calls fn, the next one ends the command; NULL = no call. */
 void interrupt_call(void (*fn)(void));
 
+/* Ends the command as the second Ctrl-C does; from fn of interrupt_call only. */
+void interrupt_quit(void);
+
 /* From here on the signal cancels what `s` runs. */
 void interrupt_begin(sac_session *s);
 
