@@ -9,6 +9,7 @@
 
 #include "intake_decoder.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,10 @@ int main(int argc, char **argv) {
     interrupt_start();
     sac_error err = {0};
     sac_status st = run_main(argc, argv, &err);
+    if (st == SAC_IO && output_has_no_reader()) { /* quietly, as `head` and its like expect */
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     if (st != SAC_OK) fprintf(stderr, "saccade: %s\n", err.text);
     return app_exit_code(st);
 }

@@ -85,15 +85,27 @@ static sac_status encode_medium(sac_work *w, sac_error *err) {
 
 /* ---------------------------------------------------------------- prefill */
 
-static sac_status report_layer(const sac_work *w, int layer, sac_error *err) {
+enum { STEPS_A_LAYER = 100 };
+
+/* Before every piece: of a large model a layer of a long prompt takes many seconds. */
+static sac_status report_prefill(const sac_work *w, int64_t n_steps, sac_error *err) {
     const sac_events *e = w->s->events;
     SAC_TRY(sac_session_check_cancel(w->s, err));
-    if (e && e->progress) e->progress(e->ctx, "prefill", layer, w->s->decoder.shape.n_layers);
+    if (e && e->progress)
+        e->progress(e->ctx, "prefill", n_steps, (int64_t)STEPS_A_LAYER * w->s->decoder.shape.n_layers);
     return SAC_OK;
 }
 
+/* About as many steps as are done: rows before attention are half of a layer, rows behind it the other. */
+static int64_t steps_done(const sac_prefill_work *p) {
+    int64_t n = p->n > 0 ? p->n : 1, rows = p->stage == SAC_PREFILL_IN ? p->at : n;
+    if (p->stage == SAC_PREFILL_OUT) rows += p->at;
+    if (rows > 2 * n) rows = 2 * n;
+    return (int64_t)STEPS_A_LAYER * p->layer + STEPS_A_LAYER * rows / (2 * n);
+}
+
 static sac_status run_piece(sac_work *w, sac_error *err) {
-    if (sac_prefill_work_begins_layer(&w->prefill)) SAC_TRY(report_layer(w, w->prefill.layer, err));
+    SAC_TRY(report_prefill(w, steps_done(&w->prefill), err));
     SAC_TRY(sac_prefill_work_next(&w->prefill, err));
     if (sac_prefill_work_is_done(&w->prefill)) w->stage = SAC_WORK_LOGITS;
     return SAC_OK;
@@ -101,7 +113,7 @@ static sac_status run_piece(sac_work *w, sac_error *err) {
 
 static sac_status finish(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
-    SAC_TRY(report_layer(w, s->decoder.shape.n_layers, err));
+    SAC_TRY(report_prefill(w, (int64_t)STEPS_A_LAYER * s->decoder.shape.n_layers, err));
     SAC_TRY(sac_decoder_last_logits(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                     sac_decoder_stream(s)));
     s->has_logits = true;

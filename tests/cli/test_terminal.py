@@ -129,7 +129,7 @@ class Editing(Case):
         saved = self.path("saved.json")
         for keys in rows:
             chat.type(keys)
-            at = chat.wait_for("answer tokens", at)  # of the summary
+            at = chat.wait_for(" answer token", at)  # of the summary
             at = chat.wait_for("\n> ", at)
         chat.type(f" /save {saved}\r")
         chat.wait_for("\n> ", at)
@@ -245,6 +245,27 @@ class LongWork(Case):
         run.type("\x03")
         self.assertEqual(run.exit_code(), 130)
         self.assertIn("saccade: ", run.seen)
+
+    def test_a_layer_that_takes_seconds(self):
+        """Progress within the first of nine layers; Ctrl-C during attention of 12,000 tokens is answered before that is done."""
+        for wait_s in 0.5, 0.8, 0.3, 1.2, 2:  # until it comes while a piece of more than 0.2 s is under way
+            run = Terminal("ask", "--threads", "1", "--ctx", "32768", "a " * 12000)
+            run.wait_for("prefill")
+            end = time.monotonic() + wait_s
+            while run.read(max(0.0, end - time.monotonic())):
+                pass
+            self.assertRegex(run.seen, r"prefill  \[#*\.*\] +([1-9]|10)%")
+            run.type("\x03")
+            while "Ctrl-C again ends at once" not in run.seen and run.read(TIMEOUT_S):
+                pass
+            told = "Ctrl-C again ends at once" in run.seen
+            if told:
+                run.type("\x03")
+            self.assertEqual(run.exit_code(), 130)
+            self.assertIn("saccade: cancelled", run.seen)
+            if told:
+                return
+        self.fail("Ctrl-C was not answered")
 
     def test_ctrl_c_ends_an_answer_and_not_the_chat(self):
         row = sample(video=False)
