@@ -4,12 +4,27 @@
 #include "clock.h"
 #include "workspace.h"
 
+#include <string.h>
+
 /* ---------------------------------------------------------------- tokens and their rows */
+
+/* A user's last message with nothing in it is a slip: what a model says to it is about nothing. */
+static sac_status check_question(const sac_input *in, sac_error *err) {
+    const sac_message *last = in->n_messages ? &in->messages[in->n_messages - 1] : NULL;
+    if (!last || !last->role || strcmp(last->role, "user")) return SAC_OK; /* others are judged elsewhere */
+    for (size_t i = 0; i < last->n_parts; i++) {
+        const sac_part *p = &last->parts[i];
+        if (p->kind != SAC_PART_TEXT || (p->text && p->text[strspn(p->text, " \t\r\n")])) return SAC_OK;
+    }
+    return sac_fail(err, SAC_BAD_ARGUMENT,
+                    "no question: the last message has neither a text nor a picture or video");
+}
 
 static sac_status build(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
     const sac_input *in = &w->input;
     if (in->messages || (!in->text && !in->ids)) {
+        SAC_TRY(check_question(in, err));
         int64_t media_ns = sac_now_ns();
         SAC_TRY(sac_media_prepare(s, in->messages, in->n_messages, err));
         w->result.seconds.media = sac_seconds_since(media_ns);

@@ -33,7 +33,7 @@ class Usage(Case):
             (["eval", "x", "--videos="], "--videos: expected the name of a folder, found nothing"),
             (["inspect", "--attention", "", "q"], "--attention: expected the name of a file, found nothing"),
             (["ask"], "no question"),
-            (["ask", "  "], "the question is empty"),
+            (["ask", "  "], "no question"),
             (["ask", "a.jpg", "what?"], "one question is expected, found 'a.jpg' and 'what?'"),
             (["ask", "--kv", "f12", "q"], "f12"),
             (["ask", "--prefill", "magic", "q"], "magic"),

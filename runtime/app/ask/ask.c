@@ -81,7 +81,7 @@ static sac_status find_question(const settings *s, char **words, int n_words, co
     if (!strcmp(words[0], "-")) SAC_TRY(read_question(owned, err));
     *question = *owned ? *owned : words[0];
     if ((*question)[strspn(*question, " \t\r\n")] || s->media.n) return SAC_OK;
-    return sac_fail(err, SAC_BAD_ARGUMENT, "the question is empty");
+    return sac_fail(err, SAC_BAD_ARGUMENT, "no question: the text is empty");
 }
 
 static sac_status ask(const settings *s, char **words, int n_words, sac_error *err) {
