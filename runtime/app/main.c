@@ -6,6 +6,7 @@
 #include "interrupt.h"
 #include "output.h"
 #include "status.h"
+#include "suggest.h"
 
 #include "intake_decoder.h"
 
@@ -42,7 +43,13 @@ static const command *find_command(const char *name) {
 }
 
 static sac_status unknown_command(const char *name, sac_error *err) {
-    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; see 'saccade --help'", name);
+    suggestion near = {.typed = name};
+    for (size_t i = 0; i < SAC_COUNT(commands); i++) suggest_offer(&near, commands[i]->name);
+    suggest_offer(&near, "help");
+    suggest_offer(&near, "--help");
+    suggest_offer(&near, "--version");
+    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; %s%s%see 'saccade --help'", name,
+                    near.best ? "did you mean " : "", near.best ? near.best : "", near.best ? "? S" : "s");
 }
 
 static sac_status run_help(int argc, char **argv, sac_error *err) {

@@ -13,8 +13,10 @@ class Usage(Case):
         for arguments, needle in [
             ([], "see 'saccade --help'"),
             (["aks"], "unknown command 'aks'"),
-            (["help", "aks"], "unknown command 'aks'"),
-            (["ask", "--imgae", "x", "q"], "unknown option '--imgae'; see 'saccade ask --help'"),
+            (["help", "aks"], "unknown command 'aks'; did you mean ask? See"),
+            (["--vers"], "did you mean --version?"),
+            (["ask", "--zzz", "q"], "unknown option '--zzz'; see"),
+            (["ask", "--imgae", "x", "q"], "unknown option '--imgae'; did you mean --image? See 'saccade ask --help'"),
             (["ask", "-z", "q"], "unknown option '-z'; see 'saccade ask --help'"),
             (["ask", "--tensors", "q"], "unknown option '--tensors'"),
             (["ask", "q", "--image"], "--image needs a value: FILE"),

@@ -107,8 +107,8 @@ const command command_ask = {
     .examples = "  saccade ask --image cat.jpg \"What is this?\"\n"
                 "  saccade ask --video clip.mp4 --num-frames 16 \"What happens?\"\n"
                 "  saccade ask --image before.png --image after.png \"What has changed?\"\n"
-                "  saccade ask --frames frames.txt \"What happens?\"      # lines like: f/0001.jpg 0.04\n"
-                "  saccade ask -m MODEL --temperature 0.7 --seed 1 --config run.yaml --json - <question.txt\n"
+                "  saccade ask --frames frames.txt \"What happens?\"  # lines: f/0001.jpg 0.04\n"
+                "  saccade ask -m MODEL --temperature 0.7 --config run.yaml --json - <q.txt\n"
                 "  saccade ask -m MODEL --image cat.jpg                 # a chat\n",
     .run = ask,
 };

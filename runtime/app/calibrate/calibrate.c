@@ -193,7 +193,7 @@ const command command_calibrate = {
         "questions\n"
         "than those that will judge the method.",
     .examples = "  saccade calibrate -m MODEL questions.json MODEL/duo.safetensors --limit 100\n"
-                "  saccade calibrate -m MODEL questions.json duo.safetensors --num-frames 64 --decode "
-                "duo:start=64,recent=448\n",
+                "  saccade calibrate -m MODEL questions.json duo.safetensors --num-frames 64 \\\n"
+                "    --decode duo:start=64,recent=448\n",
     .run = calibrate_command,
 };

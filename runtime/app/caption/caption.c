@@ -277,13 +277,13 @@ const command command_caption = {
                "that cannot be\n"
                "read is an error line of the result. 'merge' proves that all shards are whole and writes the "
                "results.",
-    .examples =
-        "  saccade caption photos --out captions\n"
-        "  saccade caption photos --ask \"Describe the scene in one sentence.\" --format text --out "
-        "captions\n"
-        "  saccade caption 'cc3m-{00000..00331}.tar' --format jsonl --format tar --out cc3m-captions\n"
-        "  saccade caption items.jsonl --shard 0/4 --out captions     # 1/4, 2/4, 3/4 elsewhere, then\n"
-        "  saccade caption merge captions --format coco\n"
-        "  saccade caption batch_input.jsonl --out results            # OpenAI's batch format\n",
+    .examples = "  saccade caption photos --out captions\n"
+                "  saccade caption photos --ask \"Describe the scene in one sentence.\" \\\n"
+                "    --format text --out captions\n"
+                "  saccade caption 'cc3m-{00000..00331}.tar' \\\n"
+                "    --format jsonl --format tar --out cc3m-captions\n"
+                "  saccade caption items.jsonl --shard 0/4 --out captions  # and 1/4, 2/4, 3/4\n"
+                "  saccade caption merge captions --format coco\n"
+                "  saccade caption batch_input.jsonl --out results  # OpenAI's batch format\n",
     .run = caption_command,
 };

@@ -277,11 +277,11 @@ const command command_compare = {
                "and what it\n"
                "saved. With --out also as JSON and as drawings, and a run that was stopped or killed goes on "
                "there.",
-    .examples =
-        "  saccade compare samples/drawn/set.json --prompt open --method prefill=zipvl "
-        "--method \"prefill=zipvl:tau=0.9 kv=mixed\"\n"
-        "  saccade compare samples/drawn/set.json --prompt open --methods methods.yaml --out runs/table\n"
-        "  saccade compare samples/drawn/set.json --prompt open --methods methods.yaml --measure-mass "
-        "--json\n",
+    .examples = "  saccade compare samples/drawn/set.json --prompt open \\\n"
+                "    --method prefill=zipvl --method \"prefill=zipvl:tau=0.9 kv=mixed\"\n"
+                "  saccade compare samples/drawn/set.json --prompt open \\\n"
+                "    --methods methods.yaml --out runs/table\n"
+                "  saccade compare samples/drawn/set.json --prompt open \\\n"
+                "    --methods methods.yaml --measure-mass --json\n",
     .run = compare_command_run,
 };

@@ -253,10 +253,10 @@ const command command_eval = {
                "--prompt open)\n"
                "unless told otherwise. With --out a run that was stopped or killed goes on where it was.",
     .examples = "  saccade eval samples/drawn/set.json --prompt open --out runs/dense\n"
-                "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle --num-frames 32 "
-                "--out runs/m32\n"
-                "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval --max-frames 64 "
-                "--out runs/lmms\n"
+                "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle \\\n"
+                "    --num-frames 32 --out runs/m32\n"
+                "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval \\\n"
+                "    --max-frames 64 --out runs/lmms\n"
                 "  saccade eval -m MODEL.gguf --text passkey --length 8192 --decode tokenselect\n"
                 "  saccade eval --score runs/m32/result.json --json\n",
     .run = eval_command,

@@ -294,11 +294,11 @@ const command command_inspect = {
     .summary =
         "Tells what a model is (family, shapes, parameters, chat format) and the memory that a session of\n"
         "a given context takes; or draws what a prefill method keeps of a picture.",
-    .examples =
-        "  saccade inspect MODEL\n"
-        "  saccade inspect MODEL --ctx 32768 --kv bf16\n"
-        "  saccade inspect model.gguf --tensors\n"
-        "  saccade inspect MODEL --json\n"
-        "  saccade inspect --attention kept.svg --image cat.jpg --prefill zipvl:min=0 \"What is this?\"\n",
+    .examples = "  saccade inspect MODEL\n"
+                "  saccade inspect MODEL --ctx 32768 --kv bf16\n"
+                "  saccade inspect model.gguf --tensors\n"
+                "  saccade inspect MODEL --json\n"
+                "  saccade inspect --attention kept.svg --image cat.jpg \\\n"
+                "    --prefill zipvl:min=0 \"What is this?\"\n",
     .run = inspect,
 };
