@@ -51,7 +51,7 @@ static char *prompt_of(EditLine *line) {
 /* ---------------------------------------------------------------- keys */
 
 /* Ends the line as Enter does; the reader drops it. */
-static unsigned char on_interrupt(EditLine *line, int key) {
+static unsigned char on_interrupt(EditLine *line, wint_t key) {
     (void)key;
     editor_of(line)->interrupted = true;
     el_push(line, "\n");
@@ -59,7 +59,7 @@ static unsigned char on_interrupt(EditLine *line, int key) {
 }
 
 /* Within this call libedit's handlers give the terminal back and take it again. */
-static unsigned char on_stop(EditLine *line, int key) {
+static unsigned char on_stop(EditLine *line, wint_t key) {
     (void)line, (void)key;
     raise(SIGTSTP);
     return CC_REDISPLAY;
@@ -71,7 +71,7 @@ static bool ends_with(const wchar_t *text, size_t n, const wchar_t *end) {
 }
 
 /* Everything up to the end mark, as it is: a line end within does not send it. */
-static unsigned char on_paste(EditLine *line, int key) {
+static unsigned char on_paste(EditLine *line, wint_t key) {
     static const wchar_t mark[] = L"\033[201~";
     size_t n = 0, n_mark = wcslen(mark);
     wchar_t *text = malloc((PASTE_MAX + 1) * sizeof *text), c;
@@ -104,7 +104,7 @@ static void show_names(const chat_completion *c) {
     fputc('\n', stderr);
 }
 
-static unsigned char on_tab(EditLine *line, int key) {
+static unsigned char on_tab(EditLine *line, wint_t key) {
     const chat_edit *e = editor_of(line);
     const LineInfo *info = el_line(line);
     char *before = strndup(info->buffer, (size_t)(info->cursor - info->buffer));
@@ -135,10 +135,11 @@ static void bind_keys(EditLine *line) {
         {"\\e[8~", "ed-move-to-end"}, {"\\e[3~", "ed-delete-next-char"},
         {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
     };
-    el_set(line, EL_ADDFN, "chat-interrupt", "Drops the line", on_interrupt);
-    el_set(line, EL_ADDFN, "chat-stop", "Stops as Ctrl-Z does", on_stop);
-    el_set(line, EL_ADDFN, "chat-paste", "Takes in what is pasted", on_paste);
-    el_set(line, EL_ADDFN, "chat-complete", "Completes commands and paths", on_tab);
+    /* el_set would copy the names and never free them. */
+    el_wset(line, EL_ADDFN, L"chat-interrupt", L"Drops the line", on_interrupt);
+    el_wset(line, EL_ADDFN, L"chat-stop", L"Stops as Ctrl-Z does", on_stop);
+    el_wset(line, EL_ADDFN, L"chat-paste", L"Takes in what is pasted", on_paste);
+    el_wset(line, EL_ADDFN, L"chat-complete", L"Completes commands and paths", on_tab);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         el_set(line, EL_BIND, keys[i][0], keys[i][1], NULL);
 }
