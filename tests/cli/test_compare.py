@@ -175,7 +175,7 @@ FASTV_OPTION = ("--" + FASTV).split("=", 1)
 class Drawings(CompareCase):
     METHODS = """
 - {name: "a < b & c", kv: bf16}
-- {prefill: nothing}
+- {prefill: "fastv:layer=0"}
 - sweep: {name: FastV, prefill: "fastv:layer=2,ratio=*", over: [0.5, 0, 2]}
 """
 
@@ -195,15 +195,21 @@ class Drawings(CompareCase):
         ticks = {t.text for t in sweep.iter(SVG + "text") if t.get("font-size") == "11"}
         self.assertLessEqual({"0.3", "0.9", "0.95", "0.99"}, ticks)
 
+    def test_names_that_do_not_exist(self):
+        """Refused before the set is read."""
+        for line, needles in [("decode=streamng", ("decode=streamng", "did you mean streaming?")), ("prefill=nosuch:tau=1", ('"nosuch" is not known',)),
+                              ("kv=nosuch", ("kv=nosuch",))]:
+            self.assert_refused(saccade("compare", "no.json", "--prompt", "open", "--method", line), 64, *needles)
+
     def test_a_sweep_and_refused_lines(self):
         out = self.path("out")
         run = self.compare(self.set(drawn(1, 2)), "--methods", self.path("m.yaml", self.METHODS), "--out", out, code=75)
-        self.assertRegex(run.stderr, r"\Asaccade: 2 of 6 method lines were refused; the first, prefill=nothing: [^\n]*nothing[^\n]*\n\Z")
+        self.assertRegex(run.stderr, r"\Asaccade: 2 of 6 method lines were refused; the first, prefill=fastv:layer=0: [^\n]*layer=0[^\n]*\n\Z")
         result = load(out, "compare.json")
         refused = [r["name"] for r in result["rows"] if r["refused"]]
-        self.assertEqual(refused, ["prefill=nothing", "FastV 2"])
-        self.assertIn('prefill policy "nothing" is not known', result["rows"][2]["refused"]["text"])
-        self.assertIn("prefill=nothing: refused: prefill policy", run.stdout)
+        self.assertEqual(refused, ["prefill=fastv:layer=0", "FastV 2"])
+        self.assertIn('layer=0', result["rows"][2]["refused"]["text"])
+        self.assertIn("prefill=fastv:layer=0: refused: ", run.stdout)
         table = cells(run.stdout)
         self.assertEqual(table["FastV 2"]["strict, %"], "refused, see below")
         self.assertEqual(result["sweeps"][0]["given"]["prefill"], "fastv:layer=2,ratio=*")
@@ -213,7 +219,7 @@ class Drawings(CompareCase):
         overview, sweep = (ET.parse(os.path.join(out, name)).getroot() for name in ("overview.svg", "sweep1.svg"))
         texts = [t.text for t in overview.iter(SVG + "text")]
         self.assertTrue(any(t and t.startswith("a < b & c: ") for t in texts), texts)
-        self.assertIn("prefill=nothing: refused", texts)
+        self.assertIn("prefill=fastv:layer=0: refused", texts)
         texts = [t.text for t in sweep.iter(SVG + "text")]
         self.assertEqual((texts[0], texts[1]), ("FastV", "prefill=fastv:layer=2,ratio=*"))
         self.assertIn("refused", texts)

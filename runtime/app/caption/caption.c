@@ -182,14 +182,14 @@ static sac_status print_report(job *j, sac_error *err) {
     const caption_stats *t = &j->stats;
     int64_t here = t->n_captions + t->n_errors;
     if (j->s->json) return report_print(report(j), err);
-    printf("captions   %s of %s items", report_count(j->records.n_captions), report_count(t->n_items));
+    printf("captions   %s of %s", report_count(j->records.n_captions), report_counted(t->n_items, "item"));
     if (j->shard.count > 1) printf(" of shard %" PRId64 " of %" PRId64, j->shard.index, j->shard.count);
     printf("%s\n", t->n_before && here ? "" : here ? "" : ", all done before");
-    if (t->n_before && here) printf("resumed    %s items were done before\n", report_count(t->n_before));
+    if (t->n_before && here) printf("resumed    %s done before\n", report_counted(t->n_before, "item"));
     if (here)
         printf("rate       %.2f items a second, %.0f answer tokens a second, in %.1f s\n",
                (double)here / t->seconds, (double)t->tokens / t->seconds, t->seconds);
-    if (j->records.n_errors) printf("failed     %s items\n", report_count(j->records.n_errors));
+    if (j->records.n_errors) printf("failed     %s\n", report_counted(j->records.n_errors, "item"));
     const char *kind;
     json_t *e;
     json_object_foreach(j->errors, kind, e) {
@@ -267,9 +267,9 @@ static sac_status print_merged(const settings *s, const caption_records *r, sac_
                                       (json_int_t)r->n_captions, "failed", (json_int_t)r->n_errors, "header",
                                       r->header),
                             err);
-    printf("merged     %s items of %zu shards, each once\n", report_count(r->n_captions + r->n_errors),
-           r->n_journals);
-    if (r->n_errors) printf("failed     %s items\n", report_count(r->n_errors));
+    printf("merged     %s of %s, each once\n", report_counted(r->n_captions + r->n_errors, "item"),
+           report_counted((int64_t)r->n_journals, "shard"));
+    if (r->n_errors) printf("failed     %s\n", report_counted(r->n_errors, "item"));
     return output_finish(err);
 }
 
@@ -303,13 +303,13 @@ const command command_caption = {
                "that cannot be\n"
                "read is an error line of the result. 'merge' proves that all shards are whole and writes the "
                "results.",
-    .examples =
-        "  saccade caption photos --out captions\n"
-        "  saccade caption photos --ask \"Describe the scene in one sentence.\" --format text --out "
-        "captions\n"
-        "  saccade caption 'cc3m-{00000..00331}.tar' --format jsonl --format tar --out cc3m-captions\n"
-        "  saccade caption items.jsonl --shard 0/4 --out captions     # 1/4, 2/4, 3/4 elsewhere, then\n"
-        "  saccade caption merge captions --format coco\n"
-        "  saccade caption batch_input.jsonl --out results            # OpenAI's batch format\n",
+    .examples = "  saccade caption photos --out captions\n"
+                "  saccade caption photos --ask \"Describe the scene in one sentence.\" \\\n"
+                "    --format text --out captions\n"
+                "  saccade caption 'cc3m-{00000..00331}.tar' \\\n"
+                "    --format jsonl --format tar --out cc3m-captions\n"
+                "  saccade caption items.jsonl --shard 0/4 --out captions  # and 1/4, 2/4, 3/4\n"
+                "  saccade caption merge captions --format coco\n"
+                "  saccade caption batch_input.jsonl --out results  # OpenAI's batch format\n",
     .run = caption_command,
 };

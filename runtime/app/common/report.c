@@ -303,15 +303,16 @@ void report_print_summary(const run *r, const sac_result *result) {
     for (size_t i = 0; i < result->n_media; i++) {
         const sac_media_report *m = &result->media[i];
         if (m->kind == SAC_PART_IMAGE || m->n_frames < 1) continue;
-        fprintf(stderr, "%s[%s: %d of %s frames", dim, kind_name(m->kind), m->n_frames,
-                report_count(m->source_frames));
+        fprintf(stderr, "%s[%s: %d of %s", dim, kind_name(m->kind), m->n_frames,
+                report_counted(m->source_frames, "frame"));
         if (m->time_s) fprintf(stderr, ", %.2f to %.2f s", m->time_s[0], m->time_s[m->n_frames - 1]);
-        fprintf(stderr, ", %s tokens; rule: %s]%s\n", report_count(m->n_tokens), m->rule, plain);
+        fprintf(stderr, ", %s; rule: %s]%s\n", report_counted(m->n_tokens, "token"), m->rule, plain);
     }
-    fprintf(stderr, "%s[%s prompt tokens (%s visual, %s reused), %s answer tokens, %.2f s%s]%s\n", dim,
-            report_count(result->n_prompt_tokens), report_count(result->n_visual_tokens),
-            report_count(result->n_reused_tokens), report_count(result->n_tokens), result->seconds.total,
-            !strcmp(result->finish_reason, "length") ? ", cut at the limit" : "", plain);
+    fprintf(stderr, "%s[%s (%s visual, %s reused), %s, %.2f s%s]%s\n", dim,
+            report_counted(result->n_prompt_tokens, "prompt token"), report_count(result->n_visual_tokens),
+            report_count(result->n_reused_tokens), report_counted(result->n_tokens, "answer token"),
+            result->seconds.total, !strcmp(result->finish_reason, "length") ? ", cut at the limit" : "",
+            plain);
     if (!result->prefill_is_short) return;
     sac_session_method_lines lines;
     sac_session_methods(r->session, &lines);

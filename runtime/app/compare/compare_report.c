@@ -219,7 +219,7 @@ static void print_methods(FILE *f, const comparison *c) {
             fprintf(f, "- %s: prefill %s, kv %s, decode %s, rope %s, reduce %s\n", row->line->name,
                     l->prefill, l->kv, l->decode, l->rope, l->reduce);
         if (row->outcome.n_errors)
-            fprintf(f, "  (%" PRId64 " questions could not be asked)\n", row->outcome.n_errors);
+            fprintf(f, "  (%s could not be asked)\n", report_counted(row->outcome.n_errors, "question"));
     }
 }
 
@@ -228,10 +228,11 @@ char *compare_report_table(const comparison *c) {
     size_t n;
     FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
-    fprintf(f, "%s: %s questions about %s videos, prompt %s%s; model %s, %d threads\n\n", c->set_path,
-            report_count((int64_t)c->set.n_questions), report_count((int64_t)c->set.n_videos),
-            eval_prompt_name(c->task.prompt), c->task.subtitles ? ", with subtitles" : "", c->r.model_path,
-            c->r.info.n_threads);
+    fprintf(f, "%s: %s about %s, prompt %s%s; model %s, %s\n\n", c->set_path,
+            report_counted((int64_t)c->set.n_questions, "question"),
+            report_counted((int64_t)c->set.n_videos, "video"), eval_prompt_name(c->task.prompt),
+            c->task.subtitles ? ", with subtitles" : "", c->r.model_path,
+            report_counted(c->r.info.n_threads, "thread"));
     bool ok = print_table(f, c) && print_layers(f, c);
     fputs(meaning, f);
     print_methods(f, c);
