@@ -122,6 +122,8 @@ static void compare_each(const case_shape *shape, const char *prefill, const cha
     if (here.c.n + 25 <= shape->n_ctx) compare_prompts(&here, &there, 25);
     assert_true(here.c.stats.decode_rows == there.c.stats.decode_rows);
     assert_true(here.c.stats.decode_budget == there.c.stats.decode_budget);
+    assert_true(here.c.stats.n_decode_mass == there.c.stats.n_decode_mass);
+    assert_true(fabs(here.c.stats.decode_mass - there.c.stats.decode_mass) < 1e-5);
     format_close(&here);
     format_close(&there);
 }
@@ -148,7 +150,8 @@ static void mixed_on_a_device(void **state) {
 
 /* A step that mixes only the heaviest packed rows. */
 static void mixed_with_top_p(void **state) {
-    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
+    const case_shape shape = {
+        .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400, .measure_mass = true};
     (void)state;
     compare(&shape, "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7,top_p=0.6", 150, 100);
     compare(&shape, "dense", "mixed:gap=50,high=8,low=4,top_p=0.9", 64, 60);
