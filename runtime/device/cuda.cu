@@ -2,6 +2,7 @@
  * statically, so a machine without a driver runs the same program and gets one line of why. */
 #include <cuda_runtime.h>
 extern "C" {
+#include "cuda_code.h"
 #include "device.h"
 }
 #include <stdio.h>
@@ -141,16 +142,16 @@ static void cuda_event_free(sac_event *e) {
 
 static __global__ void nothing(void) {}
 
-/* Code for cards before Hopper leaves out what the host counts on from Hopper on (clusters, early launches). */
-static bool has_code(int index, int compute) {
+/* Of the code that the card runs, 80 for sm_80; 0: this build holds none for it. */
+static int code_of(int index) {
     cudaFuncAttributes f;
     bool is_there = cudaSetDevice(index) == cudaSuccess && cudaFuncGetAttributes(&f, nothing) == cudaSuccess;
     if (!is_there) cudaGetLastError();
-    return is_there && (compute < 90 || f.ptxVersion >= 90);
+    return is_there ? f.ptxVersion : 0;
 }
 
 /* A driver that is too old, no card, or a card that this build holds no code for: all UNSUPPORTED. */
-static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
+static sac_status probe(int index, cudaDeviceProp *p, int *code, sac_error *err) {
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
     if (e != cudaSuccess) cudaGetLastError();
@@ -166,7 +167,8 @@ static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
     if (p->major < 8)
         return sac_fail(err, SAC_UNSUPPORTED, "CUDA card %d (%s) is sm_%d%d: sm_80 or later is needed", index,
                         p->name, p->major, p->minor);
-    if (!has_code(index, p->major * 10 + p->minor))
+    *code = code_of(index);
+    if (!*code)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "this build has no code for CUDA card %d (%s, sm_%d%d): build with "
                         "-DCMAKE_CUDA_ARCHITECTURES=%d%d",
@@ -176,11 +178,13 @@ static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
 
 extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *err) {
     cudaDeviceProp p;
+    int code;
     *d = sac_device{};
-    SAC_TRY(probe(index, &p, err));
+    SAC_TRY(probe(index, &p, &code, err));
     d->kind = SAC_DEVICE_CUDA;
     d->index = index;
-    d->compute = p.major * 10 + p.minor;
+    d->compute = sac_cuda_counted_compute(p.major * 10 + p.minor, code);
+    d->shared_bytes = (int)p.sharedMemPerBlockOptin;
     d->n_processors = p.multiProcessorCount;
     d->memory_bytes = p.totalGlobalMem;
     snprintf(d->name, sizeof d->name, "%.79s", p.name);

@@ -42,7 +42,8 @@ typedef enum sac_device_kind { SAC_DEVICE_CPU, SAC_DEVICE_CUDA } sac_device_kind
 struct sac_device {
     sac_device_kind kind;
     int index;           /* which card */
-    int compute;         /* 90 for sm_90; 0 on the CPU */
+    int compute;         /* 90 for sm_90; of the code where that is for an older card; 0 on the CPU */
+    int shared_bytes;    /* of shared memory that a block may have on the card; 0: not known */
     int n_processors;    /* multiprocessors of the card; 1 on the CPU */
     size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
     char name[80];

@@ -1,6 +1,7 @@
 /* test_launch_plans.cu - what the driver is told before a kernel starts, where no card is needed to know
  * it: the table of cards, launch plans as the driver gets them, and how work is cut into blocks. */
 extern "C" {
+#include "cuda_code.h"
 #include "test.h"
 }
 #include "cluster.cuh"
@@ -32,6 +33,19 @@ static void knows_the_cards(void **) {
     }
     for (size_t i = 1; i < SAC_COUNT(card_tunings); i++)
         assert_true(card_tunings[i - 1].compute < card_tunings[i].compute);
+}
+
+/* A card newer than the build's code is one of the code's, with the memory that it says it has. */
+static void knows_newer_cards(void **) {
+    assert_int_equal(sac_cuda_counted_compute(90, 90), 90);
+    assert_int_equal(sac_cuda_counted_compute(89, 80), 89);
+    assert_int_equal(sac_cuda_counted_compute(120, 80), 80);
+    assert_int_equal(sac_cuda_counted_compute(90, 80), 80);
+    assert_int_equal(sac_cuda_counted_compute(120, 120), 120);
+    sac_device d = card(sac_cuda_counted_compute(120, 80));
+    d.shared_bytes = 99 << 10;
+    assert_int_equal(block_shared_bytes(&d), 99 << 10);
+    assert_false(tuning_of(&d).has_wgmma);
 }
 
 typedef struct told {
@@ -227,7 +241,7 @@ int main(void) {
         cmocka_unit_test(knows_the_cards),       cmocka_unit_test(tells_the_driver),
         cmocka_unit_test(cuts_rows_into_blocks), cmocka_unit_test(cuts_products_into_tiles),
         cmocka_unit_test(shares_out_waves),      cmocka_unit_test(catches_wrong_plans),
-        cmocka_unit_test(finds_cublaslt),
+        cmocka_unit_test(finds_cublaslt),        cmocka_unit_test(knows_newer_cards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
