@@ -261,6 +261,7 @@ static inline sac_device late_device(void) {
                         .copy = late_copy,
                         .zero = late_zero,
                         .stream_open = late_stream_open,
+                        .stream_open_first = late_stream_open,
                         .stream_sync = late_stream_sync,
                         .stream_close = late_stream_close,
                         .event_create = late_event_create,
