@@ -10,7 +10,10 @@
 
 #include "engine.h"
 
-enum { SAC_N_USES = SAC_FOR_STEP + 1 };
+enum {
+    SAC_N_USES = SAC_FOR_STEP + 1,
+    SAC_PIECES_AHEAD = 2 /* pieces of a prefill that a device may have before it */
+};
 
 /* What a session asks of a workspace for one use. */
 typedef struct sac_workspace_need {
@@ -33,6 +36,7 @@ typedef struct sac_workspace {
     void *device_memory;
     sac_arena device_fixed, device_rows; /* over device_memory */
     sac_device_vision device_vision;
+    sac_event passed[SAC_PIECES_AHEAD]; /* behind the last pieces of a prefill, in turn */
 } sac_workspace;
 
 /* The workspaces of one model. */
