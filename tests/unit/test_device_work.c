@@ -204,8 +204,69 @@ static void a_fault_in_a_batch_is_said(void **state) {
     close_card(&c);
 }
 
+/* ---------------------------------------------------------------- memory */
+
+/* A session in place of another takes no memory of the device and gives none back, while others are there. */
+static void memory_of_a_session_is_kept(void **state) {
+    (void)state;
+    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32"},
+                             other = {.n_ctx = N_CTX,
+                                      .kv = "f32",
+                                      .decode = "tokenselect:k=8,init=2,local=4"},
+                             small = {.n_ctx = 40, .kv = "f32"};
+    card c;
+    sac_error err;
+    sac_session *stays, *s;
+    open_card(&c);
+    assert_ok(sac_session_create(&stays, c.m, &config, &err), err);
+    assert_ok(sac_session_create(&s, c.m, &other, &err), err);
+    for (int i = 0; i < 4; i++) {
+        int n_allocated = late_n_allocated, n_freed = late_n_freed;
+        sac_session_free(s);
+        assert_ok(sac_session_create(&s, c.m, i % 2 ? &other : &config, &err), err);
+        assert_int_equal(late_n_allocated, n_allocated);
+        assert_int_equal(late_n_freed, n_freed);
+        int32_t ids[N_CTX]; /* and it is as good as new */
+        size_t n = prompt_of(0, ids);
+        assert_ok(sac_session_append(s, ids, n, NULL, &err), err);
+        assert_ok(sac_session_append(stays, ids, n, NULL, &err), err);
+        if (i % 2 == 0)
+            assert_memory_equal(sac_session_logits(s), sac_session_logits(stays), 288 * sizeof(float));
+        sac_session_reset(stays);
+    }
+    sac_session_free(s);
+    int n_allocated = late_n_allocated;
+    assert_ok(sac_session_create(&s, c.m, &small, &err), err); /* not worth that much */
+    assert_true(late_n_allocated > n_allocated);
+    sac_session_free(s);
+    sac_session_free(stays);
+    close_card(&c);
+}
+
+/* A session is refused that would leave nothing to the device's libraries; what was kept makes room. */
+static void libraries_have_room(void **state) {
+    (void)state;
+    const size_t libraries = (size_t)640 << 20;
+    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32"};
+    card c;
+    sac_error err;
+    sac_session *s;
+    sac_memory_report plan;
+    open_card(&c);
+    assert_ok(sac_session_plan(c.m, &config, &plan, &err), err);
+    late_left = plan.device_bytes + plan.workspace_device_bytes + libraries - 1;
+    assert_int_equal(sac_session_create(&s, c.m, &config, &err), SAC_NO_MEMORY);
+    assert_non_null(strstr(err.text, "libraries"));
+    late_left++;
+    assert_ok(sac_session_create(&s, c.m, &config, &err), err);
+    late_left = 0;
+    sac_session_free(s);
+    close_card(&c);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_do_not_pile_up),
-                                       cmocka_unit_test(a_fault_in_a_batch_is_said)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(a_fault_in_a_batch_is_said),
+        cmocka_unit_test(memory_of_a_session_is_kept), cmocka_unit_test(libraries_have_room)};
     return cmocka_run_group_tests_name("work on a device", tests, NULL, NULL);
 }
