@@ -126,6 +126,20 @@ static sac_status run_piece(sac_work *w, sac_error *err) {
     return SAC_OK;
 }
 
+/* What a piece is on a device is only queued. It waits for all but the last one before it, so that steps of other
+ * sessions between two pieces do not stand behind a whole prompt. */
+static sac_status run_paced(sac_work *w, sac_error *err) {
+    sac_workspace *space = w->s->workspace;
+    const sac_device *d = space->device_stream.device;
+    if (!d) return run_piece(w, err);
+    sac_event *passed = &space->passed[w->n_pieces++ % SAC_PIECES_AHEAD];
+    if (d->event_sync(passed) != SAC_OK)
+        return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
+    SAC_TRY(run_piece(w, err));
+    if (d->event_record(&space->device_stream, passed) == SAC_OK) return SAC_OK;
+    return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
+}
+
 static sac_status finish(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
     SAC_TRY(report_prefill(w, (int64_t)STEPS_A_LAYER * s->decoder.shape.n_layers, err));
@@ -155,7 +169,7 @@ static sac_status next(sac_work *w, sac_error *err) {
     case SAC_WORK_PLACE: return place(w, err);
     case SAC_WORK_TEXT: return embed_text(w, err);
     case SAC_WORK_MEDIA: return encode_medium(w, err);
-    case SAC_WORK_PREFILL: return run_piece(w, err);
+    case SAC_WORK_PREFILL: return run_paced(w, err);
     case SAC_WORK_LOGITS: return finish(w, err);
     case SAC_WORK_DONE: break;
     }
