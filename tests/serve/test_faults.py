@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from server import (HANG_S, Case, Server, ask, chat_body, is_video, main, questions, read_events, saccade, sample,
+from server import (HANG_S, Case, Server, ask, chat_body, is_video, main, media_part, questions, read_events, saccade, sample,
                     write_png)
 
 PICTURE = sample(video=False)
@@ -60,6 +60,55 @@ def kill_children(pid):
             os.kill(int(child), signal.SIGKILL)
             n += 1
     return n
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def is_locked_in(pid):
+    """A decoding child that has given up its rights: it decodes from here on."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            return "Seccomp:\t2" in f.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children_now(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(p) for p in f.read().split()]
+    except FileNotFoundError:
+        return children(pid)
+
+
+def stop_a_child(test, server):
+    """A decoding child that stands still, and the connection that waits for it. A video each time that none has seen."""
+    helper, = children_now(server.process.pid)
+    row = next(r for r in questions() if r["n_frames"] == 256)
+    before = children_now(helper)
+    with open(row["file"], "rb") as f:
+        video = f.read()
+    for _ in range(200):
+        video += os.urandom(16)
+        client = server.connect()
+        client.sendall(whole(ask({**row, "file": test.path("v.mp4", video)}), max_tokens=1))
+        end = time.monotonic() + 10
+        while time.monotonic() < end and not select.select([client], [], [], 0)[0]:
+            new = [c for c in children_now(helper) if c not in before and is_locked_in(c)]
+            if new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(new[0], signal.SIGSTOP)
+                if not select.select([client], [], [], 0.3)[0] and is_alive(new[0]):
+                    return new[0], client
+                break
+        client.close()
+    raise AssertionError("no child was met")
 
 
 class Faults(Case):
@@ -249,6 +298,42 @@ class Faults(Case):
         self.assertEqual((replies[0].status, replies[0].json["error"]["code"]), (400, "media_failed"))
         self.assertEqual(children(self.server.process.pid), [helper])
 
+    def test_a_decoding_child_ends_with_its_client(self):
+        """A child that stands still would stay for ever; what waits for it is a client that leaves."""
+        with Server("--slots", "1", "--decode-seconds", "300", check=False) as server:
+            child, client = stop_a_child(self, server)
+            self.assertTrue(is_alive(child))
+            client.close()
+            server.wait_for(lambda: not is_alive(child), "the child outlives its client")
+            server.wait_for(lambda: server.n_requests() == 0, "the request goes on")
+            self.assertEqual(server.metric("saccade:decoder_crashes_total"), 0)
+            self.assertEqual(server.metric("saccade:requests_cancelled_total"), 1)
+            self.assertEqual(server.answer(ask(PICTURE)), PICTURE["answer"])
+
+    def test_a_decoding_child_ends_with_the_server(self):
+        with Server("--slots", "1", "--decode-seconds", "300", check=False) as server:
+            child, client = stop_a_child(self, server)
+            server.stop(signal.SIGKILL)
+            server.wait_for(lambda: not is_alive(child), "the child outlives the server")
+            client.close()
+
+    def test_media_that_never_fit(self):
+        """Refused at once: nobody else holds anything that could be waited for."""
+        with Server("--slots", "1", "--decoded-mib", "1") as server:
+            pictures = [write_png(self.path(f"{i}.png"), 64 + i, 64) for i in range(40)]
+            content = [media_part(p) for p in pictures] + [{"type": "text", "text": "What is it?"}]
+            reply = server.chat(content)
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (413, "media_too_large"), reply.text)
+
+    def test_texts_do_not_wait_for_media(self):
+        """Every thread that decodes is held by a child that stands still."""
+        with Server("--slots", "4", "--decode-seconds", "300", check=False) as server:
+            held = [stop_a_child(self, server) for _ in range(2)]
+            self.assertEqual(server.chat("Hello", max_tokens=1).status, 200)
+            for child, client in held:
+                self.assertTrue(is_alive(child))
+                client.close()
+
     def test_a_heartbeat_while_others_are_served(self):
         """Both slots are taken by answers that last, so the third hears nothing but heartbeats."""
         c = [self.server.connect() for _ in range(3)]
@@ -348,6 +433,15 @@ class Ends(Case):
         server.wait_for(lambda: server.metric("vllm:num_requests_running") == 16, "they are not answered")
         self.assertEqual(server.stop(signal.SIGINT), (0, ""))
         self.assert_ended(streams, 503, "cancelled")
+
+    def test_a_second_signal_ends_the_wait(self):
+        server = Server("--slots", "1", "--drain-seconds", "3600")
+        stream, = self.begin_streams(server, 1)
+        server.wait_for(lambda: server.metric("vllm:num_requests_running") == 1, "it is not answered")
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for(lambda: server.get("/health").status == 503, "it does not notice")
+        self.assertEqual(server.stop(), (0, ""))
+        self.assert_ended([stream], 503, "cancelled")
 
     def test_a_port_that_is_taken(self):
         with Server("--slots", "1") as server:

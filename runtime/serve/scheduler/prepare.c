@@ -10,10 +10,10 @@
 #include <sys/random.h>
 
 /* Waits for a job; NULL when the server ends. */
-static serve_job *take_job(serve_server *s) {
+static serve_job *take_job(serve_server *s, serve_queue *from) {
     pthread_mutex_lock(&s->lock);
     serve_job *j = NULL;
-    while (!atomic_load(&s->quitting) && !(j = serve_queue_take(&s->intake)))
+    while (!atomic_load(&s->quitting) && !(j = serve_queue_take(from)))
         pthread_cond_wait(&s->stirred, &s->lock);
     pthread_mutex_unlock(&s->lock);
     return j;
@@ -41,21 +41,47 @@ static bool parse(serve_job *j, serve_problem *p) {
     return ok;
 }
 
-static void prepare(serve_server *s, serve_job *j) {
-    serve_problem p = {0};
-    if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p) || !serve_media_get(j, &p)) {
-        serve_job_end(j, &p);
-        return;
-    }
-    j->trace = serve_trace_open(j->request, s->model);
+static void hand_on(serve_server *s, serve_job *j, serve_queue *to) {
     pthread_mutex_lock(&s->lock);
-    serve_queue_add(&s->ready, j);
+    serve_queue_add(to, j);
     pthread_cond_broadcast(&s->stirred);
     pthread_mutex_unlock(&s->lock);
 }
 
-void *serve_prepare_run(void *server) {
+static void refuse(serve_job *j, const serve_problem *p) {
+    if (atomic_load(&j->cancelled))
+        serve_job_fail(j, SAC_CANCELLED, &(sac_error){0});
+    else
+        serve_job_end(j, p);
+}
+
+static void make_ready(serve_server *s, serve_job *j) {
+    j->trace = serve_trace_open(j->request, s->model);
+    hand_on(s, j, &s->ready);
+}
+
+void *serve_parse_run(void *server) {
     serve_server *s = server;
-    for (serve_job *j; (j = take_job(s));) prepare(s, j);
+    for (serve_job *j; (j = take_job(s, &s->intake));) {
+        serve_problem p = {0};
+        if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p))
+            refuse(j, &p);
+        else if (j->request->n_media)
+            hand_on(s, j, &s->media_queue);
+        else
+            make_ready(s, j);
+    }
+    return NULL;
+}
+
+void *serve_decode_run(void *server) {
+    serve_server *s = server;
+    for (serve_job *j; (j = take_job(s, &s->media_queue));) {
+        serve_problem p = {0};
+        if (serve_media_get(j, &p))
+            make_ready(s, j);
+        else
+            refuse(j, &p);
+    }
     return NULL;
 }

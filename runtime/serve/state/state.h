@@ -19,7 +19,8 @@ typedef struct serve_rounds serve_rounds;
 typedef struct serve_tokens serve_tokens;
 typedef struct serve_connection serve_connection;
 
-enum { SERVE_N_PREPARERS = 2 };
+/* Requests that name media wait for those of others, and never those without. */
+enum { SERVE_N_PARSERS = 2, SERVE_N_DECODERS = 2 };
 
 struct serve_server {
     const sac_model *model;
@@ -49,13 +50,13 @@ struct serve_server {
     pthread_cond_t stirred; /* something changed: a queue, a job cancelled, quitting */
     serve_job *jobs;        /* all alive, by next */
     size_t n_jobs;
-    serve_queue intake, ready; /* before and after media are decoded */
+    serve_queue intake, media_queue, ready; /* as they came, those whose media are to be decoded, to be run */
     size_t bodies_bytes;
     size_t n_running;
     serve_connection *connections;
 
-    pthread_t preparers[SERVE_N_PREPARERS], scheduler, watch;
-    int n_threads; /* of those that were started, in this order */
+    pthread_t threads[SERVE_N_PARSERS + SERVE_N_DECODERS + 2]; /* and the scheduler's and the watch's */
+    int n_threads;                                             /* of those that were started */
 };
 
 void serve_server_init(serve_server *s, const sac_model *model, const serve_config *config);
