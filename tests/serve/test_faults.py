@@ -227,6 +227,19 @@ class Faults(Case):
                 return self.server.get("/health").status == 200
         self.server.wait_for(answers, "no answer after too many connections")
 
+    def test_a_body_of_small_values(self):
+        """Refused before it is parsed: each two bytes would take hundreds."""
+        before = self.server.memory_kib()
+        for piece in b"{},", b"[],", b"1,", b'"",':
+            body = b'{"messages": [{"role": "user", "content": "x"}], "x": [' + piece * ((1 << 21) // len(piece) - 50) + b"1]}"
+            reply = self.server.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+            self.assertEqual(reply.status, 400 if piece == b"1," else 413, piece)
+        self.assertLess(self.server.memory_kib() - before, 80 << 10)
+
+    def test_wrong_words(self):
+        for content, words in ("a\0b", "U+0000"), ([0] * 65537, "65537 parts"):
+            self.assertIn(words, self.server.chat(content).json["error"]["message"])
+
     def test_a_slow_reader(self):
         c = socket.socket()
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)

@@ -66,6 +66,35 @@ class Settings(Case):
                       {"stop_token_ids": [1 << 30]}):
             self.assertEqual(self.server.chat(ask(row), **wrong).status, 400)
 
+    def test_no_field_is_dropped_in_silence(self):
+        """Known ones that are not done here, by what they would ask for; typos; and what asks for nothing."""
+        for path in "/v1/chat/completions", "/v1/completions":
+            body = {"max_tokens": 1, **({"messages": [{"role": "user", "content": "x"}]} if "chat" in path else
+                                        {"prompt": "x"})}
+            for field, value in {
+                    "guided_choice": ["a"], "guided_json": {}, "guided_regex": "a", "structured_outputs": {"choice": ["a"]},
+                    "grammar": "root ::= x", "json_schema": {}, "functions": [{}], "echo": True, "suffix": "x",
+                    "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
+                    "use_beam_search": True, "include_stop_str_in_output": True, "modalities": ["text", "audio"],
+                    "reasoning_effort": "low", "parallel_tool_calls": False, "skip_special_tokens": False}.items():
+                reply = self.server.post(path, {**body, field: value})
+                self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
+                                 (400, field, "unsupported"))
+            reply = self.server.post(path, {**body, "max_token": 3})
+            self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
+                             (400, "max_token", "unknown_field"))
+            nothing = {"user": "a", "metadata": {"a": "b"}, "store": False, "echo": False, "suffix": None,
+                       "parallel_tool_calls": True, "modalities": ["text"], "max_token": None, "length_penalty": 1.0}
+            reply = self.server.post(path, {**body, **nothing})
+            self.assertEqual(reply.status, 200, reply.text)
+            self.assertNotIn("warnings", reply.json)
+        with Server("--slots", "1", "--lenient-fields") as lenient:
+            reply = lenient.chat("x", max_tokens=1, max_token=3)
+            self.assertIn("'max_token'", reply.json["warnings"][0])
+            events, _ = read_events(lenient.chat("x", max_tokens=1, max_token=3, stream=True).text)
+            self.assertIn("'max_token'", events[-1]["warnings"][0])
+            self.assertEqual(lenient.chat("x", echo=True).status, 400)
+
     def test_min_tokens(self):
         row = sample(video=False)
         row = next(r for r in questions() if r["answer"] == "yes")

@@ -44,6 +44,7 @@ static serve_config config_of(const run *r) {
     c.n_slots = (int)s->slots;
     c.n_queue = (int)s->queue;
     c.request_methods = s->request_methods;
+    c.lenient_fields = s->lenient_fields;
     c.session = r->session_config;
     c.sampling = r->sampling;
     c.chat = r->chat;

@@ -189,9 +189,10 @@ void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
 
 static void finish_stream(serve_answer *a) {
     serve_job *j = a->job;
-    if (j->request->include_usage || a->places) {
+    if (j->request->include_usage || a->places || j->request->warnings) {
         json_t *event = envelope(j, chunk_name(j), json_array());
         json_object_set(event, "usage", a->usage);
+        if (j->request->warnings) json_object_set(event, "warnings", j->request->warnings);
         if (a->places) json_object_set(event, "saccade", a->places);
         send_event(j, event);
     }
@@ -212,6 +213,7 @@ static void finish_whole(serve_answer *a) {
     a->choices = NULL;
     json_object_set(whole, "usage", a->usage);
     if (a->places) json_object_set(whole, "saccade", a->places);
+    if (j->request->warnings) json_object_set(whole, "warnings", j->request->warnings);
     char *text = json_dumps(whole, JSON_COMPACT);
     json_decref(whole);
     if (text) serve_job_output(j, text, strlen(text));

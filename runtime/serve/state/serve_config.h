@@ -25,6 +25,7 @@ typedef struct serve_config {
     sac_session_config session;
     bool
         request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
+    bool lenient_fields; /* a field that is not known is named in the answer instead of refused */
     sac_sampling sampling; /* where a request says nothing */
     sac_chat_options chat; /* likewise: variables and parse_special */
 

@@ -67,6 +67,7 @@ void serve_server_stir(serve_server *s);
 
 /* Takes n bytes of the room for bodies; false when there is none left now. */
 bool serve_server_take_body(serve_server *s, size_t n);
+void serve_server_return_room(serve_server *s, size_t n);
 void serve_server_return_body(serve_server *s, serve_buffer *body); /* frees it, too */
 
 /* Queues a job; false: *p says why not (429, 503). The job is then the caller's alone. */
