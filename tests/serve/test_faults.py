@@ -499,6 +499,34 @@ class Ends(Case):
             self.assertEqual((done, events[-1]["error"]["code"]), (False, code))
             self.assertNotIn('"finish_reason":"length"', reply.text)
 
+    def test_idle_connections_lock_nobody_out(self):
+        """Those of the address that has the most go first; a client of another address is answered."""
+        with Server("--slots", "1", "--connections", "20", "--receive-seconds", "3600") as server:
+            idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
+            other = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60, source_address=("127.0.0.2", 0))
+            for _ in range(2):
+                other.request("GET", "/health")
+                reply = other.getresponse()
+                self.assertEqual((reply.status, reply.read()), (200, b'{"status":"ok"}'))
+            self.assertEqual(server.get("/health").status, 200)
+            other.close()
+            for c in idle:
+                c.close()
+
+    def test_http_that_is_not_taken(self):
+        with Server("--slots", "1") as server:
+            for more, status in ((b"Content-Length: 2\r\nContent-Length: 2\r\n", 400), (b"Host: localhost\r\n", 400),
+                                 (b"Transfer-Encoding: gzip\r\n", 501),
+                                 (b"Content-Encoding: gzip\r\nContent-Length: 2\r\n", 415)):
+                with server.connect() as c:
+                    c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n{}")
+                    self.assertIn(b" %d " % status, c.recv(4096), more)
+            self.assertEqual(server.get("/health%00x").status, 404)
+            reply = server.get("/v1/completions")
+            self.assertEqual((reply.status, reply.headers["Allow"]), (405, "POST, OPTIONS"))
+            reply = server.request("PUT", "/v1/files/x")
+            self.assertEqual((reply.status, reply.headers["Allow"]), (405, "GET, DELETE, OPTIONS"))
+
     def test_clients_that_leave_in_the_middle_of_a_request(self):
         """Their connections are given back long before the server's patience ends, also where the end comes in one
         packet with the last bytes."""

@@ -54,6 +54,7 @@ struct serve_server {
     size_t bodies_bytes;
     size_t n_running;
     serve_connection *connections;
+    size_t n_connections; /* of those that are to stay */
 
     pthread_t threads[SERVE_N_PARSERS + SERVE_N_DECODERS + 2]; /* and the scheduler's and the watch's */
     int n_threads;                                             /* of those that were started */
