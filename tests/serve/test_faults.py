@@ -567,6 +567,37 @@ class Ends(Case):
                         data += piece
             kept.close()
 
+    def test_a_list_of_uploads_in_pages(self):
+        """And all of them again after a restart; two parts 'file' are not one."""
+        def part(name, value):
+            return (f'--bbb\r\nContent-Disposition: form-data; name="{name}"'
+                    + ('; filename="x"' if name == "file" else "") + f"\r\n\r\n{value}\r\n").encode()
+
+        def upload(*parts):
+            return server.request("POST", "/v1/files", b"".join(parts) + b"--bbb--\r\n",
+                                  {"Content-Type": "multipart/form-data; boundary=bbb"})
+        folder = self.path("uploads")
+        with Server("--slots", "1", "--upload-dir", folder) as server:
+            ids = [upload(part("purpose", p), part("file", "AAA")).json["id"] for p in "abaab"]
+            for wrong, param in ((upload(part("file", "AAA"), part("file", "BBB")), "file"),
+                                 (upload(part("purpose", "x" * 64), part("file", "AAA")), "purpose"),
+                                 (server.get("/v1/files?limit=0"), "limit"), (server.get("/v1/files?order=up"), "order")):
+                self.assertEqual((wrong.status, wrong.json["error"]["param"]), (400, param))
+            self.assertEqual(server.get("/v1/files?after=file-x").status, 404)
+        with Server("--slots", "1", "--upload-dir", folder) as server:
+            for order in "asc", "desc":
+                got, after = [], ""
+                while True:
+                    page = server.get(f"/v1/files?limit=2&order={order}{after}").json
+                    got += [f["id"] for f in page["data"]]
+                    after = "&after=" + page["last_id"]
+                    if not page["has_more"]:
+                        break
+                self.assertEqual((len(got), sorted(got)), (5, sorted(ids)))
+            self.assertEqual(len(server.get("/v1/files?purpose=b").json["data"]), 2)
+            server.request("DELETE", "/v1/files/" + ids[0])
+            self.assertEqual(len(server.get("/v1/files").json["data"]), 4)
+
     def test_a_full_disk_for_uploads(self):
         """A limit of file sizes stands for the full disk: writing fails half way in the same manner."""
         def body(n):
