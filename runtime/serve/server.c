@@ -46,6 +46,12 @@ static void raise_descriptor_limit(const serve_config *c) {
     if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= wanted) return;
     r.rlim_cur = wanted < r.rlim_max ? wanted : r.rlim_max;
     setrlimit(RLIMIT_NOFILE, &r);
+    if (r.rlim_cur < wanted)
+        fprintf(stderr,
+                "saccade: %llu descriptors may be open (ulimit -n), %llu are wanted for %d connections: give "
+                "fewer "
+                "--connections, or clients will wait\n",
+                (unsigned long long)r.rlim_cur, (unsigned long long)wanted, c->max_connections);
 }
 
 static sac_status start_thread(serve_server *s, void *(*run)(void *), sac_error *err) {

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from server import (HANG_S, Case, Server, ask, chat_body, is_video, main, media_part, questions, read_events, saccade, sample,
+from server import (HANG_S, SACCADE, Case, Server, ask, chat_body, is_video, main, media_part, questions, read_events, saccade, sample,
                     write_png)
 
 PICTURE = sample(video=False)
@@ -549,6 +549,53 @@ class Ends(Case):
             self.assertGreater(int(reply.headers["Retry-After"]), 0)
             for c in waiting:
                 c.close()
+
+    def ask_from(self, server, address, body):
+        """The reply's status, asked from another address of this machine: another client."""
+        c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_S, source_address=(address, 0))
+        c.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        reply = c.getresponse()
+        reply.read()
+        c.close()
+        return reply.status
+
+    def test_long_answers_of_one_client_leave_a_slot(self):
+        """To others that ask now and then: a short question is answered while both long ones go on."""
+        short = chat_body("Hello", max_tokens=1)
+        with Server("--slots", "2") as server:
+            self.assertEqual(self.ask_from(server, "127.0.0.2", short), 200)
+            long = [server.connect() for _ in range(2)]
+            for n, c in enumerate(long):
+                c.sendall(whole("Hello", ignore_eos=True, max_tokens=ENDLESS, n=16))
+                server.wait_for(lambda n=n: server.n_requests() == n + 1, "it does not come")
+                server.wait_for(lambda: server.metric("vllm:num_requests_running") >= 1, "it is not answered")
+            for _ in range(5):
+                self.assertEqual(self.ask_from(server, "127.0.0.2", short), 200)
+            self.assertEqual(server.metric("vllm:num_requests_running"), 1)
+            self.assertEqual(server.n_requests(), 2)
+            for c in long:
+                c.close()
+
+    def test_one_client_does_not_fill_the_queue(self):
+        with Server("--slots", "1", "--queue", "15") as server:
+            held = [server.connect() for _ in range(14)]
+            for c in held:
+                c.sendall(whole("Hello", stream=True, ignore_eos=True, max_tokens=ENDLESS, n=16))
+            server.wait_for(lambda: server.n_requests() == 14, "not all came")
+            reply = server.chat("Hello")
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (429, "client_queue_full"))
+            self.assertGreater(int(reply.headers["Retry-After"]), 0)
+            other = socket.create_connection(("127.0.0.1", server.port), source_address=("127.0.0.2", 0))
+            other.sendall(whole("Hello", stream=True, ignore_eos=True, max_tokens=ENDLESS))
+            server.wait_for(lambda: server.n_requests() == 15, "another client is refused")
+            for c in held + [other]:
+                c.close()
+
+    def test_too_few_descriptors(self):
+        """Said at the start. A port that is no address' own ends the server as soon as it has said it."""
+        command = f"ulimit -n 64; exec {SACCADE} serve --quiet --slots 1 --port 0 --host 203.0.113.1"
+        run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=HANG_S, check=False)
+        self.assertIn("ulimit -n", run.stderr)
 
     def test_a_client_that_waits_for_each_answer(self):
         """It never meets its own last request: where only one may be under way, none is refused."""

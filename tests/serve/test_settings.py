@@ -37,6 +37,15 @@ class Settings(Case):
         pieces = [e for c in events for e in ((c["choices"][0]["logprobs"] or {}).get("content") or [])]
         self.assertEqual([p["token"] for p in pieces], [w["token"] for w in whole])
 
+    def test_logprobs_of_control_tokens(self):
+        """By their names, so that no two share one; they add nothing to the text."""
+        body = {"prompt": "Is the", "max_tokens": 1, "temperature": 0, "logprobs": 1, "ignore_eos": True}
+        tokens = []
+        for i in range(4):
+            choice = self.server.post("/v1/completions", {**body, "logit_bias": {str(i): 100}}).json["choices"][0]
+            tokens += choice["logprobs"]["tokens"]
+        self.assertEqual((len(set(tokens)), "" in tokens), (4, False), tokens)
+
     def test_bias_and_penalties(self):
         row = sample(video=False)
         entry = self.server.chat(ask(row), logprobs=True, max_tokens=1).json["choices"][0]["logprobs"]["content"][0]

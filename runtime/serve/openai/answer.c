@@ -70,12 +70,18 @@ static json_t *envelope(const serve_job *j, const char *object, json_t *choices)
 
 /* ---------------------------------------------------------------- log probabilities */
 
-/* A token's bytes as JSON can say them: what is no UTF-8 becomes U+FFFD. */
+/* A token's bytes as JSON can say them: what is no UTF-8 becomes U+FFFD. A control token adds nothing to the text, so it goes by
+ * its name. */
 static json_t *token_text(const serve_tokens *t, int32_t id) {
-    char text[512];
-    size_t n = 0;
+    char text[512], name[256];
+    size_t n = 0, n_name = 0;
     const char *p = id >= 0 && id < t->n ? t->bytes[id] : "",
                *end = p + (id >= 0 && id < t->n ? t->length[id] : 0);
+    if (p == end && sac_token_bytes(t->model, id, name, sizeof name, &n_name, NULL) == SAC_OK &&
+        n_name <= sizeof name) {
+        p = name;
+        end = name + n_name;
+    }
     while (p < end && n + 4 < sizeof text) {
         size_t length;
         bool valid = sac_utf8_next(p, end, &length, NULL);

@@ -19,6 +19,12 @@ typedef struct serve_rounds serve_rounds;
 typedef struct serve_tokens serve_tokens;
 typedef struct serve_connection serve_connection;
 
+/* When a client has asked last. */
+typedef struct serve_asker {
+    uint64_t client;
+    int64_t ns; /* 0 = never */
+} serve_asker;
+
 /* Requests that name media wait for those of others, and never those without. */
 enum { SERVE_N_PARSERS = 2, SERVE_N_DECODERS = 2 };
 
@@ -53,6 +59,7 @@ struct serve_server {
     serve_queue intake, media_queue, ready; /* as they came, those whose media are to be decoded, to be run */
     size_t bodies_bytes;
     size_t n_running;
+    serve_asker askers[2]; /* the client that asked last, and the last one before it that is another */
     serve_connection *connections;
     size_t n_connections; /* of those that are to stay */
 
@@ -73,6 +80,8 @@ void serve_server_return_body(serve_server *s, serve_buffer *body); /* frees it,
 
 /* Queues a job; false: *p says why not (429, 503). The job is then the caller's alone. */
 bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p);
+/* Has another client than this one asked within the last minute? Under the lock. */
+bool serve_server_has_others(const serve_server *s, uint64_t client);
 /* The server is done with a job: off the list, and its answer ends (problem may be NULL). */
 void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *problem);
 
