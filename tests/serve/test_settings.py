@@ -137,13 +137,38 @@ class Settings(Case):
                 self.assertTrue(1 <= len(value["tags"]) <= 3 and all(len(t) <= 5 for t in value["tags"]))
                 self.assertEqual(value.get("free", {"a": [1, "b"]}), {"a": [1, "b"]})
 
+    def test_schema_as_pydantic_writes_it(self):
+        """A list of models with an optional one that may contain itself."""
+        schema = {"$defs": {"Shape": {"type": "object", "title": "Shape", "required": ["kind", "inner"], "properties": {
+                      "kind": {"enum": ["square", "star"], "type": "string"},
+                      "inner": {"anyOf": [{"$ref": "#/$defs/Shape"}, {"type": "null"}], "default": None}}}},
+                  "type": "object", "required": ["shapes", "n"], "properties": {
+                      "shapes": {"type": "array", "items": {"$ref": "#/$defs/Shape"}, "minItems": 1, "maxItems": 2},
+                      "n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}
+
+        def check(shape):
+            self.assertEqual(set(shape), {"kind", "inner"})
+            self.assertIn(shape["kind"], ["square", "star"])
+            if shape["inner"] is not None:
+                check(shape["inner"])
+        for seed in range(4):
+            value = self.answer_json(schema, temperature=1.5, seed=seed, max_tokens=2000)
+            self.assertIn(type(value["n"]), (int, type(None)))
+            self.assertTrue(1 <= len(value["shapes"]) <= 2)
+            for shape in value["shapes"]:
+                check(shape)
+
     def test_schema_leaves_the_choice_to_the_model(self):
         row = next(r for r in questions() if r["question_type"] == "size")
         value = self.answer_json({"enum": ["large", "small"]}, ask(row))
         self.assertIn(value, ["large", "small"])
 
     def test_schemas_that_are_refused(self):
-        for schema in ({"type": "string", "pattern": "a+"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"},
+        for schema in ({"type": "string", "pattern": "a+"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"}, {"$ref": "#"},
+                       {"anyOf": [{"type": "object"}, {"type": "object", "properties": {"a": {}}}]},
+                       {"anyOf": [{"type": "null"}], "type": "string"}, {"allOf": [{"type": "null"}, {"type": "null"}]},
+                       {"$defs": {"A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]}},
+                        "$ref": "#/$defs/A"},
                        {"enum": []}, {"type": "object", "required": ["a"]}, {"minItems": 2, "maxItems": 1}):
             form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
             reply = self.server.chat("x", response_format=form)
