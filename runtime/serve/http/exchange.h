@@ -31,6 +31,7 @@ struct serve_exchange {
     int fd;
     const serve_route *route;
     char path[256];
+    char allow[64]; /* the methods that the path takes, where that of the request is none of them */
     serve_problem problem;
     serve_buffer body;
     size_t n_swallowed; /* of a body that is not wanted */

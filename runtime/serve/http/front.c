@@ -180,7 +180,10 @@ static bool look_at(serve_exchange *x, const char *method, const char *url) {
     if (strlen(url) >= sizeof x->path) return serve_refuse(p, 404, NULL, NULL, "no such path");
     strcpy(x->path, url);
     x->route = serve_route_find(method, url, p);
-    if (!x->route) return false;
+    if (!x->route) {
+        serve_route_methods(url, x->allow, sizeof x->allow);
+        return false;
+    }
     if (!serve_strict_check(x)) return false;
     if (!check_origin(x, method, p) || !check_key(x, p)) return false;
     if (stated_length(x) > body_limit(x)) return refuse_length(x);

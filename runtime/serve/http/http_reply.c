@@ -17,11 +17,7 @@ static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
     }
     if (status == 429 || status == 503) MHD_add_response_header(r, "Retry-After", "2");
     if (status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
-    if (status == 405) {
-        char methods[64];
-        serve_route_methods(x->path, methods, sizeof methods);
-        MHD_add_response_header(r, "Allow", methods);
-    }
+    if (status == 405) MHD_add_response_header(r, "Allow", x->allow);
     if (status == 501)
         MHD_add_response_header(r, "Connection", "close"); /* where its body ends is not known */
     if (x->job) MHD_add_response_header(r, "X-Request-Id", x->job->id);

@@ -7,7 +7,7 @@ enum { OBJECT_BYTES = 320, ARRAY_BYTES = 144, MEMBER_BYTES = 144, ITEM_BYTES = 6
 /* Behind the string that begins at the quote. */
 static const char *skip_string(const char *at, const char *end) {
     for (at++; at < end && *at != '"'; at++)
-        if (*at == '\\') at++;
+        if (*at == '\\' && at + 1 < end) at++;
     return at;
 }
 
