@@ -234,7 +234,7 @@ class Faults(Case):
             body = b'{"messages": [{"role": "user", "content": "x"}], "x": [' + piece * ((1 << 21) // len(piece) - 50) + b"1]}"
             reply = self.server.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
             self.assertEqual(reply.status, 400 if piece == b"1," else 413, piece)
-        self.assertLess(self.server.memory_kib() - before, 80 << 10)
+        self.assertLess(self.server.memory_kib() - before, 200 << 10)
 
     def test_wrong_words(self):
         for content, words in ("a\0b", "U+0000"), ([0] * 65537, "65537 parts"):
@@ -571,7 +571,7 @@ class Ends(Case):
                 server.wait_for(lambda: server.metric("vllm:num_requests_running") >= 1, "it is not answered")
             for _ in range(5):
                 self.assertEqual(self.ask_from(server, "127.0.0.2", short), 200)
-            self.assertEqual(server.metric("vllm:num_requests_running"), 1)
+            server.wait_for(lambda: server.metric("vllm:num_requests_running") == 1, "both long ones are answered")
             self.assertEqual(server.n_requests(), 2)
             for c in long:
                 c.close()
