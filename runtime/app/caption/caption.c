@@ -1,6 +1,7 @@
 /* caption.c - `saccade caption`: a large number of pictures and videos described, in parts, however often it
  * is cut short; and `saccade caption merge`, which proves the parts whole and writes the results. */
 #define _GNU_SOURCE
+#include "caption_errors.h"
 #include "caption_list.h"
 #include "caption_output.h"
 #include "caption_run.h"
@@ -139,20 +140,42 @@ static sac_status open_model(job *j, sac_error *err) {
 
 /* ---------------------------------------------------------------- report */
 
+/* NULL = nothing. */
+static json_t *skipped(const job *j) {
+    return j->in.kind == CAPTION_FOLDER ? j->in.sources[0].skipped : NULL;
+}
+
 /* Totals are the shard's; "this_run" is what this process did. */
 static json_t *report(const job *j) {
     const caption_stats *t = &j->stats;
     double here = (double)(t->n_captions + t->n_errors);
-    return json_pack(
-        "{s:O, s:I, s:I, s:I, s:O, s:b, s:{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}}",
-        "header", j->records.header, "items", (json_int_t)t->n_items, "captions",
-        (json_int_t)j->records.n_captions, "failed", (json_int_t)j->records.n_errors, "errors", j->errors,
-        "complete", j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
-        (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "failed", (json_int_t)t->n_errors,
-        "seconds", t->seconds, "items_per_second", t->seconds > 0 ? here / t->seconds : 0, "frames",
-        (json_int_t)t->frames, "prompt_tokens", (json_int_t)t->prompt_tokens, "visual_tokens",
-        (json_int_t)t->visual_tokens, "tokens", (json_int_t)t->tokens, "media_s", t->media_s, "vision_s",
-        t->vision_s, "prefill_s", t->prefill_s, "decode_s", t->decode_s);
+    return json_pack("{s:O, s:I, s:I, s:I, s:O, s:o, s:b, s:{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, "
+                     "s:f, s:f, s:f, s:f}}",
+                     "header", j->records.header, "items", (json_int_t)t->n_items, "captions",
+                     (json_int_t)j->records.n_captions, "failed", (json_int_t)j->records.n_errors, "errors",
+                     j->errors, "skipped", skipped(j) ? json_incref(skipped(j)) : json_object(), "complete",
+                     j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
+                     (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "failed",
+                     (json_int_t)t->n_errors, "seconds", t->seconds, "items_per_second",
+                     t->seconds > 0 ? here / t->seconds : 0, "frames", (json_int_t)t->frames, "prompt_tokens",
+                     (json_int_t)t->prompt_tokens, "visual_tokens", (json_int_t)t->visual_tokens, "tokens",
+                     (json_int_t)t->tokens, "media_s", t->media_s, "vision_s", t->vision_s, "prefill_s",
+                     t->prefill_s, "decode_s", t->decode_s);
+}
+
+static void print_skipped(const job *j) {
+    const char *ending, *comma = "";
+    json_t *n;
+    json_int_t all = 0;
+    json_object_foreach(skipped(j), ending, n) all += json_integer_value(n);
+    if (!all) return;
+    printf("skipped    %s %s: no pictures or videos that can be read (", report_count(all),
+           all == 1 ? "file" : "files");
+    json_object_foreach(skipped(j), ending, n) {
+        printf("%s%s %s", comma, report_count(json_integer_value(n)), ending);
+        comma = ", ";
+    }
+    printf(")\n");
 }
 
 static sac_status print_report(job *j, sac_error *err) {
@@ -171,9 +194,12 @@ static sac_status print_report(job *j, sac_error *err) {
     json_t *e;
     json_object_foreach(j->errors, kind, e) {
         int64_t n = json_integer_value(json_object_get(e, "items"));
-        printf("           %s %s, the first: %s\n", report_count(n), kind,
+        printf("           %s %s, the first: %s: %s\n", report_count(n), kind,
+               json_string_value(json_array_get(json_object_get(e, "ids"), 0)),
                json_string_value(json_object_get(e, "first")));
     }
+    if (j->records.n_errors) printf("           all of them: %s/%s\n", j->folder, CAPTION_ERRORS_FILE);
+    print_skipped(j);
     return output_finish(err);
 }
 
@@ -198,7 +224,7 @@ static sac_status run_job(job *j, sac_error *err) {
     SAC_TRY(caption_records_open(&j->records, j->folder, header, &j->in, &j->shard, j->s->retry, err));
     SAC_TRY(caption_run(&j->r, &j->in, &j->shard, &j->how, &j->records, &j->stats, err));
     if (j->shard.count == 1) SAC_TRY(caption_output_write(&j->records, &j->s->format, j->s->out, err));
-    SAC_TRY(caption_records_errors(&j->records, &j->errors, err));
+    SAC_TRY(caption_errors(&j->records, j->folder, &j->errors, err));
     SAC_TRY(run_files_write_json(j->folder, "report.json", report(j), err));
     SAC_TRY(print_report(j, err));
     note_errors(&j->records);

@@ -80,7 +80,7 @@ typedef struct settings {
     int64_t max_tokens, top_k;
     double temperature, top_p, min_p, repetition_penalty;
     uint64_t seed;
-    text_list stop, set;
+    text_list stop, set, adapter;
     int64_t ctx, prefill_chunk;
     char *kv, *prefill, *decode, *rope, *reduce;
     int64_t prompt_tokens, gen_tokens, repeat;

@@ -87,6 +87,16 @@ static void print_preview(const run *r) {
     free(text);
 }
 
+static void print_adapters(const sac_model *m) {
+    sac_adapter_info a;
+    char text[400];
+    for (int64_t i = 0; sac_model_get_adapter(m, i, &a); i++) {
+        snprintf(text, sizeof text, "%.200s (%s of rank %d, %d tensors, %s, scale %g)", a.folder, a.kind, a.rank,
+                 a.n_tensors, report_bytes((double)a.n_bytes), a.scale);
+        print_row(i ? "" : "adapters", text);
+    }
+}
+
 static void print_model(const run *r) {
     const sac_model_info *m = &r->info;
     char text[200];
@@ -96,6 +106,7 @@ static void print_model(const run *r) {
     print_row("parameters", text);
     snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
     print_row("weights", text);
+    print_adapters(r->model);
     snprintf(text, sizeof text, "%s%s%.150s", m->chat_format, m->chat_source ? " " : "",
              m->chat_source ? m->chat_source : "");
     print_row("chat format", text);
