@@ -22,6 +22,8 @@ static const sac_weight_slot decoder_slots[] = {
     LAYER(k_bias, false),
     LAYER(v_bias, false),
     LAYER(o_bias, false),
+    LAYER(q_norm, false),
+    LAYER(k_norm, false),
     LAYER(mlp_norm, false),
     LAYER(gate, true),
     LAYER(up, true),
@@ -176,6 +178,7 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
         {"untied", b->own_head},          {"qkv_bias", b->c->qkv_bias},
         {"o_bias", b->c->o_bias},         {"projector_bias", b->c->projector_bias},
         {"newline", b->c->image_newline}, {"norm_bias", b->c->projector_norm_bias},
+        {"qk_norm", b->c->qk_norm},
     };
     for (size_t i = 0; i < SAC_COUNT(flags); i++)
         if (strcmp(row->when, flags[i].name) == 0) {

@@ -12,6 +12,8 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
     SAC_TRY(sac_place_vector(p, &l->q_bias, q));
     SAC_TRY(sac_place_vector(p, &l->k_bias, kv));
     SAC_TRY(sac_place_vector(p, &l->v_bias, kv));
+    SAC_TRY(sac_place_vector(p, &l->q_norm, c->head_dim));
+    SAC_TRY(sac_place_vector(p, &l->k_norm, c->head_dim));
     return sac_place_vector(p, &l->o_bias, c->hidden);
 }
 

@@ -163,6 +163,10 @@ def qwen2(**keys):
     return text_config("qwen2", "Qwen2ForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
 
 
+def qwen3(**keys):
+    return text_config("qwen3", "Qwen3ForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
+
+
 def clip(**keys):
     return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 24, "num_attention_heads": 3,
             "num_hidden_layers": 3, "intermediate_size": 35, **keys}
@@ -229,6 +233,13 @@ MODELS = {
                          max_window_layers=0, rope_theta=10000.0,
                          rope_scaling={"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 256}),
                    "f32", "v5", {}),
+    "qwen3": (qwen3(hidden_size=40, num_attention_heads=4, num_key_value_heads=2, head_dim=24, num_hidden_layers=2,
+                    intermediate_size=70, rope_theta=1000000.0), "bf16", "v5", {}),
+    "qwen3_tied": (qwen3(hidden_size=36, num_attention_heads=6, num_key_value_heads=1, head_dim=10, num_hidden_layers=3,
+                         intermediate_size=50, attention_bias=True, tie_word_embeddings=True, use_sliding_window=True,
+                         sliding_window=19, max_window_layers=0, rope_parameters={
+                             "rope_type": "yarn", "rope_theta": 5000.0, "factor": 4.0,
+                             "original_max_position_embeddings": 128}), "f16", "v5", {"sharded": True}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
                                                                                     "rope_theta": 1e6}),
@@ -384,6 +395,8 @@ def pack(w, kind):
 def gguf_sizes(arch, kind):
     """hidden, heads, key-value heads, channels a head, feed-forward, layers. transformers reads no head size of
     qwen2 from GGUF files, so its heads fill the hidden size."""
+    if arch == "qwen3":
+        return 64, 2, 1, 48, 96, 2
     if kind not in ("q4_k", "q6_k"):
         return 32, 2, 1, 16, 64, 2
     return (256, 2, 1, 32, 64, 1) if arch == "llama" else (256, 4, 1, 64, 32, 1)
@@ -398,7 +411,7 @@ def write_gguf(name, seed):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     tied = arch == "qwen2"
-    config = (llama if arch == "llama" else qwen2)(
+    config = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3}[arch](
         hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, num_hidden_layers=layers,
         intermediate_size=ff, tie_word_embeddings=tied, rope_theta=20000.0)
     weights = {k: v.numpy() for k, v in draw(tensor_shapes(config), seed, tied).items()}
@@ -485,7 +498,7 @@ def make(name):
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     names = list(MODELS) + [f"gguf_{a}_{t}" for a in ("llama", "qwen2") for t in GGUF_TYPES]
-    names.append("gguf_llama_f32_freqs")
+    names += ["gguf_llama_f32_freqs", "gguf_qwen3_f32", "gguf_qwen3_q8_0"]
     tokenizer = os.path.join(FOLDER, "tokenizer.json")
     if not os.path.exists(tokenizer):
         make_tokenizer().save(tokenizer, pretty=False)

@@ -150,11 +150,12 @@ sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sa
     const json_t *kv = json_object_get(object, "num_key_value_heads");
     if (json_is_null(kv) || d->n_kv_heads == 0) d->n_kv_heads = d->n_heads;
     SAC_TRY(sac_config_get_int(object, "num_key_value_heads", 1, SAC_CONFIG_MAX_HEADS, &d->n_kv_heads, err));
-    if (!sac_config_has(object, "head_dim") && d->hidden % d->n_heads != 0)
+    const bool has_dim = d->head_dim > 0 || sac_config_has(object, "head_dim"); /* a family may have a default */
+    if (!has_dim && d->hidden % d->n_heads != 0)
         return sac_fail(err, SAC_BAD_FILE,
                         "\"hidden_size\" %d is not a multiple of \"num_attention_heads\" %d", d->hidden,
                         d->n_heads);
-    d->head_dim = d->hidden / d->n_heads;
+    if (!d->head_dim) d->head_dim = d->hidden / d->n_heads;
     SAC_TRY(sac_config_get_int(object, "head_dim", 1, SAC_CONFIG_MAX_HEAD_DIM, &d->head_dim, err));
     SAC_TRY(sac_json_get_bool(object, "tie_word_embeddings", &c->tied_head, err));
     const char *act = "silu";
