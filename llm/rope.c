@@ -81,6 +81,7 @@ float sac_rope_attention_factor(const sac_rope_config *c) {
 /* The axis whose numbers turn pair i. */
 static int axis_of_pair(const sac_rope_config *c, int i) {
     int end = 0;
+    if (c->axes_take_turns) return i < 3 * c->axis_pairs[i % 3] ? i % 3 : 0;
     for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
         if (i < (end += c->axis_pairs[axis])) return axis;
     return 0;

@@ -190,10 +190,16 @@ def llava_next(text, vision, **keys):
 
 def qwen_vl(version, vision, **keys):
     """New files have the language model under text_config; those on the hub are flat."""
-    name = {2: "qwen2_vl", 2.5: "qwen2_5_vl"}[version]
+    name = {2: "qwen2_vl", 2.5: "qwen2_5_vl", 3: "qwen3_vl"}[version]
     text = dict(SMALL, vocab_size=VOCAB, hidden_act="silu", rms_norm_eps=1e-6, max_position_embeddings=512, head_dim=8,
                 bos_token_id=END, eos_token_id=END, max_window_layers=2, use_sliding_window=False)
     rope = {"type": "mrope", "mrope_section": [1, 2, 1]}
+    if version == 3:
+        return {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": name, "image_token_id": IMAGE,
+                "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4, "vision_end_token_id": VOCAB - 3,
+                "vision_config": {"model_type": name, **vision}, "tie_word_embeddings": keys.pop("tie_word_embeddings", False),
+                "text_config": {**{k: v for k, v in text.items() if "window" not in k}, "model_type": name + "_text",
+                                "attention_bias": False, **keys}}
     text.pop("head_dim")
     shared = {"architectures": ["Qwen2VLForConditionalGeneration" if version == 2 else "Qwen2_5_VLForConditionalGeneration"],
               "model_type": name, "image_token_id": IMAGE, "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4,
@@ -261,6 +267,18 @@ MODELS = {
                                       "spatial_merge_size": 3, "temporal_patch_size": 1, "out_hidden_size": 32,
                                       "window_size": 24, "fullatt_block_indexes": [1], "tokens_per_second": 2},
                                 flat=True, tie_word_embeddings=True), "f16", "qwen old", {}),
+    "qwen3_vl": (qwen_vl(3, {"depth": 4, "hidden_size": 24, "num_heads": 3, "intermediate_size": 40, "patch_size": 6,
+                             "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 32,
+                             "num_position_embeddings": 25, "deepstack_visual_indexes": [0, 2], "in_channels": 3},
+                         head_dim=16, num_hidden_layers=3, rope_parameters={
+                             "rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True,
+                             "rope_theta": 20000.0}), "bf16", "v5", {}),
+    "qwen3_vl_tied": (qwen_vl(3, {"depth": 3, "hidden_size": 32, "num_heads": 4, "intermediate_size": 36, "patch_size": 4,
+                                  "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 32,
+                                  "num_position_embeddings": 49, "deepstack_visual_indexes": [1], "in_channels": 3,
+                                  "hidden_act": "gelu_pytorch_tanh"}, head_dim=12, tie_word_embeddings=True,
+                              rope_scaling={"rope_type": "default", "mrope_section": [2, 2, 2],
+                                            "mrope_interleaved": True}, rope_theta=5000.0), "f16", "v5", {}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
 }
@@ -318,11 +336,15 @@ def write_checkpoint(name, seed):
         common = {"patch_size": vision["patch_size"], "merge_size": vision["spatial_merge_size"],
                   "temporal_patch_size": vision["temporal_patch_size"],
                   "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+        is_third = config["model_type"] == "qwen3_vl"
+        if is_third:
+            common.update(image_mean=[0.5] * 3, image_std=[0.5] * 3)
         write_json(folder, "preprocessor_config.json", {"image_processor_type": "Qwen2VLImageProcessor", **common, **pixels})
         if "text_config" in config:
             write_json(folder, "video_preprocessor_config.json", {
-                "video_processor_type": "Qwen2VLVideoProcessor", **common,
-                "size": {"shortest_edge": 1000, "longest_edge": 1800}})
+                "video_processor_type": "Qwen3VLVideoProcessor" if is_third else "Qwen2VLVideoProcessor", **common,
+                "size": {"shortest_edge": 3000, "longest_edge": 5000} if is_third
+                else {"shortest_edge": 1000, "longest_edge": 1800}})
     elif "vision_config" in config:
         size = config["vision_config"]["image_size"]
         write_json(folder, "preprocessor_config.json", {

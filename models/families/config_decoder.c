@@ -37,7 +37,8 @@ static sac_status read_mscale(sac_rope_config *r, const json_t *p, sac_error *er
 /* "mrope_section": how many pairs turn by a row's number of time, of height, of width (Qwen2-VL). */
 static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err) {
     sac_rope_config *r = &c->decoder.rope;
-    static const int qwen2_vl[SAC_POSITION_AXES] = {16, 24, 24};
+    static const int chunks[SAC_POSITION_AXES] = {16, 24, 24}, turns[SAC_POSITION_AXES] = {24, 20, 20};
+    r->axes_take_turns = c->axes_take_turns;
     const json_t *list = NULL;
     int sum = 0;
     SAC_TRY(sac_json_get_array(p, "mrope_section", &list, err));
@@ -45,7 +46,7 @@ static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err
         return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers");
     for (int axis = 0; axis < SAC_POSITION_AXES; axis++) {
         const json_t *v = json_array_get(list, (size_t)axis);
-        json_int_t n = list ? json_integer_value(v) : qwen2_vl[axis];
+        json_int_t n = list ? json_integer_value(v) : (c->axes_take_turns ? turns : chunks)[axis];
         if ((list && !json_is_integer(v)) || n < 0 || n > r->rot_dim / 2)
             return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers of 0 to %d", r->rot_dim / 2);
         r->axis_pairs[axis] = (int)n;

@@ -1,12 +1,13 @@
-/* dialect_qwen2vl.c - Qwen2-VL and Qwen2.5-VL: a picture keeps its shape, its sides rounded to whole squares of patches.
- * See dialect.h. Rules: transformers' Qwen2VLImageProcessor and Qwen2VLVideoProcessor (smart_resize). */
+/* dialect_qwen2vl.c - Qwen2-VL, Qwen2.5-VL and Qwen3-VL: a picture keeps its shape, its sides rounded to whole squares of
+ * patches. See dialect.h. Rules: transformers' Qwen2VLImageProcessor, Qwen2VLVideoProcessor and Qwen3VLVideoProcessor
+ * (smart_resize). */
 #include "dialect.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RATIO = 200, USUAL_FRAME_SQUARES = 768, MAX_SQUARES = 1 << 20 };
+enum { MAX_RATIO = 200, USUAL_FRAME_SQUARES = 768, MAX_SQUARES = 1 << 20, USUAL_FRAMES = 768 };
 
 typedef struct bounds {
     int64_t min_pixels, max_pixels;
@@ -23,8 +24,10 @@ static double round_down(double x, int square) {
     return floor(x / square) * square;
 }
 
-/* width and height in whole squares. */
-static sac_status fit(const settings *own, bounds b, int width, int height, int *w, int *h, sac_error *err) {
+/* width and height in whole squares; pictures of a volume of `frames`, of which `whole` are counted against the bounds:
+ * both 1 where pictures are bounded one by one. */
+static sac_status fit(const settings *own, bounds b, double frames, double whole, int width, int height, int *w, int *h,
+                      sac_error *err) {
     const int f = own->square;
     const double long_side = width > height ? width : height, short_side = width > height ? height : width;
     if (long_side / short_side > MAX_RATIO)
@@ -32,12 +35,12 @@ static sac_status fit(const settings *own, bounds b, int width, int height, int 
                         "a picture of %d x %d pixels: this model takes one side up to %d times the other", width,
                         height, MAX_RATIO);
     double fit_h = rint((double)height / f) * f, fit_w = rint((double)width / f) * f; /* halves to even */
-    if (fit_h * fit_w > (double)b.max_pixels) {
-        double beta = sqrt((double)height * width / (double)b.max_pixels);
+    if (whole * fit_h * fit_w > (double)b.max_pixels) {
+        double beta = sqrt(frames * height * width / (double)b.max_pixels);
         fit_h = fmax(f, round_down(height / beta, f));
         fit_w = fmax(f, round_down(width / beta, f));
-    } else if (fit_h * fit_w < (double)b.min_pixels) {
-        double beta = sqrt((double)b.min_pixels / ((double)height * width));
+    } else if (whole * fit_h * fit_w < (double)b.min_pixels) {
+        double beta = sqrt((double)b.min_pixels / (frames * height * width));
         fit_h = ceil(height * beta / f) * f;
         fit_w = ceil(width * beta / f) * f;
     }
@@ -73,14 +76,34 @@ static void describe(const sac_processor_config *c, int w, int h, sac_visual_pla
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const settings *own = c->own;
     int w = 0, h = 0;
-    SAC_TRY(fit(own, p->is_video_frame ? own->frame : own->picture, p->width, p->height, &w, &h, err));
+    SAC_TRY(fit(own, p->is_video_frame ? own->frame : own->picture, 1, 1, p->width, p->height, &w, &h, err));
+    describe(c, w, h, p);
+    return SAC_OK;
+}
+
+/* Frames are made as large as a square at least, then fitted by their volume, whose frames are counted in whole patches,
+ * halves to even. */
+static sac_status plan_volume(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+    const settings *own = c->own;
+    const double f = own->square, frames = p->n_frames ? fmax((double)p->n_frames, own->frames) : USUAL_FRAMES;
+    int width = p->width, height = p->height, w = 0, h = 0;
+    if (!p->is_video_frame) return plan(c, p, err);
+    if (height < own->square || width < own->square) {
+        double scale = fmax(f / height, f / width);
+        if (width * scale > INT32_MAX || height * scale > INT32_MAX) scale = 1; /* refused for its shape */
+        height = (int)(height * scale);
+        width = (int)(width * scale);
+    }
+    SAC_TRY(fit(own, own->frame, frames, rint(frames / own->frames) * own->frames, width, height, &w, &h, err));
     describe(c, w, h, p);
     return SAC_OK;
 }
 
 static void largest(const sac_processor_config *c, bool is_video_frame, sac_visual_plan *p) {
     const settings *own = c->own;
-    int64_t n = most_squares(own, own->picture), of_frame = most_squares(own, own->frame);
+    bounds frame = own->frame;
+    if (c->dialect->counts_frames) frame.max_pixels /= own->frames, frame.min_pixels /= own->frames;
+    int64_t n = most_squares(own, own->picture), of_frame = most_squares(own, frame);
     if (is_video_frame) n = of_frame < USUAL_FRAME_SQUARES ? of_frame : USUAL_FRAME_SQUARES;
     else if (of_frame > n) n = of_frame;
     describe(c, (int)n * own->square, own->square, p);
@@ -182,13 +205,9 @@ static sac_status limit(sac_processor_config *c, int64_t min_pixels, int64_t max
 
 static const char *const classes[] = {"Qwen2VLImageProcessor", "Qwen2_5_VLImageProcessor", NULL};
 
-const sac_dialect sac_dialect_qwen2vl = {.name = "qwen2vl",
-                                         .classes = classes,
-                                         .own_bytes = sizeof(settings),
-                                         .read = read,
-                                         .plan = plan,
-                                         .cut = cut,
-                                         .layout = sac_tile_layout,
-                                         .most_tiles = most_tiles,
-                                         .limit = limit,
-                                         .largest = largest};
+#define COMMON                                                                                                         \
+    .classes = classes, .own_bytes = sizeof(settings), .read = read, .cut = cut, .layout = sac_tile_layout,            \
+    .most_tiles = most_tiles, .limit = limit, .largest = largest
+
+const sac_dialect sac_dialect_qwen2vl = {.name = "qwen2vl", .plan = plan, COMMON};
+const sac_dialect sac_dialect_qwen3vl = {.name = "qwen3vl", .plan = plan_volume, .counts_frames = true, COMMON};
