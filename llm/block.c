@@ -90,13 +90,14 @@ static sac_status step_in(const sac_block_rows *r, const sac_decoder_layer *w, c
 }
 
 static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
-    SAC_TRY(r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
-                                                                     .x = r->norm,
-                                                                     .y = {r->q, r->k, r->v},
-                                                                     .w = {w->q, w->k, w->v},
-                                                                     .bias = {w->q_bias, w->k_bias, w->v_bias},
-                                                                     .fast = r->fast,
-                                                                     .steady = r->steps}));
+    SAC_TRY(
+        r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
+                                                                 .x = r->norm,
+                                                                 .y = {r->q, r->k, r->v},
+                                                                 .w = {w->q, w->k, w->v},
+                                                                 .bias = {w->q_bias, w->k_bias, w->v_bias},
+                                                                 .fast = r->fast,
+                                                                 .steady = r->steps}));
     SAC_TRY(norm_heads(r, r->q, w->q_norm));
     return norm_heads(r, r->k, w->k_norm);
 }

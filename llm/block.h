@@ -24,8 +24,8 @@ typedef struct sac_decoder_layer {
     const float *attn_norm, *mlp_norm; /* [hidden] */
     sac_weight q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
-    const float *q_norm, *k_norm;                   /* [head_dim], the same for every head; NULL where absent */
-    sac_weight gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
+    const float *q_norm, *k_norm; /* [head_dim], the same for every head; NULL where absent */
+    sac_weight gate, up, down;    /* [intermediate][hidden] x 2, [hidden][intermediate] */
 } sac_decoder_layer;
 
 /* Sizes that all layers share. */

@@ -20,14 +20,14 @@
 #include "window_sums.h"
 
 typedef struct sac_decoder_config {
-    int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
-                   arXiv:2406.04334): see sac_decoder_deep */
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
     int64_t max_position;   /* trained context */
     int64_t sliding_window; /* 0 = none */
     float rms_eps;
     bool tied_head;
     sac_rope_config rope;
+    int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
+                   arXiv:2406.04334): see sac_decoder_deep */
 } sac_decoder_config;
 
 /* Weights are borrowed from the model's mapping and arena. */

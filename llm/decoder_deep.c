@@ -53,7 +53,8 @@ static sac_status move_on_device(const sac_prefill_work *w, int layer, const int
         sac_mat part = decoder_mat(&r, s->norm, n, s->shape.hidden);
         SAC_TRY(decoder_upload(&r, s->device_ids, kept + i, (size_t)n * sizeof *kept));
         SAC_TRY(w->ops->gather_rows(w->stream, &(sac_gather_rows_args){part, from, s->device_ids, NULL}));
-        SAC_TRY(w->ops->scatter_rows(w->stream, &(sac_scatter_rows_args){.y = sac_mat_rows(from, i, n), .x = part}));
+        SAC_TRY(w->ops->scatter_rows(w->stream,
+                                     &(sac_scatter_rows_args){.y = sac_mat_rows(from, i, n), .x = part}));
     }
     return SAC_OK;
 }

@@ -50,7 +50,11 @@ sac_dtype sac_device_activations(const sac_loaded_model *m) {
 sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
                                  sac_device_decoder *out, sac_load_progress progress, void *ctx,
                                  sac_error *err) {
-    sac_placer p = {.arena = sac_arena_measure(), .stream = stream, .activations = activations, .rounds_f32 = true, .err = err};
+    sac_placer p = {.arena = sac_arena_measure(),
+                    .stream = stream,
+                    .activations = activations,
+                    .rounds_f32 = true,
+                    .err = err};
     SAC_TRY(copy_decoder(&m->decoder, out, err));
     SAC_TRY(place_decoder(&p, &out->decoder, NULL, NULL));
     out->n_bytes = p.arena.used_bytes;

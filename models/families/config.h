@@ -50,10 +50,10 @@ typedef struct sac_model_config {
     char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;
     bool qkv_bias, o_bias;
-    bool qk_norm;     /* of each head of queries and keys */
-    bool has_axes;    /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
+    bool qk_norm;         /* of each head of queries and keys */
+    bool has_axes;        /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
     bool axes_take_turns; /* see sac_rope_config */
-    double video_fps; /* that the family's own code samples when nothing is asked for; 0: every frame */
+    double video_fps;     /* that the family's own code samples when nothing is asked for; 0: every frame */
     double tokens_per_second; /* of time's axis in videos; 0: a step of the grid is 1 */
     bool tied_head;           /* as the file says; the checkpoint decides (binder.h) */
 

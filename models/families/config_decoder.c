@@ -48,13 +48,14 @@ static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err
         const json_t *v = json_array_get(list, (size_t)axis);
         json_int_t n = list ? json_integer_value(v) : (c->axes_take_turns ? turns : chunks)[axis];
         if ((list && !json_is_integer(v)) || n < 0 || n > r->rot_dim / 2)
-            return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers of 0 to %d", r->rot_dim / 2);
+            return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers of 0 to %d",
+                            r->rot_dim / 2);
         r->axis_pairs[axis] = (int)n;
         sum += (int)n;
     }
     if (sum == r->rot_dim / 2) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" adds up to %d, but a head has %d pairs of channels", sum,
-                    r->rot_dim / 2);
+    return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" adds up to %d, but a head has %d pairs of channels",
+                    sum, r->rot_dim / 2);
 }
 
 /* transformers 5 moved rope_theta and rope_scaling into rope_parameters. */
@@ -151,7 +152,8 @@ sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sa
     const json_t *kv = json_object_get(object, "num_key_value_heads");
     if (json_is_null(kv) || d->n_kv_heads == 0) d->n_kv_heads = d->n_heads;
     SAC_TRY(sac_config_get_int(object, "num_key_value_heads", 1, SAC_CONFIG_MAX_HEADS, &d->n_kv_heads, err));
-    const bool has_dim = d->head_dim > 0 || sac_config_has(object, "head_dim"); /* a family may have a default */
+    const bool has_dim =
+        d->head_dim > 0 || sac_config_has(object, "head_dim"); /* a family may have a default */
     if (!has_dim && d->hidden % d->n_heads != 0)
         return sac_fail(err, SAC_BAD_FILE,
                         "\"hidden_size\" %d is not a multiple of \"num_attention_heads\" %d", d->hidden,

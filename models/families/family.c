@@ -92,5 +92,6 @@ sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, 
             "the vision half of a model (mmproj), which is not read from GGUF; give the Hugging Face folder "
             "of the whole model");
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "GGUF architecture \"%.40s\" is not supported (llama, qwen2 and qwen3 are)", architecture);
+                    "GGUF architecture \"%.40s\" is not supported (llama, qwen2 and qwen3 are)",
+                    architecture);
 }

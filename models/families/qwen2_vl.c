@@ -94,7 +94,8 @@ sac_status sac_qwen2_vl_read_tower(sac_tower_config *v, const json_t *object, sa
                     v->hidden / v->n_heads);
 }
 
-sac_status sac_qwen2_vl_read_token(int32_t *id, const json_t *config, const char *key, int vocab, sac_error *err) {
+sac_status sac_qwen2_vl_read_token(int32_t *id, const json_t *config, const char *key, int vocab,
+                                   sac_error *err) {
     int64_t token = *id;
     SAC_TRY(sac_json_get_int(config, key, 0, vocab - 1, &token, err));
     if (token >= vocab)

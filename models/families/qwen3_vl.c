@@ -37,14 +37,18 @@ static sac_status read_deep_layers(sac_model_config *c, const json_t *vision, sa
     SAC_TRY(sac_json_get_array(vision, key, &list, err));
     const size_t n = list ? json_array_size(list) : SAC_COUNT(usual);
     if (n >= SAC_TOWER_MAX_FEATURE_LAYERS || n > (size_t)c->decoder.n_layers)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" lists %zu layers; at most %d are supported, and one for each of the "
-                        "language model's %d", key, n, SAC_TOWER_MAX_FEATURE_LAYERS - 1, c->decoder.n_layers);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"%s\" lists %zu layers; at most %d are supported, and one for each of the "
+                        "language model's %d",
+                        key, n, SAC_TOWER_MAX_FEATURE_LAYERS - 1, c->decoder.n_layers);
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(list, i);
-        const json_int_t layer = list ? json_integer_value(item) : usual[i], before = i ? v->feature_layer[i] - 1 : -1;
+        const json_int_t layer = list ? json_integer_value(item) : usual[i],
+                         before = i ? v->feature_layer[i] - 1 : -1;
         if ((list && !json_is_integer(item)) || layer <= before || layer >= v->n_layers)
-            return sac_fail(err, SAC_BAD_FILE, "\"%s\" must list layers of the %d of the tower, each after the one before",
-                            key, v->n_layers);
+            return sac_fail(err, SAC_BAD_FILE,
+                            "\"%s\" must list layers of the %d of the tower, each after the one before", key,
+                            v->n_layers);
         v->feature_layer[i + 1] = (int)layer + 1;
     }
     v->n_feature_layers = (int)n + 1;
@@ -78,7 +82,8 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
     SAC_TRY(sac_qwen2_vl_read(c, config, read_tower, err));
-    SAC_TRY(sac_qwen2_vl_read_token(&c->vision_start, config, "vision_start_token_id", c->decoder.vocab, err));
+    SAC_TRY(
+        sac_qwen2_vl_read_token(&c->vision_start, config, "vision_start_token_id", c->decoder.vocab, err));
     return sac_qwen2_vl_read_token(&c->vision_end, config, "vision_end_token_id", c->decoder.vocab, err);
 }
 

@@ -92,7 +92,8 @@ static sac_status convert(sac_session *s, sac_mat y, sac_mat wide) {
 }
 
 /* To y in the decoder's type. */
-static sac_status merge_and_convert(sac_session *s, const sac_media *m, int n, sac_mat features, sac_visual_mat y) {
+static sac_status merge_and_convert(sac_session *s, const sac_media *m, int n, sac_mat features,
+                                    sac_visual_mat y) {
     const sac_device_vision *v = &s->device_vision;
     const int64_t rows = y.rows.rows;
     if (!v->wide) return merge(s, m, n, features, y);
@@ -103,7 +104,8 @@ static sac_status merge_and_convert(sac_session *s, const sac_media *m, int n, s
     return convert(s, y.deep, wide.deep);
 }
 
-static sac_status run_tower(sac_session *s, const sac_media *m, const uint8_t *patches, int n, sac_visual_mat y) {
+static sac_status run_tower(sac_session *s, const sac_media *m, const uint8_t *patches, int n,
+                            sac_visual_mat y) {
     sac_device_vision *v = &s->device_vision;
     const sac_stream *stream = &s->device_stream;
     const sac_tower *tower = &s->model->device_tower.tower;
@@ -148,8 +150,8 @@ sac_status sac_tower_lay_out(sac_session *s, sac_visual_mat y, sac_visual_mat fr
     sac_status st = s->model->device.upload(stream, v->layout, s->vision.layout,
                                             (size_t)y.rows.rows * sizeof *s->vision.layout);
     if (st == SAC_OK)
-        st = s->device_ops.gather_rows(
-            stream, &(sac_gather_rows_args){y.rows, from.rows, v->layout, s->model->device_tower.image_newline});
+        st = s->device_ops.gather_rows(stream, &(sac_gather_rows_args){y.rows, from.rows, v->layout,
+                                                                       s->model->device_tower.image_newline});
     if (st == SAC_OK && y.deep.data)
         st = s->device_ops.gather_rows(stream, &(sac_gather_rows_args){y.deep, from.deep, v->layout, NULL});
     return sac_tower_explain(s, st, err);

@@ -45,9 +45,9 @@ typedef struct sac_vision_state {
     float *features;        /* [rows of a batch][cols] */
     float *mid;             /* [rows of a batch][merger's hidden] */
     float *raw;             /* [rows of a batch][hidden], before pooling */
-    float *pooled;          /* [tokens of max_tiles tiles, or of a batch][hidden]; then what is added to them later */
-    int64_t pooled_rows;    /* room of it, and of a device's rows */
-    int32_t *layout;        /* [max_tokens of one picture] */
+    float *pooled; /* [tokens of max_tiles tiles, or of a batch][hidden]; then what is added to them later */
+    int64_t pooled_rows; /* room of it, and of a device's rows */
+    int32_t *layout;     /* [max_tokens of one picture] */
     int64_t max_tokens;
     float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
 } sac_vision_state;

@@ -53,8 +53,9 @@ typedef struct batch_rows {
 
 static batch_rows host_rows(const sac_media_work *w, int64_t first, int64_t n) {
     const sac_vision_state *v = &w->s->vision;
-    return (batch_rows){sac_visual_buffer(&w->s->model->loaded.merger, v->pooled, SAC_DTYPE_F32, v->pooled_rows, first, n),
-                        true};
+    return (batch_rows){
+        sac_visual_buffer(&w->s->model->loaded.merger, v->pooled, SAC_DTYPE_F32, v->pooled_rows, first, n),
+        true};
 }
 
 /* The same in a device's buffer, where the tower runs there. */
@@ -277,10 +278,8 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat f
         sac_mat some = sac_mat_rows(to, at, to.rows - at < most ? to.rows - at : most);
         sac_mat y = direct ? some : sac_mat_f32(v->raw, some.rows, some.cols);
         SAC_TRY(s->model->ops.gather_rows(
-            &s->stream, &(sac_gather_rows_args){.y = y,
-                                                .x = from,
-                                                .source = v->layout + at,
-                                                .fill = newline}));
+            &s->stream,
+            &(sac_gather_rows_args){.y = y, .x = from, .source = v->layout + at, .fill = newline}));
         if (!direct) SAC_TRY(sac_visual_write(s, some, v->raw));
     }
     return SAC_OK;

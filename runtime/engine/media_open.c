@@ -78,8 +78,8 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
     return SAC_OK;
 }
 
-sac_status sac_media_plan_frame(sac_session *s, int width, int height, int64_t n_frames, sac_visual_plan *plan,
-                                sac_error *err) {
+sac_status sac_media_plan_frame(sac_session *s, int width, int height, int64_t n_frames,
+                                sac_visual_plan *plan, sac_error *err) {
     SAC_TRY(sac_processor_plan_frame(&s->model->loaded.processor, width, height, n_frames, plan, err));
     if (plan->n_tiles != 1 || plan->n_tokens != plan->tokens_per_tile)
         return sac_fail(err, SAC_INTERNAL, "a video frame of %d tiles", plan->n_tiles);
@@ -101,7 +101,8 @@ static sac_status frame_request(const sac_session *s, const sac_video_options *o
                              .has_num_frames = o->num_frames != 0,
                              .num_frames = o->num_frames,
                              .has_max_frames = true,
-                             .max_frames = o->max_frames ? o->max_frames : sac_room_frames_in(s->model, room, frame),
+                             .max_frames =
+                                 o->max_frames ? o->max_frames : sac_room_frames_in(s->model, room, frame),
                              .max_frames_silent = o->max_frames == 0,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
@@ -174,14 +175,15 @@ static sac_status video_frame(sac_session *s, sac_media *m, sac_visual_plan *fra
 }
 
 /* Chooses frames by the request that follows from a frame's plan. */
-typedef sac_status (*choose_fn)(sac_session *s, sac_media *m, const sac_frame_request *request, int *width, int *height,
-                                sac_error *err);
+typedef sac_status (*choose_fn)(sac_session *s, sac_media *m, const sac_frame_request *request, int *width,
+                                int *height, sac_error *err);
 
 /* Frames by the options; *frame is the plan of one, at first of any, then of what was chosen. Where it depends on their
  * number, and their number on what fits, they are chosen until both agree, which they do from one side: a frame of more
  * never is larger. */
 static sac_status choose_frames(sac_session *s, sac_media *m, const sac_video_options *options, int64_t room,
-                                choose_fn choose, sac_visual_plan *frame, int *width, int *height, sac_error *err) {
+                                choose_fn choose, sac_visual_plan *frame, int *width, int *height,
+                                sac_error *err) {
     enum { MOST_TURNS = 64 };
     int64_t n = 0;
     for (int turn = 0; turn < MOST_TURNS; turn++) {
@@ -266,8 +268,8 @@ static sac_status check_list(const sac_session *s, const sac_part *p, sac_error 
     return SAC_OK;
 }
 
-static sac_status choose_of_list(sac_session *s, sac_media *m, const sac_frame_request *request, int *width, int *height,
-                                 sac_error *err) {
+static sac_status choose_of_list(sac_session *s, sac_media *m, const sac_frame_request *request, int *width,
+                                 int *height, sac_error *err) {
     if (recall_video(s, m, request, width, height)) return SAC_OK;
     SAC_TRY(plan_list(m, request, width, height, err));
     SAC_TRY(sac_source_read(s, m, err));

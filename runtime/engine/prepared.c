@@ -25,7 +25,9 @@ static sac_status hash_patches(sac_prepared *p, sac_error *err) {
 static sac_status keep(sac_prepared **out, const sac_model *m, const sac_image *image, sac_error *err) {
     size_t n_bytes = (size_t)image->width * (size_t)image->height * 3;
     sac_prepared *p = malloc(sizeof *p + n_bytes);
-    if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for a frame of %d x %d pixels", image->width, image->height);
+    if (!p)
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for a frame of %d x %d pixels", image->width,
+                        image->height);
     *p = (sac_prepared){.model = m, .n_bytes = n_bytes};
     p->plan = (sac_visual_plan){.width = image->width, .height = image->height, .is_video_frame = true};
     memcpy(p->patches, image->rgb, n_bytes);

@@ -10,7 +10,8 @@ struct sac_prepared {
     sac_vision_key digest;
     bool is_cut;
     size_t n_bytes;
-    uint8_t patches[]; /* patch rows of plan.n_tiles, as sac_processor_cut makes them; where is_cut is false, because
+    uint8_t patches
+        []; /* patch rows of plan.n_tiles, as sac_processor_cut makes them; where is_cut is false, because
                           the size of a frame depends on how many there are, its pixels [height][width][3] */
 };
 

@@ -18,7 +18,8 @@ static void put_token(writer *w, int32_t id) {
 
 /* The middle of the times of a step's frames; the last stands for those that a video no longer has. */
 static double time_of_step(const sac_media *m, int64_t step) {
-    const int64_t first = step * m->plan.frames, last = first + m->plan.frames - 1, end = m->frames.n_frames - 1;
+    const int64_t first = step * m->plan.frames, last = first + m->plan.frames - 1,
+                  end = m->frames.n_frames - 1;
     return (m->frames.time_s[first] + m->frames.time_s[last < end ? last : end]) / 2;
 }
 
@@ -26,7 +27,8 @@ static void put_video(writer *w, const sac_media *m) {
     const sac_loaded_model *model = &w->s->model->loaded;
     for (int64_t step = 0; step < m->n_blocks; step++, w->times += TIME_BYTES) {
         int n = snprintf(w->times, TIME_BYTES, "<%.1f seconds>", time_of_step(m, step));
-        w->segments[w->n++] = (sac_text_segment){.text = w->times, .n_bytes = n < TIME_BYTES ? (size_t)n : TIME_BYTES - 1};
+        w->segments[w->n++] =
+            (sac_text_segment){.text = w->times, .n_bytes = n < TIME_BYTES ? (size_t)n : TIME_BYTES - 1};
         put_token(w, model->vision_start);
         put_token(w, SAC_PROMPT_MARK);
         put_token(w, model->vision_end);
@@ -36,7 +38,8 @@ static void put_video(writer *w, const sac_media *m) {
 /* A token's text at the end of what the chat wrote before a video, or at the beginning of what it wrote behind, goes. */
 static void cut_end(sac_text_segment *t, sac_text_span token) {
     if (t->is_token || !t->parse_special || !token.n_bytes || t->n_bytes < token.n_bytes) return;
-    if (memcmp(t->text + t->n_bytes - token.n_bytes, token.text, token.n_bytes) == 0) t->n_bytes -= token.n_bytes;
+    if (memcmp(t->text + t->n_bytes - token.n_bytes, token.text, token.n_bytes) == 0)
+        t->n_bytes -= token.n_bytes;
 }
 static void cut_begin(sac_text_segment *t, sac_text_span token) {
     if (t->is_token || !t->parse_special || !token.n_bytes || t->n_bytes < token.n_bytes) return;

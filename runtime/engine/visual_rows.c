@@ -5,7 +5,8 @@
 sac_visual_mat sac_visual_run(const sac_session *s, const sac_media *m, int64_t token, int64_t n) {
     int64_t each = m->block_tokens, inside = token % each, left = each - inside;
     int64_t first = m->spans[token / each].first + inside, n_run = left < n ? left : n;
-    return (sac_visual_mat){sac_decoder_hidden(&s->decoder, first, n_run), sac_decoder_deep(&s->decoder, first, n_run)};
+    return (sac_visual_mat){sac_decoder_hidden(&s->decoder, first, n_run),
+                            sac_decoder_deep(&s->decoder, first, n_run)};
 }
 
 /* Both parts of a token's. */
@@ -21,8 +22,8 @@ static sac_mat rows_from(sac_mat m, int64_t first, int64_t n) {
     return m.data ? sac_mat_rows(m, first, n) : m;
 }
 
-sac_visual_mat sac_visual_buffer(const sac_merger *m, void *buffer, sac_dtype t, int64_t capacity, int64_t first,
-                                 int64_t n) {
+sac_visual_mat sac_visual_buffer(const sac_merger *m, void *buffer, sac_dtype t, int64_t capacity,
+                                 int64_t first, int64_t n) {
     const int64_t cols = m->out, deep = cols * m->n_deep;
     sac_mat rows = {buffer, capacity, cols, cols, t};
     sac_mat behind = {deep ? (uint8_t *)buffer + mat_bytes(rows) : NULL, capacity, deep, deep, t};
@@ -62,7 +63,8 @@ sac_status sac_visual_write(const sac_session *s, sac_mat to, float *rows) {
     return SAC_OK;
 }
 
-sac_status sac_visual_write_tokens(const sac_session *s, const sac_media *m, int64_t token, sac_visual_mat from) {
+sac_status sac_visual_write_tokens(const sac_session *s, const sac_media *m, int64_t token,
+                                   sac_visual_mat from) {
     for (int64_t at = 0, n = from.rows.rows; at < n;) {
         sac_visual_mat run = sac_visual_run(s, m, token + at, n - at);
         SAC_TRY(sac_visual_write(s, run.rows, rows_from(from.rows, at, run.rows.rows).data));
@@ -82,7 +84,8 @@ static sac_status copy(const sac_session *s, sac_mat to, sac_mat from) {
     return SAC_OK;
 }
 
-sac_status sac_visual_copy_tokens(const sac_session *s, const sac_media *m, int64_t token, sac_visual_mat from) {
+sac_status sac_visual_copy_tokens(const sac_session *s, const sac_media *m, int64_t token,
+                                  sac_visual_mat from) {
     for (int64_t at = 0, n = from.rows.rows; at < n;) {
         sac_visual_mat run = sac_visual_run(s, m, token + at, n - at);
         SAC_TRY(copy(s, run.rows, rows_from(from.rows, at, run.rows.rows)));

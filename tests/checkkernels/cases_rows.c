@@ -220,7 +220,8 @@ static void make_mix(check_case *c, const row_case *r, int i) {
     }
     for (int64_t j = 0; j < a->table_rows * r->cols; j++) max = fmaxf(max, fabsf(((float *)table.data)[j]));
     double *allowed = check_allow(c, r->rows * r->cols);
-    for (int64_t j = 0; j < r->rows * r->cols; j++) allowed[j] = EPS * (4 + a->n_taps) * (a->n_taps + 1) * (double)max;
+    for (int64_t j = 0; j < r->rows * r->cols; j++)
+        allowed[j] = EPS * (4 + a->n_taps) * (a->n_taps + 1) * (double)max;
     a->table = table.data;
     a->source = source;
     a->weight = weight;

@@ -658,7 +658,7 @@ static void generation_keys(void **state) {
         "{\"temperature\":0.5,\"guidance_scale\":1,\"stop_strings\":[\"a\"],\"use_cache\":true,"
         "\"num_beams\":1,\"surprise\":7}";
     const int kinds[] = {SAC_SETTING_OF_SAMPLING, SAC_SETTING_HONOURED, SAC_SETTING_HONOURED,
-                         SAC_SETTING_QUIET, SAC_SETTING_QUIET, SAC_SETTING_UNKNOWN};
+                         SAC_SETTING_QUIET,       SAC_SETTING_QUIET,    SAC_SETTING_UNKNOWN};
     sac_loaded_model m;
     sac_error err;
     spit("generation_config.json", text, sizeof text - 1);

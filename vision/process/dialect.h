@@ -25,11 +25,11 @@
 struct sac_dialect {
     const char *name; /* in reports */
     const char *const
-        *classes;     /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
+        *classes;       /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
                                    keys of sizes and crops; those of others are the dialect's own */
-    bool pools;       /* may average the tokens of a tile */
+    bool pools;         /* may average the tokens of a tile */
     bool counts_frames; /* the size of a video's frames depends on how many there are: p->n_frames */
-    size_t own_bytes; /* of the settings that only this dialect has, c->own */
+    size_t own_bytes;   /* of the settings that only this dialect has, c->own */
     /* Its own keys of preprocessor_config.json and of the model's files (any may be NULL) into c->own, which is zeroed,
      * after those that all share. */
     sac_status (*read)(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,

@@ -74,11 +74,11 @@ void sac_processor_layout(const sac_processor_config *c, const sac_visual_plan *
     c->dialect->layout(p, source);
 }
 
-sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
+sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels,
+                               sac_error *err) {
     if (min_pixels == 0 && max_pixels == 0) return SAC_OK;
     if (c->dialect && c->dialect->limit) return c->dialect->limit(c, min_pixels, max_pixels, err);
-    return sac_fail(err, SAC_UNSUPPORTED,
-                    "bounds on the pixels of a picture: this model %s",
+    return sac_fail(err, SAC_UNSUPPORTED, "bounds on the pixels of a picture: this model %s",
                     c->dialect ? "takes all pictures in one size" : "reads text only");
 }
 

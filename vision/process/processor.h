@@ -103,8 +103,8 @@ sac_status sac_processor_plan(const sac_processor_config *config, int width, int
                               sac_visual_plan *plan, sac_error *err);
 
 /* The same for a frame of a video of which so many frames are taken. */
-sac_status sac_processor_plan_frame(const sac_processor_config *config, int width, int height, int64_t n_frames,
-                                    sac_visual_plan *plan, sac_error *err);
+sac_status sac_processor_plan_frame(const sac_processor_config *config, int width, int height,
+                                    int64_t n_frames, sac_visual_plan *plan, sac_error *err);
 
 /* Patch rows [n_tiles * cells of plan->patches][frames][patch * patch][3] of a picture, which is all the frames of
  * its patches. Black of padding and cropping is in them: it is normalised like any pixel. */

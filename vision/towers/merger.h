@@ -18,7 +18,7 @@ typedef struct sac_merger {
     const sac_merger_kind *kind;
     int in, hidden, out;
     sac_activation act;
-    int joins;     /* features that make one row of y; 1 unless the kind says otherwise */
+    int joins; /* features that make one row of y; 1 unless the kind says otherwise */
     float norm_eps;
     int n_deep; /* further rows of `out` for each row of y: what the decoder adds after its first layers (DeepStack) */
     void *weights; /* kind->weights_bytes */
@@ -32,13 +32,14 @@ typedef struct sac_merger_run {
     const sac_stream *stream;
     bool fast; /* bf16 products allowed */
     int n;
-    sac_grid grid;    /* of each picture's features */
-    int pool;         /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
-    sac_mat features; /* [n * features of a picture][in], of n_deep + 1 layers one behind another; scratch afterwards */
-    sac_mat mid;      /* [the same / joins][hidden], scratch */
-    void *raw;        /* [the same / joins][out] in y's type, scratch where embeddings are pooled */
-    sac_mat y;        /* [n * tokens of a picture][out] */
-    sac_mat deep;     /* [the same][n_deep * out]; no data where n_deep is 0 */
+    sac_grid grid; /* of each picture's features */
+    int pool;      /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
+    sac_mat
+        features; /* [n * features of a picture][in], of n_deep + 1 layers one behind another; scratch afterwards */
+    sac_mat mid;  /* [the same / joins][hidden], scratch */
+    void *raw;    /* [the same / joins][out] in y's type, scratch where embeddings are pooled */
+    sac_mat y;    /* [n * tokens of a picture][out] */
+    sac_mat deep; /* [the same][n_deep * out]; no data where n_deep is 0 */
 } sac_merger_run;
 
 struct sac_merger_kind {

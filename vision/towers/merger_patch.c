@@ -8,8 +8,8 @@ static sac_mat join(const sac_merger *m, sac_mat x) {
     return (sac_mat){x.data, x.rows / m->joins, x.cols * m->joins, x.cols * m->joins, x.dtype};
 }
 
-static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias,
-                         sac_activation act) {
+static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_weight *w,
+                         const float *bias, sac_activation act) {
     return r->ops->linear(
         r->stream, &(sac_linear_args){.y = y, .x = x, .w = *w, .bias = bias, .act = act, .fast = r->fast});
 }
@@ -17,8 +17,9 @@ static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sa
 /* x, which is scratch afterwards, to y; the norm is that of a feature or, where it is as wide, of joined ones. */
 static sac_status merge(const sac_merger_run *r, const sac_merger_patch_weights *w, sac_mat x, sac_mat y) {
     const sac_merger *m = r->merger;
-    SAC_TRY(w->norm_b ? r->ops->layernorm(r->stream, &(sac_layernorm_args){x, x, w->norm_w, w->norm_b, m->norm_eps})
-                      : r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){x, x, w->norm_w, m->norm_eps}));
+    SAC_TRY(w->norm_b
+                ? r->ops->layernorm(r->stream, &(sac_layernorm_args){x, x, w->norm_w, w->norm_b, m->norm_eps})
+                : r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){x, x, w->norm_w, m->norm_eps}));
     if (x.cols < m->hidden) x = join(m, x);
     SAC_TRY(linear(r, r->mid, x, &w->fc1, w->fc1_bias, m->act));
     return linear(r, y, r->mid, &w->fc2, w->fc2_bias, SAC_ACT_NONE);
@@ -40,7 +41,8 @@ static sac_mat layer_rows(const sac_merger_run *r, int i) {
 static sac_status run(const sac_merger_run *r) {
     const sac_merger *m = r->merger;
     const sac_merger_patch_weights *deep = m->layers;
-    assert(r->features.cols == m->in && r->features.stride == m->in && r->features.rows % m->joins == 0 && r->pool <= 1);
+    assert(r->features.cols == m->in && r->features.stride == m->in && r->features.rows % m->joins == 0 &&
+           r->pool <= 1);
     SAC_TRY(merge(r, m->weights, r->features, r->y));
     for (int i = 0; i < m->n_deep; i++)
         SAC_TRY(merge(r, &deep[i], join(m, layer_features(r, i + 1)), layer_rows(r, i)));
@@ -69,18 +71,21 @@ static sac_status place(sac_merger *m, sac_placer *p) {
     return SAC_OK;
 }
 
-#define SLOT(field, matrix)                                                                                            \
+#define SLOT(field, matrix)                                                                                  \
     { "projector." #field, false, matrix, offsetof(sac_merger_patch_weights, field) }
 static const sac_weight_slot slots[] = {
-    SLOT(norm_w, false),  SLOT(norm_b, false),   SLOT(fc1, true),
-    SLOT(fc1_bias, false), SLOT(fc2, true),      SLOT(fc2_bias, false),
+    SLOT(norm_w, false),   SLOT(norm_b, false), SLOT(fc1, true),
+    SLOT(fc1_bias, false), SLOT(fc2, true),     SLOT(fc2_bias, false),
 };
 #undef SLOT
-#define SLOT(field, deep, matrix)                                                                                      \
-    { deep ? "projector.deep." #field : "projector." #field, deep, matrix, offsetof(sac_merger_patch_weights, field) }
-#define SLOTS(deep)                                                                                                    \
-    SLOT(norm_w, deep, false), SLOT(norm_b, deep, false), SLOT(fc1, deep, true), SLOT(fc1_bias, deep, false),          \
-        SLOT(fc2, deep, true), SLOT(fc2_bias, deep, false)
+#define SLOT(field, deep, matrix)                                                                            \
+    {                                                                                                        \
+        deep ? "projector.deep." #field : "projector." #field, deep, matrix,                                 \
+            offsetof(sac_merger_patch_weights, field)                                                        \
+    }
+#define SLOTS(deep)                                                                                          \
+    SLOT(norm_w, deep, false), SLOT(norm_b, deep, false), SLOT(fc1, deep, true),                             \
+        SLOT(fc1_bias, deep, false), SLOT(fc2, deep, true), SLOT(fc2_bias, deep, false)
 static const sac_weight_slot deepstack_slots[] = {SLOTS(false), SLOTS(true)};
 #undef SLOTS
 #undef SLOT

@@ -20,8 +20,8 @@ static sac_mat mat(const run *r, int buffer, int64_t cols) {
     return (sac_mat){r->s->at[buffer], r->rows, cols, cols, r->s->dtype};
 }
 
-static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias, sac_activation act,
-                         bool accumulate) {
+static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias,
+                         sac_activation act, bool accumulate) {
     return r->ops->linear(
         r->stream,
         &(sac_linear_args){
@@ -39,13 +39,14 @@ static sac_status reorder(const run *r, sac_mat y, sac_mat x, const int32_t *sou
 
 static sac_status add_positions(const run *r, sac_mat x, const float *table) {
     const sac_qwen2vl_tables *t = &r->tables;
-    return r->ops->mix_rows(r->stream, &(sac_mix_rows_args){.y = x,
-                                                            .table = table,
-                                                            .table_rows = (int64_t)r->c->table_side * r->c->table_side,
-                                                            .source = t->taps,
-                                                            .weight = t->tap_weight,
-                                                            .period = (int64_t)t->grid.h * t->grid.w,
-                                                            .n_taps = SAC_QWEN2VL_TAPS});
+    return r->ops->mix_rows(r->stream,
+                            &(sac_mix_rows_args){.y = x,
+                                                 .table = table,
+                                                 .table_rows = (int64_t)r->c->table_side * r->c->table_side,
+                                                 .source = t->taps,
+                                                 .weight = t->tap_weight,
+                                                 .period = (int64_t)t->grid.h * t->grid.w,
+                                                 .n_taps = SAC_QWEN2VL_TAPS});
 }
 
 /* h = the embedded patches, window by window. */
@@ -135,7 +136,8 @@ static sac_status keep_features(const run *r, int state, sac_mat features) {
     for (int k = 0; k < c->n_feature_layers; k++) {
         size_t before = (size_t)k * (size_t)r->rows * sac_dtype_row_bytes(features.dtype, c->hidden);
         sac_mat to = {(uint8_t *)features.data + before, r->rows, c->hidden, c->hidden, features.dtype};
-        if (c->feature_layer[k] == state) SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
+        if (c->feature_layer[k] == state)
+            SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
     }
     return SAC_OK;
 }
@@ -178,7 +180,8 @@ static sac_status place(sac_tower *t, sac_placer *p) {
     sac_qwen2vl_layer *layers = t->layers;
     SAC_TRY(sac_place_weight(p, &w->patch_embed));
     SAC_TRY(sac_place_vector(p, &w->patch_bias, t->config.hidden));
-    SAC_TRY(sac_place_vector(p, &w->positions, (int64_t)t->config.table_side * t->config.table_side * t->config.hidden));
+    SAC_TRY(sac_place_vector(p, &w->positions,
+                             (int64_t)t->config.table_side * t->config.table_side * t->config.hidden));
     for (int i = 0; i < t->config.n_layers; i++) SAC_TRY(place_layer(p, &t->config, &layers[i]));
     return SAC_OK;
 }
@@ -188,10 +191,12 @@ static sac_status place(sac_tower *t, sac_placer *p) {
 static sac_status plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
                        sac_error *err) {
     int square = c->patch_size * c->merge_size;
-    if (width < square || height < square || width % square || height % square || frames != c->temporal_patch_size)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "%d frames of %d x %d pixels together: this vision tower takes %d, in multiples of %d pixels",
-                        frames, width, height, c->temporal_patch_size, square);
+    if (width < square || height < square || width % square || height % square ||
+        frames != c->temporal_patch_size)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "%d frames of %d x %d pixels together: this vision tower takes %d, in multiples of %d pixels",
+            frames, width, height, c->temporal_patch_size, square);
     sac_grid g = {1, height / c->patch_size, width / c->patch_size};
     int64_t n = sac_grid_cells(g);
     *p = (sac_tower_plan){.patches = g,
@@ -204,44 +209,69 @@ static sac_status plan(const sac_tower_config *c, int width, int height, int fra
 }
 
 static int symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]) {
-    const sac_shape_symbol all[] = {{"t_hidden", c->hidden},
-                                    {"t_intermediate", c->intermediate},
-                                    {"channels", 3},
-                                    {"frames", c->temporal_patch_size},
-                                    {"patch", c->patch_size},
-                                    {"table", c->table_side}};
+    const sac_shape_symbol all[] = {{"t_hidden", c->hidden},  {"t_intermediate", c->intermediate},
+                                    {"channels", 3},          {"frames", c->temporal_patch_size},
+                                    {"patch", c->patch_size}, {"table", c->table_side}};
     memcpy(out, all, sizeof all);
     return (int)SAC_COUNT(all);
 }
 
-#define PATCH_EMBED                                                                                                    \
+#define PATCH_EMBED                                                                                          \
     { "tower.patch_embed", false, true, offsetof(sac_qwen2vl_weights, patch_embed) }
-#define LAYER(field, matrix)                                                                                           \
+#define LAYER(field, matrix)                                                                                 \
     { "tower.layer." #field, true, matrix, offsetof(sac_qwen2vl_layer, field) }
 static const sac_weight_slot qwen2vl_slots[] = {
-    PATCH_EMBED,          LAYER(norm1_w, false),  LAYER(norm1_b, false), LAYER(qkv, true),
-    LAYER(qkv_bias, false), LAYER(o, true),       LAYER(o_bias, false),  LAYER(norm2_w, false),
-    LAYER(norm2_b, false), LAYER(up, true),       LAYER(up_bias, false), LAYER(down, true),
+    PATCH_EMBED,
+    LAYER(norm1_w, false),
+    LAYER(norm1_b, false),
+    LAYER(qkv, true),
+    LAYER(qkv_bias, false),
+    LAYER(o, true),
+    LAYER(o_bias, false),
+    LAYER(norm2_w, false),
+    LAYER(norm2_b, false),
+    LAYER(up, true),
+    LAYER(up_bias, false),
+    LAYER(down, true),
     LAYER(down_bias, false),
 };
 static const sac_weight_slot qwen2_5vl_slots[] = {
-    PATCH_EMBED,          LAYER(norm1_w, false),    LAYER(qkv, true),  LAYER(qkv_bias, false), LAYER(o, true),
-    LAYER(o_bias, false), LAYER(norm2_w, false),    LAYER(gate, true), LAYER(gate_bias, false), LAYER(up, true),
-    LAYER(up_bias, false), LAYER(down, true),       LAYER(down_bias, false),
+    PATCH_EMBED,
+    LAYER(norm1_w, false),
+    LAYER(qkv, true),
+    LAYER(qkv_bias, false),
+    LAYER(o, true),
+    LAYER(o_bias, false),
+    LAYER(norm2_w, false),
+    LAYER(gate, true),
+    LAYER(gate_bias, false),
+    LAYER(up, true),
+    LAYER(up_bias, false),
+    LAYER(down, true),
+    LAYER(down_bias, false),
 };
 static const sac_weight_slot qwen3vl_slots[] = {
     PATCH_EMBED,
     {"tower.patch_bias", false, false, offsetof(sac_qwen2vl_weights, patch_bias)},
     {"tower.positions", false, false, offsetof(sac_qwen2vl_weights, positions)},
-    LAYER(norm1_w, false), LAYER(norm1_b, false), LAYER(qkv, true),     LAYER(qkv_bias, false),  LAYER(o, true),
-    LAYER(o_bias, false),  LAYER(norm2_w, false), LAYER(norm2_b, false), LAYER(up, true),        LAYER(up_bias, false),
-    LAYER(down, true),     LAYER(down_bias, false),
+    LAYER(norm1_w, false),
+    LAYER(norm1_b, false),
+    LAYER(qkv, true),
+    LAYER(qkv_bias, false),
+    LAYER(o, true),
+    LAYER(o_bias, false),
+    LAYER(norm2_w, false),
+    LAYER(norm2_b, false),
+    LAYER(up, true),
+    LAYER(up_bias, false),
+    LAYER(down, true),
+    LAYER(down_bias, false),
 };
 #undef PATCH_EMBED
 #undef LAYER
 
-#define COMMON                                                                                                         \
-    .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer), .plan = plan,              \
+#define COMMON                                                                                               \
+    .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer), .plan = plan,    \
     .features_apart = true, .symbols = symbols, .place = place, .take = sac_qwen2vl_take, .encode = encode
 
 const sac_tower_kind sac_tower_qwen2vl = {.name = "qwen2vl",

@@ -21,12 +21,13 @@ typedef struct sac_qwen2vl_layer {
     const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* biases NULL: RMS norms */
     sac_weight qkv, o;                                  /* [3 * hidden][hidden], [hidden][hidden] */
     const float *qkv_bias, *o_bias;
-    sac_weight gate, up, down; /* [intermediate][hidden] twice, [hidden][intermediate]; gate without data: none */
+    sac_weight gate, up,
+        down; /* [intermediate][hidden] twice, [hidden][intermediate]; gate without data: none */
     const float *gate_bias, *up_bias, *down_bias;
 } sac_qwen2vl_layer;
 
 typedef struct sac_qwen2vl_weights {
-    sac_weight patch_embed; /* [hidden][3 * frames * patch * patch] */
+    sac_weight patch_embed;              /* [hidden][3 * frames * patch * patch] */
     const float *patch_bias, *positions; /* [hidden], [table_side^2][hidden]; NULL where absent */
 } sac_qwen2vl_weights;
 
@@ -53,7 +54,8 @@ typedef struct sac_qwen2vl_tables {
     int32_t *back;     /* [max_rows] row that a patch is in */
     int32_t *rotation; /* [max_rows] row of cos_sin */
     float *cos_sin;    /* [max_rows][head_dim / 2][2] of the rows of a tile */
-    int32_t *taps;     /* [max_rows][SAC_QWEN2VL_TAPS] rows of the table of positions, of a tile's patches, and how much */
+    int32_t *
+        taps; /* [max_rows][SAC_QWEN2VL_TAPS] rows of the table of positions, of a tile's patches, and how much */
     float *tap_weight; /* of each; NULL without a table */
     int32_t *window;   /* [max_rows / merge^2 + 1] first rows of the windows; the host's only */
 } sac_qwen2vl_tables;
@@ -63,8 +65,8 @@ static inline int64_t sac_qwen2vl_max_rows(const sac_tower_state *s, const sac_t
 }
 
 /* qwen2vl_tables.c */
-sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream, sac_arena *arena,
-                            sac_arena *host, sac_error *err);
+sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
+                            sac_arena *arena, sac_arena *host, sac_error *err);
 /* Fills the tables for n tiles of that grid, unless they hold them, and gives those that ops read. */
 sac_status sac_qwen2vl_prepare(const sac_tower_run *r, sac_grid grid, int n_tiles, sac_qwen2vl_tables *where);
 

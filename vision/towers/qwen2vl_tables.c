@@ -10,12 +10,16 @@ static bool take_rows(sac_tower_state *s, const sac_tower_config *c, sac_arena *
     const struct {
         int buffer;
         int64_t cols;
-    } all[] = {{SAC_QWEN2VL_PATCHES, sac_tower_patch_bytes(c)}, {SAC_QWEN2VL_H, c->hidden},
-               {SAC_QWEN2VL_NORM, c->hidden},                   {SAC_QWEN2VL_QKV, 3 * (int64_t)c->hidden},
-               {SAC_QWEN2VL_UP, c->intermediate},               {SAC_QWEN2VL_GATE, c->intermediate}};
+    } all[] = {{SAC_QWEN2VL_PATCHES, sac_tower_patch_bytes(c)},
+               {SAC_QWEN2VL_H, c->hidden},
+               {SAC_QWEN2VL_NORM, c->hidden},
+               {SAC_QWEN2VL_QKV, 3 * (int64_t)c->hidden},
+               {SAC_QWEN2VL_UP, c->intermediate},
+               {SAC_QWEN2VL_GATE, c->intermediate}};
     bool ok = true;
     for (size_t i = 0; i < SAC_COUNT(all); i++) {
-        s->at[all[i].buffer] = sac_arena_take(arena, (size_t)rows * sac_dtype_row_bytes(s->dtype, all[i].cols));
+        s->at[all[i].buffer] =
+            sac_arena_take(arena, (size_t)rows * sac_dtype_row_bytes(s->dtype, all[i].cols));
         ok = ok && s->at[all[i].buffer];
     }
     return ok;
@@ -32,7 +36,8 @@ static size_t tap_bytes(int64_t rows) { /* of either table: both are of four byt
     return (size_t)rows * SAC_QWEN2VL_TAPS * sizeof(float);
 }
 
-static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac_arena *arena, sac_qwen2vl_tables *t) {
+static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac_arena *arena,
+                        sac_qwen2vl_tables *t) {
     t->order = sac_arena_take(arena, row_table_bytes(s, c));
     t->back = sac_arena_take(arena, row_table_bytes(s, c));
     t->rotation = sac_arena_take(arena, row_table_bytes(s, c));
@@ -64,8 +69,8 @@ static bool take_device(sac_tower_state *s, const sac_tower_config *c, sac_arena
     return true;
 }
 
-sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream, sac_arena *arena,
-                            sac_arena *host, sac_error *err) {
+sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
+                            sac_arena *arena, sac_arena *host, sac_error *err) {
     (void)stream;
     bool ok = take_rows(s, c, arena);
     ok = take_host(s, c, host) && ok;
@@ -165,14 +170,16 @@ static void fill(const sac_tower_config *c, sac_qwen2vl_tables *t, sac_grid g, i
         t->rotation[i] = i;
         rotate_row(c, &s, t->order[i], t->cos_sin + (size_t)i * (size_t)dim);
         if (c->table_side)
-            tap_patch(c, &s, i, t->taps + SAC_QWEN2VL_TAPS * (size_t)i, t->tap_weight + SAC_QWEN2VL_TAPS * (size_t)i);
+            tap_patch(c, &s, i, t->taps + SAC_QWEN2VL_TAPS * (size_t)i,
+                      t->tap_weight + SAC_QWEN2VL_TAPS * (size_t)i);
     }
     repeat_tile(t, rows, n_tiles);
     t->grid = g;
     t->n_tiles = n_tiles;
 }
 
-static sac_status upload(const sac_tower_run *r, const sac_qwen2vl_tables *from, const sac_qwen2vl_tables *to) {
+static sac_status upload(const sac_tower_run *r, const sac_qwen2vl_tables *from,
+                         const sac_qwen2vl_tables *to) {
     const sac_device *d = r->stream->device;
     const sac_tower_config *c = &r->tower->config;
     int64_t tile = (int64_t)from->grid.h * from->grid.w, rows = tile * from->n_tiles;

@@ -5,7 +5,8 @@ namespace sac::rows {
 
 template <typename T, int V>
 static __global__ void mix_rows_kernel(T *y, const float *table, const int32_t *source, const float *weight,
-                                       int64_t rows, int64_t n, int64_t y_stride, int64_t period, int n_taps) {
+                                       int64_t rows, int64_t n, int64_t y_stride, int64_t period,
+                                       int n_taps) {
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
     if (at >= n) return;
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
