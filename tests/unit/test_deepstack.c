@@ -113,6 +113,17 @@ static void every_chunk_size(void **state) {
     }
 }
 
+/* Tokens that a method drops from the model, or only from what is attended to: the others get the same. */
+static void dropped_tokens(void **state) {
+    static answer dropped, hidden;
+    (void)state;
+    hear_new(&dropped, 16, "fastv:layer=1,ratio=0.5,mode=drop", NULL);
+    hear_new(&hidden, 16, "fastv:layer=1,ratio=0.5,mode=attn", NULL);
+    memcpy(dropped.logits[1], hidden.logits[1],
+           sizeof dropped - sizeof dropped.logits[0]); /* of the prompt alone */
+    same(&hidden, &dropped, "fastv", 16);
+}
+
 /* Another question about the same pictures: their rows are cached, and what was added to them is in the keys. */
 static void after_a_prefix(void **state) {
     static answer alone, again;
@@ -200,11 +211,9 @@ static void what_is_computed_again_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_chunk_size),
-        cmocka_unit_test(after_a_prefix),
-        cmocka_unit_test(after_other_prompts),
-        cmocka_unit_test(in_a_batch),
-        cmocka_unit_test(what_is_computed_again_is_refused),
+        cmocka_unit_test(every_chunk_size), cmocka_unit_test(dropped_tokens),
+        cmocka_unit_test(after_a_prefix),   cmocka_unit_test(after_other_prompts),
+        cmocka_unit_test(in_a_batch),       cmocka_unit_test(what_is_computed_again_is_refused),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
