@@ -40,6 +40,7 @@
 #include "op_linear_group.h"
 #include "op_mask_scores.h"
 #include "op_mean_rows.h"
+#include "op_mix_rows.h"
 #include "op_pack_channels.h"
 #include "op_pack_rows.h"
 #include "op_packed_attention.h"
@@ -85,6 +86,7 @@
     X(pool_tokens)                                                                                           \
     X(gather_rows)                                                                                           \
     X(scatter_rows)                                                                                          \
+    X(mix_rows)                                                                                              \
     X(convert_rows)                                                                                          \
     X(packed_attention)                                                                                      \
     X(pack_channels)                                                                                         \

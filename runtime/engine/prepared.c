@@ -1,10 +1,12 @@
 #include "prepared.h"
 
+#include "dialect.h"
 #include "hash.h"
 #include "picture.h"
 #include "source.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A picture of one size makes one set of patch rows, so these stand for it; its size goes in because the
  * prompt's tokens follow from that, too. */
@@ -19,16 +21,33 @@ static sac_status hash_patches(sac_prepared *p, sac_error *err) {
     return SAC_OK;
 }
 
+/* A frame whose size is not known yet: its pixels. */
+static sac_status keep(sac_prepared **out, const sac_model *m, const sac_image *image, sac_error *err) {
+    size_t n_bytes = (size_t)image->width * (size_t)image->height * 3;
+    sac_prepared *p = malloc(sizeof *p + n_bytes);
+    if (!p)
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for a frame of %d x %d pixels", image->width,
+                        image->height);
+    *p = (sac_prepared){.model = m, .n_bytes = n_bytes};
+    p->plan = (sac_visual_plan){.width = image->width, .height = image->height, .is_video_frame = true};
+    memcpy(p->patches, image->rgb, n_bytes);
+    sac_status st = hash_patches(p, err);
+    if (st == SAC_OK) *out = p;
+    if (st != SAC_OK) free(p);
+    return st;
+}
+
 static sac_status cut(sac_prepared **out, const sac_model *m, const sac_image *image, bool is_frame,
                       sac_error *err) {
     const sac_processor_config *c = &m->loaded.processor;
     sac_visual_plan plan;
+    if (is_frame && c->dialect->counts_frames) return keep(out, m, image, err);
     SAC_TRY(sac_processor_plan(c, image->width, image->height, is_frame, &plan, err));
     if (is_frame) plan.frames = 1; /* the others of its patches are not known yet */
     size_t n_bytes = sac_visual_bytes(&plan, plan.n_tiles);
     sac_prepared *p = malloc(sizeof *p + n_bytes);
     if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", plan.n_tiles);
-    *p = (sac_prepared){.model = m, .plan = plan, .n_bytes = n_bytes};
+    *p = (sac_prepared){.model = m, .plan = plan, .is_cut = true, .n_bytes = n_bytes};
     sac_status st =
         (is_frame ? sac_processor_cut_frame : sac_processor_cut)(c, image, &plan, p->patches, err);
     if (st == SAC_OK) st = hash_patches(p, err);

@@ -8,8 +8,11 @@ struct sac_prepared {
     const sac_model *model;
     sac_visual_plan plan; /* is_video_frame says what it was prepared as */
     sac_vision_key digest;
+    bool is_cut;
     size_t n_bytes;
-    uint8_t patches[]; /* patch rows of plan.n_tiles, as sac_processor_cut makes them */
+    uint8_t patches
+        []; /* patch rows of plan.n_tiles, as sac_processor_cut makes them; where is_cut is false, because
+                          the size of a frame depends on how many there are, its pixels [height][width][3] */
 };
 
 /* May it stand where a picture, or a frame of a video, is asked of this model? */

@@ -142,7 +142,7 @@ static void config_refuses(void **state) {
         {"{\"model_type\":\"gpt2\"}",
          "model_type gpt2) is not supported; these families are: llama, mistral"},
         {"{\"model_type\":\"llava\",\"architectures\":[\"LlavaLlamaForCausalLM\"]}", "LlavaLlamaForCausalLM"},
-        {"{\"model_type\":\"qwen3\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type qwen3"},
+        {"{\"model_type\":\"gpt_neox\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type gpt_neox"},
         {LLAMA("\"is_causal\":false"), "\"is_causal\" is false"},
         {LLAVA("\"text_config\":{\"is_causal\":false}"), "text_config: \"is_causal\" is false"},
         {LLAVA("\"image_token_index\":7,\"is_causal\":false"), "\"is_causal\" is false"},

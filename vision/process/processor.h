@@ -67,6 +67,7 @@ sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err);
 typedef struct sac_visual_plan {
     int width, height; /* of the picture */
     bool is_video_frame;
+    int64_t n_frames;   /* of its video; 0: not known */
     int n_tiles;        /* pictures that the tower takes, all of one size */
     int tile_w, tile_h; /* in pixels; what is over a multiple of the patch is drawn and not looked at */
     int patch;          /* pixels a side of a patch */
@@ -100,6 +101,10 @@ static inline int64_t sac_visual_tiles(const sac_visual_plan *p, int64_t n_frame
 /* TOO_LONG above max_tokens, BAD_ARGUMENT for sizes that cannot be processed. */
 sac_status sac_processor_plan(const sac_processor_config *config, int width, int height, bool is_video_frame,
                               sac_visual_plan *plan, sac_error *err);
+
+/* The same for a frame of a video of which so many frames are taken. */
+sac_status sac_processor_plan_frame(const sac_processor_config *config, int width, int height,
+                                    int64_t n_frames, sac_visual_plan *plan, sac_error *err);
 
 /* Patch rows [n_tiles * cells of plan->patches][frames][patch * patch][3] of a picture, which is all the frames of
  * its patches. Black of padding and cropping is in them: it is normalised like any pixel. */
