@@ -15,7 +15,7 @@ using namespace sac;
 
 static sac_device card(int compute) {
     sac_device d = {};
-    d.kind = SAC_DEVICE_CUDA, d.compute = compute, d.n_processors = 132;
+    d.kind = SAC_DEVICE_CUDA, d.compute = compute, d.has_clusters = compute >= 90, d.n_processors = 132;
     return d;
 }
 
