@@ -36,6 +36,7 @@ typedef struct sac_loaded_model {
     sac_merger merger;
     sac_processor_config processor;
     const float *image_newline; /* [hidden] or NULL */
+    bool video_newline;         /* that, behind the frames of a video */
     int32_t video_token;        /* id of a video's rows */
     double tokens_per_second, video_fps; /* as in sac_model_config */
     int32_t image_token;        /* id of the placeholder, -1 without vision; LongVA's, -200, is outside the

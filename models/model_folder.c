@@ -140,6 +140,7 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
     sac_processor_model pm = {.dialect = l->config.dialect,
                               .image_size = l->config.tower.image_size,
                               .patch_size = l->config.tower.patch_size,
+                              .keep_class = l->config.tower.keep_class,
                               .temporal_patch_size = l->config.tower.temporal_patch_size,
                               .merge_size = l->config.tower.merge_size,
                               .config = config};

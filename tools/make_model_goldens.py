@@ -176,6 +176,45 @@ class ImageModel(TextModel):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class OneVision(ImageModel):
+    """LLaVA-OneVision: pictures of a conversation together, as its processor takes them from a chat; videos by the video
+    processor, which is torchvision's."""
+
+    def __init__(self, path):
+        from transformers import AutoVideoProcessor
+        super().__init__(path)
+        self.videos = AutoVideoProcessor.from_pretrained(path)
+
+    def inputs(self, case):
+        parts = [p for m in case.get("messages", []) for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        frames = [[open_picture(f) for f in p["frames"]] for p in parts if "frames" in p]
+        batch = dict(self.processor(images=[pictures], return_tensors="pt")) if pictures else {}
+        if frames:
+            pixels = [torch.stack([torch.from_numpy(np.asarray(f)).permute(2, 0, 1) for f in v]) for v in frames]
+            batch.update(self.videos(videos=pixels, return_tensors="pt", do_sample_frames=False))
+        return {k: v for k, v in batch.items() if k != "video_metadata"}
+
+    def counts(self, batch):
+        """Rows of the pictures, and of the videos."""
+        own = lambda *keys: {k: batch[k] for k in keys if k in batch}
+        pictures = own("pixel_values", "image_sizes", "batch_num_images")
+        videos = own("pixel_values_videos")
+        return ([len(f) for f in self.model.get_image_features(**pictures).pooler_output] if pictures else [],
+                [len(f) for f in self.model.get_video_features(**videos).pooler_output] if videos else [])
+
+    def prompt(self, case):
+        pictures, videos = map(iter, self.counts(self.inputs(case)))
+        kinds = [i for m in case.get("messages", []) for p in m["parts"] for i in ("image", "frames") if i in p]
+        counts = [next(pictures if k == "image" else videos) for k in kinds]
+        tokens = [self.config.image_token_id if k == "image" else self.config.video_token_id for k in kinds]
+        return with_tokens(pieces_to_ids(self.tokenizer, render(case, joined=True), counts, IMAGE_MARK), tokens), sum(counts)
+
+    @property
+    def config(self):
+        return self.model.config
+
+
 class LongVA(TextModel):
     """LongVA has no class in transformers: Qwen2 and CLIP from there, joined by the rules of its paper and code
     (arXiv:2406.16852): the tower's chosen hidden state without the class token, the projector, then a 2 x 2 average
@@ -291,16 +330,10 @@ class QwenVL(TextModel):
 
     def prompt(self, case):
         grids = list(self.grids(case, self.inputs(case)))
-        tokens = iter([self.config.image_token_id if kind == 1 else self.config.video_token_id for kind, _ in grids])
+        tokens = [self.config.image_token_id if kind == 1 else self.config.video_token_id for kind, _ in grids]
         counts = [t * h * w for _, (t, h, w) in grids]
         ids = pieces_to_ids(self.tokenizer, render(case, joined=True), counts, IMAGE_MARK)
-        out, before = [], None
-        for i in ids:
-            if i is IMAGE_MARK and before is not IMAGE_MARK:
-                token = next(tokens)
-            out.append(token if i is IMAGE_MARK else i)
-            before = i
-        return out, sum(counts)
+        return with_tokens(ids, tokens), sum(counts)
 
     def number(self, ids, case, grids):
         """Numbers [3][n] of the rows, and that of the first step."""
@@ -339,6 +372,17 @@ class QwenVL(TextModel):
                          position_ids=torch.full((3, 1, 1), self.next_number))
         self.next_number += 1
         return out.logits[0, -1].float(), out.past_key_values
+
+
+def with_tokens(ids, tokens):
+    """Each run of IMAGE_MARKs as the next of the tokens."""
+    out, before, tokens = [], None, iter(tokens)
+    for i in ids:
+        if i is IMAGE_MARK and before is not IMAGE_MARK:
+            token = next(tokens)
+        out.append(token if i is IMAGE_MARK else i)
+        before = i
+    return out
 
 
 def open_picture(file):
@@ -443,7 +487,18 @@ QWEN_VL = [
     chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
     dict(chat_case("five frames, numbered by the grid", FRAMES, question("What happens?")), positions="grid"),
 ]
+ONE_VISION = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "square", "small", "long")],
+    chat_case("two pictures", image("tall.png"), image("long.png"), question("Which is wider?")),
+    chat_case("three pictures", image("small.png"), image("square.png"), image("wide.png"), question("Which is wider?")),
+    chat_case("five frames", FRAMES, question("What happens?")),
+    chat_case("one frame", {"frames": ["frame2.png"]}, question("What is it?")),
+    chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
+    chat_case("frames and pictures", FRAMES, image("wide.png"), image("square.png"), question("Is it in there?")),
+]
 CASES = {
+    "LlavaOnevisionForConditionalGeneration": ONE_VISION,
     "Qwen2VLForConditionalGeneration": QWEN_VL,
     "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
     "LlavaForConditionalGeneration": [
@@ -475,6 +530,8 @@ def open_model(path):
         return LongVA(path)
     if architecture.startswith("Qwen2") and "VL" in architecture:
         return QwenVL(path)
+    if architecture.startswith("LlavaOnevision"):
+        return OneVision(path)
     return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)
 
 

@@ -19,18 +19,32 @@ static sac_status hash_patches(sac_prepared *p, sac_error *err) {
     return SAC_OK;
 }
 
+/* What the picture becomes: as a frame, or alone and, where that makes a difference, as one of several. */
+static int plan_all(const sac_processor_config *c, const sac_image *image, bool is_frame,
+                    sac_visual_plan plan[2], sac_status *st, sac_error *err) {
+    sac_visual_role role = is_frame ? SAC_ROLE_FRAME : SAC_ROLE_PICTURE;
+    bool twice = !is_frame && c->dialect->tells_among;
+    *st = sac_processor_plan(c, image->width, image->height, role, &plan[0], err);
+    if (*st == SAC_OK && twice)
+        *st = sac_processor_plan(c, image->width, image->height, SAC_ROLE_AMONG, &plan[1], err);
+    if (is_frame) plan[0].frames = 1; /* the others of its patches are not known yet */
+    return twice ? 2 : 1;
+}
+
 static sac_status cut(sac_prepared **out, const sac_model *m, const sac_image *image, bool is_frame,
                       sac_error *err) {
     const sac_processor_config *c = &m->loaded.processor;
-    sac_visual_plan plan;
-    SAC_TRY(sac_processor_plan(c, image->width, image->height, is_frame, &plan, err));
-    if (is_frame) plan.frames = 1; /* the others of its patches are not known yet */
-    size_t n_bytes = sac_visual_bytes(&plan, plan.n_tiles);
+    sac_visual_plan plan[2];
+    sac_status st;
+    int n = plan_all(c, image, is_frame, plan, &st, err);
+    SAC_TRY(st);
+    size_t first = sac_visual_bytes(&plan[0], plan[0].n_tiles);
+    size_t n_bytes = first + (n > 1 ? sac_visual_bytes(&plan[1], plan[1].n_tiles) : 0);
     sac_prepared *p = malloc(sizeof *p + n_bytes);
-    if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", plan.n_tiles);
-    *p = (sac_prepared){.model = m, .plan = plan, .n_bytes = n_bytes};
-    sac_status st =
-        (is_frame ? sac_processor_cut_frame : sac_processor_cut)(c, image, &plan, p->patches, err);
+    if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", plan[0].n_tiles);
+    *p = (sac_prepared){.model = m, .plan = plan[0], .n_bytes = n_bytes, .among_at = n > 1 ? first : 0};
+    st = (is_frame ? sac_processor_cut_frame : sac_processor_cut)(c, image, &plan[0], p->patches, err);
+    if (st == SAC_OK && n > 1) st = sac_processor_cut(c, image, &plan[1], p->patches + first, err);
     if (st == SAC_OK) st = hash_patches(p, err);
     if (st != SAC_OK) {
         free(p);

@@ -8,9 +8,15 @@ struct sac_prepared {
     const sac_model *model;
     sac_visual_plan plan; /* is_video_frame says what it was prepared as */
     sac_vision_key digest;
-    size_t n_bytes;
+    size_t n_bytes,
+        among_at; /* among_at: where those of the picture as one of several begin; 0: they are the same */
     uint8_t patches[]; /* patch rows of plan.n_tiles, as sac_processor_cut makes them */
 };
+
+/* The patch rows for a plan of this picture. */
+static inline const uint8_t *sac_prepared_patches(const sac_prepared *p, const sac_visual_plan *plan) {
+    return p->patches + (plan->is_among ? p->among_at : 0);
+}
 
 /* May it stand where a picture, or a frame of a video, is asked of this model? */
 sac_status sac_prepared_check(const sac_prepared *p, const sac_model *m, bool is_frame, sac_error *err);

@@ -60,7 +60,7 @@ sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *er
     sac_visual_plan plan;
     sac_reduce reduce;
     SAC_TRY(sac_reduce_parse(&reduce, room->reduce ? room->reduce : "none", err));
-    SAC_TRY(sac_processor_plan(&room->model->loaded.processor, width, height, false, &plan, err));
+    SAC_TRY(sac_processor_plan(&room->model->loaded.processor, width, height, SAC_ROLE_PICTURE, &plan, err));
     sac_reduce_picture picture = {plan.n_tiles, plan.tokens.h, plan.tokens.w, plan.tiles_w, plan.tiles_h};
     sac_room_take_picture(room, reduce.is_on ? sac_reduce_count(&reduce, &picture) : plan.n_tokens);
     return SAC_OK;

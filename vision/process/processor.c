@@ -15,12 +15,16 @@ const sac_dialect *sac_dialect_find(const char *name) {
     return NULL;
 }
 
-sac_status sac_processor_plan(const sac_processor_config *c, int width, int height, bool is_video_frame,
+sac_status sac_processor_plan(const sac_processor_config *c, int width, int height, sac_visual_role role,
                               sac_visual_plan *p, sac_error *err) {
     if (width < 1 || height < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels", width, height);
-    *p = (sac_visual_plan){
-        .width = width, .height = height, .is_video_frame = is_video_frame, .frames = 1, .merge = 1};
+    *p = (sac_visual_plan){.width = width,
+                           .height = height,
+                           .is_video_frame = role == SAC_ROLE_FRAME,
+                           .is_among = role == SAC_ROLE_AMONG && c->dialect->tells_among,
+                           .frames = 1,
+                           .merge = 1};
     SAC_TRY(c->dialect->plan(c, p, err));
     int64_t n_rows = (int64_t)p->n_tiles * p->tokens_per_tile;
     int64_t max_tokens = c->max_tokens < INT32_MAX ? c->max_tokens : INT32_MAX;
@@ -62,6 +66,10 @@ void sac_processor_layout(const sac_processor_config *c, const sac_visual_plan *
     c->dialect->layout(p, source);
 }
 
+void sac_processor_blend(const sac_processor_config *c, const sac_visual_plan *p, int32_t *source, float *weight) {
+    c->dialect->blend(p, source, weight);
+}
+
 sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
     if (min_pixels == 0 && max_pixels == 0) return SAC_OK;
     if (c->dialect && c->dialect->limit) return c->dialect->limit(c, min_pixels, max_pixels, err);
@@ -71,14 +79,14 @@ sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int6
 }
 
 sac_status sac_processor_largest(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, SAC_ROLE_FRAME, p, err);
     *p = (sac_visual_plan){0};
     c->dialect->largest(c, false, p);
     return SAC_OK;
 }
 
 sac_status sac_processor_usual_frame(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, SAC_ROLE_FRAME, p, err);
     *p = (sac_visual_plan){.is_video_frame = true};
     c->dialect->largest(c, true, p);
     return SAC_OK;

@@ -23,6 +23,14 @@ typedef struct sac_merger {
     void *weights; /* kind->weights_bytes */
 } sac_merger;
 
+/* Embeddings of a picture as weighted sums of what comes of its features (op_blend_rows.h), in tables that lie where
+ * the merger runs. */
+typedef struct sac_token_blend {
+    int n; /* embeddings; 0: they are not blended */
+    int32_t *source;
+    float *weight; /* [n][SAC_BLEND_TAPS] */
+} sac_token_blend;
+
 /* A call: the features of n pictures that have one grid. */
 typedef struct sac_merger_run {
     const sac_merger *merger;
@@ -32,9 +40,10 @@ typedef struct sac_merger_run {
     int n;
     sac_grid grid;    /* of each picture's features */
     int pool;         /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
+    sac_token_blend blend;
     sac_mat features; /* [n * features of a picture][in]; scratch afterwards */
     sac_mat mid;      /* [the same / joins][hidden], scratch */
-    void *raw;        /* [the same / joins][out] in y's type, scratch where embeddings are pooled */
+    void *raw;        /* [the same / joins][out] in y's type, scratch where embeddings are pooled or blended */
     sac_mat y;        /* [n * tokens of a picture][out] */
 } sac_merger_run;
 

@@ -13,7 +13,7 @@ static sac_status run(const sac_merger_run *r) {
     const sac_merger *m = r->merger;
     const sac_merger_patch_weights *w = m->weights;
     sac_mat x = r->features;
-    assert(x.stride == x.cols && x.rows % m->joins == 0 && r->pool <= 1);
+    assert(x.stride == x.cols && x.rows % m->joins == 0 && r->pool <= 1 && !r->blend.n);
     SAC_TRY(w->norm_b ? r->ops->layernorm(r->stream, &(sac_layernorm_args){x, x, w->norm_w, w->norm_b, m->norm_eps})
                       : r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){x, x, w->norm_w, m->norm_eps}));
     sac_mat joined = {x.data, x.rows / m->joins, x.cols * m->joins, x.cols * m->joins, x.dtype};
