@@ -13,12 +13,16 @@ import os
 import transformers as t
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
+from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "llava": t.LlavaConfig,
-           "llava_next": t.LlavaNextConfig, "clip": t.CLIPVisionConfig}
-PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil}
+           "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig, "clip": t.CLIPVisionConfig,
+           "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig, "qwen2_5_vl": t.Qwen2_5_VLConfig}
+PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
+              "llava_onevision": LlavaOnevisionImageProcessorPil, "siglip": SiglipImageProcessorPil}
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",
         "high_freq_factor", "short_factor", "long_factor"]

@@ -62,12 +62,15 @@ static void every_key_of_transformers_is_known(void **state) {
     const char *class, *key;
     int n = 0;
     json_object_foreach(classes, class, keys) {
-        bool tower = strcmp(class, "clip") == 0, whole = strncmp(class, "llava", 5) == 0;
+        const char *tower = !strcmp(class, "clip")     ? "clip_vision_model"
+                            : !strcmp(class, "siglip") ? "siglip_vision_model"
+                                                       : NULL;
+        bool whole = strncmp(class, "llava", 5) == 0 || strstr(class, "_vl");
         json_object_foreach(keys, key, v) {
             if (!strcmp(key, "model_type") || !strcmp(key, "text_config") || !strcmp(key, "vision_config"))
                 continue;
             if (tower)
-                check("clip_vision_model", "vision_config", key, changed(v));
+                check(tower, "vision_config", key, changed(v));
             else {
                 check(class, NULL, key, changed(v));
                 if (!whole) check(class, "text_config", key, changed(v));
@@ -98,7 +101,7 @@ static void every_key_of_processors_is_known(void **state) {
         json_object_foreach(keys, key, v) {
             sac_config_keys found = {0};
             json_t *object = json_pack("{s:o}", key, changed(v));
-            const char *name = strcmp(class, "clip") == 0 ? "llava" : class;
+            const char *name = strcmp(class, "clip") == 0 || strcmp(class, "siglip") == 0 ? "llava" : class;
             sac_status st =
                 sac_config_keys_of_object(&found, sac_family_find(sac_families, name), "preprocessor",
                                           "preprocessor_config.json", object, &err);

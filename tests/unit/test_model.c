@@ -184,7 +184,9 @@ static void config_refuses(void **state) {
          "model_type \"llava\" is not supported under llava"},
         {LLAVA("\"text_config\":[]"), "\"text_config\""},
         {LLAVA("\"text_config\":{\"hidden_size\":-5}"), "text_config: \"hidden_size\""},
-        {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "siglip_vision_model"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"dinov2\"}"), "dinov2"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"qwen2_vl_vision\"}"), "under llava"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "would drop a patch"},
         {LLAVA("\"vision_config\":{\"patch_size\":225}"), "patch size is 225"},
         {LLAVA("\"vision_config\":{\"image_size\":4096,\"patch_size\":1}"), "patches a side is 4096"},
         {LLAVA("\"vision_config\":{\"image_size\":[224,336]}"), "\"image_size\" must be one size"},
@@ -658,7 +660,7 @@ static void generation_keys(void **state) {
         "{\"temperature\":0.5,\"guidance_scale\":1,\"stop_strings\":[\"a\"],\"use_cache\":true,"
         "\"num_beams\":1,\"surprise\":7}";
     const int kinds[] = {SAC_SETTING_OF_SAMPLING, SAC_SETTING_HONOURED, SAC_SETTING_HONOURED,
-                         SAC_SETTING_QUIET, SAC_SETTING_QUIET, SAC_SETTING_UNKNOWN};
+                         SAC_SETTING_QUIET,       SAC_SETTING_QUIET,    SAC_SETTING_UNKNOWN};
     sac_loaded_model m;
     sac_error err;
     spit("generation_config.json", text, sizeof text - 1);

@@ -49,6 +49,12 @@ static bool picture_is_right(const sac_processor_config *c, const json_t *row, b
     return right;
 }
 
+/* As the family tells it: by the configuration. */
+static bool keeps_class(const json_t *config) {
+    const char *strategy = config ? json_string_value(json_object_get(config, "vision_feature_select_strategy")) : NULL;
+    return strategy && strcmp(strategy, "full") == 0;
+}
+
 static void test_goldens(void **state) {
     (void)state;
     sac_error err = {0};
@@ -62,6 +68,7 @@ static void test_goldens(void **state) {
             .dialect = sac_dialect_find(text_at(group, "kind")),
             .image_size = (int)json_integer_value(json_object_get(group, "image_size")),
             .patch_size = (int)json_integer_value(json_object_get(group, "patch_size")),
+            .keep_class = keeps_class(json_object_get(group, "config")),
             .config = json_object_get(group, "config")};
         sac_processor_config c;
         assert_ok(sac_processor_read(&c, json_object_get(group, "preprocessor"), &model, &err), err);
@@ -94,7 +101,7 @@ static sac_status read_text(sac_processor_config *c, const sac_dialect *dialect,
            *m = config ? json_loads(config, 0, NULL) : NULL;
     assert_true(!preprocessor || p);
     assert_true(!config || m);
-    sac_processor_model model = {.dialect = dialect, .image_size = image_size, .patch_size = 14, .config = m};
+    sac_processor_model model = {.dialect = dialect, .image_size = image_size, .patch_size = 14, .keep_class = keeps_class(m), .config = m};
     sac_processor_free(c);
     sac_status st = sac_processor_read(c, p, &model, err);
     json_decref(p);
