@@ -18,9 +18,10 @@ from transformers.models.siglip.image_processing_pil_siglip import SiglipImagePr
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "llava": t.LlavaConfig,
-           "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig, "clip": t.CLIPVisionConfig,
-           "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig, "qwen2_5_vl": t.Qwen2_5_VLConfig}
+CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "qwen3": t.Qwen3Config,
+           "llava": t.LlavaConfig, "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig,
+           "clip": t.CLIPVisionConfig, "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig,
+           "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
               "llava_onevision": LlavaOnevisionImageProcessorPil, "siglip": SiglipImageProcessorPil}
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",

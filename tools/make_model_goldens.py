@@ -385,6 +385,50 @@ def with_tokens(ids, tokens):
     return out
 
 
+class Qwen3VL(QwenVL):
+    """Qwen3-VL: each step of a video's time stands behind its seconds, as in transformers 4.57, which puts "<0.2 seconds>",
+    the start of vision, the step's tokens and the end of vision in the place of the template's start, video token and
+    end. From 5.10 on transformers leaves the template's start and end around them all. Numbers of the rows are
+    transformers' own."""
+
+    def video(self, t, h, w, n_frames):
+        """Texts and tokens of a video of t steps; frames are half a second apart."""
+        for step in range(t):
+            times = [min(2 * step + k, n_frames - 1) / 2 for k in range(2)]
+            yield f"<{sum(times) / 2:.1f} seconds>"
+            yield self.config.vision_start_token_id
+            yield from [self.config.video_token_id] * (h * w)
+            yield self.config.vision_end_token_id
+
+    def prompt(self, case):
+        grids = iter(self.grids(case, self.inputs(case)))
+        ids, text, n_visual = [], "", 0
+        parts = iter([p for m in case.get("messages", []) for p in m["parts"] if "text" not in p])
+        for piece in render(case, joined=True):
+            if isinstance(piece, str):
+                text += piece
+                continue
+            (kind, (t, h, w)), part = next(grids), next(parts)
+            n_visual += t * h * w
+            made = [self.config.image_token_id] * (h * w) if kind == 1 else self.video(t, h, w, len(part["frames"]))
+            for each in made:
+                if isinstance(each, str):
+                    text += each
+                    continue
+                ids += self.tokenizer.encode(text, add_special_tokens=False).ids + [each]
+                text = ""
+        return ids + self.tokenizer.encode(text, add_special_tokens=False).ids, n_visual
+
+    def first(self, ids, case):
+        batch = self.inputs(case)
+        tokens = torch.tensor([ids])
+        kinds = (tokens == self.config.image_token_id) * 1 + (tokens == self.config.video_token_id) * 2
+        numbers, delta = self.model.model.get_rope_index(tokens, kinds, **{k: v for k, v in batch.items() if k.endswith("thw")})
+        self.next_number = len(ids) + int(delta[0, 0])
+        out = self.model(input_ids=tokens, position_ids=numbers, use_cache=True, **batch)
+        return out.logits[0, -1].float(), out.past_key_values
+
+
 def open_picture(file):
     return Image.open(os.path.join(FOLDER, file)).convert("RGB")
 
@@ -479,6 +523,13 @@ def image(file):
 
 FOUR_FRAMES = {"frames": ["tall.png", "wide.png", "square.png", "small.png"]}
 FRAMES = {"frames": [f"frame{i}.png" for i in range(5)]}
+QWEN3_VL = [
+    text_case("text only", "Say something about owls."),
+    chat_case("one picture", image("wide.png"), question()),
+    chat_case("small and long pictures", image("small.png"), question("and"), image("long.png"), question("Which is wider?")),
+    chat_case("five frames", FRAMES, question("What happens?")),
+    chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
+]
 QWEN_VL = [
     text_case("text only", "Say something about owls."),
     chat_case("one picture", image("wide.png"), question()),
@@ -501,6 +552,7 @@ CASES = {
     "LlavaOnevisionForConditionalGeneration": ONE_VISION,
     "Qwen2VLForConditionalGeneration": QWEN_VL,
     "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
+    "Qwen3VLForConditionalGeneration": QWEN3_VL,
     "LlavaForConditionalGeneration": [
         text_case("text only", "Say something about owls."),
         chat_case("one picture", image("wide.png"), question()),
@@ -530,6 +582,8 @@ def open_model(path):
         return LongVA(path)
     if architecture.startswith("Qwen2") and "VL" in architecture:
         return QwenVL(path)
+    if architecture.startswith("Qwen3VL"):
+        return Qwen3VL(path)
     if architecture.startswith("LlavaOnevision"):
         return OneVision(path)
     return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)

@@ -10,12 +10,14 @@ const sac_family *const sac_families[] = {
     &sac_family_llama,
     &sac_family_mistral,
     &sac_family_qwen2,
+    &sac_family_qwen3,
     &sac_family_llava,
     &sac_family_llava_next,
     &sac_family_llava_onevision,
     &sac_family_longva,
     &sac_family_qwen2_vl,
     &sac_family_qwen2_5_vl,
+    &sac_family_qwen3_vl,
     NULL,
 };
 
@@ -91,5 +93,6 @@ sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, 
             "the vision half of a model (mmproj), which is not read from GGUF; give the Hugging Face folder "
             "of the whole model");
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "GGUF architecture \"%.40s\" is not supported (llama and qwen2 are)", architecture);
+                    "GGUF architecture \"%.40s\" is not supported (llama, qwen2 and qwen3 are)",
+                    architecture);
 }

@@ -45,9 +45,10 @@ typedef struct sac_vision_state {
     float *features;        /* [rows of a batch][cols] */
     float *mid;             /* [rows of a batch][merger's hidden] */
     float *raw;             /* [rows of a batch][hidden], before pooling */
-    float *pooled;          /* [tokens of max_tiles tiles, or of a batch][hidden] */
-    int32_t *layout;        /* [max_tokens of one picture] */
-    sac_token_blend blend;  /* tables of as many, where the processor blends; n is not used */
+    float *pooled; /* [tokens of max_tiles tiles, or of a batch][hidden]; then what is added to them later */
+    int64_t pooled_rows;   /* room of it, and of a device's rows */
+    int32_t *layout;       /* [max_tokens of one picture] */
+    sac_token_blend blend; /* tables of as many, where the processor blends; n is not used */
     int64_t max_tokens;
     float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
 } sac_vision_state;
@@ -57,6 +58,7 @@ typedef struct sac_vision_sizes {
     int batch_tiles, max_tiles, batch_segments;
     int64_t batch_n_patches,
         batch_inside; /* patches of a batch, and rows that the tower's layers make of them */
+    int64_t pooled_rows;
     size_t patches, segment_start, tile, frame, features, mid, raw, pooled, layout, blend, class_attention;
     size_t batch_patches; /* patch rows of one batch; raw is what comes of them */
     bool pools;           /* tokens of pictures or of frames are pooled */

@@ -47,34 +47,36 @@ static void report_progress(const sac_media_work *w, int64_t done) {
 
 /* Where a batch's rows go: rows of the decoder's, in its type, or the host's in f32. */
 typedef struct batch_rows {
-    sac_mat y;
+    sac_visual_mat y;
     bool on_host;
 } batch_rows;
 
 static batch_rows host_rows(const sac_media_work *w, int64_t first, int64_t n) {
-    int64_t hidden = w->s->model->loaded.merger.out;
-    return (batch_rows){sac_mat_f32(w->s->vision.pooled + first * hidden, n, hidden), true};
+    const sac_vision_state *v = &w->s->vision;
+    return (batch_rows){
+        sac_visual_buffer(&w->s->model->loaded.merger, v->pooled, SAC_DTYPE_F32, v->pooled_rows, first, n),
+        true};
 }
 
 /* The same in a device's buffer, where the tower runs there. */
 static batch_rows buffer_rows(const sac_media_work *w, int64_t first, int64_t n) {
     const sac_session *s = w->s;
-    int64_t hidden = s->model->loaded.merger.out;
     if (!s->device_vision.is_open) return host_rows(w, first, n);
-    sac_mat all = {s->device_vision.rows, first + n, hidden, hidden, s->decoder.dtype};
-    return (batch_rows){sac_mat_rows(all, first, n), false};
+    return (batch_rows){sac_visual_buffer(&s->model->loaded.merger, s->device_vision.rows, s->decoder.dtype,
+                                          s->vision.pooled_rows, first, n),
+                        false};
 }
 
 /* A video's tiles go straight to the prompt's rows where these follow one another. */
 static batch_rows frame_rows(const sac_media_work *w, int64_t first_tile, int n) {
     int64_t each = w->m->plan.n_tokens, n_tokens = n * each;
-    sac_mat run = sac_visual_run(w->s, w->m, first_tile * each, n_tokens);
-    if (run.rows < n_tokens) return buffer_rows(w, 0, n_tokens);
+    sac_visual_mat run = sac_visual_run(w->s, w->m, first_tile * each, n_tokens);
+    if (run.rows.rows < n_tokens) return buffer_rows(w, 0, n_tokens);
     return (batch_rows){run, !sac_model_on_device(w->s->model)};
 }
 
 /* n tiles through the host's tower, the same order. */
-static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int n, sac_mat y) {
+static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int n, sac_visual_mat y) {
     sac_session *s = w->s;
     const sac_media *media = w->m;
     const sac_loaded_model *m = &s->model->loaded;
@@ -89,11 +91,12 @@ static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int
                              .grid = media->tower.patches,
                              .pool = media->plan.pool,
                              .blend = sac_media_frame_blend(media, v->blend),
-                             .features = sac_mat_f32(v->features, n_rows, sac_tower_cols(&m->tower.config)),
+                             .features = sac_mat_f32(v->features, n_rows, m->merger.in),
                              .mid =
                                  sac_mat_f32(v->mid, n_rows / sac_merger_joins(&m->merger), m->merger.hidden),
                              .raw = v->raw,
-                             .y = y};
+                             .y = y.rows,
+                             .deep = y.deep};
     sac_patch_rows rows = sac_media_patch_rows(s, media, patches, n);
     SAC_TRY(sac_tower_encode(&tower, &rows, merger.features));
     return m->merger.kind->run(&merger);
@@ -102,9 +105,10 @@ static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int
 /* The same for rows anywhere. */
 static sac_status run_on_host(const sac_media_work *w, const uint8_t *patches, int n, batch_rows to) {
     if (to.on_host) return run_tower(w, patches, n, to.y);
-    batch_rows here = host_rows(w, 0, to.y.rows);
+    batch_rows here = host_rows(w, 0, to.y.rows.rows);
     SAC_TRY(run_tower(w, patches, n, here.y));
-    return sac_visual_write(w->s, to.y, here.y.data);
+    SAC_TRY(sac_visual_write(w->s, to.y.rows, here.y.rows.data));
+    return sac_visual_write(w->s, to.y.deep, here.y.deep.data);
 }
 
 /* In a slot of the device, to be waited for, or at once on the host: then nothing is in flight. */
@@ -136,10 +140,9 @@ static sac_status wait_for(sac_media_work *w, int slot, sac_error *err) {
  * behind the batch in the session's stream. */
 static sac_status spread_frames(const sac_media_work *w, int64_t first_tile, int n, batch_rows from) {
     int64_t each = w->m->plan.n_tokens, first = first_tile * each;
-    sac_mat run = sac_visual_run(w->s, w->m, first, n * each);
-    if (run.data == from.y.data) return SAC_OK;
-    if (from.on_host) return sac_visual_write_tokens(w->s, w->m, first, n * each, from.y.data);
-    return sac_visual_copy_tokens(w->s, w->m, first, n * each, from.y.data);
+    sac_visual_mat run = sac_visual_run(w->s, w->m, first, n * each);
+    if (run.rows.data == from.y.rows.data) return SAC_OK;
+    return (from.on_host ? sac_visual_write_tokens : sac_visual_copy_tokens)(w->s, w->m, first, from.y);
 }
 
 static void tell_frames(sac_media_work *w, int slot, int n) {
@@ -195,7 +198,7 @@ static sac_status check_frame(const sac_media_work *w, const sac_visual_plan *p,
 static sac_status cut_frame(const sac_media_work *w, const sac_image *frame, sac_error *err) {
     const sac_processor_config *p = &w->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
-    SAC_TRY(sac_media_plan_frame(w->s, frame->width, frame->height, &plan, err));
+    SAC_TRY(sac_media_plan_frame(w->s, frame->width, frame->height, w->m->frames.n_frames, &plan, err));
     SAC_TRY(check_frame(w, &plan, err));
     return sac_processor_cut_frame(p, frame, &plan, frame_alone(w), err);
 }
@@ -204,7 +207,7 @@ static sac_status cut_frame(const sac_media_work *w, const sac_image *frame, sac
 static sac_status read_listed(const sac_media_work *w, int64_t i, sac_error *err) {
     sac_picture f = sac_part_picture(w->m->part, (size_t)w->m->frames.index[i]);
     sac_image image;
-    if (f.prepared) {
+    if (f.prepared && f.prepared->is_cut) {
         SAC_TRY(check_frame(w, &f.prepared->plan, err));
         memcpy(frame_alone(w), f.prepared->patches, f.prepared->n_bytes);
         return SAC_OK;
@@ -239,10 +242,11 @@ static sac_status read_tile(sac_media_work *w, sac_error *err) {
 static sac_status end_frames(const sac_media_work *w, sac_error *err) {
     sac_session *s = w->s;
     const sac_loaded_model *m = &s->model->loaded;
-    float *row = s->vision.raw; /* which nothing uses any more */
     if (!m->video_newline) return SAC_OK;
-    memcpy(row, m->image_newline, (size_t)m->merger.out * sizeof *row);
-    return sac_tower_explain(s, sac_visual_write_tokens(s, w->m, w->m->block_tokens - 1, 1, row), err);
+    /* Nothing uses `raw` any more. */
+    const sac_visual_mat newline = {.rows = sac_mat_f32(s->vision.raw, 1, m->merger.out)};
+    memcpy(newline.rows.data, m->image_newline, (size_t)m->merger.out * sizeof(float));
+    return sac_tower_explain(s, sac_visual_write_tokens(s, w->m, w->m->block_tokens - 1, newline), err);
 }
 
 static sac_status next_frames(sac_media_work *w, bool *done, sac_error *err) {
@@ -280,11 +284,11 @@ static void watch_class(sac_session *s, const sac_media *m, int64_t first) {
 }
 
 /* Tokens y of the picture, from token `first` on, out of its tiles' rows x. */
-static sac_status lay_out_rows(const sac_media_work *w, sac_mat y, int64_t first, sac_mat x) {
+static sac_status lay_out_rows(const sac_media_work *w, sac_mat y, int64_t first, sac_mat x,
+                               const float *newline) {
     const sac_session *s = w->s;
     const sac_vision_state *v = &s->vision;
     const sac_ops *ops = &s->model->ops;
-    const float *newline = s->model->loaded.image_newline;
     if (w->m->plan.blends)
         return ops->blend_rows(&s->stream,
                                &(sac_blend_rows_args){.y = y,
@@ -298,16 +302,16 @@ static sac_status lay_out_rows(const sac_media_work *w, sac_mat y, int64_t first
 }
 
 /* Of the host's rows, some at a time where the prompt's are on a device. */
-static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, int64_t n_tile_rows) {
+static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat from, const float *newline) {
     const sac_session *s = w->s;
     const sac_vision_state *v = &s->vision;
     bool direct = !sac_model_on_device(s->model);
     int64_t raw_rows = batch_tiles(w) * w->m->tower.n_features / sac_merger_joins(&s->model->loaded.merger);
     int64_t most = direct ? to.rows : raw_rows;
-    for (int64_t at = 0; at < to.rows; at += most) {
+    for (int64_t at = 0; at < to.rows && to.data; at += most) {
         sac_mat some = sac_mat_rows(to, at, to.rows - at < most ? to.rows - at : most);
         sac_mat y = direct ? some : sac_mat_f32(v->raw, some.rows, some.cols);
-        SAC_TRY(lay_out_rows(w, y, at, sac_mat_f32(v->pooled, n_tile_rows, to.cols)));
+        SAC_TRY(lay_out_rows(w, y, at, from, newline));
         if (!direct) SAC_TRY(sac_visual_write(s, some, v->raw));
     }
     return SAC_OK;
@@ -315,11 +319,13 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, int64_t n
 
 static sac_status lay_out(const sac_media_work *w, sac_error *err) {
     sac_session *s = w->s;
-    sac_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
-    int64_t n_tile_rows = (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile;
+    sac_visual_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
+    const batch_rows from = buffer_rows(w, 0, (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile);
     choose_layout(s, w->m);
-    if (s->device_vision.is_open) return sac_tower_lay_out(s, to, n_tile_rows, w->m->plan.blends, err);
-    return sac_tower_explain(s, lay_out_on_host(w, to, n_tile_rows), err);
+    if (!from.on_host) return sac_tower_lay_out(s, to, from.y, w->m->plan.blends, err);
+    sac_status st = lay_out_on_host(w, to.rows, from.y.rows, s->model->loaded.image_newline);
+    if (st == SAC_OK) st = lay_out_on_host(w, to.deep, from.y.deep, NULL);
+    return sac_tower_explain(s, st, err);
 }
 
 static sac_status next_tiles(sac_media_work *w, bool *done, sac_error *err) {

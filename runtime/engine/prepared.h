@@ -8,9 +8,12 @@ struct sac_prepared {
     const sac_model *model;
     sac_visual_plan plan; /* is_video_frame says what it was prepared as */
     sac_vision_key digest;
-    size_t n_bytes,
-        among_at; /* among_at: where those of the picture as one of several begin; 0: they are the same */
-    uint8_t patches[]; /* patch rows of plan.n_tiles, as sac_processor_cut makes them */
+    bool is_cut;
+    size_t n_bytes;
+    size_t among_at; /* where the rows of the picture as one of several begin; 0: they are the same */
+    /* Patch rows of plan.n_tiles, as sac_processor_cut makes them; where is_cut is false, because the size of a frame
+     * depends on how many there are, its pixels [height][width][3]. */
+    uint8_t patches[];
 };
 
 /* The patch rows for a plan of this picture. */

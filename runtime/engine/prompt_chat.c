@@ -124,7 +124,7 @@ static sac_status render_format(const sac_model *m, const sac_chat_settings *cha
     int64_t n_placeholders = 0;
     for (size_t i = 0; i < n_parts; i++) n_placeholders += r->parts[i].n_placeholders;
     size_t capacity = sac_chat_max_segments(r->n_messages, n_parts, n_placeholders);
-    r->segments = calloc(capacity, sizeof *r->segments);
+    r->segments = r->made = calloc(capacity, sizeof *r->segments);
     if (!r->segments) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pieces of text", capacity);
     SAC_TRY(sac_chat_render(m->loaded.chat.format, r->messages, r->n_messages, !chat->no_generation_prompt,
                             SAC_PROMPT_MARK, r->segments, capacity, &r->n_segments, err));
@@ -170,7 +170,9 @@ sac_status sac_prompt_render(const sac_model *m, const sac_chat_settings *chat, 
 
 void sac_prompt_text_free(sac_prompt_text *t) {
     for (size_t i = 0; i < t->n_messages; i++) json_decref((json_t *)(uintptr_t)t->messages[i].fields);
-    if (!t->rendered.rendering) free(t->segments);
+    free(t->made);
+    free(t->timed);
+    free(t->times);
     sac_chat_text_free(&t->rendered);
     free(t->messages);
     free(t->parts);

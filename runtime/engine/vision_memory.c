@@ -40,8 +40,9 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
     z.batch_patches = full * sac_visual_bytes(&largest, 1);
     z.features = batch_rows * (size_t)sac_tower_cols(c) * sizeof(float);
     z.mid = full * merged * (size_t)m->merger.hidden * sizeof(float);
-    z.raw = full * merged * (size_t)m->merger.out * sizeof(float);
-    z.pooled = most * merged * (size_t)m->merger.out * sizeof(float);
+    z.raw = full * merged * (size_t)sac_merger_width(&m->merger) * sizeof(float);
+    z.pooled_rows = (int64_t)(most * merged);
+    z.pooled = most * merged * (size_t)sac_merger_width(&m->merger) * sizeof(float);
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
     z.layout = 2 * most * merged * sizeof(int32_t);
     z.blend = m->processor.dialect->blend ? z.layout * SAC_BLEND_TAPS : 0;
@@ -74,6 +75,7 @@ sac_vision_state sac_vision_limits(const sac_model *m) {
     return (sac_vision_state){.batch_tiles = z.batch_tiles,
                               .batch_patches = z.batch_n_patches,
                               .max_tiles = z.max_tiles,
+                              .pooled_rows = z.pooled_rows,
                               .max_tokens = (int64_t)(z.layout / sizeof(int32_t))};
 }
 

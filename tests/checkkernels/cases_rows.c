@@ -221,9 +221,34 @@ static void make_scatter(check_case *c, const row_case *r) {
         target[i] = target[j];
         target[j] = t;
     }
-    a->target = target;
+    a->target = r->gap ? target : NULL;
     a->accumulate = r->in_place;
     c->exact = true;
+}
+
+/* Rows of a table between its own, the same for every period. */
+static void make_mix(check_case *c, const row_case *r, int i) {
+    sac_mix_rows_args *a = &c->mix_rows;
+    a->n_taps = i % 3 ? 4 : 1;
+    a->table_rows = 7;
+    a->period = 1 + i % 5;
+    a->y = check_mat(c, true, r->rows, r->cols, r->gap, r->misalign, r->v);
+    sac_mat table = check_mat(c, false, a->table_rows, r->cols, 0, 0, r->v);
+    const int64_t n = a->period * a->n_taps;
+    int32_t *source = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 4);
+    float *weight = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 4);
+    float max = 0;
+    for (int64_t j = 0; j < n; j++) {
+        source[j] = (int32_t)check_rand_int(c, 0, a->table_rows - 1);
+        weight[j] = (float)check_rand_int(c, 0, 64) / 64;
+    }
+    for (int64_t j = 0; j < a->table_rows * r->cols; j++) max = fmaxf(max, fabsf(((float *)table.data)[j]));
+    double *allowed = check_allow(c, r->rows * r->cols);
+    for (int64_t j = 0; j < r->rows * r->cols; j++)
+        allowed[j] = EPS * (4 + a->n_taps) * (a->n_taps + 1) * (double)max;
+    a->table = table.data;
+    a->source = source;
+    a->weight = weight;
 }
 
 /* All pairs of types, in place where elements keep their size. */
@@ -304,6 +329,7 @@ bool check_make_rows(check_case *c, int i, bool quick) {
     case CHECK_blend_rows: make_blend(c, &r, i); break;
     case CHECK_gather_rows: make_gather(c, &r); break;
     case CHECK_scatter_rows: make_scatter(c, &r); break;
+    case CHECK_mix_rows: make_mix(c, &r, i); break;
     case CHECK_convert_rows: make_convert(c, &r, i); break;
     default: make_embed(c, &r, i); break;
     }

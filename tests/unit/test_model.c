@@ -142,7 +142,7 @@ static void config_refuses(void **state) {
         {"{\"model_type\":\"gpt2\"}",
          "model_type gpt2) is not supported; these families are: llama, mistral"},
         {"{\"model_type\":\"llava\",\"architectures\":[\"LlavaLlamaForCausalLM\"]}", "LlavaLlamaForCausalLM"},
-        {"{\"model_type\":\"qwen3\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type qwen3"},
+        {"{\"model_type\":\"gpt_neox\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type gpt_neox"},
         {LLAMA("\"is_causal\":false"), "\"is_causal\" is false"},
         {LLAVA("\"text_config\":{\"is_causal\":false}"), "text_config: \"is_causal\" is false"},
         {LLAVA("\"image_token_index\":7,\"is_causal\":false"), "\"is_causal\" is false"},
@@ -304,7 +304,7 @@ static void opens_tiny_models(void **state) {
     assert_ok(sac_loaded_model_open(&m, TINY "longva_tower", NULL, NULL, &err), err);
     assert_int_equal(m.frame_layout, SAC_FRAMES_JOINED);
     sac_visual_plan plan;
-    assert_ok(sac_processor_plan(&m.processor, 28, 28, true, &plan, &err), err);
+    assert_ok(sac_processor_plan_frame(&m.processor, 28, 28, 0, &plan, &err), err);
     assert_int_equal(plan.pool, 2);
     assert_int_equal(m.image_token, -200);
     sac_loaded_model_free(&m);

@@ -35,13 +35,6 @@ typedef struct sac_processor_config {
     void *own;             /* the dialect's own settings, dialect->own_bytes; NULL where it has none */
 } sac_processor_config;
 
-/* What a picture is in a conversation. */
-typedef enum sac_visual_role {
-    SAC_ROLE_PICTURE,
-    SAC_ROLE_FRAME, /* of a video */
-    SAC_ROLE_AMONG, /* one of several pictures, where the dialect makes a difference (sac_dialect.tells_among) */
-} sac_visual_role;
-
 /* What a family knows of the model. */
 typedef struct sac_processor_model {
     const sac_dialect *dialect;
@@ -74,7 +67,8 @@ sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err);
 typedef struct sac_visual_plan {
     int width, height; /* of the picture */
     bool is_video_frame;
-    bool is_among;      /* SAC_ROLE_AMONG */
+    bool is_among;      /* one of several pictures, where the dialect makes a difference (tells_among) */
+    int64_t n_frames;   /* of its video; 0: not known */
     int n_tiles;        /* pictures that the tower takes, all of one size */
     int tile_w, tile_h; /* in pixels; what is over a multiple of the patch is drawn and not looked at */
     int patch;          /* pixels a side of a patch */
@@ -108,9 +102,14 @@ static inline int64_t sac_visual_tiles(const sac_visual_plan *p, int64_t n_frame
     return (n_frames + p->frames - 1) / p->frames;
 }
 
-/* TOO_LONG above max_tokens, BAD_ARGUMENT for sizes that cannot be processed. */
-sac_status sac_processor_plan(const sac_processor_config *config, int width, int height, sac_visual_role role,
+/* A picture; is_among: one of several of a conversation. TOO_LONG above max_tokens, BAD_ARGUMENT for sizes that cannot be
+ * processed. */
+sac_status sac_processor_plan(const sac_processor_config *config, int width, int height, bool is_among,
                               sac_visual_plan *plan, sac_error *err);
+
+/* The same for a frame of a video of which n_frames are taken; 0: their number is not known. */
+sac_status sac_processor_plan_frame(const sac_processor_config *config, int width, int height,
+                                    int64_t n_frames, sac_visual_plan *plan, sac_error *err);
 
 /* Patch rows [n_tiles * cells of plan->patches][frames][patch * patch][3] of a picture, which is all the frames of
  * its patches. Black of padding and cropping is in them: it is normalised like any pixel. */
