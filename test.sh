@@ -135,6 +135,7 @@ for part in "${parts[@]}"; do
     tsan) build tsan tests_threads -DSAC_TESTS=ON && run_tests tsan threads ;;
     cuda) build cuda "tests_device checkkernels" -DSAC_TESTS=ON && run_tests cuda device ;;
     fuzz) build fuzz all && run_fuzzers ;;
+    release) build release all -DSAC_TESTS=ON -DSAC_SHARED=ON && run_tests release ;;
     *) build "$part" all -DSAC_TESTS=ON && run_tests "$part" ;;
   esac
   echo "   $((SECONDS - start)) s"

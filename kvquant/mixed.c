@@ -30,21 +30,16 @@ static const sac_method_param params[] = {
                NULL},
     {0}};
 
-/* Of the weights that hold tau of the slice: the smallest, and how many there are. */
-typedef struct found {
-    float least;
-    int64_t n_least;
-} found;
-
 typedef struct mixed {
     sac_kv_blocks blocks;
     sac_packed_step step;
     int64_t gap;
     double tau;
-    float *q;                   /* [n_heads * head_dim] where ops run */
-    sac_buffer scores, weights; /* float [n_heads][gap], [gap] of the tail */
-    sac_buffer best;            /* int32_t [gap] */
-    sac_buffer found;           /* found */
+    float *q; /* [n_heads * head_dim] where ops run */
+    sac_buffer
+        scores; /* float [n_heads][gap] of the tail, then [n_heads] of what all is weighed by: step.lse */
+    sac_weighed *weights; /* [gap] of the tail's rows */
+    int32_t *best;        /* [gap] */
 } mixed;
 
 static bool is_bits(double b) {
@@ -77,10 +72,10 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], memory);
     sac_packed_step_take(&m->step, shape, p[TOP_P], memory);
     m->q = sac_take_device(memory, n_heads * (size_t)shape->head_dim * sizeof *m->q);
-    m->scores = sac_take_both(memory, n_heads * gap * sizeof(float));
-    m->weights = sac_take_both(memory, gap * sizeof(float));
-    m->best = sac_take_both(memory, gap * sizeof(int32_t));
-    m->found = sac_take_both(memory, sizeof(found));
+    m->scores = sac_take_both(memory, n_heads * (gap + 1) * sizeof(float));
+    m->step.lse = sac_buffer_from(m->scores, n_heads * gap * sizeof(float));
+    m->weights = sac_take_host(memory, gap * sizeof *m->weights);
+    m->best = sac_take_host(memory, gap * sizeof *m->best);
 }
 
 static void begin(void *state) {
@@ -112,44 +107,21 @@ static sac_status score(mixed *m, const sac_layer_attention *a) {
                                                                 .scale = a->scale});
 }
 
-/* How many hold tau of the weights. */
-static sac_status count(mixed *m, const sac_layer_attention *a, int64_t n, int64_t *n_best) {
-    found *on_device = m->found.device;
-    const found *f = m->found.host;
-    *n_best = n;
-    if (m->tau >= 1) return SAC_OK;
-    SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = m->weights.device,
-                                                       .stride = n,
-                                                       .n = n,
-                                                       .n_rows = 1,
-                                                       .p = m->tau,
-                                                       .threshold = &on_device->least,
-                                                       .n_kept = &on_device->n_least}));
-    SAC_TRY(sac_fetch(a, m->found, sizeof *f));
-    *n_best = sac_importance_count_from(m->weights.host, n, m->tau, f->least, f->n_least);
-    return SAC_OK;
-}
-
 /* The tail's tokens that hold tau of the attention that the last query gives to the tail; scores are those of
- * its keys. */
+ * its keys. What is needed of the device comes in one piece: every session stops its batch for it. */
 static sac_status choose(mixed *m, const sac_layer_attention *a, sac_important *important) {
-    int64_t n = a->kv.n_rows, n_best;
+    int64_t n = a->kv.n_rows;
     size_t n_heads = (size_t)a->shape->n_heads;
     const float *scores = m->scores.host, *lse = m->step.lse.host;
-    float *weights = m->weights.host;
-    SAC_TRY(sac_fetch(a, m->scores, n_heads * (size_t)m->gap * sizeof *scores));
-    SAC_TRY(sac_fetch(a, m->step.lse, n_heads * sizeof *lse));
+    SAC_TRY(sac_fetch(a, m->scores, n_heads * (size_t)(m->gap + 1) * sizeof *scores));
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
         for (int h = 0; h < a->shape->n_heads; h++)
             sum += exp((double)scores[h * m->gap + j] - (double)lse[h]);
-        weights[j] = (float)sum;
+        m->weights[j] = (sac_weighed){(float)sum, (int32_t)j};
     }
-    SAC_TRY(sac_send(a, m->weights, (size_t)n * sizeof *weights));
-    SAC_TRY(count(m, a, n, &n_best));
-    SAC_TRY(sac_importance_best(a->ops, a->stream, m->weights.device, n, n_best, m->best.device));
-    *important = (sac_important){m->best.host, n_best, 1};
-    return sac_fetch(a, m->best, (size_t)n_best * sizeof(int32_t));
+    *important = (sac_important){m->best, sac_importance_choose(m->weights, n, m->tau, m->best), 1};
+    return SAC_OK;
 }
 
 static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {

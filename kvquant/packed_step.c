@@ -24,6 +24,9 @@ void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, 
     s->rows = sac_take_device(memory, kv_heads * n_ctx * sizeof *s->rows);
     s->start = sac_take_device(memory, (kv_heads + 1) * sizeof *s->start);
     s->sums = sac_take_both(memory, 2 * sizeof(int64_t));
+    if (!shape->measure_mass || !shape->device) return;
+    s->seen_weights = sac_take_host(memory, n_ctx * sizeof(float));
+    s->seen_least = sac_take_host(memory, heads * sizeof(float));
 }
 
 static sac_packed_attention_args packed_args(const sac_packed_step *s, const sac_layer_attention *a,
@@ -165,6 +168,21 @@ sac_packed_step_args sac_packed_step_alone(const sac_layer_attention *a, const s
     return step_args(a, parts, n_parts);
 }
 
+/* What the mixed rows hold of the weights of n packed ones, where only ops have both. */
+static sac_status measure(const sac_packed_step *s, const sac_layer_attention *a, int64_t n) {
+    const int n_heads = a->shape->n_heads;
+    float *weights = s->seen_weights;
+    double held = 0;
+    if (!weights) return SAC_OK;
+    SAC_TRY(sac_to_host(a, s->seen_least, s->least, (size_t)n_heads * sizeof *s->least));
+    for (int h = 0; h < n_heads; h++) {
+        SAC_TRY(sac_to_host(a, weights, s->weights + h * s->n_ctx, (size_t)n * sizeof *weights));
+        for (int64_t j = 0; j < n; j++) held += weights[j] >= s->seen_least[h] ? (double)weights[j] : 0;
+    }
+    sac_count_decode_mass(a, held / n_heads);
+    return SAC_OK;
+}
+
 /* Both in one go. */
 static sac_status attend_together(sac_packed_step *s, const sac_layer_attention *a,
                                   const sac_packed_rows *parts, int n_parts, bool weighed) {
@@ -175,6 +193,7 @@ static sac_status attend_together(sac_packed_step *s, const sac_layer_attention 
         args.stride = s->n_ctx;
         args.least = s->least;
         args.lse_parts = s->lse_packed;
+        SAC_TRY(measure(s, a, count_rows(parts, n_parts)));
     }
     return a->ops->packed_step(a->stream, &args);
 }

@@ -21,6 +21,8 @@ typedef struct sac_packed_step {
     int64_t *start;          /* [n_kv_heads + 1] of these lists */
     sac_buffer sums;         /* int64_t [2] rows of the lists, and of the heads alone, of all steps so far */
     int64_t known[2];        /* of sums */
+    /* For the host, on a device where mass is measured: [n_ctx] of one head's weights, [n_heads] of least. */
+    float *seen_weights, *seen_least;
 } sac_packed_step;
 
 void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, double top_p,

@@ -14,6 +14,7 @@
 
 #include "block.h"
 #include "kv_cache.h"
+#include "measure.h"
 #include "ops.h"
 #include "policy.h"
 #include "rope.h"
@@ -80,7 +81,7 @@ typedef struct sac_decoder_state {
                             not known */
     int32_t *step_id;    /* on a device: pinned, so that its ops read the step's token where it lies */
     sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
-    float *mass;                   /* [heads][n_ctx], when mass is measured */
+    sac_mass mass;                 /* when it is measured */
     int64_t last_row;              /* hidden row of the last token run */
     sac_layer_stats *stats;        /* [n_layers], since the last reset */
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */

@@ -53,7 +53,7 @@ static sac_status attend_one(const decoder_run *r, const sac_layer_attention *a)
     const sac_kv_packing *packing = s->cache.choice.format->packing;
     int64_t left = a->kv.n_rows;
     if (!packing) {
-        SAC_TRY(sac_decode_attend(&s->decode, a, s->mass));
+        SAC_TRY(sac_decode_attend(&s->decode, a, &s->mass));
         return settle_one(r, a);
     }
     SAC_TRY(packing->attend(s->cache.packing, a, &left));

@@ -27,13 +27,6 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
     };
 }
 
-/* What runs on the CPU only: dense attention's weights are not made on a GPU. */
-static sac_status check_device(const sac_decoder_state *s, sac_error *err) {
-    if (!s->device || !s->shape.measure_mass) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED,
-                    "measuring of attention mass runs on the CPU only so far: leave out --device");
-}
-
 /* What only a device's plain kernel of attention takes, which is many times slower than the others: for activations in
  * f32 alone, which were asked for by name. */
 static sac_status check_kernels(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
@@ -62,7 +55,6 @@ static sac_dtype query_type(const sac_decoder_state *s, const sac_kv_choice *kv)
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
-    SAC_TRY(check_device(s, err));
     SAC_TRY(check_kernels(s, kv, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
@@ -168,7 +160,7 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
         bool diagonals = s->prefill.policy->observes_diagonals;
         sac_window_sums_take(&s->window_sums, &s->shape, diagonals, m->host);
     }
-    if (s->shape.measure_mass) s->mass = sac_take_host(m, decoder_floats(c->n_heads, s->n_ctx));
+    if (s->shape.measure_mass) sac_mass_take(&s->mass, &s->shape, m);
     ADD_TO(method_bytes);
 #undef ADD_TO
 }

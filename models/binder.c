@@ -56,7 +56,10 @@ typedef struct binder {
     sac_tensor_table table;
     part parts[N_PARTS];
     bool own_head;
-    bool fill; /* second pass */
+    bool parted;                       /* a tied head that adapters part from the embedding */
+    sac_adapted tied_embed, tied_head; /* what they make of the two */
+    sac_base_reads reads;              /* empty without adapters */
+    bool fill;                         /* second pass */
     size_t arena_bytes;
     int64_t done, total;
 } binder;
@@ -126,19 +129,32 @@ static void to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
     }
 }
 
-static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const float **out) {
+static sac_status take(binder *b, const char *name, size_t n_bytes, void **out) {
+    if (!b->fill) {
+        b->arena_bytes += sac_arena_block_bytes(n_bytes);
+        return SAC_OK;
+    }
+    *out = sac_arena_take(&b->m->arena, n_bytes);
+    if (*out) return SAC_OK;
+    return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", name);
+}
+
+static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const sac_adapted *adapted,
+                              const float **out) {
     if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; f32, f16 or bf16 is needed here",
                         t->name, t->dtype_name);
     int64_t n = count(t);
-    if (!b->fill) {
-        b->arena_bytes += sac_arena_block_bytes((size_t)n * sizeof(float));
-        return SAC_OK;
-    }
-    float *values = sac_arena_take(&b->m->arena, (size_t)n * sizeof(float));
-    if (!values) return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", t->name);
-    to_f32(values, t, n);
+    const sac_tensor base = sac_checkpoint_matrix(t);
+    void *values = NULL;
+    SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &base, b->err));
+    SAC_TRY(take(b, t->name, (size_t)n * sizeof(float), &values));
+    if (!b->fill) return SAC_OK;
     *out = values;
+    if (adapted->n_loras)
+        return sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values, b->s->pool,
+                              b->err);
+    to_f32(values, t, n);
     return SAC_OK;
 }
 
@@ -146,24 +162,38 @@ static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const f
 static sac_status bind_tensor(binder *b, const char *name, sac_tensor *t) {
     size_t n_bytes = sac_weight_part_bytes(t);
     if ((uintptr_t)t->data % natural_alignment(t->dtype) == 0) return SAC_OK;
-    if (!b->fill) {
-        b->arena_bytes += sac_arena_block_bytes(n_bytes);
-        return SAC_OK;
-    }
-    void *copy = sac_arena_take(&b->m->arena, n_bytes);
-    if (!copy) return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", name);
+    void *copy = NULL;
+    SAC_TRY(take(b, name, n_bytes, &copy));
+    if (!b->fill) return SAC_OK;
     memcpy(copy, t->data, n_bytes);
     t->data = copy;
     return SAC_OK;
 }
 
-static sac_status bind_matrix(binder *b, const part *p, const sac_checkpoint_tensor *t, sac_weight *out) {
+/* The sum of the matrix and what adapters add to it, in the matrix's type. */
+static sac_status merge(binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
+    void *sum = NULL;
+    SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &w->tensor, b->err));
+    SAC_TRY(take(b, name, sac_weight_part_bytes(&w->tensor), &sum));
+    if (!b->fill) return SAC_OK;
+    SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &w->tensor, w->tensor.dtype, sum, b->s->pool,
+                           b->err));
+    w->tensor.data = sum;
+    return SAC_OK;
+}
+
+static sac_status bind_matrix(binder *b, const part *p, const sac_checkpoint_tensor *t,
+                              const sac_adapted *adapted, sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
-    SAC_TRY(bind_tensor(b, t->name, &w.tensor));
-    SAC_TRY(bind_tensor(b, t->name, &w.scales));
-    SAC_TRY(bind_tensor(b, t->name, &w.zeros));
+    if (adapted->n_loras)
+        SAC_TRY(merge(b, t->name, adapted, &w));
+    else {
+        SAC_TRY(bind_tensor(b, t->name, &w.tensor));
+        SAC_TRY(bind_tensor(b, t->name, &w.scales));
+        SAC_TRY(bind_tensor(b, t->name, &w.zeros));
+    }
     if (b->fill) *out = w;
     return SAC_OK;
 }
@@ -191,6 +221,18 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
     return sac_fail(b->err, SAC_INTERNAL, "unknown flag \"%s\" of %s", row->when, sl->name);
 }
 
+/* What adapters make of a slot. */
+static sac_status adapted_slot(const binder *b, const sac_weight_slot *sl, const sac_spec_tensor *row,
+                               int layer, sac_adapted *out) {
+    const sac_adapted *tied = !strcmp(sl->name, "embed")  ? &b->tied_embed
+                              : !strcmp(sl->name, "head") ? &b->tied_head
+                                                          : NULL;
+    if (!b->parted || !tied)
+        return sac_adapted_find(out, b->s->adapters, &b->table, row, b->s->gguf, layer, b->err);
+    *out = *tied;
+    return SAC_OK;
+}
+
 /* struct_at: where the slot's struct is; NULL in the first pass, which only checks and measures. */
 static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl, int layer,
                             uint8_t *struct_at) {
@@ -199,15 +241,21 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
         return sac_fail(b->err, SAC_INTERNAL, "no YAML of %s describes %s", b->c->family->name, sl->name);
     char name[SAC_TENSOR_NAME_BYTES];
     bool wanted;
+    sac_adapted adapted;
     SAC_TRY(flag_set(b, sl, row, &wanted));
     if (!wanted) return SAC_OK;
-    const sac_checkpoint_tensor *t = find_tensor(b, p, row, layer, name);
+    bool is_tied = b->parted && strcmp(sl->name, "head") == 0;
+    const sac_spec_tensor *stored = is_tied ? sac_tensor_table_row(&b->table, "embed") : row;
+    const sac_checkpoint_tensor *t = find_tensor(b, p, stored, layer, name);
     if (!t) return sac_fail(b->err, SAC_BAD_FILE, "tensor %.200s is missing", name);
+    sac_base_reads_add(&b->reads, checkpoint_of(b, p), t);
+    SAC_TRY(adapted_slot(b, sl, row, layer, &adapted));
+    if (adapted.replacement) t = adapted.replacement;
     SAC_TRY(sac_tensor_table_check(&b->table, row, t, b->err));
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
-    return sl->is_matrix ? bind_matrix(b, p, t, to) : bind_vector(b, t, to);
+    return sl->is_matrix ? bind_matrix(b, p, t, &adapted, to) : bind_vector(b, t, &adapted, to);
 }
 
 /* Every slot of every layer, once. */
@@ -280,17 +328,40 @@ static void fill_configs(binder *b) {
     if (b->c->has_vision) m->merger = sac_model_config_merger(b->c);
 }
 
+/* Embedding and head are one tensor of the files: one that replaces it replaces both, unless it is a module's own copy;
+ * products, and copies, are of one of the two, which then part. */
+static sac_status part_head(binder *b) {
+    sac_adapted *e = &b->tied_embed, *h = &b->tied_head;
+    const sac_spec_tensor *embed = sac_tensor_table_row(&b->table, "embed");
+    const sac_spec_tensor *head = sac_tensor_table_row(&b->table, "head");
+    if (!embed || !head) return SAC_OK;
+    SAC_TRY(sac_adapted_find(e, b->s->adapters, &b->table, embed, b->s->gguf, 0, b->err));
+    SAC_TRY(sac_adapted_find(h, b->s->adapters, &b->table, head, b->s->gguf, 0, b->err));
+    const sac_checkpoint_tensor *shared = e->replacement && !e->is_own   ? e->replacement
+                                          : h->replacement && !h->is_own ? h->replacement
+                                                                         : NULL;
+    if (!e->is_own) e->replacement = shared;
+    if (!h->is_own) h->replacement = shared;
+    b->parted = true;
+    b->own_head = e->n_loras || h->n_loras || e->replacement != h->replacement;
+    return SAC_OK;
+}
+
 /* A head of its own if the checkpoint has one (transformers 5 decides so too, whatever the config says). */
 static sac_status decide_head(binder *b) {
     SAC_TRY(sac_bind_has(&b->own_head, b->c, b->s, "head", b->err));
-    if (b->own_head || b->c->tied_head || b->s->gguf) return SAC_OK;
-    return sac_fail(b->err, SAC_BAD_FILE,
-                    "tensor lm_head.weight is missing, and \"tie_word_embeddings\" is false");
+    if (!b->own_head && !b->c->tied_head && !b->s->gguf)
+        return sac_fail(b->err, SAC_BAD_FILE,
+                        "tensor lm_head.weight is missing, and \"tie_word_embeddings\" is false");
+    return b->own_head || !b->s->adapters ? SAC_OK : part_head(b);
 }
 
 static sac_status bind_with(binder *b) {
+    const sac_adapters *adapters = b->s->adapters;
+    if (adapters) SAC_TRY(sac_base_reads_open(&b->reads, b->s->weights, b->s->tower, b->err));
     SAC_TRY(decide_head(b));
     SAC_TRY(bind_all(b));
+    if (adapters) SAC_TRY(sac_adapted_check_used(adapters, &b->table, &b->reads, b->err));
     b->total = b->done;
     fill_configs(b);
     SAC_TRY(take_tables(b));
@@ -309,6 +380,7 @@ sac_status sac_bind_model(sac_loaded_model *m, const sac_model_config *c, const 
     sac_status st = open_binder(&b, c, s, err);
     b.m = m;
     if (st == SAC_OK) st = bind_with(&b);
+    sac_base_reads_close(&b.reads);
     sac_tensor_table_close(&b.table);
     return st;
 }

@@ -3,6 +3,7 @@
 #ifndef SAC_MODELS_BINDER_H
 #define SAC_MODELS_BINDER_H
 
+#include "adapted.h"
 #include "checkpoint.h"
 #include "config.h"
 #include "model.h"
@@ -10,9 +11,11 @@
 
 typedef struct sac_bind_source {
     const sac_checkpoint *weights;
-    const sac_checkpoint *tower; /* where the tower's tensors are; usually the same */
-    const json_t *quantization;  /* quantization_config, or NULL */
-    bool gguf;                   /* names of the table's gguf column */
+    const sac_checkpoint *tower;  /* where the tower's tensors are; usually the same */
+    const json_t *quantization;   /* quantization_config, or NULL */
+    const sac_adapters *adapters; /* merged while matrices are bound; NULL without */
+    sac_pool *pool;               /* threads for that, or NULL */
+    bool gguf;                    /* names of the table's gguf column */
     sac_load_progress progress;
     void *progress_ctx;
 } sac_bind_source;

@@ -8,11 +8,20 @@
 #define _POSIX_C_SOURCE 200809L
 #include "model_load.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #define WHOLE_BYTES  ((size_t)64 << 20)
 #define SAMPLE_BYTES 4096
 #define SAMPLE_STEP  ((size_t)64 << 10)
+
+sac_status sac_load_hash_json(sac_load_context *l, const json_t *v) {
+    char *text = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    if (!text) return sac_fail(l->err, SAC_NO_MEMORY, "%s: no memory for its configuration", l->path);
+    sac_sha256_update(l->hash, text, strlen(text) + 1);
+    free(text);
+    return SAC_OK;
+}
 
 static bool has_prefix(const char *s, const char *prefix) {
     return strncmp(s, prefix, strlen(prefix)) == 0;
@@ -55,6 +64,20 @@ static size_t visual_bytes(const sac_checkpoint *c) {
     return n;
 }
 
+/* Whatever they touch: the products are added to weights that are hashed as the files have them. */
+static void hash_adapters(sac_load_context *l) {
+    const sac_adapters *list = &l->files->adapters;
+    for (int i = 0; i < list->n; i++) {
+        const sac_adapter *a = &list->item[i];
+        size_t n_bytes = 0;
+        for (int k = 0; k < a->tensors.n_tensors; k++) n_bytes += a->tensors.tensors[k].n_bytes;
+        sac_sha256_update(l->hash, &a->scale, sizeof a->scale);
+        for (int k = 0; k < a->tensors.n_tensors; k++)
+            hash_tensor(l->hash, &a->tensors.tensors[k], n_bytes <= WHOLE_BYTES);
+        if (n_bytes > WHOLE_BYTES) hash_stamps(l->hash, &a->tensors);
+    }
+}
+
 sac_status sac_load_fingerprint(sac_load_context *l) {
     const sac_checkpoint *parts[] = {&l->files->weights, &l->files->tower};
     bool whole = visual_bytes(parts[0]) + visual_bytes(parts[1]) <= WHOLE_BYTES;
@@ -63,6 +86,7 @@ sac_status sac_load_fingerprint(sac_load_context *l) {
             if (is_visual(&parts[k]->tensors[i])) hash_tensor(l->hash, &parts[k]->tensors[i], whole);
         if (!whole) hash_stamps(l->hash, parts[k]);
     }
+    hash_adapters(l);
     sac_sha256_finish(l->hash, l->m->fingerprint);
     l->hash = NULL;
     return SAC_OK;

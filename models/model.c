@@ -17,6 +17,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);
+        for (int i = 0; i < files->adapters.n; i++) sac_adapter_close(&files->adapters.item[i]);
         free(files->tensors);
         free(files->controller_block);
         free(files->head_losses);
@@ -97,7 +98,7 @@ static sac_status load(sac_load_context *l) {
     SAC_TRY(sac_sha256_open(&l->hash, l->err));
     bool is_folder;
     SAC_TRY(sac_model_path_find(l->found, &is_folder, l->path, l->err));
-    l->path = l->found;
+    l->path = l->text_path = l->found;
     SAC_TRY(is_folder ? sac_load_folder(l) : sac_load_gguf(l));
     l->m->family = l->config.family->name;
     finish_stop_ids(l);
@@ -109,11 +110,13 @@ static sac_status load(sac_load_context *l) {
 
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,
                                  sac_error *err) {
-    return sac_loaded_model_open_by(m, path, SAC_TOKENIZER_BY_CLASS, progress, ctx, err);
+    const sac_load_options options = {
+        .tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .progress = progress, .progress_ctx = ctx};
+    return sac_loaded_model_open_with(m, path, &options, err);
 }
 
-sac_status sac_loaded_model_open_by(sac_loaded_model *m, const char *path, sac_tokenizer_rule rule,
-                                    sac_load_progress progress, void *ctx, sac_error *err) {
+sac_status sac_loaded_model_open_with(sac_loaded_model *m, const char *path, const sac_load_options *options,
+                                      sac_error *err) {
     memset(m, 0, sizeof *m);
     m->generation.temperature = m->generation.top_p = m->generation.repetition_penalty = 1;
     m->generation.top_k = 50; /* transformers' defaults, used only with do_sample */
@@ -123,13 +126,7 @@ sac_status sac_loaded_model_open_by(sac_loaded_model *m, const char *path, sac_t
     if (!l || !m->checkpoint)
         st = sac_fail(err, SAC_NO_MEMORY, "no memory to load a model");
     else {
-        *l = (sac_load_context){.m = m,
-                                .files = m->checkpoint,
-                                .path = path,
-                                .tokenizer_rule = rule,
-                                .progress = progress,
-                                .progress_ctx = ctx,
-                                .err = err};
+        *l = (sac_load_context){.m = m, .files = m->checkpoint, .path = path, .options = options, .err = err};
         st = load(l);
         uint8_t unused[32];
         if (l->hash) sac_sha256_finish(l->hash, unused);

@@ -28,6 +28,16 @@ typedef struct sac_model_chat {
         adds_special; /* what the tokenizer adds to a text goes around a conversation that does not begin with it */
 } sac_model_chat;
 
+/* An adapter that is merged into the weights. */
+typedef struct sac_adapter_entry {
+    const char *folder;
+    double scale;
+    int rank;
+    bool is_dora;
+    int n_tensors;
+    size_t n_bytes;
+} sac_adapter_entry;
+
 typedef struct sac_loaded_model {
     const char *family; /* "llava" */
     sac_decoder decoder;
@@ -66,13 +76,24 @@ typedef struct sac_loaded_model {
 /* Called while files are mapped and tensors bound; NULL = silent. */
 typedef void (*sac_load_progress)(void *ctx, int64_t done, int64_t total);
 
+typedef struct sac_load_options {
+    sac_tokenizer_rule tokenizer_rule; /* of a folder; a GGUF file is not touched by it */
+    const char *const *adapters;       /* LoRA adapters, "DIR" or "DIR:scale" */
+    size_t n_adapters;
+    sac_pool *pool;                    /* threads that merge them; NULL: the caller's alone */
+    sac_load_progress progress;
+    void *progress_ctx;
+} sac_load_options;
+
+/* The i-th of its adapters, which borrows from the model; false when there is none. */
+bool sac_loaded_model_adapter(const sac_loaded_model *m, int64_t i, sac_adapter_entry *out);
+
 /* `path` is a Hugging Face folder or a .gguf file. On failure nothing is left open. */
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,
                                  sac_error *err);
-/* The same with a say in how text becomes tokens; sac_loaded_model_open goes by the class. A GGUF file is not
- * touched by it. */
-sac_status sac_loaded_model_open_by(sac_loaded_model *m, const char *path, sac_tokenizer_rule rule,
-                                    sac_load_progress progress, void *ctx, sac_error *err);
+/* The same with further options, which may be gone afterwards. */
+sac_status sac_loaded_model_open_with(sac_loaded_model *m, const char *path, const sac_load_options *options,
+                                      sac_error *err);
 void sac_loaded_model_free(sac_loaded_model *m); /* a zeroed model is fine */
 
 /* Chooses how conversations are written; what ends a turn then ends answers too. Until then it is the family's

@@ -36,7 +36,7 @@ static sac_status add_file(sac_load_context *l, const char *name, const char *pa
 /* additional_chat_templates/NAME.jinja */
 static sac_status add_more_files(sac_load_context *l) {
     char folder[PATH_BYTES], path[PATH_BYTES];
-    SAC_TRY(sac_path_join(folder, sizeof folder, l->path, "additional_chat_templates", l->err));
+    SAC_TRY(sac_path_join(folder, sizeof folder, l->text_path, "additional_chat_templates", l->err));
     DIR *d = opendir(folder);
     sac_status st = SAC_OK;
     for (struct dirent *e; d && st == SAC_OK && (e = readdir(d));) {
@@ -53,7 +53,7 @@ static sac_status add_more_files(sac_load_context *l) {
 static sac_status add_text(sac_load_context *l, const char *file, const char *name, const json_t *text) {
     char source[PATH_BYTES + 32];
     if (!json_is_string(text)) return SAC_OK;
-    snprintf(source, sizeof source, "%s/%s (chat_template)", l->path, file);
+    snprintf(source, sizeof source, "%s/%s (chat_template)", l->text_path, file);
     return sac_chat_templates_add(l->m->templates, name, source, json_string_value(text),
                                   json_string_length(text), l->err);
 }
@@ -80,12 +80,12 @@ static sac_status find_templates(sac_load_context *l) {
     static const char *const files[] = {"chat_template.json", "processor_config.json",
                                         "tokenizer_config.json"};
     char path[PATH_BYTES];
-    SAC_TRY(sac_path_join(path, sizeof path, l->path, "chat_template.jinja", l->err));
+    SAC_TRY(sac_path_join(path, sizeof path, l->text_path, "chat_template.jinja", l->err));
     if (sac_file_exists(path)) SAC_TRY(add_file(l, "default", path));
     SAC_TRY(add_more_files(l));
     for (size_t i = 0; i < SAC_COUNT(files) && sac_chat_templates_count(l->m->templates) == 0; i++) {
         json_t *object;
-        SAC_TRY(sac_load_json(&object, l->path, files[i], l->err));
+        SAC_TRY(sac_load_json(&object, l->text_path, files[i], l->err));
         sac_status st = add_value(l, files[i], json_object_get(object, "chat_template"));
         json_decref(object);
         SAC_TRY(st);
@@ -125,7 +125,7 @@ static sac_status forget_tokens(sac_load_context *l) {
 /* special_tokens_map.json is of older files: transformers reads it where there is no "added_tokens_decoder". */
 static sac_status find_tokens(sac_load_context *l) {
     json_t *config, *map = NULL;
-    SAC_TRY(sac_load_json(&config, l->path, "tokenizer_config.json", l->err));
+    SAC_TRY(sac_load_json(&config, l->text_path, "tokenizer_config.json", l->err));
     sac_status st = SAC_OK;
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
     if (class &&
@@ -135,7 +135,7 @@ static sac_status find_tokens(sac_load_context *l) {
     const json_t *extra = json_object_get(config, "extra_special_tokens");
     if (st == SAC_OK && json_is_object(extra)) st = add_tokens(l, extra, true);
     if (st == SAC_OK && !json_object_get(config, "added_tokens_decoder"))
-        st = sac_load_json(&map, l->path, "special_tokens_map.json", l->err);
+        st = sac_load_json(&map, l->text_path, "special_tokens_map.json", l->err);
     if (st == SAC_OK) st = add_tokens(l, map, false);
     json_decref(config);
     json_decref(map);

@@ -9,15 +9,6 @@
 
 #define PATH_BYTES 4096
 
-/* Order of keys and white space do not matter for the fingerprint. */
-static sac_status hash_json(sac_load_context *l, const json_t *v) {
-    char *text = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    if (!text) return sac_fail(l->err, SAC_NO_MEMORY, "%s: no memory for its configuration", l->path);
-    sac_sha256_update(l->hash, text, strlen(text) + 1);
-    free(text);
-    return SAC_OK;
-}
-
 /* A folder inside the model's own. */
 static bool inside(const char *name) {
     return name && *name && *name != '/' && !strstr(name, "..");
@@ -86,8 +77,10 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     SAC_TRY(sac_safetensors_open_folder(&f->weights, l->path, l->err));
     *source = (sac_bind_source){.weights = &f->weights,
                                 .quantization = json_object_get(config, "quantization_config"),
-                                .progress = l->progress,
-                                .progress_ctx = l->progress_ctx};
+                                .adapters = f->adapters.n ? &f->adapters : NULL,
+                                .pool = l->options->pool,
+                                .progress = l->options->progress,
+                                .progress_ctx = l->options->progress_ctx};
     if (!l->config.tower_name) return SAC_OK;
     bool here;
     SAC_TRY(sac_bind_has(&here, &l->config, source, l->config.tower.kind->slots[0].name, l->err));
@@ -155,8 +148,8 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
                                        "video_preprocessor_config.json", video, l->err);
     pm.video = video;
     if (st == SAC_OK) st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
-    if (st == SAC_OK && preprocessor) st = hash_json(l, preprocessor);
-    if (st == SAC_OK && video) st = hash_json(l, video);
+    if (st == SAC_OK && preprocessor) st = sac_load_hash_json(l, preprocessor);
+    if (st == SAC_OK && video) st = sac_load_hash_json(l, video);
     json_decref(preprocessor);
     json_decref(video);
     if (st != SAC_OK) return processor_failed(l, st, config, found ? folder : l->path, name);
@@ -171,13 +164,13 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
 
 static sac_status load_tokenizer(sac_load_context *l) {
     char path[PATH_BYTES];
-    SAC_TRY(sac_path_join(path, sizeof path, l->path, "tokenizer.json", l->err));
+    SAC_TRY(sac_path_join(path, sizeof path, l->text_path, "tokenizer.json", l->err));
     if (!sac_file_exists(path))
         return sac_fail(l->err, SAC_NOT_FOUND,
                         "%s: no tokenizer.json; a folder with another kind of tokenizer must be converted "
                         "(transformers: AutoTokenizer.from_pretrained, save_pretrained)",
-                        l->path);
-    return sac_tokenizer_open_file(&l->m->tokenizer, path, l->tokenizer_rule, l->err);
+                        l->text_path);
+    return sac_tokenizer_open_file(&l->m->tokenizer, path, l->options->tokenizer_rule, l->err);
 }
 
 /* generation_config.json; without one config.json, and its text_config, as transformers does. */
@@ -206,7 +199,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     bool found;
     SAC_TRY(find_tower_folder(l, config, tower, &found));
     if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
-    SAC_TRY(hash_json(l, config));
+    SAC_TRY(sac_load_hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
     if (st == SAC_OK) st = sac_config_keys_of_config(&l->m->keys, l->config.family, config, l->err);
     if (st == SAC_OK) st = check_quantization(config, l->err);
@@ -214,6 +207,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
     l->m->frame_layout = l->config.frame_layout;
 
+    SAC_TRY(sac_load_open_adapters(l, NULL));
     sac_bind_source source;
     SAC_TRY(open_weights(l, config, &source));
     st = sac_bind_model(l->m, &l->config, &source, l->err);
@@ -226,20 +220,9 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     return load_generation(l, config);
 }
 
-/* transformers applies an adapter that it finds beside a model. Without it the answers would be another model's. */
-static sac_status refuse_adapter(const sac_load_context *l) {
-    char path[PATH_BYTES];
-    SAC_TRY(sac_path_join(path, sizeof path, l->path, "adapter_config.json", l->err));
-    if (!sac_file_exists(path)) return SAC_OK;
-    return sac_fail(l->err, SAC_UNSUPPORTED,
-                    "%s: adapters are not supported; merge it into its base first (peft: merge_and_unload, "
-                    "save_pretrained), or move the file away to run the base alone",
-                    path);
-}
-
 sac_status sac_load_folder(sac_load_context *l) {
     json_t *config;
-    SAC_TRY(refuse_adapter(l));
+    SAC_TRY(sac_load_find_adapter(l));
     SAC_TRY(sac_load_json(&config, l->path, "config.json", l->err));
     if (!config)
         return sac_fail(l->err, SAC_NOT_FOUND,

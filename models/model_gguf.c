@@ -353,12 +353,22 @@ static sac_status load_parts(reader *r) {
         return sac_fail(l->err, SAC_BAD_FILE,
                         "a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder");
     SAC_TRY(sac_gguf_parse(&r->g, weights, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
+    sac_text_span type = {0};
+    SAC_TRY(sac_gguf_get_string(&r->g, "general.type", &type, l->err));
+    if (type.n_bytes == 7 && memcmp(type.text, "adapter", 7) == 0)
+        return sac_fail(l->err, SAC_BAD_FILE, "an adapter; give its base as the model, and \"--adapter %s\"",
+                        l->path);
     sac_sha256_update(l->hash, f->map.data, f->header_bytes);
     SAC_TRY(read_config(r));
     SAC_TRY(list_keys(r));
     SAC_TRY(read_sampling(r));
-    sac_bind_source source = {
-        .weights = weights, .gguf = true, .progress = l->progress, .progress_ctx = l->progress_ctx};
+    SAC_TRY(sac_load_open_adapters(l, r->arch));
+    sac_bind_source source = {.weights = weights,
+                              .adapters = l->files->adapters.n ? &l->files->adapters : NULL,
+                              .pool = l->options->pool,
+                              .gguf = true,
+                              .progress = l->options->progress,
+                              .progress_ctx = l->options->progress_ctx};
     SAC_TRY(find_biases(r, &source));
     SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
     SAC_TRY(load_tokenizer(r));

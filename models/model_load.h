@@ -2,6 +2,7 @@
 #ifndef SAC_MODELS_MODEL_LOAD_H
 #define SAC_MODELS_MODEL_LOAD_H
 
+#include "adapted.h"
 #include "checkpoint.h"
 #include "config.h"
 #include "controller.h"
@@ -12,7 +13,8 @@
 /* Behind sac_loaded_model.checkpoint. */
 typedef struct sac_model_files {
     sac_checkpoint weights;
-    sac_checkpoint tower;      /* empty unless the tower's weights have a folder of their own */
+    sac_checkpoint tower; /* empty unless the tower's weights have a folder of their own */
+    sac_adapters adapters;
     sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */
     sac_controller controller; /* what sac_decoder.controller points to, and its weights */
     float *controller_block;
@@ -23,10 +25,11 @@ typedef struct sac_load_context {
     sac_loaded_model *m;
     sac_model_files *files;
     const char *path;
-    sac_tokenizer_rule tokenizer_rule;
+    const char *text_path; /* the folder of its tokenizer and chat templates: path, or an adapter's own */
+    const sac_load_options *options;
     char found[SAC_MODEL_PATH_BYTES]; /* what path stands for, see model_path.h */
-    sac_load_progress progress;
-    void *progress_ctx;
+    char
+        own_adapter[SAC_MODEL_PATH_BYTES]; /* the folder given as the model, where it has an adapter; or "" */
     sac_model_config config;
     sac_sha256 *hash; /* of everything that decides what the vision part computes, except weights */
     sac_error *err;
@@ -34,6 +37,16 @@ typedef struct sac_load_context {
 
 sac_status sac_load_folder(sac_load_context *l);
 sac_status sac_load_gguf(sac_load_context *l);
+
+/* What is in a folder with an adapter_config.json: an adapter beside its base, or nothing but an adapter, whose base
+ * path becomes. */
+sac_status sac_load_find_adapter(sac_load_context *l);
+/* files->adapters: the folder's own, then those of the options, and their keys; the configuration has been read.
+ * architecture: a GGUF file's; NULL: of a folder. */
+sac_status sac_load_open_adapters(sac_load_context *l, const char *architecture);
+
+/* Into l->hash; order of keys and white space do not matter. */
+sac_status sac_load_hash_json(sac_load_context *l, const json_t *v);
 
 /* The JSON object of <folder>/<name>; *out is NULL when there is no such file. */
 sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac_error *err);

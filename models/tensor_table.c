@@ -91,22 +91,24 @@ static bool expand(const sac_tensor_table *t, const char *pattern, int layer, in
     return has_prefix || k == 0;
 }
 
+bool sac_tensor_table_name(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf, int layer,
+                           int which, char name[SAC_TENSOR_NAME_BYTES]) {
+    if (gguf) return which == 0 && row->gguf && expand(t, row->gguf, layer, 0, name);
+    for (int i = 0; i < row->names.n; i++)
+        for (int k = 0; expand(t, row->names.item[i], layer, k, name); k++)
+            if (which-- == 0) return true;
+    return false;
+}
+
 const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, const sac_spec_tensor *row,
                                                    const sac_checkpoint *checkpoint, bool gguf, int layer,
                                                    char name[SAC_TENSOR_NAME_BYTES]) {
     name[0] = 0;
-    if (gguf) {
-        if (!row->gguf || !expand(t, row->gguf, layer, 0, name)) return NULL;
-        return sac_checkpoint_find(checkpoint, name);
+    for (int which = 0; sac_tensor_table_name(t, row, gguf, layer, which, name); which++) {
+        const sac_checkpoint_tensor *found = sac_checkpoint_find(checkpoint, name);
+        if (found) return found;
     }
-    char first[SAC_TENSOR_NAME_BYTES] = "";
-    for (int i = 0; i < row->names.n; i++)
-        for (int k = 0; expand(t, row->names.item[i], layer, k, name); k++) {
-            const sac_checkpoint_tensor *found = sac_checkpoint_find(checkpoint, name);
-            if (found) return found;
-            if (!*first) memcpy(first, name, sizeof first);
-        }
-    memcpy(name, first, sizeof first);
+    if (!sac_tensor_table_name(t, row, gguf, layer, 0, name)) name[0] = 0;
     return NULL;
 }
 

@@ -21,6 +21,10 @@ void sac_tensor_table_close(sac_tensor_table *t); /* also after a failed open */
 
 const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot); /* or NULL */
 
+/* The which-th of the names that a row stands for in files of the kind, from 0 on; false when there is none. */
+bool sac_tensor_table_name(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf, int layer,
+                           int which, char name[SAC_TENSOR_NAME_BYTES]);
+
 /* The tensor under the first of its names that the checkpoint has; `name` receives that, or
  * the first tried. */
 const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, const sac_spec_tensor *row,

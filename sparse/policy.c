@@ -52,7 +52,7 @@ sac_status sac_decode_choose(sac_decode *m, const sac_layer_attention *a, sac_ch
     return SAC_OK;
 }
 
-sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch) {
+sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, const sac_mass *mass) {
     int64_t start = sac_now_ns();
     if (m->policy->attend) {
         SAC_TRY(m->policy->attend(m->state, a));
@@ -60,9 +60,9 @@ sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float 
         return SAC_OK;
     }
     sac_choice choice;
-    if (a->shape->measure_mass) SAC_TRY(sac_score_mass(a, mass_scratch));
+    if (a->shape->measure_mass) SAC_TRY(sac_score_mass(a, mass));
     SAC_TRY(sac_decode_choose(m, a, &choice));
-    if (a->shape->measure_mass) sac_measure_mass(a, &choice, mass_scratch);
+    if (a->shape->measure_mass) SAC_TRY(sac_measure_mass(a, &choice, mass));
     start = sac_now_ns();
     SAC_TRY(sac_attend_choice(a, &choice));
     a->stats->attend_ns += sac_now_ns() - start;

@@ -26,6 +26,7 @@
 
 typedef struct sac_decode sac_decode;
 typedef struct sac_window_sums sac_window_sums; /* window_sums.h */
+typedef struct sac_mass sac_mass;               /* measure.h */
 
 /* What a method may know of the model and the session when it is set up. */
 typedef struct sac_attention_shape {
@@ -284,9 +285,9 @@ extern const char *const sac_decode_base_names[];
 /* Whether a prompt that makes the sequence n_seen tokens long is read densely, because it is short. */
 bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen);
 
-/* Runs a method on a layer, and counts. mass_scratch [n_heads][n_ctx] where mass is measured. */
+/* Runs a method on a layer, and counts. `mass` is read where mass is measured. */
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);
-sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, float *mass_scratch);
+sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, const sac_mass *mass);
 
 /* Only what a step reads, of a policy with `select`: for those who attend for several sequences in one go. */
 sac_status sac_decode_choose(sac_decode *m, const sac_layer_attention *a, sac_choice *choice);

@@ -116,28 +116,35 @@ def fault(run, folder, name):
     return None
 
 
-def main():
+def check_all(what, n, draw):
+    """The command line of these tools. draw(rng, outer) makes a case in the folder outer: the command's arguments, the
+    case's name, and a function that tells of a finished run what is wrong with its answer. True when one was bad."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--command", default=os.path.join(ROOT, "build", "release", "saccade"))
-    parser.add_argument("--n", type=int, default=200)
+    parser.add_argument("--n", type=int, default=n)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="print every answer")
     a = parser.parse_args()
     rng, n_bad, codes = random.Random(a.seed), 0, {}
     for i in range(a.n):
         with tempfile.TemporaryDirectory() as outer:
-            folder = os.path.join(outer, "model")
-            base, name = make(rng, folder)
-            run = subprocess.run([a.command, "inspect", folder], capture_output=True, text=True,
-                                 errors="replace", timeout=120)
-            why = fault(run, folder, name)
+            arguments, name, judge = draw(rng, outer)
+            run = subprocess.run([a.command, *arguments], capture_output=True, text=True, errors="replace", timeout=120,
+                                 check=False)
+            why = judge(run)
             codes[run.returncode] = codes.get(run.returncode, 0) + 1
             if why or a.show:
-                print(f"{i} {base}/{name}: {why or 'well'} ({run.returncode}): {run.stderr.strip()[:500]}")
+                print(f"{i} {name}: {why or 'well'} ({run.returncode}): {run.stderr.strip()[:500]}")
             n_bad += why is not None
-    print(f"{a.n} broken configurations, {n_bad} answered badly; exit codes {dict(sorted(codes.items()))}")
+    print(f"{a.n} broken {what}, {n_bad} answered badly; exit codes {dict(sorted(codes.items()))}")
     return n_bad > 0
 
 
+def draw(rng, outer):
+    folder = os.path.join(outer, "model")
+    base, name = make(rng, folder)
+    return ["inspect", folder], f"{base}/{name}", lambda run: fault(run, folder, name)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_all("configurations", 200, draw))

@@ -19,11 +19,11 @@ FAMILIES = []
 
 
 def find_objects(build):
-    """{object path: library} of all libraries of ours in this build."""
+    """{object path: library} of all libraries of ours in this build; libsaccade.so's objects are the same files again."""
     objects = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         found = re.search(r" -o (\S*CMakeFiles/(sac_\w+)\.dir/\S+\.o)", entry["command"])
-        if found:
+        if found and not found.group(2).endswith("_shared"):
             objects[str(pathlib.Path(entry["directory"]) / found.group(1))] = found.group(2)
     return objects
 

@@ -33,6 +33,7 @@
 #ifndef SACCADE_SACCADE_H
 #define SACCADE_SACCADE_H
 
+#include "saccade/api.h"
 #include "saccade/status.h"
 
 #include <stdbool.h>
@@ -62,6 +63,11 @@ typedef struct sac_model_options {
     /* Where a folder's tokenizer class and its tokenizer.json differ, text becomes tokens as the class has it
      * ("class", NULL: transformers 5) or as the file has it ("file": transformers 4). */
     const char *tokenizer;
+    /* LoRA adapters, merged into the weights while these are loaded: a folder as peft saves it, "DIR", or "DIR:SCALE"
+     * with a factor for what it adds; of a GGUF model a .gguf file. One in the model's own folder comes first by
+     * itself. */
+    const char *const *adapters;
+    size_t n_adapters;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
@@ -77,13 +83,13 @@ typedef struct sac_model_options {
     void *progress_ctx;
 } sac_model_options;
 
-void sac_model_options_default(sac_model_options *o);
+SAC_API void sac_model_options_default(sac_model_options *o);
 
 /* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a
  * .gguf language model. A folder of the hub's cache (models--org--name) stands for its main snapshot. */
-sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
-                          sac_error *err);
-void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */
+SAC_API sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
+                                  sac_error *err);
+SAC_API void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */
 
 typedef struct sac_model_info {
     const char *family;      /* "llava" */
@@ -99,8 +105,8 @@ typedef struct sac_model_info {
     double rope_theta;
     bool has_vision;
     int vision_layers, vision_hidden, vision_heads, patch_size;
-    int image_size;        /* of the tower's pictures, a side; 0: pictures of any size */
-    int tokens_per_frame;  /* visual tokens of one picture of image_size, or of a video frame; where pictures may be of
+    int image_size; /* of the tower's pictures, a side; 0: pictures of any size */
+    int tokens_per_frame; /* visual tokens of one picture of image_size, or of a video frame; where pictures may be of
                               any size, of a frame as large as most */
     const char *processor; /* "clip", "anyres", "unires" */
     int n_threads;
@@ -112,7 +118,8 @@ typedef struct sac_model_info {
         *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
 } sac_model_info;
 
-void sac_model_get_info(const sac_model *m, sac_model_info *info); /* strings live as long as the model */
+SAC_API void sac_model_get_info(const sac_model *m,
+                                sac_model_info *info); /* strings live as long as the model */
 
 /* The i-th tensor by name; false when i is past the last. dims: outermost first. */
 typedef struct sac_tensor_info {
@@ -121,7 +128,7 @@ typedef struct sac_tensor_info {
     int64_t dim[4];
     size_t n_bytes;
 } sac_tensor_info;
-bool sac_model_get_tensor(const sac_model *m, int64_t i, sac_tensor_info *info);
+SAC_API bool sac_model_get_tensor(const sac_model *m, int64_t i, sac_tensor_info *info);
 
 /* The i-th key of generation_config.json (where there is none: the settings of generation in config.json); false
  * when i is past the last. */
@@ -131,7 +138,7 @@ typedef struct sac_setting_info {
     bool has_effect;   /* on answers here, as the file stands */
     bool is_known;
 } sac_setting_info;
-bool sac_model_get_setting(const sac_model *m, int64_t i, sac_setting_info *info);
+SAC_API bool sac_model_get_setting(const sac_model *m, int64_t i, sac_setting_info *info);
 
 /* The i-th key of config.json, preprocessor_config.json, processor_config.json or a GGUF file, those that are null left
  * out; false when i is past the last. */
@@ -144,30 +151,41 @@ typedef struct sac_key_info {
     const char *file, *name; /* "config.json", "text_config.rope_scaling.factor" */
     sac_key_effect effect;
 } sac_key_info;
-bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
+SAC_API bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
 
-const char *const *sac_chat_format_names(void); /* NULL-terminated */
-const char *const *sac_kv_names(void);          /* storage formats of keys and values, NULL-terminated */
+/* The i-th adapter that is merged into the weights; false when i is past the last. */
+typedef struct sac_adapter_info {
+    const char *folder; /* or the .gguf file */
+    const char *kind;   /* "lora", "dora" */
+    double scale;       /* of what was named with it, 1 otherwise */
+    int rank;           /* of most of its matrices: adapter_config.json's "r" */
+    int n_tensors;
+    size_t n_bytes;
+} sac_adapter_info;
+SAC_API bool sac_model_get_adapter(const sac_model *m, int64_t i, sac_adapter_info *info);
+
+SAC_API const char *const *sac_chat_format_names(void); /* NULL-terminated */
+SAC_API const char *const *sac_kv_names(void); /* storage formats of keys and values, NULL-terminated */
 
 /* Token ids of text without chat format. add_special: begin-of-text as the tokenizer defines it;
  * parse_special: "<|end|>" in the text becomes that token. *n_ids is always the full count; at most capacity
  * ids are written. */
-sac_status sac_tokenize_text(const sac_model *m, const char *text, size_t n_bytes, bool add_special,
-                             bool parse_special, int32_t *ids, size_t capacity, size_t *n_ids,
-                             sac_error *err);
+SAC_API sac_status sac_tokenize_text(const sac_model *m, const char *text, size_t n_bytes, bool add_special,
+                                     bool parse_special, int32_t *ids, size_t capacity, size_t *n_ids,
+                                     sac_error *err);
 
 /* The ids that end an answer unless sac_sampling.ignore_eos is set; they live as long as the model. */
-size_t sac_model_stop_ids(const sac_model *m, const int32_t **ids);
+SAC_API size_t sac_model_stop_ids(const sac_model *m, const int32_t **ids);
 
 /* The bytes that a token adds in the middle of a text: " the", or a part of a character. Special tokens give
  * their name. *n_bytes is the full count; at most capacity are written (no NUL). */
-sac_status sac_token_bytes(const sac_model *m, int32_t id, char *bytes, size_t capacity, size_t *n_bytes,
-                           sac_error *err);
+SAC_API sac_status sac_token_bytes(const sac_model *m, int32_t id, char *bytes, size_t capacity,
+                                   size_t *n_bytes, sac_error *err);
 
 /* UTF-8 of ids, NUL-terminated, into text (at most capacity bytes); *n_bytes is the full length without the
  * NUL. */
-sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_ids, bool skip_special,
-                              char *text, size_t capacity, size_t *n_bytes, sac_error *err);
+SAC_API sac_status sac_detokenize_ids(const sac_model *m, const int32_t *ids, size_t n_ids, bool skip_special,
+                                      char *text, size_t capacity, size_t *n_bytes, sac_error *err);
 
 /* ---------------------------------------------------------------- session */
 
@@ -187,7 +205,7 @@ typedef struct sac_session_config {
     bool measure_mass; /* compare what decode methods read with dense attention: slow, for tables */
 } sac_session_config;
 
-void sac_session_config_default(sac_session_config *c);
+SAC_API void sac_session_config_default(sac_session_config *c);
 
 /* What a session takes or would take, by purpose. n sessions of a model, of which k run a prompt at the same time,
  * take its weights + k workspaces + n sessions. Parts that are shared add up to workspace_bytes, the others to
@@ -212,44 +230,43 @@ typedef struct sac_memory_report {
 } sac_memory_report;
 
 /* Memory that sac_session_create would take with this configuration, without taking it. */
-sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
-                            sac_error *err);
+SAC_API sac_status sac_session_plan(const sac_model *m, const sac_session_config *config,
+                                    sac_memory_report *report, sac_error *err);
 
 /* Workspaces for n prompts under way at the same time, by calls of several threads or in pieces: made now, for the
  * sessions that there are, and with every session that asks for larger ones. Without it there is one. */
-sac_status sac_model_reserve_workspaces(const sac_model *m, size_t n_prompts, sac_error *err);
+SAC_API sac_status sac_model_reserve_workspaces(const sac_model *m, size_t n_prompts, sac_error *err);
 /* What the workspaces take that are made, of the host's memory and of a device's (which may be NULL). */
-size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes);
+SAC_API size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes);
 
 /* Takes all the memory that this session will ever use for itself. */
-sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
-                              sac_error *err);
-void sac_session_free(sac_session *s); /* NULL is fine */
-void sac_session_memory(const sac_session *s, sac_memory_report *report);
+SAC_API sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
+                                      sac_error *err);
+SAC_API void sac_session_free(sac_session *s); /* NULL is fine */
+SAC_API void sac_session_memory(const sac_session *s, sac_memory_report *report);
 
 /* Makes the call that is running in another thread return SAC_CANCELLED at the next layer or token; with none
  * running, nothing. */
-void sac_session_cancel(sac_session *s);
+SAC_API void sac_session_cancel(sac_session *s);
 
 /* Forgets the conversation. */
-void sac_session_reset(sac_session *s);
+SAC_API void sac_session_reset(sac_session *s);
 
 /* ---------------------------------------------------------------- messages */
 
 /* Which frames of a video are looked at. Rules that are given compose by the smallest count; see
  * sac_media_report.rule. */
 typedef struct sac_video_options {
-    double fps;     /* frames a second of video; 0 = not asked */
-    int num_frames; /* spread evenly over the video; 0 = not asked */
-    int max_frames; /* never more than this; 0 = what the context holds */
-    int64_t
-        max_pixels; /* of all frames together, as the tower sees them; 0 = not asked */
-    bool no_rotate; /* ignore rotation metadata */
+    double fps;         /* frames a second of video; 0 = not asked */
+    int num_frames;     /* spread evenly over the video; 0 = not asked */
+    int max_frames;     /* never more than this; 0 = what the context holds */
+    int64_t max_pixels; /* of all frames together, as the tower sees them; 0 = not asked */
+    bool no_rotate;     /* ignore rotation metadata */
 } sac_video_options;
 
 /* `asked`, with what the model's own code samples of a video where neither fps nor num_frames is asked for (Qwen-VL: 2
  * frames a second). Whoever decodes a video itself chooses its frames by this. */
-sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked);
+SAC_API sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked);
 
 typedef enum sac_part_kind {
     SAC_PART_TEXT,   /* text */
@@ -331,17 +348,17 @@ typedef struct sac_chat_options {
 } sac_chat_options;
 
 /* Whether a session would take them. */
-sac_status sac_chat_options_check(const sac_model *m, const sac_chat_options *o, sac_error *err);
+SAC_API sac_status sac_chat_options_check(const sac_model *m, const sac_chat_options *o, sac_error *err);
 
 /* For all messages that the session is given from now on; what `o` points to is copied. NULL: none. BAD_ARGUMENT names
  * what is not JSON or of the wrong type; then nothing has changed. The session must be idle. */
-sac_status sac_session_set_chat(sac_session *s, const sac_chat_options *o, sac_error *err);
+SAC_API sac_status sac_session_set_chat(sac_session *s, const sac_chat_options *o, sac_error *err);
 
 /* The conversation as the model reads it, NUL-terminated, into text (at most capacity bytes), with one placeholder for
  * each picture and video; nothing is opened. *n_bytes is the full length without the NUL. */
-sac_status sac_chat_preview(const sac_model *m, const sac_message *messages, size_t n_messages,
-                            const sac_chat_options *o, char *text, size_t capacity, size_t *n_bytes,
-                            sac_error *err);
+SAC_API sac_status sac_chat_preview(const sac_model *m, const sac_message *messages, size_t n_messages,
+                                    const sac_chat_options *o, char *text, size_t capacity, size_t *n_bytes,
+                                    sac_error *err);
 
 /* ---- pictures prepared on other threads
  *
@@ -364,10 +381,10 @@ sac_status sac_chat_preview(const sac_model *m, const sac_message *messages, siz
  * What is prepared is for this model only, must be freed before it, never changes, and may be a part of many
  * conversations, of several threads at once; sessions look at it during their calls only. Errors are those
  * of the picture's decoding; UNSUPPORTED for a model that reads text only. On failure *out is NULL. */
-sac_status sac_prepared_create(sac_prepared **out, const sac_model *m, const sac_part *picture, bool is_frame,
-                               sac_error *err);
-void sac_prepared_free(sac_prepared *p); /* NULL is fine */
-size_t sac_prepared_bytes(const sac_prepared *p);
+SAC_API sac_status sac_prepared_create(sac_prepared **out, const sac_model *m, const sac_part *picture,
+                                       bool is_frame, sac_error *err);
+SAC_API void sac_prepared_free(sac_prepared *p); /* NULL is fine */
+SAC_API size_t sac_prepared_bytes(const sac_prepared *p);
 
 /* ---------------------------------------------------------------- generation */
 
@@ -382,15 +399,15 @@ typedef struct sac_logit_bias {
  * DRY, XTC and mirostat; docs/command.md lists them. Newly made all are off. A value is written as JSON writes
  * it: "3", "[1, 2]", "null" = off. BAD_ARGUMENT names what is not known or not in range. */
 typedef struct sac_controls sac_controls;
-sac_status sac_controls_create(sac_controls **out, sac_error *err);
-sac_status sac_controls_set(sac_controls *c, const char *name, const char *json, sac_error *err);
+SAC_API sac_status sac_controls_create(sac_controls **out, sac_error *err);
+SAC_API sac_status sac_controls_set(sac_controls *c, const char *name, const char *json, sac_error *err);
 /* *out: as `from`, which may be NULL; the caller's. */
-sac_status sac_controls_copy_of(sac_controls **out, const sac_controls *from, sac_error *err);
+SAC_API sac_status sac_controls_copy_of(sac_controls **out, const sac_controls *from, sac_error *err);
 /* BAD_ARGUMENT where a list names a token that a vocabulary of n_vocab lacks; a session checks it too. */
-sac_status sac_controls_check_ids(const sac_controls *c, int n_vocab, sac_error *err);
+SAC_API sac_status sac_controls_check_ids(const sac_controls *c, int n_vocab, sac_error *err);
 /* Whether guidance_scale is given: then sessions need sac_session_config.guidance. */
-bool sac_controls_want_guidance(const sac_controls *c);
-void sac_controls_free(sac_controls *c); /* NULL is fine */
+SAC_API bool sac_controls_want_guidance(const sac_controls *c);
+SAC_API void sac_controls_free(sac_controls *c); /* NULL is fine */
 
 typedef struct sac_sampling {
     int max_tokens;            /* 0 = to the end of the context; default 512 */
@@ -417,11 +434,11 @@ typedef struct sac_sampling {
     const sac_controls *controls; /* NULL = all off; begin copies them */
 } sac_sampling;
 
-void sac_sampling_default(sac_sampling *s);
+SAC_API void sac_sampling_default(sac_sampling *s);
 /* The checkpoint's generation_config.json, where it has one. */
-void sac_sampling_of_model(const sac_model *m, sac_sampling *s);
+SAC_API void sac_sampling_of_model(const sac_model *m, sac_sampling *s);
 /* *out: those of the checkpoint, to be changed further; the caller's. */
-sac_status sac_controls_of_model(sac_controls **out, const sac_model *m, sac_error *err);
+SAC_API sac_status sac_controls_of_model(sac_controls **out, const sac_model *m, sac_error *err);
 
 typedef struct sac_logprob {
     int32_t id;
@@ -495,9 +512,9 @@ typedef struct sac_result {
 /* Answers a conversation whose last message is the user's. The whole conversation is given each time; what
  * the call before has in the cache is reused. On failure *result is zeroed; what is still valid in the cache
  * stays for the next call. */
-sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
-                                const sac_sampling *sampling, const sac_events *events, sac_result *result,
-                                sac_error *err);
+SAC_API sac_status sac_session_generate(sac_session *s, const sac_message *messages, size_t n_messages,
+                                        const sac_sampling *sampling, const sac_events *events,
+                                        sac_result *result, sac_error *err);
 
 /* ---- step by step: what sac_session_generate does, in pieces, for a scheduler of several sessions
  *
@@ -513,16 +530,18 @@ sac_status sac_session_generate(sac_session *s, const sac_message *messages, siz
  * one step away, without work of the model. What `sampling` points to is copied. Whatever the session was
  * answering before is given up. On failure nothing has begun. sac_session_cancel reaches from here to
  * sac_session_end: it makes the call that runs, or the next step, fail with CANCELLED. */
-sac_status sac_session_begin(sac_session *s, const sac_message *messages, size_t n_messages,
-                             const sac_sampling *sampling, const sac_events *events, sac_error *err);
+SAC_API sac_status sac_session_begin(sac_session *s, const sac_message *messages, size_t n_messages,
+                                     const sac_sampling *sampling, const sac_events *events, sac_error *err);
 
 /* The same for text as it stands, without chat format (OpenAI's completions), and for token ids. Text gets
  * the begin token as the tokenizer defines it; control tokens in it are plain text. The chat format's own
  * stop texts do not apply. */
-sac_status sac_session_begin_text(sac_session *s, const char *text, size_t n_bytes,
-                                  const sac_sampling *sampling, const sac_events *events, sac_error *err);
-sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n_ids,
-                                    const sac_sampling *sampling, const sac_events *events, sac_error *err);
+SAC_API sac_status sac_session_begin_text(sac_session *s, const char *text, size_t n_bytes,
+                                          const sac_sampling *sampling, const sac_events *events,
+                                          sac_error *err);
+SAC_API sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n_ids,
+                                            const sac_sampling *sampling, const sac_events *events,
+                                            sac_error *err);
 
 /* ---- sac_session_begin in pieces, for a scheduler that is a loop over the work of several sessions
  *
@@ -544,32 +563,33 @@ typedef struct sac_input {
 } sac_input;
 
 /* Nothing is run yet. What the input and `events` point to must stay until the work is done or has failed. */
-sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const sac_sampling *sampling,
-                                  const sac_events *events, sac_error *err);
+SAC_API sac_status sac_session_begin_work(sac_session *s, const sac_input *input,
+                                          const sac_sampling *sampling, const sac_events *events,
+                                          sac_error *err);
 
 /* The next piece: the media and tokens of the prompt; opening a picture or video, or finding its rows in the
  * cache; a batch of it through the tower; a chunk of a layer's linear parts; or a layer's attention over the whole
  * prompt. *done: the first token is one sac_session_step away. On failure nothing has begun. */
-sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
+SAC_API sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
 
 /* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and
  * tokens, or none. */
-double sac_session_work_cost(const sac_session *s);
+SAC_API double sac_session_work_cost(const sac_session *s);
 
 /* About how many tokens of the prompt are still to be run: those that the cache does not have, less a share for every
  * layer that is done. Below 0 before the first piece, which counts them; 0 when no work is under way. A scheduler
  * sees by it which of several prompts is the shortest. */
-double sac_session_work_left(const sac_session *s);
+SAC_API double sac_session_work_left(const sac_session *s);
 
 /* One more token. *token is its id, or -1 when the end token was chosen. *done: the answer is finished, all
  * of its text sent, and no further step may be made. After a failure (CANCELLED, DEVICE ...) no further step
  * may be made either; sac_session_end still tells what had come. */
-sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *token, bool *done,
-                            sac_error *err);
+SAC_API sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *token, bool *done,
+                                    sac_error *err);
 
 /* Ends the answer, finished or not, and tells what came. The conversation stays in the session for the next
  * call. result may be NULL. Harmless when nothing has begun (*result is then zeroed). */
-void sac_session_end(sac_session *s, sac_result *result);
+SAC_API void sac_session_end(sac_session *s, sac_result *result);
 
 /* How a session shares its context out among pictures and videos, for whoever decodes them before the session sees
  * them. What the texts, an answer and all pictures leave is the videos', in the order of the conversation; lists of
@@ -584,24 +604,24 @@ typedef struct sac_room {
 } sac_room;
 
 /* n_ctx: of the session, its memory report says it. */
-sac_status sac_room_open(sac_room *room, const sac_model *m, int64_t n_ctx, const char *reduce,
-                         const sac_message *messages, size_t n_messages, sac_error *err);
+SAC_API sac_status sac_room_open(sac_room *room, const sac_model *m, int64_t n_ctx, const char *reduce,
+                                 const sac_message *messages, size_t n_messages, sac_error *err);
 
 /* A picture of this size takes its tokens. */
-sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *err);
+SAC_API sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *err);
 
 /* Frames that the next video may have; at least 1. */
-int64_t sac_room_frames(const sac_room *room);
+SAC_API int64_t sac_room_frames(const sac_room *room);
 
 /* The next video has so many; of a list of frames that is longer than its share a session takes the share. */
-void sac_room_video(sac_room *room, int64_t n_frames);
+SAC_API void sac_room_video(sac_room *room, int64_t n_frames);
 
 /* How much of a conversation the session already holds, so that a scheduler can pick the session with the
  * longest shared beginning: *n_prompt tokens in all, of which sac_session_begin would not run *n_reusable.
  * The session must be idle (not between begin and end). Media are measured, not decoded, when this model has
  * met them before. Either may be NULL. */
-sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, size_t n_messages,
-                                  int64_t *n_prompt, int64_t *n_reusable, sac_error *err);
+SAC_API sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, size_t n_messages,
+                                          int64_t *n_prompt, int64_t *n_reusable, sac_error *err);
 
 /* ---- steps of several sessions together: every linear layer runs once for all of them, which on a machine
  * bound by memory costs little more than for one. Rotation, keys and values, attention and sampling stay each
@@ -610,11 +630,11 @@ sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, s
  * bit. */
 typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time, for any sessions */
 
-sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
-void sac_batch_free(sac_batch *b); /* NULL is fine */
-size_t sac_batch_bytes(const sac_batch *b);
+SAC_API sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
+SAC_API void sac_batch_free(sac_batch *b); /* NULL is fine */
+SAC_API size_t sac_batch_bytes(const sac_batch *b);
 /* What sac_batch_create would take, of the host's memory and of a device's (which may be NULL). */
-size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes);
+SAC_API size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes);
 
 typedef struct sac_batch_item {
     sac_session *session;     /* has begun and is not done; each session once */
@@ -631,33 +651,33 @@ typedef struct sac_batch_item {
  * callbacks, its logits) does not touch the others. A failure of the model's step (a device, an op that a
  * method needs) is one of all sessions that ran it together; of each stays what it would keep after a
  * failed step of its own. */
-sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
+SAC_API sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
 
 /* The prompt that sac_session_generate would run: its token ids with each visual token as the model's
  * placeholder id. Media are opened but frames are not decoded. *n_ids is the full count; at most capacity ids
  * are written. */
-sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages, int32_t *ids,
-                              size_t capacity, size_t *n_ids, sac_error *err);
+SAC_API sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_t n_messages,
+                                      int32_t *ids, size_t capacity, size_t *n_ids, sac_error *err);
 
 /* What the session's last call that took messages looked at, as in sac_result.media; after
  * sac_session_prompt, which decodes no frames, too. Returns how many; they live until the session's next
  * call. */
-size_t sac_session_media(const sac_session *s, const sac_media_report **media);
+SAC_API size_t sac_session_media(const sac_session *s, const sac_media_report **media);
 
 /* Runs a whole conversation as prompt and leaves the logits of its last token; the first half of
  * sac_session_generate. */
-sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size_t n_messages,
-                               const sac_events *events, sac_error *err);
+SAC_API sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size_t n_messages,
+                                       const sac_events *events, sac_error *err);
 
 /* Evaluation: appends tokens to the sequence. Several run as a prompt does (the prefill policy), one as an
  * answer's tokens do (the decode policy), unless it begins the sequence: then it is the prompt. When
  * all_logits is given it receives [n_ids][vocab]; otherwise only the last token's logits are computed. */
-sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
-                              sac_error *err);
+SAC_API sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
+                                      sac_error *err);
 
 /* [vocab] of the last token run, or NULL before any; overwritten by the next call. */
-const float *sac_session_logits(const sac_session *s);
-int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
+SAC_API const float *sac_session_logits(const sac_session *s);
+SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
 
 /* ---------------------------------------------------------------- measuring */
 
@@ -674,28 +694,28 @@ typedef struct sac_layer_report {
     double select_seconds, attend_seconds;
     int64_t selections, selection_cache_hits;
 } sac_layer_report;
-bool sac_session_layer_stats(const sac_session *s, int layer,
-                             sac_layer_report *report); /* false past the last */
-void sac_session_reset_stats(sac_session *s); /* not where a device that has failed cannot be asked */
+SAC_API bool sac_session_layer_stats(const sac_session *s, int layer,
+                                     sac_layer_report *report); /* false past the last */
+SAC_API void sac_session_reset_stats(sac_session *s); /* not where a device that has failed cannot be asked */
 
 /* Calibration of DuoAttention: what each key-value head would lose as a streaming head, as the last prompt
  * showed, a share of softmax weight from 0 to 1; negative where the prompt was too short to tell. lost[layer *
  * n_kv_heads + head], n_layers * n_kv_heads of sac_model_info, until the session's next call. NULL where the
  * session's decode method does not measure that. */
-const double *sac_session_head_losses(const sac_session *s);
+SAC_API const double *sac_session_head_losses(const sac_session *s);
 
 /* Bytes that keys and values of the tokens now in the cache take, metadata counted. */
-size_t sac_session_kv_bytes(const sac_session *s);
+SAC_API size_t sac_session_kv_bytes(const sac_session *s);
 
 /* The methods that run, every setting written out. A method whose settings mean dense is "dense" here. */
 typedef struct sac_session_method_lines {
     char prefill[400], decode[400], kv[400], rope[100], reduce[100];
 } sac_session_method_lines;
-void sac_session_methods(const sac_session *s, sac_session_method_lines *lines);
+SAC_API void sac_session_methods(const sac_session *s, sac_session_method_lines *lines);
 
 /* Which tokens (positions, ascending) a layer's prefill kept, called after each layer. NULL fn = nobody. */
 typedef void (*sac_kept_fn)(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
-void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx);
+SAC_API void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx);
 
 /* Where the tokens of the last prompt come from: a cell of a tile's grid of rows x columns, or tile -1 for text
  * and for embeddings that stand for no pixels. Fills at most capacity places, returns how many tokens the
@@ -703,15 +723,15 @@ void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx);
 typedef struct sac_token_place {
     int32_t media, tile, row, column, rows, columns;
 } sac_token_place;
-int64_t sac_session_token_places(sac_session *s, sac_token_place *places, int64_t capacity);
+SAC_API int64_t sac_session_token_places(sac_session *s, sac_token_place *places, int64_t capacity);
 
 /* Methods by kind, for help texts; NULL-terminated. */
-const char *const *sac_prefill_names(void);
-const char *const *sac_decode_names(void);
+SAC_API const char *const *sac_prefill_names(void);
+SAC_API const char *const *sac_decode_names(void);
 
 /* Read bandwidth of this machine with the model's threads, bytes a second: the roof of decode. Takes about
  * 0.3 s. */
-double sac_measure_read_bandwidth(const sac_model *m);
+SAC_API double sac_measure_read_bandwidth(const sac_model *m);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,7 @@ extern "C" sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err) {
         free(o);
         return st;
     }
-    o->cudnn = attention::cudnn_open(cuda_stream(s), &cudnn_version);
+    if (!s->device->no_cudnn) o->cudnn = attention::cudnn_open(cuda_stream(s), &cudnn_version);
     size_t v = o->lt.GetVersion();
     int n = snprintf(o->line, sizeof o->line, "cuBLASLt %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
     if (o->cudnn)

@@ -76,7 +76,10 @@ static void add_text(maker *m, draft *to, const char *bytes, size_t n_bytes) {
 
 static sac_tmpl_value finish(maker *m, const draft *t) {
     if (m->failed) return (sac_tmpl_value){0};
-    return check(m, sac_tmpl_string_value(m->pool, (sac_tmpl_string){t->bytes, t->marks, t->n, true}));
+    return check(
+        m, sac_tmpl_string_value(
+               m->pool,
+               (sac_tmpl_string){.bytes = t->bytes, .marks = t->marks, .n_bytes = t->n, .is_user = true}));
 }
 
 /* `last`: the text that the answer continues. */

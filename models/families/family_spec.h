@@ -17,7 +17,7 @@
  *       when: qkv_bias                                           bound only if that
  * flag is set
  *   keys:                          what becomes of the keys of its files, by the place where they stand
- *     config:                      config.json; also vision_config, rope, preprocessor, processor, gguf
+ *     config:                      config.json; also vision_config, rope, preprocessor, processor, gguf, adapter
  *       honoured: [hidden_size]
  *       only: {num_channels: 3}    refused with any other value but null
  *       no_effect: [use_cache, "general.*"]                      a star at the end stands for any rest */
@@ -31,7 +31,7 @@
 #define SAC_SPEC_MAX_ITEMS    8
 #define SAC_SPEC_MAX_TENSORS  64
 #define SAC_SPEC_MAX_PREFIXES 4
-#define SAC_SPEC_MAX_KEYS     192
+#define SAC_SPEC_MAX_KEYS     256
 #define SAC_SPEC_MAX_BYTES    ((size_t)64 << 10)
 
 typedef struct sac_spec_list {

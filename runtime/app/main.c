@@ -6,9 +6,11 @@
 #include "interrupt.h"
 #include "output.h"
 #include "status.h"
+#include "suggest.h"
 
 #include "intake_decoder.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,13 @@ static const command *find_command(const char *name) {
 }
 
 static sac_status unknown_command(const char *name, sac_error *err) {
-    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; see 'saccade --help'", name);
+    suggestion near = {.typed = name};
+    for (size_t i = 0; i < SAC_COUNT(commands); i++) suggest_offer(&near, commands[i]->name);
+    suggest_offer(&near, "help");
+    suggest_offer(&near, "--help");
+    suggest_offer(&near, "--version");
+    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; %s%s%see 'saccade --help'", name,
+                    near.best ? "did you mean " : "", near.best ? near.best : "", near.best ? "? S" : "s");
 }
 
 static sac_status run_help(int argc, char **argv, sac_error *err) {
@@ -89,6 +97,10 @@ int main(int argc, char **argv) {
     interrupt_start();
     sac_error err = {0};
     sac_status st = run_main(argc, argv, &err);
+    if (st == SAC_IO && output_has_no_reader()) { /* quietly, as `head` and its like expect */
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     if (st != SAC_OK) fprintf(stderr, "saccade: %s\n", err.text);
     return app_exit_code(st);
 }

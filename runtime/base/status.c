@@ -1,10 +1,11 @@
 #include "status.h"
+#include "saccade/api.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-const char *sac_status_name(sac_status s) {
+SAC_API const char *sac_status_name(sac_status s) {
     switch (s) {
 #define X(name, value, text, exit_code)                                                                      \
     case SAC_##name: return #name;
@@ -14,7 +15,7 @@ const char *sac_status_name(sac_status s) {
     return "UNKNOWN";
 }
 
-const char *sac_status_text(sac_status s) {
+SAC_API const char *sac_status_text(sac_status s) {
     switch (s) {
 #define X(name, value, text, exit_code)                                                                      \
     case SAC_##name: return text;
@@ -24,7 +25,7 @@ const char *sac_status_text(sac_status s) {
     return "unknown status";
 }
 
-int sac_status_exit_code(sac_status s) {
+SAC_API int sac_status_exit_code(sac_status s) {
     switch (s) {
 #define X(name, value, text, exit_code)                                                                      \
     case SAC_##name: return exit_code;

@@ -110,6 +110,7 @@ void sac_cpu_device_open(sac_device *d) {
                       .copy = cpu_copy,
                       .zero = cpu_zero,
                       .stream_open = cpu_stream_open,
+                      .stream_open_first = cpu_stream_open,
                       .stream_sync = cpu_stream_sync,
                       .stream_close = cpu_stream_close,
                       .event_create = cpu_event_create,

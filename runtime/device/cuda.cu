@@ -2,9 +2,11 @@
  * statically, so a machine without a driver runs the same program and gets one line of why. */
 #include <cuda_runtime.h>
 extern "C" {
+#include "cuda_limits.h"
 #include "device.h"
 }
 #include <stdio.h>
+#include <stdlib.h>
 
 static sac_status fail(sac_error *err, const sac_device *d, cudaError_t e, const char *what) {
     sac_status s = e == cudaErrorMemoryAllocation ? SAC_NO_MEMORY : SAC_DEVICE;
@@ -83,12 +85,16 @@ static void cuda_stream_close(sac_stream *s) {
     if (s->shared_scratch) cudaFree(s->shared_scratch);
     *s = sac_stream{};
 }
-static sac_status cuda_stream_open(const sac_device *d, sac_stream *s, size_t scratch_bytes, sac_error *err) {
+static sac_status open_stream(const sac_device *d, sac_stream *s, size_t scratch_bytes, bool is_first,
+                              sac_error *err) {
     cudaStream_t stream;
     void *scratch;
     *s = sac_stream{};
     SAC_TRY(cuda_alloc(d, scratch_bytes, &scratch, err));
-    cudaError_t e = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    int last = 0, first = 0; /* the lower number goes first */
+    cudaError_t e = cudaDeviceGetStreamPriorityRange(&last, &first);
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, is_first ? first : last);
     if (e != cudaSuccess) {
         cudaFree(scratch);
         return fail(err, d, e, "making a stream");
@@ -102,6 +108,13 @@ static sac_status cuda_stream_open(const sac_device *d, sac_stream *s, size_t sc
     if (e == cudaSuccess) return SAC_OK;
     cuda_stream_close(s);
     return fail(err, d, e, "clearing scratch");
+}
+static sac_status cuda_stream_open(const sac_device *d, sac_stream *s, size_t scratch_bytes, sac_error *err) {
+    return open_stream(d, s, scratch_bytes, false, err);
+}
+static sac_status cuda_stream_open_first(const sac_device *d, sac_stream *s, size_t scratch_bytes,
+                                         sac_error *err) {
+    return open_stream(d, s, scratch_bytes, true, err);
 }
 static sac_status cuda_stream_sync(const sac_stream *s, sac_error *err) {
     cudaError_t e = cudaStreamSynchronize(native(s));
@@ -141,16 +154,16 @@ static void cuda_event_free(sac_event *e) {
 
 static __global__ void nothing(void) {}
 
-/* Code for cards before Hopper leaves out what the host counts on from Hopper on (clusters, early launches). */
-static bool has_code(int index, int compute) {
+/* Of the code that the card runs, 80 for sm_80; 0: this build holds none for it. */
+static int code_of(int index) {
     cudaFuncAttributes f;
     bool is_there = cudaSetDevice(index) == cudaSuccess && cudaFuncGetAttributes(&f, nothing) == cudaSuccess;
     if (!is_there) cudaGetLastError();
-    return is_there && (compute < 90 || f.ptxVersion >= 90);
+    return is_there ? f.ptxVersion : 0;
 }
 
 /* A driver that is too old, no card, or a card that this build holds no code for: all UNSUPPORTED. */
-static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
+static sac_status probe(int index, cudaDeviceProp *p, int *code, sac_error *err) {
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
     if (e != cudaSuccess) cudaGetLastError();
@@ -166,7 +179,8 @@ static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
     if (p->major < 8)
         return sac_fail(err, SAC_UNSUPPORTED, "CUDA card %d (%s) is sm_%d%d: sm_80 or later is needed", index,
                         p->name, p->major, p->minor);
-    if (!has_code(index, p->major * 10 + p->minor))
+    *code = code_of(index);
+    if (!*code)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "this build has no code for CUDA card %d (%s, sm_%d%d): build with "
                         "-DCMAKE_CUDA_ARCHITECTURES=%d%d",
@@ -176,11 +190,17 @@ static sac_status probe(int index, cudaDeviceProp *p, sac_error *err) {
 
 extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *err) {
     cudaDeviceProp p;
+    int code;
+    sac_cuda_limits limits;
     *d = sac_device{};
-    SAC_TRY(probe(index, &p, err));
+    SAC_TRY(sac_cuda_limits_parse(&limits, getenv("SAC_CUDA_LIMITS"), err));
+    SAC_TRY(probe(index, &p, &code, err));
     d->kind = SAC_DEVICE_CUDA;
     d->index = index;
-    d->compute = p.major * 10 + p.minor;
+    d->compute = sac_cuda_counted_compute(p.major * 10 + p.minor, code, &limits);
+    d->shared_bytes = sac_cuda_counted_shared((int)p.sharedMemPerBlockOptin, &limits);
+    d->no_early = limits.no_early;
+    d->no_cudnn = limits.no_cudnn;
     d->n_processors = p.multiProcessorCount;
     d->memory_bytes = p.totalGlobalMem;
     snprintf(d->name, sizeof d->name, "%.79s", p.name);
@@ -195,6 +215,7 @@ extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *
     d->copy = cuda_copy;
     d->zero = cuda_zero;
     d->stream_open = cuda_stream_open;
+    d->stream_open_first = cuda_stream_open_first;
     d->stream_sync = cuda_stream_sync;
     d->stream_close = cuda_stream_close;
     d->event_create = cuda_event_create;

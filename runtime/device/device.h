@@ -42,7 +42,10 @@ typedef enum sac_device_kind { SAC_DEVICE_CPU, SAC_DEVICE_CUDA } sac_device_kind
 struct sac_device {
     sac_device_kind kind;
     int index;           /* which card */
-    int compute;         /* 90 for sm_90; 0 on the CPU */
+    int compute;         /* 90 for sm_90; of the code where that is for an older card; 0 on the CPU */
+    int shared_bytes;    /* of shared memory that a block may have on the card; 0: not known */
+    bool no_early;       /* kernels start after the one before (cuda_limits.h) */
+    bool no_cudnn;       /* the library is not asked */
     int n_processors;    /* multiprocessors of the card; 1 on the CPU */
     size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
     char name[80];
@@ -65,6 +68,8 @@ struct sac_device {
 
     /* A stream with `scratch_bytes` for ops. The CPU's runs copies only: its ops need sac_stream_init. */
     sac_status (*stream_open)(const sac_device *d, sac_stream *s, size_t scratch_bytes, sac_error *err);
+    /* Likewise; what waits for processors in it is served before what waits in streams of stream_open. */
+    sac_status (*stream_open_first)(const sac_device *d, sac_stream *s, size_t scratch_bytes, sac_error *err);
     sac_status (*stream_sync)(const sac_stream *s, sac_error *err);
     void (*stream_close)(sac_stream *s); /* waits for what is in flight; a zeroed stream is fine */
 

@@ -46,7 +46,7 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     const sac_device *d = &b->model->device;
     if (!sac_model_on_device(b->model)) return SAC_OK;
     size_t n_bytes = device_rows_bytes(b->model, b->capacity);
-    SAC_TRY(d->stream_open(d, &b->stream, sac_ops_scratch_bytes(d), err));
+    SAC_TRY(d->stream_open_first(d, &b->stream, sac_ops_scratch_bytes(d), err));
     SAC_TRY(sac_ops_open(&b->ops, &b->stream, err));
     SAC_TRY(d->alloc(d, n_bytes, &b->device_memory, err));
     b->device_bytes = b->stream.shared_scratch_bytes + n_bytes;

@@ -98,6 +98,12 @@ typedef struct sac_chat_settings {
     bool no_generation_prompt, continue_final_message, parse_special;
 } sac_chat_settings;
 
+/* Of a device's memory (workspace.h). */
+typedef struct sac_session_block {
+    void *memory;
+    size_t n_bytes; /* at least those asked for */
+} sac_session_block;
+
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
@@ -105,7 +111,7 @@ struct sac_session {
     sac_reduce reduce;
     sac_memory_report memory;
     sac_arena arena;
-    void *device_memory; /* behind device_arena */
+    sac_session_block device_block; /* behind device_arena */
     sac_arena device_arena;
     sac_decoder_state decoder;
     bool has_entered; /* among those that the model has workspaces for */

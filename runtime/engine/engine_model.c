@@ -79,10 +79,14 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     if (!m) return sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
     sac_status st;
     SAC_TRY_GOTO(st, sac_pool_create(&m->pool, options->n_threads, err), fail);
-    sac_tokenizer_rule rule;
-    SAC_TRY_GOTO(st, choose_tokenizer(&rule, options->tokenizer, err), fail);
-    SAC_TRY_GOTO(
-        st, sac_loaded_model_open_by(&m->loaded, path, rule, on_load, &(load_progress){options}, err), fail);
+    load_progress progress = {options};
+    sac_load_options load = {.adapters = options->adapters,
+                             .n_adapters = options->n_adapters,
+                             .pool = m->pool,
+                             .progress = on_load,
+                             .progress_ctx = &progress};
+    SAC_TRY_GOTO(st, choose_tokenizer(&load.tokenizer_rule, options->tokenizer, err), fail);
+    SAC_TRY_GOTO(st, sac_loaded_model_open_with(&m->loaded, path, &load, err), fail);
     SAC_TRY_GOTO(st, sac_processor_limit(&m->loaded.processor, options->image_min_pixels, options->image_max_pixels, err),
                  fail);
     SAC_TRY_GOTO(st, sac_loaded_model_set_chat(&m->loaded, options->chat_format, err), fail);
@@ -192,6 +196,18 @@ bool sac_model_get_key(const sac_model *model, int64_t i, sac_key_info *info) {
                            k->use == SAC_KEY_UNKNOWN     ? SAC_KEY_IS_UNKNOWN
                            : k->use == SAC_KEY_NO_EFFECT ? SAC_KEY_IS_WITHOUT_EFFECT
                                                          : SAC_KEY_IS_HONOURED};
+    return true;
+}
+
+bool sac_model_get_adapter(const sac_model *model, int64_t i, sac_adapter_info *info) {
+    sac_adapter_entry e;
+    if (!sac_loaded_model_adapter(&model->loaded, i, &e)) return false;
+    *info = (sac_adapter_info){.folder = e.folder,
+                               .kind = e.is_dora ? "dora" : "lora",
+                               .scale = e.scale,
+                               .rank = e.rank,
+                               .n_tensors = e.n_tensors,
+                               .n_bytes = e.n_bytes};
     return true;
 }
 

@@ -205,6 +205,7 @@ sac_status sac_session_prompt(sac_session *s, const sac_message *messages, size_
     sac_prompt prompt;
     if (s->reply.busy) return sac_fail(err, SAC_BAD_ARGUMENT, "this session is at work: end that first");
     sac_reply_drop(s);
+    atomic_store(&s->cancel, false); /* of a call before */
     sac_status st = sac_media_prepare(s, messages, n_messages, err);
     if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);
     if (st == SAC_OK) *n_ids = widen(s, &prompt, ids, capacity);
@@ -218,6 +219,7 @@ sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, s
     placer p = {.s = s, .compare = true};
     if (s->reply.running || s->reply.busy)
         return sac_fail(err, SAC_BAD_ARGUMENT, "this session is answering: end that first");
+    atomic_store(&s->cancel, false); /* of a call before */
     sac_status st = sac_media_prepare(s, messages, n_messages, err);
     if (st == SAC_OK) st = sac_prompt_build(s, messages, n_messages, &prompt, err);
     if (st == SAC_OK) st = place_all(&p, &prompt, err);

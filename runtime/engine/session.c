@@ -225,7 +225,7 @@ static sac_status clear_device(sac_session *s, sac_error *err) {
     sac_workspace *w;
     SAC_TRY(sac_workspace_borrow(m, &(sac_workspace_need){0}, SAC_FOR_STEP, &w, err));
     sac_status st = d->use(d);
-    if (st == SAC_OK) st = d->zero(&w->device_stream, s->device_memory, s->memory.device_bytes);
+    if (st == SAC_OK) st = d->zero(&w->device_stream, s->device_block.memory, s->memory.device_bytes);
     sac_workspace_give_back(m, w);
     return st == SAC_OK ? st : sac_fail(err, SAC_DEVICE, "%s: clearing a session's memory failed", d->name);
 }
@@ -235,9 +235,9 @@ static sac_status take_decoder(sac_session *s, sac_error *err) {
     const sac_model *m = s->model;
     if (!sac_model_on_device(m))
         return sac_decoder_state_take(&s->decoder, sac_model_decoder(m), &s->arena, &s->arena, err);
-    SAC_TRY(m->device.alloc(&m->device, s->memory.device_bytes, &s->device_memory, err));
+    SAC_TRY(sac_session_block_take(m, s->memory.device_bytes, &s->device_block, err));
     SAC_TRY(clear_device(s, err));
-    s->device_arena = sac_arena_over(s->device_memory, s->memory.device_bytes);
+    s->device_arena = sac_arena_over(s->device_block.memory, s->memory.device_bytes);
     return sac_decoder_state_take(&s->decoder, sac_model_decoder(m), &s->device_arena, &s->arena, err);
 }
 
@@ -312,7 +312,7 @@ void sac_session_free(sac_session *s) {
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
     sac_decoder_state_free(&s->decoder);
-    s->model->device.free(&s->model->device, s->device_memory);
+    sac_session_block_give_back(s->model, &s->device_block);
     if (s->has_entered) sac_workspaces_leave(s->model);
     sac_arena_free(&s->arena);
     free(s);

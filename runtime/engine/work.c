@@ -4,12 +4,27 @@
 #include "clock.h"
 #include "workspace.h"
 
+#include <string.h>
+
 /* ---------------------------------------------------------------- tokens and their rows */
+
+/* A user's last message with nothing in it is a slip: what a model says to it is about nothing. */
+static sac_status check_question(const sac_input *in, sac_error *err) {
+    const sac_message *last = in->n_messages ? &in->messages[in->n_messages - 1] : NULL;
+    if (!last || !last->role || strcmp(last->role, "user")) return SAC_OK; /* others are judged elsewhere */
+    for (size_t i = 0; i < last->n_parts; i++) {
+        const sac_part *p = &last->parts[i];
+        if (p->kind != SAC_PART_TEXT || (p->text && p->text[strspn(p->text, " \t\r\n")])) return SAC_OK;
+    }
+    return sac_fail(err, SAC_BAD_ARGUMENT,
+                    "no question: the last message has neither a text nor a picture or video");
+}
 
 static sac_status build(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
     const sac_input *in = &w->input;
     if (in->messages || (!in->text && !in->ids)) {
+        SAC_TRY(check_question(in, err));
         int64_t media_ns = sac_now_ns();
         SAC_TRY(sac_media_prepare(s, in->messages, in->n_messages, err));
         w->result.seconds.media = sac_seconds_since(media_ns);
@@ -85,23 +100,49 @@ static sac_status encode_medium(sac_work *w, sac_error *err) {
 
 /* ---------------------------------------------------------------- prefill */
 
-static sac_status report_layer(const sac_work *w, int layer, sac_error *err) {
+enum { STEPS_A_LAYER = 100 };
+
+/* Before every piece: of a large model a layer of a long prompt takes many seconds. */
+static sac_status report_prefill(const sac_work *w, int64_t n_steps, sac_error *err) {
     const sac_events *e = w->s->events;
     SAC_TRY(sac_session_check_cancel(w->s, err));
-    if (e && e->progress) e->progress(e->ctx, "prefill", layer, w->s->decoder.shape.n_layers);
+    if (e && e->progress)
+        e->progress(e->ctx, "prefill", n_steps, (int64_t)STEPS_A_LAYER * w->s->decoder.shape.n_layers);
     return SAC_OK;
 }
 
+/* About as many steps as are done: rows before attention are half of a layer, rows behind it the other. */
+static int64_t steps_done(const sac_prefill_work *p) {
+    int64_t n = p->n > 0 ? p->n : 1, rows = p->stage == SAC_PREFILL_IN ? p->at : n;
+    if (p->stage == SAC_PREFILL_OUT) rows += p->at;
+    if (rows > 2 * n) rows = 2 * n;
+    return (int64_t)STEPS_A_LAYER * p->layer + STEPS_A_LAYER * rows / (2 * n);
+}
+
 static sac_status run_piece(sac_work *w, sac_error *err) {
-    if (sac_prefill_work_begins_layer(&w->prefill)) SAC_TRY(report_layer(w, w->prefill.layer, err));
+    SAC_TRY(report_prefill(w, steps_done(&w->prefill), err));
     SAC_TRY(sac_prefill_work_next(&w->prefill, err));
     if (sac_prefill_work_is_done(&w->prefill)) w->stage = SAC_WORK_LOGITS;
     return SAC_OK;
 }
 
+/* What a piece is on a device is only queued. It waits for all but the last one before it, so that steps of other
+ * sessions between two pieces do not stand behind a whole prompt. */
+static sac_status run_paced(sac_work *w, sac_error *err) {
+    sac_workspace *space = w->s->workspace;
+    const sac_device *d = space->device_stream.device;
+    if (!d) return run_piece(w, err);
+    sac_event *passed = &space->passed[w->n_pieces++ % SAC_PIECES_AHEAD];
+    if (d->event_sync(passed) != SAC_OK)
+        return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
+    SAC_TRY(run_piece(w, err));
+    if (d->event_record(&space->device_stream, passed) == SAC_OK) return SAC_OK;
+    return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
+}
+
 static sac_status finish(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
-    SAC_TRY(report_layer(w, s->decoder.shape.n_layers, err));
+    SAC_TRY(report_prefill(w, (int64_t)STEPS_A_LAYER * s->decoder.shape.n_layers, err));
     SAC_TRY(sac_decoder_last_logits(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                     sac_decoder_stream(s)));
     s->has_logits = true;
@@ -128,7 +169,7 @@ static sac_status next(sac_work *w, sac_error *err) {
     case SAC_WORK_PLACE: return place(w, err);
     case SAC_WORK_TEXT: return embed_text(w, err);
     case SAC_WORK_MEDIA: return encode_medium(w, err);
-    case SAC_WORK_PREFILL: return run_piece(w, err);
+    case SAC_WORK_PREFILL: return run_paced(w, err);
     case SAC_WORK_LOGITS: return finish(w, err);
     case SAC_WORK_DONE: break;
     }

@@ -29,6 +29,7 @@ typedef struct sac_work {
     size_t medium; /* the next for the tower, or at it */
     sac_media_work encoding;
     sac_prefill_work prefill;
+    int n_pieces; /* of the prefill, so far */
     int64_t start_ns, prefill_ns;
     sac_result result;
 } sac_work;
@@ -36,7 +37,8 @@ typedef struct sac_work {
 /* Nothing is run yet; the session counts as at work from here on. What it was at before is dropped. */
 void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_events *events);
 
-/* The next piece. On failure the work is dropped. */
+/* The next piece. On failure the work is dropped. A device gets a piece of a prefill when it is through with all but
+ * the last before: what others ask of it between two pieces waits for no more than these. */
 sac_status sac_work_next(sac_work *w, sac_error *err);
 
 static inline bool sac_work_is_done(const sac_work *w) {

@@ -9,6 +9,7 @@ struct sac_workspaces {
     sac_workspace *all;
     sac_workspace_need need[SAC_N_USES]; /* the largest of the sessions' */
     size_t n_sessions, n_prompts;        /* workspaces for prompts that are kept ready */
+    sac_session_block kept;              /* of a session that went */
 };
 
 sac_status sac_workspaces_create(sac_workspaces **out, sac_error *err) {
@@ -60,18 +61,39 @@ static bool is_useless(const sac_workspaces *w, const sac_workspace *one) {
 
 /* ---------------------------------------------------------------- making them; under the lock */
 
-static sac_status check_device(const sac_model *m, size_t wanted, sac_error *err) {
+/* Of a device's memory what the driver and the libraries still take as kernels are used for the first time, beside what
+ * is planned: 546 MiB were seen (docs/speed.md), and there is no telling how much of them is taken already. */
+#define LEFT_TO_LIBRARIES ((size_t)640 << 20)
+
+static void drop_kept(sac_workspaces *w, const sac_model *m) {
+    if (w->kept.memory) m->device.free(&m->device, w->kept.memory);
+    w->kept = (sac_session_block){0};
+}
+
+/* At most twice what is asked for: the rest is lost to others. */
+static bool is_kept_for(const sac_workspaces *w, size_t n_bytes) {
+    return n_bytes && w->kept.n_bytes >= n_bytes && w->kept.n_bytes - n_bytes <= n_bytes;
+}
+
+static sac_status check_device(sac_workspaces *w, const sac_model *m, size_t wanted, sac_error *err) {
     const sac_device *d = &m->device;
     size_t left = d->memory_left(d); /* 0: not known */
-    if (!left || wanted <= left) return SAC_OK;
-    return sac_fail(err, SAC_NO_MEMORY, "%.1f GiB of %s are needed, %.1f are left: give a smaller context",
-                    (double)wanted / (1 << 30), d->name, (double)left / (1 << 30));
+    if (!left || !wanted || wanted + LEFT_TO_LIBRARIES <= left) return SAC_OK;
+    if (w->kept.memory) {
+        drop_kept(w, m);
+        left = d->memory_left(d);
+        if (wanted + LEFT_TO_LIBRARIES <= left) return SAC_OK;
+    }
+    return sac_fail(
+        err, SAC_NO_MEMORY,
+        "%.1f GiB of %s are needed and %.1f more for its libraries, %.1f are left: give a smaller context",
+        (double)wanted / (1 << 30), d->name, (double)LEFT_TO_LIBRARIES / (1 << 30), (double)left / (1 << 30));
 }
 
 static sac_status make(sac_workspaces *w, const sac_model *m, sac_decoder_use use, size_t n_bytes,
                        sac_error *err) {
     const sac_workspace_need *need = &w->need[use];
-    SAC_TRY(check_device(m, sac_workspace_device_bytes(m, need) + n_bytes, err));
+    SAC_TRY(check_device(w, m, sac_workspace_device_bytes(m, need) + n_bytes, err));
     sac_workspace *one = calloc(1, sizeof *one);
     if (!one) return sac_fail(err, SAC_NO_MEMORY, "no memory for a workspace");
     sac_status st = sac_workspace_open(one, m, need, err);
@@ -106,7 +128,7 @@ static sac_status make_ready(sac_workspaces *w, const sac_model *m, size_t n_byt
     drop_useless(w, m);
     if (!w->n_sessions) return SAC_OK;
     while (n_for_prompts(w) < w->n_prompts) SAC_TRY(make(w, m, SAC_FOR_PROMPT, n_bytes, err));
-    return check_device(m, n_bytes, err);
+    return check_device(w, m, n_bytes, err);
 }
 
 /* ---------------------------------------------------------------- sessions */
@@ -121,6 +143,7 @@ sac_status sac_workspaces_enter(const sac_model *m, const sac_workspace_need nee
         w->need[i] = both(&w->need[i], &need[i]);
     }
     w->n_sessions++;
+    if (is_kept_for(w, n_bytes)) n_bytes = 0;
     sac_status st = make_ready(w, m, n_bytes, err);
     if (st != SAC_OK) {
         for (int i = 0; i < SAC_N_USES; i++) w->need[i] = before[i];
@@ -134,10 +157,45 @@ sac_status sac_workspaces_enter(const sac_model *m, const sac_workspace_need nee
 void sac_workspaces_leave(const sac_model *m) {
     sac_workspaces *w = m->workspaces;
     pthread_mutex_lock(&w->lock);
-    if (--w->n_sessions == 0)
+    if (--w->n_sessions == 0) {
+        drop_kept(w, m);
         for (int i = 0; i < SAC_N_USES; i++) w->need[i] = (sac_workspace_need){0};
+    }
     drop_useless(w, m);
     pthread_mutex_unlock(&w->lock);
+}
+
+sac_status sac_session_block_take(const sac_model *m, size_t n_bytes, sac_session_block *out,
+                                  sac_error *err) {
+    sac_workspaces *w = m->workspaces;
+    pthread_mutex_lock(&w->lock);
+    *out = (sac_session_block){.n_bytes = n_bytes};
+    sac_status st = SAC_OK;
+    if (is_kept_for(w, n_bytes)) {
+        *out = w->kept;
+        w->kept = (sac_session_block){0};
+    } else {
+        st = m->device.alloc(&m->device, n_bytes, &out->memory, err);
+        if (st == SAC_NO_MEMORY && w->kept.memory) {
+            drop_kept(w, m);
+            st = m->device.alloc(&m->device, n_bytes, &out->memory, err);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return st;
+}
+
+void sac_session_block_give_back(const sac_model *m, sac_session_block *b) {
+    sac_workspaces *w = m->workspaces;
+    if (!b->memory) return;
+    pthread_mutex_lock(&w->lock);
+    drop_kept(w, m);
+    if (w->n_sessions > 1)
+        w->kept = *b;
+    else
+        m->device.free(&m->device, b->memory);
+    pthread_mutex_unlock(&w->lock);
+    *b = (sac_session_block){0};
 }
 
 sac_status sac_model_reserve_workspaces(const sac_model *m, size_t n_prompts, sac_error *err) {

@@ -10,7 +10,10 @@
 
 #include "engine.h"
 
-enum { SAC_N_USES = SAC_FOR_STEP + 1 };
+enum {
+    SAC_N_USES = SAC_FOR_STEP + 1,
+    SAC_PIECES_AHEAD = 2 /* pieces of a prefill that a device may have before it */
+};
 
 /* What a session asks of a workspace for one use. */
 typedef struct sac_workspace_need {
@@ -33,6 +36,7 @@ typedef struct sac_workspace {
     void *device_memory;
     sac_arena device_fixed, device_rows; /* over device_memory */
     sac_device_vision device_vision;
+    sac_event passed[SAC_PIECES_AHEAD]; /* behind the last pieces of a prefill, in turn */
 } sac_workspace;
 
 /* The workspaces of one model. */
@@ -46,6 +50,12 @@ sac_status sac_workspaces_enter(const sac_model *m, const sac_workspace_need nee
                                 sac_error *err);
 /* A session that has entered goes. */
 void sac_workspaces_leave(const sac_model *m);
+
+/* The block of a device's memory that a session lives in. What a session gives back is kept while others are there, and
+ * taken by the next that it is about right for: freeing and taking memory stops the device, and with it the steps of all
+ * others. One block is kept, and goes where its memory is needed. */
+sac_status sac_session_block_take(const sac_model *m, size_t n_bytes, sac_session_block *out, sac_error *err);
+void sac_session_block_give_back(const sac_model *m, sac_session_block *b); /* one without memory is fine */
 
 /* One of them, until it is given back. The stream of a device has then nothing in flight. */
 sac_status sac_workspace_borrow(const sac_model *m, const sac_workspace_need *need, sac_decoder_use use,

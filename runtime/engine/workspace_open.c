@@ -45,6 +45,7 @@ static sac_status open_device(sac_workspace *w, const sac_model *m, const sac_wo
     SAC_TRY(d->alloc(d, all, &w->device_memory, err));
     if (d->use(d) != SAC_OK || d->zero(&w->device_stream, w->device_memory, all) != SAC_OK)
         return sac_fail(err, SAC_DEVICE, "%s: clearing a workspace failed", d->name);
+    for (int i = 0; i < SAC_PIECES_AHEAD; i++) SAC_TRY(d->event_create(d, &w->passed[i], err));
     w->device_fixed = sac_arena_over(w->device_memory, fixed);
     w->device_rows = sac_arena_over((uint8_t *)w->device_memory + fixed, need->device_rows_bytes);
     if (!need->device_vision) return SAC_OK;
@@ -65,6 +66,7 @@ void sac_workspace_close(sac_workspace *w, const sac_model *m) {
     const sac_device *d = &m->device;
     if (w->device_stream.device) {
         sac_device_vision_close(&w->device_vision, d);
+        for (int i = 0; i < SAC_PIECES_AHEAD; i++) d->event_free(&w->passed[i]);
         sac_ops_close(&w->device_stream);
         d->stream_close(&w->device_stream);
         d->free(d, w->device_memory);

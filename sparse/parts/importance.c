@@ -1,5 +1,7 @@
 #include "importance.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Sums of n numbers in another order differ by about this much: a share is reached when it is missed by no
@@ -86,4 +88,30 @@ sac_status sac_importance_best(const sac_ops *ops, const sac_stream *stream, con
     return ops->top_k(
         stream,
         &(sac_top_k_args){.scores = scores, .stride = n, .n = n, .n_rows = 1, .k = p, .indices = best});
+}
+
+static int heaviest_first(const void *a, const void *b) {
+    const sac_weighed *x = a, *y = b;
+    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
+    return x->row < y->row ? -1 : 1;
+}
+static int in_order(const void *a, const void *b) {
+    return *(const int32_t *)a < *(const int32_t *)b ? -1 : 1;
+}
+
+int64_t sac_importance_choose(sac_weighed *w, int64_t n, double tau, int32_t *best) {
+    double sum = 0, held = 0;
+    int64_t n_best = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(w[i].weight)) w[i].weight = 0;
+        sum += (double)w[i].weight;
+    }
+    qsort(w, (size_t)n, sizeof *w, heaviest_first);
+    while (n_best < n && (n_best == 0 || tau >= 1 || held < tau * sum * (1 - SLACK))) {
+        held += (double)w[n_best].weight;
+        best[n_best] = w[n_best].row;
+        n_best++;
+    }
+    qsort(best, (size_t)n_best, sizeof *best, in_order);
+    return n_best;
 }

@@ -28,6 +28,14 @@ int64_t sac_importance_count_from(const float *weights, int64_t n, double tau, f
 sac_status sac_importance_best(const sac_ops *ops, const sac_stream *stream, const float *scores, int64_t n,
                                int64_t p, int32_t *best);
 
+/* Both at once for a few weights that the host has, where asking ops would take longer: the fewest rows that hold tau
+ * of the sum, of equal ones the first, to best [n], ascending. How many; at least 1. Sorts w. */
+typedef struct sac_weighed {
+    float weight; /* not negative; NaN counts as 0 */
+    int32_t row;
+} sac_weighed;
+int64_t sac_importance_choose(sac_weighed *w, int64_t n, double tau, int32_t *best);
+
 /* What tau of n weights is, less what sums in another order may differ by. */
 double sac_importance_target(const float *weights, int64_t n, double tau);
 

@@ -6,6 +6,7 @@ are started. They use the Python standard library only.
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -19,6 +20,8 @@ import zlib
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SACCADE = os.path.abspath(os.environ.get("SACCADE", os.path.join(ROOT, "build/release/saccade")))
 os.chdir(ROOT)
+STATE = tempfile.TemporaryDirectory()  # where chats keep their history
+PASTE_MODE = re.compile("\033\\[\\?2004[hl]")
 TIMEOUT_S = 400  # a sanitizer build on a busy machine is slow; a hang is still found
 
 
@@ -70,11 +73,12 @@ class Terminal:
     """The command on a pseudo-terminal of its own, so that Ctrl-C works as it does for a person."""
 
     def __init__(self, *arguments, environment=None):
-        self.seen = ""
+        self.raw = b""
+        self.seen = ""  # less what turns bracketed paste on and off
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.environ.update({"TERM": "xterm", **(environment or {})})
+            os.environ.update({"TERM": "xterm", "XDG_STATE_HOME": STATE.name, **(environment or {})})
             try:
                 os.execv(SACCADE, [SACCADE, *map(str, arguments)])
             finally:
@@ -88,7 +92,8 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:  # Linux says so when the other side is closed
             return False
-        self.seen += data.decode("utf-8", "replace")
+        self.raw += data
+        self.seen = PASTE_MODE.sub("", self.raw.decode("utf-8", "replace"))
         return bool(data)
 
     def wait_for(self, text, start=0):

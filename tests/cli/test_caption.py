@@ -78,13 +78,16 @@ class Inputs(CaptionCase):
             self.assertEqual(json.load(tar.extractfile("p000.png.json")), rows[1])
         report = json.loads(run.stdout)
         self.assertEqual((report["items"], report["captions"], report["failed"], report["complete"]), (7, 6, 1, True))
-        self.assertEqual(report["errors"], {"BAD_FILE": {"items": 1, "first": rows[0]["error"]["text"]}})
+        self.assertEqual(report["errors"], {"BAD_FILE": {"items": 1, "first": rows[0]["error"]["text"], "ids": ["broken99.jpg"]}})
         self.assertEqual(json.loads(read(os.path.dirname(self.journal(out)), "report.json")), report)
         # COCO wants one number for each; two have 77
         self.assert_refused(self.caption("merge", out, "--format", "coco", code=65), 65, "both have image_id 77")
-        # a file of another size is another job
+        # another file in the place of one that failed is another item; in the place of one that has a caption, another job
         shutil.copy(PICTURES[1], os.path.join(folder, "broken99.jpg"))
-        self.assertIn("'in' holds other files", self.caption(folder, "--out", out, code=78, tokens=40).stderr)
+        self.caption(folder, "--out", out, tokens=40)
+        self.assertEqual([("caption" in r, r["index"]) for r in lines(out, "captions.jsonl")], [(True, i) for i in range(7)])
+        shutil.copy(PICTURES[2], os.path.join(folder, "p000.png"))
+        self.assertIn("'p000.png' of 'in' has a caption and is another now", self.caption(folder, "--out", out, code=78, tokens=40).stderr)
 
     def test_a_manifest(self):
         frames = self.path("frames")
@@ -307,7 +310,7 @@ class Resuming(CaptionCase):
         self.assertEqual({kind: e["items"] for kind, e in first["errors"].items()}, {"NOT_FOUND": 1, "BAD_FILE": 2})
         self.assertEqual((again["this_run"]["failed"], again["failed"], again["errors"]), (0, 3, first["errors"]))
         text = self.caption(manifest, "--out", out, code=75).stdout
-        self.assertIn("2 BAD_FILE, the first: expected", text)
+        self.assertIn("2 BAD_FILE, the first: b: expected", text)
 
     def test_interrupted_and_locked(self):
         folder, out = self.fill(), self.path("out")
@@ -346,12 +349,123 @@ class Resuming(CaptionCase):
         self.caption(folder, "--out", out)
         before = read(self.journal(out))
         for arguments, needle in [(["--kv", "bf16"], "settings.session.kv"), (["--ask", "What?"], "ask is"),
-                                  (["--limit", 1], "limit"), (["--shard", "0/2"], "a job of 1 shards")]:
+                                  (["--limit", 1], "--limit"), (["--shard", "0/2"], "a job of 1 shards")]:
             self.assertIn(needle, self.caption(folder, "--out", out, *arguments, code=78).stderr)
         self.caption(folder, "--out", out, "--threads", 1)      # makes no difference to the captions
-        shutil.copy(PICTURES[0], os.path.join(folder, "new.png"))
-        self.assertIn("'in' had 2 items and has 3 now", self.caption(folder, "--out", out, code=78).stderr)
+        os.remove(os.path.join(folder, "p001.jpg"))
+        self.assertIn("'p001.jpg' of 'in' has a caption and is not there now", self.caption(folder, "--out", out, code=78).stderr)
         self.assertEqual(read(self.journal(out)), before)
+
+
+class Growing(CaptionCase):
+    """What an input gains is done, and nothing else."""
+
+    def this_run(self, *arguments, **options):
+        report = json.loads(self.caption(*arguments, "--json", **options).stdout)
+        return report["this_run"]["captions"], report["this_run"]["done_before"], report["captions"]
+
+    def assert_as_if_done_at_once(self, out, *arguments, code=0):
+        whole = self.path("whole")
+        self.caption(*arguments, "--out", whole, code=code)
+        self.assertEqual(read(out, "captions.jsonl"), read(whole, "captions.jsonl"))
+        self.assertEqual(sorted(map(json.dumps, lines(self.journal(out))[1:])), sorted(map(json.dumps, lines(self.journal(whole))[1:])))
+        shutil.rmtree(whole)
+
+    def test_a_folder(self):
+        folder, out = self.fill(n=4), self.path("out")
+        self.assertEqual(self.this_run(folder, "--out", out, "--limit", 2), (2, 0, 2))
+        self.assertEqual(self.this_run(folder, "--out", out, "--limit", 3), (1, 2, 3))
+        self.assertEqual(self.this_run(folder, "--out", out), (1, 3, 4))
+        for name in "a.png", "p001b.png", "z.png":
+            shutil.copy(PICTURES[0], os.path.join(folder, name))
+        self.assertEqual(self.this_run(folder, "--out", out), (3, 4, 7))
+        self.assert_as_if_done_at_once(out, folder)
+        self.assertFalse(os.path.exists(self.journal(out) + ".new"))
+
+    def test_shards_of_a_folder(self):
+        folder, out = self.fill(n=6), self.path("out")
+        for i in range(2):
+            self.caption(folder, "--out", out, "--shard", f"{i}/2")
+        shutil.copy(PICTURES[0], os.path.join(folder, "a.png"))
+        self.caption(folder, "--out", out, "--shard", "0/2")
+        self.assertIn("run all shards again", self.caption("merge", out, code=78).stderr)
+        self.caption(folder, "--out", out, "--shard", "1/2")
+        self.caption("merge", out)
+        self.assertEqual(len(lines(out, "captions.jsonl")), 7)
+
+    def test_a_manifest(self):
+        rows = [dict(id=f"r{i}", image=os.path.abspath(PICTURES[i])) for i in range(4)]
+        manifest, out = self.path("m.jsonl", "\n".join(map(json.dumps, rows[1:3]))), self.path("out")
+        self.caption(manifest, "--out", out)
+        self.path("m.jsonl", "\n".join(map(json.dumps, rows)))
+        self.assertEqual(self.this_run(manifest, "--out", out), (2, 2, 4))
+        self.assert_as_if_done_at_once(out, manifest)
+        rows[1]["prompt"] = "What color is the background?"
+        self.path("m.jsonl", "\n".join(map(json.dumps, rows)))
+        self.assertIn("'r1' of 'm.jsonl' has a caption and is another now", self.caption(manifest, "--out", out, code=78).stderr)
+
+    def test_a_tar_that_is_away_for_a_moment(self):
+        for k in range(2):
+            with tarfile.open(self.path(f"s-{k:03d}.tar"), "w") as tar:
+                for i in range(3):
+                    tar.add(PICTURES[i], f"k{k}{i}{os.path.splitext(PICTURES[i])[1]}")
+        shards, out, second, away = self.path("s-{000..001}.tar"), self.path("out"), self.path("s-001.tar"), self.path("away")
+        os.rename(second, away)
+        self.assertEqual(self.this_run(shards, "--out", out, code=75), (3, 0, 3))
+        self.assertEqual(self.this_run(shards, "--out", out, code=75), (0, 4, 3))
+        self.assertEqual(self.this_run(shards, "--out", out, "--retry", code=75), (0, 3, 3))
+        with open(second, "wb") as f:     # not whole yet
+            f.write(read(away)[:os.path.getsize(away) * 2 // 3])
+        self.caption(shards, "--out", out, code=75)
+        os.rename(away, second)
+        self.caption(shards, "--out", out, "--retry")
+        self.assert_as_if_done_at_once(out, shards)
+        # away again: its captions are not lost, and a scheduler is told to try again
+        before = read(self.journal(out))
+        os.rename(second, away)
+        self.assertIn("run again when it is there", self.caption(shards, "--out", out, code=74).stderr)
+        self.assertEqual(read(self.journal(out)), before)
+        os.rename(away, second)
+        self.assertEqual(self.this_run(shards, "--out", out), (0, 6, 6))
+
+    def test_no_tar_at_all(self):
+        out = self.path("out")
+        for name, needle in ("n-{000..002}.tar", "nor any other of the 3"), ("n.tar", "n.tar: no such file"):
+            self.assert_refused(self.caption(self.path(name), "--out", out, code=66), 66, needle)
+        self.assertFalse(os.path.exists(out))
+
+
+class Report(CaptionCase):
+    def test_what_failed_is_named(self):
+        folder, out = self.fill(n=1), self.path("out")
+        for i in range(7):
+            with open(os.path.join(folder, f"bad{i}.png"), "w") as f:
+                f.write("no picture")
+        run = self.caption(folder, "--out", out, code=75)
+        self.assertIn("7 BAD_FILE, the first: bad0.png: not a picture", run.stdout)
+        listed = os.path.join(os.path.dirname(self.journal(out)), "failed.jsonl")
+        self.assertIn("all of them: " + listed, run.stdout)
+        self.assertEqual([(r["id"], r["source"], r["error"]["status"]) for r in lines(listed)],
+                         [(f"bad{i}.png", "in", "BAD_FILE") for i in range(7)])
+        report = json.loads(read(os.path.dirname(listed), "report.json"))
+        self.assertEqual(report["errors"]["BAD_FILE"]["ids"], [f"bad{i}.png" for i in range(5)])
+        for i in range(7):
+            shutil.copy(PICTURES[0], os.path.join(folder, f"bad{i}.png"))
+        self.caption(folder, "--out", out)
+        self.assertFalse(os.path.exists(listed))
+
+    def test_files_of_a_folder_that_are_left_out(self):
+        folder, out = self.fill(n=1), self.path("out")
+        for name in "a.tiff", "b.HEIC", "c.heic", "README", ".hidden.heic", "d.\u00fc":
+            self.path("in/" + name, "x")
+        run = self.caption(folder, "--out", out)
+        self.assertIn("skipped    5 files: no pictures or videos that can be read ",
+                      run.stdout)
+        report = json.loads(read(os.path.dirname(self.journal(out)), "report.json"))
+        self.assertEqual(report["skipped"], {"tiff": 1, "heic": 2, "no ending": 1, "other": 1})
+        os.remove(os.path.join(folder, "p000.png"))
+        run = self.caption(folder, "--out", self.path("none"), code=65)
+        self.assert_refused(run, 65, "2 of its 5 files are .heic; convert them to PNG, JPEG or WebP")
 
 
 def children(pid):

@@ -120,8 +120,9 @@ class Figures(CompareCase):
         centre, half = p + Z * Z / (2 * m), Z * math.sqrt(p * (1 - p) / m + Z * Z / (4 * m * m))
         self.assertAlmostEqual(row["accuracy"]["low"], max(0, (centre - half) / (1 + Z * Z / m)))
         self.assertAlmostEqual(row["accuracy"]["high"], min(1, (centre + half) / (1 + Z * Z / m)))
-        self.assertEqual(shown["strict"], f"{100 * correct / n:.2f}")
-        self.assertTrue(shown["accuracy, %"].startswith(f"{100 * p:.2f} ("), shown)
+        self.assertEqual(list(shown)[1:4], ["strict, %", "to dense, points", "of answered, %"])
+        self.assertTrue(shown["strict, %"].startswith(f"{100 * correct / n:.2f} ("), shown)
+        self.assertEqual(shown["of answered, %"], f"{100 * correct / m:.2f}")
 
     def assert_methods(self, row, shown, records):
         """Means over the questions' records."""
@@ -174,21 +175,43 @@ FASTV_OPTION = ("--" + FASTV).split("=", 1)
 class Drawings(CompareCase):
     METHODS = """
 - {name: "a < b & c", kv: bf16}
-- {prefill: nothing}
+- {prefill: "fastv:layer=0"}
 - sweep: {name: FastV, prefill: "fastv:layer=2,ratio=*", over: [0.5, 0, 2]}
 """
+
+    def test_labels_do_not_meet(self):
+        lines = "".join(f"- {{kv: {kv}}}\n" for kv in ("bf16", "f32", "mixed", "kivi", "int4", "zipcache"))     # all at one dot
+        sweep = '- sweep: {name: Twilight, decode: "twilight:p=*", over: [0.3, 0.9, 0.95, 0.99]}\n'
+        out = self.path("out")
+        self.compare(self.set(drawn(1, 1)), "--methods", self.path("m.yaml", lines + sweep), "--out", out)
+        overview, sweep = (ET.parse(os.path.join(out, name)).getroot() for name in ("overview.svg", "sweep1.svg"))
+        labels = [(float(t.get("x")), float(t.get("y"))) for t in overview.iter(SVG + "text")
+                  if t.get("font-size") == "11" and not t.get("text-anchor") and t.text.isdigit()]
+        self.assertGreaterEqual(len(labels), 7)
+        dots = [(float(c.get("cx")), float(c.get("cy"))) for c in overview.iter(SVG + "circle")]
+        for i, (x, y) in enumerate(labels):     # a number meets no other, nor a dot
+            self.assertFalse([o for o in labels[:i] if abs(o[0] - x) < 14 and abs(o[1] - y) < 9])
+            self.assertFalse([d for d in dots if x - 4 < d[0] < x + 16 and y - 12 < d[1] < y + 3])
+        ticks = {t.text for t in sweep.iter(SVG + "text") if t.get("font-size") == "11"}
+        self.assertLessEqual({"0.3", "0.9", "0.95", "0.99"}, ticks)
+
+    def test_names_that_do_not_exist(self):
+        """Refused before the set is read."""
+        for line, needles in [("decode=streamng", ("decode=streamng", "did you mean streaming?")), ("prefill=nosuch:tau=1", ('"nosuch" is not known',)),
+                              ("kv=nosuch", ("kv=nosuch",))]:
+            self.assert_refused(saccade("compare", "no.json", "--prompt", "open", "--method", line), 64, *needles)
 
     def test_a_sweep_and_refused_lines(self):
         out = self.path("out")
         run = self.compare(self.set(drawn(1, 2)), "--methods", self.path("m.yaml", self.METHODS), "--out", out, code=75)
-        self.assertRegex(run.stderr, r"\Asaccade: 2 of 6 method lines were refused; the first, prefill=nothing: [^\n]*nothing[^\n]*\n\Z")
+        self.assertRegex(run.stderr, r"\Asaccade: 2 of 6 method lines were refused; the first, prefill=fastv:layer=0: [^\n]*layer=0[^\n]*\n\Z")
         result = load(out, "compare.json")
         refused = [r["name"] for r in result["rows"] if r["refused"]]
-        self.assertEqual(refused, ["prefill=nothing", "FastV 2"])
-        self.assertIn('prefill policy "nothing" is not known', result["rows"][2]["refused"]["text"])
-        self.assertIn("prefill=nothing: refused: prefill policy", run.stdout)
+        self.assertEqual(refused, ["prefill=fastv:layer=0", "FastV 2"])
+        self.assertIn('layer=0', result["rows"][2]["refused"]["text"])
+        self.assertIn("prefill=fastv:layer=0: refused: ", run.stdout)
         table = cells(run.stdout)
-        self.assertEqual(table["FastV 2"]["accuracy, %"], "refused, see below")
+        self.assertEqual(table["FastV 2"]["strict, %"], "refused, see below")
         self.assertEqual(result["sweeps"][0]["given"]["prefill"], "fastv:layer=2,ratio=*")
         self.assertEqual([(p["value"], p["name"], p["row"]) for p in result["sweeps"][0]["points"]],
                          [("0.5", "FastV 0.5", 3), ("0", "FastV 0", 4), ("2", "FastV 2", 5)])
@@ -196,7 +219,7 @@ class Drawings(CompareCase):
         overview, sweep = (ET.parse(os.path.join(out, name)).getroot() for name in ("overview.svg", "sweep1.svg"))
         texts = [t.text for t in overview.iter(SVG + "text")]
         self.assertTrue(any(t and t.startswith("a < b & c: ") for t in texts), texts)
-        self.assertIn("prefill=nothing: refused", texts)
+        self.assertIn("prefill=fastv:layer=0: refused", texts)
         texts = [t.text for t in sweep.iter(SVG + "text")]
         self.assertEqual((texts[0], texts[1]), ("FastV", "prefill=fastv:layer=2,ratio=*"))
         self.assertIn("refused", texts)

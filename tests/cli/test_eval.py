@@ -122,6 +122,21 @@ class Answers(EvalCase):
         self.assertGreaterEqual(second["reused_tokens"], second["visual_tokens"])
         self.assertEqual(read(out, "result.json"), read(self.path("open"), "result.json"))
 
+    def test_a_limit_that_grows(self):
+        set_path, out, all_at_once = self.set(drawn(2, 2)), self.path("out"), self.path("all")
+        self.eval(set_path, "--limit", 1, "--out", out)
+        first = read(out, "journal.jsonl")
+        self.eval(set_path, "--limit", 3, "--out", out)
+        self.assertTrue(read(out, "journal.jsonl").startswith(first))
+        self.assertEqual(len(lines(out, "journal.jsonl")), 1 + 3)
+        self.eval(set_path, "--out", out)
+        self.eval(set_path, "--out", all_at_once)
+        self.assertEqual(len(lines(out, "journal.jsonl")), 1 + 4)
+        self.assertEqual(read(out, "result.json"), read(all_at_once, "result.json"))
+        run = self.eval(set_path, "--limit", 2, "--out", out, "--json")       # fewer: the rest stays in the journal
+        self.assertEqual(json.loads(run.stdout)["questions"], 2)
+        self.assertEqual(len(lines(out, "journal.jsonl")), 1 + 4)
+
     def test_subtitles(self):
         videos, folder = drawn(1, 1), self.path("subtitles")
         os.mkdir(folder)

@@ -22,7 +22,7 @@ class Install(Case):
         prefix = self.path("prefix")
         run = cmake("--install", BUILD, "--prefix", prefix)
         self.assertEqual(run.returncode, 0, run.stdout)
-        for name in ["bin/saccade", "include/saccade/saccade.h", "include/saccade/status.h",
+        for name in ["bin/saccade", "include/saccade/saccade.h", "include/saccade/status.h", "include/saccade/api.h",
                      "share/saccade/demo/config.json", "share/doc/saccade/LICENSE"]:
             self.assertTrue(os.path.exists(os.path.join(prefix, name)), name)
         environment = {k: v for k, v in os.environ.items() if k != "SACCADE_MODEL"}

@@ -85,7 +85,7 @@ class Text(Case):
     def test_a_table_for_people(self):
         run = saccade("eval", "--text", "kv", "--length", "300", "--samples", "1")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
-        for needle in "task     kv, 1 prompts of 300 tokens", "methods  prefill dense", "found    ", "decode   ":
+        for needle in "task     kv, 1 prompt of 300 tokens", "methods  prefill dense", "found    ", "decode   ":
             self.assertIn(needle, run.stdout)
 
     def test_refusals(self):
@@ -108,7 +108,7 @@ class Text(Case):
         config = self.path("run.yaml", f"eval: {{prompt: open, out: {self.path('out')}, length: 300, samples: 1}}\n")
         run = saccade("eval", "--config", config, "--text", "passkey")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
-        self.assertIn("task     passkey, 1 prompts of 300 tokens", run.stdout)
+        self.assertIn("task     passkey, 1 prompt of 300 tokens", run.stdout)
 
 
 class Attention(Case):

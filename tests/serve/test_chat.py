@@ -207,6 +207,12 @@ class Refusals(Case):
             content = [{"type": "image_url", "image_url": {"url": url}}]
             self.assert_refused(self.post(chat_body(content)), 403)
 
+    def test_no_question(self):
+        for content in "", " \n", [{"type": "text", "text": ""}]:
+            reply = self.post(chat_body(content))
+            self.assert_refused(reply, 400)
+            self.assertIn("no question", reply.json["error"]["message"])
+
     def test_bodies(self):
         headers = {"Authorization": "Bearer one"}
         for body in "", "{", "[]", "{\"a\":1,\"a\":2}", "\xff", "{\"model\": \"\\ud800\"}":

@@ -109,7 +109,7 @@ static inline void format_step(format_case *f) {
     if (packing)
         assert_int_equal(packing->attend(f->cache.packing, &a, &left), SAC_OK);
     else
-        assert_int_equal(sac_decode_attend(&f->c.decode, &a, f->c.mass), SAC_OK);
+        assert_int_equal(sac_decode_attend(&f->c.decode, &a, &f->c.mass), SAC_OK);
     f->cache.layer_rows[f->c.layer] = left;
     format_finish(f, 1);
 }

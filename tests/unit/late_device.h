@@ -40,7 +40,9 @@ static late_block late_closed[LATE_BLOCKS], late_pinned[LATE_BLOCKS];
 static int late_n_streams;
 static int late_n_copies;        /* within the device */
 static size_t late_n_downloaded; /* bytes */
-static int late_prompt;          /* so many streams, the first opened, do everything at once */
+static int late_n_allocated, late_n_freed;
+static size_t late_left; /* bytes of memory; 0: not known */
+static int late_prompt;  /* so many streams, the first opened, do everything at once */
 static bool late_has_no_attention;
 static int late_fail_at; /* this op or copy from now fails, and all after it; 0: none */
 static bool late_failed;
@@ -75,12 +77,14 @@ static inline sac_status late_alloc(const sac_device *d, size_t n_bytes, void **
     *out = b ? mmap(NULL, n_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
     if (*out == MAP_FAILED) return SAC_NO_MEMORY;
     *b = (late_block){*out, n_bytes};
+    late_n_allocated++;
     return SAC_OK;
 }
 static inline void late_free(const sac_device *d, void *p) {
     (void)d;
     late_block *b = p ? late_find(late_closed, p) : NULL;
     if (!b) return;
+    late_n_freed++;
     munmap(b->at, b->n_bytes);
     *b = (late_block){0};
 }
@@ -101,7 +105,7 @@ static inline void late_host_free(const sac_device *d, void *p) {
 }
 static inline size_t late_memory_left(const sac_device *d) {
     (void)d;
-    return 0;
+    return late_left;
 }
 
 /* ---------------------------------------------------------------- jobs */
@@ -261,6 +265,7 @@ static inline sac_device late_device(void) {
                         .copy = late_copy,
                         .zero = late_zero,
                         .stream_open = late_stream_open,
+                        .stream_open_first = late_stream_open,
                         .stream_sync = late_stream_sync,
                         .stream_close = late_stream_close,
                         .event_create = late_event_create,

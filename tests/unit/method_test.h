@@ -16,6 +16,7 @@
 
 #include "cpu_flags.h"
 #include "kvquant.h"
+#include "measure.h"
 #include "test.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ typedef struct layer_case {
     sac_prefill prefill;
     sac_decode decode;
     sac_layer_stats stats;
-    float *mass;
+    sac_mass mass;
     sac_visual_span visual[4];
     int n_visual;
     sac_kept_observer observer;
@@ -109,7 +110,7 @@ static inline void case_open(layer_case *c, const case_shape *s, uint64_t seed) 
     c->raw_v = case_floats(c, n * kv_cols);
     c->q = case_floats(c, n * q_cols);
     c->cos_sin = case_floats(c, n * s->head_dim);
-    c->mass = case_floats(c, n * s->n_heads);
+    sac_mass_take(&c->mass, &c->shape, &(sac_memory){&c->arena, &c->arena});
     c->kv = sac_arena_take(&c->arena, 2 * (size_t)n * (size_t)kv_cols * sizeof(float));
     c->position = sac_arena_take(&c->arena, (size_t)n * sizeof(int32_t));
     for (int64_t i = 0; i < n * q_cols; i++) c->raw_q[i] = 2 * test_rand_float(&c->random);
@@ -271,7 +272,7 @@ static inline void case_count(layer_case *c) {
 
 static inline void case_step(layer_case *c) {
     sac_layer_attention a = case_tokens(c, 1);
-    assert_int_equal(sac_decode_attend(&c->decode, &a, c->mass), SAC_OK);
+    assert_int_equal(sac_decode_attend(&c->decode, &a, &c->mass), SAC_OK);
     case_count(c);
     case_finish(c, &a, 1);
 }

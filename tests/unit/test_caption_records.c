@@ -152,6 +152,53 @@ static void resuming(void **state) {
     caption_records_close(&r, &err);
 }
 
+/* An item that came in before the others moves them; one with a caption must stay what it was. */
+static void listed_anew(void **state) {
+    (void)state;
+    caption_records r;
+    start_over();
+    finish_shard(0, "a", 2, true, false);
+    finish_shard(0, "a", 1, false, false);
+    caption_item first = source.items[0];
+    size_t n = source.n_items, left = 0;
+    source.items = realloc(source.items, (n + 1) * sizeof *source.items);
+    memmove(source.items + 1, source.items, n * sizeof *source.items);
+    source.items[0] = (caption_item){.id = "a new one"};
+    source.n_items++;
+    source.ids_hash++;
+    for (int again = 0; again < 2; again++) {
+        assert_ok(do_shard(0, "a", 0, true, false, &r), err);
+        assert_true(r.n_captions == 2 && r.n_errors == 1);
+        for (size_t i = left = 0; i < source.n_items; i++) {
+            size_t bytes;
+            char *text;
+            if (!r.places[0][i].state) continue;
+            assert_ok(caption_records_read(&r, 0, i, &text, &bytes, &err), err);
+            json_t *json = json_loadb(text, bytes, 0, NULL);
+            assert_string_equal(json_string_value(json_object_get(json, "id")), source.items[i].id);
+            assert_int_equal(json_integer_value(json_object_get(json, "index")), i);
+            left = i;
+            json_decref(json);
+            free(text);
+        }
+        caption_records_close(&r, &err);
+    }
+    source.items[left].seen++; /* the one that failed is another now: it is due again */
+    source.ids_hash++;
+    assert_ok(do_shard(0, "a", 0, true, false, &r), err);
+    assert_true(r.n_captions == 2 && r.n_errors == 0);
+    caption_records_close(&r, &err);
+    for (size_t i = 0; i < source.n_items; i++) source.items[i].seen++; /* those with captions are others */
+    source.ids_hash++;
+    assert_int_equal(do_shard(0, "a", 0, true, false, &r), SAC_BAD_CONFIG);
+    assert_non_null(strstr(err.text, "has a caption and is another now"));
+    caption_records_close(&r, &err);
+    memmove(source.items, source.items + 1, n * sizeof *source.items);
+    source.n_items = n;
+    source.ids_hash -= 3;
+    for (size_t i = 0; i < n; i++) source.items[i].seen = first.seen;
+}
+
 static void what_is_wrong_is_told(void **state) {
     (void)state;
     char command[300];
@@ -213,6 +260,7 @@ static void what_is_wrong_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(whole_jobs_are_merged), cmocka_unit_test(resuming),
+                                       cmocka_unit_test(listed_anew),
                                        cmocka_unit_test(what_is_wrong_is_told)};
     return cmocka_run_group_tests(tests, make_input, remove_all);
 }

@@ -1,4 +1,5 @@
 #include "buffer.h"
+#include "cuda_limits.h"
 
 #include "test.h"
 
@@ -131,8 +132,39 @@ static void buffers(void **state) {
     sac_arena_free(&device);
 }
 
+/* What tests take from a card; everything else is refused by what it is. */
+static void limits_of_a_card(void **state) {
+    static const char *const wrong[] = {"compute=70", "compute=", "compute=89,", "compute=89;early=0",
+                                        "early=2",    "early",    "cudnn=no",    "shared=99KiB",
+                                        ",early=0",   "speed=1"};
+    sac_cuda_limits l;
+    sac_error err = {0};
+    (void)state;
+    assert_int_equal(sac_cuda_limits_parse(&l, NULL, &err), SAC_OK);
+    assert_true(!l.compute && !l.shared_kib && !l.no_early && !l.no_cudnn);
+    assert_int_equal(sac_cuda_counted_compute(90, 90, &l), 90);
+    assert_int_equal(sac_cuda_counted_compute(89, 80, &l), 89);
+    assert_int_equal(sac_cuda_counted_compute(120, 80, &l), 80); /* a card newer than the build */
+    assert_int_equal(sac_cuda_counted_compute(90, 80, &l), 80);
+    assert_int_equal(sac_cuda_counted_compute(120, 120, &l), 120);
+    assert_int_equal(sac_cuda_counted_shared(232448, &l), 232448);
+    assert_int_equal(sac_cuda_limits_parse(&l, "compute=89,shared=99,early=0,cudnn=0", &err), SAC_OK);
+    assert_true(l.no_early && l.no_cudnn);
+    assert_int_equal(sac_cuda_counted_compute(90, 90, &l), 89);
+    assert_int_equal(sac_cuda_counted_compute(86, 80, &l), 86);
+    assert_int_equal(sac_cuda_counted_shared(232448, &l), 99 << 10);
+    assert_int_equal(sac_cuda_counted_shared(64 << 10, &l), 64 << 10);
+    assert_int_equal(sac_cuda_limits_parse(&l, "early=1,cudnn=1", &err), SAC_OK);
+    assert_true(!l.no_early && !l.no_cudnn);
+    for (size_t i = 0; i < SAC_COUNT(wrong); i++) {
+        assert_int_equal(sac_cuda_limits_parse(&l, wrong[i], &err), SAC_BAD_ARGUMENT);
+        assert_non_null(strstr(err.text, "SAC_CUDA_LIMITS"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_too_much),
-                                       cmocka_unit_test(test_cuda), cmocka_unit_test(buffers)};
+                                       cmocka_unit_test(test_cuda), cmocka_unit_test(buffers),
+                                       cmocka_unit_test(limits_of_a_card)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,6 +122,8 @@ static void compare_each(const case_shape *shape, const char *prefill, const cha
     if (here.c.n + 25 <= shape->n_ctx) compare_prompts(&here, &there, 25);
     assert_true(here.c.stats.decode_rows == there.c.stats.decode_rows);
     assert_true(here.c.stats.decode_budget == there.c.stats.decode_budget);
+    assert_true(here.c.stats.n_decode_mass == there.c.stats.n_decode_mass);
+    assert_true(fabs(here.c.stats.decode_mass - there.c.stats.decode_mass) < 1e-5);
     format_close(&here);
     format_close(&there);
 }
@@ -146,9 +148,29 @@ static void mixed_on_a_device(void **state) {
     }
 }
 
+/* A step that packs a tail stops for the device once: what is chosen by is fetched in one piece. */
+static void packing_waits_once(void **state) {
+    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 300};
+    format_case f;
+    int n_packings = 0;
+    (void)state;
+    to_device(&f, &shape, 5, "dense", "mixed:gap=40,tau=0.7");
+    run_there(&f, 64, false);
+    for (int i = 0; i < 130; i++) {
+        int64_t n = closed_n_downloads;
+        run_there(&f, 1, true);
+        bool packs = f.cache.layer_rows[f.c.layer] == 0;
+        assert_int_equal(closed_n_downloads - n, packs);
+        n_packings += packs;
+    }
+    assert_int_equal(n_packings, 3);
+    format_close(&f);
+}
+
 /* A step that mixes only the heaviest packed rows. */
 static void mixed_with_top_p(void **state) {
-    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400};
+    const case_shape shape = {
+        .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400, .measure_mass = true};
     (void)state;
     compare(&shape, "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7,top_p=0.6", 150, 100);
     compare(&shape, "dense", "mixed:gap=50,high=8,low=4,top_p=0.9", 64, 60);
@@ -191,9 +213,9 @@ static void int4_on_a_device(void **state) {
 int main(void) {
     if (!closed_open()) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixed_on_a_device),    cmocka_unit_test(mixed_with_top_p),
-        cmocka_unit_test(zipcache_on_a_device), cmocka_unit_test(kivi_on_a_device),
-        cmocka_unit_test(int4_on_a_device),
+        cmocka_unit_test(mixed_on_a_device),  cmocka_unit_test(mixed_with_top_p),
+        cmocka_unit_test(packing_waits_once), cmocka_unit_test(zipcache_on_a_device),
+        cmocka_unit_test(kivi_on_a_device),   cmocka_unit_test(int4_on_a_device),
     };
     return cmocka_run_group_tests_name("packed caches on a device", tests, NULL, NULL);
 }

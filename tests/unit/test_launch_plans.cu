@@ -1,6 +1,7 @@
 /* test_launch_plans.cu - what the driver is told before a kernel starts, where no card is needed to know
  * it: the table of cards, launch plans as the driver gets them, and how work is cut into blocks. */
 extern "C" {
+#include "cuda_limits.h"
 #include "test.h"
 }
 #include "cluster.cuh"
@@ -34,12 +35,25 @@ static void knows_the_cards(void **) {
         assert_true(card_tunings[i - 1].compute < card_tunings[i].compute);
 }
 
+/* A card newer than the build's code is one of the code's, with the memory that it says it has. */
+static void knows_newer_cards(void **) {
+    const sac_cuda_limits none = {};
+    sac_device d = card(sac_cuda_counted_compute(120, 80, &none));
+    assert_int_equal(block_shared_bytes(&d), 163 << 10);
+    d.shared_bytes = 99 << 10;
+    assert_int_equal(block_shared_bytes(&d), 99 << 10);
+    assert_false(tuning_of(&d).has_wgmma);
+    d.compute = 90; /* with less than the table says: a limit that a test has set */
+    assert_int_equal(block_shared_bytes(&d), 99 << 10);
+}
+
 typedef struct told {
     int early, together, cluster; /* cluster 0: nothing was said of one */
 } told;
 
-static told tell(int compute, const launch_plan &p, cudaLaunchConfig_t *c) {
-    const sac_device d = card(compute);
+static told tell(int compute, const launch_plan &p, cudaLaunchConfig_t *c, bool no_early = false) {
+    sac_device d = card(compute);
+    d.no_early = no_early;
     sac_stream s = {};
     cudaLaunchAttribute attributes[MOST_ATTRIBUTES] = {};
     told t = {};
@@ -135,6 +149,9 @@ static void tells_the_driver(void **) {
         assert_int_equal(c.dynamicSmemBytes, x.plan.shared_bytes);
         assert_ptr_equal(c.stream, (void *)0x10);
     }
+    cudaLaunchConfig_t c; /* early starts are left out, and nothing else */
+    const told t = tell(90, all, &c, true);
+    assert_true(t.early == 0 && t.together == 1 && t.cluster == 4);
     assert_int_equal(of_step({1, 32}).carveout, STEP_CARVEOUT);
     assert_int_equal(early({1, 32}).carveout, 0);
     assert_int_equal(cluster_plan(2, 1, 0).block.x, CLUSTER_THREADS);
@@ -227,7 +244,7 @@ int main(void) {
         cmocka_unit_test(knows_the_cards),       cmocka_unit_test(tells_the_driver),
         cmocka_unit_test(cuts_rows_into_blocks), cmocka_unit_test(cuts_products_into_tiles),
         cmocka_unit_test(shares_out_waves),      cmocka_unit_test(catches_wrong_plans),
-        cmocka_unit_test(finds_cublaslt),
+        cmocka_unit_test(finds_cublaslt),        cmocka_unit_test(knows_newer_cards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

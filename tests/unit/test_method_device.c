@@ -31,6 +31,7 @@ static void to_device(layer_case *c, const char *prefill, const char *decode, bo
     const sac_memory memory = {&c->method_arena, &there};
     sac_prefill_take(&c->prefill, s, &memory);
     sac_decode_take(&c->decode, s, &memory);
+    sac_mass_take(&c->mass, s, &memory);
     assert_true(there.used_bytes < CLOSED_BYTES);
     if (c->prefill.policy->begin) c->prefill.policy->begin(c->prefill.state);
     sac_decode_begin(&c->decode);
@@ -46,7 +47,7 @@ static void run_there(layer_case *c, int64_t n, bool step) {
     closed_let_in(false);
     if (!step && c->decode.policy->prompt)
         assert_int_equal(c->decode.policy->prompt(c->decode.state, &a), SAC_OK);
-    assert_int_equal(step ? sac_decode_attend(&c->decode, &a, NULL) : sac_prefill_attend(&c->prefill, &a),
+    assert_int_equal(step ? sac_decode_attend(&c->decode, &a, &c->mass) : sac_prefill_attend(&c->prefill, &a),
                      SAC_OK);
     closed_let_in(true);
     if (c->made) case_spread(c, n);
@@ -68,6 +69,10 @@ static void expect_equal_stats(layer_case *here, layer_case *there) {
     assert_int_equal(here->stats.n_selections, there->stats.n_selections);
     assert_int_equal(here->stats.n_cache_hits, there->stats.n_cache_hits);
     assert_true(here->stats.prefill_kept == there->stats.prefill_kept);
+    assert_true(here->stats.n_decode_mass == there->stats.n_decode_mass);
+    assert_true(here->stats.n_prefill_mass == there->stats.n_prefill_mass);
+    assert_true(fabs(here->stats.decode_mass - there->stats.decode_mass) < 1e-6);
+    assert_true(fabs(here->stats.prefill_mass - there->stats.prefill_mass) < 1e-6);
 }
 
 /* Bits are equal where the device takes the CPU's way. */
@@ -105,6 +110,29 @@ static void compare(const char *prefill, const char *decode, bool pick, bool sam
                     const int64_t *prompts, int n_steps) {
     const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 4700, .use_cpu = true};
     compare_on(&shape, prefill, decode, pick, same_bits, prompts, n_steps);
+}
+
+/* What choices hold of dense attention's weight: lists whose lengths the host knows, lists that only ops have counted,
+ * places of a list, and everything. */
+static void mass_is_measured(void **state) {
+    static const char *const lines[] = {
+        "quest:skip=0,page=16,budget=64",
+        "quest:skip=0,page=5,budget=20,heads=query",
+        "doublesparse:skip=0,k=24",
+        "doublesparse:skip=0,k=40,heads=query,channels=16",
+        "streaming:start=4,recent=60",
+        "tokenselect:init=4,k=24,local=16,theta=2",
+        "tokenselect:init=4,k=24,local=16,theta=0.2,max_hits=2",
+        "twilight:p=0.8,skip=0",
+        "twilight:p=0.9,skip=0,base=tokenselect,base.init=4,base.k=60,base.local=16,base.keys=4",
+        "twilight:p=0.8,skip=0,base=quest,base.skip=0,base.page=16,base.budget=64"};
+    const case_shape shape = {
+        .n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 300, .use_cpu = true, .measure_mass = true};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(lines); i++)
+        compare_on(&shape, "dense", lines[i], false, false, (const int64_t[]){170, 75, 0}, 12);
+    compare_on(&shape, "zipvl:min=0,recent=8,random=8,tau=0.8", "dense", false, true,
+               (const int64_t[]){150, 90, 0}, 3);
 }
 
 static void zipvl(void **state) {
@@ -429,6 +457,7 @@ static void what_cannot_run_there_is_refused(void **state) {
 int main(void) {
     if (!closed_open()) return 1;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mass_is_measured),
         cmocka_unit_test(zipvl),
         cmocka_unit_test(tokenselect),
         cmocka_unit_test(a_device_compares_queries_itself),

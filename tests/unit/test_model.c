@@ -455,13 +455,56 @@ static void refuses_missing_and_misshapen_tensors(void **state) {
     refused(SAC_BAD_FILE, "has shape [51, 24], the configuration asks for [52, 24]");
 }
 
-/* Beside a model, and in a folder of its own without config.json. */
-static void refuses_an_adapter_in_the_folder(void **state) {
+#define ADAPTERS "tests/golden/adapters/llama_f32/"
+
+/* The first weight of layer 0's query projection, which the adapter "attention" changes. */
+static float first_query_weight(const char *path, const char *adapter) {
+    sac_loaded_model m;
+    sac_error err;
+    const sac_load_options o = {.adapters = &adapter, .n_adapters = adapter != NULL};
+    assert_ok(sac_loaded_model_open_with(&m, path, &o, &err), err);
+    float w;
+    memcpy(&w, m.decoder.layers[0].q.tensor.data, sizeof w);
+    sac_loaded_model_free(&m);
+    return w;
+}
+
+/* Beside a model it is merged by itself; a folder of nothing else stands for its base, where that can be found. */
+static void merges_an_adapter_in_the_folder(void **state) {
     (void)state;
-    spit("adapter_config.json", "{\"peft_type\": \"LORA\"}", 21);
-    refused(SAC_UNSUPPORTED, "adapter_config.json: adapters are not supported; merge it into its base first");
-    shell("rm %s/config.json", folder);
-    refused(SAC_UNSUPPORTED, "adapter_config.json: adapters are not supported");
+    float base = first_query_weight(folder, NULL), merged = first_query_weight(folder, ADAPTERS "attention");
+    assert_true(base != merged);
+    assert_true(first_query_weight(ADAPTERS "attention", NULL) == merged);
+    shell("cp " ADAPTERS "attention/* %s", folder);
+    assert_true(first_query_weight(folder, NULL) == merged);
+    assert_true(first_query_weight(folder, ADAPTERS "attention:-1") != merged);
+    shell("rm %s/adapter_model.safetensors", folder);
+    refused(SAC_NOT_FOUND, "adapter_model.safetensors: No such file: download incomplete");
+    shell("touch %s/adapter_model.bin", folder);
+    refused(SAC_UNSUPPORTED,
+            "adapter_model.bin: a file of Python's pickle; write it as adapter_model.safetensors");
+    shell("rm %s/model.safetensors", folder);
+    shell("sed -i s,tests/golden/models/llama_f32,owls/owl-7b, %s/adapter_config.json", folder);
+    refused(SAC_NOT_FOUND, "the base owls/owl-7b is no folder here: fetch it (\"hf download owls/owl-7b");
+}
+
+/* What a picture's rows depend on besides the base. */
+static void fingerprint_has_adapters(void **state) {
+    (void)state;
+    static const char *const specs[] = {NULL, "tower_full", "tower_full:0.5", "projector"};
+    uint8_t prints[SAC_COUNT(specs)][32];
+    for (size_t i = 0; i < SAC_COUNT(specs); i++) {
+        sac_loaded_model m;
+        sac_error err;
+        char path[200];
+        snprintf(path, sizeof path, "tests/golden/adapters/llava_full/%s", specs[i] ? specs[i] : "");
+        const char *adapter = path;
+        const sac_load_options o = {.adapters = &adapter, .n_adapters = specs[i] != NULL};
+        assert_ok(sac_loaded_model_open_with(&m, TINY "llava_full", &o, &err), err);
+        memcpy(prints[i], m.fingerprint, 32);
+        sac_loaded_model_free(&m);
+        for (size_t k = 0; k < i; k++) assert_memory_not_equal(prints[i], prints[k], 32);
+    }
 }
 
 static void refuses_missing_files(void **state) {
@@ -742,7 +785,8 @@ int main(void) {
         cmocka_unit_test(opens_tiny_models),
         cmocka_unit_test(reports_progress),
         cmocka_unit_test_setup_teardown(refuses_missing_and_misshapen_tensors, copy_llama, remove_copy),
-        cmocka_unit_test_setup_teardown(refuses_an_adapter_in_the_folder, copy_llama, remove_copy),
+        cmocka_unit_test_setup_teardown(merges_an_adapter_in_the_folder, copy_llama, remove_copy),
+        cmocka_unit_test(fingerprint_has_adapters),
         cmocka_unit_test_setup_teardown(refuses_missing_files, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(reads_generation_and_chat, copy_llama, remove_copy),
         cmocka_unit_test_setup_teardown(gguf_scaling_and_mask, copy_llama, remove_copy),

@@ -1,6 +1,6 @@
-/* Whole models against transformers, through the public API: goldens of tools/make_model_goldens.py, whose
- * head says what the files hold. Keys and values are kept in f32, so that what differs is the order of sums
- * only. */
+/* Whole models against transformers, through the public API: goldens of tools/make_model_goldens.py, whose head
+ * says what the files hold, and of tools/make_adapter_golden.py. Keys and values are kept in f32, so that what
+ * differs is the order of sums only. */
 #include "json.h"
 #include "saccade/saccade.h"
 #include "test.h"
@@ -8,9 +8,11 @@
 #include <math.h>
 
 #define FOLDER     "tests/golden/models"
+#define ADAPTERS   "tests/golden/adapters"
 #define N_CTX      1024
 #define MAX_PARTS  4
 #define MAX_FRAMES 16
+#define MAX_TESTS  128
 
 typedef struct golden {
     char name[64];
@@ -41,9 +43,10 @@ static void open_golden(golden *g, const char *name) {
     memset(g, 0, sizeof *g);
     snprintf(g->name, sizeof g->name, "%s", name);
     char path[256];
-    snprintf(path, sizeof path, FOLDER "/%s/golden.json", name);
+    const char *folder = *name == '/' ? "" : FOLDER "/";
+    snprintf(path, sizeof path, "%s%s/golden.json", folder, name);
     g->head = load_json(path);
-    snprintf(path, sizeof path, FOLDER "/%s/golden.bin", name);
+    snprintf(path, sizeof path, "%s%s/golden.bin", folder, name);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     fseek(f, 0, SEEK_END);
@@ -55,11 +58,17 @@ static void open_golden(golden *g, const char *name) {
     fclose(f);
 }
 
-static void open_model(golden *g, const char *chat_format) {
+static void open_model(golden *g, const json_t *testcase) {
     sac_model_options o;
     sac_error err;
+    const json_t *adapters = json_object_get(testcase, "adapters");
+    const char *specs[MAX_PARTS];
     sac_model_options_default(&o);
-    o.chat_format = chat_format;
+    o.chat_format = text_of(testcase, "chat_format");
+    o.adapters = specs;
+    o.n_adapters = json_array_size(adapters);
+    assert_true(o.n_adapters <= MAX_PARTS);
+    for (size_t i = 0; i < o.n_adapters; i++) specs[i] = json_string_value(json_array_get(adapters, i));
     assert_ok(sac_model_open(&g->model, text_of(g->head, "model"), &o, &err), err);
     sac_model_info info;
     sac_model_get_info(g->model, &info);
@@ -201,7 +210,7 @@ static void run_golden(const char *name) {
     assert_true(json_array_size(cases) > 0);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *c = json_array_get(cases, i);
-        open_model(&g, text_of(c, "chat_format"));
+        open_model(&g, c);
         run_case(&g, c);
         sac_model_free(g.model);
     }
@@ -216,22 +225,31 @@ static void parity(void **state) {
     run_golden(*state);
 }
 
-int main(int argc, char **argv) {
+static json_t *load_index(const char *path) {
     json_t *index;
     sac_error err;
-    if (sac_json_parse_file(&index, FOLDER "/index.json", &err) != SAC_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
-    static struct CMUnitTest tests[128];
+    if (sac_json_parse_file(&index, path, &err) == SAC_OK) return index;
+    fprintf(stderr, "%s\n", err.text);
+    exit(1);
+}
+
+/* All goldens, or those named: "llava", "../adapters/llava", or a folder of a set that is in no index. */
+int main(int argc, char **argv) {
+    json_t *all = load_index(FOLDER "/index.json"), *adapters = load_index(ADAPTERS "/index.json");
+    static struct CMUnitTest tests[MAX_TESTS];
     size_t n = 0;
-    for (size_t i = 0; i < json_array_size(index) && n < 128; i++) {
-        const char *name = json_string_value(json_array_get(index, i));
-        if (argc > 1 && strcmp(argv[1], name) != 0) continue;
-        tests[n++] =
+    json_array_extend(all, adapters);
+    for (int i = 1; i < argc; i++) {
+        if (i == 1) json_array_clear(all);
+        json_array_append_new(all, json_string(argv[i]));
+    }
+    for (; n < json_array_size(all) && n < MAX_TESTS; n++) {
+        const char *name = json_string_value(json_array_get(all, n));
+        tests[n] =
             (struct CMUnitTest){.name = name, .test_func = parity, .initial_state = (void *)(uintptr_t)name};
     }
     int failed = _cmocka_run_group_tests("parity", tests, n, NULL, NULL);
-    json_decref(index);
+    json_decref(all);
+    json_decref(adapters);
     return failed;
 }

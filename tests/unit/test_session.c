@@ -251,6 +251,38 @@ static void too_long_is_refused_before_work(void **state) {
     sac_session_free(s);
 }
 
+static void no_question_is_refused(void **state) {
+    static const char *const nothing[] = {"", " \n\t"};
+    sac_result r;
+    sac_error err;
+    question q;
+    (void)state;
+    sac_session *s = session_with(200, "f16");
+    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
+        assert_int_equal(
+            sac_session_generate(s, about(&q, SAC_PART_TEXT, NULL, nothing[i]), 1, NULL, NULL, &r, &err),
+            SAC_BAD_ARGUMENT);
+        assert_non_null(strstr(err.text, "no question"));
+    }
+    assert_ok(sac_session_generate(s, about(&q, SAC_PART_IMAGE, PICTURE, ""), 1, NULL, NULL, &r, &err), err);
+    sac_session_free(s);
+}
+
+static void cancelling_nothing_does_nothing_to_what_is_measured(void **state) {
+    (void)state;
+    sac_session *s = session_with(200, "f16");
+    sac_error err;
+    question q;
+    size_t n_ids;
+    int64_t n_prompt;
+    const sac_message *m = about(&q, SAC_PART_IMAGE, PICTURE, "What is this?");
+    sac_session_cancel(s);
+    assert_ok(sac_session_prompt(s, m, 1, NULL, 0, &n_ids, &err), err);
+    sac_session_cancel(s);
+    assert_ok(sac_session_n_reusable(s, m, 1, &n_prompt, NULL, &err), err);
+    sac_session_free(s);
+}
+
 static void answers_do_not_depend_on_threads(void **state) {
     (void)state;
     sac_model_options o;
@@ -398,6 +430,8 @@ int main(void) {
         cmocka_unit_test(another_thread_can_cancel),
         cmocka_unit_test(video_reports_what_was_seen),
         cmocka_unit_test(too_long_is_refused_before_work),
+        cmocka_unit_test(no_question_is_refused),
+        cmocka_unit_test(cancelling_nothing_does_nothing_to_what_is_measured),
         cmocka_unit_test(answers_do_not_depend_on_threads),
         cmocka_unit_test(appended_tokens_equal_a_prompt),
         cmocka_unit_test(plan_is_what_a_session_takes),

@@ -61,7 +61,7 @@ static inline cudaLaunchConfig_t launch_config(const sac_stream *s, const launch
         attributes[c.numAttrs].id = cudaLaunchAttributeCooperative;
         attributes[c.numAttrs++].val.cooperative = 1;
     }
-    if (p.early && is_hopper) {
+    if (p.early && is_hopper && !s->device->no_early) {
         attributes[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attributes[c.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
     }

@@ -14,7 +14,7 @@ struct card_tuning {
     /* From this compute capability on, up to the next row's. */
     int compute;
     /* Shared memory that a block may have at most, what kernels declare included (CUDA C++ Programming
-     * Guide, table of compute capabilities). */
+     * Guide, table of compute capabilities), where the card was not asked. */
     int shared_kib;
     /* Runs the kernels for sm_90a, whose instructions (wgmma.cuh) are Hopper's alone. */
     bool has_wgmma;
@@ -43,7 +43,7 @@ static inline card_tuning tuning_of(const sac_device *d) {
     return tuning_for(d->compute);
 }
 static inline int block_shared_bytes(const sac_device *d) {
-    return tuning_of(d).shared_kib << 10;
+    return d->shared_bytes ? d->shared_bytes : tuning_of(d).shared_kib << 10;
 }
 
 /* ---------------------------------------------------------------- steps */

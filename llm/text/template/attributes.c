@@ -34,7 +34,7 @@ static sac_status dict_get(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_
     if (a[0].kind == SAC_TMPL_LIST || a[0].kind == SAC_TMPL_DICT)
         return sac_tmpl_fail_use(r, a[0], "a key of a dict");
     SAC_TRY(sac_tmpl_charge(r, self.dict->n * 8));
-    const sac_tmpl_value *found = sac_tmpl_dict_find(self.dict, a[0]);
+    const sac_tmpl_value *found = sac_tmpl_dict_find(&r->pool, self.dict, a[0]);
     *out = found ? *found : a[1].kind == SAC_TMPL_MISSING ? SAC_TMPL_VALUE_NONE : a[1];
     return SAC_OK;
 }
@@ -43,6 +43,7 @@ static sac_status dict_view(sac_tmpl_run *r, const sac_tmpl_dict *d, bool keys, 
                             sac_tmpl_value *out) {
     SAC_TRY(sac_tmpl_charge(r, d->n * 32));
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, SAC_TMPL_VIEW, d->n), out));
+    out->list->type = !values ? "dict_keys" : keys ? "dict_items" : "dict_values";
     for (size_t i = 0; i < d->n; i++) {
         sac_tmpl_value v = keys ? d->keys[i] : d->values[i];
         if (keys && values) {
@@ -79,18 +80,21 @@ static sac_status copy(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_valu
 static sac_status list_count(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
                              sac_tmpl_value *out) {
     int64_t n = 0;
-    for (size_t i = 0; i < self.list->n; i++) n += sac_tmpl_equal(self.list->items[i], a[0]);
+    for (size_t i = 0; i < self.list->n; i++) {
+        n += sac_tmpl_equal(&r->pool, self.list->items[i], a[0]);
+        SAC_TRY(sac_tmpl_charge(r, 0));
+    }
     *out = sac_tmpl_int(n);
-    return sac_tmpl_charge(r, self.list->n * 32);
+    return SAC_OK;
 }
 static sac_status list_index(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
                              sac_tmpl_value *out) {
-    SAC_TRY(sac_tmpl_charge(r, self.list->n * 32));
-    for (size_t i = 0; i < self.list->n; i++)
-        if (sac_tmpl_equal(self.list->items[i], a[0])) {
-            *out = sac_tmpl_int((int64_t)i);
-            return SAC_OK;
-        }
+    for (size_t i = 0; i < self.list->n; i++) {
+        bool found = sac_tmpl_equal(&r->pool, self.list->items[i], a[0]);
+        SAC_TRY(sac_tmpl_charge(r, 0));
+        *out = sac_tmpl_int((int64_t)i);
+        if (found) return SAC_OK;
+    }
     return sac_tmpl_fail(r, "a value is looked for in a list that does not have it");
 }
 
@@ -118,7 +122,8 @@ static sac_status loop_changed(sac_tmpl_run *r, sac_tmpl_value self, const sac_t
     sac_tmpl_value now;
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, SAC_TMPL_TUPLE, args->n), &now));
     for (size_t i = 0; i < args->n; i++) now.list->items[now.list->n++] = args->items[i];
-    *out = sac_tmpl_bool(!sac_tmpl_equal(self.loop->last_changed, now));
+    *out = sac_tmpl_bool(!sac_tmpl_equal(&r->pool, self.loop->last_changed, now));
+    SAC_TRY(sac_tmpl_charge(r, 0));
     if (out->truth) self.loop->last_changed = now;
     return SAC_OK;
 }
@@ -238,7 +243,7 @@ sac_status sac_tmpl_item(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value key, 
     bool is_int = sac_tmpl_is_int(key, &i);
     if (v.kind == SAC_TMPL_DICT) {
         SAC_TRY(sac_tmpl_charge(r, v.dict->n * 4));
-        const sac_tmpl_value *found = sac_tmpl_dict_find(v.dict, key);
+        const sac_tmpl_value *found = sac_tmpl_dict_find(&r->pool, v.dict, key);
         if (found) *out = *found;
     } else if (v.kind == SAC_TMPL_STRING && is_int)
         SAC_TRY(character_at(r, v.string, i, out));
@@ -255,7 +260,7 @@ sac_status sac_tmpl_item(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value key, 
 /* ---- slices ---- */
 
 typedef struct span {
-    int64_t from, step, n;
+    int64_t from, to, step, n;
 } span;
 
 static sac_status bound(sac_tmpl_run *r, sac_tmpl_value v, int64_t otherwise, int64_t *i) {
@@ -279,6 +284,7 @@ static sac_status find_span(sac_tmpl_run *r, const sac_tmpl_value b[3], int64_t 
     if (to < 0) to = !to_given || to < -n ? (back ? -1 : 0) : to + n;
     if (to >= n) to = back ? n - 1 : n;
     s->from = from;
+    s->to = to;
     s->n = back        ? (to < from ? (from - to - 1) / -s->step + 1 : 0)
            : from < to ? (to - from - 1) / s->step + 1
                        : 0;
@@ -302,7 +308,22 @@ static sac_status slice_string(sac_tmpl_run *r, const sac_tmpl_string *s, const 
     SAC_TRY(sac_tmpl_items(r, (sac_tmpl_value){.kind = SAC_TMPL_STRING, .string = s}, &chars));
     for (int64_t i = 0; i < cut.n; i++)
         SAC_TRY(sac_tmpl_write(&w, *chars->items[cut.from + i * cut.step].string));
-    return sac_tmpl_written_value(&w, out);
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return sac_tmpl_keep_markup(r, s, out);
+}
+
+/* Where a part of a range starts and stops. A step that cannot be told is one that is not taken. */
+static sac_status cut_range(sac_tmpl_run *r, const int64_t of[3], const span *cut, sac_tmpl_list *list) {
+    int64_t *range = sac_tmpl_take(&r->pool, 3 * sizeof *range);
+    if (!range) return sac_tmpl_full(r);
+    list->range = range;
+    if (__builtin_mul_overflow(cut->from, of[2], &range[0]) ||
+        __builtin_add_overflow(range[0], of[0], &range[0]) ||
+        __builtin_mul_overflow(cut->to, of[2], &range[1]) ||
+        __builtin_add_overflow(range[1], of[0], &range[1]) ||
+        __builtin_mul_overflow(cut->step, of[2], &range[2]))
+        return sac_tmpl_fail(r, "an integer beyond 64 bits");
+    return SAC_OK;
 }
 
 sac_status sac_tmpl_slice(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value b[3], sac_tmpl_value *out) {
@@ -315,7 +336,7 @@ sac_status sac_tmpl_slice(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_valu
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, v.kind, (size_t)cut.n), out));
     for (int64_t i = 0; i < cut.n; i++) out->list->items[i] = v.list->items[cut.from + i * cut.step];
     out->list->n = (size_t)cut.n;
-    return SAC_OK;
+    return v.kind == SAC_TMPL_RANGE ? cut_range(r, v.list->range, &cut, out->list) : SAC_OK;
 }
 
 /* ---- paths ---- */

@@ -74,7 +74,7 @@ static sac_status item_value(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_v
 
 static sac_status add_named(sac_tmpl_run *r, sac_tmpl_dict *named, sac_tmpl_value name, sac_tmpl_value v) {
     if (name.kind != SAC_TMPL_STRING) return sac_tmpl_fail_use(r, name, "the name of an argument");
-    if (sac_tmpl_dict_find(named, name)) return sac_tmpl_fail(r, "an argument is given twice");
+    if (sac_tmpl_dict_find(&r->pool, named, name)) return sac_tmpl_fail(r, "an argument is given twice");
     return sac_tmpl_dict_set(&r->pool, named, name, v) ? SAC_OK : sac_tmpl_full(r);
 }
 

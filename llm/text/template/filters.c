@@ -35,6 +35,10 @@ CASE_FILTER(upper, SAC_TMPL_UPPER)
 CASE_FILTER(lower, SAC_TMPL_LOWER)
 CASE_FILTER(capitalize, SAC_TMPL_CAPITALIZE)
 
+static bool breaks_word(const char *p) {
+    return sac_tmpl_is_space(sac_utf8_decode(p)) || (*p && strchr("-({[<", *p));
+}
+
 /* Jinja's own title: a word begins behind white space, - ( { [ <, not at every letter after a non-letter. */
 static sac_status title(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a, sac_tmpl_value *out) {
     sac_tmpl_value s, part;
@@ -44,9 +48,9 @@ static sac_status title(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_val
     const char *text = s.string->bytes, *end = text + s.string->n_bytes;
     for (const char *p = text; p < end;) {
         const char *from = p;
-        bool breaks = sac_tmpl_is_space(sac_utf8_decode(p)) || strchr("-({[<", *p);
+        bool breaks = breaks_word(p);
         do p += sac_utf8_length(*p);
-        while (p < end && (sac_tmpl_is_space(sac_utf8_decode(p)) || (*p && strchr("-({[<", *p))) == breaks);
+        while (p < end && breaks_word(p) == breaks);
         sac_tmpl_string word = sac_tmpl_part(s.string, (size_t)(from - text), (size_t)(p - text));
         if (breaks) {
             SAC_TRY(sac_tmpl_write(&w, word));
@@ -86,21 +90,21 @@ static sac_status replace(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
 
 static sac_status escape(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a, sac_tmpl_value *out) {
     sac_tmpl_value s;
-    sac_tmpl_writer w = {.run = r};
     (void)a;
     SAC_TRY(sac_tmpl_str(r, self, &s));
-    for (size_t i = 0; i < s.string->n_bytes; i++) {
-        char c = s.string->bytes[i];
-        const char *to = c == '&'    ? "&amp;"
-                         : c == '<'  ? "&lt;"
-                         : c == '>'  ? "&gt;"
-                         : c == '"'  ? "&#34;"
-                         : c == '\'' ? "&#39;"
-                                     : NULL;
-        SAC_TRY(to ? sac_tmpl_write_bytes(&w, to, strlen(to), sac_tmpl_mark(s.string, i))
-                   : sac_tmpl_write(&w, sac_tmpl_part(s.string, i, i + 1)));
-    }
-    return sac_tmpl_written_value(&w, out);
+    return sac_tmpl_escape(r, s.string, false, out);
+}
+static sac_status escape_again(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                               sac_tmpl_value *out) {
+    sac_tmpl_value s;
+    (void)a;
+    SAC_TRY(sac_tmpl_str(r, self, &s));
+    return sac_tmpl_escape(r, s.string, true, out);
+}
+static sac_status safe(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a, sac_tmpl_value *out) {
+    (void)a;
+    SAC_TRY(sac_tmpl_str(r, self, out));
+    return sac_tmpl_keep_markup(r, &(sac_tmpl_string){.is_markup = true}, out);
 }
 
 /* The indent itself: so many spaces, or a text. */
@@ -135,7 +139,8 @@ static sac_status indent(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_va
         if (i ? blank || line->n_bytes : first) SAC_TRY(sac_tmpl_write(&w, by));
         SAC_TRY(sac_tmpl_write(&w, *line));
     }
-    return sac_tmpl_written_value(&w, out);
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return sac_tmpl_keep_markup(r, self.string, out);
 }
 
 static sac_status center(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a, sac_tmpl_value *out) {
@@ -222,26 +227,54 @@ static sac_status absolute(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_
     return i < 0 ? sac_tmpl_negate(r, self, false, out) : sac_tmpl_negate(r, self, true, out);
 }
 
+/* To so many digits behind the point, or below 0 before it; halves to the even one, as the exact value has it. */
+static double round_real(double f, int digits) {
+    char text[700];
+    if (digits >= 0)
+        snprintf(text, sizeof text, "%.*f", digits, f);
+    else {
+        snprintf(text, sizeof text, "%.20e", f);              /* enough digits to keep the exponent */
+        int shown = atoi(strchr(text, 'e') + 1) + 1 + digits; /* digits that stay */
+        if (shown < 0) return copysign(0, f);
+        if (shown == 0) return copysign(fabs(f) > 5 * pow(10, -digits - 1) ? pow(10, -digits) : 0, f);
+        snprintf(text, sizeof text, "%.*e", shown - 1, f);
+    }
+    return strtod(text, NULL);
+}
+
+static sac_status round_int(sac_tmpl_run *r, int64_t i, int64_t digits, sac_tmpl_value *out) {
+    int64_t unit = 1;
+    for (; digits < 0 && unit; digits++)
+        if (__builtin_mul_overflow(unit, 10, &unit)) unit = 0;
+    *out = sac_tmpl_int(unit ? i : 0);
+    if (unit <= 1) return SAC_OK;
+    int64_t rest = i % unit, down = i - rest;
+    if (rest < 0) {
+        rest += unit;
+        if (__builtin_sub_overflow(down, unit, &down)) return sac_tmpl_fail(r, "an integer beyond 64 bits");
+    }
+    bool up = rest > unit - rest || (rest == unit - rest && (down / unit) % 2 != 0);
+    if (up && __builtin_add_overflow(down, unit, &down)) return sac_tmpl_fail(r, "an integer beyond 64 bits");
+    *out = sac_tmpl_int(down);
+    return SAC_OK;
+}
+
 static sac_status round_number(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
                                sac_tmpl_value *out) {
     int64_t digits, i;
     double f;
-    char text[400];
     SAC_TRY(optional_int(r, a[0], 0, &digits));
     bool ceil_wanted = a[1].kind == SAC_TMPL_STRING && sac_tmpl_string_is(a[1].string, "ceil");
     bool floor_wanted = a[1].kind == SAC_TMPL_STRING && sac_tmpl_string_is(a[1].string, "floor");
     bool common = a[1].kind == SAC_TMPL_MISSING ||
                   (a[1].kind == SAC_TMPL_STRING && sac_tmpl_string_is(a[1].string, "common"));
     if (!sac_tmpl_is_number(self, &f)) return sac_tmpl_fail_use(r, self, "rounded");
-    if (digits < 0 || digits > 20 || (!ceil_wanted && !floor_wanted && !common))
-        return sac_tmpl_fail(r, "'round' takes a precision from 0 to 20 and common, ceil or floor");
-    if (common && sac_tmpl_is_int(self, &i)) {
-        *out = sac_tmpl_int(i);
-        return SAC_OK;
-    }
+    if (!ceil_wanted && !floor_wanted && !common)
+        return sac_tmpl_fail(r, "'round' takes the methods common, ceil and floor");
+    digits = digits > 300 ? 300 : digits < -400 ? -400 : digits;
+    if (common && sac_tmpl_is_int(self, &i)) return round_int(r, i, digits, out);
     if (common) {
-        snprintf(text, sizeof text, "%.*f", (int)digits, f);
-        *out = sac_tmpl_float(isfinite(f) ? strtod(text, NULL) : f);
+        *out = sac_tmpl_float(isfinite(f) ? round_real(f, (int)digits) : f);
         return SAC_OK;
     }
     double scale = pow(10, (double)digits);
@@ -273,7 +306,7 @@ static const sac_tmpl_spec filters[] = {
     {"length", length, 0, {0}, NULL},
     {"count", length, 0, {0}, NULL},
     {"string", string, 0, {0}, NULL},
-    {"safe", string, 0, {0}, NULL},
+    {"safe", safe, 0, {0}, NULL},
     {"upper", upper, 0, {0}, NULL},
     {"lower", lower, 0, {0}, NULL},
     {"title", title, 0, {0}, NULL},
@@ -283,6 +316,7 @@ static const sac_tmpl_spec filters[] = {
     {"center", center, 0, {"width"}, NULL},
     {"escape", escape, 0, {0}, NULL},
     {"e", escape, 0, {0}, NULL},
+    {"forceescape", escape_again, 0, {0}, NULL},
     {"format", NULL, 0, {0}, format},
     {"int", to_int, 0, {"default", "base"}, NULL},
     {"float", to_float, 0, {"default"}, NULL},

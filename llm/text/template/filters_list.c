@@ -77,7 +77,8 @@ static sac_status reverse(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
     if (self.kind == SAC_TMPL_STRING) {
         sac_tmpl_writer w = {.run = r};
         for (size_t i = items->n; i > 0; i--) SAC_TRY(sac_tmpl_write(&w, *items->items[i - 1].string));
-        return sac_tmpl_written_value(&w, out);
+        SAC_TRY(sac_tmpl_written_value(&w, out));
+        return sac_tmpl_keep_markup(r, self.string, out);
     }
     SAC_TRY(new_list(r, SAC_TMPL_ITERATOR, items->n, out));
     for (size_t i = items->n; i > 0; i--) SAC_TRY(add(r, *out, items->items[i - 1]));
@@ -322,7 +323,7 @@ static sac_status unique(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_va
         if (keys.list->items[i].kind == SAC_TMPL_LIST || keys.list->items[i].kind == SAC_TMPL_DICT)
             return sac_tmpl_fail_use(r, keys.list->items[i], "looked for among others");
         for (size_t j = 0; j < i && !seen; j++)
-            seen = sac_tmpl_equal(keys.list->items[i], keys.list->items[j]);
+            seen = sac_tmpl_equal(&r->pool, keys.list->items[i], keys.list->items[j]);
         if (!seen) SAC_TRY(add(r, *out, items->items[i]));
     }
     return SAC_OK;
@@ -344,7 +345,7 @@ static sac_status groupby(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
     SAC_TRY(sort_keys(r, keys.list->items, items->n, false, &order));
     SAC_TRY(new_list(r, SAC_TMPL_LIST, 8, out));
     for (size_t i = 0; i < items->n; i++) {
-        if (i == 0 || !sac_tmpl_equal(keys.list->items[order[i]], keys.list->items[order[i - 1]])) {
+        if (i == 0 || !sac_tmpl_equal(&r->pool, keys.list->items[order[i]], keys.list->items[order[i - 1]])) {
             SAC_TRY(new_list(r, SAC_TMPL_TUPLE, 2, &pair));
             SAC_TRY(new_list(r, SAC_TMPL_LIST, 4, &group));
             SAC_TRY(sac_tmpl_path(r, items->items[order[i]], a[0], a[1], &key));

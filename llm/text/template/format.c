@@ -1,15 +1,12 @@
 #include "format.h"
 
-#include "number.h"
+#include "field.h"
+#include "str.h"
 #include "tmpl_chars.h"
 #include "utf8.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-
-enum { MAX_WIDTH = 200 };
 
 typedef struct percent {
     sac_tmpl_writer w;
@@ -19,12 +16,6 @@ typedef struct percent {
     size_t n_used;
     bool by_name;
 } percent;
-
-typedef struct field {
-    bool left, zero, plus, space, alternate;
-    int width, precision; /* -1 = none */
-    char kind;
-} field;
 
 static char next_char(percent *f) {
     return f->at < f->s->n_bytes ? f->s->bytes[f->at++] : 0;
@@ -39,107 +30,131 @@ static sac_status next_value(percent *f, sac_tmpl_value *v) {
     return SAC_OK;
 }
 
-static int read_digits(percent *f, char *c, int otherwise) {
-    int n = *c >= '0' && *c <= '9' ? 0 : otherwise;
-    for (; *c >= '0' && *c <= '9'; *c = next_char(f)) n = n > MAX_WIDTH ? n : n * 10 + (*c - '0');
-    return n;
+/* Digits, or the next value where a star stands. */
+static sac_status read_size(percent *f, char *c, int64_t *n) {
+    sac_tmpl_value v;
+    *n = 0;
+    if (*c == '*') {
+        SAC_TRY(next_value(f, &v));
+        if (!sac_tmpl_is_int(v, n)) return sac_tmpl_fail_use(f->w.run, v, "the width of a field");
+        *c = next_char(f);
+    }
+    for (; *c >= '0' && *c <= '9'; *c = next_char(f))
+        *n = *n > SAC_TMPL_MAX_WIDTH ? *n : *n * 10 + (*c - '0');
+    return SAC_OK;
 }
 
-static sac_status read_field(percent *f, field *d, sac_tmpl_value *v) {
+/* %(name): its value. */
+static sac_status read_name(percent *f, sac_tmpl_value *v) {
     sac_tmpl_run *r = f->w.run;
-    *d = (field){.precision = -1};
+    size_t from = f->at, open = 1;
+    if (f->values.kind != SAC_TMPL_DICT) return sac_tmpl_fail(r, "a format with names needs a dict");
+    for (; f->at < f->s->n_bytes; f->at++) {
+        open += f->s->bytes[f->at] == '(';
+        open -= f->s->bytes[f->at] == ')';
+        if (!open) break;
+    }
+    if (open) return sac_tmpl_fail(r, "a name in a format has no closing )");
+    const sac_tmpl_value *found = sac_tmpl_dict_find_name(f->values.dict, f->s->bytes + from, f->at - from);
+    if (!found) return sac_tmpl_fail(r, "a format names a value that is not there");
+    *v = *found;
+    f->by_name = true;
+    f->at++;
+    return SAC_OK;
+}
+
+static sac_status read_field(percent *f, sac_tmpl_field *d, sac_tmpl_value *v) {
+    sac_tmpl_run *r = f->w.run;
+    int64_t width, precision = -1;
+    bool left = false, zero = false;
+    *d = (sac_tmpl_field){0};
     char c = next_char(f);
     bool named = c == '(';
     if (named) {
-        size_t from = f->at;
-        while (f->at < f->s->n_bytes && f->s->bytes[f->at] != ')') f->at++;
-        if (f->values.kind != SAC_TMPL_DICT) return sac_tmpl_fail(r, "a format with names needs a dict");
-        const sac_tmpl_value *found =
-            sac_tmpl_dict_find_name(f->values.dict, f->s->bytes + from, f->at - from);
-        if (!found) return sac_tmpl_fail(r, "a format names a value that is not there");
-        *v = *found;
-        f->by_name = true;
-        next_char(f);
+        SAC_TRY(read_name(f, v));
         c = next_char(f);
     }
     for (; c && strchr("-0+ #", c); c = next_char(f)) {
-        d->left |= c == '-';
-        d->zero |= c == '0';
-        d->plus |= c == '+';
-        d->space |= c == ' ';
+        left |= c == '-';
+        zero |= c == '0';
+        if (c == '+' || (c == ' ' && !d->sign)) d->sign = c;
         d->alternate |= c == '#';
     }
-    d->width = read_digits(f, &c, 0);
+    SAC_TRY(read_size(f, &c, &width));
+    if (width < 0) {
+        left = true;
+        width = -width;
+    }
     if (c == '.') {
         c = next_char(f);
-        d->precision = read_digits(f, &c, 0);
+        SAC_TRY(read_size(f, &c, &precision));
+        precision = precision < 0 ? 0 : precision;
     }
-    if (d->width > MAX_WIDTH || d->precision > MAX_WIDTH || !c || !strchr("srdiuxXocfFeEgG%", c))
-        return sac_tmpl_fail(r, "a format has a field that is not known or too wide");
-    d->kind = c;
+    if (c == 'h' || c == 'l' || c == 'L') c = next_char(f);
+    if (!c || !strchr("sradiuxXocfFeEgG%", c))
+        return sac_tmpl_fail(r, "a format has a field that is not known");
+    if (width < 0 || width > SAC_TMPL_MAX_WIDTH || precision > SAC_TMPL_MAX_WIDTH)
+        return sac_tmpl_fail(r, "a field of a format is wider than %d", SAC_TMPL_MAX_WIDTH);
+    zero = zero && !left && !strchr("srac", c);
+    d->fill = (sac_tmpl_string){.bytes = "0", .n_bytes = zero};
+    d->align = left ? '<' : zero ? '=' : '>';
+    d->width = (int)width;
+    d->precision = (int)precision;
+    d->kind = c == 'u' || c == 'i' ? 'd' : c;
     return c == '%' || named ? SAC_OK : next_value(f, v);
 }
 
-static sac_status pad(percent *f, const field *d, sac_tmpl_string text) {
-    size_t n = sac_tmpl_count_chars(text.bytes, text.n_bytes);
-    int missing = n < (size_t)d->width ? d->width - (int)n : 0;
-    if (d->left) SAC_TRY(sac_tmpl_write(&f->w, text));
-    for (int i = 0; i < missing; i++) SAC_TRY(sac_tmpl_write_text(&f->w, " "));
-    return d->left ? SAC_OK : sac_tmpl_write(&f->w, text);
+static sac_status repr_value(const sac_tmpl_writer *w, sac_tmpl_value v, sac_tmpl_value *out) {
+    sac_tmpl_writer part = {.run = w->run};
+    SAC_TRY(sac_tmpl_write_repr(&part, v));
+    return sac_tmpl_written_value(&part, out);
 }
 
-static sac_status put_text(percent *f, const field *d, sac_tmpl_value v) {
+static sac_status put_text(percent *f, const sac_tmpl_field *d, sac_tmpl_value v) {
     sac_tmpl_writer part = {.run = f->w.run};
-    SAC_TRY(d->kind == 'r' ? sac_tmpl_write_repr(&part, v) : sac_tmpl_write_str(&part, v));
-    sac_tmpl_string text = sac_tmpl_written(&part);
-    size_t end = 0;
-    for (int i = 0; d->precision >= 0 && i < d->precision && end < text.n_bytes; i++)
-        end += sac_tmpl_char_bytes(text.bytes + end, text.bytes + text.n_bytes);
-    return pad(f, d, d->precision >= 0 ? sac_tmpl_part(&text, 0, end) : text);
+    if (f->s->is_markup) {
+        SAC_TRY(d->kind == 's' ? sac_tmpl_str(part.run, v, &v) : repr_value(&part, v, &v));
+        SAC_TRY(sac_tmpl_escape(part.run, v.string, false, &v));
+        return sac_tmpl_put_text(&f->w, d, *v.string);
+    }
+    SAC_TRY(d->kind == 'r'   ? sac_tmpl_write_repr(&part, v)
+            : d->kind == 'a' ? sac_tmpl_write_ascii(&part, v)
+                             : sac_tmpl_write_str(&part, v));
+    return sac_tmpl_put_text(&f->w, d, sac_tmpl_written(&part));
 }
 
-static sac_status put_number(percent *f, const field *d, sac_tmpl_value v) {
-    char text[2 * MAX_WIDTH + 400], how[32];
+static sac_status put_number(percent *f, const sac_tmpl_field *d, sac_tmpl_value v) {
     int64_t i = 0;
     double x = 0;
-    char kind = d->kind == 'u' || d->kind == 'i' ? 'd' : d->kind;
-    bool is_int = kind == 'd' || kind == 'x' || kind == 'X' || kind == 'o', negative;
-    if (!sac_tmpl_is_number(v, &x) || (is_int && kind != 'd' && v.kind == SAC_TMPL_FLOAT))
+    bool wants_int = strchr("dxXo", d->kind) != NULL;
+    if (!sac_tmpl_is_number(v, &x) || (wants_int && d->kind != 'd' && v.kind == SAC_TMPL_FLOAT))
         return sac_tmpl_fail_use(f->w.run, v, "formatted as a number");
-    if (is_int && !sac_tmpl_is_int(v, &i)) {
-        if (!(fabs(x) < 0x1p63)) return sac_tmpl_fail(f->w.run, "a number too large for a format");
+    if (!wants_int) return sac_tmpl_put_float(&f->w, d, x);
+    if (!sac_tmpl_is_int(v, &i)) {
+        if (!isfinite(x)) return sac_tmpl_fail(f->w.run, "a float that is no number as an integer");
+        if (!(fabs(x) < 0x1p63)) return sac_tmpl_fail(f->w.run, "an integer beyond 64 bits");
         i = (int64_t)x;
     }
-    negative = is_int ? i < 0 : signbit(x);
-    if (is_int && kind != 'd' && negative)
-        return sac_tmpl_fail(f->w.run, "a negative number in base 8 or 16");
-    snprintf(how, sizeof how, "%%%s%s%s%s%s*%s%s%c", d->left ? "-" : "", d->zero && !d->left ? "0" : "",
-             d->plus ? "+" : "", d->space ? " " : "", d->alternate ? "#" : "", d->precision >= 0 ? ".*" : "",
-             is_int ? PRId64 : "", kind);
-    if (is_int) { /* PRId64 ends in its own letter */
-        how[strlen(how) - 2] = kind;
-        how[strlen(how) - 1] = 0;
-    }
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    int n = is_int ? (d->precision >= 0 ? snprintf(text, sizeof text, how, d->width, d->precision, i)
-                                        : snprintf(text, sizeof text, how, d->width, i))
-                   : (d->precision >= 0 ? snprintf(text, sizeof text, how, d->width, d->precision, x)
-                                        : snprintf(text, sizeof text, how, d->width, x));
-#pragma GCC diagnostic pop
-    return n < 0 || (size_t)n >= sizeof text ? sac_tmpl_fail(f->w.run, "a number too long for a format")
-                                             : sac_tmpl_write_bytes(&f->w, text, (size_t)n, false);
+    return sac_tmpl_put_int(&f->w, d, i);
 }
 
-static sac_status put_char(percent *f, const field *d, sac_tmpl_value v) {
+static sac_status put_char(percent *f, const sac_tmpl_field *d, sac_tmpl_value v) {
     char text[4];
     int64_t i;
+    sac_tmpl_field one = *d;
+    one.precision = -1;
     if (v.kind == SAC_TMPL_STRING && sac_tmpl_count_chars(v.string->bytes, v.string->n_bytes) == 1)
-        return pad(f, d, *v.string);
+        return sac_tmpl_put_text(&f->w, &one, *v.string);
     if (!sac_tmpl_is_int(v, &i) || i < 0 || i > 0x10ffff || (i >= 0xd800 && i < 0xe000))
         return sac_tmpl_fail_use(f->w.run, v, "formatted as a character");
     size_t n = sac_utf8_encode((uint32_t)i, text);
-    return pad(f, d, (sac_tmpl_string){.bytes = text, .n_bytes = n});
+    return sac_tmpl_put_text(&f->w, &one, (sac_tmpl_string){.bytes = text, .n_bytes = n});
+}
+
+/* Python lets values that have items be left over. */
+static bool may_remain(sac_tmpl_value v) {
+    return v.kind == SAC_TMPL_DICT || v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_RANGE ||
+           v.kind == SAC_TMPL_UNDEFINED;
 }
 
 sac_status sac_tmpl_format_percent(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_value values,
@@ -151,77 +166,19 @@ sac_status sac_tmpl_format_percent(sac_tmpl_run *r, const sac_tmpl_string *s, sa
         SAC_TRY(sac_tmpl_write(&f.w, sac_tmpl_part(s, f.at, end)));
         f.at = end + 1;
         if (!sign) break;
-        field d;
+        sac_tmpl_field d;
         sac_tmpl_value v = SAC_TMPL_VALUE_NONE;
         SAC_TRY(read_field(&f, &d, &v));
         if (d.kind == '%')
             SAC_TRY(sac_tmpl_write(&f.w, sac_tmpl_part(s, end, end + 1)));
-        else if (d.kind == 's' || d.kind == 'r')
+        else if (strchr("sra", d.kind))
             SAC_TRY(put_text(&f, &d, v));
         else
             SAC_TRY(d.kind == 'c' ? put_char(&f, &d, v) : put_number(&f, &d, v));
     }
     bool all = values.kind == SAC_TMPL_TUPLE ? f.n_used == values.list->n : f.n_used == 1;
-    if (!all && !f.by_name && values.kind != SAC_TMPL_DICT && values.kind != SAC_TMPL_LIST)
+    if (!all && !f.by_name && !may_remain(values))
         return sac_tmpl_fail(r, "a format has more values than fields");
-    return sac_tmpl_written_value(&f.w, out);
-}
-
-/* ---- str.format ---- */
-
-static sac_status brace_value(sac_tmpl_run *r, const sac_tmpl_string *name, size_t *n_auto,
-                              const sac_tmpl_args *args, sac_tmpl_value *v) {
-    int64_t i = (int64_t)*n_auto;
-    if (name->n_bytes == 0)
-        ++*n_auto;
-    else if (!sac_tmpl_parse_int(name->bytes, name->n_bytes, 10, &i)) {
-        const sac_tmpl_value *found =
-            args->named ? sac_tmpl_dict_find_name(args->named, name->bytes, name->n_bytes) : NULL;
-        if (!found)
-            return sac_tmpl_fail(r, "format: no value '%.*s'", (int)(name->n_bytes > 40 ? 40 : name->n_bytes),
-                                 name->bytes);
-        *v = *found;
-        return SAC_OK;
-    }
-    if (i < 0 || (size_t)i >= args->n) return sac_tmpl_fail(r, "format: fewer values than fields");
-    *v = args->items[i];
-    return SAC_OK;
-}
-
-static sac_status brace_field(sac_tmpl_writer *w, sac_tmpl_string name, size_t *n_auto,
-                              const sac_tmpl_args *args) {
-    bool repr = name.n_bytes >= 2 && memcmp(name.bytes + name.n_bytes - 2, "!r", 2) == 0;
-    bool str = name.n_bytes >= 2 && memcmp(name.bytes + name.n_bytes - 2, "!s", 2) == 0;
-    sac_tmpl_value v;
-    if (repr || str) name.n_bytes -= 2;
-    for (size_t i = 0; i < name.n_bytes; i++)
-        if (strchr(":!.[{", name.bytes[i]))
-            return sac_tmpl_fail(w->run, "format: only {}, {0} and {name} can be used here");
-    SAC_TRY(brace_value(w->run, &name, n_auto, args, &v));
-    return repr ? sac_tmpl_write_repr(w, v) : sac_tmpl_write_str(w, v);
-}
-
-sac_status sac_tmpl_format_braces(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_tmpl_args *args,
-                                  sac_tmpl_value *out) {
-    sac_tmpl_writer w = {.run = r};
-    size_t n_auto = 0;
-    for (size_t i = 0; i < s->n_bytes; i++) {
-        char c = s->bytes[i];
-        bool twice = i + 1 < s->n_bytes && s->bytes[i + 1] == c;
-        if ((c == '{' || c == '}') && twice)
-            SAC_TRY(sac_tmpl_write(&w, sac_tmpl_part(s, i, i + 1)));
-        else if (c == '{') {
-            const char *close = memchr(s->bytes + i, '}', s->n_bytes - i);
-            if (!close) return sac_tmpl_fail(r, "format: a { is not closed");
-            size_t end = (size_t)(close - s->bytes);
-            SAC_TRY(brace_field(&w, sac_tmpl_part(s, i + 1, end), &n_auto, args));
-            i = end;
-            continue;
-        } else if (c == '}')
-            return sac_tmpl_fail(r, "format: a } has no {");
-        else
-            SAC_TRY(sac_tmpl_write(&w, sac_tmpl_part(s, i, i + 1)));
-        i += twice && (c == '{' || c == '}');
-    }
-    return sac_tmpl_written_value(&w, out);
+    SAC_TRY(sac_tmpl_written_value(&f.w, out));
+    return sac_tmpl_keep_markup(r, s, out);
 }

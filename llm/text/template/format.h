@@ -4,11 +4,11 @@
 
 #include "tmpl_run.h"
 
-/* %s %r %d %i %x %X %o %c %f %e %g %% with flags, width and precision, and %(name)s. */
+/* %s %r %a %d %i %u %x %X %o %c %f %e %g %% with flags, width and precision, and %(name)s. */
 sac_status sac_tmpl_format_percent(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_value values,
                                    sac_tmpl_value *out);
 
-/* {} {0} {name} and !s !r; a field's own format (":>10") is refused. */
+/* {} {0} {name.x[key]}, !s !r !a and a format of the field (":>10"). */
 sac_status sac_tmpl_format_braces(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_tmpl_args *args,
                                   sac_tmpl_value *out);
 

@@ -18,7 +18,11 @@ static sac_status range(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_val
         b[0] = 0;
     }
     if (b[2] == 0) return sac_tmpl_fail(r, "a range has step 0");
+    int64_t *bounds = sac_tmpl_take(&r->pool, sizeof b);
+    if (!bounds) return sac_tmpl_full(r);
+    memcpy(bounds, b, sizeof b);
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, SAC_TMPL_RANGE, 8), out));
+    out->list->range = bounds;
     for (int64_t i = b[0]; b[2] > 0 ? i < b[1] : i > b[1]; n++) {
         SAC_TRY(sac_tmpl_charge(r, 0));
         if (n == MAX_RANGE) return sac_tmpl_fail(r, "a range of more than %d numbers", MAX_RANGE);

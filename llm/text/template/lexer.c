@@ -2,6 +2,7 @@
 #include "number.h"
 #include "syntax.h"
 #include "tmpl_chars.h"
+#include "utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,14 @@ static sac_status lex_number(lexer *l) {
     return SAC_OK;
 }
 
+static sac_status lex_name(lexer *l) {
+    const char *p = l->at;
+    while (p < l->end && sac_tmpl_continues_name(sac_utf8_decode(p))) p += sac_utf8_length(*p);
+    SAC_TRY(add(l, SAC_LEX_NAME, l->at, (size_t)(p - l->at)));
+    pass(l, p);
+    return SAC_OK;
+}
+
 static sac_status lex_string(lexer *l) {
     char quote = *l->at;
     const char *p = l->at + 1;
@@ -162,11 +171,9 @@ static sac_status lex_tag(lexer *l, bool is_variable) {
             pass(l, text);
         else if (*l->at >= '0' && *l->at <= '9')
             SAC_TRY(lex_number(l));
-        else if (sac_tmpl_in_name(*l->at)) {
-            for (text = l->at; text < l->end && sac_tmpl_in_name(*text);) text++;
-            SAC_TRY(add(l, SAC_LEX_NAME, l->at, (size_t)(text - l->at)));
-            pass(l, text);
-        } else if (*l->at == '\'' || *l->at == '"')
+        else if (sac_tmpl_begins_name(sac_utf8_decode(l->at)))
+            SAC_TRY(lex_name(l));
+        else if (*l->at == '\'' || *l->at == '"')
             SAC_TRY(lex_string(l));
         else
             SAC_TRY(lex_operator(l, brackets, &depth));

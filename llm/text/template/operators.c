@@ -2,6 +2,7 @@
 #include "operators.h"
 
 #include "format.h"
+#include "str.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,8 +53,13 @@ static sac_status reals(sac_tmpl_run *r, sac_token_kind op, double a, double b, 
     double v, m;
     if ((op == SAC_LEX_DIV || op == SAC_LEX_FLOORDIV || op == SAC_LEX_MOD) && b == 0)
         return sac_tmpl_fail(r, "division by zero");
+    double down = 0; /* from the quotient of what fmod gives, as CPython does it */
     m = fmod(a, b);
-    if (m != 0 && (m < 0) != (b < 0)) m += b;
+    v = (a - m) / b;
+    if (m != 0 && (m < 0) != (b < 0)) {
+        m += b;
+        down = 1;
+    }
     if (m == 0) m = copysign(0, b);
     switch (op) {
     case SAC_LEX_ADD: v = a + b; break;
@@ -62,7 +68,7 @@ static sac_status reals(sac_tmpl_run *r, sac_token_kind op, double a, double b, 
     case SAC_LEX_DIV: v = a / b; break;
     case SAC_LEX_MOD: v = m; break;
     case SAC_LEX_FLOORDIV:
-        v = (a - m) / b;
+        v -= down;
         v = v != 0 ? floor(v) + (v - floor(v) > 0.5) : copysign(0, a / b);
         break;
     default:
@@ -79,7 +85,8 @@ static sac_status repeat(sac_tmpl_run *r, sac_tmpl_value v, int64_t n, sac_tmpl_
     if (v.kind == SAC_TMPL_STRING) {
         sac_tmpl_writer w = {.run = r};
         for (int64_t i = 0; i < n && v.string->n_bytes; i++) SAC_TRY(sac_tmpl_write(&w, *v.string));
-        return sac_tmpl_written_value(&w, out);
+        SAC_TRY(sac_tmpl_written_value(&w, out));
+        return sac_tmpl_keep_markup(r, v.string, out);
     }
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, v.kind, 0), out));
     for (int64_t i = 0; i < n && v.list->n; i++)
@@ -93,9 +100,15 @@ static sac_status repeat(sac_tmpl_run *r, sac_tmpl_value v, int64_t n, sac_tmpl_
 static sac_status join_two(sac_tmpl_run *r, sac_tmpl_value a, sac_tmpl_value b, sac_tmpl_value *out) {
     if (a.kind == SAC_TMPL_STRING) {
         sac_tmpl_writer w = {.run = r};
+        const sac_tmpl_string *markup = a.string->is_markup ? a.string : b.string;
+        if (markup->is_markup) {
+            SAC_TRY(sac_tmpl_escape(r, a.string, false, &a));
+            SAC_TRY(sac_tmpl_escape(r, b.string, false, &b));
+        }
         SAC_TRY(sac_tmpl_write(&w, *a.string));
         SAC_TRY(sac_tmpl_write(&w, *b.string));
-        return sac_tmpl_written_value(&w, out);
+        SAC_TRY(sac_tmpl_written_value(&w, out));
+        return sac_tmpl_keep_markup(r, markup, out);
     }
     size_t n = a.list->n + b.list->n;
     SAC_TRY(sac_tmpl_charge(r, n * sizeof *a.list->items));
@@ -163,14 +176,14 @@ sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl
     }
     if (container.kind == SAC_TMPL_DICT) {
         if (is_unhashable(v)) return sac_tmpl_fail_use(r, v, "a key of a dict");
-        *found = sac_tmpl_dict_find(container.dict, v) != NULL;
+        *found = sac_tmpl_dict_find(&r->pool, container.dict, v) != NULL;
         return sac_tmpl_charge(r, container.dict->n * 8);
     }
     const sac_tmpl_list *items;
     SAC_TRY(sac_tmpl_items(r, container, &items));
     for (size_t i = 0; i < items->n && !*found; i++) {
         SAC_TRY(sac_tmpl_charge(r, 0));
-        *found = sac_tmpl_equal(items->items[i], v);
+        *found = sac_tmpl_equal(&r->pool, items->items[i], v);
     }
     return SAC_OK;
 }
@@ -181,7 +194,7 @@ sac_status sac_tmpl_compare(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a
     switch (op) {
     case SAC_LEX_EQ:
     case SAC_LEX_NE:
-        *holds = sac_tmpl_equal(a, b) == (op == SAC_LEX_EQ);
+        *holds = sac_tmpl_equal(&r->pool, a, b) == (op == SAC_LEX_EQ);
         return sac_tmpl_charge(r, a.kind == SAC_TMPL_STRING ? a.string->n_bytes : 0);
     case SAC_LEX_IN: return sac_tmpl_contains(r, b, a, holds);
     case SAC_LEX_NOT_IN:

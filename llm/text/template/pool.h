@@ -4,12 +4,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct sac_tmpl_pool {
     struct sac_tmpl_block *blocks; /* the newest first */
     size_t used_bytes;             /* of the newest block */
     size_t total_bytes, limit_bytes;
     bool is_full; /* something was refused: the limit, or no memory */
+    int64_t work; /* values compared since a run last looked; it charges them as steps */
 } sac_tmpl_pool;
 
 void sac_tmpl_pool_free(sac_tmpl_pool *p); /* a zeroed pool is fine */

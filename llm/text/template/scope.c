@@ -273,11 +273,25 @@ static bool place_target(finder *f, const scope *s, sac_tmpl_node *n) {
     return true;
 }
 
+/* Jinja's filters that no chat template needs. */
+static bool is_left_out(const char *name) {
+    static const char *const names[] = {"filesizeformat", "pprint", "random",    "striptags", "truncate",
+                                        "urlencode",      "urlize", "wordcount", "wordwrap",  "xmlattr"};
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
 static bool place_spec(finder *f, sac_tmpl_node *n) {
     bool is_test = n->kind == SAC_NODE_TEST;
     n->spec = is_test ? sac_tmpl_find_test(n->name, strlen(n->name))
                       : sac_tmpl_find_filter(n->name, strlen(n->name));
-    if (n->spec || f->soft) return true;
+    if (n->spec) return true;
+    if (!is_test && is_left_out(n->name))
+        return fail(f,
+                    sac_tmpl_source_fail(f->source, n->line,
+                                         "filter '%.40s' cannot be used in a chat template here", n->name));
+    if (f->soft) return true;
     return fail(f, sac_tmpl_source_fail(f->source, n->line, "%s '%.40s' is not known",
                                         is_test ? "test" : "filter", n->name));
 }

@@ -16,16 +16,53 @@ static bool is_cased(uint32_t c) {
     return sac_tmpl_is_upper(c) || sac_tmpl_is_lower(c) || sac_tmpl_is_title(c);
 }
 
-/* first: of a word, where the way asks for words. */
-static sac_status write_cased(sac_tmpl_writer *w, uint32_t c, sac_tmpl_case how, bool first, bool is_user) {
-    bool swap_up = how == SAC_TMPL_SWAP && sac_tmpl_is_lower(c);
-    bool title = first && (how == SAC_TMPL_TITLE || how == SAC_TMPL_CAPITALIZE);
-    if (c == 0xdf && (title || swap_up || how == SAC_TMPL_UPPER)) { /* ß */
-        SAC_TRY(write_char(w, 'S', is_user));
-        return write_char(w, title ? 's' : 'S', is_user);
+/* A sigma is small at the end of a word, where letters are before it and none behind. */
+static bool is_last_sigma(const sac_tmpl_string *s, size_t at) {
+    size_t i = at, behind = at + sac_utf8_length(s->bytes[at]);
+    bool before = false, after = false;
+    while (i > 0 && !before) {
+        do i--;
+        while (i > 0 && sac_utf8_continues(s->bytes[i]));
+        uint32_t c = sac_utf8_decode(s->bytes + i);
+        before = is_cased(c);
+        if (!before && !sac_tmpl_ignores_case(c)) break;
     }
-    if (how == SAC_TMPL_UPPER || swap_up) return write_char(w, sac_tmpl_upper(c), is_user);
-    return write_char(w, title ? sac_tmpl_title(c) : sac_tmpl_lower(c), is_user);
+    for (; before && behind < s->n_bytes && !after; behind += sac_utf8_length(s->bytes[behind])) {
+        uint32_t c = sac_utf8_decode(s->bytes + behind);
+        after = is_cased(c);
+        if (!after && !sac_tmpl_ignores_case(c)) break;
+    }
+    return before && !after;
+}
+
+static sac_status write_lower(sac_tmpl_writer *w, const sac_tmpl_string *s, size_t at, uint32_t c) {
+    bool is_user = sac_tmpl_mark(s, at);
+    if (c == 0x3a3) return write_char(w, is_last_sigma(s, at) ? 0x3c2 : 0x3c3, is_user);
+    SAC_TRY(write_char(w, c == 0x130 ? 'i' : sac_tmpl_lower(c), is_user));
+    return c == 0x130 ? write_char(w, 0x307, is_user) : SAC_OK; /* I with a dot: the dot stays */
+}
+
+static sac_status write_folded(sac_tmpl_writer *w, uint32_t c, bool is_user) {
+    int32_t letters[8];
+    size_t n = sac_tmpl_fold(c, letters);
+    for (size_t i = 0; i < n; i++) SAC_TRY(write_char(w, (uint32_t)letters[i], is_user));
+    return SAC_OK;
+}
+
+/* first: of a word, where the way asks for words. */
+static sac_status write_cased(sac_tmpl_writer *w, const sac_tmpl_string *s, size_t at, sac_tmpl_case how,
+                              bool first) {
+    uint32_t c = sac_utf8_decode(s->bytes + at);
+    bool is_user = sac_tmpl_mark(s, at),
+         title = first && (how == SAC_TMPL_TITLE || how == SAC_TMPL_CAPITALIZE);
+    bool up = how == SAC_TMPL_UPPER || (how == SAC_TMPL_SWAP && sac_tmpl_is_lower(c));
+    if (how == SAC_TMPL_FOLD) return write_folded(w, c, is_user);
+    if (how == SAC_TMPL_SWAP && sac_tmpl_is_title(c)) return write_char(w, c, is_user);
+    if (!title && !up) return write_lower(w, s, at, c);
+    const uint16_t *letters = sac_tmpl_special_case(c, title);
+    if (!letters) return write_char(w, title ? sac_tmpl_title(c) : sac_tmpl_upper(c), is_user);
+    for (; *letters; letters++) SAC_TRY(write_char(w, *letters, is_user));
+    return SAC_OK;
 }
 
 sac_status sac_tmpl_change_case(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_case how,
@@ -34,10 +71,36 @@ sac_status sac_tmpl_change_case(sac_tmpl_run *r, const sac_tmpl_string *s, sac_t
     bool first = true;
     for (size_t i = 0; i < s->n_bytes; i += sac_utf8_length(s->bytes[i])) {
         uint32_t c = sac_utf8_decode(s->bytes + i);
-        SAC_TRY(write_cased(&w, c, how, first, sac_tmpl_mark(s, i)));
+        SAC_TRY(write_cased(&w, s, i, how, first));
         first = how == SAC_TMPL_TITLE && !is_cased(c);
     }
-    return sac_tmpl_written_value(&w, out);
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return sac_tmpl_keep_markup(r, s, out);
+}
+
+sac_status sac_tmpl_keep_markup(sac_tmpl_run *r, const sac_tmpl_string *like, sac_tmpl_value *out) {
+    if (like->is_markup == out->string->is_markup) return SAC_OK;
+    sac_tmpl_string s = *out->string;
+    s.is_markup = like->is_markup;
+    return sac_tmpl_give(r, sac_tmpl_string_value(&r->pool, s), out);
+}
+
+sac_status sac_tmpl_escape(sac_tmpl_run *r, const sac_tmpl_string *s, bool again, sac_tmpl_value *out) {
+    sac_tmpl_writer w = {.run = r};
+    if (s->is_markup && !again) return sac_tmpl_give(r, sac_tmpl_string_value(&r->pool, *s), out);
+    for (size_t i = 0; i < s->n_bytes; i++) {
+        char c = s->bytes[i];
+        const char *to = c == '&'    ? "&amp;"
+                         : c == '<'  ? "&lt;"
+                         : c == '>'  ? "&gt;"
+                         : c == '"'  ? "&#34;"
+                         : c == '\'' ? "&#39;"
+                                     : NULL;
+        SAC_TRY(to ? sac_tmpl_write_bytes(&w, to, strlen(to), sac_tmpl_mark(s, i))
+                   : sac_tmpl_write(&w, sac_tmpl_part(s, i, i + 1)));
+    }
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return sac_tmpl_keep_markup(r, &(sac_tmpl_string){.is_markup = true}, out);
 }
 
 /* ---- strip ---- */
@@ -131,11 +194,16 @@ sac_status sac_tmpl_join(sac_tmpl_run *r, const sac_tmpl_list *items, const sac_
     for (size_t i = 0; i < items->n; i++) {
         SAC_TRY(sac_tmpl_charge(r, 0));
         if (i) SAC_TRY(sac_tmpl_write(&w, *between));
-        if (needs_text && items->items[i].kind != SAC_TMPL_STRING)
-            return sac_tmpl_fail_use(r, items->items[i], "joined as text");
-        SAC_TRY(sac_tmpl_write_str(&w, items->items[i]));
+        sac_tmpl_value v = items->items[i];
+        if (needs_text && between->is_markup) {
+            SAC_TRY(sac_tmpl_str(r, v, &v));
+            SAC_TRY(sac_tmpl_escape(r, v.string, false, &v));
+        } else if (needs_text && v.kind != SAC_TMPL_STRING)
+            return sac_tmpl_fail_use(r, v, "joined as text");
+        SAC_TRY(sac_tmpl_write_str(&w, v));
     }
-    return sac_tmpl_written_value(&w, out);
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return needs_text ? sac_tmpl_keep_markup(r, between, out) : SAC_OK;
 }
 
 sac_status sac_tmpl_pad(sac_tmpl_run *r, const sac_tmpl_string *s, int64_t width, sac_tmpl_string fill,
@@ -146,5 +214,6 @@ sac_status sac_tmpl_pad(sac_tmpl_run *r, const sac_tmpl_string *s, int64_t width
     for (int64_t i = 0; i < left; i++) SAC_TRY(sac_tmpl_write(&w, fill));
     SAC_TRY(sac_tmpl_write(&w, *s));
     for (int64_t i = left; i < room; i++) SAC_TRY(sac_tmpl_write(&w, fill));
-    return sac_tmpl_written_value(&w, out);
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return sac_tmpl_keep_markup(r, s, out);
 }

@@ -11,10 +11,16 @@ typedef enum sac_tmpl_case {
     SAC_TMPL_LOWER,
     SAC_TMPL_TITLE,
     SAC_TMPL_CAPITALIZE,
-    SAC_TMPL_SWAP
+    SAC_TMPL_SWAP,
+    SAC_TMPL_FOLD,
 } sac_tmpl_case;
 sac_status sac_tmpl_change_case(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_case how,
                                 sac_tmpl_value *out);
+
+/* `out` is markup as `like` is. */
+sac_status sac_tmpl_keep_markup(sac_tmpl_run *r, const sac_tmpl_string *like, sac_tmpl_value *out);
+/* & < > " ' as HTML has them; markup stays as it is, unless `again`. *out is markup. */
+sac_status sac_tmpl_escape(sac_tmpl_run *r, const sac_tmpl_string *s, bool again, sac_tmpl_value *out);
 
 /* strip(chars): chars MISSING or none = white space. */
 sac_status sac_tmpl_strip(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_value chars, bool left,

@@ -27,6 +27,7 @@ static sac_status optional_int(sac_tmpl_run *r, sac_tmpl_value v, int64_t otherw
     }
 CASE_METHOD(upper, SAC_TMPL_UPPER)
 CASE_METHOD(lower, SAC_TMPL_LOWER)
+CASE_METHOD(casefold, SAC_TMPL_FOLD)
 CASE_METHOD(title, SAC_TMPL_TITLE)
 CASE_METHOD(capitalize, SAC_TMPL_CAPITALIZE)
 CASE_METHOD(swapcase, SAC_TMPL_SWAP)
@@ -47,7 +48,10 @@ static sac_status replace(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
     SAC_TRY(need_string(r, a[0]));
     SAC_TRY(need_string(r, a[1]));
     SAC_TRY(optional_int(r, a[2], -1, &count));
-    return sac_tmpl_replace(r, SELF, a[0].string, a[1].string, count, out);
+    sac_tmpl_value new_text = a[1];
+    if (SELF->is_markup) SAC_TRY(sac_tmpl_escape(r, a[1].string, false, &new_text));
+    SAC_TRY(sac_tmpl_replace(r, SELF, a[0].string, new_text.string, count, out));
+    return sac_tmpl_keep_markup(r, SELF, out);
 }
 
 /* ---- split ---- */
@@ -102,20 +106,34 @@ static sac_status rsplit_spaces(sac_tmpl_run *r, const sac_tmpl_string *s, int64
     return SAC_OK;
 }
 
-static const char *find_last(const char *text, size_t n, const sac_tmpl_string *what) {
-    if (what->n_bytes > n) return NULL;
+/* The last place of `what`, or NULL. Each byte that is compared is paid for. */
+static sac_status find_last(sac_tmpl_run *r, const char *text, size_t n, const sac_tmpl_string *what,
+                            const char **found) {
+    *found = NULL;
+    if (what->n_bytes > n) return SAC_OK;
     for (const char *p = text + (n - what->n_bytes);; p--) {
-        if (memcmp(p, what->bytes, what->n_bytes) == 0) return p;
-        if (p == text) return NULL;
+        size_t same = 0;
+        while (same < what->n_bytes && p[same] == what->bytes[same]) same++;
+        if (same > 32) SAC_TRY(sac_tmpl_charge(r, same));
+        if (same == what->n_bytes) *found = p;
+        if (*found || p == text) break;
     }
+    return sac_tmpl_charge(r, n);
+}
+
+static sac_status find_first_or_last(sac_tmpl_run *r, const char *text, size_t n, const sac_tmpl_string *what,
+                                     bool last, const char **found) {
+    if (last) return find_last(r, text, n, what, found);
+    *found = memmem(text, n, what->bytes, what->n_bytes);
+    return sac_tmpl_charge(r, *found ? (size_t)(*found - text) : n);
 }
 
 static sac_status split_text(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_tmpl_string *by,
                              int64_t most, bool backwards, sac_tmpl_value list) {
     size_t from = 0, to = s->n_bytes;
     for (; most != 0; most--) {
-        const char *p = backwards ? find_last(s->bytes, to, by)
-                                  : memmem(s->bytes + from, to - from, by->bytes, by->n_bytes);
+        const char *p;
+        SAC_TRY(find_first_or_last(r, s->bytes + from, to - from, by, backwards, &p));
         SAC_TRY(sac_tmpl_charge(r, by->n_bytes));
         if (!p) break;
         size_t at = (size_t)(p - s->bytes);
@@ -140,8 +158,6 @@ static sac_status any_split(sac_tmpl_run *r, const sac_tmpl_string *s, const sac
         return backwards ? rsplit_spaces(r, s, most, *out) : split_spaces(r, s, most, *out);
     SAC_TRY(need_string(r, a[0]));
     if (a[0].string->n_bytes == 0) return sac_tmpl_fail(r, "a text cannot be split by an empty one");
-    SAC_TRY(sac_tmpl_charge(
-        r, backwards ? s->n_bytes * (a[0].string->n_bytes > 32 ? 32 : a[0].string->n_bytes) : 0));
     return split_text(r, s, a[0].string, most, backwards, *out);
 }
 
@@ -162,8 +178,8 @@ static sac_status any_partition(sac_tmpl_run *r, const sac_tmpl_string *s, sac_t
     if (by.string->n_bytes == 0) return sac_tmpl_fail(r, "a text cannot be split by an empty one");
     SAC_TRY(sac_tmpl_charge(r, s->n_bytes));
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, SAC_TMPL_TUPLE, 3), out));
-    const char *p = last ? find_last(s->bytes, s->n_bytes, by.string)
-                         : memmem(s->bytes, s->n_bytes, by.string->bytes, by.string->n_bytes);
+    const char *p;
+    SAC_TRY(find_first_or_last(r, s->bytes, s->n_bytes, by.string, last, &p));
     size_t at = p ? (size_t)(p - s->bytes) : last ? 0 : s->n_bytes, behind = p ? at + by.string->n_bytes : at;
     SAC_TRY(add(r, *out, s, 0, at));
     SAC_TRY(add(r, *out, s, at, behind));
@@ -211,8 +227,8 @@ static sac_status any_find(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_
     int64_t before = *at;
     *at = -1;
     if (is_empty) return SAC_OK;
-    const char *p = last ? find_last(s->bytes + from, to - from, a[0].string)
-                         : memmem(s->bytes + from, to - from, a[0].string->bytes, a[0].string->n_bytes);
+    const char *p;
+    SAC_TRY(find_first_or_last(r, s->bytes + from, to - from, a[0].string, last, &p));
     if (p) *at = before + (int64_t)sac_tmpl_count_chars(s->bytes + from, (size_t)(p - s->bytes) - from);
     return SAC_OK;
 }
@@ -330,6 +346,39 @@ KIND_METHOD(isalpha_, sac_tmpl_is_alpha)
 KIND_METHOD(isalnum_, is_alnum)
 KIND_METHOD(isspace_, sac_tmpl_is_space)
 
+static sac_status isprintable_(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                               sac_tmpl_value *out) {
+    (void)a;
+    SAC_TRY(all_are(r, SELF, sac_tmpl_is_printable, out));
+    out->truth = out->truth || SELF->n_bytes == 0;
+    return SAC_OK;
+}
+
+static sac_status isidentifier_(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                                sac_tmpl_value *out) {
+    (void)a;
+    SAC_TRY(all_are(r, SELF, sac_tmpl_continues_name, out));
+    uint32_t first = SELF->n_bytes ? sac_utf8_decode(SELF->bytes) : 0;
+    out->truth = out->truth && (sac_tmpl_begins_name(first));
+    return SAC_OK;
+}
+
+/* Words begin with a capital, and only they do. */
+static sac_status istitle_(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                           sac_tmpl_value *out) {
+    bool any = false, in_word = false, is_title = true;
+    (void)a;
+    for (size_t i = 0; i < SELF->n_bytes && is_title; i += sac_utf8_length(SELF->bytes[i])) {
+        uint32_t c = sac_utf8_decode(SELF->bytes + i);
+        bool capital = sac_tmpl_is_upper(c) || sac_tmpl_is_title(c), small = sac_tmpl_is_lower(c);
+        is_title = !(capital && in_word) && !(small && !in_word);
+        any = any || capital || small;
+        in_word = capital || small;
+    }
+    *out = sac_tmpl_bool(any && is_title);
+    return sac_tmpl_charge(r, SELF->n_bytes);
+}
+
 static sac_status isascii_(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
                            sac_tmpl_value *out) {
     (void)a;
@@ -402,7 +451,28 @@ static sac_status zfill(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_val
     sac_tmpl_writer w = {.run = r};
     SAC_TRY(sac_tmpl_write(&w, sign));
     SAC_TRY(sac_tmpl_write(&w, *digits.string));
-    return sac_tmpl_written_value(&w, out);
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return sac_tmpl_keep_markup(r, SELF, out);
+}
+
+static sac_status expandtabs(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                             sac_tmpl_value *out) {
+    sac_tmpl_writer w = {.run = r};
+    int64_t every, column = 0;
+    SAC_TRY(optional_int(r, a[0], 8, &every));
+    for (size_t i = 0, n; i < SELF->n_bytes; i += n) {
+        char c = SELF->bytes[i];
+        n = sac_utf8_length(c);
+        if (c == '\t') {
+            for (int64_t room = every > 0 ? every - column % every : 0; room > 0; room--, column++)
+                SAC_TRY(sac_tmpl_write_bytes(&w, " ", 1, sac_tmpl_mark(SELF, i)));
+            continue;
+        }
+        column = c == '\n' || c == '\r' ? 0 : column + 1;
+        SAC_TRY(sac_tmpl_write(&w, sac_tmpl_part(SELF, i, i + n)));
+    }
+    SAC_TRY(sac_tmpl_written_value(&w, out));
+    return sac_tmpl_keep_markup(r, SELF, out);
 }
 
 static sac_status format(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args *args,
@@ -422,7 +492,7 @@ static const sac_tmpl_spec methods[] = {
     {"endswith", endswith, 1, {"suffix", "start", "end"}, NULL},
     {"upper", upper, 0, {0}, NULL},
     {"lower", lower, 0, {0}, NULL},
-    {"casefold", lower, 0, {0}, NULL},
+    {"casefold", casefold, 0, {0}, NULL},
     {"title", title, 0, {0}, NULL},
     {"capitalize", capitalize, 0, {0}, NULL},
     {"swapcase", swapcase, 0, {0}, NULL},
@@ -442,6 +512,10 @@ static const sac_tmpl_spec methods[] = {
     {"isalpha", isalpha_, 0, {0}, NULL},
     {"isalnum", isalnum_, 0, {0}, NULL},
     {"isspace", isspace_, 0, {0}, NULL},
+    {"isprintable", isprintable_, 0, {0}, NULL},
+    {"isidentifier", isidentifier_, 0, {0}, NULL},
+    {"istitle", istitle_, 0, {0}, NULL},
+    {"expandtabs", expandtabs, 0, {"tabsize"}, NULL},
     {"isascii", isascii_, 0, {0}, NULL},
     {"isupper", isupper_, 0, {0}, NULL},
     {"islower", islower_, 0, {0}, NULL},

@@ -1,5 +1,6 @@
 #include "template.h"
 
+#include "attributes.h"
 #include "eval.h"
 #include "names.h"
 #include "utf8.h"
@@ -88,7 +89,9 @@ sac_status sac_rendering_open(sac_rendering **out, const sac_template *t, sac_te
                             .pool = {.limit_bytes = limits.memory_bytes},
                             .line = 1,
                             .find_filter = sac_tmpl_find_filter,
-                            .find_test = sac_tmpl_find_test};
+                            .find_test = sac_tmpl_find_test,
+                            .attribute = sac_tmpl_attribute,
+                            .item = sac_tmpl_item};
     return SAC_OK;
 }
 

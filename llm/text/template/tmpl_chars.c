@@ -35,6 +35,16 @@ bool sac_tmpl_is_alpha(uint32_t c) {
            k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
 }
 
+bool sac_tmpl_begins_name(uint32_t c) {
+    return c == '_' || sac_tmpl_is_alpha(c) || category(c) == UTF8PROC_CATEGORY_NL;
+}
+
+bool sac_tmpl_continues_name(uint32_t c) {
+    utf8proc_category_t k = category(c);
+    return sac_tmpl_is_alpha(c) || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_MN ||
+           k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_PC;
+}
+
 bool sac_tmpl_is_decimal(uint32_t c) {
     return category(c) == UTF8PROC_CATEGORY_ND;
 }
@@ -53,6 +63,12 @@ bool sac_tmpl_is_lower(uint32_t c) {
 bool sac_tmpl_is_title(uint32_t c) {
     return category(c) == UTF8PROC_CATEGORY_LT;
 }
+bool sac_tmpl_ignores_case(uint32_t c) {
+    utf8proc_category_t k = category(c);
+    return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF ||
+           k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' ||
+           c == 0xb7 || c == 0x2018 || c == 0x2019 || c == 0x2024 || c == 0x2027;
+}
 uint32_t sac_tmpl_upper(uint32_t c) {
     return (uint32_t)utf8proc_toupper((utf8proc_int32_t)c);
 }
@@ -61,6 +77,12 @@ uint32_t sac_tmpl_lower(uint32_t c) {
 }
 uint32_t sac_tmpl_title(uint32_t c) {
     return (uint32_t)utf8proc_totitle((utf8proc_int32_t)c);
+}
+
+size_t sac_tmpl_fold(uint32_t c, int32_t letters[8]) {
+    int last = 0;
+    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)c, letters, 8, UTF8PROC_CASEFOLD, &last);
+    return n > 0 && n <= 8 ? (size_t)n : 0;
 }
 
 const char *sac_tmpl_skip_space(const char *p, const char *end) {

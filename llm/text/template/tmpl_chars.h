@@ -10,13 +10,21 @@ bool sac_tmpl_is_space(uint32_t c); /* what str.strip takes away */
 bool sac_tmpl_is_printable(uint32_t c);
 bool sac_tmpl_is_alpha(uint32_t c);
 bool sac_tmpl_is_digit(uint32_t c);
+bool sac_tmpl_begins_name(uint32_t c); /* of Python's identifiers */
+bool sac_tmpl_continues_name(uint32_t c);
 bool sac_tmpl_is_decimal(uint32_t c);
 bool sac_tmpl_is_upper(uint32_t c);
 bool sac_tmpl_is_lower(uint32_t c);
 bool sac_tmpl_is_title(uint32_t c);
-uint32_t sac_tmpl_upper(uint32_t c); /* one character for one; of U+00DF the caller makes two */
+bool sac_tmpl_ignores_case(uint32_t c); /* stands within words: marks, apostrophes ... */
+uint32_t sac_tmpl_upper(uint32_t c);    /* one character for one; of U+00DF the caller makes two */
 uint32_t sac_tmpl_lower(uint32_t c);
 uint32_t sac_tmpl_title(uint32_t c);
+/* The letters that a letter is compared as without case; returns how many. */
+size_t sac_tmpl_fold(uint32_t c, int32_t letters[8]);
+enum { SAC_TMPL_MAX_CASE = 4 };
+/* The upper or title case of a letter that has more than one letter there, ended by 0; otherwise NULL. */
+const uint16_t *sac_tmpl_special_case(uint32_t c, bool title);
 
 /* Where white space at the start of [p, end) stops / at its end starts. */
 const char *sac_tmpl_skip_space(const char *p, const char *end);
@@ -24,10 +32,5 @@ const char *sac_tmpl_skip_space_back(const char *p, const char *end);
 
 size_t sac_tmpl_char_bytes(const char *p, const char *end); /* of the character at p; never beyond `end` */
 size_t sac_tmpl_count_chars(const char *text, size_t n_bytes);
-
-static inline bool sac_tmpl_in_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           (c & 0x80);
-}
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 2000, BYTES_A_STEP = 32 };
+enum { MAX_DEPTH = 1000, BYTES_A_STEP = 32 };
 
 sac_status sac_tmpl_fail(sac_tmpl_run *r, const char *format, ...) {
     char text[260];
@@ -36,7 +36,8 @@ sac_status sac_tmpl_fail_use(sac_tmpl_run *r, sac_tmpl_value v, const char *use)
 }
 
 sac_status sac_tmpl_charge(sac_tmpl_run *r, size_t n_bytes) {
-    size_t steps = 1 + n_bytes / BYTES_A_STEP;
+    size_t steps = 1 + n_bytes / BYTES_A_STEP + (size_t)r->pool.work;
+    r->pool.work = 0;
     if (steps > (size_t)r->steps_left)
         return sac_tmpl_fail(r, "it takes more than %lld steps", (long long)r->steps);
     r->steps_left -= (int64_t)steps;
@@ -54,9 +55,9 @@ sac_status sac_tmpl_descend(sac_tmpl_run *r) {
 
 const char *sac_tmpl_type_name(sac_tmpl_value v) {
     static const char *const names[] = {
-        "missing", "Undefined", "NoneType",  "bool",  "int",  "float",     "str",      "list",
-        "tuple",   "generator", "dict_view", "range", "dict", "Namespace", "function", "LoopContext"};
-    return names[v.kind];
+        "missing", "Undefined", "NoneType",   "bool",  "int",  "float",     "str",      "list",
+        "tuple",   "generator", "dict_items", "range", "dict", "Namespace", "function", "LoopContext"};
+    return v.kind == SAC_TMPL_VIEW ? v.list->type : names[v.kind];
 }
 
 bool sac_tmpl_truth(sac_tmpl_value v) {
@@ -108,7 +109,9 @@ static sac_status characters(sac_tmpl_run *r, const sac_tmpl_string *s, const sa
     for (size_t i = 0, n; i < s->n_bytes; i += n) {
         n = 1;
         while (i + n < s->n_bytes && ((unsigned char)s->bytes[i + n] & 0xc0) == 0x80) n++;
-        sac_tmpl_value c = sac_tmpl_string_value(&r->pool, sac_tmpl_part(s, i, i + n));
+        sac_tmpl_string one = sac_tmpl_part(s, i, i + n);
+        one.is_markup = false;
+        sac_tmpl_value c = sac_tmpl_string_value(&r->pool, one);
         if (!sac_tmpl_list_add(&r->pool, v.list, c)) return sac_tmpl_full(r);
     }
     *items = v.list;
@@ -165,7 +168,7 @@ static sac_status order_lists(sac_tmpl_run *r, const sac_tmpl_list *a, const sac
     size_t n = a->n < b->n ? a->n : b->n;
     *order = 0;
     for (size_t i = 0; st == SAC_OK && *order == 0 && i < n; i++)
-        if (!sac_tmpl_equal(a->items[i], b->items[i]))
+        if (!sac_tmpl_equal(&r->pool, a->items[i], b->items[i]))
             st = sac_tmpl_order(r, a->items[i], b->items[i], order);
     r->depth--;
     if (*order == 0) *order = a->n < b->n ? -1 : a->n > b->n;

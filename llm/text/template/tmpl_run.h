@@ -29,6 +29,10 @@ struct sac_tmpl_run {
     /* By name, or NULL; here because filters take filters and tests by name. */
     const sac_tmpl_spec *(*find_filter)(const char *name, size_t n_bytes);
     const sac_tmpl_spec *(*find_test)(const char *name, size_t n_bytes);
+    /* Those of attributes.h; here because a string's format takes attributes, and strings have methods. */
+    sac_status (*attribute)(sac_tmpl_run *r, sac_tmpl_value v, const char *name, size_t n_bytes,
+                            sac_tmpl_value *out);
+    sac_status (*item)(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value key, sac_tmpl_value *out);
 };
 
 /* "NAME line N: ...; what to do" */

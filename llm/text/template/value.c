@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 64, MAX_JSON_DEPTH = 512, MAX_COMPARISONS = 1 << 20 };
+enum { MAX_DEPTH = 500, MAX_JSON_DEPTH = 512, MAX_COMPARISONS = 1 << 24 };
 
 static const sac_tmpl_value missing = {.kind = SAC_TMPL_MISSING};
 
@@ -67,7 +67,7 @@ static bool dict_add(sac_tmpl_pool *p, sac_tmpl_dict *d, sac_tmpl_value key, sac
 }
 
 bool sac_tmpl_dict_set(sac_tmpl_pool *p, sac_tmpl_dict *d, sac_tmpl_value key, sac_tmpl_value value) {
-    sac_tmpl_value *at = sac_tmpl_dict_find(d, key);
+    sac_tmpl_value *at = sac_tmpl_dict_find(p, d, key);
     if (!at) return dict_add(p, d, key, value);
     *at = value;
     return value.kind != SAC_TMPL_MISSING;
@@ -77,9 +77,11 @@ bool sac_tmpl_dict_set_name(sac_tmpl_pool *p, sac_tmpl_dict *d, const char *key,
     return sac_tmpl_dict_set(p, d, sac_tmpl_name(p, key), value);
 }
 
-sac_tmpl_value *sac_tmpl_dict_find(const sac_tmpl_dict *d, sac_tmpl_value key) {
+static bool equal(sac_tmpl_pool *p, sac_tmpl_value a, sac_tmpl_value b, int depth);
+
+sac_tmpl_value *sac_tmpl_dict_find(sac_tmpl_pool *p, const sac_tmpl_dict *d, sac_tmpl_value key) {
     for (size_t i = 0; i < d->n; i++)
-        if (sac_tmpl_equal(d->keys[i], key)) return &d->values[i];
+        if (equal(p, d->keys[i], key, 0)) return &d->values[i];
     return NULL;
 }
 
@@ -99,23 +101,20 @@ bool sac_tmpl_string_is(const sac_tmpl_string *s, const char *text) {
 
 /* ---- equality ---- */
 
-/* left: comparisons that may still be made. Lists may hold one list many times. */
-static bool equal(sac_tmpl_value a, sac_tmpl_value b, int depth, int64_t *left);
-
-static bool equal_lists(const sac_tmpl_list *a, const sac_tmpl_list *b, int depth, int64_t *left) {
+static bool equal_lists(sac_tmpl_pool *p, const sac_tmpl_list *a, const sac_tmpl_list *b, int depth) {
     if (a == b) return true;
     if (a->n != b->n) return false;
     for (size_t i = 0; i < a->n; i++)
-        if (!equal(a->items[i], b->items[i], depth + 1, left)) return false;
+        if (!equal(p, a->items[i], b->items[i], depth + 1)) return false;
     return true;
 }
 
-static bool equal_dicts(const sac_tmpl_dict *a, const sac_tmpl_dict *b, int depth, int64_t *left) {
+static bool equal_dicts(sac_tmpl_pool *p, const sac_tmpl_dict *a, const sac_tmpl_dict *b, int depth) {
     if (a == b) return true;
     if (a->n != b->n) return false;
     for (size_t i = 0; i < a->n; i++) {
-        const sac_tmpl_value *v = sac_tmpl_dict_find(b, a->keys[i]);
-        if (!v || !equal(a->values[i], *v, depth + 1, left)) return false;
+        const sac_tmpl_value *v = sac_tmpl_dict_find(p, b, a->keys[i]);
+        if (!v || !equal(p, a->values[i], *v, depth + 1)) return false;
     }
     return true;
 }
@@ -132,20 +131,29 @@ static bool equal_numbers(sac_tmpl_value a, sac_tmpl_value b) {
     return b.real >= -0x1p63 && b.real < 0x1p63 && (double)(int64_t)b.real == b.real && (int64_t)b.real == i;
 }
 
-static bool equal(sac_tmpl_value a, sac_tmpl_value b, int depth, int64_t *left) {
-    if (depth > MAX_DEPTH || --*left < 0) return false;
+static bool equal_strings(sac_tmpl_pool *p, const sac_tmpl_string *a, const sac_tmpl_string *b) {
+    if (a->n_bytes != b->n_bytes) return false;
+    p->work += (int64_t)(a->n_bytes / 32);
+    return memcmp(a->bytes, b->bytes, a->n_bytes) == 0;
+}
+
+/* Lists may hold one list many times, so that a few of them are as many values as one likes. */
+static bool equal(sac_tmpl_pool *p, sac_tmpl_value a, sac_tmpl_value b, int depth) {
+    if (depth > MAX_DEPTH || p->work > MAX_COMPARISONS) {
+        p->work = INT64_MAX / 2;
+        return false;
+    }
+    p->work++;
     if (is_number(a) && is_number(b)) return equal_numbers(a, b);
     if (a.kind != b.kind) return false;
     switch (a.kind) {
     case SAC_TMPL_UNDEFINED:
     case SAC_TMPL_NONE: return true;
-    case SAC_TMPL_STRING:
-        return a.string->n_bytes == b.string->n_bytes &&
-               memcmp(a.string->bytes, b.string->bytes, a.string->n_bytes) == 0;
+    case SAC_TMPL_STRING: return equal_strings(p, a.string, b.string);
     case SAC_TMPL_LIST:
     case SAC_TMPL_TUPLE:
-    case SAC_TMPL_RANGE: return equal_lists(a.list, b.list, depth, left);
-    case SAC_TMPL_DICT: return equal_dicts(a.dict, b.dict, depth, left);
+    case SAC_TMPL_RANGE: return equal_lists(p, a.list, b.list, depth);
+    case SAC_TMPL_DICT: return equal_dicts(p, a.dict, b.dict, depth);
     case SAC_TMPL_FUNCTION: return a.function == b.function;
     case SAC_TMPL_NAMESPACE: return a.dict == b.dict;
     case SAC_TMPL_LOOP: return a.loop == b.loop;
@@ -153,9 +161,8 @@ static bool equal(sac_tmpl_value a, sac_tmpl_value b, int depth, int64_t *left) 
     }
 }
 
-bool sac_tmpl_equal(sac_tmpl_value a, sac_tmpl_value b) {
-    int64_t left = MAX_COMPARISONS;
-    return equal(a, b, 0, &left);
+bool sac_tmpl_equal(sac_tmpl_pool *p, sac_tmpl_value a, sac_tmpl_value b) {
+    return equal(p, a, b, 0);
 }
 
 /* ---- JSON ---- */

@@ -34,6 +34,7 @@ typedef struct sac_tmpl_string {
     const uint8_t *marks;
     size_t n_bytes;
     bool is_user;
+    bool is_markup; /* made by the filters safe and escape: plain text that is added to it is escaped first */
 } sac_tmpl_string;
 
 /* What is told when an undefined value is used. */
@@ -62,7 +63,9 @@ typedef struct sac_tmpl_value {
 typedef struct sac_tmpl_list {
     sac_tmpl_value *items;
     size_t n, capacity;
-    size_t n_passed; /* of an iterator: items that have been given out */
+    size_t n_passed;      /* of an iterator: items that have been given out */
+    const char *type;     /* of a view: "dict_keys" ... */
+    const int64_t *range; /* of a range: start, stop, step */
 } sac_tmpl_list;
 
 typedef struct sac_tmpl_dict {
@@ -124,11 +127,12 @@ sac_tmpl_value sac_tmpl_dict_new(sac_tmpl_pool *p, size_t capacity);
 bool sac_tmpl_dict_set(sac_tmpl_pool *p, sac_tmpl_dict *d, sac_tmpl_value key, sac_tmpl_value value);
 bool sac_tmpl_dict_set_name(sac_tmpl_pool *p, sac_tmpl_dict *d, const char *key, sac_tmpl_value value);
 /* The value under an equal key, or NULL. */
-sac_tmpl_value *sac_tmpl_dict_find(const sac_tmpl_dict *d, sac_tmpl_value key);
+sac_tmpl_value *sac_tmpl_dict_find(sac_tmpl_pool *p, const sac_tmpl_dict *d, sac_tmpl_value key);
 sac_tmpl_value *sac_tmpl_dict_find_name(const sac_tmpl_dict *d, const char *key, size_t n_bytes);
 
-/* Python's ==. Lists deeper than 64, or with more than a million values to compare, are not equal. */
-bool sac_tmpl_equal(sac_tmpl_value a, sac_tmpl_value b);
+/* Python's ==. What is compared is counted in p->work; beyond the depth or number of values that a rendering could
+ * pay for the answer is false and p->work so large that the rendering fails. */
+bool sac_tmpl_equal(sac_tmpl_pool *p, sac_tmpl_value a, sac_tmpl_value b);
 bool sac_tmpl_string_is(const sac_tmpl_string *s, const char *text);
 
 /* Values of a JSON tree; strings are copied and are the user's or the template's. */

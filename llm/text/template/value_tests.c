@@ -23,25 +23,26 @@ TEST(is_number, v.kind == SAC_TMPL_INT || v.kind == SAC_TMPL_FLOAT || v.kind == 
 TEST(is_string, v.kind == SAC_TMPL_STRING)
 TEST(is_mapping, v.kind == SAC_TMPL_DICT)
 TEST(is_callable, v.kind == SAC_TMPL_FUNCTION || v.kind == SAC_TMPL_UNDEFINED || v.kind == SAC_TMPL_LOOP)
-TEST(is_escaped, false)
+TEST(is_escaped, v.kind == SAC_TMPL_STRING && v.string->is_markup)
 /* jinja2.Undefined can be iterated and has a length. */
 TEST(is_iterable, v.kind == SAC_TMPL_UNDEFINED || v.kind == SAC_TMPL_STRING || v.kind == SAC_TMPL_DICT ||
                       v.kind == SAC_TMPL_LOOP || sac_tmpl_is_list(v))
 TEST(is_sequence, v.kind == SAC_TMPL_UNDEFINED || v.kind == SAC_TMPL_STRING || v.kind == SAC_TMPL_DICT ||
                       v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_TUPLE || v.kind == SAC_TMPL_RANGE)
 
-static bool same(sac_tmpl_value a, sac_tmpl_value b) {
+static bool same(sac_tmpl_run *r, sac_tmpl_value a, sac_tmpl_value b) {
     if (a.kind != b.kind) return false;
     switch (a.kind) {
     case SAC_TMPL_UNDEFINED: return a.absence == b.absence;
-    case SAC_TMPL_STRING: return a.string == b.string || (a.string->n_bytes < 2 && sac_tmpl_equal(a, b));
+    case SAC_TMPL_STRING:
+        return a.string == b.string || (a.string->n_bytes < 2 && sac_tmpl_equal(&r->pool, a, b));
     case SAC_TMPL_NONE:
     case SAC_TMPL_BOOL:
-    case SAC_TMPL_INT: return sac_tmpl_equal(a, b);
+    case SAC_TMPL_INT: return sac_tmpl_equal(&r->pool, a, b);
     default: return a.list == b.list;
     }
 }
-TEST(is_sameas, same(v, a[0]))
+TEST(is_sameas, same(r, v, a[0]))
 
 #define COMPARISON(name, op)                                                                                 \
     static sac_status name(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value *a,                       \
@@ -63,7 +64,7 @@ static sac_status remainder_is(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value
                                sac_tmpl_value *out) {
     sac_tmpl_value rest;
     SAC_TRY(sac_tmpl_binary(r, SAC_LEX_MOD, v, by, &rest));
-    *out = sac_tmpl_bool(sac_tmpl_equal(rest, sac_tmpl_int(wanted)));
+    *out = sac_tmpl_bool(sac_tmpl_equal(&r->pool, rest, sac_tmpl_int(wanted)));
     return SAC_OK;
 }
 static sac_status is_even(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value *a, sac_tmpl_value *out) {
@@ -94,13 +95,18 @@ static sac_status is_upper(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_val
     (void)a;
     return ask_text(r, v, "isupper", 7, out);
 }
+static sac_status need_hashable(sac_tmpl_run *r, sac_tmpl_value v) {
+    return v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_DICT ? sac_tmpl_fail_use(r, v, "a name") : SAC_OK;
+}
 static sac_status is_filter(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value *a, sac_tmpl_value *out) {
     (void)a;
+    SAC_TRY(need_hashable(r, v));
     *out = sac_tmpl_bool(v.kind == SAC_TMPL_STRING && r->find_filter(v.string->bytes, v.string->n_bytes));
     return SAC_OK;
 }
 static sac_status is_test(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value *a, sac_tmpl_value *out) {
     (void)a;
+    SAC_TRY(need_hashable(r, v));
     *out = sac_tmpl_bool(v.kind == SAC_TMPL_STRING && r->find_test(v.string->bytes, v.string->n_bytes));
     return SAC_OK;
 }

@@ -121,10 +121,22 @@ static sac_status write_dict(sac_tmpl_writer *w, const sac_tmpl_dict *d) {
     return sac_tmpl_write_text(w, "}");
 }
 
+static sac_status write_range(sac_tmpl_writer *w, const int64_t range[3]) {
+    char text[100];
+    int n = snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64, range[0], range[1]);
+    if (range[2] != 1) n += snprintf(text + n, sizeof text - (size_t)n, ", %" PRId64, range[2]);
+    snprintf(text + n, sizeof text - (size_t)n, ")");
+    return sac_tmpl_write_text(w, text);
+}
+
 static sac_status write_container(sac_tmpl_writer *w, sac_tmpl_value v) {
     char text[64];
     switch (v.kind) {
     case SAC_TMPL_LIST: return write_items(w, v.list, "[", "]");
+    case SAC_TMPL_RANGE: return write_range(w, v.list->range);
+    case SAC_TMPL_VIEW:
+        SAC_TRY(sac_tmpl_write_text(w, v.list->type));
+        return write_items(w, v.list, "([", "])");
     case SAC_TMPL_TUPLE: return write_items(w, v.list, "(", v.list->n == 1 ? ",)" : ")");
     case SAC_TMPL_DICT: return write_dict(w, v.dict);
     case SAC_TMPL_NAMESPACE:
@@ -148,7 +160,11 @@ sac_status sac_tmpl_write_repr(sac_tmpl_writer *w, sac_tmpl_value v) {
         snprintf(text, sizeof text, "%" PRId64, v.integer);
         return sac_tmpl_write_text(w, text);
     case SAC_TMPL_FLOAT: sac_tmpl_write_float(v.real, text); return sac_tmpl_write_text(w, text);
-    case SAC_TMPL_STRING: return write_quoted(w, v.string);
+    case SAC_TMPL_STRING:
+        if (!v.string->is_markup) return write_quoted(w, v.string);
+        SAC_TRY(sac_tmpl_write_text(w, "Markup("));
+        SAC_TRY(write_quoted(w, v.string));
+        return sac_tmpl_write_text(w, ")");
     default: break;
     }
     SAC_TRY(sac_tmpl_descend(w->run));

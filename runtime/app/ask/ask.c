@@ -81,7 +81,7 @@ static sac_status find_question(const settings *s, char **words, int n_words, co
     if (!strcmp(words[0], "-")) SAC_TRY(read_question(owned, err));
     *question = *owned ? *owned : words[0];
     if ((*question)[strspn(*question, " \t\r\n")] || s->media.n) return SAC_OK;
-    return sac_fail(err, SAC_BAD_ARGUMENT, "the question is empty");
+    return sac_fail(err, SAC_BAD_ARGUMENT, "no question: the text is empty");
 }
 
 static sac_status ask(const settings *s, char **words, int n_words, sac_error *err) {
@@ -107,8 +107,8 @@ const command command_ask = {
     .examples = "  saccade ask --image cat.jpg \"What is this?\"\n"
                 "  saccade ask --video clip.mp4 --num-frames 16 \"What happens?\"\n"
                 "  saccade ask --image before.png --image after.png \"What has changed?\"\n"
-                "  saccade ask --frames frames.txt \"What happens?\"      # lines like: f/0001.jpg 0.04\n"
-                "  saccade ask -m MODEL --temperature 0.7 --seed 1 --config run.yaml --json - <question.txt\n"
+                "  saccade ask --frames frames.txt \"What happens?\"  # lines: f/0001.jpg 0.04\n"
+                "  saccade ask -m MODEL --temperature 0.7 --config run.yaml --json - <q.txt\n"
                 "  saccade ask -m MODEL --image cat.jpg                 # a chat\n",
     .run = ask,
 };

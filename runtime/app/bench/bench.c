@@ -234,7 +234,8 @@ static void print_result(bench *b) {
     const sac_model_info *m = &b->r.info;
     printf("model    %s: %s, %.1f M parameters, %s, %s\n", b->r.model_path, m->family,
            (double)m->n_parameters / 1e6, m->dtype, report_bytes((double)m->weight_bytes));
-    printf("machine  %s, %d threads, reads %s/s\n", m->cpu, m->n_threads, report_bytes(b->read_bandwidth));
+    printf("machine  %s, %s, reads %s/s\n", m->cpu, report_counted(m->n_threads, "thread"),
+           report_bytes(b->read_bandwidth));
     printf("repeats  %" PRId64 " after one to warm up; median, half the range\n\n", b->s->repeat);
     for (part_id id = 0; id < PART_COUNT; id++)
         if (b->parts[id].n) print_part(b, id);

@@ -133,7 +133,8 @@ static json_t *outcome(const calibration *c, const char *path) {
 static sac_status print_outcome(const calibration *c, const char *path, sac_error *err) {
     if (c->s.json) return report_print(outcome(c, path), err);
     int n_kv = c->r.info.n_kv_heads;
-    printf("%s: %" PRId64 " prompts with %s\n", path, (int64_t)c->set.n_questions - c->n_failed, c->decode);
+    printf("%s: %s with %s\n", path, report_counted((int64_t)c->set.n_questions - c->n_failed, "prompt"),
+           c->decode);
     printf("layer  attention that each key-value head would lose as a streaming head, %%\n");
     for (int l = 0; l < c->r.info.n_layers; l++) {
         printf("%5d ", l);
@@ -192,7 +193,7 @@ const command command_calibrate = {
         "questions\n"
         "than those that will judge the method.",
     .examples = "  saccade calibrate -m MODEL questions.json MODEL/duo.safetensors --limit 100\n"
-                "  saccade calibrate -m MODEL questions.json duo.safetensors --num-frames 64 --decode "
-                "duo:start=64,recent=448\n",
+                "  saccade calibrate -m MODEL questions.json duo.safetensors --num-frames 64 \\\n"
+                "    --decode duo:start=64,recent=448\n",
     .run = calibrate_command,
 };

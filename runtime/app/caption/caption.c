@@ -1,6 +1,7 @@
 /* caption.c - `saccade caption`: a large number of pictures and videos described, in parts, however often it
  * is cut short; and `saccade caption merge`, which proves the parts whole and writes the results. */
 #define _GNU_SOURCE
+#include "caption_errors.h"
 #include "caption_list.h"
 #include "caption_output.h"
 #include "caption_run.h"
@@ -139,41 +140,66 @@ static sac_status open_model(job *j, sac_error *err) {
 
 /* ---------------------------------------------------------------- report */
 
+/* NULL = nothing. */
+static json_t *skipped(const job *j) {
+    return j->in.kind == CAPTION_FOLDER ? j->in.sources[0].skipped : NULL;
+}
+
 /* Totals are the shard's; "this_run" is what this process did. */
 static json_t *report(const job *j) {
     const caption_stats *t = &j->stats;
     double here = (double)(t->n_captions + t->n_errors);
-    return json_pack(
-        "{s:O, s:I, s:I, s:I, s:O, s:b, s:{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}}",
-        "header", j->records.header, "items", (json_int_t)t->n_items, "captions",
-        (json_int_t)j->records.n_captions, "failed", (json_int_t)j->records.n_errors, "errors", j->errors,
-        "complete", j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
-        (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "failed", (json_int_t)t->n_errors,
-        "seconds", t->seconds, "items_per_second", t->seconds > 0 ? here / t->seconds : 0, "frames",
-        (json_int_t)t->frames, "prompt_tokens", (json_int_t)t->prompt_tokens, "visual_tokens",
-        (json_int_t)t->visual_tokens, "tokens", (json_int_t)t->tokens, "media_s", t->media_s, "vision_s",
-        t->vision_s, "prefill_s", t->prefill_s, "decode_s", t->decode_s);
+    return json_pack("{s:O, s:I, s:I, s:I, s:O, s:o, s:b, s:{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, "
+                     "s:f, s:f, s:f, s:f}}",
+                     "header", j->records.header, "items", (json_int_t)t->n_items, "captions",
+                     (json_int_t)j->records.n_captions, "failed", (json_int_t)j->records.n_errors, "errors",
+                     j->errors, "skipped", skipped(j) ? json_incref(skipped(j)) : json_object(), "complete",
+                     j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
+                     (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "failed",
+                     (json_int_t)t->n_errors, "seconds", t->seconds, "items_per_second",
+                     t->seconds > 0 ? here / t->seconds : 0, "frames", (json_int_t)t->frames, "prompt_tokens",
+                     (json_int_t)t->prompt_tokens, "visual_tokens", (json_int_t)t->visual_tokens, "tokens",
+                     (json_int_t)t->tokens, "media_s", t->media_s, "vision_s", t->vision_s, "prefill_s",
+                     t->prefill_s, "decode_s", t->decode_s);
+}
+
+static void print_skipped(const job *j) {
+    const char *ending, *comma = "";
+    json_t *n;
+    json_int_t all = 0;
+    json_object_foreach(skipped(j), ending, n) all += json_integer_value(n);
+    if (!all) return;
+    printf("skipped    %s %s: no pictures or videos that can be read (", report_count(all),
+           all == 1 ? "file" : "files");
+    json_object_foreach(skipped(j), ending, n) {
+        printf("%s%s %s", comma, report_count(json_integer_value(n)), ending);
+        comma = ", ";
+    }
+    printf(")\n");
 }
 
 static sac_status print_report(job *j, sac_error *err) {
     const caption_stats *t = &j->stats;
     int64_t here = t->n_captions + t->n_errors;
     if (j->s->json) return report_print(report(j), err);
-    printf("captions   %s of %s items", report_count(j->records.n_captions), report_count(t->n_items));
+    printf("captions   %s of %s", report_count(j->records.n_captions), report_counted(t->n_items, "item"));
     if (j->shard.count > 1) printf(" of shard %" PRId64 " of %" PRId64, j->shard.index, j->shard.count);
     printf("%s\n", t->n_before && here ? "" : here ? "" : ", all done before");
-    if (t->n_before && here) printf("resumed    %s items were done before\n", report_count(t->n_before));
+    if (t->n_before && here) printf("resumed    %s done before\n", report_counted(t->n_before, "item"));
     if (here)
         printf("rate       %.2f items a second, %.0f answer tokens a second, in %.1f s\n",
                (double)here / t->seconds, (double)t->tokens / t->seconds, t->seconds);
-    if (j->records.n_errors) printf("failed     %s items\n", report_count(j->records.n_errors));
+    if (j->records.n_errors) printf("failed     %s\n", report_counted(j->records.n_errors, "item"));
     const char *kind;
     json_t *e;
     json_object_foreach(j->errors, kind, e) {
         int64_t n = json_integer_value(json_object_get(e, "items"));
-        printf("           %s %s, the first: %s\n", report_count(n), kind,
+        printf("           %s %s, the first: %s: %s\n", report_count(n), kind,
+               json_string_value(json_array_get(json_object_get(e, "ids"), 0)),
                json_string_value(json_object_get(e, "first")));
     }
+    if (j->records.n_errors) printf("           all of them: %s/%s\n", j->folder, CAPTION_ERRORS_FILE);
+    print_skipped(j);
     return output_finish(err);
 }
 
@@ -198,7 +224,7 @@ static sac_status run_job(job *j, sac_error *err) {
     SAC_TRY(caption_records_open(&j->records, j->folder, header, &j->in, &j->shard, j->s->retry, err));
     SAC_TRY(caption_run(&j->r, &j->in, &j->shard, &j->how, &j->records, &j->stats, err));
     if (j->shard.count == 1) SAC_TRY(caption_output_write(&j->records, &j->s->format, j->s->out, err));
-    SAC_TRY(caption_records_errors(&j->records, &j->errors, err));
+    SAC_TRY(caption_errors(&j->records, j->folder, &j->errors, err));
     SAC_TRY(run_files_write_json(j->folder, "report.json", report(j), err));
     SAC_TRY(print_report(j, err));
     note_errors(&j->records);
@@ -241,9 +267,9 @@ static sac_status print_merged(const settings *s, const caption_records *r, sac_
                                       (json_int_t)r->n_captions, "failed", (json_int_t)r->n_errors, "header",
                                       r->header),
                             err);
-    printf("merged     %s items of %zu shards, each once\n", report_count(r->n_captions + r->n_errors),
-           r->n_journals);
-    if (r->n_errors) printf("failed     %s items\n", report_count(r->n_errors));
+    printf("merged     %s of %s, each once\n", report_counted(r->n_captions + r->n_errors, "item"),
+           report_counted((int64_t)r->n_journals, "shard"));
+    if (r->n_errors) printf("failed     %s\n", report_counted(r->n_errors, "item"));
     return output_finish(err);
 }
 
@@ -277,13 +303,13 @@ const command command_caption = {
                "that cannot be\n"
                "read is an error line of the result. 'merge' proves that all shards are whole and writes the "
                "results.",
-    .examples =
-        "  saccade caption photos --out captions\n"
-        "  saccade caption photos --ask \"Describe the scene in one sentence.\" --format text --out "
-        "captions\n"
-        "  saccade caption 'cc3m-{00000..00331}.tar' --format jsonl --format tar --out cc3m-captions\n"
-        "  saccade caption items.jsonl --shard 0/4 --out captions     # 1/4, 2/4, 3/4 elsewhere, then\n"
-        "  saccade caption merge captions --format coco\n"
-        "  saccade caption batch_input.jsonl --out results            # OpenAI's batch format\n",
+    .examples = "  saccade caption photos --out captions\n"
+                "  saccade caption photos --ask \"Describe the scene in one sentence.\" \\\n"
+                "    --format text --out captions\n"
+                "  saccade caption 'cc3m-{00000..00331}.tar' \\\n"
+                "    --format jsonl --format tar --out cc3m-captions\n"
+                "  saccade caption items.jsonl --shard 0/4 --out captions  # and 1/4, 2/4, 3/4\n"
+                "  saccade caption merge captions --format coco\n"
+                "  saccade caption batch_input.jsonl --out results  # OpenAI's batch format\n",
     .run = caption_command,
 };

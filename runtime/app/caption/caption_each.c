@@ -29,6 +29,17 @@ sac_status caption_file_close(draft *d, sac_status st, sac_error *err) {
 
 /* ---------------------------------------------------------------- records in order */
 
+/* The record without what only the journal needs; text: as it stands in the journal, to free, or the same shorter. */
+static sac_status for_results(json_t *json, char **text, size_t *n, sac_error *err) {
+    if (json_object_del(json, CAPTION_SEEN_KEY)) return SAC_OK;
+    char *shorter = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (!shorter) return sac_fail_no_memory(err);
+    free(*text);
+    *text = shorter;
+    *n = strlen(shorter);
+    return SAC_OK;
+}
+
 sac_status caption_each(const caption_records *r, size_t source, caption_each_fn fn, void *ctx,
                         sac_error *err) {
     sac_status st = SAC_OK;
@@ -38,9 +49,10 @@ sac_status caption_each(const caption_records *r, size_t source, caption_each_fn
         size_t n;
         SAC_TRY(caption_records_read(r, source, i, &text, &n, err));
         json_t *json = json_loadb(text, n, 0, NULL);
-        st = json ? fn(ctx, source, json, text, n, err)
+        st = json ? for_results(json, &text, &n, err)
                   : sac_fail(err, SAC_IO,
                              "a record changed while it was read; is another program writing the journal?");
+        if (st == SAC_OK) st = fn(ctx, source, json, text, n, err);
         json_decref(json);
         free(text);
     }

@@ -6,7 +6,7 @@
 #include "caption_records.h"
 #include "draft.h"
 
-/* Called for each item in order. json: its record, borrowed; text: the same as it stands in the journal. */
+/* Called for each item in order. json: its record, borrowed; text: the same, a line of captions.jsonl. */
 typedef sac_status (*caption_each_fn)(void *ctx, size_t source, const json_t *json, const char *text,
                                       size_t n_bytes, sac_error *err);
 sac_status caption_each(const caption_records *r, size_t source, caption_each_fn fn, void *ctx,

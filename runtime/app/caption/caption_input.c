@@ -220,6 +220,7 @@ void caption_input_free(caption_input *in) {
             free(s->items[k].error);
         }
         free(s->items);
+        json_decref(s->skipped);
         free(s->path);
     }
     free(in->sources);

@@ -29,15 +29,18 @@ typedef struct caption_item {
     int64_t at;      /* offset of the line; number of the tar's member that is looked at */
     int64_t n_bytes; /* of the line, the member, the file */
     char *error;     /* why it is none, or NULL */
+    uint64_t seen;   /* hash of what was seen of it: id, n_bytes, text of the line */
 } caption_item;
 
 typedef struct caption_source {
     char *path;
     const char *name; /* the last part of path */
     bool listed;      /* items have been looked for */
+    bool broken;      /* a tar that is not there, or ends too early: items behind that place are not known */
     bool any_name;    /* ids are not names of files: custom_id of a batch */
     caption_item *items;
     size_t n_items;
+    json_t *skipped; /* of a folder: files that are no items, {"tiff": 2} by ending; NULL = none */
     uint64_t ids_hash, content_hash; /* of the ids in order; of what was seen of the contents as well */
 } caption_source;
 

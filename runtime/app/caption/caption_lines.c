@@ -58,8 +58,10 @@ static sac_status add_line(caption_source *s, caption_kind kind, const char *tex
                            kind == CAPTION_REQUESTS
                                ? "expected an object with \"custom_id\" and \"body\""
                                : "expected an object with \"image\", \"video\" or \"frames\"");
-    if (st == SAC_OK) /* what is asked may stand in the line: a changed line is another job */
+    if (st == SAC_OK) { /* what is asked may stand in the line: a changed line is another item */
         s->content_hash = sac_hash_quick(s->content_hash, text, n);
+        s->items[s->n_items - 1].seen = sac_hash_quick(0, text, n);
+    }
     json_decref(line);
     return st;
 }

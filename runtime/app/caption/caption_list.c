@@ -5,9 +5,11 @@
 #include "hash.h"
 #include "status.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---------------------------------------------------------------- ids given twice */
 
@@ -62,14 +64,26 @@ static sac_status list_source(caption_input *in, caption_source *s, size_t limit
     }
     if (s->n_items > limit) s->n_items = limit;
     for (size_t i = 0; i < s->n_items; i++) {
-        const caption_item *item = &s->items[i];
+        caption_item *item = &s->items[i];
         uint64_t id = sac_hash_quick(0, item->id, strlen(item->id) + 1);
+        item->seen = sac_hash_quick(item->seen, &id, sizeof id);
+        item->seen = sac_hash_quick(item->seen, &item->n_bytes, sizeof item->n_bytes);
         s->ids_hash = sac_hash_quick(s->ids_hash, &id, sizeof id);
         s->content_hash = sac_hash_quick(s->content_hash, &id, sizeof id);
         s->content_hash = sac_hash_quick(s->content_hash, &item->n_bytes, sizeof item->n_bytes);
     }
     s->listed = true;
     return SAC_OK;
+}
+
+/* One that is missing is an error item; a pattern that meets no file at all is no input. */
+static sac_status check_any_tar(const caption_input *in, sac_error *err) {
+    struct stat st;
+    for (size_t i = 0; i < in->n_sources; i++)
+        if (!stat(in->sources[i].path, &st) || (errno != ENOENT && errno != ENOTDIR)) return SAC_OK;
+    if (in->n_sources == 1) return sac_fail(err, SAC_NOT_FOUND, "%s: no such file", in->sources[0].path);
+    return sac_fail(err, SAC_NOT_FOUND, "no such file: %s, nor any other of the %zu to %s",
+                    in->sources[0].path, in->n_sources, in->sources[in->n_sources - 1].path);
 }
 
 static bool splits_sources(caption_kind kind, size_t n_sources, const caption_shard *shard) {
@@ -79,6 +93,7 @@ static bool splits_sources(caption_kind kind, size_t n_sources, const caption_sh
 sac_status caption_input_list(caption_input *in, const caption_shard *shard, size_t limit, sac_error *err) {
     bool by_source = in->by_source = splits_sources(in->kind, in->n_sources, shard) && !limit;
     size_t left = limit ? limit : SIZE_MAX;
+    if (in->kind == CAPTION_TAR) SAC_TRY(check_any_tar(in, err));
     for (size_t i = 0; i < in->n_sources; i++) {
         if (by_source && !caption_is_mine(shard, true, i, "")) continue;
         SAC_TRY(list_source(in, &in->sources[i], left, err));

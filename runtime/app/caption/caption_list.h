@@ -4,7 +4,8 @@
 
 #include "caption_input.h"
 
-/* Lists the items of the sources that the shard needs to know; limit: of all sources, 0 = all. */
+/* Lists the items of the sources that the shard needs to know; limit: of all sources, 0 = all. A tar that is missing is
+ * an item with an error; NOT_FOUND when all are. */
 sac_status caption_input_list(caption_input *in, const caption_shard *shard, size_t limit, sac_error *err);
 
 /* ---- one kind of source each: caption_folder.c, caption_lines.c, caption_tar.c. They add to s->items. */

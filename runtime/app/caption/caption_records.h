@@ -5,14 +5,18 @@
  *   {"source", "index", "id", "caption", "finish", ...} or {"source", "index", "id", "error": {"status",
  * "text"}} Nothing in a record depends on time, place or order, so that results made from records are the
  * same however often the job was cut short. Records stay on the disk; a place of 24 bytes an item is what
- * memory holds. */
+ * memory holds.
+ *
+ * A line also says what its item was known by (CAPTION_SEEN_KEY; no part of results), so that a job goes on when
+ * the input has gained items or has lost failed ones: the journal is then written anew under the new listing. */
 #ifndef APP_CAPTION_RECORDS_H
 #define APP_CAPTION_RECORDS_H
 
 #include "caption_input.h"
 #include "journal.h"
 
-#define CAPTION_FORMAT 1
+#define CAPTION_FORMAT   1
+#define CAPTION_SEEN_KEY "seen"
 
 typedef struct caption_place {
     int64_t at;
@@ -35,7 +39,9 @@ typedef struct caption_records {
 } caption_records;
 
 /* Opens (or makes) the journal of this shard in `folder`. header: becomes the records' (owned); what is there
- * must agree with it. On failure, too, caption_records_close is due. */
+ * must agree with it, but for items that are new and items that failed (caption_resume.c). BAD_CONFIG = an item
+ * with a caption is gone or is another; IO = its source cannot be read now. On failure, too,
+ * caption_records_close is due. */
 sac_status caption_records_open(caption_records *r, const char *folder, json_t *header,
                                 const caption_input *input, const caption_shard *shard, bool retry,
                                 sac_error *err);
@@ -49,15 +55,26 @@ sac_status caption_records_add(caption_records *r, size_t source, size_t index, 
  * the shard that it belongs to, and the ids give the hash that was taken when the input was listed. */
 sac_status caption_records_merge(caption_records *r, const char *folder, sac_error *err);
 
-/* Text of a record, in *text (to free), NUL-terminated. */
+/* The line of a record, in *text (to free), NUL-terminated. */
 sac_status caption_records_read(const caption_records *r, size_t source, size_t index, char **text,
                                 size_t *n_bytes, sac_error *err);
 
-/* {"BAD_FILE": {"items": 2, "first": text}, ...}: of all records that are errors, those of earlier runs too,
- * in the order of the input. */
-sac_status caption_records_errors(const caption_records *r, json_t **errors, sac_error *err);
-
 /* IO when the last lines did not reach the disk. */
 sac_status caption_records_close(caption_records *r, sac_error *err);
+
+/* ---- for the files that open journals (caption_resume.c, caption_merge.c) */
+
+sac_status caption_take_room(caption_records *r, size_t n_sources, sac_error *err);
+sac_status caption_take_places(caption_records *r, size_t source, size_t n_items, sac_error *err);
+
+/* Counts a place as its state says, or takes it off again (by = -1). */
+void caption_count(caption_records *r, const caption_place *p, int by);
+
+bool caption_is_whole_number(const json_t *v, size_t below);
+uint16_t caption_state_of(const json_t *line); /* of caption_place; 0 = the line is no record */
+
+/* The place that a record names, or NULL. */
+caption_place *caption_find_place(const caption_records *r, const json_t *line, size_t *source,
+                                  size_t *index);
 
 #endif

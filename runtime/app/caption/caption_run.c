@@ -269,7 +269,7 @@ static void tell(work *w) {
     int64_t n_errors = w->records->n_errors;
     note(w, done, here);
     pthread_mutex_unlock(&w->lock);
-    if (n_errors) snprintf(w->line.note, sizeof w->line.note, "%" PRId64 " errors", n_errors);
+    if (n_errors) snprintf(w->line.note, sizeof w->line.note, "%s", report_counted(n_errors, "error"));
     progress_update(&w->line, "captions", here, w->stats->n_items - w->stats->n_before);
 }
 

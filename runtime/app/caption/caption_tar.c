@@ -162,6 +162,7 @@ sac_status caption_list_tar(caption_source *s, sac_error *err) {
     }
     if (added == SAC_OK) added = end_sample(s, p, err);
     if (added == SAC_OK && st == SAC_NO_MEMORY) added = sac_fail_no_memory(err);
+    s->broken = st != SAC_OK;
     if (added == SAC_OK && st != SAC_OK) added = caption_add(s, s->name, strlen(s->name), 0, 0, err);
     if (added == SAC_OK && st != SAC_OK) added = caption_spoil(s, NULL, err, "%s", broken.text);
     caption_tar_close(t);

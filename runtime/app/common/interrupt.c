@@ -1,9 +1,11 @@
 #define _GNU_SOURCE
 #include "interrupt.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -11,25 +13,43 @@ static sac_session *running; /* under the lock */
 static atomic_bool pending;
 static void (*called)(void); /* under the lock */
 
-static void quit(void) {
+void interrupt_quit(void) {
     static const char text[] = "\r\033[Ksaccade: cancelled\n";
     const char *p = isatty(STDERR_FILENO) ? text : text + 4; /* without what clears a line */
     if (write(STDERR_FILENO, p, sizeof text - 1 - (size_t)(p - text)) < 0) _exit(130);
     _exit(130);
 }
 
+/* What runs is asked between pieces of work, of which one may take seconds. */
+static void tell_what_is_waited_for(void) {
+    static const char text[] =
+        "\r\033[KStopping after this frame, token or part of a layer; Ctrl-C again ends at once.\n";
+    if (isatty(STDERR_FILENO) && write(STDERR_FILENO, text, sizeof text - 1) < 0) return;
+}
+
 static void *wait_for_signals(void *set) {
-    for (int signal_number; sigwait(set, &signal_number) == 0;) {
+    const struct timespec soon = {.tv_nsec = 200000000};
+    bool was_asked = false; /* just now; most often it has stopped before anybody wonders */
+    for (;;) {
+        int got = was_asked ? sigtimedwait(set, NULL, &soon) : sigwaitinfo(set, NULL);
+        if (got < 0 && errno == EINTR) continue;
         pthread_mutex_lock(&lock);
+        if (got < 0) {
+            if (running && atomic_load(&pending)) tell_what_is_waited_for();
+            was_asked = false;
+            pthread_mutex_unlock(&lock);
+            continue;
+        }
         if (called) {
             called();
             called = NULL; /* the next one ends the command */
             pthread_mutex_unlock(&lock);
             continue;
         }
-        if (!running || atomic_load(&pending)) quit();
+        if (!running || atomic_load(&pending)) interrupt_quit();
         atomic_store(&pending, true);
         sac_session_cancel(running);
+        was_asked = true;
         pthread_mutex_unlock(&lock);
     }
     return NULL;

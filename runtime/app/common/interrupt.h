@@ -1,6 +1,8 @@
 /* interrupt.h - Ctrl-C: the first cancels the answer that is being written, the next one ends the command
  * (exit code 130).
  *
+ * An answer that has not stopped 0.2 s after the first is told in a line on a terminal, and what the next one does.
+ *
  * A thread waits for the signal, so that sac_session_cancel is called from a thread (as its contract says)
  * and not from a signal handler. When the caller ignores SIGINT (a job in the background of a script), so do
  * we. */
@@ -14,6 +16,9 @@ void interrupt_start(void);
 
 /* From here on the first signal calls fn, the next one ends the command; NULL = no call. */
 void interrupt_call(void (*fn)(void));
+
+/* Ends the command as the second Ctrl-C does; from fn of interrupt_call only. */
+void interrupt_quit(void);
 
 /* From here on the signal cancels what `s` runs. */
 void interrupt_begin(sac_session *s);

@@ -135,6 +135,20 @@ static sac_status read_all(journal_file *j, journal_line_fn on_line, void *ctx, 
     return s;
 }
 
+/* A file that another run has put in the place of this one since it was opened is not the journal any more. */
+static bool has_its_name(const journal_file *j) {
+    struct stat here, there;
+    return !fstat(j->fd, &here) && !stat(j->path, &there) && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+static sac_status lock(const journal_file *j, bool write, sac_error *err) {
+    bool held = !flock(j->fd, (write ? LOCK_EX : LOCK_SH) | LOCK_NB);
+    if (!held && errno != EWOULDBLOCK) return io_failure(j, "cannot be locked", err);
+    if (!held || !has_its_name(j)) return sac_fail(err, SAC_IO, "%s: another run is writing it", j->path);
+    return SAC_OK;
+}
+
 sac_status journal_open(journal_file *j, const char *path, journal_mode mode, journal_line_fn on_line,
                         void *ctx, sac_error *err) {
     bool write = mode == JOURNAL_WRITE;
@@ -143,12 +157,39 @@ sac_status journal_open(journal_file *j, const char *path, journal_mode mode, jo
     j->fd = open(path, write ? O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0666);
     if (j->fd < 0 && !write) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (j->fd < 0) return io_failure(j, "cannot be written", err);
-    if (flock(j->fd, (write ? LOCK_EX : LOCK_SH) | LOCK_NB)) {
-        if (errno == EWOULDBLOCK) return sac_fail(err, SAC_IO, "%s: another run is writing it", path);
-        return io_failure(j, "cannot be locked", err);
-    }
+    SAC_TRY(lock(j, write, err));
     SAC_TRY(read_all(j, on_line, ctx, err));
     if (write && ftruncate(j->fd, (off_t)j->n_bytes)) return io_failure(j, "cannot be cut", err);
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- a journal in the place of another */
+
+sac_status journal_replacement(const journal_file *j, journal_file *next, sac_error *err) {
+    *next = (journal_file){.fd = -1};
+    if (asprintf(&next->path, "%s.new", j->path) < 0) {
+        next->path = NULL;
+        return sac_fail_no_memory(err);
+    }
+    next->fd = open(next->path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (next->fd < 0) return io_failure(next, "cannot be written", err);
+    next->synced_ns = sac_now_ns();
+    return lock(next, true, err);
+}
+
+sac_status journal_replace(journal_file *j, journal_file *next, sac_error *err) {
+    sac_error at_close;
+    sac_status st = sync_lines(next, err);
+    if (st == SAC_OK && rename(next->path, j->path)) st = io_failure(next, "cannot be renamed", err);
+    if (st != SAC_OK) {
+        journal_close(next, &at_close);
+        return st;
+    }
+    close(j->fd);
+    free(next->path);
+    next->path = j->path;
+    *j = *next;
+    *next = (journal_file){.fd = -1};
     return SAC_OK;
 }
 

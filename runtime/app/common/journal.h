@@ -48,6 +48,13 @@ sac_status journal_open(journal_file *j, const char *path, journal_mode mode, jo
 sac_status journal_write(journal_file *j, const json_t *json, size_t precision, int64_t *at, size_t *n_bytes,
                          sac_error *err);
 
+/* A journal to take the place of one that is open for writing: empty, locked, beside it. */
+sac_status journal_replacement(const journal_file *j, journal_file *next, sac_error *err);
+
+/* Brings the replacement's lines to the disk and gives it the name; *next becomes *j. On failure *j is as it was, and
+ * *next is closed. */
+sac_status journal_replace(journal_file *j, journal_file *next, sac_error *err);
+
 /* IO when the last lines did not reach the disk. A journal that was never opened (zeroed) is fine. */
 sac_status journal_close(journal_file *j, sac_error *err);
 

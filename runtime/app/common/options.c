@@ -2,6 +2,7 @@
 #include "options.h"
 #include "run_config.h"
 #include "status.h"
+#include "suggest.h"
 
 #include <saccade/saccade.h>
 
@@ -9,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_LONG = 256 }; /* getopt's value of the table's row 0; below are letters */
+enum { HELP_COLUMNS = 80, HELP_AT = 30 }; /* where what an option does begins */
+enum { FIRST_LONG = 256 };                /* getopt's value of the table's row 0; below are letters */
 
 typedef struct getopt_tables {
     struct option longs[SETTINGS_MAX + 1];
@@ -41,14 +43,27 @@ static const setting *row_of(int value, unsigned mask) {
     return NULL;
 }
 
+/* "--imgae=cat.jpg": image; NULL: none is near. */
+static const char *nearest_option(const char *word, unsigned mask) {
+    char typed[61];
+    word += strspn(word, "-");
+    snprintf(typed, sizeof typed, "%.*s", (int)strcspn(word, "="), word);
+    suggestion near = {.typed = typed};
+    for (size_t i = 0; i < settings_n; i++)
+        if (settings_table[i].commands & mask) suggest_offer(&near, settings_table[i].name);
+    return near.best;
+}
+
 static sac_status bad_option(const command *c, char **argv, sac_error *err) {
     const setting *row = optopt ? row_of(optopt, c->mask) : NULL;
     if (row) return sac_fail(err, SAC_BAD_ARGUMENT, "--%s takes no value", row->name);
     if (optopt && optopt < FIRST_LONG)
         return sac_fail(err, SAC_BAD_ARGUMENT, "unknown option '-%c'; see 'saccade %s --help'", optopt,
                         c->name);
-    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown option '%.80s'; see 'saccade %s --help'",
-                    argv[optind - 1], c->name);
+    const char *near = nearest_option(argv[optind - 1], c->mask);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "unknown option '%.80s'; %s%s%see 'saccade %s --help'",
+                    argv[optind - 1], near ? "did you mean --" : "", near ? near : "", near ? "? S" : "s",
+                    c->name);
 }
 
 sac_status options_read(settings *s, const command *c, int argc, char **argv, int *first_word,
@@ -71,21 +86,21 @@ sac_status options_read(settings *s, const command *c, int argc, char **argv, in
     return SAC_OK;
 }
 
-/* `text` in lines of at most `width` bytes, the first continued from column `at`, the others indented to it.
- */
-static void print_wrapped(const char *text, size_t at, size_t width) {
-    for (;;) {
-        size_t n = strlen(text);
-        if (at + n > width) {
-            n = width - at;
-            while (n && text[n] != ' ') n--;
-            if (!n) n = strcspn(text, " ");
+/* `text` in lines of at most 80 bytes, the first continued from column `at`, the others indented to it. Its own line ends
+ * are blanks. */
+static void print_wrapped(const char *text, size_t at) {
+    for (size_t column = at; *text;) {
+        size_t n = strcspn(text, " \n");
+        if (column > at && column + 1 + n > HELP_COLUMNS) {
+            printf("\n%*s", (int)at, "");
+            column = at;
         }
-        printf("%.*s\n", (int)n, text);
-        text += n + strspn(text + n, " ");
-        if (!*text) return;
-        printf("%*s", (int)at, "");
+        if (column > at) column += (size_t)printf(" ");
+        column += (size_t)printf("%.*s", (int)n, text);
+        text += n;
+        text += strspn(text, " \n");
     }
+    putchar('\n');
 }
 
 /* The names that an option takes come from the library, so that --help cannot miss one. */
@@ -105,8 +120,12 @@ static void print_option(const setting *row) {
     int n = snprintf(left, sizeof left, row->letter ? "  -%c, " : "      ", row->letter);
     snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", row->name, row->value ? " " : "",
              row->value ? row->value : "");
-    printf("%-31s ", left);
-    print_wrapped(help, 32, 110);
+    printf("%-*s", HELP_AT - 1, left);
+    if (strlen(left) < HELP_AT)
+        putchar(' ');
+    else
+        printf("\n%*s", HELP_AT, "");
+    print_wrapped(help, HELP_AT);
 }
 
 static const char *heading_of(const setting *row) {
@@ -123,7 +142,8 @@ static const char *heading_of(const setting *row) {
 }
 
 void options_print_help(const command *c) {
-    printf("usage: saccade %s %s\n\n%s\n", c->name, c->synopsis, c->summary);
+    printf("usage: saccade %s %s\n\n", c->name, c->synopsis);
+    print_wrapped(c->summary, 0);
     const char *heading = NULL;
     for (size_t i = 0; i < settings_n; i++) {
         const setting *row = &settings_table[i];
@@ -133,5 +153,6 @@ void options_print_help(const command *c) {
         heading = own;
         print_option(row);
     }
+    printf("\nOptions may be cut short as long as no other begins like that.\n");
     printf("\nExamples:\n%s", c->examples);
 }

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int first_errno; /* of the first failed write, for the message at the end */
@@ -54,6 +56,13 @@ bool output_piece(const char *utf8, size_t n_bytes) {
     if (ok && fflush(stdout) == 0) return true;
     if (!first_errno) first_errno = errno;
     return false;
+}
+
+bool output_has_no_reader(void) {
+    struct stat st;
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) && poll(&p, 1, 0) == 1 &&
+           (p.revents & POLLERR);
 }
 
 sac_status output_finish(sac_error *err) {

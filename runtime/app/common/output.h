@@ -16,6 +16,9 @@ void output_start(void);
  * line ends and tabs become '?': the text was written by a model about a picture of anybody's. */
 bool output_piece(const char *utf8, size_t n_bytes);
 
+/* Whether standard output is a pipe that nobody reads any more. */
+bool output_has_no_reader(void);
+
 /* Everything printed so far has arrived, or SAC_IO. */
 sac_status output_finish(sac_error *err);
 

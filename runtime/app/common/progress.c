@@ -89,7 +89,8 @@ static void draw(progress *p, int64_t done, int64_t total) {
 void progress_update(void *ctx, const char *stage, int64_t done, int64_t total) {
     progress *p = ctx;
     if (!p->on) return;
-    if (strncmp(p->stage, stage, sizeof p->stage - 1)) {
+    bool is_new = strncmp(p->stage, stage, sizeof p->stage - 1) != 0;
+    if (is_new) {
         snprintf(p->stage, sizeof p->stage, "%s", stage);
         p->stage_ns = sac_now_ns();
     }
@@ -97,7 +98,7 @@ void progress_update(void *ctx, const char *stage, int64_t done, int64_t total) 
         progress_clear(p);
         return;
     }
-    bool wait = p->drawn ? sac_seconds_since(p->drawn_ns) < seconds_between
+    bool wait = p->drawn ? !is_new && sac_seconds_since(p->drawn_ns) < seconds_between
                          : sac_seconds_since(p->stage_ns) < seconds_before_first;
     if (!wait) draw(p, done, total);
 }

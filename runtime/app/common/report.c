@@ -1,6 +1,7 @@
 #include "report.h"
 #include "method_summary.h"
 #include "output.h"
+#include "run_files.h"
 #include "status.h"
 
 #include <math.h>
@@ -44,8 +45,26 @@ static const char *within_model(const run *r, const char *path) {
     return !strncmp(path, r->model_path, n) ? path + n + strspn(path + n, "/ ") : path;
 }
 
+/* Their files are told by a fingerprint, as the model's are where results depend on it. */
+static json_t *adapters_of(const run *r) {
+    json_t *list = json_array();
+    sac_adapter_info a;
+    for (int64_t i = 0; list && sac_model_get_adapter(r->model, i, &a); i++) {
+        char fingerprint[17] = "";
+        (void)run_files_fingerprint(a.folder, fingerprint, NULL);
+        json_t *row = json_pack("{s:o, s:s, s:o, s:i, s:i, s:I, s:s}", "path", report_text(a.folder), "kind", a.kind,
+                                "scale", report_real(a.scale), "rank", a.rank, "tensors", a.n_tensors, "bytes",
+                                (json_int_t)a.n_bytes, "fingerprint", fingerprint);
+        if (!json_array_append_new(list, row)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
 json_t *report_model(const run *r) {
     builder b = begin();
+    sac_adapter_info first;
     set_text(&b, "path", r->model_path);
     set_text(&b, "family", r->info.family);
     set_text(&b, "dtype", r->info.dtype);
@@ -54,6 +73,7 @@ json_t *report_model(const run *r) {
     if (r->info.chat_source) set_text(&b, "chat_template", within_model(r, r->info.chat_source));
     set_int(&b, "parameters", r->info.n_parameters);
     set_int(&b, "weight_bytes", (int64_t)r->info.weight_bytes);
+    if (sac_model_get_adapter(r->model, 0, &first)) set(&b, "adapters", adapters_of(r));
     return end(&b);
 }
 
@@ -283,15 +303,16 @@ void report_print_summary(const run *r, const sac_result *result) {
     for (size_t i = 0; i < result->n_media; i++) {
         const sac_media_report *m = &result->media[i];
         if (m->kind == SAC_PART_IMAGE || m->n_frames < 1) continue;
-        fprintf(stderr, "%s[%s: %d of %s frames", dim, kind_name(m->kind), m->n_frames,
-                report_count(m->source_frames));
+        fprintf(stderr, "%s[%s: %d of %s", dim, kind_name(m->kind), m->n_frames,
+                report_counted(m->source_frames, "frame"));
         if (m->time_s) fprintf(stderr, ", %.2f to %.2f s", m->time_s[0], m->time_s[m->n_frames - 1]);
-        fprintf(stderr, ", %s tokens; rule: %s]%s\n", report_count(m->n_tokens), m->rule, plain);
+        fprintf(stderr, ", %s; rule: %s]%s\n", report_counted(m->n_tokens, "token"), m->rule, plain);
     }
-    fprintf(stderr, "%s[%s prompt tokens (%s visual, %s reused), %s answer tokens, %.2f s%s]%s\n", dim,
-            report_count(result->n_prompt_tokens), report_count(result->n_visual_tokens),
-            report_count(result->n_reused_tokens), report_count(result->n_tokens), result->seconds.total,
-            !strcmp(result->finish_reason, "length") ? ", cut at the limit" : "", plain);
+    fprintf(stderr, "%s[%s (%s visual, %s reused), %s, %.2f s%s]%s\n", dim,
+            report_counted(result->n_prompt_tokens, "prompt token"), report_count(result->n_visual_tokens),
+            report_count(result->n_reused_tokens), report_counted(result->n_tokens, "answer token"),
+            result->seconds.total, !strcmp(result->finish_reason, "length") ? ", cut at the limit" : "",
+            plain);
     if (!result->prefill_is_short) return;
     sac_session_method_lines lines;
     sac_session_methods(r->session, &lines);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 4, BUFFER_BYTES = 40 };
+enum { BUFFERS = 6, BUFFER_BYTES = 64 };
 
 static char *next_buffer(void) {
     static char buffers[BUFFERS][BUFFER_BYTES];
@@ -32,6 +32,13 @@ const char *report_count(int64_t n) {
         if (digits[i] != '-' && i + 1 < len && (len - 1 - i) % 3 == 0) *to++ = ',';
     }
     *to = 0;
+    return text;
+}
+
+const char *report_counted(int64_t n, const char *noun) {
+    const char *count = report_count(n);
+    char *text = next_buffer();
+    snprintf(text, BUFFER_BYTES, "%s %s%s", count, noun, n == 1 ? "" : "s");
     return text;
 }
 

@@ -12,9 +12,11 @@ json_t *report_real(double v);
 /* Rounded: more would be the noise of a mean. */
 json_t *report_nine_digits(double v);
 
-/* "12.3 MB" in one of four buffers that take turns. */
+/* "12.3 MB" in one of six buffers that take turns. */
 const char *report_bytes(double n_bytes);
 /* "16,640" likewise */
 const char *report_count(int64_t n);
+/* "1 item", "16,640 items" likewise; noun: "item" */
+const char *report_counted(int64_t n, const char *noun);
 
 #endif

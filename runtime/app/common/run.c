@@ -150,6 +150,8 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.n_threads = (int)s->threads;
     o.chat_format = s->chat;
     o.tokenizer = s->tokenizer;
+    o.adapters = (const char *const *)s->adapter.items;
+    o.n_adapters = s->adapter.n;
     o.vision_cache_bytes = vision_cache_bytes;
     o.device = s->device;
     o.activations = s->activations;

@@ -80,7 +80,7 @@ typedef struct settings {
     int64_t max_tokens, top_k;
     double temperature, top_p, min_p, repetition_penalty;
     uint64_t seed;
-    text_list stop, set;
+    text_list stop, set, adapter;
     int64_t ctx, prefill_chunk;
     char *kv, *prefill, *decode, *rope, *reduce;
     int64_t prompt_tokens, gen_tokens, repeat;
@@ -102,6 +102,8 @@ typedef struct settings {
     int64_t port, slots, queue, connections, body_mib, bodies_mib, uploads_mib, media_mib, decoded_mib;
     int64_t picture_pixels, media_items;
     bool request_methods;
+    bool lenient_fields;
+    int64_t client_slots, client_requests;
     double video_seconds, decode_seconds, request_seconds, receive_seconds, heartbeat_seconds, drain_seconds;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;

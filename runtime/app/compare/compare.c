@@ -11,6 +11,7 @@
 #include "report.h"
 #include "run_files.h"
 #include "status.h"
+#include "suggest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,6 +42,34 @@ static sac_status check_settings(const settings *s, sac_error *err) {
     return SAC_OK;
 }
 
+/* A name that does not exist is a slip of the pen, not a row of the table. What a line asks beyond names shows when its
+ * session is tried. */
+static sac_status check_name(const char *line, const char *part, const char *const *names, sac_error *err) {
+    size_t n = line ? strcspn(line, ":") : 0;
+    char typed[64];
+    suggestion near = {.typed = typed};
+    if (!line) return SAC_OK;
+    snprintf(typed, sizeof typed, "%.*s", (int)(n < 60 ? n : 60), line);
+    for (size_t i = 0; names[i]; i++) {
+        if (strlen(names[i]) == n && !strncmp(line, names[i], n)) return SAC_OK;
+        suggest_offer(&near, names[i]);
+    }
+    return sac_fail(err, SAC_BAD_ARGUMENT,
+                    "method line with %s=%.80s: \"%s\" is not known%s%s%s; see 'saccade help ask'", part,
+                    line, typed, near.best ? "; did you mean " : "", near.best ? near.best : "",
+                    near.best ? "?" : "");
+}
+
+static sac_status check_names(const method_list *list, sac_error *err) {
+    for (size_t i = 0; i < list->n; i++) {
+        char *const *part = list->lines[i].part;
+        SAC_TRY(check_name(part[METHOD_PREFILL], "prefill", sac_prefill_names(), err));
+        SAC_TRY(check_name(part[METHOD_KV], "kv", sac_kv_names(), err));
+        SAC_TRY(check_name(part[METHOD_DECODE], "decode", sac_decode_names(), err));
+    }
+    return SAC_OK;
+}
+
 /* Lines that no session can be had for are rows of the table, too; without dense there is nothing to compare
  * with. */
 static sac_status open_rows(comparison *c, sac_error *err) {
@@ -61,6 +90,20 @@ static sac_status open_rows(comparison *c, sac_error *err) {
         }
     }
     return SAC_OK;
+}
+
+/* Before the others are asked, which may take days. */
+static void note_refused(const comparison *c) {
+    size_t n = 0;
+    const compare_row *first = NULL;
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (c->rows[i].refused == SAC_OK) continue;
+        if (!n++) first = &c->rows[i];
+    }
+    if (n)
+        fprintf(stderr, "saccade: %zu of %s %s refused; the first, %s: %s\n", n,
+                report_counted((int64_t)c->n_rows, "method line"), n == 1 ? "was" : "were", first->line->name,
+                first->why.text);
 }
 
 static sac_status open_journals(state *a, sac_error *err) {
@@ -151,22 +194,18 @@ static sac_status ask_and_close(state *a, sac_error *err) {
 /* ---------------------------------------------------------------- results */
 
 static void note_what_failed(const comparison *c) {
-    int64_t n_errors = 0, n_refused = 0;
+    int64_t n_errors = 0;
     const char *first = NULL;
-    const compare_row *refused = NULL;
+    bool refused = false;
     for (size_t i = 0; i < c->n_rows; i++) {
         const compare_row *row = &c->rows[i];
         n_errors += row->outcome.n_errors;
         if (!first) first = row->outcome.first_error;
-        n_refused += row->refused != SAC_OK;
-        if (!refused && row->refused != SAC_OK) refused = row;
+        refused = refused || row->refused != SAC_OK;
     }
-    if (refused)
-        fprintf(stderr, "saccade: %" PRId64 " of %zu method lines were refused; the first, %s: %s\n",
-                n_refused, c->n_rows, refused->line->name, refused->why.text);
     if (first)
-        fprintf(stderr, "saccade: %" PRId64 " questions could not be asked; the first: %s\n", n_errors,
-                first);
+        fprintf(stderr, "saccade: %s could not be asked; the first: %s\n",
+                report_counted(n_errors, "question"), first);
     if (refused || first) app_note_partial();
 }
 
@@ -196,12 +235,14 @@ static sac_status compare(state *a, sac_error *err) {
     comparison *c = &a->c;
     SAC_TRY(check_settings(c->s, err));
     SAC_TRY(method_list_read(&c->list, c->s->methods, &c->s->method, err));
+    SAC_TRY(check_names(&c->list, err));
     SAC_TRY(eval_set_read(&c->set, c->set_path, err));
     eval_set_cut(&c->set, (size_t)c->s->limit);
     SAC_TRY(eval_task_open(&c->task, c->s, &c->set, c->set_path, err));
     c->task.title = NULL;
     SAC_TRY(eval_open_model(&c->r, c->s, c->task.prompt, err));
     SAC_TRY(open_rows(c, err));
+    note_refused(c);
     SAC_TRY(ask_and_close(a, err));
     for (size_t i = 0; i < c->n_rows; i++)
         SAC_TRY(compare_row_count(&c->rows[i], &c->rows[0], &c->task, err));
@@ -236,11 +277,11 @@ const command command_compare = {
                "and what it\n"
                "saved. With --out also as JSON and as drawings, and a run that was stopped or killed goes on "
                "there.",
-    .examples =
-        "  saccade compare samples/drawn/set.json --prompt open --method prefill=zipvl "
-        "--method \"prefill=zipvl:tau=0.9 kv=mixed\"\n"
-        "  saccade compare samples/drawn/set.json --prompt open --methods methods.yaml --out runs/table\n"
-        "  saccade compare samples/drawn/set.json --prompt open --methods methods.yaml --measure-mass "
-        "--json\n",
+    .examples = "  saccade compare samples/drawn/set.json --prompt open \\\n"
+                "    --method prefill=zipvl --method \"prefill=zipvl:tau=0.9 kv=mixed\"\n"
+                "  saccade compare samples/drawn/set.json --prompt open \\\n"
+                "    --methods methods.yaml --out runs/table\n"
+                "  saccade compare samples/drawn/set.json --prompt open \\\n"
+                "    --methods methods.yaml --measure-mass --json\n",
     .run = compare_command_run,
 };

@@ -184,13 +184,18 @@ static void draw_curve(const panel *p, const curve *c, figure what) {
     free(xy);
 }
 
-/* Labels that would touch the one before them are left out. */
+/* A label that would touch the one before it stands a line lower; one without room there, too, is left out. */
 static void label_points(const panel *p, const curve *k) {
-    double free_from = -1e9;
+    enum { LINES = 2, LINE_HEIGHT = 12 };
+    double free_from[LINES] = {-1e9, -1e9};
     for (size_t i = 0; i < k->n; i++) {
         double x = place(&p->x, k->points[i].x), half = 3.5 * (double)strlen(k->points[i].label) + 3;
-        draw_x_tick(p, k->points[i].x, x - half < free_from ? "" : k->points[i].label);
-        if (x - half >= free_from) free_from = x + half;
+        int line = 0;
+        while (line < LINES && x - half < free_from[line]) line++;
+        draw_x_tick(p, k->points[i].x, line ? "" : k->points[i].label);
+        if (line == LINES) continue;
+        if (line) svg_text(p->s, x, p->y.at + 16 + line * LINE_HEIGHT, 11, SVG_MIDDLE, k->points[i].label);
+        free_from[line] = x + half;
     }
 }
 
@@ -257,20 +262,50 @@ static sac_status write_sweep(const comparison *c, const method_sweep *sweep, co
 
 enum { PANEL = 470, GAP = 90, HEIGHT = 340, LINE = 18 };
 
-/* A number beside its dot, moved down until it meets no earlier one. */
+/* Numbers beside their dots, each where it meets neither a dot nor another number. */
 typedef struct labels {
-    double *xy; /* [n] pairs */
+    double *xy; /* [n] pairs: where a number's base line begins */
     size_t n;
+    double *dots; /* [n_dots] pairs */
+    size_t n_dots;
 } labels;
 
-static void put_label(const svg *s, labels *l, double x, double y, const char *text) {
-    for (size_t i = 0; l->xy && i < l->n; i++) {
-        if (fabs(l->xy[2 * i] - x) >= 18 || fabs(l->xy[2 * i + 1] - y) >= 11) continue;
-        y = l->xy[2 * i + 1] + 11;
-        i = (size_t)-1; /* against all of them again */
+enum { LABEL_WIDTH = 14, LABEL_HEIGHT = 9 };
+
+static bool is_free(const labels *l, double x, double y) {
+    for (size_t i = 0; i < l->n; i++)
+        if (fabs(l->xy[2 * i] - x) < LABEL_WIDTH + 2 && fabs(l->xy[2 * i + 1] - y) < LABEL_HEIGHT + 2)
+            return false;
+    for (size_t i = 0; i < l->n_dots; i++) {
+        double dx = l->dots[2 * i] - x, dy = l->dots[2 * i + 1] - y;
+        if (dx > -5 && dx < LABEL_WIDTH + 5 && dy > -LABEL_HEIGHT - 5 && dy < 5) return false;
     }
-    if (l->xy) l->xy[2 * l->n] = x, l->xy[2 * l->n++ + 1] = y;
-    svg_text(s, x, y, 11, SVG_START, text);
+    return true;
+}
+
+/* The nearest free place; a thin line leads to one that is not beside its dot. */
+static void put_label(const panel *p, labels *l, double x, double y, const char *text) {
+    enum { COLUMNS_MAX = 7, LINES_MAX = 14, LEADS_FROM = 16 };
+    double best = INFINITY, at_x = x + 6, at_y = y - 4;
+    for (int line = -LINES_MAX; line <= LINES_MAX; line++)
+        for (int column = 0; column < COLUMNS_MAX;
+             column++) { /* right of the dot, left of it, and so on outward */
+            double shift = 6 + column / 2 * (LABEL_WIDTH + 4),
+                   to_x = column % 2 ? x - shift - LABEL_WIDTH : x + shift, to_y = y + 4 + 4 * line;
+            double far = hypot(to_x + LABEL_WIDTH / 2.0 - x, to_y - LABEL_HEIGHT / 2.0 - y);
+            bool inside = to_y < p->y.at && to_y - LABEL_HEIGHT > p->y.at + p->y.length - 14;
+            if (far >= best || !inside || !is_free(l, to_x, to_y)) continue;
+            best = far;
+            at_x = to_x;
+            at_y = to_y;
+        }
+    if (isfinite(best) && best > LEADS_FROM) {
+        double to_x = at_x + (at_x < x ? LABEL_WIDTH : 0), to_y = at_y - LABEL_HEIGHT / 2.0;
+        svg_line(p->s, x, y, to_x, to_y, "#999", 0.7);
+    }
+    l->xy[2 * l->n] = at_x;
+    l->xy[2 * l->n++ + 1] = at_y;
+    svg_text(p->s, at_x, at_y, 11, SVG_START, text);
 }
 
 /* Where a row stands in panel 0 (FLOPs saved) or 1 (rows read), in percent; false: it is not shown there. A
@@ -300,17 +335,20 @@ static void draw_overview_panel(const svg *s, const comparison *c, int which, la
                          : "strict accuracy, %, against attention FLOPs saved in prefill, %");
     draw_x_ticks(&p);
     draw_dense(&p, get(&c->rows[0], ACCURACY).v);
-    l->n = 0;
-    for (size_t i = 0; i < c->n_rows; i++)
-        if (overview_x(&c->rows[i], which, i == 0, &x))
-            draw_bar(&p, place(&p.x, x), get(&c->rows[i], ACCURACY), light_blue);
+    l->n = l->n_dots = 0;
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
+        draw_bar(&p, place(&p.x, x), get(&c->rows[i], ACCURACY), light_blue);
+        l->dots[2 * l->n_dots] = place(&p.x, x);
+        l->dots[2 * l->n_dots++ + 1] = place(&p.y, get(&c->rows[i], ACCURACY).v);
+    }
     for (size_t i = c->n_rows; i-- > 0;) { /* dense last, on top */
         char text[16];
         if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
         double y = place(&p.y, get(&c->rows[i], ACCURACY).v);
         snprintf(text, sizeof text, "%zu", i);
         svg_circle(s, place(&p.x, x), y, 4, i ? blue : red);
-        put_label(s, l, place(&p.x, x) + 6, y - 4, text);
+        put_label(&p, l, place(&p.x, x), y, text);
     }
 }
 
@@ -331,7 +369,9 @@ static void draw_legend(const svg *s, const comparison *c) {
 
 static sac_status write_overview(const comparison *c, const char *path, sac_error *err) {
     svg s;
-    labels l = {.xy = calloc(2 * c->n_rows, sizeof(double))};
+    labels l = {.xy = calloc(4 * c->n_rows, sizeof(double))};
+    if (!l.xy) return sac_fail_no_memory(err);
+    l.dots = l.xy + 2 * c->n_rows;
     double width = LEFT + 2 * PANEL + GAP + RIGHT;
     double height = TOP + HEIGHT + BETWEEN + (double)c->n_rows * LINE;
     sac_status st = svg_open(&s, path, width, height, err);

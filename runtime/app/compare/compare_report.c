@@ -55,14 +55,14 @@ static void put_name(char *cell, const char *name) {
 static void put_scores(const compare_row *row, bool is_dense, char cells[][CELL]) {
     const eval_tally *t = &row->tally;
     double low, high;
-    eval_wilson(t->correct, t->answered, &low, &high);
-    snprintf(cells[1], CELL, "%.2f (%.1f to %.1f)", 100 * eval_official(t), 100 * low, 100 * high);
+    eval_wilson(t->correct, t->asked, &low, &high);
+    snprintf(cells[1], CELL, "%.2f (%.1f to %.1f)", 100 * eval_strict(t), 100 * low, 100 * high);
     double difference = eval_paired(&row->pairs, &low, &high);
     if (is_dense)
         snprintf(cells[2], CELL, "-");
     else
         snprintf(cells[2], CELL, "%+.2f (%+.1f to %+.1f)", 100 * difference, 100 * low, 100 * high);
-    snprintf(cells[3], CELL, "%.2f", 100 * eval_strict(t));
+    snprintf(cells[3], CELL, "%.2f", 100 * eval_official(t));
 }
 
 static double figure(const compare_row *row, size_t i) {
@@ -83,7 +83,7 @@ static void put_row(const compare_row *row, bool is_dense, char cells[][CELL]) {
 }
 
 static void put_titles(char cells[][CELL]) {
-    static const char *const first[] = {"method", "accuracy, %", "to dense, points", "strict"};
+    static const char *const first[] = {"method", "strict, %", "to dense, points", "of answered, %"};
     for (size_t i = 0; i < SAC_COUNT(first); i++) snprintf(cells[i], CELL, "%s", first[i]);
     for (size_t i = 0; i < SAC_COUNT(figures); i++) snprintf(cells[4 + i], CELL, "%s", figures[i].title);
     snprintf(cells[TOKENS], CELL, "tokens");
@@ -156,15 +156,14 @@ static bool print_table(FILE *f, const comparison *c) {
 }
 
 static const char meaning[] =
-    "\naccuracy: of the answered questions, by the official rule, with Wilson's 95 % interval; to dense: on "
-    "the\n"
-    "same questions, no answer being wrong, with a paired 95 % interval (Agresti and Min); strict: of all\n"
-    "questions. kept: share of tokens in prefill attention, mean over questions and layers; FLOPs saved: of\n"
-    "prefill attention, 1 - mean of kept^2; pairs saved: query-key products left out; rows read: of the "
-    "stored\n"
-    "keys and values, in a step; budget: rows chosen a step and query head; mass, where measured: of dense\n"
-    "attention's weight; selecting: share of the time in attention and selection; s/question: prefill and\n"
-    "decode; tokens, where shown: of a prompt.\n\n";
+    "\nstrict: right of all questions, with Wilson's 95 % interval; to dense: the difference of that,\n"
+    "with a paired 95 % interval (Agresti and Min); a question without an answer counts as wrong in\n"
+    "both. of answered: right of the questions that were answered (Video-MME's official rule). kept:\n"
+    "share of tokens in prefill attention, mean over questions and layers; FLOPs saved: of prefill\n"
+    "attention, 1 - mean of kept^2; pairs saved: query-key products left out; rows read: of the stored\n"
+    "keys and values, in a step; budget: rows chosen a step and query head; mass, where measured: of\n"
+    "dense attention's weight; selecting: share of the time in attention and selection; s/question:\n"
+    "prefill and decode; tokens, where shown: of a prompt.\n\n";
 
 static bool is_sparse(const compare_row *row) {
     return row->refused == SAC_OK && row->did.kept < 1;
@@ -220,7 +219,7 @@ static void print_methods(FILE *f, const comparison *c) {
             fprintf(f, "- %s: prefill %s, kv %s, decode %s, rope %s, reduce %s\n", row->line->name,
                     l->prefill, l->kv, l->decode, l->rope, l->reduce);
         if (row->outcome.n_errors)
-            fprintf(f, "  (%" PRId64 " questions could not be asked)\n", row->outcome.n_errors);
+            fprintf(f, "  (%s could not be asked)\n", report_counted(row->outcome.n_errors, "question"));
     }
 }
 
@@ -229,10 +228,11 @@ char *compare_report_table(const comparison *c) {
     size_t n;
     FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
-    fprintf(f, "%s: %s questions about %s videos, prompt %s%s; model %s, %d threads\n\n", c->set_path,
-            report_count((int64_t)c->set.n_questions), report_count((int64_t)c->set.n_videos),
-            eval_prompt_name(c->task.prompt), c->task.subtitles ? ", with subtitles" : "", c->r.model_path,
-            c->r.info.n_threads);
+    fprintf(f, "%s: %s about %s, prompt %s%s; model %s, %s\n\n", c->set_path,
+            report_counted((int64_t)c->set.n_questions, "question"),
+            report_counted((int64_t)c->set.n_videos, "video"), eval_prompt_name(c->task.prompt),
+            c->task.subtitles ? ", with subtitles" : "", c->r.model_path,
+            report_counted(c->r.info.n_threads, "thread"));
     bool ok = print_table(f, c) && print_layers(f, c);
     fputs(meaning, f);
     print_methods(f, c);

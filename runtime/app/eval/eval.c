@@ -127,12 +127,12 @@ static void print_methods(const evaluation *e) {
 
 static void print_heading(const evaluation *e) {
     if (!e->header) return;
-    printf("set      %s: %s questions about %s videos; prompt %s%s%s\n", e->set_path,
-           report_count((int64_t)e->set.n_questions), report_count((int64_t)e->set.n_videos),
-           eval_prompt_name(e->task.prompt),
+    printf("set      %s: %s about %s; prompt %s%s%s\n", e->set_path,
+           report_counted((int64_t)e->set.n_questions, "question"),
+           report_counted((int64_t)e->set.n_videos, "video"), eval_prompt_name(e->task.prompt),
            eval_prompt_is_open(e->task.prompt) ? " (not Video-MME's protocol: answers are texts)" : "",
            e->task.subtitles ? ", with subtitles" : "");
-    printf("model    %s, %d threads\n", e->r.model_path, e->r.info.n_threads);
+    printf("model    %s, %s\n", e->r.model_path, report_counted(e->r.info.n_threads, "thread"));
     print_methods(e);
 }
 
@@ -145,8 +145,8 @@ static sac_status print_outcome(evaluation *e, sac_error *err) {
 
 static void note_errors(const evaluation *e) {
     if (!e->outcome.n_errors) return;
-    fprintf(stderr, "saccade: %" PRId64 " of %zu questions could not be asked; the first: %s\n",
-            e->outcome.n_errors, e->set.n_questions, e->outcome.first_error);
+    fprintf(stderr, "saccade: %" PRId64 " of %s could not be asked; the first: %s\n", e->outcome.n_errors,
+            report_counted((int64_t)e->set.n_questions, "question"), e->outcome.first_error);
     app_note_partial();
 }
 
@@ -253,10 +253,10 @@ const command command_eval = {
                "--prompt open)\n"
                "unless told otherwise. With --out a run that was stopped or killed goes on where it was.",
     .examples = "  saccade eval samples/drawn/set.json --prompt open --out runs/dense\n"
-                "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle --num-frames 32 "
-                "--out runs/m32\n"
-                "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval --max-frames 64 "
-                "--out runs/lmms\n"
+                "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle \\\n"
+                "    --num-frames 32 --out runs/m32\n"
+                "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval \\\n"
+                "    --max-frames 64 --out runs/lmms\n"
                 "  saccade eval -m MODEL.gguf --text passkey --length 8192 --decode tokenselect\n"
                 "  saccade eval --score runs/m32/result.json --json\n",
     .run = eval_command,

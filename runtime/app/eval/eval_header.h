@@ -14,7 +14,7 @@
 json_t *eval_header(const run *r, const eval_task *t, const char *set_path, sac_error *err);
 
 /* Writes into `what` the first thing in which two headers differ: "settings.session.kv is "f16" there and
- * "f32" now". When it was started and where its files lie makes no difference. */
+ * "f32" now". When it was started, where its files lie and how many of a set's questions it asks make no difference. */
 bool eval_header_differs(const json_t *there, const json_t *now, char *what, size_t n_bytes);
 
 #endif

@@ -41,6 +41,8 @@ static sac_status keep_record(reader *r, size_t number, json_t *line) {
     const char *id = json_string_value(json_object_get(line, "question_id"));
     size_t at = id ? eval_set_find(r->set, id) : SIZE_MAX;
     bool is_error = json_is_object(json_object_get(line, "error"));
+    if (id && at == SIZE_MAX && json_object_get(r->set->question_index, id))
+        return SAC_OK; /* beyond --limit, which was larger */
     if (at == SIZE_MAX || (!is_error && !json_is_string(json_object_get(line, "response"))))
         return sac_fail(r->err, SAC_BAD_FILE,
                         "%s:%zu: no answer to a question of this set; give another --out", r->j->file.path,

@@ -14,7 +14,7 @@ typedef struct eval_journal {
 
 /* Opens or makes the file. The records in it go to records[set->n_questions] (owned by the array); with
  * `retry` those that are errors stay away, to be asked again. BAD_CONFIG when its header is another run's:
- * the line says what differs. `header` takes from it when the run was started. */
+ * the line says what differs. Records of questions that are beyond --limit now are left in the file. `header` takes from it when the run was started. */
 sac_status eval_journal_open(eval_journal *j, const char *path, json_t *header, const eval_set *set,
                              bool retry, json_t **records, sac_error *err);
 sac_status eval_journal_write(eval_journal *j, const json_t *record, sac_error *err);

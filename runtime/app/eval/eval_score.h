@@ -7,7 +7,7 @@
  * removed: "Best answer: C" counts as B, and "Answer: C" as A. These quirks are kept, because a score is only
  * comparable with them.
  *
- * Strict: the same letters, over all questions; no answer is a wrong one. */
+ * Strict: the same letters, over all questions; one without an answer counts as wrong. */
 #ifndef APP_EVAL_SCORE_H
 #define APP_EVAL_SCORE_H
 

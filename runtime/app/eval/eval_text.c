@@ -287,7 +287,8 @@ static sac_status print_json(const text_eval *e, const method_summary *m, sac_er
 static void print_table(const text_eval *e, const method_summary *m) {
     const text_task *t = e->t;
     printf("model    %s\n", e->r->model_path);
-    printf("task     %s, %.0f prompts of %" PRId64 " tokens\n", t->name, e->n_asked, t->length);
+    printf("task     %s, %s of %s\n", t->name, report_counted((int64_t)e->n_asked, "prompt"),
+           report_counted(t->length, "token"));
     printf("methods  prefill %s, kv %s, decode %s, rope %s\n", m->lines.prefill, m->lines.kv, m->lines.decode,
            m->lines.rope);
     if (is_retrieval(t))

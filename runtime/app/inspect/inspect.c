@@ -87,15 +87,35 @@ static void print_preview(const run *r) {
     free(text);
 }
 
+static void print_adapters(const sac_model *m) {
+    sac_adapter_info a;
+    char text[400];
+    for (int64_t i = 0; sac_model_get_adapter(m, i, &a); i++) {
+        snprintf(text, sizeof text, "%.200s (%s of rank %d, %d tensors, %s, scale %g)", a.folder, a.kind, a.rank,
+                 a.n_tensors, report_bytes((double)a.n_bytes), a.scale);
+        print_row(i ? "" : "adapters", text);
+    }
+}
+
+/* "7,241,732,096 (7.2 B)", "19,518,976 (19.5 M)", "51,033" */
+static void print_in_millions(char *text, size_t room, int64_t n) {
+    int used = snprintf(text, room, "%s", report_count(n));
+    double millions = (double)n / 1e6;
+    if (n >= 1000000)
+        snprintf(text + used, room - (size_t)used, millions < 1e3 ? " (%.1f M)" : " (%.1f B)",
+                 millions < 1e3 ? millions : millions / 1e3);
+}
+
 static void print_model(const run *r) {
     const sac_model_info *m = &r->info;
     char text[200];
     print_row("model", r->model_path);
     print_row("family", m->family);
-    snprintf(text, sizeof text, "%s (%.1f M)", report_count(m->n_parameters), (double)m->n_parameters / 1e6);
+    print_in_millions(text, sizeof text, m->n_parameters);
     print_row("parameters", text);
     snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
     print_row("weights", text);
+    print_adapters(r->model);
     snprintf(text, sizeof text, "%s%s%.150s", m->chat_format, m->chat_source ? " " : "",
              m->chat_source ? m->chat_source : "");
     print_row("chat format", text);
@@ -106,16 +126,18 @@ static void print_model(const run *r) {
              m->n_layers, m->hidden, m->n_heads, m->n_kv_heads, m->head_dim, m->intermediate,
              report_count(m->vocab));
     print_row("language model", text);
-    snprintf(text, sizeof text, "%s tokens, rope theta %g", report_count(m->max_context), m->rope_theta);
+    snprintf(text, sizeof text, "%s, rope theta %g", report_counted(m->max_context, "token"), m->rope_theta);
     print_row("context", text);
     char size[40];
-    snprintf(size, sizeof size, m->image_size ? "%dx%d pixels" : "pictures of any size", m->image_size, m->image_size);
+    snprintf(size, sizeof size, m->image_size ? "%dx%d pixels" : "pictures of any size", m->image_size,
+             m->image_size);
     if (m->has_vision)
-        snprintf(text, sizeof text, "%d layers x %d, %d heads, %s in patches of %d; %d tokens a %s; processor %s",
-                 m->vision_layers, m->vision_hidden, m->vision_heads, size, m->patch_size, m->tokens_per_frame,
-                 m->image_size ? "picture" : "frame of a video at most", m->processor);
+        snprintf(text, sizeof text,
+                 "%d layers x %d, %d heads, %s in patches of %d; %d tokens a %s; processor %s",
+                 m->vision_layers, m->vision_hidden, m->vision_heads, size, m->patch_size,
+                 m->tokens_per_frame, m->image_size ? "picture" : "frame of a video at most", m->processor);
     print_row("vision", m->has_vision ? text : "none");
-    snprintf(text, sizeof text, "%s, %d threads", m->cpu, m->n_threads);
+    snprintf(text, sizeof text, "%s, %s", m->cpu, report_counted(m->n_threads, "thread"));
     print_row("processor", text);
     putchar('\n');
 }
@@ -283,11 +305,11 @@ const command command_inspect = {
     .summary =
         "Tells what a model is (family, shapes, parameters, chat format) and the memory that a session of\n"
         "a given context takes; or draws what a prefill method keeps of a picture.",
-    .examples =
-        "  saccade inspect MODEL\n"
-        "  saccade inspect MODEL --ctx 32768 --kv bf16\n"
-        "  saccade inspect model.gguf --tensors\n"
-        "  saccade inspect MODEL --json\n"
-        "  saccade inspect --attention kept.svg --image cat.jpg --prefill zipvl:min=0 \"What is this?\"\n",
+    .examples = "  saccade inspect MODEL\n"
+                "  saccade inspect MODEL --ctx 32768 --kv bf16\n"
+                "  saccade inspect model.gguf --tensors\n"
+                "  saccade inspect MODEL --json\n"
+                "  saccade inspect --attention kept.svg --image cat.jpg \\\n"
+                "    --prefill zipvl:min=0 \"What is this?\"\n",
     .run = inspect,
 };

@@ -1,0 +1,48 @@
+# SAC_SHARED=ON: libsaccade.so beside the archives that the command is linked from. Its objects are a second set,
+# position-independent, because addressing through tables would slow the command down; only what the public headers declare
+# (SAC_API) can be seen in it. Everything a module is compiled with is taken from the module's archive.
+set(SAC_SHARED_MODULES base device kernels sparse kvquant text kv llm vision process towers weights families models engine)
+add_library(saccade_shared SHARED)
+
+foreach(name ${SAC_SHARED_MODULES})
+  get_target_property(sources sac_${name} SOURCES)
+  get_target_property(options sac_${name} COMPILE_OPTIONS)
+  get_target_property(definitions sac_${name} COMPILE_DEFINITIONS)
+  get_target_property(folders sac_${name} INCLUDE_DIRECTORIES)
+  get_target_property(libraries sac_${name} LINK_LIBRARIES)
+  add_library(sac_${name}_shared OBJECT ${sources})
+  set_target_properties(sac_${name}_shared PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden
+    CUDA_VISIBILITY_PRESET hidden)
+  target_include_directories(sac_${name}_shared PRIVATE ${folders})
+  target_include_directories(sac_${name}_shared SYSTEM PRIVATE $<$<STREQUAL:${name},vision>:${STB_INCLUDE}>)
+  target_link_libraries(sac_${name}_shared PRIVATE ${libraries})
+  if(options)
+    target_compile_options(sac_${name}_shared PRIVATE ${options})
+  endif()
+  if(definitions)
+    target_compile_definitions(sac_${name}_shared PRIVATE ${definitions})
+  endif()
+  target_sources(saccade_shared PRIVATE $<TARGET_OBJECTS:sac_${name}_shared>)
+  list(FILTER libraries EXCLUDE REGEX "sac_")
+  target_link_libraries(saccade_shared PRIVATE ${libraries})
+endforeach()
+add_dependencies(sac_families_shared sac_families) # a file that both are compiled from is generated once
+
+set_target_properties(saccade_shared PROPERTIES OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+if(SAC_CUDA)
+  set_target_properties(saccade_shared PROPERTIES LINKER_LANGUAGE CUDA)
+endif()
+target_include_directories(saccade_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_options(saccade_shared PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
+
+# For those who build with it: pkg-config's saccade.pc, and find_package(saccade) with its target saccade::saccade.
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/saccade)
+install(TARGETS saccade_shared EXPORT saccade LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT saccade NAMESPACE saccade:: FILE saccadeConfig.cmake DESTINATION ${package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/saccadeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/saccadeConfigVersion.cmake DESTINATION ${package})
+configure_file(cmake/saccade.pc.in saccade.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/saccade.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,66 @@
+"""What the documents say about methods and their settings is what the command has."""
+import re
+import unittest
+
+from cli import Case, main, saccade
+
+OPTIONS = {"prefill": "--prefill", "decode": "--decode", "kv": "--kv", "rope": "--rope", "reduce": "--reduce"}
+WITHOUT_SETTINGS = {"dense", "none", "model", "f32", "f16", "bf16"}
+HEADINGS = {"doublesparse": "Double Sparsity", "duo": "DuoAttention", "streaming": "StreamingLLM", "ntk": "NTK-aware scaling"}
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def listed(option, line):
+    """The names that a refusal lists: "... there are tau, recent"."""
+    said = saccade("ask", option, line, "What?").stderr
+    found = re.search(r"there are ([\w, ]+)$", said.strip())
+    return set(found.group(1).split(", ")) if found else set()
+
+
+def sections():
+    """Heading -> names that stand alone in a cell of its tables: "| `high`, `low` | 4, 2 | ..."."""
+    out = {}
+    for part in re.split(r"^## ", text_of("docs/methods.md"), flags=re.M)[1:]:
+        heading, _, body = part.partition("\n")
+        cells = [c.strip() for row in re.findall(r"^\|(.*)\|$", body, flags=re.M) for c in row.split("|")]
+        out[heading] = {name for cell in cells if re.fullmatch(r"`\w+`(, `\w+`)*", cell) for name in re.findall(r"`(\w+)`", cell)}
+    return out
+
+
+class Methods(Case):
+    def test_every_setting_is_in_its_table(self):
+        documented, known = sections(), {}
+        for option in OPTIONS.values():
+            names = listed(option, "nothing")
+            self.assertTrue(names, option)
+            for name in names - WITHOUT_SETTINGS:
+                settings = listed(option, name + ":nothing=1")
+                self.assertTrue(settings, name)
+                known.setdefault(name, set()).update(settings)
+        self.assertGreaterEqual(len(known), 20)
+        claimed = {}
+        for name, settings in known.items():
+            heading = [h for h in documented if h.startswith(HEADINGS.get(name, name)) or h.lower().startswith(name) or f"`{name}`" in h]
+            self.assertEqual(len(heading), 1, f"docs/methods.md has no section, or several, of {name}")
+            self.assertEqual(settings - documented[heading[0]], set(), f"not in docs/methods.md, {heading[0]}: settings of {name}")
+            claimed.setdefault(heading[0], set()).update(settings)
+        for heading, settings in claimed.items():
+            self.assertEqual(documented[heading] - settings, set(), f"docs/methods.md, {heading}: settings that no method has")
+
+
+class Scoreboard(unittest.TestCase):
+    def test_lines_have_the_names_of_their_files(self):
+        first_table = re.search(r"^\| method \|.*?\n\n", text_of("docs/scoreboard.md"), flags=re.M | re.S).group(0)
+        shown = set(re.findall(r"^\| ([^|]+?) \|", first_table, flags=re.M)) - {"method", "---", "dense"}
+        names = {a or b for a, b in re.findall(r'\{name: (?:"([^"]+)"|([^",]+)),', text_of("samples/drawn/methods.yaml"))}
+        self.assertEqual(names - shown, set())
+        drawn = set(re.findall(r">([^<]+): [\d.]+ %</text>", text_of("docs/images/methods.svg"))) - {"dense"}
+        self.assertEqual(drawn - names, set())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+/* A prompt in pieces and steps of a batch on a device, without one (late_device.h): pieces do not pile up before the
+ * device, and a fault at any op or copy in the middle of a batch is said, and leaves sessions that can begin anew. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "batch.h"
+#include "cpu_flags.h"
+#include "late_device.h"
+#include "quants.h"
+#include "test.h"
+#include "work.h"
+#include "workspace.h"
+
+enum { N_CTX = 400, SESSIONS = 3, STEPS = 40 };
+
+/* The device's ops for sessions, by the linker's --wrap. */
+sac_status __wrap_sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err);
+sac_status __wrap_sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err) {
+    (void)s, (void)err;
+    sac_ops plain;
+    sac_ops_init_cpu(&plain, sac_cpu_flags());
+    *t = late_ops(&plain);
+    t->fuses = true; /* packed rows and tail in one op: the host may read neither */
+    return SAC_OK;
+}
+void __wrap_sac_ops_close(sac_stream *s);
+void __wrap_sac_ops_close(sac_stream *s) {
+    (void)s;
+}
+size_t __wrap_sac_ops_scratch_bytes(const sac_device *d);
+size_t __wrap_sac_ops_scratch_bytes(const sac_device *d) {
+    (void)d;
+    return 0;
+}
+
+typedef struct card {
+    sac_model *m;
+    float *embed;
+    sac_stream host; /* that ops run with */
+    sac_arena arena;
+} card;
+
+static float *as_floats(sac_weight *w) {
+    sac_tensor *t = &w->tensor;
+    float *f = malloc((size_t)(t->dim[0] * t->dim[1]) * sizeof *f);
+    for (int64_t i = 0; i < t->dim[0]; i++)
+        sac_dequantize_row(t->dtype,
+                           (const uint8_t *)t->data + (size_t)i * sac_dtype_row_bytes(t->dtype, t->dim[1]),
+                           f + i * t->dim[1], t->dim[1]);
+    *w = sac_weight_of((sac_tensor){f, SAC_DTYPE_F32, 2, {t->dim[0], t->dim[1]}});
+    return f;
+}
+
+static void open_card(card *c) {
+    sac_error err;
+    sac_model_options o;
+    sac_model_options_default(&o);
+    o.n_threads = 1;
+    memset(c, 0, sizeof *c);
+    late_failed = false, late_fail_at = 0;
+    late_prompt = LATE_STREAMS;
+    assert_ok(sac_model_open(&c->m, "tests/golden/models/qwen2", &o, &err), err);
+    size_t scratch = c->m->ops.linear_scratch_bytes(4096, 4096) + 64;
+    assert_ok(sac_arena_open(&c->arena, sac_stream_bytes(1, scratch), &err), err);
+    assert_ok(sac_stream_init(&c->host, c->m->pool, &c->arena, scratch, &err), err);
+    late_host = &c->host;
+    c->m->device = late_device();
+    c->m->device_decoder.decoder = c->m->loaded.decoder;
+    c->embed = as_floats(&c->m->device_decoder.decoder.embed);
+}
+
+static void close_card(card *c) {
+    assert_int_equal(late_n_streams, 0);
+    c->m->device_decoder = (sac_device_decoder){0};
+    sac_model_free(c->m);
+    sac_arena_free(&c->arena);
+    free(c->embed);
+    for (int i = 0; i < LATE_BLOCKS; i++) assert_true(!late_closed[i].at && !late_pinned[i].at);
+}
+
+/* The i-th prompt, other tokens and another length each. */
+static size_t prompt_of(int i, int32_t *ids) {
+    size_t n = (size_t)(50 + 31 * i);
+    for (size_t t = 0; t < n; t++) ids[t] = (int32_t)(10 + (t * (size_t)(7 + 4 * i) + (size_t)i) % 250);
+    return n;
+}
+
+/* ---------------------------------------------------------------- pieces */
+
+static int n_queued(void) {
+    int n = 0;
+    for (int i = 0; i < LATE_STREAMS; i++) n += late_queues[i].n;
+    return n;
+}
+
+/* What the device has before it when a piece was handed over is that piece and the one before. */
+static void pieces_do_not_pile_up(void **state) {
+    (void)state;
+    card c;
+    sac_error err;
+    sac_session *s;
+    int32_t ids[N_CTX];
+    int n_before = 0, n_ahead = 0, n_pieces = 0, most = 0;
+    open_card(&c);
+    assert_ok(sac_session_create(
+                  &s, c.m, &(sac_session_config){.n_ctx = N_CTX, .prefill_chunk = 16, .kv = "f32"}, &err),
+              err);
+    sac_input in = {.ids = ids, .n_ids = prompt_of(2, ids)};
+    assert_ok(sac_session_begin_work(s, &in, NULL, NULL, &err), err);
+    for (bool done = false; !done;) {
+        bool is_piece = s->work->stage == SAC_WORK_PREFILL;
+        int n = n_queued();
+        late_prompt = is_piece ? 0 : LATE_STREAMS;
+        assert_ok(sac_session_work_next(s, &done, &err), err);
+        if (!is_piece || done) continue;
+        int n_now = n_queued() - n;
+        if (n_pieces++) assert_true(late_in_flight() <= n_now + n_before);
+        n_ahead += late_in_flight() > n_now;
+        most = n_now > most ? n_now : most;
+        n_before = n_now;
+    }
+    assert_true(n_pieces > 10 && most > 3); /* pieces of a prompt, each more than an op */
+    assert_true(n_ahead > 5);               /* and the device need not wait for the host */
+    late_prompt = LATE_STREAMS;
+    sac_session_free(s);
+    close_card(&c);
+}
+
+/* ---------------------------------------------------------------- faults in a batch */
+
+typedef struct asked {
+    sac_session *s[SESSIONS];
+    sac_batch *batch;
+    int32_t answer[SESSIONS][STEPS];
+} asked;
+
+/* Sessions of several kinds: rows as they are, chosen ones, packed ones whose tail is full within the answer. */
+static void open_asked(asked *a, const sac_model *m) {
+    static const sac_session_config configs[SESSIONS] = {
+        {.n_ctx = N_CTX, .kv = "f32"},
+        {.n_ctx = N_CTX, .kv = "f32", .decode = "quest:page=3,budget=30,skip=0"},
+        {.n_ctx = N_CTX, .kv = "mixed:gap=32"}};
+    sac_error err;
+    for (int i = 0; i < SESSIONS; i++) assert_ok(sac_session_create(&a->s[i], m, &configs[i], &err), err);
+    assert_ok(sac_batch_create(&a->batch, m, SESSIONS, &err), err);
+}
+
+static void close_asked(asked *a) {
+    sac_batch_free(a->batch);
+    for (int i = 0; i < SESSIONS; i++) sac_session_free(a->s[i]);
+}
+
+/* The fault comes at op or copy number fail_at of the steps; 0: none. How many had an error of the device. */
+static int answer(asked *a, int fail_at) {
+    sac_sampling sampling;
+    sac_error err;
+    sac_sampling_default(&sampling);
+    sampling.temperature = 0, sampling.max_tokens = STEPS, sampling.ignore_eos = true;
+    int n_failed = 0;
+    for (int i = 0; i < SESSIONS; i++) {
+        int32_t ids[N_CTX];
+        size_t n = prompt_of(i, ids);
+        assert_ok(sac_session_begin_tokens(a->s[i], ids, n, &sampling, NULL, &err), err);
+    }
+    late_fail_at = fail_at;
+    for (int t = 0; t < STEPS && !n_failed; t++) {
+        sac_batch_item items[SESSIONS] = {{0}};
+        for (int i = 0; i < SESSIONS; i++) items[i].session = a->s[i];
+        assert_ok(sac_batch_step(a->batch, items, SESSIONS, &err), err);
+        for (int i = 0; i < SESSIONS; i++) {
+            if (items[i].status == SAC_OK) {
+                a->answer[i][t] = items[i].token;
+                continue;
+            }
+            assert_int_equal(items[i].status, SAC_DEVICE);
+            assert_true(items[i].error.text[0] != 0);
+            n_failed++;
+        }
+    }
+    assert_true(!n_failed == !late_failed); /* nobody goes on over a fault */
+    late_fail_at = 0, late_failed = false;
+    for (int i = 0; i < SESSIONS; i++) sac_session_end(a->s[i], NULL);
+    return n_failed;
+}
+
+static void a_fault_in_a_batch_is_said(void **state) {
+    (void)state;
+    static asked whole, hurt;
+    card c;
+    int n_faults = 0;
+    open_card(&c);
+    open_asked(&whole, c.m);
+    assert_int_equal(answer(&whole, 0), 0);
+    open_asked(&hurt, c.m);
+    for (int at = 1; answer(&hurt, at); at += 7 + at / 3) { /* up to the end of the answers */
+        n_faults++;
+        memset(hurt.answer, 0, sizeof hurt.answer);
+        for (int i = 0; i < SESSIONS; i++) sac_session_reset(hurt.s[i]);
+        assert_int_equal(answer(&hurt, 0), 0); /* as if the card had come back */
+        assert_memory_equal(hurt.answer, whole.answer, sizeof whole.answer);
+        for (int i = 0; i < SESSIONS; i++) sac_session_reset(hurt.s[i]);
+    }
+    assert_true(n_faults > 10);
+    close_asked(&whole);
+    close_asked(&hurt);
+    close_card(&c);
+}
+
+/* ---------------------------------------------------------------- memory */
+
+/* A session in place of another takes no memory of the device and gives none back, while others are there. */
+static void memory_of_a_session_is_kept(void **state) {
+    (void)state;
+    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32"},
+                             other = {.n_ctx = N_CTX,
+                                      .kv = "f32",
+                                      .decode = "tokenselect:k=8,init=2,local=4"},
+                             small = {.n_ctx = 40, .kv = "f32"};
+    card c;
+    sac_error err;
+    sac_session *stays, *s;
+    open_card(&c);
+    assert_ok(sac_session_create(&stays, c.m, &config, &err), err);
+    assert_ok(sac_session_create(&s, c.m, &other, &err), err);
+    for (int i = 0; i < 4; i++) {
+        int n_allocated = late_n_allocated, n_freed = late_n_freed;
+        sac_session_free(s);
+        assert_ok(sac_session_create(&s, c.m, i % 2 ? &other : &config, &err), err);
+        assert_int_equal(late_n_allocated, n_allocated);
+        assert_int_equal(late_n_freed, n_freed);
+        int32_t ids[N_CTX]; /* and it is as good as new */
+        size_t n = prompt_of(0, ids);
+        assert_ok(sac_session_append(s, ids, n, NULL, &err), err);
+        assert_ok(sac_session_append(stays, ids, n, NULL, &err), err);
+        if (i % 2 == 0)
+            assert_memory_equal(sac_session_logits(s), sac_session_logits(stays), 288 * sizeof(float));
+        sac_session_reset(stays);
+    }
+    sac_session_free(s);
+    int n_allocated = late_n_allocated;
+    assert_ok(sac_session_create(&s, c.m, &small, &err), err); /* not worth that much */
+    assert_true(late_n_allocated > n_allocated);
+    sac_session_free(s);
+    sac_session_free(stays);
+    close_card(&c);
+}
+
+/* A session is refused that would leave nothing to the device's libraries; what was kept makes room. */
+static void libraries_have_room(void **state) {
+    (void)state;
+    const size_t libraries = (size_t)640 << 20;
+    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32"};
+    card c;
+    sac_error err;
+    sac_session *s;
+    sac_memory_report plan;
+    open_card(&c);
+    assert_ok(sac_session_plan(c.m, &config, &plan, &err), err);
+    late_left = plan.device_bytes + plan.workspace_device_bytes + libraries - 1;
+    assert_int_equal(sac_session_create(&s, c.m, &config, &err), SAC_NO_MEMORY);
+    assert_non_null(strstr(err.text, "libraries"));
+    late_left++;
+    assert_ok(sac_session_create(&s, c.m, &config, &err), err);
+    late_left = 0;
+    sac_session_free(s);
+    close_card(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(a_fault_in_a_batch_is_said),
+        cmocka_unit_test(memory_of_a_session_is_kept), cmocka_unit_test(libraries_have_room)};
+    return cmocka_run_group_tests_name("work on a device", tests, NULL, NULL);
+}
