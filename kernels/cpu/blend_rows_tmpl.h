@@ -1,28 +1,25 @@
 #include "cpu.h"
 #include "simd.h"
 
-static void blend_row(const sac_blend_rows_args *a, float *y, int64_t first_row, const int32_t *source,
-                      const float *weight) {
+/* y = sum, or y += sum; x: the first of the tile's rows. */
+static void blend_row(const sac_blend_rows_args *a, float *y, const float *x, int64_t i) {
+    const int32_t *source = a->source + i * SAC_BLEND_TAPS;
+    const float *weight = a->weight + i * SAC_BLEND_TAPS;
     for (int64_t c = 0, n = a->y.cols; c < n; c += VF) {
         vf sum = vf_zero();
-        for (int k = 0; k < SAC_BLEND_TAPS; k++)
-            sum = vf_fma(vf_set1(weight[k]),
-                         vf_load_part(sac_mat_row_f32(a->x, first_row + source[k]) + c, n - c), sum);
+        for (int k = 0; k < SAC_BLEND_TAPS && source[0] >= 0; k++)
+            sum = vf_fma(vf_set1(weight[k]), vf_load_part(x + source[k] * a->x.stride + c, n - c), sum);
+        if (source[0] < 0) sum = vf_load_part(a->fill + c, n - c);
+        if (a->accumulate) sum = vf_add(vf_load_part(y + c, n - c), sum);
         vf_store_part(y + c, sum, n - c);
     }
 }
 
 static void blend_rows(const void *args, int64_t first, int64_t end) {
     const sac_blend_rows_args *a = args;
-    int64_t n = a->y.rows / a->n_tiles, x_rows = a->x.rows / a->n_tiles;
-    for (int64_t row = first; row < end; row++) {
-        const int32_t *source = a->source + row % n * SAC_BLEND_TAPS;
-        float *y = sac_mat_row_f32(a->y, row);
-        if (source[0] < 0)
-            memcpy(y, a->fill, (size_t)a->y.cols * sizeof(float));
-        else
-            blend_row(a, y, row / n * x_rows, source, a->weight + row % n * SAC_BLEND_TAPS);
-    }
+    int64_t n = a->y.rows / a->n_tiles, x_rows = a->shared ? 0 : a->x.rows / a->n_tiles;
+    for (int64_t row = first; row < end; row++)
+        blend_row(a, sac_mat_row_f32(a->y, row), sac_mat_row_f32(a->x, row / n * x_rows), row % n);
 }
 
 static sac_status SAC_ISA(blend_rows)(const sac_stream *s, const sac_blend_rows_args *a) {

@@ -41,7 +41,6 @@
 #include "op_linear_group.h"
 #include "op_mask_scores.h"
 #include "op_mean_rows.h"
-#include "op_mix_rows.h"
 #include "op_pack_channels.h"
 #include "op_pack_rows.h"
 #include "op_packed_attention.h"
@@ -88,7 +87,6 @@
     X(blend_rows)                                                                                            \
     X(gather_rows)                                                                                           \
     X(scatter_rows)                                                                                          \
-    X(mix_rows)                                                                                              \
     X(convert_rows)                                                                                          \
     X(packed_attention)                                                                                      \
     X(pack_channels)                                                                                         \

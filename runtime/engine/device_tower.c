@@ -176,9 +176,13 @@ static sac_status gather(const sac_session *s, sac_visual_mat y, sac_visual_mat 
 static sac_status blend(const sac_session *s, sac_mat y, sac_mat x) {
     const sac_token_blend *b = &s->device_vision.blend;
     SAC_TRY(send_blend(s, y.rows));
-    return s->device_ops.blend_rows(
-        &s->device_stream,
-        &(sac_blend_rows_args){y, x, b->source, b->weight, s->model->device_tower.image_newline, 1});
+    return s->device_ops.blend_rows(&s->device_stream,
+                                    &(sac_blend_rows_args){.y = y,
+                                                           .x = x,
+                                                           .source = b->source,
+                                                           .weight = b->weight,
+                                                           .fill = s->model->device_tower.image_newline,
+                                                           .n_tiles = 1});
 }
 
 sac_status sac_tower_lay_out(sac_session *s, sac_visual_mat y, sac_visual_mat from, bool blends,

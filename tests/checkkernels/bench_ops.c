@@ -200,7 +200,8 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_swiglu: c->swiglu = (sac_swiglu_args){y, x, x}; break;
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
     case CHECK_blend_rows:
-        c->blend_rows = (sac_blend_rows_args){y, x, index, bench_floats(b, rows * SAC_BLEND_TAPS), NULL, 1};
+        c->blend_rows = (sac_blend_rows_args){
+            .y = y, .x = x, .source = index, .weight = bench_floats(b, rows * SAC_BLEND_TAPS), .n_tiles = 1};
         break;
     case CHECK_scatter_rows: c->scatter_rows = (sac_scatter_rows_args){y, x, index, false}; break;
     case CHECK_rope:
@@ -222,8 +223,8 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     }
     case CHECK_pool_tokens: { /* rows = tiles of 8 x 8 */
         sac_mat tokens = sac_mat_f32(bench_floats(b, rows * 64 * n), rows * 64, n);
-        c->pool_tokens = (sac_pool_tokens_args){sac_mat_f32(bench_floats(b, rows * 16 * n), rows * 16, n),
-                                                tokens, rows, 8, 8, 2};
+        c->pool_tokens = (sac_pool_tokens_args){
+            sac_mat_f32(bench_floats(b, rows * 16 * n), rows * 16, n), tokens, rows, 8, 8, 2};
         b->bytes = 80.0 * 4 * (double)(rows * n);
         break;
     }
