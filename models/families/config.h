@@ -118,9 +118,6 @@ typedef struct sac_llava_defaults {
 /* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's. */
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
                                  sac_error *err);
-/* "<name>_index" or "<name>_id" into *id, which holds the default. */
-sac_status sac_config_read_token(int32_t *id, const json_t *config, const char *name, int vocab,
-                                 sac_error *err);
 
 /* Ranges and divisibility of what was read (also from GGUF), whatever it came from. */
 sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err);

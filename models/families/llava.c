@@ -4,7 +4,6 @@
 #include "family.h"
 #include "family_spec.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* transformers' CLIPVisionConfig: what a vision_config without a key means. */
@@ -107,21 +106,6 @@ static sac_status read_vision(sac_model_config *c, const json_t *config, const s
         "full is supported");
 }
 
-sac_status sac_config_read_token(int32_t *id, const json_t *config, const char *name, int vocab,
-                                 sac_error *err) {
-    char key[2][64];
-    int64_t token = *id;
-    snprintf(key[0], sizeof key[0], "%s_index", name);
-    snprintf(key[1], sizeof key[1], "%s_id", name);
-    for (int i = 0; i < 2; i++) SAC_TRY(sac_json_get_int(config, key[i], 0, vocab - 1, &token, err));
-    if (token >= vocab)
-        return sac_fail(err, SAC_BAD_FILE,
-                        "\"%s\" is missing, and its default %lld is outside the vocabulary of %d", key[0],
-                        (long long)token, vocab);
-    *id = (int32_t)token;
-    return SAC_OK;
-}
-
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
                                  sac_error *err) {
     static const sac_llava_defaults llava = {
@@ -134,7 +118,8 @@ sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, cons
     bool tied = false; /* tying in either place counts */
     SAC_TRY(sac_json_get_bool(config, "tie_word_embeddings", &tied, err));
     c->tied_head |= tied;
-    SAC_TRY(sac_config_read_token(&c->image_token, config, "image_token", c->decoder.vocab, err));
+    SAC_TRY(sac_config_read_token(&c->image_token, config, "image_token_index", "image_token_id",
+                                  c->decoder.vocab, err));
     if (sac_config_has(config, "eos_token_id")) c->n_stop_ids = 0; /* stands before text_config's */
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }

@@ -1,5 +1,6 @@
 /* llava_onevision.c - LLaVA-OneVision (Li et al., arXiv:2408.03326) in transformers' format: LLaVA-NeXT's tiles with a
  * SigLIP tower and Qwen2; a video is one placeholder, its frames' tokens resized and a newline behind them. */
+#include "config_values.h"
 #include "family.h"
 
 /* transformers' LlavaOnevisionConfig without a vision_config: SigLIP so400m at 384, the last layer left out. */
@@ -31,7 +32,8 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
         return sac_fail(
             err, SAC_UNSUPPORTED,
             "\"vision_feature_select_strategy\" full is not supported with a tower that has a class token");
-    return sac_config_read_token(&c->video_token, config, "video_token", c->decoder.vocab, err);
+    return sac_config_read_token(&c->video_token, config, "video_token_index", "video_token_id",
+                                 c->decoder.vocab, err);
 }
 
 const sac_family sac_family_llava_onevision = {"llava_onevision", defaults, read, sac_positions_plain};
