@@ -16,7 +16,8 @@ tests/golden/models/NAME/golden.json
         messages    [{"role": ..., "parts": [{"text": ...} | {"image": FILE} | {"frames": [FILE, ...]}]}], files
                     beside index.json, to be rendered in chat_format
         positions   "grid": what follows a video is numbered as transformers from 5.3 on numbers it
-        chat_format "plain", "saccade", ...; null = the one that the model's own files announce
+        keep_video_marks true: the template's tokens around a video stay around its frames
+        chat_format "plain", "saccade", ..., a template's file; null = the one that the model's own files announce
         ids         the prompt as token ids, a visual token as the model's placeholder id
         n_visual    visual tokens among them
         tokens      64 greedy tokens (or up to the end token, which is then the last)
@@ -47,6 +48,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(ROOT, "tests", "golden", "models")
 N_TOKENS = 64
 TEXT = "Three owls sat on the wire; two of them saw 47 mice, the third one slept. Which owl was tired, and why?"
+MARKS = "tests/golden/models/marks.jinja"  # a template with tokens around pictures and videos
 
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 64}
@@ -388,8 +390,8 @@ def with_tokens(ids, tokens):
 class Qwen3VL(QwenVL):
     """Qwen3-VL: each step of a video's time stands behind its seconds, as in transformers 4.57, which puts "<0.2 seconds>",
     the start of vision, the step's tokens and the end of vision in the place of the template's start, video token and
-    end. From 5.10 on transformers leaves the template's start and end around them all. Numbers of the rows are
-    transformers' own."""
+    end. From 5.10 on transformers leaves the template's start and end around them all: "keep_video_marks". Numbers of the
+    rows are transformers' own."""
 
     def video(self, t, h, w, n_frames):
         """Texts and tokens of a video of t steps; frames are half a second apart."""
@@ -411,6 +413,8 @@ class Qwen3VL(QwenVL):
             (kind, (t, h, w)), part = next(grids), next(parts)
             n_visual += t * h * w
             made = [self.config.image_token_id] * (h * w) if kind == 1 else self.video(t, h, w, len(part["frames"]))
+            if case["chat_format"] == MARKS and (kind == 1 or case.get("keep_video_marks")):
+                made = [self.config.vision_start_token_id, *made, self.config.vision_end_token_id]
             for each in made:
                 if isinstance(each, str):
                     text += each
@@ -478,10 +482,10 @@ def pictures_of(case):
 
 
 def render(case, joined=False):
-    """The conversation as texts and IMAGE_MARKs, in the two formats that the goldens use."""
+    """The conversation as texts and IMAGE_MARKs, in the formats that the goldens use, without the tokens of MARKS."""
     if "text" in case:
         return [case["text"]]
-    plain, out = case["chat_format"] == "plain", []
+    plain, out = case["chat_format"] in ("plain", MARKS), []
     for m in case["messages"]:
         out.append("" if plain else "<|user|>" if m["role"] == "user" else "<|assistant|>")
         for part in m["parts"]:
@@ -529,6 +533,8 @@ QWEN3_VL = [
     chat_case("small and long pictures", image("small.png"), question("and"), image("long.png"), question("Which is wider?")),
     chat_case("five frames", FRAMES, question("What happens?")),
     chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
+    chat_case("picture and frames in marks", image("tall.png"), FRAMES, question("Is it in there?"), chat_format=MARKS),
+    dict(chat_case("marks kept", image("tall.png"), FRAMES, question("Is it in there?"), chat_format=MARKS), keep_video_marks=True),
 ]
 QWEN_VL = [
     text_case("text only", "Say something about owls."),

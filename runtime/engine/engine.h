@@ -95,7 +95,7 @@ typedef struct sac_media sac_media;
 /* What sac_session_set_chat was given, read. */
 typedef struct sac_chat_settings {
     json_t *tools, *documents, *variables; /* owned, or NULL */
-    bool no_generation_prompt, continue_final_message, parse_special;
+    bool no_generation_prompt, continue_final_message, parse_special, keep_video_marks;
 } sac_chat_settings;
 
 /* Of a device's memory (workspace.h). */
