@@ -41,11 +41,16 @@ static __global__ void blend_rows_kernel(T *y, const X *x, const blend b) {
 }
 
 template <typename T, typename X>
-static sac_status run(const sac_stream *s, const sac_blend_rows_args *a, const blend *b) {
+static sac_status run_from(const sac_stream *s, const sac_blend_rows_args *a, const blend *b) {
     bool wide = mat_aligned(a->y) && mat_aligned(a->x);
     rows_grid g = rows_plan(b->rows, b->n / (wide ? 8 : 1));
     return launch(s, {g.blocks, g.threads}, wide ? blend_rows_kernel<T, X, 8> : blend_rows_kernel<T, X, 1>,
                   (T *)a->y.data, (const X *)a->x.data, *b);
+}
+
+template <typename T>
+static sac_status run(const sac_stream *s, const sac_blend_rows_args *a, const blend *b) {
+    return a->x.dtype == a->y.dtype ? run_from<T, T>(s, a, b) : run_from<T, float>(s, a, b);
 }
 
 extern "C" sac_status sac_cuda_blend_rows(const sac_stream *s, const sac_blend_rows_args *a) {
@@ -61,8 +66,7 @@ extern "C" sac_status sac_cuda_blend_rows(const sac_stream *s, const sac_blend_r
                      .y_stride = a->y.stride,
                      .x_stride = a->x.stride,
                      .accumulate = a->accumulate};
-    if (a->x.dtype == a->y.dtype) BY_DTYPE(a->y.dtype, return run<T, T>(s, a, &b));
-    BY_DTYPE(a->y.dtype, return run<T, float>(s, a, &b));
+    BY_DTYPE(a->y.dtype, return run<T>(s, a, &b));
     return SAC_OK;
 }
 
