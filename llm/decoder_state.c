@@ -60,11 +60,11 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
                         d->name, kv->format->name);
-    if (s->n_deep && d->rebuild)
+    if (s->n_deep && d->rebuild && d->max_rebuild(s->decode.p) > 0)
         return sac_fail(
             err, SAC_UNSUPPORTED,
             "decode policy %s computes old tokens again from their embeddings, and this model adds more to "
-            "those of pictures after its first %d layers",
+            "those of pictures after its first %d layers: use r=0",
             d->name, s->n_deep);
     if (s->prefill.policy->keep && d->rebuild)
         return sac_fail(err, SAC_UNSUPPORTED,

@@ -46,6 +46,7 @@ typedef struct sac_loaded_model {
     sac_merger merger;
     sac_processor_config processor;
     const float *image_newline;          /* [hidden] or NULL */
+    bool video_newline;                  /* that, behind the frames of a video */
     int32_t video_token;                 /* id of a video's rows */
     int32_t vision_start, vision_end;    /* as in sac_model_config */
     double tokens_per_second, video_fps; /* as in sac_model_config */

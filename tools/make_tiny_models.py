@@ -172,6 +172,11 @@ def clip(**keys):
             "num_hidden_layers": 3, "intermediate_size": 35, **keys}
 
 
+def siglip(**keys):
+    return {"model_type": "siglip_vision_model", "image_size": 32, "patch_size": 6, "hidden_size": 24, "num_attention_heads": 3,
+            "num_hidden_layers": 2, "intermediate_size": 35, "vision_use_head": False, **keys}
+
+
 def under(text, vision, architecture, model_type, **keys):
     text = {k: v for k, v in text.items() if k != "architectures"}
     return {"architectures": [architecture], "model_type": model_type, "text_config": text, "vision_config": vision,
@@ -186,6 +191,14 @@ def llava(text, vision, **keys):
 def llava_next(text, vision, **keys):
     pinpoints = [[30, 60], [60, 30], [60, 60], [90, 30], [30, 90]]
     return under(text, vision, "LlavaNextForConditionalGeneration", "llava_next", image_grid_pinpoints=pinpoints, **keys)
+
+
+def llava_onevision(text, vision, **keys):
+    s = vision["image_size"]
+    pinpoints = [[h * s, w * s] for h in (1, 2, 3) for w in (1, 2, 3) if h * w < 5]
+    return under(text, vision, "LlavaOnevisionForConditionalGeneration", "llava_onevision", **{
+        "image_grid_pinpoints": pinpoints, "video_token_index": VOCAB - 1, "vision_feature_layer": -1,
+        "vision_feature_select_strategy": "full", **keys})
 
 
 def qwen_vl(version, vision, **keys):
@@ -258,6 +271,11 @@ MODELS = {
     "llava_next": (llava_next(llama(**SMALL, rope_theta=10000.0), clip()), "bf16", "old", {}),
     "llava_next_mistral": (llava_next(mistral(**SMALL, sliding_window=None), clip(patch_size=10), vision_feature_layer=-1),
                            "f16", "v4.52", {}),
+    "llava_siglip": (llava(qwen2(**SMALL, tie_word_embeddings=True), siglip(), vision_feature_layer=-1,
+                           vision_feature_select_strategy="full"), "bf16", "v4.52", {}),
+    "llava_onevision": (llava_onevision(qwen2(**SMALL, rope_theta=1e6), siglip()), "bf16", "old", {}),
+    "llava_onevision_max": (llava_onevision(qwen2(**SMALL, tie_word_embeddings=True, rope_theta=10000.0), siglip(
+        image_size=28, patch_size=7, vision_use_head=True), vision_aspect_ratio="anyres_max_1"), "f16", "v5", {"video": True}),
     "qwen2_vl": (qwen_vl(2, {"depth": 3, "embed_dim": 24, "hidden_size": 32, "num_heads": 3, "mlp_ratio": 2, "patch_size": 6,
                              "spatial_merge_size": 2, "temporal_patch_size": 2}, flat=True), "bf16", "qwen old", {}),
     "qwen2_5_vl": (qwen_vl(2.5, {"depth": 4, "hidden_size": 24, "num_heads": 2, "intermediate_size": 36, "patch_size": 5,
@@ -347,6 +365,8 @@ def write_checkpoint(name, seed):
                 else {"shortest_edge": 1000, "longest_edge": 1800}})
     elif "vision_config" in config:
         size = config["vision_config"]["image_size"]
+        if config["vision_config"]["model_type"] == "siglip_vision_model":
+            return write_squeezing_processor(folder, config, options)
         write_json(folder, "preprocessor_config.json", {
             "image_processor_type": "LlavaNextImageProcessor" if "image_grid_pinpoints" in config else "CLIPImageProcessor",
             "size": {"shortest_edge": size}, "crop_size": {"height": size, "width": size}, "resample": 3, "do_resize": True,
@@ -355,6 +375,17 @@ def write_checkpoint(name, seed):
             "do_convert_rgb": True,
             **({"image_grid_pinpoints": config["image_grid_pinpoints"], "do_pad": True}
                if "image_grid_pinpoints" in config else {})})
+
+
+def write_squeezing_processor(folder, config, options):
+    size = config["vision_config"]["image_size"]
+    common = {"size": {"height": size, "width": size}, "resample": 3, "do_resize": True, "do_rescale": True,
+              "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+    tiles = {k: config[k] for k in ("image_grid_pinpoints",) if k in config}
+    kind = "LlavaOnevisionImageProcessor" if tiles else "SiglipImageProcessor"
+    write_json(folder, "preprocessor_config.json", {"image_processor_type": kind, **common, **tiles})
+    if options.get("video"):
+        write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "LlavaOnevisionVideoProcessor", **common})
 
 
 # ---------------------------------------------------------------- GGUF

@@ -19,6 +19,7 @@
 #include "op_attention.h"
 #include "op_attention_many.h"
 #include "op_attention_sums.h"
+#include "op_blend_rows.h"
 #include "op_channel_sums.h"
 #include "op_choice_attend.h"
 #include "op_choice_reuse.h"
@@ -40,7 +41,6 @@
 #include "op_linear_group.h"
 #include "op_mask_scores.h"
 #include "op_mean_rows.h"
-#include "op_mix_rows.h"
 #include "op_pack_channels.h"
 #include "op_pack_rows.h"
 #include "op_packed_attention.h"
@@ -84,9 +84,9 @@
     X(top_p)                                                                                                 \
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
+    X(blend_rows)                                                                                            \
     X(gather_rows)                                                                                           \
     X(scatter_rows)                                                                                          \
-    X(mix_rows)                                                                                              \
     X(convert_rows)                                                                                          \
     X(packed_attention)                                                                                      \
     X(pack_channels)                                                                                         \

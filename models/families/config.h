@@ -65,6 +65,7 @@ typedef struct sac_model_config {
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     bool image_newline;
+    bool video_newline; /* one behind the frames of a video */
     const sac_dialect *dialect;
     sac_frame_layout frame_layout;
     /* LongVA: what config.json says of the tower is its name, e.g. "openai/clip-vit-large-patch14-336"; NULL
@@ -102,11 +103,21 @@ sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
-sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, sac_error *err);
+/* `fallback`: the layer where the key is missing. */
+sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, int fallback,
+                                  sac_error *err);
 sac_status sac_config_read_activation(sac_activation *act, const json_t *object, const char *key,
                                       sac_error *err);
-/* LLaVA's and LLaVA-NeXT's (llava.c): text_config, vision_config and what joins them. */
-sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_error *err);
+/* What a family of LLaVA's kind says without a key. */
+typedef struct sac_llava_defaults {
+    const char *text;              /* model_type of text_config */
+    const sac_tower_config *tower; /* without vision_config */
+    int feature_layer;
+    const char *strategy; /* vision_feature_select_strategy */
+} sac_llava_defaults;
+/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's. */
+sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
+                                 sac_error *err);
 
 /* Ranges and divisibility of what was read (also from GGUF), whatever it came from. */
 sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err);

@@ -82,7 +82,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     } else {
         SAC_TRY(tower_by_name(c, err));
     }
-    SAC_TRY(sac_config_read_layers(c, config, "mm_vision_select_layer", err));
+    SAC_TRY(sac_config_read_layers(c, config, "mm_vision_select_layer", -2, err));
     c->tower.keep_class = strcmp(feature, "cls_patch") == 0;
     if (strcmp(feature, "patch") != 0) /* pooling needs the bare grid */
         return sac_fail(err, SAC_UNSUPPORTED,

@@ -12,10 +12,6 @@ typedef sac_status (*sac_qwen2_vl_tower_fn)(sac_model_config *c, const json_t *v
 sac_status sac_qwen2_vl_read(sac_model_config *c, const json_t *config, sac_qwen2_vl_tower_fn read_tower,
                              sac_error *err);
 
-/* A token's id by its key; *id holds the default. */
-sac_status sac_qwen2_vl_read_token(int32_t *id, const json_t *config, const char *key, int vocab,
-                                   sac_error *err);
-
 /* Its keys that all have; v holds the defaults, and its widths. */
 sac_status sac_qwen2_vl_read_tower(sac_tower_config *v, const json_t *vision, sac_error *err);
 

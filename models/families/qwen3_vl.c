@@ -82,9 +82,9 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
     SAC_TRY(sac_qwen2_vl_read(c, config, read_tower, err));
-    SAC_TRY(
-        sac_qwen2_vl_read_token(&c->vision_start, config, "vision_start_token_id", c->decoder.vocab, err));
-    return sac_qwen2_vl_read_token(&c->vision_end, config, "vision_end_token_id", c->decoder.vocab, err);
+    SAC_TRY(sac_config_read_token(&c->vision_start, config, "vision_start_token_id", NULL, c->decoder.vocab,
+                                  err));
+    return sac_config_read_token(&c->vision_end, config, "vision_end_token_id", NULL, c->decoder.vocab, err);
 }
 
 const sac_family sac_family_qwen3_vl = {"qwen3_vl", defaults, read, sac_positions_mrope};

@@ -36,7 +36,9 @@ sac_status sac_device_vision_take(sac_device_vision *v, const sac_device_tower *
     if (z->pools) v->raw = sac_arena_take(arena, bytes_in(z->raw, converts ? SAC_DTYPE_F32 : rows));
     v->rows = sac_arena_take(arena, bytes_in(z->pooled, rows));
     v->layout = sac_arena_take(arena, z->layout);
-    if (arena->base && (!v->layout || (converts && !v->every_row)))
+    v->blend.source = sac_arena_take(arena, z->blend);
+    v->blend.weight = sac_arena_take(arena, z->blend);
+    if (arena->base && (!v->layout || !v->blend.weight || (converts && !v->every_row)))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
     v->is_open = arena->base != NULL;
     return SAC_OK;
@@ -77,6 +79,7 @@ static sac_status merge(sac_session *s, const sac_media *m, int n, sac_mat featu
                                                .n = n,
                                                .grid = m->tower.patches,
                                                .pool = m->plan.pool,
+                                               .blend = sac_media_frame_blend(m, v->blend),
                                                .features = features,
                                                .mid = {v->mid, features.rows / sac_merger_joins(merger),
                                                        merger->hidden, merger->hidden, v->tower_dtype},
@@ -142,17 +145,47 @@ void sac_tower_drain(sac_session *s) {
     if (s->device_vision.is_open) s->model->device.stream_sync(&s->device_stream, NULL);
 }
 
+/* ---------------------------------------------------------------- tables */
+
+static sac_status send_blend(const sac_session *s, int64_t n) {
+    const sac_device *d = &s->model->device;
+    const sac_token_blend *to = &s->device_vision.blend, *from = &s->vision.blend;
+    size_t n_taps = (size_t)n * SAC_BLEND_TAPS;
+    SAC_TRY(d->upload(&s->device_stream, to->source, from->source, n_taps * sizeof *from->source));
+    return d->upload(&s->device_stream, to->weight, from->weight, n_taps * sizeof *from->weight);
+}
+
+sac_status sac_tower_send_blend(sac_session *s, int64_t n, sac_error *err) {
+    if (!s->device_vision.is_open) return SAC_OK;
+    return sac_tower_explain(s, send_blend(s, n), err);
+}
+
 /* ---------------------------------------------------------------- a whole picture */
 
-sac_status sac_tower_lay_out(sac_session *s, sac_visual_mat y, sac_visual_mat from, sac_error *err) {
+static sac_status gather(const sac_session *s, sac_visual_mat y, sac_visual_mat from) {
     const sac_device_vision *v = &s->device_vision;
     const sac_stream *stream = &s->device_stream;
-    sac_status st = s->model->device.upload(stream, v->layout, s->vision.layout,
-                                            (size_t)y.rows.rows * sizeof *s->vision.layout);
-    if (st == SAC_OK)
-        st = s->device_ops.gather_rows(stream, &(sac_gather_rows_args){y.rows, from.rows, v->layout,
-                                                                       s->model->device_tower.image_newline});
-    if (st == SAC_OK && y.deep.data)
-        st = s->device_ops.gather_rows(stream, &(sac_gather_rows_args){y.deep, from.deep, v->layout, NULL});
-    return sac_tower_explain(s, st, err);
+    size_t n_bytes = (size_t)y.rows.rows * sizeof *v->layout;
+    SAC_TRY(s->model->device.upload(stream, v->layout, s->vision.layout, n_bytes));
+    SAC_TRY(s->device_ops.gather_rows(
+        stream, &(sac_gather_rows_args){y.rows, from.rows, v->layout, s->model->device_tower.image_newline}));
+    if (!y.deep.data) return SAC_OK;
+    return s->device_ops.gather_rows(stream, &(sac_gather_rows_args){y.deep, from.deep, v->layout, NULL});
+}
+
+static sac_status blend(const sac_session *s, sac_mat y, sac_mat x) {
+    const sac_token_blend *b = &s->device_vision.blend;
+    SAC_TRY(send_blend(s, y.rows));
+    return s->device_ops.blend_rows(&s->device_stream,
+                                    &(sac_blend_rows_args){.y = y,
+                                                           .x = x,
+                                                           .source = b->source,
+                                                           .weight = b->weight,
+                                                           .fill = s->model->device_tower.image_newline,
+                                                           .n_tiles = 1});
+}
+
+sac_status sac_tower_lay_out(sac_session *s, sac_visual_mat y, sac_visual_mat from, bool blends,
+                             sac_error *err) {
+    return sac_tower_explain(s, blends ? blend(s, y.rows, from.rows) : gather(s, y, from), err);
 }

@@ -35,7 +35,12 @@ void sac_tower_drain(sac_session *s);
 /* Ops and copies answer without words: says what a failure of the device means. */
 sac_status sac_tower_explain(sac_session *s, sac_status st, sac_error *err);
 
-/* A picture of which all tiles are through, as `from`: the prompt's rows [n] by s->vision.layout. */
-sac_status sac_tower_lay_out(sac_session *s, sac_visual_mat y, sac_visual_mat from, sac_error *err);
+/* The tables of s->vision.blend for n tokens, for the frames of a video. */
+sac_status sac_tower_send_blend(sac_session *s, int64_t n, sac_error *err);
+
+/* A picture of which all tiles are through, as `from`: the prompt's rows [n] by s->vision.layout, or by
+ * s->vision.blend. */
+sac_status sac_tower_lay_out(sac_session *s, sac_visual_mat y, sac_visual_mat from, bool blends,
+                             sac_error *err);
 
 #endif

@@ -90,6 +90,7 @@ static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int
                              .n = n,
                              .grid = media->tower.patches,
                              .pool = media->plan.pool,
+                             .blend = sac_media_frame_blend(media, v->blend),
                              .features = sac_mat_f32(v->features, n_rows, m->merger.in),
                              .mid =
                                  sac_mat_f32(v->mid, n_rows / sac_merger_joins(&m->merger), m->merger.hidden),
@@ -237,12 +238,25 @@ static sac_status read_tile(sac_media_work *w, sac_error *err) {
     return SAC_OK;
 }
 
+/* The newline that ends a video's rows, where the model has one there. */
+static sac_status end_frames(const sac_media_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    const sac_loaded_model *m = &s->model->loaded;
+    if (!m->video_newline) return SAC_OK;
+    /* Nothing uses `raw` any more. */
+    const sac_visual_mat newline = {.rows = sac_mat_f32(s->vision.raw, 1, m->merger.out)};
+    memcpy(newline.rows.data, m->image_newline, (size_t)m->merger.out * sizeof(float));
+    return sac_tower_explain(s, sac_visual_write_tokens(s, w->m, w->m->block_tokens - 1, newline), err);
+}
+
 static sac_status next_frames(sac_media_work *w, bool *done, sac_error *err) {
     int64_t n_frames = w->m->frames.n_frames;
     for (; w->n_read < n_frames && w->n_tiles < batch_tiles(w); w->n_tiles++) SAC_TRY(read_tile(w, err));
     SAC_TRY(flush_frames(w, err));
     *done = w->n_read == n_frames;
-    return *done ? collect_frames(w, !w->slot, err) : SAC_OK;
+    if (!*done) return SAC_OK;
+    SAC_TRY(collect_frames(w, !w->slot, err));
+    return end_frames(w, err);
 }
 
 /* ---------------------------------------------------------------- a picture */
@@ -255,6 +269,8 @@ static void choose_layout(sac_session *s, const sac_media *m) {
     const float *first = s->vision.class_attention + 1, *last = first + s->vision.max_tiles * stride;
     if (s->reduce.is_on)
         sac_reduce_choose(&s->reduce, &picture, first, last, stride, s->vision.layout);
+    else if (m->plan.blends)
+        sac_processor_blend(&model->processor, &m->plan, s->vision.blend.source, s->vision.blend.weight);
     else
         sac_processor_layout(&model->processor, &m->plan, s->vision.layout);
 }
@@ -267,6 +283,24 @@ static void watch_class(sac_session *s, const sac_media *m, int64_t first) {
     v->class_last = s->reduce.is_on ? v->class_first + s->vision.max_tiles * stride : NULL;
 }
 
+/* Tokens y of the picture, from token `first` on, out of its tiles' rows x. */
+static sac_status lay_out_rows(const sac_media_work *w, sac_mat y, int64_t first, sac_mat x,
+                               const float *newline) {
+    const sac_session *s = w->s;
+    const sac_vision_state *v = &s->vision;
+    const sac_ops *ops = &s->model->ops;
+    if (w->m->plan.blends)
+        return ops->blend_rows(&s->stream,
+                               &(sac_blend_rows_args){.y = y,
+                                                      .x = x,
+                                                      .source = v->blend.source + first * SAC_BLEND_TAPS,
+                                                      .weight = v->blend.weight + first * SAC_BLEND_TAPS,
+                                                      .fill = newline,
+                                                      .n_tiles = 1});
+    return ops->gather_rows(
+        &s->stream, &(sac_gather_rows_args){.y = y, .x = x, .source = v->layout + first, .fill = newline});
+}
+
 /* Of the host's rows, some at a time where the prompt's are on a device. */
 static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat from, const float *newline) {
     const sac_session *s = w->s;
@@ -277,9 +311,7 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat f
     for (int64_t at = 0; at < to.rows && to.data; at += most) {
         sac_mat some = sac_mat_rows(to, at, to.rows - at < most ? to.rows - at : most);
         sac_mat y = direct ? some : sac_mat_f32(v->raw, some.rows, some.cols);
-        SAC_TRY(s->model->ops.gather_rows(
-            &s->stream,
-            &(sac_gather_rows_args){.y = y, .x = from, .source = v->layout + at, .fill = newline}));
+        SAC_TRY(lay_out_rows(w, y, at, from, newline));
         if (!direct) SAC_TRY(sac_visual_write(s, some, v->raw));
     }
     return SAC_OK;
@@ -290,7 +322,7 @@ static sac_status lay_out(const sac_media_work *w, sac_error *err) {
     sac_visual_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
     const batch_rows from = buffer_rows(w, 0, (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile);
     choose_layout(s, w->m);
-    if (!from.on_host) return sac_tower_lay_out(s, to, from.y, err);
+    if (!from.on_host) return sac_tower_lay_out(s, to, from.y, w->m->plan.blends, err);
     sac_status st = lay_out_on_host(w, to.rows, from.y.rows, s->model->loaded.image_newline);
     if (st == SAC_OK) st = lay_out_on_host(w, to.deep, from.y.deep, NULL);
     return sac_tower_explain(s, st, err);
@@ -328,6 +360,15 @@ void sac_media_work_drop(sac_media_work *w) {
     finish(w);
 }
 
+/* The tables by which the merger blends the tokens of each frame. */
+static sac_status begin_frames(const sac_media_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    const sac_visual_plan *p = &w->m->plan;
+    if (!p->is_video_frame || !p->blends) return SAC_OK;
+    sac_processor_blend(&s->model->loaded.processor, p, s->vision.blend.source, s->vision.blend.weight);
+    return sac_tower_send_blend(s, p->n_tokens, err);
+}
+
 static sac_status begin(sac_media_work *w, sac_error *err) {
     sac_session *s = w->s;
     sac_media *m = w->m;
@@ -340,6 +381,7 @@ static sac_status begin(sac_media_work *w, sac_error *err) {
     }
     report_progress(w, 0);
     SAC_TRY(sac_media_reopen(s, m, err));
+    SAC_TRY(begin_frames(w, err));
     if (m->content != SAC_PART_VIDEO) return SAC_OK;
     sac_rotate rotate = m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO;
     return sac_video_begin(m->video, &m->frames, rotate, err);

@@ -20,8 +20,15 @@ static sac_status plan_tower(const sac_session *s, sac_media *m, sac_error *err)
     return c->kind->plan(c, m->plan.tile_w, m->plan.tile_h, m->plan.frames, &m->tower, err);
 }
 
+static bool has_several_pictures(const sac_session *s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_media; i++) n += s->media[i].content == SAC_PART_IMAGE;
+    return n > 1;
+}
+
 static sac_status plan_picture(sac_session *s, sac_media *m, int width, int height, sac_error *err) {
-    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, false, &m->plan, err));
+    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, has_several_pictures(s), &m->plan,
+                               err));
     SAC_TRY(plan_tower(s, m, err));
     sac_reduce_picture picture = sac_media_tiling(&m->plan);
     if (s->reduce.is_on) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
@@ -43,8 +50,9 @@ static sac_status open_picture(sac_session *s, sac_media *m, int *width, int *he
     sac_picture p = sac_part_picture(m->part, 0);
     sac_image image;
     if (p.prepared) {
-        m->patches = p.prepared->patches;
-        return plan_picture(s, m, *width = p.prepared->plan.width, *height = p.prepared->plan.height, err);
+        SAC_TRY(plan_picture(s, m, *width = p.prepared->plan.width, *height = p.prepared->plan.height, err));
+        m->patches = sac_prepared_patches(p.prepared, &m->plan);
+        return SAC_OK;
     }
     SAC_TRY(sac_picture_open(&image, &p, err));
     *width = image.width;
@@ -117,6 +125,7 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
     int64_t n_tiles = sac_visual_tiles(plan, m->frames.n_frames);
     m->n_blocks = layout == SAC_FRAMES_JOINED ? 1 : n_tiles;
     m->block_tokens = layout == SAC_FRAMES_JOINED ? plan->n_tokens * n_tiles : plan->n_tokens;
+    m->block_tokens += s->model->loaded.video_newline;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,

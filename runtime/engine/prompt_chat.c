@@ -45,6 +45,9 @@ sac_status sac_chat_settings_read(sac_chat_settings *c, const sac_model *m, cons
     sac_chat_options none = {0};
     if (!o) o = &none;
     sac_status st = check_format(m, o, err);
+    if (st == SAC_OK && o->keep_video_marks && m->loaded.frame_layout != SAC_FRAMES_TIMED)
+        st = sac_fail(err, SAC_UNSUPPORTED,
+                      "keep_video_marks: this model does not read frames behind their times");
     if (st == SAC_OK) st = read_json(&made.tools, "tools", o->tools, true, err);
     if (st == SAC_OK) st = read_json(&made.documents, "documents", o->documents, true, err);
     if (st == SAC_OK) st = read_json(&made.variables, "chat template variables", o->variables, false, err);
@@ -60,6 +63,7 @@ sac_status sac_chat_settings_read(sac_chat_settings *c, const sac_model *m, cons
     made.no_generation_prompt = o->no_generation_prompt;
     made.continue_final_message = o->continue_final_message;
     made.parse_special = o->parse_special;
+    made.keep_video_marks = o->keep_video_marks;
     sac_chat_settings_clear(c);
     *c = made;
     return SAC_OK;

@@ -55,9 +55,10 @@ static bool put_mark(writer *w, const sac_media *m) {
         put_token(w, SAC_PROMPT_MARK);
         return false;
     }
-    if (w->n) cut_end(&w->segments[w->n - 1], sac_token_text(model->tokenizer, model->vision_start));
+    const bool cuts = !w->s->chat.keep_video_marks;
+    if (cuts && w->n) cut_end(&w->segments[w->n - 1], sac_token_text(model->tokenizer, model->vision_start));
     put_video(w, m);
-    return true;
+    return cuts;
 }
 
 static void write_all(writer *w, const sac_prompt_text *text) {

@@ -6,7 +6,8 @@
 #include "prompt_chat.h"
 
 /* Each video's one mark becomes, for every step of its time, "<0.3 seconds>", the token that begins vision, a mark and
- * the token that ends it; the tokens that the chat wrote around the one mark go, as in transformers 4.57. */
+ * the token that ends it; the tokens that the chat wrote around the one mark go, as in transformers 4.57, unless the chat's
+ * settings keep them. */
 sac_status sac_prompt_time_frames(const sac_session *s, sac_prompt_text *text, sac_error *err);
 
 #endif

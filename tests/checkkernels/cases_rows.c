@@ -170,6 +170,34 @@ static void make_pool(check_case *c, const row_case *r, int i) {
              a->stride);
 }
 
+/* Rows of several tiles by one table, whose first row may be the filling; on a device, rows that tiles share are f32. */
+static void make_blend(check_case *c, const row_case *r, int i) {
+    sac_blend_rows_args *a = &c->blend_rows;
+    int64_t n = 1 + r->rows % 40, x_rows = 3 + i % 7;
+    a->n_tiles = 1 + i % 3;
+    a->y = check_mat(c, true, a->n_tiles * n, r->cols, r->gap, r->misalign, r->v);
+    a->shared = i % 5 < 2;
+    a->accumulate = i % 4 < 2;
+    a->x = check_mat(c, false, (a->shared ? 1 : a->n_tiles) * x_rows, r->cols, 0, r->misalign, r->v);
+    int32_t *source = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n * SAC_BLEND_TAPS, n * SAC_BLEND_TAPS, 4);
+    const float *weight = vector(c, n * SAC_BLEND_TAPS);
+    for (int64_t k = 0; k < n * SAC_BLEND_TAPS; k++) source[k] = (int32_t)check_rand_int(c, 0, x_rows - 1);
+    if (r->in_place) {
+        source[0] = -1;
+        a->fill = vector(c, r->cols);
+    }
+    a->source = source;
+    a->weight = weight;
+    double *allowed = check_allow(c, a->y.rows * r->cols), max = 0, most = 0;
+    for (int64_t j = 0; j < a->x.rows * r->cols; j++) max = fmax(max, fabs((double)((float *)a->x.data)[j]));
+    for (int64_t j = 0; j < n * SAC_BLEND_TAPS; j++) most = fmax(most, fabs((double)weight[j]));
+    for (int64_t j = 0; j < a->y.rows * r->cols; j++) allowed[j] = EPS * 2 * SAC_BLEND_TAPS * most * max;
+    if (a->accumulate) c->relative = EPS;
+    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text),
+             " %lld of %lld rows%s, %lld tiles%s", (long long)n, (long long)x_rows,
+             a->shared ? " of all" : "", (long long)a->n_tiles, a->accumulate ? ", added" : "");
+}
+
 static void make_gather(check_case *c, const row_case *r) {
     sac_gather_rows_args *a = &c->gather_rows;
     int64_t n = r->rows + 3;
@@ -200,31 +228,6 @@ static void make_scatter(check_case *c, const row_case *r) {
     a->target = r->gap ? target : NULL;
     a->accumulate = r->in_place;
     c->exact = true;
-}
-
-/* Rows of a table between its own, the same for every period. */
-static void make_mix(check_case *c, const row_case *r, int i) {
-    sac_mix_rows_args *a = &c->mix_rows;
-    a->n_taps = i % 3 ? 4 : 1;
-    a->table_rows = 7;
-    a->period = 1 + i % 5;
-    a->y = check_mat(c, true, r->rows, r->cols, r->gap, r->misalign, r->v);
-    sac_mat table = check_mat(c, false, a->table_rows, r->cols, 0, 0, r->v);
-    const int64_t n = a->period * a->n_taps;
-    int32_t *source = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 4);
-    float *weight = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n, n, 4);
-    float max = 0;
-    for (int64_t j = 0; j < n; j++) {
-        source[j] = (int32_t)check_rand_int(c, 0, a->table_rows - 1);
-        weight[j] = (float)check_rand_int(c, 0, 64) / 64;
-    }
-    for (int64_t j = 0; j < a->table_rows * r->cols; j++) max = fmaxf(max, fabsf(((float *)table.data)[j]));
-    double *allowed = check_allow(c, r->rows * r->cols);
-    for (int64_t j = 0; j < r->rows * r->cols; j++)
-        allowed[j] = EPS * (4 + a->n_taps) * (a->n_taps + 1) * (double)max;
-    a->table = table.data;
-    a->source = source;
-    a->weight = weight;
 }
 
 /* All pairs of types, in place where elements keep their size. */
@@ -302,9 +305,9 @@ bool check_make_rows(check_case *c, int i, bool quick) {
     case CHECK_kv_store: make_kv_store(c, &r, i); break;
     case CHECK_patchify: make_patchify(c, &r, i); break;
     case CHECK_pool_tokens: make_pool(c, &r, i); break;
+    case CHECK_blend_rows: make_blend(c, &r, i); break;
     case CHECK_gather_rows: make_gather(c, &r); break;
     case CHECK_scatter_rows: make_scatter(c, &r); break;
-    case CHECK_mix_rows: make_mix(c, &r, i); break;
     case CHECK_convert_rows: make_convert(c, &r, i); break;
     default: make_embed(c, &r, i); break;
     }

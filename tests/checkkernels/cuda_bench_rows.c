@@ -122,6 +122,13 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_gather_rows:
         c->gather_rows = (sac_gather_rows_args){y, x, indices(b, rows, rows), NULL};
         break;
+    case CHECK_blend_rows:
+        c->blend_rows = (sac_blend_rows_args){.y = y,
+                                              .x = x,
+                                              .source = indices(b, rows * SAC_BLEND_TAPS, rows),
+                                              .weight = floats(b, rows * SAC_BLEND_TAPS),
+                                              .n_tiles = 1};
+        break;
     case CHECK_scatter_rows:
         c->scatter_rows = (sac_scatter_rows_args){y, x, indices(b, rows, rows), true};
         b->bytes = 3 * moved;

@@ -48,8 +48,10 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_attention_sums: m[0] = &c->attention_sums.q; return 1;
     case CHECK_patchify: m[0] = &c->patchify.y; return 1;
     case CHECK_pool_tokens: m[0] = &c->pool_tokens.y, m[1] = &c->pool_tokens.x; return 2;
+    case CHECK_blend_rows:
+        m[0] = &c->blend_rows.y, m[1] = &c->blend_rows.x;
+        return c->blend_rows.shared ? 1 : 2;
     case CHECK_gather_rows: m[0] = &c->gather_rows.y, m[1] = &c->gather_rows.x; return 2;
-    case CHECK_mix_rows: m[0] = &c->mix_rows.y; return 1;
     case CHECK_scatter_rows: m[0] = &c->scatter_rows.y, m[1] = &c->scatter_rows.x; return 2;
     default: return mats_of_many(c, m);
     }

@@ -197,6 +197,18 @@ static void in_a_batch(void **state) {
     sac_batch_free(b);
 }
 
+/* A method that could compute tokens again, and is not to. */
+static void nothing_is_computed_again(void **state) {
+    static answer dense, adore;
+    (void)state;
+    hear_new(&dense, 512, "dense", NULL);
+    hear_new(&adore, 512, "dense", "adore:sigma=attention,r=0,m=500"); /* holds all */
+    same(&dense, &adore, "adore", 512);
+    hear_new(&adore, 512, "dense", "adore:sigma=attention,r=0,m=24");
+    assert_memory_equal(dense.logits[0], adore.logits[0], sizeof dense.logits[0]); /* of the prompt */
+    assert_memory_not_equal(dense.logits[N_STEPS], adore.logits[N_STEPS], sizeof dense.logits[0]);
+}
+
 static void what_is_computed_again_is_refused(void **state) {
     sac_session_config c;
     sac_error err;
@@ -211,9 +223,13 @@ static void what_is_computed_again_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_chunk_size), cmocka_unit_test(dropped_tokens),
-        cmocka_unit_test(after_a_prefix),   cmocka_unit_test(after_other_prompts),
-        cmocka_unit_test(in_a_batch),       cmocka_unit_test(what_is_computed_again_is_refused),
+        cmocka_unit_test(every_chunk_size),
+        cmocka_unit_test(dropped_tokens),
+        cmocka_unit_test(after_a_prefix),
+        cmocka_unit_test(after_other_prompts),
+        cmocka_unit_test(in_a_batch),
+        cmocka_unit_test(nothing_is_computed_again),
+        cmocka_unit_test(what_is_computed_again_is_refused),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

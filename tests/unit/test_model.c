@@ -184,7 +184,9 @@ static void config_refuses(void **state) {
          "model_type \"llava\" is not supported under llava"},
         {LLAVA("\"text_config\":[]"), "\"text_config\""},
         {LLAVA("\"text_config\":{\"hidden_size\":-5}"), "text_config: \"hidden_size\""},
-        {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "siglip_vision_model"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"dinov2\"}"), "dinov2"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"qwen2_vl_vision\"}"), "under llava"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "would drop a patch"},
         {LLAVA("\"vision_config\":{\"patch_size\":225}"), "patch size is 225"},
         {LLAVA("\"vision_config\":{\"image_size\":4096,\"patch_size\":1}"), "patches a side is 4096"},
         {LLAVA("\"vision_config\":{\"image_size\":[224,336]}"), "\"image_size\" must be one size"},
@@ -302,7 +304,7 @@ static void opens_tiny_models(void **state) {
     assert_ok(sac_loaded_model_open(&m, TINY "longva_tower", NULL, NULL, &err), err);
     assert_int_equal(m.frame_layout, SAC_FRAMES_JOINED);
     sac_visual_plan plan;
-    assert_ok(sac_processor_plan(&m.processor, 28, 28, true, &plan, &err), err);
+    assert_ok(sac_processor_plan_frame(&m.processor, 28, 28, 0, &plan, &err), err);
     assert_int_equal(plan.pool, 2);
     assert_int_equal(m.image_token, -200);
     sac_loaded_model_free(&m);

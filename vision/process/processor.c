@@ -30,9 +30,9 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
                     height, (long long)p->n_tokens, (long long)max_tokens);
 }
 
-sac_status sac_processor_plan(const sac_processor_config *c, int width, int height, bool is_video_frame,
+sac_status sac_processor_plan(const sac_processor_config *c, int width, int height, bool is_among,
                               sac_visual_plan *p, sac_error *err) {
-    *p = (sac_visual_plan){.width = width, .height = height, .is_video_frame = is_video_frame};
+    *p = (sac_visual_plan){.width = width, .height = height, .is_among = is_among && c->dialect->tells_among};
     return plan(c, p, err);
 }
 
@@ -74,6 +74,11 @@ void sac_processor_layout(const sac_processor_config *c, const sac_visual_plan *
     c->dialect->layout(p, source);
 }
 
+void sac_processor_blend(const sac_processor_config *c, const sac_visual_plan *p, int32_t *source,
+                         float *weight) {
+    c->dialect->blend(p, source, weight);
+}
+
 sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels,
                                sac_error *err) {
     if (min_pixels == 0 && max_pixels == 0) return SAC_OK;
@@ -83,14 +88,14 @@ sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int6
 }
 
 sac_status sac_processor_largest(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    if (!c->dialect->largest) return sac_processor_plan_frame(c, c->tile_size, c->tile_size, 0, p, err);
     *p = (sac_visual_plan){0};
     c->dialect->largest(c, false, p);
     return SAC_OK;
 }
 
 sac_status sac_processor_usual_frame(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    if (!c->dialect->largest) return sac_processor_plan_frame(c, c->tile_size, c->tile_size, 0, p, err);
     *p = (sac_visual_plan){.is_video_frame = true};
     c->dialect->largest(c, true, p);
     return SAC_OK;

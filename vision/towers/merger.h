@@ -25,6 +25,14 @@ typedef struct sac_merger {
     void *layers;  /* [n_deep], kind->layer_bytes each */
 } sac_merger;
 
+/* Embeddings of a picture as weighted sums of what comes of its features (op_blend_rows.h), in tables that lie where
+ * the merger runs. */
+typedef struct sac_token_blend {
+    int n; /* embeddings; 0: they are not blended */
+    int32_t *source;
+    float *weight; /* [n][SAC_BLEND_TAPS] */
+} sac_token_blend;
+
 /* A call: the features of n pictures that have one grid. */
 typedef struct sac_merger_run {
     const sac_merger *merger;
@@ -32,12 +40,13 @@ typedef struct sac_merger_run {
     const sac_stream *stream;
     bool fast; /* bf16 products allowed */
     int n;
-    sac_grid grid; /* of each picture's features */
-    int pool;      /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
-    sac_mat
-        features; /* [n * features of a picture][in], of n_deep + 1 layers one behind another; scratch afterwards */
+    sac_grid grid;         /* of each picture's features */
+    int pool;              /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
+    sac_token_blend blend; /* or they are weighted sums */
+    /* [n * features of a picture][in], of n_deep + 1 layers one behind another; scratch afterwards */
+    sac_mat features;
     sac_mat mid;  /* [the same / joins][hidden], scratch */
-    void *raw;    /* [the same / joins][out] in y's type, scratch where embeddings are pooled */
+    void *raw;    /* [the same / joins][out] in y's type, scratch where embeddings are pooled or blended */
     sac_mat y;    /* [n * tokens of a picture][out] */
     sac_mat deep; /* [the same][n_deep * out]; no data where n_deep is 0 */
 } sac_merger_run;

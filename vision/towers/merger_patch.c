@@ -42,7 +42,7 @@ static sac_status run(const sac_merger_run *r) {
     const sac_merger *m = r->merger;
     const sac_merger_patch_weights *deep = m->layers;
     assert(r->features.cols == m->in && r->features.stride == m->in && r->features.rows % m->joins == 0 &&
-           r->pool <= 1);
+           r->pool <= 1 && !r->blend.n);
     SAC_TRY(merge(r, m->weights, r->features, r->y));
     for (int i = 0; i < m->n_deep; i++)
         SAC_TRY(merge(r, &deep[i], join(m, layer_features(r, i + 1)), layer_rows(r, i)));

@@ -39,14 +39,15 @@ static sac_status reorder(const run *r, sac_mat y, sac_mat x, const int32_t *sou
 
 static sac_status add_positions(const run *r, sac_mat x, const float *table) {
     const sac_qwen2vl_tables *t = &r->tables;
-    return r->ops->mix_rows(r->stream,
-                            &(sac_mix_rows_args){.y = x,
-                                                 .table = table,
-                                                 .table_rows = (int64_t)r->c->table_side * r->c->table_side,
-                                                 .source = t->taps,
-                                                 .weight = t->tap_weight,
-                                                 .period = (int64_t)t->grid.h * t->grid.w,
-                                                 .n_taps = SAC_QWEN2VL_TAPS});
+    const int64_t table_rows = (int64_t)r->c->table_side * r->c->table_side;
+    return r->ops->blend_rows(
+        r->stream, &(sac_blend_rows_args){.y = x,
+                                          .x = sac_mat_f32((void *)(uintptr_t)table, table_rows, x.cols),
+                                          .source = t->taps,
+                                          .weight = t->tap_weight,
+                                          .n_tiles = t->n_tiles,
+                                          .shared = true,
+                                          .accumulate = true});
 }
 
 /* h = the embedded patches, window by window. */

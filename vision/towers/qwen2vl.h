@@ -44,8 +44,6 @@ enum {
     SAC_QWEN2VL_TABLES,      /* the same layout from .order on, on the device */
 };
 
-enum { SAC_QWEN2VL_TAPS = 4 }; /* rows of the table that a position lies between */
-
 /* What follows from the grid of the tiles at hand: of n_tiles tiles of one grid. */
 typedef struct sac_qwen2vl_tables {
     sac_grid grid;
@@ -55,7 +53,7 @@ typedef struct sac_qwen2vl_tables {
     int32_t *rotation; /* [max_rows] row of cos_sin */
     float *cos_sin;    /* [max_rows][head_dim / 2][2] of the rows of a tile */
     int32_t *
-        taps; /* [max_rows][SAC_QWEN2VL_TAPS] rows of the table of positions, of a tile's patches, and how much */
+        taps; /* [max_rows][SAC_BLEND_TAPS] rows of the table of positions, of a tile's patches, and how much */
     float *tap_weight; /* of each; NULL without a table */
     int32_t *window;   /* [max_rows / merge^2 + 1] first rows of the windows; the host's only */
 } sac_qwen2vl_tables;

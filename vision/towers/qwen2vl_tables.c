@@ -33,7 +33,7 @@ static size_t rotation_bytes(const sac_tower_config *c, int64_t rows) {
 }
 
 static size_t tap_bytes(int64_t rows) { /* of either table: both are of four bytes */
-    return (size_t)rows * SAC_QWEN2VL_TAPS * sizeof(float);
+    return (size_t)rows * SAC_BLEND_TAPS * sizeof(float);
 }
 
 static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac_arena *arena,
@@ -142,7 +142,7 @@ static void tap_patch(const sac_tower_config *c, const squares *s, int patch, in
     float of_row[2], of_column[2];
     axis_taps(row_of(s, patch), s->h * s->merge, c->table_side, rows, of_row);
     axis_taps(column_of(s, patch), s->w * s->merge, c->table_side, columns, of_column);
-    for (int k = 0; k < SAC_QWEN2VL_TAPS; k++) {
+    for (int k = 0; k < SAC_BLEND_TAPS; k++) {
         taps[k] = rows[k / 2] * c->table_side + columns[k % 2];
         weight[k] = of_row[k / 2] * of_column[k % 2];
     }
@@ -170,8 +170,8 @@ static void fill(const sac_tower_config *c, sac_qwen2vl_tables *t, sac_grid g, i
         t->rotation[i] = i;
         rotate_row(c, &s, t->order[i], t->cos_sin + (size_t)i * (size_t)dim);
         if (c->table_side)
-            tap_patch(c, &s, i, t->taps + SAC_QWEN2VL_TAPS * (size_t)i,
-                      t->tap_weight + SAC_QWEN2VL_TAPS * (size_t)i);
+            tap_patch(c, &s, i, t->taps + SAC_BLEND_TAPS * (size_t)i,
+                      t->tap_weight + SAC_BLEND_TAPS * (size_t)i);
     }
     repeat_tile(t, rows, n_tiles);
     t->grid = g;

@@ -12,7 +12,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_TOWERS(X)                X(clip) X(qwen2vl) X(qwen2_5vl) X(qwen3vl)
+#define SAC_TOWERS(X)                X(clip) X(siglip) X(qwen2vl) X(qwen2_5vl) X(qwen3vl)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };

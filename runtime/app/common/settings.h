@@ -72,7 +72,7 @@ typedef struct settings {
     media_list media;
     char *model, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device, *activations;
     int64_t threads, vision_cache_mib;
-    bool fast, json, quiet, help, parse_special;
+    bool fast, json, quiet, help, parse_special, keep_video_marks;
     double fps;
     int64_t num_frames, max_frames, max_pixels;
     int64_t image_min_pixels, image_max_pixels;

@@ -30,7 +30,8 @@ const setting settings_table[] = {
     {"model", 'm', NULL, false, SETTING_TEXT, offsetof(settings, model), COMMAND_ALL, 0, 0, "MODEL",
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
     {"adapter", 0, NULL, false, SETTING_TEXTS, offsetof(settings, adapter), COMMAND_ALL, 0, 0, "DIR[:SCALE]",
-     "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for more"},
+     "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for "
+     "more"},
     {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "NAME|FILE",
      "how conversations are written, otherwise by the model's own chat template: a template's file, the name "
      "of one "
@@ -44,6 +45,9 @@ const setting settings_table[] = {
     {"parse-special", 0, NULL, false, SETTING_FLAG, offsetof(settings, parse_special),
      GIVE_ANSWERS | COMMAND_INSPECT, 0, 0, NULL,
      "control tokens in texts count as such; otherwise what a user types stays text"},
+    {"keep-video-marks", 0, NULL, false, SETTING_FLAG, offsetof(settings, keep_video_marks), GIVE_ANSWERS, 0,
+     0, NULL,
+     "Qwen3-VL: the chat template's tokens around a video stay around its frames, as in transformers 5.10"},
     {"tokenizer", 0, NULL, false, SETTING_TEXT, offsetof(settings, tokenizer), COMMAND_ALL, 0, 0, "RULE",
      "text becomes tokens as the tokenizer class has it (class), or as tokenizer.json does (file), where "
      "they "

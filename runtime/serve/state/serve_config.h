@@ -29,7 +29,7 @@ typedef struct serve_config {
         request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
     bool lenient_fields; /* a field that is not known is named in the answer instead of refused */
     sac_sampling sampling; /* where a request says nothing */
-    sac_chat_options chat; /* likewise: variables and parse_special */
+    sac_chat_options chat; /* likewise: variables, parse_special and keep_video_marks */
 
     int max_connections;
     size_t max_body_bytes;   /* of one request */
