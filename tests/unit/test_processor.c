@@ -161,6 +161,49 @@ static void test_qwen2vl(void **state) {
     assert_int_equal(n_wrong, 0);
 }
 
+/* Frames whose size depends on how many there are. */
+static void test_qwen3vl(void **state) {
+    (void)state;
+    sac_error err = {0};
+    FILE *f = fopen(GOLDEN "qwen3vl.txt", "r");
+    assert_non_null(f);
+    char line[160], sum[16], mine[16];
+    int n_frames, w, h, kind, seed, low, high, rows, columns, n = 0, n_wrong = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#') continue;
+        assert_int_equal(sscanf(line, "%d %d %d %d %d %d %d %d %d %15s", &n_frames, &w, &h, &kind, &seed, &low,
+                                &high, &rows, &columns, sum),
+                         10);
+        json_t *video = json_pack("{s:{s:i, s:i}}", "size", "shortest_edge", low, "longest_edge", high);
+        sac_processor_model model = {.dialect = &sac_dialect_qwen3vl,
+                                     .image_size = 32,
+                                     .patch_size = 16,
+                                     .temporal_patch_size = 2,
+                                     .merge_size = 2,
+                                     .video = video};
+        sac_processor_config c;
+        sac_visual_plan plan;
+        assert_ok(sac_processor_read(&c, NULL, &model, &err), err);
+        assert_ok(sac_processor_plan_frame(&c, w, h, n_frames, &plan, &err), err);
+        sac_image image = {picture_new(kind, w, h, (uint64_t)seed), w, h};
+        uint8_t *patches = malloc(sac_visual_bytes(&plan, 1));
+        assert_ok(sac_processor_cut(&c, &image, &plan, patches, &err), err);
+        snprintf(mine, sizeof mine, "%08x", crc32_of(patches, sac_visual_bytes(&plan, 1)));
+        if (plan.patches.h != rows || plan.patches.w != columns || strcmp(mine, sum) != 0) {
+            print_message("%s  has %d x %d patches, %s\n", line, plan.patches.h, plan.patches.w, mine);
+            n_wrong++;
+        }
+        n++;
+        free(patches);
+        sac_image_free(&image);
+        sac_processor_free(&c);
+        json_decref(video);
+    }
+    fclose(f);
+    assert_true(n >= 60);
+    assert_int_equal(n_wrong, 0);
+}
+
 /* What no plan of this dialect takes. */
 static void test_qwen2vl_refuses(void **state) {
     (void)state;
@@ -423,6 +466,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),
         cmocka_unit_test(test_qwen2vl),
+        cmocka_unit_test(test_qwen3vl),
         cmocka_unit_test(test_qwen2vl_refuses),       cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_pinpoints),     cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),
