@@ -7,6 +7,7 @@
 #include "output.h"
 #include "status.h"
 #include "suggest.h"
+#include "version.h"
 
 #include "intake_decoder.h"
 
@@ -81,7 +82,7 @@ static sac_status run_main(int argc, char **argv, sac_error *err) {
     const char *name = argc > 1 ? argv[1] : "";
     if (!*name) return sac_fail(err, SAC_BAD_ARGUMENT, "no command; see 'saccade --help'");
     if (!strcmp(name, "--version") || !strcmp(name, "version")) {
-        puts("saccade " SAC_VERSION);
+        version_print();
         return output_finish(err);
     }
     if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
