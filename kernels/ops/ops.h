@@ -155,9 +155,6 @@ size_t sac_ops_scratch_bytes(const sac_device *d);
 /* UNSUPPORTED, with what to install, where ops of this device lack a library. */
 sac_status sac_ops_check(const sac_device *d, sac_error *err);
 
-/* The cuDNN that a device's ops would use, 91002 for 9.10.2; 0: none. Builds with SAC_CUDA only. */
-int sac_ops_cudnn_version(void);
-
 /* The table for a stream's device, and what its ops keep beside the stream. Close before the stream. */
 sac_status sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err);
 void sac_ops_close(sac_stream *s);

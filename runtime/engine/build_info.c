@@ -1,6 +1,6 @@
 /* build_info.c - what this library is made of. */
 #include "cpu_flags.h"
-#include "ops.h"
+#include "cuda_libraries.h"
 #include "video.h"
 
 #include <saccade/saccade.h>

@@ -1,3 +1,4 @@
+#include "cuda_libraries.h"
 #include "cudnn.cuh"
 
 #if __has_include(<cudnn_graph.h>)
