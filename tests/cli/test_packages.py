@@ -9,7 +9,7 @@ import unittest
 from cli import SACCADE, TIMEOUT_S, Case, main, sample
 
 BUILD = os.path.dirname(SACCADE)
-NEEDED = "cpack", "dpkg", "dpkg-shlibdeps", "pkg-config"
+NEEDED = "cpack", "dpkg", "dpkg-shlibdeps", "file", "pkg-config"
 PACKAGES = {"saccade", "saccade-demo", "libsaccade0", "libsaccade-dev"}
 
 
