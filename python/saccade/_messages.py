@@ -77,9 +77,10 @@ class Conversation:
         file = self._file(_abi.PART_IMAGE, source)
         if file is not None:
             return file
-        if hasattr(source, "tobytes") and hasattr(source, "convert"):  # Pillow's
-            width, height = source.size
-            data = self._keep(source.convert("RGB").tobytes())
+        image: Any = source
+        if hasattr(image, "tobytes") and hasattr(image, "convert"):  # Pillow's
+            width, height = image.size
+            data = self._keep(image.convert("RGB").tobytes())
             address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p)
             return _abi.Part(kind=_abi.PART_PIXELS, pixels=_abi.Pixels(width=width, height=height, rgb=address))
         return _abi.Part(kind=_abi.PART_PIXELS, pixels=self._array(source, 3))
@@ -130,7 +131,7 @@ class Conversation:
 
     @staticmethod
     def _times(video: Video, n: int) -> list[float]:
-        times = list(range(n)) if video.times is None else list(video.times)
+        times = [float(i) for i in (range(n) if video.times is None else video.times)]
         if len(times) != n:
             raise ValueError(f"{len(times)} times for {n} frames")
         return times

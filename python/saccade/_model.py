@@ -50,7 +50,8 @@ class Sampling:
         check(lib.sac_controls_of_model, _byref(self._controls), model._open())
         weakref.finalize(self, lib.sac_controls_free, self._controls)
         self.c.controls = self._controls
-        plain = {name for name, kind in _abi.Sampling._fields_ if kind in (ctypes.c_int, ctypes.c_double, ctypes.c_uint64, ctypes.c_bool)}
+        plain = {name for name, kind, *_ in _abi.Sampling._fields_
+                 if kind in (ctypes.c_int, ctypes.c_double, ctypes.c_uint64, ctypes.c_bool)}
         for name, value in settings.items():
             if name == "stop":
                 self._stop = text_list([value] if isinstance(value, str) else list(value))
@@ -128,7 +129,7 @@ class Model:
         """Family, shapes and types: the fields of sac_model_info by name."""
         info = _abi.ModelInfo()
         lib.sac_model_get_info(self._open(), _byref(info))
-        values = {name: getattr(info, name) for name, _ in info._fields_}
+        values = {name: getattr(info, name) for name, *_ in info._fields_}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
     def session(self, **config: Any) -> Session:
