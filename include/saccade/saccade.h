@@ -49,6 +49,24 @@ extern "C" {
 typedef struct sac_model sac_model;
 typedef struct sac_session sac_session;
 
+/* The version of the library that runs; SAC_VERSION is that of the header. */
+SAC_API const char *sac_version(void);
+
+/* How the library that runs was built, and what it finds on this machine. Strings live as long as the process. */
+typedef struct sac_build_info {
+    const char *version;
+    const char *compiler;       /* "gcc 12.2.0" */
+    const char *cpu;            /* instruction sets of the kernels that run here, "avx2 avx512 vnni" */
+    const char *cuda;           /* "13.0 for sm_80 sm_90a"; NULL: built without */
+    int cudnn;                  /* the cuDNN that is found, 91002 for 9.10.2; 0: none that can be used */
+    const char *ffmpeg;         /* FFmpeg's version; NULL: built without, reads no video */
+    const char *ffmpeg_licence; /* as its libraries say it, "GPL version 2 or later"; NULL as above */
+    /* What a binary of Saccade and FFmpeg's libraries may be passed on under: "Apache-2.0", "GPL-3.0-or-later" or
+     * "nonfree" (not at all). */
+    const char *licence;
+} sac_build_info;
+SAC_API void sac_get_build_info(sac_build_info *info);
+
 /* ---------------------------------------------------------------- model */
 
 /* Progress of long work. stage: "load", "media", "vision", "prefill", "decode"; total is 0 when unknown. */

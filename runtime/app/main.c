@@ -2,11 +2,14 @@
  */
 #define _GNU_SOURCE
 #include "commands.h"
+#include "completion.h"
 #include "exit_code.h"
 #include "interrupt.h"
+#include "manual.h"
 #include "output.h"
 #include "status.h"
 #include "suggest.h"
+#include "version.h"
 
 #include "intake_decoder.h"
 
@@ -15,39 +18,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const command *const commands[] = {&command_ask,   &command_inspect,  &command_bench,
-                                          &command_eval,  &command_compare,  &command_caption,
-                                          &command_serve, &command_calibrate};
+const command *const command_list[] = {&command_ask,   &command_inspect,   &command_bench,
+                                       &command_eval,  &command_compare,   &command_caption,
+                                       &command_serve, &command_calibrate, NULL};
 
-static const char usage[] = "usage: saccade COMMAND [options]\n\n"
-                            "Asks vision-language models about pictures and videos.\n\n"
-                            "Commands:\n"
-                            "  ask       answer a question; without one, on a terminal, a chat\n"
-                            "  inspect   tell what a model is and the memory it takes\n"
-                            "  bench     measure how fast each part is\n"
-                            "  eval      ask and score a set of questions about videos\n"
-                            "  compare   the same set under several attention methods, in one table\n"
-                            "  caption   describe a folder, a manifest or tar shards of pictures and videos\n"
-                            "  serve     answer over HTTP, with OpenAI's API\n"
-                            "  calibrate measure which heads look far back, for --decode duo\n"
-                            "  help      help [COMMAND]\n\n"
-                            "Examples:\n"
-                            "  saccade ask --image cat.jpg \"What is this?\"\n"
-                            "  saccade ask -m MODEL --video clip.mp4 --num-frames 16 \"What happens?\"\n"
-                            "  saccade help ask\n";
+static void print_usage(void) {
+    puts("usage: saccade COMMAND [options]\n\n"
+         "Asks vision-language models about pictures and videos.\n\n"
+         "Commands:");
+    for (const command *const *c = command_list; *c; c++) printf("  %-12s%s\n", (*c)->name, (*c)->brief);
+    puts("  help        help [COMMAND]: its options\n"
+         "  manual      manual [COMMAND]: its manual page, for 'man -l -'\n"
+         "  completion  completion bash|zsh|fish: a script for the shell's Tab key\n\n"
+         "Examples:\n"
+         "  saccade ask --image cat.jpg \"What is this?\"\n"
+         "  saccade ask -m MODEL --video clip.mp4 --num-frames 16 \"What happens?\"\n"
+         "  saccade help ask");
+}
 
 static const command *find_command(const char *name) {
-    for (size_t i = 0; i < SAC_COUNT(commands); i++)
-        if (!strcmp(commands[i]->name, name)) return commands[i];
+    for (const command *const *c = command_list; *c; c++)
+        if (!strcmp((*c)->name, name)) return *c;
     return NULL;
 }
 
 static sac_status unknown_command(const char *name, sac_error *err) {
     suggestion near = {.typed = name};
-    for (size_t i = 0; i < SAC_COUNT(commands); i++) suggest_offer(&near, commands[i]->name);
-    suggest_offer(&near, "help");
-    suggest_offer(&near, "--help");
-    suggest_offer(&near, "--version");
+    static const char *const others[] = {"help", "--help", "manual", "completion", "--version"};
+    for (const command *const *c = command_list; *c; c++) suggest_offer(&near, (*c)->name);
+    for (size_t i = 0; i < SAC_COUNT(others); i++) suggest_offer(&near, others[i]);
     return sac_fail(err, SAC_BAD_ARGUMENT, "unknown command '%.60s'; %s%s%see 'saccade --help'", name,
                     near.best ? "did you mean " : "", near.best ? near.best : "", near.best ? "? S" : "s");
 }
@@ -58,7 +57,19 @@ static sac_status run_help(int argc, char **argv, sac_error *err) {
     if (c)
         options_print_help(c);
     else
-        fputs(usage, stdout);
+        print_usage();
+    return output_finish(err);
+}
+
+static sac_status run_manual(int argc, char **argv, sac_error *err) {
+    const command *c = argc > 2 ? find_command(argv[2]) : NULL;
+    if (argc > 2 && !c) return unknown_command(argv[2], err);
+    manual_print(c);
+    return output_finish(err);
+}
+
+static sac_status run_completion(int argc, char **argv, sac_error *err) {
+    SAC_TRY(completion_print(argc > 2 ? argv[2] : "", err));
     return output_finish(err);
 }
 
@@ -81,11 +92,13 @@ static sac_status run_main(int argc, char **argv, sac_error *err) {
     const char *name = argc > 1 ? argv[1] : "";
     if (!*name) return sac_fail(err, SAC_BAD_ARGUMENT, "no command; see 'saccade --help'");
     if (!strcmp(name, "--version") || !strcmp(name, "version")) {
-        puts("saccade " SAC_VERSION);
+        version_print();
         return output_finish(err);
     }
     if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
         return run_help(argc, argv, err);
+    if (!strcmp(name, "manual")) return run_manual(argc, argv, err);
+    if (!strcmp(name, "completion")) return run_completion(argc, argv, err);
     const command *c = find_command(name);
     return c ? run_command(c, argc - 1, argv + 1, err) : unknown_command(name, err);
 }

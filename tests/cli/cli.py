@@ -72,7 +72,7 @@ def write_png(path, width=40, height=30, colour=(200, 30, 30), claim=None):
 class Terminal:
     """The command on a pseudo-terminal of its own, so that Ctrl-C works as it does for a person."""
 
-    def __init__(self, *arguments, environment=None):
+    def __init__(self, *arguments, environment=None, program=SACCADE):
         self.raw = b""
         self.seen = ""  # less what turns bracketed paste on and off
         self.pid, self.fd = pty.fork()
@@ -80,7 +80,7 @@ class Terminal:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.environ.update({"TERM": "xterm", "XDG_STATE_HOME": STATE.name, **(environment or {})})
             try:
-                os.execv(SACCADE, [SACCADE, *map(str, arguments)])
+                os.execv(program, [program, *map(str, arguments)])
             finally:
                 os._exit(127)
 

@@ -1,6 +1,8 @@
 """saccade inspect, bench, help and --version."""
 import json
+import os
 import re
+import subprocess
 
 from cli import Case, main, saccade, sample
 
@@ -17,7 +19,21 @@ class Help(Case):
                 self.assertLessEqual(max(map(len, run.stdout.splitlines())), 80)
 
     def test_version(self):
-        self.assertRegex(saccade("--version").stdout, r"\Asaccade \d+\.\d+\.\d+\n\Z")
+        run = saccade("--version")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        first, *rest = run.stdout.splitlines()
+        found = re.fullmatch(r"saccade \d+\.\d+\.\d+(?: \(commit ([0-9a-f]{12})(-changed)?\))?", first)
+        self.assertTrue(found, first)
+        if found[1]:  # git may be missing here, or the tree have moved on since the build
+            self.assertEqual(subprocess.run(["git", "cat-file", "-t", found[1]], capture_output=True, text=True).stdout, "commit\n")
+        about = dict(line.split(None, 1) for line in rest)
+        self.assertLessEqual({"compiler", "cpu", "cuda", "ffmpeg", "licence"}, set(about))
+        self.assertRegex(about["compiler"], r"(gcc|clang) \d+\.")
+        video = about["ffmpeg"].split(", ")
+        self.assertEqual(about["licence"].split(":")[0],
+                         "GPL-3.0-or-later" if video[-1].startswith("GPL") else "Apache-2.0")
+        plain = saccade("--version", env={**os.environ, "SAC_VARIANT": "ref"}).stdout
+        self.assertIn("\ncpu       plain-c\n", plain)
 
     def test_the_manual_names_every_option(self):
         with open("docs/command.md", encoding="utf-8") as f:

@@ -23,7 +23,9 @@ class Install(Case):
         run = cmake("--install", BUILD, "--prefix", prefix)
         self.assertEqual(run.returncode, 0, run.stdout)
         for name in ["bin/saccade", "include/saccade/saccade.h", "include/saccade/status.h", "include/saccade/api.h",
-                     "share/saccade/demo/config.json", "share/doc/saccade/LICENSE"]:
+                     "share/saccade/demo/config.json", "share/doc/saccade/LICENSE", "share/man/man1/saccade-ask.1",
+                     "share/bash-completion/completions/saccade", "share/zsh/site-functions/_saccade",
+                     "share/fish/vendor_completions.d/saccade.fish"]:
             self.assertTrue(os.path.exists(os.path.join(prefix, name)), name)
         environment = {k: v for k, v in os.environ.items() if k != "SACCADE_MODEL"}
         run = subprocess.run([os.path.join(prefix, "bin/saccade"), "inspect", "--json"], text=True, cwd=self.folder,

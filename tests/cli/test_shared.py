@@ -1,4 +1,5 @@
-"""libsaccade.so (a build with -DSAC_SHARED=ON): what can be seen in it, and a program outside the tree that is built with it."""
+"""libsaccade.so (a build with -DSAC_SHARED=ON): what can be seen in it, and the examples, built with it outside the tree."""
+import glob
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from cli import SACCADE, TIMEOUT_S, Case, main, saccade
 
 BUILD = os.path.dirname(SACCADE)
 LIBRARY = os.path.join(BUILD, "libsaccade.so")
+EXAMPLES = "ask", "describe", "batch"
 
 
 def output(*command, **options):
@@ -33,23 +35,35 @@ class Shared(Case):
         self.assertNotIn("TEXTREL", output("readelf", "-d", LIBRARY))
 
     @unittest.skipUnless(shutil.which("cmake") and shutil.which("pkg-config"), "needs cmake and pkg-config")
-    def test_a_program_outside_the_tree(self):
+    def test_programs_outside_the_tree(self):
         prefix, source, build = self.path("prefix"), self.path("examples"), self.path("build")
         output("cmake", "--install", BUILD, "--prefix", prefix)
         shutil.copytree("examples", source)
         output("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
         output("cmake", "--build", build)
-        asked = ["models/demo", "samples/picture0000.png", "What color is the background?"]
-        answer = saccade("ask", "--image", *asked[1:]).stdout
-        self.assertEqual(output(os.path.join(build, "describe"), *asked), answer)
+        self.check(lambda name: [os.path.join(build, name)], {})
         # and without cmake
         where = next(w for w, _, names in os.walk(prefix) if "saccade.pc" in names)
         environment = dict(os.environ, PKG_CONFIG_PATH=where)
         flags = output("pkg-config", "--cflags", "--libs", "saccade", env=environment).split()
-        program = self.path("described")
-        output(os.environ.get("CC", "cc"), "-std=c11", os.path.join(source, "describe.c"), "-o", program, *flags)
-        environment["LD_LIBRARY_PATH"] = os.path.dirname(where)
-        self.assertEqual(output(program, *asked, env=environment), answer)
+        for name in EXAMPLES:
+            output(os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", os.path.join(source, name + ".c"), "-o",
+                   self.path(name), *flags)
+        self.check(lambda name: [self.path(name)], {"LD_LIBRARY_PATH": os.path.dirname(where)})
+
+    def check(self, program, environment):
+        """Each example answers as the command does."""
+        options = {"env": {**os.environ, **environment}}
+        question, pictures = "What color is the background?", sorted(glob.glob("samples/picture000*.png"))[:3]
+        answers = [saccade("ask", "--image", picture, question).stdout for picture in pictures]
+        for name in "ask", "describe":
+            self.assertEqual(output(*program(name), "models/demo", pictures[0], question, **options), answers[0], name)
+        self.assertEqual(output(*program("batch"), "models/demo", question, *pictures, **options),
+                         "".join(f"{picture}: {answer}" for picture, answer in zip(pictures, answers)))
+        run = subprocess.run([*program("batch"), "models/demo", question, pictures[0], "nosuch.png"], text=True, timeout=TIMEOUT_S,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        self.assertEqual((run.returncode, run.stdout), (66, ""))
+        self.assertRegex(run.stderr, r"\Abatch: nosuch.png: [^\n]+\n\Z")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,12 @@ class Smoke(Case):
             run = saccade("ask", "--video" if kind else "--image", row["file"], row["question"])
             self.assert_answer(run, row["answer"])
 
+    def test_manual(self):
+        self.assertIn(".SH OPTIONS", saccade("manual", "ask").stdout)
+
+    def test_completion(self):
+        self.assertIn("complete -F", saccade("completion", "bash").stdout)
+
     def test_inspect(self):
         run = saccade("inspect")
         self.assert_fine(run)

@@ -76,6 +76,11 @@ void sac_libav_set_up(void) {
     pthread_once(&once, set_up_once);
 }
 
+const char *sac_video_library(const char **licence) {
+    *licence = avutil_license();
+    return av_version_info();
+}
+
 sac_status sac_libav_no_memory(sac_error *err) {
     void *p = malloc(MAX_ALLOC_BYTES); /* untouched, so it costs nothing */
     free(p);

@@ -32,6 +32,9 @@ typedef struct sac_video_limits {
     int n_threads; /* for decoding; 0 = one for each processor, at most 8. Frames do not depend on it. */
 } sac_video_limits;
 
+/* FFmpeg's version, and the licence of its libraries as they say it; NULL and NULL in builds without. */
+const char *sac_video_library(const char **licence);
+
 /* 64 GiB, 8192 x 8192 pixels, 10 million frames, 48 hours, 0 threads. */
 sac_video_limits sac_video_limits_default(void);
 

@@ -1,3 +1,4 @@
+#include "cuda_libraries.h"
 #include "cudnn.cuh"
 
 #if __has_include(<cudnn_graph.h>)
@@ -399,6 +400,19 @@ cudnn_state *cudnn_open(cudaStream_t stream, int *version) {
     return NULL;
 }
 
+static int version_of(void *lib) {
+    auto get = lib ? (decltype(&cudnnGetVersion))dlsym(lib, "cudnnGetVersion") : NULL;
+    int version = get ? (int)get() : 0;
+    return version >= MIN_VERSION ? version : 0;
+}
+
+int cudnn_found(void) {
+    void *lib = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    int version = version_of(lib);
+    if (lib) dlclose(lib);
+    return version;
+}
+
 void cudnn_close(cudnn_state *c) {
     if (!c) return;
     for (int i = 0; i < N_PLANS; i++)
@@ -416,6 +430,9 @@ namespace sac::attention {
 cudnn_state *cudnn_open(cudaStream_t, int *) {
     return NULL;
 }
+int cudnn_found(void) {
+    return 0;
+}
 void cudnn_close(cudnn_state *) {}
 sac_status cudnn_attention(cudnn_state *, const sac_stream *, const cudnn_shape *, const cudnn_pointers *) {
     return SAC_UNSUPPORTED;
@@ -426,3 +443,7 @@ const char *cudnn_refusal(const cudnn_state *) {
 
 } // namespace sac::attention
 #endif
+
+int sac_ops_cudnn_version(void) {
+    return sac::attention::cudnn_found();
+}

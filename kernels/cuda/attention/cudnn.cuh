@@ -15,6 +15,7 @@ namespace sac::attention {
 /* Loads the library; NULL where it is not there, too old, or refuses. */
 cudnn_state *cudnn_open(cudaStream_t stream, int *version);
 void cudnn_close(cudnn_state *c);
+int cudnn_found(void); /* the library's version; 0 where cudnn_open would give NULL for its sake */
 
 typedef struct cudnn_shape {
     sac_dtype dtype;

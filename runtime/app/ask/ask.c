@@ -101,6 +101,7 @@ static sac_status ask(const settings *s, char **words, int n_words, sac_error *e
 const command command_ask = {
     .name = "ask",
     .mask = COMMAND_ASK,
+    .brief = "answer a question; without one, on a terminal, a chat",
     .synopsis = "[options] \"question\"",
     .summary = "Answers a question about pictures and videos. The answer goes to standard output. Without a\n"
                "question, on a terminal, it is a chat; the question - is read from standard input.",

@@ -318,6 +318,7 @@ static sac_status bench_run(const settings *s, char **words, int n_words, sac_er
 const command command_bench = {
     .name = "bench",
     .mask = COMMAND_BENCH,
+    .brief = "measure how fast each part is",
     .synopsis = "[options]",
     .summary =
         "Measures loading, decoding of media, vision, prefill and decode, with the share of the machine's\n"

@@ -184,6 +184,7 @@ static sac_status calibrate_command(const settings *s, char **words, int n_words
 const command command_calibrate = {
     .name = "calibrate",
     .mask = COMMAND_CALIBRATE,
+    .brief = "measure which heads look far back, for --decode duo",
     .synopsis = "[options] SET.json DUO.safetensors",
     .summary =
         "Measures on the prompts of a question set which heads of a model look far back, and writes the file "

@@ -296,6 +296,7 @@ static sac_status caption_command(const settings *s, char **words, int n_words, 
 const command command_caption = {
     .name = "caption",
     .mask = COMMAND_CAPTION,
+    .brief = "describe a folder, a manifest or tar shards of pictures and videos",
     .synopsis = "[options] FOLDER|FILE.jsonl|SHARD.tar... --out DIR\n       saccade caption merge DIR",
     .summary = "Describes the pictures and videos of a folder, a manifest ({\"image\": FILE} a line), "
                "WebDataset shards or an\n"

@@ -103,8 +103,7 @@ static void print_wrapped(const char *text, size_t at) {
     putchar('\n');
 }
 
-/* The names that an option takes come from the library, so that --help cannot miss one. */
-static const char *const *names_of(const setting *row) {
+const char *const *options_names(const setting *row) {
     if (!strcmp(row->name, "chat")) return sac_chat_format_names();
     if (!strcmp(row->name, "prefill")) return sac_prefill_names();
     if (!strcmp(row->name, "decode")) return sac_decode_names();
@@ -114,7 +113,7 @@ static const char *const *names_of(const setting *row) {
 static void print_option(const setting *row) {
     char left[64], help[400];
     int used = snprintf(help, sizeof help, "%s", row->help);
-    const char *const *names = names_of(row);
+    const char *const *names = options_names(row);
     for (size_t i = 0; names && names[i] && (size_t)used < sizeof help; i++)
         used += snprintf(help + used, sizeof help - (size_t)used, "%s%s", i ? ", " : ": ", names[i]);
     int n = snprintf(left, sizeof left, row->letter ? "  -%c, " : "      ", row->letter);
@@ -128,7 +127,7 @@ static void print_option(const setting *row) {
     print_wrapped(help, HELP_AT);
 }
 
-static const char *heading_of(const setting *row) {
+const char *options_heading(const setting *row) {
     if (row->kind == SETTING_MEDIA) return "Media (shown before the question, in the order given)";
     if (!row->group) return "General";
     return !strcmp(row->group, "video")      ? "Which frames of a video ('video:' in a config file)"
@@ -148,7 +147,7 @@ void options_print_help(const command *c) {
     for (size_t i = 0; i < settings_n; i++) {
         const setting *row = &settings_table[i];
         if (!(row->commands & c->mask)) continue;
-        const char *own = heading_of(row);
+        const char *own = options_heading(row);
         if (!heading || strcmp(own, heading)) printf("\n%s:\n", own);
         heading = own;
         print_option(row);

@@ -7,6 +7,7 @@
 typedef struct command {
     const char *name;     /* "ask" */
     unsigned mask;        /* COMMAND_ASK */
+    const char *brief;    /* "answer a question": a line of a list of subcommands */
     const char *synopsis; /* "[options] \"question\"" */
     const char *summary;
     const char *examples;
@@ -20,5 +21,12 @@ sac_status options_read(settings *s, const command *c, int argc, char **argv, in
 
 /* The --help text of a subcommand, to stdout. */
 void options_print_help(const command *c);
+
+/* The heading of --help under which a row stands. */
+const char *options_heading(const setting *row);
+
+/* The names that an option takes come from the library, so that no list can miss one; NULL-terminated. NULL: it takes no
+ * names, or others too. */
+const char *const *options_names(const setting *row);
 
 #endif

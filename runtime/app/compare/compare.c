@@ -270,6 +270,7 @@ static sac_status compare_command_run(const settings *s, char **words, int n_wor
 const command command_compare = {
     .name = "compare",
     .mask = COMMAND_COMPARE,
+    .brief = "the same set under several attention methods, in one table",
     .synopsis = "[options] SET.json",
     .summary = "Asks a question set (see 'saccade eval --help') once with dense attention and once with each "
                "method line,\n"

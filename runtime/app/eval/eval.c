@@ -246,6 +246,7 @@ static sac_status eval_command(const settings *s, char **words, int n_words, sac
 const command command_eval = {
     .name = "eval",
     .mask = COMMAND_EVAL,
+    .brief = "ask and score a set of questions about videos",
     .synopsis = "[options] SET.json",
     .summary = "Asks a set of multiple-choice questions about videos, in Video-MME's schema, and scores the "
                "answers by the\n"

@@ -301,6 +301,7 @@ static sac_status inspect(const settings *s, char **words, int n_words, sac_erro
 const command command_inspect = {
     .name = "inspect",
     .mask = COMMAND_INSPECT,
+    .brief = "tell what a model is and the memory it takes",
     .synopsis = "[options] [MODEL | question]",
     .summary =
         "Tells what a model is (family, shapes, parameters, chat format) and the memory that a session of\n"

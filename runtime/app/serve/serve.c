@@ -87,6 +87,7 @@ static sac_status serve(const settings *s, char **words, int n_words, sac_error 
 const command command_serve = {
     .name = "serve",
     .mask = COMMAND_SERVE,
+    .brief = "answer over HTTP, with OpenAI's API",
     .synopsis = "[options]",
     .summary =
         "Answers over HTTP with OpenAI's API: /v1/chat/completions with pictures and videos,\n"

@@ -1,0 +1,12 @@
+# cmake -DSACCADE=PROGRAM -DCOMMANDS=a;b -DOUT=FOLDER -P pages.cmake: the program's manual pages and completions, as it prints them.
+function(page name)
+  execute_process(COMMAND ${SACCADE} ${ARGN} OUTPUT_FILE ${OUT}/${name} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+file(MAKE_DIRECTORY ${OUT})
+page(saccade.1 manual)
+foreach(command ${COMMANDS})
+  page(saccade-${command}.1 manual ${command})
+endforeach()
+page(saccade.bash completion bash)
+page(_saccade completion zsh)
+page(saccade.fish completion fish)

@@ -1,0 +1,84 @@
+"""The Python package: its structs against C's, and its wheel in a new virtual environment, without the network."""
+import ctypes
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from cli import SACCADE, TIMEOUT_S, Case, main, sample
+
+LIBRARY = os.path.join(os.path.dirname(SACCADE), "libsaccade.so")
+CC = shutil.which(os.environ.get("CC", "cc"))
+
+
+def output(*command, **options):
+    run = subprocess.run(command, text=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    if run.returncode:
+        raise AssertionError(f"{command}: {run.returncode}\n{run.stdout}{run.stderr}")
+    return run.stdout
+
+
+def load_abi():
+    namespace = {"__name__": "abi"}
+    with open("python/saccade/_abi.py", encoding="utf-8") as f:
+        exec(compile(f.read(), "_abi.py", "exec"), namespace)  # without the package, which opens the library
+    return namespace
+
+
+@unittest.skipUnless(CC, "needs a C compiler")
+class Abi(Case):
+    def test_structs_are_those_of_the_header(self):
+        structs = load_abi()["STRUCTS"]
+        lines, wanted = [], []
+        for name, struct in structs.items():
+            lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+            wanted.append(f"{name} {ctypes.sizeof(struct)}")
+            for field, *_ in struct._fields_:
+                place = f"offsetof({name}, {field}), sizeof((({name} *)0)->{field})"
+                lines.append(f'printf("{name}.{field} %zu %zu\\n", {place});')
+                wanted.append(f"{name}.{field} {getattr(struct, field).offset} {getattr(struct, field).size}")
+        source = self.path("sizes.c", "#include <saccade/saccade.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "}\n")
+        output(CC, "-std=c11", "-Iinclude", source, "-o", self.path("sizes"))
+        self.assertEqual(output(self.path("sizes")).splitlines(), wanted)
+
+    def test_version(self):
+        with open("include/saccade/saccade.h", encoding="utf-8") as f:
+            self.assertIn(f'#define SAC_VERSION "{load_abi()["VERSION"]}', f.read())
+
+
+def documented():
+    """The program of docs/python.md."""
+    with open("docs/python.md", encoding="utf-8") as f:
+        return re.search(r"^```python\n(.*?)^```", f.read(), re.M | re.S).group(1)
+
+
+@unittest.skipUnless(os.path.exists(LIBRARY), "built without -DSAC_SHARED=ON")
+class Wheel(Case):
+    def test_a_new_environment_answers(self):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SACCADE"))}
+        venv = self.path("venv")
+        output(sys.executable, "-m", "venv", "--system-site-packages", venv)  # numpy and Pillow, where they are
+        python = os.path.join(venv, "bin/python")
+        output(python, "-m", "pip", "install", "--no-index", "--disable-pip-version-check", ".", "--config-settings",
+               f"library={LIBRARY}", env=environment)
+        row, video = sample(video=False), sample(video=True)
+        asked = row["file"], row["question"]
+        self.assertEqual([value in documented() for value in asked], [True, True])
+        self.assertEqual(output(python, "-I", "-c", documented(), env=environment).splitlines(), [row["answer"]] * 4)
+        print("  " + output(python, "-I", "tests/cli/python_checks.py", *asked, row["answer"], video["file"], env=environment).strip())
+        output(python, "-m", "pip", "uninstall", "-y", "saccade", env=environment)
+        self.assertEqual(glob.glob(os.path.join(venv, "lib/python*/site-packages/saccade*")), [])
+
+    def test_what_the_build_refuses(self):
+        run = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, 'python'); import backend; "
+                              "backend.build_wheel(sys.argv[1], {'libary': 'x'})", self.folder], text=True, stderr=subprocess.PIPE)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("unknown setting 'libary'", run.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+if __name__ == "__main__":
+    main()
