@@ -1,5 +1,7 @@
 #include "cuda_twin.h"
 
+#include "cuda/weights/block_layout.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,11 +105,28 @@ static void replace_nan(uint8_t *row, size_t n_bytes, sac_dtype t) {
     }
 }
 
+/* Weights in blocks as the device has them. Those of a shape that it does not take stay as they are. */
+static bool has_own_layout(const check_buffer *b) {
+    const size_t block_bytes = (size_t)sac_dtype_block_bytes(b->dtype);
+    return sac_dtype_block(b->dtype) > 1 && b->stride_bytes == b->row_bytes &&
+           sac_block_layout_has(b->dtype, (int64_t)(b->row_bytes / block_bytes) * sac_dtype_block(b->dtype));
+}
+
+static void fill_blocks(cuda_twin *w, const check_buffer *b, const cuda_part *p) {
+    const int64_t k =
+        (int64_t)(b->row_bytes / (size_t)sac_dtype_block_bytes(b->dtype)) * sac_dtype_block(b->dtype);
+    sac_block_layout_pack(b->dtype, b->rows, k, b->start, w->image + p->at);
+}
+
 static void fill_image(cuda_twin *w, const check_case *c, sac_dtype t) {
     for (size_t i = 0; i < w->used; i++) w->image[i] = check_canary(i);
     for (int i = 0; i < c->n_buffers; i++) {
         const check_buffer *b = &c->buffer[i];
         const cuda_part *p = &w->part[i];
+        if (has_own_layout(b)) {
+            fill_blocks(w, b, p);
+            continue;
+        }
         for (int64_t r = 0; !b->sparse && r < b->rows; r++) {
             uint8_t *to = w->image + p->at + (size_t)r * p->stride_bytes;
             const uint8_t *from = b->start + (size_t)r * b->row_bytes;
@@ -154,7 +173,7 @@ bool cuda_twin_place(cuda_twin *w, check_case *c, sac_dtype t, bool aligned) {
             off = off / 4 * bytes_of(t);
         } else { /* elements lie on their own size, as memory of a device gives them */
             size_t element = sac_dtype_block(b->dtype) == 1 ? bytes_of(b->dtype) : 2;
-            off = off / element * element;
+            off = has_own_layout(b) ? off / 16 * 16 : off / element * element;
         }
         if (b->sparse) {
             if (!place_sparse(w, b, p)) return false;
