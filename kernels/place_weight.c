@@ -50,7 +50,7 @@ static sac_status place_rounded(sac_placer *p, sac_tensor *t) {
 /* GGUF's blocks, in the order in which a GPU's products read them. */
 static sac_status place_blocks(sac_placer *p, sac_tensor *t) {
     if (!t->data) return SAC_OK;
-    const size_t n_bytes = sac_weight_part_bytes(t);
+    const size_t n_bytes = sac_block_layout_bytes(t->dtype, t->dim[0], t->dim[1]);
     const void *at = t->data;
     void *packed = NULL;
     if (p->arena.base) {

@@ -105,17 +105,16 @@ static void replace_nan(uint8_t *row, size_t n_bytes, sac_dtype t) {
     }
 }
 
-/* Weights in blocks as the device has them. Those of a shape that it does not take stay as they are. */
-static bool has_own_layout(const check_buffer *b) {
-    const size_t block_bytes = (size_t)sac_dtype_block_bytes(b->dtype);
-    return sac_dtype_block(b->dtype) > 1 && b->stride_bytes == b->row_bytes &&
-           sac_block_layout_has(b->dtype, (int64_t)(b->row_bytes / block_bytes) * sac_dtype_block(b->dtype));
+static int64_t columns_of(const check_buffer *b) {
+    return (int64_t)(b->row_bytes / (size_t)sac_dtype_block_bytes(b->dtype)) * sac_dtype_block(b->dtype);
 }
-
-static void fill_blocks(cuda_twin *w, const check_buffer *b, const cuda_part *p) {
-    const int64_t k =
-        (int64_t)(b->row_bytes / (size_t)sac_dtype_block_bytes(b->dtype)) * sac_dtype_block(b->dtype);
-    sac_block_layout_pack(b->dtype, b->rows, k, b->start, w->image + p->at);
+/* Weights in blocks as the device has them. */
+static bool has_own_layout(const check_buffer *b) {
+    return sac_dtype_block(b->dtype) > 1 && !b->sparse && sac_block_layout_has(b->dtype, columns_of(b));
+}
+static size_t bytes_of_buffer(const check_buffer *b, const cuda_part *p) {
+    if (has_own_layout(b)) return sac_block_layout_bytes(b->dtype, b->rows, columns_of(b));
+    return b->rows ? (size_t)(b->rows - 1) * p->stride_bytes + p->row_bytes : 0;
 }
 
 static void fill_image(cuda_twin *w, const check_case *c, sac_dtype t) {
@@ -124,7 +123,7 @@ static void fill_image(cuda_twin *w, const check_case *c, sac_dtype t) {
         const check_buffer *b = &c->buffer[i];
         const cuda_part *p = &w->part[i];
         if (has_own_layout(b)) {
-            fill_blocks(w, b, p);
+            sac_block_layout_pack(b->dtype, b->rows, columns_of(b), b->start, w->image + p->at);
             continue;
         }
         for (int64_t r = 0; !b->sparse && r < b->rows; r++) {
@@ -180,7 +179,7 @@ bool cuda_twin_place(cuda_twin *w, check_case *c, sac_dtype t, bool aligned) {
             continue;
         }
         p->at = (at + 63) / 64 * 64 + off;
-        at = p->at + GUARD + (b->rows ? (size_t)(b->rows - 1) * p->stride_bytes + p->row_bytes : 0);
+        at = p->at + GUARD + bytes_of_buffer(b, p);
         if (at > w->image_bytes) {
             fprintf(stderr, "checkkernels: a case of more than %zu bytes\n", w->image_bytes);
             return false;

@@ -44,16 +44,16 @@ __device__ __forceinline__ uint32_t ones(half) {
     return 0x3c003c00u;
 }
 
-/* Adds a stretch, from element `at` on, of which n_chunks are in the row. */
+/* Adds a stretch, from element `at` on, of which n_groups of 32 are in the row. */
 template <typename F, int TILES>
 __device__ __forceinline__ void add_stretch(float y[TILES][4], const typename F::share w[2],
-                                            const x_rows<typename F::T, TILES> &x, int at, int n_chunks) {
+                                            const x_rows<typename F::T, TILES> &x, int at, int n_groups) {
     typedef typename F::T T;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        if (c >= n_chunks) return;
 #pragma unroll
         for (int first = 0; first < STEPS; first += F::SCALED) {
+            if (2 * c + first / 2 >= n_groups) return;
             float sum[TILES][4] = {}, of_x[TILES][4] = {};
 #pragma unroll
             for (int step = first; step < first + F::SCALED; step++) {
@@ -100,12 +100,12 @@ static __global__ void __launch_bounds__(32 * WARPS, TILES == 1 ? 4 : 2) product
     const product_part &p = j.part[of];
     const int64_t col0 = (int64_t)((int)blockIdx.x - p.first_tile) * TILE, last = p.y.cols - 1;
     const block_row row0(p.w, p.layout, min(col0 + g, last)), row1(p.w, p.layout, min(col0 + g + 8, last));
-    const int n_stretches = (j.n_chunks + CHUNKS - 1) / CHUNKS;
+    const int n_chunks = (j.n_groups + 1) / 2, n_stretches = (n_chunks + CHUNKS - 1) / CHUNKS;
     typename F::share now[2], next[2];
     int stretch = warp;
     if (stretch < n_stretches) {
-        F::ask(now[0], row0, stretch, j.n_chunks, t);
-        F::ask(now[1], row1, stretch, j.n_chunks, t);
+        F::ask(now[0], row0, stretch, n_chunks, t);
+        F::ask(now[1], row1, stretch, n_chunks, t);
     }
     start_next();
     const x_rows<typename F::T, TILES> x(j.x, g, t);
@@ -114,10 +114,10 @@ static __global__ void __launch_bounds__(32 * WARPS, TILES == 1 ? 4 : 2) product
     while (stretch < n_stretches) {
         const int after = stretch + WARPS;
         if (after < n_stretches) {
-            F::ask(next[0], row0, after, j.n_chunks, t);
-            F::ask(next[1], row1, after, j.n_chunks, t);
+            F::ask(next[0], row0, after, n_chunks, t);
+            F::ask(next[1], row1, after, n_chunks, t);
         }
-        add_stretch<F, TILES>(y, now, x, stretch * STRETCH, j.n_chunks - stretch * CHUNKS);
+        add_stretch<F, TILES>(y, now, x, stretch * STRETCH, j.n_groups - stretch * 2 * CHUNKS);
         now[0] = next[0], now[1] = next[1];
         stretch = after;
     }
@@ -138,10 +138,11 @@ static __global__ void __launch_bounds__(32 * WARPS, TILES == 1 ? 4 : 2) product
 template <typename F> static sac_status run_product(const sac_stream *s, const product_job &j) {
     launch_plan p = of_step({(unsigned)j.n_tiles, 32 * WARPS});
     if (j.x.rows > 1) p.carveout = TILES_CARVEOUT;
+    const int tiles = tiles_of(j.x.rows);
     return launch(s, p,
-                  j.x.rows <= 8    ? product_kernel<F, 1>
-                  : j.x.rows <= 16 ? product_kernel<F, 2>
-                                   : product_kernel<F, 4>,
+                  tiles == 1   ? product_kernel<F, 1>
+                  : tiles == 2 ? product_kernel<F, 2>
+                               : product_kernel<F, 4>,
                   j);
 }
 

@@ -24,19 +24,20 @@ template <typename T> __device__ __forceinline__ void put_four(T *to, const uint
 template <typename F>
 static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpack_job j) {
     typedef typename F::T T;
-    const int t = threadIdx.x % 4, n_stretches = (j.n_chunks + CHUNKS - 1) / CHUNKS;
+    const int t = threadIdx.x % 4, n_chunks = (j.n_groups + 1) / 2,
+              n_stretches = (n_chunks + CHUNKS - 1) / CHUNKS;
     const int64_t share = ((int64_t)blockIdx.x * ROWS_THREADS + threadIdx.x) / 4, i = share / n_stretches;
     const int stretch = (int)(share - i * n_stretches);
     if (i >= j.y.rows) return;
     const block_row row(j.w, j.layout, j.ids ? j.ids[i] : j.first + i);
     typename F::share w;
-    F::ask(w, row, stretch, j.n_chunks, t);
+    F::ask(w, row, stretch, n_chunks, t);
     T *to = (T *)j.y.data + i * j.y.stride + (int64_t)stretch * STRETCH + 4 * t;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        if (stretch * CHUNKS + c >= j.n_chunks) return;
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
+            if (2 * (stretch * CHUNKS + c) + step / 2 >= j.n_groups) return;
             uint32_t even, odd;
             float d, m = 0;
             F::step(w, c, step, even, odd);
@@ -50,7 +51,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpac
 }
 
 template <typename F> static sac_status run_unpack(const sac_stream *s, const unpack_job &j) {
-    const int64_t n_threads = j.y.rows * ceil_div(j.n_chunks, CHUNKS) * 4,
+    const int64_t n_threads = j.y.rows * ceil_div(j.n_groups, 2 * CHUNKS) * 4,
                   blocks = ceil_div(n_threads, ROWS_THREADS);
     if (blocks > INT32_MAX) return SAC_UNSUPPORTED;
     return launch(s, {(unsigned)blocks, ROWS_THREADS}, unpack_kernel<F>, j);

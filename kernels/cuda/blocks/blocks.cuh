@@ -7,8 +7,19 @@
 
 namespace sac::blocks {
 
-/* Rows of x that the product from stored bytes takes (block_product.cuh). */
+/* Rows of x that the product from stored bytes takes (block_product.cuh), and the tensor core's tiles of 8 that they are
+ * counted in. */
 enum { MOST_ROWS = 32 };
+static inline int tiles_of(int64_t rows) {
+    return rows <= 8 ? 1 : rows <= 16 ? 2 : 4;
+}
+
+/* Rows of w, of n with k elements, that are unpacked at a time: they should be in the L2 cache still when they are
+ * multiplied. */
+enum { PANEL_BYTES = 24 << 20, PANEL_ROWS = 256 /* or a multiple */ };
+static inline int64_t panel_rows(int64_t n, int64_t k) {
+    return min_of(max_of(1, PANEL_BYTES / (2 * k) / PANEL_ROWS) * PANEL_ROWS, n);
+}
 
 /* One or several products of the same rows. */
 struct product_part {
@@ -20,7 +31,7 @@ struct product_part {
 };
 struct product_job {
     product_part part[SAC_LINEAR_GROUP_MOST];
-    int n_parts, n_tiles, n_chunks;
+    int n_parts, n_tiles, n_groups; /* groups of 32 elements in a row */
     sac_mat x;
     sac_activation act;
     bool accumulate;
@@ -32,7 +43,7 @@ struct unpack_job {
     sac_block_layout layout;
     const int32_t *ids;
     int64_t first;
-    int n_chunks;
+    int n_groups;
     sac_mat y;     /* f16 or bf16 */
     bool on_lines; /* four elements of y lie on 8 bytes */
 };

@@ -50,19 +50,16 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
                      j.n_tiles};
         j.n_tiles += (int)ceil_div(a->y[i].cols, 16);
     }
-    j.n_parts = a->n, j.n_chunks = (int)(a->x.cols / SAC_BLOCK_CHUNK);
+    j.n_parts = a->n, j.n_groups = (int)(a->x.cols / SAC_BLOCK_GROUP);
     j.x = a->x, j.act = act, j.accumulate = accumulate;
     return a->x.rows && j.n_tiles ? product(s, t, j) : SAC_OK;
 }
-
-/* Bytes of rows that are unpacked at a time: they should be in the L2 cache still when they are multiplied. */
-enum { PANEL_BYTES = 24 << 20, PANEL_ROWS = 256 /* or a multiple */ };
 
 extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_linear_args *a) {
     const int64_t k = a->x.cols, n = a->y.cols, row_bytes = 2 * k;
     const sac_tensor *w = &a->w.tensor;
     if (!is_half(a->x.dtype) || !is_float(a->y.dtype) || !fits(&a->w, k)) return SAC_UNSUPPORTED;
-    const int64_t most = max_of(1, PANEL_BYTES / row_bytes / PANEL_ROWS) * PANEL_ROWS, rows = min_of(most, n);
+    const int64_t rows = panel_rows(n, k);
     const size_t panel_bytes = (size_t)(rows * row_bytes + 255) / 256 * 256;
     if (panel_bytes + (SAC_CUDA_SCRATCH_BYTES >> 2) > s->shared_scratch_bytes) return SAC_UNSUPPORTED;
     sac_stream rest = *s; /* what is left of scratch */
@@ -75,7 +72,7 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
                               sac_block_layout_of(w->dtype, w->dim[0], k),
                               NULL,
                               i,
-                              (int)(k / SAC_BLOCK_CHUNK),
+                              (int)(k / SAC_BLOCK_GROUP),
                               {panel, some, k, k, a->x.dtype},
                               true};
         SAC_TRY(unpack(s, w->dtype, j));
@@ -96,7 +93,7 @@ extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed
                           sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
                           a->ids,
                           0,
-                          (int)(a->y.cols / SAC_BLOCK_CHUNK),
+                          (int)(a->y.cols / SAC_BLOCK_GROUP),
                           a->y,
                           fits(a->y)};
     return a->y.rows ? unpack(s, w->dtype, j) : SAC_OK;

@@ -2,22 +2,21 @@
 
 #include "quants.h"
 
-/* Bytes of a part for each so many elements; 0 elements: there is no such part. */
+/* Bytes of a part for each so many elements, a chunk or more; 0 elements: there is no such part. */
 typedef struct part_size {
     int elements, bytes;
 } part_size;
 
 static const part_size sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
-    [SAC_DTYPE_Q8_0] = {{64, 64}, {0}, {32, 2}, {0}},
-    [SAC_DTYPE_Q4_0] = {{64, 32}, {0}, {32, 2}, {0}},
-    [SAC_DTYPE_Q4_1] = {{64, 32}, {0}, {32, 4}, {0}},
+    [SAC_DTYPE_Q8_0] = {{64, 64}, {0}, {64, 4}, {0}},
+    [SAC_DTYPE_Q4_0] = {{64, 32}, {0}, {64, 4}, {0}},
+    [SAC_DTYPE_Q4_1] = {{64, 32}, {0}, {64, 8}, {0}},
     [SAC_DTYPE_Q4_K] = {{64, 32}, {0}, {256, 16}, {0}},
     [SAC_DTYPE_Q6_K] = {{64, 32}, {256, 64}, {256, 16}, {256, 2}},
 };
 
 bool sac_block_layout_has(sac_dtype t, int64_t k) {
-    return sizes_of[t][SAC_BLOCK_CODES].elements != 0 && k > 0 && k % sac_dtype_block(t) == 0 &&
-           k % SAC_BLOCK_CHUNK == 0;
+    return sizes_of[t][SAC_BLOCK_CODES].elements != 0 && k > 0 && k % sac_dtype_block(t) == 0;
 }
 
 sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k) {
@@ -26,10 +25,17 @@ sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k) {
     for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) {
         const part_size *s = &sizes_of[t][p];
         l.at[p] = at;
-        l.row_bytes[p] = s->elements ? k / s->elements * s->bytes : 0;
+        l.row_bytes[p] = s->elements ? (k + s->elements - 1) / s->elements * s->bytes : 0;
         at += n * l.row_bytes[p];
     }
     return l;
+}
+
+size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k) {
+    const sac_block_layout l = sac_block_layout_of(t, 1, k);
+    int64_t row = 0;
+    for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) row += l.row_bytes[p];
+    return (size_t)(n * row);
 }
 
 /* ---------------------------------------------------------------- words of four elements */
@@ -95,28 +101,38 @@ static void put_q6_k(uint8_t *codes, uint8_t *high, int half, const sac_block_q6
 /* A row's parts of the matrix that is written. */
 typedef uint8_t *row_parts[SAC_N_BLOCK_PARTS];
 
+/* Behind the last of an odd number of blocks. */
+static const uint8_t zeros[32];
+
 static void pack_q8_0(const void *from, int64_t k, row_parts to) {
     const sac_block_q8_0 *b = from;
-    for (int64_t i = 0; i < k / 32; i += 2) {
-        put_bytes(to[SAC_BLOCK_CODES] + 32 * i, (const uint8_t *)b[i].q, (const uint8_t *)b[i + 1].q);
+    const int64_t n = k / 32;
+    for (int64_t i = 0; i < n; i += 2) {
+        const bool two = i + 1 < n;
+        put_bytes(to[SAC_BLOCK_CODES] + 32 * i, (const uint8_t *)b[i].q,
+                  two ? (const uint8_t *)b[i + 1].q : zeros);
         memcpy(to[SAC_BLOCK_SCALES] + 2 * i, &b[i].d, 2);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, &b[i + 1].d, 2);
+        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, two ? (const void *)&b[i + 1].d : zeros, 2);
     }
 }
 static void pack_q4_0(const void *from, int64_t k, row_parts to) {
     const sac_block_q4_0 *b = from;
-    for (int64_t i = 0; i < k / 32; i += 2) {
-        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, b[i + 1].q);
+    const int64_t n = k / 32;
+    for (int64_t i = 0; i < n; i += 2) {
+        const bool two = i + 1 < n;
+        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, two ? b[i + 1].q : zeros);
         memcpy(to[SAC_BLOCK_SCALES] + 2 * i, &b[i].d, 2);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, &b[i + 1].d, 2);
+        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, two ? (const void *)&b[i + 1].d : zeros, 2);
     }
 }
 static void pack_q4_1(const void *from, int64_t k, row_parts to) {
     const sac_block_q4_1 *b = from;
-    for (int64_t i = 0; i < k / 32; i += 2) {
-        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, b[i + 1].q);
+    const int64_t n = k / 32;
+    for (int64_t i = 0; i < n; i += 2) {
+        const bool two = i + 1 < n;
+        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, two ? b[i + 1].q : zeros);
         memcpy(to[SAC_BLOCK_SCALES] + 4 * i, &b[i].d, 4);
-        memcpy(to[SAC_BLOCK_SCALES] + 4 * i + 4, &b[i + 1].d, 4);
+        memcpy(to[SAC_BLOCK_SCALES] + 4 * i + 4, two ? (const void *)&b[i + 1].d : zeros, 4);
     }
 }
 static void pack_q4_k(const void *from, int64_t k, row_parts to) {

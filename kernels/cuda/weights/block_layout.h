@@ -1,8 +1,8 @@
-/* block_layout.h - how a GPU holds GGUF's blocks: the stored bytes in another order, no more and no fewer, so that a
- * lane of linear_blocks.cu asks for whole words of the elements that its tensor core takes from it.
+/* block_layout.h - how a GPU holds GGUF's blocks: the stored bytes in another order, so that a lane of
+ * block_product.cuh asks for whole words of the elements that its tensor core takes from it.
  *
  * A row is in chunks of 64 elements, two groups A and B of 32. Lane t of four takes of each 16 elements the four from
- * 4t on; its word of a step holds these four, one a byte. The parts of a matrix lie behind one another, each [n rows]:
+ * 4t on; its word of a step holds these four, one a byte. Rows of an odd number of groups have a last one of zeros. The parts of a matrix lie behind one another, each [n rows]:
  *
  *   codes    q8_0: 64 bytes a chunk, lane by lane: a word each for A's two steps and B's two steps
  *            others: 32 bytes a chunk, lane by lane: a word each for A and B, the first step's low four bits of each
@@ -20,27 +20,28 @@ extern "C" {
 #endif
 #include "dtype.h"
 
-enum { SAC_BLOCK_CHUNK = 64 };
+enum { SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
 
 /* Where the parts begin, from the matrix on; a row of part p takes row_bytes[p]. */
-typedef enum sac_block_part {
+typedef enum sac_layout_part {
     SAC_BLOCK_CODES,
     SAC_BLOCK_HIGH,
     SAC_BLOCK_SCALES,
     SAC_BLOCK_MORE,
     SAC_N_BLOCK_PARTS
-} sac_block_part;
+} sac_layout_part;
 
 typedef struct sac_block_layout {
     int64_t at[SAC_N_BLOCK_PARTS], row_bytes[SAC_N_BLOCK_PARTS];
 } sac_block_layout;
 
-/* Whether a GPU holds rows of k elements of t: a block type, whole chunks. */
+/* Whether a GPU holds rows of k elements of t: a block type, whole blocks. */
 bool sac_block_layout_has(sac_dtype t, int64_t k);
+/* Of a matrix: n * sac_dtype_row_bytes(t, k), and the groups of zeros. */
+size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k);
 sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k);
 
-/* An [n][k] matrix as a file has it, to one as a GPU has it; both of n * sac_dtype_row_bytes(t, k), from at any even
- * address, to at a multiple of 4. */
+/* An [n][k] matrix as a file has it, at any even address, to one as a GPU has it, at a multiple of 4. */
 void sac_block_layout_pack(sac_dtype t, int64_t n, int64_t k, const void *from, void *to);
 
 #ifdef __cplusplus
