@@ -16,14 +16,14 @@ static double row_norm(const float *x, int64_t n) {
     return sqrt(sum);
 }
 
-/* Sums of k products in f32, in any order: eps (4 + sqrt k) |x| |w|. Quantised weights: x is rounded to 8
+/* Sums of k products in f32, in any order: eps (4 + sqrt k) |x| |w|, and with minima of both parts of w. Quantised weights: x is rounded to 8
  * bits, an error of at most max|x| / 254 an element, uniform and independent, so 6 deviations of its sum.
  * `fast`: both factors keep 8 bits. Activations bend the error by no more than 1.2 and add a few units in the
  * last place; the tail of GELU counts against 1e-7 x. */
 static void allow_linear(check_case *c) {
     const sac_linear_args *a = &c->linear;
     int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
-    bool quantised = sac_ref_weight_of(&a->w)->round_x;
+    const bool has_blocks = sac_ref_weight_of(&a->w)->round_x, quantised = has_blocks && !c->exact_x;
     double *allowed = check_allow(c, m * n), *x_norm = calloc((size_t)m, sizeof *x_norm),
            *x_max = calloc((size_t)m, sizeof *x_max);
     float *w = malloc((size_t)k * sizeof *w);
@@ -41,11 +41,13 @@ static void allow_linear(check_case *c) {
         double w_norm = row_norm(w, k), bias = a->bias ? fabs((double)a->bias[j]) : 0;
         for (int64_t i = 0; i < m; i++) {
             double e = EPS * (4 + sqrt((double)k)) * (x_norm[i] * w_norm + bias);
+            if (has_blocks && c->exact_x) e *= 4;
             if (quantised) { /* the scale is an f16: 11 bits, and steps of 2^-24 at its small end */
                 double scale_error = 0x1p-11 * x_norm[i] / sqrt((double)k) + 127 * 0x1p-25;
                 e += 6 * w_norm * (x_max[i] / 127 / sqrt(12.0) + scale_error);
             }
-            if (a->fast) e += 6 * 0x1p-8 * x_norm[i] * w_norm / sqrt((double)k);
+            if (a->fast || (has_blocks && c->exact_x && m > 32)) /* weights that are unpacked keep 8 bits */
+                e += 6 * 0x1p-8 * x_norm[i] * w_norm / sqrt((double)k);
             float y;
             memcpy(&y, (const char *)a->y.data + (i * a->y.stride + j) * 4, 4);
             allowed[i * n + j] = 1.2 * e + 1e-40 + (a->accumulate ? 2 * EPS * fabs((double)y) : 0);
@@ -82,7 +84,7 @@ static const linear_shape block_shapes[] = {
 #define N_FLOAT ((int)SAC_COUNT(float_shapes))
 #define N_BLOCK ((int)SAC_COUNT(block_shapes))
 static const sac_dtype float_types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
-enum { N_FLOAT_TYPES = (int)SAC_COUNT(float_types), N_BLOCK_TYPES = 5 };
+enum { N_FLOAT_TYPES = (int)SAC_COUNT(float_types), N_BLOCK_TYPES = CHECK_BLOCK_TYPES };
 
 /* Rows of x and y more than 2^31 bytes apart. */
 static bool make_far(check_case *c) {
@@ -211,7 +213,8 @@ int check_n_linear_groups(void) {
 }
 
 /* A group cut out of one product; where its parts are apart, all begin with the product's first column. */
-static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, group_kind kind) {
+static sac_linear_group_args cut_group(check_case *c, const sac_linear_args *one, int n_parts,
+                                       group_kind kind) {
     sac_linear_group_args g = {.n = n_parts, .x = one->x};
     for (int64_t p = 0, first = 0; p < n_parts; first += group_cols[p++]) {
         int64_t n = group_cols[p], last = one->y.cols - first - n,
@@ -220,6 +223,11 @@ static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, 
         g.w[p] = one->w, g.w[p].tensor.dim[0] = n;
         g.w[p].tensor.data = (const uint8_t *)one->w.tensor.data +
                              (size_t)row * sac_dtype_row_bytes(one->w.tensor.dtype, one->x.cols);
+        if (c->exact_x) { /* on a GPU a matrix in blocks is in an order of its own */
+            void *own = check_buffer_add(c, false, one->w.tensor.dtype, n, one->x.cols, one->x.cols, 0);
+            memcpy(own, g.w[p].tensor.data, sac_weight_part_bytes(&g.w[p].tensor));
+            g.w[p].tensor.data = own;
+        }
         g.bias[p] = kind != GROUP_BIASES_APART ? one->bias + first : p ? one->bias : NULL;
     }
     return g;
@@ -227,7 +235,7 @@ static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, 
 
 bool check_make_linear_group(check_case *c, int i, sac_dtype t) {
     if (i >= check_n_linear_groups()) return false;
-    const int64_t m = group_rows[i % N_GROUP_ROWS], k = 160;
+    const int64_t m = group_rows[i % N_GROUP_ROWS], k = c->exact_x ? 512 : 160;
     const int n_parts = i % 2 ? 2 : SAC_LINEAR_GROUP_MOST;
     const group_kind kind = (group_kind)(i / N_GROUP_ROWS);
     sac_linear_args one = {.x = check_mat(c, false, m, k, 8, 0, CHECK_UNIFORM)};
@@ -238,7 +246,7 @@ bool check_make_linear_group(check_case *c, int i, sac_dtype t) {
     c->linear = one;
     allow_linear(c);
     for (int64_t j = 0; j < m * n; j++) c->allowed[j] *= 2; /* a column may be that of other weights */
-    c->linear_group = cut_group(&one, n_parts, kind);
+    c->linear_group = cut_group(c, &one, n_parts, kind);
     c->same_bits = true;
     snprintf(c->text, sizeof c->text, "%s m=%lld, %d parts of kind %d", sac_dtype_name(t), (long long)m,
              n_parts, (int)kind);

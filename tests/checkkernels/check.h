@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 
+/* Types of blocks from SAC_DTYPE_Q8_0 on. */
+#define CHECK_BLOCK_TYPES 5
+
 #define CHECK_MAX_BUFFERS 20
 #define CHECK_MAX_PARTS   72
 #define CHECK_MAX_MANY    40
@@ -69,6 +72,7 @@ typedef struct check_case {
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
     bool f32_result; /* of linear, whatever the type of x: logits */
+    bool exact_x;    /* of linear with quantised weights: x is multiplied as it is, not rounded to 8 bits */
     double *allowed; /* [elements of all outputs], when not exact: absolute part, from the inputs */
     double relative; /* plus this times the reference */
 } check_case;
