@@ -10,7 +10,7 @@
  *
  * Ours: top_p < 1 lets a step mix only the packed rows that hold this share of each head's weight over them
  * (Twilight's rule, arXiv:2502.02770): the packed keys are their own estimator, and what is saved is reading
- * values. Fewer than 32 rows stay plain until there are more. */
+ * values. k_group > 0 gives keys a range a channel for every so many rows, as KIVI does. Fewer than 32 rows stay plain until there are more. */
 #include "attend.h"
 #include "blocks.h"
 #include "importance.h"
@@ -18,7 +18,7 @@
 
 #include <math.h>
 
-enum { HIGH, LOW, GAP, TAU, TOP_P };
+enum { HIGH, LOW, GAP, TAU, TOP_P, K_GROUP };
 
 static const sac_method_param params[] = {
     [HIGH] = {"high", 4, 2, 16, "bits of important rows: 2, 4, 8 (16 for both: nothing is packed)",
@@ -28,6 +28,7 @@ static const sac_method_param params[] = {
     [TAU] = {"tau", 0.975, 0, 1, "share of the attention to them that the important ones hold", NULL},
     [TOP_P] = {"top_p", 1, 0, 1, "a step mixes the packed rows that hold this share of a head's weight",
                NULL},
+    [K_GROUP] = SAC_KV_BLOCKS_GROUP,
     {0}};
 
 typedef struct mixed {
@@ -61,6 +62,9 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "KV format mixed: high=%g,low=%g: give 2, 4 or 8 (low also 0), or 16 for both",
                         p[HIGH], p[LOW]);
+    if (!sac_kv_blocks_takes_group(p[K_GROUP]))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format mixed: k_group=%g: give a multiple of 16, or 0",
+                        p[K_GROUP]);
     return SAC_OK;
 }
 
@@ -69,7 +73,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     size_t gap = (size_t)p[GAP], n_heads = (size_t)shape->n_heads;
     m->gap = (int64_t)p[GAP];
     m->tau = p[TAU];
-    sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], memory);
+    sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], memory);
     sac_packed_step_take(&m->step, shape, p[TOP_P], memory);
     m->q = sac_take_device(memory, n_heads * (size_t)shape->head_dim * sizeof *m->q);
     m->scores = sac_take_both(memory, n_heads * (gap + 1) * sizeof(float));
