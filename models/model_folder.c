@@ -75,6 +75,9 @@ static sac_status check_weights_name(const json_t *config, sac_error *err) {
 static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bind_source *source) {
     sac_model_files *f = l->files;
     SAC_TRY(sac_safetensors_open_folder(&f->weights, l->path, l->err));
+    sac_status st =
+        sac_weight_name_matrices(&f->weights, json_object_get(config, "quantization_config"), l->err);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     *source = (sac_bind_source){.weights = &f->weights,
                                 .quantization = json_object_get(config, "quantization_config"),
                                 .adapters = f->adapters.n ? &f->adapters : NULL,

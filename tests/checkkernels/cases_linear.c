@@ -84,7 +84,11 @@ static const linear_shape block_shapes[] = {
 #define N_FLOAT ((int)SAC_COUNT(float_shapes))
 #define N_BLOCK ((int)SAC_COUNT(block_shapes))
 static const sac_dtype float_types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
-enum { N_FLOAT_TYPES = (int)SAC_COUNT(float_types), N_BLOCK_TYPES = CHECK_BLOCK_TYPES };
+enum {
+    N_FLOAT_TYPES = (int)SAC_COUNT(float_types),
+    N_BLOCK_TYPES = CHECK_BLOCK_TYPES,
+    N_PACKED_TYPES = SAC_N_DTYPES - SAC_DTYPE_I8 - 1
+};
 
 /* Rows of x and y more than 2^31 bytes apart. */
 static bool make_far(check_case *c) {
@@ -119,20 +123,23 @@ sac_weight check_int8_weights(check_case *c, int64_t n, int64_t k) {
     return w;
 }
 
-static bool make_int8(check_case *c, const linear_shape *shape, bool quick) {
+/* Weights with scales apart: int8, and those packed in words. */
+static bool make_apart(check_case *c, const linear_shape *shape, sac_dtype t, bool quick) {
     sac_linear_args *a = &c->linear;
     check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
     if (quick && shape->slow) return true; /* no buffers: skipped */
-    a->x = check_mat(c, false, shape->m, shape->k, check_rand_int(c, 0, 5), 0, v);
-    a->y = check_mat(c, true, shape->m, shape->n, 0, 0, CHECK_UNIFORM);
-    a->w = check_int8_weights(c, shape->n, shape->k);
-    if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, shape->n, 0, 4, CHECK_UNIFORM).data;
+    const int64_t whole = t == SAC_DTYPE_I8 ? 1 : 8, n = (shape->n + whole - 1) / whole * whole,
+                  k = (shape->k + whole - 1) / whole * whole;
+    a->x = check_mat(c, false, shape->m, k, check_rand_int(c, 0, 5), 0, v);
+    a->y = check_mat(c, true, shape->m, n, 0, 0, CHECK_UNIFORM);
+    a->w = t == SAC_DTYPE_I8 ? check_int8_weights(c, n, k) : check_packed_weights(c, t, n, k);
+    if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, n, 0, 4, CHECK_UNIFORM).data;
     a->accumulate = check_rand_int(c, 0, 1);
     a->steady = check_rand_int(c, 0, 1);
     c->same_bits = true;
     allow_linear(c);
-    snprintf(c->text, sizeof c->text, "int8 m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s%s x %s",
-             (long long)shape->m, (long long)shape->n, (long long)shape->k, (long long)a->w.group,
+    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s%s x %s",
+             sac_dtype_name(t), (long long)shape->m, (long long)n, (long long)k, (long long)a->w.group,
              sac_dtype_name(a->w.scales.dtype), a->w.zeros.data ? " zeros" : "", a->bias ? " bias" : "",
              a->accumulate ? " accumulate" : "", a->steady ? " steady" : "", check_values_name(v));
     return true;
@@ -158,9 +165,12 @@ bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dt
 bool check_make_linear(check_case *c, int i, bool quick) {
     const int n_float = N_FLOAT * N_FLOAT_TYPES, n_block = N_BLOCK * N_BLOCK_TYPES;
     if (i == n_float + n_block) return make_far(c);
-    if (i > n_float + n_block + 2 * N_FLOAT) return false;
-    if (i > n_float + n_block)
-        return make_int8(c, &float_shapes[(i - n_float - n_block - 1) % N_FLOAT], quick);
+    const int apart = i - n_float - n_block - 1;
+    if (apart >= (2 + N_PACKED_TYPES) * N_FLOAT) return false;
+    if (apart >= 0) { /* int8 twice */
+        sac_dtype t = (sac_dtype)(SAC_DTYPE_I8 + (apart < N_FLOAT ? 0 : apart / N_FLOAT - 1));
+        return make_apart(c, &float_shapes[apart % N_FLOAT], t, quick);
+    }
     bool block = i >= n_float;
     const linear_shape *shape = block ? &block_shapes[(i - n_float) % N_BLOCK] : &float_shapes[i % N_FLOAT];
     sac_dtype t = block ? (sac_dtype)(SAC_DTYPE_Q8_0 + (i - n_float) / N_BLOCK) : float_types[i / N_FLOAT];

@@ -262,9 +262,10 @@ static void make_convert(check_case *c, const row_case *r, int i) {
 static void make_embed(check_case *c, const row_case *r, int i) {
     sac_embed_args *a = &c->embed;
     sac_dtype t = (sac_dtype)(i % SAC_N_DTYPES);
-    int64_t cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2) : r->cols, vocab = 50;
-    a->table =
-        t == SAC_DTYPE_I8 ? check_int8_weights(c, vocab, cols) : check_weights(c, t, vocab, cols, 2, r->v);
+    int64_t cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2) : r->cols, vocab = 56;
+    a->table = t > SAC_DTYPE_I8    ? check_packed_weights(c, t, vocab, cols)
+               : t == SAC_DTYPE_I8 ? check_int8_weights(c, vocab, cols)
+                                   : check_weights(c, t, vocab, cols, 2, r->v);
     a->y = check_mat(c, true, r->rows, cols, r->gap, r->misalign, r->v);
     int32_t *ids = check_buffer_add(c, false, SAC_DTYPE_F32, 1, r->rows, r->rows, 4);
     for (int64_t row = 0; row < r->rows; row++) ids[row] = (int32_t)check_rand_int(c, 0, vocab - 1);

@@ -98,6 +98,8 @@ sac_weight check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_
 /* int8 with scales of one type or another, for each row or for all, in groups that divide k and that do not, with
  * zeros or without. */
 sac_weight check_int8_weights(check_case *c, int64_t n, int64_t k);
+/* Of the format whose numbers are of this type, behind I8. n and k are multiples of 8. */
+sac_weight check_packed_weights(check_case *c, sac_dtype t, int64_t n, int64_t k);
 /* Keys and values of n_rows rows and some more, in either order of rows and heads, misaligned. Rows from
  * n_valid on are NaN, so that a look at them shows. k_norm: largest length of a key, v_max: largest value;
  * either may be NULL. */
