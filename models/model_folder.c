@@ -119,7 +119,7 @@ static sac_status list_processor_keys(sac_load_context *l, bool *holds_preproces
 static sac_status processor_failed(const sac_load_context *l, sac_status st, const json_t *config,
                                    const char *folder, const char *name) {
     bool pinpoints = strstr(l->err ? l->err->text : "", "\"image_grid_pinpoints\"") != NULL;
-    bool ratio = strstr(l->err ? l->err->text : "", "\"vision_aspect_ratio\"") != NULL;
+    bool ratio = strstr(l->err ? l->err->text : "", "_aspect_ratio\"") != NULL;
     if (ratio || (pinpoints && sac_config_has(config, "image_grid_pinpoints")))
         return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
     return sac_fail_prefix(l->err, st, "%s/%s", folder, name);

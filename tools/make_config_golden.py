@@ -25,7 +25,7 @@ import tempfile
 
 import make_model_goldens as goldens
 
-N_CASES, N_KIN = 200, 120
+N_CASES, N_KIN = 200, 60
 TEXT = "Three owls sat on the wire; two of them saw 47 mice."
 ROPE = [
     {"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 3.5},
@@ -208,9 +208,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=os.path.join(goldens.ROOT, "tests", "golden", "config_cases.json"))
     a = parser.parse_args()
-    rng, cases, seen, n_failed = random.Random(a.seed), [], set(), 0
+    rng, kin, cases, seen, n_failed = random.Random(a.seed), random.Random(a.seed), [], set(), 0
     while len(cases) < N_CASES + N_KIN:
-        case = draw(rng) if len(cases) < N_CASES else draw_kin(rng)
+        case = draw(rng) if len(cases) < N_CASES else draw_kin(kin)
         text = json.dumps(case, sort_keys=True)
         if text in seen:
             continue

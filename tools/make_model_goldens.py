@@ -217,6 +217,21 @@ class OneVision(ImageModel):
         return self.model.config
 
 
+class FlatOneVision(OneVision):
+    """The original code's layout of the model that config.json names; its placeholders stand outside the vocabulary."""
+
+    def __init__(self, path):
+        super().__init__(os.path.join(FOLDER, read_json(path, "config.json")["_name_or_path"]))
+
+    def prompt(self, case):
+        ids, n_visual = super().prompt(case)
+        own = (self.config.image_token_id, self.config.video_token_id)
+        return [LongVA.IMAGE if i in own else i for i in ids], n_visual
+
+    def first(self, ids, case):
+        return super().first(super().prompt(case)[0], case)
+
+
 class LongVA(TextModel):
     """LongVA has no class in transformers: Qwen2 and CLIP from there, joined by the rules of its paper and code
     (arXiv:2406.16852): the tower's chosen hidden state without the class token, the projector, then a 2 x 2 average
@@ -556,6 +571,7 @@ ONE_VISION = [
 ]
 CASES = {
     "LlavaOnevisionForConditionalGeneration": ONE_VISION,
+    "LLaVA-OneVision, flat": ONE_VISION,
     "Qwen2VLForConditionalGeneration": QWEN_VL,
     "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
     "Qwen3VLForConditionalGeneration": QWEN3_VL,
@@ -579,7 +595,11 @@ CASES = {
 # ---------------------------------------------------------------- goldens
 
 def architecture_of(path):
-    return "GGUF" if path.endswith(".gguf") else read_json(path, "config.json")["architectures"][0]
+    if path.endswith(".gguf"):
+        return "GGUF"
+    config = read_json(path, "config.json")
+    is_flat = config.get("mm_patch_merge_type") == "spatial_unpad"
+    return "LLaVA-OneVision, flat" if is_flat else config["architectures"][0]
 
 
 def open_model(path):
@@ -592,6 +612,8 @@ def open_model(path):
         return Qwen3VL(path)
     if architecture.startswith("LlavaOnevision"):
         return OneVision(path)
+    if architecture == "LLaVA-OneVision, flat":
+        return FlatOneVision(path)
     return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)
 
 

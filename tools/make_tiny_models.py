@@ -299,6 +299,7 @@ MODELS = {
                                             "mrope_interleaved": True}, rope_theta=5000.0), "f16", "v5", {}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
+    "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
 }
 
 
@@ -337,12 +338,40 @@ def write_longva(folder, seed, dtype, tower):
     save(folder, tensors)
 
 
+def write_onevision_flat(folder, twin):
+    """The model of another folder in the original code's layout, whose tower has a last layer that is never run."""
+    from safetensors.torch import load_file
+    whole = goldens.read_json(FOLDER, twin, "config.json")
+    tensors = {}
+    for name, tensor in load_file(os.path.join(FOLDER, twin, "model.safetensors")).items():
+        for a, b in (("model.language_model.", "model."), ("model.vision_tower.", "model.vision_tower.vision_tower.vision_model."),
+                     ("model.multi_modal_projector.linear_1.", "model.mm_projector.0."),
+                     ("model.multi_modal_projector.linear_2.", "model.mm_projector.2.")):
+            if name.startswith(a):
+                name = b + name[len(a):]
+                break
+        tensors[name] = tensor
+    vision = dict(whole["vision_config"], num_hidden_layers=whole["vision_config"]["num_hidden_layers"] + 1)
+    os.makedirs(os.path.join(folder, "vision_tower"))
+    write_json(os.path.join(folder, "vision_tower"), "config.json", vision)
+    write_json(folder, "config.json", {
+        **whole["text_config"], "_name_or_path": twin, "architectures": ["LlavaQwenForCausalLM"], "model_type": "llava",
+        "image_aspect_ratio": whole["vision_aspect_ratio"], "image_grid_pinpoints": whole["image_grid_pinpoints"],
+        "image_token_index": 151646, "mm_hidden_size": vision["hidden_size"], "mm_newline_position": "one_token",
+        "mm_patch_merge_type": "spatial_unpad", "mm_projector_type": "mlp2x_gelu", "mm_resampler_type": None,
+        "mm_spatial_pool_mode": "bilinear", "mm_vision_select_feature": "patch", "mm_vision_select_layer": -2,
+        "mm_vision_tower": "google/siglip-so400m-patch14-384", "rope_scaling": None, "use_mm_proj": True})
+    save(folder, tensors)
+
+
 def write_checkpoint(name, seed):
     config, dtype, style, options = MODELS[name]
     folder = os.path.join(FOLDER, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     shutil.copy(os.path.join(FOLDER, "tokenizer.json"), folder)
+    if "of" in options:
+        return write_onevision_flat(folder, options["of"])
     if config is None:
         return write_longva(folder, seed, dtype, options["tower"])
     write_json(folder, "config.json", config)

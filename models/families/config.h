@@ -115,6 +115,8 @@ typedef struct sac_llava_defaults {
     int feature_layer;
     const char *strategy; /* vision_feature_select_strategy */
 } sac_llava_defaults;
+/* A CLIP or SigLIP tower, of the kind of c->tower where the object names none (llava.c). */
+sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision, sac_error *err);
 /* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's. */
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
                                  sac_error *err);

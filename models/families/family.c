@@ -69,7 +69,9 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
                         "neither \"architectures\" nor \"model_type\": not a model's config.json");
     SAC_TRY(family_listing(out, architecture ? BY_ARCHITECTURE : BY_MODEL_TYPE,
                            architecture ? architecture : type, err));
-    if (*out && architecture && type) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
+    /* LLaVA-OneVision's original files say "llava" */
+    const bool is_kin = *out == &sac_family_longva && type && strcmp(type, "llava") == 0;
+    if (*out && architecture && type && !is_kin) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
     if (*out) return SAC_OK;
     const char *twin = converted_twin(type);
     if (twin)

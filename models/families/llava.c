@@ -72,11 +72,8 @@ static sac_status read_text(sac_model_config *c, const json_t *config, const cha
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "text_config");
 }
 
-static sac_status read_tower(sac_model_config *c, const json_t *vision, const sac_llava_defaults *own,
-                             sac_error *err) {
-    const char *type = own->tower->kind->model_type;
-    c->tower = *own->tower;
-    if (!vision) return SAC_OK;
+sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
+    const char *type = c->tower.kind ? c->tower.kind->model_type : clip_defaults.kind->model_type;
     SAC_TRY(sac_json_get_string(vision, "model_type", &type, err));
     c->tower = strcmp(type, siglip_defaults.kind->model_type) == 0 ? siglip_defaults : clip_defaults;
     SAC_TRY(sac_config_read_tower(c, vision, err));
@@ -89,7 +86,8 @@ static sac_status read_vision(sac_model_config *c, const json_t *config, const s
                               sac_error *err) {
     const json_t *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
-    sac_status st = read_tower(c, vision, own, err);
+    c->tower = *own->tower;
+    sac_status st = vision ? sac_config_read_llava_tower(c, vision, err) : SAC_OK;
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
     SAC_TRY(sac_config_read_layers(c, config, "vision_feature_layer", own->feature_layer, err));
     const char *strategy = own->strategy;

@@ -55,7 +55,7 @@ class Config(Case):
             *[("llama_f32", k, v, f"weights quantised with {n}") for k, v, n in quantised],
             ("llama_f32", "mlp_bias", True, '"mlp_bias" is true; only false is supported'),
             ("llama_f32", "model_type", "llava_llama", "hf download llava-hf/llava-1.5-7b-hf"),
-            ("longva", "mm_patch_merge_type", "spatial_unpad", "not LongVA but another LlavaQwenForCausalLM"),
+            ("longva", "mm_patch_merge_type", "spatial", "neither LongVA's unires nor"),
             ("longva", "image_aspect_ratio", "pad", '"image_aspect_ratio" is "pad"'),
         ]:
             with self.subTest(base=base, key=key, value=value):

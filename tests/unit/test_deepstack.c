@@ -137,6 +137,28 @@ static void after_a_prefix(void **state) {
     same(&alone, &again, "dense", 16);
 }
 
+/* Frames prepared one by one, whose size is not known before their number is. */
+static void prepared_as_from_files(void **state) {
+    static answer files, prepared;
+    sac_prepared *frames[N_FRAMES];
+    conversation c;
+    sac_error err;
+    (void)state;
+    hear_new(&files, 512, NULL, NULL);
+    sac_session *s = session(512, NULL, NULL);
+    about(&c, "What happens?");
+    for (int i = 0; i < N_FRAMES; i++) {
+        const sac_part picture = {.kind = SAC_PART_IMAGE, .path = c.paths[i]};
+        assert_ok(sac_prepared_create(&frames[i], model, &picture, true, &err), err);
+        c.frames[i] = (sac_frame){.prepared = frames[i], .time_s = c.frames[i].time_s};
+    }
+    assert_ok(sac_session_prefill(s, &c.message, 1, NULL, &err), err);
+    hear(s, &prepared);
+    sac_session_free(s);
+    for (int i = 0; i < N_FRAMES; i++) sac_prepared_free(frames[i]);
+    assert_memory_equal(&files, &prepared, sizeof files);
+}
+
 /* A session is lent memory that others have used: what is not written must not be read. */
 static void after_other_prompts(void **state) {
     static answer alone, later;
@@ -223,6 +245,7 @@ static void what_is_computed_again_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prepared_as_from_files),
         cmocka_unit_test(every_chunk_size),
         cmocka_unit_test(dropped_tokens),
         cmocka_unit_test(after_a_prefix),

@@ -199,7 +199,18 @@ static void config_refuses(void **state) {
         {LLAVA("\"vision_feature_layer\":[1,\"2\"]"), "must be a layer or a list"},
         {LLAVA("\"vision_feature_select_strategy\":\"cls\""), "must be default or full"},
         {LLAVA("\"image_token_index\":32000"), "\"image_token_index\" is 32000"},
-        {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\""), "only unires"},
+        {LONGVA("\"mm_patch_merge_type\":\"spatial\""), "\"mm_patch_merge_type\" is \"spatial\""},
+        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_tower\":"
+                "\"clip-vit-base-patch32\",\"image_aspect_ratio\":\"pad\""),
+         "only anyres"},
+        {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_"
+                "tower\":"
+                "\"clip-vit-base-patch32\""),
+         "LLaVA-OneVision is supported with siglip"},
+        {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_"
+                "tower\":"
+                "\"siglip-so400m-patch14-384\",\"mm_newline_position\":\"grid\""),
+         "only one_token"},
         {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"linear\""), "only mlp2x_gelu"},
         {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\""),
          "\"mm_vision_tower\""},

@@ -38,16 +38,19 @@ static sac_status read_pinpoints(sac_processor_config *c, const json_t *config, 
     return st;
 }
 
+/* The original's flat config.json has another name for it. */
 static sac_status read_ratio(settings *own, const json_t *config, sac_error *err) {
     static const char rule[] = "anyres_max_";
     const char *text = "anyres_max_9";
-    SAC_TRY(sac_json_get_string(config, "vision_aspect_ratio", &text, err));
+    const bool is_flat =
+        json_object_get(config, "mm_patch_merge_type") && !json_object_get(config, "text_config");
+    const char *key = is_flat ? "image_aspect_ratio" : "vision_aspect_ratio";
+    SAC_TRY(sac_json_get_string(config, key, &text, err));
     char *end = NULL;
     bool fits = strncmp(text, rule, sizeof rule - 1) == 0;
     long n = fits ? strtol(text + sizeof rule - 1, &end, 10) : 0;
     if (!fits || *end || n < 1 || n > SAC_PROCESSOR_MAX_TILES)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "\"vision_aspect_ratio\" is \"%.30s\"; anyres_max_1 to %d are known", text,
+        return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is \"%.30s\"; anyres_max_1 to %d are known", key, text,
                         SAC_PROCESSOR_MAX_TILES);
     own->most_tiles = (int)n;
     return SAC_OK;

@@ -58,6 +58,8 @@ static sac_status read_class(processor_class *out, const sac_dialect *d, const j
     SAC_TRY(sac_json_get_string(json, "feature_extractor_type", &type, err));
     SAC_TRY(sac_json_get_string(json, "image_processor_type", &type, err));
     *out = classes[0];
+    for (size_t i = 0; i < SAC_COUNT(classes); i++)
+        if (classes[i].dialect == d) *out = classes[i];
     if (!type) return SAC_OK;
     for (size_t i = 0; d->classes && d->classes[i]; i++)
         if (is_class(type, d->classes[i])) return SAC_OK;
@@ -192,6 +194,10 @@ sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocesso
         return sac_fail(err, SAC_BAD_FILE, "the image processor's configuration must be an object");
     processor_class k;
     SAC_TRY(read_class(&k, c->dialect, preprocessor, err));
+    if (!preprocessor && k.squeeze) { /* the original's files have none: it takes SigLIP's */
+        k.squeeze = model->image_size;
+        k.half = true;
+    }
     c->keep_class_token = model->keep_class;
     SAC_TRY(read_filter(c, preprocessor, err));
     if (!c->dialect->classes)
