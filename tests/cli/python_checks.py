@@ -73,10 +73,12 @@ def work():
 ended = []
 thread = threading.Thread(target=work)
 thread.start()
-time.sleep(0.05)
+while not session._lock.locked():
+    time.sleep(0.001)
 refused(RuntimeError, "another thread", lambda: session.ask(text))
-session.cancel()
-thread.join()
+while thread.is_alive():  # the first may come before the library's call
+    session.cancel()
+    thread.join(0.05)
 assert ended
 threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 refused(KeyboardInterrupt, "", lambda: session.ask(**long))
