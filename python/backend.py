@@ -25,8 +25,8 @@ def version():
 
 def built_library(options):
     build = os.path.join(ROOT, "build/python")
-    subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DSAC_SHARED=ON", "-DSAC_TESTS=OFF", *options],
-                   check=True)
+    subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DSAC_SHARED=ON", "-DSAC_COMMAND=OFF",
+                    "-DSAC_TESTS=OFF", *options], check=True)
     subprocess.run(["cmake", "--build", build, "--parallel", str(os.cpu_count() or 1), "--target", "saccade_shared"], check=True)
     return os.path.join(build, "libsaccade.so")
 

@@ -62,7 +62,22 @@ with saccade.Batch(model, 2, ctx=2048) as batch:
     refused(saccade.Error, "not a picture", lambda: batch.generate([messages, broken]))
     assert [str(a) for a in batch.generate([messages])] == [answer]
 
-# Other threads run while the library works, and Ctrl-C ends a call.
+# Other threads run while the library works: in a call of 0.3 s that never calls back.
+def tick():
+    while not over:
+        time.sleep(0.001)
+        ticks.append(over)
+over, ticks = [], []
+thread = threading.Thread(target=tick)
+thread.start()
+before = len(ticks)
+saccade._library.lib.sac_measure_read_bandwidth(model._handle)
+during = len(ticks) - before
+over.append(True)
+thread.join()
+assert during > 5, during
+
+# A session is one thread's, another may cancel, and Ctrl-C ends a call.
 long = {"text": "Describe the image. " * 300, "ignore_eos": True, "max_tokens": 1000}
 def work():
     try:
@@ -73,10 +88,12 @@ def work():
 ended = []
 thread = threading.Thread(target=work)
 thread.start()
-time.sleep(0.05)
+while not session._lock.locked():
+    time.sleep(0.001)
 refused(RuntimeError, "another thread", lambda: session.ask(text))
-session.cancel()
-thread.join()
+while thread.is_alive():  # the first may come before the library's call
+    session.cancel()
+    thread.join(0.05)
 assert ended
 threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 refused(KeyboardInterrupt, "", lambda: session.ask(**long))
