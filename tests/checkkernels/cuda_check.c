@@ -133,6 +133,11 @@ static bool make(check_case *c, check_op op, int i, const check_options *o, int 
     return cuda_make_case(c, op, i - *n_shared);
 }
 
+/* Parts cut out of one matrix in blocks: on a GPU each matrix is in an order of its own. */
+static bool is_cut_of_blocks(const check_case *c) {
+    return c->op == CHECK_linear_group && !c->exact_x && c->linear_group.w[0].format != SAC_WEIGHT_FLOATS;
+}
+
 void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),
                     void *to) {
     bool more = true, go = true;
@@ -142,7 +147,8 @@ void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, che
             check_case c; /* anew for each type: inputs are rounded in place */
             more = make(&c, op, i, o, &n_shared);
             bool own_type = n_shared < 0 || types[t] == cuda_case_type(op, i - n_shared);
-            if (more && c.n_buffers && own_type && i % o->n_parts == o->part) go = f(to, &c, types[t]);
+            if (more && c.n_buffers && own_type && !is_cut_of_blocks(&c) && i % o->n_parts == o->part)
+                go = f(to, &c, types[t]);
             check_case_free(&c);
         }
     }

@@ -2,7 +2,8 @@
  * block_product.cuh asks for whole words of the elements that its tensor core takes from it.
  *
  * A row is in chunks of 64 elements, two groups A and B of 32. Lane t of four takes of each 16 elements the four from
- * 4t on; its word of a step holds these four, one a byte. Rows of an odd number of groups have a last one of zeros. The parts of a matrix lie behind one another, each [n rows]:
+ * 4t on; its word of a step holds these four, one a byte. Rows of an odd number of groups have a last one
+ * of zeros. The parts of a matrix lie behind one another, each [n rows]:
  *
  *   codes    q8_0: 64 bytes a chunk, lane by lane: a word each for A's two steps and B's two steps
  *            others: 32 bytes a chunk, lane by lane: a word each for A and B, the first step's low four bits of each
