@@ -75,7 +75,8 @@ static void steps_equal_attention_over_what_is_stored(void **state) {
             format_case f;
             static const int groups[] = {0, 16, 32, 48};
             char line[60];
-            snprintf(line, sizeof line, "mixed:gap=33,tau=0.7,k_group=%d", groups[(i + j) % 4]);
+            snprintf(line, sizeof line, "mixed:gap=33,tau=0.7,k_group=%d,plain=%d", groups[(i + j) % 4],
+                     j % 3 ? 0 : 7 + (int)(10 * i));
             format_open(&f, &s, i + 10 * j, "zipvl:min=0,tau=0.8", line);
             format_prompt(&f, lengths[j]);
             for (int k = 0; k < (i < 2 ? 70 : 36); k++) step_as_oracle(&f, s.use_cpu ? 6e-4 : 4e-6);
@@ -176,7 +177,8 @@ static void keys_of_a_group_have_their_own_range(void **state) {
 /* A group as long as the block is no group. */
 static void a_group_of_all_rows_gives_the_same_bits(void **state) {
     (void)state;
-    static const char *const lines[] = {"mixed:gap=40", "mixed:gap=40,k_group=0", "mixed:gap=40,k_group=208"};
+    static const char *const lines[] = {"mixed:gap=40", "mixed:gap=40,k_group=0,plain=0",
+                                        "mixed:gap=40,k_group=208"};
     enum { STEPS = 90, COLS = 6 * 64 };
     static float first[STEPS * COLS];
     for (int i = 0; i < 3; i++) {
@@ -246,6 +248,17 @@ static void short_sequences_are_plain(void **state) {
     assert_true(sac_kv_cache_bytes_used(&f.cache) < sac_kv_cache_bytes_used(&plain.cache) / 2);
     format_close(&f);
     format_close(&plain);
+    format_open(&f, &s, 3, "dense", "mixed:plain=700"); /* more than there are */
+    format_open(&plain, &s, 3, "dense", "f16");
+    format_prompt(&f, 300);
+    format_prompt(&plain, 300);
+    for (int i = 0; i < 110; i++) {
+        format_step(&f);
+        format_step(&plain);
+        assert_memory_equal(f.c.out, plain.c.out, (size_t)(s.n_heads * s.head_dim) * sizeof(float));
+    }
+    format_close(&f);
+    format_close(&plain);
 }
 
 static int64_t round_up(int64_t n, int64_t to) {
@@ -312,15 +325,17 @@ static void later_blocks_leave_earlier_bytes_alone(void **state) {
     format_close(&f);
 }
 
-/* Which of the answer's tokens matter: tau of what the last query gives to the slice, by the largest. */
-static void slice_is_split_by_the_last_query(void **state) {
-    (void)state;
+/* Which of the answer's tokens matter: tau of what the last query gives to the slice, by the largest. The slice is
+ * what comes before the newest `plain` tokens, which stay; these begin in the prompt. */
+static void split_by_the_last_query(int plain) {
     case_shape s = shape_of(1, false);
+    char line[60];
     format_case f;
-    format_open(&f, &s, 9, "zipvl:min=0,tau=0.8", "mixed:gap=40,tau=0.7");
+    snprintf(line, sizeof line, "mixed:gap=40,tau=0.7,plain=%d", plain);
+    format_open(&f, &s, 9, "zipvl:min=0,tau=0.8", line);
     format_prompt(&f, 90);
     for (int i = 0; i < 39; i++) format_step(&f);
-    int64_t n = exact_rows(&f, rows_k, rows_v), token = f.c.n, first = token - 39;
+    int64_t n = exact_rows(&f, rows_k, rows_v), token = f.c.n;
     format_step(&f);
     double weight[40] = {0}, total = 0, held = 0;
     int d = s.head_dim, group = s.n_heads / s.n_kv_heads;
@@ -334,7 +349,7 @@ static void slice_is_split_by_the_last_query(void **state) {
             for (int c = 0; c < d; c++) dot += q[c] * (double)key[c];
             sum += w[i] = exp(dot / sqrt(d));
         }
-        for (int64_t i = 0; i < 40; i++) weight[i] += w[n + 1 - 40 + i] / sum;
+        for (int64_t i = 0; i < 40; i++) weight[i] += w[n + 1 - 40 - plain + i] / sum;
     }
     const sac_kv_block_layer *l = layer_of(&f);
     assert_int_equal(l->n_blocks, 2);
@@ -351,8 +366,44 @@ static void slice_is_split_by_the_last_query(void **state) {
     }
     assert_int_equal(p, n_high);
     for (int i = 0; i < 40; i++) assert_int_equal(l->block[1].high[i / 8] >> i % 8 & 1, high[i]);
-    (void)first;
     format_close(&f);
+}
+static void slice_is_split_by_the_last_query(void **state) {
+    (void)state;
+    split_by_the_last_query(0);
+    split_by_the_last_query(25);
+}
+
+/* The tail is the newest tokens as halves, at least `plain` of them, through prompts, steps and packings; what it held
+ * before is packed in order. */
+static void newest_tokens_stay_plain(void **state) {
+    (void)state;
+    static const char *const prefills[] = {"zipvl:min=0,tau=0.97", "zipcache:salient=0.3", "dense"};
+    for (size_t i = 0; i < SAC_COUNT(prefills); i++) {
+        case_shape s = shape_of(1, i % 2 == 0);
+        format_case f;
+        format_open(&f, &s, 3, prefills[i], "mixed:high=8,low=8,gap=32,tau=0.5,plain=50");
+        for (int step = -1; step < 150; step++) {
+            if (step < 0 || step == 90)
+                format_prompt(&f, step < 0 ? 130 : 60);
+            else
+                format_step(&f);
+            int64_t n = format_rows(&f, rows_k, rows_v), n_packed = layer_of(&f)->n_rows;
+            assert_int_equal(n, f.c.n);
+            assert_true(n - n_packed >= 50 && n - n_packed < 82);
+            if (step < 0 || step == 90) assert_int_equal(n - n_packed, 50);
+            for (int head = 0; head < s.n_kv_heads; head++)
+                for (int64_t at = 0; at < n * s.head_dim; at++) {
+                    int64_t from = (int64_t)head * N_CTX * s.head_dim + at;
+                    bool is_plain = at / s.head_dim >= n_packed;
+                    float k = format_true_keys(&f)[from], v = format_true_values(&f)[from];
+                    assert_true(fabsf(rows_k[from] - k) < (is_plain ? 1e-3f : 0.02f));
+                    assert_true(fabsf(rows_v[from] - v) < (is_plain ? 1e-3f : 0.02f));
+                }
+        }
+        assert_int_equal(layer_of(&f)->n_blocks, 5); /* 80 tokens, 32 twice, 86 with the tail, 32 */
+        format_close(&f);
+    }
 }
 
 static void rows_come_back_in_order(void **state) {
@@ -549,7 +600,7 @@ static void session_repeats_itself(void **state) {
     sac_session_config d = told_config(NULL, NULL, NULL);
     tell(m, &d, &dense);
     assert_true(t.kv_bytes < dense.kv_bytes / 3);
-    assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1,k_group=0");
+    assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1,k_group=0,plain=0");
     sac_model_free(m);
 }
 
@@ -585,6 +636,7 @@ int main(void) {
         cmocka_unit_test(short_sequences_are_plain),
         cmocka_unit_test(keys_of_a_group_have_their_own_range),
         cmocka_unit_test(a_group_of_all_rows_gives_the_same_bits),
+        cmocka_unit_test(newest_tokens_stay_plain),
         cmocka_unit_test(bytes_equal_the_closed_form),
         cmocka_unit_test(later_blocks_leave_earlier_bytes_alone),
         cmocka_unit_test(slice_is_split_by_the_last_query),
