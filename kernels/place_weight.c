@@ -1,5 +1,6 @@
 #include "place_weight.h"
 
+#include "cuda/weights/block_layout.h"
 #include "cuda/weights/cuda_weights.h"
 
 #include <stdlib.h>
@@ -46,9 +47,30 @@ static sac_status place_rounded(sac_placer *p, sac_tensor *t) {
     return st;
 }
 
+/* GGUF's blocks, in the order in which a GPU's products read them. */
+static sac_status place_blocks(sac_placer *p, sac_tensor *t) {
+    if (!t->data) return SAC_OK;
+    const size_t n_bytes = sac_block_layout_bytes(t->dtype, t->dim[0], t->dim[1]);
+    const void *at = t->data;
+    void *packed = NULL;
+    if (p->arena.base) {
+        packed = malloc(n_bytes);
+        if (!packed)
+            return sac_fail(p->err, SAC_NO_MEMORY, "no memory to lay out %zu bytes of weights", n_bytes);
+        sac_block_layout_pack(t->dtype, t->dim[0], t->dim[1], t->data, packed);
+        at = packed;
+    }
+    sac_status st = sac_place_borrowed(p, &at, n_bytes);
+    free(packed);
+    if (st == SAC_OK && p->arena.base) t->data = at;
+    return st;
+}
+
 sac_status sac_place_weight(sac_placer *p, sac_weight *w) {
     SAC_TRY(sac_place_check(p, w));
     if (is_rounded(p, w)) return place_rounded(p, &w->tensor);
+    if (p->stream->device->kind != SAC_DEVICE_CPU && sac_dtype_block(w->tensor.dtype) > 1)
+        return place_blocks(p, &w->tensor);
     SAC_TRY(place_part(p, &w->tensor));
     SAC_TRY(place_part(p, &w->scales));
     return place_part(p, &w->zeros);

@@ -17,7 +17,7 @@ static sac_packed_rows part_of(const sac_kv_blocks *b, int tier, int64_t n) {
                              .n_heads = b->n_kv_heads,
                              .head_dim = b->head_dim,
                              .bits = b->bits[tier],
-                             .k_group = n,
+                             .k_group = b->k_group > 0 && b->k_group < n ? b->k_group : n,
                              .v_group = b->n_kv_heads * b->head_dim};
 }
 
@@ -40,12 +40,17 @@ static size_t bits_bytes(const sac_kv_blocks *b) {
     return (size_t)(b->n_ctx / 8 + b->max_blocks) * (size_t)b->n_kv_heads;
 }
 
+bool sac_kv_blocks_takes_group(double k_group) {
+    return (int64_t)k_group % SAC_PACKED_TILE == 0;
+}
+
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
-                        const sac_memory *memory) {
+                        int64_t k_group, const sac_memory *memory) {
     *b = (sac_kv_blocks){.n_layers = shape->n_layers,
                          .n_kv_heads = shape->n_kv_heads,
                          .head_dim = shape->head_dim,
                          .bits = {high, low},
+                         .k_group = k_group,
                          .n_ctx = shape->n_ctx,
                          .max_blocks = shape->n_ctx / SAC_KV_BLOCK_MIN + 1};
     size_t n = (size_t)b->max_blocks, list = (size_t)b->n_kv_heads * (size_t)b->n_ctx * sizeof(int32_t);

@@ -2,10 +2,11 @@
  * ZipCache).
  *
  * A block is what was packed at once, a prompt or the answer's last tokens. Its important rows and its others
- * are two parts of the op's packed rows, each with one range a channel for keys; values are divided by a
- * factor of their channel, sqrt(max |v|) over the block, and have one range a row over all heads. A bit a row
- * says which tier it is in, so that rows can be put back in order. Every head may have important rows of its
- * own, as many as the others. Blocks are never packed again. */
+ * are two parts of the op's packed rows, each with one range a channel for keys, or one for every k_group of
+ * its rows: in a long block rope turns a slow channel through its whole range, in a group it hardly moves.
+ * Values are divided by a factor of their channel, sqrt(max |v|) over the block, and have one range a row over
+ * all heads. A bit a row says which tier it is in, so that rows can be put back in order. Every head may have
+ * important rows of its own, as many as the others. Blocks are never packed again. */
 #ifndef SAC_KV_BLOCKS_H
 #define SAC_KV_BLOCKS_H
 
@@ -37,15 +38,25 @@ typedef struct sac_kv_block_layer {
 
 typedef struct sac_kv_blocks {
     int n_layers, n_kv_heads, head_dim;
-    int bits[2]; /* of important rows and of the others; 0 = these are not stored */
+    int bits[2];     /* of important rows and of the others; 0 = these are not stored */
+    int64_t k_group; /* rows of a part that share a channel's range of keys; 0: all */
     int64_t n_ctx, max_blocks;
     size_t memory_bytes; /* of a layer */
     sac_kv_block_layer *layer;
     sac_buffer list[2]; /* int32_t [n_kv_heads][n_ctx] rows of both tiers of the block at hand */
 } sac_kv_blocks;
 
+/* Whether k_group is one that the ops take: 0 or a multiple of 16. */
+bool sac_kv_blocks_takes_group(double k_group);
+/* A setting of both formats. Larger groups than these would lose the fast ops. */
+#define SAC_KV_BLOCKS_GROUP                                                                                  \
+    {                                                                                                        \
+        "k_group", 0, 0, 256,                                                                                \
+            "rows that share a range of a channel's keys, a multiple of 16; 0: all of a block's tier",       \
+            SAC_WHOLE                                                                                        \
+    }
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
-                        const sac_memory *memory);
+                        int64_t k_group, const sac_memory *memory);
 void sac_kv_blocks_begin(sac_kv_blocks *b);
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
 

@@ -31,7 +31,7 @@ typedef struct sac_kv_packing {
      * the view, the shape and what ops run with are filled in. */
     sac_status (*unpack)(void *state, const sac_layer_attention *a, int64_t *n);
     /* A step: a->kv is the tail (its last row the step's own), a->q is replaced by the output over packed
-     * rows and tail. Says in *n_tail how many tail rows are left: 0 after it has packed them all. */
+     * rows and tail. Says in *n_tail how many tail rows are left, its first ones. */
     sac_status (*attend)(void *state, const sac_layer_attention *a, int64_t *n_tail);
     /* On a device: a step of which `attend` would be no more than the op packed_step, and which leaves all of
      * the tail: its arguments, counted as if it were done. False: attend has more to do. NULL: always. */

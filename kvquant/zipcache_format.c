@@ -5,7 +5,7 @@
  * plain; every `gap` of them the last query's weights, summed over each key-value head's group, rank the
  * slice. As the published code does, requantise=1 then brings the whole cache back to floats and packs it
  * anew with the slice, so that rounding adds up and ranges are those of all rows; requantise=0 appends a
- * block, as ZipVL. */
+ * block, as ZipVL. Ours: k_group > 0 gives keys a range a channel for every so many rows, as KIVI does. */
 #include "attend.h"
 #include "blocks.h"
 #include "packed_step.h"
@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { HIGH, LOW, GAP, SALIENT, REQUANTISE };
+enum { HIGH, LOW, GAP, SALIENT, REQUANTISE, K_GROUP };
 
 static const sac_method_param params[] = {
     [HIGH] = {"high", 4, 2, 8, "bits of salient rows: 2, 4, 8", SAC_WHOLE},
@@ -23,6 +23,7 @@ static const sac_method_param params[] = {
     [SALIENT] = {"salient", 0.6, 0, 1, "share of new tokens that are salient", NULL},
     [REQUANTISE] = {"requantise", 1, 0, 1, "1: pack the whole cache anew each time, as the published code",
                     SAC_WHOLE},
+    [K_GROUP] = SAC_KV_BLOCKS_GROUP,
     {0}};
 
 typedef struct zipcache {
@@ -49,6 +50,9 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     if (!is_bits(p[HIGH]) || !is_bits(p[LOW]))
         return sac_fail(err, SAC_BAD_ARGUMENT, "KV format zipcache: high=%g,low=%g: give 2, 4 or 8", p[HIGH],
                         p[LOW]);
+    if (!sac_kv_blocks_takes_group(p[K_GROUP]))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format zipcache: k_group=%g: give a multiple of 16, or 0",
+                        p[K_GROUP]);
     return SAC_OK;
 }
 
@@ -58,7 +62,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     z->gap = (int64_t)p[GAP];
     z->n_ctx = shape->n_ctx;
     z->salient = p[SALIENT];
-    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], memory);
+    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], memory);
     sac_packed_step_take(&z->step, shape, 1, memory);
     z->q = sac_take_device(memory, (size_t)(shape->n_heads * shape->head_dim) * sizeof *z->q);
     z->scores = sac_take_both(memory, (size_t)shape->n_heads * gap * sizeof(float));

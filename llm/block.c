@@ -18,6 +18,24 @@ static sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, const s
 
 /* ---------------------------------------------------------------- in */
 
+/* Every head of the rows by itself. Heads of one row lie side by side, and rows too where nothing is between them. */
+static sac_status norm_heads(const sac_block_rows *r, sac_mat x, const float *w) {
+    const int64_t dim = r->shape.head_dim, n_heads = x.cols / dim;
+    if (!w) return SAC_OK;
+    const bool is_dense = x.stride == x.cols || x.rows == 1, by_row = x.rows < n_heads;
+    const int64_t n = is_dense ? 1 : by_row ? x.rows : n_heads;
+    for (int64_t i = 0; i < n; i++) {
+        sac_mat heads = {x.data, x.rows * n_heads, dim, dim, x.dtype};
+        if (!is_dense) {
+            heads.data = (uint8_t *)x.data + sac_dtype_row_bytes(x.dtype, i * (by_row ? x.stride : dim));
+            heads.rows = by_row ? n_heads : x.rows;
+            heads.stride = by_row ? dim : x.stride;
+        }
+        SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){heads, heads, w, r->shape.rms_eps}));
+    }
+    return SAC_OK;
+}
+
 static sac_status turn(const sac_block_rows *r, sac_mat x, int n_heads, const sac_rotation *rotation,
                        const int32_t *pos) {
     return r->ops->rope(
@@ -72,13 +90,16 @@ static sac_status step_in(const sac_block_rows *r, const sac_decoder_layer *w, c
 }
 
 static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
-    return r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
-                                                                    .x = r->norm,
-                                                                    .y = {r->q, r->k, r->v},
-                                                                    .w = {w->q, w->k, w->v},
-                                                                    .bias = {w->q_bias, w->k_bias, w->v_bias},
-                                                                    .fast = r->fast,
-                                                                    .steady = r->steps});
+    SAC_TRY(
+        r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
+                                                                 .x = r->norm,
+                                                                 .y = {r->q, r->k, r->v},
+                                                                 .w = {w->q, w->k, w->v},
+                                                                 .bias = {w->q_bias, w->k_bias, w->v_bias},
+                                                                 .fast = r->fast,
+                                                                 .steady = r->steps}));
+    SAC_TRY(norm_heads(r, r->q, w->q_norm));
+    return norm_heads(r, r->k, w->k_norm);
 }
 
 static sac_status store_keys(const sac_block_rows *r, int64_t at, const sac_block_part *part) {
@@ -133,7 +154,7 @@ sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_
 
 sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
                         int n_parts) {
-    if (r->ops->fuses && r->hidden.rows == 1) {
+    if (r->ops->fuses && r->hidden.rows == 1 && !w->q_norm && !w->k_norm) {
         sac_status st = step_in(r, w, parts);
         if (st != SAC_UNSUPPORTED) return st;
     }
@@ -147,6 +168,7 @@ sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decod
     SAC_TRY(normed(r, w->attn_norm));
     SAC_TRY(product(r, r->k, r->norm, &w->k, w->k_bias, false));
     SAC_TRY(product(r, r->v, r->norm, &w->v, w->v_bias, false));
+    SAC_TRY(norm_heads(r, r->k, w->k_norm));
     return store_keys(r, 0, part);
 }
 
@@ -154,6 +176,7 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
                              const sac_rotation *rotation, const int32_t *pos) {
     SAC_TRY(normed(r, w->attn_norm));
     SAC_TRY(product(r, r->q, r->norm, &w->q, w->q_bias, false));
+    SAC_TRY(norm_heads(r, r->q, w->q_norm));
     return turn(r, r->q, r->shape.n_heads, rotation, pos);
 }
 

@@ -6,8 +6,8 @@
  *   out:  h += linear(o, attention) (+ bias);  b = rmsnorm(h);  h += linear(down, silu(gate(b)) * up(b))
  *
  * What sets one family's block apart from another's is a field of sac_decoder_layer, which the family fills,
- * and is looked at in block.c alone. Today: biases. The next ones go so:
- *   a norm of each head of q and k      weights `q_norm`, `k_norm`, NULL where absent; between products and rope
+ * and is looked at in block.c alone. Today: biases, and a norm of each head of q and k between products and rope (Qwen3).
+ * The next ones go so:
  *   another activation                  a kind; in the gate
  *   a second norm around a part         weights `attn_post_norm`, `mlp_post_norm`; before a part is added to h
  *   sliding or full attention by layer  `window`; not here but in what attention is told (decoder_attend.c)
@@ -24,7 +24,8 @@ typedef struct sac_decoder_layer {
     const float *attn_norm, *mlp_norm; /* [hidden] */
     sac_weight q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
-    sac_weight gate, up, down;                      /* [intermediate][hidden] x 2, [hidden][intermediate] */
+    const float *q_norm, *k_norm; /* [head_dim], the same for every head; NULL where absent */
+    sac_weight gate, up, down;    /* [intermediate][hidden] x 2, [hidden][intermediate] */
 } sac_decoder_layer;
 
 /* Sizes that all layers share. */

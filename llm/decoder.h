@@ -27,6 +27,8 @@ typedef struct sac_decoder_config {
     float rms_eps;
     bool tied_head;
     sac_rope_config rope;
+    int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
+                   arXiv:2406.04334): see sac_decoder_deep */
 } sac_decoder_config;
 
 /* Weights are borrowed from the model's mapping and arena. */
@@ -62,6 +64,7 @@ typedef struct sac_decoder_state {
     sac_rope_config rope; /* the model's, or what a position scheme made of it */
     char rope_line[64];   /* how it was asked for */
     int64_t n_ctx, chunk, n_spare;
+    int n_deep;
     sac_kv_cache cache;
     sac_prefill prefill;
     sac_decode decode;
@@ -90,6 +93,7 @@ typedef struct sac_decoder_state {
      * has n_ctx rows of hidden and queries and a chunk of the others; a step has the rows of its tokens,
      * n_spare + 1. */
     void *hidden;              /* hidden states; row 0 is row first_row of the sequence */
+    void *deep;                /* [n_deep * hidden] each, of a prompt; the same rows */
     void *queries;             /* [heads * head_dim] each, then the attention output; the same rows */
     void *norm;                /* [hidden] each */
     void *k, *v;               /* [kv_heads * head_dim] each */
@@ -157,6 +161,11 @@ sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const s
 /* Hidden rows [first, first + n), where the decoder runs and in its type: whoever has embeddings of another
  * kind than text (of pictures) writes them here before the prompt is run. */
 sac_mat sac_decoder_hidden(const sac_decoder_state *s, int64_t first, int64_t n);
+
+/* What is added to the rows [first, first + n) of a prompt that show pictures (.visual): n_deep times a row of hidden,
+ * side by side, for one layer after another. Whoever writes their embeddings writes these too. No data where n_deep
+ * is 0. */
+sac_mat sac_decoder_deep(const sac_decoder_state *s, int64_t first, int64_t n);
 
 /* Runs n new tokens, whose embeddings stand in s->hidden rows [past, past + n), after the `past` tokens
  * already cached. Afterwards s->last_row is the hidden row of the last layer's output for the last token

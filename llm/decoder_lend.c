@@ -42,6 +42,7 @@ static sac_decoder_loan take(sac_decoder_state *s, const sac_decoder *d, sac_dec
     at = a->used_bytes;
     s->hidden = take_rows(s, a, n.rows, c->hidden);
     s->queries = take_rows(s, a, n.rows, decoder_q_cols(c));
+    if (use == SAC_FOR_PROMPT && c->n_deep) s->deep = take_rows(s, a, n.rows, (int64_t)c->n_deep * c->hidden);
     loan.hidden_bytes = a->used_bytes - at;
     at = a->used_bytes;
     take_activations(s, c, use, n.chunk, a);
@@ -77,7 +78,7 @@ sac_status sac_decoder_lend(sac_decoder_state *s, const sac_decoder *d, sac_deco
 
 void sac_decoder_give_back(sac_decoder_state *s) {
     s->cache.staging = NULL;
-    s->hidden = s->queries = s->norm = s->k = s->v = s->gate = s->up = NULL;
+    s->hidden = s->deep = s->queries = s->norm = s->k = s->v = s->gate = s->up = NULL;
     s->device_logits = NULL;
     s->device_ids = s->picked_positions = NULL;
 }

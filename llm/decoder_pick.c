@@ -1,6 +1,8 @@
 /* decoder_pick.c - queries that a prefill policy picks, and tokens that it drops. */
 #include "decoder_pick.h"
 
+#include "decoder_deep.h"
+
 #include <string.h>
 
 /* ---------------------------------------------------------------- queries */
@@ -105,6 +107,7 @@ sac_status sac_decoder_drop_tokens(sac_prefill_work *w) {
         if (!s->device) memcpy(rows + (size_t)i * row, rows + (size_t)kept[i] * row, row);
         s->positions[w->past + i] = s->positions[w->past + kept[i]];
     }
+    SAC_TRY(sac_decoder_move_deep(w, kept, n_kept));
     w->n = n_kept;
     return s->device ? drop_on_device(&r, w->past, kept, n_kept) : SAC_OK;
 }

@@ -1,4 +1,5 @@
 /* decoder_prefill.c - a prompt: layers outside, chunks of tokens inside, a piece at a time. */
+#include "decoder_deep.h"
 #include "decoder_pick.h"
 
 #include <assert.h>
@@ -99,6 +100,7 @@ static sac_status chunk_out(sac_prefill_work *w) {
         SAC_TRY(sac_block_convert(&x, decoder_query_rows(&r, w->past + w->at, n), x.q.dtype));
         SAC_TRY(sac_block_out(&x, layer));
     }
+    SAC_TRY(sac_decoder_add_deep(w, w->past + w->at, n));
     w->at += n;
     return w->at == w->n ? end_layer(w) : SAC_OK;
 }

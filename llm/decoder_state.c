@@ -60,6 +60,12 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
                         d->name, kv->format->name);
+    if (s->n_deep && d->rebuild && d->max_rebuild(s->decode.p) > 0)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "decode policy %s computes old tokens again from their embeddings, and this model adds more to "
+            "those of pictures after its first %d layers: use r=0",
+            d->name, s->n_deep);
     if (s->prefill.policy->keep && d->rebuild)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "prefill policy %s drops tokens that decode policy %s may rebuild",
@@ -98,6 +104,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     const sac_decoder_config *c = &d->config;
     *s = (sac_decoder_state){.n_ctx = o->n_ctx,
                              .chunk = o->chunk,
+                             .n_deep = c->n_deep,
                              .fast = o->fast,
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,

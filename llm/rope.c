@@ -81,6 +81,7 @@ float sac_rope_attention_factor(const sac_rope_config *c) {
 /* The axis whose numbers turn pair i. */
 static int axis_of_pair(const sac_rope_config *c, int i) {
     int end = 0;
+    if (c->axes_take_turns) return i < 3 * c->axis_pairs[i % 3] ? i % 3 : 0;
     for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
         if (i < (end += c->axis_pairs[axis])) return axis;
     return 0;
@@ -111,13 +112,13 @@ sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_pos
          .max = 1e6,
          .help = "how much longer than trained; 0 = what the context needs"},
         {0}};
-    static const sac_method_param model[] = {
-        {.name = "grid",
-         .min = 0,
-         .max = 1,
-         .choices = SAC_WHOLE,
-         .help = "1: rows behind a video are numbered from its grid's longer side on, as transformers from 5.3 on does"},
-        {0}};
+    static const sac_method_param model[] = {{.name = "grid",
+                                              .min = 0,
+                                              .max = 1,
+                                              .choices = SAC_WHOLE,
+                                              .help = "1: rows behind a video are numbered from its grid's "
+                                                      "longer side on, as transformers from 5.3 on does"},
+                                             {0}};
     double p[SAC_METHOD_MAX_PARAMS];
     size_t n = sac_method_name_bytes(line);
     if (n == 5 && memcmp(line, "model", n) == 0) {
@@ -125,7 +126,8 @@ sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_pos
         c->grid_positions = p[0] != 0;
         if (!c->grid_positions || c->axis_pairs[0] + c->axis_pairs[1] > 0) return SAC_OK;
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "position scheme \"%s\": this model's rows have no positions of height and width", line);
+                        "position scheme \"%s\": this model's rows have no positions of height and width",
+                        line);
     }
     if (n != 3 || memcmp(line, "ntk", n) != 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "position scheme \"%s\" is not known: there are model, ntk",

@@ -29,8 +29,11 @@ typedef struct sac_rope_config {
     int rot_dim;                              /* channels rotated, even */
     int axis_pairs[SAC_POSITION_AXES]; /* pairs of channels that turn by a row's number of time, of height, of
                                           width, in this order (M-RoPE, arXiv:2409.12191); all 0: all by time */
+    bool
+        axes_take_turns; /* pair 3k + 1 turns by height and 3k + 2 by width, as many of them as axis_pairs says, the
+                             others by time (Qwen3-VL); otherwise those of an axis follow one another */
     bool grid_positions; /* what follows a video is numbered as transformers from 5.3 on does (positions.h) */
-    bool interleaved;                  /* pairs (2i, 2i+1): weights from GGUF's llama family */
+    bool interleaved;    /* pairs (2i, 2i+1): weights from GGUF's llama family */
     const float
         *freq_factors; /* [rot_dim / 2], divisors of the inverse frequencies, or NULL: GGUF's rope_freqs */
 } sac_rope_config;

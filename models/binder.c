@@ -22,6 +22,8 @@ static const sac_weight_slot decoder_slots[] = {
     LAYER(k_bias, false),
     LAYER(v_bias, false),
     LAYER(o_bias, false),
+    LAYER(q_norm, false),
+    LAYER(k_norm, false),
     LAYER(mlp_norm, false),
     LAYER(gate, true),
     LAYER(up, true),
@@ -75,7 +77,10 @@ static void list_parts(binder *b) {
                              .n_layers = c->tower.n_layers,
                              .layer_bytes = tower->layer_bytes,
                              .is_tower = true};
-    b->parts[MERGER] = (part){.slots = c->merger->slots, .n_slots = c->merger->n_slots};
+    b->parts[MERGER] = (part){.slots = c->merger->slots,
+                              .n_slots = c->merger->n_slots,
+                              .n_layers = c->decoder.n_deep,
+                              .layer_bytes = c->merger->layer_bytes};
     if (c->image_newline)
         b->parts[NEWLINE] = (part){.slots = newline_slots, .n_slots = (int)SAC_COUNT(newline_slots)};
 }
@@ -103,7 +108,7 @@ static const sac_checkpoint_tensor *find_tensor(const binder *b, const part *p, 
 
 /* Bytes at which an element, or a block's f16 scale, must be aligned to be read directly. */
 static size_t natural_alignment(sac_dtype t) {
-    return t == SAC_DTYPE_F32 ? 4 : t == SAC_DTYPE_I8 ? 1 : 2;
+    return t == SAC_DTYPE_F32 ? 4 : t >= SAC_DTYPE_I8 ? 1 : 2;
 }
 
 static int64_t count(const sac_checkpoint_tensor *t) {
@@ -206,6 +211,7 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
         {"untied", b->own_head},          {"qkv_bias", b->c->qkv_bias},
         {"o_bias", b->c->o_bias},         {"projector_bias", b->c->projector_bias},
         {"newline", b->c->image_newline}, {"norm_bias", b->c->projector_norm_bias},
+        {"qk_norm", b->c->qk_norm},
     };
     for (size_t i = 0; i < SAC_COUNT(flags); i++)
         if (strcmp(row->when, flags[i].name) == 0) {
@@ -290,6 +296,7 @@ static sac_status take_tables(binder *b) {
     if (!c->has_vision) return SAC_OK;
     SAC_TRY(take_table(b, c->tower.kind->weights_bytes, &m->tower.weights));
     SAC_TRY(take_table(b, layers_bytes(&b->parts[TOWER]), &m->tower.layers));
+    SAC_TRY(take_table(b, layers_bytes(&b->parts[MERGER]), &m->merger.layers));
     return take_table(b, c->merger->weights_bytes, &m->merger.weights);
 }
 
@@ -300,6 +307,7 @@ static void point_parts(binder *b) {
     b->parts[TOWER].at = m->tower.weights;
     b->parts[TOWER].layers = m->tower.layers;
     b->parts[MERGER].at = m->merger.weights;
+    b->parts[MERGER].layers = m->merger.layers;
     b->parts[NEWLINE].at = m;
 }
 
@@ -310,6 +318,9 @@ static void fill_configs(binder *b) {
     m->has_vision = b->c->has_vision;
     m->image_token = b->c->image_token;
     m->video_token = b->c->video_token < 0 ? b->c->image_token : b->c->video_token;
+    m->video_newline = b->c->video_newline;
+    m->vision_start = b->c->vision_start;
+    m->vision_end = b->c->vision_end;
     m->tokens_per_second = b->c->tokens_per_second;
     m->video_fps = b->c->video_fps;
     m->positions = b->c->family->positions;

@@ -12,6 +12,8 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
     SAC_TRY(sac_place_vector(p, &l->q_bias, q));
     SAC_TRY(sac_place_vector(p, &l->k_bias, kv));
     SAC_TRY(sac_place_vector(p, &l->v_bias, kv));
+    SAC_TRY(sac_place_vector(p, &l->q_norm, c->head_dim));
+    SAC_TRY(sac_place_vector(p, &l->k_norm, c->head_dim));
     return sac_place_vector(p, &l->o_bias, c->hidden);
 }
 
@@ -48,7 +50,11 @@ sac_dtype sac_device_activations(const sac_loaded_model *m) {
 sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
                                  sac_device_decoder *out, sac_load_progress progress, void *ctx,
                                  sac_error *err) {
-    sac_placer p = {.arena = sac_arena_measure(), .stream = stream, .activations = activations, .rounds_f32 = true, .err = err};
+    sac_placer p = {.arena = sac_arena_measure(),
+                    .stream = stream,
+                    .activations = activations,
+                    .rounds_f32 = true,
+                    .err = err};
     SAC_TRY(copy_decoder(&m->decoder, out, err));
     SAC_TRY(place_decoder(&p, &out->decoder, NULL, NULL));
     out->n_bytes = p.arena.used_bytes;
@@ -70,15 +76,18 @@ void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device) {
 static sac_status copy_tower(const sac_loaded_model *m, sac_device_tower *out, sac_error *err) {
     const sac_tower_kind *kind = m->tower.config.kind;
     size_t layers = (size_t)m->tower.config.n_layers * kind->layer_bytes;
+    size_t deep = (size_t)m->merger.n_deep * m->merger.kind->layer_bytes;
     *out = (sac_device_tower){.tower = m->tower, .merger = m->merger, .image_newline = m->image_newline};
     out->tower.weights = out->own[0] = malloc(kind->weights_bytes);
     out->tower.layers = out->own[1] = malloc(layers);
     out->merger.weights = out->own[2] = malloc(m->merger.kind->weights_bytes);
-    if (!out->own[0] || !out->own[1] || !out->own[2])
+    out->merger.layers = out->own[3] = malloc(deep + 1); /* often none */
+    if (!out->own[0] || !out->own[1] || !out->own[2] || !out->own[3])
         return sac_fail(err, SAC_NO_MEMORY, "no memory for the vision tower");
     memcpy(out->own[0], m->tower.weights, kind->weights_bytes);
     memcpy(out->own[1], m->tower.layers, layers);
     memcpy(out->own[2], m->merger.weights, m->merger.kind->weights_bytes);
+    if (deep) memcpy(out->own[3], m->merger.layers, deep);
     return SAC_OK;
 }
 

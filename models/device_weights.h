@@ -33,7 +33,7 @@ typedef struct sac_device_tower {
     void *block;
     size_t n_bytes;
     sac_dtype activations;
-    void *own[3]; /* the structs of the tower, its layers and the merger */
+    void *own[4]; /* the structs of the tower, its layers, the merger and its layers */
 } sac_device_tower;
 sac_status sac_tower_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
                                sac_device_tower *out, sac_error *err);

@@ -45,10 +45,12 @@ typedef struct sac_loaded_model {
     sac_tower tower;
     sac_merger merger;
     sac_processor_config processor;
-    const float *image_newline; /* [hidden] or NULL */
-    int32_t video_token;        /* id of a video's rows */
+    const float *image_newline;          /* [hidden] or NULL */
+    bool video_newline;                  /* that, behind the frames of a video */
+    int32_t video_token;                 /* id of a video's rows */
+    int32_t vision_start, vision_end;    /* as in sac_model_config */
     double tokens_per_second, video_fps; /* as in sac_model_config */
-    int32_t image_token;        /* id of the placeholder, -1 without vision; LongVA's, -200, is outside the
+    int32_t image_token; /* id of the placeholder, -1 without vision; LongVA's, -200, is outside the
                                    vocabulary */
     sac_frame_layout frame_layout;
     sac_positions_fn positions; /* of the rows of a prompt, by the family */

@@ -75,6 +75,9 @@ static sac_status check_weights_name(const json_t *config, sac_error *err) {
 static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bind_source *source) {
     sac_model_files *f = l->files;
     SAC_TRY(sac_safetensors_open_folder(&f->weights, l->path, l->err));
+    sac_status st =
+        sac_weight_name_matrices(&f->weights, json_object_get(config, "quantization_config"), l->err);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     *source = (sac_bind_source){.weights = &f->weights,
                                 .quantization = json_object_get(config, "quantization_config"),
                                 .adapters = f->adapters.n ? &f->adapters : NULL,
@@ -111,11 +114,13 @@ static sac_status list_processor_keys(sac_load_context *l, bool *holds_preproces
     return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s/%s", l->path, name);
 }
 
-/* Says which file a message of the processor is about: of all its keys, only the pinpoints may stand in config.json. */
+/* Says which file a message of the processor is about: of all its keys, the pinpoints may stand in config.json, and
+ * the aspect ratio does. */
 static sac_status processor_failed(const sac_load_context *l, sac_status st, const json_t *config,
                                    const char *folder, const char *name) {
     bool pinpoints = strstr(l->err ? l->err->text : "", "\"image_grid_pinpoints\"") != NULL;
-    if (pinpoints && sac_config_has(config, "image_grid_pinpoints"))
+    bool ratio = strstr(l->err ? l->err->text : "", "_aspect_ratio\"") != NULL;
+    if (ratio || (pinpoints && sac_config_has(config, "image_grid_pinpoints")))
         return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
     return sac_fail_prefix(l->err, st, "%s/%s", folder, name);
 }
@@ -133,6 +138,7 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
     sac_processor_model pm = {.dialect = l->config.dialect,
                               .image_size = l->config.tower.image_size,
                               .patch_size = l->config.tower.patch_size,
+                              .keep_class = l->config.tower.keep_class,
                               .temporal_patch_size = l->config.tower.temporal_patch_size,
                               .merge_size = l->config.tower.merge_size,
                               .config = config};

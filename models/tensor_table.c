@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static sac_status open_spec(sac_tensor_table *t, const char *name, sac_error *err) {
+/* `tower`: instead of the file that this one is like; NULL: that. */
+static sac_status open_spec(sac_tensor_table *t, const char *name, const char *tower, sac_error *err) {
     SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], name, err));
     const char *like = t->specs[t->n_specs++].like;
     if (!like) return SAC_OK;
+    if (tower) like = tower;
     SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], like, err));
     if (t->specs[t->n_specs++].like)
         return sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: is like another itself; one step is allowed",
@@ -39,8 +41,8 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
 
 sac_status sac_tensor_table_open(sac_tensor_table *t, const sac_model_config *c, sac_error *err) {
     memset(t, 0, sizeof *t);
-    SAC_TRY(open_spec(t, c->family->name, err));
-    if (c->text_family != c->family) SAC_TRY(open_spec(t, c->text_family->name, err));
+    SAC_TRY(open_spec(t, c->family->name, c->has_vision ? c->tower.kind->name : NULL, err));
+    if (c->text_family != c->family) SAC_TRY(open_spec(t, c->text_family->name, NULL, err));
     add_symbols(t, c);
     return SAC_OK;
 }

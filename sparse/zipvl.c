@@ -11,11 +11,15 @@
  * a layer; probes are drawn without replacement, by a counter. The last token is always in T, in place of the
  * worst, because its output is what the answer is read from (strict=1: as the paper). T need not hold tau of
  * the weight, since budget and choice look at different scores: budget=cover takes the smallest T that does.
- * side=one lets every query meet T's keys instead. Below `min` tokens the probes cost what the choice saves,
- * and attention is dense.
+ * side=one lets every query meet T's keys instead; side=band lets T meet T as in the paper, and every other
+ * query the `band` newest keys up to its own, so that no output is zero. The first `skip` layers stay dense:
+ * they choose nothing, and a packed cache takes all of their tokens for important. Below `min` tokens the probes cost
+ * what the choice saves, and attention is dense.
  *
  * Later turns: what earlier turns left in the cache is read whole; the new tokens compete among themselves
  * for tau of the weight that the probes give to them. */
+#include "zipvl.h"
+
 #include "attend.h"
 #include "clock.h"
 #include "importance.h"
@@ -25,16 +29,20 @@
 #include <math.h>
 #include <string.h>
 
-enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, MIN, RATIO };
+enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, MIN, RATIO, SKIP, BAND };
 
-static const char *const sides[] = {"two", "one", NULL};
+static const char *const sides[] = {"two", "one", "band", NULL}; /* as sac_zipvl_side */
 static const char *const budgets[] = {"sums", "cover", NULL};
 static const sac_method_param params[] = {
     [TAU] = {"tau", 0.975, 0, 1, "share of the probes' attention that the budget holds", NULL},
     [RECENT] = {"recent", 64, 0, 1 << 20, "probes: last queries", SAC_WHOLE},
     [RANDOM] = {"random", 64, 0, 1 << 20, "probes: random queries before them", SAC_WHOLE},
     [SEED] = {"seed", 0, 0, 1e9, "of the random probes", SAC_WHOLE},
-    [SIDE] = {"side", 0, 0, 1, "two: important queries meet important keys; one: all queries do", sides},
+    [SIDE] =
+        {"side", SAC_ZIPVL_TWO, 0, 2,
+         "two: important queries meet important keys; one: all queries do; band: the others meet the keys "
+         "next to them",
+         sides},
     [BUDGET] = {"budget", 0, 0, 1, "sums: as many as the largest sums need; cover: as the chosen need",
                 budgets},
     [STRICT] = {"strict", 0, 0, 1, "1: the last token may be left out", SAC_WHOLE},
@@ -43,26 +51,12 @@ static const sac_method_param params[] = {
              SAC_WHOLE},
     [RATIO] = {"ratio", 0, 0, 1,
                "share of the tokens to keep, whatever the weights say (speed tests); 0 = tau", NULL},
+    [SKIP] = {"skip", 0, 0, 1 << 20, "first layers, which stay dense", SAC_WHOLE},
+    [BAND] = {"band", 16, 1, 1 << 30, "side=band: newest keys that a query which is not important meets",
+              SAC_WHOLE},
     {0}};
 
-typedef struct zipvl {
-    const double *p;
-    int64_t recent, random, n_ctx;
-    sac_buffer sums, means; /* float [n_ctx] */
-    sac_buffer probes;      /* int32_t [recent + random] */
-    sac_buffer kept;        /* int32_t [n_ctx] T, counted from the first query */
-    sac_buffer rows;        /* int32_t [n_ctx] of the view: earlier ones and T */
-    sac_buffer start;       /* int64_t [2] of rows */
-    sac_buffer least;       /* a threshold, then how many pass it as int64_t */
-    sac_buffer draw;        /* int32_t [n_ctx] drawing probes; which output is whose, -1 = none */
-    int64_t n_kept;
-    int64_t at_once; /* rows that are moved at a time */
-    /* Where ops run: */
-    float *k, *v;   /* [n_kv_heads][n_ctx][head_dim] gathered */
-    void *part;     /* [probes or at_once][n_heads * head_dim] probes' queries; rows on their way */
-    int32_t *count; /* [at_once] 0, 1 .. */
-    float *zeros;   /* [n_heads * head_dim] */
-} zipvl;
+typedef sac_zipvl zipvl;
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     if (p[RECENT] + p[RANDOM] < 1)
@@ -76,8 +70,7 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 }
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
-    (void)shape;
-    return p[RATIO] > 0 ? p[RATIO] >= 1 : p[TAU] >= 1;
+    return p[SKIP] >= (double)shape->n_layers || (p[RATIO] > 0 ? p[RATIO] >= 1 : p[TAU] >= 1);
 }
 
 static int64_t observes(const double *p) {
@@ -85,7 +78,7 @@ static int64_t observes(const double *p) {
 }
 
 static bool picks_queries(const double *p) {
-    return p[SIDE] == 0;
+    return p[SIDE] == SAC_ZIPVL_TWO;
 }
 
 static int64_t break_even(const double *p) {
@@ -94,25 +87,22 @@ static int64_t break_even(const double *p) {
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     zipvl *z = state;
-    size_t n = (size_t)shape->n_ctx, row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim;
-    *z = (zipvl){.p = p, .recent = (int64_t)p[RECENT], .random = (int64_t)p[RANDOM], .n_ctx = shape->n_ctx};
-    size_t n_probes = (size_t)(z->recent + z->random), cols = (size_t)(shape->n_heads * shape->head_dim);
+    size_t n = (size_t)shape->n_ctx;
+    *z = (zipvl){.p = p,
+                 .side = (sac_zipvl_side)p[SIDE],
+                 .band = (int64_t)p[BAND],
+                 .recent = (int64_t)p[RECENT],
+                 .random = (int64_t)p[RANDOM],
+                 .n_ctx = shape->n_ctx};
     z->sums = sac_take_both(memory, n * sizeof(float));
     z->means = sac_take_both(memory, n * sizeof(float));
-    z->probes = sac_take_both(memory, n_probes * sizeof(int32_t));
+    z->probes = sac_take_both(memory, (size_t)(z->recent + z->random) * sizeof(int32_t));
     z->draw = sac_take_both(memory, n * sizeof(int32_t));
     z->kept = sac_take_both(memory, n * sizeof(int32_t));
     z->rows = sac_take_both(memory, n * sizeof(int32_t));
     z->start = sac_take_both(memory, 2 * sizeof(int64_t));
     z->least = sac_take_both(memory, 2 * sizeof(int64_t));
-    if (p[SIDE] != 0) return;
-    z->k = sac_take_device(memory, n * row * sizeof(float));
-    z->v = sac_take_device(memory, n * row * sizeof(float));
-    z->at_once = sac_queries_at_once(shape);
-    size_t n_part = (size_t)z->at_once > n_probes ? (size_t)z->at_once : n < n_probes ? n : n_probes;
-    z->part = sac_take_device(memory, n_part * sac_dtype_row_bytes(shape->dtype, (int64_t)cols));
-    z->count = sac_take_device(memory, (size_t)z->at_once * sizeof *z->count);
-    z->zeros = sac_take_device(memory, cols * sizeof(float)); /* as a session's memory is */
+    if (z->side != SAC_ZIPVL_ONE) sac_zipvl_take_rooms(z, shape, memory);
 }
 
 /* ---------------------------------------------------------------- scores */
@@ -264,125 +254,6 @@ static sac_status choose(zipvl *z, const sac_layer_attention *a) {
     return sac_send(a, z->rows, (size_t)(a->past + z->n_kept) * sizeof *rows);
 }
 
-/* ---------------------------------------------------------------- attention */
-
-/* Rows of q that stand at source[i], or zeros for -1, to its rows [first, first + n), by way of the part. */
-static sac_status move_rows(const zipvl *z, const sac_layer_attention *a, const int32_t *source,
-                            int64_t first, int64_t n) {
-    sac_mat part = {z->part, n, a->q.cols, a->q.cols, a->q.dtype};
-    SAC_TRY(a->ops->gather_rows(a->stream, &(sac_gather_rows_args){part, a->q, source + first, z->zeros}));
-    return a->ops->gather_rows(a->stream,
-                               &(sac_gather_rows_args){sac_mat_rows(a->q, first, n), part, z->count, NULL});
-}
-
-/* T's queries side by side in the first rows of q: none goes where one stands that is still wanted. */
-static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a) {
-    SAC_TRY(a->ops->choice_rows(
-        a->stream, &(sac_choice_rows_args){.rows = z->count, .init = z->at_once, .n_rows = z->at_once}));
-    for (int64_t i = 0, n; i < z->n_kept; i += n) {
-        n = z->n_kept - i < z->at_once ? z->n_kept - i : z->at_once;
-        SAC_TRY(move_rows(z, a, z->kept.device, i, n));
-    }
-    return SAC_OK;
-}
-
-/* Their outputs, standing there, to their places, zeros elsewhere: from the last on, since a row only ever
- * moves down. */
-static sac_status spread(const zipvl *z, const sac_layer_attention *a) {
-    const int32_t *kept = z->kept.host;
-    int32_t *source = z->draw.host;
-    for (int64_t i = 0; i < a->q.rows; i++) source[i] = -1;
-    for (int64_t i = 0; i < z->n_kept; i++) source[kept[i]] = (int32_t)i;
-    SAC_TRY(sac_send(a, z->draw, (size_t)a->q.rows * sizeof *source));
-    for (int64_t end = a->q.rows, n; end > 0; end -= n) {
-        n = end < z->at_once ? end : z->at_once;
-        SAC_TRY(move_rows(z, a, z->draw.device, end - n, n));
-    }
-    return SAC_OK;
-}
-
-/* So many queries that plans are shared with other layers, which keep other numbers: the last ones are
- * nobody's. */
-static int64_t padded(const sac_layer_attention *a, int64_t first, int64_t n) {
-    int64_t step = sac_ops_traits_of(a->shape->device)->query_step;
-    int64_t begin = a->past + first, more = (step - (begin + n) % step) % step;
-    return n >= step && first + n + more <= a->q.rows ? n + more : n;
-}
-
-/* Queries q are T's from the first-th on. Behind them, and behind the rows of kv that they see, is room. */
-static sac_status attend_gathered(const zipvl *z, const sac_layer_attention *a, sac_mat q, int64_t first,
-                                  const sac_kv_view *kv) {
-    sac_kv_view room = *kv;
-    room.n_rows = z->n_ctx;
-    q.rows = padded(a, first, q.rows);
-    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
-                                                              .q = q,
-                                                              .kv = room,
-                                                              .n_q = q.rows,
-                                                              .n_kv = a->past + first + q.rows,
-                                                              .first = a->past + first,
-                                                              .n_batch = 1,
-                                                              .n_heads = a->shape->n_heads,
-                                                              .scale = a->scale,
-                                                              .causal = true});
-}
-
-/* With queries made for it: those of T whose outputs will be read. */
-static sac_status attend_made(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
-    const int32_t *kept = z->kept.host, *made = z->kept.device;
-    int64_t first = 0;
-    while (first < z->n_kept && kept[first] < a->n_unread) first++;
-    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept - first);
-    *a->attended = (sac_attended){q, made + first};
-    if (q.rows == 0) return SAC_OK;
-    SAC_TRY(a->make_queries.fn(a->make_queries.ctx, q, made + first));
-    return attend_gathered(z, a, q, first, kv);
-}
-
-static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists) {
-    int d = a->shape->head_dim;
-    int64_t n = a->past + z->n_kept;
-    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept);
-    sac_kv_view kv = {.k = z->k,
-                      .v = z->v,
-                      .dtype = a->kv.dtype,
-                      .n_heads = a->shape->n_kv_heads,
-                      .head_dim = d,
-                      .n_rows = n,
-                      .row_stride = d,
-                      .head_stride = z->n_ctx * d};
-    SAC_TRY(a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = kv, .src = a->kv, .lists = lists}));
-    if (a->make_queries.fn) return attend_made(z, a, &kv);
-    SAC_TRY(pick_queries(z, a));
-    SAC_TRY(attend_gathered(z, a, q, 0, &kv));
-    if (!a->attended) return spread(z, a);
-    *a->attended = (sac_attended){q, z->kept.device};
-    return SAC_OK;
-}
-
-static sac_status attend_one_sided(const sac_layer_attention *a, const sac_row_lists *lists) {
-    return a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
-                                                              .q = a->q,
-                                                              .kv = a->kv,
-                                                              .lists = lists,
-                                                              .n_q = a->q.rows,
-                                                              .n_kv = a->past + a->q.rows,
-                                                              .first = a->past,
-                                                              .n_batch = 1,
-                                                              .n_heads = a->shape->n_heads,
-                                                              .scale = a->scale,
-                                                              .causal = true});
-}
-
-/* Query-key pairs for each head. */
-static double n_pairs(const zipvl *z, const sac_layer_attention *a) {
-    const int32_t *kept = z->kept.host;
-    double n = (double)z->n_kept, past = (double)a->past, pairs = 0;
-    if (z->p[SIDE] == 0) return n * (n + 1) / 2 + n * past;
-    for (int64_t i = 0; i < z->n_kept; i++) pairs += (double)(a->q.rows - kept[i]);
-    return pairs + (double)a->q.rows * past;
-}
-
 static void tell(const zipvl *z, const sac_layer_attention *a) {
     const int32_t *kept = z->kept.host;
     int32_t *positions = z->draw.host;
@@ -391,20 +262,25 @@ static void tell(const zipvl *z, const sac_layer_attention *a) {
     a->observer.fn(a->observer.ctx, a->layer, positions, z->n_kept, a->n_seen);
 }
 
+/* A layer that stays dense: all of its tokens are important. */
+static sac_status stay_dense(zipvl *z, const sac_layer_attention *a) {
+    int32_t *kept = z->kept.host;
+    z->n_kept = a->q.rows;
+    for (int64_t i = 0; i < z->n_kept; i++) kept[i] = (int32_t)i;
+    tell(z, a);
+    return sac_attend_prompt_dense(a);
+}
+
 static sac_status attend(void *state, const sac_layer_attention *a) {
     zipvl *z = state;
+    if ((double)a->layer < z->p[SKIP]) return stay_dense(z, a);
     int64_t start = sac_now_ns();
     SAC_TRY(choose(z, a));
     int64_t chosen = sac_now_ns() - start;
     a->stats->select_ns += chosen;
     a->stats->attend_ns -= chosen; /* the caller adds all */
     tell(z, a);
-    if (z->n_kept == a->q.rows) return sac_attend_prompt_dense(a);
-    sac_count_prefill(a, (double)z->n_kept, n_pairs(z, a) * a->shape->n_heads);
-    ((int64_t *)z->start.host)[1] = a->past + z->n_kept;
-    SAC_TRY(sac_send(a, z->start, 2 * sizeof(int64_t)));
-    const sac_row_lists lists = {a->past > 0 ? z->rows.device : z->kept.device, z->start.device, 1};
-    return z->p[SIDE] == 0 ? attend_two_sided(z, a, &lists) : attend_one_sided(a, &lists);
+    return z->n_kept == a->q.rows ? sac_attend_prompt_dense(a) : sac_zipvl_attend(z, a);
 }
 
 static sac_important important(void *state) {

@@ -18,7 +18,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODELS = os.path.join(ROOT, "tests", "golden", "models")
-BASES = ["llama_f32", "mistral", "qwen2_yarn", "llava", "llava_next", "longva"]
+BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "llava", "llava_next", "llava_siglip", "llava_onevision_max", "llava_onevision_flat",
+         "longva", "qwen2_vl", "qwen3_vl"]
 GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "",
            "x", "\u202e", "a\nb", [], {}, [[]],
            [None],
@@ -83,7 +84,7 @@ def make(rng, folder):
     """A copy of a base with one file broken: (the file, what was done to it)."""
     base = rng.choice(BASES)
     shutil.copytree(os.path.join(MODELS, base), folder)
-    files = [f for f in ("config.json", "config.json", "preprocessor_config.json")
+    files = [f for f in ("config.json", "config.json", "preprocessor_config.json", "video_preprocessor_config.json")
              if os.path.exists(os.path.join(folder, f))]
     name = rng.choice(files)
     with open(os.path.join(folder, name), encoding="utf-8") as f:

@@ -25,7 +25,7 @@ import tempfile
 
 import make_model_goldens as goldens
 
-N_CASES = 200
+N_CASES, N_KIN = 200, 60
 TEXT = "Three owls sat on the wire; two of them saw 47 mice."
 ROPE = [
     {"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 3.5},
@@ -75,6 +75,30 @@ PROCESSOR_KEYS = {"image_mean": [[0.5, 0.5, 0.5], [0.1, 0.4, 0.9]], "image_std":
                   "do_convert_rgb": [True]}
 CLIP_KEYS = {"size": [{"shortest_edge": 25}, {"shortest_edge": 44}, {"height": 30, "width": 30},
                       {"height": 33, "width": 41}, 36]}
+# Families that came later, drawn behind the others so that those stay as they are: {base: {part: {key: values}}}
+NO_ROPE = {k: v for k, v in TEXT_KEYS.items() if not k.startswith("rope_")}
+QWEN_ROPE = {"rope_parameters": [dict(r, rope_theta=2000.0) for r in ROPE if "rope_type" in r] + [{"rope_theta": 300.0}]}
+PIXELS = {"min_pixels": [500, 1500], "max_pixels": [1600, 4000, 9000], "size": [{"shortest_edge": 700, "longest_edge": 3000}]}
+QWEN_VISION = {"hidden_act": ["gelu", "quick_gelu", "gelu_pytorch_tanh", "silu"], "initializer_range": [0.5]}
+QWEN_TOP = {"tie_word_embeddings": [False], "vision_start_token_id": [283], "vision_end_token_id": [283]}
+SIGLIP_VISION = {"layer_norm_eps": [1e-3, 1e-2, "-"], "hidden_act": ["gelu", "quick_gelu", "silu", "gelu_pytorch_tanh"],
+                 "num_attention_heads": [1, 2, 4, 6], "attention_dropout": [0.2], "vision_use_head": [False]}
+ONE_VISION = {"vision_feature_layer": [-1, -2, 0, 1, 2, "-"], "projector_hidden_act": ["gelu", "silu", "quick_gelu"],
+              "vision_aspect_ratio": [f"anyres_max_{n}" for n in (1, 2, 3, 4, 9)] + ["-"], "image_seq_length": [7],
+              "image_grid_pinpoints": [[[28, 56], [56, 28]], [[28, 28]], [[56, 56], [28, 84], [84, 28]]]}
+KIN = {
+    "qwen3": {"text": {**TEXT_KEYS, **FAMILY["qwen2"], "attention_bias": [False]}},
+    "qwen2_vl": {"text": {**NO_ROPE, **FAMILY["qwen2"], "rope_theta": [300.0, "-"]}, "vision": QWEN_VISION, "top": QWEN_TOP,
+                 "processor": {**PROCESSOR_KEYS, **PIXELS}},
+    "qwen3_vl": {"text": {**NO_ROPE, **QWEN_ROPE, "attention_bias": [False]},
+                 "vision": {**QWEN_VISION, "num_heads": [1, 2, 6], "deepstack_visual_indexes": [[0, 1], [1, 3], [2, 3], [0, 3]]},
+                 "top": QWEN_TOP, "processor": {**PROCESSOR_KEYS, **PIXELS}},
+    "llava_onevision": {"text": {**TEXT_KEYS, **FAMILY["qwen2"]}, "vision": SIGLIP_VISION, "top": ONE_VISION,
+                        "processor": {**PROCESSOR_KEYS, "image_grid_pinpoints": ONE_VISION["image_grid_pinpoints"]}},
+    "llava_siglip": {"text": {**TEXT_KEYS, **FAMILY["qwen2"]}, "vision": SIGLIP_VISION,
+                     "top": {"vision_feature_layer": [-1, -2, 0, 1], "projector_hidden_act": ["gelu", "silu"]},
+                     "processor": PROCESSOR_KEYS},
+}
 BASES = {"llama_f32": "llama", "mistral": "mistral", "qwen2": "qwen2", "llava": "llama", "llava_qwen2": "qwen2",
          "llava_next": "llama"}
 
@@ -124,6 +148,21 @@ def draw(rng):
     return {"base": base, "files": files, "image": image, "refused": refused}
 
 
+def draw_kin(rng):
+    base = rng.choice(sorted(KIN))
+    files = {}
+    for _ in range(rng.randint(1, 3)):
+        part = rng.choice(sorted(KIN[base]))
+        key = rng.choice(sorted(KIN[base][part]))
+        change = {key: rng.choice(KIN[base][part][key])}
+        half = {"text": "text_config", "vision": "vision_config"}.get(part)
+        if half and half in goldens.read_json(goldens.FOLDER, base, "config.json"):
+            change = {half: change}
+        deep_set(files.setdefault("preprocessor_config.json" if part == "processor" else "config.json", {}), change)
+    image = rng.choice(["wide.png", "tall.png", "square.png", "small.png"]) if len(KIN[base]) > 1 else None
+    return {"base": base, "files": files, "image": image, "refused": None}
+
+
 def deep_set(into, change):
     for key, value in change.items():
         if key in ("text_config", "vision_config"):
@@ -169,9 +208,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=os.path.join(goldens.ROOT, "tests", "golden", "config_cases.json"))
     a = parser.parse_args()
-    rng, cases, seen, n_failed = random.Random(a.seed), [], set(), 0
-    while len(cases) < N_CASES:
-        case = draw(rng)
+    rng, kin, cases, seen, n_failed = random.Random(a.seed), random.Random(a.seed), [], set(), 0
+    while len(cases) < N_CASES + N_KIN:
+        case = draw(rng) if len(cases) < N_CASES else draw_kin(kin)
         text = json.dumps(case, sort_keys=True)
         if text in seen:
             continue

@@ -4,7 +4,7 @@
     tools/make_config_keys.py
 
 Needs transformers and torch. Writes tests/golden/config_keys.json: {place: {key: default}}, where place is the class
-as the test names it. Keys of generation are left to make_generation_golden.py.
+as the test names it; under "half" {family: {half of its config: {key: default}}}. Keys of generation are left to make_generation_golden.py.
 """
 import inspect
 import json
@@ -13,23 +13,35 @@ import os
 import transformers as t
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
+from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "llava": t.LlavaConfig,
-           "llava_next": t.LlavaNextConfig, "clip": t.CLIPVisionConfig}
-PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil}
+CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "qwen3": t.Qwen3Config,
+           "llava": t.LlavaConfig, "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig,
+           "clip": t.CLIPVisionConfig, "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig,
+           "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig}
+PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
+              "llava_onevision": LlavaOnevisionImageProcessorPil, "siglip": SiglipImageProcessorPil,
+              "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor}
+HALVES = ("text_config", "vision_config")
+OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # whose classes no other family has
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",
         "high_freq_factor", "short_factor", "long_factor"]
 
 
 def plain(value):
-    """As JSON writes it, or null for what it cannot."""
+    """As JSON writes it, of a list the first item; null for what it cannot write."""
     try:
-        return json.loads(json.dumps(value))
+        value = json.loads(json.dumps(value))
     except TypeError:
         return None
+    return value[:1] if isinstance(value, list) else value
 
 
 def arguments(cls):
@@ -66,9 +78,10 @@ def main():
               "preprocessor": {k: processor_keys(c) for k, c in PROCESSORS.items()},
               "rope": {k: None for k in ROPE}}
     for place in golden["config"].values():  # halves have their own tables
-        for half in ("text_config", "vision_config"):
+        for half in HALVES:
             if half in place:
                 place[half] = None
+    golden["half"] = {k: {h: config_keys(CONFIGS[k].sub_configs[h]) for h in HALVES} for k in OWN_HALVES}
     with open(os.path.join(ROOT, "tests", "golden", "config_keys.json"), "w") as f:
         json.dump(golden, f, indent=1, sort_keys=True)
         f.write("\n")

@@ -8,6 +8,7 @@
 resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also in the order of Pillow 12) and by torch
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
 qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
+qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
 assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
@@ -432,6 +433,28 @@ def qwen_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- qwen3vl.txt ----
+
+def qwen3_goldens():
+    """Sizes and patch rows of Qwen3-VL's frames, whose bounds are those of all frames together. All frames are the same."""
+    from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
+    lines = ["# frames width height kind seed min_pixels max_pixels rows columns checksum of a step's patch rows"]
+    sizes = [(32, 32), (5, 40), (40, 5), (1, 1), (33, 61), (16, 48), (100, 64), (64, 100), (131, 45), (300, 17), (222, 111), (90, 90)]
+    for n in (2, 3, 4, 5, 7, 16):
+        for i, (w, h) in enumerate(sizes):
+            low, high = ((4096, 25165824), (1024, 9000), (30000, 60000), (128, 150000))[(i + n) % 4]
+            kind = 0 if i % 2 else 2
+            video = torch.from_numpy(picture(kind, w, h, i).transpose(2, 0, 1).copy())[None].repeat(n, 1, 1, 1)
+            options = dict(RAW, size={"shortest_edge": low, "longest_edge": high}, do_sample_frames=False,
+                           cap_pixels_per_frame=False)
+            batch = Qwen3VLVideoProcessor(**options)(videos=[video], return_tensors="pt")
+            (t, rows, columns), pixels = batch["video_grid_thw"][0].tolist(), batch["pixel_values_videos"].numpy()
+            step = pixels[:rows * columns].reshape(-1, 3, 2, 16, 16).transpose(0, 2, 3, 4, 1)
+            assert t == (n + 1) // 2 and (step == step.astype(np.uint8)).all()
+            lines.append(f"{n} {w} {h} {kind} {i} {low} {high} {rows} {columns} {crc(step.astype(np.uint8))}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- layout.txt ----
 
 def layout_goldens():
@@ -461,7 +484,7 @@ def main():
     files = stored if args.check else picture_files()
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
-             "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens()}
+             "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}

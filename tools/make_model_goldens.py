@@ -16,7 +16,8 @@ tests/golden/models/NAME/golden.json
         messages    [{"role": ..., "parts": [{"text": ...} | {"image": FILE} | {"frames": [FILE, ...]}]}], files
                     beside index.json, to be rendered in chat_format
         positions   "grid": what follows a video is numbered as transformers from 5.3 on numbers it
-        chat_format "plain", "saccade", ...; null = the one that the model's own files announce
+        keep_video_marks true: the template's tokens around a video stay around its frames
+        chat_format "plain", "saccade", ..., a template's file; null = the one that the model's own files announce
         ids         the prompt as token ids, a visual token as the model's placeholder id
         n_visual    visual tokens among them
         tokens      64 greedy tokens (or up to the end token, which is then the last)
@@ -47,6 +48,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(ROOT, "tests", "golden", "models")
 N_TOKENS = 64
 TEXT = "Three owls sat on the wire; two of them saw 47 mice, the third one slept. Which owl was tired, and why?"
+MARKS = "tests/golden/models/marks.jinja"  # a template with tokens around pictures and videos
 
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 64}
@@ -176,6 +178,60 @@ class ImageModel(TextModel):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class OneVision(ImageModel):
+    """LLaVA-OneVision: pictures of a conversation together, as its processor takes them from a chat; videos by the video
+    processor, which is torchvision's."""
+
+    def __init__(self, path):
+        from transformers import AutoVideoProcessor
+        super().__init__(path)
+        self.videos = AutoVideoProcessor.from_pretrained(path)
+
+    def inputs(self, case):
+        parts = [p for m in case.get("messages", []) for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        frames = [[open_picture(f) for f in p["frames"]] for p in parts if "frames" in p]
+        batch = dict(self.processor(images=[pictures], return_tensors="pt")) if pictures else {}
+        if frames:
+            pixels = [torch.stack([torch.from_numpy(np.asarray(f)).permute(2, 0, 1) for f in v]) for v in frames]
+            batch.update(self.videos(videos=pixels, return_tensors="pt", do_sample_frames=False))
+        return {k: v for k, v in batch.items() if k != "video_metadata"}
+
+    def counts(self, batch):
+        """Rows of the pictures, and of the videos."""
+        own = lambda *keys: {k: batch[k] for k in keys if k in batch}
+        pictures = own("pixel_values", "image_sizes", "batch_num_images")
+        videos = own("pixel_values_videos")
+        return ([len(f) for f in self.model.get_image_features(**pictures).pooler_output] if pictures else [],
+                [len(f) for f in self.model.get_video_features(**videos).pooler_output] if videos else [])
+
+    def prompt(self, case):
+        pictures, videos = map(iter, self.counts(self.inputs(case)))
+        kinds = [i for m in case.get("messages", []) for p in m["parts"] for i in ("image", "frames") if i in p]
+        counts = [next(pictures if k == "image" else videos) for k in kinds]
+        tokens = [self.config.image_token_id if k == "image" else self.config.video_token_id for k in kinds]
+        return with_tokens(pieces_to_ids(self.tokenizer, render(case, joined=True), counts, IMAGE_MARK), tokens), sum(counts)
+
+    @property
+    def config(self):
+        return self.model.config
+
+
+class FlatOneVision(OneVision):
+    """The original code's layout of the model that config.json names; its placeholders stand outside the vocabulary."""
+
+    def __init__(self, path):
+        super().__init__(os.path.join(FOLDER, read_json(path, "config.json")["_name_or_path"]))
+
+    def prompt(self, case):
+        ids, n_visual = super().prompt(case)
+        own = (self.config.image_token_id, self.config.video_token_id)
+        return [LongVA.IMAGE if i in own else i for i in ids], n_visual
+
+    def first(self, ids, case):
+        return super().first(super().prompt(case)[0], case)
+
+
 class LongVA(TextModel):
     """LongVA has no class in transformers: Qwen2 and CLIP from there, joined by the rules of its paper and code
     (arXiv:2406.16852): the tower's chosen hidden state without the class token, the projector, then a 2 x 2 average
@@ -291,16 +347,10 @@ class QwenVL(TextModel):
 
     def prompt(self, case):
         grids = list(self.grids(case, self.inputs(case)))
-        tokens = iter([self.config.image_token_id if kind == 1 else self.config.video_token_id for kind, _ in grids])
+        tokens = [self.config.image_token_id if kind == 1 else self.config.video_token_id for kind, _ in grids]
         counts = [t * h * w for _, (t, h, w) in grids]
         ids = pieces_to_ids(self.tokenizer, render(case, joined=True), counts, IMAGE_MARK)
-        out, before = [], None
-        for i in ids:
-            if i is IMAGE_MARK and before is not IMAGE_MARK:
-                token = next(tokens)
-            out.append(token if i is IMAGE_MARK else i)
-            before = i
-        return out, sum(counts)
+        return with_tokens(ids, tokens), sum(counts)
 
     def number(self, ids, case, grids):
         """Numbers [3][n] of the rows, and that of the first step."""
@@ -338,6 +388,63 @@ class QwenVL(TextModel):
         out = self.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True,
                          position_ids=torch.full((3, 1, 1), self.next_number))
         self.next_number += 1
+        return out.logits[0, -1].float(), out.past_key_values
+
+
+def with_tokens(ids, tokens):
+    """Each run of IMAGE_MARKs as the next of the tokens."""
+    out, before, tokens = [], None, iter(tokens)
+    for i in ids:
+        if i is IMAGE_MARK and before is not IMAGE_MARK:
+            token = next(tokens)
+        out.append(token if i is IMAGE_MARK else i)
+        before = i
+    return out
+
+
+class Qwen3VL(QwenVL):
+    """Qwen3-VL: each step of a video's time stands behind its seconds, as in transformers 4.57, which puts "<0.2 seconds>",
+    the start of vision, the step's tokens and the end of vision in the place of the template's start, video token and
+    end. From 5.10 on transformers leaves the template's start and end around them all: "keep_video_marks". Numbers of the
+    rows are transformers' own."""
+
+    def video(self, t, h, w, n_frames):
+        """Texts and tokens of a video of t steps; frames are half a second apart."""
+        for step in range(t):
+            times = [min(2 * step + k, n_frames - 1) / 2 for k in range(2)]
+            yield f"<{sum(times) / 2:.1f} seconds>"
+            yield self.config.vision_start_token_id
+            yield from [self.config.video_token_id] * (h * w)
+            yield self.config.vision_end_token_id
+
+    def prompt(self, case):
+        grids = iter(self.grids(case, self.inputs(case)))
+        ids, text, n_visual = [], "", 0
+        parts = iter([p for m in case.get("messages", []) for p in m["parts"] if "text" not in p])
+        for piece in render(case, joined=True):
+            if isinstance(piece, str):
+                text += piece
+                continue
+            (kind, (t, h, w)), part = next(grids), next(parts)
+            n_visual += t * h * w
+            made = [self.config.image_token_id] * (h * w) if kind == 1 else self.video(t, h, w, len(part["frames"]))
+            if case["chat_format"] == MARKS and (kind == 1 or case.get("keep_video_marks")):
+                made = [self.config.vision_start_token_id, *made, self.config.vision_end_token_id]
+            for each in made:
+                if isinstance(each, str):
+                    text += each
+                    continue
+                ids += self.tokenizer.encode(text, add_special_tokens=False).ids + [each]
+                text = ""
+        return ids + self.tokenizer.encode(text, add_special_tokens=False).ids, n_visual
+
+    def first(self, ids, case):
+        batch = self.inputs(case)
+        tokens = torch.tensor([ids])
+        kinds = (tokens == self.config.image_token_id) * 1 + (tokens == self.config.video_token_id) * 2
+        numbers, delta = self.model.model.get_rope_index(tokens, kinds, **{k: v for k, v in batch.items() if k.endswith("thw")})
+        self.next_number = len(ids) + int(delta[0, 0])
+        out = self.model(input_ids=tokens, position_ids=numbers, use_cache=True, **batch)
         return out.logits[0, -1].float(), out.past_key_values
 
 
@@ -390,10 +497,10 @@ def pictures_of(case):
 
 
 def render(case, joined=False):
-    """The conversation as texts and IMAGE_MARKs, in the two formats that the goldens use."""
+    """The conversation as texts and IMAGE_MARKs, in the formats that the goldens use, without the tokens of MARKS."""
     if "text" in case:
         return [case["text"]]
-    plain, out = case["chat_format"] == "plain", []
+    plain, out = case["chat_format"] in ("plain", MARKS), []
     for m in case["messages"]:
         out.append("" if plain else "<|user|>" if m["role"] == "user" else "<|assistant|>")
         for part in m["parts"]:
@@ -435,6 +542,15 @@ def image(file):
 
 FOUR_FRAMES = {"frames": ["tall.png", "wide.png", "square.png", "small.png"]}
 FRAMES = {"frames": [f"frame{i}.png" for i in range(5)]}
+QWEN3_VL = [
+    text_case("text only", "Say something about owls."),
+    chat_case("one picture", image("wide.png"), question()),
+    chat_case("small and long pictures", image("small.png"), question("and"), image("long.png"), question("Which is wider?")),
+    chat_case("five frames", FRAMES, question("What happens?")),
+    chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
+    chat_case("picture and frames in marks", image("tall.png"), FRAMES, question("Is it in there?"), chat_format=MARKS),
+    dict(chat_case("marks kept", image("tall.png"), FRAMES, question("Is it in there?"), chat_format=MARKS), keep_video_marks=True),
+]
 QWEN_VL = [
     text_case("text only", "Say something about owls."),
     chat_case("one picture", image("wide.png"), question()),
@@ -443,9 +559,22 @@ QWEN_VL = [
     chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
     dict(chat_case("five frames, numbered by the grid", FRAMES, question("What happens?")), positions="grid"),
 ]
+ONE_VISION = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "square", "small", "long")],
+    chat_case("two pictures", image("tall.png"), image("long.png"), question("Which is wider?")),
+    chat_case("three pictures", image("small.png"), image("square.png"), image("wide.png"), question("Which is wider?")),
+    chat_case("five frames", FRAMES, question("What happens?")),
+    chat_case("one frame", {"frames": ["frame2.png"]}, question("What is it?")),
+    chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
+    chat_case("frames and pictures", FRAMES, image("wide.png"), image("square.png"), question("Is it in there?")),
+]
 CASES = {
+    "LlavaOnevisionForConditionalGeneration": ONE_VISION,
+    "LLaVA-OneVision, flat": ONE_VISION,
     "Qwen2VLForConditionalGeneration": QWEN_VL,
     "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
+    "Qwen3VLForConditionalGeneration": QWEN3_VL,
     "LlavaForConditionalGeneration": [
         text_case("text only", "Say something about owls."),
         chat_case("one picture", image("wide.png"), question()),
@@ -466,7 +595,11 @@ CASES = {
 # ---------------------------------------------------------------- goldens
 
 def architecture_of(path):
-    return "GGUF" if path.endswith(".gguf") else read_json(path, "config.json")["architectures"][0]
+    if path.endswith(".gguf"):
+        return "GGUF"
+    config = read_json(path, "config.json")
+    is_flat = config.get("mm_patch_merge_type") == "spatial_unpad"
+    return "LLaVA-OneVision, flat" if is_flat else config["architectures"][0]
 
 
 def open_model(path):
@@ -475,6 +608,12 @@ def open_model(path):
         return LongVA(path)
     if architecture.startswith("Qwen2") and "VL" in architecture:
         return QwenVL(path)
+    if architecture.startswith("Qwen3VL"):
+        return Qwen3VL(path)
+    if architecture.startswith("LlavaOnevision"):
+        return OneVision(path)
+    if architecture == "LLaVA-OneVision, flat":
+        return FlatOneVision(path)
     return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)
 
 

@@ -163,9 +163,18 @@ def qwen2(**keys):
     return text_config("qwen2", "Qwen2ForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
 
 
+def qwen3(**keys):
+    return text_config("qwen3", "Qwen3ForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
+
+
 def clip(**keys):
     return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 24, "num_attention_heads": 3,
             "num_hidden_layers": 3, "intermediate_size": 35, **keys}
+
+
+def siglip(**keys):
+    return {"model_type": "siglip_vision_model", "image_size": 32, "patch_size": 6, "hidden_size": 24, "num_attention_heads": 3,
+            "num_hidden_layers": 2, "intermediate_size": 35, "vision_use_head": False, **keys}
 
 
 def under(text, vision, architecture, model_type, **keys):
@@ -184,12 +193,26 @@ def llava_next(text, vision, **keys):
     return under(text, vision, "LlavaNextForConditionalGeneration", "llava_next", image_grid_pinpoints=pinpoints, **keys)
 
 
+def llava_onevision(text, vision, **keys):
+    s = vision["image_size"]
+    pinpoints = [[h * s, w * s] for h in (1, 2, 3) for w in (1, 2, 3) if h * w < 5]
+    return under(text, vision, "LlavaOnevisionForConditionalGeneration", "llava_onevision", **{
+        "image_grid_pinpoints": pinpoints, "video_token_index": VOCAB - 1, "vision_feature_layer": -1,
+        "vision_feature_select_strategy": "full", **keys})
+
+
 def qwen_vl(version, vision, **keys):
     """New files have the language model under text_config; those on the hub are flat."""
-    name = {2: "qwen2_vl", 2.5: "qwen2_5_vl"}[version]
+    name = {2: "qwen2_vl", 2.5: "qwen2_5_vl", 3: "qwen3_vl"}[version]
     text = dict(SMALL, vocab_size=VOCAB, hidden_act="silu", rms_norm_eps=1e-6, max_position_embeddings=512, head_dim=8,
                 bos_token_id=END, eos_token_id=END, max_window_layers=2, use_sliding_window=False)
     rope = {"type": "mrope", "mrope_section": [1, 2, 1]}
+    if version == 3:
+        return {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": name, "image_token_id": IMAGE,
+                "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4, "vision_end_token_id": VOCAB - 3,
+                "vision_config": {"model_type": name, **vision}, "tie_word_embeddings": keys.pop("tie_word_embeddings", False),
+                "text_config": {**{k: v for k, v in text.items() if "window" not in k}, "model_type": name + "_text",
+                                "attention_bias": False, **keys}}
     text.pop("head_dim")
     shared = {"architectures": ["Qwen2VLForConditionalGeneration" if version == 2 else "Qwen2_5_VLForConditionalGeneration"],
               "model_type": name, "image_token_id": IMAGE, "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4,
@@ -229,6 +252,13 @@ MODELS = {
                          max_window_layers=0, rope_theta=10000.0,
                          rope_scaling={"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 256}),
                    "f32", "v5", {}),
+    "qwen3": (qwen3(hidden_size=40, num_attention_heads=4, num_key_value_heads=2, head_dim=24, num_hidden_layers=2,
+                    intermediate_size=70, rope_theta=1000000.0), "bf16", "v5", {}),
+    "qwen3_tied": (qwen3(hidden_size=36, num_attention_heads=6, num_key_value_heads=1, head_dim=10, num_hidden_layers=3,
+                         intermediate_size=50, attention_bias=True, tie_word_embeddings=True, use_sliding_window=True,
+                         sliding_window=19, max_window_layers=0, rope_parameters={
+                             "rope_type": "yarn", "rope_theta": 5000.0, "factor": 4.0,
+                             "original_max_position_embeddings": 128}), "f16", "v5", {"sharded": True}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
                                                                                     "rope_theta": 1e6}),
@@ -241,6 +271,11 @@ MODELS = {
     "llava_next": (llava_next(llama(**SMALL, rope_theta=10000.0), clip()), "bf16", "old", {}),
     "llava_next_mistral": (llava_next(mistral(**SMALL, sliding_window=None), clip(patch_size=10), vision_feature_layer=-1),
                            "f16", "v4.52", {}),
+    "llava_siglip": (llava(qwen2(**SMALL, tie_word_embeddings=True), siglip(), vision_feature_layer=-1,
+                           vision_feature_select_strategy="full"), "bf16", "v4.52", {}),
+    "llava_onevision": (llava_onevision(qwen2(**SMALL, rope_theta=1e6), siglip()), "bf16", "old", {}),
+    "llava_onevision_max": (llava_onevision(qwen2(**SMALL, tie_word_embeddings=True, rope_theta=10000.0), siglip(
+        image_size=28, patch_size=7, vision_use_head=True), vision_aspect_ratio="anyres_max_1"), "f16", "v5", {"video": True}),
     "qwen2_vl": (qwen_vl(2, {"depth": 3, "embed_dim": 24, "hidden_size": 32, "num_heads": 3, "mlp_ratio": 2, "patch_size": 6,
                              "spatial_merge_size": 2, "temporal_patch_size": 2}, flat=True), "bf16", "qwen old", {}),
     "qwen2_5_vl": (qwen_vl(2.5, {"depth": 4, "hidden_size": 24, "num_heads": 2, "intermediate_size": 36, "patch_size": 5,
@@ -250,8 +285,21 @@ MODELS = {
                                       "spatial_merge_size": 3, "temporal_patch_size": 1, "out_hidden_size": 32,
                                       "window_size": 24, "fullatt_block_indexes": [1], "tokens_per_second": 2},
                                 flat=True, tie_word_embeddings=True), "f16", "qwen old", {}),
+    "qwen3_vl": (qwen_vl(3, {"depth": 4, "hidden_size": 24, "num_heads": 3, "intermediate_size": 40, "patch_size": 6,
+                             "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 32,
+                             "num_position_embeddings": 25, "deepstack_visual_indexes": [0, 2], "in_channels": 3},
+                         head_dim=16, num_hidden_layers=3, rope_parameters={
+                             "rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True,
+                             "rope_theta": 20000.0}), "bf16", "v5", {}),
+    "qwen3_vl_tied": (qwen_vl(3, {"depth": 3, "hidden_size": 32, "num_heads": 4, "intermediate_size": 36, "patch_size": 4,
+                                  "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 32,
+                                  "num_position_embeddings": 49, "deepstack_visual_indexes": [1], "in_channels": 3,
+                                  "hidden_act": "gelu_pytorch_tanh"}, head_dim=12, tie_word_embeddings=True,
+                              rope_scaling={"rope_type": "default", "mrope_section": [2, 2, 2],
+                                            "mrope_interleaved": True}, rope_theta=5000.0), "f16", "v5", {}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
+    "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
 }
 
 
@@ -290,12 +338,40 @@ def write_longva(folder, seed, dtype, tower):
     save(folder, tensors)
 
 
+def write_onevision_flat(folder, twin):
+    """The model of another folder in the original code's layout, whose tower has a last layer that is never run."""
+    from safetensors.torch import load_file
+    whole = goldens.read_json(FOLDER, twin, "config.json")
+    tensors = {}
+    for name, tensor in load_file(os.path.join(FOLDER, twin, "model.safetensors")).items():
+        for a, b in (("model.language_model.", "model."), ("model.vision_tower.", "model.vision_tower.vision_tower.vision_model."),
+                     ("model.multi_modal_projector.linear_1.", "model.mm_projector.0."),
+                     ("model.multi_modal_projector.linear_2.", "model.mm_projector.2.")):
+            if name.startswith(a):
+                name = b + name[len(a):]
+                break
+        tensors[name] = tensor
+    vision = dict(whole["vision_config"], num_hidden_layers=whole["vision_config"]["num_hidden_layers"] + 1)
+    os.makedirs(os.path.join(folder, "vision_tower"))
+    write_json(os.path.join(folder, "vision_tower"), "config.json", vision)
+    write_json(folder, "config.json", {
+        **whole["text_config"], "_name_or_path": twin, "architectures": ["LlavaQwenForCausalLM"], "model_type": "llava",
+        "image_aspect_ratio": whole["vision_aspect_ratio"], "image_grid_pinpoints": whole["image_grid_pinpoints"],
+        "image_token_index": 151646, "mm_hidden_size": vision["hidden_size"], "mm_newline_position": "one_token",
+        "mm_patch_merge_type": "spatial_unpad", "mm_projector_type": "mlp2x_gelu", "mm_resampler_type": None,
+        "mm_spatial_pool_mode": "bilinear", "mm_vision_select_feature": "patch", "mm_vision_select_layer": -2,
+        "mm_vision_tower": "google/siglip-so400m-patch14-384", "rope_scaling": None, "use_mm_proj": True})
+    save(folder, tensors)
+
+
 def write_checkpoint(name, seed):
     config, dtype, style, options = MODELS[name]
     folder = os.path.join(FOLDER, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     shutil.copy(os.path.join(FOLDER, "tokenizer.json"), folder)
+    if "of" in options:
+        return write_onevision_flat(folder, options["of"])
     if config is None:
         return write_longva(folder, seed, dtype, options["tower"])
     write_json(folder, "config.json", config)
@@ -307,13 +383,19 @@ def write_checkpoint(name, seed):
         common = {"patch_size": vision["patch_size"], "merge_size": vision["spatial_merge_size"],
                   "temporal_patch_size": vision["temporal_patch_size"],
                   "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+        is_third = config["model_type"] == "qwen3_vl"
+        if is_third:
+            common.update(image_mean=[0.5] * 3, image_std=[0.5] * 3)
         write_json(folder, "preprocessor_config.json", {"image_processor_type": "Qwen2VLImageProcessor", **common, **pixels})
         if "text_config" in config:
             write_json(folder, "video_preprocessor_config.json", {
-                "video_processor_type": "Qwen2VLVideoProcessor", **common,
-                "size": {"shortest_edge": 1000, "longest_edge": 1800}})
+                "video_processor_type": "Qwen3VLVideoProcessor" if is_third else "Qwen2VLVideoProcessor", **common,
+                "size": {"shortest_edge": 3000, "longest_edge": 5000} if is_third
+                else {"shortest_edge": 1000, "longest_edge": 1800}})
     elif "vision_config" in config:
         size = config["vision_config"]["image_size"]
+        if config["vision_config"]["model_type"] == "siglip_vision_model":
+            return write_squeezing_processor(folder, config, options)
         write_json(folder, "preprocessor_config.json", {
             "image_processor_type": "LlavaNextImageProcessor" if "image_grid_pinpoints" in config else "CLIPImageProcessor",
             "size": {"shortest_edge": size}, "crop_size": {"height": size, "width": size}, "resample": 3, "do_resize": True,
@@ -322,6 +404,17 @@ def write_checkpoint(name, seed):
             "do_convert_rgb": True,
             **({"image_grid_pinpoints": config["image_grid_pinpoints"], "do_pad": True}
                if "image_grid_pinpoints" in config else {})})
+
+
+def write_squeezing_processor(folder, config, options):
+    size = config["vision_config"]["image_size"]
+    common = {"size": {"height": size, "width": size}, "resample": 3, "do_resize": True, "do_rescale": True,
+              "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+    tiles = {k: config[k] for k in ("image_grid_pinpoints",) if k in config}
+    kind = "LlavaOnevisionImageProcessor" if tiles else "SiglipImageProcessor"
+    write_json(folder, "preprocessor_config.json", {"image_processor_type": kind, **common, **tiles})
+    if options.get("video"):
+        write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "LlavaOnevisionVideoProcessor", **common})
 
 
 # ---------------------------------------------------------------- GGUF
@@ -384,6 +477,8 @@ def pack(w, kind):
 def gguf_sizes(arch, kind):
     """hidden, heads, key-value heads, channels a head, feed-forward, layers. transformers reads no head size of
     qwen2 from GGUF files, so its heads fill the hidden size."""
+    if arch == "qwen3":
+        return 64, 2, 1, 48, 96, 2
     if kind not in ("q4_k", "q6_k"):
         return 32, 2, 1, 16, 64, 2
     return (256, 2, 1, 32, 64, 1) if arch == "llama" else (256, 4, 1, 64, 32, 1)
@@ -398,7 +493,7 @@ def write_gguf(name, seed):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     tied = arch == "qwen2"
-    config = (llama if arch == "llama" else qwen2)(
+    config = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3}[arch](
         hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, num_hidden_layers=layers,
         intermediate_size=ff, tie_word_embeddings=tied, rope_theta=20000.0)
     weights = {k: v.numpy() for k, v in draw(tensor_shapes(config), seed, tied).items()}
@@ -485,7 +580,7 @@ def make(name):
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     names = list(MODELS) + [f"gguf_{a}_{t}" for a in ("llama", "qwen2") for t in GGUF_TYPES]
-    names.append("gguf_llama_f32_freqs")
+    names += ["gguf_llama_f32_freqs", "gguf_qwen3_f32", "gguf_qwen3_q8_0"]
     tokenizer = os.path.join(FOLDER, "tokenizer.json")
     if not os.path.exists(tokenizer):
         make_tokenizer().save(tokenizer, pretty=False)

@@ -363,6 +363,10 @@ typedef struct sac_chat_options {
     /* Control tokens ("<|im_end|>") in the texts of the conversation are such, as transformers reads a rendered
      * conversation; otherwise what a user types stays text. */
     bool parse_special;
+    /* Of a model that reads each step of a video behind its time (Qwen3-VL): the tokens that the template wrote around
+     * the video's one placeholder stay, before the first time and behind the last step, as in transformers from 5.10
+     * on; otherwise they go, as in version 4. */
+    bool keep_video_marks;
 } sac_chat_options;
 
 /* Whether a session would take them. */

@@ -2,6 +2,7 @@
 #include "cpu.h"
 
 #if defined(__AVX2__)
+#include "blend_rows_tmpl.h"
 #include "key_scores_tmpl.h"
 #include "kv_gather_tmpl.h"
 #include "kv_store_tmpl.h"
@@ -40,6 +41,7 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->softmax = softmax_avx2;
     t->soft_vote = soft_vote_avx2;
     t->pool_tokens = pool_tokens_avx2;
+    t->blend_rows = blend_rows_avx2;
     t->choice_step = choice_step_avx2;
     t->packed_vote = packed_vote_avx2;
     t->packed_scores = packed_scores_avx2;

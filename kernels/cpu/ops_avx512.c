@@ -2,6 +2,7 @@
 #include "cpu.h"
 
 #if defined(__AVX512F__)
+#include "blend_rows_tmpl.h"
 #include "key_scores_tmpl.h"
 #include "kv_gather_tmpl.h"
 #include "kv_store_tmpl.h"
@@ -46,6 +47,7 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->softmax = softmax_avx512;
     t->soft_vote = soft_vote_avx512;
     t->pool_tokens = pool_tokens_avx512;
+    t->blend_rows = blend_rows_avx512;
     t->choice_step = choice_step_avx512;
     bool vnni = t->packed_scores == sac_packed_scores_vnni;
     t->packed_vote = vnni ? packed_vote_vnni : packed_vote_avx512;

@@ -3,7 +3,7 @@
 static void scatter_rows(const void *args, int64_t first, int64_t end) {
     const sac_scatter_rows_args *a = args;
     for (int64_t i = first; i < end; i++) {
-        float *y = sac_mat_row_f32(a->y, a->target[i]);
+        float *y = sac_mat_row_f32(a->y, a->target ? a->target[i] : i);
         const float *x = sac_mat_row_f32(a->x, i);
         if (a->accumulate)
             for (int64_t j = 0; j < a->x.cols; j++) y[j] += x[j];

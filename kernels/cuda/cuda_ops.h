@@ -24,6 +24,8 @@ SAC_OPS(X)
 sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_cuda_linear_gemv(const sac_stream *s, const sac_linear_args *a);
+sac_status sac_cuda_linear_blocks(const sac_stream *s, const sac_linear_args *a);
+sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_cuda_attention_any(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_hopper(const sac_stream *s, const sac_attention_args *a);
@@ -34,6 +36,12 @@ sac_status sac_cuda_attention_flash(const sac_stream *s, const sac_attention_arg
 sac_status sac_cuda_packed_step_any(const sac_stream *s, const sac_packed_step_args *a);
 sac_status sac_cuda_packed_step_mma(const sac_stream *s, const sac_packed_step_args *a);
 sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a);
+
+/* Weights in GGUF's blocks, as sac_place_weight lays them out (blocks/). A group's products with an activation or a sum
+ * are one part alone. */
+sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sac_linear_group_args *a,
+                                        sac_activation act, bool accumulate);
+sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed_args *a);
 
 /* UNSUPPORTED, with what to install, where a library that products need is missing. */
 sac_status sac_cuda_ops_check(sac_error *err);

@@ -19,6 +19,7 @@
 #include "op_attention.h"
 #include "op_attention_many.h"
 #include "op_attention_sums.h"
+#include "op_blend_rows.h"
 #include "op_channel_sums.h"
 #include "op_choice_attend.h"
 #include "op_choice_reuse.h"
@@ -83,6 +84,7 @@
     X(top_p)                                                                                                 \
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
+    X(blend_rows)                                                                                            \
     X(gather_rows)                                                                                           \
     X(scatter_rows)                                                                                          \
     X(convert_rows)                                                                                          \

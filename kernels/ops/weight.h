@@ -27,7 +27,8 @@
 #define SAC_WEIGHT_FORMATS(X)                                                                                \
     X(FLOATS, floats)                                                                                        \
     SAC_BLOCK_FORMATS(X)                                                                                     \
-    X(INT8, int8)
+    X(INT8, int8)                                                                                            \
+    X(AWQ, awq)
 
 typedef enum sac_weight_format {
 #define X(constant, name) SAC_WEIGHT_##constant,
@@ -36,8 +37,9 @@ typedef enum sac_weight_format {
         SAC_N_WEIGHT_FORMATS
 } sac_weight_format;
 
-/* An [n][k] matrix, n outputs of k inputs. Each part has the shape that it is stored in; what a format has no
- * use for has no data. Borrowed from the model. */
+/* An [n][k] matrix, n outputs of k inputs. Each part has the shape that it is stored in, but the numbers have the
+ * matrix's own, [n][k], also where they are packed in another order; what a format has no use for has no data.
+ * Borrowed from the model. */
 typedef struct sac_weight {
     sac_tensor tensor; /* the numbers */
     sac_tensor scales;

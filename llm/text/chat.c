@@ -12,7 +12,7 @@
     .user_before = "<|im_start|>user\n", .user_after = "<|im_end|>\n",                                       \
     .assistant_before = "<|im_start|>assistant\n", .assistant_after = "<|im_end|>\n",                        \
     .generation = "<|im_start|>assistant\n", .stops = LIST("<|im_end|>", "<|endoftext|>")
-#define CHATML CHATML_TURNS, .media_after = "\n"
+#define CHATML         CHATML_TURNS, .media_after = "\n"
 
 #define QWEN25_SYSTEM  "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 #define SMOLLM2_SYSTEM "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -51,6 +51,12 @@ static const sac_chat_format formats[] = {
      .media_in_place = true,
      .default_system = QWEN2_SYSTEM,
      .markers = LIST("<|im_start|>", "<|vision_start|>", "<|image_pad|>", QWEN2_SYSTEM)},
+    {.name = "qwen3-vl",
+     .source = "Qwen3-VL-Instruct",
+     CHATML_TURNS,
+     .media_before = "<|vision_start|>",
+     .media_after = "<|vision_end|>",
+     .media_in_place = true},
     {.name = "chatml",
      .source = "Qwen2-Instruct, LongVA (qwen_1_5)",
      CHATML,
@@ -159,7 +165,8 @@ static const sac_chat_format formats[] = {
 static const char *const names[] = {
     "saccade",    "chatml",  "chatml-plain",  "chatml-qwen2.5", "chatml-smollm2",
     "llama-2",    "llama-3", "llava-mistral", "mistral",        "mistral-v1",
-    "mistral-v3", "vicuna",  "vicuna-v1.1",   "plain",          "qwen2-vl",     NULL};
+    "mistral-v3", "vicuna",  "vicuna-v1.1",   "plain",          "qwen2-vl",
+    "qwen3-vl",   NULL};
 _Static_assert(SAC_COUNT(names) == SAC_COUNT(formats) + 1, "every format has its name in the list");
 
 const char *const *sac_chat_names(void) {

@@ -16,8 +16,10 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
     c->default_stop_id = -1;
     sac_family_spec spec;
     SAC_TRY(sac_family_spec_open(&spec, family->name, err));
-    bool joined = spec.frames && strcmp(spec.frames, "joined") == 0;
-    c->frame_layout = joined ? SAC_FRAMES_JOINED : SAC_FRAMES_SEPARATE;
+    const char *frames = spec.frames ? spec.frames : "separate";
+    c->frame_layout = strcmp(frames, "joined") == 0  ? SAC_FRAMES_JOINED
+                      : strcmp(frames, "timed") == 0 ? SAC_FRAMES_TIMED
+                                                     : SAC_FRAMES_SEPARATE;
     snprintf(c->default_chat, sizeof c->default_chat, "%s", spec.chat ? spec.chat : "");
     sac_family_spec_free(&spec);
     family->defaults(c);

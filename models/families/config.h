@@ -18,6 +18,7 @@ typedef struct sac_family sac_family;
 typedef enum sac_frame_layout {
     SAC_FRAMES_SEPARATE, /* every frame has its own image placeholder */
     SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
+    SAC_FRAMES_TIMED,    /* each step of a video's time has its own, behind its seconds as text (Qwen3-VL) */
 } sac_frame_layout;
 
 /* A key of the file that settings of generation come from. */
@@ -49,8 +50,10 @@ typedef struct sac_model_config {
     char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;
     bool qkv_bias, o_bias;
-    bool has_axes;    /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
-    double video_fps; /* that the family's own code samples when nothing is asked for; 0: every frame */
+    bool qk_norm;         /* of each head of queries and keys */
+    bool has_axes;        /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
+    bool axes_take_turns; /* see sac_rope_config */
+    double video_fps;     /* that the family's own code samples when nothing is asked for; 0: every frame */
     double tokens_per_second; /* of time's axis in videos; 0: a step of the grid is 1 */
     bool tied_head;           /* as the file says; the checkpoint decides (binder.h) */
 
@@ -59,8 +62,10 @@ typedef struct sac_model_config {
     const sac_merger_kind *merger;
     sac_activation projector_act;
     bool projector_bias, projector_norm_bias;
+    int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     bool image_newline;
+    bool video_newline; /* one behind the frames of a video */
     const sac_dialect *dialect;
     sac_frame_layout frame_layout;
     /* LongVA: what config.json says of the tower is its name, e.g. "openai/clip-vit-large-patch14-336"; NULL
@@ -74,12 +79,15 @@ typedef struct sac_model_config {
 
 /* The merger that this configuration asks for, without weights. */
 static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
-    int joins = c->merger && c->merger->joins_squares ? c->tower.merge_size * c->tower.merge_size : 1;
+    const bool is_patch = c->merger && c->merger->joins_squares;
+    int joins = is_patch ? c->tower.merge_size * c->tower.merge_size : 1;
+    int in = is_patch ? c->tower.hidden : sac_tower_cols(&c->tower);
     return (sac_merger){.kind = c->merger,
-                        .in = sac_tower_cols(&c->tower),
+                        .in = in,
                         .joins = joins,
                         .norm_eps = c->tower.norm_eps,
-                        .hidden = joins > 1 ? joins * sac_tower_cols(&c->tower) : c->decoder.hidden,
+                        .hidden = is_patch ? joins * in : c->decoder.hidden,
+                        .n_deep = c->decoder.n_deep,
                         .out = c->decoder.hidden,
                         .act = c->projector_act};
 }
@@ -95,11 +103,23 @@ sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
-sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, sac_error *err);
+/* `fallback`: the layer where the key is missing. */
+sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, int fallback,
+                                  sac_error *err);
 sac_status sac_config_read_activation(sac_activation *act, const json_t *object, const char *key,
                                       sac_error *err);
-/* LLaVA's and LLaVA-NeXT's (llava.c): text_config, vision_config and what joins them. */
-sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, sac_error *err);
+/* What a family of LLaVA's kind says without a key. */
+typedef struct sac_llava_defaults {
+    const char *text;              /* model_type of text_config */
+    const sac_tower_config *tower; /* without vision_config */
+    int feature_layer;
+    const char *strategy; /* vision_feature_select_strategy */
+} sac_llava_defaults;
+/* A CLIP or SigLIP tower, of the kind of c->tower where the object names none (llava.c). */
+sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision, sac_error *err);
+/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's. */
+sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
+                                 sac_error *err);
 
 /* Ranges and divisibility of what was read (also from GGUF), whatever it came from. */
 sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err);

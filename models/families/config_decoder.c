@@ -37,7 +37,8 @@ static sac_status read_mscale(sac_rope_config *r, const json_t *p, sac_error *er
 /* "mrope_section": how many pairs turn by a row's number of time, of height, of width (Qwen2-VL). */
 static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err) {
     sac_rope_config *r = &c->decoder.rope;
-    static const int qwen2_vl[SAC_POSITION_AXES] = {16, 24, 24};
+    static const int chunks[SAC_POSITION_AXES] = {16, 24, 24}, turns[SAC_POSITION_AXES] = {24, 20, 20};
+    r->axes_take_turns = c->axes_take_turns;
     const json_t *list = NULL;
     int sum = 0;
     SAC_TRY(sac_json_get_array(p, "mrope_section", &list, err));
@@ -45,15 +46,16 @@ static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err
         return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers");
     for (int axis = 0; axis < SAC_POSITION_AXES; axis++) {
         const json_t *v = json_array_get(list, (size_t)axis);
-        json_int_t n = list ? json_integer_value(v) : qwen2_vl[axis];
+        json_int_t n = list ? json_integer_value(v) : (c->axes_take_turns ? turns : chunks)[axis];
         if ((list && !json_is_integer(v)) || n < 0 || n > r->rot_dim / 2)
-            return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers of 0 to %d", r->rot_dim / 2);
+            return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers of 0 to %d",
+                            r->rot_dim / 2);
         r->axis_pairs[axis] = (int)n;
         sum += (int)n;
     }
     if (sum == r->rot_dim / 2) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" adds up to %d, but a head has %d pairs of channels", sum,
-                    r->rot_dim / 2);
+    return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" adds up to %d, but a head has %d pairs of channels",
+                    sum, r->rot_dim / 2);
 }
 
 /* transformers 5 moved rope_theta and rope_scaling into rope_parameters. */
@@ -150,11 +152,13 @@ sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sa
     const json_t *kv = json_object_get(object, "num_key_value_heads");
     if (json_is_null(kv) || d->n_kv_heads == 0) d->n_kv_heads = d->n_heads;
     SAC_TRY(sac_config_get_int(object, "num_key_value_heads", 1, SAC_CONFIG_MAX_HEADS, &d->n_kv_heads, err));
-    if (!sac_config_has(object, "head_dim") && d->hidden % d->n_heads != 0)
+    const bool has_dim =
+        d->head_dim > 0 || sac_config_has(object, "head_dim"); /* a family may have a default */
+    if (!has_dim && d->hidden % d->n_heads != 0)
         return sac_fail(err, SAC_BAD_FILE,
                         "\"hidden_size\" %d is not a multiple of \"num_attention_heads\" %d", d->hidden,
                         d->n_heads);
-    d->head_dim = d->hidden / d->n_heads;
+    if (!d->head_dim) d->head_dim = d->hidden / d->n_heads;
     SAC_TRY(sac_config_get_int(object, "head_dim", 1, SAC_CONFIG_MAX_HEAD_DIM, &d->head_dim, err));
     SAC_TRY(sac_json_get_bool(object, "tie_word_embeddings", &c->tied_head, err));
     const char *act = "silu";

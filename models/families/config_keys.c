@@ -27,21 +27,32 @@ void sac_config_keys_free(sac_config_keys *keys) {
     *keys = (sac_config_keys){0};
 }
 
-/* The family's file and the one that it is like. */
-static sac_status add_family(tables *t, const char *name, sac_error *err) {
+/* The family's file and the one that it is like: `tower` instead of that, where it is not NULL. */
+static sac_status add_family(tables *t, const char *name, const char *tower, sac_error *err) {
     while (name && t->n < MAX_SPECS) {
         SAC_TRY(sac_family_spec_open(&t->spec[t->n], name, err));
         name = t->spec[t->n++].like;
+        if (name && tower) name = tower;
+        tower = NULL;
     }
     return SAC_OK;
 }
 
+/* The tower that vision_config names, or NULL. */
+static const char *tower_of(const json_t *config) {
+    const char *type =
+        json_string_value(json_object_get(json_object_get(config, "vision_config"), "model_type"));
+    const sac_tower_kind *kind = type ? sac_tower_find(type) : NULL;
+    return kind ? kind->name : NULL;
+}
+
 /* Where the keys stand flat in one object, those of the family's one text model are beside its own. */
-static sac_status open_tables(tables *t, const sac_family *family, bool flat, sac_error *err) {
-    SAC_TRY(add_family(t, family->name, err));
+static sac_status open_tables(tables *t, const sac_family *family, bool flat, const char *tower,
+                              sac_error *err) {
+    SAC_TRY(add_family(t, family->name, tower, err));
     const sac_family_spec *own = &t->spec[0];
-    if (own->text.n == 1 && flat) SAC_TRY(add_family(t, own->text.item[0], err));
-    return add_family(t, "common", err);
+    if (own->text.n == 1 && flat) SAC_TRY(add_family(t, own->text.item[0], NULL, err));
+    return add_family(t, "common", NULL, err);
 }
 
 static void close_tables(tables *t) {
@@ -144,7 +155,7 @@ static sac_status walk_text(const walk *outer, const json_t *text) {
     walk w = *outer;
     w.tables = t;
     w.prefix = "text_config.";
-    sac_status st = open_tables(t, family, true, w.err);
+    sac_status st = open_tables(t, family, true, NULL, w.err);
     if (st == SAC_OK) st = walk_language(&w, text);
     close_tables(t);
     return st;
@@ -165,7 +176,7 @@ static sac_status with_tables(walk *w, sac_status (*fn)(walk *w, const json_t *o
     if (!t) return sac_fail(w->err, SAC_NO_MEMORY, "no memory for tables of keys");
     w->tables = t;
     bool flat = !json_is_object(json_object_get(object, "text_config"));
-    sac_status st = open_tables(t, w->family, flat, w->err);
+    sac_status st = open_tables(t, w->family, flat, tower_of(object), w->err);
     if (st == SAC_OK) st = fn(w, object);
     close_tables(t);
     return st;

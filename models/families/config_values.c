@@ -32,6 +32,19 @@ sac_status sac_config_get_float(const json_t *object, const char *key, float *va
     return SAC_OK;
 }
 
+sac_status sac_config_read_token(int32_t *id, const json_t *object, const char *key, const char *newer,
+                                 int vocab, sac_error *err) {
+    int64_t token = *id;
+    SAC_TRY(sac_json_get_int(object, key, 0, vocab - 1, &token, err));
+    if (newer) SAC_TRY(sac_json_get_int(object, newer, 0, vocab - 1, &token, err));
+    if (token >= vocab)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "\"%s\" is missing, and its default %lld is outside the vocabulary of %d", key,
+                        (long long)token, vocab);
+    *id = (int32_t)token;
+    return SAC_OK;
+}
+
 sac_status sac_config_check_range(const char *what, int64_t value, int64_t max, sac_error *err) {
     if (value >= 1 && value <= max) return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE, "%s is %lld, must be 1 to %lld", what, (long long)value,

@@ -25,6 +25,10 @@ sac_status sac_config_get_int(const json_t *object, const char *key, int64_t min
 sac_status sac_config_get_positive(const json_t *object, const char *key, double *value, sac_error *err);
 sac_status sac_config_get_float(const json_t *object, const char *key, float *value, sac_error *err);
 
+/* The id of a token by its key, or by a newer one (NULL: there is none); *id holds the default. */
+sac_status sac_config_read_token(int32_t *id, const json_t *object, const char *key, const char *newer,
+                                 int vocab, sac_error *err);
+
 /* Of values from anywhere, GGUF too: `what` and `key` name them in the message. */
 sac_status sac_config_check_positive(const char *key, double value, sac_error *err);
 sac_status sac_config_check_range(const char *what, int64_t value, int64_t max,

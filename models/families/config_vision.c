@@ -92,11 +92,11 @@ static sac_status feature_layer(const sac_model_config *c, const json_t *v, cons
     return SAC_OK;
 }
 
-sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key,
+sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, int fallback,
                                   sac_error *err) {
     const json_t *v = json_object_get(object, key);
-    json_t *fallback = NULL;
-    if (!v || json_is_null(v)) v = fallback = json_integer(-2); /* LLaVA's default, in every family */
+    json_t *made = NULL;
+    if (!v || json_is_null(v)) v = made = json_integer(fallback);
     c->tower.n_feature_layers = 0;
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     sac_status st = SAC_OK;
@@ -106,6 +106,6 @@ sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, con
     for (size_t i = 0; i < n && st == SAC_OK; i++)
         st = feature_layer(c, json_is_array(v) ? json_array_get(v, i) : v, key,
                            &c->tower.feature_layer[c->tower.n_feature_layers++], err);
-    json_decref(fallback);
+    json_decref(made);
     return st;
 }

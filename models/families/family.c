@@ -10,11 +10,14 @@ const sac_family *const sac_families[] = {
     &sac_family_llama,
     &sac_family_mistral,
     &sac_family_qwen2,
+    &sac_family_qwen3,
     &sac_family_llava,
     &sac_family_llava_next,
+    &sac_family_llava_onevision,
     &sac_family_longva,
     &sac_family_qwen2_vl,
     &sac_family_qwen2_5_vl,
+    &sac_family_qwen3_vl,
     NULL,
 };
 
@@ -66,7 +69,9 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
                         "neither \"architectures\" nor \"model_type\": not a model's config.json");
     SAC_TRY(family_listing(out, architecture ? BY_ARCHITECTURE : BY_MODEL_TYPE,
                            architecture ? architecture : type, err));
-    if (*out && architecture && type) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
+    /* LLaVA-OneVision's original files say "llava" */
+    const bool is_kin = *out == &sac_family_longva && type && strcmp(type, "llava") == 0;
+    if (*out && architecture && type && !is_kin) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
     if (*out) return SAC_OK;
     const char *twin = converted_twin(type);
     if (twin)
@@ -90,5 +95,6 @@ sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, 
             "the vision half of a model (mmproj), which is not read from GGUF; give the Hugging Face folder "
             "of the whole model");
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "GGUF architecture \"%.40s\" is not supported (llama and qwen2 are)", architecture);
+                    "GGUF architecture \"%.40s\" is not supported (llama, qwen2 and qwen3 are)",
+                    architecture);
 }

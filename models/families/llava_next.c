@@ -9,7 +9,7 @@ static void defaults(sac_model_config *c) {
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
-    SAC_TRY(sac_config_read_llava(c, config, err));
+    SAC_TRY(sac_config_read_llava(c, config, NULL, err));
     if (c->tower.keep_class) /* the class token has no place in the grid of rows that newlines end */
         return sac_fail(err, SAC_UNSUPPORTED,
                         "\"vision_feature_select_strategy\" full is not supported under llava_next");

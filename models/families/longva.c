@@ -1,6 +1,10 @@
-/* longva.c - LongVA (Zhang et al., arXiv:2406.16852): Qwen2 with a CLIP tower in the original LLaVA's flat
- * config.json. UniRes: tiles and frames alike give their projected tokens averaged 2 x 2, a video is one
- * placeholder. The tower's sizes are not in the file; its name is. */
+/* longva.c - LlavaQwenForCausalLM: Qwen2 in the original LLaVA's flat config.json, whose "mm_patch_merge_type" says
+ * which of two models it is. The tower's sizes are not in the file; its name is.
+ *
+ *   unires         LongVA (Zhang et al., arXiv:2406.16852) with a CLIP tower: tiles and frames alike give their
+ *                  projected tokens averaged 2 x 2, a video is one placeholder
+ *   spatial_unpad  LLaVA-OneVision (Li et al., arXiv:2408.03326) with a SigLIP tower: as llava_onevision.c */
+#include "config_values.h"
 #include "family.h"
 
 #include <string.h>
@@ -21,33 +25,35 @@ static sac_status only(const json_t *config, const char *key, const char *fallba
     SAC_TRY(sac_json_get_string(config, key, &value, err));
     if (strcmp(value, supported) == 0) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "\"%s\" is \"%.40s\": not LongVA but another LlavaQwenForCausalLM; only %s is supported",
-                    key, value, supported);
+                    "\"%s\" is \"%.40s\" in a LlavaQwenForCausalLM; only %s is supported", key, value,
+                    supported);
 }
 
-/* Sizes of the towers that LongVA-like checkpoints name. */
+/* Sizes of the towers that such checkpoints name. */
 static sac_status tower_by_name(sac_model_config *c, sac_error *err) {
     static const struct {
         const char *name;
-        int image_size, patch_size, hidden, n_layers, n_heads;
+        int image_size, patch_size, hidden, intermediate, n_layers, n_heads;
+        bool is_siglip;
     } towers[] = {
-        {"clip-vit-large-patch14-336", 336, 14, 1024, 24, 16},
-        {"clip-vit-large-patch14", 224, 14, 1024, 24, 16},
-        {"clip-vit-base-patch16", 224, 16, 768, 12, 12},
-        {"clip-vit-base-patch32", 224, 32, 768, 12, 12},
+        {"clip-vit-large-patch14-336", 336, 14, 1024, 4096, 24, 16, false},
+        {"clip-vit-large-patch14", 224, 14, 1024, 4096, 24, 16, false},
+        {"clip-vit-base-patch16", 224, 16, 768, 3072, 12, 12, false},
+        {"clip-vit-base-patch32", 224, 32, 768, 3072, 12, 12, false},
+        {"siglip-so400m-patch14-384", 384, 14, 1152, 4304, 27, 16, true},
     };
     const char *slash = strrchr(c->tower_name, '/'), *name = slash ? slash + 1 : c->tower_name;
     for (size_t i = 0; i < SAC_COUNT(towers); i++) {
         if (strcmp(name, towers[i].name) != 0) continue;
-        c->tower = (sac_tower_config){.kind = &sac_tower_clip,
+        c->tower = (sac_tower_config){.kind = towers[i].is_siglip ? &sac_tower_siglip : &sac_tower_clip,
                                       .image_size = towers[i].image_size,
                                       .patch_size = towers[i].patch_size,
                                       .hidden = towers[i].hidden,
                                       .n_layers = towers[i].n_layers,
                                       .n_heads = towers[i].n_heads,
-                                      .intermediate = 4 * towers[i].hidden,
-                                      .norm_eps = 1e-5f,
-                                      .act = SAC_ACT_QUICK_GELU};
+                                      .intermediate = towers[i].intermediate,
+                                      .norm_eps = towers[i].is_siglip ? 1e-6f : 1e-5f,
+                                      .act = towers[i].is_siglip ? SAC_ACT_GELU_TANH : SAC_ACT_QUICK_GELU};
         return SAC_OK;
     }
     return sac_fail(err, SAC_NOT_FOUND,
@@ -56,38 +62,66 @@ static sac_status tower_by_name(sac_model_config *c, sac_error *err) {
                     c->tower_name);
 }
 
-static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
-    SAC_TRY(only(config, "mm_patch_merge_type", "flat", "unires", err));
-    SAC_TRY(only(config, "mm_projector_type", "linear", "mlp2x_gelu", err));
-    SAC_TRY(sac_family_qwen2.read(c, config, err));
-    const char *feature = "patch";
-    SAC_TRY(sac_json_get_string(config, "mm_vision_select_feature", &feature, err));
+static sac_status read_tower(sac_model_config *c, const json_t *config, sac_error *err) {
     c->tower_name = NULL;
     SAC_TRY(sac_json_get_string(config, "mm_vision_tower", &c->tower_name, err));
     if (!c->tower_name) return sac_fail(err, SAC_BAD_FILE, "\"mm_vision_tower\" is missing");
     /* sac_model_config_open_tower put vision_config here when the folder holds one */
     const json_t *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
-    if (vision) {
-        c->tower = (sac_tower_config){.kind = &sac_tower_clip,
-                                      .image_size = 224,
-                                      .patch_size = 32,
-                                      .hidden = 768,
-                                      .n_layers = 12,
-                                      .n_heads = 12,
-                                      .intermediate = 3072,
-                                      .norm_eps = 1e-5f,
-                                      .act = SAC_ACT_QUICK_GELU};
-        SAC_TRY(sac_config_read_tower(c, vision, err));
-    } else {
-        SAC_TRY(tower_by_name(c, err));
-    }
-    SAC_TRY(sac_config_read_layers(c, config, "mm_vision_select_layer", err));
-    c->tower.keep_class = strcmp(feature, "cls_patch") == 0;
+    return vision ? sac_config_read_llava_tower(c, vision, err) : tower_by_name(c, err);
+}
+
+static sac_status check_tower(const sac_model_config *c, const sac_tower_kind *kind, const char *model,
+                              sac_error *err) {
+    if (c->tower.kind == kind) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"mm_vision_tower\" %.80s is of the kind %s; %s is supported with %s", c->tower_name,
+                    c->tower.kind->name, model, kind->name);
+}
+
+static sac_status read_longva(sac_model_config *c, const json_t *config, sac_error *err) {
+    SAC_TRY(only(config, "image_aspect_ratio", "anyres", "anyres", err));
+    SAC_TRY(check_tower(c, &sac_tower_clip, "LongVA", err));
+    return sac_config_read_layers(c, config, "mm_vision_select_layer", -2, err);
+}
+
+/* The original's SigLIP leaves its last layer out, whatever layer is asked for. */
+static sac_status read_onevision(sac_model_config *c, const json_t *config, sac_error *err) {
+    int stride = 2, layer = -2;
+    SAC_TRY(only(config, "mm_newline_position", "one_token", "one_token", err));
+    SAC_TRY(only(config, "mm_spatial_pool_mode", "bilinear", "bilinear", err));
+    SAC_TRY(sac_config_get_int(config, "mm_spatial_pool_stride", 2, 2, &stride, err));
+    SAC_TRY(sac_config_get_int(config, "mm_vision_select_layer", -2, -2, &layer, err));
+    SAC_TRY(check_tower(c, &sac_tower_siglip, "LLaVA-OneVision", err));
+    if (c->tower.n_layers < 2)
+        return sac_fail(err, SAC_BAD_FILE, "the tower has %d layer, of which the last is left out",
+                        c->tower.n_layers);
+    c->tower.n_layers--;
+    c->tower.n_feature_layers = 1;
+    c->tower.feature_layer[0] = c->tower.n_layers;
+    c->dialect = &sac_dialect_onevision;
+    c->image_newline = c->video_newline = true;
+    return SAC_OK;
+}
+
+static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
+    const char *merge = "flat", *feature = "patch";
+    SAC_TRY(sac_json_get_string(config, "mm_patch_merge_type", &merge, err));
+    const bool is_onevision = strcmp(merge, "spatial_unpad") == 0;
+    if (!is_onevision && strcmp(merge, "unires") != 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"mm_patch_merge_type\" is \"%.40s\", neither LongVA's unires nor LLaVA-OneVision's "
+                        "spatial_unpad",
+                        merge);
+    SAC_TRY(only(config, "mm_projector_type", "linear", "mlp2x_gelu", err));
+    SAC_TRY(sac_family_qwen2.read(c, config, err));
+    SAC_TRY(read_tower(c, config, err));
+    SAC_TRY(sac_json_get_string(config, "mm_vision_select_feature", &feature, err));
     if (strcmp(feature, "patch") != 0) /* pooling needs the bare grid */
         return sac_fail(err, SAC_UNSUPPORTED,
                         "\"mm_vision_select_feature\" is \"%.30s\"; only patch is supported", feature);
-    return SAC_OK;
+    return is_onevision ? read_onevision(c, config, err) : read_longva(c, config, err);
 }
 
 const sac_family sac_family_longva = {"longva", defaults, read, sac_positions_plain};

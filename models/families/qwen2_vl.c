@@ -94,28 +94,17 @@ sac_status sac_qwen2_vl_read_tower(sac_tower_config *v, const json_t *object, sa
                     v->hidden / v->n_heads);
 }
 
-static sac_status read_token(int32_t *id, const json_t *config, const char *key, int vocab, sac_error *err) {
-    int64_t token = *id;
-    SAC_TRY(sac_json_get_int(config, key, 0, vocab - 1, &token, err));
-    if (token >= vocab)
-        return sac_fail(err, SAC_BAD_FILE,
-                        "\"%s\" is missing, and its default %lld is outside the vocabulary of %d", key,
-                        (long long)token, vocab);
-    *id = (int32_t)token;
-    return SAC_OK;
-}
-
 sac_status sac_qwen2_vl_read(sac_model_config *c, const json_t *config, sac_qwen2_vl_tower_fn read_tower,
                              sac_error *err) {
     const json_t *text = NULL, *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
-    sac_status st = sac_family_qwen2.read(c, text ? text : config, err);
+    sac_status st = c->text_family->read(c, text ? text : config, err);
     SAC_TRY(st == SAC_OK || !text ? st : sac_fail_prefix(err, st, "text_config"));
     st = read_tower(c, vision, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
-    SAC_TRY(read_token(&c->image_token, config, "image_token_id", c->decoder.vocab, err));
-    SAC_TRY(read_token(&c->video_token, config, "video_token_id", c->decoder.vocab, err));
+    SAC_TRY(sac_config_read_token(&c->image_token, config, "image_token_id", NULL, c->decoder.vocab, err));
+    SAC_TRY(sac_config_read_token(&c->video_token, config, "video_token_id", NULL, c->decoder.vocab, err));
     bool tied = false; /* tying in either place counts */
     SAC_TRY(sac_json_get_bool(config, "tie_word_embeddings", &tied, err));
     c->tied_head |= tied;

@@ -1,4 +1,4 @@
-/* qwen2_vl.h - what Qwen2-VL and Qwen2.5-VL have in common. */
+/* qwen2_vl.h - what Qwen2-VL, Qwen2.5-VL and Qwen3-VL have in common. */
 #ifndef SAC_MODELS_QWEN2_VL_H
 #define SAC_MODELS_QWEN2_VL_H
 
@@ -12,7 +12,7 @@ typedef sac_status (*sac_qwen2_vl_tower_fn)(sac_model_config *c, const json_t *v
 sac_status sac_qwen2_vl_read(sac_model_config *c, const json_t *config, sac_qwen2_vl_tower_fn read_tower,
                              sac_error *err);
 
-/* Its keys that both have; v holds the defaults, and its widths. */
+/* Its keys that all have; v holds the defaults, and its widths. */
 sac_status sac_qwen2_vl_read_tower(sac_tower_config *v, const json_t *vision, sac_error *err);
 
 #endif

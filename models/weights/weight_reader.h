@@ -11,6 +11,7 @@
 
 /* Asked in this order. */
 #define SAC_WEIGHT_READERS(X)                                                                                \
+    X(awq)                                                                                                   \
     X(int8)                                                                                                  \
     X(plain)
 
@@ -23,6 +24,9 @@ typedef struct sac_weight_reader {
     /* Whether a configuration is this reader's (*is_mine), and UNSUPPORTED for what it asks that is not done. NULL: it
      * needs none. */
     sac_status (*check)(const json_t *quantization, bool *is_mine, sac_error *err);
+    /* Lists matrices that have other names in the files, or are of other shapes, as "<module>.weight", [n][k], of an
+     * element type of the format's own, and checks their parts. NULL: what is in the files is what others look for. */
+    sac_status (*name)(sac_checkpoint *c, const json_t *quantization, sac_error *err);
     /* Whether the matrix with these numbers is stored this way. */
     bool (*knows)(const sac_weight_source *s, const sac_checkpoint_tensor *numbers);
     /* All parts, where they are mapped, at any alignment. */
@@ -36,6 +40,10 @@ SAC_WEIGHT_READERS(X)
 
 /* UNSUPPORTED for a quantization_config that no reader takes; NULL is fine. */
 sac_status sac_weight_check_config(const json_t *quantization, sac_error *err);
+
+/* Makes a sealed checkpoint's matrices known by the names that families look for, and checks all that they consist of.
+ * BAD_FILE, with its name, for one that does not go with the configuration. */
+sac_status sac_weight_name_matrices(sac_checkpoint *c, const json_t *quantization, sac_error *err);
 
 /* The matrix whose numbers these are. UNSUPPORTED, with its name, for a type that cannot be computed with. */
 sac_status sac_weight_read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,

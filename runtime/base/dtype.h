@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* name, elements a block, bytes a block, text. A block is the smallest unit that can be addressed; rows hold
- * whole blocks. The last is no number by itself, but a part of weights (kernels/ops/weight.h). */
+ * whole blocks. From I8 on they are no numbers by themselves, but parts of weights (kernels/ops/weight.h). */
 #define SAC_DTYPE_LIST(X)                                                                                    \
     X(F32, 1, 4, "f32")                                                                                      \
     X(F16, 1, 2, "f16")                                                                                      \
@@ -19,7 +19,8 @@
     X(Q4_1, 32, 20, "q4_1")                                                                                  \
     X(Q4_K, 256, 144, "q4_k")                                                                                \
     X(Q6_K, 256, 210, "q6_k")                                                                                \
-    X(I8, 1, 1, "i8")
+    X(I8, 1, 1, "i8")                                                                                        \
+    X(AWQ, 2, 1, "awq")
 
 typedef enum sac_dtype {
 #define X(name, block, bytes, text) SAC_DTYPE_##name,

@@ -198,6 +198,7 @@ extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *
     d->kind = SAC_DEVICE_CUDA;
     d->index = index;
     d->compute = sac_cuda_counted_compute(p.major * 10 + p.minor, code, &limits);
+    d->has_clusters = code >= 90;
     d->shared_bytes = sac_cuda_counted_shared((int)p.sharedMemPerBlockOptin, &limits);
     d->no_early = limits.no_early;
     d->no_cudnn = limits.no_cudnn;

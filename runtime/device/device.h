@@ -41,11 +41,13 @@ typedef enum sac_device_kind { SAC_DEVICE_CPU, SAC_DEVICE_CUDA } sac_device_kind
  * sync. A failure on a CUDA device is SAC_DEVICE and stays: later calls on it fail too. */
 struct sac_device {
     sac_device_kind kind;
-    int index;           /* which card */
-    int compute;         /* 90 for sm_90; of the code where that is for an older card; 0 on the CPU */
-    int shared_bytes;    /* of shared memory that a block may have on the card; 0: not known */
-    bool no_early;       /* kernels start after the one before (cuda_limits.h) */
-    bool no_cudnn;       /* the library is not asked */
+    int index;        /* which card */
+    int compute;      /* 90 for sm_90; of the code where that is for an older card; 0 on the CPU */
+    int shared_bytes; /* of shared memory that a block may have on the card; 0: not known */
+    bool
+        has_clusters; /* the code's kernels are launched as clusters of blocks, whatever `compute` counts on */
+    bool no_early;    /* kernels start after the one before (cuda_limits.h) */
+    bool no_cudnn;    /* the library is not asked */
     int n_processors;    /* multiprocessors of the card; 1 on the CPU */
     size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
     char name[80];

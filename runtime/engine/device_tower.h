@@ -9,7 +9,7 @@
 #ifndef SAC_ENGINE_DEVICE_TOWER_H
 #define SAC_ENGINE_DEVICE_TOWER_H
 
-#include "engine.h"
+#include "visual_rows.h"
 
 /* Takes the device's buffers out of `arena` and a little of `host`, or measures: then nothing is written. `rows`:
  * the decoder's type. */
@@ -27,7 +27,7 @@ size_t sac_device_vision_host_bytes(const sac_vision_sizes *z);
  * UNSUPPORTED when the device has no kernels for it or there is no tower on it: then y is not written, and what
  * has begun reads nothing that is used again. After another failure sac_tower_drain. */
 sac_status sac_tower_submit(sac_session *s, int slot, const sac_media *m, const uint8_t *patches, int n,
-                            sac_mat y, sac_error *err);
+                            sac_visual_mat y, sac_error *err);
 /* Until the slot's rows are where they were to go. */
 sac_status sac_tower_wait(sac_session *s, int slot, sac_error *err);
 /* Until nothing is in flight, whatever went wrong. */
@@ -35,7 +35,12 @@ void sac_tower_drain(sac_session *s);
 /* Ops and copies answer without words: says what a failure of the device means. */
 sac_status sac_tower_explain(sac_session *s, sac_status st, sac_error *err);
 
-/* A picture of which all tiles are through, their rows in v->rows: the prompt's rows [n] by s->vision.layout. */
-sac_status sac_tower_lay_out(sac_session *s, sac_mat y, int64_t n_tile_rows, sac_error *err);
+/* The tables of s->vision.blend for n tokens, for the frames of a video. */
+sac_status sac_tower_send_blend(sac_session *s, int64_t n, sac_error *err);
+
+/* A picture of which all tiles are through, as `from`: the prompt's rows [n] by s->vision.layout, or by
+ * s->vision.blend. */
+sac_status sac_tower_lay_out(sac_session *s, sac_visual_mat y, sac_visual_mat from, bool blends,
+                             sac_error *err);
 
 #endif

@@ -45,8 +45,10 @@ typedef struct sac_vision_state {
     float *features;        /* [rows of a batch][cols] */
     float *mid;             /* [rows of a batch][merger's hidden] */
     float *raw;             /* [rows of a batch][hidden], before pooling */
-    float *pooled;          /* [tokens of max_tiles tiles, or of a batch][hidden] */
-    int32_t *layout;        /* [max_tokens of one picture] */
+    float *pooled; /* [tokens of max_tiles tiles, or of a batch][hidden]; then what is added to them later */
+    int64_t pooled_rows;   /* room of it, and of a device's rows */
+    int32_t *layout;       /* [max_tokens of one picture] */
+    sac_token_blend blend; /* tables of as many, where the processor blends; n is not used */
     int64_t max_tokens;
     float *class_attention; /* [2][max_tiles][1 + patches], for the reducer: first layer, last layer */
 } sac_vision_state;
@@ -56,7 +58,8 @@ typedef struct sac_vision_sizes {
     int batch_tiles, max_tiles, batch_segments;
     int64_t batch_n_patches,
         batch_inside; /* patches of a batch, and rows that the tower's layers make of them */
-    size_t patches, segment_start, tile, frame, features, mid, raw, pooled, layout, class_attention;
+    int64_t pooled_rows;
+    size_t patches, segment_start, tile, frame, features, mid, raw, pooled, layout, blend, class_attention;
     size_t batch_patches; /* patch rows of one batch; raw is what comes of them */
     bool pools;           /* tokens of pictures or of frames are pooled */
 } sac_vision_sizes;
@@ -75,13 +78,14 @@ typedef struct sac_device_vision {
     bool is_open;
     sac_dtype tower_dtype;
     sac_tower_state tower;
-    uint8_t *patches;     /* of a batch */
-    void *features, *mid; /* as above, in the tower's type */
-    void *raw;            /* the merger's, where anything is pooled */
-    void *rows;           /* [tokens of a picture's tiles, or of a batch][hidden] in the decoder's type */
-    int32_t *layout;      /* [max_tokens of one picture] */
-    float *wide;          /* [rows of a batch][hidden] from the merger, where the decoder has another type */
-    int32_t *every_row;   /* 0, 1, 2 ... of wide; both NULL where the types are one */
+    uint8_t *patches;      /* of a batch */
+    void *features, *mid;  /* as above, in the tower's type */
+    void *raw;             /* the merger's, where anything is pooled */
+    void *rows;            /* [tokens of a picture's tiles, or of a batch][hidden] in the decoder's type */
+    int32_t *layout;       /* [max_tokens of one picture] */
+    sac_token_blend blend; /* as above */
+    float *wide;           /* [rows of a batch][hidden] from the merger, where the decoder has another type */
+    int32_t *every_row;    /* 0, 1, 2 ... of wide; both NULL where the types are one */
     sac_tower_slot slot[SAC_TOWER_SLOTS];
 } sac_device_vision;
 
@@ -91,7 +95,7 @@ typedef struct sac_media sac_media;
 /* What sac_session_set_chat was given, read. */
 typedef struct sac_chat_settings {
     json_t *tools, *documents, *variables; /* owned, or NULL */
-    bool no_generation_prompt, continue_final_message, parse_special;
+    bool no_generation_prompt, continue_final_message, parse_special, keep_video_marks;
 } sac_chat_settings;
 
 /* Of a device's memory (workspace.h). */

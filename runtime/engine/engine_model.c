@@ -87,8 +87,10 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
                              .progress_ctx = &progress};
     SAC_TRY_GOTO(st, choose_tokenizer(&load.tokenizer_rule, options->tokenizer, err), fail);
     SAC_TRY_GOTO(st, sac_loaded_model_open_with(&m->loaded, path, &load, err), fail);
-    SAC_TRY_GOTO(st, sac_processor_limit(&m->loaded.processor, options->image_min_pixels, options->image_max_pixels, err),
-                 fail);
+    SAC_TRY_GOTO(
+        st,
+        sac_processor_limit(&m->loaded.processor, options->image_min_pixels, options->image_max_pixels, err),
+        fail);
     SAC_TRY_GOTO(st, sac_loaded_model_set_chat(&m->loaded, options->chat_format, err), fail);
     SAC_TRY_GOTO(st, open_device(m, options, err), fail);
     SAC_TRY_GOTO(st, sac_workspaces_create(&m->workspaces, err), fail);
@@ -180,11 +182,12 @@ bool sac_model_get_setting(const sac_model *model, int64_t i, sac_setting_info *
     if (i < 0 || i >= g->n_keys) return false;
     const sac_generation_key *k = &g->keys[i];
     bool is_null = strcmp(k->value, "null") == 0;
-    *info = (sac_setting_info){.name = k->name,
-                               .value = k->value,
-                               .has_effect = !is_null && (k->kind == SAC_SETTING_HONOURED ||
-                                                          (k->kind == SAC_SETTING_OF_SAMPLING && g->do_sample)),
-                               .is_known = k->kind != SAC_SETTING_UNKNOWN};
+    *info =
+        (sac_setting_info){.name = k->name,
+                           .value = k->value,
+                           .has_effect = !is_null && (k->kind == SAC_SETTING_HONOURED ||
+                                                      (k->kind == SAC_SETTING_OF_SAMPLING && g->do_sample)),
+                           .is_known = k->kind != SAC_SETTING_UNKNOWN};
     return true;
 }
 
@@ -215,10 +218,8 @@ bool sac_model_get_tensor(const sac_model *model, int64_t i, sac_tensor_info *in
     const sac_loaded_model *m = &model->loaded;
     if (i < 0 || i >= m->n_tensors) return false;
     const sac_tensor_entry *e = &m->tensors[i];
-    *info = (sac_tensor_info){.name = e->name,
-                              .dtype = sac_dtype_name(e->tensor.dtype),
-                              .n_dims = e->tensor.n_dims,
-                              .n_bytes = e->n_bytes};
+    *info = (sac_tensor_info){
+        .name = e->name, .dtype = e->dtype_name, .n_dims = e->tensor.n_dims, .n_bytes = e->n_bytes};
     for (int d = 0; d < e->tensor.n_dims && d < 4; d++) info->dim[d] = e->tensor.dim[d];
     return true;
 }

@@ -134,6 +134,7 @@ void sac_media_release(sac_session *s) {
 static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, int64_t *tile) {
     int64_t each = m->plan.tokens_per_tile;
     int64_t row = m->content == SAC_PART_IMAGE && !s->reduce.is_on ? s->vision.layout[t] : t;
+    if (row >= m->report.n_tiles * each) row = -1; /* behind the frames of a video */
     *tile = row < 0 ? -1 : row / each;
     return row < 0 ? -1 : row % each;
 }

@@ -32,6 +32,12 @@ sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t
  */
 void sac_media_close(sac_session *s);
 
+/* How the merger blends the embeddings of each of the item's tiles: frames by these tables, pictures not at all. */
+static inline sac_token_blend sac_media_frame_blend(const sac_media *m, sac_token_blend tables) {
+    tables.n = m->plan.is_video_frame && m->plan.blends ? (int)m->plan.n_tokens : 0;
+    return tables;
+}
+
 /* The id that stands for the item's rows. */
 int32_t sac_media_token(const sac_session *s, const sac_media *m);
 

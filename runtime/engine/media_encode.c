@@ -47,34 +47,36 @@ static void report_progress(const sac_media_work *w, int64_t done) {
 
 /* Where a batch's rows go: rows of the decoder's, in its type, or the host's in f32. */
 typedef struct batch_rows {
-    sac_mat y;
+    sac_visual_mat y;
     bool on_host;
 } batch_rows;
 
 static batch_rows host_rows(const sac_media_work *w, int64_t first, int64_t n) {
-    int64_t hidden = w->s->model->loaded.merger.out;
-    return (batch_rows){sac_mat_f32(w->s->vision.pooled + first * hidden, n, hidden), true};
+    const sac_vision_state *v = &w->s->vision;
+    return (batch_rows){
+        sac_visual_buffer(&w->s->model->loaded.merger, v->pooled, SAC_DTYPE_F32, v->pooled_rows, first, n),
+        true};
 }
 
 /* The same in a device's buffer, where the tower runs there. */
 static batch_rows buffer_rows(const sac_media_work *w, int64_t first, int64_t n) {
     const sac_session *s = w->s;
-    int64_t hidden = s->model->loaded.merger.out;
     if (!s->device_vision.is_open) return host_rows(w, first, n);
-    sac_mat all = {s->device_vision.rows, first + n, hidden, hidden, s->decoder.dtype};
-    return (batch_rows){sac_mat_rows(all, first, n), false};
+    return (batch_rows){sac_visual_buffer(&s->model->loaded.merger, s->device_vision.rows, s->decoder.dtype,
+                                          s->vision.pooled_rows, first, n),
+                        false};
 }
 
 /* A video's tiles go straight to the prompt's rows where these follow one another. */
 static batch_rows frame_rows(const sac_media_work *w, int64_t first_tile, int n) {
     int64_t each = w->m->plan.n_tokens, n_tokens = n * each;
-    sac_mat run = sac_visual_run(w->s, w->m, first_tile * each, n_tokens);
-    if (run.rows < n_tokens) return buffer_rows(w, 0, n_tokens);
+    sac_visual_mat run = sac_visual_run(w->s, w->m, first_tile * each, n_tokens);
+    if (run.rows.rows < n_tokens) return buffer_rows(w, 0, n_tokens);
     return (batch_rows){run, !sac_model_on_device(w->s->model)};
 }
 
 /* n tiles through the host's tower, the same order. */
-static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int n, sac_mat y) {
+static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int n, sac_visual_mat y) {
     sac_session *s = w->s;
     const sac_media *media = w->m;
     const sac_loaded_model *m = &s->model->loaded;
@@ -88,11 +90,13 @@ static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int
                              .n = n,
                              .grid = media->tower.patches,
                              .pool = media->plan.pool,
-                             .features = sac_mat_f32(v->features, n_rows, sac_tower_cols(&m->tower.config)),
+                             .blend = sac_media_frame_blend(media, v->blend),
+                             .features = sac_mat_f32(v->features, n_rows, m->merger.in),
                              .mid =
                                  sac_mat_f32(v->mid, n_rows / sac_merger_joins(&m->merger), m->merger.hidden),
                              .raw = v->raw,
-                             .y = y};
+                             .y = y.rows,
+                             .deep = y.deep};
     sac_patch_rows rows = sac_media_patch_rows(s, media, patches, n);
     SAC_TRY(sac_tower_encode(&tower, &rows, merger.features));
     return m->merger.kind->run(&merger);
@@ -101,9 +105,10 @@ static sac_status run_tower(const sac_media_work *w, const uint8_t *patches, int
 /* The same for rows anywhere. */
 static sac_status run_on_host(const sac_media_work *w, const uint8_t *patches, int n, batch_rows to) {
     if (to.on_host) return run_tower(w, patches, n, to.y);
-    batch_rows here = host_rows(w, 0, to.y.rows);
+    batch_rows here = host_rows(w, 0, to.y.rows.rows);
     SAC_TRY(run_tower(w, patches, n, here.y));
-    return sac_visual_write(w->s, to.y, here.y.data);
+    SAC_TRY(sac_visual_write(w->s, to.y.rows, here.y.rows.data));
+    return sac_visual_write(w->s, to.y.deep, here.y.deep.data);
 }
 
 /* In a slot of the device, to be waited for, or at once on the host: then nothing is in flight. */
@@ -135,10 +140,9 @@ static sac_status wait_for(sac_media_work *w, int slot, sac_error *err) {
  * behind the batch in the session's stream. */
 static sac_status spread_frames(const sac_media_work *w, int64_t first_tile, int n, batch_rows from) {
     int64_t each = w->m->plan.n_tokens, first = first_tile * each;
-    sac_mat run = sac_visual_run(w->s, w->m, first, n * each);
-    if (run.data == from.y.data) return SAC_OK;
-    if (from.on_host) return sac_visual_write_tokens(w->s, w->m, first, n * each, from.y.data);
-    return sac_visual_copy_tokens(w->s, w->m, first, n * each, from.y.data);
+    sac_visual_mat run = sac_visual_run(w->s, w->m, first, n * each);
+    if (run.rows.data == from.y.rows.data) return SAC_OK;
+    return (from.on_host ? sac_visual_write_tokens : sac_visual_copy_tokens)(w->s, w->m, first, from.y);
 }
 
 static void tell_frames(sac_media_work *w, int slot, int n) {
@@ -194,7 +198,7 @@ static sac_status check_frame(const sac_media_work *w, const sac_visual_plan *p,
 static sac_status cut_frame(const sac_media_work *w, const sac_image *frame, sac_error *err) {
     const sac_processor_config *p = &w->s->model->loaded.processor;
     sac_visual_plan plan; /* pictures in a list may differ in size */
-    SAC_TRY(sac_media_plan_frame(w->s, frame->width, frame->height, &plan, err));
+    SAC_TRY(sac_media_plan_frame(w->s, frame->width, frame->height, w->m->frames.n_frames, &plan, err));
     SAC_TRY(check_frame(w, &plan, err));
     return sac_processor_cut_frame(p, frame, &plan, frame_alone(w), err);
 }
@@ -203,7 +207,7 @@ static sac_status cut_frame(const sac_media_work *w, const sac_image *frame, sac
 static sac_status read_listed(const sac_media_work *w, int64_t i, sac_error *err) {
     sac_picture f = sac_part_picture(w->m->part, (size_t)w->m->frames.index[i]);
     sac_image image;
-    if (f.prepared) {
+    if (f.prepared && f.prepared->is_cut) {
         SAC_TRY(check_frame(w, &f.prepared->plan, err));
         memcpy(frame_alone(w), f.prepared->patches, f.prepared->n_bytes);
         return SAC_OK;
@@ -234,12 +238,25 @@ static sac_status read_tile(sac_media_work *w, sac_error *err) {
     return SAC_OK;
 }
 
+/* The newline that ends a video's rows, where the model has one there. */
+static sac_status end_frames(const sac_media_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    const sac_loaded_model *m = &s->model->loaded;
+    if (!m->video_newline) return SAC_OK;
+    /* Nothing uses `raw` any more. */
+    const sac_visual_mat newline = {.rows = sac_mat_f32(s->vision.raw, 1, m->merger.out)};
+    memcpy(newline.rows.data, m->image_newline, (size_t)m->merger.out * sizeof(float));
+    return sac_tower_explain(s, sac_visual_write_tokens(s, w->m, w->m->block_tokens - 1, newline), err);
+}
+
 static sac_status next_frames(sac_media_work *w, bool *done, sac_error *err) {
     int64_t n_frames = w->m->frames.n_frames;
     for (; w->n_read < n_frames && w->n_tiles < batch_tiles(w); w->n_tiles++) SAC_TRY(read_tile(w, err));
     SAC_TRY(flush_frames(w, err));
     *done = w->n_read == n_frames;
-    return *done ? collect_frames(w, !w->slot, err) : SAC_OK;
+    if (!*done) return SAC_OK;
+    SAC_TRY(collect_frames(w, !w->slot, err));
+    return end_frames(w, err);
 }
 
 /* ---------------------------------------------------------------- a picture */
@@ -252,6 +269,8 @@ static void choose_layout(sac_session *s, const sac_media *m) {
     const float *first = s->vision.class_attention + 1, *last = first + s->vision.max_tiles * stride;
     if (s->reduce.is_on)
         sac_reduce_choose(&s->reduce, &picture, first, last, stride, s->vision.layout);
+    else if (m->plan.blends)
+        sac_processor_blend(&model->processor, &m->plan, s->vision.blend.source, s->vision.blend.weight);
     else
         sac_processor_layout(&model->processor, &m->plan, s->vision.layout);
 }
@@ -264,21 +283,35 @@ static void watch_class(sac_session *s, const sac_media *m, int64_t first) {
     v->class_last = s->reduce.is_on ? v->class_first + s->vision.max_tiles * stride : NULL;
 }
 
+/* Tokens y of the picture, from token `first` on, out of its tiles' rows x. */
+static sac_status lay_out_rows(const sac_media_work *w, sac_mat y, int64_t first, sac_mat x,
+                               const float *newline) {
+    const sac_session *s = w->s;
+    const sac_vision_state *v = &s->vision;
+    const sac_ops *ops = &s->model->ops;
+    if (w->m->plan.blends)
+        return ops->blend_rows(&s->stream,
+                               &(sac_blend_rows_args){.y = y,
+                                                      .x = x,
+                                                      .source = v->blend.source + first * SAC_BLEND_TAPS,
+                                                      .weight = v->blend.weight + first * SAC_BLEND_TAPS,
+                                                      .fill = newline,
+                                                      .n_tiles = 1});
+    return ops->gather_rows(
+        &s->stream, &(sac_gather_rows_args){.y = y, .x = x, .source = v->layout + first, .fill = newline});
+}
+
 /* Of the host's rows, some at a time where the prompt's are on a device. */
-static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, int64_t n_tile_rows) {
+static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat from, const float *newline) {
     const sac_session *s = w->s;
     const sac_vision_state *v = &s->vision;
     bool direct = !sac_model_on_device(s->model);
     int64_t raw_rows = batch_tiles(w) * w->m->tower.n_features / sac_merger_joins(&s->model->loaded.merger);
     int64_t most = direct ? to.rows : raw_rows;
-    for (int64_t at = 0; at < to.rows; at += most) {
+    for (int64_t at = 0; at < to.rows && to.data; at += most) {
         sac_mat some = sac_mat_rows(to, at, to.rows - at < most ? to.rows - at : most);
         sac_mat y = direct ? some : sac_mat_f32(v->raw, some.rows, some.cols);
-        SAC_TRY(s->model->ops.gather_rows(
-            &s->stream, &(sac_gather_rows_args){.y = y,
-                                                .x = sac_mat_f32(v->pooled, n_tile_rows, to.cols),
-                                                .source = v->layout + at,
-                                                .fill = s->model->loaded.image_newline}));
+        SAC_TRY(lay_out_rows(w, y, at, from, newline));
         if (!direct) SAC_TRY(sac_visual_write(s, some, v->raw));
     }
     return SAC_OK;
@@ -286,11 +319,13 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, int64_t n
 
 static sac_status lay_out(const sac_media_work *w, sac_error *err) {
     sac_session *s = w->s;
-    sac_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
-    int64_t n_tile_rows = (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile;
+    sac_visual_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
+    const batch_rows from = buffer_rows(w, 0, (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile);
     choose_layout(s, w->m);
-    if (s->device_vision.is_open) return sac_tower_lay_out(s, to, n_tile_rows, err);
-    return sac_tower_explain(s, lay_out_on_host(w, to, n_tile_rows), err);
+    if (!from.on_host) return sac_tower_lay_out(s, to, from.y, w->m->plan.blends, err);
+    sac_status st = lay_out_on_host(w, to.rows, from.y.rows, s->model->loaded.image_newline);
+    if (st == SAC_OK) st = lay_out_on_host(w, to.deep, from.y.deep, NULL);
+    return sac_tower_explain(s, st, err);
 }
 
 static sac_status next_tiles(sac_media_work *w, bool *done, sac_error *err) {
@@ -325,6 +360,15 @@ void sac_media_work_drop(sac_media_work *w) {
     finish(w);
 }
 
+/* The tables by which the merger blends the tokens of each frame. */
+static sac_status begin_frames(const sac_media_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    const sac_visual_plan *p = &w->m->plan;
+    if (!p->is_video_frame || !p->blends) return SAC_OK;
+    sac_processor_blend(&s->model->loaded.processor, p, s->vision.blend.source, s->vision.blend.weight);
+    return sac_tower_send_blend(s, p->n_tokens, err);
+}
+
 static sac_status begin(sac_media_work *w, sac_error *err) {
     sac_session *s = w->s;
     sac_media *m = w->m;
@@ -337,6 +381,7 @@ static sac_status begin(sac_media_work *w, sac_error *err) {
     }
     report_progress(w, 0);
     SAC_TRY(sac_media_reopen(s, m, err));
+    SAC_TRY(begin_frames(w, err));
     if (m->content != SAC_PART_VIDEO) return SAC_OK;
     sac_rotate rotate = m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO;
     return sac_video_begin(m->video, &m->frames, rotate, err);

@@ -20,8 +20,15 @@ static sac_status plan_tower(const sac_session *s, sac_media *m, sac_error *err)
     return c->kind->plan(c, m->plan.tile_w, m->plan.tile_h, m->plan.frames, &m->tower, err);
 }
 
+static bool has_several_pictures(const sac_session *s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_media; i++) n += s->media[i].content == SAC_PART_IMAGE;
+    return n > 1;
+}
+
 static sac_status plan_picture(sac_session *s, sac_media *m, int width, int height, sac_error *err) {
-    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, false, &m->plan, err));
+    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, has_several_pictures(s), &m->plan,
+                               err));
     SAC_TRY(plan_tower(s, m, err));
     sac_reduce_picture picture = sac_media_tiling(&m->plan);
     if (s->reduce.is_on) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
@@ -43,8 +50,9 @@ static sac_status open_picture(sac_session *s, sac_media *m, int *width, int *he
     sac_picture p = sac_part_picture(m->part, 0);
     sac_image image;
     if (p.prepared) {
-        m->patches = p.prepared->patches;
-        return plan_picture(s, m, *width = p.prepared->plan.width, *height = p.prepared->plan.height, err);
+        SAC_TRY(plan_picture(s, m, *width = p.prepared->plan.width, *height = p.prepared->plan.height, err));
+        m->patches = sac_prepared_patches(p.prepared, &m->plan);
+        return SAC_OK;
     }
     SAC_TRY(sac_picture_open(&image, &p, err));
     *width = image.width;
@@ -78,9 +86,9 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
     return SAC_OK;
 }
 
-sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan,
-                                sac_error *err) {
-    SAC_TRY(sac_processor_plan(&s->model->loaded.processor, width, height, true, plan, err));
+sac_status sac_media_plan_frame(sac_session *s, int width, int height, int64_t n_frames,
+                                sac_visual_plan *plan, sac_error *err) {
+    SAC_TRY(sac_processor_plan_frame(&s->model->loaded.processor, width, height, n_frames, plan, err));
     if (plan->n_tiles != 1 || plan->n_tokens != plan->tokens_per_tile)
         return sac_fail(err, SAC_INTERNAL, "a video frame of %d tiles", plan->n_tiles);
     return SAC_OK;
@@ -88,8 +96,8 @@ sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visua
 
 /* A frame costs the pixels of the tower's input, whatever the size of the source: that is what the model pays
  * for. */
-static sac_status frame_request(const sac_video_options *o, int64_t room, const sac_visual_plan *frame,
-                                sac_frame_request *r, sac_error *err) {
+static sac_status frame_request(const sac_session *s, const sac_video_options *o, int64_t room,
+                                const sac_visual_plan *frame, sac_frame_request *r, sac_error *err) {
     if (o->num_frames < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "num_frames %d: give 1 or more", o->num_frames);
     if (o->max_frames < 0)
@@ -101,7 +109,8 @@ static sac_status frame_request(const sac_video_options *o, int64_t room, const 
                              .has_num_frames = o->num_frames != 0,
                              .num_frames = o->num_frames,
                              .has_max_frames = true,
-                             .max_frames = o->max_frames ? o->max_frames : sac_room_frames_in(room, frame),
+                             .max_frames =
+                                 o->max_frames ? o->max_frames : sac_room_frames_in(s->model, room, frame),
                              .max_frames_silent = o->max_frames == 0,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
@@ -114,8 +123,9 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
     sac_frame_layout layout = s->model->loaded.frame_layout;
     m->plan = *plan;
     int64_t n_tiles = sac_visual_tiles(plan, m->frames.n_frames);
-    m->n_blocks = layout == SAC_FRAMES_SEPARATE ? n_tiles : 1;
-    m->block_tokens = layout == SAC_FRAMES_SEPARATE ? plan->n_tokens : plan->n_tokens * n_tiles;
+    m->n_blocks = layout == SAC_FRAMES_JOINED ? 1 : n_tiles;
+    m->block_tokens = layout == SAC_FRAMES_JOINED ? plan->n_tokens * n_tiles : plan->n_tokens;
+    m->block_tokens += s->model->loaded.video_newline;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
@@ -170,7 +180,31 @@ static sac_status video_frame(sac_session *s, sac_media *m, sac_visual_plan *fra
         SAC_TRY(sac_source_read(s, m, err));
         sac_source_remember(s, m, NULL, width, height);
     }
-    return sac_media_plan_frame(s, width, height, frame, err);
+    return sac_media_plan_frame(s, width, height, 0, frame, err);
+}
+
+/* Chooses frames by the request that follows from a frame's plan. */
+typedef sac_status (*choose_fn)(sac_session *s, sac_media *m, const sac_frame_request *request, int *width,
+                                int *height, sac_error *err);
+
+/* Frames by the options; *frame is the plan of one, at first of any, then of what was chosen. Where it depends on their
+ * number, and their number on what fits, they are chosen until both agree, which they do from one side: a frame of more
+ * never is larger. */
+static sac_status choose_frames(sac_session *s, sac_media *m, const sac_video_options *options, int64_t room,
+                                choose_fn choose, sac_visual_plan *frame, int *width, int *height,
+                                sac_error *err) {
+    enum { MOST_TURNS = 64 };
+    int64_t n = 0;
+    for (int turn = 0; turn < MOST_TURNS; turn++) {
+        sac_frame_request request;
+        sac_frame_plan_free(&m->frames);
+        SAC_TRY(frame_request(s, options, room, frame, &request, err));
+        SAC_TRY(choose(s, m, &request, width, height, err));
+        SAC_TRY(sac_media_plan_frame(s, *width, *height, m->frames.n_frames, frame, err));
+        if (!s->model->loaded.processor.dialect->counts_frames || m->frames.n_frames == n) break;
+        n = m->frames.n_frames;
+    }
+    return SAC_OK;
 }
 
 sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked) {
@@ -178,23 +212,25 @@ sac_video_options sac_model_video_options(const sac_model *m, sac_video_options 
     return asked;
 }
 
+static sac_status choose_of_video(sac_session *s, sac_media *m, const sac_frame_request *request, int *width,
+                                  int *height, sac_error *err) {
+    if (recall_video(s, m, request, width, height)) return SAC_OK;
+    if (!m->video) SAC_TRY(open_video(s, m, err));
+    const sac_video_info *info = sac_video_get_info(m->video);
+    *width = info->width;
+    *height = info->height;
+    SAC_TRY(sac_video_plan(m->video, request, &m->frames, err));
+    SAC_TRY(sac_source_read(s, m, err));
+    remember_video(s, m, request, *width, *height);
+    return SAC_OK;
+}
+
 static sac_status prepare_video(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
-    int width, height;
-    sac_frame_request request;
+    int width = 0, height = 0;
     sac_visual_plan frame;
     const sac_video_options options = sac_model_video_options(s->model, m->part->video);
     SAC_TRY(video_frame(s, m, &frame, err));
-    SAC_TRY(frame_request(&options, room, &frame, &request, err));
-    if (!recall_video(s, m, &request, &width, &height)) {
-        if (!m->video) SAC_TRY(open_video(s, m, err));
-        const sac_video_info *info = sac_video_get_info(m->video);
-        width = info->width;
-        height = info->height;
-        SAC_TRY(sac_video_plan(m->video, &request, &m->frames, err));
-        SAC_TRY(sac_source_read(s, m, err));
-        remember_video(s, m, &request, width, height);
-    }
-    SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
+    SAC_TRY(choose_frames(s, m, &options, room, choose_of_video, &frame, &width, &height, err));
     return describe_frames(s, m, &frame, width, height, err);
 }
 
@@ -241,25 +277,27 @@ static sac_status check_list(const sac_session *s, const sac_part *p, sac_error 
     return SAC_OK;
 }
 
+static sac_status choose_of_list(sac_session *s, sac_media *m, const sac_frame_request *request, int *width,
+                                 int *height, sac_error *err) {
+    if (recall_video(s, m, request, width, height)) return SAC_OK;
+    SAC_TRY(plan_list(m, request, width, height, err));
+    SAC_TRY(sac_source_read(s, m, err));
+    remember_video(s, m, request, *width, *height);
+    return SAC_OK;
+}
+
 static sac_status prepare_frames(sac_session *s, sac_media *m, int64_t room, sac_error *err) {
     SAC_TRY(check_list(s, m->part, err));
     const sac_processor_config *p = &s->model->loaded.processor;
     int width = p->tile_size, height = p->tile_size;
     sac_visual_plan frame;
-    sac_frame_request request;
     if (p->dialect->largest && !sac_source_recall(s, m, NULL, &width, &height)) {
         SAC_TRY(list_size(m, &width, &height, err));
         SAC_TRY(sac_source_read(s, m, err));
         sac_source_remember(s, m, NULL, width, height);
     }
-    SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
-    SAC_TRY(frame_request(&m->part->video, room, &frame, &request, err));
-    if (!recall_video(s, m, &request, &width, &height)) {
-        SAC_TRY(plan_list(m, &request, &width, &height, err));
-        SAC_TRY(sac_source_read(s, m, err));
-        remember_video(s, m, &request, width, height);
-    }
-    SAC_TRY(sac_media_plan_frame(s, width, height, &frame, err));
+    SAC_TRY(sac_media_plan_frame(s, width, height, 0, &frame, err));
+    SAC_TRY(choose_frames(s, m, &m->part->video, room, choose_of_list, &frame, &width, &height, err));
     return describe_frames(s, m, &frame, width, height, err);
 }
 

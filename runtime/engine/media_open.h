@@ -15,7 +15,8 @@ sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err);
 void sac_media_close_source(sac_media *m);
 
 /* What one frame costs; it does not depend on its size: every family makes one tile of it. */
-sac_status sac_media_plan_frame(sac_session *s, int width, int height, sac_visual_plan *plan, sac_error *err);
+sac_status sac_media_plan_frame(sac_session *s, int width, int height, int64_t n_frames,
+                                sac_visual_plan *plan, sac_error *err);
 
 sac_reduce_picture sac_media_tiling(const sac_visual_plan *p);
 

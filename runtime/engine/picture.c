@@ -53,12 +53,24 @@ static sac_picture picture_of_pixels(const sac_pixels *p, size_t i) {
                          .time_s = p->time_s ? p->time_s[i] : (double)i};
 }
 
+/* A frame that is not cut yet: its pixels. */
+static sac_picture picture_of_prepared(const sac_frame *f) {
+    const sac_visual_plan *plan = &f->prepared->plan;
+    return (sac_picture){.prepared = f->prepared,
+                         .rgb = f->prepared->patches,
+                         .row_bytes = (size_t)plan->width * 3,
+                         .width = plan->width,
+                         .height = plan->height,
+                         .time_s = f->time_s};
+}
+
 sac_picture sac_part_picture(const sac_part *p, size_t i) {
     if (p->kind == SAC_PART_PIXELS) return picture_of_pixels(&p->pixels, i);
     if (p->kind != SAC_PART_FRAMES)
         return (sac_picture){
             .path = p->path, .bytes = p->bytes, .n_bytes = p->n_bytes, .prepared = p->prepared};
     const sac_frame *f = &p->frames[i];
+    if (f->prepared && !f->prepared->is_cut) return picture_of_prepared(f);
     return (sac_picture){.path = f->path,
                          .bytes = f->bytes,
                          .n_bytes = f->n_bytes,

@@ -45,6 +45,9 @@ sac_status sac_chat_settings_read(sac_chat_settings *c, const sac_model *m, cons
     sac_chat_options none = {0};
     if (!o) o = &none;
     sac_status st = check_format(m, o, err);
+    if (st == SAC_OK && o->keep_video_marks && m->loaded.frame_layout != SAC_FRAMES_TIMED)
+        st = sac_fail(err, SAC_UNSUPPORTED,
+                      "keep_video_marks: this model does not read frames behind their times");
     if (st == SAC_OK) st = read_json(&made.tools, "tools", o->tools, true, err);
     if (st == SAC_OK) st = read_json(&made.documents, "documents", o->documents, true, err);
     if (st == SAC_OK) st = read_json(&made.variables, "chat template variables", o->variables, false, err);
@@ -60,6 +63,7 @@ sac_status sac_chat_settings_read(sac_chat_settings *c, const sac_model *m, cons
     made.no_generation_prompt = o->no_generation_prompt;
     made.continue_final_message = o->continue_final_message;
     made.parse_special = o->parse_special;
+    made.keep_video_marks = o->keep_video_marks;
     sac_chat_settings_clear(c);
     *c = made;
     return SAC_OK;
@@ -124,7 +128,7 @@ static sac_status render_format(const sac_model *m, const sac_chat_settings *cha
     int64_t n_placeholders = 0;
     for (size_t i = 0; i < n_parts; i++) n_placeholders += r->parts[i].n_placeholders;
     size_t capacity = sac_chat_max_segments(r->n_messages, n_parts, n_placeholders);
-    r->segments = calloc(capacity, sizeof *r->segments);
+    r->segments = r->made = calloc(capacity, sizeof *r->segments);
     if (!r->segments) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pieces of text", capacity);
     SAC_TRY(sac_chat_render(m->loaded.chat.format, r->messages, r->n_messages, !chat->no_generation_prompt,
                             SAC_PROMPT_MARK, r->segments, capacity, &r->n_segments, err));
@@ -170,7 +174,9 @@ sac_status sac_prompt_render(const sac_model *m, const sac_chat_settings *chat, 
 
 void sac_prompt_text_free(sac_prompt_text *t) {
     for (size_t i = 0; i < t->n_messages; i++) json_decref((json_t *)(uintptr_t)t->messages[i].fields);
-    if (!t->rendered.rendering) free(t->segments);
+    free(t->made);
+    free(t->timed);
+    free(t->times);
     sac_chat_text_free(&t->rendered);
     free(t->messages);
     free(t->parts);

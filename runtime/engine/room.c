@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+enum { TIME_AND_MARKS = 12 };     /* tokens of "<1234.5 seconds>" and two control tokens */
 enum { ANSWER_AND_FORMAT = 256 }; /* tokens kept free: a short answer, and what the chat format adds */
 
 /* Tokens that the conversation's texts take, each on its own; the chat format's few come on top. */
@@ -49,8 +50,9 @@ void sac_room_take_video(sac_room *room, int64_t n_tokens) {
     room->n_videos--;
 }
 
-int64_t sac_room_frames_in(int64_t n_tokens, const sac_visual_plan *frame) {
-    int64_t n = n_tokens / (frame->n_tokens + 1) * frame->frames;
+int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visual_plan *frame) {
+    const int between = m->loaded.frame_layout == SAC_FRAMES_TIMED ? TIME_AND_MARKS : 1;
+    int64_t n = n_tokens / (frame->n_tokens + between) * frame->frames;
     return n > 0 ? n : 1;
 }
 
@@ -75,12 +77,12 @@ static bool plan_frame(const sac_room *room, sac_visual_plan *frame) {
 int64_t sac_room_frames(const sac_room *room) {
     sac_visual_plan frame;
     if (room->n_videos < 1 || !plan_frame(room, &frame)) return 1;
-    return sac_room_frames_in(sac_room_share(room), &frame);
+    return sac_room_frames_in(room->model, sac_room_share(room), &frame);
 }
 
 void sac_room_video(sac_room *room, int64_t n_frames) {
     sac_visual_plan frame;
     if (room->n_videos < 1 || !plan_frame(room, &frame)) return;
-    int64_t most = sac_room_frames_in(sac_room_share(room), &frame);
+    int64_t most = sac_room_frames_in(room->model, sac_room_share(room), &frame);
     sac_room_take_video(room, sac_visual_tiles(&frame, n_frames < most ? n_frames : most) * frame.n_tokens);
 }

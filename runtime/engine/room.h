@@ -13,7 +13,7 @@ int64_t sac_room_share(const sac_room *room);
 void sac_room_take_picture(sac_room *room, int64_t n_tokens);
 void sac_room_take_video(sac_room *room, int64_t n_tokens);
 
-/* Frames of this plan that so many tokens can hold, each with a token between it and the next; at least 1. */
-int64_t sac_room_frames_in(int64_t n_tokens, const sac_visual_plan *frame);
+/* Frames of this plan that so many tokens can hold, each with what stands between it and the next; at least 1. */
+int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visual_plan *frame);
 
 #endif

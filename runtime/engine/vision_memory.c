@@ -4,6 +4,8 @@
 #include "device_tower.h"
 #include "dialect.h"
 
+_Static_assert(SAC_VISUAL_TAPS == SAC_BLEND_TAPS, "the processor fills the tables of blend_rows");
+
 #define HOST_BATCH_TILES   16
 #define DEVICE_BATCH_TILES 32
 
@@ -38,10 +40,12 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
     z.batch_patches = full * sac_visual_bytes(&largest, 1);
     z.features = batch_rows * (size_t)sac_tower_cols(c) * sizeof(float);
     z.mid = full * merged * (size_t)m->merger.hidden * sizeof(float);
-    z.raw = full * merged * (size_t)m->merger.out * sizeof(float);
-    z.pooled = most * merged * (size_t)m->merger.out * sizeof(float);
+    z.raw = full * merged * (size_t)sac_merger_width(&m->merger) * sizeof(float);
+    z.pooled_rows = (int64_t)(most * merged);
+    z.pooled = most * merged * (size_t)sac_merger_width(&m->merger) * sizeof(float);
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
     z.layout = 2 * most * merged * sizeof(int32_t);
+    z.blend = m->processor.dialect->blend ? z.layout * SAC_BLEND_TAPS : 0;
     z.class_attention = c->kind->has_class ? 2 * most * (rows + 1) * sizeof(float) : 0;
     z.pools = m->processor.dialect->pools;
     return z;
@@ -71,6 +75,7 @@ sac_vision_state sac_vision_limits(const sac_model *m) {
     return (sac_vision_state){.batch_tiles = z.batch_tiles,
                               .batch_patches = z.batch_n_patches,
                               .max_tiles = z.max_tiles,
+                              .pooled_rows = z.pooled_rows,
                               .max_tokens = (int64_t)(z.layout / sizeof(int32_t))};
 }
 
@@ -89,8 +94,10 @@ sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, sac_aren
     v->raw = sac_arena_take(a, z.raw);
     v->pooled = sac_arena_take(a, z.pooled);
     v->class_attention = sac_arena_take(a, z.class_attention);
+    v->blend.source = sac_arena_take(a, z.blend);
+    v->blend.weight = sac_arena_take(a, z.blend);
     if (a->base && (!v->patches || !v->segment_start || !v->tile || !v->features || !v->mid || !v->raw ||
-                    !v->pooled || !v->class_attention))
+                    !v->pooled || !v->class_attention || !v->blend.weight))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
     return SAC_OK;
 }

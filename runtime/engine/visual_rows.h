@@ -7,18 +7,28 @@
 
 #include "media.h"
 
+/* What becomes of visual tokens: rows of hidden states, and what the decoder adds to them after its first layers
+ * (sac_decoder_deep), without data where it adds nothing. Where both lie in one block, the latter stands behind. */
+typedef struct sac_visual_mat {
+    sac_mat rows, deep;
+} sac_visual_mat;
+
 /* The rows of visual token `token` and those after it in the same block, at most n. */
-sac_mat sac_visual_run(const sac_session *s, const sac_media *m, int64_t token, int64_t n);
+sac_visual_mat sac_visual_run(const sac_session *s, const sac_media *m, int64_t token, int64_t n);
+
+/* Tokens [first, first + n) of a buffer for `capacity` of them. */
+sac_visual_mat sac_visual_buffer(const sac_merger *m, void *buffer, sac_dtype t, int64_t capacity,
+                                 int64_t first, int64_t n);
 
 /* The host's rows to `to`, which is of the decoder's type and in its memory. `rows` is overwritten. */
 sac_status sac_visual_write(const sac_session *s, sac_mat to, float *rows);
 
-/* Rows [n][to.cols] of the host, or those of a device in the decoder's type, to visual tokens [token, token + n)
- * of m. */
-sac_status sac_visual_write_tokens(const sac_session *s, const sac_media *m, int64_t token, int64_t n,
-                                   float *rows);
-sac_status sac_visual_copy_tokens(const sac_session *s, const sac_media *m, int64_t token, int64_t n,
-                                  const void *rows);
+/* Rows of the host in f32, overwritten, or those of a device in the decoder's type, which follow one another, to visual
+ * tokens from `token` on of m. */
+sac_status sac_visual_write_tokens(const sac_session *s, const sac_media *m, int64_t token,
+                                   sac_visual_mat from);
+sac_status sac_visual_copy_tokens(const sac_session *s, const sac_media *m, int64_t token,
+                                  sac_visual_mat from);
 
 /* All rows of m out of the cache, if it has them, or into it. Afterwards nothing is on its way. */
 sac_status sac_visual_recall(const sac_session *s, const sac_media *m, bool *found, sac_error *err);

@@ -7,6 +7,8 @@
 #include "video.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -192,8 +194,20 @@ static void refuse(int fd, sac_status status, const char *text) {
     _exit(0);
 }
 
+/* The child ends when the pipe's other end is closed, whatever it is doing: the kernel then sends it SIGKILL. That end is
+ * the server's alone, so this is also how the child ends with the server, however that ends. */
+static bool hold_lifeline(int fd) {
+    if (fcntl(fd, F_SETOWN, getpid()) != 0 || fcntl(fd, F_SETSIG, SIGKILL) != 0 ||
+        fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) != 0)
+        return false;
+    struct pollfd f = {.fd = fd, .events = POLLIN};
+    return poll(&f, 1, 0) == 0; /* else it was closed before */
+}
+
 /* A child's whole life. */
-static void decode(int fd, const intake_task *t, int input) {
+static void decode(const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
+    int fd = fds[INTAKE_TASK_SOCKET], input = fds[INTAKE_TASK_INPUT];
+    if (!hold_lifeline(fds[INTAKE_TASK_LIFELINE])) refuse(fd, SAC_INTERNAL, "the decoder cannot be held");
     off_t n = lseek(input, 0, SEEK_END);
     if (n == 0) refuse(fd, SAC_BAD_FILE, "the file is empty");
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
@@ -235,7 +249,7 @@ static void run_task(int fd, const intake_task *t, const int fds[INTAKE_TASK_FDS
     if (fork() == 0) {
         close(fd);
         signal(SIGCHLD, SIG_DFL);
-        decode(fds[0], t, fds[1]);
+        decode(t, fds);
     }
     for (int i = 0; i < INTAKE_TASK_FDS; i++) close(fds[i]);
 }

@@ -6,6 +6,7 @@
 #include "status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -224,19 +225,34 @@ static sac_status converse(conversation *c, sac_error *err) {
 
 /* ---------------------------------------------------------------- one file */
 
+/* The child goes when its lifeline is cut; so there are never more of them than threads that decode. */
+static void wait_for_end(int fd) {
+    const int patience_ms = 1000;
+    struct pollfd f = {.fd = fd, .events = 0}; /* POLLHUP always counts */
+    (void)!poll(&f, 1, patience_ms);
+}
+
 /* *generation: of the helper that has the task. */
 static sac_status attempt(intake_decoder *h, conversation *c, int input, unsigned *generation,
                           sac_error *err) {
-    int pair[2];
+    int pair[2], lifeline[2];
     *c->info = (intake_info){0};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return sac_fail(err, SAC_NO_MEMORY, "no descriptors for decoding it");
-    int fds[INTAKE_TASK_FDS] = {pair[1], input};
+    if (pipe2(lifeline, O_CLOEXEC) != 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return sac_fail(err, SAC_NO_MEMORY, "no descriptors for decoding it");
+    }
+    int fds[INTAKE_TASK_FDS] = {pair[1], input, lifeline[0]};
     bool ok = hand_over(h, c->task, fds, generation);
     close(pair[1]);
+    close(lifeline[0]);
     c->fd = pair[0];
     c->start_ns = sac_now_ns();
     sac_status st = ok ? converse(c, err) : sac_fail(err, SAC_IO, "there is no process that decodes it now");
+    close(lifeline[1]);
+    wait_for_end(pair[0]);
     close(pair[0]);
     free(c->rgb);
     c->rgb = NULL;
@@ -252,6 +268,7 @@ sac_status intake_decode(intake_decoder *h, const intake_task *task, int input, 
         c.crashed = false;
         st = attempt(h, &c, input, &generation, err);
     }
-    *crashed = c.crashed;
-    return st;
+    bool gone = cancelled && atomic_load(cancelled);
+    *crashed = c.crashed && !gone;
+    return c.crashed && gone ? sac_fail(err, SAC_CANCELLED, "nobody waits for it any more") : st;
 }

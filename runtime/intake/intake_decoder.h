@@ -4,8 +4,8 @@
  * name): it waits on a socket, and forks a child for every file. A child opens its input, gives up everything
  * that it could do harm with (rlimits, then a seccomp filter that leaves reading, writing and memory),
  * decodes, sends plain pixels frame by frame and ends. What it sends is never trusted: this side checks every
- * number, and looks at pixels only. A child that crashes, hangs or is killed costs its own file. Each side
- * holds one frame, however long a video is. */
+ * number, and looks at pixels only. A child that crashes, hangs or is killed costs its own file. It ends at once when
+ * nobody waits for it any more, and with this process. Each side holds one frame, however long a video is. */
 #ifndef INTAKE_DECODER_H
 #define INTAKE_DECODER_H
 
@@ -62,7 +62,7 @@ void intake_decoder_close(intake_decoder *d); /* NULL is fine */
 
 /* Decodes what `input` holds, in a child; from any thread. cancelled may be NULL. *info is whole after success
  * only, and so is what the sink was given. Besides what decoding and the sink fail with: TOO_LONG when a frame
- * is larger than is allowed, IO when there is no process to do it, BAD_FILE and *crashed when the child died,
+ * is larger than is allowed, IO when there is no process to do it, CANCELLED, BAD_FILE and *crashed when the child died,
  * hung or lied. */
 sac_status intake_decode(intake_decoder *d, const intake_task *task, int input, const atomic_bool *cancelled,
                          const intake_sink *sink, intake_info *info, bool *crashed, sac_error *err);

@@ -14,7 +14,8 @@ typedef struct intake_head {
     double time_s;
 } intake_head;
 
-/* The descriptors that come with a task: the child's own end of the socket, and the input. */
-enum { INTAKE_TASK_FDS = 2 };
+/* The descriptors that come with a task: the child's own end of the socket, the input, and the reading end of a pipe that
+ * carries nothing: its other end is open for as long as somebody waits for the file. */
+enum { INTAKE_TASK_SOCKET, INTAKE_TASK_INPUT, INTAKE_TASK_LIFELINE, INTAKE_TASK_FDS };
 
 #endif

@@ -46,30 +46,32 @@ static void raise_descriptor_limit(const serve_config *c) {
     if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= wanted) return;
     r.rlim_cur = wanted < r.rlim_max ? wanted : r.rlim_max;
     setrlimit(RLIMIT_NOFILE, &r);
+    if (r.rlim_cur < wanted)
+        fprintf(stderr,
+                "saccade: %llu descriptors may be open (ulimit -n), %llu are wanted for %d connections: give "
+                "fewer "
+                "--connections, or clients will wait\n",
+                (unsigned long long)r.rlim_cur, (unsigned long long)wanted, c->max_connections);
 }
 
-static sac_status start_thread(serve_server *s, pthread_t *thread, void *(*run)(void *), sac_error *err) {
-    if (pthread_create(thread, NULL, run, s) != 0)
+static sac_status start_thread(serve_server *s, void *(*run)(void *), sac_error *err) {
+    if (pthread_create(&s->threads[s->n_threads], NULL, run, s) != 0)
         return sac_fail(err, SAC_NO_MEMORY, "cannot start a thread of the server");
     s->n_threads++;
     return SAC_OK;
 }
 
 static sac_status start_threads(serve_server *s, sac_error *err) {
-    for (int i = 0; i < SERVE_N_PREPARERS; i++)
-        SAC_TRY(start_thread(s, &s->preparers[i], serve_prepare_run, err));
-    SAC_TRY(start_thread(s, &s->scheduler, serve_scheduler_run, err));
-    return start_thread(s, &s->watch, serve_watch_run, err);
+    for (int i = 0; i < SERVE_N_PARSERS; i++) SAC_TRY(start_thread(s, serve_parse_run, err));
+    for (int i = 0; i < SERVE_N_DECODERS; i++) SAC_TRY(start_thread(s, serve_decode_run, err));
+    SAC_TRY(start_thread(s, serve_scheduler_run, err));
+    return start_thread(s, serve_watch_run, err);
 }
 
 static void join_threads(serve_server *s) {
     atomic_store(&s->quitting, true);
     serve_server_stir(s);
-    for (int i = 0; i < s->n_threads; i++)
-        pthread_join(i < SERVE_N_PREPARERS    ? s->preparers[i]
-                     : i == SERVE_N_PREPARERS ? s->scheduler
-                                              : s->watch,
-                     NULL);
+    for (int i = 0; i < s->n_threads; i++) pthread_join(s->threads[i], NULL);
 }
 
 static sac_status open_parts(serve_server *s, sac_error *err) {
@@ -118,15 +120,23 @@ static void wait_for_replies(serve_server *s) {
     }
 }
 
-/* Lets what runs come to its end, for a time; then cancels it, and waits for that. */
+/* Whether another signal has come since the last one was seen. */
+static bool was_told_again(void) {
+    uint64_t n;
+    return read(atomic_load(&stop_fd), &n, sizeof n) == (ssize_t)sizeof n;
+}
+
+/* Lets what runs come to its end, for a time, or until a second signal comes; then cancels it, and waits for that. */
 static void drain(serve_server *s) {
     atomic_store(&s->draining, true);
     int64_t start = sac_now_ns();
-    bool cancelled = false;
+    bool cancelled = false, hurry = false;
+    was_told_again(); /* the first signal */
     for (;;) {
+        hurry = hurry || was_told_again();
         pthread_mutex_lock(&s->lock);
         size_t n = s->n_jobs;
-        if (n && !cancelled && sac_seconds_since(start) > s->config->drain_s) {
+        if (n && !cancelled && (hurry || sac_seconds_since(start) > s->config->drain_s)) {
             for (serve_job *j = s->jobs; j; j = j->next) atomic_store(&j->cancelled, true);
             pthread_cond_broadcast(&s->stirred);
             cancelled = true;

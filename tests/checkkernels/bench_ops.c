@@ -191,14 +191,18 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     sac_mat x = sac_mat_f32(bench_floats(b, rows * n), rows, n),
             y = sac_mat_f32(bench_floats(b, rows * n), rows, n);
     float *w = bench_floats(b, n);
-    int32_t *index = bench_pages((size_t)rows * 4);
-    for (int64_t i = 0; i < rows; i++) index[i] = (int32_t)(i * 7 % rows);
+    int32_t *index = bench_pages((size_t)rows * SAC_BLEND_TAPS * sizeof *index);
+    for (int64_t i = 0; i < rows * SAC_BLEND_TAPS; i++) index[i] = (int32_t)(i * 7 % rows);
     b->bytes = 8.0 * (double)(rows * n);
     switch ((int)op) {
     case CHECK_rmsnorm: c->rmsnorm = (sac_rmsnorm_args){y, x, w, 1e-6f}; break;
     case CHECK_layernorm: c->layernorm = (sac_layernorm_args){y, x, w, w, 1e-6f}; break;
     case CHECK_swiglu: c->swiglu = (sac_swiglu_args){y, x, x}; break;
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
+    case CHECK_blend_rows:
+        c->blend_rows = (sac_blend_rows_args){
+            .y = y, .x = x, .source = index, .weight = bench_floats(b, rows * SAC_BLEND_TAPS), .n_tiles = 1};
+        break;
     case CHECK_scatter_rows: c->scatter_rows = (sac_scatter_rows_args){y, x, index, false}; break;
     case CHECK_rope:
         c->rope =
@@ -219,8 +223,8 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     }
     case CHECK_pool_tokens: { /* rows = tiles of 8 x 8 */
         sac_mat tokens = sac_mat_f32(bench_floats(b, rows * 64 * n), rows * 64, n);
-        c->pool_tokens = (sac_pool_tokens_args){sac_mat_f32(bench_floats(b, rows * 16 * n), rows * 16, n),
-                                                tokens, rows, 8, 8, 2};
+        c->pool_tokens = (sac_pool_tokens_args){
+            sac_mat_f32(bench_floats(b, rows * 16 * n), rows * 16, n), tokens, rows, 8, 8, 2};
         b->bytes = 80.0 * 4 * (double)(rows * n);
         break;
     }
@@ -311,6 +315,7 @@ static const struct bench_row {
     {"64 pictures of 112", CHECK_patchify, {64, 588}},
     {"64 tiles of 8x8x256", CHECK_pool_tokens, {64, 256}},
     {"4160x384", CHECK_gather_rows, {4160, 384}},
+    {"4160x384", CHECK_blend_rows, {4160, 384}},
     {"4160x384", CHECK_scatter_rows, {4160, 384}},
     {"4160x384 bf16", CHECK_embed, {4160, 384}},
 };

@@ -16,14 +16,14 @@ static double row_norm(const float *x, int64_t n) {
     return sqrt(sum);
 }
 
-/* Sums of k products in f32, in any order: eps (4 + sqrt k) |x| |w|. Quantised weights: x is rounded to 8
+/* Sums of k products in f32, in any order: eps (4 + sqrt k) |x| |w|, and with minima of both parts of w. Quantised weights: x is rounded to 8
  * bits, an error of at most max|x| / 254 an element, uniform and independent, so 6 deviations of its sum.
  * `fast`: both factors keep 8 bits. Activations bend the error by no more than 1.2 and add a few units in the
  * last place; the tail of GELU counts against 1e-7 x. */
 static void allow_linear(check_case *c) {
     const sac_linear_args *a = &c->linear;
     int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
-    bool quantised = sac_ref_weight_of(&a->w)->round_x;
+    const bool has_blocks = sac_ref_weight_of(&a->w)->round_x, quantised = has_blocks && !c->exact_x;
     double *allowed = check_allow(c, m * n), *x_norm = calloc((size_t)m, sizeof *x_norm),
            *x_max = calloc((size_t)m, sizeof *x_max);
     float *w = malloc((size_t)k * sizeof *w);
@@ -41,11 +41,13 @@ static void allow_linear(check_case *c) {
         double w_norm = row_norm(w, k), bias = a->bias ? fabs((double)a->bias[j]) : 0;
         for (int64_t i = 0; i < m; i++) {
             double e = EPS * (4 + sqrt((double)k)) * (x_norm[i] * w_norm + bias);
+            if (has_blocks && c->exact_x) e *= 4;
             if (quantised) { /* the scale is an f16: 11 bits, and steps of 2^-24 at its small end */
                 double scale_error = 0x1p-11 * x_norm[i] / sqrt((double)k) + 127 * 0x1p-25;
                 e += 6 * w_norm * (x_max[i] / 127 / sqrt(12.0) + scale_error);
             }
-            if (a->fast) e += 6 * 0x1p-8 * x_norm[i] * w_norm / sqrt((double)k);
+            if (a->fast || (has_blocks && c->exact_x && m > 32)) /* weights that are unpacked keep 8 bits */
+                e += 6 * 0x1p-8 * x_norm[i] * w_norm / sqrt((double)k);
             float y;
             memcpy(&y, (const char *)a->y.data + (i * a->y.stride + j) * 4, 4);
             allowed[i * n + j] = 1.2 * e + 1e-40 + (a->accumulate ? 2 * EPS * fabs((double)y) : 0);
@@ -82,7 +84,11 @@ static const linear_shape block_shapes[] = {
 #define N_FLOAT ((int)SAC_COUNT(float_shapes))
 #define N_BLOCK ((int)SAC_COUNT(block_shapes))
 static const sac_dtype float_types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
-enum { N_FLOAT_TYPES = (int)SAC_COUNT(float_types), N_BLOCK_TYPES = 5 };
+enum {
+    N_FLOAT_TYPES = (int)SAC_COUNT(float_types),
+    N_BLOCK_TYPES = CHECK_BLOCK_TYPES,
+    N_PACKED_TYPES = SAC_N_DTYPES - SAC_DTYPE_I8 - 1
+};
 
 /* Rows of x and y more than 2^31 bytes apart. */
 static bool make_far(check_case *c) {
@@ -117,20 +123,23 @@ sac_weight check_int8_weights(check_case *c, int64_t n, int64_t k) {
     return w;
 }
 
-static bool make_int8(check_case *c, const linear_shape *shape, bool quick) {
+/* Weights with scales apart: int8, and those packed in words. */
+static bool make_apart(check_case *c, const linear_shape *shape, sac_dtype t, bool quick) {
     sac_linear_args *a = &c->linear;
     check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
     if (quick && shape->slow) return true; /* no buffers: skipped */
-    a->x = check_mat(c, false, shape->m, shape->k, check_rand_int(c, 0, 5), 0, v);
-    a->y = check_mat(c, true, shape->m, shape->n, 0, 0, CHECK_UNIFORM);
-    a->w = check_int8_weights(c, shape->n, shape->k);
-    if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, shape->n, 0, 4, CHECK_UNIFORM).data;
+    const int64_t whole = t == SAC_DTYPE_I8 ? 1 : 8, n = (shape->n + whole - 1) / whole * whole,
+                  k = (shape->k + whole - 1) / whole * whole;
+    a->x = check_mat(c, false, shape->m, k, check_rand_int(c, 0, 5), 0, v);
+    a->y = check_mat(c, true, shape->m, n, 0, 0, CHECK_UNIFORM);
+    a->w = t == SAC_DTYPE_I8 ? check_int8_weights(c, n, k) : check_packed_weights(c, t, n, k);
+    if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, n, 0, 4, CHECK_UNIFORM).data;
     a->accumulate = check_rand_int(c, 0, 1);
     a->steady = check_rand_int(c, 0, 1);
     c->same_bits = true;
     allow_linear(c);
-    snprintf(c->text, sizeof c->text, "int8 m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s%s x %s",
-             (long long)shape->m, (long long)shape->n, (long long)shape->k, (long long)a->w.group,
+    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s%s x %s",
+             sac_dtype_name(t), (long long)shape->m, (long long)n, (long long)k, (long long)a->w.group,
              sac_dtype_name(a->w.scales.dtype), a->w.zeros.data ? " zeros" : "", a->bias ? " bias" : "",
              a->accumulate ? " accumulate" : "", a->steady ? " steady" : "", check_values_name(v));
     return true;
@@ -156,9 +165,12 @@ bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dt
 bool check_make_linear(check_case *c, int i, bool quick) {
     const int n_float = N_FLOAT * N_FLOAT_TYPES, n_block = N_BLOCK * N_BLOCK_TYPES;
     if (i == n_float + n_block) return make_far(c);
-    if (i > n_float + n_block + 2 * N_FLOAT) return false;
-    if (i > n_float + n_block)
-        return make_int8(c, &float_shapes[(i - n_float - n_block - 1) % N_FLOAT], quick);
+    const int apart = i - n_float - n_block - 1;
+    if (apart >= (2 + N_PACKED_TYPES) * N_FLOAT) return false;
+    if (apart >= 0) { /* int8 twice */
+        sac_dtype t = (sac_dtype)(SAC_DTYPE_I8 + (apart < N_FLOAT ? 0 : apart / N_FLOAT - 1));
+        return make_apart(c, &float_shapes[apart % N_FLOAT], t, quick);
+    }
     bool block = i >= n_float;
     const linear_shape *shape = block ? &block_shapes[(i - n_float) % N_BLOCK] : &float_shapes[i % N_FLOAT];
     sac_dtype t = block ? (sac_dtype)(SAC_DTYPE_Q8_0 + (i - n_float) / N_BLOCK) : float_types[i / N_FLOAT];
@@ -211,7 +223,8 @@ int check_n_linear_groups(void) {
 }
 
 /* A group cut out of one product; where its parts are apart, all begin with the product's first column. */
-static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, group_kind kind) {
+static sac_linear_group_args cut_group(check_case *c, const sac_linear_args *one, int n_parts,
+                                       group_kind kind) {
     sac_linear_group_args g = {.n = n_parts, .x = one->x};
     for (int64_t p = 0, first = 0; p < n_parts; first += group_cols[p++]) {
         int64_t n = group_cols[p], last = one->y.cols - first - n,
@@ -220,6 +233,11 @@ static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, 
         g.w[p] = one->w, g.w[p].tensor.dim[0] = n;
         g.w[p].tensor.data = (const uint8_t *)one->w.tensor.data +
                              (size_t)row * sac_dtype_row_bytes(one->w.tensor.dtype, one->x.cols);
+        if (c->exact_x) { /* on a GPU a matrix in blocks is in an order of its own */
+            void *own = check_buffer_add(c, false, one->w.tensor.dtype, n, one->x.cols, one->x.cols, 0);
+            memcpy(own, g.w[p].tensor.data, sac_weight_part_bytes(&g.w[p].tensor));
+            g.w[p].tensor.data = own;
+        }
         g.bias[p] = kind != GROUP_BIASES_APART ? one->bias + first : p ? one->bias : NULL;
     }
     return g;
@@ -227,7 +245,7 @@ static sac_linear_group_args cut_group(const sac_linear_args *one, int n_parts, 
 
 bool check_make_linear_group(check_case *c, int i, sac_dtype t) {
     if (i >= check_n_linear_groups()) return false;
-    const int64_t m = group_rows[i % N_GROUP_ROWS], k = 160;
+    const int64_t m = group_rows[i % N_GROUP_ROWS], k = c->exact_x ? 512 : 160;
     const int n_parts = i % 2 ? 2 : SAC_LINEAR_GROUP_MOST;
     const group_kind kind = (group_kind)(i / N_GROUP_ROWS);
     sac_linear_args one = {.x = check_mat(c, false, m, k, 8, 0, CHECK_UNIFORM)};
@@ -238,7 +256,7 @@ bool check_make_linear_group(check_case *c, int i, sac_dtype t) {
     c->linear = one;
     allow_linear(c);
     for (int64_t j = 0; j < m * n; j++) c->allowed[j] *= 2; /* a column may be that of other weights */
-    c->linear_group = cut_group(&one, n_parts, kind);
+    c->linear_group = cut_group(c, &one, n_parts, kind);
     c->same_bits = true;
     snprintf(c->text, sizeof c->text, "%s m=%lld, %d parts of kind %d", sac_dtype_name(t), (long long)m,
              n_parts, (int)kind);

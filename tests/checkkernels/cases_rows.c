@@ -170,6 +170,34 @@ static void make_pool(check_case *c, const row_case *r, int i) {
              a->stride);
 }
 
+/* Rows of several tiles by one table, whose first row may be the filling; on a device, rows that tiles share are f32. */
+static void make_blend(check_case *c, const row_case *r, int i) {
+    sac_blend_rows_args *a = &c->blend_rows;
+    int64_t n = 1 + r->rows % 40, x_rows = 3 + i % 7;
+    a->n_tiles = 1 + i % 3;
+    a->y = check_mat(c, true, a->n_tiles * n, r->cols, r->gap, r->misalign, r->v);
+    a->shared = i % 5 < 2;
+    a->accumulate = i % 4 < 2;
+    a->x = check_mat(c, false, (a->shared ? 1 : a->n_tiles) * x_rows, r->cols, 0, r->misalign, r->v);
+    int32_t *source = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n * SAC_BLEND_TAPS, n * SAC_BLEND_TAPS, 4);
+    const float *weight = vector(c, n * SAC_BLEND_TAPS);
+    for (int64_t k = 0; k < n * SAC_BLEND_TAPS; k++) source[k] = (int32_t)check_rand_int(c, 0, x_rows - 1);
+    if (r->in_place) {
+        source[0] = -1;
+        a->fill = vector(c, r->cols);
+    }
+    a->source = source;
+    a->weight = weight;
+    double *allowed = check_allow(c, a->y.rows * r->cols), max = 0, most = 0;
+    for (int64_t j = 0; j < a->x.rows * r->cols; j++) max = fmax(max, fabs((double)((float *)a->x.data)[j]));
+    for (int64_t j = 0; j < n * SAC_BLEND_TAPS; j++) most = fmax(most, fabs((double)weight[j]));
+    for (int64_t j = 0; j < a->y.rows * r->cols; j++) allowed[j] = EPS * 2 * SAC_BLEND_TAPS * most * max;
+    if (a->accumulate) c->relative = EPS;
+    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text),
+             " %lld of %lld rows%s, %lld tiles%s", (long long)n, (long long)x_rows,
+             a->shared ? " of all" : "", (long long)a->n_tiles, a->accumulate ? ", added" : "");
+}
+
 static void make_gather(check_case *c, const row_case *r) {
     sac_gather_rows_args *a = &c->gather_rows;
     int64_t n = r->rows + 3;
@@ -197,7 +225,7 @@ static void make_scatter(check_case *c, const row_case *r) {
         target[i] = target[j];
         target[j] = t;
     }
-    a->target = target;
+    a->target = r->gap ? target : NULL;
     a->accumulate = r->in_place;
     c->exact = true;
 }
@@ -234,9 +262,10 @@ static void make_convert(check_case *c, const row_case *r, int i) {
 static void make_embed(check_case *c, const row_case *r, int i) {
     sac_embed_args *a = &c->embed;
     sac_dtype t = (sac_dtype)(i % SAC_N_DTYPES);
-    int64_t cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2) : r->cols, vocab = 50;
-    a->table =
-        t == SAC_DTYPE_I8 ? check_int8_weights(c, vocab, cols) : check_weights(c, t, vocab, cols, 2, r->v);
+    int64_t cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2) : r->cols, vocab = 56;
+    a->table = t > SAC_DTYPE_I8    ? check_packed_weights(c, t, vocab, cols)
+               : t == SAC_DTYPE_I8 ? check_int8_weights(c, vocab, cols)
+                                   : check_weights(c, t, vocab, cols, 2, r->v);
     a->y = check_mat(c, true, r->rows, cols, r->gap, r->misalign, r->v);
     int32_t *ids = check_buffer_add(c, false, SAC_DTYPE_F32, 1, r->rows, r->rows, 4);
     for (int64_t row = 0; row < r->rows; row++) ids[row] = (int32_t)check_rand_int(c, 0, vocab - 1);
@@ -277,6 +306,7 @@ bool check_make_rows(check_case *c, int i, bool quick) {
     case CHECK_kv_store: make_kv_store(c, &r, i); break;
     case CHECK_patchify: make_patchify(c, &r, i); break;
     case CHECK_pool_tokens: make_pool(c, &r, i); break;
+    case CHECK_blend_rows: make_blend(c, &r, i); break;
     case CHECK_gather_rows: make_gather(c, &r); break;
     case CHECK_scatter_rows: make_scatter(c, &r); break;
     case CHECK_convert_rows: make_convert(c, &r, i); break;

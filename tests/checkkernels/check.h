@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 
+/* Types of blocks from SAC_DTYPE_Q8_0 on. */
+#define CHECK_BLOCK_TYPES 5
+
 #define CHECK_MAX_BUFFERS 20
 #define CHECK_MAX_PARTS   72
 #define CHECK_MAX_MANY    40
@@ -69,6 +72,7 @@ typedef struct check_case {
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
     bool f32_result; /* of linear, whatever the type of x: logits */
+    bool exact_x;    /* of linear with quantised weights: x is multiplied as it is, not rounded to 8 bits */
     double *allowed; /* [elements of all outputs], when not exact: absolute part, from the inputs */
     double relative; /* plus this times the reference */
 } check_case;
@@ -94,6 +98,8 @@ sac_weight check_weights(check_case *c, sac_dtype t, int64_t n, int64_t k, size_
 /* int8 with scales of one type or another, for each row or for all, in groups that divide k and that do not, with
  * zeros or without. */
 sac_weight check_int8_weights(check_case *c, int64_t n, int64_t k);
+/* Of the format whose numbers are of this type, behind I8. n and k are multiples of 8. */
+sac_weight check_packed_weights(check_case *c, sac_dtype t, int64_t n, int64_t k);
 /* Keys and values of n_rows rows and some more, in either order of rows and heads, misaligned. Rows from
  * n_valid on are NaN, so that a look at them shows. k_norm: largest length of a key, v_max: largest value;
  * either may be NULL. */

@@ -119,6 +119,9 @@ static void time_all(bench *b, const sac_ops *t, const check_options *o, const c
         const cuda_variant *v = &cuda_variants[i];
         if (v->op != b->c.op || strcmp(v->name, "any") == 0) continue;
         if (only && !strstr(only, v->name)) continue;
+        if (v->op == CHECK_linear &&
+            (strcmp(v->name, "blocks") == 0) != (sac_dtype_block(b->c.linear.w.tensor.dtype) > 1))
+            continue;
         if (o->variant && strcmp(o->variant, v->name) != 0) continue;
         sac_ops one = *t;
         v->plant(&one);
@@ -217,6 +220,12 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_linear(&b, 577 * 32, 4096, 1024, SAC_ACT_QUICK_GELU, true, false));
         ROW(cuda_bench_linear(&b, 577 * 32, 1024, 4096, SAC_ACT_NONE, true, true));
     }
+    for (int type = SAC_DTYPE_Q8_0; WANTED(blocks) && type < SAC_DTYPE_Q8_0 + CHECK_BLOCK_TYPES;
+         type++) { /* named here only */
+        static const int64_t rows[] = {1, 8, 16, 32, 64, 2048};
+        for (size_t i = 0; i < SAC_COUNT(rows); i++)
+            ROW(cuda_bench_blocks(&b, (sac_dtype)type, rows[i], 8192, 8192));
+    }
     static const int64_t contexts[] = {1024, 4096, 8192, 16384, 32768, 131072, 524288, 1048576};
     for (size_t i = 0; WANTED(attention) && i < SAC_COUNT(contexts); i++)
         cuda_bench_attention(&b, 1, 1, contexts[i], 28, 4, 128, true), time_all(&b, t, o, "decode cudnn");
@@ -251,6 +260,7 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         {CHECK_kv_store, 16384, 512},
         {CHECK_embed, 16384, 3584},
         {CHECK_gather_rows, 16384, 3584},
+        {CHECK_blend_rows, 16384, 3584},
         {CHECK_scatter_rows, 16384, 3584},
         {CHECK_pool_tokens, 576 * 128, 3584},
     };

@@ -1,4 +1,5 @@
 /* cuda_bench_rows.c - what cuda_bench.c times: real layers, contexts and pictures. */
+#include "cuda/weights/block_layout.h"
 #include "cuda_bench.h"
 #include "pack_rows.h"
 
@@ -69,6 +70,19 @@ void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation
         2.0 * ((double)n * (double)k + (double)m * (double)k + (double)m * (double)n * (accumulate ? 2 : 1));
 }
 
+void cuda_bench_blocks(bench *b, sac_dtype t, int64_t m, int64_t n, int64_t k) {
+    const size_t n_bytes = sac_block_layout_bytes(t, n, k);
+    char text[64];
+    snprintf(text, sizeof text, "%s %lldx%lld->%lld", sac_dtype_name(t), (long long)m, (long long)k,
+             (long long)n);
+    open_row(b, CHECK_linear, text);
+    b->name = "blocks";
+    b->c.linear = (sac_linear_args){.y = mat(b, m, n), .x = mat(b, m, k)};
+    b->c.linear.w = sac_weight_of((sac_tensor){take(b, (int64_t)n_bytes / 2, SAC_DTYPE_BF16), t, 2, {n, k}});
+    b->flops = 2.0 * (double)m * (double)n * (double)k;
+    b->bytes = (double)n_bytes + 2.0 * ((double)m * (double)k + (double)m * (double)n);
+}
+
 void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,
                           int d, bool causal) {
     char text[64];
@@ -121,6 +135,13 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
         break;
     case CHECK_gather_rows:
         c->gather_rows = (sac_gather_rows_args){y, x, indices(b, rows, rows), NULL};
+        break;
+    case CHECK_blend_rows:
+        c->blend_rows = (sac_blend_rows_args){.y = y,
+                                              .x = x,
+                                              .source = indices(b, rows * SAC_BLEND_TAPS, rows),
+                                              .weight = floats(b, rows * SAC_BLEND_TAPS),
+                                              .n_tiles = 1};
         break;
     case CHECK_scatter_rows:
         c->scatter_rows = (sac_scatter_rows_args){y, x, indices(b, rows, rows), true};

@@ -17,6 +17,15 @@ static const int64_t linear_shapes[][3] = {
     {8, 13, 2048},   {6, 40003, 264}, {2, 690001, 8},  {7, 1345678, 8}, {3, 33967, 968},
 };
 
+/* Of weights in blocks: tiles of 16 outputs and of 8, 16 and 32 rows that are not full, rows of x beyond those, and
+ * columns either side of a stretch of 256 and of what four warps take at once; weights that are unpacked in two goes. */
+static const int64_t block_shapes[][3] = {
+    {1, 4608, 512},  {1, 33, 64},    {1, 17, 352},    {1, 1001, 1024}, {1, 15, 18944},
+    {1, 1, 256},     {2, 100, 1280}, {3, 20, 192},    {5, 4097, 256},  {8, 48, 4096},
+    {9, 40, 1536},   {13, 31, 896},  {16, 31, 2048},  {17, 65, 512},   {24, 7, 544},
+    {32, 24, 14336}, {33, 300, 800}, {64, 130, 3072}, {200, 264, 256}, {40, 12800, 1024},
+};
+
 typedef struct attention_case {
     check_attention_shape shape;
     check_attention_extra extra;
@@ -143,8 +152,23 @@ static bool make_infinite(check_case *c, int64_t m, sac_dtype t) {
 enum { N_LOGITS = 3 };
 static const int64_t logits[N_LOGITS] = {1, 7, 40};
 
+enum { N_BLOCK_SHAPES = (int)SAC_COUNT(block_shapes), N_BLOCK_CASES = N_BLOCK_SHAPES * CHECK_BLOCK_TYPES };
+
+/* The last, large shape with one type alone. */
+static bool make_blocks(check_case *c, int i, sac_dtype t) {
+    const int64_t *shape = block_shapes[i % N_BLOCK_SHAPES];
+    const sac_dtype w = (sac_dtype)(SAC_DTYPE_Q8_0 + i / N_BLOCK_SHAPES);
+    const bool is_large = i % N_BLOCK_SHAPES == N_BLOCK_SHAPES - 1;
+    if (t == SAC_DTYPE_F32 || shape[2] % sac_dtype_block(w) || (is_large && w != SAC_DTYPE_Q4_K))
+        return true; /* no buffers: left out */
+    c->exact_x = true;
+    c->f32_result = i % 3 == 0;
+    return check_make_linear_of(c, shape[0], shape[1], shape[2], w);
+}
+
 static bool make_linear(check_case *c, int i, sac_dtype t) {
     const int n = (int)SAC_COUNT(linear_shapes);
+    if (i >= n + N_INFINITE + N_LOGITS) return make_blocks(c, i - n - N_INFINITE - N_LOGITS, t);
     c->f32_result = i >= n + N_INFINITE;
     if (c->f32_result) return check_make_linear_of(c, logits[i - n - N_INFINITE], 3001, 1000, t);
     if (i >= n) return make_infinite(c, infinite[i - n], t);
@@ -153,7 +177,7 @@ static bool make_linear(check_case *c, int i, sac_dtype t) {
 
 static int n_cases(check_op op) {
     switch ((int)op) {
-    case CHECK_linear: return (int)SAC_COUNT(linear_shapes) + N_INFINITE + N_LOGITS;
+    case CHECK_linear: return (int)SAC_COUNT(linear_shapes) + N_INFINITE + N_LOGITS + N_BLOCK_CASES;
     case CHECK_attention: return (int)SAC_COUNT(attention_cases);
     default: return cuda_n_key_cases(op);
     }
@@ -183,6 +207,7 @@ bool cuda_make_case(check_case *c, check_op op, int i) {
 VARIANT(linear, any)
 VARIANT(linear, lt)
 VARIANT(linear, gemv)
+VARIANT(linear, blocks)
 VARIANT(attention, any)
 VARIANT(attention, decode)
 VARIANT(attention, uneven)
@@ -198,6 +223,7 @@ const cuda_variant cuda_variants[] = {
     {"any", CHECK_linear, plant_linear_any},
     {"cublaslt", CHECK_linear, plant_linear_lt},
     {"gemv", CHECK_linear, plant_linear_gemv},
+    {"blocks", CHECK_linear, plant_linear_blocks},
     {"any", CHECK_attention, plant_attention_any},
     {"decode", CHECK_attention, plant_attention_decode},
     {"uneven", CHECK_attention, plant_attention_uneven},

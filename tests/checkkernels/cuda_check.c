@@ -2,6 +2,8 @@
  * each: the second time, without early starts (early.cuh), must give the same bits. */
 #include "cuda_twin.h"
 
+#include "cuda/weights/cuda_weights.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +33,11 @@ static bool is_in_pages(const check_case *c) {
     return c->op == CHECK_attention && c->attention.kv.pages;
 }
 
-/* Weights and tables in blocks have no kernels yet. */
+/* Weights that the device does not take with this type of activations, as it says before it places them. */
+static bool is_refused(const sac_weight *w, sac_dtype t) {
+    return w->format != SAC_WEIGHT_FLOATS && !sac_cuda_takes_weight(w, t);
+}
+
 static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
     const sac_gate_up_step_args *gate = &c->gate_up_step;
     bool is_half = t != SAC_DTYPE_F32 && gate->gate.tensor.dtype == t;
@@ -40,9 +46,9 @@ static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
         c->op == CHECK_packed_vote)
         return true; /* the ops that they fuse go on */
-    if (c->op == CHECK_linear_group && c->linear_group.w[0].format != SAC_WEIGHT_FLOATS) return true;
-    return (c->op == CHECK_linear && c->linear.w.format != SAC_WEIGHT_FLOATS) ||
-           (c->op == CHECK_embed && c->embed.table.format != SAC_WEIGHT_FLOATS);
+    return (c->op == CHECK_linear_group && is_refused(&c->linear_group.w[0], t)) ||
+           (c->op == CHECK_linear && is_refused(&c->linear.w, t)) ||
+           (c->op == CHECK_embed && is_refused(&c->embed.table, t));
 }
 
 static void judge(bed *b, const check_case *c, tally *y, sac_dtype t, bool aligned, const check_result *r) {
@@ -127,6 +133,11 @@ static bool make(check_case *c, check_op op, int i, const check_options *o, int 
     return cuda_make_case(c, op, i - *n_shared);
 }
 
+/* Parts cut out of one matrix in blocks: on a GPU each matrix is in an order of its own. */
+static bool is_cut_of_blocks(const check_case *c) {
+    return c->op == CHECK_linear_group && !c->exact_x && c->linear_group.w[0].format != SAC_WEIGHT_FLOATS;
+}
+
 void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),
                     void *to) {
     bool more = true, go = true;
@@ -136,7 +147,8 @@ void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, che
             check_case c; /* anew for each type: inputs are rounded in place */
             more = make(&c, op, i, o, &n_shared);
             bool own_type = n_shared < 0 || types[t] == cuda_case_type(op, i - n_shared);
-            if (more && c.n_buffers && own_type && i % o->n_parts == o->part) go = f(to, &c, types[t]);
+            if (more && c.n_buffers && own_type && !is_cut_of_blocks(&c) && i % o->n_parts == o->part)
+                go = f(to, &c, types[t]);
             check_case_free(&c);
         }
     }

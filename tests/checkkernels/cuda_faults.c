@@ -74,6 +74,19 @@ static sac_status gather_changes_input(const sac_stream *s, const sac_gather_row
     change(s, a->x, 0, 0, 1 + get(s, a->x, 0, 0));
     return st;
 }
+/* Of the first tile only. */
+static sac_status blend_first_tile(const sac_stream *s, const sac_blend_rows_args *a) {
+    sac_blend_rows_args b = *a;
+    b.y.rows /= a->n_tiles;
+    if (!a->shared) b.x.rows /= a->n_tiles;
+    b.n_tiles = 1;
+    return sac_cuda_blend_rows(s, &b);
+}
+static sac_status blend_no_sum(const sac_stream *s, const sac_blend_rows_args *a) {
+    sac_blend_rows_args b = *a;
+    b.accumulate = false;
+    return sac_cuda_blend_rows(s, &b);
+}
 static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_args *a) {
     sac_scatter_rows_args b = *a;
     b.accumulate = false;
@@ -299,6 +312,20 @@ static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_a
     return sac_cuda_gate_up_step(s, &b);
 }
 
+/* Weights in blocks begin 16 bytes late. */
+static sac_status linear_moved_blocks(const sac_stream *s, const sac_linear_args *a) {
+    sac_linear_args b = *a;
+    if (a->w.format == SAC_WEIGHT_FLOATS) return sac_cuda_linear(s, a);
+    b.w.tensor.data = (const uint8_t *)a->w.tensor.data + 16;
+    return sac_cuda_linear(s, &b);
+}
+static sac_status embed_moved_blocks(const sac_stream *s, const sac_embed_args *a) {
+    sac_embed_args b = *a;
+    if (a->table.format == SAC_WEIGHT_FLOATS) return sac_cuda_embed(s, a);
+    b.table.tensor.data = (const uint8_t *)a->table.tensor.data + 16;
+    return sac_cuda_embed(s, &b);
+}
+
 static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group_args *a) {
     sac_linear_group_args b = *a;
     b.n--;
@@ -309,10 +336,14 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("nan", linear, linear_nan)                                                                             \
     X("drift_5%", linear, linear_drift)                                                                      \
     X("unsteady_bits", linear, linear_unsteady)                                                              \
+    X("moved_blocks", linear, linear_moved_blocks)                                                           \
+    X("moved_blocks", embed, embed_moved_blocks)                                                             \
     X("dropped_tail", rmsnorm, rmsnorm_dropped_tail)                                                         \
     X("one_byte_past", swiglu, swiglu_one_past)                                                              \
     X("write_in_gap", layernorm, layernorm_in_gap)                                                           \
     X("input_changed", gather_rows, gather_changes_input)                                                    \
+    X("first_tile", blend_rows, blend_first_tile)                                                            \
+    X("no_sum", blend_rows, blend_no_sum)                                                                    \
     X("no_sum", scatter_rows, scatter_no_sum)                                                                \
     X("wrong_kv_head", attention, attention_wrong_head)                                                      \
     X("sees_next_key", attention, attention_sees_next)                                                       \

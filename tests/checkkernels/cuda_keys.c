@@ -266,6 +266,15 @@ static bool make_gates(check_case *c, int i, sac_dtype t) {
     return true;
 }
 
+/* In the type of activations, then in blocks. */
+static bool make_group(check_case *c, int i, sac_dtype t) {
+    const int n = check_n_linear_groups();
+    c->exact_x = i >= n;
+    if (!c->exact_x) return check_make_linear_group(c, i, t);
+    if (t == SAC_DTYPE_F32) return true; /* no buffers: left out */
+    return check_make_linear_group(c, i % n, (sac_dtype)(SAC_DTYPE_Q8_0 + i / n - 1));
+}
+
 int cuda_n_key_cases(check_op op) {
     switch ((int)op) {
     case CHECK_key_scores: return 2 * (int)SAC_COUNT(scores_cases);
@@ -275,7 +284,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
     case CHECK_qkv_step: return CHECK_STEP_SHAPES;
     case CHECK_gate_up_step: return CHECK_STEP_SHAPES + CHECK_FEW_STEPS + (int)SAC_COUNT(gate_cases);
-    case CHECK_linear_group: return check_n_linear_groups();
+    case CHECK_linear_group: return (1 + CHECK_BLOCK_TYPES) * check_n_linear_groups();
     case CHECK_packed_step: return check_n_packed_steps();
     case CHECK_packed_step_many: return check_n_packed_many();
     default: return 0;
@@ -293,7 +302,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
     case CHECK_qkv_step: return check_make_step_of(c, i, t);
     case CHECK_gate_up_step: return make_gates(c, i, t);
-    case CHECK_linear_group: return check_make_linear_group(c, i, t);
+    case CHECK_linear_group: return make_group(c, i, t);
     case CHECK_packed_step: return check_make_packed_step(c, i, t);
     case CHECK_packed_step_many: return check_make_packed_many(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */

@@ -1,5 +1,7 @@
 #include "cuda_twin.h"
 
+#include "cuda/weights/block_layout.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +50,9 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_attention_sums: m[0] = &c->attention_sums.q; return 1;
     case CHECK_patchify: m[0] = &c->patchify.y; return 1;
     case CHECK_pool_tokens: m[0] = &c->pool_tokens.y, m[1] = &c->pool_tokens.x; return 2;
+    case CHECK_blend_rows:
+        m[0] = &c->blend_rows.y, m[1] = &c->blend_rows.x;
+        return c->blend_rows.shared ? 1 : 2;
     case CHECK_gather_rows: m[0] = &c->gather_rows.y, m[1] = &c->gather_rows.x; return 2;
     case CHECK_scatter_rows: m[0] = &c->scatter_rows.y, m[1] = &c->scatter_rows.x; return 2;
     default: return mats_of_many(c, m);
@@ -103,11 +108,27 @@ static void replace_nan(uint8_t *row, size_t n_bytes, sac_dtype t) {
     }
 }
 
+static int64_t columns_of(const check_buffer *b) {
+    return (int64_t)(b->row_bytes / (size_t)sac_dtype_block_bytes(b->dtype)) * sac_dtype_block(b->dtype);
+}
+/* Weights in blocks as the device has them. */
+static bool has_own_layout(const check_buffer *b) {
+    return sac_dtype_block(b->dtype) > 1 && !b->sparse && sac_block_layout_has(b->dtype, columns_of(b));
+}
+static size_t bytes_of_buffer(const check_buffer *b, const cuda_part *p) {
+    if (has_own_layout(b)) return sac_block_layout_bytes(b->dtype, b->rows, columns_of(b));
+    return b->rows ? (size_t)(b->rows - 1) * p->stride_bytes + p->row_bytes : 0;
+}
+
 static void fill_image(cuda_twin *w, const check_case *c, sac_dtype t) {
     for (size_t i = 0; i < w->used; i++) w->image[i] = check_canary(i);
     for (int i = 0; i < c->n_buffers; i++) {
         const check_buffer *b = &c->buffer[i];
         const cuda_part *p = &w->part[i];
+        if (has_own_layout(b)) {
+            sac_block_layout_pack(b->dtype, b->rows, columns_of(b), b->start, w->image + p->at);
+            continue;
+        }
         for (int64_t r = 0; !b->sparse && r < b->rows; r++) {
             uint8_t *to = w->image + p->at + (size_t)r * p->stride_bytes;
             const uint8_t *from = b->start + (size_t)r * b->row_bytes;
@@ -154,14 +175,14 @@ bool cuda_twin_place(cuda_twin *w, check_case *c, sac_dtype t, bool aligned) {
             off = off / 4 * bytes_of(t);
         } else { /* elements lie on their own size, as memory of a device gives them */
             size_t element = sac_dtype_block(b->dtype) == 1 ? bytes_of(b->dtype) : 2;
-            off = off / element * element;
+            off = has_own_layout(b) ? off / 16 * 16 : off / element * element;
         }
         if (b->sparse) {
             if (!place_sparse(w, b, p)) return false;
             continue;
         }
         p->at = (at + 63) / 64 * 64 + off;
-        at = p->at + GUARD + (b->rows ? (size_t)(b->rows - 1) * p->stride_bytes + p->row_bytes : 0);
+        at = p->at + GUARD + bytes_of_buffer(b, p);
         if (at > w->image_bytes) {
             fprintf(stderr, "checkkernels: a case of more than %zu bytes\n", w->image_bytes);
             return false;

@@ -80,6 +80,19 @@ static sac_status gather_changes_input(const sac_stream *s, const sac_gather_row
     return st;
 }
 
+/* Of the first tile only. */
+static sac_status blend_first_tile(const sac_stream *s, const sac_blend_rows_args *a) {
+    sac_blend_rows_args b = *a;
+    b.y.rows /= a->n_tiles;
+    if (!a->shared) b.x.rows /= a->n_tiles;
+    b.n_tiles = 1;
+    return ref().blend_rows(s, &b);
+}
+static sac_status blend_no_sum(const sac_stream *s, const sac_blend_rows_args *a) {
+    sac_blend_rows_args b = *a;
+    b.accumulate = false;
+    return ref().blend_rows(s, &b);
+}
 static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_args *a) {
     sac_scatter_rows_args b = *a;
     b.accumulate = false;
@@ -294,6 +307,8 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("one_byte_past", swiglu, swiglu_one_past)                                                              \
     X("write_in_gap", layernorm, layernorm_in_gap)                                                           \
     X("input_changed", gather_rows, gather_changes_input)                                                    \
+    X("first_tile", blend_rows, blend_first_tile)                                                            \
+    X("no_sum", blend_rows, blend_no_sum)                                                                    \
     X("no_sum", scatter_rows, scatter_no_sum)                                                                \
     X("other_type", convert_rows, convert_other_type)                                                        \
     X("wrong_gqa_head", attention, attention_wrong_head)                                                     \

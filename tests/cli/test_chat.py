@@ -1,8 +1,11 @@
 """Chat templates from the command line: files, names, variables, tools, and templates that cannot be run."""
 import json
+import os
 import random
+import shutil
+import tempfile
 
-from cli import Case, main, sample, saccade
+from cli import ROOT, Case, main, sample, saccade
 
 OWN = ("{% for m in messages %}{% if m.role == 'user' %}<|user|>{% for c in m.content %}{{ '<image>\n' if c.type == 'image' else c.text }}"
        "{% endfor %}{% else %}<|assistant|>{{ m.content if m.content is string else m.content[0].text }}<|end|>{% endif %}{% endfor %}"
@@ -44,6 +47,17 @@ class Templates(Case):
         self.assertGreater(show(), show("--parse-special"))
         self.assertEqual(show("--chat", "saccade"), show())
         self.assert_answer(saccade("ask", "--image", sample(video=False)["file"], "<image>"))
+
+    def test_marks_of_videos(self):
+        """Two tokens more where the template's own around a video stay; other models have no such."""
+        models = os.path.join(ROOT, "tests", "golden", "models")
+        with tempfile.TemporaryDirectory() as frames:
+            for i in range(3):
+                shutil.copy(os.path.join(models, f"frame{i}.png"), frames)
+            show = lambda *more: json.loads(saccade("ask", "--json", "-m", os.path.join(models, "qwen3_vl"), "--chat", os.path.join(
+                models, "marks.jinja"), "--max-tokens", "2", "--frames", frames, *more, "What?").stdout)["usage"]["prompt_tokens"]
+            self.assertEqual(show("--keep-video-marks"), show() + 2)
+        self.assert_refused(self.ask("--keep-video-marks"), 69, "keep_video_marks")
 
     def test_placeholders(self):
         self.assert_refused(self.ask("--chat", self.template("{% for m in messages %}{{ m.content[0].text }}{% endfor %}x")), 64, "own.jinja", "0 placeholders", "--chat")

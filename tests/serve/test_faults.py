@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from server import (HANG_S, Case, Server, ask, chat_body, is_video, main, questions, read_events, saccade, sample,
+from server import (HANG_S, SACCADE, Case, Server, ask, chat_body, is_video, main, media_part, questions, read_events, saccade, sample,
                     write_png)
 
 PICTURE = sample(video=False)
@@ -60,6 +60,55 @@ def kill_children(pid):
             os.kill(int(child), signal.SIGKILL)
             n += 1
     return n
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def is_locked_in(pid):
+    """A decoding child that has given up its rights: it decodes from here on."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            return "Seccomp:\t2" in f.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children_now(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(p) for p in f.read().split()]
+    except FileNotFoundError:
+        return children(pid)
+
+
+def stop_a_child(test, server):
+    """A decoding child that stands still, and the connection that waits for it. A video each time that none has seen."""
+    helper, = children_now(server.process.pid)
+    row = next(r for r in questions() if r["n_frames"] == 256)
+    before = children_now(helper)
+    with open(row["file"], "rb") as f:
+        video = f.read()
+    for _ in range(200):
+        video += os.urandom(16)
+        client = server.connect()
+        client.sendall(whole(ask({**row, "file": test.path("v.mp4", video)}), max_tokens=1))
+        end = time.monotonic() + 10
+        while time.monotonic() < end and not select.select([client], [], [], 0)[0]:
+            new = [c for c in children_now(helper) if c not in before and is_locked_in(c)]
+            if new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(new[0], signal.SIGSTOP)
+                if not select.select([client], [], [], 0.3)[0] and is_alive(new[0]):
+                    return new[0], client
+                break
+        client.close()
+    raise AssertionError("no child was met")
 
 
 class Faults(Case):
@@ -178,6 +227,19 @@ class Faults(Case):
                 return self.server.get("/health").status == 200
         self.server.wait_for(answers, "no answer after too many connections")
 
+    def test_a_body_of_small_values(self):
+        """Refused before it is parsed: each two bytes would take hundreds."""
+        before = self.server.memory_kib()
+        for piece in b"{},", b"[],", b"1,", b'"",':
+            body = b'{"messages": [{"role": "user", "content": "x"}], "x": [' + piece * ((1 << 21) // len(piece) - 50) + b"1]}"
+            reply = self.server.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+            self.assertEqual(reply.status, 400 if piece == b"1," else 413, piece)
+        self.assertLess(self.server.memory_kib() - before, 200 << 10)
+
+    def test_wrong_words(self):
+        for content, words in ("a\0b", "U+0000"), ([0] * 65537, "65537 parts"):
+            self.assertIn(words, self.server.chat(content).json["error"]["message"])
+
     def test_a_slow_reader(self):
         c = socket.socket()
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
@@ -248,6 +310,42 @@ class Faults(Case):
             self.assertIn(replies[0].status, (200, 400))
         self.assertEqual((replies[0].status, replies[0].json["error"]["code"]), (400, "media_failed"))
         self.assertEqual(children(self.server.process.pid), [helper])
+
+    def test_a_decoding_child_ends_with_its_client(self):
+        """A child that stands still would stay for ever; what waits for it is a client that leaves."""
+        with Server("--slots", "1", "--decode-seconds", "300", check=False) as server:
+            child, client = stop_a_child(self, server)
+            self.assertTrue(is_alive(child))
+            client.close()
+            server.wait_for(lambda: not is_alive(child), "the child outlives its client")
+            server.wait_for(lambda: server.n_requests() == 0, "the request goes on")
+            self.assertEqual(server.metric("saccade:decoder_crashes_total"), 0)
+            self.assertEqual(server.metric("saccade:requests_cancelled_total"), 1)
+            self.assertEqual(server.answer(ask(PICTURE)), PICTURE["answer"])
+
+    def test_a_decoding_child_ends_with_the_server(self):
+        with Server("--slots", "1", "--decode-seconds", "300", check=False) as server:
+            child, client = stop_a_child(self, server)
+            server.stop(signal.SIGKILL)
+            server.wait_for(lambda: not is_alive(child), "the child outlives the server")
+            client.close()
+
+    def test_media_that_never_fit(self):
+        """Refused at once: nobody else holds anything that could be waited for."""
+        with Server("--slots", "1", "--decoded-mib", "1") as server:
+            pictures = [write_png(self.path(f"{i}.png"), 64 + i, 64) for i in range(40)]
+            content = [media_part(p) for p in pictures] + [{"type": "text", "text": "What is it?"}]
+            reply = server.chat(content)
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (413, "media_too_large"), reply.text)
+
+    def test_texts_do_not_wait_for_media(self):
+        """Every thread that decodes is held by a child that stands still."""
+        with Server("--slots", "4", "--decode-seconds", "300", check=False) as server:
+            held = [stop_a_child(self, server) for _ in range(2)]
+            self.assertEqual(server.chat("Hello", max_tokens=1).status, 200)
+            for child, client in held:
+                self.assertTrue(is_alive(child))
+                client.close()
 
     def test_a_heartbeat_while_others_are_served(self):
         """Both slots are taken by answers that last, so the third hears nothing but heartbeats."""
@@ -349,6 +447,15 @@ class Ends(Case):
         self.assertEqual(server.stop(signal.SIGINT), (0, ""))
         self.assert_ended(streams, 503, "cancelled")
 
+    def test_a_second_signal_ends_the_wait(self):
+        server = Server("--slots", "1", "--drain-seconds", "3600")
+        stream, = self.begin_streams(server, 1)
+        server.wait_for(lambda: server.metric("vllm:num_requests_running") == 1, "it is not answered")
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for(lambda: server.get("/health").status == 503, "it does not notice")
+        self.assertEqual(server.stop(), (0, ""))
+        self.assert_ended([stream], 503, "cancelled")
+
     def test_a_port_that_is_taken(self):
         with Server("--slots", "1") as server:
             second = saccade("serve", "--quiet", "--slots", "1", "--port", server.port)
@@ -392,6 +499,34 @@ class Ends(Case):
             self.assertEqual((done, events[-1]["error"]["code"]), (False, code))
             self.assertNotIn('"finish_reason":"length"', reply.text)
 
+    def test_idle_connections_lock_nobody_out(self):
+        """Those of the address that has the most go first; a client of another address is answered."""
+        with Server("--slots", "1", "--connections", "20", "--receive-seconds", "3600") as server:
+            idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
+            other = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60, source_address=("127.0.0.2", 0))
+            for _ in range(2):
+                other.request("GET", "/health")
+                reply = other.getresponse()
+                self.assertEqual((reply.status, reply.read()), (200, b'{"status":"ok"}'))
+            self.assertEqual(server.get("/health").status, 200)
+            other.close()
+            for c in idle:
+                c.close()
+
+    def test_http_that_is_not_taken(self):
+        with Server("--slots", "1") as server:
+            for more, status in ((b"Content-Length: 2\r\nContent-Length: 2\r\n", 400), (b"Host: localhost\r\n", 400),
+                                 (b"Transfer-Encoding: gzip\r\n", 501),
+                                 (b"Content-Encoding: gzip\r\nContent-Length: 2\r\n", 415)):
+                with server.connect() as c:
+                    c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n{}")
+                    self.assertIn(b" %d " % status, c.recv(4096), more)
+            self.assertEqual(server.get("/health%00x").status, 404)
+            reply = server.get("/v1/completions")
+            self.assertEqual((reply.status, reply.headers["Allow"]), (405, "POST, OPTIONS"))
+            reply = server.request("PUT", "/v1/files/x")
+            self.assertEqual((reply.status, reply.headers["Allow"]), (405, "GET, DELETE, OPTIONS"))
+
     def test_clients_that_leave_in_the_middle_of_a_request(self):
         """Their connections are given back long before the server's patience ends, also where the end comes in one
         packet with the last bytes."""
@@ -415,6 +550,53 @@ class Ends(Case):
             for c in waiting:
                 c.close()
 
+    def ask_from(self, server, address, body):
+        """The reply's status, asked from another address of this machine: another client."""
+        c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_S, source_address=(address, 0))
+        c.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        reply = c.getresponse()
+        reply.read()
+        c.close()
+        return reply.status
+
+    def test_long_answers_of_one_client_leave_a_slot(self):
+        """To others that ask now and then: a short question is answered while both long ones go on."""
+        short = chat_body("Hello", max_tokens=1)
+        with Server("--slots", "2") as server:
+            self.assertEqual(self.ask_from(server, "127.0.0.2", short), 200)
+            long = [server.connect() for _ in range(2)]
+            for n, c in enumerate(long):
+                c.sendall(whole("Hello", ignore_eos=True, max_tokens=ENDLESS, n=16))
+                server.wait_for(lambda n=n: server.n_requests() == n + 1, "it does not come")
+                server.wait_for(lambda: server.metric("vllm:num_requests_running") >= 1, "it is not answered")
+            for _ in range(5):
+                self.assertEqual(self.ask_from(server, "127.0.0.2", short), 200)
+            server.wait_for(lambda: server.metric("vllm:num_requests_running") == 1, "both long ones are answered")
+            self.assertEqual(server.n_requests(), 2)
+            for c in long:
+                c.close()
+
+    def test_one_client_does_not_fill_the_queue(self):
+        with Server("--slots", "1", "--queue", "15") as server:
+            held = [server.connect() for _ in range(14)]
+            for c in held:
+                c.sendall(whole("Hello", stream=True, ignore_eos=True, max_tokens=ENDLESS, n=16))
+            server.wait_for(lambda: server.n_requests() == 14, "not all came")
+            reply = server.chat("Hello")
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (429, "client_queue_full"))
+            self.assertGreater(int(reply.headers["Retry-After"]), 0)
+            other = socket.create_connection(("127.0.0.1", server.port), source_address=("127.0.0.2", 0))
+            other.sendall(whole("Hello", stream=True, ignore_eos=True, max_tokens=ENDLESS))
+            server.wait_for(lambda: server.n_requests() == 15, "another client is refused")
+            for c in held + [other]:
+                c.close()
+
+    def test_too_few_descriptors(self):
+        """Said at the start. A port that is no address' own ends the server as soon as it has said it."""
+        command = f"ulimit -n 64; exec {SACCADE} serve --quiet --slots 1 --port 0 --host 203.0.113.1"
+        run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=HANG_S, check=False)
+        self.assertIn("ulimit -n", run.stderr)
+
     def test_a_client_that_waits_for_each_answer(self):
         """It never meets its own last request: where only one may be under way, none is refused."""
         with Server("--slots", "1", "--queue", "0") as server:
@@ -431,6 +613,37 @@ class Ends(Case):
                         self.assertTrue(piece and b" 429 " not in piece, data + piece)
                         data += piece
             kept.close()
+
+    def test_a_list_of_uploads_in_pages(self):
+        """And all of them again after a restart; two parts 'file' are not one."""
+        def part(name, value):
+            return (f'--bbb\r\nContent-Disposition: form-data; name="{name}"'
+                    + ('; filename="x"' if name == "file" else "") + f"\r\n\r\n{value}\r\n").encode()
+
+        def upload(*parts):
+            return server.request("POST", "/v1/files", b"".join(parts) + b"--bbb--\r\n",
+                                  {"Content-Type": "multipart/form-data; boundary=bbb"})
+        folder = self.path("uploads")
+        with Server("--slots", "1", "--upload-dir", folder) as server:
+            ids = [upload(part("purpose", p), part("file", "AAA")).json["id"] for p in "abaab"]
+            for wrong, param in ((upload(part("file", "AAA"), part("file", "BBB")), "file"),
+                                 (upload(part("purpose", "x" * 64), part("file", "AAA")), "purpose"),
+                                 (server.get("/v1/files?limit=0"), "limit"), (server.get("/v1/files?order=up"), "order")):
+                self.assertEqual((wrong.status, wrong.json["error"]["param"]), (400, param))
+            self.assertEqual(server.get("/v1/files?after=file-x").status, 404)
+        with Server("--slots", "1", "--upload-dir", folder) as server:
+            for order in "asc", "desc":
+                got, after = [], ""
+                while True:
+                    page = server.get(f"/v1/files?limit=2&order={order}{after}").json
+                    got += [f["id"] for f in page["data"]]
+                    after = "&after=" + page["last_id"]
+                    if not page["has_more"]:
+                        break
+                self.assertEqual((len(got), sorted(got)), (5, sorted(ids)))
+            self.assertEqual(len(server.get("/v1/files?purpose=b").json["data"]), 2)
+            server.request("DELETE", "/v1/files/" + ids[0])
+            self.assertEqual(len(server.get("/v1/files").json["data"]), 4)
 
     def test_a_full_disk_for_uploads(self):
         """A limit of file sizes stands for the full disk: writing fails half way in the same manner."""

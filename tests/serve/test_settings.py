@@ -37,6 +37,15 @@ class Settings(Case):
         pieces = [e for c in events for e in ((c["choices"][0]["logprobs"] or {}).get("content") or [])]
         self.assertEqual([p["token"] for p in pieces], [w["token"] for w in whole])
 
+    def test_logprobs_of_control_tokens(self):
+        """By their names, so that no two share one; they add nothing to the text."""
+        body = {"prompt": "Is the", "max_tokens": 1, "temperature": 0, "logprobs": 1, "ignore_eos": True}
+        tokens = []
+        for i in range(4):
+            choice = self.server.post("/v1/completions", {**body, "logit_bias": {str(i): 100}}).json["choices"][0]
+            tokens += choice["logprobs"]["tokens"]
+        self.assertEqual((len(set(tokens)), "" in tokens), (4, False), tokens)
+
     def test_bias_and_penalties(self):
         row = sample(video=False)
         entry = self.server.chat(ask(row), logprobs=True, max_tokens=1).json["choices"][0]["logprobs"]["content"][0]
@@ -65,6 +74,35 @@ class Settings(Case):
         for wrong in ({"stop_strings": [""]}, {"guidance_scale": 3}, {"no_repeat_ngram_size": "two"}, {"bad_words_ids": [[]]}, {"suppress_tokens": -1},
                       {"stop_token_ids": [1 << 30]}):
             self.assertEqual(self.server.chat(ask(row), **wrong).status, 400)
+
+    def test_no_field_is_dropped_in_silence(self):
+        """Known ones that are not done here, by what they would ask for; typos; and what asks for nothing."""
+        for path in "/v1/chat/completions", "/v1/completions":
+            body = {"max_tokens": 1, **({"messages": [{"role": "user", "content": "x"}]} if "chat" in path else
+                                        {"prompt": "x"})}
+            for field, value in {
+                    "guided_choice": ["a"], "guided_json": {}, "guided_regex": "a", "structured_outputs": {"choice": ["a"]},
+                    "grammar": "root ::= x", "json_schema": {}, "functions": [{}], "echo": True, "suffix": "x",
+                    "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
+                    "use_beam_search": True, "include_stop_str_in_output": True, "modalities": ["text", "audio"],
+                    "reasoning_effort": "low", "parallel_tool_calls": False, "skip_special_tokens": False}.items():
+                reply = self.server.post(path, {**body, field: value})
+                self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
+                                 (400, field, "unsupported"))
+            reply = self.server.post(path, {**body, "max_token": 3})
+            self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
+                             (400, "max_token", "unknown_field"))
+            nothing = {"user": "a", "metadata": {"a": "b"}, "store": False, "echo": False, "suffix": None,
+                       "parallel_tool_calls": True, "modalities": ["text"], "max_token": None, "length_penalty": 1.0}
+            reply = self.server.post(path, {**body, **nothing})
+            self.assertEqual(reply.status, 200, reply.text)
+            self.assertNotIn("warnings", reply.json)
+        with Server("--slots", "1", "--lenient-fields") as lenient:
+            reply = lenient.chat("x", max_tokens=1, max_token=3)
+            self.assertIn("'max_token'", reply.json["warnings"][0])
+            events, _ = read_events(lenient.chat("x", max_tokens=1, max_token=3, stream=True).text)
+            self.assertIn("'max_token'", events[-1]["warnings"][0])
+            self.assertEqual(lenient.chat("x", echo=True).status, 400)
 
     def test_min_tokens(self):
         row = sample(video=False)
@@ -99,13 +137,38 @@ class Settings(Case):
                 self.assertTrue(1 <= len(value["tags"]) <= 3 and all(len(t) <= 5 for t in value["tags"]))
                 self.assertEqual(value.get("free", {"a": [1, "b"]}), {"a": [1, "b"]})
 
+    def test_schema_as_pydantic_writes_it(self):
+        """A list of models with an optional one that may contain itself."""
+        schema = {"$defs": {"Shape": {"type": "object", "title": "Shape", "required": ["kind", "inner"], "properties": {
+                      "kind": {"enum": ["square", "star"], "type": "string"},
+                      "inner": {"anyOf": [{"$ref": "#/$defs/Shape"}, {"type": "null"}], "default": None}}}},
+                  "type": "object", "required": ["shapes", "n"], "properties": {
+                      "shapes": {"type": "array", "items": {"$ref": "#/$defs/Shape"}, "minItems": 1, "maxItems": 2},
+                      "n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}
+
+        def check(shape):
+            self.assertEqual(set(shape), {"kind", "inner"})
+            self.assertIn(shape["kind"], ["square", "star"])
+            if shape["inner"] is not None:
+                check(shape["inner"])
+        for seed in range(4):
+            value = self.answer_json(schema, temperature=1.5, seed=seed, max_tokens=2000)
+            self.assertIn(type(value["n"]), (int, type(None)))
+            self.assertTrue(1 <= len(value["shapes"]) <= 2)
+            for shape in value["shapes"]:
+                check(shape)
+
     def test_schema_leaves_the_choice_to_the_model(self):
         row = next(r for r in questions() if r["question_type"] == "size")
         value = self.answer_json({"enum": ["large", "small"]}, ask(row))
         self.assertIn(value, ["large", "small"])
 
     def test_schemas_that_are_refused(self):
-        for schema in ({"type": "string", "pattern": "a+"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"},
+        for schema in ({"type": "string", "pattern": "a+"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"}, {"$ref": "#"},
+                       {"anyOf": [{"type": "object"}, {"type": "object", "properties": {"a": {}}}]},
+                       {"anyOf": [{"type": "null"}], "type": "string"}, {"allOf": [{"type": "null"}, {"type": "null"}]},
+                       {"$defs": {"A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]}},
+                        "$ref": "#/$defs/A"},
                        {"enum": []}, {"type": "object", "required": ["a"]}, {"minItems": 2, "maxItems": 1}):
             form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
             reply = self.server.chat("x", response_format=form)

@@ -30,16 +30,19 @@ static json_t *changed(const json_t *v) {
 }
 
 /* The config with one key in its place. */
-static json_t *config_with(const char *model_type, const char *half, const char *key, json_t *value) {
+static json_t *config_with(const char *whole, const char *model_type, const char *half, const char *key,
+                           json_t *value) {
     json_t *config = json_pack("{s:s, s:o}", "model_type", model_type, key, value);
     if (!half) return config;
-    return json_pack("{s:s, s:o}", "model_type", "llava", half, config);
+    return json_pack("{s:s, s:o}", "model_type", whole, half, config);
 }
 
-static void check(const char *model_type, const char *half, const char *key, json_t *value) {
-    const sac_family *family = sac_family_find(sac_families, half ? "llava" : model_type);
+/* `half` NULL: in the whole's config itself. */
+static void check_in(const char *whole, const char *model_type, const char *half, const char *key,
+                     json_t *value) {
+    const sac_family *family = sac_family_find(sac_families, whole);
     assert_non_null(family);
-    json_t *config = config_with(model_type, half, key, value);
+    json_t *config = config_with(whole, model_type, half, key, value);
     char name[200];
     snprintf(name, sizeof name, "%s%s%s", half ? half : "", half ? "." : "", key);
     sac_config_keys keys = {0};
@@ -55,6 +58,10 @@ static void check(const char *model_type, const char *half, const char *key, jso
     json_decref(config);
 }
 
+static void check(const char *model_type, const char *half, const char *key, json_t *value) {
+    check_in(half ? "llava" : model_type, model_type, half, key, value);
+}
+
 static void every_key_of_transformers_is_known(void **state) {
     (void)state;
     json_t *golden = load("tests/golden/config_keys.json"), *classes = json_object_get(golden, "config"),
@@ -62,12 +69,15 @@ static void every_key_of_transformers_is_known(void **state) {
     const char *class, *key;
     int n = 0;
     json_object_foreach(classes, class, keys) {
-        bool tower = strcmp(class, "clip") == 0, whole = strncmp(class, "llava", 5) == 0;
+        const char *tower = !strcmp(class, "clip")     ? "clip_vision_model"
+                            : !strcmp(class, "siglip") ? "siglip_vision_model"
+                                                       : NULL;
+        bool whole = strncmp(class, "llava", 5) == 0 || strstr(class, "_vl");
         json_object_foreach(keys, key, v) {
             if (!strcmp(key, "model_type") || !strcmp(key, "text_config") || !strcmp(key, "vision_config"))
                 continue;
             if (tower)
-                check("clip_vision_model", "vision_config", key, changed(v));
+                check(tower, "vision_config", key, changed(v));
             else {
                 check(class, NULL, key, changed(v));
                 if (!whole) check(class, "text_config", key, changed(v));
@@ -76,6 +86,24 @@ static void every_key_of_transformers_is_known(void **state) {
         }
     }
     assert_true(n > 150);
+    json_decref(golden);
+}
+
+/* Those of families whose halves have classes of their own. */
+static void every_key_of_halves_is_known(void **state) {
+    (void)state;
+    json_t *golden = load("tests/golden/config_keys.json"), *halves, *keys, *v;
+    const char *family, *half, *key;
+    int n = 0;
+    json_object_foreach(json_object_get(golden, "half"), family, halves) {
+        json_object_foreach(halves, half, keys) {
+            const char *type = json_string_value(json_object_get(keys, "model_type"));
+            json_object_foreach(keys, key, v) {
+                if (strcmp(key, "model_type") != 0) check_in(family, type, half, key, changed(v)), n++;
+            }
+        }
+    }
+    assert_true(n > 100);
     json_decref(golden);
 }
 
@@ -98,7 +126,7 @@ static void every_key_of_processors_is_known(void **state) {
         json_object_foreach(keys, key, v) {
             sac_config_keys found = {0};
             json_t *object = json_pack("{s:o}", key, changed(v));
-            const char *name = strcmp(class, "clip") == 0 ? "llava" : class;
+            const char *name = strcmp(class, "clip") == 0 || strcmp(class, "siglip") == 0 ? "llava" : class;
             sac_status st =
                 sac_config_keys_of_object(&found, sac_family_find(sac_families, name), "preprocessor",
                                           "preprocessor_config.json", object, &err);
@@ -157,8 +185,6 @@ static void other_values_are_refused_by_name(void **state) {
         {"llava", "{\"vision_config\": {\"num_channels\": 1}}",
          "vision_config: \"num_channels\" is 1; only 3 is supported"},
         {"llava", "{\"text_config\": {\"is_causal\": \"true\"}}", ""},
-        {"longva", "{\"image_aspect_ratio\": \"pad\"}",
-         "\"image_aspect_ratio\" is \"pad\"; only anyres is supported"},
         {"longva", "{\"mm_resampler_type\": \"qformer\"}", "\"mm_resampler_type\" is \"qformer\""},
         {"qwen2", "{\"use_mrope\": true}", "\"use_mrope\" is true"},
         {"qwen2", "{\"rope_scaling\": {\"partial_rotary_factor\": 0.5}}", "\"partial_rotary_factor\" is 0.5"},
@@ -189,6 +215,7 @@ static void a_vision_half_in_gguf_says_what_to_give(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_of_transformers_is_known),
+        cmocka_unit_test(every_key_of_halves_is_known),
         cmocka_unit_test(every_key_of_rope_is_known),
         cmocka_unit_test(every_key_of_processors_is_known),
         cmocka_unit_test(unknown_keys_are_told),

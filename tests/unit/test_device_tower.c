@@ -58,7 +58,7 @@ static float *as_floats(sac_weight *w) {
     return f;
 }
 
-/* The tower as a device has it: class token and positions are the rows that patches are added to. */
+/* The tower as a device has it: class token or bias, and positions, are the rows that patches are added to. */
 static void put_tower_there(card *c) {
     sac_device_tower *t = &c->m->device_tower;
     static uint8_t block;
@@ -67,14 +67,18 @@ static void put_tower_there(card *c) {
                             .merger = c->m->loaded.merger,
                             .image_newline = c->m->loaded.image_newline,
                             .block = &block};
-    if (t->tower.config.kind != &sac_tower_clip) return;
+    const sac_tower_kind *kind = t->tower.config.kind;
+    if (kind != &sac_tower_clip && kind != &sac_tower_siglip) return;
     const sac_tower_config *config = &t->tower.config;
     c->weights = *sac_clip_weights_of(&c->m->loaded.tower);
     c->patch_embed = as_floats(&c->weights.patch_embed);
     size_t n = (size_t)sac_clip_tokens(config) * (size_t)config->hidden;
     c->start = malloc(n * sizeof *c->start);
-    for (size_t i = 0; i < n; i++)
-        c->start[i] = c->weights.pos_embed[i] + (i < (size_t)config->hidden ? c->weights.class_embed[i] : 0);
+    for (size_t i = 0; i < n; i++) {
+        const bool is_class = c->weights.class_embed && i < (size_t)config->hidden;
+        const float *more = is_class ? c->weights.class_embed : c->weights.patch_bias;
+        c->start[i] = c->weights.pos_embed[i] + (more ? more[i % (size_t)config->hidden] : 0);
+    }
     c->weights.start_rows = c->start;
     t->tower.weights = &c->weights;
 }
@@ -255,8 +259,14 @@ static void expect_like_the_cpu(const char *model, const char *path, const seen 
 
 /* ---------------------------------------------------------------- what is late is the same */
 
-static const char *const models[] = {GOLDEN "llava", GOLDEN "llava_next", GOLDEN "longva", GOLDEN "qwen2_vl",
-                                     GOLDEN "qwen2_5_vl"};
+/* parts: places that a step of a video is copied to, where text stands between it and the next. */
+static const struct {
+    const char *path;
+    int frames, parts;
+} models[] = {
+    {GOLDEN "llava", 1, 1},        {GOLDEN "llava_next", 1, 1},      {GOLDEN "longva", 1, 0},
+    {GOLDEN "qwen2_vl", 2, 0},     {GOLDEN "qwen2_5_vl", 2, 0},      {GOLDEN "qwen3_vl", 2, 2},
+    {GOLDEN "llava_siglip", 1, 1}, {GOLDEN "llava_onevision", 1, 0}, {GOLDEN "llava_onevision_max", 1, 0}};
 
 static void videos_and_pictures_are_the_same_late(void **state) {
     (void)state;
@@ -265,15 +275,16 @@ static void videos_and_pictures_are_the_same_late(void **state) {
     for (size_t k = 0; k < SAC_COUNT(models); k++)
         for (size_t i = 0; i < SAC_COUNT(paths); i++) {
             card c;
-            open_card(&c, models[k], 0);
+            open_card(&c, models[k].path, 0);
             see(&c, &now, paths[i], BATCH, LATE_STREAMS);
             see(&c, &late, paths[i], BATCH, 0);
             expect_same(&now, &late);
             assert_int_equal(late.n_downloaded, 0); /* no visual row visits the host */
-            /* nor another place on the device, unless text stands between the frames */
-            bool apart = k < 2 && paths[i] == a_video;
-            assert_int_equal(late_n_copies, apart ? 2 * FRAMES : 0);
-            expect_like_the_cpu(models[k], paths[i], &late);
+            /* nor another place on the device, unless text stands between steps of one batch */
+            int n_steps = FRAMES / models[k].frames, n_alone = n_steps % BATCH == 1;
+            int n_copies = 2 * (n_steps - n_alone) * models[k].parts;
+            assert_int_equal(late_n_copies, paths[i] == a_video ? n_copies : 0);
+            expect_like_the_cpu(models[k].path, paths[i], &late);
             close_card(&c);
         }
 }
@@ -369,7 +380,7 @@ static void rows_of_the_cache_stay_on_the_device(void **state) {
     for (size_t k = 0; k < SAC_COUNT(models); k++)
         for (size_t i = 0; i < SAC_COUNT(paths); i++) {
             card c;
-            open_card(&c, models[k], (size_t)8 << 20);
+            open_card(&c, models[k].path, (size_t)8 << 20);
             sac_session *s = open_session(c.m, BATCH), *t = open_session(c.m, BATCH);
             begin(&q, s, &first, paths[i]);
             to_prefill(s); /* its rows are kept, and it has not gone on yet */
@@ -621,8 +632,8 @@ static void a_reducer_keeps_the_tower_on_the_host(void **state) {
     float want[VOCAB];
     for (size_t k = 0; k < 4; k++) { /* llava, llava_next, of each a picture and a video */
         card c;
-        logits_on_the_cpu(models[k / 2], paths[k % 2], &config, want);
-        open_card(&c, models[k / 2], (size_t)8 << 20);
+        logits_on_the_cpu(models[k / 2].path, paths[k % 2], &config, want);
+        open_card(&c, models[k / 2].path, (size_t)8 << 20);
         for (int round = 0; round < 2; round++) { /* the second time out of the cache */
             assert_ok(sac_session_create(&s, c.m, &config, &err), err);
             s->vision.batch_tiles = 1;

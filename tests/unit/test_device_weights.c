@@ -3,6 +3,9 @@
 #include "device_weights.h"
 
 #include "closed_device.h"
+#include "cuda/weights/block_layout.h"
+#include "place_weight.h"
+#include "quants.h"
 #include "test.h"
 
 static size_t n_taken;
@@ -180,12 +183,97 @@ static void test_rounded(void **state) {
     }
 }
 
+/* Where block_layout.h says that a GPU has element i of a row, as a whole number. */
+static int code_of(const uint8_t *w, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
+    const int64_t chunk = i / 64, step = i % 64 / 16, lane = i % 16 / 4, byte = i % 4;
+    const uint8_t *codes = w + l->at[SAC_BLOCK_CODES] + row * l->row_bytes[SAC_BLOCK_CODES];
+    const uint8_t *high = w + l->at[SAC_BLOCK_HIGH] + row * l->row_bytes[SAC_BLOCK_HIGH];
+    if (t == SAC_DTYPE_Q8_0) return (int8_t)codes[64 * chunk + 16 * lane + 4 * step + byte];
+    const int four = codes[32 * chunk + 8 * lane + step / 2 * 4 + byte] >> (step % 2 * 4) & 15;
+    if (t == SAC_DTYPE_Q4_0) return four - 8;
+    if (t != SAC_DTYPE_Q6_K) return four;
+    return (four | (high[i / 256 * 64 + 16 * lane + chunk % 4 * 4 + byte] >> (2 * step) & 3) << 4) - 32;
+}
+
+static float half_at(const uint8_t *p) {
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return sac_f16_to_f32(h);
+}
+
+static float element_of(const uint8_t *w, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
+    const uint8_t *scales = w + l->at[SAC_BLOCK_SCALES] + row * l->row_bytes[SAC_BLOCK_SCALES];
+    const float q = (float)code_of(w, l, t, row, i);
+    if (t == SAC_DTYPE_Q8_0 || t == SAC_DTYPE_Q4_0) return half_at(scales + i / 32 * 2) * q;
+    if (t == SAC_DTYPE_Q4_1) return half_at(scales + i / 32 * 4) * q + half_at(scales + i / 32 * 4 + 2);
+    scales += i / 256 * 16;
+    if (t == SAC_DTYPE_Q4_K) {
+        sac_block_q4_k head;
+        uint8_t scale[8], min[8];
+        memcpy(&head, scales, 16);
+        sac_q4_k_scales(&head, scale, min);
+        return half_at(scales) * (float)scale[i % 256 / 32] * q -
+               half_at(scales + 2) * (float)min[i % 256 / 32];
+    }
+    const uint8_t *d = w + l->at[SAC_BLOCK_MORE] + row * l->row_bytes[SAC_BLOCK_MORE];
+    return half_at(d + i / 256 * 2) * (float)(int8_t)scales[i % 256 / 16] * q;
+}
+
+/* Bytes without a f16 among them that is not a number. */
+static void fill_blocks(uint8_t *bytes, size_t n) {
+    uint32_t rng = 1;
+    for (size_t i = 0; i < n; i++) rng = rng * 1664525u + 1013904223u, bytes[i] = (uint8_t)(rng >> 24) & 0xbf;
+}
+
+/* GGUF's blocks lie on a GPU in an order of their own, every element where it is looked for; the host's stay. */
+static void test_blocks(void **state) {
+    fixture *f = *state;
+    enum { ROWS = 5 };
+    static const sac_dtype types[] = {SAC_DTYPE_Q8_0, SAC_DTYPE_Q4_0, SAC_DTYPE_Q4_1, SAC_DTYPE_Q4_K,
+                                      SAC_DTYPE_Q6_K};
+    static uint8_t from[ROWS * 1024 * 2], before[sizeof from], got[sizeof from];
+    static float want[1024];
+    sac_error err = {0};
+    for (size_t i = 0; i < 2 * SAC_COUNT(types); i++) {
+        const sac_dtype t = types[i / 2];
+        const int64_t k =
+            sac_dtype_block(t) == 256 ? 512 + 256 * (int64_t)(i % 2) : 544 - 480 * (int64_t)(i % 2);
+        const size_t row_bytes = sac_dtype_row_bytes(t, k);
+        fill_blocks(from, sizeof from);
+        memcpy(before, from, sizeof from);
+        sac_weight w = sac_weight_of((sac_tensor){from, t, 2, {ROWS, k}});
+        sac_placer p = {
+            .arena = sac_arena_measure(), .stream = &f->stream, .activations = SAC_DTYPE_F32, .err = &err};
+        assert_int_equal(sac_place_weight(&p, &w), SAC_UNSUPPORTED);
+        assert_non_null(strstr(err.text, sac_dtype_name(t)));
+        p.activations = SAC_DTYPE_BF16;
+        assert_ok(sac_place_weight(&p, &w), err);
+        const size_t n_bytes = sac_block_layout_bytes(t, ROWS, k);
+        assert_true(k % 64 ? n_bytes > ROWS * row_bytes : n_bytes == ROWS * row_bytes);
+        assert_in_range(p.arena.used_bytes, n_bytes, n_bytes + 255);
+        p.arena = sac_arena_over(closed_region, p.arena.used_bytes);
+        assert_ok(sac_place_weight(&p, &w), err);
+        assert_ptr_equal(w.tensor.data, closed_region);
+        assert_int_equal(f->device.download(&f->stream, got, w.tensor.data, n_bytes), SAC_OK);
+        assert_memory_equal(from, before, sizeof from);
+        const sac_block_layout l = sac_block_layout_of(t, ROWS, k);
+        for (int64_t row = 0; row < ROWS; row++) {
+            sac_dequantize_row(t, from + (size_t)row * row_bytes, want, k);
+            for (int64_t e = 0; e < k; e++) {
+                const float value = element_of(got, &l, t, row, e);
+                assert_memory_equal(&value, &want[e], sizeof value);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

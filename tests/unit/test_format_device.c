@@ -142,6 +142,8 @@ static void mixed_on_a_device(void **state) {
     for (size_t i = 0; i < SAC_COUNT(shapes); i++) {
         compare(&shapes[i], "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7", 150, 100);
         compare(&shapes[i], "zipvl:min=0,recent=8,random=8,ratio=0.421", "mixed:gap=33", 97, 40);
+        compare(&shapes[i], "zipvl:min=0,recent=8,random=8,ratio=0.421", "mixed:gap=33,k_group=16,plain=20",
+                97, 40);
         compare(&shapes[i], "dense", "mixed:gap=50,high=8,low=4", 64, 60);
         compare(&shapes[i], "dense", "mixed:gap=50,tau=1", 20, 60);
         compare(&shapes[i], "zipvl:min=0,tau=0.5,recent=4,random=4", "mixed:gap=40,low=0,tau=0.6", 120, 90);
@@ -185,6 +187,7 @@ static void zipcache_on_a_device(void **state) {
     for (size_t i = 0; i < SAC_COUNT(shapes); i++) {
         compare(&shapes[i], "zipcache:salient=0.4", "zipcache:gap=40", 150, 100);
         compare(&shapes[i], "zipcache:salient=0.4", "zipcache:gap=40,requantise=0,salient=0.3", 97, 90);
+        compare(&shapes[i], "zipcache:salient=0.4", "zipcache:gap=40,k_group=32", 150, 100);
         compare(&shapes[i], "dense", "zipcache:gap=50,high=8,low=4,salient=1", 20, 60);
     }
 }

@@ -236,7 +236,7 @@ static void refuses_what_it_cannot_honour(void **state) {
     write_config(&packed, "");
     refused(SAC_UNSUPPORTED, "or a GGUF file");
     char command[200];
-    snprintf(command, sizeof command, "sed -i '1s/compressed-tensors/awq/' %s/config.json", folder[0]);
+    snprintf(command, sizeof command, "sed -i '1s/compressed-tensors/aqlm/' %s/config.json", folder[0]);
     shell(command);
     refused(SAC_UNSUPPORTED, "or a GGUF file");
     remove_folders();

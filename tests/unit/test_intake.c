@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 /* The process that decodes, and this side of it: frames arrive whole, and no lie of a child gets past the checks.
  * This program is the helper process, too: the honest one, or one that tells the lie named by $LIE. */
-#include "intake_decoder.h"
-#include "intake_wire.h"
 #include "image.h"
+#include "intake_decoder.h"
 #include "intake_media.h"
+#include "intake_wire.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -195,8 +195,9 @@ static int receive_socket(int fd) {
         .msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     if (recvmsg(fd, &m, MSG_CMSG_CLOEXEC) <= 0) _exit(0);
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fds);
-    close(fds[1]);
-    return fds[0];
+    close(fds[INTAKE_TASK_INPUT]);
+    close(fds[INTAKE_TASK_LIFELINE]);
+    return fds[INTAKE_TASK_SOCKET];
 }
 
 static int run_helper(int fd) {
@@ -338,7 +339,8 @@ static void a_wait_can_be_cancelled(void **state) {
     pthread_t thread;
     setenv("LIE", "hangs", 1);
     pthread_create(&thread, NULL, cancel_soon, &cancelled);
-    assert_int_equal(decode(&task, PICTURE, &cancelled, &t, &info, &crashed, &err), SAC_BAD_FILE);
+    assert_int_equal(decode(&task, PICTURE, &cancelled, &t, &info, &crashed, &err), SAC_CANCELLED);
+    assert_false(crashed);
     pthread_join(thread, NULL);
     unsetenv("LIE");
     sac_image_free(&t.first);

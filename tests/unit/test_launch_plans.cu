@@ -4,6 +4,7 @@ extern "C" {
 #include "cuda_limits.h"
 #include "test.h"
 }
+#include "blocks.cuh"
 #include "cluster.cuh"
 #include "cublaslt.cuh"
 #include "norm.cuh"
@@ -15,7 +16,7 @@ using namespace sac;
 
 static sac_device card(int compute) {
     sac_device d = {};
-    d.kind = SAC_DEVICE_CUDA, d.compute = compute, d.n_processors = 132;
+    d.kind = SAC_DEVICE_CUDA, d.compute = compute, d.has_clusters = compute >= 90, d.n_processors = 132;
     return d;
 }
 
@@ -204,6 +205,23 @@ static void cuts_products_into_tiles(void **) {
     assert_int_equal(find_plan(1 << 20, 16, 56, most).tiles, 0); /* the sums of so many do not fit */
 }
 
+/* Weights in blocks: rows of x in tiles of 8, and rows of w that fit in the L2 cache when they are unpacked. */
+static void cuts_blocks(void **) {
+    using namespace sac::blocks;
+    const struct {
+        int64_t rows;
+        int tiles;
+    } few[] = {{1, 1}, {8, 1}, {9, 2}, {16, 2}, {17, 4}, {MOST_ROWS, 4}};
+    for (const auto &x : few) {
+        assert_int_equal(tiles_of(x.rows), x.tiles);
+        assert_true(8 * tiles_of(x.rows) >= x.rows);
+    }
+    assert_int_equal(panel_rows(128256, 4096), 3072);
+    assert_int_equal(panel_rows(4096, 14336), 768);
+    assert_int_equal(panel_rows(1000, 4096), 1000);
+    assert_int_equal(panel_rows(5000, 1 << 20), PANEL_ROWS);
+}
+
 /* Sequences of 100 and 1000 tiles on 10 processors, a block's own cost 5: the largest share that one wave
  * allows, and more waves only where they are through earlier. */
 static void shares_out_waves(void **) {
@@ -245,6 +263,7 @@ int main(void) {
         cmocka_unit_test(cuts_rows_into_blocks), cmocka_unit_test(cuts_products_into_tiles),
         cmocka_unit_test(shares_out_waves),      cmocka_unit_test(catches_wrong_plans),
         cmocka_unit_test(finds_cublaslt),        cmocka_unit_test(knows_newer_cards),
+        cmocka_unit_test(cuts_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

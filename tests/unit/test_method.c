@@ -144,7 +144,7 @@ static void values_are_numbers_in_range(void **state) {
     assert_refused(open_decode("quest:page=nan"), "quest", "page=nan: give a whole number");
     assert_refused(open_decode("quest:page=inf"), "quest", "page=inf: give a whole number");
     assert_refused(open_prefill("zipvl:tau=1.5"), "zipvl", "tau=1.5: give a number from 0 to 1");
-    assert_refused(open_prefill("zipvl:side=three"), "zipvl", "side=three: give one of two, one");
+    assert_refused(open_prefill("zipvl:side=three"), "zipvl", "side=three: give one of two, one, band");
 }
 
 /* What is printed is taken again and says the same. */

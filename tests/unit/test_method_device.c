@@ -136,18 +136,22 @@ static void mass_is_measured(void **state) {
 }
 
 static void zipvl(void **state) {
-    static const char *const lines[] = {
-        "zipvl:min=0,recent=8,random=8,tau=0.8", "zipvl:min=0,recent=8,random=8,ratio=0.421",
-        "zipvl:min=0,recent=4,random=20,side=one,tau=0.7", "zipvl:min=0,tau=0.5,keep_sink=1",
-        "zipvl:min=0,tau=0.6,budget=cover"};
+    static const char *const lines[] = {"zipvl:min=0,recent=8,random=8,tau=0.8",
+                                        "zipvl:min=0,recent=8,random=8,ratio=0.421",
+                                        "zipvl:min=0,recent=4,random=20,side=one,tau=0.7",
+                                        "zipvl:min=0,tau=0.5,keep_sink=1",
+                                        "zipvl:min=0,tau=0.6,budget=cover",
+                                        "zipvl:min=0,recent=8,random=8,tau=0.8,side=band,band=5"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++)
         for (int pick = 0; pick < 2; pick++)
-            if (!pick || !strstr(lines[i], "side=one"))
+            if (!pick || !strstr(lines[i], "side="))
                 compare(lines[i], "dense", pick == 1, true, (const int64_t[]){150, 90, 33, 0}, 0);
     /* so many queries that they go in steps, with others behind them: other tiles */
     compare(lines[1], "dense", true, false, (const int64_t[]){2600, 290, 0}, 0);
     compare(lines[1], "dense", false, false, (const int64_t[]){2600, 290, 0}, 0);
+    compare("zipvl:min=0,recent=8,random=8,ratio=0.9,side=band", "dense", false, false,
+            (const int64_t[]){2600, 290, 0}, 0);
 }
 
 static void tokenselect(void **state) {

@@ -73,7 +73,11 @@ static void steps_equal_attention_over_what_is_stored(void **state) {
         for (size_t j = 0; j < SAC_COUNT(lengths); j++) {
             case_shape s = shape_of(i, j % 2 == 0);
             format_case f;
-            format_open(&f, &s, i + 10 * j, "zipvl:min=0,tau=0.8", "mixed:gap=33,tau=0.7");
+            static const int groups[] = {0, 16, 32, 48};
+            char line[60];
+            snprintf(line, sizeof line, "mixed:gap=33,tau=0.7,k_group=%d,plain=%d", groups[(i + j) % 4],
+                     j % 3 ? 0 : 7 + (int)(10 * i));
+            format_open(&f, &s, i + 10 * j, "zipvl:min=0,tau=0.8", line);
             format_prompt(&f, lengths[j]);
             for (int k = 0; k < (i < 2 ? 70 : 36); k++) step_as_oracle(&f, s.use_cpu ? 6e-4 : 4e-6);
             format_close(&f);
@@ -123,6 +127,72 @@ static void rounding_is_within_half_a_step(void **state) {
                 }
             format_close(&f);
         }
+}
+
+/* A part's rows are in groups of k_group, the last one shorter; the range of each group and channel is that of its own
+ * keys in fp64, and not of all of them. */
+static void keys_of_a_group_have_their_own_range(void **state) {
+    (void)state;
+    for (int k_group = 16; k_group <= 80; k_group += 32) {
+        case_shape s = shape_of(1, k_group == 48);
+        char line[60];
+        format_case f;
+        int n_narrower = 0;
+        snprintf(line, sizeof line, "mixed:k_group=%d", k_group);
+        format_open(&f, &s, 5, "zipvl:min=0,tau=0.8", line);
+        format_prompt(&f, 300);
+        const sac_kv_block_layer *l = layer_of(&f);
+        assert_true(l->n_parts == 2 && l->part[0].n > 150 && l->part[1].n > 32);
+        for (int tier = 0; tier < 2; tier++) {
+            const sac_packed_rows *p = &l->part[tier];
+            int64_t token[300], n = 0;
+            for (int64_t t = 0; t < 300; t++)
+                if ((l->block[0].high[t / 8] >> t % 8 & 1) != tier) token[n++] = t;
+            assert_int_equal(n, p->n);
+            assert_int_equal(p->k_group, n < k_group ? n : k_group);
+            for (int head = 0; head < s.n_kv_heads; head++)
+                for (int c = 0; c < s.head_dim; c++)
+                    for (int64_t first = 0; first < n; first += p->k_group) {
+                        double min = INFINITY, max = -INFINITY, all[2] = {INFINITY, -INFINITY};
+                        for (int64_t i = 0; i < n; i++) {
+                            int64_t from = (head * N_CTX + token[i]) * s.head_dim + c;
+                            double x = (double)sac_f16_to_f32(sac_f32_to_f16(format_true_keys(&f)[from]));
+                            all[0] = fmin(all[0], x), all[1] = fmax(all[1], x);
+                            if (i < first || i >= first + p->k_group) continue;
+                            min = fmin(min, x), max = fmax(max, x);
+                        }
+                        int64_t at = sac_packed_key_param(p, head, first, c);
+                        double low = (double)sac_f16_to_f32(p->k_min[at]),
+                               span = (double)sac_f16_to_f32(p->k_scale[at]) * ((1 << p->bits) - 1);
+                        assert_true(low <= min && low + span >= max - 1e-7 && fabs(low - min) < 2e-3);
+                        assert_true(span <= (max - low) * 1.002 + 2e-5);
+                        n_narrower += max - min < 0.99 * (all[1] - all[0]);
+                    }
+        }
+        assert_true(n_narrower > 100);
+        format_close(&f);
+    }
+}
+
+/* A group as long as the block is no group. */
+static void a_group_of_all_rows_gives_the_same_bits(void **state) {
+    (void)state;
+    static const char *const lines[] = {"mixed:gap=40", "mixed:gap=40,k_group=0,plain=0",
+                                        "mixed:gap=40,k_group=208"};
+    enum { STEPS = 90, COLS = 6 * 64 };
+    static float first[STEPS * COLS];
+    for (int i = 0; i < 3; i++) {
+        case_shape s = shape_of(1, true);
+        format_case f;
+        format_open(&f, &s, 3, "zipvl:min=0,tau=0.8", lines[i]);
+        format_prompt(&f, 200);
+        for (int step = 0; step < STEPS; step++) {
+            format_step(&f);
+            if (i == 0) memcpy(first + step * COLS, f.c.out, COLS * sizeof(float));
+            assert_memory_equal(first + step * COLS, f.c.out, COLS * sizeof(float));
+        }
+        format_close(&f);
+    }
 }
 
 /* The range's ends: no number lies outside of what the codes reach. */
@@ -178,6 +248,17 @@ static void short_sequences_are_plain(void **state) {
     assert_true(sac_kv_cache_bytes_used(&f.cache) < sac_kv_cache_bytes_used(&plain.cache) / 2);
     format_close(&f);
     format_close(&plain);
+    format_open(&f, &s, 3, "dense", "mixed:plain=700"); /* more than there are */
+    format_open(&plain, &s, 3, "dense", "f16");
+    format_prompt(&f, 300);
+    format_prompt(&plain, 300);
+    for (int i = 0; i < 110; i++) {
+        format_step(&f);
+        format_step(&plain);
+        assert_memory_equal(f.c.out, plain.c.out, (size_t)(s.n_heads * s.head_dim) * sizeof(float));
+    }
+    format_close(&f);
+    format_close(&plain);
 }
 
 static int64_t round_up(int64_t n, int64_t to) {
@@ -185,10 +266,12 @@ static int64_t round_up(int64_t n, int64_t to) {
 }
 
 /* The closed form: codes of keys are exact, a word of values holds 8 or 16 rows, a line 8 halves. */
-static size_t block_bytes(int64_t n_high, int64_t n_low, int64_t channels) {
+static size_t block_bytes(int64_t n_high, int64_t n_low, int64_t channels, int64_t k_group) {
     int64_t key_codes = channels * (n_high * 4 + n_low * 2) / 8;
     int64_t value_codes = channels * (round_up(n_high, 8) * 4 + round_up(n_low, 16) * 2) / 8;
-    int64_t key_ranges = 4 * round_up(channels, 8) * ((n_high > 0) + (n_low > 0));
+    int64_t n_groups = k_group ? round_up(n_high, k_group) / k_group + round_up(n_low, k_group) / k_group
+                               : (n_high > 0) + (n_low > 0);
+    int64_t key_ranges = 4 * round_up(channels, 8) * n_groups;
     int64_t value_ranges = 4 * (round_up(n_high, 8) + round_up(n_low, 8)), factors = 2 * channels;
     int64_t bits = n_high && n_low ? (n_high + n_low + 7) / 8 : 0;
     return (size_t)(key_codes + value_codes + key_ranges + value_ranges + factors + bits);
@@ -199,11 +282,14 @@ static void bytes_equal_the_closed_form(void **state) {
     for (size_t i = 0; i < 4; i++)
         for (int64_t n = 63; n < 350; n += 97) {
             case_shape s = shape_of(i, true);
+            int64_t k_group = i % 2 ? 16 * (int64_t)i : 0;
+            char line[60];
             int64_t channels = (int64_t)s.n_kv_heads * s.head_dim;
             format_case f;
-            format_open(&f, &s, i, "zipvl:min=0,tau=0.8", "mixed:gap=50,tau=0.6");
+            snprintf(line, sizeof line, "mixed:gap=50,tau=0.6,k_group=%d", (int)k_group);
+            format_open(&f, &s, i, "zipvl:min=0,tau=0.8", line);
             format_prompt(&f, n);
-            size_t packed = block_bytes(f.n_important, n - f.n_important, channels);
+            size_t packed = block_bytes(f.n_important, n - f.n_important, channels, k_group);
             assert_int_equal(sac_kv_cache_bytes_used(&f.cache), packed);
             for (int64_t t = 1; t < 50; t++) {
                 format_step(&f);
@@ -214,7 +300,7 @@ static void bytes_equal_the_closed_form(void **state) {
             int64_t n_high = l->part[l->block[1].part[0]].n;
             assert_true(n_high < 50);
             assert_int_equal(sac_kv_cache_bytes_used(&f.cache),
-                             packed + block_bytes(n_high, 50 - n_high, channels));
+                             packed + block_bytes(n_high, 50 - n_high, channels, k_group));
             format_close(&f);
         }
 }
@@ -239,15 +325,17 @@ static void later_blocks_leave_earlier_bytes_alone(void **state) {
     format_close(&f);
 }
 
-/* Which of the answer's tokens matter: tau of what the last query gives to the slice, by the largest. */
-static void slice_is_split_by_the_last_query(void **state) {
-    (void)state;
+/* Which of the answer's tokens matter: tau of what the last query gives to the slice, by the largest. The slice is
+ * what comes before the newest `plain` tokens, which stay; these begin in the prompt. */
+static void split_by_the_last_query(int plain) {
     case_shape s = shape_of(1, false);
+    char line[60];
     format_case f;
-    format_open(&f, &s, 9, "zipvl:min=0,tau=0.8", "mixed:gap=40,tau=0.7");
+    snprintf(line, sizeof line, "mixed:gap=40,tau=0.7,plain=%d", plain);
+    format_open(&f, &s, 9, "zipvl:min=0,tau=0.8", line);
     format_prompt(&f, 90);
     for (int i = 0; i < 39; i++) format_step(&f);
-    int64_t n = exact_rows(&f, rows_k, rows_v), token = f.c.n, first = token - 39;
+    int64_t n = exact_rows(&f, rows_k, rows_v), token = f.c.n;
     format_step(&f);
     double weight[40] = {0}, total = 0, held = 0;
     int d = s.head_dim, group = s.n_heads / s.n_kv_heads;
@@ -261,7 +349,7 @@ static void slice_is_split_by_the_last_query(void **state) {
             for (int c = 0; c < d; c++) dot += q[c] * (double)key[c];
             sum += w[i] = exp(dot / sqrt(d));
         }
-        for (int64_t i = 0; i < 40; i++) weight[i] += w[n + 1 - 40 + i] / sum;
+        for (int64_t i = 0; i < 40; i++) weight[i] += w[n + 1 - 40 - plain + i] / sum;
     }
     const sac_kv_block_layer *l = layer_of(&f);
     assert_int_equal(l->n_blocks, 2);
@@ -278,8 +366,44 @@ static void slice_is_split_by_the_last_query(void **state) {
     }
     assert_int_equal(p, n_high);
     for (int i = 0; i < 40; i++) assert_int_equal(l->block[1].high[i / 8] >> i % 8 & 1, high[i]);
-    (void)first;
     format_close(&f);
+}
+static void slice_is_split_by_the_last_query(void **state) {
+    (void)state;
+    split_by_the_last_query(0);
+    split_by_the_last_query(25);
+}
+
+/* The tail is the newest tokens as halves, at least `plain` of them, through prompts, steps and packings; what it held
+ * before is packed in order. */
+static void newest_tokens_stay_plain(void **state) {
+    (void)state;
+    static const char *const prefills[] = {"zipvl:min=0,tau=0.97", "zipcache:salient=0.3", "dense"};
+    for (size_t i = 0; i < SAC_COUNT(prefills); i++) {
+        case_shape s = shape_of(1, i % 2 == 0);
+        format_case f;
+        format_open(&f, &s, 3, prefills[i], "mixed:high=8,low=8,gap=32,tau=0.5,plain=50");
+        for (int step = -1; step < 150; step++) {
+            if (step < 0 || step == 90)
+                format_prompt(&f, step < 0 ? 130 : 60);
+            else
+                format_step(&f);
+            int64_t n = format_rows(&f, rows_k, rows_v), n_packed = layer_of(&f)->n_rows;
+            assert_int_equal(n, f.c.n);
+            assert_true(n - n_packed >= 50 && n - n_packed < 82);
+            if (step < 0 || step == 90) assert_int_equal(n - n_packed, 50);
+            for (int head = 0; head < s.n_kv_heads; head++)
+                for (int64_t at = 0; at < n * s.head_dim; at++) {
+                    int64_t from = (int64_t)head * N_CTX * s.head_dim + at;
+                    bool is_plain = at / s.head_dim >= n_packed;
+                    float k = format_true_keys(&f)[from], v = format_true_values(&f)[from];
+                    assert_true(fabsf(rows_k[from] - k) < (is_plain ? 1e-3f : 0.02f));
+                    assert_true(fabsf(rows_v[from] - v) < (is_plain ? 1e-3f : 0.02f));
+                }
+        }
+        assert_int_equal(layer_of(&f)->n_blocks, 5); /* 80 tokens, 32 twice, 86 with the tail, 32 */
+        format_close(&f);
+    }
 }
 
 static void rows_come_back_in_order(void **state) {
@@ -345,10 +469,12 @@ static void all_or_one_important(void **state) {
 /* As many blocks as a conversation can make of a context fit the memory that was planned. */
 static void smallest_blocks_fit(void **state) {
     (void)state;
-    for (int tail = 0; tail < 2; tail++) {
+    for (int run = 0; run < 4; run++) {
+        const bool tail = run % 2;
         case_shape s = shape_of(2, true);
         format_case f;
-        format_open(&f, &s, 3, "zipvl:min=0,tau=0.5", "mixed:gap=32,tau=0.3");
+        format_open(&f, &s, 3, "zipvl:min=0,tau=0.5",
+                    run < 2 ? "mixed:gap=32,tau=0.3" : "mixed:gap=32,tau=0.3,k_group=16");
         while (f.c.n + 32 <= N_CTX) {
             if (tail)
                 for (int i = 0; i < 32; i++) format_step(&f);
@@ -436,6 +562,9 @@ static void bad_settings_are_refused(void **state) {
     assert_int_equal(sac_kv_choice_parse(&c, "mixed:high=3", &shape, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_kv_choice_parse(&c, "mixed:high=16,low=2", &shape, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_kv_choice_parse(&c, "mixed:gap=1", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_kv_choice_parse(&c, "mixed:k_group=24", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_kv_choice_parse(&c, "zipcache:k_group=257", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_kv_choice_parse(&c, "zipcache:k_group=8", &shape, &err), SAC_BAD_ARGUMENT);
     assert_ok(sac_kv_choice_parse(&c, "mixed:high=16,low=16", &shape, &err), err);
     assert_string_equal(c.format->name, "f16");
     shape.window = 50;
@@ -471,7 +600,7 @@ static void session_repeats_itself(void **state) {
     sac_session_config d = told_config(NULL, NULL, NULL);
     tell(m, &d, &dense);
     assert_true(t.kv_bytes < dense.kv_bytes / 3);
-    assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1");
+    assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1,k_group=0,plain=0");
     sac_model_free(m);
 }
 
@@ -505,6 +634,9 @@ int main(void) {
         cmocka_unit_test(ranges_reach_over_all_numbers),
         cmocka_unit_test(eight_bits_are_nearly_exact),
         cmocka_unit_test(short_sequences_are_plain),
+        cmocka_unit_test(keys_of_a_group_have_their_own_range),
+        cmocka_unit_test(a_group_of_all_rows_gives_the_same_bits),
+        cmocka_unit_test(newest_tokens_stay_plain),
         cmocka_unit_test(bytes_equal_the_closed_form),
         cmocka_unit_test(later_blocks_leave_earlier_bytes_alone),
         cmocka_unit_test(slice_is_split_by_the_last_query),

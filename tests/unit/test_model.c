@@ -142,7 +142,7 @@ static void config_refuses(void **state) {
         {"{\"model_type\":\"gpt2\"}",
          "model_type gpt2) is not supported; these families are: llama, mistral"},
         {"{\"model_type\":\"llava\",\"architectures\":[\"LlavaLlamaForCausalLM\"]}", "LlavaLlamaForCausalLM"},
-        {"{\"model_type\":\"qwen3\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type qwen3"},
+        {"{\"model_type\":\"gpt_neox\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type gpt_neox"},
         {LLAMA("\"is_causal\":false"), "\"is_causal\" is false"},
         {LLAVA("\"text_config\":{\"is_causal\":false}"), "text_config: \"is_causal\" is false"},
         {LLAVA("\"image_token_index\":7,\"is_causal\":false"), "\"is_causal\" is false"},
@@ -184,7 +184,9 @@ static void config_refuses(void **state) {
          "model_type \"llava\" is not supported under llava"},
         {LLAVA("\"text_config\":[]"), "\"text_config\""},
         {LLAVA("\"text_config\":{\"hidden_size\":-5}"), "text_config: \"hidden_size\""},
-        {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "siglip_vision_model"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"dinov2\"}"), "dinov2"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"qwen2_vl_vision\"}"), "under llava"},
+        {LLAVA("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "would drop a patch"},
         {LLAVA("\"vision_config\":{\"patch_size\":225}"), "patch size is 225"},
         {LLAVA("\"vision_config\":{\"image_size\":4096,\"patch_size\":1}"), "patches a side is 4096"},
         {LLAVA("\"vision_config\":{\"image_size\":[224,336]}"), "\"image_size\" must be one size"},
@@ -197,7 +199,18 @@ static void config_refuses(void **state) {
         {LLAVA("\"vision_feature_layer\":[1,\"2\"]"), "must be a layer or a list"},
         {LLAVA("\"vision_feature_select_strategy\":\"cls\""), "must be default or full"},
         {LLAVA("\"image_token_index\":32000"), "\"image_token_index\" is 32000"},
-        {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\""), "only unires"},
+        {LONGVA("\"mm_patch_merge_type\":\"spatial\""), "\"mm_patch_merge_type\" is \"spatial\""},
+        {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_tower\":"
+                "\"clip-vit-base-patch32\",\"image_aspect_ratio\":\"pad\""),
+         "only anyres"},
+        {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_"
+                "tower\":"
+                "\"clip-vit-base-patch32\""),
+         "LLaVA-OneVision is supported with siglip"},
+        {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_"
+                "tower\":"
+                "\"siglip-so400m-patch14-384\",\"mm_newline_position\":\"grid\""),
+         "only one_token"},
         {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"linear\""), "only mlp2x_gelu"},
         {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\""),
          "\"mm_vision_tower\""},
@@ -302,7 +315,7 @@ static void opens_tiny_models(void **state) {
     assert_ok(sac_loaded_model_open(&m, TINY "longva_tower", NULL, NULL, &err), err);
     assert_int_equal(m.frame_layout, SAC_FRAMES_JOINED);
     sac_visual_plan plan;
-    assert_ok(sac_processor_plan(&m.processor, 28, 28, true, &plan, &err), err);
+    assert_ok(sac_processor_plan_frame(&m.processor, 28, 28, 0, &plan, &err), err);
     assert_int_equal(plan.pool, 2);
     assert_int_equal(m.image_token, -200);
     sac_loaded_model_free(&m);

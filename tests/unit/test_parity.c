@@ -185,6 +185,9 @@ static void run_case(golden *g, const json_t *testcase) {
     const char *positions = text_of(testcase, "positions");
     if (positions && strcmp(positions, "grid") == 0) config.rope = "model:grid=1";
     assert_ok(sac_session_create(&s, g->model, &config, &err), err);
+    const sac_chat_options chat = {.keep_video_marks =
+                                       json_is_true(json_object_get(testcase, "keep_video_marks"))};
+    assert_ok(sac_session_set_chat(s, &chat, &err), err);
     run_prompt(g, testcase, s);
     same_logits(g, testcase, "logits", sac_session_logits(s));
     const json_t *tokens = json_object_get(testcase, "tokens"), *gaps = json_object_get(testcase, "gaps");

@@ -15,12 +15,19 @@ static int int_at(const json_t *array, size_t i) {
     return (int)json_integer_value(json_array_get(array, i));
 }
 
+static void plan_as(const sac_processor_config *c, int w, int h, bool video, sac_visual_plan *plan) {
+    sac_error err = {0};
+    sac_status st = video ? sac_processor_plan_frame(c, w, h, 0, plan, &err)
+                          : sac_processor_plan(c, w, h, false, plan, &err);
+    assert_ok(st, err);
+}
+
 /* [width, height, kind of picture, seed, tiles, tokens, checksum of the tiles, checksum of the order] */
 static bool picture_is_right(const sac_processor_config *c, const json_t *row, bool video) {
     sac_error err = {0};
     sac_visual_plan plan;
     int w = int_at(row, 0), h = int_at(row, 1);
-    assert_ok(sac_processor_plan(c, w, h, video, &plan, &err), err);
+    plan_as(c, w, h, video, &plan);
     if (plan.n_tiles != int_at(row, 4) || plan.n_tokens != int_at(row, 5)) {
         print_message("%d x %d: %d tiles, %d tokens; want %d, %d\n", w, h, plan.n_tiles, (int)plan.n_tokens,
                       int_at(row, 4), int_at(row, 5));
@@ -49,6 +56,12 @@ static bool picture_is_right(const sac_processor_config *c, const json_t *row, b
     return right;
 }
 
+/* As the family tells it: by the configuration. */
+static bool keeps_class(const json_t *config) {
+    const char *strategy = config ? json_string_value(json_object_get(config, "vision_feature_select_strategy")) : NULL;
+    return strategy && strcmp(strategy, "full") == 0;
+}
+
 static void test_goldens(void **state) {
     (void)state;
     sac_error err = {0};
@@ -62,6 +75,7 @@ static void test_goldens(void **state) {
             .dialect = sac_dialect_find(text_at(group, "kind")),
             .image_size = (int)json_integer_value(json_object_get(group, "image_size")),
             .patch_size = (int)json_integer_value(json_object_get(group, "patch_size")),
+            .keep_class = keeps_class(json_object_get(group, "config")),
             .config = json_object_get(group, "config")};
         sac_processor_config c;
         assert_ok(sac_processor_read(&c, json_object_get(group, "preprocessor"), &model, &err), err);
@@ -94,7 +108,7 @@ static sac_status read_text(sac_processor_config *c, const sac_dialect *dialect,
            *m = config ? json_loads(config, 0, NULL) : NULL;
     assert_true(!preprocessor || p);
     assert_true(!config || m);
-    sac_processor_model model = {.dialect = dialect, .image_size = image_size, .patch_size = 14, .config = m};
+    sac_processor_model model = {.dialect = dialect, .image_size = image_size, .patch_size = 14, .keep_class = keeps_class(m), .config = m};
     sac_processor_free(c);
     sac_status st = sac_processor_read(c, p, &model, err);
     json_decref(p);
@@ -125,7 +139,7 @@ static void test_qwen2vl(void **state) {
         sac_visual_plan plan, most;
         assert_ok(sac_processor_read(&c, preprocessor, &model, &err), err);
         if (by == 't') c.arithmetic = SAC_RESIZE_TORCHVISION;
-        assert_ok(sac_processor_plan(&c, w, h, by == 'v', &plan, &err), err);
+        plan_as(&c, w, h, by == 'v', &plan);
         assert_ok(sac_processor_largest(&c, &most, &err), err);
         assert_true(sac_grid_cells(plan.patches) <= sac_grid_cells(most.patches));
         sac_image image = {picture_new(kind, w, h, (uint64_t)seed), w, h};
@@ -141,6 +155,49 @@ static void test_qwen2vl(void **state) {
         sac_image_free(&image);
         sac_processor_free(&c);
         json_decref(preprocessor);
+    }
+    fclose(f);
+    assert_true(n >= 60);
+    assert_int_equal(n_wrong, 0);
+}
+
+/* Frames whose size depends on how many there are. */
+static void test_qwen3vl(void **state) {
+    (void)state;
+    sac_error err = {0};
+    FILE *f = fopen(GOLDEN "qwen3vl.txt", "r");
+    assert_non_null(f);
+    char line[160], sum[16], mine[16];
+    int n_frames, w, h, kind, seed, low, high, rows, columns, n = 0, n_wrong = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#') continue;
+        assert_int_equal(sscanf(line, "%d %d %d %d %d %d %d %d %d %15s", &n_frames, &w, &h, &kind, &seed, &low,
+                                &high, &rows, &columns, sum),
+                         10);
+        json_t *video = json_pack("{s:{s:i, s:i}}", "size", "shortest_edge", low, "longest_edge", high);
+        sac_processor_model model = {.dialect = &sac_dialect_qwen3vl,
+                                     .image_size = 32,
+                                     .patch_size = 16,
+                                     .temporal_patch_size = 2,
+                                     .merge_size = 2,
+                                     .video = video};
+        sac_processor_config c;
+        sac_visual_plan plan;
+        assert_ok(sac_processor_read(&c, NULL, &model, &err), err);
+        assert_ok(sac_processor_plan_frame(&c, w, h, n_frames, &plan, &err), err);
+        sac_image image = {picture_new(kind, w, h, (uint64_t)seed), w, h};
+        uint8_t *patches = malloc(sac_visual_bytes(&plan, 1));
+        assert_ok(sac_processor_cut(&c, &image, &plan, patches, &err), err);
+        snprintf(mine, sizeof mine, "%08x", crc32_of(patches, sac_visual_bytes(&plan, 1)));
+        if (plan.patches.h != rows || plan.patches.w != columns || strcmp(mine, sum) != 0) {
+            print_message("%s  has %d x %d patches, %s\n", line, plan.patches.h, plan.patches.w, mine);
+            n_wrong++;
+        }
+        n++;
+        free(patches);
+        sac_image_free(&image);
+        sac_processor_free(&c);
+        json_decref(video);
     }
     fclose(f);
     assert_true(n >= 60);
@@ -340,7 +397,7 @@ static void test_extreme_sizes(void **state) {
     assert_ok(read_text(&c, &sac_dialect_anyres, 336, NULL, NULL, &err), err);
     c.max_tokens = 1000;
     assert_int_equal(sac_processor_plan(&c, 600, 600, false, &plan, &err), SAC_TOO_LONG);
-    assert_ok(sac_processor_plan(&c, 600, 600, true, &plan, &err), err);
+    assert_ok(sac_processor_plan_frame(&c, 600, 600, 0, &plan, &err), err);
     assert_int_equal(plan.n_tokens, 576);
     sac_processor_free(&c);
 }
@@ -409,6 +466,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),
         cmocka_unit_test(test_qwen2vl),
+        cmocka_unit_test(test_qwen3vl),
         cmocka_unit_test(test_qwen2vl_refuses),       cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_pinpoints),     cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),

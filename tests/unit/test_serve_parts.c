@@ -59,7 +59,23 @@ static const char *const schemas[] = {
     "{\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": {\"type\": \"boolean\"}, "
     "\"maxItems\": 2}}",
     "{}",
+    "{\"$defs\": {\"Node\": {\"type\": \"object\", \"properties\": {\"name\": {\"anyOf\": [{\"type\": "
+    "\"string\"}, {\"type\": \"null\"}]}, \"next\": {\"anyOf\": [{\"$ref\": \"#/$defs/Node\"}, {\"type\": "
+    "\"null\"}], \"default\": null}, \"all\": {\"items\": {\"$ref\": \"#/$defs/Node\"}, \"type\": "
+    "\"array\"}}, "
+    "\"required\": [\"name\", \"next\"]}}, \"$ref\": \"#/$defs/Node\"}",
 };
+
+static void check_node(const json_t *v) {
+    assert_true(json_is_object(v));
+    const json_t *name = json_object_get(v, "name"), *next = json_object_get(v, "next");
+    assert_true(json_is_string(name) || json_is_null(name));
+    assert_non_null(next);
+    if (!json_is_null(next)) check_node(next);
+    size_t i;
+    const json_t *item;
+    json_array_foreach(json_object_get(v, "all"), i, item) check_node(item);
+}
 
 static void check_value(size_t which, const json_t *v) {
     size_t i;
@@ -71,6 +87,8 @@ static void check_value(size_t which, const json_t *v) {
     } else if (which == 1) {
         assert_in_range(json_array_size(v), 2, 4);
         json_array_foreach(v, i, item) assert_true(json_is_integer(item) || !json_is_number(item));
+    } else if (which == 7) {
+        check_node(v);
     } else if (which == 2) {
         assert_true(json_is_string(v));
     } else if (which == 4) {

@@ -43,6 +43,7 @@ static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers
     w->pos_embed = floats(tokens * HIDDEN);
     w->pre_ln_w = floats(HIDDEN);
     w->pre_ln_b = floats(HIDDEN);
+    w->patch_bias = NULL;
     w->start_rows = NULL;
     for (int i = 0; i < LAYERS; i++) {
         sac_clip_layer *l = &layers[i];

@@ -71,9 +71,11 @@ static float k_rows[4 * N_CTX * 64], v_rows[4 * N_CTX * 64];
 /* Steps read what is stored, through one packing, of which heads have lists of their own. */
 static void steps_equal_attention_over_what_is_stored(void **state) {
     (void)state;
-    static const char *const lines[] = {"zipcache:gap=40", "zipcache:gap=40,requantise=0"};
+    static const char *const lines[] = {"zipcache:gap=40", "zipcache:gap=40,requantise=0",
+                                        "zipcache:gap=40,k_group=32",
+                                        "zipcache:gap=40,requantise=0,k_group=16"};
     for (size_t g = 0; g < SAC_COUNT(GROUPS); g++)
-        for (int line = 0; line < 2; line++) {
+        for (size_t line = 0; line < SAC_COUNT(lines); line++) {
             double want[MAX_COLS];
             case_shape s = {
                 .n_heads = GROUPS[g][0], .n_kv_heads = GROUPS[g][1], .head_dim = 64, .n_ctx = N_CTX};
@@ -94,7 +96,7 @@ static void steps_equal_attention_over_what_is_stored(void **state) {
                 case_expect(&f.c, 0, want, 4e-3); /* the rows came back as halves */
             }
             const sac_kv_block_layer *l = layer_of(&f);
-            assert_int_equal(l->n_blocks, line ? 3 : 1);
+            assert_int_equal(l->n_blocks, line % 2 ? 3 : 1);
             int64_t n_high = 0; /* 60 % of 90, and of 40 twice */
             for (int i = 0; i < l->n_parts; i++) n_high += l->part[i].bits == 4 ? l->part[i].n : 0;
             assert_int_equal(n_high, 54 + 24 + 24);

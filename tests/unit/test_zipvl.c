@@ -4,7 +4,7 @@
 #include "method_session.h"
 #include "method_test.h"
 
-enum { MAX_TOKENS = 300, MAX_COLS = 2 * 128 };
+enum { MAX_TOKENS = 700, MAX_COLS = 2 * 128 };
 
 /* Query heads, key-value heads, head size. */
 static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16},
@@ -16,6 +16,7 @@ typedef struct found {
     int64_t p;
     bool kept[MAX_TOKENS]; /* by token of the prompt */
     int64_t first, n;      /* the prompt's tokens */
+    int64_t band;          /* newest keys that a query which is not kept sees */
 } found;
 
 typedef struct options {
@@ -69,7 +70,7 @@ static void find(const layer_case *c, int64_t first, int64_t n, const options *o
 static bool sees_kept(void *ctx, int h, int64_t query, int64_t key) {
     const found *f = ctx;
     (void)h;
-    (void)query;
+    if (f->band && !f->kept[query - f->first]) return key > query - f->band;
     return key < f->first || f->kept[key - f->first];
 }
 
@@ -93,7 +94,7 @@ static void same_outputs(const layer_case *c, const found *f, bool one_sided) {
     int64_t cols = (int64_t)c->shape.n_heads * c->shape.head_dim;
     static const float zeros[MAX_COLS];
     for (int64_t i = 0; i < f->n; i++) {
-        if (!one_sided && !f->kept[i]) {
+        if (!one_sided && !f->band && !f->kept[i]) {
             assert_memory_equal(c->out + i * cols, zeros, (size_t)cols * sizeof(float));
             continue;
         }
@@ -160,6 +161,109 @@ static void later_turns_read_all_that_came_before(void **state) {
         assert_true(fabs(both.prefill_pairs - c.stats.prefill_pairs - 6 * pairs) < 0.5);
         case_close(&c);
     }
+}
+
+/* So many tokens that the important ones go in several steps, a later turn, and bands of one key, of some, and of more
+ * than there are. The pairs are counted by hand. */
+static void queries_left_out_meet_a_band(void **state) {
+    (void)state;
+    static const int64_t bands[] = {1, 5, 16, MAX_TOKENS}, lengths[] = {612, 61};
+    static found f;
+    const options o = {.tau = 0.9, .recent = 64, .random = 64};
+    for (size_t i = 0; i < SAC_COUNT(bands); i++) {
+        layer_case c;
+        char line[80];
+        double pairs = 0;
+        snprintf(line, sizeof line, "zipvl:min=0,tau=0.9,side=band,band=%d", (int)bands[i]);
+        case_open(
+            &c,
+            &(case_shape){
+                .n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS, .use_cpu = i % 2 == 0},
+            17 + i);
+        case_method(&c, line, "dense");
+        assert_false(c.prefill.policy->picks_queries(c.prefill.p));
+        for (int turn = 0; turn < 2; turn++) {
+            int64_t first = c.n, n = lengths[turn];
+            case_prompt(&c, n);
+            find(&c, first, n, &o, &f);
+            f.band = bands[i];
+            assert_true(f.p < n && (turn == 1 || f.p > 256));
+            same_set(&c, &f);
+            same_outputs(&c, &f, false);
+            for (int64_t query = first; query < first + n; query++)
+                for (int64_t key = 0; key <= query; key++) pairs += sees_kept(&f, 0, query, key);
+            assert_true(fabs(c.stats.prefill_pairs - 4 * pairs) < 0.5);
+        }
+        case_close(&c);
+    }
+}
+
+/* Of a last layer only the outputs that are read are made. */
+static void a_band_leaves_out_what_is_not_read(void **state) {
+    (void)state;
+    enum { N = 500, COLS = 4 * 16 };
+    static float all[N * COLS];
+    static const int64_t unread[] = {0, 1, 300, N - 1};
+    layer_case c;
+    case_open(
+        &c,
+        &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS, .use_cpu = true},
+        9);
+    for (size_t i = 0; i < SAC_COUNT(unread); i++) {
+        case_method(&c, "zipvl:min=0,tau=0.9,side=band", "dense");
+        sac_layer_attention a = case_tokens(&c, N);
+        a.n_unread = unread[i];
+        assert_int_equal(sac_prefill_attend(&c.prefill, &a), SAC_OK);
+        if (i == 0) memcpy(all, c.q, sizeof all);
+        for (int64_t j = unread[i] * COLS; j < N * COLS; j++) assert_true(fabsf(all[j] - c.q[j]) < 1e-6f);
+        assert_true(i == 0 || memcmp(all, c.q, (size_t)COLS * sizeof(float)));
+    }
+    case_close(&c);
+}
+
+/* Layers below `skip` have dense attention's bits and find every token important; from it on the bits are those of
+ * skip=0. Skipping all layers is no method. */
+static void first_layers_stay_dense(void **state) {
+    (void)state;
+    enum { N = 150, COLS = 4 * 16 };
+    static float dense[2 * N * COLS], sparse[2 * N * COLS];
+    static const char *const sides[] = {"two", "one", "band"};
+    for (int side = 0; side < 3; side++)
+        for (int layer = 0; layer < 3; layer++) {
+            layer_case c;
+            char line[80];
+            case_open(&c,
+                      &(case_shape){.n_heads = 4,
+                                    .n_kv_heads = 2,
+                                    .head_dim = 16,
+                                    .n_ctx = MAX_TOKENS,
+                                    .n_layers = 3,
+                                    .layer = layer,
+                                    .use_cpu = true},
+                      4);
+            for (int run = 0; run < 3; run++) {
+                float *out = run == 0 ? dense : run == 1 ? sparse : NULL;
+                snprintf(line, sizeof line, "zipvl:min=0,tau=0.8,side=%s,skip=%d", sides[side],
+                         run == 2 ? 2 : 0);
+                case_method(&c, run == 0 ? "dense" : line, "dense");
+                for (int turn = 0; turn < 2; turn++) {
+                    case_prompt(&c, N);
+                    if (out) memcpy(out + turn * N * COLS, c.out, (size_t)(N * COLS) * sizeof *out);
+                    if (run < 2) continue;
+                    const float *want = (layer < 2 ? dense : sparse) + turn * N * COLS;
+                    sac_important got = sac_prefill_important(&c.prefill);
+                    assert_memory_equal(want, c.out, (size_t)(N * COLS) * sizeof *want);
+                    assert_int_equal(got.n == N, layer < 2);
+                    for (int64_t i = 0; layer < 2 && i < N; i++) assert_int_equal(got.rows[i], i);
+                    assert_int_equal(c.stats.prefill_kept == c.stats.prefill_tokens, layer < 2);
+                    assert_int_equal(c.stats.n_selections, layer < 2 ? 0 : turn + 1);
+                }
+            }
+            assert_true(memcmp(dense, sparse, sizeof dense));
+            case_method(&c, "zipvl:min=0,tau=0.8,skip=3", "dense");
+            assert_string_equal(c.prefill.policy->name, "dense");
+            case_close(&c);
+        }
 }
 
 /* Queries that are made when they are asked for give the bits of those that stand there, and no more of them
@@ -462,6 +566,7 @@ static void session_off_value_is_dense(void **state) {
     (void)state;
     told_as_dense("zipvl:min=0,tau=1", NULL);
     told_as_dense("zipvl:tau=0.5", NULL);
+    told_as_dense("zipvl:min=0,tau=0.5,side=band,skip=1000", NULL);
 }
 
 static void session_repeats_itself(void **state) {
@@ -472,6 +577,8 @@ static void session_repeats_itself(void **state) {
     assert_true(t.layer.prefill_work < t.layer.prefill_kept);
     told_again("zipvl:min=0,tau=0.9,side=one,budget=cover", NULL, &t);
     assert_true(t.layer.prefill_kept < 0.999);
+    told_again("zipvl:min=0,tau=0.9,side=band,skip=1", NULL, &t);
+    assert_true(t.layer.prefill_work < 0.999);
 }
 
 /* ---------------------------------------------------------------- several media, chunks */
@@ -574,6 +681,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sets_and_outputs_equal_the_oracle),
         cmocka_unit_test(later_turns_read_all_that_came_before),
+        cmocka_unit_test(queries_left_out_meet_a_band),
+        cmocka_unit_test(a_band_leaves_out_what_is_not_read),
+        cmocka_unit_test(first_layers_stay_dense),
         cmocka_unit_test(picked_queries_give_the_same_bits),
         cmocka_unit_test(budget_grows_with_tau),
         cmocka_unit_test(seed_moves_random_probes_only),

@@ -32,8 +32,10 @@ def methods(rows):
             "ADORE, r = 32": f"adore:m={rows - 32},r=32",
             "ADORE, r = 8": f"adore:m={rows - 8},r=8",
             "ADORE, nothing rebuilt": f"adore:m={rows},r=0",
+            "ADORE, r = 8, 32 newest kept": f"adore:m={rows - 8},r=8,recent=32",
             "H2O": f"h2o:heavy={rows // 2},recent={rows // 2}",
             "H2O rebuilt, r = 8": f"adore:sigma=attention,m={rows - 8},r=8",
+            "H2O rebuilt, r = 8, 32 newest kept": f"adore:sigma=attention,m={rows - 8},r=8,recent=32",
             "StreamingLLM": f"streaming:start=4,recent={rows - 4}"}
 
 

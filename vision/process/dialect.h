@@ -10,8 +10,12 @@
  *   unires  LongVA: as anyres, but without the first tile, unpadding and newlines; each tile's tokens are
  *           averaged over pool x pool squares, and tiles follow one another whole.
  *
+ *   onevision  LLaVA-OneVision: as anyres, with the grid of the tiles resized where it is much larger than
+ *           "anyres_max_N" tiles. One of several pictures is one tile, made square with the mean colour, and ends in a
+ *           newline. Frames of a video are squeezed into a tile; their tokens are resized to half the side.
  *   qwen2vl Qwen2-VL: one tile of the picture's own shape, its sides whole squares of patches, within bounds of pixels;
  *           two frames of a video make a tile.
+ *   qwen3vl Qwen3-VL: as qwen2vl, but the bounds of a video's pixels are those of all its frames together.
  *
  * Frames of a video are one tile each, made by clip's rule, in the first three; unires pools them too. */
 #ifndef SAC_VISION_DIALECT_H
@@ -19,20 +23,22 @@
 
 #include "processor.h"
 
-#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(qwen2vl)
+#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(qwen2vl) X(qwen3vl)
 
 struct sac_dialect {
     const char *name; /* in reports */
     const char *const
-        *classes;     /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
+        *classes;       /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
                                    keys of sizes and crops; those of others are the dialect's own */
-    bool pools;       /* may average the tokens of a tile */
-    size_t own_bytes; /* of the settings that only this dialect has, c->own */
+    bool pools;         /* may average or blend the tokens of a tile */
+    bool tells_among;   /* one of several pictures becomes other tiles than a picture alone */
+    bool counts_frames; /* the size of a video's frames depends on how many there are: p->n_frames */
+    size_t own_bytes;   /* of the settings that only this dialect has, c->own */
     /* Its own keys of preprocessor_config.json and of the model's files (any may be NULL) into c->own, which is zeroed,
      * after those that all share. */
     sac_status (*read)(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                        sac_error *err);
-    /* Tiles, grids and tokens of a picture; p->width, height and is_video_frame are set. */
+    /* Tiles, grids and tokens of a picture; p->width, height, is_video_frame and n_frames are set. */
     sac_status (*plan)(const sac_processor_config *c, sac_visual_plan *p, sac_error *err);
     /* rows [n_tiles * patches of a tile][patch * patch][3] of a picture of the plan's size, which here is the only
      * frame of its patches. */
@@ -40,6 +46,8 @@ struct sac_dialect {
                       uint8_t *rows, sac_error *err);
     /* See sac_processor_layout. */
     void (*layout)(const sac_visual_plan *p, int32_t *source);
+    /* See sac_processor_blend; NULL where nothing is blended. */
+    void (*blend)(const sac_visual_plan *p, int32_t *source, float *weight);
     int (*most_tiles)(const sac_processor_config *c); /* of one picture */
     /* Where tiles may be of any size: a picture that has as many patches as any; a video's frame that has as many as
      * most have. NULL where all tiles are of tile_size. */
@@ -86,6 +94,10 @@ void sac_pinpoints_plan(const sac_pinpoints *s, int tile_size, sac_visual_plan *
 /* The patch rows of those tiles. */
 sac_status sac_pinpoints_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                              sac_filter filter, uint8_t *rows, sac_error *err);
+/* Of the tiles' token grid, what lies over the picture (transformers' unpad_image). */
+void sac_pinpoints_unpad(sac_visual_plan *p);
+/* The tile, counted behind `first` others, and the token in it of a cell of that grid: a row of the merger's. */
+int32_t sac_pinpoints_row(const sac_visual_plan *p, int first, int x, int y);
 int sac_pinpoints_most_tiles(const sac_pinpoints *s, int tile_size);
 
 #endif

@@ -150,6 +150,32 @@ void sac_pinpoints_plan(const sac_pinpoints *s, int tile_size, sac_visual_plan *
     p->n_tokens = (int64_t)p->n_tiles * p->tokens_per_tile;
 }
 
+/* Python's int(round(x, 7)): down, unless the next integer is nearer than half of the seventh decimal. */
+static int round_7_floor(double x) {
+    double down = floor(x);
+    return (int)(down + 1 - x < 0.5e-7 ? down + 1 : down);
+}
+
+void sac_pinpoints_unpad(sac_visual_plan *p) {
+    int w = p->tiles_w * p->tokens.w, h = p->tiles_h * p->tokens.h, padding;
+    p->keep_w = w;
+    p->keep_h = h;
+    if ((double)p->width / p->height > (double)w / h) {
+        padding = (h - round_7_floor(p->height * ((double)w / p->width))) / 2;
+        p->keep_y = padding;
+        p->keep_h = h - 2 * padding;
+    } else {
+        padding = (w - round_7_floor(p->width * ((double)h / p->height))) / 2;
+        p->keep_x = padding;
+        p->keep_w = w - 2 * padding;
+    }
+}
+
+int32_t sac_pinpoints_row(const sac_visual_plan *p, int first, int x, int y) {
+    int w = p->tokens.w, h = p->tokens.h, tile = first + y / h * p->tiles_w + x / w;
+    return tile * p->tokens_per_tile + y % h * w + x % w;
+}
+
 int sac_pinpoints_most_tiles(const sac_pinpoints *p, int tile_size) {
     int most = 1;
     for (int i = 0; i < p->n; i++) {

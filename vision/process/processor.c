@@ -15,12 +15,12 @@ const sac_dialect *sac_dialect_find(const char *name) {
     return NULL;
 }
 
-sac_status sac_processor_plan(const sac_processor_config *c, int width, int height, bool is_video_frame,
-                              sac_visual_plan *p, sac_error *err) {
+/* p: what the caller says of the picture. */
+static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+    const int width = p->width, height = p->height;
     if (width < 1 || height < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels", width, height);
-    *p = (sac_visual_plan){
-        .width = width, .height = height, .is_video_frame = is_video_frame, .frames = 1, .merge = 1};
+    p->frames = p->merge = 1;
     SAC_TRY(c->dialect->plan(c, p, err));
     int64_t n_rows = (int64_t)p->n_tiles * p->tokens_per_tile;
     int64_t max_tokens = c->max_tokens < INT32_MAX ? c->max_tokens : INT32_MAX;
@@ -28,6 +28,18 @@ sac_status sac_processor_plan(const sac_processor_config *c, int width, int heig
     return sac_fail(err, SAC_TOO_LONG,
                     "a picture of %d x %d pixels takes %lld tokens, more than the %lld allowed", width,
                     height, (long long)p->n_tokens, (long long)max_tokens);
+}
+
+sac_status sac_processor_plan(const sac_processor_config *c, int width, int height, bool is_among,
+                              sac_visual_plan *p, sac_error *err) {
+    *p = (sac_visual_plan){.width = width, .height = height, .is_among = is_among && c->dialect->tells_among};
+    return plan(c, p, err);
+}
+
+sac_status sac_processor_plan_frame(const sac_processor_config *c, int width, int height, int64_t n_frames,
+                                    sac_visual_plan *p, sac_error *err) {
+    *p = (sac_visual_plan){.width = width, .height = height, .is_video_frame = true, .n_frames = n_frames};
+    return plan(c, p, err);
 }
 
 sac_status sac_processor_cut_frame(const sac_processor_config *c, const sac_image *image,
@@ -62,23 +74,28 @@ void sac_processor_layout(const sac_processor_config *c, const sac_visual_plan *
     c->dialect->layout(p, source);
 }
 
-sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
+void sac_processor_blend(const sac_processor_config *c, const sac_visual_plan *p, int32_t *source,
+                         float *weight) {
+    c->dialect->blend(p, source, weight);
+}
+
+sac_status sac_processor_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels,
+                               sac_error *err) {
     if (min_pixels == 0 && max_pixels == 0) return SAC_OK;
     if (c->dialect && c->dialect->limit) return c->dialect->limit(c, min_pixels, max_pixels, err);
-    return sac_fail(err, SAC_UNSUPPORTED,
-                    "bounds on the pixels of a picture: this model %s",
+    return sac_fail(err, SAC_UNSUPPORTED, "bounds on the pixels of a picture: this model %s",
                     c->dialect ? "takes all pictures in one size" : "reads text only");
 }
 
 sac_status sac_processor_largest(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    if (!c->dialect->largest) return sac_processor_plan_frame(c, c->tile_size, c->tile_size, 0, p, err);
     *p = (sac_visual_plan){0};
     c->dialect->largest(c, false, p);
     return SAC_OK;
 }
 
 sac_status sac_processor_usual_frame(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    if (!c->dialect->largest) return sac_processor_plan(c, c->tile_size, c->tile_size, true, p, err);
+    if (!c->dialect->largest) return sac_processor_plan_frame(c, c->tile_size, c->tile_size, 0, p, err);
     *p = (sac_visual_plan){.is_video_frame = true};
     c->dialect->largest(c, true, p);
     return SAC_OK;

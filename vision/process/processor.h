@@ -39,10 +39,10 @@ typedef struct sac_processor_config {
 typedef struct sac_processor_model {
     const sac_dialect *dialect;
     int image_size, patch_size; /* of the vision tower */
+    bool keep_class;            /* its class token is among the features */
     int temporal_patch_size, merge_size;
     const json_t *video; /* video_preprocessor_config.json, or NULL; borrowed */
-    /* config.json, borrowed, may be NULL. Read here: vision_feature_select_strategy; the dialects
-     * read more. */
+    /* config.json, borrowed, may be NULL: for the dialects. */
     const json_t *config;
 } sac_processor_model;
 
@@ -67,6 +67,8 @@ sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err);
 typedef struct sac_visual_plan {
     int width, height; /* of the picture */
     bool is_video_frame;
+    bool is_among;      /* one of several pictures, where the dialect makes a difference (tells_among) */
+    int64_t n_frames;   /* of its video; 0: not known */
     int n_tiles;        /* pictures that the tower takes, all of one size */
     int tile_w, tile_h; /* in pixels; what is over a multiple of the patch is drawn and not looked at */
     int patch;          /* pixels a side of a patch */
@@ -83,6 +85,9 @@ typedef struct sac_visual_plan {
     int tiles_w, tiles_h;
     int fit_w, fit_h, fit_x, fit_y;
     int keep_x, keep_y, keep_w, keep_h;
+    int grid_w, grid_h; /* tokens of that part once it is resized */
+    /* Of a picture the tokens, of a frame the embeddings of its tile are weighted sums: see sac_processor_blend. */
+    bool blends;
 } sac_visual_plan;
 
 /* Bytes of the patch rows of n tiles. */
@@ -97,9 +102,14 @@ static inline int64_t sac_visual_tiles(const sac_visual_plan *p, int64_t n_frame
     return (n_frames + p->frames - 1) / p->frames;
 }
 
-/* TOO_LONG above max_tokens, BAD_ARGUMENT for sizes that cannot be processed. */
-sac_status sac_processor_plan(const sac_processor_config *config, int width, int height, bool is_video_frame,
+/* A picture; is_among: one of several of a conversation. TOO_LONG above max_tokens, BAD_ARGUMENT for sizes that cannot be
+ * processed. */
+sac_status sac_processor_plan(const sac_processor_config *config, int width, int height, bool is_among,
                               sac_visual_plan *plan, sac_error *err);
+
+/* The same for a frame of a video of which n_frames are taken; 0: their number is not known. */
+sac_status sac_processor_plan_frame(const sac_processor_config *config, int width, int height,
+                                    int64_t n_frames, sac_visual_plan *plan, sac_error *err);
 
 /* Patch rows [n_tiles * cells of plan->patches][frames][patch * patch][3] of a picture, which is all the frames of
  * its patches. Black of padding and cropping is in them: it is normalised like any pixel. */
@@ -118,6 +128,13 @@ void sac_processor_place_frame(const sac_visual_plan *plan, int k, const uint8_t
 /* source [n_tokens]: for every visual token, in the prompt's order, its row in the merger's outputs [n_tiles *
  * tokens_per_tile], or SAC_SOURCE_NEWLINE for the image_newline embedding. */
 void sac_processor_layout(const sac_processor_config *config, const sac_visual_plan *plan, int32_t *source);
+
+/* Of a plan that blends: for each of n_tokens the rows of the merger's outputs (of a frame's tile) that it is a sum of,
+ * and their weights, [n_tokens][SAC_VISUAL_TAPS]; SAC_SOURCE_NEWLINE in front: the image_newline embedding.
+ * sac_processor_layout then has the row that weighs most. */
+enum { SAC_VISUAL_TAPS = 4 };
+void sac_processor_blend(const sac_processor_config *config, const sac_visual_plan *plan, int32_t *source,
+                         float *weight);
 
 /* Bounds on the pixels of pictures and frames in place of the checkpoint's; 0 leaves one as it is. UNSUPPORTED where all
  * pictures become the same size. */

@@ -28,23 +28,48 @@ sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err) 
     return sac_file_exists(path) ? sac_json_parse_file(out, path, err) : SAC_OK;
 }
 
-static sac_status read_class(const sac_dialect *d, const json_t *json, bool *is_llava, sac_error *err) {
-    static const char *const clip[] = {"CLIPImageProcessor", "CLIPFeatureExtractor", "LlavaImageProcessor",
-                                       "LlavaNextImageProcessor", NULL};
-    const char *const *known = d->classes ? d->classes : clip;
+/* What an image processor's class says without a key. */
+typedef struct processor_class {
+    const char *name;
+    const sac_dialect *dialect; /* NULL: any of those without classes of their own */
+    bool pads;                  /* do_pad makes the picture square */
+    int squeeze;                /* "size" is so many pixels both ways, and nothing is cropped; 0: CLIP's defaults */
+    bool half;                  /* mean and deviation are 0.5 */
+} processor_class;
+
+static const processor_class classes[] = {
+    {.name = "CLIPImageProcessor"},
+    {.name = "CLIPFeatureExtractor"},
+    {.name = "LlavaImageProcessor", .pads = true},
+    {.name = "LlavaNextImageProcessor"},
+    {.name = "LlavaOnevisionImageProcessor", .dialect = &sac_dialect_onevision, .squeeze = 384},
+    {.name = "SiglipImageProcessor", .squeeze = 224, .half = true},
+};
+
+/* "...Fast" and "...Pil" are the same class. */
+static bool is_class(const char *type, const char *name) {
+    size_t n = strlen(name);
+    if (strncmp(type, name, n) != 0) return false;
+    return !type[n] || strcmp(type + n, "Fast") == 0 || strcmp(type + n, "Pil") == 0;
+}
+
+static sac_status read_class(processor_class *out, const sac_dialect *d, const json_t *json, sac_error *err) {
     const char *type = NULL;
     SAC_TRY(sac_json_get_string(json, "feature_extractor_type", &type, err));
     SAC_TRY(sac_json_get_string(json, "image_processor_type", &type, err));
+    *out = classes[0];
+    for (size_t i = 0; i < SAC_COUNT(classes); i++)
+        if (classes[i].dialect == d) *out = classes[i];
     if (!type) return SAC_OK;
-    for (size_t i = 0; known[i]; i++) {
-        size_t n = strlen(known[i]);
-        if (strncmp(type, known[i], n) != 0) continue;
-        if (type[n] && strcmp(type + n, "Fast") != 0 && strcmp(type + n, "Pil") != 0) continue;
-        *is_llava = strncmp(type, "LlavaImage", 10) == 0;
+    for (size_t i = 0; d->classes && d->classes[i]; i++)
+        if (is_class(type, d->classes[i])) return SAC_OK;
+    for (size_t i = 0; !d->classes && i < SAC_COUNT(classes); i++) {
+        if (!is_class(type, classes[i].name) || (classes[i].dialect && classes[i].dialect != d)) continue;
+        *out = classes[i];
         return SAC_OK;
     }
-    return sac_fail(err, SAC_UNSUPPORTED,
-                    "\"image_processor_type\" is \"%.60s\"; known here are %s and its kin", type, known[0]);
+    return sac_fail(err, SAC_UNSUPPORTED, "\"image_processor_type\" is \"%.60s\"; known here are %s and its kin", type,
+                    d->classes ? d->classes[0] : classes[0].name);
 }
 
 /* Three numbers under key, or what is there already. */
@@ -90,14 +115,16 @@ static sac_status read_filter(sac_processor_config *c, const json_t *json, sac_e
 }
 
 static sac_status read_geometry(sac_processor_config *c, const json_t *json, int64_t default_size,
-                                bool is_llava, sac_error *err) {
-    int64_t shortest = default_size, w = 0, h = 0, crop = 0, crop_w = default_size, crop_h = default_size;
+                                const processor_class *k, sac_error *err) {
+    int64_t shortest = k->squeeze ? 0 : default_size, w = k->squeeze, h = k->squeeze;
+    int64_t crop = 0, crop_w = default_size, crop_h = default_size;
     bool pad = false;
-    c->do_resize = c->do_center_crop = true;
+    c->do_resize = true;
+    c->do_center_crop = !k->squeeze;
     SAC_TRY(sac_json_get_bool(json, "do_resize", &c->do_resize, err));
     SAC_TRY(sac_json_get_bool(json, "do_center_crop", &c->do_center_crop, err));
     SAC_TRY(sac_json_get_bool(json, "do_pad", &pad, err));
-    if (is_llava && pad) c->pad_to_square = true;
+    if (k->pads && pad) c->pad_to_square = true;
     SAC_TRY(read_size(json, "size", &shortest, &w, &h, err));
     SAC_TRY(read_size(json, "crop_size", &crop, &crop_w, &crop_h, err));
     if (crop) crop_w = crop_h = crop;
@@ -117,11 +144,12 @@ static sac_status read_geometry(sac_processor_config *c, const json_t *json, int
 }
 
 /* pixel * factor, normalised or not, as (pixel / 255 - mean) / std. */
-static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_error *err) {
+static sac_status read_colors(sac_processor_config *c, const json_t *json, bool half, sac_error *err) {
     double mean[3], std[3], factor = 1.0 / 255;
     bool rescale = true, normalize = true;
     memcpy(mean, clip_mean, sizeof mean);
     memcpy(std, clip_std, sizeof std);
+    for (int i = 0; half && i < 3; i++) mean[i] = std[i] = 0.5;
     SAC_TRY(read_rgb(json, "image_mean", mean, err));
     SAC_TRY(read_rgb(json, "image_std", std, err));
     SAC_TRY(sac_json_get_float(json, "rescale_factor", &factor, err));
@@ -139,13 +167,6 @@ static sac_status read_colors(sac_processor_config *c, const json_t *json, sac_e
         c->mean[i] = (float)(normalize ? mean[i] / scale : 0);
         c->std[i] = (float)((normalize ? std[i] : 1) / scale);
     }
-    return SAC_OK;
-}
-
-static sac_status read_selection(sac_processor_config *c, const json_t *config, sac_error *err) {
-    const char *strategy = "default";
-    SAC_TRY(sac_json_get_string(config, "vision_feature_select_strategy", &strategy, err));
-    c->keep_class_token = strcmp(strategy, "full") == 0;
     return SAC_OK;
 }
 
@@ -171,13 +192,17 @@ sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocesso
                         model->image_size, model->image_size, model->patch_size);
     if (preprocessor && !json_is_object(preprocessor))
         return sac_fail(err, SAC_BAD_FILE, "the image processor's configuration must be an object");
-    bool is_llava = false;
-    SAC_TRY(read_class(c->dialect, preprocessor, &is_llava, err));
-    SAC_TRY(read_selection(c, model->config, err));
+    processor_class k;
+    SAC_TRY(read_class(&k, c->dialect, preprocessor, err));
+    if (!preprocessor && k.squeeze) { /* the original's files have none: it takes SigLIP's */
+        k.squeeze = model->image_size;
+        k.half = true;
+    }
+    c->keep_class_token = model->keep_class;
     SAC_TRY(read_filter(c, preprocessor, err));
     if (!c->dialect->classes)
-        SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, is_llava, err));
-    SAC_TRY(read_colors(c, preprocessor, err));
+        SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, &k, err));
+    SAC_TRY(read_colors(c, preprocessor, k.half, err));
     return read_own(c, model, preprocessor, err);
 }
 

@@ -52,21 +52,21 @@ static sac_mat tile_rows(const run *r, int buffer, int64_t cols) {
 
 /* [class; patches] + positions of a picture: on a device the rows begin as what is added. */
 static sac_status add_positions(const run *r, sac_mat h, sac_mat patches, int64_t t) {
-    int n_patches = r->tokens - 1, hidden = r->c->hidden;
+    int n_patches = sac_clip_patches(r->c), hidden = r->c->hidden, n_class = r->tokens - n_patches;
     bool begun = r->s->on_device;
-    float *first = sac_mat_row_f32(h, t * (n_patches + 1));
-    if (!begun) memcpy(first, r->w->class_embed, (size_t)hidden * sizeof(float));
-    SAC_TRY(linear(r, sac_mat_rows(h, t * (n_patches + 1) + 1, n_patches),
-                   sac_mat_rows(patches, t * n_patches, n_patches), &r->w->patch_embed, NULL, SAC_ACT_NONE,
-                   begun));
-    int64_t n = (int64_t)(n_patches + 1) * hidden;
+    float *first = sac_mat_row_f32(h, t * r->tokens);
+    if (!begun && n_class) memcpy(first, r->w->class_embed, (size_t)hidden * sizeof(float));
+    SAC_TRY(linear(r, sac_mat_rows(h, t * r->tokens + n_class, n_patches),
+                   sac_mat_rows(patches, t * n_patches, n_patches), &r->w->patch_embed,
+                   begun ? NULL : r->w->patch_bias, SAC_ACT_NONE, begun));
+    int64_t n = (int64_t)r->tokens * hidden;
     for (int64_t i = 0; i < n && !begun; i++) first[i] += r->w->pos_embed[i];
     return SAC_OK;
 }
 
 /* h = pre_ln([class; patches] + positions) for every picture. */
 static sac_status embed(const run *r, const sac_patch_rows *in) {
-    int n_patches = r->tokens - 1, hidden = r->c->hidden;
+    int n_patches = sac_clip_patches(r->c), hidden = r->c->hidden;
     sac_mat patches =
         mat(r, r->s->at[SAC_CLIP_PATCHES], r->n_tiles * n_patches, r->w->patch_embed.tensor.dim[1]);
     sac_mat h = mat(r, r->s->at[SAC_CLIP_H], r->rows, hidden);
@@ -82,7 +82,7 @@ static sac_status embed(const run *r, const sac_patch_rows *in) {
                                     &(sac_gather_rows_args){h, start, r->s->at[SAC_CLIP_START], NULL}));
     }
     for (int64_t t = 0; t < r->n_tiles; t++) SAC_TRY(add_positions(r, h, patches, t));
-    return norm(r, h, h, r->w->pre_ln_w, r->w->pre_ln_b);
+    return r->w->pre_ln_w ? norm(r, h, h, r->w->pre_ln_w, r->w->pre_ln_b) : SAC_OK;
 }
 
 /* What the class token of each picture looks at, out[pictures][tokens]; it is the first, and sees all. */
@@ -205,15 +205,15 @@ static sac_status run_layers(const run *r, sac_mat features) {
     return SAC_OK;
 }
 
-/* CLIP looks at whole pictures: every segment is one. */
+/* It looks at whole pictures: every segment is one. */
 static inline bool are_pictures(const sac_tower_config *c, const sac_patch_rows *in) {
-    int n_patches = sac_clip_tokens(c) - 1;
+    int n_patches = sac_clip_patches(c);
     for (int i = 0; i <= in->n_segments; i++)
         if (in->segment_start[i] != i * n_patches) return false;
     return true;
 }
 
-static sac_status encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features) {
+sac_status sac_clip_encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features) {
     run r = run_of(call, in->n_segments);
     assert(in->n_segments > 0 && in->n_segments <= r.s->max_segments && are_pictures(r.c, in));
     assert(features.rows == (int64_t)in->n_segments * sac_clip_kept(r.c));
@@ -224,8 +224,8 @@ static sac_status encode(const sac_tower_run *call, const sac_patch_rows *in, sa
 
 /* ---------------------------------------------------------------- the table */
 
-static sac_status plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
-                       sac_error *err) {
+sac_status sac_clip_plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
+                         sac_error *err) {
     if (width != c->image_size || height != c->image_size || frames != 1)
         return sac_fail(
             err, SAC_UNSUPPORTED,
@@ -241,7 +241,7 @@ static sac_status plan(const sac_tower_config *c, int width, int height, int fra
     return SAC_OK;
 }
 
-static int symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]) {
+int sac_clip_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]) {
     const sac_shape_symbol all[] = {{"t_hidden", c->hidden},
                                     {"t_intermediate", c->intermediate},
                                     {"channels", 3},
@@ -251,20 +251,10 @@ static int symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX
     return (int)SAC_COUNT(all);
 }
 
-#define PART(field, matrix)                                                                                  \
-    { "tower." #field, false, matrix, offsetof(sac_clip_weights, field) }
-#define LAYER(field, matrix)                                                                                 \
-    { "tower.layer." #field, true, matrix, offsetof(sac_clip_layer, field) }
 static const sac_weight_slot slots[] = {
-    PART(patch_embed, true), PART(class_embed, false), PART(pos_embed, false), PART(pre_ln_w, false),
-    PART(pre_ln_b, false),   LAYER(ln1_w, false),      LAYER(ln1_b, false),    LAYER(q, true),
-    LAYER(k, true),          LAYER(v, true),           LAYER(o, true),         LAYER(q_bias, false),
-    LAYER(k_bias, false),    LAYER(v_bias, false),     LAYER(o_bias, false),   LAYER(ln2_w, false),
-    LAYER(ln2_b, false),     LAYER(fc1, true),         LAYER(fc1_bias, false), LAYER(fc2, true),
-    LAYER(fc2_bias, false),
+    SAC_CLIP_PART(patch_embed, true), SAC_CLIP_PART(class_embed, false), SAC_CLIP_PART(pos_embed, false),
+    SAC_CLIP_PART(pre_ln_w, false),   SAC_CLIP_PART(pre_ln_b, false),    SAC_CLIP_LAYER_SLOTS,
 };
-#undef PART
-#undef LAYER
 
 const sac_tower_kind sac_tower_clip = {
     .name = "clip",
@@ -274,9 +264,9 @@ const sac_tower_kind sac_tower_clip = {
     .weights_bytes = sizeof(sac_clip_weights),
     .layer_bytes = sizeof(sac_clip_layer),
     .has_class = true,
-    .plan = plan,
-    .symbols = symbols,
+    .plan = sac_clip_plan,
+    .symbols = sac_clip_symbols,
     .place = sac_clip_place,
     .take = sac_clip_take,
-    .encode = encode,
+    .encode = sac_clip_encode,
 };

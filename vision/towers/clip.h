@@ -1,5 +1,5 @@
 /* clip.h - the CLIP vision tower (Radford et al. 2021; transformers' CLIPVisionModel): its weights and what its
- * files share; for tests too.
+ * files share with SigLIP's (siglip.c), which has no class token and no norm before the layers; for tests too.
  *
  *   h = [class; patches w] + positions;  h = pre_ln(h)
  *   for each layer: h += o(attention(ln1(h)));  h += fc2(act(fc1(ln2(h))))
@@ -24,11 +24,12 @@ typedef struct sac_clip_layer {
 typedef struct sac_clip_weights {
     /* [hidden][3 * patch * patch]; on a GPU with zeros behind each row, so that rows are aligned */
     sac_weight patch_embed;
-    const float *class_embed, *pos_embed; /* [hidden], [1 + patches][hidden] */
-    const float *pre_ln_w, *pre_ln_b;
-    const void
-        *start_rows; /* of a tower on a device: [1 + patches][hidden] of the activations' type, positions with
-                               the class added to the first; NULL on the CPU */
+    const float *class_embed, *pos_embed; /* [hidden]; [class and patches][hidden] */
+    const float *pre_ln_w, *pre_ln_b;     /* NULL: rows are not normalised before the layers */
+    const float *patch_bias;              /* [hidden], or NULL */
+    const void *
+        start_rows; /* of a tower on a device: [class and patches][hidden] of the activations' type, positions with
+                               the class or the bias added; NULL on the CPU */
 } sac_clip_weights;
 
 #define SAC_CLIP_ALIGN 8 /* elements that a row of patches is padded to on a device */
@@ -55,13 +56,16 @@ static inline const sac_clip_layer *sac_clip_layer_of(const sac_tower *t, int i)
 static inline int sac_clip_grid(const sac_tower_config *c) {
     return c->image_size / c->patch_size;
 }
-/* Rows of a picture inside the tower: the class token and the patches. */
+static inline int sac_clip_patches(const sac_tower_config *c) {
+    return sac_clip_grid(c) * sac_clip_grid(c);
+}
+/* Rows of a picture inside the tower: the class token, where the tower has one, and the patches. */
 static inline int sac_clip_tokens(const sac_tower_config *c) {
-    return sac_clip_grid(c) * sac_clip_grid(c) + 1;
+    return sac_clip_patches(c) + (c->kind->has_class ? 1 : 0);
 }
 /* Those of them that come out. */
 static inline int sac_clip_kept(const sac_tower_config *c) {
-    return sac_clip_tokens(c) - (c->keep_class ? 0 : 1);
+    return sac_clip_patches(c) + (c->keep_class ? 1 : 0);
 }
 static inline int64_t sac_clip_aligned_cols(const sac_tower_config *c) {
     return (sac_tower_patch_bytes(c) + SAC_CLIP_ALIGN - 1) / SAC_CLIP_ALIGN * SAC_CLIP_ALIGN;
@@ -71,5 +75,23 @@ static inline int64_t sac_clip_aligned_cols(const sac_tower_config *c) {
 sac_status sac_clip_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
                          sac_arena *arena, sac_arena *host, sac_error *err);
 sac_status sac_clip_place(sac_tower *t, sac_placer *p);
+/* clip.c */
+sac_status sac_clip_plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
+                         sac_error *err);
+int sac_clip_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]);
+sac_status sac_clip_encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features);
+
+/* The slots of a layer, of the tensors that clip.yaml and siglip.yaml name alike. */
+#define SAC_CLIP_PART(field, matrix)                                                                         \
+    { "tower." #field, false, matrix, offsetof(sac_clip_weights, field) }
+#define SAC_CLIP_LAYER(field, matrix)                                                                        \
+    { "tower.layer." #field, true, matrix, offsetof(sac_clip_layer, field) }
+#define SAC_CLIP_LAYER_SLOTS                                                                                 \
+    SAC_CLIP_LAYER(ln1_w, false), SAC_CLIP_LAYER(ln1_b, false), SAC_CLIP_LAYER(q, true),                     \
+        SAC_CLIP_LAYER(k, true), SAC_CLIP_LAYER(v, true), SAC_CLIP_LAYER(o, true),                           \
+        SAC_CLIP_LAYER(q_bias, false), SAC_CLIP_LAYER(k_bias, false), SAC_CLIP_LAYER(v_bias, false),         \
+        SAC_CLIP_LAYER(o_bias, false), SAC_CLIP_LAYER(ln2_w, false), SAC_CLIP_LAYER(ln2_b, false),           \
+        SAC_CLIP_LAYER(fc1, true), SAC_CLIP_LAYER(fc1_bias, false), SAC_CLIP_LAYER(fc2, true),               \
+        SAC_CLIP_LAYER(fc2_bias, false)
 
 #endif

@@ -57,13 +57,18 @@ static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sa
     return st;
 }
 
-/* Positions in the activations' type, the class added to the first. */
+/* Positions in the activations' type; what else a row begins with is added: the class, the bias of a patch. */
 static sac_status place_start_rows(sac_placer *p, const sac_tower_config *c, sac_clip_weights *w) {
     size_t n = (size_t)sac_clip_tokens(c) * (size_t)c->hidden;
     uint16_t *rows = malloc(n * sizeof *rows);
     if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
     for (size_t i = 0; i < n; i++) {
-        float f = w->pos_embed[i] + (i < (size_t)c->hidden ? w->class_embed[i] : 0.0f);
+        size_t hidden = (size_t)c->hidden;
+        float f = w->pos_embed[i];
+        if (w->class_embed && i < hidden)
+            f += w->class_embed[i];
+        else if (w->patch_bias)
+            f += w->patch_bias[i % hidden];
         rows[i] = p->activations == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
     }
     w->start_rows = rows;

@@ -8,7 +8,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_MERGERS(X) X(mlp) X(patch)
+#define SAC_MERGERS(X) X(mlp) X(patch) X(deepstack)
 
 enum { SAC_MERGER_MAX_SYMBOLS = 4 };
 
@@ -18,10 +18,20 @@ typedef struct sac_merger {
     const sac_merger_kind *kind;
     int in, hidden, out;
     sac_activation act;
-    int joins;     /* features that make one row of y; 1 unless the kind says otherwise */
+    int joins; /* features that make one row of y; 1 unless the kind says otherwise */
     float norm_eps;
+    int n_deep; /* further rows of `out` for each row of y: what the decoder adds after its first layers (DeepStack) */
     void *weights; /* kind->weights_bytes */
+    void *layers;  /* [n_deep], kind->layer_bytes each */
 } sac_merger;
+
+/* Embeddings of a picture as weighted sums of what comes of its features (op_blend_rows.h), in tables that lie where
+ * the merger runs. */
+typedef struct sac_token_blend {
+    int n; /* embeddings; 0: they are not blended */
+    int32_t *source;
+    float *weight; /* [n][SAC_BLEND_TAPS] */
+} sac_token_blend;
 
 /* A call: the features of n pictures that have one grid. */
 typedef struct sac_merger_run {
@@ -30,25 +40,32 @@ typedef struct sac_merger_run {
     const sac_stream *stream;
     bool fast; /* bf16 products allowed */
     int n;
-    sac_grid grid;    /* of each picture's features */
-    int pool;         /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
-    sac_mat features; /* [n * features of a picture][in]; scratch afterwards */
-    sac_mat mid;      /* [the same / joins][hidden], scratch */
-    void *raw;        /* [the same / joins][out] in y's type, scratch where embeddings are pooled */
-    sac_mat y;        /* [n * tokens of a picture][out] */
+    sac_grid grid;         /* of each picture's features */
+    int pool;              /* embeddings are averaged over pool x pool squares of the grid; 1: they are not */
+    sac_token_blend blend; /* or they are weighted sums */
+    /* [n * features of a picture][in], of n_deep + 1 layers one behind another; scratch afterwards */
+    sac_mat features;
+    sac_mat mid;  /* [the same / joins][hidden], scratch */
+    void *raw;    /* [the same / joins][out] in y's type, scratch where embeddings are pooled or blended */
+    sac_mat y;    /* [n * tokens of a picture][out] */
+    sac_mat deep; /* [the same][n_deep * out]; no data where n_deep is 0 */
 } sac_merger_run;
 
 struct sac_merger_kind {
     const char *name; /* "mlp" */
     const sac_weight_slot *slots;
     int n_slots;
-    size_t weights_bytes;
+    size_t weights_bytes, layer_bytes;
     bool joins_squares; /* merge_size x merge_size of the tower's features make one row */
     int (*symbols)(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMBOLS]);
     sac_status (*place)(sac_merger *m, sac_placer *p); /* as a tower's */
     sac_status (*run)(const sac_merger_run *r);
 };
 
+/* Of all that becomes of a token. */
+static inline int64_t sac_merger_width(const sac_merger *m) {
+    return (int64_t)m->out * (1 + m->n_deep);
+}
 static inline int sac_merger_joins(const sac_merger *m) {
     return m->joins > 1 ? m->joins : 1;
 }

@@ -12,9 +12,14 @@ static sac_status run(const sac_merger_run *r) {
     const sac_merger *m = r->merger;
     const sac_merger_mlp_weights *w = m->weights;
     sac_mat raw = {r->raw, r->features.rows, m->out, m->out, r->y.dtype};
-    if (r->pool <= 1) raw = r->y;
+    if (r->pool <= 1 && !r->blend.n) raw = r->y;
     SAC_TRY(linear(r, r->mid, r->features, &w->fc1, w->fc1_bias, m->act));
     SAC_TRY(linear(r, raw, r->mid, &w->fc2, w->fc2_bias, SAC_ACT_NONE));
+    if (r->blend.n)
+        return r->ops->blend_rows(
+            r->stream,
+            &(sac_blend_rows_args){
+                .y = r->y, .x = raw, .source = r->blend.source, .weight = r->blend.weight, .n_tiles = r->n});
     if (r->pool <= 1) return SAC_OK;
     return r->ops->pool_tokens(
         r->stream,

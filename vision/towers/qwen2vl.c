@@ -20,8 +20,8 @@ static sac_mat mat(const run *r, int buffer, int64_t cols) {
     return (sac_mat){r->s->at[buffer], r->rows, cols, cols, r->s->dtype};
 }
 
-static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias, sac_activation act,
-                         bool accumulate) {
+static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias,
+                         sac_activation act, bool accumulate) {
     return r->ops->linear(
         r->stream,
         &(sac_linear_args){
@@ -37,6 +37,19 @@ static sac_status reorder(const run *r, sac_mat y, sac_mat x, const int32_t *sou
     return r->ops->gather_rows(r->stream, &(sac_gather_rows_args){y, x, source, NULL});
 }
 
+static sac_status add_positions(const run *r, sac_mat x, const float *table) {
+    const sac_qwen2vl_tables *t = &r->tables;
+    const int64_t table_rows = (int64_t)r->c->table_side * r->c->table_side;
+    return r->ops->blend_rows(
+        r->stream, &(sac_blend_rows_args){.y = x,
+                                          .x = sac_mat_f32((void *)(uintptr_t)table, table_rows, x.cols),
+                                          .source = t->taps,
+                                          .weight = t->tap_weight,
+                                          .n_tiles = t->n_tiles,
+                                          .shared = true,
+                                          .accumulate = true});
+}
+
 /* h = the embedded patches, window by window. */
 static sac_status embed(const run *r) {
     const sac_qwen2vl_weights *w = r->t->weights;
@@ -47,7 +60,8 @@ static sac_status embed(const run *r) {
                                                              .pixels = in->pixels,
                                                              .mean = {in->mean[0], in->mean[1], in->mean[2]},
                                                              .std = {in->std[0], in->std[1], in->std[2]}}));
-    SAC_TRY(linear(r, n, patches, &w->patch_embed, NULL, SAC_ACT_NONE, false));
+    SAC_TRY(linear(r, n, patches, &w->patch_embed, w->patch_bias, SAC_ACT_NONE, false));
+    if (w->positions) SAC_TRY(add_positions(r, n, w->positions));
     return reorder(r, h, n, r->tables.order);
 }
 
@@ -117,6 +131,18 @@ static sac_status feed_forward(const run *r, const sac_qwen2vl_layer *w) {
     return linear(r, h, up, &w->down, w->down_bias, SAC_ACT_NONE, true);
 }
 
+/* What the layers that are read have made, one matrix behind another; state i is that after i layers. */
+static sac_status keep_features(const run *r, int state, sac_mat features) {
+    const sac_tower_config *c = r->c;
+    for (int k = 0; k < c->n_feature_layers; k++) {
+        size_t before = (size_t)k * (size_t)r->rows * sac_dtype_row_bytes(features.dtype, c->hidden);
+        sac_mat to = {(uint8_t *)features.data + before, r->rows, c->hidden, c->hidden, features.dtype};
+        if (c->feature_layer[k] == state)
+            SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
+    }
+    return SAC_OK;
+}
+
 static sac_status encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features) {
     const sac_tower *t = call->tower;
     const sac_qwen2vl_layer *layers = t->layers;
@@ -133,8 +159,9 @@ static sac_status encode(const sac_tower_run *call, const sac_patch_rows *in, sa
     for (int i = 0; i < t->config.n_layers; i++) {
         SAC_TRY(attend(&r, &layers[i], i));
         SAC_TRY(feed_forward(&r, &layers[i]));
+        SAC_TRY(keep_features(&r, i + 1, features));
     }
-    return reorder(&r, features, mat(&r, SAC_QWEN2VL_H, t->config.hidden), r.tables.back);
+    return SAC_OK;
 }
 
 /* ---------------------------------------------------------------- weights on a device */
@@ -153,6 +180,9 @@ static sac_status place(sac_tower *t, sac_placer *p) {
     sac_qwen2vl_weights *w = t->weights;
     sac_qwen2vl_layer *layers = t->layers;
     SAC_TRY(sac_place_weight(p, &w->patch_embed));
+    SAC_TRY(sac_place_vector(p, &w->patch_bias, t->config.hidden));
+    SAC_TRY(sac_place_vector(p, &w->positions,
+                             (int64_t)t->config.table_side * t->config.table_side * t->config.hidden));
     for (int i = 0; i < t->config.n_layers; i++) SAC_TRY(place_layer(p, &t->config, &layers[i]));
     return SAC_OK;
 }
@@ -162,10 +192,12 @@ static sac_status place(sac_tower *t, sac_placer *p) {
 static sac_status plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
                        sac_error *err) {
     int square = c->patch_size * c->merge_size;
-    if (width < square || height < square || width % square || height % square || frames != c->temporal_patch_size)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "%d frames of %d x %d pixels together: this vision tower takes %d, in multiples of %d pixels",
-                        frames, width, height, c->temporal_patch_size, square);
+    if (width < square || height < square || width % square || height % square ||
+        frames != c->temporal_patch_size)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "%d frames of %d x %d pixels together: this vision tower takes %d, in multiples of %d pixels",
+            frames, width, height, c->temporal_patch_size, square);
     sac_grid g = {1, height / c->patch_size, width / c->patch_size};
     int64_t n = sac_grid_cells(g);
     *p = (sac_tower_plan){.patches = g,
@@ -178,36 +210,70 @@ static sac_status plan(const sac_tower_config *c, int width, int height, int fra
 }
 
 static int symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]) {
-    const sac_shape_symbol all[] = {{"t_hidden", c->hidden},
-                                    {"t_intermediate", c->intermediate},
-                                    {"channels", 3},
-                                    {"frames", c->temporal_patch_size},
-                                    {"patch", c->patch_size}};
+    const sac_shape_symbol all[] = {{"t_hidden", c->hidden},  {"t_intermediate", c->intermediate},
+                                    {"channels", 3},          {"frames", c->temporal_patch_size},
+                                    {"patch", c->patch_size}, {"table", c->table_side}};
     memcpy(out, all, sizeof all);
     return (int)SAC_COUNT(all);
 }
 
-#define PATCH_EMBED                                                                                                    \
+#define PATCH_EMBED                                                                                          \
     { "tower.patch_embed", false, true, offsetof(sac_qwen2vl_weights, patch_embed) }
-#define LAYER(field, matrix)                                                                                           \
+#define LAYER(field, matrix)                                                                                 \
     { "tower.layer." #field, true, matrix, offsetof(sac_qwen2vl_layer, field) }
 static const sac_weight_slot qwen2vl_slots[] = {
-    PATCH_EMBED,          LAYER(norm1_w, false),  LAYER(norm1_b, false), LAYER(qkv, true),
-    LAYER(qkv_bias, false), LAYER(o, true),       LAYER(o_bias, false),  LAYER(norm2_w, false),
-    LAYER(norm2_b, false), LAYER(up, true),       LAYER(up_bias, false), LAYER(down, true),
+    PATCH_EMBED,
+    LAYER(norm1_w, false),
+    LAYER(norm1_b, false),
+    LAYER(qkv, true),
+    LAYER(qkv_bias, false),
+    LAYER(o, true),
+    LAYER(o_bias, false),
+    LAYER(norm2_w, false),
+    LAYER(norm2_b, false),
+    LAYER(up, true),
+    LAYER(up_bias, false),
+    LAYER(down, true),
     LAYER(down_bias, false),
 };
 static const sac_weight_slot qwen2_5vl_slots[] = {
-    PATCH_EMBED,          LAYER(norm1_w, false),    LAYER(qkv, true),  LAYER(qkv_bias, false), LAYER(o, true),
-    LAYER(o_bias, false), LAYER(norm2_w, false),    LAYER(gate, true), LAYER(gate_bias, false), LAYER(up, true),
-    LAYER(up_bias, false), LAYER(down, true),       LAYER(down_bias, false),
+    PATCH_EMBED,
+    LAYER(norm1_w, false),
+    LAYER(qkv, true),
+    LAYER(qkv_bias, false),
+    LAYER(o, true),
+    LAYER(o_bias, false),
+    LAYER(norm2_w, false),
+    LAYER(gate, true),
+    LAYER(gate_bias, false),
+    LAYER(up, true),
+    LAYER(up_bias, false),
+    LAYER(down, true),
+    LAYER(down_bias, false),
+};
+static const sac_weight_slot qwen3vl_slots[] = {
+    PATCH_EMBED,
+    {"tower.patch_bias", false, false, offsetof(sac_qwen2vl_weights, patch_bias)},
+    {"tower.positions", false, false, offsetof(sac_qwen2vl_weights, positions)},
+    LAYER(norm1_w, false),
+    LAYER(norm1_b, false),
+    LAYER(qkv, true),
+    LAYER(qkv_bias, false),
+    LAYER(o, true),
+    LAYER(o_bias, false),
+    LAYER(norm2_w, false),
+    LAYER(norm2_b, false),
+    LAYER(up, true),
+    LAYER(up_bias, false),
+    LAYER(down, true),
+    LAYER(down_bias, false),
 };
 #undef PATCH_EMBED
 #undef LAYER
 
-#define COMMON                                                                                                         \
-    .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer), .plan = plan,              \
-    .symbols = symbols, .place = place, .take = sac_qwen2vl_take, .encode = encode
+#define COMMON                                                                                               \
+    .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer), .plan = plan,    \
+    .features_apart = true, .symbols = symbols, .place = place, .take = sac_qwen2vl_take, .encode = encode
 
 const sac_tower_kind sac_tower_qwen2vl = {.name = "qwen2vl",
                                           .model_type = "qwen2_vl_vision",
@@ -219,3 +285,8 @@ const sac_tower_kind sac_tower_qwen2_5vl = {.name = "qwen2_5vl",
                                             .slots = qwen2_5vl_slots,
                                             .n_slots = (int)SAC_COUNT(qwen2_5vl_slots),
                                             COMMON};
+const sac_tower_kind sac_tower_qwen3vl = {.name = "qwen3vl",
+                                          .model_type = "qwen3_vl_vision",
+                                          .slots = qwen3vl_slots,
+                                          .n_slots = (int)SAC_COUNT(qwen3vl_slots),
+                                          COMMON};

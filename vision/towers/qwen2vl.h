@@ -1,5 +1,6 @@
-/* qwen2vl.h - the towers of Qwen2-VL (Wang et al., arXiv:2409.12191, sec. 2.1) and Qwen2.5-VL (Bai et al.,
- * arXiv:2502.13923, sec. 2.1): their weights and what their files share; for tests too.
+/* qwen2vl.h - the towers of Qwen2-VL (Wang et al., arXiv:2409.12191, sec. 2.1), Qwen2.5-VL (Bai et al.,
+ * arXiv:2502.13923, sec. 2.1) and Qwen3-VL (arXiv:2511.21631, sec. 2): their weights and what their files share; for
+ * tests too.
  *
  *   h = patches w                          a patch is that of two frames, or of a picture twice
  *   for each layer: h += proj(attention(rope(qkv(norm1(h)))));  h += mlp(norm2(h))
@@ -8,7 +9,9 @@
  * A picture may have any size. Positions are rotations of queries and keys alone: the first half of a head's pairs
  * turns by the patch's row, the second by its column. A segment is a picture, or a step of time of a video.
  * Qwen2-VL has layer norms and a two-layer MLP; Qwen2.5-VL RMS norms, SwiGLU, and in most layers attention within
- * windows of window_size pixels: rows then stand window by window inside the tower. */
+ * windows of window_size pixels: rows then stand window by window inside the tower. Qwen3-VL has layer norms and a
+ * two-layer MLP again; embedded patches have a bias and learned positions, which are those of a square table of
+ * table_side a side, resampled so that its corners are the picture's; and the features of several layers come out. */
 #ifndef SAC_VISION_QWEN2VL_H
 #define SAC_VISION_QWEN2VL_H
 
@@ -18,12 +21,14 @@ typedef struct sac_qwen2vl_layer {
     const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* biases NULL: RMS norms */
     sac_weight qkv, o;                                  /* [3 * hidden][hidden], [hidden][hidden] */
     const float *qkv_bias, *o_bias;
-    sac_weight gate, up, down; /* [intermediate][hidden] twice, [hidden][intermediate]; gate without data: none */
+    sac_weight gate, up,
+        down; /* [intermediate][hidden] twice, [hidden][intermediate]; gate without data: none */
     const float *gate_bias, *up_bias, *down_bias;
 } sac_qwen2vl_layer;
 
 typedef struct sac_qwen2vl_weights {
-    sac_weight patch_embed; /* [hidden][3 * frames * patch * patch] */
+    sac_weight patch_embed;              /* [hidden][3 * frames * patch * patch] */
+    const float *patch_bias, *positions; /* [hidden], [table_side^2][hidden]; NULL where absent */
 } sac_qwen2vl_weights;
 
 /* Buffers of the state. The tables: which patch a row shows, which row a patch is in, what rows are rotated by, and
@@ -47,6 +52,9 @@ typedef struct sac_qwen2vl_tables {
     int32_t *back;     /* [max_rows] row that a patch is in */
     int32_t *rotation; /* [max_rows] row of cos_sin */
     float *cos_sin;    /* [max_rows][head_dim / 2][2] of the rows of a tile */
+    int32_t *
+        taps; /* [max_rows][SAC_BLEND_TAPS] rows of the table of positions, of a tile's patches, and how much */
+    float *tap_weight; /* of each; NULL without a table */
     int32_t *window;   /* [max_rows / merge^2 + 1] first rows of the windows; the host's only */
 } sac_qwen2vl_tables;
 
@@ -55,8 +63,8 @@ static inline int64_t sac_qwen2vl_max_rows(const sac_tower_state *s, const sac_t
 }
 
 /* qwen2vl_tables.c */
-sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream, sac_arena *arena,
-                            sac_arena *host, sac_error *err);
+sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
+                            sac_arena *arena, sac_arena *host, sac_error *err);
 /* Fills the tables for n tiles of that grid, unless they hold them, and gives those that ops read. */
 sac_status sac_qwen2vl_prepare(const sac_tower_run *r, sac_grid grid, int n_tiles, sac_qwen2vl_tables *where);
 

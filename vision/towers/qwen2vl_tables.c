@@ -10,12 +10,16 @@ static bool take_rows(sac_tower_state *s, const sac_tower_config *c, sac_arena *
     const struct {
         int buffer;
         int64_t cols;
-    } all[] = {{SAC_QWEN2VL_PATCHES, sac_tower_patch_bytes(c)}, {SAC_QWEN2VL_H, c->hidden},
-               {SAC_QWEN2VL_NORM, c->hidden},                   {SAC_QWEN2VL_QKV, 3 * (int64_t)c->hidden},
-               {SAC_QWEN2VL_UP, c->intermediate},               {SAC_QWEN2VL_GATE, c->intermediate}};
+    } all[] = {{SAC_QWEN2VL_PATCHES, sac_tower_patch_bytes(c)},
+               {SAC_QWEN2VL_H, c->hidden},
+               {SAC_QWEN2VL_NORM, c->hidden},
+               {SAC_QWEN2VL_QKV, 3 * (int64_t)c->hidden},
+               {SAC_QWEN2VL_UP, c->intermediate},
+               {SAC_QWEN2VL_GATE, c->intermediate}};
     bool ok = true;
     for (size_t i = 0; i < SAC_COUNT(all); i++) {
-        s->at[all[i].buffer] = sac_arena_take(arena, (size_t)rows * sac_dtype_row_bytes(s->dtype, all[i].cols));
+        s->at[all[i].buffer] =
+            sac_arena_take(arena, (size_t)rows * sac_dtype_row_bytes(s->dtype, all[i].cols));
         ok = ok && s->at[all[i].buffer];
     }
     return ok;
@@ -28,12 +32,20 @@ static size_t rotation_bytes(const sac_tower_config *c, int64_t rows) {
     return (size_t)rows * (size_t)(c->hidden / c->n_heads) * sizeof(float);
 }
 
-static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac_arena *arena, sac_qwen2vl_tables *t) {
+static size_t tap_bytes(int64_t rows) { /* of either table: both are of four bytes */
+    return (size_t)rows * SAC_BLEND_TAPS * sizeof(float);
+}
+
+static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac_arena *arena,
+                        sac_qwen2vl_tables *t) {
     t->order = sac_arena_take(arena, row_table_bytes(s, c));
     t->back = sac_arena_take(arena, row_table_bytes(s, c));
     t->rotation = sac_arena_take(arena, row_table_bytes(s, c));
     t->cos_sin = sac_arena_take(arena, rotation_bytes(c, sac_qwen2vl_max_rows(s, c)));
-    return t->cos_sin != NULL;
+    if (!c->table_side) return t->cos_sin != NULL;
+    t->taps = sac_arena_take(arena, tap_bytes(sac_qwen2vl_max_rows(s, c)));
+    t->tap_weight = sac_arena_take(arena, tap_bytes(sac_qwen2vl_max_rows(s, c)));
+    return t->tap_weight != NULL;
 }
 
 static bool take_host(sac_tower_state *s, const sac_tower_config *c, sac_arena *host) {
@@ -57,8 +69,8 @@ static bool take_device(sac_tower_state *s, const sac_tower_config *c, sac_arena
     return true;
 }
 
-sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream, sac_arena *arena,
-                            sac_arena *host, sac_error *err) {
+sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
+                            sac_arena *arena, sac_arena *host, sac_error *err) {
     (void)stream;
     bool ok = take_rows(s, c, arena);
     ok = take_host(s, c, host) && ok;
@@ -94,16 +106,45 @@ static void order_rows(const squares *s, sac_qwen2vl_tables *t) {
     t->window[t->n_windows] = n;
 }
 
+/* The row and column of a patch by its number, which goes square by square. */
+static int row_of(const squares *s, int patch) {
+    int area = s->merge * s->merge;
+    return patch / area / s->w * s->merge + patch % area / s->merge;
+}
+static int column_of(const squares *s, int patch) {
+    int area = s->merge * s->merge;
+    return patch / area % s->w * s->merge + patch % area % s->merge;
+}
+
 /* Pair i of a head turns by the row, from the first quarter of its channels on by the column. */
 static void rotate_row(const sac_tower_config *c, const squares *s, int patch, float *cos_sin) {
-    int dim = c->hidden / c->n_heads, quarter = dim / 4, area = s->merge * s->merge;
-    int square = patch / area, inside = patch % area;
-    int y = square / s->w * s->merge + inside / s->merge, x = square % s->w * s->merge + inside % s->merge;
+    int dim = c->hidden / c->n_heads, quarter = dim / 4, y = row_of(s, patch), x = column_of(s, patch);
     for (int i = 0; i < 2 * quarter; i++) {
         float exponent = (float)(2 * (i % quarter)) / (float)(dim / 2);
         float angle = (float)(i < quarter ? y : x) * (1.0f / powf(10000.0f, exponent));
         cos_sin[2 * i] = cosf(angle);
         cos_sin[2 * i + 1] = sinf(angle);
+    }
+}
+
+/* Place i of n on one axis of the table, whose ends are those of the axis: the two rows that it lies between, and how
+ * much of each, in f32 as transformers does. */
+static void axis_taps(int i, int n, int side, int tap[2], float weight[2]) {
+    float at = (float)i * (float)(side - 1) / (float)(n > 1 ? n - 1 : 1), low = floorf(at);
+    for (int k = 0; k < 2; k++) {
+        tap[k] = (int)low + k < side ? (int)low + k : side - 1;
+        weight[k] = fmaxf(1 - fabsf(at - low - (float)k), 0);
+    }
+}
+
+static void tap_patch(const sac_tower_config *c, const squares *s, int patch, int32_t *taps, float *weight) {
+    int rows[2], columns[2];
+    float of_row[2], of_column[2];
+    axis_taps(row_of(s, patch), s->h * s->merge, c->table_side, rows, of_row);
+    axis_taps(column_of(s, patch), s->w * s->merge, c->table_side, columns, of_column);
+    for (int k = 0; k < SAC_BLEND_TAPS; k++) {
+        taps[k] = rows[k / 2] * c->table_side + columns[k % 2];
+        weight[k] = of_row[k / 2] * of_column[k % 2];
     }
 }
 
@@ -128,13 +169,17 @@ static void fill(const sac_tower_config *c, sac_qwen2vl_tables *t, sac_grid g, i
     for (int i = 0; i < rows; i++) {
         t->rotation[i] = i;
         rotate_row(c, &s, t->order[i], t->cos_sin + (size_t)i * (size_t)dim);
+        if (c->table_side)
+            tap_patch(c, &s, i, t->taps + SAC_BLEND_TAPS * (size_t)i,
+                      t->tap_weight + SAC_BLEND_TAPS * (size_t)i);
     }
     repeat_tile(t, rows, n_tiles);
     t->grid = g;
     t->n_tiles = n_tiles;
 }
 
-static sac_status upload(const sac_tower_run *r, const sac_qwen2vl_tables *from, const sac_qwen2vl_tables *to) {
+static sac_status upload(const sac_tower_run *r, const sac_qwen2vl_tables *from,
+                         const sac_qwen2vl_tables *to) {
     const sac_device *d = r->stream->device;
     const sac_tower_config *c = &r->tower->config;
     int64_t tile = (int64_t)from->grid.h * from->grid.w, rows = tile * from->n_tiles;
@@ -142,6 +187,8 @@ static sac_status upload(const sac_tower_run *r, const sac_qwen2vl_tables *from,
     SAC_TRY(d->upload(r->stream, to->order, from->order, n_bytes));
     SAC_TRY(d->upload(r->stream, to->back, from->back, n_bytes));
     SAC_TRY(d->upload(r->stream, to->rotation, from->rotation, n_bytes));
+    if (c->table_side) SAC_TRY(d->upload(r->stream, to->taps, from->taps, tap_bytes(tile)));
+    if (c->table_side) SAC_TRY(d->upload(r->stream, to->tap_weight, from->tap_weight, tap_bytes(tile)));
     return d->upload(r->stream, to->cos_sin, from->cos_sin, rotation_bytes(c, tile));
 }
 
@@ -162,5 +209,7 @@ sac_status sac_qwen2vl_prepare(const sac_tower_run *r, sac_grid g, int n_tiles, 
     where->back = there->back;
     where->rotation = there->rotation;
     where->cos_sin = there->cos_sin;
+    where->taps = there->taps;
+    where->tap_weight = there->tap_weight;
     return SAC_OK;
 }

@@ -12,7 +12,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_TOWERS(X) X(clip) X(qwen2vl) X(qwen2_5vl)
+#define SAC_TOWERS(X)                X(clip) X(siglip) X(qwen2vl) X(qwen2_5vl) X(qwen3vl)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
@@ -27,11 +27,13 @@ typedef struct sac_tower_config {
     sac_activation act;
     int n_feature_layers;
     int feature_layer[SAC_TOWER_MAX_FEATURE_LAYERS]; /* hidden state in [0, n_layers]: 0 = the first layer's
-                                                        input, i = after layer i; side by side when several */
+                                                        input, i = after layer i; side by side when several, or where
+                                                        the kind sets features_apart one matrix behind another */
     bool keep_class;                                 /* vision_feature_select_strategy "full" */
-    int temporal_patch_size; /* frames that share a patch */
-    int merge_size;          /* patches stand in squares of so many a side */
-    int window_size;         /* pixels a side of the windows that most layers attend within; 0: none do */
+    int temporal_patch_size;                         /* frames that share a patch */
+    int merge_size;                                  /* patches stand in squares of so many a side */
+    int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
+    int table_side; /* learned positions are a table of so many a side, resampled to the picture's patches; 0: none */
     int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
 } sac_tower_config;
 
@@ -88,7 +90,8 @@ struct sac_tower_kind {
     const sac_weight_slot *slots;
     int n_slots;
     size_t weights_bytes, layer_bytes;
-    bool has_class; /* can say what its class token looks at */
+    bool has_class;      /* can say what its class token looks at */
+    bool features_apart; /* those of several layers: the rows of one, then those of the next */
 
     /* UNSUPPORTED, with the reason, for a size that the tower does not take. */
     sac_status (*plan)(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *plan,
@@ -101,7 +104,8 @@ struct sac_tower_kind {
      * a device's, for what is uploaded at once. */
     sac_status (*take)(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
                        sac_arena *arena, sac_arena *host, sac_error *err);
-    /* Patch rows to features [features of all segments][sac_tower_cols]. */
+    /* Patch rows to features [features of all segments][sac_tower_cols]; of a kind with features_apart the mat is that of
+     * the first feature layer, and those of the others stand behind it. */
     sac_status (*encode)(const sac_tower_run *r, const sac_patch_rows *in, sac_mat features);
 };
 

@@ -17,6 +17,7 @@ namespace sac {
 
 typedef struct matmul_key {
     int64_t m, n, k, x_stride, y_stride;
+    size_t workspace_bytes;
     int x_align, y_align, w_align;
     sac_dtype x, y;
     bool bias, gelu, accumulate, fast;

@@ -65,7 +65,7 @@ static inline cudaLaunchConfig_t launch_config(const sac_stream *s, const launch
         attributes[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attributes[c.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
     }
-    if (p.cluster && is_hopper) {
+    if (p.cluster && s->device->has_clusters) {
         attributes[c.numAttrs].id = cudaLaunchAttributeClusterDimension;
         attributes[c.numAttrs].val.clusterDim.x = (unsigned)p.cluster;
         attributes[c.numAttrs].val.clusterDim.y = attributes[c.numAttrs].val.clusterDim.z = 1;

@@ -190,6 +190,7 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     key.y_align = alignment(a->y.data, key.y_stride * element_bytes(a->y.dtype));
     key.w_align = alignment(a->w.tensor.data, k * element_bytes(a->x.dtype));
     key.x = a->x.dtype, key.y = a->y.dtype;
+    key.workspace_bytes = workspace_bytes;
     key.bias = a->bias, key.gelu = gelu, key.accumulate = a->accumulate, key.fast = a->fast;
     matmul_layouts l;
     if (!describe(&o->lt, &l, &key, bias)) return SAC_DEVICE;
@@ -252,6 +253,10 @@ extern "C" sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_
 }
 
 extern "C" sac_status sac_cuda_linear(const sac_stream *s, const sac_linear_args *a) {
+    if (sac_dtype_block(a->w.tensor.dtype) > 1) {
+        sac_status st = sac_cuda_linear_blocks(s, a);
+        return st == SAC_UNSUPPORTED ? sac_cuda_linear_unpacked(s, a) : st;
+    }
     sac_status st = sac_cuda_linear_gemv(s, a);
     if (st == SAC_UNSUPPORTED) st = sac_cuda_linear_lt(s, a);
     if (st == SAC_UNSUPPORTED) st = sac_cuda_linear_any(s, a);

@@ -22,6 +22,7 @@ static __global__ void embed_any_kernel(sac_mat y, sac_dtype t, const void *tabl
 
 extern "C" sac_status sac_cuda_embed(const sac_stream *s, const sac_embed_args *a) {
     sac_dtype t = a->table.tensor.dtype;
+    if (sac_dtype_block(t) > 1) return sac_cuda_embed_blocks(s, a);
     if (!is_float(t) || !is_float(a->y.dtype)) return SAC_UNSUPPORTED;
     if (!a->y.rows) return SAC_OK;
     bool wide = t == a->y.dtype && mat_aligned(a->y) && is_aligned(a->table.tensor.data, a->y.cols);

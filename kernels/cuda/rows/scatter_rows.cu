@@ -9,7 +9,7 @@ static __global__ void scatter_rows_kernel(T *y, const T *x, const int32_t *targ
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
     if (at >= n) return;
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
-        T *to = y + target[row] * y_stride + at;
+        T *to = y + (target ? target[row] : row) * y_stride + at;
         const T *from = x + row * x_stride + at;
         if constexpr (ADD) {
             float e[V], f[V];

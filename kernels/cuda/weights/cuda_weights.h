@@ -8,9 +8,11 @@
 
 #include <stdbool.h>
 
-#define SAC_CUDA_WEIGHTS(X) X(FLOATS, floats)
+#define SAC_CUDA_WEIGHTS(X)                                                                                  \
+    X(FLOATS, floats)                                                                                        \
+    SAC_BLOCK_FORMATS(X)
 
-#define X(constant, name)   bool sac_cuda_takes_##name(const sac_weight *w, sac_dtype activations);
+#define X(constant, name) bool sac_cuda_takes_##name(const sac_weight *w, sac_dtype activations);
 SAC_CUDA_WEIGHTS(X)
 #undef X
 

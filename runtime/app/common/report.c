@@ -135,6 +135,7 @@ json_t *report_settings(const run *r) {
     set(&b, "fast", json_boolean(r->s->fast));
     if (r->s->chat_template_kwargs) set_text(&b, "chat_template_kwargs", r->s->chat_template_kwargs);
     if (r->s->parse_special) set(&b, "parse_special", json_true());
+    if (r->s->keep_video_marks) set(&b, "keep_video_marks", json_true());
     set(&b, "sampling", sampling_settings(&r->sampling));
     set(&b, "video", video_settings(r->s));
     set(&b, "session", session_settings(r));

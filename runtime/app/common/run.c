@@ -132,11 +132,16 @@ static void warn_of_keys(const sac_model *m) {
 static sac_status read_chat(run *r, sac_error *err) {
     const settings *s = r->s;
     if (s->tools) SAC_TRY(input_read(&r->tools, s->tools, TOOLS_MAX_BYTES, err));
-    r->chat = (sac_chat_options){
-        .tools = r->tools, .variables = s->chat_template_kwargs, .parse_special = s->parse_special};
+    r->chat = (sac_chat_options){.tools = r->tools,
+                                 .variables = s->chat_template_kwargs,
+                                 .parse_special = s->parse_special,
+                                 .keep_video_marks = s->keep_video_marks};
     sac_status st = sac_chat_options_check(r->model, &r->chat, err);
     if (st == SAC_OK || st == SAC_NO_MEMORY) return st;
-    return sac_fail_prefix(err, st, "%s", s->tools ? s->tools : "--chat-template-kwargs");
+    return sac_fail_prefix(err, st, "%s",
+                           s->tools                  ? s->tools
+                           : s->chat_template_kwargs ? "--chat-template-kwargs"
+                                                     : "--keep-video-marks");
 }
 
 sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err) {

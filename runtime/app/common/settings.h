@@ -72,7 +72,7 @@ typedef struct settings {
     media_list media;
     char *model, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device, *activations;
     int64_t threads, vision_cache_mib;
-    bool fast, json, quiet, help, parse_special;
+    bool fast, json, quiet, help, parse_special, keep_video_marks;
     double fps;
     int64_t num_frames, max_frames, max_pixels;
     int64_t image_min_pixels, image_max_pixels;
@@ -102,6 +102,8 @@ typedef struct settings {
     int64_t port, slots, queue, connections, body_mib, bodies_mib, uploads_mib, media_mib, decoded_mib;
     int64_t picture_pixels, media_items;
     bool request_methods;
+    bool lenient_fields;
+    int64_t client_slots, client_requests;
     double video_seconds, decode_seconds, request_seconds, receive_seconds, heartbeat_seconds, drain_seconds;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;

@@ -30,7 +30,8 @@ const setting settings_table[] = {
     {"model", 'm', NULL, false, SETTING_TEXT, offsetof(settings, model), COMMAND_ALL, 0, 0, "MODEL",
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
     {"adapter", 0, NULL, false, SETTING_TEXTS, offsetof(settings, adapter), COMMAND_ALL, 0, 0, "DIR[:SCALE]",
-     "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for more"},
+     "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for "
+     "more"},
     {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "NAME|FILE",
      "how conversations are written, otherwise by the model's own chat template: a template's file, the name "
      "of one "
@@ -44,6 +45,9 @@ const setting settings_table[] = {
     {"parse-special", 0, NULL, false, SETTING_FLAG, offsetof(settings, parse_special),
      GIVE_ANSWERS | COMMAND_INSPECT, 0, 0, NULL,
      "control tokens in texts count as such; otherwise what a user types stays text"},
+    {"keep-video-marks", 0, NULL, false, SETTING_FLAG, offsetof(settings, keep_video_marks), GIVE_ANSWERS, 0,
+     0, NULL,
+     "Qwen3-VL: the chat template's tokens around a video stay around its frames, as in transformers 5.10"},
     {"tokenizer", 0, NULL, false, SETTING_TEXT, offsetof(settings, tokenizer), COMMAND_ALL, 0, 0, "RULE",
      "text becomes tokens as the tokenizer class has it (class), or as tokenizer.json does (file), where "
      "they "
@@ -58,9 +62,12 @@ const setting settings_table[] = {
      "type of activations: f32 on the CPU, on a card f32, f16 or bf16 (that of most weights)"},
     {"fast", 0, NULL, false, SETTING_FLAG, offsetof(settings, fast), COMMAND_ALL, 0, 0, NULL,
      "allow bf16 products: faster, logits differ in the third digit"},
-    {"image-min-pixels", 0, NULL, false, SETTING_INT, offsetof(settings, image_min_pixels), COMMAND_ALL, 1, 1e12, "N",
-     "where the model takes pictures of any size: smaller ones, and frames, are enlarged to this (the checkpoint's)"},
-    {"image-max-pixels", 0, NULL, false, SETTING_INT, offsetof(settings, image_max_pixels), COMMAND_ALL, 1, 1e12, "N",
+    {"image-min-pixels", 0, NULL, false, SETTING_INT, offsetof(settings, image_min_pixels), COMMAND_ALL, 1,
+     1e12, "N",
+     "where the model takes pictures of any size: smaller ones, and frames, are enlarged to this (the "
+     "checkpoint's)"},
+    {"image-max-pixels", 0, NULL, false, SETTING_INT, offsetof(settings, image_max_pixels), COMMAND_ALL, 1,
+     1e12, "N",
      "the same: larger ones, and frames, are made smaller; bounds tokens and memory (the checkpoint's)"},
     {"vision-cache", 0, NULL, false, SETTING_INT, offsetof(settings, vision_cache_mib), GIVE_ANSWERS, 0,
      1 << 20, "MIB", "memory for pictures already encoded; 0 = none (256)"},
@@ -210,8 +217,14 @@ const setting settings_table[] = {
      "answers made side by side; each takes a context's memory (4)"},
     {"request-methods", 0, "serve", false, SETTING_FLAG, offsetof(settings, request_methods), COMMAND_SERVE,
      0, 0, NULL, "a request may choose attention methods; a slot then takes a quarter more memory"},
+    {"lenient-fields", 0, "serve", false, SETTING_FLAG, offsetof(settings, lenient_fields), COMMAND_SERVE, 0,
+     0, NULL, "fields of a request that are not known are named in the answer's 'warnings', not refused"},
     {"queue", 0, "serve", false, SETTING_INT, offsetof(settings, queue), COMMAND_SERVE, 0, 100000, "N",
      "requests that may wait; more are refused with 429 (256)"},
+    {"client-slots", 0, "serve", false, SETTING_INT, offsetof(settings, client_slots), COMMAND_SERVE, 0, 256,
+     "N", "slots that one client may have (0: all, but one less while others ask too)"},
+    {"client-requests", 0, "serve", false, SETTING_INT, offsetof(settings, client_requests), COMMAND_SERVE, 0,
+     1000000, "N", "requests under way of one client; more are refused with 429 (0: all but an eighth)"},
     {"connections", 0, "serve", false, SETTING_INT, offsetof(settings, connections), COMMAND_SERVE, 1,
      1000000, "N", "open connections (1024)"},
     {"body-mib", 0, "serve", false, SETTING_INT, offsetof(settings, body_mib), COMMAND_SERVE, 1, 1 << 20,

@@ -43,7 +43,10 @@ static serve_config config_of(const run *r) {
     c.fetch_domains = texts_of(&s->fetch_domain);
     c.n_slots = (int)s->slots;
     c.n_queue = (int)s->queue;
+    c.n_client_slots = (int)s->client_slots;
+    c.n_client_requests = (int)s->client_requests;
     c.request_methods = s->request_methods;
+    c.lenient_fields = s->lenient_fields;
     c.session = r->session_config;
     c.sampling = r->sampling;
     c.chat = r->chat;

@@ -15,9 +15,11 @@ typedef struct serve_exchange serve_exchange;
 struct serve_connection {
     serve_connection *next, *previous;
     int fd;
+    uint64_t address;  /* of the client, see connections.h */
     int64_t idle_ns;   /* since when no whole request has come */
     size_t n_received; /* bytes of bodies since then: a long upload may take its time */
     bool busy;         /* a whole request has come and is being answered */
+    bool dropped;      /* it was one too many, and is about to go */
     bool ended;        /* at the watch's last look the client had ended it, and all it sent was read */
 };
 
@@ -29,6 +31,7 @@ struct serve_exchange {
     int fd;
     const serve_route *route;
     char path[256];
+    char allow[64]; /* the methods that the path takes, where that of the request is none of them */
     serve_problem problem;
     serve_buffer body;
     size_t n_swallowed; /* of a body that is not wanted */
@@ -42,6 +45,9 @@ struct serve_route {
     bool takes_body, takes_upload, is_chat;
     enum MHD_Result (*run)(serve_exchange *x);
 };
+
+/* The methods that a path takes, "GET, OPTIONS". */
+void serve_route_methods(const char *path, char *text, size_t room);
 
 /* The route of a request; else NULL and *p filled (404, 405). */
 const serve_route *serve_route_find(const char *method, const char *path, serve_problem *p);

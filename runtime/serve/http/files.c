@@ -42,17 +42,26 @@ static bool write_all(serve_upload *u, const char *data, size_t n) {
     return true;
 }
 
+static bool take_purpose(serve_upload *u, const char *data, uint64_t at, size_t n) {
+    if (at + n >= sizeof u->purpose)
+        return serve_refuse(&u->problem, 400, "purpose", NULL, "'purpose' is longer than %zu bytes",
+                            sizeof u->purpose - 1);
+    memcpy(u->purpose + at, data, n);
+    return true;
+}
+
 static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind, const char *key, const char *filename,
                                 const char *content_type, const char *encoding, const char *data, uint64_t at,
                                 size_t n) {
     serve_upload *u = cls;
     (void)kind, (void)content_type, (void)encoding;
     if (u->problem.status) return MHD_NO;
-    if (!strcmp(key, "purpose")) {
-        if (at + n < sizeof u->purpose) memcpy(u->purpose + at, data, n);
-        return MHD_YES;
-    }
+    if (!strcmp(key, "purpose")) return take_purpose(u, data, at, n) ? MHD_YES : MHD_NO;
     if (strcmp(key, "file")) return MHD_YES;
+    if (at == 0 && u->n_bytes > 0)
+        return serve_refuse(&u->problem, 400, "file", NULL, "the upload has more than one part 'file'")
+                   ? MHD_YES
+                   : MHD_NO;
     if (!u->has_file) {
         u->fd = serve_uploads_begin(u->uploads);
         if (u->fd < 0) return serve_uploads_refuse(&u->problem, errno) ? MHD_YES : MHD_NO;
@@ -118,9 +127,34 @@ static enum MHD_Result reply_unknown(serve_exchange *x) {
     return serve_reply_problem(x, &x->problem);
 }
 
+static const char *argument(const serve_exchange *x, const char *name) {
+    return MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static bool read_page(const serve_exchange *x, serve_uploads_page *page, serve_problem *p) {
+    enum { MOST = 10000 };
+    const char *limit = argument(x, "limit"), *order = argument(x, "order");
+    char *end = NULL;
+    long n = limit ? strtol(limit, &end, 10) : MOST;
+    if (limit && (!*limit || *end || n < 1 || n > MOST))
+        return serve_refuse(p, 400, "limit", NULL, "'limit' must be 1 to %d", MOST);
+    if (order && strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0)
+        return serve_refuse(p, 400, "order", NULL, "'order' must be asc or desc");
+    *page = (serve_uploads_page){.after = argument(x, "after"),
+                                 .purpose = argument(x, "purpose"),
+                                 .limit = (size_t)n,
+                                 .oldest_first = order && !strcmp(order, "asc")};
+    return true;
+}
+
 enum MHD_Result serve_files_list(serve_exchange *x) {
-    json_t *data = serve_uploads_list(x->server->uploads);
-    return serve_reply_json(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", data));
+    serve_uploads_page page;
+    if (!read_page(x, &page, &x->problem)) return serve_reply_problem(x, &x->problem);
+    json_t *list = serve_uploads_list(x->server->uploads, &page);
+    if (list) return serve_reply_json(x, 200, list);
+    serve_refuse(&x->problem, 404, "after", "file_not_found", "there is no file '%.40s'",
+                 page.after ? page.after : "");
+    return serve_reply_problem(x, &x->problem);
 }
 
 static enum MHD_Result send_content(serve_exchange *x, const char *id) {

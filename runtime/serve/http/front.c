@@ -1,12 +1,14 @@
 #define _GNU_SOURCE
 #include "front.h"
 #include "clock.h"
+#include "connections.h"
 #include "exchange.h"
 #include "files.h"
 #include "hash.h"
 #include "metrics.h"
 #include "origin.h"
 #include "status.h"
+#include "strict.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -134,40 +136,10 @@ static bool check_origin(const serve_exchange *x, const char *method, serve_prob
 static uint64_t client_of(const serve_exchange *x) {
     const char *key = serve_exchange_header(x, "Authorization");
     if (key && x->server->config->api_keys.n > 1) return sac_hash_quick(0, key, strlen(key));
-    const union MHD_ConnectionInfo *i =
-        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *a = i ? i->client_addr : NULL;
-    if (a && a->sa_family == AF_INET)
-        return sac_hash_quick(0, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
-    if (a && a->sa_family == AF_INET6)
-        return sac_hash_quick(0, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 8);
-    return 0;
+    return serve_connection_address(x->connection);
 }
 
 /* ---------------------------------------------------------------- receiving */
-
-static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode code) {
-    serve_server *s = cls;
-    serve_connection *c = *context;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = c = calloc(1, sizeof *c);
-        if (!c) return; /* then nobody looks after it but libmicrohttpd */
-        *c = (serve_connection){.fd = fd_of(connection), .idle_ns = sac_now_ns()};
-        pthread_mutex_lock(&s->lock);
-        c->next = s->connections;
-        if (c->next) c->next->previous = c;
-        s->connections = c;
-        pthread_mutex_unlock(&s->lock);
-    } else if (c) {
-        pthread_mutex_lock(&s->lock);
-        *(c->previous ? &c->previous->next : &s->connections) = c->next;
-        if (c->next) c->next->previous = c->previous;
-        pthread_mutex_unlock(&s->lock);
-        free(c);
-        *context = NULL;
-    }
-}
 
 /* A whole request has come, or has been answered. */
 static void set_busy(serve_exchange *x, bool busy) {
@@ -208,7 +180,11 @@ static bool look_at(serve_exchange *x, const char *method, const char *url) {
     if (strlen(url) >= sizeof x->path) return serve_refuse(p, 404, NULL, NULL, "no such path");
     strcpy(x->path, url);
     x->route = serve_route_find(method, url, p);
-    if (!x->route) return false;
+    if (!x->route) {
+        serve_route_methods(url, x->allow, sizeof x->allow);
+        return false;
+    }
+    if (!serve_strict_check(x)) return false;
     if (!check_origin(x, method, p) || !check_key(x, p)) return false;
     if (stated_length(x) > body_limit(x)) return refuse_length(x);
     if (!x->route->takes_upload) return true;
@@ -225,7 +201,7 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
         .server = s, .connection = connection, .fd = fd_of(connection), .line = i ? i->socket_context : NULL};
     *ptr = x;
     /* Before the body is sent is the time to say that it is not wanted. */
-    if (!look_at(x, method, url) && stated_length(x) > SWALLOW_BYTES)
+    if (!look_at(x, method, url) && (stated_length(x) > SWALLOW_BYTES || x->problem.status == 501))
         return serve_reply_problem(x, &x->problem);
     return MHD_YES;
 }
@@ -355,9 +331,11 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
     s->daemon = MHD_start_daemon(
         flags, (uint16_t)c->port, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
         MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)c->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(c->header_timeout_s + 0.999),
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, serve_connection_notify, s, MHD_OPTION_UNESCAPE_CALLBACK,
+        serve_strict_unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)c->max_connections + SERVE_SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(c->header_timeout_s + 0.999), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
+        MHD_OPTION_END);
     if (!s->daemon)
         return sac_fail(err, SAC_IO, "cannot listen on %s port %d: %s", c->host, c->port,
                         errno ? strerror(errno) : "address in use or not permitted");

@@ -6,6 +6,7 @@
 #include "page.h"
 #include "scheduler.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +110,13 @@ static bool matches(const char *pattern, const char *path) {
     size_t n = strlen(pattern);
     if (pattern[n - 1] != '*') return !strcmp(pattern, path);
     return !strncmp(pattern, path, n - 1);
+}
+
+void serve_route_methods(const char *path, char *text, size_t room) {
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes && n < room; i++)
+        if (matches(routes[i].path, path))
+            n += (size_t)snprintf(text + n, room - n, "%s%s", n ? ", " : "", routes[i].method);
 }
 
 const serve_route *serve_route_find(const char *method, const char *path, serve_problem *p) {

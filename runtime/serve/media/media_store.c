@@ -115,11 +115,48 @@ static bool make_room(serve_media_store *store, size_t n) {
     return store->n_bytes + n <= most;
 }
 
+static int compare_pointers(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t) * (serve_media *const *)a, y = (uintptr_t) * (serve_media *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Bytes that the request itself holds; what it names twice counts once. 0 without memory for finding out. */
+static size_t own_bytes(const serve_request *r) {
+    size_t n = 0, n_bytes = 0;
+    for (size_t i = 0; i < r->n_media; i++) n += r->media[i].media ? r->media[i].n_urls : 0;
+    serve_media **held = calloc(n + 1, sizeof *held);
+    n = 0;
+    for (size_t i = 0; held && i < r->n_media; i++)
+        for (size_t k = 0; r->media[i].media && k < r->media[i].n_urls; k++)
+            if (r->media[i].media[k]) held[n++] = r->media[i].media[k];
+    if (n) qsort(held, n, sizeof *held, compare_pointers);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || held[i] != held[i - 1]) n_bytes += held[i]->prepared.n_bytes;
+    free(held);
+    return n_bytes;
+}
+
+/* Whether a request's media fit into the store when it has it for itself: else there is nothing to wait for. */
+static bool can_fit(const serve_job *j, size_t n_more, const char *param, serve_problem *p) {
+    size_t most = j->server->config->max_decoded_bytes;
+    if (n_more <= most && own_bytes(j->request) <= most - n_more) return true;
+    return serve_refuse(p, 413, param, "media_too_large",
+                        "%s: with it the media of this request take more than the %zu bytes that all may "
+                        "have (--decoded-mib)",
+                        param, most);
+}
+
 /* Adds what was prepared; waits for room, for a time. Takes it over. NULL: no room or memory. */
-static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t most, intake_media *prepared,
-                        const atomic_bool *cancelled) {
+static serve_media *put(serve_job *j, const uint8_t key[32], int64_t most, intake_media *prepared,
+                        const char *param, serve_problem *p) {
+    serve_media_store *store = j->server->media;
     serve_media *m = calloc(1, sizeof *m);
     int64_t start = sac_now_ns();
+    if (!can_fit(j, prepared->n_bytes, param, p)) {
+        free(m);
+        intake_media_free(prepared);
+        return NULL;
+    }
     pthread_mutex_lock(&store->lock);
     bool fits = m != NULL;
     while (fits && !make_room(store, prepared->n_bytes)) {
@@ -127,7 +164,7 @@ static serve_media *put(serve_media_store *store, const uint8_t key[32], int64_t
         clock_gettime(CLOCK_REALTIME, &t);
         t.tv_sec++;
         pthread_cond_timedwait(&store->freed, &store->lock, &t);
-        fits = sac_seconds_since(start) < ROOM_SECONDS && !atomic_load(cancelled);
+        fits = sac_seconds_since(start) < ROOM_SECONDS && !atomic_load(&j->cancelled);
     }
     if (fits) {
         memcpy(m->key, key, sizeof m->key);
@@ -218,8 +255,9 @@ static serve_media *decode(serve_job *j, const serve_source *source, intake_task
     serve_metrics_observe(s->metrics, SERVE_TIME_media, sac_seconds_since(start));
     serve_metrics_observe(s->metrics, SERVE_TIME_resize, prepared.prepare_s);
     serve_metrics_count(s->metrics, SERVE_COUNT_media_misses, 1);
-    serve_media *m = put(s->media, key, t->max_frames, &prepared, &j->cancelled);
-    if (!m) serve_refuse(p, 503, param, "overloaded", "%s: no room for decoded media now", param);
+    serve_media *m = put(j, key, t->max_frames, &prepared, param, p);
+    if (!m && !p->status)
+        serve_refuse(p, 503, param, "overloaded", "%s: no room for decoded media now", param);
     return m;
 }
 

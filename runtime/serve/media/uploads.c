@@ -2,6 +2,7 @@
 #include "uploads.h"
 #include "make_id.h"
 #include "status.h"
+#include "uploads_index.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -18,8 +19,9 @@
 struct serve_uploads {
     const serve_config *config;
     int folder;           /* descriptor */
-    pthread_mutex_t lock; /* for the total */
-    size_t total_bytes;   /* of finished uploads and those under way */
+    pthread_mutex_t lock; /* for what follows */
+    serve_uploads_index index;
+    size_t total_bytes; /* of finished uploads and those under way */
 };
 
 /* ---------------------------------------------------------------- ids and room */
@@ -53,20 +55,35 @@ int serve_uploads_begin(const serve_uploads *u) {
     return openat(u->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
-/* Bytes of what an earlier server left in the folder. */
-static size_t count_bytes(int folder) {
-    size_t total = 0;
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+static json_t *read_description(const serve_uploads *u, const char *id) {
+    char name[40];
+    snprintf(name, sizeof name, "%s.json", id);
+    int fd = openat(u->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return NULL;
+    json_t *j = json_loadfd(fd, 0, NULL);
+    close(fd);
+    return j;
+}
+
+/* One that an earlier server left. Its own name counts, whatever its description says. */
+static void take_in(serve_uploads *u, const char *id) {
     struct stat st;
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (serve_uploads_is_id(e->d_name) && fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-            total += (size_t)st.st_size;
+    if (!serve_uploads_is_id(id) || fstatat(u->folder, id, &st, AT_SYMLINK_NOFOLLOW) != 0) return;
+    u->total_bytes += (size_t)st.st_size;
+    json_t *j = read_description(u, id);
+    if (json_is_object(j) && json_object_set_new(j, "id", json_string(id)) == 0)
+        serve_uploads_index_add(&u->index, j);
+    json_decref(j);
+}
+
+static void take_in_all(serve_uploads *u) {
+    int fd = openat(u->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));) take_in(u, e->d_name);
     if (d)
         closedir(d);
     else if (fd >= 0)
         close(fd);
-    return total;
 }
 
 sac_status serve_uploads_open(serve_uploads **out, const serve_config *c, sac_error *err) {
@@ -81,8 +98,9 @@ sac_status serve_uploads_open(serve_uploads **out, const serve_config *c, sac_er
         close(folder);
         return sac_fail(err, SAC_NO_MEMORY, "no memory for uploads");
     }
-    *u = (serve_uploads){.config = c, .folder = folder, .total_bytes = count_bytes(folder)};
+    *u = (serve_uploads){.config = c, .folder = folder};
     pthread_mutex_init(&u->lock, NULL);
+    take_in_all(u);
     *out = u;
     return SAC_OK;
 }
@@ -90,6 +108,7 @@ sac_status serve_uploads_open(serve_uploads **out, const serve_config *c, sac_er
 void serve_uploads_close(serve_uploads *u) {
     if (!u) return;
     close(u->folder);
+    serve_uploads_index_free(&u->index);
     pthread_mutex_destroy(&u->lock);
     free(u);
 }
@@ -109,13 +128,7 @@ static json_t *name_json(const char *name) {
 }
 
 json_t *serve_uploads_describe(const serve_uploads *u, const char *id) {
-    char name[40];
-    snprintf(name, sizeof name, "%s.json", id);
-    int fd = openat(u->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) return NULL;
-    json_t *j = json_loadfd(fd, 0, NULL);
-    close(fd);
-    return j;
+    return read_description(u, id);
 }
 
 static bool write_description(const serve_uploads *u, const char *id, const json_t *j) {
@@ -149,25 +162,22 @@ json_t *serve_uploads_keep(serve_uploads *u, int fd, size_t n_bytes, const char 
         snprintf(description, sizeof description, "%s.json", id);
         unlinkat(u->folder, description, 0);
     } else {
+        pthread_mutex_lock(&u->lock);
+        serve_uploads_index_add(&u->index, j);
+        pthread_mutex_unlock(&u->lock);
         return j;
     }
     json_decref(j);
     return NULL;
 }
 
-json_t *serve_uploads_list(const serve_uploads *u) {
-    json_t *data = json_array();
-    int fd = u ? openat(u->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        json_t *j = serve_uploads_is_id(e->d_name) ? serve_uploads_describe(u, e->d_name) : NULL;
-        if (j) json_array_append_new(data, j);
-    }
-    if (d)
-        closedir(d);
-    else if (fd >= 0)
-        close(fd);
-    return data;
+json_t *serve_uploads_list(serve_uploads *u, const serve_uploads_page *page) {
+    static const serve_uploads_index none;
+    if (!u) return serve_uploads_index_list(&none, page);
+    pthread_mutex_lock(&u->lock);
+    json_t *list = serve_uploads_index_list(&u->index, page);
+    pthread_mutex_unlock(&u->lock);
+    return list;
 }
 
 bool serve_uploads_delete(serve_uploads *u, const char *id) {
@@ -177,5 +187,8 @@ bool serve_uploads_delete(serve_uploads *u, const char *id) {
     snprintf(name, sizeof name, "%s.json", id);
     unlinkat(u->folder, name, 0);
     if (unlinkat(u->folder, id, 0) == 0) serve_uploads_return_room(u, (size_t)st.st_size);
+    pthread_mutex_lock(&u->lock);
+    serve_uploads_index_remove(&u->index, id);
+    pthread_mutex_unlock(&u->lock);
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "problem.h"
 #include "serve_config.h"
+#include "uploads_index.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -33,9 +34,10 @@ void serve_uploads_return_room(serve_uploads *u, size_t n);
 json_t *serve_uploads_keep(serve_uploads *u, int fd, size_t n_bytes, const char *name, const char *purpose,
                            serve_problem *p);
 
-/* The description of one (NULL = there is none) and of all; the caller's. u may be NULL for the list. */
+/* The description of one (NULL = there is none), and a page of the list (NULL: there is none, see uploads_index.h); the
+ * caller's. u may be NULL for the list. */
 json_t *serve_uploads_describe(const serve_uploads *u, const char *id);
-json_t *serve_uploads_list(const serve_uploads *u);
+json_t *serve_uploads_list(serve_uploads *u, const serve_uploads_page *page);
 
 /* False when there is no such file. u may be NULL. */
 bool serve_uploads_delete(serve_uploads *u, const char *id);

@@ -70,12 +70,18 @@ static json_t *envelope(const serve_job *j, const char *object, json_t *choices)
 
 /* ---------------------------------------------------------------- log probabilities */
 
-/* A token's bytes as JSON can say them: what is no UTF-8 becomes U+FFFD. */
+/* A token's bytes as JSON can say them: what is no UTF-8 becomes U+FFFD. A control token adds nothing to the text, so it goes by
+ * its name. */
 static json_t *token_text(const serve_tokens *t, int32_t id) {
-    char text[512];
-    size_t n = 0;
+    char text[512], name[256];
+    size_t n = 0, n_name = 0;
     const char *p = id >= 0 && id < t->n ? t->bytes[id] : "",
                *end = p + (id >= 0 && id < t->n ? t->length[id] : 0);
+    if (p == end && sac_token_bytes(t->model, id, name, sizeof name, &n_name, NULL) == SAC_OK &&
+        n_name <= sizeof name) {
+        p = name;
+        end = name + n_name;
+    }
     while (p < end && n + 4 < sizeof text) {
         size_t length;
         bool valid = sac_utf8_next(p, end, &length, NULL);
@@ -189,9 +195,10 @@ void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
 
 static void finish_stream(serve_answer *a) {
     serve_job *j = a->job;
-    if (j->request->include_usage || a->places) {
+    if (j->request->include_usage || a->places || j->request->warnings) {
         json_t *event = envelope(j, chunk_name(j), json_array());
         json_object_set(event, "usage", a->usage);
+        if (j->request->warnings) json_object_set(event, "warnings", j->request->warnings);
         if (a->places) json_object_set(event, "saccade", a->places);
         send_event(j, event);
     }
@@ -212,6 +219,7 @@ static void finish_whole(serve_answer *a) {
     a->choices = NULL;
     json_object_set(whole, "usage", a->usage);
     if (a->places) json_object_set(whole, "saccade", a->places);
+    if (j->request->warnings) json_object_set(whole, "warnings", j->request->warnings);
     char *text = json_dumps(whole, JSON_COMPACT);
     json_decref(whole);
     if (text) serve_job_output(j, text, strlen(text));

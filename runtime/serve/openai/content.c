@@ -92,7 +92,7 @@ static bool parse_jpeg_list(serve_media_ref *m, const char *url, const json_t *o
 static bool parse_media(serve_request *r, const json_t *part, const char *type, size_t message, size_t index,
                         sac_part *to, serve_problem *p) {
     serve_media_ref *m = &r->media[r->n_media++];
-    *m = (serve_media_ref){.part = to};
+    *m = (serve_media_ref){.part = to, .json = (json_t *)(uintptr_t)part};
     snprintf(m->param, sizeof m->param, "messages[%zu].content[%zu]", message, index);
     to->video = r->video;
     if (!strcmp(type, "video_frames")) {
@@ -189,7 +189,10 @@ static bool take_parts(serve_request *r, const json_t *messages, serve_problem *
         const json_t *content = json_object_get(json_array_get(messages, i), "content");
         n_parts += json_is_array(content) ? json_array_size(content) : 1;
     }
-    if (n_messages == 0 || n_messages > MAX_MESSAGES || n_parts > MAX_PARTS)
+    if (n_parts > MAX_PARTS)
+        return serve_refuse(p, 400, "messages", NULL, "'messages' have %zu parts: at most %d are taken",
+                            n_parts, MAX_PARTS);
+    if (n_messages == 0 || n_messages > MAX_MESSAGES)
         return serve_refuse(p, 400, "messages", NULL, "'messages' must be a list of 1 to %d messages",
                             MAX_MESSAGES);
     r->messages = calloc(n_messages, sizeof *r->messages);
@@ -213,6 +216,19 @@ bool serve_content_parse(serve_request *r, const serve_config *c, serve_problem 
             "the last message must be the user's, or a tool's; to go on with one of the model's give "
             "'continue_final_message': true");
     return true;
+}
+
+size_t serve_content_drop_urls(serve_request *r) {
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < r->n_media; i++) {
+        serve_media_ref *m = &r->media[i];
+        size_t n = m->in_one_url ? 1 : m->n_urls; /* pieces of one: each would reach to its end */
+        for (size_t k = 0; k < n; k++) n_bytes += strlen(m->urls[k]);
+        json_object_clear(m->json);
+        free(m->urls);
+        m->urls = NULL;
+    }
+    return n_bytes;
 }
 
 void serve_content_free(serve_request *r) {

@@ -57,6 +57,7 @@ bool serve_conversation_parse(serve_request *r, const serve_config *c, serve_pro
     bool generation = true, given = json_is_boolean(json_object_get(r->json, "add_generation_prompt"));
     const json_t *own = json_object_get(r->json, "saccade");
     r->chat.parse_special = c->chat.parse_special;
+    r->chat.keep_video_marks = c->chat.keep_video_marks;
     if (!serve_field_bool(r->json, "continue_final_message", &r->chat.continue_final_message, p))
         return false;
     if (!given) generation = !r->chat.continue_final_message;

@@ -35,8 +35,13 @@ static const schema_node *node_of(const json_machine *m, const machine_frame *f)
     return &m->schema->nodes[f->node];
 }
 
+/* Whether a value of the node can come to its end below the frames that there are. */
+static bool has_room(const json_machine *m, int node) {
+    return m->depth + m->schema->nodes[node].depth <= MACHINE_DEPTH;
+}
+
 static bool push(json_machine *m, int node) {
-    if (m->depth == MACHINE_DEPTH) return false;
+    if (!has_room(m, node)) return false;
     m->frame[m->depth++] = (machine_frame){.node = (int16_t)node, .phase = START};
     return true;
 }
@@ -204,9 +209,11 @@ static bool step_number(json_machine *m, unsigned char c) {
 
 /* ---------------------------------------------------------------- objects and arrays */
 
-static bool begin_key(machine_frame *f) {
+static bool begin_key(const json_machine *m, machine_frame *f, const schema_node *n) {
     f->phase = OBJECT_KEY;
     f->mask = ~f->seen;
+    for (size_t i = 0; i < n->n_properties; i++)
+        if (!has_room(m, n->properties[i].node)) f->mask &= ~((uint64_t)1 << i);
     f->at = 0;
     f->n_space = 0;
     f->child = -1;
@@ -243,16 +250,19 @@ static bool step_key(json_machine *m, unsigned char c) {
         if (f->mask >> i & 1 && (n->properties[i].n <= at || (unsigned char)n->properties[i].key[at] != c))
             f->mask &= ~((uint64_t)1 << i);
     uint64_t named = n->n_properties < 64 ? ((uint64_t)1 << n->n_properties) - 1 : ~(uint64_t)0;
-    return n->other >= 0 || (f->mask & named);
+    return (n->other >= 0 && has_room(m, n->other)) || (f->mask & named);
 }
 
 static bool may_close(const schema_node *n, const machine_frame *f) {
     return (n->required & ~f->seen) == 0;
 }
 
-static bool all_seen(const schema_node *n, const machine_frame *f) {
-    uint64_t named = n->n_properties < 64 ? ((uint64_t)1 << n->n_properties) - 1 : ~(uint64_t)0;
-    return n->other < 0 && (named & ~f->seen) == 0;
+/* Whether another property may come. */
+static bool may_go_on(const json_machine *m, const schema_node *n, const machine_frame *f) {
+    if (n->other >= 0 && has_room(m, n->other)) return true;
+    for (size_t i = 0; i < n->n_properties; i++)
+        if (!(f->seen >> i & 1) && has_room(m, n->properties[i].node)) return true;
+    return false;
 }
 
 static bool step_object(json_machine *m, unsigned char c) {
@@ -266,10 +276,10 @@ static bool step_object(json_machine *m, unsigned char c) {
     case OBJECT_AFTER:
         if (c == '}') return may_close(n, f) && pop(m);
         f->phase = OBJECT_NEXT;
-        return c == ',' && !all_seen(n, f);
+        return c == ',' && may_go_on(m, n, f);
     default: /* OBJECT_FIRST, OBJECT_NEXT */
         if (c == '}' && f->phase == OBJECT_FIRST) return may_close(n, f) && pop(m);
-        return c == '"' && !all_seen(n, f) && m->depth < MACHINE_DEPTH && begin_key(f);
+        return c == '"' && may_go_on(m, n, f) && begin_key(m, f, n);
     }
 }
 
@@ -298,6 +308,9 @@ static bool begin_word(machine_frame *f, int word) {
 
 static bool begin_value(json_machine *m, unsigned char c) {
     machine_frame *f = top(m);
+    int node = f->node;
+    if (!schema_begins(m->schema, &node, MACHINE_DEPTH + 1 - m->depth, c)) return false;
+    f->node = (int16_t)node;
     const schema_node *n = node_of(m, f);
     f->n_space = 0;
     if (n->choices) {

@@ -3,6 +3,8 @@
 #include "content.h"
 #include "conversation.h"
 #include "fields.h"
+#include "json_size.h"
+#include "known_fields.h"
 #include "methods.h"
 
 #include <limits.h>
@@ -10,15 +12,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool refuse_json(const json_error_t *e, serve_problem *p) {
+    enum json_error_code code = json_error_code(e);
+    if (code == json_error_out_of_memory)
+        return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+    if (code == json_error_null_character || code == json_error_null_byte_in_key)
+        return serve_refuse(p, 400, NULL, "invalid_json",
+                            "the body has U+0000 in a string, which is not taken");
+    return serve_refuse(p, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",
+                        e->text, e->line, e->column);
+}
+
 static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve_problem *p) {
     json_error_t e;
     if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
     r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e);
-    if (!r->json)
-        return serve_refuse(p, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",
-                            e.text, e.line, e.column);
+    if (!r->json) return refuse_json(&e, p);
     return json_is_object(r->json) ||
            serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
+}
+
+bool serve_request_size(size_t *n_tree, const char *body, size_t n_bytes, serve_problem *p) {
+    *n_tree = serve_json_tree_bytes(body, n_bytes);
+    return *n_tree <= SERVE_MAX_TREE_BYTES ||
+           serve_refuse(
+               p, 413, NULL, "request_too_large",
+               "the body has too many values: in memory they would take %zu MiB beside their texts, and "
+               "%zu are allowed",
+               *n_tree >> 20, SERVE_MAX_TREE_BYTES >> 20);
 }
 
 static bool parse_model(const serve_request *r, const serve_config *c, serve_problem *p) {
@@ -278,6 +299,7 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, b
                          size_t n_bytes, serve_problem *p) {
     *r = (serve_request){.is_chat = is_chat, .sampling = c->sampling};
     if (!parse_json(r, body, n_bytes, p)) return false;
+    if (!serve_known_fields_check(r->json, is_chat, c->lenient_fields, &r->warnings, p)) return false;
     if (!parse_model(r, c, p)) return false;
     if (!parse_sampling(r, p)) return false;
     if (!check_bias(r, n_vocab, p)) return false;
@@ -297,6 +319,7 @@ void serve_request_free(serve_request *r) {
     free(r->logit_bias);
     sac_controls_free(r->controls);
     free(r->methods);
+    json_decref(r->warnings);
     json_decref(r->json);
     *r = (serve_request){0};
 }

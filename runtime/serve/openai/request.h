@@ -1,5 +1,5 @@
 /* request.h - what a client asks for, checked: OpenAI's chat completions with vLLM's extensions, and text
- * completions. Unknown keys are ignored (clients send many); a known key of a wrong type is refused. */
+ * completions. No key is dropped in silence (known_fields.h); a known key of a wrong type is refused. */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
 
@@ -26,6 +26,7 @@ typedef struct serve_media_ref {
     sac_part_kind kind;
     const char **urls; /* one; of FRAMES one a frame. Borrowed from the JSON, as all texts here */
     size_t n_urls;
+    json_t *json;        /* the part of the message; borrowed */
     double *times;       /* [n_urls] of FRAMES */
     sac_part *part;      /* which it fills */
     char param[64];      /* "messages[0].content[1]" */
@@ -40,6 +41,9 @@ typedef struct serve_media_ref {
 
 struct serve_request {
     json_t *json;
+    json_t *warnings;    /* a list of texts for the answer; NULL = none */
+    size_t n_tree;       /* bytes of `json` beside its strings */
+    size_t n_room_bytes; /* of the room for bodies, held until the request ends */
     bool is_chat, stream, include_usage, want_places;
     const char *prompt;    /* of a text completion */
     sac_chat_options chat; /* its texts are owned, and fields of the messages */
@@ -63,6 +67,9 @@ struct serve_request {
     double timeout_s;           /* 0 = the server's */
     serve_methods *methods;     /* owned */
 };
+
+/* What the body will take once it is parsed, beside its strings; false: too much. */
+bool serve_request_size(size_t *n_tree, const char *body, size_t n_bytes, serve_problem *p);
 
 /* False: *p says why. r is to be freed in both cases. */
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,

@@ -25,7 +25,8 @@ static bool known_keyword(const char *key) {
                                         "items",       "enum",       "const",     "minItems",
                                         "maxItems",    "minLength",  "maxLength", "title",
                                         "description", "default",    "examples",  "$schema",
-                                        "$id",         "$comment"};
+                                        "$id",         "$comment",   "$ref",      "$defs",
+                                        "definitions", "anyOf",      "oneOf",     "allOf"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(key, known[i])) return true;
     return false;
@@ -166,6 +167,170 @@ static bool read_properties(schema *s, int at, const json_t *text, int depth, se
     return mark_required(&s->nodes[at], json_object_get(text, "required"), p);
 }
 
+/* ---------------------------------------------------------------- references and alternatives */
+
+/* What "#/$defs/NAME" names; NULL = nothing. */
+static const json_t *find_target(const schema *s, const char *ref) {
+    static const char *const places[] = {"$defs", "definitions"};
+    if (!strcmp(ref, "#")) return s->text;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        size_t n = strlen(places[i]);
+        if (!strncmp(ref, "#/", 2) && !strncmp(ref + 2, places[i], n) && ref[2 + n] == '/')
+            return json_object_get(json_object_get(s->text, places[i]), ref + n + 3);
+    }
+    return NULL;
+}
+
+/* The node of a target, which may be in the making: then it contains itself. */
+static int node_of_target(schema *s, const json_t *target, int depth, serve_problem *p) {
+    for (int i = 1; i < s->n; i++)
+        if (s->nodes[i].text == target) return i;
+    return compile(s, target, depth + 1, p);
+}
+
+static bool add_alternative(schema *s, int at, int node, serve_problem *p) {
+    schema_node *n = &s->nodes[at];
+    if (node < 0) return false;
+    if (n->n_alternatives == SCHEMA_MAX_ALTERNATIVES) return refuse(p, "more than 8 alternatives");
+    n->alternatives[n->n_alternatives++] = node;
+    return true;
+}
+
+static bool read_reference(schema *s, int at, const json_t *text, int depth, serve_problem *p) {
+    const char *ref = json_string_value(json_object_get(text, "$ref"));
+    const json_t *target = ref ? find_target(s, ref) : NULL;
+    if (!target)
+        return refuse(p,
+                      "a '$ref' that leads nowhere: '#', '#/$defs/NAME' and '#/definitions/NAME' are taken");
+    return add_alternative(s, at, node_of_target(s, target, depth, p), p);
+}
+
+static bool read_list(schema *s, int at, const json_t *list, size_t most, int depth, serve_problem *p) {
+    size_t n = json_array_size(list);
+    if (n == 0 || n > most)
+        return refuse(p, most == 1 ? "'allOf' must have one schema"
+                                   : "'anyOf' and 'oneOf' must have 1 to 8 schemas");
+    for (size_t i = 0; i < n; i++)
+        if (!add_alternative(s, at, compile(s, json_array_get(list, i), depth + 1, p), p)) return false;
+    return true;
+}
+
+/* Beside these nothing that decides may stand: both would have to hold. *found: whether there is one. */
+static bool read_alternatives(schema *s, int at, const json_t *text, int depth, bool *found,
+                              serve_problem *p) {
+    static const char *const alone[] = {"$ref", "anyOf", "oneOf", "allOf"};
+    static const char *const deciding[] = {"type",     "properties", "required", "additionalProperties",
+                                           "items",    "enum",       "const",    "minItems",
+                                           "maxItems", "minLength",  "maxLength"};
+    const char *key = NULL;
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
+        if (!json_object_get(text, alone[i])) continue;
+        if (key) return refuse(p, "two of '$ref', 'anyOf', 'oneOf' and 'allOf' side by side");
+        key = alone[i];
+    }
+    *found = key != NULL;
+    for (size_t i = 0; key && i < sizeof deciding / sizeof *deciding; i++)
+        if (json_object_get(text, deciding[i]))
+            return refuse(p, "'$ref', 'anyOf', 'oneOf' or 'allOf' beside what decides as well");
+    if (!key) return true;
+    if (!strcmp(key, "$ref")) return read_reference(s, at, text, depth, p);
+    return read_list(s, at, json_object_get(text, key), strcmp(key, "allOf") ? SCHEMA_MAX_ALTERNATIVES : 1,
+                     depth, p);
+}
+
+static bool begins_itself(const schema_node *n, unsigned char c) {
+    for (size_t i = 0; i < n->n_choices; i++)
+        if ((unsigned char)n->choices[i][0] == c) return true;
+    if (n->choices) return false;
+    unsigned numbers = SCHEMA_NUMBER | SCHEMA_INTEGER;
+    unsigned types = c == '{'                             ? SCHEMA_OBJECT
+                     : c == '['                           ? SCHEMA_ARRAY
+                     : c == '"'                           ? SCHEMA_STRING
+                     : c == '-' || (c >= '0' && c <= '9') ? numbers
+                     : c == 't' || c == 'f'               ? SCHEMA_BOOLEAN
+                     : c == 'n'                           ? SCHEMA_NULL
+                                                          : 0;
+    return (n->types & types) != 0;
+}
+
+bool schema_begins(const schema *s, int *node, int max_depth, unsigned char byte) {
+    const schema_node *n = &s->nodes[*node];
+    if (n->depth > max_depth) return false;
+    if (n->n_alternatives == 0) return begins_itself(n, byte);
+    for (int i = 0; i < n->n_alternatives; i++) {
+        int other = n->alternatives[i];
+        if (!schema_begins(s, &other, max_depth, byte)) continue;
+        *node = other;
+        return true;
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- what ends */
+
+enum { ENDLESS = 1 << 20 };
+
+static int larger(int a, int b) {
+    return a > b ? a : b;
+}
+
+/* By what is known of the nodes that it is made of; a new schema's are endless. */
+static int depth_of(const schema *s, const schema_node *n) {
+    int inner = n->n_alternatives ? ENDLESS : 0;
+    for (int i = 0; i < n->n_alternatives; i++) {
+        int d = s->nodes[n->alternatives[i]].depth;
+        if (d < inner) inner = d;
+    }
+    if (n->n_alternatives) return inner;
+    if (n->choices || n->types & ~(unsigned)(SCHEMA_OBJECT | SCHEMA_ARRAY)) return 1;
+    int object = 0, array = n->min_items > 0 ? s->nodes[n->items].depth : 0;
+    for (size_t i = 0; i < n->n_properties; i++)
+        if (n->required >> i & 1) object = larger(object, s->nodes[n->properties[i].node].depth);
+    inner = !(n->types & SCHEMA_ARRAY)    ? object
+            : !(n->types & SCHEMA_OBJECT) ? array
+            : object < array              ? object
+                                          : array;
+    return inner >= ENDLESS ? ENDLESS : inner + 1;
+}
+
+/* The flattest value of each node, from what is flat upwards, until nothing changes. */
+static void measure(schema *s) {
+    for (int i = 0; i < s->n; i++) s->nodes[i].depth = ENDLESS;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < s->n; i++) {
+            int d = depth_of(s, &s->nodes[i]);
+            changed |= d != s->nodes[i].depth;
+            s->nodes[i].depth = d;
+        }
+    }
+}
+
+/* Each first byte leads to one alternative. Those that lead only to themselves were found endless before. */
+static bool check_alternatives(const schema *s, serve_problem *p) {
+    for (int at = 1; at < s->n; at++) {
+        const schema_node *n = &s->nodes[at];
+        if (n->n_alternatives < 2) continue;
+        for (int c = ' '; c < 127; c++) {
+            int n_take = 0;
+            for (int i = 0; i < n->n_alternatives; i++) {
+                int node = n->alternatives[i];
+                n_take += schema_begins(s, &node, SCHEMA_MAX_DEPTH, (unsigned char)c);
+            }
+            if (n_take > 1)
+                return refuse(p, "alternatives of 'anyOf' or 'oneOf' that begin alike, as two objects do");
+        }
+    }
+    return true;
+}
+
+static bool check_depths(const schema *s, serve_problem *p) {
+    for (int i = 0; i < s->n; i++)
+        if (s->nodes[i].depth > SCHEMA_MAX_DEPTH + 2)
+            return refuse(p, "a part that contains itself without end, or too deep");
+    return true;
+}
+
 /* ---------------------------------------------------------------- all */
 
 static bool read_items(schema *s, int at, const json_t *text, int depth, serve_problem *p) {
@@ -184,22 +349,33 @@ static int compile(schema *s, const json_t *text, int depth, serve_problem *p) {
     if (depth > SCHEMA_MAX_DEPTH) return refuse(p, "it is nested too deep"), -1;
     int at = add_node(s);
     if (at < 0) return refuse(p, "it is too large"), -1;
-    bool ok = check_keywords(text, p) && read_types(text, &s->nodes[at].types, p) &&
-              read_choices(text, &s->nodes[at], p) && read_bounds(text, &s->nodes[at], p) &&
-              read_properties(s, at, text, depth, p) && read_items(s, at, text, depth, p);
+    bool alternatives = false;
+    s->nodes[at].text = text;
+    bool ok = check_keywords(text, p) && read_alternatives(s, at, text, depth, &alternatives, p);
+    if (ok && !alternatives)
+        ok = read_types(text, &s->nodes[at].types, p) && read_choices(text, &s->nodes[at], p) &&
+             read_bounds(text, &s->nodes[at], p) && read_properties(s, at, text, depth, p) &&
+             read_items(s, at, text, depth, p);
     return ok ? at : -1;
 }
 
+static bool compile_root(schema *s, const json_t *text, serve_problem *p) {
+    int root = compile(s, text, 0, p);
+    if (root == 0) return refuse(p, "it allows anything: use no response_format");
+    if (root < 0) return false;
+    measure(s);
+    return check_depths(s, p) && check_alternatives(s, p);
+}
+
 bool schema_compile(schema *s, const json_t *text, serve_problem *p) {
-    *s = (schema){0};
+    *s = (schema){.text = text};
     if (add_node(s) < 0) return refuse(p, "no memory");
-    if (text) {
-        int root = compile(s, text, 0, p);
-        return root == 1 || (root == 0 ? refuse(p, "it allows anything: use no response_format") : false);
-    }
+    if (text) return compile_root(s, text, p);
     int root = add_node(s);
-    if (root >= 0) s->nodes[root].types = SCHEMA_OBJECT;
-    return root >= 0 || refuse(p, "no memory");
+    if (root < 0) return refuse(p, "no memory");
+    s->nodes[root].types = SCHEMA_OBJECT;
+    measure(s);
+    return true;
 }
 
 void schema_free(schema *s) {

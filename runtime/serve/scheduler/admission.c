@@ -50,14 +50,28 @@ static double least_left(const serve_server *s) {
     return least;
 }
 
+/* Slots that the job's client may have: those who come meanwhile with a short question are to find one. */
+static int most_slots(const serve_server *s, const serve_job *j) {
+    int n = s->config->n_slots, own = s->config->n_client_slots;
+    if (own) return own < n ? own : n;
+    return n > 1 && serve_server_has_others(s, j->client) ? n - 1 : n;
+}
+
+static bool may_have_a_slot(serve_job *j, void *server) {
+    const serve_server *s = server;
+    int n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].job && s->slots[i].job->client == j->client;
+    return n < most_slots(s, j);
+}
+
 static bool may_go_between(serve_job *j, void *server) {
-    return serve_turn_is_short(place(server, j).n_left, least_left(server));
+    return may_have_a_slot(j, server) && serve_turn_is_short(place(server, j).n_left, least_left(server));
 }
 
 static serve_job *choose(serve_server *s) {
     int idle = n_idle(s);
     if (idle == 0) return NULL;
-    serve_job *first = serve_queue_next(&s->ready, NULL, NULL);
+    serve_job *first = serve_queue_next(&s->ready, may_have_a_slot, s);
     if (!first || isinf(least_left(s))) return first;
     if (idle > 1) return serve_queue_next(&s->ready, may_go_between, s);
     return may_go_between(first, s) ? first : NULL;

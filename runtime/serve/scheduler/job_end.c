@@ -4,7 +4,18 @@
 #include "request.h"
 #include "trace.h"
 
+#include <malloc.h>
 #include <stdlib.h>
+
+/* What a large tree of small pieces leaves behind is given back to the system: the heap would keep it for good. */
+static void end_request(serve_server *s, serve_request *r) {
+    enum { LARGE_TREE_BYTES = 4 << 20 };
+    size_t n_tree = r->n_tree, n_room_bytes = r->n_room_bytes;
+    serve_request_free(r);
+    free(r);
+    if (n_tree > LARGE_TREE_BYTES) malloc_trim(0);
+    serve_server_return_room(s, n_room_bytes);
+}
 
 void serve_job_end(serve_job *j, const serve_problem *problem) {
     serve_request *r = j->request;
@@ -13,8 +24,7 @@ void serve_job_end(serve_job *j, const serve_problem *problem) {
     j->trace = NULL;
     if (r) {
         serve_media_release(r, j->server->media);
-        serve_request_free(r);
-        free(r);
+        end_request(j->server, r);
     }
     serve_server_dismiss(j->server, j, problem);
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "prepare.h"
+#include "content.h"
 #include "job_end.h"
 #include "media_store.h"
 #include "request.h"
@@ -10,10 +11,10 @@
 #include <sys/random.h>
 
 /* Waits for a job; NULL when the server ends. */
-static serve_job *take_job(serve_server *s) {
+static serve_job *take_job(serve_server *s, serve_queue *from) {
     pthread_mutex_lock(&s->lock);
     serve_job *j = NULL;
-    while (!atomic_load(&s->quitting) && !(j = serve_queue_take(&s->intake)))
+    while (!atomic_load(&s->quitting) && !(j = serve_queue_take(from)))
         pthread_cond_wait(&s->stirred, &s->lock);
     pthread_mutex_unlock(&s->lock);
     return j;
@@ -26,13 +27,31 @@ static void choose_seed(serve_request *r) {
     if (getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed) r->sampling.seed = seed;
 }
 
+/* The parsed request takes about as many bytes of strings as its text has, and its tree beside: it has the room of the
+ * body, and more for the tree, until it ends. */
+static bool take_room(serve_server *s, serve_job *j, serve_problem *p) {
+    serve_request *r = j->request;
+    if (!serve_request_size(&r->n_tree, j->body.data, j->body.n, p)) return false;
+    if (r->n_tree > s->config->max_bodies_bytes - j->body.n)
+        return serve_refuse(p, 413, NULL, "request_too_large",
+                            "the body takes more memory than all requests may");
+    if (!serve_server_take_body(s, r->n_tree))
+        return serve_refuse(p, 503, NULL, "overloaded", "no room for more requests now");
+    r->n_room_bytes = r->n_tree + j->body.n;
+    return true;
+}
+
 static bool parse(serve_job *j, serve_problem *p) {
     serve_server *s = j->server;
     serve_request *r = calloc(1, sizeof *r);
     if (!r) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     j->request = r;
+    if (!take_room(s, j, p)) return false;
+    size_t n_tree = r->n_tree, n_room_bytes = r->n_room_bytes;
     bool ok = serve_request_parse(r, s->config, s->info.vocab, j->is_chat, j->body.data, j->body.n, p);
-    serve_server_return_body(s, &j->body);
+    r->n_tree = n_tree;
+    r->n_room_bytes = n_room_bytes;
+    serve_buffer_free(&j->body);  /* its room is the request's from here on */
     pthread_mutex_lock(&j->lock); /* the watch reads the stream flag and the deadline */
     j->stream = r->stream;
     j->timeout_s = r->timeout_s;
@@ -41,21 +60,51 @@ static bool parse(serve_job *j, serve_problem *p) {
     return ok;
 }
 
-static void prepare(serve_server *s, serve_job *j) {
-    serve_problem p = {0};
-    if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p) || !serve_media_get(j, &p)) {
-        serve_job_end(j, &p);
-        return;
-    }
-    j->trace = serve_trace_open(j->request, s->model);
+static void hand_on(serve_server *s, serve_job *j, serve_queue *to) {
     pthread_mutex_lock(&s->lock);
-    serve_queue_add(&s->ready, j);
+    serve_queue_add(to, j);
     pthread_cond_broadcast(&s->stirred);
     pthread_mutex_unlock(&s->lock);
 }
 
-void *serve_prepare_run(void *server) {
+static void refuse(serve_job *j, const serve_problem *p) {
+    if (atomic_load(&j->cancelled))
+        serve_job_fail(j, SAC_CANCELLED, &(sac_error){0});
+    else
+        serve_job_end(j, p);
+}
+
+static void make_ready(serve_server *s, serve_job *j) {
+    j->trace = serve_trace_open(j->request, s->model);
+    hand_on(s, j, &s->ready);
+}
+
+void *serve_parse_run(void *server) {
     serve_server *s = server;
-    for (serve_job *j; (j = take_job(s));) prepare(s, j);
+    for (serve_job *j; (j = take_job(s, &s->intake));) {
+        serve_problem p = {0};
+        if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p))
+            refuse(j, &p);
+        else if (j->request->n_media)
+            hand_on(s, j, &s->media_queue);
+        else
+            make_ready(s, j);
+    }
+    return NULL;
+}
+
+void *serve_decode_run(void *server) {
+    serve_server *s = server;
+    for (serve_job *j; (j = take_job(s, &s->media_queue));) {
+        serve_problem p = {0};
+        if (!serve_media_get(j, &p)) {
+            refuse(j, &p);
+            continue;
+        }
+        size_t n = serve_content_drop_urls(j->request);
+        j->request->n_room_bytes -= n;
+        serve_server_return_room(s, n);
+        make_ready(s, j);
+    }
     return NULL;
 }

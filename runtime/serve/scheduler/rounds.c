@@ -34,21 +34,31 @@ static size_t count_busy(const serve_server *s) {
     return n;
 }
 
+static bool has_cancelled(const serve_queue *q) {
+    serve_job *j = q->first;
+    while (j && !atomic_load(&j->cancelled)) j = j->queue_next;
+    return j != NULL;
+}
+
+/* Under the server's lock. Those in the first queue are taken out within milliseconds anyway. */
+static bool has_work(const serve_server *s) {
+    return s->ready.first || has_cancelled(&s->media_queue);
+}
+
 bool serve_rounds_wait(serve_rounds *d) {
     serve_server *s = d->server;
     size_t busy = count_busy(s);
     pthread_mutex_lock(&s->lock);
     s->n_running = busy;
-    while (!busy && !s->ready.first && !atomic_load(&s->quitting)) pthread_cond_wait(&s->stirred, &s->lock);
+    while (!busy && !has_work(s) && !atomic_load(&s->quitting)) pthread_cond_wait(&s->stirred, &s->lock);
     pthread_mutex_unlock(&s->lock);
     return !atomic_load(&s->quitting);
 }
 
 /* ---------------------------------------------------------------- jobs that nobody waits for */
 
-/* Out of the queue, chained by queue_next. Under the server's lock. */
-static serve_job *take_cancelled(serve_queue *q) {
-    serve_job *taken = NULL;
+/* Out of the queue, chained by queue_next before those that were. Under the server's lock. */
+static serve_job *take_cancelled(serve_queue *q, serve_job *taken) {
     for (serve_job *j = q->first, *next; j; j = next) {
         next = j->queue_next;
         if (!atomic_load(&j->cancelled)) continue;
@@ -61,7 +71,7 @@ static serve_job *take_cancelled(serve_queue *q) {
 
 static void drop_cancelled(serve_server *s) {
     pthread_mutex_lock(&s->lock);
-    serve_job *waiting = take_cancelled(&s->ready);
+    serve_job *waiting = take_cancelled(&s->media_queue, take_cancelled(&s->ready, NULL));
     pthread_mutex_unlock(&s->lock);
     for (serve_job *next; waiting; waiting = next) {
         next = waiting->queue_next;

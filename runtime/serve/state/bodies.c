@@ -15,9 +15,13 @@ bool serve_server_take_body(serve_server *s, size_t n) {
     return fits;
 }
 
-void serve_server_return_body(serve_server *s, serve_buffer *body) {
+void serve_server_return_room(serve_server *s, size_t n) {
     pthread_mutex_lock(&s->lock);
-    s->bodies_bytes -= body->n;
+    s->bodies_bytes -= n;
     pthread_mutex_unlock(&s->lock);
+}
+
+void serve_server_return_body(serve_server *s, serve_buffer *body) {
+    serve_server_return_room(s, body->n);
     serve_buffer_free(body);
 }

@@ -20,13 +20,16 @@ typedef struct serve_config {
     const char *upload_dir;    /* where /v1/files keeps its files; NULL = no uploads */
     serve_texts fetch_domains; /* http(s) media from these hosts ("*.example.org", "*"); none = no fetching */
 
-    int n_slots; /* conversations that run side by side */
-    int n_queue; /* requests that may wait */
+    int n_slots;           /* conversations that run side by side */
+    int n_queue;           /* requests that may wait */
+    int n_client_slots;    /* that one client may have; 0 = all, but one less while others ask too */
+    int n_client_requests; /* under way, of one client; 0 = all but an eighth */
     sac_session_config session;
     bool
         request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
+    bool lenient_fields; /* a field that is not known is named in the answer instead of refused */
     sac_sampling sampling; /* where a request says nothing */
-    sac_chat_options chat; /* likewise: variables and parse_special */
+    sac_chat_options chat; /* likewise: variables, parse_special and keep_video_marks */
 
     int max_connections;
     size_t max_body_bytes;   /* of one request */

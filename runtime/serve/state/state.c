@@ -1,6 +1,29 @@
 #include "state.h"
+#include "clock.h"
 
 #include <time.h>
+
+/* Of requests under way, so that one client cannot fill the queue for all. */
+static size_t most_of_a_client(const serve_server *s, size_t most) {
+    return s->config->n_client_requests ? (size_t)s->config->n_client_requests : most - most / 8;
+}
+
+static size_t count_of_client(const serve_server *s, uint64_t client) {
+    size_t n = 0;
+    for (const serve_job *j = s->jobs; j; j = j->next) n += j->client == client;
+    return n;
+}
+
+static void note_asker(serve_server *s, uint64_t client) {
+    if (s->askers[0].client != client) s->askers[1] = s->askers[0];
+    s->askers[0] = (serve_asker){client, sac_now_ns()};
+}
+
+bool serve_server_has_others(const serve_server *s, uint64_t client) {
+    const double a_while_s = 60;
+    const serve_asker *other = &s->askers[s->askers[0].client == client];
+    return other->ns && sac_seconds_since(other->ns) < a_while_s;
+}
 
 bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
     bool ok = true;
@@ -15,6 +38,11 @@ bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
     else if (s->n_jobs >= most)
         ok = serve_refuse(p, 429, NULL, "queue_full", "%zu requests are under way already: try again later",
                           s->n_jobs);
+    else if (count_of_client(s, j->client) >= most_of_a_client(s, most))
+        ok = serve_refuse(p, 429, NULL, "client_queue_full",
+                          "%zu requests of yours are under way already: try again later",
+                          most_of_a_client(s, most));
+    note_asker(s, j->client);
     if (ok) {
         serve_job_keep(j);
         j->next = s->jobs;

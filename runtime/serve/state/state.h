@@ -19,7 +19,14 @@ typedef struct serve_rounds serve_rounds;
 typedef struct serve_tokens serve_tokens;
 typedef struct serve_connection serve_connection;
 
-enum { SERVE_N_PREPARERS = 2 };
+/* When a client has asked last. */
+typedef struct serve_asker {
+    uint64_t client;
+    int64_t ns; /* 0 = never */
+} serve_asker;
+
+/* Requests that name media wait for those of others, and never those without. */
+enum { SERVE_N_PARSERS = 2, SERVE_N_DECODERS = 2 };
 
 struct serve_server {
     const sac_model *model;
@@ -49,13 +56,15 @@ struct serve_server {
     pthread_cond_t stirred; /* something changed: a queue, a job cancelled, quitting */
     serve_job *jobs;        /* all alive, by next */
     size_t n_jobs;
-    serve_queue intake, ready; /* before and after media are decoded */
+    serve_queue intake, media_queue, ready; /* as they came, those whose media are to be decoded, to be run */
     size_t bodies_bytes;
     size_t n_running;
+    serve_asker askers[2]; /* the client that asked last, and the last one before it that is another */
     serve_connection *connections;
+    size_t n_connections; /* of those that are to stay */
 
-    pthread_t preparers[SERVE_N_PREPARERS], scheduler, watch;
-    int n_threads; /* of those that were started, in this order */
+    pthread_t threads[SERVE_N_PARSERS + SERVE_N_DECODERS + 2]; /* and the scheduler's and the watch's */
+    int n_threads;                                             /* of those that were started */
 };
 
 void serve_server_init(serve_server *s, const sac_model *model, const serve_config *config);
@@ -66,10 +75,13 @@ void serve_server_stir(serve_server *s);
 
 /* Takes n bytes of the room for bodies; false when there is none left now. */
 bool serve_server_take_body(serve_server *s, size_t n);
+void serve_server_return_room(serve_server *s, size_t n);
 void serve_server_return_body(serve_server *s, serve_buffer *body); /* frees it, too */
 
 /* Queues a job; false: *p says why not (429, 503). The job is then the caller's alone. */
 bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p);
+/* Has another client than this one asked within the last minute? Under the lock. */
+bool serve_server_has_others(const serve_server *s, uint64_t client);
 /* The server is done with a job: off the list, and its answer ends (problem may be NULL). */
 void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *problem);
 

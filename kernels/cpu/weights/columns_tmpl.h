@@ -1,0 +1,146 @@
+/* columns_tmpl.h - weights packed with the outputs side by side, on vectors of outputs: x keeps f32 precision. The
+ * file that includes this has said how VF outputs are unpacked:
+ *
+ *   COLUMNS_STEP                 inputs that one load holds; groups hold whole steps
+ *   columns_load(w, step, j)     what holds inputs [step COLUMNS_STEP, ...) of outputs [j, j + VF)
+ *   columns_values(load, i)      input i of these
+ *   columns_zeros(w, g, j)       the zeros of group g
+ *
+ * n is a multiple of 8. A few rows of x meet the weights as they lie: a group's sums of q x, less the zero times the sum
+ * of x, are scaled when they are whole. For many, panels are unpacked to f32 (linear_gemm_tmpl.h). A sum's bits depend
+ * neither on the number of threads nor, as long as rows are few or `steady`, on the rows beside it. */
+#include "cpu/linear_gemm_tmpl.h"
+#include "ref/ref.h"
+
+/* Rows of x that meet at a time, sums kept in registers, and outputs of a task: a line of words of 4 bits. */
+enum { COLUMNS_X = 4, COLUMNS_SUMS = VF == 16 ? 16 : 8, COLUMNS_TASK = 128 };
+
+SAC_INLINE vf columns_scales(const sac_weight *w, int64_t g, int64_t j) {
+    return vf_load_f16((const uint16_t *)w->scales.data + g * w->tensor.dim[0] + j);
+}
+
+/* sum[r][..] of outputs [j, j + n_v VF) and rows [0, n_x) of x. */
+SAC_INLINE void columns_dots(const int n_v, const int n_x, const sac_weight *w, int64_t j, const float *x,
+                             int64_t x_stride, float (*sum)[COLUMNS_TASK]) {
+    vf total[COLUMNS_X][COLUMNS_SUMS];
+    const int64_t n_steps = w->group / COLUMNS_STEP, n_groups = w->tensor.dim[1] / w->group;
+    for (int r = 0; r < n_x; r++)
+        for (int v = 0; v < n_v; v++) total[r][v] = vf_zero();
+    for (int64_t g = 0; g < n_groups; g++) {
+        vf acc[COLUMNS_X][COLUMNS_SUMS], x_sum[COLUMNS_X];
+#pragma GCC unroll 4
+        for (int r = 0; r < n_x; r++) {
+            x_sum[r] = vf_zero();
+#pragma GCC unroll 16
+            for (int v = 0; v < n_v; v++) acc[r][v] = vf_zero();
+        }
+        for (int64_t step = g * n_steps; step < (g + 1) * n_steps; step++) {
+            vi words[COLUMNS_SUMS];
+#pragma GCC unroll 16
+            for (int v = 0; v < n_v; v++) words[v] = columns_load(w, step, j + v * VF);
+#pragma GCC unroll 8
+            for (int i = 0; i < COLUMNS_STEP; i++) {
+                vf xv[COLUMNS_X];
+#pragma GCC unroll 4
+                for (int r = 0; r < n_x; r++) {
+                    xv[r] = vf_set1(x[r * x_stride + step * COLUMNS_STEP + i]);
+                    x_sum[r] = vf_add(x_sum[r], xv[r]);
+                }
+#pragma GCC unroll 16
+                for (int v = 0; v < n_v; v++) {
+                    vf q = columns_values(words[v], i);
+#pragma GCC unroll 4
+                    for (int r = 0; r < n_x; r++) acc[r][v] = vf_fma(q, xv[r], acc[r][v]);
+                }
+            }
+        }
+        for (int v = 0; v < n_v; v++) {
+            vf scale = columns_scales(w, g, j + v * VF), zero = columns_zeros(w, g, j + v * VF);
+            for (int r = 0; r < n_x; r++)
+                total[r][v] = vf_fma(vf_fnma(zero, x_sum[r], acc[r][v]), scale, total[r][v]);
+        }
+    }
+    for (int r = 0; r < n_x; r++)
+        for (int v = 0; v < n_v; v++) vf_store(sum[r] + v * VF, total[r][v]);
+}
+
+/* Outputs [j, j + n). A last vector that they do not fill begins among those before it, which its lanes do not need. */
+SAC_INLINE void columns_rows_as(const int n_x, const sac_weight *w, int64_t j, int64_t n, const float *x,
+                                int64_t x_stride, float (*sum)[COLUMNS_TASK]) {
+    const int n_v = COLUMNS_SUMS / n_x;
+    int64_t i = 0;
+    for (; i + n_v * VF <= n; i += n_v * VF)
+        columns_dots(n_v, n_x, w, j + i, x, x_stride, (float(*)[COLUMNS_TASK])(sum[0] + i));
+    for (; i + VF <= n; i += VF)
+        columns_dots(1, n_x, w, j + i, x, x_stride, (float(*)[COLUMNS_TASK])(sum[0] + i));
+    if (i == n) return;
+    float last[COLUMNS_X][COLUMNS_TASK];
+    columns_dots(1, n_x, w, j + n - VF, x, x_stride, last);
+    for (int r = 0; r < n_x; r++) memcpy(sum[r] + i, last[r] + VF - (n - i), (size_t)(n - i) * sizeof(float));
+}
+
+static void columns_task(void *ctx, int64_t task, int thread) {
+    const sac_linear_args *a = ctx;
+    int64_t first = task * COLUMNS_TASK, n = sac_min_i64(COLUMNS_TASK, a->y.cols - first);
+    float sum[COLUMNS_X][COLUMNS_TASK];
+    (void)thread;
+    for (int64_t i = 0; i < a->x.rows;) { /* a second pass finds the weights in the cache */
+        int64_t left = a->x.rows - i, n_x = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        const float *x = sac_mat_row_f32(a->x, i);
+        switch (n_x) { /* a constant in each copy */
+        case 1: columns_rows_as(1, &a->w, first, n, x, a->x.stride, sum); break;
+        case 2: columns_rows_as(2, &a->w, first, n, x, a->x.stride, sum); break;
+        default: columns_rows_as(4, &a->w, first, n, x, a->x.stride, sum); break;
+        }
+        linear_finish_rows(a, i, n_x, first, sum[0], COLUMNS_TASK, n);
+        i += n_x;
+    }
+}
+
+/* ---- many rows ---- */
+
+/* VF outputs from j on of inputs [k0, k0 + k), whole steps, to columns of a panel; of the lanes, n from `lane` on. */
+SAC_INLINE void columns_unpack(const sac_weight *w, int64_t j, int lane, int64_t n, int64_t k0, int64_t k,
+                               float *panel) {
+    float lanes[VF];
+    for (int64_t p = k0; p < k0 + k;) {
+        int64_t g = p / w->group, end = sac_min_i64(k0 + k, (g + 1) * w->group);
+        vf scale = columns_scales(w, g, j), zero = columns_zeros(w, g, j);
+        for (; p < end; p += COLUMNS_STEP) {
+            vi words = columns_load(w, p / COLUMNS_STEP, j);
+#pragma GCC unroll 8
+            for (int i = 0; i < COLUMNS_STEP; i++) {
+                vf v = vf_mul(scale, vf_sub(columns_values(words, i), zero));
+                float *to = panel + (p + i - k0) * GEMM_PANEL;
+                if (n == VF) {
+                    vf_store(to, v);
+                } else {
+                    vf_store(lanes, v);
+                    memcpy(to, lanes + lane, (size_t)n * sizeof *to);
+                }
+            }
+        }
+    }
+}
+
+static void columns_pack(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0, int64_t k,
+                         float *panel) {
+    for (int64_t v = 0; v < n; v += VF) { /* columns behind n are not looked at */
+        int64_t lanes = sac_min_i64(VF, n - v);
+        if (lanes == VF)
+            columns_unpack(&a->w, j + v, 0, VF, k0, k, panel + v);
+        else
+            columns_unpack(&a->w, j + n - VF, (int)(VF - lanes), lanes, k0, k, panel + v);
+    }
+}
+
+/* Matrices of fewer outputs than a vector has lanes are not for it. */
+static sac_status columns_linear(const sac_stream *s, const sac_linear_args *a) {
+    if (a->x.rows == 0) return SAC_OK;
+    if (a->y.cols < VF) return sac_ref_linear(s, a);
+    if (a->x.rows > LINEAR_FEW_ROWS && !a->steady)
+        linear_gemm(s, a, columns_pack);
+    else
+        sac_pool_run(s->pool, sac_div_up(a->y.cols, COLUMNS_TASK), columns_task, (void *)(uintptr_t)a);
+    return SAC_OK;
+}

@@ -1,0 +1,73 @@
+/* block_rows.cuh - rows of blocks as f16 or bf16: for embeddings, and for products of more rows than block_product.cuh
+ * takes. Four lanes have a stretch of a row. */
+#ifndef SAC_KERNELS_BLOCK_ROWS_CUH
+#define SAC_KERNELS_BLOCK_ROWS_CUH
+
+#include "block_weights.cuh"
+#include "blocks.cuh"
+#include "mma.cuh"
+
+namespace sac::blocks {
+
+using namespace sac::weights;
+
+enum { ROWS_THREADS = 128 };
+
+template <typename T> __device__ __forceinline__ void put_four(T *to, const uint2 &v, bool on_lines) {
+    const T *four = (const T *)&v;
+    if (on_lines)
+        *(uint2 *)to = v;
+    else
+        for (int i = 0; i < 4; i++) to[i] = four[i];
+}
+
+template <typename F>
+static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpack_job j) {
+    typedef typename F::T T;
+    const int t = threadIdx.x % 4, n_chunks = (j.n_groups + 1) / 2,
+              n_stretches = (n_chunks + CHUNKS - 1) / CHUNKS;
+    const int64_t share = ((int64_t)blockIdx.x * ROWS_THREADS + threadIdx.x) / 4, i = share / n_stretches;
+    const int stretch = (int)(share - i * n_stretches);
+    if (i >= j.y.rows) return;
+    const block_row row(j.w, j.layout, j.ids ? j.ids[i] : j.first + i);
+    typename F::share w;
+    F::ask(w, row, stretch, n_chunks, t);
+    T *to = (T *)j.y.data + i * j.y.stride + (int64_t)stretch * STRETCH + 4 * t;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            if (2 * (stretch * CHUNKS + c) + step / 2 >= j.n_groups) return;
+            uint32_t even, odd;
+            float d, m = 0;
+            F::step(w, c, step, even, odd);
+            F::scale(w, c, step, d, m);
+            const float2 e = unpack_two<T>(even), o = unpack_two<T>(odd);
+            const uint2 v = make_uint2(pack<T>(fmaf(d, e.x, m), fmaf(d, o.x, m)),
+                                       pack<T>(fmaf(d, e.y, m), fmaf(d, o.y, m)));
+            put_four(to + c * SAC_BLOCK_CHUNK + step * 16, v, j.on_lines);
+        }
+    }
+}
+
+template <typename F> static sac_status run_unpack(const sac_stream *s, const unpack_job &j) {
+    const int64_t n_threads = j.y.rows * ceil_div(j.n_groups, 2 * CHUNKS) * 4,
+                  blocks = ceil_div(n_threads, ROWS_THREADS);
+    if (blocks > INT32_MAX) return SAC_UNSUPPORTED;
+    return launch(s, {(unsigned)blocks, ROWS_THREADS}, unpack_kernel<F>, j);
+}
+
+} // namespace sac::blocks
+
+/* What a format's file defines. */
+#define SAC_BLOCK_KERNELS(name)                                                                              \
+    namespace sac::blocks {                                                                                  \
+    sac_status product_##name(const sac_stream *s, const product_job &j) {                                   \
+        return j.x.dtype == SAC_DTYPE_F16 ? run_product<name<half>>(s, j) : run_product<name<bf16>>(s, j);   \
+    }                                                                                                        \
+    sac_status unpack_##name(const sac_stream *s, const unpack_job &j) {                                     \
+        return j.y.dtype == SAC_DTYPE_F16 ? run_unpack<name<half>>(s, j) : run_unpack<name<bf16>>(s, j);     \
+    }                                                                                                        \
+    }
+
+#endif

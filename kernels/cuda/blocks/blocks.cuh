@@ -1,0 +1,64 @@
+/* blocks.cuh - products and rows of matrices in GGUF's blocks: what the files of this folder ask of each other. */
+#ifndef SAC_KERNELS_BLOCKS_CUH
+#define SAC_KERNELS_BLOCKS_CUH
+
+#include "block_layout.h"
+#include "context.cuh"
+
+namespace sac::blocks {
+
+/* Rows of x that the product from stored bytes takes (block_product.cuh), and the tensor core's tiles of 8 that they are
+ * counted in. */
+enum { MOST_ROWS = 32 };
+static inline int tiles_of(int64_t rows) {
+    return rows <= 8 ? 1 : rows <= 16 ? 2 : 4;
+}
+
+/* Rows of w, of n with k elements, that are unpacked at a time: they should be in the L2 cache still when they are
+ * multiplied. */
+enum { PANEL_BYTES = 24 << 20, PANEL_ROWS = 256 /* or a multiple */ };
+static inline int64_t panel_rows(int64_t n, int64_t k) {
+    return min_of(max_of(1, PANEL_BYTES / (2 * k) / PANEL_ROWS) * PANEL_ROWS, n);
+}
+
+/* One or several products of the same rows. */
+struct product_part {
+    const void *w;
+    sac_block_layout layout;
+    sac_mat y;
+    const float *bias;
+    int first_tile; /* of 16 outputs; the part's first among all */
+};
+struct product_job {
+    product_part part[SAC_LINEAR_GROUP_MOST];
+    int n_parts, n_tiles, n_groups; /* groups of 32 elements in a row */
+    sac_mat x;
+    sac_activation act;
+    bool accumulate;
+};
+
+/* y[i] = row ids[i] of w, or row first + i, for i < y.rows. */
+struct unpack_job {
+    const void *w;
+    sac_block_layout layout;
+    const int32_t *ids;
+    int64_t first;
+    int n_groups;
+    sac_mat y;     /* f16 or bf16 */
+    bool on_lines; /* four elements of y lie on 8 bytes */
+};
+
+/* Each format's, in a file of its name. */
+#define X(constant, name)                                                                                    \
+    sac_status product_##name(const sac_stream *s, const product_job &j);                                    \
+    sac_status unpack_##name(const sac_stream *s, const unpack_job &j);
+SAC_BLOCK_FORMATS(X)
+#undef X
+
+/* By the type of blocks. */
+sac_status product(const sac_stream *s, sac_dtype t, const product_job &j);
+sac_status unpack(const sac_stream *s, sac_dtype t, const unpack_job &j);
+
+} // namespace sac::blocks
+
+#endif

@@ -1,0 +1,5 @@
+/* blocks_q4_k.cu - GGUF's q4_k on a GPU. */
+#include "block_product.cuh"
+#include "block_rows.cuh"
+
+SAC_BLOCK_KERNELS(q4_k)

@@ -1,0 +1,102 @@
+/* linear_blocks.cu - products and rows of GGUF's blocks: up to 32 rows of x from the stored bytes, more by unpacking some
+ * of w's rows at a time to the type of x for the products of floats. */
+#include "blocks.cuh"
+
+namespace sac::blocks {
+
+sac_status product(const sac_stream *s, sac_dtype t, const product_job &j) {
+    switch (t) {
+#define X(constant, name)                                                                                    \
+    case SAC_DTYPE_##constant: return product_##name(s, j);
+        SAC_BLOCK_FORMATS(X)
+#undef X
+    default: return SAC_UNSUPPORTED;
+    }
+}
+
+sac_status unpack(const sac_stream *s, sac_dtype t, const unpack_job &j) {
+    switch (t) {
+#define X(constant, name)                                                                                    \
+    case SAC_DTYPE_##constant: return unpack_##name(s, j);
+        SAC_BLOCK_FORMATS(X)
+#undef X
+    default: return SAC_UNSUPPORTED;
+    }
+}
+
+/* Whether rows lie as kernels read and write four neighbours. */
+static bool fits(sac_mat m) {
+    return is_half(m.dtype) && (uintptr_t)m.data % 8 == 0 && (m.rows <= 1 || m.stride % 4 == 0);
+}
+static bool fits(const sac_weight *w, int64_t k) {
+    return sac_block_layout_has(w->tensor.dtype, k) && w->tensor.dim[1] == k &&
+           (uintptr_t)w->tensor.data % 16 == 0;
+}
+
+extern "C" sac_status sac_cuda_linear_blocks(const sac_stream *s, const sac_linear_args *a) {
+    const sac_linear_group_args one = {1, a->x, {a->y}, {a->w}, {a->bias}, a->fast, a->steady};
+    return sac_cuda_linear_group_blocks(s, &one, a->act, a->accumulate);
+}
+
+extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sac_linear_group_args *a,
+                                                   sac_activation act, bool accumulate) {
+    const sac_dtype t = a->w[0].tensor.dtype;
+    product_job j = {};
+    if (sac_dtype_block(t) == 1 || !fits(a->x) || a->x.rows > MOST_ROWS) return SAC_UNSUPPORTED;
+    for (int i = 0; i < a->n; i++) {
+        const sac_weight *w = &a->w[i];
+        if (w->tensor.dtype != t || !fits(w, a->x.cols) || !is_float(a->y[i].dtype)) return SAC_UNSUPPORTED;
+        j.part[i] = {w->tensor.data, sac_block_layout_of(t, w->tensor.dim[0], a->x.cols), a->y[i], a->bias[i],
+                     j.n_tiles};
+        j.n_tiles += (int)ceil_div(a->y[i].cols, 16);
+    }
+    j.n_parts = a->n, j.n_groups = (int)(a->x.cols / SAC_BLOCK_GROUP);
+    j.x = a->x, j.act = act, j.accumulate = accumulate;
+    return a->x.rows && j.n_tiles ? product(s, t, j) : SAC_OK;
+}
+
+extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_linear_args *a) {
+    const int64_t k = a->x.cols, n = a->y.cols, row_bytes = 2 * k;
+    const sac_tensor *w = &a->w.tensor;
+    if (!is_half(a->x.dtype) || !is_float(a->y.dtype) || !fits(&a->w, k)) return SAC_UNSUPPORTED;
+    const int64_t rows = panel_rows(n, k);
+    const size_t panel_bytes = (size_t)(rows * row_bytes + 255) / 256 * 256;
+    if (panel_bytes + (SAC_CUDA_SCRATCH_BYTES >> 2) > s->shared_scratch_bytes) return SAC_UNSUPPORTED;
+    sac_stream rest = *s; /* what is left of scratch */
+    rest.shared_scratch_bytes -= panel_bytes;
+    uint8_t *panel = s->shared_scratch + rest.shared_scratch_bytes / 256 * 256;
+    rest.shared_scratch_bytes = (size_t)(panel - s->shared_scratch);
+    for (int64_t i = 0; i < n; i += rows) {
+        const int64_t some = min_of(rows, n - i);
+        const unpack_job j = {w->data,
+                              sac_block_layout_of(w->dtype, w->dim[0], k),
+                              NULL,
+                              i,
+                              (int)(k / SAC_BLOCK_GROUP),
+                              {panel, some, k, k, a->x.dtype},
+                              true};
+        SAC_TRY(unpack(s, w->dtype, j));
+        sac_linear_args part = *a;
+        part.y.cols = some;
+        part.y.data = (uint8_t *)a->y.data + i * element_bytes(a->y.dtype);
+        part.w = sac_weight_of(sac_tensor{panel, a->x.dtype, 2, {some, k}});
+        if (a->bias) part.bias = a->bias + i;
+        SAC_TRY(sac_cuda_linear(&rest, &part));
+    }
+    return SAC_OK;
+}
+
+extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed_args *a) {
+    const sac_tensor *w = &a->table.tensor;
+    if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols)) return SAC_UNSUPPORTED;
+    const unpack_job j = {w->data,
+                          sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
+                          a->ids,
+                          0,
+                          (int)(a->y.cols / SAC_BLOCK_GROUP),
+                          a->y,
+                          fits(a->y)};
+    return a->y.rows ? unpack(s, w->dtype, j) : SAC_OK;
+}
+
+} // namespace sac::blocks

@@ -1,0 +1,51 @@
+/* block_layout.h - how a GPU holds GGUF's blocks: the stored bytes in another order, so that a lane of
+ * block_product.cuh asks for whole words of the elements that its tensor core takes from it.
+ *
+ * A row is in chunks of 64 elements, two groups A and B of 32. Lane t of four takes of each 16 elements the four from
+ * 4t on; its word of a step holds these four, one a byte. Rows of an odd number of groups have a last one
+ * of zeros. The parts of a matrix lie behind one another, each [n rows]:
+ *
+ *   codes    q8_0: 64 bytes a chunk, lane by lane: a word each for A's two steps and B's two steps
+ *            others: 32 bytes a chunk, lane by lane: a word each for A and B, the first step's low four bits of each
+ *            element in the low halves of bytes, the second step's in the high halves
+ *   high     q6_k: 64 bytes a block, lane by lane a word a chunk: bits 4 and 5 of A's two steps, then of B's two
+ *   scales   q8_0, q4_0: d of each block; q4_1: d and m; q4_k: d, dmin and the 12 bytes; q6_k: the 16 bytes
+ *   more     q6_k: d of each block */
+#ifndef SAC_CUDA_BLOCK_LAYOUT_H
+#define SAC_CUDA_BLOCK_LAYOUT_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "dtype.h"
+
+enum { SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
+
+/* Where the parts begin, from the matrix on; a row of part p takes row_bytes[p]. */
+typedef enum sac_layout_part {
+    SAC_BLOCK_CODES,
+    SAC_BLOCK_HIGH,
+    SAC_BLOCK_SCALES,
+    SAC_BLOCK_MORE,
+    SAC_N_BLOCK_PARTS
+} sac_layout_part;
+
+typedef struct sac_block_layout {
+    int64_t at[SAC_N_BLOCK_PARTS], row_bytes[SAC_N_BLOCK_PARTS];
+} sac_block_layout;
+
+/* Whether a GPU holds rows of k elements of t: a block type, whole blocks. */
+bool sac_block_layout_has(sac_dtype t, int64_t k);
+/* Of a matrix: n * sac_dtype_row_bytes(t, k), and the groups of zeros. */
+size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k);
+sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k);
+
+/* An [n][k] matrix as a file has it, at any even address, to one as a GPU has it, at a multiple of 4. */
+void sac_block_layout_pack(sac_dtype t, int64_t n, int64_t k, const void *from, void *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

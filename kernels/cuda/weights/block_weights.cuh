@@ -1,0 +1,255 @@
+/* block_weights.cuh - GGUF's blocks in block_layout.h's order, as products and unpacking read them: from memory into a
+ * lane's share of a stretch of 256 elements, from there the codes of a step as exact whole numbers of T, two a word, and
+ * their scale and minimum: w = scale code + minimum. What each format's numbers mean: kernels/ref/weights.
+ *
+ * A format is a struct with
+ *   T           f16 or bf16, what activations are in
+ *   SCALED      steps of 16 elements that share a scale: 2 or 1
+ *   HAS_MINIMUM whether there are minima
+ *   share       what lane t of four has of a stretch of a row
+ *   ask         asks for it
+ *   step        elements (4t, 4t + 2) and (4t + 1, 4t + 3) of a step of a chunk
+ *   scale       of that step */
+#ifndef SAC_KERNELS_BLOCK_WEIGHTS_CUH
+#define SAC_KERNELS_BLOCK_WEIGHTS_CUH
+
+#include "block_layout.h"
+#include "device.cuh"
+
+namespace sac::weights {
+
+enum { STRETCH = 256, CHUNKS = STRETCH / SAC_BLOCK_CHUNK, STEPS = SAC_BLOCK_CHUNK / 16 };
+
+/* A row of a matrix on the GPU. */
+struct block_row {
+    const uint8_t *part[SAC_N_BLOCK_PARTS];
+
+    __device__ block_row(const void *w, const sac_block_layout &l, int64_t row) {
+#pragma unroll
+        for (int p = 0; p < SAC_N_BLOCK_PARTS; p++)
+            part[p] = (const uint8_t *)w + l.at[p] + row * l.row_bytes[p];
+    }
+};
+
+/* ---------------------------------------------------------------- loads */
+
+/* Codes are read once: nothing else is to leave the caches for them. */
+__device__ __forceinline__ uint2 ask_codes(const uint8_t *p, uint2) {
+    uint2 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    return v;
+}
+__device__ __forceinline__ uint4 ask_codes(const uint8_t *p, uint4) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+/* A share's codes, chunk by chunk; behind the row's end those of its last chunk. */
+template <typename W>
+__device__ __forceinline__ void ask_chunks(W codes[CHUNKS], const uint8_t *row, int stretch, int n_chunks,
+                                           int t) {
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int chunk = min(stretch * CHUNKS + c, n_chunks - 1);
+        codes[c] = ask_codes(row + ((int64_t)chunk * 4 + t) * sizeof(W), W());
+    }
+}
+/* Scales of 32 elements each, WORDS words a chunk: in lines of 16 bytes where a row's scales lie so. */
+template <int WORDS>
+__device__ __forceinline__ void ask_scales(uint32_t s[CHUNKS * WORDS], const uint8_t *row, int stretch,
+                                           int n_chunks) {
+    const uint32_t *from = (const uint32_t *)row;
+    if (n_chunks % CHUNKS == 0) {
+        const uint4 *lines = (const uint4 *)row + stretch * WORDS;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            const uint4 v = __ldg(lines + i);
+            s[4 * i] = v.x, s[4 * i + 1] = v.y, s[4 * i + 2] = v.z, s[4 * i + 3] = v.w;
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < CHUNKS * WORDS; i++)
+        s[i] = __ldg(from + min(stretch * CHUNKS * WORDS + i, n_chunks * WORDS - 1));
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+__device__ __forceinline__ float half_of(uint32_t two, int which) {
+    return __half2float(__ushort_as_half((unsigned short)(two >> (16 * which))));
+}
+/* Byte i of v as a number times d: the byte at the end of 2^23's mantissa. */
+__device__ __forceinline__ float byte_times(uint32_t v, int i, float d) {
+    return fmaf(__uint_as_float(__byte_perm(v, 0x4b000000u, 0x7650u | (uint32_t)i)), d, -8388608.0f * d);
+}
+
+__device__ __forceinline__ uint32_t difference(uint32_t a, uint32_t b, bf16) {
+    __nv_bfloat162 d = __hsub2(*(__nv_bfloat162 *)&a, *(__nv_bfloat162 *)&b);
+    return *(uint32_t *)&d;
+}
+__device__ __forceinline__ uint32_t difference(uint32_t a, uint32_t b, half) {
+    half2 d = __hsub2(*(half2 *)&a, *(half2 *)&b);
+    return *(uint32_t *)&d;
+}
+/* Two codes below 128, one in each half, less ZERO: a code at the end of a power's mantissa, less that power. */
+template <int ZERO> __device__ __forceinline__ uint32_t numbers(uint32_t codes, bf16 t) {
+    constexpr uint32_t least = 0x4300u | ZERO; /* 128 and ZERO, a multiple of 1 there */
+    return difference(codes | 0x43004300u, least | least << 16, t);
+}
+template <int ZERO> __device__ __forceinline__ uint32_t numbers(uint32_t codes, half t) {
+    constexpr uint32_t least = 0x6400u | ZERO; /* 1024 and ZERO */
+    return difference(codes | 0x64006400u, least | least << 16, t);
+}
+/* Two signed bytes, one in the low byte of each half. */
+__device__ __forceinline__ uint32_t signed_numbers(uint32_t bytes, bf16 t) {
+    return difference((bytes & 0x007f007fu) | 0x43004300u, (bytes & 0x00800080u) | 0x43004300u, t);
+}
+__device__ __forceinline__ uint32_t signed_numbers(uint32_t bytes, half t) {
+    return difference(((bytes ^ 0x00800080u) & 0x00ff00ffu) | 0x64006400u, 0x64806480u, t);
+}
+
+/* The codes of four bits of a chunk's words, at the low ends of halves. */
+__device__ __forceinline__ void four_bits(const uint2 &chunk, int step, uint32_t &even, uint32_t &odd) {
+    const uint32_t w = (step < 2 ? chunk.x : chunk.y) >> (step % 2 * 4);
+    even = w & 0x000f000fu, odd = w >> 8 & 0x000f000fu;
+}
+
+/* ---------------------------------------------------------------- formats */
+
+template <typename NUMBER> struct q8_0 {
+    typedef NUMBER T;
+    static const int SCALED = 2;
+    static const bool HAS_MINIMUM = false;
+    struct share {
+        uint4 codes[CHUNKS];
+        uint32_t d[CHUNKS];
+    };
+    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int n_chunks,
+                                               int t) {
+        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, n_chunks, t);
+        ask_scales<1>(s.d, r.part[SAC_BLOCK_SCALES], stretch, n_chunks);
+    }
+    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &even,
+                                                uint32_t &odd) {
+        const uint4 &q = s.codes[c];
+        const uint32_t w = step == 0 ? q.x : step == 1 ? q.y : step == 2 ? q.z : q.w;
+        even = signed_numbers(w, T()), odd = signed_numbers(w >> 8, T());
+    }
+    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
+        d = half_of(s.d[c], step / 2);
+    }
+};
+
+template <typename NUMBER> struct q4_0 {
+    typedef NUMBER T;
+    static const int SCALED = 2;
+    static const bool HAS_MINIMUM = false;
+    struct share {
+        uint2 codes[CHUNKS];
+        uint32_t d[CHUNKS];
+    };
+    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int n_chunks,
+                                               int t) {
+        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, n_chunks, t);
+        ask_scales<1>(s.d, r.part[SAC_BLOCK_SCALES], stretch, n_chunks);
+    }
+    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &even,
+                                                uint32_t &odd) {
+        four_bits(s.codes[c], step, even, odd);
+        even = numbers<8>(even, T()), odd = numbers<8>(odd, T());
+    }
+    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
+        d = half_of(s.d[c], step / 2);
+    }
+};
+
+template <typename NUMBER> struct q4_1 {
+    typedef NUMBER T;
+    static const int SCALED = 2;
+    static const bool HAS_MINIMUM = true;
+    struct share {
+        uint2 codes[CHUNKS];
+        uint32_t dm[2 * CHUNKS];
+    };
+    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int n_chunks,
+                                               int t) {
+        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, n_chunks, t);
+        ask_scales<2>(s.dm, r.part[SAC_BLOCK_SCALES], stretch, n_chunks);
+    }
+    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &even,
+                                                uint32_t &odd) {
+        four_bits(s.codes[c], step, even, odd);
+        even = numbers<0>(even, T()), odd = numbers<0>(odd, T());
+    }
+    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &m) {
+        const uint32_t dm = s.dm[2 * c + step / 2];
+        d = half_of(dm, 0), m = half_of(dm, 1);
+    }
+};
+
+template <typename NUMBER> struct q4_k {
+    typedef NUMBER T;
+    static const int SCALED = 2;
+    static const bool HAS_MINIMUM = true;
+    struct share {
+        uint2 codes[CHUNKS];
+        uint4 head; /* d and dmin, then the bytes of scales */
+    };
+    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int n_chunks,
+                                               int t) {
+        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, n_chunks, t);
+        s.head = __ldg((const uint4 *)r.part[SAC_BLOCK_SCALES] + stretch);
+    }
+    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &even,
+                                                uint32_t &odd) {
+        four_bits(s.codes[c], step, even, odd);
+        even = numbers<0>(even, T()), odd = numbers<0>(odd, T());
+    }
+    /* Of four groups at a time. */
+    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &m) {
+        const uint4 &h = s.head;
+        const uint32_t scales = c < 2 ? h.y & 0x3f3f3f3fu : (h.w & 0x0f0f0f0fu) | (h.y >> 2 & 0x30303030u);
+        const uint32_t minima =
+            c < 2 ? h.z & 0x3f3f3f3fu : (h.w >> 4 & 0x0f0f0f0fu) | (h.z >> 2 & 0x30303030u);
+        const int i = c % 2 * 2 + step / 2;
+        d = byte_times(scales, i, half_of(h.x, 0)), m = byte_times(minima, i, -half_of(h.x, 1));
+    }
+};
+
+template <typename NUMBER> struct q6_k {
+    typedef NUMBER T;
+    static const int SCALED = 1;
+    static const bool HAS_MINIMUM = false;
+    struct share {
+        uint2 codes[CHUNKS];
+        uint4 high, scales;
+        uint16_t d;
+    };
+    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int n_chunks,
+                                               int t) {
+        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, n_chunks, t);
+        s.high = ask_codes(r.part[SAC_BLOCK_HIGH] + ((int64_t)stretch * 4 + t) * sizeof(uint4), uint4());
+        s.scales = __ldg((const uint4 *)r.part[SAC_BLOCK_SCALES] + stretch);
+        s.d = __ldg((const uint16_t *)r.part[SAC_BLOCK_MORE] + stretch);
+    }
+    static __device__ __forceinline__ uint32_t word(const uint4 &v, int i) {
+        return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+    }
+    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &even,
+                                                uint32_t &odd) {
+        const uint32_t h = word(s.high, c);
+        four_bits(s.codes[c], step, even, odd);
+        even |= (step < 2 ? h << (4 - 2 * step) : h >> (2 * step - 4)) & 0x00300030u;
+        odd |= h >> (4 + 2 * step) & 0x00300030u;
+        even = numbers<32>(even, T()), odd = numbers<32>(odd, T());
+    }
+    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
+        d = half_of(s.d, 0) * (float)(int8_t)(word(s.scales, c) >> (8 * step));
+    }
+};
+
+} // namespace sac::weights
+
+#endif

@@ -1,0 +1,145 @@
+#include "quantization.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool sac_quant_is(const json_t *object, const char *key, const char *text) {
+    const char *value = json_string_value(json_object_get(object, key));
+    return value && strcmp(value, text) == 0;
+}
+
+static bool is_in(const char *const *list, const char *name) {
+    while (*list && strcmp(*list, name) != 0) list++;
+    return *list != NULL;
+}
+
+sac_status sac_quant_check_keys(const json_t *quantization, const char *const *honoured,
+                                const char *const *without_effect, sac_error *err) {
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)quantization, key, v) {
+        if (json_is_null(v) || is_in(honoured, key) || is_in(without_effect, key)) continue;
+        return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": \"%.60s\" is not known", key);
+    }
+    return SAC_OK;
+}
+
+static const char *without_model(const char *name) {
+    return strncmp(name, "model.", 6) == 0 ? name + 6 : name;
+}
+
+/* Whether `name` is what stands in `module` at `at`, up to the end of a component. */
+static bool is_at(const char *module, size_t at, const char *name, size_t n) {
+    char next = module[at + n];
+    return strncmp(module + at, name, n) == 0 && (!next || next == '.');
+}
+
+bool sac_quant_lists(const json_t *names, const char *module) {
+    module = without_model(module);
+    size_t n_module = strlen(module);
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        size_t n = name ? strlen(name = without_model(name)) : 0;
+        while (n && name[n - 1] == '.') n--;
+        if (!n || n > n_module) continue;
+        if (is_at(module, 0, name, n)) return true;
+        for (size_t at = 1; at + n <= n_module; at++)
+            if (module[at - 1] == '.' && is_at(module, at, name, n)) return true;
+    }
+    return false;
+}
+
+const sac_checkpoint_tensor *sac_quant_part(const sac_checkpoint *c, const char *module, int n,
+                                            const char *suffix) {
+    char name[512];
+    int used = snprintf(name, sizeof name, "%.*s.%s", n, module, suffix);
+    if (used < 0 || (size_t)used >= sizeof name) return NULL;
+    return sac_checkpoint_find(c, name);
+}
+
+int sac_quant_module(const sac_checkpoint_tensor *t, const char *suffix) {
+    size_t n = strlen(t->name), k = strlen(suffix);
+    bool ends = n > k + 1 && n < 400 && strcmp(t->name + n - k, suffix) == 0 && t->name[n - k - 1] == '.';
+    return ends ? (int)(n - k - 1) : 0;
+}
+
+sac_status sac_quant_misshapen(const sac_checkpoint_tensor *part, const sac_checkpoint_tensor *numbers,
+                               sac_error *err) {
+    char a[SAC_SHAPE_TEXT], b[SAC_SHAPE_TEXT];
+    return sac_fail(err, SAC_BAD_FILE, "tensor %.100s is %s %s, which does not go with weights of %s",
+                    part->name, part->dtype_name, sac_shape_text(a, part->dim, part->n_dims),
+                    sac_shape_text(b, numbers->dim, numbers->n_dims));
+}
+
+bool sac_quant_has_shape(const sac_checkpoint_tensor *t, const char *dtype_name, int64_t rows, int64_t cols) {
+    return strcmp(t->dtype_name, dtype_name) == 0 && t->n_dims == 2 && t->dim[0] == rows && t->dim[1] == cols;
+}
+
+/* Of so many bytes a value, whether one has all bits of the mask. */
+static bool has_bits(const uint8_t *data, size_t n_bytes, size_t width, uint32_t mask) {
+    bool any = false;
+    for (size_t i = 0; i < n_bytes; i += width) {
+        uint32_t v = 0;
+        memcpy(&v, data + i, width);
+        any |= (v & mask) == mask;
+    }
+    return any;
+}
+
+sac_status sac_quant_check_finite(const sac_checkpoint_tensor *t, sac_error *err) {
+    bool bad = t->dtype == SAC_DTYPE_F32   ? has_bits(t->data, t->n_bytes, 4, 0x7f800000u)
+               : t->dtype == SAC_DTYPE_F16 ? has_bits(t->data, t->n_bytes, 2, 0x7c00)
+                                           : has_bits(t->data, t->n_bytes, 2, 0x7f80);
+    return bad ? sac_fail(err, SAC_BAD_FILE, "tensor %.100s has a scale that is not finite", t->name)
+               : SAC_OK;
+}
+
+sac_status sac_quant_rename(sac_checkpoint_tensor *t, int n_module, sac_dtype dtype, int64_t n, int64_t k,
+                            sac_error *err) {
+    size_t room = (size_t)n_module + sizeof ".weight";
+    char *name = malloc(room);
+    if (!name) return sac_fail(err, SAC_NO_MEMORY, "no memory for a tensor's name");
+    snprintf(name, room, "%.*s.weight", n_module, t->name);
+    t->name = name; /* the entry that it is a copy of has the old one still */
+    t->dtype = dtype;
+    t->dtype_name = sac_dtype_name(dtype);
+    t->n_dims = 2;
+    t->dim[0] = n;
+    t->dim[1] = k;
+    return SAC_OK;
+}
+
+static sac_status name_module(const sac_checkpoint *c, const json_t *quantization, const json_t *skipped,
+                              const sac_checkpoint_tensor *t, int n_module, sac_quant_name_fn name,
+                              sac_checkpoint_tensor *out, sac_error *err) {
+    char module[512];
+    snprintf(module, sizeof module, "%.*s", n_module, t->name);
+    if (sac_quant_lists(skipped, module))
+        return sac_fail(err, SAC_BAD_FILE,
+                        "tensor %.100s is quantised, and \"quantization_config\" says that it is not",
+                        t->name);
+    return name(c, quantization, t, n_module, out, err);
+}
+
+/* The table as it will be: names that are looked up meanwhile are those of the files. */
+sac_status sac_quant_name_all(sac_checkpoint *c, const json_t *quantization, const char *suffix,
+                              const char *skipped, sac_quant_name_fn name, sac_error *err) {
+    if (c->n_tensors == 0) return SAC_OK;
+    sac_checkpoint_tensor *named = malloc((size_t)c->capacity * sizeof *named);
+    if (!named) return sac_fail(err, SAC_NO_MEMORY, "no memory for a table of %d tensors", c->n_tensors);
+    memcpy(named, c->tensors, (size_t)c->n_tensors * sizeof *named);
+    const json_t *names = json_object_get(quantization, skipped);
+    sac_status st = SAC_OK;
+    int i = 0;
+    for (; i < c->n_tensors && st == SAC_OK; i++) {
+        int n_module = sac_quant_module(&c->tensors[i], suffix);
+        if (n_module)
+            st = name_module(c, quantization, names, &c->tensors[i], n_module, name, &named[i], err);
+    }
+    sac_checkpoint_tensor *gone = st == SAC_OK ? c->tensors : named;
+    if (st == SAC_OK) c->tensors = named;
+    for (i = 0; i < c->n_tensors; i++)
+        if (gone[i].name != c->tensors[i].name) free(gone[i].name);
+    free(gone);
+    return st == SAC_OK ? sac_checkpoint_seal(c, err) : st;
+}

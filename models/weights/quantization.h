@@ -1,0 +1,50 @@
+/* quantization.h - what readers of quantised checkpoints share: the keys of a "quantization_config", the modules that
+ * it leaves alone, and the tensors that a matrix consists of. */
+#ifndef SAC_MODELS_QUANTIZATION_H
+#define SAC_MODELS_QUANTIZATION_H
+
+#include "weight_reader.h"
+
+/* Whether `key` is this text. */
+bool sac_quant_is(const json_t *object, const char *key, const char *text);
+
+/* UNSUPPORTED, with its name, for a key that is in neither list, unless it is null. Both end with NULL. */
+sac_status sac_quant_check_keys(const json_t *quantization, const char *const *honoured,
+                                const char *const *without_effect, sac_error *err);
+
+/* Whether a list of names has the module: one of them is it, stands for a module around it, or is the end of its name.
+ * Files and configurations differ in a leading "model.", which does not count. */
+bool sac_quant_lists(const json_t *names, const char *module);
+
+/* "<module>.<suffix>" for `module`, of which n bytes count; NULL when the checkpoint has none. */
+const sac_checkpoint_tensor *sac_quant_part(const sac_checkpoint *c, const char *module, int n,
+                                            const char *suffix);
+
+/* Bytes of a tensor's module in its name, when that ends in ".<suffix>"; 0 when not. */
+int sac_quant_module(const sac_checkpoint_tensor *t, const char *suffix);
+
+/* BAD_FILE with the part's name and shape, beside which the matrix's numbers are. */
+sac_status sac_quant_misshapen(const sac_checkpoint_tensor *part, const sac_checkpoint_tensor *numbers,
+                               sac_error *err);
+
+/* Whether a tensor is of this type and shape. */
+bool sac_quant_has_shape(const sac_checkpoint_tensor *t, const char *dtype_name, int64_t rows, int64_t cols);
+
+/* BAD_FILE, with its name, for a tensor of F32, F16 or BF16 in which a value is not finite. */
+sac_status sac_quant_check_finite(const sac_checkpoint_tensor *t, sac_error *err);
+
+/* Checks one matrix, whose numbers are t, "<module>.<suffix>", and describes it in *out as "<module>.weight". */
+typedef sac_status (*sac_quant_name_fn)(const sac_checkpoint *c, const json_t *quantization,
+                                        const sac_checkpoint_tensor *t, int n_module,
+                                        sac_checkpoint_tensor *out, sac_error *err);
+
+/* Lists every "<module>.<suffix>" of the checkpoint as "<module>.weight" from now on. BAD_FILE for a module that the
+ * names under the configuration's key `skipped` say is left alone. */
+sac_status sac_quant_name_all(sac_checkpoint *c, const json_t *quantization, const char *suffix,
+                              const char *skipped, sac_quant_name_fn name, sac_error *err);
+
+/* Makes t, a copy of an entry, "<module>.weight", [n][k] of this type. */
+sac_status sac_quant_rename(sac_checkpoint_tensor *t, int n_module, sac_dtype dtype, int64_t n, int64_t k,
+                            sac_error *err);
+
+#endif

@@ -1,0 +1,169 @@
+#define _GNU_SOURCE
+#include "known_fields.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- the lists; each ends with NULL */
+
+static const char *const honoured[] = {
+    "model", "max_tokens", "max_completion_tokens", "temperature", "top_p", "min_p", "top_k",
+    "repetition_penalty", "presence_penalty", "frequency_penalty", "seed", "n", "best_of", "ignore_eos",
+    "min_tokens", "logit_bias", "stop", "logprobs", "stream", "stream_options", "response_format",
+    "media_io_kwargs", "mm_processor_kwargs", "saccade",
+    /* request.c's further settings */
+    "min_length", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty",
+    "typical_p", "epsilon_cutoff", "eta_cutoff", "top_h", "max_time", "exponential_decay_length_penalty",
+    "suppress_tokens", "begin_suppress_tokens", "forced_eos_token_id", "stop_token_ids", "bad_words_ids",
+    "sequence_bias", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
+    "dry_breaker_ids", "xtc_probability", "xtc_threshold", "mirostat", "mirostat_tau", "mirostat_eta",
+    "min_new_tokens", "remove_invalid_values", "stop_strings", "guidance_scale", "negative_prompt_ids", NULL};
+
+static const char *const honoured_in_chat[] = {"messages",
+                                               "top_logprobs",
+                                               "tools",
+                                               "tool_choice",
+                                               "documents",
+                                               "chat_template_kwargs",
+                                               "add_generation_prompt",
+                                               "continue_final_message",
+                                               NULL};
+
+static const char *const honoured_in_completions[] = {"prompt", NULL};
+
+/* They say who asks, where to keep what, or how fast: no answer depends on them. */
+static const char *const without_effect[] = {"user",
+                                             "metadata",
+                                             "store",
+                                             "service_tier",
+                                             "safety_identifier",
+                                             "prompt_cache_key",
+                                             "prompt_cache_retention",
+                                             "request_id",
+                                             "session_id",
+                                             "cache_prompt",
+                                             "timings_per_token",
+                                             NULL};
+
+/* Known, and not done here: only the values that ask for nothing are taken, as compact JSON, divided by '|'. */
+static const struct {
+    const char *name, *off, *instead;
+} not_done[] = {
+    {"guided_choice", "", "give 'response_format' with an enum"},
+    {"guided_json", "", "give 'response_format'"},
+    {"guided_regex", "", "give 'response_format'"},
+    {"guided_grammar", "", "give 'response_format'"},
+    {"guided_decoding_backend", "", "give 'response_format'"},
+    {"structured_outputs", "", "give 'response_format'"},
+    {"grammar", "\"\"", "give 'response_format'"},
+    {"json_schema", "", "give 'response_format'"},
+    {"functions", "", "give 'tools'"},
+    {"function_call", "", "give 'tools'"},
+    {"chat_template", "", "the server is started with --chat FILE"},
+    {"echo", "false", NULL},
+    {"suffix", "\"\"", NULL},
+    {"bad_words", "[]", "give 'bad_words_ids'"},
+    {"allowed_token_ids", "[]", "give 'logit_bias'"},
+    {"prompt_logprobs", "", NULL},
+    {"prompt_embeds", "", NULL},
+    {"truncate_prompt_tokens", "", NULL},
+    {"use_beam_search", "false", NULL},
+    {"length_penalty", "1|1.0", NULL},
+    {"early_stopping", "false", NULL},
+    {"include_stop_str_in_output", "false", NULL},
+    {"skip_special_tokens", "true", NULL},
+    {"spaces_between_special_tokens", "true", NULL},
+    {"detokenize", "true", NULL},
+    {"add_special_tokens", "true|false", NULL},
+    {"modalities", "[\"text\"]", NULL},
+    {"audio", "", NULL},
+    {"prediction", "", NULL},
+    {"web_search_options", "", NULL},
+    {"moderation", "", NULL},
+    {"parallel_tool_calls", "true", "how many tools are called is the model's choice"},
+    {"reasoning_effort", "", "give 'chat_template_kwargs', as the model's template names it"},
+    {"verbosity", "\"medium\"", NULL},
+    {"include_reasoning", "true", NULL},
+    {"thinking_token_budget", "", NULL},
+    {"logprob_token_ids", "", NULL},
+    {"return_token_ids", "false", NULL},
+    {"return_tokens_as_token_ids", "false", NULL},
+    {"return_prompt_text", "false", NULL},
+    {"stream_interval", "1", NULL},
+    {"priority", "0", NULL},
+    {"cache_salt", "", NULL},
+    {"lora_request", "", NULL},
+    {"kv_transfer_params", "", NULL},
+    {"vllm_xargs", "", NULL},
+    {"n_predict", "", "give 'max_tokens'"},
+    {"tfs_z", "1|1.0", NULL},
+    {"id_slot", "-1", NULL},
+    {"samplers", "", NULL},
+};
+
+/* ---------------------------------------------------------------- looking at one */
+
+static bool is_in(const char *const *list, const char *name) {
+    while (*list && strcmp(*list, name)) list++;
+    return *list != NULL;
+}
+
+/* Whether the value is one of those in `off`. */
+static bool asks_for_nothing(const json_t *value, const char *off) {
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    size_t n = text ? strlen(text) : 0;
+    bool found = false;
+    for (const char *at = off; text && *at && !found;) {
+        size_t length = strcspn(at, "|");
+        found = length == n && !strncmp(at, text, n);
+        at += length + (at[length] == '|');
+    }
+    free(text);
+    return found;
+}
+
+/* *known: whether it is one of those. */
+static bool check_not_done(const char *name, const json_t *value, bool *known, serve_problem *p) {
+    for (size_t i = 0; i < sizeof not_done / sizeof *not_done; i++) {
+        if (strcmp(not_done[i].name, name) != 0) continue;
+        *known = true;
+        if (asks_for_nothing(value, not_done[i].off)) return true;
+        const char *instead = not_done[i].instead;
+        return serve_refuse(p, 400, name, "unsupported", "'%s' is not taken%s%s", name,
+                            instead ? ": " : " with this value", instead ? instead : "");
+    }
+    return true;
+}
+
+static bool warn(json_t **warnings, const char *name, serve_problem *p) {
+    char text[200];
+    snprintf(text, sizeof text, "'%.100s' is not known here and has no effect", name);
+    if (!*warnings) *warnings = json_array();
+    json_t *line = json_string(text);
+    if (!line) line = json_string("a field is not known here and has no effect"); /* cut within a character */
+    return json_array_append_new(*warnings, line) == 0 ||
+           serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+}
+
+bool serve_known_fields_check(const json_t *body, bool is_chat, bool lenient, json_t **warnings,
+                              serve_problem *p) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)body, name, value) {
+        bool known = false;
+        const char *const *own = is_chat ? honoured_in_chat : honoured_in_completions;
+        if (is_in(honoured, name) || is_in(own, name) || is_in(without_effect, name)) continue;
+        if (json_is_null(value)) continue;
+        if (!check_not_done(name, value, &known, p)) return false;
+        if (known) continue;
+        if (!lenient)
+            return serve_refuse(p, 400, name, "unknown_field",
+                                "'%.80s' is not known here; a server with --lenient-fields names it in the "
+                                "answer's 'warnings' instead",
+                                name);
+        if (!warn(warnings, name, p)) return false;
+    }
+    return true;
+}

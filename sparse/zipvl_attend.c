@@ -1,0 +1,213 @@
+/* zipvl_attend.c - attention over the important tokens T that ZipVL has chosen (He et al., arXiv:2410.08584,
+ * section 4.1; see zipvl.c). Rows of T are gathered side by side, in order, so that plain causal attention over
+ * them is right. */
+#include "zipvl.h"
+
+#include "attend.h"
+#include "causal.h"
+
+typedef sac_zipvl zipvl;
+
+void sac_zipvl_take_rooms(sac_zipvl *z, const sac_attention_shape *shape, const sac_memory *memory) {
+    int64_t cols = (int64_t)shape->n_heads * shape->head_dim, n_probes = z->recent + z->random;
+    size_t n = (size_t)shape->n_ctx, row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim;
+    z->k = sac_take_device(memory, n * row * sizeof(float));
+    z->v = sac_take_device(memory, n * row * sizeof(float));
+    z->at_once = sac_queries_at_once(shape);
+    int64_t n_part =
+        z->side == SAC_ZIPVL_BAND ? z->at_once + sac_ops_traits_of(shape->device)->query_step : z->at_once;
+    if (n_part < n_probes) n_part = shape->n_ctx < n_probes ? shape->n_ctx : n_probes;
+    z->part = sac_take_device(memory, (size_t)n_part * sac_dtype_row_bytes(shape->dtype, cols));
+    z->count = sac_take_device(memory, (size_t)z->at_once * sizeof *z->count);
+    z->zeros = sac_take_device(memory, (size_t)cols * sizeof(float)); /* as a session's memory is */
+}
+
+/* ---------------------------------------------------------------- both sides */
+
+/* Rows of q that stand at source[i], or zeros for -1, to its rows [first, first + n), by way of the part. */
+static sac_status move_rows(const zipvl *z, const sac_layer_attention *a, const int32_t *source,
+                            int64_t first, int64_t n) {
+    sac_mat part = {z->part, n, a->q.cols, a->q.cols, a->q.dtype};
+    SAC_TRY(a->ops->gather_rows(a->stream, &(sac_gather_rows_args){part, a->q, source + first, z->zeros}));
+    return a->ops->gather_rows(a->stream,
+                               &(sac_gather_rows_args){sac_mat_rows(a->q, first, n), part, z->count, NULL});
+}
+
+/* T's queries side by side in the first rows of q: none goes where one stands that is still wanted. */
+static sac_status pick_queries(const zipvl *z, const sac_layer_attention *a) {
+    SAC_TRY(a->ops->choice_rows(
+        a->stream, &(sac_choice_rows_args){.rows = z->count, .init = z->at_once, .n_rows = z->at_once}));
+    for (int64_t i = 0, n; i < z->n_kept; i += n) {
+        n = z->n_kept - i < z->at_once ? z->n_kept - i : z->at_once;
+        SAC_TRY(move_rows(z, a, z->kept.device, i, n));
+    }
+    return SAC_OK;
+}
+
+/* Their outputs, standing there, to their places, zeros elsewhere: from the last on, since a row only ever
+ * moves down. */
+static sac_status spread(const zipvl *z, const sac_layer_attention *a) {
+    const int32_t *kept = z->kept.host;
+    int32_t *source = z->draw.host;
+    for (int64_t i = 0; i < a->q.rows; i++) source[i] = -1;
+    for (int64_t i = 0; i < z->n_kept; i++) source[kept[i]] = (int32_t)i;
+    SAC_TRY(sac_send(a, z->draw, (size_t)a->q.rows * sizeof *source));
+    for (int64_t end = a->q.rows, n; end > 0; end -= n) {
+        n = end < z->at_once ? end : z->at_once;
+        SAC_TRY(move_rows(z, a, z->draw.device, end - n, n));
+    }
+    return SAC_OK;
+}
+
+/* So many queries that plans are shared with other layers, which keep other numbers: the last ones are
+ * nobody's. */
+static int64_t padded(const sac_layer_attention *a, int64_t first, int64_t n) {
+    int64_t step = sac_ops_traits_of(a->shape->device)->query_step;
+    int64_t begin = a->past + first, more = (step - (begin + n) % step) % step;
+    return n >= step && first + n + more <= a->q.rows ? n + more : n;
+}
+
+/* Queries q are T's from the first-th on. Behind them, and behind the rows of kv that they see, is room. */
+static sac_status attend_gathered(const zipvl *z, const sac_layer_attention *a, sac_mat q, int64_t first,
+                                  const sac_kv_view *kv) {
+    sac_kv_view room = *kv;
+    room.n_rows = z->n_ctx;
+    q.rows = padded(a, first, q.rows);
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                              .q = q,
+                                                              .kv = room,
+                                                              .n_q = q.rows,
+                                                              .n_kv = a->past + first + q.rows,
+                                                              .first = a->past + first,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale,
+                                                              .causal = true});
+}
+
+/* The first of T whose output will be read. */
+static int64_t first_read(const zipvl *z, const sac_layer_attention *a) {
+    const int32_t *kept = z->kept.host;
+    int64_t first = 0;
+    while (first < z->n_kept && kept[first] < a->n_unread) first++;
+    return first;
+}
+
+/* With queries made for it: those of T whose outputs will be read. */
+static sac_status attend_made(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
+    const int32_t *made = z->kept.device;
+    int64_t first = first_read(z, a);
+    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept - first);
+    *a->attended = (sac_attended){q, made + first};
+    if (q.rows == 0) return SAC_OK;
+    SAC_TRY(a->make_queries.fn(a->make_queries.ctx, q, made + first));
+    return attend_gathered(z, a, q, first, kv);
+}
+
+static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
+    sac_mat q = sac_mat_rows(a->q, 0, z->n_kept);
+    if (a->make_queries.fn) return attend_made(z, a, kv);
+    SAC_TRY(pick_queries(z, a));
+    SAC_TRY(attend_gathered(z, a, q, 0, kv));
+    if (!a->attended) return spread(z, a);
+    *a->attended = (sac_attended){q, z->kept.device};
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- a band for the others */
+
+/* Queries [first, end) and the newest keys up to each. */
+static sac_status attend_near(const zipvl *z, const sac_layer_attention *a, int64_t first, int64_t end) {
+    sac_attention_args args = sac_causal_args(a, sac_mat_rows(a->q, first, end - first), a->past + first);
+    args.window = z->band;
+    return a->ops->attention(a->stream, &args);
+}
+
+/* T's queries [i, i + n) are taken out, the band is laid over all queries up to the last of them, and T's
+ * outputs take their places in it. */
+static sac_status attend_band(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
+    const int32_t *kept = z->kept.host, *at = z->kept.device;
+    int64_t begin = a->n_unread, n;
+    for (int64_t i = first_read(z, a); begin < a->q.rows; i += n) {
+        n = z->n_kept - i < z->at_once ? z->n_kept - i : z->at_once;
+        int64_t end = i + n < z->n_kept ? kept[i + n - 1] + 1 : a->q.rows;
+        sac_mat part = {z->part, n, a->q.cols, a->q.cols, a->q.dtype};
+        if (n > 0) {
+            SAC_TRY(a->ops->gather_rows(a->stream, &(sac_gather_rows_args){part, a->q, at + i, NULL}));
+            SAC_TRY(attend_gathered(z, a, part, i, kv));
+        }
+        SAC_TRY(attend_near(z, a, begin, end));
+        if (n > 0)
+            SAC_TRY(a->ops->scatter_rows(a->stream, &(sac_scatter_rows_args){a->q, part, at + i, false}));
+        begin = end;
+    }
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- one side */
+
+static sac_status attend_one_sided(const sac_layer_attention *a, const sac_row_lists *lists) {
+    sac_attention_args args = sac_causal_args(a, a->q, a->past);
+    args.lists = lists;
+    args.window = 0; /* longer than the context, or none */
+    return a->ops->attention(a->stream, &args);
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+/* Query-key pairs of each head: T's with T and all before the prompt. */
+static double pairs_of_chosen(const zipvl *z, const sac_layer_attention *a) {
+    double n = (double)z->n_kept;
+    return n * (n + 1) / 2 + n * (double)a->past;
+}
+
+static double pairs_of_all(const zipvl *z, const sac_layer_attention *a) {
+    const int32_t *kept = z->kept.host;
+    double pairs = (double)a->q.rows * (double)a->past;
+    for (int64_t i = 0; i < z->n_kept; i++) pairs += (double)(a->q.rows - kept[i]);
+    return pairs;
+}
+
+/* Those of the others with the keys next to them. */
+static double pairs_of_band(const zipvl *z, const sac_layer_attention *a) {
+    const int32_t *kept = z->kept.host;
+    double pairs = 0;
+    for (int64_t i = 0, at = 0; i < a->q.rows; i++) {
+        bool is_kept = at < z->n_kept && kept[at] == i;
+        int64_t n_before = a->past + i + 1;
+        at += is_kept;
+        if (!is_kept) pairs += (double)(n_before < z->band ? n_before : z->band);
+    }
+    return pairs;
+}
+
+static double n_pairs(const zipvl *z, const sac_layer_attention *a) {
+    if (z->side == SAC_ZIPVL_ONE) return pairs_of_all(z, a);
+    return pairs_of_chosen(z, a) + (z->side == SAC_ZIPVL_BAND ? pairs_of_band(z, a) : 0);
+}
+
+/* Keys and values of the lists' rows, side by side. */
+static sac_status gather(const zipvl *z, const sac_layer_attention *a, const sac_row_lists *lists,
+                         sac_kv_view *kv) {
+    int d = a->shape->head_dim;
+    *kv = (sac_kv_view){.k = z->k,
+                        .v = z->v,
+                        .dtype = a->kv.dtype,
+                        .n_heads = a->shape->n_kv_heads,
+                        .head_dim = d,
+                        .n_rows = a->past + z->n_kept,
+                        .row_stride = d,
+                        .head_stride = z->n_ctx * d};
+    return a->ops->kv_gather(a->stream, &(sac_kv_gather_args){.dst = *kv, .src = a->kv, .lists = lists});
+}
+
+sac_status sac_zipvl_attend(sac_zipvl *z, const sac_layer_attention *a) {
+    sac_kv_view kv;
+    sac_count_prefill(a, (double)z->n_kept, n_pairs(z, a) * a->shape->n_heads);
+    ((int64_t *)z->start.host)[1] = a->past + z->n_kept;
+    SAC_TRY(sac_send(a, z->start, 2 * sizeof(int64_t)));
+    const sac_row_lists lists = {a->past > 0 ? z->rows.device : z->kept.device, z->start.device, 1};
+    if (z->side == SAC_ZIPVL_ONE) return attend_one_sided(a, &lists);
+    SAC_TRY(gather(z, a, &lists, &kv));
+    return z->side == SAC_ZIPVL_BAND ? attend_band(z, a, &kv) : attend_two_sided(z, a, &kv);
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""A GGUF file of a real model's shape with random weights, to time what a quantised model takes.
+
+    tools/make_random_gguf.py OUT.gguf [--type q4_k_m|q8_0|q6_k|q4_k|q4_1|q4_0|bf16] [--layers N]
+
+The shape is Llama-3.1-8B's (https://huggingface.co/meta-llama/Llama-3.1-8B, config.json). q4_k_m mixes q4_k and q6_k over the
+matrices as llama.cpp's quantize does. Its tokens are not words: ask it by ids. Needs numpy."""
+import argparse
+import struct
+
+import numpy as np
+
+HIDDEN, INTERMEDIATE, HEADS, KV_HEADS, HEAD_DIM, VOCAB, LAYERS = 4096, 14336, 32, 8, 128, 128256, 32
+ALIGNMENT = 32
+# id in the file, elements and bytes of a block, where its f16 numbers stand and what they are
+TYPES = {
+    "f32": (0, 1, 4, {}), "bf16": (30, 1, 2, {}),
+    "q4_0": (2, 32, 18, {0: 0.005}), "q4_1": (3, 32, 20, {0: 0.005, 2: -0.0375}), "q8_0": (8, 32, 34, {0: 0.0003}),
+    "q4_k": (12, 256, 144, {0: 0.00015, 2: 0.001}), "q6_k": (14, 256, 210, {208: 0.00002}),
+}
+
+
+def value(v):
+    """A metadata value with its type in front."""
+    if isinstance(v, bool):
+        return struct.pack("<I?", 7, v)
+    if isinstance(v, int):
+        return struct.pack("<II", 4, v)
+    if isinstance(v, float):
+        return struct.pack("<If", 6, v)
+    if isinstance(v, str):
+        return struct.pack("<I", 8) + text(v)
+    kind, pack = (8, text) if isinstance(v[0], str) else (5, lambda i: struct.pack("<i", i))
+    return struct.pack("<IIQ", 9, kind, len(v)) + b"".join(map(pack, v))
+
+
+def text(s):
+    return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
+def metadata(layers):
+    return {
+        "general.architecture": "llama", "general.name": "random",
+        "llama.context_length": 131072, "llama.embedding_length": HIDDEN, "llama.block_count": layers,
+        "llama.feed_forward_length": INTERMEDIATE, "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": KV_HEADS, "llama.rope.dimension_count": HEAD_DIM, "llama.rope.freq_base": 500000.0,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.vocab_size": VOCAB,
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": ["a", "b", "ab"] + [f"<{i}>" for i in range(3, VOCAB)], "tokenizer.ggml.token_type": [1] * VOCAB,
+        "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.bos_token_id": 0, "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.add_bos_token": False,
+    }
+
+
+def matrices(kind, layers):
+    """(name, rows, columns, type) of every tensor; rows 0: a vector in f32."""
+    mixed = kind == "q4_k_m"
+    base = "q4_k" if mixed else kind
+    yield "token_embd.weight", VOCAB, HIDDEN, base
+    for i in range(layers):
+        more = mixed and (i < layers // 8 or i >= 7 * layers // 8 or (i - layers // 8) % 3 == 2)
+        better = "q6_k" if more else base
+        b = f"blk.{i}."
+        yield b + "attn_norm.weight", 0, HIDDEN, "f32"
+        yield b + "attn_q.weight", HIDDEN, HIDDEN, base
+        yield b + "attn_k.weight", KV_HEADS * HEAD_DIM, HIDDEN, base
+        yield b + "attn_v.weight", KV_HEADS * HEAD_DIM, HIDDEN, better
+        yield b + "attn_output.weight", HIDDEN, HIDDEN, base
+        yield b + "ffn_norm.weight", 0, HIDDEN, "f32"
+        yield b + "ffn_gate.weight", INTERMEDIATE, HIDDEN, base
+        yield b + "ffn_up.weight", INTERMEDIATE, HIDDEN, base
+        yield b + "ffn_down.weight", HIDDEN, INTERMEDIATE, better
+    yield "output_norm.weight", 0, HIDDEN, "f32"
+    yield "output.weight", VOCAB, HIDDEN, "q6_k" if mixed else base
+
+
+def random_blocks(kind, rng):
+    """Some blocks, whose bytes a tensor repeats."""
+    _, _, n_bytes, numbers = TYPES[kind]
+    n = (8 << 20) // n_bytes
+    if kind == "bf16":
+        return (rng.standard_normal(n, dtype=np.float32) * 0.02).view(np.uint32).__rshift__(16).astype("<u2").view(np.uint8)
+    blocks = rng.integers(0, 256, (n, n_bytes), dtype=np.uint8)
+    for at, number in numbers.items():
+        blocks[:, at:at + 2] = np.array([number], "<f2").view(np.uint8)
+    return blocks.reshape(-1)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("out")
+    p.add_argument("--type", default="q4_k_m", choices=["q4_k_m"] + [t for t in TYPES if t != "f32"])
+    p.add_argument("--layers", type=int, default=LAYERS)
+    a = p.parse_args()
+    keys, tensors = metadata(a.layers), list(matrices(a.type, a.layers))
+    head, at, spans = b"", 0, []
+    for name, rows, columns, kind in tensors:
+        number, block, n_bytes, _ = TYPES[kind]
+        size = max(rows, 1) * columns // block * n_bytes
+        dims = (columns, rows) if rows else (columns,)
+        head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, number, at)
+        spans.append((kind, size))
+        at += -(-size // ALIGNMENT) * ALIGNMENT
+    start = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    start += b"".join(text(k) + value(v) for k, v in keys.items()) + head
+    rng = np.random.default_rng(1)
+    source = {kind: random_blocks(kind, rng) for kind, _ in spans if kind != "f32"}
+    with open(a.out, "wb") as f:
+        f.write(start + bytes(-len(start) % ALIGNMENT))
+        for kind, size in spans:
+            if kind == "f32":
+                np.ones(size // 4, "<f4").tofile(f)
+            else:
+                whole, rest = divmod(size, source[kind].size)
+                for _ in range(whole):
+                    source[kind].tofile(f)
+                source[kind][:rest].tofile(f)
+            f.write(bytes(-size % ALIGNMENT))
+
+
+if __name__ == "__main__":
+    main()

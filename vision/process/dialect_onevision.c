@@ -1,0 +1,251 @@
+/* dialect_onevision.c - LLaVA-OneVision (Li et al., arXiv:2408.03326): the whole picture, then its tiles, of which a
+ * large grid is resized. See dialect.h. Rules: transformers' LlavaOnevisionImageProcessor, -VideoProcessor and
+ * pack_image_features. */
+#include "dialect.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    sac_pinpoints pinpoints;
+    int most_tiles; /* that a grid may be worth: anyres_max_N */
+} settings;
+
+/* ---------------------------------------------------------------- settings */
+
+/* The class's own sizes: all grids of up to 6 x 6 tiles of 384, by their height. */
+static sac_status default_pinpoints(json_t **out, sac_error *err) {
+    json_t *list = json_array();
+    for (int h = 1; h <= 6; h++)
+        for (int w = 1; w <= 6; w++) json_array_append_new(list, json_pack("[ii]", 384 * h, 384 * w));
+    *out = json_pack("{so}", "image_grid_pinpoints", list);
+    return *out ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for \"image_grid_pinpoints\"");
+}
+
+static bool has_pinpoints(const json_t *object) {
+    const json_t *v = json_object_get(object, "image_grid_pinpoints");
+    return v && !json_is_null(v);
+}
+
+static sac_status read_pinpoints(sac_processor_config *c, const json_t *config, const json_t *preprocessor,
+                                 sac_error *err) {
+    settings *own = c->own;
+    json_t *usual = NULL;
+    if (!has_pinpoints(config) && !has_pinpoints(preprocessor)) SAC_TRY(default_pinpoints(&usual, err));
+    sac_status st = sac_pinpoints_read(&own->pinpoints, c, preprocessor, usual ? usual : config, true, err);
+    json_decref(usual);
+    return st;
+}
+
+/* The original's flat config.json has another name for it. */
+static sac_status read_ratio(settings *own, const json_t *config, sac_error *err) {
+    static const char rule[] = "anyres_max_";
+    const char *text = "anyres_max_9";
+    const bool is_flat =
+        json_object_get(config, "mm_patch_merge_type") && !json_object_get(config, "text_config");
+    const char *key = is_flat ? "image_aspect_ratio" : "vision_aspect_ratio";
+    SAC_TRY(sac_json_get_string(config, key, &text, err));
+    char *end = NULL;
+    bool fits = strncmp(text, rule, sizeof rule - 1) == 0;
+    long n = fits ? strtol(text + sizeof rule - 1, &end, 10) : 0;
+    if (!fits || *end || n < 1 || n > SAC_PROCESSOR_MAX_TILES)
+        return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is \"%.30s\"; anyres_max_1 to %d are known", key, text,
+                        SAC_PROCESSOR_MAX_TILES);
+    own->most_tiles = (int)n;
+    return SAC_OK;
+}
+
+/* Frames are drawn with the picture's settings: video_preprocessor_config.json must say the same. */
+static sac_status check_video(const sac_processor_config *c, const json_t *video, const json_t *preprocessor,
+                              sac_error *err) {
+    static const char *const keys[] = {"image_mean", "image_std",  "rescale_factor", "resample",
+                                       "do_resize",  "do_rescale", "do_normalize"};
+    const json_t *size = NULL;
+    int64_t w = c->tile_size, h = c->tile_size;
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        const json_t *v = json_object_get(video, keys[i]), *p = json_object_get(preprocessor, keys[i]);
+        if (v && p && !json_equal(v, p))
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "video_preprocessor_config.json: \"%s\" is not that of preprocessor_config.json",
+                            keys[i]);
+    }
+    SAC_TRY(sac_json_get_object(video, "size", &size, err));
+    SAC_TRY(sac_json_get_int(size, "width", 1, INT32_MAX, &w, err));
+    SAC_TRY(sac_json_get_int(size, "height", 1, INT32_MAX, &h, err));
+    if (w == c->tile_size && h == c->tile_size) return SAC_OK;
+    return sac_fail(
+        err, SAC_BAD_FILE,
+        "video_preprocessor_config.json: \"size\" is %lld x %lld, but the vision tower takes %d x %d",
+        (long long)w, (long long)h, c->tile_size, c->tile_size);
+}
+
+static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
+                       sac_error *err) {
+    SAC_TRY(read_pinpoints(c, model->config, preprocessor, err));
+    SAC_TRY(read_ratio(c->own, model->config, err));
+    return model->video ? check_video(c, model->video, preprocessor, err) : SAC_OK;
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+/* Python's a // b of floats. */
+static int whole(double a, double b) {
+    double quotient = (a - fmod(a, b)) / b, down = floor(quotient);
+    return (int)(quotient - down > 0.5 ? down + 1 : down);
+}
+
+/* A grid of more than 1.1 times the side of the tiles that it may be worth is made that small. */
+static void shrink(const settings *own, sac_visual_plan *p) {
+    int64_t most = (int64_t)own->most_tiles * p->tokens.h * p->tokens.h;
+    double ratio = sqrt((double)((int64_t)p->keep_h * p->keep_w) / (double)most);
+    p->grid_h = p->keep_h;
+    p->grid_w = p->keep_w;
+    if (ratio <= 1.1) return;
+    p->grid_h = whole(p->keep_h, ratio);
+    p->grid_w = whole(p->keep_w, ratio);
+    p->blends = true;
+}
+
+static sac_status plan_frame(sac_visual_plan *p) {
+    int side = (p->patches.h + 1) / 2;
+    p->tokens = (sac_grid){1, side, side};
+    p->n_tokens = p->tokens_per_tile = side * side;
+    p->blends = true;
+    return SAC_OK;
+}
+
+static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+    const settings *own = c->own;
+    SAC_TRY(sac_tile_plan(c, 1, p, err));
+    if (p->is_video_frame) return plan_frame(p);
+    if (p->is_among) {
+        p->n_tokens++; /* a newline */
+        return SAC_OK;
+    }
+    sac_pinpoints_plan(&own->pinpoints, c->tile_size, p);
+    p->n_tiles++;
+    sac_pinpoints_unpad(p);
+    shrink(own, p);
+    if (p->grid_h < 1 || p->grid_w < 1)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels is too narrow for this model",
+                        p->width, p->height);
+    p->n_tokens = p->tokens_per_tile + (int64_t)p->grid_h * (p->grid_w + 1);
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- pixels */
+
+/* Pictures are resized as the checkpoint's were, with Pillow; for frames of videos there is torchvision alone. */
+static sac_status cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
+                      uint8_t *rows, sac_error *err) {
+    sac_processor_config how = *c;
+    if (p->is_video_frame) {
+        how.arithmetic = SAC_RESIZE_TORCHVISION;
+        return sac_tile_squeeze(&how, image, rows, err);
+    }
+    how.pad_to_square = p->is_among;
+    if (p->is_among) return sac_tile_rows(&how, image, rows, err);
+    SAC_TRY(sac_tile_squeeze(c, image, rows, err));
+    return sac_pinpoints_cut(c, image, p, c->filter, rows + sac_visual_bytes(p, 1), err);
+}
+
+/* ---------------------------------------------------------------- tokens */
+
+/* Where an output cell looks on an axis of n cells: two neighbours, and how much of the second. */
+typedef struct tap {
+    int at, next;
+    float part;
+} tap;
+
+/* torch's interpolate, bilinear, without align_corners or antialias. */
+static tap tap_of(int i, int n, int n_out) {
+    float at = ((float)i + 0.5f) * ((float)n / (float)n_out) - 0.5f;
+    if (at < 0) at = 0;
+    int low = (int)at;
+    if (low > n - 1) low = n - 1;
+    return (tap){low, low < n - 1 ? low + 1 : low, at - (float)low};
+}
+
+static void put_taps(const int32_t from[SAC_VISUAL_TAPS], tap y, tap x, int32_t *source, float *weight) {
+    const float by[SAC_VISUAL_TAPS] = {(1 - y.part) * (1 - x.part), (1 - y.part) * x.part,
+                                       y.part * (1 - x.part), y.part * x.part};
+    memcpy(source, from, SAC_VISUAL_TAPS * sizeof *source);
+    memcpy(weight, by, sizeof by);
+}
+
+static void blend_frame(const sac_visual_plan *p, int32_t *source, float *weight) {
+    int w = p->patches.w;
+    for (int i = 0; i < p->n_tokens; i++, source += SAC_VISUAL_TAPS, weight += SAC_VISUAL_TAPS) {
+        tap y = tap_of(i / p->tokens.w, p->patches.h, p->tokens.h),
+            x = tap_of(i % p->tokens.w, w, p->tokens.w);
+        const int32_t from[] = {y.at * w + x.at, y.at * w + x.next, y.next * w + x.at, y.next * w + x.next};
+        put_taps(from, y, x, source, weight);
+    }
+}
+
+/* The grid's cell (x, y) after unpadding. */
+static int32_t cell(const sac_visual_plan *p, int x, int y) {
+    return sac_pinpoints_row(p, 1, p->keep_x + x, p->keep_y + y);
+}
+
+static void blend_picture(const sac_visual_plan *p, int32_t *source, float *weight) {
+    static const tap first = {0, 0, 0};
+    for (int32_t i = 0; i < p->n_tokens; i++, source += SAC_VISUAL_TAPS, weight += SAC_VISUAL_TAPS) {
+        int at = i - p->tokens_per_tile, row = at / (p->grid_w + 1), column = at % (p->grid_w + 1);
+        bool is_newline = at >= 0 && column == p->grid_w;
+        if (at < 0 || is_newline) { /* the picture as a whole comes first */
+            int32_t one = is_newline ? SAC_SOURCE_NEWLINE : i;
+            put_taps((const int32_t[]){one, one, one, one}, first, first, source, weight);
+            continue;
+        }
+        tap y = tap_of(row, p->keep_h, p->grid_h), x = tap_of(column, p->keep_w, p->grid_w);
+        const int32_t from[] = {cell(p, x.at, y.at), cell(p, x.next, y.at), cell(p, x.at, y.next),
+                                cell(p, x.next, y.next)};
+        put_taps(from, y, x, source, weight);
+    }
+}
+
+static void blend(const sac_visual_plan *p, int32_t *source, float *weight) {
+    if (p->is_video_frame)
+        blend_frame(p, source, weight);
+    else
+        blend_picture(p, source, weight);
+}
+
+/* Cell of n that output cell i of n_out lies on. */
+static int nearest(int i, int n, int n_out) {
+    tap t = tap_of(i, n, n_out);
+    return t.part < 0.5f ? t.at : t.next;
+}
+
+static void layout(const sac_visual_plan *p, int32_t *source) {
+    int32_t n = 0;
+    if (p->is_video_frame) {
+        sac_tile_layout(p, source);
+        return;
+    }
+    for (; n < p->tokens_per_tile; n++) source[n] = n;
+    if (p->is_among) source[n] = SAC_SOURCE_NEWLINE;
+    for (int y = 0; y < p->grid_h && !p->is_among; y++) {
+        for (int x = 0; x < p->grid_w; x++)
+            source[n++] = cell(p, nearest(x, p->keep_w, p->grid_w), nearest(y, p->keep_h, p->grid_h));
+        source[n++] = SAC_SOURCE_NEWLINE;
+    }
+}
+
+static int most_tiles(const sac_processor_config *c) {
+    const settings *own = c->own;
+    return sac_pinpoints_most_tiles(&own->pinpoints, c->tile_size) + 1; /* the whole picture is one more */
+}
+
+const sac_dialect sac_dialect_onevision = {.name = "onevision",
+                                           .pools = true,
+                                           .tells_among = true,
+                                           .own_bytes = sizeof(settings),
+                                           .read = read,
+                                           .plan = plan,
+                                           .cut = cut,
+                                           .layout = layout,
+                                           .blend = blend,
+                                           .most_tiles = most_tiles};
