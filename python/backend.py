@@ -6,6 +6,7 @@
 
 The library is linked with this system's libraries (FFmpeg, OpenSSL ...), so a wheel is for systems like this one.
 """
+
 import base64
 import hashlib
 import os
@@ -25,9 +26,24 @@ def version():
 
 def built_library(options):
     build = os.path.join(ROOT, "build/python")
-    subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DSAC_SHARED=ON", "-DSAC_COMMAND=OFF",
-                    "-DSAC_TESTS=OFF", *options], check=True)
-    subprocess.run(["cmake", "--build", build, "--parallel", str(os.cpu_count() or 1), "--target", "saccade_shared"], check=True)
+    subprocess.run(
+        [
+            "cmake",
+            "-S",
+            ROOT,
+            "-B",
+            build,
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DSAC_SHARED=ON",
+            "-DSAC_COMMAND=OFF",
+            "-DSAC_TESTS=OFF",
+            *options,
+        ],
+        check=True,
+    )
+    subprocess.run(
+        ["cmake", "--build", build, "--parallel", str(os.cpu_count() or 1), "--target", "saccade_shared"], check=True
+    )
     return os.path.join(build, "libsaccade.so")
 
 
@@ -44,8 +60,10 @@ def library(settings):
 
 
 def metadata():
-    return (f"Metadata-Version: 2.1\nName: saccade\nVersion: {version()}\nSummary: A runtime for vision-language models\n"
-            f"License-File: {LICENCE}\nRequires-Python: >=3.9\n")
+    return (
+        f"Metadata-Version: 2.1\nName: saccade\nVersion: {version()}\nSummary: A runtime for vision-language models\n"
+        f"License-File: {LICENCE}\nRequires-Python: >=3.9\n"
+    )
 
 
 def tag():

@@ -26,33 +26,36 @@ class BuildInfo(c.Structure):
 
 
 class ModelOptions(c.Structure):
-    _fields_ = [("n_threads", c_int), ("chat_format", c_char_p), ("tokenizer", c_char_p), ("adapters", POINTER(c_char_p)),
-                ("n_adapters", c_size_t), ("vision_cache_bytes", c_size_t), ("device", c_char_p), ("activations", c_char_p),
-                ("fast", c_bool), ("image_min_pixels", c_int64), ("image_max_pixels", c_int64), ("progress", ProgressFn),
-                ("progress_ctx", c_void_p)]
+    _fields_ = [("n_threads", c_int), ("chat_format", c_char_p), ("tokenizer", c_char_p),
+                ("adapters", POINTER(c_char_p)), ("n_adapters", c_size_t), ("vision_cache_bytes", c_size_t),
+                ("device", c_char_p), ("activations", c_char_p), ("fast", c_bool), ("image_min_pixels", c_int64),
+                ("image_max_pixels", c_int64), ("progress", ProgressFn), ("progress_ctx", c_void_p)]
 
 
 class ModelInfo(c.Structure):
     _fields_ = [("family", c_char_p), ("dtype", c_char_p), ("chat_format", c_char_p), ("chat_source", c_char_p),
                 ("tokenizer", c_char_p), ("n_parameters", c_int64), ("weight_bytes", c_size_t), ("n_layers", c_int),
-                ("hidden", c_int), ("n_heads", c_int), ("n_kv_heads", c_int), ("head_dim", c_int), ("intermediate", c_int),
-                ("vocab", c_int), ("max_context", c_int64), ("rope_theta", c_double), ("has_vision", c_bool),
-                ("vision_layers", c_int), ("vision_hidden", c_int), ("vision_heads", c_int), ("patch_size", c_int),
-                ("image_size", c_int), ("tokens_per_frame", c_int), ("processor", c_char_p), ("n_threads", c_int),
-                ("cpu", c_char_p), ("unknown_tokenizer", c_char_p), ("unknown_setting", c_char_p)]
+                ("hidden", c_int), ("n_heads", c_int), ("n_kv_heads", c_int), ("head_dim", c_int),
+                ("intermediate", c_int), ("vocab", c_int), ("max_context", c_int64), ("rope_theta", c_double),
+                ("has_vision", c_bool), ("vision_layers", c_int), ("vision_hidden", c_int), ("vision_heads", c_int),
+                ("patch_size", c_int), ("image_size", c_int), ("tokens_per_frame", c_int), ("processor", c_char_p),
+                ("n_threads", c_int), ("cpu", c_char_p), ("unknown_tokenizer", c_char_p), ("unknown_setting", c_char_p)]
 
 
 class SessionConfig(c.Structure):
-    _fields_ = [("n_ctx", c_int64), ("prefill_chunk", c_int64), ("kv", c_char_p), ("prefill", c_char_p), ("decode", c_char_p),
-                ("rope", c_char_p), ("reduce", c_char_p), ("guidance", c_bool), ("measure_mass", c_bool)]
+    _fields_ = [("n_ctx", c_int64), ("prefill_chunk", c_int64), ("kv", c_char_p), ("prefill", c_char_p),
+                ("decode", c_char_p), ("rope", c_char_p), ("reduce", c_char_p), ("guidance", c_bool),
+                ("measure_mass", c_bool)]
 
 
 class VideoOptions(c.Structure):
-    _fields_ = [("fps", c_double), ("num_frames", c_int), ("max_frames", c_int), ("max_pixels", c_int64), ("no_rotate", c_bool)]
+    _fields_ = [("fps", c_double), ("num_frames", c_int), ("max_frames", c_int), ("max_pixels", c_int64),
+                ("no_rotate", c_bool)]
 
 
 class Frame(c.Structure):
-    _fields_ = [("path", c_char_p), ("bytes", c_void_p), ("n_bytes", c_size_t), ("time_s", c_double), ("prepared", c_void_p)]
+    _fields_ = [("path", c_char_p), ("bytes", c_void_p), ("n_bytes", c_size_t), ("time_s", c_double),
+                ("prepared", c_void_p)]
 
 
 class Pixels(c.Structure):
@@ -71,10 +74,11 @@ class Message(c.Structure):
 
 
 class Sampling(c.Structure):
-    _fields_ = [("max_tokens", c_int), ("temperature", c_double), ("top_k", c_int), ("top_p", c_double), ("min_p", c_double),
-                ("repetition_penalty", c_double), ("seed", c_uint64), ("stop", POINTER(c_char_p)), ("n_stop", c_size_t),
-                ("ignore_eos", c_bool), ("presence_penalty", c_double), ("frequency_penalty", c_double), ("logit_bias", c_void_p),
-                ("n_logit_bias", c_size_t), ("logprobs", c_bool), ("top_logprobs", c_int), ("controls", c_void_p)]
+    _fields_ = [("max_tokens", c_int), ("temperature", c_double), ("top_k", c_int), ("top_p", c_double),
+                ("min_p", c_double), ("repetition_penalty", c_double), ("seed", c_uint64), ("stop", POINTER(c_char_p)),
+                ("n_stop", c_size_t), ("ignore_eos", c_bool), ("presence_penalty", c_double),
+                ("frequency_penalty", c_double), ("logit_bias", c_void_p), ("n_logit_bias", c_size_t),
+                ("logprobs", c_bool), ("top_logprobs", c_int), ("controls", c_void_p)]
 
 
 class Events(c.Structure):
@@ -85,21 +89,22 @@ class Events(c.Structure):
 class Result(c.Structure):
     class Seconds(c.Structure):
         _fields_ = [(name, c_double) for name in ("media", "vision", "prefill", "decode", "first_token", "total")]
-    _fields_ = [("text", c_void_p), ("n_text_bytes", c_size_t), ("finish_reason", c_char_p), ("tokens", POINTER(c_int32)),
-                ("n_tokens", c_int64), ("n_prompt_tokens", c_int64), ("n_visual_tokens", c_int64), ("n_reused_tokens", c_int64),
-                ("prefill_is_short", c_bool), ("media", c_void_p), ("n_media", c_size_t), ("seconds", Seconds)]
+    _fields_ = [("text", c_void_p), ("n_text_bytes", c_size_t), ("finish_reason", c_char_p),
+                ("tokens", POINTER(c_int32)), ("n_tokens", c_int64), ("n_prompt_tokens", c_int64),
+                ("n_visual_tokens", c_int64), ("n_reused_tokens", c_int64), ("prefill_is_short", c_bool),
+                ("media", c_void_p), ("n_media", c_size_t), ("seconds", Seconds)]
 
 
 class BatchItem(c.Structure):
-    _fields_ = [("session", c_void_p), ("events", POINTER(Events)), ("token", c_int32), ("done", c_bool), ("status", c_int),
-                ("error", Error)]
+    _fields_ = [("session", c_void_p), ("events", POINTER(Events)), ("token", c_int32), ("done", c_bool),
+                ("status", c_int), ("error", Error)]
 
 
 # The name in C of each struct above.
-STRUCTS = {"sac_error": Error, "sac_build_info": BuildInfo, "sac_model_options": ModelOptions, "sac_model_info": ModelInfo,
-           "sac_session_config": SessionConfig, "sac_video_options": VideoOptions, "sac_frame": Frame, "sac_pixels": Pixels,
-           "sac_part": Part, "sac_message": Message, "sac_sampling": Sampling, "sac_events": Events, "sac_result": Result,
-           "sac_batch_item": BatchItem}
+STRUCTS = {"sac_error": Error, "sac_build_info": BuildInfo, "sac_model_options": ModelOptions,
+           "sac_model_info": ModelInfo, "sac_session_config": SessionConfig, "sac_video_options": VideoOptions,
+           "sac_frame": Frame, "sac_pixels": Pixels, "sac_part": Part, "sac_message": Message, "sac_sampling": Sampling,
+           "sac_events": Events, "sac_result": Result, "sac_batch_item": BatchItem}
 
 _p, _err = c_void_p, POINTER(Error)
 _out = POINTER(c_void_p)

@@ -1,4 +1,5 @@
 """Several answers made side by side, so that every weight is read once a step for all of them."""
+
 from __future__ import annotations
 
 import ctypes
@@ -23,8 +24,9 @@ class Batch:
         self._model = model
         model._sessions.add(self)
 
-    def generate(self, conversations: Iterable[Sequence[Mapping[str, Any]]], *, return_errors: bool = False,
-                 **sampling: Any) -> list[Answer | Error]:
+    def generate(
+        self, conversations: Iterable[Sequence[Mapping[str, Any]]], *, return_errors: bool = False, **sampling: Any
+    ) -> list[Answer | Error]:
         """The answers to conversations (as Session.generate takes them), in their order, each the one it would get alone. With
         return_errors an Error stands in the list for what failed; otherwise the first is raised."""
         if not self._handle:
@@ -61,9 +63,18 @@ class Batch:
                 lib.sac_session_end(session._handle, None)
 
     @staticmethod
-    def _begin(session: Session, messages: Sequence[Mapping[str, Any]], settings: Sampling, callbacks: Callbacks) -> None:
+    def _begin(
+        session: Session, messages: Sequence[Mapping[str, Any]], settings: Sampling, callbacks: Callbacks
+    ) -> None:
         conversation = Conversation(messages)
-        callbacks.call(lib.sac_session_begin, session._open(), conversation.array, conversation.n, _byref(settings.c), _byref(callbacks.c))
+        callbacks.call(
+            lib.sac_session_begin,
+            session._open(),
+            conversation.array,
+            conversation.n,
+            _byref(settings.c),
+            _byref(callbacks.c),
+        )
 
     def _step(self, running: Mapping[int, Session], callbacks: Callbacks) -> list[tuple[int, Answer | Error]]:
         """One more token for each; those that have ended, with what came."""

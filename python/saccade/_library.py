@@ -1,4 +1,5 @@
 """libsaccade.so, opened once: the wheel's own, or the one that $SACCADE_LIBRARY names."""
+
 from __future__ import annotations
 
 import ctypes

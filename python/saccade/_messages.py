@@ -1,4 +1,5 @@
 """Conversations as the library takes them: pictures and videos of many kinds, and messages around them."""
+
 from __future__ import annotations
 
 import ctypes
@@ -20,6 +21,7 @@ class Image:
 
     An array is read where it lies, not copied. Of a Pillow image the pixels are taken as they are: a file's orientation
     (EXIF) is applied where the path or the bytes are given."""
+
     source: Picture
 
 
@@ -29,6 +31,7 @@ class Video:
 
     Which frames are looked at: the smallest of what is given, as in docs/command.md. times: seconds of each frame of a
     list or an array; otherwise one a second."""
+
     source: Any
     fps: float = 0
     num_frames: int = 0
@@ -54,8 +57,12 @@ class Conversation:
         parts = [content] if isinstance(content, (str, Image, Video)) else list(content or [])
         fields = {key: value for key, value in message.items() if key not in ("role", "content")}
         array = self._keep((_abi.Part * max(1, len(parts)))(*map(self._part, parts)))
-        return _abi.Message(role=encoded(message["role"]), parts=array, n_parts=len(parts),
-                            fields=json.dumps(fields).encode() if fields else None)
+        return _abi.Message(
+            role=encoded(message["role"]),
+            parts=array,
+            n_parts=len(parts),
+            fields=json.dumps(fields).encode() if fields else None,
+        )
 
     def _part(self, part: Any) -> _abi.Part:
         if isinstance(part, str):
@@ -96,16 +103,24 @@ class Conversation:
             raise ValueError(f"an array of {about['typestr']} {list(shape)}: give uint8 {wanted}")
         height, width = shape[-3:-1]
         row = strides[-3] if strides else 3 * width
-        if strides and (strides[-1] != 1 or strides[-2] != 3 or row < 3 * width or
-                        (n_dims == 4 and shape[0] > 1 and strides[0] != height * row)):
-            raise ValueError("an array whose pixels do not follow one another in memory: give numpy.ascontiguousarray of it")
+        if strides and (
+            strides[-1] != 1
+            or strides[-2] != 3
+            or row < 3 * width
+            or (n_dims == 4 and shape[0] > 1 and strides[0] != height * row)
+        ):
+            raise ValueError(
+                "an array whose pixels do not follow one another in memory: give numpy.ascontiguousarray of it"
+            )
         self._keep(source)
-        return _abi.Pixels(width=width, height=height, rgb=about["data"][0], row_bytes=row,
-                           n_frames=shape[0] if n_dims == 4 else 0)
+        return _abi.Pixels(
+            width=width, height=height, rgb=about["data"][0], row_bytes=row, n_frames=shape[0] if n_dims == 4 else 0
+        )
 
     def _video(self, video: Video) -> _abi.Part:
-        options = _abi.VideoOptions(fps=video.fps, num_frames=video.num_frames, max_frames=video.max_frames,
-                                    max_pixels=video.max_pixels)
+        options = _abi.VideoOptions(
+            fps=video.fps, num_frames=video.num_frames, max_frames=video.max_frames, max_pixels=video.max_pixels
+        )
         part = self._file(_abi.PART_VIDEO, video.source)
         if part is not None and video.times is not None:
             raise ValueError("times are those of a list of pictures or of an array; a video file has its own")
@@ -137,8 +152,12 @@ class Conversation:
         return times
 
 
-def question(text: str, images: Sequence[Picture | Image], videos: Sequence[Any], system: str | None) -> list[dict[str, Any]]:
+def question(
+    text: str, images: Sequence[Picture | Image], videos: Sequence[Any], system: str | None
+) -> list[dict[str, Any]]:
     """The messages of one question about pictures and videos, which come before it in the order given."""
-    content = [i if isinstance(i, Image) else Image(i) for i in images] + [v if isinstance(v, Video) else Video(v) for v in videos]
+    content = [i if isinstance(i, Image) else Image(i) for i in images] + [
+        v if isinstance(v, Video) else Video(v) for v in videos
+    ]
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
     return [*messages, {"role": "user", "content": [*content, text]}]

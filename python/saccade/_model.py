@@ -1,4 +1,5 @@
 """Model and Session: a model that is open, and conversations with it."""
+
 from __future__ import annotations
 
 import ctypes
@@ -33,9 +34,15 @@ class Answer:
 
 def answer_of(result: _abi.Result) -> Answer:
     text = ctypes.string_at(result.text, result.n_text_bytes) if result.text else b""
-    return Answer(text.decode("utf-8", "replace"), (result.finish_reason or b"").decode(), result.tokens[:result.n_tokens],
-                  result.n_prompt_tokens, result.n_visual_tokens, result.n_reused_tokens,
-                  {name: getattr(result.seconds, name) for name, _ in result.seconds._fields_})
+    return Answer(
+        text.decode("utf-8", "replace"),
+        (result.finish_reason or b"").decode(),
+        result.tokens[: result.n_tokens],
+        result.n_prompt_tokens,
+        result.n_visual_tokens,
+        result.n_reused_tokens,
+        {name: getattr(result.seconds, name) for name, _ in result.seconds._fields_},
+    )
 
 
 class Sampling:
@@ -50,8 +57,11 @@ class Sampling:
         check(lib.sac_controls_of_model, _byref(self._controls), model._open())
         weakref.finalize(self, lib.sac_controls_free, self._controls)
         self.c.controls = self._controls
-        plain = {name for name, kind, *_ in _abi.Sampling._fields_
-                 if kind in (ctypes.c_int, ctypes.c_double, ctypes.c_uint64, ctypes.c_bool)}
+        plain = {
+            name
+            for name, kind, *_ in _abi.Sampling._fields_
+            if kind in (ctypes.c_int, ctypes.c_double, ctypes.c_uint64, ctypes.c_bool)
+        }
         for name, value in settings.items():
             if name == "stop":
                 self._stop = text_list([value] if isinstance(value, str) else list(value))
@@ -107,9 +117,21 @@ class Model:
 
     path: a Hugging Face folder or a .gguf file. device: "cpu", "cuda", "cuda:1". adapters: LoRA, "DIR" or "DIR:SCALE"."""
 
-    def __init__(self, path: str | os.PathLike, *, device: str | None = None, activations: str | None = None, threads: int = 0,
-                 chat: str | None = None, tokenizer: str | None = None, adapters: Sequence[str] = (), fast: bool = False,
-                 image_min_pixels: int = 0, image_max_pixels: int = 0, vision_cache_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        device: str | None = None,
+        activations: str | None = None,
+        threads: int = 0,
+        chat: str | None = None,
+        tokenizer: str | None = None,
+        adapters: Sequence[str] = (),
+        fast: bool = False,
+        image_min_pixels: int = 0,
+        image_max_pixels: int = 0,
+        vision_cache_bytes: int | None = None,
+    ) -> None:
         self._handle = ctypes.c_void_p()
         self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         options = _abi.ModelOptions()
@@ -164,8 +186,18 @@ class Session:
 
     ctx: tokens of prompt and answer, 0 = the model's length. kv, prefill, decode, rope, reduce: methods, as in docs/methods.md."""
 
-    def __init__(self, model: Model, *, ctx: int = 0, kv: str | None = None, prefill: str | None = None, decode: str | None = None,
-                 rope: str | None = None, reduce: str | None = None, guidance: bool = False) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        ctx: int = 0,
+        kv: str | None = None,
+        prefill: str | None = None,
+        decode: str | None = None,
+        rope: str | None = None,
+        reduce: str | None = None,
+        guidance: bool = False,
+    ) -> None:
         self.model = model
         self._handle = ctypes.c_void_p()
         self._lock = threading.Lock()
@@ -185,16 +217,30 @@ class Session:
         callbacks, result = Callbacks(), _abi.Result()
         with self._one_thread():
             self._turn += 1
-            callbacks.call(lib.sac_session_generate, self._open(), conversation.array, conversation.n, _byref(settings.c),
-                           _byref(callbacks.c), _byref(result))
+            callbacks.call(
+                lib.sac_session_generate,
+                self._open(),
+                conversation.array,
+                conversation.n,
+                _byref(settings.c),
+                _byref(callbacks.c),
+                _byref(result),
+            )
             return answer_of(result)
 
     def stream(self, messages: Sequence[Mapping[str, Any]], **sampling: Any) -> Stream:
         """The same, piece by piece: for piece in session.stream(messages): ..."""
         return Stream(self, messages, sampling)
 
-    def ask(self, text: str, images: Sequence[Picture | Image] = (), videos: Sequence[Any] = (), *, system: str | None = None,
-            **sampling: Any) -> Answer:
+    def ask(
+        self,
+        text: str,
+        images: Sequence[Picture | Image] = (),
+        videos: Sequence[Any] = (),
+        *,
+        system: str | None = None,
+        **sampling: Any,
+    ) -> Answer:
         """Answers one question about pictures and videos: generate() without a conversation before it."""
         return self.generate(question(text, images, videos, system), **sampling)
 
@@ -255,8 +301,14 @@ class Stream(Iterator[str]):
         with session._one_thread():
             session._turn += 1
             self._turn = session._turn
-            self._callbacks.call(lib.sac_session_begin, session._open(), conversation.array, conversation.n, _byref(settings.c),
-                                 _byref(self._callbacks.c))
+            self._callbacks.call(
+                lib.sac_session_begin,
+                session._open(),
+                conversation.array,
+                conversation.n,
+                _byref(settings.c),
+                _byref(self._callbacks.c),
+            )
 
     def __next__(self) -> str:
         pieces = self._callbacks.pieces
@@ -273,7 +325,9 @@ class Stream(Iterator[str]):
         with self._session._one_thread():
             self._check_turn()
             try:
-                self._callbacks.call(lib.sac_session_step, self._session._open(), _byref(self._callbacks.c), _byref(token), _byref(done))
+                self._callbacks.call(
+                    lib.sac_session_step, self._session._open(), _byref(self._callbacks.c), _byref(token), _byref(done)
+                )
             except BaseException:
                 self._end()
                 raise

@@ -22,8 +22,8 @@ static void print_names(const setting *row) {
 }
 
 static void print_commands(void) {
-    for (const command *const *c = command_list; *c; c++) printf("%s ", (*c)->name);
-    printf("help manual completion");
+    for (const command *const *c = command_list; *c; c++)
+        printf("%s%s", c == command_list ? "" : " ", (*c)->name);
 }
 
 /* Within single quotes: a backslash before each of `special`, and `quote` for a single quote. */
@@ -97,7 +97,7 @@ static void print_bash(void) {
          "    if [ \"$COMP_CWORD\" -eq 1 ]; then");
     printf("        words=\"");
     print_commands();
-    puts(" --help --version\"\n"
+    puts(" help manual completion --help --version\"\n"
          "    else\n"
          "    case $prev in");
     print_bash_values(OPERAND_NAMES, NULL);
@@ -148,16 +148,17 @@ static void print_zsh(void) {
     puts("#compdef saccade\n"
          "# Completions of saccade for zsh; made by 'saccade completion zsh'.\n"
          "_saccade() {\n"
+         "  local -a others=('help:the options of a command' 'manual:its manual page' 'completion:for a "
+         "shell')\n"
          "  local -a commands=(");
     for (const command *const *c = command_list; *c; c++) {
         printf("    '%s:", (*c)->name);
         print_quoted((*c)->brief, strlen((*c)->brief), ":\\", "'\\''");
         puts("'");
     }
-    puts("    'help:the options of a command' 'manual:its manual page' 'completion:for a shell'\n"
-         "  )\n"
+    puts("  )\n"
          "  if (( CURRENT == 2 )); then\n"
-         "    _describe command commands\n"
+         "    _describe command commands -- others\n"
          "    return\n"
          "  fi\n"
          "  local command=$words[2]\n"

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `n` bytes of text as roff reads them: a dash that can be copied, a backslash, and no line that begins like a request. */
+/* `n` bytes of text as roff reads them: dashes that can be copied, backslashes, no line that begins like a
+ * request. */
 static void print_bytes(const char *text, size_t n, bool begins_line) {
     for (size_t i = 0; i < n; i++) {
         if (begins_line && (text[i] == '.' || text[i] == '\'')) fputs("\\&", stdout);

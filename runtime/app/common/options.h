@@ -25,8 +25,8 @@ void options_print_help(const command *c);
 /* The heading of --help under which a row stands. */
 const char *options_heading(const setting *row);
 
-/* The names that an option takes come from the library, so that no list can miss one; NULL-terminated. NULL: it takes no
- * names, or others too. */
+/* The names that an option takes come from the library, so that no list can miss one; NULL-terminated. NULL: it takes
+ * no names, or others too. */
 const char *const *options_names(const setting *row);
 
 #endif
