@@ -22,10 +22,5 @@ sac_weight sac_weight_of(sac_tensor t) {
 }
 
 const char *sac_weight_name(const sac_weight *w) {
-    static const char *const names[] = {
-#define X(constant, name) #name,
-        SAC_WEIGHT_FORMATS(X)
-#undef X
-    };
-    return w->format == SAC_WEIGHT_FLOATS ? sac_dtype_name(w->tensor.dtype) : names[w->format];
+    return w->format == SAC_WEIGHT_INT8 ? "int8" : sac_dtype_name(w->tensor.dtype);
 }

@@ -222,7 +222,7 @@ static void refuses_what_it_cannot_honour(void **state) {
     make_folders(&group16);
     refused(SAC_UNSUPPORTED, "is i8, a type that cannot be computed with here"); /* nothing says what it is */
     write_config(&group16, ",\"input_activations\":{\"num_bits\":8}");
-    refused(SAC_UNSUPPORTED, "quantised activations");
+    refused(SAC_UNSUPPORTED, "\"input_activations\" other than");
     remove_folders();
 
     make_folders(&group16);
