@@ -22,5 +22,15 @@ sac_weight sac_weight_of(sac_tensor t) {
 }
 
 const char *sac_weight_name(const sac_weight *w) {
-    return w->format == SAC_WEIGHT_INT8 ? "int8" : sac_dtype_name(w->tensor.dtype);
+    static const char *const names[] = {
+#define X(constant, name) #name,
+        SAC_WEIGHT_FORMATS(X)
+#undef X
+    };
+    switch (w->format) {
+    case SAC_WEIGHT_FLOATS:
+    case SAC_WEIGHT_GPTQ:
+    case SAC_WEIGHT_PACKED: return sac_dtype_name(w->tensor.dtype); /* these are of several types */
+    default: return names[w->format];
+    }
 }

@@ -22,8 +22,8 @@ import make_tiny_models as tiny
 
 SIZES = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=96)
 TOLERANCE = 3e-4  # of the largest logit
-# With a scale of largest / 127.5 the largest magnitude of every row is half way between two numbers: -127 or -128 is up to
-# the last bit of the row, which the order of sums decides.
+# With a scale of largest / 127.5 the largest magnitude of every row is half way between two numbers: -127 or -128 is up
+# to the last bit of the row, which the order of sums decides.
 INT8_TOLERANCE = 1e-2
 
 

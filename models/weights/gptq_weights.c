@@ -1,6 +1,6 @@
 /* gptq_weights.c - GPTQ with 4 or 8 bits (ref/weights/gptq_ref.c): for each module `<module>.qweight` (I32
- * [k bits/32][n]), `<module>.qzeros` (I32 [groups][n bits/32]), `<module>.scales` ([groups][n]) and, where the inputs of
- * a group are not neighbours (act-order), `<module>.g_idx` (I32 [k]). */
+ * [k bits/32][n]), `<module>.qzeros` (I32 [groups][n bits/32]), `<module>.scales` ([groups][n]) and, where the inputs
+ * of a group are not neighbours (act-order), `<module>.g_idx` (I32 [k]). */
 #include "quantization.h"
 
 static sac_status unsupported(const char *what, sac_error *err) {

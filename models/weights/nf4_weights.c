@@ -3,7 +3,7 @@
  *   <module>.weight                                 U8 [n k / 2][1], row after row
  *   <module>.weight.absmax                          a scale for each block of the elements: F32, or, nested, U8 indices
  *   <module>.weight.quant_map                       F32 [16]: the levels
- *   <module>.weight.nested_absmax, .nested_quant_map  F32: scales of blocks of the indices, and the 256 values of an index
+ *   <module>.weight.nested_absmax, .nested_quant_map  F32: scales of blocks of the indices, and the values of an index
  *   <module>.weight.quant_state.bitsandbytes__nf4   U8: JSON with shape, sizes of blocks, offset of nested scales
  *
  * Nested scales become f32 when a file is opened: a half bit a weight. */

@@ -50,8 +50,8 @@ typedef sac_status (*sac_quant_name_fn)(const sac_checkpoint *c, const json_t *q
                                         const sac_checkpoint_tensor *t, int n_module,
                                         sac_checkpoint_tensor *out, sac_error *err);
 
-/* Lists every "<module>.<suffix>" of the checkpoint, of this type if one is named, as "<module>.weight" from now on. BAD_FILE for a module that the
- * names under the configuration's key `skipped` say is left alone. */
+/* Lists every "<module>.<suffix>" of the checkpoint, of this type if one is named, as "<module>.weight" from now on.
+ * BAD_FILE for a module that the names under the configuration's key `skipped` say is left alone. */
 sac_status sac_quant_name_all(sac_checkpoint *c, const json_t *quantization, const char *suffix,
                               const char *dtype_name, const char *skipped, sac_quant_name_fn name,
                               sac_error *err);

@@ -84,14 +84,14 @@ class Quantised(Case):
             self.refused(code, needle, base, **config)
 
     def test_groups_of_compressed_tensors(self):
+        four = {"num_bits": 4, "type": "int", "group_size": 32}
         for needle, change in [
             ("other than one entry", {"group_1": {}}),
-            ('"input_activations"', {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32},
-                                                 "input_activations": {"num_bits": 8, "type": "int", "dynamic": False}}}),
-            ('"actorder"', {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32, "actorder": "group"}}}),
-            ("packed weights of another type", {"group_0": {"weights": {"num_bits": 3, "type": "int", "group_size": 32}}}),
+            ('"input_activations"', {"group_0": {"weights": four, "input_activations": {"num_bits": 8, "dynamic": False}}}),
+            ('"actorder"', {"group_0": {"weights": {**four, "actorder": "group"}}}),
+            ("packed weights of another type", {"group_0": {"weights": {**four, "num_bits": 3}}}),
         ]:
-            base = {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}}
+            base = {"group_0": {"weights": four}}
             self.refused(69, needle, "ct_w4", config_groups={**base, **change})
 
     def test_modules_that_are_left_alone(self):

@@ -7,8 +7,8 @@
  *   columns_zeros(w, g, j)       the zeros of group g
  *   COLUMNS_ORDER                whether the group of an input may stand in w->order
  *
- * n is a multiple of 8. A few rows of x meet the weights as they lie: a group's sums of q x, less the zero times the sum
- * of x, are scaled when they are whole. For many, panels are unpacked to f32 (linear_gemm_tmpl.h). A sum's bits depend
+ * n is a multiple of 8. A few rows of x meet the weights as they lie: a group's sums of q x, less the zero times the
+ * sum of x, are scaled when they are whole. For many, panels are unpacked to f32 (linear_gemm_tmpl.h). A sum's bits depend
  * neither on the number of threads nor, as long as rows are few or `steady`, on the rows beside it. */
 #include "cpu/linear_gemm_tmpl.h"
 #include "ref/ref.h"

@@ -1,4 +1,5 @@
-/* packed.h - linear with compressed-tensors' packed words (ref/weights/packed_ref.c) of 4 and 8 bits, at each instruction set. */
+/* packed.h - linear with compressed-tensors' packed words (ref/weights/packed_ref.c) of 4 and 8 bits, at each
+ * instruction set. */
 #ifndef SAC_CPU_PACKED_H
 #define SAC_CPU_PACKED_H
 

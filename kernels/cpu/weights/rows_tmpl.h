@@ -1,13 +1,14 @@
-/* rows_tmpl.h - weights whose rows are stretches of small numbers, with scales apart, on vectors: x keeps f32 precision,
- * unless the checkpoint has it rounded. The file that includes this has said how a row is unpacked:
+/* rows_tmpl.h - weights whose rows are stretches of small numbers, with scales apart, on vectors: x keeps f32
+ * precision, unless the checkpoint has it rounded. The file that includes this has said how a row is unpacked:
  *
  *   rows_at(w, j)               where row j begins
  *   rows_load(row, p)           VF elements from p on as floats
  *   rows_load_part(row, p, n)   n of them, the other lanes any finite number
  *   rows_zero(w, j, g)          what stands for 0 in group g of row j
  *
- * A few rows of x meet the weights as they lie; for many, panels of weights are unpacked to f32 (linear_gemm_tmpl.h). A
- * sum's bits depend neither on the number of threads nor, as long as rows are few or `steady`, on the rows beside it. */
+ * A few rows of x meet the weights as they lie; for many, panels of weights are unpacked to f32
+ * (linear_gemm_tmpl.h). A sum's bits depend neither on the number of threads nor, as long as rows are few or `steady`,
+ * on the rows beside it. */
 #include "cpu/linear_gemm_tmpl.h"
 #include "ref/weights/x_rounding.h"
 

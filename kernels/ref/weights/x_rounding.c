@@ -9,7 +9,7 @@ float sac_e4m3_to_f32(uint8_t b) {
     return b & 0x80 ? -v : v;
 }
 
-/* Numbers below 2^-6 are 2^-9 apart; above, four bits count, and the adder of the integers carries into the exponent. */
+/* Numbers below 2^-6 are 2^-9 apart; above, four bits count, and the adder of integers carries into the exponent. */
 float sac_round_to_e4m3(float v) {
     if (fabsf(v) < 0x1p-6f) return rintf(v * 0x1p9f) * 0x1p-9f;
     uint32_t u;
