@@ -73,5 +73,6 @@ sac_status sac_place_weight(sac_placer *p, sac_weight *w) {
         return place_blocks(p, &w->tensor);
     SAC_TRY(place_part(p, &w->tensor));
     SAC_TRY(place_part(p, &w->scales));
-    return place_part(p, &w->zeros);
+    SAC_TRY(place_part(p, &w->zeros));
+    return place_part(p, &w->order);
 }

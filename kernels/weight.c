@@ -27,5 +27,10 @@ const char *sac_weight_name(const sac_weight *w) {
         SAC_WEIGHT_FORMATS(X)
 #undef X
     };
-    return w->format == SAC_WEIGHT_FLOATS ? sac_dtype_name(w->tensor.dtype) : names[w->format];
+    switch (w->format) {
+    case SAC_WEIGHT_FLOATS:
+    case SAC_WEIGHT_GPTQ:
+    case SAC_WEIGHT_PACKED: return sac_dtype_name(w->tensor.dtype); /* these are of several types */
+    default: return names[w->format];
+    }
 }

@@ -108,7 +108,7 @@ static const sac_checkpoint_tensor *find_tensor(const binder *b, const part *p, 
 
 /* Bytes at which an element, or a block's f16 scale, must be aligned to be read directly. */
 static size_t natural_alignment(sac_dtype t) {
-    return t == SAC_DTYPE_F32 ? 4 : t >= SAC_DTYPE_I8 ? 1 : 2;
+    return t == SAC_DTYPE_F32 || t == SAC_DTYPE_I32 ? 4 : t >= SAC_DTYPE_I8 ? 1 : 2;
 }
 
 static int64_t count(const sac_checkpoint_tensor *t) {
@@ -193,6 +193,7 @@ static sac_status bind_matrix(binder *b, const part *p, const sac_checkpoint_ten
         SAC_TRY(bind_tensor(b, t->name, &w.tensor));
         SAC_TRY(bind_tensor(b, t->name, &w.scales));
         SAC_TRY(bind_tensor(b, t->name, &w.zeros));
+        SAC_TRY(bind_tensor(b, t->name, &w.order));
     }
     if (b->fill) *out = w;
     return SAC_OK;

@@ -7,10 +7,12 @@ The weights of a tiny model are rounded here to the nearest number of each forma
 What transformers computes from the same numbers as f32 weights is the golden: a runtime that unpacks them right and
 keeps activations in f32 differs by the order of its sums alone. Where compressed-tensors is installed, its unpacking
 must give the same numbers. Needs what make_tiny_models.py needs."""
+import json
 import os
 import shutil
 import sys
 import tempfile
+from functools import partial
 
 import numpy as np
 import torch
@@ -20,6 +22,9 @@ import make_tiny_models as tiny
 
 SIZES = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=96)
 TOLERANCE = 3e-4  # of the largest logit
+# With a scale of largest / 127.5 the largest magnitude of every row is half way between two numbers: -127 or -128 is up
+# to the last bit of the row, which the order of sums decides.
+INT8_TOLERANCE = 1e-2
 
 
 def groups_of(w, group):
@@ -67,12 +72,173 @@ def awq(module, w, group=32):
             module + ".scales": torch.from_numpy(np.ascontiguousarray(scale.T))}, unrounded(q, zero, scale)
 
 
+def gptq(module, w, bits=4, group=32, first=True, symmetric=False, order=None):
+    """AutoGPTQ's: words along k, zeros along n; the first version stores zeros less one."""
+    order = np.arange(w.shape[1]) // group if order is None else order(w.shape[1], group)
+    inputs = np.argsort(order, kind="stable")  # a group's inputs side by side
+    q, zero, scale = round_to(w[:, inputs], group, 0, 2 ** bits - 1, symmetric)
+    out, back = unrounded(q, zero, scale), np.argsort(inputs)
+    q = q.reshape(len(q), -1)[:, back]
+    stored = (zero - 1) % 2 ** bits if first else zero
+    return {module + ".qweight": words(q, bits).T, module + ".qzeros": words(stored.T, bits),
+            module + ".scales": torch.from_numpy(np.ascontiguousarray(scale.T)),
+            module + ".g_idx": torch.from_numpy(order.astype(np.int32))}, out[:, back]
+
+
+def scattered(k, group):
+    """Groups of inputs that are not neighbours."""
+    return np.random.default_rng(k).permutation(np.arange(k) // group)
+
+
+def packed(module, w, bits=4, group=32, symmetric=True):
+    """compressed-tensors' pack-quantized: words along k, zeros along n, half of the range added to both."""
+    group, half = group or w.shape[1], 2 ** (bits - 1)
+    q, zero, scale = round_to(w, group, -half, half - 1, symmetric)
+    q = (q.reshape(len(q), -1) + half)
+    tensors = {module + ".weight_packed": words(q, bits), module + ".weight_scale": torch.from_numpy(scale),
+               module + ".weight_shape": torch.tensor(w.shape)}
+    if not symmetric:
+        tensors[module + ".weight_zero_point"] = words((zero + half).T, bits).T
+    check_packed(tensors, module, q - half, bits)
+    return tensors, unrounded((q - half).reshape(len(q), -1, group), zero, scale)
+
+
+def check_packed(tensors, module, q, bits):
+    try:
+        from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32
+    except ImportError:
+        return
+    theirs = unpack_from_int32(tensors[module + ".weight_packed"], bits, torch.Size(q.shape))
+    assert (theirs.numpy() == q).all()
+
+
+def fp8(module, w, block=None, channel=False, suffix="weight_scale"):
+    """e4m3 with a scale for all, for each row or for each block, and what these stand for."""
+    rows, columns = block or ((1, w.shape[1]) if channel else w.shape)
+    scale = np.zeros((-(-w.shape[0] // rows), -(-w.shape[1] // columns)), np.float32)
+    for i, j in np.ndindex(scale.shape):
+        scale[i, j] = np.abs(w[i * rows:(i + 1) * rows, j * columns:(j + 1) * columns]).max() / 448
+    of_each = np.repeat(np.repeat(scale, rows, 0)[:w.shape[0]], columns, 1)[:, :w.shape[1]]
+    q = torch.from_numpy(w / of_each).clamp(-448, 448).to(torch.float8_e4m3fn)
+    stored = torch.from_numpy(scale if block or channel else scale.reshape(1))
+    return {module + ".weight": q, module + "." + suffix: stored}, q.float().numpy() * of_each
+
+
+def int8(module, w):
+    """compressed-tensors' int-quantized with a scale a row."""
+    scale = np.abs(w).max(-1, keepdims=True) / 127
+    q = np.clip(np.rint(w / scale), -128, 127).astype(np.int8)
+    return {module + ".weight": torch.from_numpy(q), module + ".weight_scale": torch.from_numpy(scale)}, q * scale
+
+
+NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+       -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+       0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0]
+
+
+def nf4(module, w, block=32, nested=False):
+    """bitsandbytes' 4-bit normal float; two elements a byte, the first in the high bits."""
+    levels = np.array(NF4, np.float32)
+    x = w.reshape(-1, block)
+    absmax = np.abs(x).max(-1).astype(np.float32)
+    state = {"quant_type": "nf4", "blocksize": block, "dtype": "float32", "shape": list(w.shape)}
+    parts = {"quant_map": torch.from_numpy(levels)}
+    if nested:
+        table = np.linspace(-1, 1, 256, dtype=np.float32)
+        offset = np.float32(absmax.mean())
+        n = 256
+        rows = -(-len(absmax) // n)
+        padded = np.pad(absmax - offset, (0, rows * n - len(absmax))).reshape(rows, n)
+        most = np.abs(padded).max(-1).astype(np.float32)
+        index = np.abs(padded[..., None] / most[:, None, None] - table).argmin(-1).astype(np.uint8)
+        index = index.reshape(-1)[:len(absmax)]
+        absmax = table[index] * np.repeat(most, n)[:len(index)] + offset
+        state.update(nested_blocksize=n, nested_dtype="float32", nested_offset=float(offset))
+        parts.update(absmax=torch.from_numpy(index), nested_absmax=torch.from_numpy(most),
+                     nested_quant_map=torch.from_numpy(table))
+    else:
+        parts["absmax"] = torch.from_numpy(absmax)
+    q = np.abs(x[..., None] / absmax[:, None, None] - levels).argmin(-1).astype(np.uint8)
+    flat = q.reshape(-1, 2)
+    parts["quant_state.bitsandbytes__nf4"] = torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)
+    tensors = {f"{module}.weight.{k}": v for k, v in parts.items()}
+    tensors[module + ".weight"] = torch.from_numpy((flat[:, 0] << 4 | flat[:, 1])[:, None])
+    return tensors, (levels[q] * absmax[:, None]).reshape(w.shape)
+
+
+# ---------------------------------------------------------------- activations
+
+def round_rows(x, most, group, to):
+    """x with a scale for each `group` of a row, each to the nearest number of a type."""
+    blocks = x.split(group or x.shape[-1], -1)
+    return torch.cat([to(b, b.abs().amax(-1, keepdim=True) / most) for b in blocks], -1)
+
+
+def fp8_rounded(group=None):
+    def to(b, scale):
+        return (b / scale).clamp(-448, 448).to(torch.float8_e4m3fn).float() * scale
+    return lambda x: round_rows(x, 448, group, to)
+
+
+def int8_rounded(x):
+    return round_rows(x, 127.5, None, lambda b, scale: (b / scale).round().clamp(-128, 127) * scale)
+
+
+# ---------------------------------------------------------------- configurations
+
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm",
        "modules_to_not_convert": ["lm_head"]}
 
-# name: packing, quantization_config
+
+def gptq_config(bits, version="gptq", act_order=False):
+    return {"quant_method": "gptq", "bits": bits, "group_size": 32, "desc_act": act_order, "sym": False,
+            "checkpoint_format": version, "lm_head": False, "true_sequential": True, "damp_percent": 0.1}
+
+
+def ct_config(form, weights, activations=None):
+    return {"quant_method": "compressed-tensors", "format": form, "quantization_status": "compressed", "ignore": ["lm_head"],
+            "kv_cache_scheme": None, "global_compression_ratio": None,
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": activations,
+                                          "output_activations": None}}}
+
+
+def pack_config(bits, group, symmetric):
+    return ct_config("pack-quantized", {
+        "num_bits": bits, "type": "int", "symmetric": symmetric, "strategy": "group" if group else "channel",
+        "group_size": group, "block_structure": None, "dynamic": False, "actorder": None, "observer": "minmax",
+        "observer_kwargs": {}})
+
+
+def eight_bits(kind, strategy, **more):
+    return {"num_bits": 8, "type": kind, "symmetric": True, "strategy": strategy, "dynamic": False, **more}
+
+
+def dynamic(kind):
+    return {"num_bits": 8, "type": kind, "symmetric": True, "strategy": "token", "dynamic": True}
+
+
+FINE = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [24, 40], "modules_to_not_convert": ["lm_head"]}
+BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_4bit": True, "load_in_8bit": False,
+       "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": False, "bnb_4bit_compute_dtype": "bfloat16",
+       "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0}
+
+# name: packing, quantization_config, rounding of activations
 FORMATS = {
-    "awq": (awq, AWQ),
+    "awq": (awq, AWQ, None),
+    "gptq_4": (gptq, gptq_config(4), None),
+    "gptq_8": (partial(gptq, bits=8), gptq_config(8), None),
+    "gptq_4_v2": (partial(gptq, first=False), gptq_config(4, "gptq_v2"), None),
+    "gptq_4_order": (partial(gptq, order=scattered), gptq_config(4, act_order=True), None),
+    "ct_w4": (packed, pack_config(4, 32, True), None),
+    "ct_w4_zeros": (partial(packed, symmetric=False), pack_config(4, 32, False), None),
+    "ct_w8": (partial(packed, bits=8, group=None), pack_config(8, None, True), None),
+    "ct_fp8_tensor": (fp8, ct_config("float-quantized", eight_bits("float", "tensor")), None),
+    "ct_fp8": (partial(fp8, channel=True), ct_config("float-quantized", eight_bits("float", "channel"), dynamic("float")),
+               fp8_rounded()),
+    "ct_w8a8": (int8, ct_config("int-quantized", eight_bits("int", "channel"), dynamic("int")), int8_rounded),
+    "fp8_block": (partial(fp8, block=(24, 40), suffix="weight_scale_inv"), FINE, fp8_rounded(40)),
+    "nf4": (nf4, BNB, None),
+    "nf4_nested": (partial(nf4, nested=True), {**BNB, "bnb_4bit_use_double_quant": True}, None),
 }
 
 
@@ -80,7 +246,7 @@ FORMATS = {
 
 def write(name, seed, as_floats):
     """The folder, and in `as_floats` one with the same numbers as floats."""
-    pack, quantization = FORMATS[name]
+    pack, quantization, _ = FORMATS[name]
     config = tiny.qwen2(**SIZES, rope_theta=10000.0, tie_word_embeddings=False)
     folder = os.path.join(goldens.FOLDER, "packed_" + name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -101,16 +267,28 @@ def write(name, seed, as_floats):
     return folder
 
 
+def golden(as_floats, rounding):
+    """goldens.golden, with the inputs of the layers' linear modules rounded as the checkpoint asks."""
+    plain = torch.nn.Linear.forward
+    if rounding:
+        torch.nn.Linear.forward = lambda m, x: plain(m, rounding(x) if m.out_features != tiny.VOCAB else x)
+    try:
+        return goldens.golden(as_floats, min_gap=tiny.MIN_GAP)
+    finally:
+        torch.nn.Linear.forward = plain
+
+
 def make(name):
     for seed in range(1, 100):
         with tempfile.TemporaryDirectory() as as_floats:
             folder = write(name, seed, as_floats)
             try:
-                cases, values = goldens.golden(as_floats, min_gap=tiny.MIN_GAP)
+                cases, values = golden(as_floats, FORMATS[name][2])
             except goldens.TooClose:
                 continue
         for case in cases:
-            case["tolerance"] = round(TOLERANCE * float(np.abs(values).max()), 6)
+            tolerance = INT8_TOLERANCE if FORMATS[name][2] is int8_rounded else TOLERANCE
+            case["tolerance"] = round(tolerance * float(np.abs(values).max()), 6)
         return goldens.write_golden("packed_" + name, folder, cases, values)
     raise SystemExit(f"{name}: no seed gives clear tokens")
 

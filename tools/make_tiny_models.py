@@ -581,13 +581,14 @@ def main():
     os.makedirs(FOLDER, exist_ok=True)
     names = list(MODELS) + [f"gguf_{a}_{t}" for a in ("llama", "qwen2") for t in GGUF_TYPES]
     names += ["gguf_llama_f32_freqs", "gguf_qwen3_f32", "gguf_qwen3_q8_0"]
+    packed = sorted(f for f in os.listdir(FOLDER) if f.startswith("packed_"))  # make_packed_models.py
     tokenizer = os.path.join(FOLDER, "tokenizer.json")
     if not os.path.exists(tokenizer):
         make_tokenizer().save(tokenizer, pretty=False)
         make_pictures()
         make_frames()
     demo = ["demo"] if os.path.exists(os.path.join(FOLDER, "demo")) else []
-    write_json(FOLDER, "index.json", names + demo)
+    write_json(FOLDER, "index.json", names + packed + demo)
     for name in sys.argv[1:] or names:
         make(name)
 

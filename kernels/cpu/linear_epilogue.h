@@ -1,13 +1,10 @@
-/* linear_epilogue.h - what ways of making sums of floats share: when rows are few, and what happens to a row
- * of sums: bias, activation, residual. */
+/* linear_epilogue.h - what ways of making sums of floats share: what happens to a row of sums: bias, activation,
+ * residual. */
 #ifndef SAC_LINEAR_EPILOGUE_H
 #define SAC_LINEAR_EPILOGUE_H
 
+#include "linear_few_rows.h"
 #include "simd_math.h"
-
-/* Rows of x up to which weights are read as they lie. Sums of few rows may have another order than those of
- * many: that begins at the same number at every level of the processor. */
-#define LINEAR_FEW_ROWS 8
 
 /* y[0..n) = act(sum + bias), or added to y. sum may be read up to the end of its last vector. */
 SAC_INLINE void linear_finish_row_as(sac_activation act, float *y, const float *sum, const float *bias,

@@ -28,7 +28,11 @@
     X(FLOATS, floats)                                                                                        \
     SAC_BLOCK_FORMATS(X)                                                                                     \
     X(INT8, int8)                                                                                            \
-    X(AWQ, awq)
+    X(AWQ, awq)                                                                                              \
+    X(GPTQ, gptq)                                                                                            \
+    X(PACKED, packed)                                                                                        \
+    X(FP8, fp8)                                                                                              \
+    X(NF4, nf4)
 
 typedef enum sac_weight_format {
 #define X(constant, name) SAC_WEIGHT_##constant,
@@ -37,6 +41,15 @@ typedef enum sac_weight_format {
         SAC_N_WEIGHT_FORMATS
 } sac_weight_format;
 
+/* How rows of x are rounded before they meet the weights, where a checkpoint asks for it: to scale times the nearest
+ * number of the type, the scale being the largest magnitude over the type's. */
+typedef enum sac_x_rounding {
+    SAC_X_EXACT,
+    SAC_X_FP8_ROWS,   /* e4m3, a scale a row */
+    SAC_X_FP8_GROUPS, /* e4m3, a scale for each `group` elements */
+    SAC_X_INT8_ROWS,  /* -128 to 127, a scale a row */
+} sac_x_rounding;
+
 /* An [n][k] matrix, n outputs of k inputs. Each part has the shape that it is stored in, but the numbers have the
  * matrix's own, [n][k], also where they are packed in another order; what a format has no use for has no data.
  * Borrowed from the model. */
@@ -44,7 +57,13 @@ typedef struct sac_weight {
     sac_tensor tensor; /* the numbers */
     sac_tensor scales;
     sac_tensor zeros; /* what stands for 0 */
-    int64_t group;    /* elements of a row that share a scale and a zero; 0: there are none apart */
+    sac_tensor
+        order;     /* i32 [1][k]: the group of each element of a row, where groups are not stretches of it */
+    int64_t group; /* elements of a row that share a scale and a zero; 0: there are none apart */
+    int64_t
+        group_rows; /* rows that share scales; 0: each has its own, or all those of the only row of scales */
+    int zero_add;   /* to each zero, within its bits */
+    sac_x_rounding x_rounding;
     sac_weight_format format;
 } sac_weight;
 

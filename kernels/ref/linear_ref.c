@@ -1,5 +1,6 @@
 #include "ref.h"
 #include "weights/ref_weights.h"
+#include "weights/x_rounding.h"
 
 #include <math.h>
 
@@ -15,19 +16,23 @@ double sac_ref_activation(sac_activation act, double x) {
     return x;
 }
 
-/* One weight row at a time, as f32 in the scratch of thread 0. */
+/* One weight row at a time, as f32 in the scratch of thread 0, and behind it a row of x where that is rounded. */
 sac_status sac_ref_linear(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, k = a->x.cols, n = a->y.cols;
     const sac_ref_weight *format = sac_ref_weight_of(&a->w);
     assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->y.rows == m);
     assert(format->holds(&a->w, n, k));
-    assert((size_t)k * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES);
-    float *w = sac_stream_thread_scratch(s, 0);
+    assert(2 * (size_t)k * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES);
+    float *w = sac_stream_thread_scratch(s, 0), *rounded = w + k;
     for (int64_t j = 0; j < n; j++) {
         format->row(&a->w, j, k, w);
         for (int64_t i = 0; i < m; i++) {
             const float *x = sac_mat_row_f32(a->x, i);
             double sum = 0;
+            if (a->w.x_rounding) {
+                sac_round_x(&a->w, x, rounded, k);
+                x = rounded;
+            }
             for (int64_t c = 0; c < k; c++) sum += (double)x[c] * (double)w[c];
             if (a->bias) sum += (double)a->bias[j];
             float *y = sac_mat_row_f32(a->y, i) + j;

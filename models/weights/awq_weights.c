@@ -2,18 +2,14 @@
  * `<module>.qzeros` (I32 [k/group][n/8]) and `<module>.scales` (F16 [k/group][n]). */
 #include "quantization.h"
 
-#define MAX_GROUP (1 << 20)
-
 static sac_status unsupported(const char *what, sac_error *err) {
     return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": %s: not supported with AWQ", what);
 }
 
-/* Elements that share a scale; -1: all of a row. */
+/* Older files call it q_group_size. */
 static sac_status group_size(const json_t *quantization, int64_t *group, sac_error *err) {
-    *group = 128;
-    SAC_TRY(sac_json_get_int(quantization, "q_group_size", -1, MAX_GROUP, group, err));
-    SAC_TRY(sac_json_get_int(quantization, "group_size", -1, MAX_GROUP, group, err));
-    return *group ? SAC_OK : unsupported("\"group_size\" of 0", err);
+    const bool is_new = json_object_get(quantization, "group_size") != NULL;
+    return sac_quant_group_size(quantization, is_new ? "group_size" : "q_group_size", group, err);
 }
 
 static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
@@ -69,11 +65,9 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
                            sac_error *err) {
     int64_t group;
     SAC_TRY(group_size(quantization, &group, err));
-    const sac_checkpoint_tensor *scales = sac_quant_part(c, t->name, n_module, "scales");
-    const sac_checkpoint_tensor *zeros = sac_quant_part(c, t->name, n_module, "qzeros");
-    if (!scales || !zeros)
-        return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has no %s beside it", t->name,
-                        scales ? "qzeros" : "scales");
+    const sac_checkpoint_tensor *scales, *zeros;
+    SAC_TRY(sac_quant_need(c, t, n_module, "scales", &scales, err));
+    SAC_TRY(sac_quant_need(c, t, n_module, "qzeros", &zeros, err));
     if (strcmp(t->dtype_name, "i32") != 0 || t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 ||
         t->dim[1] > INT64_MAX / 8)
         return sac_quant_misshapen(t, scales, err);
@@ -90,7 +84,7 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
 }
 
 static sac_status name(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
-    return sac_quant_name_all(c, quantization, "qweight", "modules_to_not_convert", name_one, err);
+    return sac_quant_name_all(c, quantization, "qweight", NULL, "modules_to_not_convert", name_one, err);
 }
 
 static bool knows(const sac_weight_source *s, const sac_checkpoint_tensor *numbers) {

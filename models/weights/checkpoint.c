@@ -12,6 +12,8 @@ void sac_checkpoint_free(sac_checkpoint *c) {
         free(c->files[i].path);
     }
     free(c->files);
+    for (int i = 0; i < c->n_owned; i++) free(c->owned[i]);
+    free(c->owned);
     memset(c, 0, sizeof *c);
 }
 
@@ -45,6 +47,15 @@ sac_status sac_checkpoint_add(sac_checkpoint *c, const sac_checkpoint_tensor *t,
     c->tensors[c->n_tensors] = *t;
     c->tensors[c->n_tensors++].name = copy;
     return SAC_OK;
+}
+
+void *sac_checkpoint_own(sac_checkpoint *c, size_t n_bytes) {
+    void **grown = realloc(c->owned, ((size_t)c->n_owned + 1) * sizeof *grown);
+    if (!grown) return NULL;
+    c->owned = grown;
+    void *bytes = malloc(n_bytes ? n_bytes : 1);
+    if (bytes) c->owned[c->n_owned++] = bytes;
+    return bytes;
 }
 
 static int by_name(const void *a, const void *b) {

@@ -32,6 +32,8 @@ typedef struct sac_checkpoint {
     int n_files;
     sac_checkpoint_tensor *tensors; /* sorted by name once sealed */
     int n_tensors, capacity;
+    void **owned; /* bytes of tensors that are in no mapping */
+    int n_owned;
 } sac_checkpoint;
 
 void sac_checkpoint_free(sac_checkpoint *c); /* a zeroed one is fine */
@@ -42,6 +44,9 @@ sac_status sac_checkpoint_add_file(sac_checkpoint *c, const char *path, sac_erro
 /* Appends a tensor; copies t except for the name, which is taken as n_name bytes. */
 sac_status sac_checkpoint_add(sac_checkpoint *c, const sac_checkpoint_tensor *t, const char *name,
                               size_t n_name, sac_error *err);
+
+/* Bytes for a tensor that is in no mapping, freed with c; NULL when there is no memory. */
+void *sac_checkpoint_own(sac_checkpoint *c, size_t n_bytes);
 
 /* BAD_FILE when a byte belongs to two of the tensors from entry `first` on (of one file). */
 sac_status sac_checkpoint_check_disjoint(const sac_checkpoint *c, int first, sac_error *err);

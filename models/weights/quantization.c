@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define MAX_GROUP (1 << 20)
+
 bool sac_quant_is(const json_t *object, const char *key, const char *text) {
     const char *value = json_string_value(json_object_get(object, key));
     return value && strcmp(value, text) == 0;
@@ -55,6 +57,28 @@ const sac_checkpoint_tensor *sac_quant_part(const sac_checkpoint *c, const char 
     int used = snprintf(name, sizeof name, "%.*s.%s", n, module, suffix);
     if (used < 0 || (size_t)used >= sizeof name) return NULL;
     return sac_checkpoint_find(c, name);
+}
+
+sac_status sac_quant_need(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n, const char *suffix,
+                          const sac_checkpoint_tensor **part, sac_error *err) {
+    *part = sac_quant_part(c, t->name, n, suffix);
+    return *part ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "tensor %.100s has no %s beside it", t->name, suffix);
+}
+
+sac_status sac_quant_group_size(const json_t *object, const char *key, int64_t *group, sac_error *err) {
+    *group = 128;
+    SAC_TRY(sac_json_get_int(object, key, -1, MAX_GROUP, group, err));
+    return *group ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "\"quantization_config\": \"%s\" is 0", key);
+}
+
+sac_tensor sac_quant_scales(const sac_checkpoint_tensor *t) {
+    sac_tensor m = sac_checkpoint_matrix(t);
+    if (t->n_dims == 0) m.dim[0] = 1;
+    return m;
+}
+
+bool sac_quant_is_float(const sac_checkpoint_tensor *t) {
+    return t->dtype == SAC_DTYPE_F32 || t->dtype == SAC_DTYPE_F16 || t->dtype == SAC_DTYPE_BF16;
 }
 
 int sac_quant_module(const sac_checkpoint_tensor *t, const char *suffix) {
@@ -123,7 +147,8 @@ static sac_status name_module(const sac_checkpoint *c, const json_t *quantizatio
 
 /* The table as it will be: names that are looked up meanwhile are those of the files. */
 sac_status sac_quant_name_all(sac_checkpoint *c, const json_t *quantization, const char *suffix,
-                              const char *skipped, sac_quant_name_fn name, sac_error *err) {
+                              const char *dtype_name, const char *skipped, sac_quant_name_fn name,
+                              sac_error *err) {
     if (c->n_tensors == 0) return SAC_OK;
     sac_checkpoint_tensor *named = malloc((size_t)c->capacity * sizeof *named);
     if (!named) return sac_fail(err, SAC_NO_MEMORY, "no memory for a table of %d tensors", c->n_tensors);
@@ -133,7 +158,7 @@ sac_status sac_quant_name_all(sac_checkpoint *c, const json_t *quantization, con
     int i = 0;
     for (; i < c->n_tensors && st == SAC_OK; i++) {
         int n_module = sac_quant_module(&c->tensors[i], suffix);
-        if (n_module)
+        if (n_module && (!dtype_name || strcmp(c->tensors[i].dtype_name, dtype_name) == 0))
             st = name_module(c, quantization, names, &c->tensors[i], n_module, name, &named[i], err);
     }
     sac_checkpoint_tensor *gone = st == SAC_OK ? c->tensors : named;

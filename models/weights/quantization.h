@@ -20,6 +20,18 @@ bool sac_quant_lists(const json_t *names, const char *module);
 const sac_checkpoint_tensor *sac_quant_part(const sac_checkpoint *c, const char *module, int n,
                                             const char *suffix);
 
+/* The same, beside t, whose module has n bytes; BAD_FILE when it is missing. */
+sac_status sac_quant_need(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n, const char *suffix,
+                          const sac_checkpoint_tensor **part, sac_error *err);
+
+/* Elements of a row that share a scale, 128 without the key; -1: the whole row. */
+sac_status sac_quant_group_size(const json_t *object, const char *key, int64_t *group, sac_error *err);
+
+/* Floats beside a matrix as [rows][groups]; a lone one is [1][1]. */
+sac_tensor sac_quant_scales(const sac_checkpoint_tensor *t);
+
+bool sac_quant_is_float(const sac_checkpoint_tensor *t); /* F32, F16 or BF16 */
+
 /* Bytes of a tensor's module in its name, when that ends in ".<suffix>"; 0 when not. */
 int sac_quant_module(const sac_checkpoint_tensor *t, const char *suffix);
 
@@ -38,10 +50,11 @@ typedef sac_status (*sac_quant_name_fn)(const sac_checkpoint *c, const json_t *q
                                         const sac_checkpoint_tensor *t, int n_module,
                                         sac_checkpoint_tensor *out, sac_error *err);
 
-/* Lists every "<module>.<suffix>" of the checkpoint as "<module>.weight" from now on. BAD_FILE for a module that the
- * names under the configuration's key `skipped` say is left alone. */
+/* Lists every "<module>.<suffix>" of the checkpoint, of this type if one is named, as "<module>.weight" from now on.
+ * BAD_FILE for a module that the names under the configuration's key `skipped` say is left alone. */
 sac_status sac_quant_name_all(sac_checkpoint *c, const json_t *quantization, const char *suffix,
-                              const char *skipped, sac_quant_name_fn name, sac_error *err);
+                              const char *dtype_name, const char *skipped, sac_quant_name_fn name,
+                              sac_error *err);
 
 /* Makes t, a copy of an entry, "<module>.weight", [n][k] of this type. */
 sac_status sac_quant_rename(sac_checkpoint_tensor *t, int n_module, sac_dtype dtype, int64_t n, int64_t k,

@@ -12,6 +12,10 @@
 /* Asked in this order. */
 #define SAC_WEIGHT_READERS(X)                                                                                \
     X(awq)                                                                                                   \
+    X(gptq)                                                                                                  \
+    X(packed)                                                                                                \
+    X(fp8)                                                                                                   \
+    X(nf4)                                                                                                   \
     X(int8)                                                                                                  \
     X(plain)
 

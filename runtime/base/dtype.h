@@ -20,7 +20,14 @@
     X(Q4_K, 256, 144, "q4_k")                                                                                \
     X(Q6_K, 256, 210, "q6_k")                                                                                \
     X(I8, 1, 1, "i8")                                                                                        \
-    X(AWQ, 2, 1, "awq")
+    X(AWQ, 2, 1, "awq")                                                                                      \
+    X(GPTQ_4, 2, 1, "gptq_4")                                                                                \
+    X(GPTQ_8, 1, 1, "gptq_8")                                                                                \
+    X(PACKED_4, 2, 1, "packed_4")                                                                            \
+    X(PACKED_8, 1, 1, "packed_8")                                                                            \
+    X(FP8, 1, 1, "fp8")                                                                                      \
+    X(NF4, 2, 1, "nf4")                                                                                      \
+    X(I32, 1, 4, "i32")
 
 typedef enum sac_dtype {
 #define X(name, block, bytes, text) SAC_DTYPE_##name,

@@ -261,7 +261,7 @@ static void make_convert(check_case *c, const row_case *r, int i) {
 
 static void make_embed(check_case *c, const row_case *r, int i) {
     sac_embed_args *a = &c->embed;
-    sac_dtype t = (sac_dtype)(i % SAC_N_DTYPES);
+    sac_dtype t = (sac_dtype)(i % (SAC_DTYPE_NF4 + 1));
     int64_t cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2) : r->cols, vocab = 56;
     a->table = t > SAC_DTYPE_I8    ? check_packed_weights(c, t, vocab, cols)
                : t == SAC_DTYPE_I8 ? check_int8_weights(c, vocab, cols)

@@ -1,10 +1,10 @@
 /* awq_tmpl.h - AWQ's packing (ref/weights/awq_ref.c) for columns_tmpl.h. */
-#include "columns_simd.h"
+#include "packed_simd.h"
 
 #include "awq.h"
 
 /* A word has one input of eight outputs. */
-enum { COLUMNS_STEP = 1 };
+enum { COLUMNS_STEP = 1, COLUMNS_ORDER = 0 };
 
 SAC_INLINE vi columns_load(const sac_weight *w, int64_t step, int64_t j) {
     return words_of_eight((const uint8_t *)w->tensor.data + (step * w->tensor.dim[0] + j) / 2);

@@ -11,6 +11,9 @@ typedef struct sac_cpu_weight {
     size_t (*scratch_bytes)(unsigned cpu_flags, int64_t m, int64_t k);
 } sac_cpu_weight;
 
+/* Scratch for some rows of x at least, rounded as a checkpoint asks. */
+size_t sac_rounded_x_bytes(unsigned cpu_flags, int64_t m, int64_t k);
+
 #define X(constant, name) extern const sac_cpu_weight sac_cpu_weight_##name;
 SAC_WEIGHT_FORMATS(X)
 #undef X

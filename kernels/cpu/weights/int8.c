@@ -13,4 +13,4 @@ static sac_linear_fn linear(unsigned cpu_flags) {
     return sac_ref_linear;
 }
 
-const sac_cpu_weight sac_cpu_weight_int8 = {.linear = linear};
+const sac_cpu_weight sac_cpu_weight_int8 = {.linear = linear, .scratch_bytes = sac_rounded_x_bytes};

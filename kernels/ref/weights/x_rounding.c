@@ -1,0 +1,45 @@
+#include "x_rounding.h"
+
+#include <math.h>
+
+float sac_e4m3_to_f32(uint8_t b) {
+    int exponent = b >> 3 & 15, mantissa = b & 7;
+    float v = exponent ? ldexpf((float)(8 + mantissa), exponent - 10) : ldexpf((float)mantissa, -9);
+    if ((b & 0x7f) == 0x7f) v = NAN;
+    return b & 0x80 ? -v : v;
+}
+
+/* Numbers below 2^-6 are 2^-9 apart; above, four bits count, and the adder of integers carries into the exponent. */
+float sac_round_to_e4m3(float v) {
+    if (fabsf(v) < 0x1p-6f) return rintf(v * 0x1p9f) * 0x1p-9f;
+    uint32_t u;
+    memcpy(&u, &v, 4);
+    u = (u + 0x7ffffu + (u >> 20 & 1u)) & ~0xfffffu;
+    memcpy(&v, &u, 4);
+    return v;
+}
+
+/* n elements that share a scale. A NaN makes the scale NaN, and with it all of them. */
+static void round_group(sac_x_rounding how, const float *x, float *y, int64_t n) {
+    const float most = how == SAC_X_INT8_ROWS ? 127.5f : 448.0f;
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float size = fabsf(x[i]);
+        if (!(size <= largest)) largest = size;
+    }
+    const float scale = largest / most;
+    for (int64_t i = 0; i < n; i++) {
+        float v = scale != 0 ? x[i] / scale : 0;
+        if (how == SAC_X_INT8_ROWS)
+            v = rintf(v) > 127 ? 127 : rintf(v);
+        else
+            v = sac_round_to_e4m3(v > most ? most : v < -most ? -most : v);
+        y[i] = v * scale;
+    }
+}
+
+void sac_round_x(const sac_weight *w, const float *x, float *y, int64_t k) {
+    const int64_t group = w->x_rounding == SAC_X_FP8_GROUPS ? w->group : k;
+    for (int64_t p = 0; p < k; p += group)
+        round_group(w->x_rounding, x + p, y + p, k - p < group ? k - p : group);
+}

@@ -1,0 +1,133 @@
+/* fp8_weights.c - floats of 8 bits (ref/weights/fp8_ref.c): `<module>.weight` (F8_E4M3 [n][k]) and beside it, floats
+ * that they are multiplied with: compressed-tensors' float-quantized has `<module>.weight_scale`, one, [n][1] or one
+ * for each block; "fp8" of Hugging Face has `<module>.weight_scale_inv`, one for each block of 128 x 128 or one for all.
+ * Activations are rounded to e4m3 as the configuration asks. */
+#include "compressed_tensors.h"
+
+#define MAX_BLOCK (1 << 20)
+
+typedef struct fp8_config {
+    int64_t block_rows, block_cols; /* 0: no blocks */
+    sac_x_rounding x_rounding;
+    const char *scale;   /* what is beside the numbers */
+    const char *skipped; /* key of the modules that are left alone */
+} fp8_config;
+
+static sac_status unsupported(const char *what, sac_error *err) {
+    return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": %s: not supported with FP8", what);
+}
+
+static bool is_ct(const json_t *quantization) {
+    const json_t *groups = json_object_get(quantization, "config_groups");
+    const json_t *group = json_object_iter_value(json_object_iter((json_t *)(uintptr_t)groups));
+    return sac_ct_is(quantization, "float-quantized", "naive-quantized") &&
+           sac_quant_is(json_object_get(group, "weights"), "type", "float");
+}
+
+static sac_status read_ct(const json_t *quantization, fp8_config *out, sac_error *err) {
+    sac_ct_config c;
+    SAC_TRY(sac_ct_read(quantization, &c, err));
+    if (!c.is_float || c.bits != 8) return unsupported("\"num_bits\" other than 8", err);
+    if (c.group) return unsupported("\"group_size\"", err);
+    *out = (fp8_config){c.block_rows, c.block_cols, c.x_rounding, "weight_scale", "ignore"};
+    return SAC_OK;
+}
+
+static sac_status read_block(const json_t *quantization, fp8_config *out, sac_error *err) {
+    const json_t *block = json_object_get(quantization, "weight_block_size");
+    if (json_is_null(block)) return SAC_OK; /* one scale for all */
+    out->block_rows = block ? json_integer_value(json_array_get(block, 0)) : 128;
+    out->block_cols = block ? json_integer_value(json_array_get(block, 1)) : 128;
+    if ((!block || json_array_size(block) == 2) && out->block_rows > 0 && out->block_cols > 0 &&
+        out->block_rows <= MAX_BLOCK && out->block_cols <= MAX_BLOCK)
+        return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE,
+                    "\"quantization_config\": \"weight_block_size\" must be two sizes from 1 to %d",
+                    MAX_BLOCK);
+}
+
+static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_error *err) {
+    static const char *const honoured[] = {
+        "quant_method", "activation_scheme", "weight_block_size",      "dequantize", "scale_fmt",
+        "fmt",          "ignored_layers",    "modules_to_not_convert", NULL};
+    static const char *const without_effect[] = {"expert_dtype", NULL};
+    const char *scheme = "dynamic", *fmt = "e4m3", *scale_fmt = "float";
+    bool dequantize = false;
+    SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
+    *out = (fp8_config){.scale = "weight_scale_inv", .skipped = "modules_to_not_convert"};
+    if (!json_is_array(json_object_get(quantization, out->skipped))) out->skipped = "ignored_layers";
+    SAC_TRY(read_block(quantization, out, err));
+    SAC_TRY(sac_json_get_string(quantization, "activation_scheme", &scheme, err));
+    SAC_TRY(sac_json_get_string(quantization, "fmt", &fmt, err));
+    SAC_TRY(sac_json_get_string(quantization, "scale_fmt", &scale_fmt, err));
+    SAC_TRY(sac_json_get_bool(quantization, "dequantize", &dequantize, err));
+    if (strcmp(scheme, "dynamic") != 0) return unsupported("\"activation_scheme\" other than dynamic", err);
+    if (strcmp(fmt, "e4m3") != 0) return unsupported("\"fmt\" other than e4m3", err);
+    if (strcmp(scale_fmt, "float") != 0) return unsupported("\"scale_fmt\" other than float", err);
+    if (!dequantize) out->x_rounding = out->block_cols ? SAC_X_FP8_GROUPS : SAC_X_FP8_ROWS;
+    return SAC_OK;
+}
+
+static sac_status read_config(const json_t *quantization, fp8_config *out, sac_error *err) {
+    return is_ct(quantization) ? read_ct(quantization, out, err) : read_fine(quantization, out, err);
+}
+
+static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
+    fp8_config c;
+    *is_mine = is_ct(quantization) || sac_quant_is(quantization, "quant_method", "fp8");
+    return *is_mine ? read_config(quantization, &c, err) : SAC_OK;
+}
+
+/* Whether scales are one for all, one a row (where there are no blocks), or one a block. */
+static bool go_together(const fp8_config *c, const sac_checkpoint_tensor *scales, int64_t n, int64_t k) {
+    const sac_tensor s = sac_quant_scales(scales);
+    if (!sac_quant_is_float(scales) || scales->n_dims > 2) return false;
+    if (!c->block_rows) return (s.dim[0] == 1 || s.dim[0] == n) && s.dim[1] == 1;
+    return s.dim[0] == (n + c->block_rows - 1) / c->block_rows &&
+           s.dim[1] == (k + c->block_cols - 1) / c->block_cols;
+}
+
+static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
+                           const sac_checkpoint_tensor *t, int n_module, sac_checkpoint_tensor *out,
+                           sac_error *err) {
+    fp8_config config;
+    const sac_checkpoint_tensor *scales;
+    SAC_TRY(read_config(quantization, &config, err));
+    SAC_TRY(sac_quant_need(c, t, n_module, config.scale, &scales, err));
+    if (sac_quant_part(c, t->name, n_module, "input_scale"))
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_scale beside it: not supported",
+                        t->name);
+    if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 ||
+        !go_together(&config, scales, t->dim[0], t->dim[1]))
+        return sac_quant_misshapen(scales, t, err);
+    SAC_TRY(sac_quant_check_finite(scales, err));
+    return sac_quant_rename(out, n_module, SAC_DTYPE_FP8, t->dim[0], t->dim[1], err);
+}
+
+static sac_status name(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
+    fp8_config config;
+    SAC_TRY(read_config(quantization, &config, err));
+    return sac_quant_name_all(c, quantization, "weight", "f8_e4m3", config.skipped, name_one, err);
+}
+
+static bool knows(const sac_weight_source *s, const sac_checkpoint_tensor *numbers) {
+    (void)s;
+    return numbers->dtype == SAC_DTYPE_FP8;
+}
+
+static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,
+                       sac_error *err) {
+    fp8_config c;
+    SAC_TRY(read_config(s->quantization, &c, err));
+    const int n_module = sac_quant_module(numbers, "weight");
+    *out = (sac_weight){.tensor = sac_checkpoint_matrix(numbers),
+                        .scales =
+                            sac_quant_scales(sac_quant_part(s->checkpoint, numbers->name, n_module, c.scale)),
+                        .group = c.block_cols ? c.block_cols : numbers->dim[1],
+                        .group_rows = c.block_rows,
+                        .x_rounding = c.x_rounding,
+                        .format = SAC_WEIGHT_FP8};
+    return SAC_OK;
+}
+
+const sac_weight_reader sac_weight_reader_fp8 = {.check = check, .name = name, .knows = knows, .read = read};

@@ -1,0 +1,147 @@
+"""Checkpoints with quantised weights: what inspect shows of them, and what is refused, each in one line by its name."""
+import json
+import os
+import shutil
+import struct
+
+from cli import Case, main, saccade
+
+MODELS = os.path.join("tests", "golden", "models")
+Q, DOWN = "model.layers.0.self_attn.q_proj.", "model.layers.1.mlp.down_proj."
+
+
+def read_tensors(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + n])
+    header.pop("__metadata__", None)
+    return {k: [v["dtype"], v["shape"], data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]]
+            for k, v in header.items()}
+
+
+def write_tensors(path, tensors):
+    header, at = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(t[2] for t in tensors.values()))
+
+
+class Quantised(Case):
+    def model(self, base, change=None, **config):
+        """A copy of a tiny checkpoint: tensors as `change` leaves them, other values in its quantization_config."""
+        folder = self.path("model")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(os.path.join(MODELS, "packed_" + base), folder)
+        path = os.path.join(folder, "config.json")
+        with open(path, encoding="utf-8") as f:
+            content = json.load(f)
+        content["quantization_config"].update(config)
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(content, f)
+        if change:
+            tensors = read_tensors(os.path.join(folder, "model.safetensors"))
+            change(tensors)
+            write_tensors(os.path.join(folder, "model.safetensors"), tensors)
+        return folder
+
+    def refused(self, code, needle, base, change=None, **config):
+        with self.subTest(base=base, needle=needle):
+            self.assert_refused(saccade("inspect", self.model(base, change, **config)), code, needle)
+
+    def test_inspect_shows_format_and_bytes(self):
+        for base, name, n_bytes in (("awq", "awq", 2048), ("gptq_8", "gptq_8", 4096), ("ct_w4", "packed_4", 2048),
+                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048)):
+            with self.subTest(base=base):
+                run = saccade("inspect", os.path.join(MODELS, "packed_" + base), "--tensors", "--json")
+                tensors = {t["name"]: t for t in json.loads(run.stdout)["tensors"]}
+                q = tensors[Q + "weight"]
+                self.assertEqual((q["dtype"], q["shape"], q["bytes"]), (name, [64, 64], n_bytes))
+
+    def test_configurations(self):
+        for code, needle, base, config in [
+            (69, '"bits" other than 4: not supported with AWQ', "awq", {"bits": 8}),
+            (69, '"version" other than gemm', "awq", {"version": "gemv"}),
+            (69, '"zero_point" false', "awq", {"zero_point": False}),
+            (69, '"frobnicate" is not known', "awq", {"frobnicate": 1}),
+            (65, '"group_size" is 0', "awq", {"group_size": 0}),
+            (65, '"group_size" is 1099511627776', "awq", {"group_size": 1 << 40}),
+            (69, '"bits" other than 4 and 8', "gptq_4", {"bits": 3}),
+            (69, '"checkpoint_format" other than', "gptq_4", {"checkpoint_format": "marlin"}),
+            (69, '"dynamic" that changes modules', "gptq_4", {"dynamic": {"+:.*": {"bits": 8}}}),
+            (69, '"kv_cache_scheme"', "ct_w4", {"kv_cache_scheme": {"num_bits": 8}}),
+            (69, "weights quantised with compressed-tensors are not supported", "ct_w4", {"format": "marlin-24"}),
+            (69, '"activation_scheme" other than dynamic', "fp8_block", {"activation_scheme": "static"}),
+            (69, '"scale_fmt" other than float', "fp8_block", {"scale_fmt": "ue8m0"}),
+            (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
+            (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
+            (69, '"bnb_4bit_quant_type" other than nf4', "nf4", {"bnb_4bit_quant_type": "fp4"}),
+            (69, 'other than "load_in_4bit"', "nf4", {"load_in_8bit": True}),
+        ]:
+            self.refused(code, needle, base, **config)
+
+    def test_groups_of_compressed_tensors(self):
+        four = {"num_bits": 4, "type": "int", "group_size": 32}
+        for needle, change in [
+            ("other than one entry", {"group_1": {}}),
+            ('"input_activations"', {"group_0": {"weights": four, "input_activations": {"num_bits": 8, "dynamic": False}}}),
+            ('"actorder"', {"group_0": {"weights": {**four, "actorder": "group"}}}),
+            ("packed weights of another type", {"group_0": {"weights": {**four, "num_bits": 3}}}),
+        ]:
+            base = {"group_0": {"weights": four}}
+            self.refused(69, needle, "ct_w4", config_groups={**base, **change})
+
+    def test_modules_that_are_left_alone(self):
+        """Both spellings of a module's name; a listed one that is quantised all the same is a contradiction."""
+        for names in (["self_attn"], ["model.layers.0"], ["layers.0.self_attn.q_proj"], ["q_proj"]):
+            self.refused(65, "is quantised, and", "awq", modules_to_not_convert=names)
+        for names in (["layers.00"], ["proj"], ["visual"], []):
+            with self.subTest(names=names):
+                folder = self.model("awq", modules_to_not_convert=names)
+                self.assertEqual(saccade("inspect", folder).returncode, 0)
+
+    def test_damaged_tensors(self):
+        def without(name):
+            return lambda t: t.pop(name)
+
+        def shape(name, *dims):
+            return lambda t: t[name].__setitem__(1, list(dims))
+
+        def put(name, at, data):
+            def change(t):
+                t[name][2] = t[name][2][:at] + data + t[name][2][at + len(data):]
+            return change
+
+        nan16, nan32 = b"\x00\x7e", struct.pack("<f", float("nan"))
+        for code, needle, base, change in [
+            (65, Q + "qweight has no scales beside it", "awq", without(Q + "scales")),
+            (65, DOWN + "qweight has no qzeros beside it", "awq", without(DOWN + "qzeros")),
+            (65, Q + "scales is f16 [64, 2]", "awq", shape(Q + "scales", 64, 2)),
+            (65, Q + "qzeros is i32 [8, 2]", "awq", shape(Q + "qzeros", 8, 2)),
+            (65, Q + "qweight has 8 inputs, no multiple", "awq", shape(Q + "qweight", 8, 64)),
+            (65, Q + "scales has a scale that is not finite", "awq", put(Q + "scales", 6, nan16)),
+            (65, Q + "g_idx puts input 3 into group 2, of 2 groups", "gptq_4", put(Q + "g_idx", 12, b"\x02\0\0\0")),
+            (65, Q + "g_idx puts input 0 into group -1", "gptq_4", put(Q + "g_idx", 0, b"\xff" * 4)),
+            (65, Q + "g_idx is not i32 [64]", "gptq_4", shape(Q + "g_idx", 8, 8)),
+            (65, Q + "qzeros is i32", "gptq_8", shape(Q + "qzeros", 16, 2)),
+            (65, "does not hold the [64, 65]", "ct_w4", put(Q + "weight_shape", 8, struct.pack("<q", 65))),
+            (65, "does not hold the [-1, 64]", "ct_w4", put(Q + "weight_shape", 0, struct.pack("<q", -1))),
+            (65, Q + "weight_zero_point is i32", "ct_w4_zeros", shape(Q + "weight_zero_point", 2, 8)),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_fp8", put(Q + "weight_scale", 4, nan32)),
+            (65, Q + "weight_scale is f32 [32, 2]", "ct_fp8", shape(Q + "weight_scale", 32, 2)),
+            (65, Q + "weight_scale_inv is f32", "fp8_block", shape(Q + "weight_scale_inv", 2, 3)),
+            (65, "its state says", "nf4", lambda t: t.__setitem__(
+                Q + "weight", ["U8", [1024, 1], t[Q + "weight"][2][:1024]])),
+            (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),
+            (69, "has other levels than nf4's", "nf4", put(Q + "weight.quant_map", 0, nan32)),
+            (65, Q + "weight.absmax has a scale that is not finite", "nf4", put(Q + "weight.absmax", 8, nan32)),
+            (65, Q + "weight has no weight.nested_absmax", "nf4_nested", without(Q + "weight.nested_absmax")),
+        ]:
+            self.refused(code, needle, base, change)
+
+
+if __name__ == "__main__":
+    main()
