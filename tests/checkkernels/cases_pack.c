@@ -121,6 +121,7 @@ static const struct more_shape {
     {200, 45, 3, 18, 5, 72, 4, 0, 32, 144, VALUES, true, CHECK_UNIFORM},
     {400, 128, 9, 128, 8, 128, 2, 0, 32, 32, KEYS | VALUES, false, CHECK_UNIFORM},
     {500, 300, 11, 0, 4, 128, 4, 4, 0, 512, KEYS | VALUES, true, CHECK_OUTLIERS},
+    {400, 147, 7, 0, 3, 64, 2, 3, 48, 192, KEYS | VALUES, true, CHECK_UNIFORM},
 };
 
 /* A part with room for a few more rows, its codes and ranges in two buffers. */
