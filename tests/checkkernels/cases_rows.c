@@ -262,8 +262,11 @@ static void make_convert(check_case *c, const row_case *r, int i) {
 static void make_embed(check_case *c, const row_case *r, int i) {
     sac_embed_args *a = &c->embed;
     sac_dtype t = (sac_dtype)(i % (SAC_DTYPE_NF4 + 1));
-    int64_t cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2) : r->cols, vocab = 56;
-    a->table = t > SAC_DTYPE_I8    ? check_packed_weights(c, t, vocab, cols)
+    const bool is_packed = t > SAC_DTYPE_I8; /* rows of whole words */
+    const int64_t vocab = 56, cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2)
+                                     : is_packed            ? (r->cols + 7) / 8 * 8
+                                                            : r->cols;
+    a->table = is_packed           ? check_packed_weights(c, t, vocab, cols)
                : t == SAC_DTYPE_I8 ? check_int8_weights(c, vocab, cols)
                                    : check_weights(c, t, vocab, cols, 2, r->v);
     a->y = check_mat(c, true, r->rows, cols, r->gap, r->misalign, r->v);
