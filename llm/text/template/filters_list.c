@@ -134,7 +134,8 @@ static sac_status pick(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args
     if (!sac_tmpl_truth(self)) return SAC_OK;
     SAC_TRY(sac_tmpl_items(r, self, &items));
     if (by_path && !args->n) return sac_tmpl_fail(r, "'selectattr' needs the name of an attribute");
-    sac_tmpl_args rest = {.items = args->items + by_path, .n = args->n - by_path, .named = args->named};
+    sac_tmpl_args rest = *args;
+    if (by_path) rest.items++, rest.n--;
     if (rest.n) {
         sac_tmpl_value name = rest.items[0];
         if (name.kind == SAC_TMPL_STRING) test = r->find_test(name.string->bytes, name.string->n_bytes);
