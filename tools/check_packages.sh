@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: tools/check_packages.sh FOLDER [SUITE] [MIRROR]" >&2; exit 64; }
-folder=$(realpath "$1") suite=${2:-bookworm} mirror=${3:-http://deb.debian.org/debian}
+folder=$(realpath "$1") suite=${2:-bookworm} mirror=${3:-} # none: debootstrap knows one
 root=$(mktemp -d)
 clean() {
   ! mountpoint -q "$root/bare/proc" || umount "$root/bare/proc"
@@ -13,7 +13,7 @@ clean() {
 }
 trap clean EXIT
 
-debootstrap --variant=minbase "$suite" "$root/bare" "$mirror" >"$root/debootstrap.log" || { tail "$root/debootstrap.log"; exit 69; }
+debootstrap --variant=minbase "$suite" "$root/bare" ${mirror:+"$mirror"} >"$root/debootstrap.log" || { tail "$root/debootstrap.log"; exit 69; }
 cp /etc/resolv.conf "$root/bare/etc/"
 mount -t proc proc "$root/bare/proc" # by it the command finds its model
 mkdir "$root/bare/packages"
