@@ -16,13 +16,6 @@ static sac_status avx512(const sac_stream *s, const sac_linear_args *a) {
 }
 #endif
 
-static sac_linear_fn linear(unsigned cpu_flags) {
-#if defined(__x86_64__)
-    if (cpu_flags & SAC_CPU_AVX512) return avx512;
-    if (cpu_flags & SAC_CPU_AVX2) return avx2;
-#endif
-    (void)cpu_flags;
-    return sac_ref_linear;
-}
+SAC_LINEAR_BY_FLAGS(avx2, avx512)
 
 const sac_cpu_weight sac_cpu_weight_gptq = {.linear = linear};

@@ -4,13 +4,6 @@
 #include "cpu_weights.h"
 #include "ref/ref.h"
 
-static sac_linear_fn linear(unsigned cpu_flags) {
-#if defined(__x86_64__)
-    if (cpu_flags & SAC_CPU_AVX512) return sac_linear_nf4_avx512;
-    if (cpu_flags & SAC_CPU_AVX2) return sac_linear_nf4_avx2;
-#endif
-    (void)cpu_flags;
-    return sac_ref_linear;
-}
+SAC_LINEAR_BY_FLAGS(sac_linear_nf4_avx2, sac_linear_nf4_avx512)
 
 const sac_cpu_weight sac_cpu_weight_nf4 = {.linear = linear};
