@@ -7,12 +7,8 @@
 
 namespace sac::blocks {
 
-/* Rows of x that the product from stored bytes takes (block_product.cuh), and the tensor core's tiles of 8 that they are
- * counted in. */
+/* Rows of x that the product from stored bytes takes (block_product.cuh). */
 enum { MOST_ROWS = 32 };
-static inline int tiles_of(int64_t rows) {
-    return rows <= 8 ? 1 : rows <= 16 ? 2 : 4;
-}
 
 /* Rows of w, of n with k elements, that are unpacked at a time: they should be in the L2 cache still when they are
  * multiplied. */

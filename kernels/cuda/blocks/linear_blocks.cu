@@ -42,7 +42,8 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
                                                    sac_activation act, bool accumulate) {
     const sac_dtype t = a->w[0].tensor.dtype;
     product_job j = {};
-    if (sac_dtype_block(t) == 1 || !fits(a->x) || a->x.rows > MOST_ROWS) return SAC_UNSUPPORTED;
+    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_ROWS)
+        return SAC_UNSUPPORTED;
     for (int i = 0; i < a->n; i++) {
         const sac_weight *w = &a->w[i];
         if (w->tensor.dtype != t || !fits(w, a->x.cols) || !is_float(a->y[i].dtype)) return SAC_UNSUPPORTED;

@@ -2,30 +2,23 @@
 
 #include "quants.h"
 
-/* Bytes of a part for each so many elements, a chunk or more; 0 elements: there is no such part. */
-typedef struct part_size {
-    int elements, bytes;
-} part_size;
-
-static const part_size sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
-    [SAC_DTYPE_Q8_0] = {{64, 64}, {0}, {64, 4}, {0}},
-    [SAC_DTYPE_Q4_0] = {{64, 32}, {0}, {64, 4}, {0}},
-    [SAC_DTYPE_Q4_1] = {{64, 32}, {0}, {64, 8}, {0}},
-    [SAC_DTYPE_Q4_K] = {{64, 32}, {0}, {256, 16}, {0}},
-    [SAC_DTYPE_Q6_K] = {{64, 32}, {256, 64}, {256, 16}, {256, 2}},
+/* Bytes of a stretch's parts; 0: there is no such part. */
+static const int sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
+    [SAC_DTYPE_Q8_0] = {256, 0, 16, 0},  [SAC_DTYPE_Q4_0] = {128, 0, 16, 0},
+    [SAC_DTYPE_Q4_1] = {128, 0, 32, 0},  [SAC_DTYPE_Q4_K] = {128, 0, 16, 0},
+    [SAC_DTYPE_Q6_K] = {128, 64, 16, 2},
 };
 
 bool sac_block_layout_has(sac_dtype t, int64_t k) {
-    return sizes_of[t][SAC_BLOCK_CODES].elements != 0 && k > 0 && k % sac_dtype_block(t) == 0;
+    return sizes_of[t][SAC_BLOCK_CODES] != 0 && k > 0 && k % sac_dtype_block(t) == 0;
 }
 
 sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k) {
     sac_block_layout l = {{0}, {0}};
     int64_t at = 0;
     for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) {
-        const part_size *s = &sizes_of[t][p];
         l.at[p] = at;
-        l.row_bytes[p] = s->elements ? (k + s->elements - 1) / s->elements * s->bytes : 0;
+        l.row_bytes[p] = (k + SAC_BLOCK_STRETCH - 1) / SAC_BLOCK_STRETCH * sizes_of[t][p];
         at += n * l.row_bytes[p];
     }
     return l;
@@ -49,7 +42,9 @@ static uint32_t word_at(const uint8_t *p, int i) {
     memcpy(&w, p + 4 * i, 4);
     return w;
 }
+/* Of bytes 0 to 3, the second and third change places: neighbours lie a half apart. */
 static void put_word(uint8_t *p, int i, uint32_t w) {
+    w = (w & 0xff0000ffu) | (w & 0x0000ff00u) << 8 | (w & 0x00ff0000u) >> 8;
     memcpy(p + 4 * i, &w, 4);
 }
 
@@ -101,40 +96,39 @@ static void put_q6_k(uint8_t *codes, uint8_t *high, int half, const sac_block_q6
 /* A row's parts of the matrix that is written. */
 typedef uint8_t *row_parts[SAC_N_BLOCK_PARTS];
 
-/* Behind the last of an odd number of blocks. */
+/* Behind a row's last block, up to a whole stretch. */
 static const uint8_t zeros[32];
+
+static int64_t whole_stretches(int64_t k) {
+    return (k + SAC_BLOCK_STRETCH - 1) / SAC_BLOCK_STRETCH * SAC_BLOCK_STRETCH;
+}
 
 static void pack_q8_0(const void *from, int64_t k, row_parts to) {
     const sac_block_q8_0 *b = from;
     const int64_t n = k / 32;
-    for (int64_t i = 0; i < n; i += 2) {
-        const bool two = i + 1 < n;
-        put_bytes(to[SAC_BLOCK_CODES] + 32 * i, (const uint8_t *)b[i].q,
-                  two ? (const uint8_t *)b[i + 1].q : zeros);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i, &b[i].d, 2);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, two ? (const void *)&b[i + 1].d : zeros, 2);
+#define CODES(i) (i < n ? (const uint8_t *)b[i].q : zeros)
+    for (int64_t i = 0; i < whole_stretches(k) / 32; i++) {
+        if (i % 2 == 0) put_bytes(to[SAC_BLOCK_CODES] + 32 * i, CODES(i), CODES(i + 1));
+        memcpy(to[SAC_BLOCK_SCALES] + 2 * i, i < n ? (const void *)&b[i].d : zeros, 2);
     }
 }
 static void pack_q4_0(const void *from, int64_t k, row_parts to) {
     const sac_block_q4_0 *b = from;
     const int64_t n = k / 32;
-    for (int64_t i = 0; i < n; i += 2) {
-        const bool two = i + 1 < n;
-        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, two ? b[i + 1].q : zeros);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i, &b[i].d, 2);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, two ? (const void *)&b[i + 1].d : zeros, 2);
+    for (int64_t i = 0; i < whole_stretches(k) / 32; i++) {
+        if (i % 2 == 0) put_halves(to[SAC_BLOCK_CODES] + 16 * i, CODES(i), CODES(i + 1));
+        memcpy(to[SAC_BLOCK_SCALES] + 2 * i, i < n ? (const void *)&b[i].d : zeros, 2);
     }
 }
 static void pack_q4_1(const void *from, int64_t k, row_parts to) {
     const sac_block_q4_1 *b = from;
     const int64_t n = k / 32;
-    for (int64_t i = 0; i < n; i += 2) {
-        const bool two = i + 1 < n;
-        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, two ? b[i + 1].q : zeros);
-        memcpy(to[SAC_BLOCK_SCALES] + 4 * i, &b[i].d, 4);
-        memcpy(to[SAC_BLOCK_SCALES] + 4 * i + 4, two ? (const void *)&b[i + 1].d : zeros, 4);
+    for (int64_t i = 0; i < whole_stretches(k) / 32; i++) {
+        if (i % 2 == 0) put_halves(to[SAC_BLOCK_CODES] + 16 * i, CODES(i), CODES(i + 1));
+        memcpy(to[SAC_BLOCK_SCALES] + 4 * i, i < n ? (const void *)&b[i].d : zeros, 4);
     }
 }
+#undef CODES
 static void pack_q4_k(const void *from, int64_t k, row_parts to) {
     const sac_block_q4_k *b = from;
     for (int64_t i = 0; i < k / 256; i++) {

@@ -2,8 +2,8 @@
  * block_product.cuh asks for whole words of the elements that its tensor core takes from it.
  *
  * A row is in chunks of 64 elements, two groups A and B of 32. Lane t of four takes of each 16 elements the four from
- * 4t on; its word of a step holds these four, one a byte. Rows of an odd number of groups have a last one
- * of zeros. The parts of a matrix lie behind one another, each [n rows]:
+ * 4t on; its word of a step holds these four, one a byte, in the order 4t, 4t + 2, 4t + 1, 4t + 3: a mask of halves
+ * gives two neighbours. Rows end with zeros, up to a whole stretch of 256 elements. The parts of a matrix lie behind one another, each [n rows]:
  *
  *   codes    q8_0: 64 bytes a chunk, lane by lane: a word each for A's two steps and B's two steps
  *            others: 32 bytes a chunk, lane by lane: a word each for A and B, the first step's low four bits of each
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 #include "dtype.h"
 
-enum { SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
+enum { SAC_BLOCK_STRETCH = 256, SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
 
 /* Where the parts begin, from the matrix on; a row of part p takes row_bytes[p]. */
 typedef enum sac_layout_part {
@@ -38,7 +38,7 @@ typedef struct sac_block_layout {
 
 /* Whether a GPU holds rows of k elements of t: a block type, whole blocks. */
 bool sac_block_layout_has(sac_dtype t, int64_t k);
-/* Of a matrix: n * sac_dtype_row_bytes(t, k), and the groups of zeros. */
+/* Of a matrix: n * sac_dtype_row_bytes(t, k), and the zeros. */
 size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k);
 sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k);
 
