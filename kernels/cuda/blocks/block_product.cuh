@@ -1,40 +1,75 @@
 /* block_product.cuh - up to 32 rows of x against blocks that are read once: bound by memory.
  *
- * A block has 16 rows of w, one for each row of a tensor core's A, and up to 16 rows of x; its warps share out a row's
- * stretches of 256 elements. Codes become whole numbers of activations' type in registers, exactly, and are multiplied
- * with x as it is; sums of the elements that share a scale are in f32, and so is what joins them: scale times sum.
- * Minima are multiplied with sums of x, which a second product with ones gives.
+ * A warp has one or two tiles of 16 rows of w, one for each row of a tensor core's A, and up to 16 rows of x; the warps of
+ * a block share out a row's stretches of 256 elements. Codes become whole numbers of activations' type in registers,
+ * exactly, and are multiplied with x as it is; sums of the elements that share a scale are in f32, and so is what joins
+ * them: scale times sum. Minima are multiplied with sums of x, which a second product with ones gives.
  *
- * While a warp works on a stretch its next one is on the way: of w to registers, of x to shared memory. Not of x to
- * registers: who waits for a load waits for all the weights that were asked for before. */
+ * Each warp has a ring of stages in shared memory, a stretch of w and x each. While it works on one the others are on the
+ * way, of w already before the kernel before is through. */
 #ifndef SAC_KERNELS_BLOCK_PRODUCT_CUH
 #define SAC_KERNELS_BLOCK_PRODUCT_CUH
 
+#include "activation.cuh"
 #include "block_weights.cuh"
 #include "blocks.cuh"
 #include "mma.cuh"
+#include "tuning.h"
 
 namespace sac::blocks {
 
 using namespace sac::weights;
 
-/* X_ROW: elements between rows of x in shared memory; four rows are on banks of their own. */
-enum { TILE = 16, X_ROW = STRETCH + 16 };
+/* X_ROW: bytes between rows of x in shared memory; four rows are on banks of their own. */
+enum { TILE = SAC_BLOCK_TILE, X_ROW = 2 * STRETCH + 32, MOST_WARPS = 8 };
 
-/* Of a block that takes so many rows of x. */
-constexpr int warps_of(int most_rows) {
-    return most_rows <= 8 ? 8 : 4;
-}
-/* Two stretches of x for each warp. */
-constexpr int x_bytes(int most_rows, int n_rows) {
-    return warps_of(most_rows) * 2 * n_rows * X_ROW * 2;
-}
+/* Of a kernel that takes ROWS rows of x at most: 1, or a multiple of 8. GATED: a warp has a tile of the gate's rows and the
+ * same one of up's. */
+template <typename F, int ROWS, bool GATED> struct shape {
+    enum {
+        TILES = ROWS == 1 && !GATED ? 1 : 2, /* of w, for a warp */
+        COLUMNS = (ROWS + 7) / 8,            /* tiles of 8 rows of x */
+        W_BYTES = F::CODES + F::HIGH + F::SCALES + F::MORE,
+        X_BYTES = ROWS * X_ROW,
+        STAGE = TILES * W_BYTES + X_BYTES,
+        STAGES = STAGE < 4096 ? 3 : 2,
+        WARP_BYTES = STAGES * STAGE,
+        BLOCKS = ROWS == 1 ? (STAGES == 3 && F::SCALES < 512 ? 3 : 2) : 1, /* of a processor */
+        OUTPUTS = GATED ? TILE : TILES * TILE,                             /* of a block */
+        SUMS_ROW = TILES * TILE + 1
+    };
+    static_assert(ROWS * SUMS_ROW * sizeof(float) <= WARP_BYTES, "sums lie where the ring was");
+    static_assert(STAGE % 16 == 0, "");
+};
 
-/* Asks for a stretch of n_rows rows of x, zeros behind k. */
+/* n bytes, a multiple of 16, by a warp. */
+template <int N> __device__ __forceinline__ void ask_bytes(uint8_t *to, const uint8_t *from) {
+    const int at = threadIdx.x % 32 * 16;
+#pragma unroll
+    for (int i = 0; i < N; i += 512)
+        if (N - i >= 512 || at < N - i) copy_async(to + i + at, from + i + at, true);
+}
+/* Where the parts of a tile lie in a stage. */
+template <typename F> __device__ __forceinline__ block_parts parts_in(uint8_t *stage) {
+    return {{stage, stage + F::CODES, stage + F::CODES + F::HIGH, stage + F::CODES + F::HIGH + F::SCALES}};
+}
+/* A tile's stretch; `tile`: its first. */
+template <typename F>
+__device__ __forceinline__ void ask_tile(uint8_t *stage, const block_parts &tile, int stretch) {
+    ask_bytes<F::CODES>(stage, tile.part[SAC_BLOCK_CODES] + stretch * F::CODES);
+    stage += F::CODES;
+    if (F::HIGH) ask_bytes<F::HIGH>(stage, tile.part[SAC_BLOCK_HIGH] + stretch * F::HIGH);
+    stage += F::HIGH;
+    ask_bytes<F::SCALES>(stage, tile.part[SAC_BLOCK_SCALES] + stretch * F::SCALES);
+    stage += F::SCALES;
+    if (F::MORE) ask_bytes<F::MORE>(stage, tile.part[SAC_BLOCK_MORE] + stretch * F::MORE);
+}
+/* A stretch of n_rows rows of x, zeros behind k. */
 template <typename T>
-__device__ __forceinline__ void ask_x(T *to, const T *x, int64_t stride, int n_rows, int stretch, int64_t k) {
+__device__ __forceinline__ void ask_x(uint8_t *to, const T *x, int64_t stride, int n_rows, int stretch,
+                                      int64_t k) {
     const int lane = threadIdx.x % 32, at = stretch * STRETCH + 8 * lane;
-    for (int i = 0; i < n_rows; i++) copy_async(to + i * X_ROW + 8 * lane, x + i * stride + at, at < k);
+    for (int i = 0; i < n_rows; i++) copy_async(to + i * X_ROW + 16 * lane, x + i * stride + at, at < k);
 }
 
 __device__ __forceinline__ uint32_t ones(bf16) {
@@ -44,25 +79,29 @@ __device__ __forceinline__ uint32_t ones(half) {
     return 0x3c003c00u;
 }
 
-/* Adds a stretch to sums of rows g and g + 8 of w with rows 2t and 2t + 1 of x; ONE: there is but row 0. Lane (g, t) gives
- * elements 4t to 4t + 3 of row x[i] to B, of the stretch in shared memory. */
-template <typename F, int TILES, bool ONE>
-__device__ __forceinline__ void add_stretch(float y[TILES][4], const typename F::share w[2],
-                                            const typename F::T *const x[TILES], int at) {
+/* Adds a tile's stretch to sums of rows g and g + 8 of w with rows 2t and 2t + 1 of x; ONE: there is but row 0. Lane (g, t)
+ * gives elements 4t to 4t + 3 of row x[i] to B. */
+template <typename F, int COLUMNS, bool ONE>
+__device__ __forceinline__ void add_tile(float y[COLUMNS][4], uint8_t *stage,
+                                         const uint8_t *const x[COLUMNS]) {
     typedef typename F::T T;
+    const int lane = threadIdx.x % 32;
+    typename F::share w[2];
+    F::take(w[0], parts_in<F>(stage), 0, lane);
+    F::take(w[1], parts_in<F>(stage), 1, lane);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
 #pragma unroll
         for (int first = 0; first < STEPS; first += F::SCALED) {
-            float sum[TILES][4] = {}, of_x[TILES][4] = {};
+            float sum[COLUMNS][4] = {}, of_x[COLUMNS][4] = {};
 #pragma unroll
             for (int step = first; step < first + F::SCALED; step++) {
                 uint32_t a[4];
                 F::step(w[0], c, step, a[0], a[2]);
                 F::step(w[1], c, step, a[1], a[3]);
 #pragma unroll
-                for (int i = 0; i < TILES; i++) {
-                    const uint2 b = *(const uint2 *)(x[i] + at + c * SAC_BLOCK_CHUNK + step * 16);
+                for (int i = 0; i < COLUMNS; i++) {
+                    const uint2 b = *(const uint2 *)(x[i] + 2 * (c * SAC_BLOCK_CHUNK + step * 16));
                     mma<T>(sum[i], a[0], a[1], a[2], a[3], b.x, b.y);
                     if constexpr (F::HAS_MINIMUM)
                         mma<T>(of_x[i], ones(T()), ones(T()), ones(T()), ones(T()), b.x, b.y);
@@ -74,7 +113,7 @@ __device__ __forceinline__ void add_stretch(float y[TILES][4], const typename F:
             if constexpr (F::HAS_MINIMUM)
                 m[0] = fmaf(-F::ABOVE, d[0], m[0]), m[1] = fmaf(-F::ABOVE, d[1], m[1]);
 #pragma unroll
-            for (int i = 0; i < TILES; i++)
+            for (int i = 0; i < COLUMNS; i++)
 #pragma unroll
                 for (int e = 0; e < 4; e += ONE ? 2 : 1) {
                     y[i][e] = fmaf(d[e / 2], sum[i][e], y[i][e]);
@@ -93,84 +132,123 @@ __device__ __forceinline__ void finish(const product_job &j, const product_part 
     store_any(p.y.dtype, p.y.data, at, sum);
 }
 
-/* ROWS: rows of x that a block takes at most; 1, or a multiple of 8. */
-template <typename F, int ROWS>
-static __global__ void __launch_bounds__(32 * warps_of(ROWS), ROWS <= 8 ? 2 : 3)
+/* silu(gate) * up, as the fused step of floats rounds it. */
+template <typename T>
+__device__ __forceinline__ void finish_gated(const product_part &p, int64_t col, int64_t row, float gate,
+                                             float up) {
+    store_any(p.y.dtype, p.y.data, row * p.y.stride + col, activate_as<T>(SAC_ACT_SILU, gate) * up);
+}
+
+/* GATED: the job's parts are the gate, whose y is the product's, and up. */
+template <typename F, int ROWS, bool GATED>
+static __global__ void __launch_bounds__(32 * MOST_WARPS, shape<F, ROWS, GATED>::BLOCKS)
     product_kernel(const product_job j) {
     typedef typename F::T T;
-    enum { WARPS = warps_of(ROWS), TILES = (ROWS + 7) / 8 };
+    typedef shape<F, ROWS, GATED> S;
     extern __shared__ __align__(16) uint8_t shared[];
-    __shared__ float sums[WARPS][ROWS][TILE + 1];
-    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4,
+              n_warps = blockDim.x / 32;
     int of = 0;
-    while (of + 1 < j.n_parts && (int)blockIdx.x >= j.part[of + 1].first_tile) of++;
+    while (!GATED && of + 1 < j.n_parts && (int)blockIdx.x >= j.part[of + 1].first_block) of++;
     const product_part &p = j.part[of];
-    const int64_t col0 = (int64_t)((int)blockIdx.x - p.first_tile) * TILE, last = p.y.cols - 1;
-    const block_row row0(p.w, p.layout, min(col0 + g, last)), row1(p.w, p.layout, min(col0 + g + 8, last));
-    const int n_stretches = (j.n_groups + 2 * CHUNKS - 1) / (2 * CHUNKS);
+    const int64_t tile0 = (int64_t)((int)blockIdx.x - p.first_block) * (S::OUTPUTS / TILE),
+                  last_tile = (p.y.cols - 1) / TILE;
     const int first_row = (int)blockIdx.y * ROWS,
               n_rows = ROWS == 1 ? 1 : min(ROWS, (int)j.x.rows - first_row);
-    typename F::share w[2][2];
-    int stretch = warp;
-    if (stretch < n_stretches) {
-        F::ask(w[0][0], row0, stretch, t);
-        F::ask(w[0][1], row1, stretch, t);
-    }
-    start_next();
+    const int n_stretches = (int)p.layout.n_stretches;
     const T *from = (const T *)j.x.data + first_row * j.x.stride;
-    T *room = (T *)shared + warp * 2 * n_rows * X_ROW;
-    const T *x[TILES]; /* rows that are not there are the last one: nobody takes their sums */
+    uint8_t *ring = shared + warp * S::WARP_BYTES;
+    block_parts tiles[S::TILES];
 #pragma unroll
-    for (int i = 0; i < TILES; i++) x[i] = room + min(8 * i + g, n_rows - 1) * X_ROW + 4 * t;
-    float y[TILES][4] = {};
-    wait_for_last();
-    if (stretch < n_stretches) ask_x(room, from, j.x.stride, n_rows, stretch, j.x.cols);
-    copy_commit();
-    /* Whether there is another stretch after this one. */
-    auto turn = [&](typename F::share(&now)[2], typename F::share(&next)[2], int half) {
-        stretch += WARPS;
-        const bool more = stretch < n_stretches;
-        if (more) {
-            F::ask(next[0], row0, stretch, t);
-            F::ask(next[1], row1, stretch, t);
-            ask_x(room + (1 - half) * n_rows * X_ROW, from, j.x.stride, n_rows, stretch, j.x.cols);
-        }
-        copy_commit();
-        copy_wait<1>();
-        __syncwarp();
-        add_stretch<F, TILES, ROWS == 1>(y, now, x, half * n_rows * X_ROW);
-        __syncwarp();
-        return more;
+    for (int i = 0; i < S::TILES; i++)
+        tiles[i] = GATED ? parts_at(j.part[i].w, j.part[i].layout, tile0, 0)
+                         : parts_at(p.w, p.layout, min(tile0 + i, last_tile), 0);
+    auto ask_w = [&](int stage, int stretch) {
+#pragma unroll
+        for (int i = 0; i < S::TILES; i++)
+            ask_tile<F>(ring + stage * S::STAGE + i * S::W_BYTES, tiles[i], stretch);
     };
-    if (stretch < n_stretches)
-        while (turn(w[0], w[1], 0) && turn(w[1], w[0], 1)) {
-        }
+    auto ask_rows = [&](int stage, int stretch) {
+        ask_x(ring + stage * S::STAGE + S::TILES * S::W_BYTES, from, j.x.stride, n_rows, stretch, j.x.cols);
+    };
 #pragma unroll
-    for (int i = 0; i < TILES; i++)
+    for (int i = 0; i + 1 < S::STAGES; i++)
+        if (warp + i * n_warps < n_stretches) ask_w(i, warp + i * n_warps);
+    copy_commit();
+    start_next();
+    wait_for_last();
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            if (8 * i + 2 * t + e % 2 < ROWS) sums[warp][8 * i + 2 * t + e % 2][g + e / 2 * 8] = y[i][e];
+    for (int i = 0; i + 1 < S::STAGES; i++) {
+        if (warp + i * n_warps < n_stretches) ask_rows(i, warp + i * n_warps);
+        copy_commit();
+    }
+    float y[S::TILES][S::COLUMNS][4] = {};
+    int stage = 0, free_stage = S::STAGES - 1;
+    for (int stretch = warp; stretch < n_stretches; stretch += n_warps) {
+        const int ahead = stretch + (S::STAGES - 1) * n_warps;
+        if (ahead < n_stretches) ask_w(free_stage, ahead), ask_rows(free_stage, ahead);
+        copy_commit();
+        copy_wait<S::STAGES - 1>();
+        __syncwarp();
+        uint8_t *here = ring + stage * S::STAGE;
+        const uint8_t *x[S::COLUMNS]; /* rows that are not there are the last one: nobody takes their sums */
+#pragma unroll
+        for (int i = 0; i < S::COLUMNS; i++)
+            x[i] = here + S::TILES * S::W_BYTES + min(8 * i + g, n_rows - 1) * X_ROW + 8 * t;
+#pragma unroll
+        for (int i = 0; i < S::TILES; i++) add_tile<F, S::COLUMNS, ROWS == 1>(y[i], here + i * S::W_BYTES, x);
+        __syncwarp();
+        free_stage = stage;
+        stage = stage + 1 == S::STAGES ? 0 : stage + 1;
+    }
+    float *sums = (float *)ring;
+#pragma unroll
+    for (int i = 0; i < S::TILES; i++)
+#pragma unroll
+        for (int c = 0; c < S::COLUMNS; c++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (8 * c + 2 * t + e % 2 < ROWS)
+                    sums[(8 * c + 2 * t + e % 2) * S::SUMS_ROW + i * TILE + g + e / 2 * 8] = y[i][c][e];
     __syncthreads();
-    for (int i = threadIdx.x; i < TILE * n_rows; i += 32 * WARPS) {
-        const int64_t col = col0 + i % TILE;
-        float sum = 0;
-#pragma unroll
-        for (int of_warp = 0; of_warp < WARPS; of_warp++) sum += sums[of_warp][i / TILE][i % TILE];
-        if (col <= last) finish(j, p, col, first_row + i / TILE, sum);
+    for (int i = threadIdx.x; i < S::OUTPUTS * n_rows; i += blockDim.x) {
+        const int row = i / S::OUTPUTS, within = i % S::OUTPUTS;
+        const int64_t col = tile0 * TILE + within;
+        float sum = 0, up = 0;
+        for (int w = 0; w < n_warps; w++) {
+            const float *of_warp = (float *)(shared + w * S::WARP_BYTES) + row * S::SUMS_ROW + within;
+            sum += of_warp[0];
+            if (GATED) up += of_warp[TILE];
+        }
+        if (col >= p.y.cols) continue;
+        if constexpr (GATED)
+            finish_gated<T>(p, col, first_row + row, sum, up);
+        else
+            finish(j, p, col, first_row + row, sum);
     }
 }
 
-template <typename F, int ROWS> static sac_status run_rows(const sac_stream *s, const product_job &j) {
-    const int rows = (int)min_of(j.x.rows, ROWS);
-    launch_plan p = of_step({dim3((unsigned)j.n_tiles, (unsigned)ceil_div(j.x.rows, ROWS)),
-                             32 * warps_of(ROWS), (size_t)x_bytes(ROWS, rows)});
-    p.shared_limit = x_bytes(ROWS, ROWS);
-    return launch(s, p, product_kernel<F, ROWS>, j);
+template <typename F, int ROWS, bool GATED> static sac_status run_rows(const sac_stream *s, product_job j) {
+    typedef shape<F, ROWS, GATED> S;
+    const int room = block_shared_bytes(s->device) - 1024,
+              n_warps = (int)min_of(MOST_WARPS, room / S::WARP_BYTES);
+    int n_blocks = 0;
+    for (int i = 0; i < (GATED ? 1 : j.n_parts); i++) {
+        j.part[i].first_block = n_blocks;
+        n_blocks += (int)ceil_div(j.part[i].y.cols, S::OUTPUTS);
+    }
+    launch_plan p = of_step({dim3((unsigned)n_blocks, (unsigned)ceil_div(j.x.rows, ROWS)),
+                             dim3(32u * (unsigned)n_warps), (size_t)(n_warps * S::WARP_BYTES)});
+    p.shared_limit = n_warps * S::WARP_BYTES;
+    return launch(s, p, product_kernel<F, ROWS, GATED>, j);
+}
+template <typename F, bool GATED> static sac_status run_shape(const sac_stream *s, const product_job &j) {
+    return j.x.rows == 1   ? run_rows<F, 1, GATED>(s, j)
+           : j.x.rows <= 8 ? run_rows<F, 8, GATED>(s, j)
+                           : run_rows<F, 16, GATED>(s, j);
 }
 template <typename F> static sac_status run_product(const sac_stream *s, const product_job &j) {
-    return j.x.rows == 1   ? run_rows<F, 1>(s, j)
-           : j.x.rows <= 8 ? run_rows<F, 8>(s, j)
-                           : run_rows<F, 16>(s, j);
+    return j.gated ? run_shape<F, true>(s, j) : run_shape<F, false>(s, j);
 }
 
 } // namespace sac::blocks

@@ -24,13 +24,14 @@ template <typename T> __device__ __forceinline__ void put_four(T *to, const uint
 template <typename F>
 static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpack_job j) {
     typedef typename F::T T;
-    const int t = threadIdx.x % 4, n_stretches = (j.n_groups + 2 * CHUNKS - 1) / (2 * CHUNKS);
+    const int t = threadIdx.x % 4, n_stretches = (int)j.layout.n_stretches;
     const int64_t share = ((int64_t)blockIdx.x * ROWS_THREADS + threadIdx.x) / 4, i = share / n_stretches;
     const int stretch = (int)(share - i * n_stretches);
     if (i >= j.y.rows) return;
-    const block_row row(j.w, j.layout, j.ids ? j.ids[i] : j.first + i);
+    const int64_t row = j.ids ? j.ids[i] : j.first + i;
     typename F::share w;
-    F::ask(w, row, stretch, t);
+    F::take(w, parts_at(j.w, j.layout, row / SAC_BLOCK_TILE, stretch), (int)(row % SAC_BLOCK_TILE / 8),
+            (int)(row % 8 * 4 + t));
     T *to = (T *)j.y.data + i * j.y.stride + (int64_t)stretch * STRETCH + 4 * t;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {

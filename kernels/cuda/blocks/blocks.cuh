@@ -23,14 +23,15 @@ struct product_part {
     sac_block_layout layout;
     sac_mat y;
     const float *bias;
-    int first_tile; /* of 16 outputs; the part's first among all */
+    int first_block; /* of the launch; set when its shape is chosen */
 };
 struct product_job {
     product_part part[SAC_LINEAR_GROUP_MOST];
-    int n_parts, n_tiles, n_groups; /* groups of 32 elements in a row */
+    int n_parts;
     sac_mat x;
     sac_activation act;
     bool accumulate;
+    bool gated; /* two parts: y of the first is silu(its product) times the second's product */
 };
 
 /* y[i] = row ids[i] of w, or row first + i, for i < y.rows. */

@@ -1,14 +1,15 @@
-/* block_weights.cuh - GGUF's blocks in block_layout.h's order, as products and unpacking read them: from memory into a
- * lane's share of a stretch of 256 elements, from there the codes of a step as exact whole numbers of T, two a word, and
- * their scale and minimum: w = scale code + minimum. What each format's numbers mean: kernels/ref/weights.
+/* block_weights.cuh - GGUF's blocks in block_layout.h's order, as products and unpacking read them: from a tile's stretch
+ * into a lane's share of a row, from there the codes of a step as exact whole numbers of T, two a word, and their scale and
+ * minimum: w = scale code + minimum. What each format's numbers mean: kernels/ref/weights.
  *
  * A format is a struct with
  *   T           f16 or bf16, what activations are in
  *   SCALED      steps of 16 elements that share a scale: 2 or 1
  *   HAS_MINIMUM whether there are minima
  *   ABOVE       what the numbers of a step are above the codes
- *   share       what lane t of four has of a stretch of a row
- *   ask         asks for it
+ *   CODES, HIGH, SCALES, MORE   bytes of a tile's stretch
+ *   share       what a lane has of a row's stretch
+ *   take        takes it: rows g (half 0) or g + 8, lane 4g + t
  *   step        elements (4t, 4t + 1) and (4t + 2, 4t + 3) of a step of a chunk
  *   scale       of that step */
 #ifndef SAC_KERNELS_BLOCK_WEIGHTS_CUH
@@ -21,46 +22,42 @@ namespace sac::weights {
 
 enum { STRETCH = SAC_BLOCK_STRETCH, CHUNKS = STRETCH / SAC_BLOCK_CHUNK, STEPS = SAC_BLOCK_CHUNK / 16 };
 
-/* A row of a matrix on the GPU. */
-struct block_row {
+/* The parts of a tile's stretch, in whichever memory. */
+struct block_parts {
     const uint8_t *part[SAC_N_BLOCK_PARTS];
-
-    __device__ block_row(const void *w, const sac_block_layout &l, int64_t row) {
-#pragma unroll
-        for (int p = 0; p < SAC_N_BLOCK_PARTS; p++)
-            part[p] = (const uint8_t *)w + l.at[p] + row * l.row_bytes[p];
-    }
 };
-
-/* ---------------------------------------------------------------- loads */
-
-/* Codes are read once: nothing else is to leave the caches for them. */
-__device__ __forceinline__ uint2 ask_codes(const uint8_t *p, uint2) {
-    uint2 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
-    return v;
-}
-__device__ __forceinline__ uint4 ask_codes(const uint8_t *p, uint4) {
-    uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p));
-    return v;
-}
-/* A share's codes, chunk by chunk. */
-template <typename W>
-__device__ __forceinline__ void ask_chunks(W codes[CHUNKS], const uint8_t *row, int stretch, int t) {
-    row += ((int64_t)stretch * CHUNKS * 4 + t) * sizeof(W);
+/* Those of a matrix. */
+__device__ __forceinline__ block_parts parts_at(const void *w, const sac_block_layout &l, int64_t tile,
+                                                int64_t stretch) {
+    block_parts b;
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) codes[c] = ask_codes(row + c * 4 * sizeof(W), W());
+    for (int p = 0; p < SAC_N_BLOCK_PARTS; p++)
+        b.part[p] = (const uint8_t *)w + l.at[p] + (tile * l.n_stretches + stretch) * l.bytes[p];
+    return b;
 }
-/* Scales of 32 elements each, WORDS words a chunk. */
+
+/* ---------------------------------------------------------------- shares */
+
+/* Line `line` of n for half the rows. */
+__device__ __forceinline__ uint4 line_at(const uint8_t *part, int half, int line, int n, int lane) {
+    return *((const uint4 *)part + (half * n + line) * 32 + lane);
+}
+/* Of four bits: two chunks a line. */
+__device__ __forceinline__ void take_codes(uint2 codes[CHUNKS], const block_parts &b, int half, int lane) {
+#pragma unroll
+    for (int i = 0; i < CHUNKS / 2; i++) {
+        const uint4 v = line_at(b.part[SAC_BLOCK_CODES], half, i, CHUNKS / 2, lane);
+        codes[2 * i] = make_uint2(v.x, v.y), codes[2 * i + 1] = make_uint2(v.z, v.w);
+    }
+}
+/* WORDS words a chunk for each row. */
 template <int WORDS>
-__device__ __forceinline__ void ask_scales(uint32_t s[CHUNKS * WORDS], const uint8_t *row, int stretch) {
-    const uint4 *lines = (const uint4 *)row + stretch * WORDS;
+__device__ __forceinline__ void take_scales(uint32_t s[CHUNKS * WORDS], const block_parts &b, int half,
+                                            int lane) {
+    const uint4 *lines = (const uint4 *)b.part[SAC_BLOCK_SCALES] + (8 * half + lane / 4) * WORDS;
 #pragma unroll
     for (int i = 0; i < WORDS; i++) {
-        const uint4 v = __ldg(lines + i);
+        const uint4 v = lines[i];
         s[4 * i] = v.x, s[4 * i + 1] = v.y, s[4 * i + 2] = v.z, s[4 * i + 3] = v.w;
     }
 }
@@ -122,6 +119,7 @@ __device__ __forceinline__ void four_bits(const uint2 &chunk, int step, uint32_t
 
 template <typename NUMBER> struct q8_0 {
     typedef NUMBER T;
+    enum { CODES = 4096, HIGH = 0, SCALES = 256, MORE = 0 };
     static const int SCALED = 2;
     static const bool HAS_MINIMUM = false;
     static constexpr float ABOVE = 0;
@@ -129,9 +127,10 @@ template <typename NUMBER> struct q8_0 {
         uint4 codes[CHUNKS];
         uint32_t d[CHUNKS];
     };
-    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int t) {
-        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, t);
-        ask_scales<1>(s.d, r.part[SAC_BLOCK_SCALES], stretch);
+    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) s.codes[c] = line_at(b.part[SAC_BLOCK_CODES], half, c, CHUNKS, lane);
+        take_scales<1>(s.d, b, half, lane);
     }
     static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
                                                 uint32_t &high) {
@@ -146,6 +145,7 @@ template <typename NUMBER> struct q8_0 {
 
 template <typename NUMBER> struct q4_0 {
     typedef NUMBER T;
+    enum { CODES = 2048, HIGH = 0, SCALES = 256, MORE = 0 };
     static const int SCALED = 2;
     static const bool HAS_MINIMUM = false;
     static constexpr float ABOVE = 0;
@@ -153,9 +153,9 @@ template <typename NUMBER> struct q4_0 {
         uint2 codes[CHUNKS];
         uint32_t d[CHUNKS];
     };
-    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int t) {
-        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, t);
-        ask_scales<1>(s.d, r.part[SAC_BLOCK_SCALES], stretch);
+    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
+        take_codes(s.codes, b, half, lane);
+        take_scales<1>(s.d, b, half, lane);
     }
     static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
                                                 uint32_t &high) {
@@ -169,6 +169,7 @@ template <typename NUMBER> struct q4_0 {
 
 template <typename NUMBER> struct q4_1 {
     typedef NUMBER T;
+    enum { CODES = 2048, HIGH = 0, SCALES = 512, MORE = 0 };
     static const int SCALED = 2;
     static const bool HAS_MINIMUM = true;
     static constexpr float ABOVE = above<T>();
@@ -176,9 +177,9 @@ template <typename NUMBER> struct q4_1 {
         uint2 codes[CHUNKS];
         uint32_t dm[2 * CHUNKS];
     };
-    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int t) {
-        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, t);
-        ask_scales<2>(s.dm, r.part[SAC_BLOCK_SCALES], stretch);
+    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
+        take_codes(s.codes, b, half, lane);
+        take_scales<2>(s.dm, b, half, lane);
     }
     static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
                                                 uint32_t &high) {
@@ -193,6 +194,7 @@ template <typename NUMBER> struct q4_1 {
 
 template <typename NUMBER> struct q4_k {
     typedef NUMBER T;
+    enum { CODES = 2048, HIGH = 0, SCALES = 256, MORE = 0 };
     static const int SCALED = 2;
     static const bool HAS_MINIMUM = true;
     static constexpr float ABOVE = above<T>();
@@ -200,9 +202,9 @@ template <typename NUMBER> struct q4_k {
         uint2 codes[CHUNKS];
         uint4 head; /* d and dmin, then the bytes of scales */
     };
-    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int t) {
-        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, t);
-        s.head = __ldg((const uint4 *)r.part[SAC_BLOCK_SCALES] + stretch);
+    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
+        take_codes(s.codes, b, half, lane);
+        s.head = *((const uint4 *)b.part[SAC_BLOCK_SCALES] + 8 * half + lane / 4);
     }
     static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
                                                 uint32_t &high) {
@@ -222,6 +224,7 @@ template <typename NUMBER> struct q4_k {
 
 template <typename NUMBER> struct q6_k {
     typedef NUMBER T;
+    enum { CODES = 2048, HIGH = 1024, SCALES = 256, MORE = 32 };
     static const int SCALED = 1;
     static const bool HAS_MINIMUM = false;
     static constexpr float ABOVE = 0;
@@ -230,11 +233,11 @@ template <typename NUMBER> struct q6_k {
         uint4 high, scales;
         uint16_t d;
     };
-    static __device__ __forceinline__ void ask(share &s, const block_row &r, int stretch, int t) {
-        ask_chunks(s.codes, r.part[SAC_BLOCK_CODES], stretch, t);
-        s.high = ask_codes(r.part[SAC_BLOCK_HIGH] + ((int64_t)stretch * 4 + t) * sizeof(uint4), uint4());
-        s.scales = __ldg((const uint4 *)r.part[SAC_BLOCK_SCALES] + stretch);
-        s.d = __ldg((const uint16_t *)r.part[SAC_BLOCK_MORE] + stretch);
+    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
+        take_codes(s.codes, b, half, lane);
+        s.high = line_at(b.part[SAC_BLOCK_HIGH], half, 0, 1, lane);
+        s.scales = *((const uint4 *)b.part[SAC_BLOCK_SCALES] + 8 * half + lane / 4);
+        s.d = *((const uint16_t *)b.part[SAC_BLOCK_MORE] + 8 * half + lane / 4);
     }
     static __device__ __forceinline__ uint32_t word(const uint4 &v, int i) {
         return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
