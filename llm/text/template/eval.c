@@ -2,6 +2,7 @@
 #include "eval.h"
 
 #include "attributes.h"
+#include "iterate.h"
 #include "operators.h"
 
 #include <string.h>

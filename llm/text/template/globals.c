@@ -1,5 +1,6 @@
 /* globals.c - functions that every template has: range, dict, namespace, joiner, raise_exception, strftime_now. */
 #define _DEFAULT_SOURCE
+#include "iterate.h"
 #include "names.h"
 
 #include <string.h>
@@ -42,13 +43,13 @@ static sac_status add_pairs(sac_tmpl_run *r, sac_tmpl_dict *d, sac_tmpl_value fr
         }
         return SAC_OK;
     }
+    if (from.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, from, "made a dict");
     SAC_TRY(sac_tmpl_items(r, from, &pairs));
     for (size_t i = 0; i < pairs->n; i++) {
         const sac_tmpl_list *pair;
         SAC_TRY(sac_tmpl_items(r, pairs->items[i], &pair));
         if (pair->n != 2) return sac_tmpl_fail(r, "a dict is made of pairs");
-        if (pair->items[0].kind == SAC_TMPL_LIST || pair->items[0].kind == SAC_TMPL_DICT)
-            return sac_tmpl_fail_use(r, pair->items[0], "a key of a dict");
+        SAC_TRY(sac_tmpl_need_key(r, pair->items[0]));
         SAC_TRY(sac_tmpl_charge(r, d->n * 4));
         if (!sac_tmpl_dict_set(&r->pool, d, pair->items[0], pair->items[1])) return sac_tmpl_full(r);
     }

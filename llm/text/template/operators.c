@@ -2,6 +2,7 @@
 #include "operators.h"
 
 #include "format.h"
+#include "iterate.h"
 #include "str.h"
 
 #include <math.h>
@@ -161,11 +162,6 @@ sac_status sac_tmpl_negate(sac_tmpl_run *r, sac_tmpl_value v, bool keep_sign, sa
     return SAC_OK;
 }
 
-/* What cannot be looked up in a dict. */
-static bool is_unhashable(sac_tmpl_value v) {
-    return v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_DICT;
-}
-
 sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl_value v, bool *found) {
     *found = false;
     if (container.kind == SAC_TMPL_STRING) {
@@ -175,15 +171,17 @@ sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl
         return sac_tmpl_charge(r, container.string->n_bytes);
     }
     if (container.kind == SAC_TMPL_DICT) {
-        if (is_unhashable(v)) return sac_tmpl_fail_use(r, v, "a key of a dict");
+        SAC_TRY(sac_tmpl_need_key(r, v));
         *found = sac_tmpl_dict_find(&r->pool, container.dict, v) != NULL;
         return sac_tmpl_charge(r, container.dict->n * 8);
     }
-    const sac_tmpl_list *items;
-    SAC_TRY(sac_tmpl_items(r, container, &items));
-    for (size_t i = 0; i < items->n && !*found; i++) {
-        SAC_TRY(sac_tmpl_charge(r, 0));
-        *found = sac_tmpl_equal(&r->pool, items->items[i], v);
+    sac_tmpl_walk w;
+    sac_tmpl_value item;
+    SAC_TRY(sac_tmpl_walk_open(r, container, &w));
+    while (!*found) {
+        SAC_TRY(sac_tmpl_walk_next(r, &w, &item));
+        if (item.kind == SAC_TMPL_MISSING) break;
+        *found = sac_tmpl_equal(&r->pool, item, v);
     }
     return SAC_OK;
 }

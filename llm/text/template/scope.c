@@ -273,21 +273,12 @@ static bool place_target(finder *f, const scope *s, sac_tmpl_node *n) {
     return true;
 }
 
-/* Jinja's filters that no chat template needs. */
-static bool is_left_out(const char *name) {
-    static const char *const names[] = {"filesizeformat", "pprint", "random",    "striptags", "truncate",
-                                        "urlencode",      "urlize", "wordcount", "wordwrap",  "xmlattr"};
-    for (size_t i = 0; i < SAC_COUNT(names); i++)
-        if (strcmp(names[i], name) == 0) return true;
-    return false;
-}
-
 static bool place_spec(finder *f, sac_tmpl_node *n) {
     bool is_test = n->kind == SAC_NODE_TEST;
     n->spec = is_test ? sac_tmpl_find_test(n->name, strlen(n->name))
                       : sac_tmpl_find_filter(n->name, strlen(n->name));
     if (n->spec) return true;
-    if (!is_test && is_left_out(n->name))
+    if (!is_test && sac_tmpl_is_left_out(n->name, strlen(n->name)))
         return fail(f,
                     sac_tmpl_source_fail(f->source, n->line,
                                          "filter '%.40s' cannot be used in a chat template here", n->name));
@@ -385,6 +376,8 @@ static bool place_callable(finder *f, scope *s, sac_tmpl_node *n) {
             return fail(f, sac_tmpl_source_fail(f->source, n->line, "a parameter 'caller' needs a default"));
     }
     g->caller = g->named = g->rest = -1;
+    const char *caller = interned_name(f, "caller");
+    g->reads_caller = caller && any_reads(&n->items, caller) == READ;
     if (!declare_body(f, &in, &g->defaults) || !declare_body(f, &in, &n->items)) return false;
     if ((!g->has_caller_parameter && !given(f, &in, &n->items, "caller", &g->caller)) ||
         (!has_named && !given(f, &in, &n->items, "kwargs", &g->named)) ||

@@ -1,6 +1,7 @@
 /* string_methods.c - the methods of str that templates call. */
 #define _GNU_SOURCE
 #include "format.h"
+#include "iterate.h"
 #include "str.h"
 #include "tmpl_chars.h"
 #include "utf8.h"
@@ -11,12 +12,6 @@
 
 static sac_status need_string(sac_tmpl_run *r, sac_tmpl_value v) {
     return v.kind == SAC_TMPL_STRING ? SAC_OK : sac_tmpl_fail_use(r, v, "taken as text");
-}
-
-static sac_status optional_int(sac_tmpl_run *r, sac_tmpl_value v, int64_t otherwise, int64_t *i) {
-    *i = otherwise;
-    if (v.kind == SAC_TMPL_MISSING || v.kind == SAC_TMPL_NONE) return SAC_OK;
-    return sac_tmpl_is_int(v, i) ? SAC_OK : sac_tmpl_fail_use(r, v, "taken as a whole number");
 }
 
 #define CASE_METHOD(name, how)                                                                               \
@@ -47,7 +42,7 @@ static sac_status replace(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
     int64_t count;
     SAC_TRY(need_string(r, a[0]));
     SAC_TRY(need_string(r, a[1]));
-    SAC_TRY(optional_int(r, a[2], -1, &count));
+    SAC_TRY(sac_tmpl_optional_int(r, a[2], -1, false, &count));
     sac_tmpl_value new_text = a[1];
     if (SELF->is_markup) SAC_TRY(sac_tmpl_escape(r, a[1].string, false, &new_text));
     SAC_TRY(sac_tmpl_replace(r, SELF, a[0].string, new_text.string, count, out));
@@ -151,7 +146,7 @@ static sac_status split_text(sac_tmpl_run *r, const sac_tmpl_string *s, const sa
 static sac_status any_split(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_tmpl_value *a,
                             bool backwards, sac_tmpl_value *out) {
     int64_t most;
-    SAC_TRY(optional_int(r, a[1], -1, &most));
+    SAC_TRY(sac_tmpl_optional_int(r, a[1], -1, false, &most));
     SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, SAC_TMPL_LIST, 8), out));
     SAC_TRY(sac_tmpl_charge(r, s->n_bytes));
     if (a[0].kind == SAC_TMPL_MISSING || a[0].kind == SAC_TMPL_NONE)
@@ -202,8 +197,8 @@ static sac_status cut(sac_tmpl_run *r, const sac_tmpl_string *s, sac_tmpl_value 
                       size_t *from, size_t *to, int64_t *before, bool *is_empty) {
     int64_t n = (int64_t)sac_tmpl_count_chars(s->bytes, s->n_bytes), i, j;
     SAC_TRY(sac_tmpl_charge(r, s->n_bytes));
-    SAC_TRY(optional_int(r, start, 0, &i));
-    SAC_TRY(optional_int(r, end, n, &j));
+    SAC_TRY(sac_tmpl_optional_int(r, start, 0, true, &i));
+    SAC_TRY(sac_tmpl_optional_int(r, end, n, true, &j));
     i = i < 0 ? (i + n < 0 ? 0 : i + n) : i;
     j = j < 0 ? (j + n < 0 ? 0 : j + n) : j > n ? n : j;
     *is_empty = i > j;
@@ -421,7 +416,7 @@ static sac_status any_just(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_
                            sac_tmpl_value *out) {
     int64_t width;
     sac_tmpl_string fill = {.bytes = " ", .n_bytes = 1};
-    SAC_TRY(optional_int(r, a[0], 0, &width));
+    SAC_TRY(sac_tmpl_optional_int(r, a[0], 0, false, &width));
     if (a[1].kind != SAC_TMPL_MISSING) {
         SAC_TRY(need_string(r, a[1]));
         fill = *a[1].string;
@@ -441,7 +436,7 @@ static sac_status center(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_va
 }
 static sac_status zfill(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a, sac_tmpl_value *out) {
     int64_t width;
-    SAC_TRY(optional_int(r, a[0], 0, &width));
+    SAC_TRY(sac_tmpl_optional_int(r, a[0], 0, false, &width));
     bool has_sign = SELF->n_bytes && (SELF->bytes[0] == '-' || SELF->bytes[0] == '+');
     sac_tmpl_string sign = sac_tmpl_part(SELF, 0, has_sign),
                     rest = sac_tmpl_part(SELF, has_sign, SELF->n_bytes);
@@ -459,7 +454,7 @@ static sac_status expandtabs(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmp
                              sac_tmpl_value *out) {
     sac_tmpl_writer w = {.run = r};
     int64_t every, column = 0;
-    SAC_TRY(optional_int(r, a[0], 8, &every));
+    SAC_TRY(sac_tmpl_optional_int(r, a[0], 8, false, &every));
     for (size_t i = 0, n; i < SELF->n_bytes; i += n) {
         char c = SELF->bytes[i];
         n = sac_utf8_length(c);

@@ -139,6 +139,7 @@ typedef struct sac_tmpl_signature {
     int *slots;                /* of the names */
     int rest, named, caller;   /* slots of varargs, kwargs, caller where the body reads them, or -1 */
     bool has_caller_parameter; /* caller is among the names */
+    bool reads_caller;
 } sac_tmpl_signature;
 
 struct sac_tmpl_node {
