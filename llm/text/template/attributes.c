@@ -3,6 +3,8 @@
 #include "frame.h"
 #include "iterate.h"
 #include "loop.h"
+#include "names.h"
+#include "number_methods.h"
 #include "str.h"
 #include "tmpl_chars.h"
 #include "utf8.h"
@@ -91,36 +93,78 @@ static sac_status list_count(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmp
 }
 static sac_status list_index(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
                              sac_tmpl_value *out) {
-    for (size_t i = 0; i < self.list->n; i++) {
+    int64_t n = (int64_t)self.list->n, from, to;
+    SAC_TRY(sac_tmpl_optional_int(r, a[1], 0, false, &from));
+    SAC_TRY(sac_tmpl_optional_int(r, a[2], n, false, &to));
+    from = from < -n ? 0 : from < 0 ? from + n : from;
+    to = to < 0 ? to + n : to < n ? to : n;
+    for (int64_t i = from; i < to; i++) {
         bool found = sac_tmpl_equal(&r->pool, self.list->items[i], a[0]);
         SAC_TRY(sac_tmpl_charge(r, 0));
-        *out = sac_tmpl_int((int64_t)i);
+        *out = sac_tmpl_int(i);
         if (found) return SAC_OK;
     }
     return sac_tmpl_fail(r, "a value is looked for in a list that does not have it");
 }
 
 static const sac_tmpl_spec dict_methods[] = {
-    {"get", dict_get, 1, {"key", "default"}, NULL},
+    {"get", dict_get, 1, {"key", "default", "/"}, NULL},
     {"items", dict_items, 0, {0}, NULL},
     {"keys", dict_keys, 0, {0}, NULL},
     {"values", dict_values, 0, {0}, NULL},
     {"copy", copy, 0, {0}, NULL},
 };
-static const sac_tmpl_spec list_methods[] = {{"index", list_index, 1, {"value"}, NULL},
-                                             {"count", list_count, 1, {"value"}, NULL},
+static const sac_tmpl_spec list_methods[] = {{"index", list_index, 1, {"value", "start", "stop", "/"}, NULL},
+                                             {"count", list_count, 1, {"value", "/"}, NULL},
                                              {"copy", copy, 0, {0}, NULL}};
+static const sac_tmpl_spec range_methods[] = {{"index", list_index, 1, {"value", "/"}, NULL},
+                                              {"count", list_count, 1, {"value", "/"}, NULL}};
+
+static void range_attribute(const int64_t range[3], const char *name, size_t n_bytes, sac_tmpl_value *out) {
+    static const char *const names[] = {"start", "stop", "step"};
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
+        if (is_one_of(&names[i], 1, name, n_bytes)) *out = sac_tmpl_int(range[i]);
+}
+
+/* Attributes that Python has and no chat template needs. */
+static bool is_left_out(sac_tmpl_value v, const char *name, size_t n_bytes) {
+    static const char *const
+        of_text[] = {"encode", "translate", "maketrans", "unescape", "striptags"},
+        *const of_number[] = {"to_bytes", "from_bytes", "as_integer_ratio", "hex", "fromhex"},
+        *const of_view[] = {"mapping", "isdisjoint"}, *const of_iterator[] = {"close", "send", "throw"},
+        *const of_function[] = {"sep", "used"}; /* a joiner's */
+    switch (v.kind) {
+    case SAC_TMPL_STRING: return is_one_of(of_text, SAC_COUNT(of_text), name, n_bytes);
+    case SAC_TMPL_BOOL:
+    case SAC_TMPL_INT:
+    case SAC_TMPL_FLOAT: return is_one_of(of_number, SAC_COUNT(of_number), name, n_bytes);
+    case SAC_TMPL_VIEW: return is_one_of(of_view, SAC_COUNT(of_view), name, n_bytes);
+    case SAC_TMPL_ITERATOR: return is_one_of(of_iterator, SAC_COUNT(of_iterator), name, n_bytes);
+    case SAC_TMPL_FUNCTION:
+        return !v.function->is_macro && is_one_of(of_function, SAC_COUNT(of_function), name, n_bytes);
+    default: return false;
+    }
+}
 
 /* ---- names ---- */
+
+static const sac_tmpl_spec *dict_method(const char *name, size_t n_bytes) {
+    const sac_tmpl_spec *own = sac_tmpl_find_spec(dict_methods, SAC_COUNT(dict_methods), name, n_bytes);
+    return own ? own : sac_tmpl_dict_class_method(name, n_bytes);
+}
 
 /* The table of methods of a value, or none. */
 static const sac_tmpl_spec *method_of(sac_tmpl_value v, const char *name, size_t n_bytes) {
     switch (v.kind) {
     case SAC_TMPL_STRING: return sac_tmpl_string_method(name, n_bytes);
-    case SAC_TMPL_DICT: return sac_tmpl_find_spec(dict_methods, SAC_COUNT(dict_methods), name, n_bytes);
+    case SAC_TMPL_DICT: return dict_method(name, n_bytes);
     case SAC_TMPL_LIST: return sac_tmpl_find_spec(list_methods, SAC_COUNT(list_methods), name, n_bytes);
-    case SAC_TMPL_TUPLE:
-    case SAC_TMPL_RANGE: return sac_tmpl_find_spec(list_methods, SAC_COUNT(list_methods) - 1, name, n_bytes);
+    case SAC_TMPL_TUPLE: return sac_tmpl_find_spec(list_methods, SAC_COUNT(list_methods) - 1, name, n_bytes);
+    case SAC_TMPL_RANGE: return sac_tmpl_find_spec(range_methods, SAC_COUNT(range_methods), name, n_bytes);
+    case SAC_TMPL_BOOL:
+    case SAC_TMPL_INT:
+    case SAC_TMPL_FLOAT: return sac_tmpl_number_method(v, name, n_bytes);
+    case SAC_TMPL_FUNCTION: return sac_tmpl_function_method(v.function, name, n_bytes);
     case SAC_TMPL_LOOP: return sac_tmpl_loop_method(name, n_bytes);
     default: return NULL;
     }
@@ -132,6 +176,12 @@ static sac_status own_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *n
     *out = (sac_tmpl_value){.kind = SAC_TMPL_MISSING};
     const sac_tmpl_spec *method = method_of(v, name, n_bytes);
     if (method) return sac_tmpl_method(r, method, v, out);
+    if (is_left_out(v, name, n_bytes))
+        return sac_tmpl_fail(r, "'%.*s' of a %s cannot be used in a chat template here", (int)n_bytes, name,
+                             sac_tmpl_type_name(v));
+    if (v.kind == SAC_TMPL_RANGE) range_attribute(v.list->range, name, n_bytes, out);
+    if (v.kind == SAC_TMPL_BOOL || v.kind == SAC_TMPL_INT || v.kind == SAC_TMPL_FLOAT)
+        sac_tmpl_number_attribute(v, name, n_bytes, out);
     if (v.kind == SAC_TMPL_LOOP) SAC_TRY(sac_tmpl_loop_attribute(r, v.loop, name, n_bytes, out));
     if (v.kind == SAC_TMPL_NAMESPACE) {
         const sac_tmpl_value *found = sac_tmpl_dict_find_name(v.dict, name, n_bytes);

@@ -16,6 +16,8 @@ static sac_status variable(sac_tmpl_run *r, const char *name, sac_tmpl_value *ou
     SAC_TRY(sac_tmpl_charge(r, r->variables->n * 4));
     const sac_tmpl_value *found = sac_tmpl_dict_find_name(r->variables, name, n);
     *out = found ? *found : (sac_tmpl_value){0};
+    if (!found && sac_tmpl_is_global_left_out(name))
+        return sac_tmpl_fail(r, "'%s' cannot be used in a chat template here", name);
     const sac_tmpl_spec *global = found ? NULL : sac_tmpl_find_global(name, n);
     return global ? sac_tmpl_method(r, global, SAC_TMPL_VALUE_NONE, out) : SAC_OK;
 }

@@ -67,6 +67,32 @@ static sac_status dict(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args
                        : SAC_OK;
 }
 
+static sac_status fromkeys(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                           sac_tmpl_value *out) {
+    sac_tmpl_walk w;
+    sac_tmpl_value key, value = a[1].kind == SAC_TMPL_MISSING ? SAC_TMPL_VALUE_NONE : a[1];
+    (void)self;
+    SAC_TRY(sac_tmpl_walk_open(r, a[0], &w));
+    SAC_TRY(sac_tmpl_give(r, sac_tmpl_dict_new(&r->pool, 8), out));
+    for (;;) {
+        SAC_TRY(sac_tmpl_walk_next(r, &w, &key));
+        if (key.kind == SAC_TMPL_MISSING) return SAC_OK;
+        SAC_TRY(sac_tmpl_need_key(r, key));
+        SAC_TRY(sac_tmpl_charge(r, out->dict->n * 4));
+        if (!sac_tmpl_dict_set(&r->pool, out->dict, key, value)) return sac_tmpl_full(r);
+    }
+}
+
+const sac_tmpl_spec *sac_tmpl_dict_class_method(const char *name, size_t n_bytes) {
+    static const sac_tmpl_spec spec = {"fromkeys", fromkeys, 1, {"iterable", "value", "/"}, NULL};
+    return sac_tmpl_find_spec(&spec, 1, name, n_bytes);
+}
+
+const sac_tmpl_spec *sac_tmpl_function_method(const sac_tmpl_function *f, const char *name, size_t n_bytes) {
+    bool is_dict = !f->is_macro && strcmp(f->name, "dict") == 0;
+    return is_dict ? sac_tmpl_dict_class_method(name, n_bytes) : NULL;
+}
+
 static sac_status namespace(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args *args,
                             sac_tmpl_value *out) {
     SAC_TRY(dict(r, self, args, out));
@@ -138,13 +164,20 @@ static sac_status strftime_now(sac_tmpl_run *r, sac_tmpl_value self, const sac_t
 }
 
 static const sac_tmpl_spec globals[] = {
-    {"range", range, 1, {"start", "stop", "step"}, NULL},
+    {"range", range, 1, {"start", "stop", "step", "/"}, NULL},
     {"dict", NULL, 0, {0}, dict},
     {"namespace", NULL, 0, {0}, namespace},
     {"joiner", joiner, 0, {"sep"}, NULL},
     {"raise_exception", raise_exception, 1, {"message"}, NULL},
     {"strftime_now", strftime_now, 1, {"format"}, NULL},
 };
+
+bool sac_tmpl_is_global_left_out(const char *name) {
+    static const char *const names[] = {"cycler", "lipsum", "self"};
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
 
 const sac_tmpl_spec *sac_tmpl_find_global(const char *name, size_t n_bytes) {
     return sac_tmpl_find_spec(globals, SAC_COUNT(globals), name, n_bytes);

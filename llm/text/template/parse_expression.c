@@ -287,6 +287,17 @@ static sac_tmpl_node *parse_subscript_part(sac_tmpl_parser *p) {
     return n;
 }
 
+/* Whether Jinja's optimizer may know the value before the template runs. */
+static bool is_constant(const sac_tmpl_node *n) {
+    if (!n) return true;
+    if (n->kind == SAC_NODE_NAME || n->kind == SAC_NODE_CALL) return false;
+    for (size_t i = 0; i < n->items.n; i++)
+        if (!is_constant(n->items.items[i])) return false;
+    for (size_t i = 0; i < n->more.n; i++)
+        if (!is_constant(n->more.items[i])) return false;
+    return is_constant(n->a) && is_constant(n->b) && is_constant(n->c);
+}
+
 static sac_tmpl_node *parse_subscript(sac_tmpl_parser *p, sac_tmpl_node *of) {
     const sac_lex_token *t = sac_tmpl_next(p), *name = sac_tmpl_peek(p);
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_ITEM, t->line);
@@ -308,9 +319,16 @@ static sac_tmpl_node *parse_subscript(sac_tmpl_parser *p, sac_tmpl_node *of) {
     sac_tmpl_next(p);
     if (parts.n == 1) {
         n->b = parts.items[0];
+        n->flag = n->b->kind == SAC_NODE_SLICE && is_constant(of);
         return n;
     }
-    return sac_tmpl_refuse(p, t->line, "[] takes one key, %zu given", parts.n);
+    n->b = sac_tmpl_node_new(p, SAC_NODE_TUPLE, t->line); /* x[] and x[1, 2] */
+    if (!n->b) return NULL;
+    n->b->items = parts;
+    for (size_t i = 0; i < parts.n; i++)
+        if (parts.items[i]->kind == SAC_NODE_SLICE)
+            return sac_tmpl_refuse(p, t->line, "[] takes one slice and nothing else");
+    return n;
 }
 
 static bool add_named(sac_tmpl_parser *p, sac_tmpl_call *call, const char *name, sac_tmpl_node *value) {

@@ -324,7 +324,7 @@ static sac_status all_are(sac_tmpl_run *r, const sac_tmpl_string *s, bool (*is)(
     return sac_tmpl_charge(r, s->n_bytes);
 }
 static bool is_alnum(uint32_t c) {
-    return sac_tmpl_is_alpha(c) || sac_tmpl_is_digit(c);
+    return sac_tmpl_is_alpha(c) || sac_tmpl_is_numeric(c);
 }
 static bool is_ascii(uint32_t c) {
     return c < 0x80;
@@ -335,6 +335,7 @@ static bool is_ascii(uint32_t c) {
         (void)a;                                                                                             \
         return all_are(r, SELF, is, out);                                                                    \
     }
+KIND_METHOD(isnumeric_, sac_tmpl_is_numeric)
 KIND_METHOD(isdigit_, sac_tmpl_is_digit)
 KIND_METHOD(isdecimal_, sac_tmpl_is_decimal)
 KIND_METHOD(isalpha_, sac_tmpl_is_alpha)
@@ -475,34 +476,40 @@ static sac_status format(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_ar
     return sac_tmpl_format_braces(r, SELF, args, out);
 }
 
+static sac_status format_map(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                             sac_tmpl_value *out) {
+    const sac_tmpl_args args = {.named = a[0].kind == SAC_TMPL_DICT ? a[0].dict : NULL};
+    return sac_tmpl_format_braces(r, SELF, &args, out);
+}
+
 static const sac_tmpl_spec methods[] = {
-    {"strip", strip, 0, {"chars"}, NULL},
-    {"lstrip", lstrip, 0, {"chars"}, NULL},
-    {"rstrip", rstrip, 0, {"chars"}, NULL},
+    {"strip", strip, 0, {"chars", "/"}, NULL},
+    {"lstrip", lstrip, 0, {"chars", "/"}, NULL},
+    {"rstrip", rstrip, 0, {"chars", "/"}, NULL},
     {"split", split, 0, {"sep", "maxsplit"}, NULL},
     {"rsplit", rsplit, 0, {"sep", "maxsplit"}, NULL},
     {"splitlines", splitlines, 0, {"keepends"}, NULL},
-    {"replace", replace, 2, {"old", "new", "count"}, NULL},
-    {"startswith", startswith, 1, {"prefix", "start", "end"}, NULL},
-    {"endswith", endswith, 1, {"suffix", "start", "end"}, NULL},
+    {"replace", replace, 2, {"old", "new", "count", "/"}, NULL},
+    {"startswith", startswith, 1, {"prefix", "start", "end", "/"}, NULL},
+    {"endswith", endswith, 1, {"suffix", "start", "end", "/"}, NULL},
     {"upper", upper, 0, {0}, NULL},
     {"lower", lower, 0, {0}, NULL},
     {"casefold", casefold, 0, {0}, NULL},
     {"title", title, 0, {0}, NULL},
     {"capitalize", capitalize, 0, {0}, NULL},
     {"swapcase", swapcase, 0, {0}, NULL},
-    {"join", join, 1, {"iterable"}, NULL},
-    {"find", find, 1, {"sub", "start", "end"}, NULL},
-    {"rfind", rfind, 1, {"sub", "start", "end"}, NULL},
-    {"index", find_index, 1, {"sub", "start", "end"}, NULL},
-    {"rindex", rfind_index, 1, {"sub", "start", "end"}, NULL},
-    {"count", count, 1, {"sub", "start", "end"}, NULL},
-    {"partition", partition, 1, {"sep"}, NULL},
-    {"rpartition", rpartition, 1, {"sep"}, NULL},
-    {"removeprefix", removeprefix, 1, {"prefix"}, NULL},
-    {"removesuffix", removesuffix, 1, {"suffix"}, NULL},
+    {"join", join, 1, {"iterable", "/"}, NULL},
+    {"find", find, 1, {"sub", "start", "end", "/"}, NULL},
+    {"rfind", rfind, 1, {"sub", "start", "end", "/"}, NULL},
+    {"index", find_index, 1, {"sub", "start", "end", "/"}, NULL},
+    {"rindex", rfind_index, 1, {"sub", "start", "end", "/"}, NULL},
+    {"count", count, 1, {"sub", "start", "end", "/"}, NULL},
+    {"partition", partition, 1, {"sep", "/"}, NULL},
+    {"rpartition", rpartition, 1, {"sep", "/"}, NULL},
+    {"removeprefix", removeprefix, 1, {"prefix", "/"}, NULL},
+    {"removesuffix", removesuffix, 1, {"suffix", "/"}, NULL},
     {"isdigit", isdigit_, 0, {0}, NULL},
-    {"isnumeric", isdigit_, 0, {0}, NULL},
+    {"isnumeric", isnumeric_, 0, {0}, NULL},
     {"isdecimal", isdecimal_, 0, {0}, NULL},
     {"isalpha", isalpha_, 0, {0}, NULL},
     {"isalnum", isalnum_, 0, {0}, NULL},
@@ -514,11 +521,12 @@ static const sac_tmpl_spec methods[] = {
     {"isascii", isascii_, 0, {0}, NULL},
     {"isupper", isupper_, 0, {0}, NULL},
     {"islower", islower_, 0, {0}, NULL},
-    {"ljust", ljust, 1, {"width", "fillchar"}, NULL},
-    {"rjust", rjust, 1, {"width", "fillchar"}, NULL},
-    {"center", center, 1, {"width", "fillchar"}, NULL},
-    {"zfill", zfill, 1, {"width"}, NULL},
+    {"ljust", ljust, 1, {"width", "fillchar", "/"}, NULL},
+    {"rjust", rjust, 1, {"width", "fillchar", "/"}, NULL},
+    {"center", center, 1, {"width", "fillchar", "/"}, NULL},
+    {"zfill", zfill, 1, {"width", "/"}, NULL},
     {"format", NULL, 0, {0}, format},
+    {"format_map", format_map, 1, {"mapping", "/"}, NULL},
 };
 
 const sac_tmpl_spec *sac_tmpl_string_method(const char *name, size_t n_bytes) {

@@ -146,7 +146,7 @@ struct sac_tmpl_node {
     sac_node_kind kind;
     int line;
     int op;           /* of BINARY: a sac_token_kind */
-    bool flag;        /* of NAME: it is set here */
+    bool flag;        /* of NAME: it is set here; of ITEM: a slice of a constant */
     const char *name; /* interned: equal names are one pointer */
     sac_tmpl_value value;
     sac_tmpl_node *a, *b, *c;

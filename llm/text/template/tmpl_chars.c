@@ -56,11 +56,6 @@ int sac_tmpl_decimal(uint32_t c) {
     return (int)((c - first) % 10);
 }
 
-bool sac_tmpl_is_digit(uint32_t c) { /* decimal digits, and raised, lowered and circled ones */
-    return sac_tmpl_is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
-           (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
-}
-
 bool sac_tmpl_is_upper(uint32_t c) {
     return c < 0x80 ? c >= 'A' && c <= 'Z' : utf8proc_isupper((utf8proc_int32_t)c) != 0;
 }

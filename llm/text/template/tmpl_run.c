@@ -188,7 +188,9 @@ sac_status sac_tmpl_invoke(sac_tmpl_run *r, const sac_tmpl_spec *spec, sac_tmpl_
     sac_tmpl_value a[SAC_TMPL_MAX_PARAMETERS] = {0};
     size_t n = 0, n_named = args->named ? args->named->n : 0, used = 0;
     if (spec->raw) return spec->raw(r, self, args, out);
-    while (n < SAC_TMPL_MAX_PARAMETERS && spec->parameters[n]) n++;
+    while (n < SAC_TMPL_MAX_PARAMETERS && spec->parameters[n] && spec->parameters[n][0] != '/') n++;
+    if (n_named && n < SAC_TMPL_MAX_PARAMETERS && spec->parameters[n])
+        return sac_tmpl_fail(r, "'%s' takes no keyword arguments", spec->name);
     if (args->n > n)
         return sac_tmpl_fail(r, "'%s' takes at most %zu arguments, %zu given", spec->name, n, args->n);
     for (size_t i = 0; i < n; i++) {

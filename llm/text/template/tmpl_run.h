@@ -126,8 +126,8 @@ struct sac_tmpl_spec {
     const char *name;
     sac_tmpl_plain_fn fn; /* a[i] is parameter i, MISSING when it was not given */
     int n_needed;
-    const char *parameters[SAC_TMPL_MAX_PARAMETERS];
-    sac_tmpl_raw_fn raw; /* instead of fn: takes arguments as they come */
+    const char *parameters[SAC_TMPL_MAX_PARAMETERS]; /* "/" behind those that cannot be given by name */
+    sac_tmpl_raw_fn raw;                             /* instead of fn: takes arguments as they come */
 };
 
 const sac_tmpl_spec *sac_tmpl_find_spec(const sac_tmpl_spec *table, size_t n, const char *name,
