@@ -6,7 +6,7 @@ be equal, or both must fail.
     tools/compare_templates.py --golden tests/golden/templates.json   (what tests/unit/test_template.c reads)
 
 Counted apart, because llm/text/template/template.h tells of them and the error names them: integers beyond 64 bits,
-filters, tags and attributes that are not there, the text of what Python shows by its address, slices of constants.
+filters, tags and attributes that are not there, the text of what Python shows by its address, slices of constants, wide fields.
 """
 import argparse
 import concurrent.futures
@@ -22,8 +22,8 @@ import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from template_maker import variables
-from template_statements import TemplateMaker
-from template_stress import NameMaker, ValueMaker
+from template_statements import TemplateMaker, damaged
+from template_stress import NameMaker, TextMaker, ValueMaker
 
 BATCH = 500
 
@@ -89,7 +89,9 @@ def environment():
     return env
 
 
-REFUSED = ("beyond 64 bits", "cannot be used in a chat template here", "Python would show its address", "a constant of type")
+REFUSED = ("beyond 64 bits", "cannot be used in a chat template here", "Python would show its address",
+           "a constant of type",
+           "is wider than 1000")
 
 
 def known(got):
@@ -100,9 +102,12 @@ def known(got):
 def make_template(rng):
     """Most are whole templates; some try names in scopes, some single operations."""
     kind = rng.random()
-    if kind < 0.15:
-        return NameMaker(rng).template()
-    return ValueMaker(rng).template() if kind < 0.25 else TemplateMaker(rng).template()
+    if kind < 0.16:
+        made = NameMaker(rng).template()
+        return damaged(rng, made) if rng.random() < 0.04 else made
+    if kind < 0.22:
+        return TextMaker(rng).template()
+    return ValueMaker(rng).template() if kind < 0.32 else TemplateMaker(rng).template()
 
 
 def render(env, template, values):

@@ -1,5 +1,5 @@
 """Random chat templates that try what ordinary ones rarely meet: NameMaker's few names set and read in scopes within
-scopes, ValueMaker's filters, tests, methods and operators on values of every kind. Used by compare_templates.py."""
+scopes, ValueMaker's filters, tests, methods and operators on values of every kind, TextMaker's white space. Used by compare_templates.py."""
 from template_maker import JSON_FORMS, LITERALS, SLICES
 
 NAMES = ["a", "b", "c", "s", "a", "b"]
@@ -49,6 +49,9 @@ class NameMaker:
                           self.filter_, self.generation])(depth - 1)
 
     def set_(self):
+        if self.chance(0.06):
+            return self.pick([f"{{% set {self.name()} = {self.value()}, %}}", f"{{% set (a, b) = {self.name()}, {self.literal()} %}}", f"{{% print {self.value()}, a %}}",
+                              f"{{% set {self.name()} = {self.literal()}, {self.name()} %}}", f"{{{{ {self.value()}, {self.name()} }}}}"])
         if self.chance(0.15):
             return f"{{% set {self.name()}, {self.pick(['a', 'c'])} = {self.value()}, {self.value()} %}}"
         if self.chance(0.2):
@@ -59,6 +62,9 @@ class NameMaker:
         if not self.macros:
             return self.shown()
         name = self.pick(self.macros)
+        if self.chance(0.2):
+            rest = self.pick(["*xs", "*[a, b]", "**{'a': 1}", "*(1,), **{'b': s}", "a, *nums", "**{}", "*missing", "caller=a", "a=1, **{'b': 2}"])
+            return f"{{% if {name} is defined and {name} is callable %}}{{{{ {name}({rest}) }}}}{{% endif %}}"
         arguments = ", ".join(self.pick([self.value, self.value, lambda: f"{self.pick(['a', 'b', 'zz'])}={self.value()}"])() for _ in range(self.rng.randrange(3)))
         if "=" in arguments:
             arguments = arguments.split("=")[0].split(",")[-1].strip() + "=" + self.literal()
@@ -103,8 +109,8 @@ class NameMaker:
 
     def call_block(self, depth):
         name = self.pick(self.macros or ["m"])
-        with_value = self.chance(0.4)
-        return f"{{% if {name} is defined and {name} is callable %}}{{% call{'(b)' if with_value else ''} {name}({self.pick(['', '', 'a', 's'])}) %}}{self.body(depth)}{{% endcall %}}{{% endif %}}"
+        given = self.pick(["", "", "", "(b)", "(b='e')", "(a, b=a)"])
+        return f"{{% if {name} is defined and {name} is callable %}}{{% call{given} {name}({self.pick(['', '', 'a', 's'])}) %}}{self.body(depth)}{{% endcall %}}{{% endif %}}"
 
     def set_block(self, depth):
         return f"{{% set {self.name()}{self.pick(['', '', ' | upper', ' | trim'])} %}}{self.body(depth)}{{% endset %}}"
@@ -129,6 +135,39 @@ VALUES = ["s", "t", "n", "k", "f", "flag", "nothing", "xs", "nums", "messages", 
           "false", "none", "[]", "[1, 2]", "[3, 1.5, true]", "['b', 'A']", "[none]", "[none, none]", "[[1], [2]]", "[[], []]", "(1,)", "()", "(1, 'a')", "{}", "{'a': 1}",
           "{1: 2, none: 3}", "{'b': 2, 'a': [1]}", "range(3)", "range(0)", "range(5, 0, -2)", "d.keys()", "d.values()", "d.items()", "{}.items()", "range", "dict", "s.upper",
           "d.get", "ns", "mac", "('nan' ~ t[:0])|float", "('inf' ~ t[:0])|float", "xs|first", "messages[0]", "{'a': {'b': [1, {'c': 2}]}}", "'a\\nb\\n'", "'%s'", "'{}'", "xs[:1]"] + LAZY
+PIECES = ["a", "b ", " ", "  ", "\t", "\n", "\n\n", "\r\n", "\r", " \n ", "\x0b", "\x0c", "\u00a0", "\u2028", "\x1c", "\x85", "\u3000", "{", "}", "%", "#", "{ {", "é"]
+
+
+class TextMaker:
+    """White space of every kind around tags with and without signs."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def pick(self, options):
+        return options[int(self.rng.random() * len(options))]
+
+    def tag(self, text):
+        signs = ["", "", "", "-", "+"]
+        return "{%" + self.pick(signs) + self.pick(["", " ", "\n", "\t "]) + text + self.pick([" ", "\n", "  "]) + self.pick(signs) + "%}"
+
+    def text(self):
+        return "".join(self.pick(PIECES) for _ in range(self.rng.randrange(4)))
+
+    def part(self, depth):
+        return self.pick([self.text, self.text, lambda: "{{" + self.pick(["", "-"]) + self.pick([" s ", "1", " '\\n' ", "s\n"]) + self.pick(["", "-"]) + "}}",
+                          lambda: "{#" + self.pick(["", "-", "+"]) + self.pick([" c ", "", "\n", "{{ x }}", " {% if"]) + self.pick(["", "-", "+"]) + "#}", lambda: self.tag("set q = 1"),
+                          lambda: self.tag("raw") + self.text() + self.pick(["{{ x }}", "{% if %}", "", "{# #}"]) + self.text() + self.tag("endraw"),
+                          lambda: self.tag("if flag") + self.body(depth - 1) + self.tag("endif"), lambda: self.tag("for x in [1, 2]") + self.body(depth - 1) + self.tag("endfor"),
+                          lambda: self.tag("set z") + self.body(depth - 1) + self.tag("endset") + "{{ z }}", lambda: self.tag("generation") + self.body(depth - 1) + self.tag("endgeneration")])()
+
+    def body(self, depth):
+        return "".join(self.part(depth) for _ in range(self.rng.randrange(1, 5))) if depth > 0 else self.text()
+
+    def template(self):
+        return self.body(3)
+
+
 OF_KIND = {
     "str": (["s", "t", "'a'", "'Ab c'", "' x '", "'12'", "'-1e3'", "'٣½²三'", "'ß'", "'<b>'|safe", "'a&b'|e", "'a\\nb\\n'", "'%s'", "'{} {0}'", "m0.role", "'1_0'"],
             ["capitalize", "center", "count", "default", "e", "first", "float", "forceescape", "format", "indent", "int", "join", "last", "length", "list", "lower", "map", "max",

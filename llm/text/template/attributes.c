@@ -126,6 +126,12 @@ static void range_attribute(const int64_t range[3], const char *name, size_t n_b
         if (is_one_of(&names[i], 1, name, n_bytes)) *out = sac_tmpl_int(range[i]);
 }
 
+static void group_attribute(const sac_tmpl_list *group, const char *name, size_t n_bytes, sac_tmpl_value *out) {
+    static const char *const names[] = {"grouper", "list"};
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
+        if (is_one_of(&names[i], 1, name, n_bytes)) *out = group->items[i];
+}
+
 /* Attributes that Python has and no chat template needs. */
 static bool is_left_out(sac_tmpl_value v, const char *name, size_t n_bytes) {
     static const char *const
@@ -179,6 +185,7 @@ static sac_status own_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *n
     if (is_left_out(v, name, n_bytes))
         return sac_tmpl_fail(r, "'%.*s' of a %s cannot be used in a chat template here", (int)n_bytes, name,
                              sac_tmpl_type_name(v));
+    if (v.kind == SAC_TMPL_TUPLE && v.list->type) group_attribute(v.list, name, n_bytes, out);
     if (v.kind == SAC_TMPL_RANGE) range_attribute(v.list->range, name, n_bytes, out);
     if (v.kind == SAC_TMPL_BOOL || v.kind == SAC_TMPL_INT || v.kind == SAC_TMPL_FLOAT)
         sac_tmpl_number_attribute(v, name, n_bytes, out);
@@ -215,6 +222,7 @@ sac_status sac_tmpl_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *nam
 
 sac_status sac_tmpl_only_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *name, size_t n_bytes,
                                    sac_tmpl_value *out) {
+    if (v.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, v, "asked for an attribute");
     SAC_TRY(own_attribute(r, v, name, n_bytes, out));
     if (out->kind != SAC_TMPL_MISSING) return SAC_OK;
     return sac_tmpl_no_such(r, name, n_bytes, sac_tmpl_type_name(v), false, out);

@@ -50,7 +50,8 @@ static sac_status last(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_valu
         return sac_tmpl_fail_use(r, self, "asked for its last item");
     SAC_TRY(sac_tmpl_items(r, self, &items));
     *out = items->n ? items->items[items->n - 1] : sac_tmpl_absent(&none);
-    return SAC_OK;
+    bool is_letter = items->n && self.kind == SAC_TMPL_STRING; /* of markup it is markup, as in Python */
+    return is_letter ? sac_tmpl_keep_markup(r, self.string, out) : SAC_OK;
 }
 
 static sac_status reverse(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,

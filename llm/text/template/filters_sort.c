@@ -89,6 +89,7 @@ static sac_status find_keys(sac_tmpl_run *r, const sac_tmpl_list *items, sac_tmp
 }
 
 static sac_status sort(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a, sac_tmpl_value *out) {
+    int64_t down;
     const sac_tmpl_list *items;
     const size_t *order;
     sac_tmpl_value keys;
@@ -99,7 +100,8 @@ static sac_status sort(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_valu
         SAC_TRY(sort_keys_of(r, items->items[i], a[2], sac_tmpl_truth(a[1]), &key));
         SAC_TRY(sac_tmpl_add(r, keys, key));
     }
-    SAC_TRY(sort_keys(r, keys.list->items, items->n, sac_tmpl_truth(a[0]), &order));
+    SAC_TRY(sac_tmpl_optional_int(r, a[0], 0, false, &down));
+    SAC_TRY(sort_keys(r, keys.list->items, items->n, down != 0, &order));
     SAC_TRY(sac_tmpl_new_list(r, SAC_TMPL_LIST, items->n, out));
     for (size_t i = 0; i < items->n; i++) SAC_TRY(sac_tmpl_add(r, *out, items->items[order[i]]));
     return SAC_OK;
@@ -109,6 +111,7 @@ static sac_status dictsort(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_
                            sac_tmpl_value *out) {
     const size_t *order;
     sac_tmpl_value keys;
+    int64_t down;
     if (self.kind != SAC_TMPL_DICT) return sac_tmpl_fail_use(r, self, "sorted as a dict");
     bool by_value = a[1].kind == SAC_TMPL_STRING && sac_tmpl_string_is(a[1].string, "value");
     if (!by_value && a[1].kind != SAC_TMPL_MISSING &&
@@ -116,7 +119,8 @@ static sac_status dictsort(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_
         return sac_tmpl_fail(r, "'dictsort' sorts by key or value");
     const sac_tmpl_list items = {.items = by_value ? self.dict->values : self.dict->keys, .n = self.dict->n};
     SAC_TRY(find_keys(r, &items, (sac_tmpl_value){0}, sac_tmpl_truth(a[0]), &keys));
-    SAC_TRY(sort_keys(r, keys.list->items, items.n, sac_tmpl_truth(a[2]), &order));
+    SAC_TRY(sac_tmpl_optional_int(r, a[2], 0, false, &down));
+    SAC_TRY(sort_keys(r, keys.list->items, items.n, down != 0, &order));
     SAC_TRY(sac_tmpl_new_list(r, SAC_TMPL_LIST, items.n, out));
     for (size_t i = 0; i < items.n; i++) {
         sac_tmpl_value pair;
@@ -146,6 +150,7 @@ static sac_status groupby(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
     for (size_t i = 0; i < items->n; i++) {
         if (i == 0 || !sac_tmpl_equal(&r->pool, keys.list->items[order[i]], keys.list->items[order[i - 1]])) {
             SAC_TRY(sac_tmpl_new_list(r, SAC_TMPL_TUPLE, 2, &pair));
+            pair.list->type = "group"; /* so that it has the attributes grouper and list */
             SAC_TRY(sac_tmpl_new_list(r, SAC_TMPL_LIST, 4, &group));
             SAC_TRY(sac_tmpl_path(r, items->items[order[i]], a[0], a[1], &key));
             SAC_TRY(sac_tmpl_add(r, pair, key));

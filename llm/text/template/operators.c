@@ -74,7 +74,7 @@ static sac_status reals(sac_tmpl_run *r, sac_token_kind op, double a, double b, 
         break;
     default:
         if ((a < 0 && b != floor(b)) || (a == 0 && b < 0))
-            return sac_tmpl_fail(r, "a power that is no real number");
+            return sac_tmpl_fail(r, "a complex number cannot be used in a chat template here");
         v = pow(a, b);
         if (isinf(v) && !isinf(a) && !isinf(b)) return sac_tmpl_fail(r, "a power too large for a float");
     }
@@ -120,6 +120,10 @@ static sac_status join_two(sac_tmpl_run *r, sac_tmpl_value a, sac_tmpl_value b, 
     return SAC_OK;
 }
 
+static bool is_set(sac_tmpl_value v) {
+    return v.kind == SAC_TMPL_VIEW && strcmp(v.list->type, "dict_values") != 0;
+}
+
 static bool is_sequence(sac_tmpl_value v) {
     return v.kind == SAC_TMPL_STRING || v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_TUPLE;
 }
@@ -139,6 +143,7 @@ sac_status sac_tmpl_binary(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a,
     if (op == SAC_LEX_MUL && is_sequence(a) && sac_tmpl_is_int(b, &j)) return repeat(r, a, j, out);
     if (op == SAC_LEX_MUL && is_sequence(b) && sac_tmpl_is_int(a, &i)) return repeat(r, b, i, out);
     if (op == SAC_LEX_MOD && a.kind == SAC_TMPL_STRING) return sac_tmpl_format_percent(r, a.string, b, out);
+    if (op == SAC_LEX_SUB && is_set(a)) return sac_tmpl_fail(r, "a set cannot be used in a chat template here");
     const char *name = op == SAC_LEX_ADD   ? "+"
                        : op == SAC_LEX_SUB ? "-"
                        : op == SAC_LEX_MUL ? "*"
@@ -186,6 +191,17 @@ sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl
     return SAC_OK;
 }
 
+/* keys() and items(): < is "all of it is in the other, which has more". */
+static sac_status compare_sets(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a, sac_tmpl_value b,
+                               bool *holds) {
+    bool is_greater = op == SAC_LEX_GT || op == SAC_LEX_GE, may_be_equal = op == SAC_LEX_LE || op == SAC_LEX_GE;
+    sac_tmpl_value less = is_greater ? b : a, more = is_greater ? a : b;
+    *holds = may_be_equal ? less.list->n <= more.list->n : less.list->n < more.list->n;
+    for (size_t i = 0; *holds && i < less.list->n; i++)
+        SAC_TRY(sac_tmpl_contains(r, more, less.list->items[i], holds));
+    return SAC_OK;
+}
+
 sac_status sac_tmpl_compare(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a, sac_tmpl_value b,
                             bool *holds) {
     int order = 0;
@@ -201,6 +217,7 @@ sac_status sac_tmpl_compare(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a
         return SAC_OK;
     default: break;
     }
+    if (is_set(a) && is_set(b)) return compare_sets(r, op, a, b, holds);
     SAC_TRY(sac_tmpl_order(r, a, b, &order));
     *holds = order == 2         ? false
              : op == SAC_LEX_LT ? order < 0

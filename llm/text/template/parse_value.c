@@ -131,7 +131,9 @@ static sac_tmpl_node *target_with_attribute(sac_tmpl_parser *p) {
     return n->value.kind == SAC_TMPL_MISSING ? sac_tmpl_parser_full(p) : n;
 }
 
+/* Names become names that are set. */
 static bool can_assign(sac_tmpl_node *n) {
+    n->flag = n->kind == SAC_NODE_NAME;
     if (n->kind == SAC_NODE_TUPLE) {
         for (size_t i = 0; i < n->items.n; i++)
             if (!can_assign(n->items.items[i])) return false;

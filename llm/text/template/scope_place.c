@@ -87,12 +87,13 @@ static bool place_expression(sac_scope_finder *f, sac_scope *s, sac_tmpl_node *n
                      place(f, s, call->rest) && place(f, s, call->named_rest));
 }
 
+/* {% with %} may give a name of its own to `loop`. */
 static bool stores_loop(const sac_tmpl_node *n) {
     if (!n) return false;
     if (n->kind == SAC_NODE_NAME) return n->flag && strcmp(n->name, "loop") == 0;
     for (size_t i = 0; i < n->items.n; i++)
         if (stores_loop(n->items.items[i])) return true;
-    for (size_t i = 0; i < n->more.n; i++)
+    for (size_t i = 0; n->kind != SAC_NODE_WITH && i < n->more.n; i++)
         if (stores_loop(n->more.items[i])) return true;
     return (n->kind == SAC_NODE_SET || n->kind == SAC_NODE_SET_BLOCK || n->kind == SAC_NODE_FOR) &&
            stores_loop(n->a);

@@ -58,7 +58,9 @@ static sac_status any_just(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_
     SAC_TRY(sac_tmpl_optional_int(r, a[0], 0, false, &width));
     if (a[1].kind != SAC_TMPL_MISSING) {
         SAC_TRY(sac_tmpl_need_string(r, a[1]));
-        fill = *a[1].string;
+        sac_tmpl_value filler = a[1];
+        if (s->is_markup) SAC_TRY(sac_tmpl_escape(r, a[1].string, false, &filler));
+        fill = *filler.string;
         if (sac_tmpl_count_chars(fill.bytes, fill.n_bytes) != 1)
             return sac_tmpl_fail(r, "text is filled up with one character");
     }

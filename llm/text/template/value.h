@@ -64,7 +64,7 @@ typedef struct sac_tmpl_value {
 typedef struct sac_tmpl_list {
     sac_tmpl_value *items;
     size_t n, capacity;
-    const char *type;     /* of a view: "dict_keys" ... */
+    const char *type;     /* of a view: "dict_keys" ...; of what groupby makes, a tuple: "group" */
     const int64_t *range; /* of a range: start, stop, step */
 } sac_tmpl_list;
 
