@@ -126,7 +126,8 @@ static void range_attribute(const int64_t range[3], const char *name, size_t n_b
         if (is_one_of(&names[i], 1, name, n_bytes)) *out = sac_tmpl_int(range[i]);
 }
 
-static void group_attribute(const sac_tmpl_list *group, const char *name, size_t n_bytes, sac_tmpl_value *out) {
+static void group_attribute(const sac_tmpl_list *group, const char *name, size_t n_bytes,
+                            sac_tmpl_value *out) {
     static const char *const names[] = {"grouper", "list"};
     for (size_t i = 0; i < SAC_COUNT(names); i++)
         if (is_one_of(&names[i], 1, name, n_bytes)) *out = group->items[i];
@@ -211,8 +212,15 @@ static sac_status own_item(sac_tmpl_run *r, sac_tmpl_value v, const char *name, 
     return SAC_OK;
 }
 
+/* __class__ and its like: every object of Python has them, and the sandbox keeps all off. */
+static bool is_inner(const char *name, size_t n_bytes) {
+    return n_bytes > 4 && memcmp(name, "__", 2) == 0 && memcmp(name + n_bytes - 2, "__", 2) == 0;
+}
+
 sac_status sac_tmpl_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *name, size_t n_bytes,
                               sac_tmpl_value *out) {
+    if (v.kind == SAC_TMPL_UNDEFINED && is_inner(name, n_bytes))
+        return sac_tmpl_no_such(r, name, n_bytes, sac_tmpl_type_name(v), true, out);
     if (v.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, v, "asked for an attribute");
     SAC_TRY(own_attribute(r, v, name, n_bytes, out));
     if (out->kind == SAC_TMPL_MISSING) SAC_TRY(own_item(r, v, name, n_bytes, out));

@@ -143,7 +143,8 @@ sac_status sac_tmpl_binary(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a,
     if (op == SAC_LEX_MUL && is_sequence(a) && sac_tmpl_is_int(b, &j)) return repeat(r, a, j, out);
     if (op == SAC_LEX_MUL && is_sequence(b) && sac_tmpl_is_int(a, &i)) return repeat(r, b, i, out);
     if (op == SAC_LEX_MOD && a.kind == SAC_TMPL_STRING) return sac_tmpl_format_percent(r, a.string, b, out);
-    if (op == SAC_LEX_SUB && is_set(a)) return sac_tmpl_fail(r, "a set cannot be used in a chat template here");
+    if (op == SAC_LEX_SUB && is_set(a))
+        return sac_tmpl_fail(r, "a set cannot be used in a chat template here");
     const char *name = op == SAC_LEX_ADD   ? "+"
                        : op == SAC_LEX_SUB ? "-"
                        : op == SAC_LEX_MUL ? "*"
@@ -167,6 +168,13 @@ sac_status sac_tmpl_negate(sac_tmpl_run *r, sac_tmpl_value v, bool keep_sign, sa
     return SAC_OK;
 }
 
+/* keys() and items() look for the key in their dict. */
+static sac_status need_member(sac_tmpl_run *r, sac_tmpl_value set, sac_tmpl_value v) {
+    if (strcmp(set.list->type, "dict_keys") == 0) return sac_tmpl_need_key(r, v);
+    bool is_pair = v.kind == SAC_TMPL_TUPLE && v.list->n == 2;
+    return is_pair ? sac_tmpl_need_key(r, v.list->items[0]) : SAC_OK;
+}
+
 sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl_value v, bool *found) {
     *found = false;
     if (container.kind == SAC_TMPL_STRING) {
@@ -180,6 +188,7 @@ sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl
         *found = sac_tmpl_dict_find(&r->pool, container.dict, v) != NULL;
         return sac_tmpl_charge(r, container.dict->n * 8);
     }
+    if (is_set(container)) SAC_TRY(need_member(r, container, v));
     sac_tmpl_walk w;
     sac_tmpl_value item;
     SAC_TRY(sac_tmpl_walk_open(r, container, &w));
@@ -194,7 +203,8 @@ sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl
 /* keys() and items(): < is "all of it is in the other, which has more". */
 static sac_status compare_sets(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a, sac_tmpl_value b,
                                bool *holds) {
-    bool is_greater = op == SAC_LEX_GT || op == SAC_LEX_GE, may_be_equal = op == SAC_LEX_LE || op == SAC_LEX_GE;
+    bool is_greater = op == SAC_LEX_GT || op == SAC_LEX_GE,
+         may_be_equal = op == SAC_LEX_LE || op == SAC_LEX_GE;
     sac_tmpl_value less = is_greater ? b : a, more = is_greater ? a : b;
     *holds = may_be_equal ? less.list->n <= more.list->n : less.list->n < more.list->n;
     for (size_t i = 0; *holds && i < less.list->n; i++)
