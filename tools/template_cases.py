@@ -155,4 +155,26 @@ CASES = r"""
 {% call(loop) dict() %}{% endcall %}
 {% macro m(x) %}{{ caller(x) }}{% endmacro %}{% for x in xs %}{% call(loop) m(loop.index) %}{{ loop }}{% endcall %}{% endfor %}
 {% macro m(x) %}{{ caller(x) }}{% endmacro %}{% for x in xs %}{% call(q) m(loop.index) %}{{ q }}{{ loop.index }}{% endcall %}{% endfor %}
+{#
+{#-
+a {#
+{# 
+{#a
+{% raw %}
+{% raw -%}
+{% raw %}a
+{%
+{{
+{{-
+{%-
+x{% raw
+{{ ((rows|map)|rejectattr)|list }}
+{{ (rows|select('nope'))|map|list }}
+{{ ([1]|reject)|map(attribute='a', zz=1)|list }}
+{{ ([1]|reject)|selectattr|list }}
+{{ []|map|list }}
+{{ []|selectattr|list }}
+{{ (()[]).__class__ }}
+{{ d.keys() in d.keys() }}{{ ('k', 1) in d.items() }}
+{{ ([1], 2) in d.items() }}
 """.strip().split("\n")

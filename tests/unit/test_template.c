@@ -120,7 +120,7 @@ static void errors_name_file_line_and_remedy(void **state) {
         {"{% macro m(a) %}{% endmacro %}\n{{ m(1, 2) }}", 2, "arguments"},
         {"{{ s|replace('a') }}", 1, "new"},
         {"{# open", 1, "#}"},
-        {"{% raw %}", 1, "endraw"},
+        {"{% raw %}a", 1, "endraw"},
         {"{{ ( }}", 1, ""},
     };
     (void)state;

@@ -51,23 +51,28 @@ static sac_status next_of_true(sac_tmpl_run *r, picker *p, sac_tmpl_value *item)
 
 /* ---- map ---- */
 
+/* What a filter is given is looked at when it begins, unless it has nothing to filter. */
+static bool begins(const picker *p) {
+    return !p->is_open && sac_tmpl_truth(p->self);
+}
+
 static int next_attribute(sac_tmpl_run *r, sac_tmpl_iterator *it, sac_tmpl_value *out) {
     picker *p = (picker *)it;
     sac_tmpl_value item;
+    if (begins(p) && p->args.n) return sac_tmpl_fail(r, "'map' takes attribute and default, or a filter");
     SAC_TRY(next_of_true(r, p, &item));
     *out = item;
     if (item.kind == SAC_TMPL_MISSING) return SAC_OK;
-    if (p->args.n) return sac_tmpl_fail(r, "'map' takes attribute and default, or a filter");
     return sac_tmpl_path(r, item, p->path, p->otherwise, out);
 }
 
 static int next_mapped(sac_tmpl_run *r, sac_tmpl_iterator *it, sac_tmpl_value *out) {
     picker *p = (picker *)it;
-    sac_tmpl_value item, name;
+    sac_tmpl_value item, name = p->args.n ? p->args.items[0] : (sac_tmpl_value){0};
+    if (begins(p) && !p->args.n) return sac_tmpl_fail(r, "'map' needs the name of a filter");
     SAC_TRY(next_of_true(r, p, &item));
     *out = item;
     if (item.kind == SAC_TMPL_MISSING) return SAC_OK;
-    name = p->args.n ? p->args.items[0] : (sac_tmpl_value){0};
     if (name.kind != SAC_TMPL_STRING) return sac_tmpl_fail(r, "'map' needs the name of a filter");
     const sac_tmpl_spec *filter = r->find_filter(name.string->bytes, name.string->n_bytes);
     int n = (int)(name.string->n_bytes > 40 ? 40 : name.string->n_bytes);
@@ -81,7 +86,7 @@ static int next_mapped(sac_tmpl_run *r, sac_tmpl_iterator *it, sac_tmpl_value *o
     return sac_tmpl_invoke(r, filter, item, &rest, out);
 }
 
-/* map(attribute=..., default=...), unless a filter is named. Anything else that is named is told at the first item. */
+/* map(attribute=..., default=...), unless a filter is named. Anything else that is named is too much. */
 static sac_status map(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args *args, sac_tmpl_value *out) {
     picker *p;
     const sac_tmpl_dict *named = args->named;
@@ -100,8 +105,6 @@ static sac_status map(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args 
 
 static sac_status is_picked(sac_tmpl_run *r, const picker *p, sac_tmpl_value item, bool *picked) {
     sac_tmpl_args rest = p->args;
-    if (p->by_path && !rest.n)
-        return sac_tmpl_fail(r, "a filter that selects needs the name of an attribute");
     if (p->by_path) {
         SAC_TRY(sac_tmpl_path(r, item, rest.items[0], (sac_tmpl_value){0}, &item));
         rest.items++;
@@ -122,6 +125,8 @@ static sac_status is_picked(sac_tmpl_run *r, const picker *p, sac_tmpl_value ite
 
 static int next_picked(sac_tmpl_run *r, sac_tmpl_iterator *it, sac_tmpl_value *out) {
     picker *p = (picker *)it;
+    if (begins(p) && p->by_path && !p->args.n)
+        return sac_tmpl_fail(r, "a filter that selects needs the name of an attribute");
     for (bool picked = false; !picked;) {
         SAC_TRY(next_of_true(r, p, out));
         if (out->kind == SAC_TMPL_MISSING) break;
