@@ -1,4 +1,4 @@
-/* filters.c - filters of single values. Those of lists are in filters_list.c. */
+/* filters.c - filters of single values. Those of lists are in filters_list.c, filters_select.c, filters_sort.c. */
 #include "attributes.h"
 #include "format.h"
 #include "iterate.h"
