@@ -1,5 +1,5 @@
-/* filters_select.c - filters that pick items or change each: map, select, reject, unique, items, batch, slice. They give
- * iterators, as they are generators in Jinja: an item is looked at when it is asked for. */
+/* filters_select.c - filters that pick items or change each: map, select, reject, unique, items, batch, slice. They
+ * give iterators, as they are generators in Jinja: an item is looked at when it is asked for. */
 #include "attributes.h"
 #include "iterate.h"
 #include "names.h"
