@@ -19,8 +19,8 @@ typedef struct picker {
     sac_tmpl_value seen;            /* of unique: keys that were given out */
     sac_tmpl_value path, otherwise; /* of map(attribute=...); `path` of unique, too */
     bool keep_case;                 /* of unique */
-    sac_tmpl_value fill, row;       /* of batch and slice */
-    sac_tmpl_value size;            /* of batch */
+    sac_tmpl_value size, fill;      /* of batch and slice */
+    sac_tmpl_value row;             /* of batch */
     size_t at, n_slices;            /* of slice */
     const sac_tmpl_list *items;     /* of slice */
 } picker;
