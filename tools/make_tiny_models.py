@@ -316,7 +316,7 @@ MODELS = {
     "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
-        "hidden_size": 20, "num_attention_heads": 2}, downsample_ratio=0.25), "f16", "v5", {"tiles": [2, 5]}),
+        "hidden_size": 20, "num_attention_heads": 2}, downsample_ratio=0.25), "f16", "v5", {"tiles": [2, 5], "video": True}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
@@ -448,7 +448,8 @@ def write_internvl_files(folder, config, options):
               "image_std": [0.229, 0.224, 0.225]}
     write_json(folder, "preprocessor_config.json", {"image_processor_type": "GotOcr2ImageProcessorFast", **common, **tiles,
                                                     "processor_class": "InternVLProcessor", "crop_to_patches": False})
-    write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "InternVLVideoProcessor", **common})
+    if options.get("video"):
+        write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "InternVLVideoProcessor", **common})
     write_json(folder, "processor_config.json", {"processor_class": "InternVLProcessor", "image_seq_length": int(
         (grid * config.get("downsample_ratio", 0.5)) ** 2)})
 
