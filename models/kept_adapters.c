@@ -78,7 +78,7 @@ typedef struct run {
     bool
         has_own; /* number 1 is what the model's own adapters add to quantised matrices, into which nothing merges */
     int n_sets; /* numbers of the decoder's */
-    sac_arena arena;
+    sac_arena *arena;
     sac_adapted_layer *layers; /* [n_layers][n_sets]; NULL while measuring */
     int64_t most_rank;
 } run;
@@ -118,7 +118,7 @@ static sac_status fill(run *r, const products *p, const sac_tensor *base, sac_lo
     if (!sac_mul_size((size_t)rank * sizeof(float), (size_t)columns, &a_bytes) ||
         !sac_mul_size((size_t)rank * sizeof(float), (size_t)rows, &b_bytes))
         return sac_fail_no_memory(r->l->err);
-    float *a = sac_arena_take(&r->arena, a_bytes), *b = sac_arena_take(&r->arena, b_bytes);
+    float *a = sac_arena_take(r->arena, a_bytes), *b = sac_arena_take(r->arena, b_bytes);
     if (rank > r->most_rank) r->most_rank = rank;
     if (!r->layers) return SAC_OK;
     sac_lora_stack(p->loras, p->n, rows, columns, a, b);
@@ -171,8 +171,8 @@ static sac_status check_used(const run *r, const sac_adapter *a) {
 static sac_status bind_all(run *r) {
     const sac_adapters none = {.n = 0};
     sac_kept_adapters *kept = &r->l->files->kept;
-    r->layers = sac_arena_take(&r->arena, (size_t)r->l->m->decoder.config.n_layers * (size_t)r->n_sets *
-                                              sizeof *r->layers);
+    r->layers = sac_arena_take(r->arena, (size_t)r->l->m->decoder.config.n_layers * (size_t)r->n_sets *
+                                             sizeof *r->layers);
     int number = 0;
     if (r->has_own) SAC_TRY(bind_set(r, ++number, &none));
     for (int i = 0; i < kept->n; i++) {
@@ -196,12 +196,12 @@ static bool is_quantised(const sac_decoder *d) {
 
 /* Twice: measured, then filled. */
 static sac_status bind(run *r) {
-    sac_arena *arena = &r->l->files->kept.arena;
+    sac_arena measure = sac_arena_measure(), *arena = &r->l->files->kept.arena;
     sac_decoder *d = &r->l->m->decoder;
-    r->arena = sac_arena_measure();
+    r->arena = &measure;
     SAC_TRY(bind_all(r));
-    SAC_TRY(sac_arena_open(arena, r->arena.used_bytes, r->l->err));
-    r->arena = sac_arena_over(arena->base, arena->capacity_bytes);
+    SAC_TRY(sac_arena_open(arena, measure.used_bytes, r->l->err));
+    r->arena = arena;
     SAC_TRY(bind_all(r));
     for (int i = 0; i < d->config.n_layers; i++) d->layers[i].adapted = r->layers + (int64_t)i * r->n_sets;
     d->n_adapters = r->n_sets;
