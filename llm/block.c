@@ -45,6 +45,7 @@ static sac_status add_low_rank(const sac_block_rows *r, sac_mat y, sac_mat x, co
  * one another and have the same adapter go together. */
 static sac_status adapt(const sac_block_rows *r, const sac_decoder_layer *w, size_t part, sac_mat y,
                         sac_mat x) {
+    if (!w->adapted) return SAC_OK;
     for (int64_t i = 0, end; i < x.rows; i = end) {
         int adapter = adapter_of(r, i);
         end = r->row_adapters ? i + 1 : x.rows;

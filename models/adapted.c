@@ -17,6 +17,9 @@ static sac_status replace(sac_adapted *out, const sac_adapter *a, const char *na
                         "one of them out",
                         a->folder, t->name);
     if (!t) return SAC_OK;
+    if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
+        return sac_fail(err, SAC_UNSUPPORTED, "%s%s: %.150s is %s; f32, f16 or bf16 is needed here",
+                        a->folder, sac_adapter_file(a), t->name, t->dtype_name);
     out->replacement = t;
     out->is_own = is_own;
     return SAC_OK;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws broken LoRA adapters and checks what `saccade inspect --adapter` says of each.
+"""Draws broken LoRA adapters, to merge or to keep apart, and checks what `saccade inspect --adapter` says of each.
 
     tools/check_bad_adapters.py [--command build/asan/saccade] [--n 120] [--seed 1] [--show]
 
@@ -161,7 +161,8 @@ def prepare(rng, outer):
 def draw(rng, outer):
     base, folder, name = prepare(rng, outer)
     model = os.path.join(ROOT, "tests", "golden", "models", base)
-    return ["inspect", model, "--adapter", folder], f"{base}, {name}", lambda run: fault(run, folder, name)
+    apart = "x=" if rng.random() < 0.5 else ""
+    return ["inspect", model, "--adapter", apart + folder], f"{base}, {name}{', apart' if apart else ''}", lambda run: fault(run, folder, name)
 
 
 if __name__ == "__main__":
