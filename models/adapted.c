@@ -43,6 +43,27 @@ sac_status sac_adapted_find(sac_adapted *out, const sac_adapters *adapters, cons
     return SAC_OK;
 }
 
+sac_status sac_adapted_check_tied(const sac_adapters *adapters, const sac_tensor_table *t,
+                                  const sac_spec_tensor *embed, const sac_spec_tensor *head, bool gguf,
+                                  sac_error *err) {
+    for (int i = 0; i < adapters->n; i++) {
+        const sac_adapters one = {.item = {adapters->item[i]}, .n = 1};
+        sac_adapted e, h;
+        bool ties = false;
+        SAC_TRY(sac_json_get_bool(one.item[0].config, "ensure_weight_tying", &ties, err));
+        SAC_TRY(sac_adapted_find(&e, &one, t, embed, gguf, 0, err));
+        SAC_TRY(sac_adapted_find(&h, &one, t, head, gguf, 0, err));
+        bool is_whole = h.n_loras >= e.n_loras && (h.replacement || !e.replacement);
+        if (!ties || is_whole) continue;
+        return sac_fail(
+            err, SAC_BAD_FILE,
+            "%s%s: \"ensure_weight_tying\" is true, but what it has for the embedding is not there for "
+            "lm_head: save the adapter again",
+            one.item[0].folder, sac_adapter_file(&one.item[0]));
+    }
+    return SAC_OK;
+}
+
 sac_status sac_base_reads_open(sac_base_reads *r, const sac_checkpoint *first, const sac_checkpoint *second,
                                sac_error *err) {
     *r = (sac_base_reads){.checkpoint = {first, second}};

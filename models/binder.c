@@ -337,6 +337,7 @@ static sac_status part_head(binder *b) {
     const sac_spec_tensor *embed = sac_tensor_table_row(&b->table, "embed");
     const sac_spec_tensor *head = sac_tensor_table_row(&b->table, "head");
     if (!embed || !head) return SAC_OK;
+    SAC_TRY(sac_adapted_check_tied(b->s->adapters, &b->table, embed, head, b->s->gguf, b->err));
     SAC_TRY(sac_adapted_find(e, b->s->adapters, &b->table, embed, b->s->gguf, 0, b->err));
     SAC_TRY(sac_adapted_find(h, b->s->adapters, &b->table, head, b->s->gguf, 0, b->err));
     const sac_checkpoint_tensor *shared = e->replacement && !e->is_own   ? e->replacement

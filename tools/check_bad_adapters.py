@@ -22,7 +22,7 @@ BASES = {"llama_f32": ["attention", "dora", "embedding", "saved_head", "rank_pat
          "llava_full": ["projector", "tower_full", "patches"], "qwen2_vl": ["qwen_visual", "qwen_merger"]}
 REFUSED = {"lora_bias": True, "use_qalora": True, "layer_replication": [[0, 1]], "target_parameters": ["a.b"],
            "trainable_token_indices": [1], "alora_invocation_tokens": [3], "megatron_config": {"a": 1},
-           "ensure_weight_tying": True, "peft_type": "LOHA"}
+           "peft_type": "LOHA"}
 GGUF_BASES = {"gguf_llama_f32/f32.gguf": ["gguf_llama_f32/gguf_attention.gguf", "gguf_llama_f32/gguf_embedding.gguf"],
               "gguf_qwen2_f32/f32.gguf": ["gguf_qwen2_f32/gguf_qwen.gguf"]}
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"

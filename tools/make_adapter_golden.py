@@ -122,6 +122,9 @@ CASES = [
     one("quantised", "packed_gptq_4", dict(target_modules=ATTENTION + MLP)),
     one("quantised_two", "packed_gptq_4", dict(target_modules=ATTENTION), dict(target_modules=MLP + ["q_proj"], r=3, scale=-0.5)),
     one("quantised_nf4", "packed_nf4", dict(target_modules="all-linear", use_rslora=True)),
+    one("tying", "qwen3_tied", dict(target_modules=["lm_head", "q_proj"], ensure_weight_tying=True)),
+    one("tying_saved", "qwen3_tied", dict(target_modules=["v_proj"], modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
+    one("tying_dora", "qwen3_tied", dict(target_modules=["embed_tokens"], use_dora=True, ensure_weight_tying=True)),
 ]
 
 
@@ -158,9 +161,9 @@ def fill(model, name, generator):
         if "lora_magnitude" in key:
             p.data *= 1 + 0.3 * noise.clamp(-2, 2)
         elif "lora_" in key:
-            p.data = noise * (0.3 if "embedding" in key else 0.15)
+            p.data.copy_(noise * (0.3 if "embedding" in key else 0.15))  # in place: it may be tied
         elif p.requires_grad:  # modules_to_save and bias
-            p.data = p.data + 0.2 * noise * p.data.abs().mean().clamp(min=0.05)
+            p.data += 0.2 * noise * p.data.abs().mean().clamp(min=0.05)
 
 
 def save(base_path, folder, config, generator, named=None):

@@ -112,6 +112,24 @@ class Adapter(Case):
             self.assertIn('adapter_config.json: "new_idea": not known here, without effect', run.stderr)
             self.assertEqual(run.stderr.count("\n"), 1)
 
+    def test_a_tied_head_without_its_part(self):
+        """peft saves what it tied to the embedding too: a file without it is cut."""
+        tied = os.path.join(os.path.dirname(os.path.dirname(ADAPTERS)), "qwen3_tied")
+        with tempfile.TemporaryDirectory() as outer:
+            folder = os.path.join(outer, "adapter")
+            shutil.copytree(os.path.join(tied, "tying"), folder)
+            path = os.path.join(folder, "adapter_model.safetensors")
+            with open(path, "rb") as f:
+                data = f.read()
+            end = 8 + int.from_bytes(data[:8], "little")
+            header = {k: v for k, v in json.loads(data[8:end]).items() if "lm_head" not in k}
+            text = json.dumps(header).encode()
+            with open(path, "wb") as f:
+                f.write(len(text).to_bytes(8, "little") + text + data[end:])
+            run = saccade("inspect", "tests/golden/models/qwen3_tied", "--adapter", folder)
+            self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (65, "", 1))
+            self.assertIn('adapter_model.safetensors: "ensure_weight_tying" is true', run.stderr)
+
     def test_two_that_replace_one_tensor(self):
         both = ["--adapter", ADAPTERS + "saved_norms", "--adapter", ADAPTERS + "saved_norms"]
         self.assertEqual(saccade("inspect", MODEL, *both).returncode, 0)  # with the same numbers
