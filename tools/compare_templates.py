@@ -183,7 +183,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     if args.golden:
-        write_golden(args.golden, args.probe, args.seed, 760)
+        write_golden(args.golden, args.probe, args.seed, 800)
         return
     total, failed, apart, n_different = 0, 0, {}, 0
     with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:

@@ -361,4 +361,61 @@ a {#- c -#} b
 {% set ns = namespace() %}{% set ns._a = 1 %}
 {% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns.b }}{{ ns['a'] }}
 {% set ns = namespace() %}{{ ns.items }}{{ ns.x is defined }}
+{% macro m(a) %}{{ a }}{{ caller() }}{% endmacro %}{% call(x) m('1') %}{{ x }}{% endcall %}
+{% macro m() %}{{ caller(1, 2) }}{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}
+{% macro m() %}{{ caller(b=2) }}{% endmacro %}{% call(a=1, b=3) m() %}{{ a }}{{ b }}{% endcall %}
+{% macro m() %}{{ caller.name }}{{ caller.arguments }}{{ caller.caller }}{% endmacro %}{% call(a) m() %}{% endcall %}
+{% macro m() %}{{ m.name }}{{ m.caller }}{{ m.explicit_caller }}{{ m.catch_varargs }}{{ m.zz is defined }}{% endmacro %}{{ m() }}
+{% macro m(n) %}{{ n }}{% if n > 0 %}{{ m(n-1) }}{% endif %}{% endmacro %}{{ m(3) }}
+{% macro m(caller='x') %}{{ caller }}{% endmacro %}{{ m() }}{{ m('y') }}{% call m() %}z{% endcall %}
+{% macro m(caller) %}{{ caller }}{% endmacro %}
+{% macro m(caller) %}a{% endmacro %}{{ m(1) }}
+{% macro m(varargs) %}{{ varargs }}{% endmacro %}{{ m(1) }}
+{% macro m(kwargs=2) %}{{ kwargs }}{% endmacro %}{{ m() }}{{ m(kwargs=3) }}
+{% macro m(a) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2, b=3) }}{{ m(b=3) }}{{ m(a=4) }}{{ m(1, a=2) }}
+{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}
+{% macro m() %}{{ self }}{% endmacro %}
+{% set m = 1 %}{% macro m() %}x{% endmacro %}{{ m() }}
+{% for x in xs %}{% macro m() %}{{ x }}{% endmacro %}{{ m() }}{% endfor %}{{ m is defined }}
+{% if true %}{% macro m() %}q{% endmacro %}{% endif %}{{ m() }}
+{% set ns = namespace(l=none) %}{% for x in xs %}{% set ns.l = loop %}{% endfor %}{{ ns.l.index }}{{ ns.l.last }}{{ ns.l.nextitem is defined }}{{ ns.l }}
+{% for x in xs %}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.changed(x) }}{{ loop.changed(1) }}{% endfor %}
+{% for x in 'abc' %}{{ x }}{{ loop.length }}{% endfor %}{% for x in d %}{{ x }}{% endfor %}{% for x in missing %}{{ x }}{% else %}e{% endfor %}
+{% for x in none %}{% endfor %}
+{% for x in 5 %}{% endfor %}
+{% for k in {'a': 1, 'b': 2} if k != 'a' %}{{ k }}{{ loop.index }}{{ loop.length }}{% endfor %}
+{% for x in [[1,[2]]] recursive %}{{ loop(x) if x is sequence else x }}{{ loop.depth }}{% endfor %}
+{% for x in xs recursive %}{{ loop(iterable=[]) }}{% endfor %}
+{% for x in xs %}{{ loop([1]) }}{% endfor %}
+{% for x in [1,2] %}{% for y in [3] recursive %}{{ x }}{{ y }}{{ z }}{% endfor %}{% set z = 1 %}{% endfor %}
+{% set a = 1 %}{% for x in [1] %}{{ a }}{% set a = 2 %}{{ a }}{% endfor %}{{ a }}
+{% set a = 1 %}{% if true %}{% set a = 2 %}{% endif %}{{ a }}
+{% set a = 1 %}{% with %}{% set a = 2 %}{{ a }}{% endwith %}{{ a }}
+{% with a = 1, b = a %}{{ b }}{% endwith %}{% with a = 1 %}{% with b = a %}{{ b }}{% endwith %}{% endwith %}
+{% set a %}x{% set b = 1 %}{% endset %}{{ b is defined }}{{ a }}
+{% filter upper %}{% set b = 'q' %}{{ b }}{% endfilter %}{{ b is defined }}
+{% generation %}{% set b = 'q' %}{{ b }}{{ s }}{% endgeneration %}{{ b is defined }}
+{% set s = 'new' %}{{ s }}{% macro m() %}{{ s }}{{ t }}{% endmacro %}{{ m() }}{% set t = 'u' %}{{ m() }}
+{% set q = 'new' %}{% macro m(q=q) %}{{ q }}{% endmacro %}{{ m() }}
+{% macro m(a=b, b=1) %}{{ a }}{{ b }}{% endmacro %}{{ m() }}
+{% for x in [1,2] %}{% if loop.first %}{% set y = 'f' %}{% endif %}{{ y }}{% endfor %}
+{% for x in [1,2] %}{{ y }}{% set y = x %}{% endfor %}
+{% set y = 0 %}{% for x in [1,2] %}{{ y }}{% set y = x %}{% endfor %}{{ y }}
+{{ y }}{% for y in [1] %}{{ y }}{% endfor %}{{ y }}{% set y = 2 %}{{ y }}
+{% for s in xs %}{{ s }}{% endfor %}{{ s }}
+{% for x, y in d.items() %}{{ x }}{% set x = 5 %}{{ x }}{% endfor %}
+{% set x = [1,2] %}{% set x = x + [3] %}{{ x }}{% for i in x %}{% set x = [] %}{% endfor %}{{ x }}
+{{ messages[0] }}{{ messages[0].content[:3] }}{{ messages | length }}{{ messages|last }}
+{{ 1|string|length }}{{ [1,[2,3]]|string }}{{ {'a':'b'}|string }}{{ none|string }}{{ 1.0|string }}
+{{ ''|default('x') }}{{ ''|default('x', true) }}{{ missing|default }}{{ missing.x|default('a') }}
+{{ missing|default(missing2)|default('z') }}{{ none|default('a') }}{{ none|d('a', true) }}
+{{ {'a': {'b': 1}}|attr('a') }}{{ d|attr('items') is callable }}{{ 'x'|attr('upper') is callable }}{{ (d|attr('k')) is defined }}
+{{ 'x'|e }}{{ '<'|e }}{{ '<'|safe }}{{ '<'|e|e }}{{ ('<'|e) ~ '<' }}{{ ('<'|safe) ~ '<' }}
+{{ 'abc'|batch(2)|map('join')|list }}{{ [1,2,3]|batch(2, 0)|list }}{{ []|batch(2)|list }}{{ [1,2,3]|slice(2)|map('list')|list }}
+{{ [1,2,3]|first }}{{ []|first is defined }}{{ {}|first is defined }}{{ 'ab'|last }}{{ [1,2]|last }}
+{{ [1,2]|min }}{{ ['b','A']|max }}{{ []|max is defined }}{{ [{'a':2},{'a':1}]|min(attribute='a') }}
+{{ 3|abs }}{{ -3.5|abs }}{{ true|abs }}{{ 'a'|abs }}
+{{ 'a'|center(5) ~ '|' }}{{ 5|center(4) }}
+{{ '%s-%s'|format('a', 1) }}{{ '%(a)s'|format(a=1) }}{{ '%s'|format }}
+{{ [3,1]|sort(reverse=true) }}{{ 'bca'|sort }}{{ {'b':1,'a':2}|sort }}{{ (2,1)|sort }}{{ range(3)|sort(true) }}
 """.strip().split("\n")
