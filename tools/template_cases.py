@@ -418,4 +418,5 @@ a {#- c -#} b
 {{ 'a'|center(5) ~ '|' }}{{ 5|center(4) }}
 {{ '%s-%s'|format('a', 1) }}{{ '%(a)s'|format(a=1) }}{{ '%s'|format }}
 {{ [3,1]|sort(reverse=true) }}{{ 'bca'|sort }}{{ {'b':1,'a':2}|sort }}{{ (2,1)|sort }}{{ range(3)|sort(true) }}
+{{ '00\x00'|float(5) }}{{ '1\x00'|int(5) }}{{ '1_'|float(5) }}{{ '_1'|int(5) }}{{ '1__0'|float(5) }}{{ '1_0.5_0'|float }}{{ '1e1_0'|float }}{{ '0x1f'|float(5) }}{{ 'nan'|float }}{{ '-Infinity'|float }}
 """.strip().split("\n")
