@@ -266,7 +266,7 @@ METHODS = ["capitalize()", "casefold()", "center(9)", "center(8, '*')", "count('
            "copy()", "role", "x", "a", "0", "name", "append(1)", "pop()",
            "strip(chars='a')", "get(key='a')", "get('a', default=1)", "upper(1)", "startswith(prefix='a')",
            "update({})", "clear", "__class__", "format_map(d)", "start", "stop",
-           "step", "real", "is_integer()", "bit_length()", "fromkeys(xs)", "encode", "arguments", "caller",
+           "step", "real", "imag", "bit_length()", "fromkeys(xs)", "encode", "arguments", "caller",
            "catch_kwargs"]
 OPERATORS = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
 
