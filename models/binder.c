@@ -209,10 +209,17 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
         const char *name;
         bool set;
     } flags[] = {
-        {"untied", b->own_head},          {"qkv_bias", b->c->qkv_bias},
-        {"o_bias", b->c->o_bias},         {"projector_bias", b->c->projector_bias},
-        {"newline", b->c->image_newline}, {"norm_bias", b->c->projector_norm_bias},
+        {"untied", b->own_head},
+        {"qkv_bias", b->c->qkv_bias},
+        {"o_bias", b->c->o_bias},
+        {"projector_bias", b->c->projector_bias},
+        {"newline", b->c->image_newline},
+        {"norm_bias", b->c->projector_norm_bias},
         {"qk_norm", b->c->qk_norm},
+        {"tower_qkv_bias", b->c->tower.qkv_bias},
+        {"tower_qk_norm", b->c->tower.qk_norm},
+        {"tower_norm_bias", b->c->tower.norm_bias},
+        {"tower_final_norm", b->c->tower.final_norm},
     };
     for (size_t i = 0; i < SAC_COUNT(flags); i++)
         if (strcmp(row->when, flags[i].name) == 0) {

@@ -59,13 +59,13 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
     if (!r->is_on) return SAC_OK;
     if (!m->loaded.has_vision)
         return sac_fail(err, SAC_UNSUPPORTED, "reducer \"%s\": this model reads text only", line);
-    bool one_by_one = !p->dialect->pools && !v->keep_class && v->kind->has_class;
+    bool one_by_one = !p->dialect->pools && !v->keep_class && v->kind->has_class &&
+                      sac_merger_joins(&m->loaded.merger) == 1;
     if (one_by_one && (v->n_feature_layers > 1 || v->feature_layer[0] > 0)) return SAC_OK;
-    return sac_fail(
-        err, SAC_UNSUPPORTED,
-        "reducer \"%s\": the visual tokens of this model's pictures are pooled, or its tower keeps "
-        "the class token or has none",
-        line);
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "reducer \"%s\": the visual tokens of this model's pictures are pooled or merged, or its "
+                    "tower keeps the class token or has none",
+                    line);
 }
 
 static size_t text_capacity(int64_t n_ctx) {
