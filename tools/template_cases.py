@@ -419,4 +419,6 @@ a {#- c -#} b
 {{ '%s-%s'|format('a', 1) }}{{ '%(a)s'|format(a=1) }}{{ '%s'|format }}
 {{ [3,1]|sort(reverse=true) }}{{ 'bca'|sort }}{{ {'b':1,'a':2}|sort }}{{ (2,1)|sort }}{{ range(3)|sort(true) }}
 {{ '00\x00'|float(5) }}{{ '1\x00'|int(5) }}{{ '1_'|float(5) }}{{ '_1'|int(5) }}{{ '1__0'|float(5) }}{{ '1_0.5_0'|float }}{{ '1e1_0'|float }}{{ '0x1f'|float(5) }}{{ 'nan'|float }}{{ '-Infinity'|float }}
+{{ ('inf' ~ t[:0])|float|int }}
+{{ ('nan' ~ t[:0])|float|int(3) }}{{ 'inf'|int(4) }}{{ '-inf'|int(4) }}{{ '1e999'|int(5) }}
 """.strip().split("\n")

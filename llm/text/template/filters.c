@@ -190,7 +190,9 @@ static sac_status to_int(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_va
         if (!ok && sac_tmpl_parse_float(self.string->bytes, self.string->n_bytes, &f))
             return float_to_int(r, f, *out, out);
         if (ok) *out = sac_tmpl_int(i);
-    } else if (self.kind == SAC_TMPL_FLOAT)
+    } else if (self.kind == SAC_TMPL_FLOAT && isinf(self.real))
+        return sac_tmpl_fail(r, "infinity as an integer"); /* as in Jinja; 'inf' as text is the default */
+    else if (self.kind == SAC_TMPL_FLOAT)
         return float_to_int(r, self.real, *out, out);
     else if (sac_tmpl_is_int(self, &i))
         *out = sac_tmpl_int(i);
