@@ -27,6 +27,12 @@ static sac_status power_ints(sac_tmpl_run *r, int64_t a, int64_t b, sac_tmpl_val
     return SAC_OK;
 }
 
+/* Python divides the integers themselves; beyond 53 bits they are no doubles. */
+static double quotient(int64_t a, int64_t b) {
+    bool are_doubles = a >= -(1LL << 53) && a <= 1LL << 53 && b >= -(1LL << 53) && b <= 1LL << 53;
+    return are_doubles ? (double)a / (double)b : (double)((long double)a / (long double)b);
+}
+
 static sac_status ints(sac_tmpl_run *r, sac_token_kind op, int64_t a, int64_t b, sac_tmpl_value *out) {
     int64_t v = 0;
     bool over = false;
@@ -36,7 +42,7 @@ static sac_status ints(sac_tmpl_run *r, sac_token_kind op, int64_t a, int64_t b,
     case SAC_LEX_ADD: over = __builtin_add_overflow(a, b, &v); break;
     case SAC_LEX_SUB: over = __builtin_sub_overflow(a, b, &v); break;
     case SAC_LEX_MUL: over = __builtin_mul_overflow(a, b, &v); break;
-    case SAC_LEX_DIV: *out = sac_tmpl_float((double)a / (double)b); return SAC_OK;
+    case SAC_LEX_DIV: *out = sac_tmpl_float(quotient(a, b)); return SAC_OK;
     case SAC_LEX_POW: return power_ints(r, a, b, out);
     case SAC_LEX_FLOORDIV:
         over = a == INT64_MIN && b == -1;
@@ -143,7 +149,7 @@ sac_status sac_tmpl_binary(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a,
     if (op == SAC_LEX_MUL && is_sequence(a) && sac_tmpl_is_int(b, &j)) return repeat(r, a, j, out);
     if (op == SAC_LEX_MUL && is_sequence(b) && sac_tmpl_is_int(a, &i)) return repeat(r, b, i, out);
     if (op == SAC_LEX_MOD && a.kind == SAC_TMPL_STRING) return sac_tmpl_format_percent(r, a.string, b, out);
-    if (op == SAC_LEX_SUB && is_set(a))
+    if (op == SAC_LEX_SUB && (is_set(a) || is_set(b)))
         return sac_tmpl_fail(r, "a set cannot be used in a chat template here");
     const char *name = op == SAC_LEX_ADD   ? "+"
                        : op == SAC_LEX_SUB ? "-"
