@@ -125,7 +125,8 @@ typedef struct placer {
 } placer;
 
 /* Tokens before the first difference are overwritten by themselves, so old and new may share the arrays. */
-static void place(placer *p, int32_t id, uint64_t identity) {
+static void place(placer *p, int32_t id, uint64_t source) {
+    const uint64_t identity = sac_row_identity(p->s, source);
     if (p->n_equal == p->n && p->n < p->n_held && p->s->identity[p->n] == identity) p->n_equal++;
     if (!p->compare) {
         p->s->ids[p->n] = id;
@@ -168,6 +169,7 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     if (number == sac_positions_mrope && s->decoder.rope.grid_positions) number = sac_positions_mrope_grid;
     s->next_position = number(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
+    s->held_adapter = s->decoder.adapter;
     sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
     if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
     sac_decoder_number_rows(&s->decoder, numbers, prompt->n_reused);

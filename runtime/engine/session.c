@@ -270,6 +270,7 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_layout(s, err), fail);
     SAC_TRY_GOTO(st, take_sequence(s, o.n_ctx, err), fail);
+    s->decoder.adapter = s->held_adapter = m->loaded.own_adapter;
     *s->work = (sac_work){0};
     sac_reply_drop(s);
     *out = s;
@@ -323,6 +324,16 @@ void sac_session_memory(const sac_session *s, sac_memory_report *report) {
 }
 
 /* ---------------------------------------------------------------- state */
+
+sac_status sac_session_set_adapter(sac_session *s, const char *name, sac_error *err) {
+    int number;
+    if (s->reply.busy || s->reply.running)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "this session is answering: end that first");
+    SAC_TRY(sac_loaded_model_find_adapter(&s->model->loaded, name, &number, err));
+    s->decoder.adapter = number;
+    if (s->guide) s->guide->decoder.adapter = number;
+    return SAC_OK;
+}
 
 void sac_session_cancel(sac_session *s) {
     atomic_store(&s->cancel, true);

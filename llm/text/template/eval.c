@@ -2,6 +2,7 @@
 #include "eval.h"
 
 #include "attributes.h"
+#include "iterate.h"
 #include "operators.h"
 
 #include <string.h>
@@ -12,6 +13,9 @@ static sac_status name_value(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_v
     sac_tmpl_frame *frame = r->frame;
     for (int i = 0; i < n->place.hops; i++) frame = frame->outer;
     *out = frame->slots[n->place.slot];
+    if (out->kind == SAC_TMPL_MISSING && n->place.is_given) /* where Jinja shows its own word "missing" */
+        return sac_tmpl_fail(r, "'%.40s' of a for that has ended cannot be used in a chat template here",
+                             n->name);
     return out->kind == SAC_TMPL_MISSING ? sac_tmpl_no_such(r, n->name, strlen(n->name), NULL, false, out)
                                          : SAC_OK;
 }
@@ -67,6 +71,9 @@ static sac_status item_value(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_v
     const sac_tmpl_node *parts[3] = {n->b->a, n->b->b, n->b->c};
     for (int i = 0; i < 3; i++)
         if (parts[i]) SAC_TRY(sac_tmpl_eval(r, parts[i], &bounds[i]));
+    bool can_be_cut = of.kind == SAC_TMPL_STRING || (sac_tmpl_is_list(of) && of.kind != SAC_TMPL_VIEW);
+    if (n->flag && !can_be_cut)
+        return sac_tmpl_fail(r, "a constant of type %s is cut", sac_tmpl_type_name(of));
     return sac_tmpl_slice(r, of, bounds, out);
 }
 
