@@ -134,6 +134,8 @@ static sac_status find_tokens(sac_load_context *l) {
     if (st == SAC_OK) st = add_tokens(l, config, false);
     const json_t *extra = json_object_get(config, "extra_special_tokens");
     if (st == SAC_OK && json_is_object(extra)) st = add_tokens(l, extra, true);
+    const json_t *own = json_object_get(config, "model_specific_special_tokens");
+    if (st == SAC_OK && json_is_object(own)) st = add_tokens(l, own, true);
     if (st == SAC_OK && !json_object_get(config, "added_tokens_decoder"))
         st = sac_load_json(&map, l->text_path, "special_tokens_map.json", l->err);
     if (st == SAC_OK) st = add_tokens(l, map, false);
@@ -142,8 +144,31 @@ static sac_status find_tokens(sac_load_context *l) {
     return st;
 }
 
+/* The ids of the tokens around pictures and frames, where the family has them, by the names that tokenizer_config.json
+ * gives them, or the family's own. */
+static sac_status find_media_tokens(sac_load_context *l) {
+    const struct {
+        const char *key, *usual;
+        int32_t *id;
+    } tokens[] = {{"start_image_token", l->config.media_begin, &l->m->vision_start},
+                  {"end_image_token", l->config.media_end, &l->m->vision_end}};
+    for (size_t i = 0; i < SAC_COUNT(tokens); i++) {
+        if (!tokens[i].usual) continue;
+        const char *text = sac_chat_templates_token(l->m->templates, tokens[i].key);
+        if (!text) text = tokens[i].usual;
+        *tokens[i].id = sac_token_find(l->m->tokenizer, text, strlen(text));
+        if (*tokens[i].id < 0)
+            return sac_fail(
+                l->err, SAC_BAD_FILE,
+                "%s: tokenizer.json has no token \"%.60s\", which stands around pictures under %s",
+                l->text_path, text, l->config.family->name);
+    }
+    return l->config.video_mark ? sac_load_placeholders(l) : SAC_OK;
+}
+
 sac_status sac_load_folder_chat(sac_load_context *l) {
     SAC_TRY(sac_load_chat(l));
     SAC_TRY(find_tokens(l));
+    SAC_TRY(find_media_tokens(l));
     return find_templates(l);
 }

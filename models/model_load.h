@@ -62,6 +62,8 @@ sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac
 sac_status sac_load_chat(sac_load_context *l);
 /* The same with the folder's templates and special tokens; templates are opened by sac_loaded_model_set_chat. */
 sac_status sac_load_folder_chat(sac_load_context *l);
+/* What templates write for pictures and videos, once their tokens are known; sac_load_chat calls it for the defaults. */
+sac_status sac_load_placeholders(sac_load_context *l);
 
 /* One more id that ends answers, unless it is among them. */
 void sac_load_stop_id(sac_loaded_model *m, int32_t id);

@@ -241,6 +241,9 @@ class InternVL(ImageModel):
         super().__init__(path)
         names = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>",
                  "video_token": "<video>"}
+        if os.path.exists(os.path.join(path, "tokenizer_config.json")):
+            names.update(read_json(path, "tokenizer_config.json")["extra_special_tokens"])
+        self.video = names["video_token"]
         tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(path, "tokenizer.json"), extra_special_tokens=names)
         with open(os.path.join(path, "chat_template.jinja")) as f:
             template = f.read()
@@ -251,7 +254,7 @@ class InternVL(ImageModel):
     def text(self, case):
         if case.get("chat_format", "plain") is not None:
             parts = [p for m in case.get("messages", []) for p in m["parts"] if "text" not in p]
-            marks = iter(["<IMG_CONTEXT>" if "image" in p else "<video>" for p in parts])
+            marks = iter(["<IMG_CONTEXT>" if "image" in p else self.video for p in parts])
             return "".join(next(marks) if p is IMAGE_MARK else p for p in render(case, joined=True))
         kinds = {"image": "image", "frames": "video", "text": "text"}
         messages = [{"role": m["role"], "content": [{"type": kinds[k], k: v} for p in m["parts"] for k, v in p.items()]}

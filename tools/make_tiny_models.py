@@ -437,12 +437,17 @@ def write_internvl_files(folder, config, options):
     path = os.path.join(folder, "tokenizer.json")
     with open(path) as f:
         text = f.read()
-    for a, b in (("<s>", "<img>"), ("</s>", "</img>"), ("<image>", "<IMG_CONTEXT>"), ("<pad>", "<video>")):
+    names = {"<s>": "<img>", "</s>": "</img>", "<image>": "<IMG_CONTEXT>", "<pad>": "<video>"}
+    if options.get("video"):  # names of its own
+        names.update({"<s>": "<see>", "</s>": "<seen>", "<pad>": "<clip>"})
+        write_json(folder, "tokenizer_config.json", {"extra_special_tokens": {
+            "start_image_token": "<see>", "end_image_token": "<seen>", "context_image_token": "<IMG_CONTEXT>", "video_token": "<clip>"}})
+    for a, b in names.items():
         text = text.replace(json.dumps(a), json.dumps(b))
     with open(path, "w") as f:
         f.write(text)
     with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
-        f.write(INTERNVL_TEMPLATE)
+        f.write(INTERNVL_TEMPLATE.replace("<video>", names["<pad>"]))
     common = {"size": {"height": size, "width": size}, "resample": 3, "do_resize": True, "do_rescale": True,
               "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.485, 0.456, 0.406],
               "image_std": [0.229, 0.224, 0.225]}

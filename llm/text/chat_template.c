@@ -79,6 +79,10 @@ sac_status sac_chat_templates_set_token(sac_chat_templates *t, const char *name,
     return sac_fail(err, SAC_BAD_FILE, "\"%s\" is no text in UTF-8", name);
 }
 
+const char *sac_chat_templates_token(const sac_chat_templates *t, const char *name) {
+    return json_string_value(json_object_get(t->tokens, name));
+}
+
 static bool replace(char **to, const char *text) {
     free(*to);
     *to = text ? strdup(text) : NULL;

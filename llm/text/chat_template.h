@@ -33,6 +33,8 @@ sac_status sac_chat_templates_add(sac_chat_templates *t, const char *name, const
 /* A variable of every template: "bos_token" is "<s>"; NULL: it is not defined. */
 sac_status sac_chat_templates_set_token(sac_chat_templates *t, const char *name, const char *text,
                                         sac_error *err);
+/* The variable's text, or NULL. */
+const char *sac_chat_templates_token(const sac_chat_templates *t, const char *name);
 /* What the templates write where a picture's and a video's rows stand. video NULL: frames are pictures. */
 sac_status sac_chat_templates_set_placeholders(sac_chat_templates *t, const char *image, const char *video,
                                                sac_error *err);

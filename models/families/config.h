@@ -66,7 +66,8 @@ typedef struct sac_model_config {
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     /* Of counted frames: the texts of the tokens around the rows of a picture and of a frame, which are the tokenizer's
-     * to number, and of what a template writes for a video. NULL in other layouts. */
+     * to number, and of what a template writes for a video, where the tokenizer's files name no others. NULL in other
+     * layouts. */
     const char *media_begin, *media_end, *video_mark;
     bool image_newline;
     bool video_newline; /* one behind the frames of a video */

@@ -47,14 +47,19 @@ static const char *all_names(char *buf, size_t buf_bytes) {
     return buf;
 }
 
-/* Where the weights of the original LLaVA's layout are in transformers'. */
-static const char *converted_twin(const char *model_type) {
-    static const char *const twins[][2] = {
-        {"llava_llama", "llava-hf/llava-1.5-7b-hf"}, /* or the 13b, or 1.6 */
-        {"llava_mistral", "llava-hf/llava-v1.6-mistral-7b-hf"},
+/* Where the weights of an original layout are in transformers'. */
+typedef struct twin {
+    const char *model_type, *original, *converted;
+} twin;
+static const twin *converted_twin(const char *model_type) {
+    static const twin twins[] = {
+        {"llava_llama", "LLaVA", "llava-hf/llava-1.5-7b-hf"}, /* or the 13b, or 1.6 */
+        {"llava_mistral", "LLaVA", "llava-hf/llava-v1.6-mistral-7b-hf"},
+        {"internvl_chat", "InternVL",
+         "OpenGVLab/InternVL3-1B-hf"}, /* or another with -HF or -hf in its name */
     };
     for (size_t i = 0; i < SAC_COUNT(twins); i++)
-        if (model_type && strcmp(model_type, twins[i][0]) == 0) return twins[i][1];
+        if (model_type && strcmp(model_type, twins[i].model_type) == 0) return &twins[i];
     return NULL;
 }
 
@@ -74,13 +79,13 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
     const bool is_kin = *out == &sac_family_longva && type && strcmp(type, "llava") == 0;
     if (*out && architecture && type && !is_kin) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
     if (*out) return SAC_OK;
-    const char *twin = converted_twin(type);
-    if (twin)
+    const twin *t = converted_twin(type);
+    if (t)
         return sac_fail(
             err, SAC_UNSUPPORTED,
-            "model_type %s is the layout of the original LLaVA; fetch the same weights converted for "
+            "model_type %s is the layout of the original %s; fetch the same weights converted for "
             "transformers, for example \"hf download %s\"",
-            type, twin);
+            type, t->original, t->converted);
     return sac_fail(err, SAC_UNSUPPORTED,
                     "architecture %.60s (model_type %.40s) is not supported; these families are: %s",
                     architecture ? architecture : "not given", type ? type : "not given",

@@ -21,7 +21,28 @@ static sac_weight matrix(int64_t n, int64_t k) {
     return sac_weight_of((sac_tensor){floats(n * k), SAC_DTYPE_F32, 2, {n, k}});
 }
 
-static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers, bool keep_class) {
+/* Of InternViT: squares of patches, scales of what is added, RMS norms, norms of queries and keys, one behind the layers. */
+static void add_intern_parts(sac_tower *v) {
+    sac_clip_weights *w = v->weights;
+    v->config.kind = &sac_tower_internvit;
+    v->config.merge_size = 2;
+    w->patch_bias = floats(HIDDEN);
+    w->final_w = floats(HIDDEN);
+    w->final_b = floats(HIDDEN);
+    w->pre_ln_w = w->pre_ln_b = NULL;
+    for (int i = 0; i < LAYERS; i++) {
+        sac_clip_layer *l = (sac_clip_layer *)v->layers + i;
+        const float **vectors[] = {&l->q_norm, &l->k_norm, &l->scale1, &l->scale2};
+        for (size_t j = 0; j < SAC_COUNT(vectors); j++) *vectors[j] = floats(HIDDEN);
+        l->ln1_b = l->ln2_b = NULL;
+    }
+}
+
+typedef struct variant {
+    bool keep_class, intern;
+} variant;
+
+static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers, const variant *kind) {
     sac_tower_config *c = &v->config;
     *c = (sac_tower_config){.kind = &sac_tower_clip,
                             .image_size = SIDE,
@@ -34,8 +55,10 @@ static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers
                             .act = SAC_ACT_QUICK_GELU,
                             .n_feature_layers = 2,
                             .feature_layer = {0, 3},
-                            .keep_class = keep_class};
+                            .keep_class = kind->keep_class};
     int64_t tokens = sac_clip_tokens(c);
+    memset(w, 0, sizeof *w);
+    memset(layers, 0, LAYERS * sizeof *layers);
     v->weights = w;
     v->layers = layers;
     w->patch_embed = matrix(HIDDEN, 3 * PATCH * PATCH);
@@ -43,8 +66,6 @@ static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers
     w->pos_embed = floats(tokens * HIDDEN);
     w->pre_ln_w = floats(HIDDEN);
     w->pre_ln_b = floats(HIDDEN);
-    w->patch_bias = NULL;
-    w->start_rows = NULL;
     for (int i = 0; i < LAYERS; i++) {
         sac_clip_layer *l = &layers[i];
         const float **vectors[] = {&l->ln1_w,  &l->ln1_b,  &l->ln2_w,  &l->ln2_b,   &l->q_bias,
@@ -52,11 +73,11 @@ static void make_tower(sac_tower *v, sac_clip_weights *w, sac_clip_layer *layers
         sac_weight *square[] = {&l->q, &l->k, &l->v, &l->o};
         for (size_t j = 0; j < SAC_COUNT(vectors); j++) *vectors[j] = floats(HIDDEN);
         for (size_t j = 0; j < SAC_COUNT(square); j++) *square[j] = matrix(HIDDEN, HIDDEN);
-        l->qkv = (sac_weight){0};
         l->fc1 = matrix(WIDE, HIDDEN);
         l->fc1_bias = floats(WIDE);
         l->fc2 = matrix(HIDDEN, WIDE);
     }
+    if (kind->intern) add_intern_parts(v);
 }
 
 /* As the device's weights are: q, k and v as one matrix, zeros behind the rows of patches. */
@@ -87,7 +108,6 @@ static void lay_out_for_a_device(sac_clip_weights *v, sac_clip_layer *layers) {
 }
 
 static void features_equal(void **state) {
-    bool keep_class = *(bool *)*state;
     sac_error err;
     sac_pool *pool;
     sac_arena arena;
@@ -102,7 +122,7 @@ static void features_equal(void **state) {
     assert_ok(sac_arena_open(&weights, (size_t)1 << 25, &err), err);
     assert_ok(sac_stream_init(&stream, pool, &arena, 1 << 20, &err), err);
     sac_ops_init_ref(&ops);
-    make_tower(&v, &w, layers, keep_class);
+    make_tower(&v, &w, layers, *state);
     const sac_tower_config *c = &v.config;
     uint8_t pixels[TILES * SIDE * SIDE * 3];
     for (size_t i = 0; i < sizeof pixels; i++)
@@ -131,8 +151,11 @@ static void features_equal(void **state) {
     uint8_t *pixels_there = sac_arena_take(&closed, sizeof pixels);
     memcpy(pixels_there, pixels, sizeof pixels);
     in.pixels = pixels_there;
-    for (int64_t i = 0; i < tokens * HIDDEN; i++)
-        start[i] = w.pos_embed[i] + (i < HIDDEN ? w.class_embed[i] : 0);
+    for (int64_t i = 0; i < tokens * HIDDEN; i++) {
+        const float *more = i < HIDDEN ? w.class_embed : w.patch_bias;
+        start[i] = w.pos_embed[sac_clip_position(c, (int)(i / HIDDEN)) * HIDDEN + i % HIDDEN] +
+                   (more ? more[i % HIDDEN] : 0);
+    }
     w.start_rows = start;
     size_t before = closed.used_bytes;
     sac_stream device_stream = stream;
@@ -157,11 +180,12 @@ static void features_equal(void **state) {
 }
 
 int main(void) {
-    static bool without = false, with = true;
+    static variant without = {false, false}, with = {true, false}, intern = {false, true};
     if (!closed_open()) return 1;
     const struct CMUnitTest tests[] = {
         {"features without the class token", features_equal, NULL, NULL, &without},
         {"features with the class token", features_equal, NULL, NULL, &with},
+        {"features in squares", features_equal, NULL, NULL, &intern},
     };
     return cmocka_run_group_tests_name("the tower on a device", tests, NULL, NULL);
 }
