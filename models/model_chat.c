@@ -32,6 +32,7 @@ static sac_status set_placeholders(sac_load_context *l) {
     char image[256] = "<image>", video[256] = "";
     placeholder_text(m, m->image_token, image);
     if (m->video_token != m->image_token) placeholder_text(m, m->video_token, video);
+    if (l->config.video_chat) snprintf(video, sizeof video, "<video>");
     return sac_chat_templates_set_placeholders(m->templates, m->has_vision ? image : NULL, video[0] ? video : NULL,
                                                l->err);
 }
@@ -99,7 +100,7 @@ static sac_status use_default(sac_loaded_model *m, sac_error *err) {
     }
     SAC_TRY(sac_chat_templates_open(m->templates, "tool_use", &with_tools, err));
     use_template(m, plain, with_tools ? with_tools : plain);
-    return SAC_OK;
+    return sac_chat_templates_open(m->templates, SAC_VIDEO_CHAT, &m->chat.with_videos, err);
 }
 
 static sac_status use_named(sac_loaded_model *m, const char *name, bool *found, sac_error *err) {

@@ -75,8 +75,8 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
         SAC_TRY(sac_source_read(s, m, err));
         sac_source_remember(s, m, NULL, width, height);
     }
-    m->n_blocks = 1;
-    m->block_tokens = m->plan.n_tokens;
+    m->n_blocks = sac_processor_has_texts(&s->model->loaded.processor) ? m->plan.n_tiles : 1;
+    m->block_tokens = m->plan.n_tokens / m->n_blocks;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,

@@ -1,6 +1,7 @@
 #include "prompt.h"
 #include "call.h"
 #include "prompt_chat.h"
+#include "prompt_tiles.h"
 #include "prompt_times.h"
 
 #include <stdlib.h>
@@ -40,13 +41,14 @@ static sac_status render(const sac_session *s, const sac_message *messages, size
                          sac_prompt_text *text, sac_error *err) {
     int64_t *n_blocks = calloc(s->n_media + 1, sizeof *n_blocks);
     if (!n_blocks) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures and videos", s->n_media);
-    const bool is_timed =
-        s->model->loaded.frame_layout == SAC_FRAMES_TIMED; /* then a video has one for now */
-    for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_timed ? 1 : s->media[i].n_blocks;
+    const bool is_timed = s->model->loaded.frame_layout == SAC_FRAMES_TIMED,
+               has_texts =
+                   sac_processor_has_texts(&s->model->loaded.processor); /* then each has one for now */
+    for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_timed || has_texts ? 1 : s->media[i].n_blocks;
     sac_status st = sac_prompt_render(s->model, &s->chat, messages, n_messages, n_blocks, text, err);
     free(n_blocks);
-    if (st != SAC_OK || !is_timed) return st;
-    st = sac_prompt_time_frames(s, text, err);
+    if (st != SAC_OK || (!is_timed && !has_texts)) return st;
+    st = (is_timed ? sac_prompt_time_frames : sac_prompt_write_tiles)(s, text, err);
     if (st != SAC_OK) sac_prompt_text_free(text);
     return st;
 }

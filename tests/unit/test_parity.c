@@ -10,7 +10,8 @@
 #define FOLDER     "tests/golden/models"
 #define ADAPTERS   "tests/golden/adapters"
 #define N_CTX      1024
-#define MAX_PARTS  4
+#define MAX_TURNS  4
+#define MAX_PARTS  8 /* of all turns */
 #define MAX_FRAMES 16
 #define MAX_TESTS  128
 
@@ -78,7 +79,8 @@ static void open_model(golden *g, const json_t *testcase) {
 /* ---- the prompt of a case ---- */
 
 typedef struct conversation {
-    sac_message message;
+    sac_message messages[MAX_TURNS];
+    size_t n_messages, n_parts;
     sac_part parts[MAX_PARTS];
     char paths[MAX_PARTS][512];
     sac_frame frames[MAX_PARTS][MAX_FRAMES];
@@ -110,11 +112,15 @@ static void fill_part(conversation *c, size_t i, const json_t *part) {
 static void fill_conversation(conversation *c, const json_t *testcase) {
     memset(c, 0, sizeof *c);
     const json_t *messages = json_object_get(testcase, "messages");
-    assert_int_equal(json_array_size(messages), 1);
-    const json_t *m = json_array_get(messages, 0), *parts = json_object_get(m, "parts");
-    assert_true(json_array_size(parts) <= MAX_PARTS);
-    c->message = (sac_message){text_of(m, "role"), c->parts, json_array_size(parts), NULL};
-    for (size_t i = 0; i < c->message.n_parts; i++) fill_part(c, i, json_array_get(parts, i));
+    c->n_messages = json_array_size(messages);
+    assert_true(c->n_messages <= MAX_TURNS);
+    for (size_t k = 0; k < c->n_messages; k++) {
+        const json_t *m = json_array_get(messages, k), *parts = json_object_get(m, "parts");
+        const size_t n = json_array_size(parts);
+        assert_true(c->n_parts + n <= MAX_PARTS);
+        c->messages[k] = (sac_message){text_of(m, "role"), c->parts + c->n_parts, n, NULL};
+        for (size_t i = 0; i < n; i++) fill_part(c, c->n_parts++, json_array_get(parts, i));
+    }
 }
 
 static void same_ids(const golden *g, const json_t *testcase, const int32_t *ids, size_t n) {
@@ -142,9 +148,9 @@ static void run_prompt(golden *g, const json_t *testcase, sac_session *s) {
     }
     static conversation c;
     fill_conversation(&c, testcase);
-    assert_ok(sac_session_prompt(s, &c.message, 1, ids, N_CTX, &n, &err), err);
+    assert_ok(sac_session_prompt(s, c.messages, c.n_messages, ids, N_CTX, &n, &err), err);
     same_ids(g, testcase, ids, n);
-    assert_ok(sac_session_prefill(s, &c.message, 1, NULL, &err), err);
+    assert_ok(sac_session_prefill(s, c.messages, c.n_messages, NULL, &err), err);
     assert_int_equal(sac_session_n_tokens(s), n);
 }
 

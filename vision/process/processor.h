@@ -123,6 +123,23 @@ sac_status sac_processor_cut_frame(const sac_processor_config *config, const sac
 /* Those as frame k of a tile of the plan. */
 void sac_processor_place_frame(const sac_visual_plan *plan, int k, const uint8_t *frame, uint8_t *rows);
 
+/* A picture's or a video's tiles as they stand in the prompt. */
+typedef struct sac_visual_shown {
+    const sac_visual_plan *plan;
+    int64_t n_tiles;      /* of a video: of all its frames */
+    const double *time_s; /* [n_tiles] of a video's frames */
+    double duration_s;    /* of the video; 0: not known */
+} sac_visual_shown;
+
+/* Tiles stand apart in the prompt, each behind a text. */
+bool sac_processor_has_texts(const sac_processor_config *config);
+
+/* The text before a tile, or with tile == n_tiles behind the last, 0 at its end, its control tokens by name;
+ * its length is returned. */
+enum { SAC_VISUAL_TEXT_BYTES = 512 };
+size_t sac_processor_text(const sac_processor_config *config, const sac_visual_shown *shown, int64_t tile,
+                          char out[SAC_VISUAL_TEXT_BYTES]);
+
 #define SAC_SOURCE_NEWLINE (-1)
 
 /* source [n_tokens]: for every visual token, in the prompt's order, its row in the merger's outputs [n_tiles *

@@ -59,8 +59,10 @@ static sac_status add_positions(const run *r, sac_mat h, sac_mat patches, int64_
     SAC_TRY(linear(r, sac_mat_rows(h, t * r->tokens + n_class, n_patches),
                    sac_mat_rows(patches, t * n_patches, n_patches), &r->w->patch_embed,
                    begun ? NULL : r->w->patch_bias, SAC_ACT_NONE, begun));
-    int64_t n = (int64_t)r->tokens * hidden;
-    for (int64_t i = 0; i < n && !begun; i++) first[i] += r->w->pos_embed[i];
+    for (int row = 0; row < r->tokens && !begun; row++) {
+        const float *at = r->w->pos_embed + (int64_t)sac_clip_position(r->c, row) * hidden;
+        for (int i = 0; i < hidden; i++) first[(int64_t)row * hidden + i] += at[i];
+    }
     return SAC_OK;
 }
 

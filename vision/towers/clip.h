@@ -67,6 +67,10 @@ static inline int sac_clip_tokens(const sac_tower_config *c) {
 static inline int sac_clip_kept(const sac_tower_config *c) {
     return sac_clip_patches(c) + (c->keep_class ? 1 : 0);
 }
+/* The row of pos_embed that row `row` inside the tower takes. */
+static inline int sac_clip_position(const sac_tower_config *c, int row) {
+    return c->kind->position ? c->kind->position(c, row) : row;
+}
 static inline int64_t sac_clip_aligned_cols(const sac_tower_config *c) {
     return (sac_tower_patch_bytes(c) + SAC_CLIP_ALIGN - 1) / SAC_CLIP_ALIGN * SAC_CLIP_ALIGN;
 }

@@ -63,8 +63,8 @@ static sac_status place_start_rows(sac_placer *p, const sac_tower_config *c, sac
     uint16_t *rows = malloc(n * sizeof *rows);
     if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
     for (size_t i = 0; i < n; i++) {
-        size_t hidden = (size_t)c->hidden;
-        float f = w->pos_embed[i];
+        const size_t hidden = (size_t)c->hidden;
+        float f = w->pos_embed[(size_t)sac_clip_position(c, (int)(i / hidden)) * hidden + i % hidden];
         if (w->class_embed && i < hidden)
             f += w->class_embed[i];
         else if (w->patch_bias)
