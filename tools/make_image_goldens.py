@@ -9,6 +9,7 @@ resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also 
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
 qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
 qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
+smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
 assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
@@ -455,6 +456,36 @@ def qwen3_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- smolvlm.txt ----
+
+def smolvlm_goldens():
+    """Tiles and patch rows of SmolVLM: by Pillow (p), by torchvision (t), and frames of videos (v)."""
+    from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
+    from transformers.models.smolvlm.image_processing_smolvlm import SmolVLMImageProcessor
+    from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor
+    lines = ["# by width height kind seed longest_edge splits rows columns checksum of the patch rows; tiles of 33 in patches of 4"]
+    sizes = [(33, 33), (1, 1), (3, 200), (200, 3), (29, 55), (14, 42), (42, 14), (13, 13), (66, 66), (57, 83), (100, 64), (64, 100),
+             (131, 45), (45, 131), (90, 91), (300, 17), (17, 300), (400, 2), (222, 111), (70, 98), (34, 33), (65, 132)]
+    for by, cls in (("p", SmolVLMImageProcessorPil), ("t", SmolVLMImageProcessor), ("v", SmolVLMVideoProcessor)):
+        for i, (w, h) in enumerate(sizes):
+            longest, splits = (132, 99, 65, 33)[i % 4], i % 5 != 4
+            kind = 0 if i % 2 else 2
+            a = picture(kind, w, h, i)
+            options = dict(RAW, size={"longest_edge": longest}, max_image_size={"longest_edge": 33}, resample=1)
+            if by == "v":
+                batch = cls(**options)(videos=[torch.from_numpy(a.transpose(2, 0, 1).copy())[None]], return_tensors="pt")
+                rows = columns = 0
+            else:
+                batch = cls(**options, do_image_splitting=splits)(images=[Image.fromarray(a)], return_row_col_info=True,
+                                                                  return_tensors="pt")
+                rows, columns = batch["rows"][0][0], batch["cols"][0][0]
+            tiles = batch["pixel_values"][0].numpy()[:, :, :32, :32]
+            cut = tiles.reshape(-1, 3, 4, 2, 4, 4, 2, 4).transpose(0, 2, 5, 3, 6, 4, 7, 1)  # squares of 2 x 2 patches
+            assert (cut == cut.astype(np.uint8)).all()
+            lines.append(f"{by} {w} {h} {kind} {i} {longest} {int(splits)} {rows} {columns} {crc(cut.astype(np.uint8))}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- layout.txt ----
 
 def layout_goldens():
@@ -484,7 +515,8 @@ def main():
     files = stored if args.check else picture_files()
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
-             "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens()}
+             "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
+             "smolvlm.txt": smolvlm_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}
