@@ -9,7 +9,7 @@ resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also 
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
 qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
 qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
-smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames
+smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames; smolvlm_frames.txt: which frames its own code looks at
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
 assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
@@ -486,6 +486,24 @@ def smolvlm_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- smolvlm_frames.txt ----
+
+def smolvlm_frame_goldens():
+    """Which frames SmolVLM's own code looks at: their number, and the sum of index[i] * (i + 1)."""
+    from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor
+    from transformers.video_utils import VideoMetadata
+    processor, rng = SmolVLMVideoProcessor(), random.Random(3)
+    lines = ["# frames rate fps max_frames number sum"]
+    drawn = [(rng.randint(1, 40000), rng.choice([24, 25, 30, 29.97, 23.976, 12.5, 7, 0.5, 60]), rng.choice([1, 1, 1, 2, 0.5, 0.3]),
+              rng.choice([64, 64, 64, 1, 2, 8, 300])) for _ in range(120)]
+    drawn += [(1650, 25, 1, 64), (1651, 25, 1, 64), (1649, 25, 1, 64), (75, 30, 1, 64), (45, 30, 1, 64), (15, 30, 1, 64), (1, 1, 1, 64)]
+    for total, rate, fps, most in drawn:
+        about = VideoMetadata(total_num_frames=total, fps=rate, duration=total / rate)
+        index = processor.sample_frames(about, num_frames=most, fps=fps)
+        lines.append(f"{total} {rate} {fps} {most} {len(index)} {int((index * np.arange(1, len(index) + 1)).sum())}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- layout.txt ----
 
 def layout_goldens():
@@ -516,7 +534,7 @@ def main():
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
              "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
-             "smolvlm.txt": smolvlm_goldens()}
+             "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}

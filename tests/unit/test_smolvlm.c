@@ -5,6 +5,7 @@
 #include "number_words.h"
 #include "picture_data.h"
 #include "saccade/saccade.h"
+#include "sampling.h"
 #include "status.h"
 #include "test.h"
 
@@ -79,6 +80,8 @@ static void what_files_may_not_say(void **state) {
         {"{\"resample\": 0}", NULL, "resample"},
         {"{\"image_processor_type\": \"CLIPImageProcessor\"}", NULL, "image_processor_type"},
         {"{\"video_sampling\": 3}", NULL, "video_sampling"},
+        {"{\"video_sampling\": {\"fps\": 0}}", NULL, "fps"},
+        {"{\"video_sampling\": {\"max_frames\": 0}}", NULL, "max_frames"},
         {"{\"image_mean\": [0.5, 0.5, 0.5]}", "{\"image_mean\": [0, 0, 0]}",
          "video_preprocessor_config.json"},
         {NULL, "{\"max_image_size\": {\"longest_edge\": 34}}", "video_preprocessor_config.json"},
@@ -102,6 +105,41 @@ static void what_files_may_not_say(void **state) {
     assert_int_equal(sac_processor_plan_frame(&c, 33, 33, 0, &p, &err), SAC_UNSUPPORTED);
     sac_processor_free(&c);
     json_decref(as_is);
+}
+
+static void frames_that_its_own_code_looks_at(void **state) {
+    sac_error err;
+    FILE *f = fopen("tests/golden/vision/smolvlm_frames.txt", "r");
+    char line[160];
+    int n_lines = 0, n_wrong = 0;
+    (void)state;
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        long long total, most, n, sum, mine = 0;
+        double rate, fps;
+        if (line[0] == '#') continue;
+        assert_int_equal(sscanf(line, "%lld %lf %lf %lld %lld %lld", &total, &rate, &fps, &most, &n, &sum),
+                         6);
+        const sac_frame_request r = {.has_fps = true,
+                                     .fps = fps,
+                                     .skip_s = 1,
+                                     .skip_most = most,
+                                     .has_max_frames = true,
+                                     .max_frames = most};
+        sac_frame_plan p;
+        assert_ok(sac_sampling_plan(&p, &r, &(sac_sampling_source){.total_frames = total, .fps = rate}, &err),
+                  err);
+        for (int64_t i = 0; i < p.n_frames; i++) mine += p.index[i] * (i + 1);
+        if (p.n_frames != n || mine != sum) {
+            print_message("%s  has %lld, %lld\n", line, (long long)p.n_frames, mine);
+            n_wrong++;
+        }
+        n_lines++;
+        sac_frame_plan_free(&p);
+    }
+    fclose(f);
+    assert_true(n_lines >= 100);
+    assert_int_equal(n_wrong, 0);
 }
 
 /* num2words' own (0.5.14). */
@@ -349,6 +387,19 @@ static void in_a_batch(void **state) {
     sac_batch_free(b);
 }
 
+/* What is asked stands before what the model's files say, and fewer frames may be taken where nothing is asked. */
+static void what_is_asked_of_a_video(void **state) {
+    (void)state;
+    sac_video_options o = sac_model_video_options(model, (sac_video_options){0});
+    assert_true(o.fps == 1 && o.max_frames == 64 && o.skip_s == 1);
+    o = sac_model_video_options(model, (sac_video_options){.max_frames = 9});
+    assert_true(o.fps == 1 && o.max_frames == 9 && o.skip_s == 1);
+    o = sac_model_video_options(model, (sac_video_options){.num_frames = 9});
+    assert_true(o.fps == 0 && o.max_frames == 0 && o.skip_s == 0);
+    o = sac_model_video_options(model, (sac_video_options){.fps = 3});
+    assert_true(o.fps == 3 && o.max_frames == 0 && o.skip_s == 0);
+}
+
 /* HiReD looks at what the class token sees, which this tower has not. */
 static void a_reducer_is_refused(void **state) {
     sac_session_config c;
@@ -364,11 +415,12 @@ static void a_reducer_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_chunk_size),       cmocka_unit_test(prepared_as_from_files),
-        cmocka_unit_test(after_other_questions),  cmocka_unit_test(in_a_batch),
-        cmocka_unit_test(a_reducer_is_refused),   cmocka_unit_test(tiles_and_patch_rows),
-        cmocka_unit_test(what_files_may_not_say), cmocka_unit_test(numbers_in_words),
-        cmocka_unit_test(texts_of_long_videos),
+        cmocka_unit_test(every_chunk_size),         cmocka_unit_test(prepared_as_from_files),
+        cmocka_unit_test(after_other_questions),    cmocka_unit_test(in_a_batch),
+        cmocka_unit_test(a_reducer_is_refused),     cmocka_unit_test(tiles_and_patch_rows),
+        cmocka_unit_test(what_files_may_not_say),   cmocka_unit_test(numbers_in_words),
+        cmocka_unit_test(texts_of_long_videos),     cmocka_unit_test(frames_that_its_own_code_looks_at),
+        cmocka_unit_test(what_is_asked_of_a_video),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

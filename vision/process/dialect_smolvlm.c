@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SIDE = 4096 }; /* that pictures are resized to */
+enum { MOST_SIDE = 4096 /* that pictures are resized to */, MOST_FPS = 1000 };
 
 typedef struct settings {
     int merge;
@@ -41,6 +41,22 @@ static sac_status check_tile(const sac_processor_config *c, const json_t *json, 
                     c->tile_size, c->tile_size);
 }
 
+/* {"fps", "max_frames"}: how videos are sampled where nothing is asked. */
+static sac_status read_sampling(sac_processor_config *c, const json_t *json, sac_error *err) {
+    const json_t *sampling = NULL;
+    int64_t most = 64;
+    double fps = 1;
+    SAC_TRY(sac_json_get_object(json, "video_sampling", &sampling, err));
+    if (!sampling && c->sampling.fps > 0) return SAC_OK;
+    SAC_TRY(sac_json_get_float(sampling, "fps", &fps, err));
+    SAC_TRY(sac_json_get_int(sampling, "max_frames", 1, INT32_MAX, &most, err));
+    if (!(fps > 0 && fps <= MOST_FPS))
+        return sac_fail(err, SAC_BAD_FILE, "\"video_sampling\": \"fps\" must be above 0, at most %d",
+                        MOST_FPS);
+    c->sampling = (sac_processor_sampling){.fps = fps, .skip_s = 1, .most_frames = (int)most};
+    return SAC_OK;
+}
+
 /* Frames are drawn with the picture's settings: video_preprocessor_config.json must say the same. */
 static sac_status read_video(sac_processor_config *c, const json_t *video, const json_t *preprocessor,
                              sac_error *err) {
@@ -53,11 +69,12 @@ static sac_status read_video(sac_processor_config *c, const json_t *video, const
             return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is not that of preprocessor_config.json", keys[i]);
     }
     SAC_TRY(check_tile(c, video, err));
+    SAC_TRY(read_sampling(c, video, err));
     return read_longest(video, "size", &own->frame_longest, err);
 }
 
 /* Where video_sampling stands beside a "size", transformers 5 takes that for frames too. */
-static sac_status read_sampling(settings *own, const json_t *preprocessor, sac_error *err) {
+static sac_status read_frame_size(settings *own, const json_t *preprocessor, sac_error *err) {
     const json_t *sampling = NULL;
     own->frame_longest = own->longest;
     SAC_TRY(sac_json_get_object(preprocessor, "video_sampling", &sampling, err));
@@ -77,7 +94,8 @@ static sac_status read(sac_processor_config *c, const sac_processor_model *model
     SAC_TRY(check_tile(c, preprocessor, err));
     SAC_TRY(sac_json_get_bool(preprocessor, "do_resize", &own->resizes, err));
     SAC_TRY(sac_json_get_bool(preprocessor, "do_image_splitting", &own->splits, err));
-    SAC_TRY(read_sampling(own, preprocessor, err));
+    SAC_TRY(read_frame_size(own, preprocessor, err));
+    SAC_TRY(read_sampling(c, preprocessor, err));
     if (!model->video) return SAC_OK;
     sac_status st = read_video(c, model->video, preprocessor, err);
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "video_preprocessor_config.json");

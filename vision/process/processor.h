@@ -17,6 +17,13 @@
 
 typedef struct sac_dialect sac_dialect;
 
+/* How the model's own code chooses a video's frames where nothing is asked; zeros: its files do not say. See
+ * sac_frame_request. */
+typedef struct sac_processor_sampling {
+    double fps, skip_s;
+    int most_frames;
+} sac_processor_sampling;
+
 typedef struct sac_processor_config {
     const sac_dialect *dialect;
     sac_resize_arithmetic arithmetic; /* Pillow's, unless the caller changes it: see sac_processor_read */
@@ -32,6 +39,7 @@ typedef struct sac_processor_config {
     uint8_t pad_rgb[3];
     float mean[3], std[3]; /* the tower sees (pixel / 255 - mean) / std */
     int64_t max_tokens;    /* of one picture; INT32_MAX unless the caller lowers it */
+    sac_processor_sampling sampling;
     void *own;             /* the dialect's own settings, dialect->own_bytes; NULL where it has none */
 } sac_processor_config;
 
