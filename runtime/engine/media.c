@@ -82,7 +82,7 @@ static sac_status prepare_all(sac_session *s, const sac_message *messages, size_
         sac_media *m = &s->media[i];
         if (!is_picture(m)) continue;
         SAC_TRY(sac_media_measure(s, m, 0, err));
-        sac_room_take_picture(&room, m->report.n_tokens);
+        sac_room_take_picture(&room, m->report.n_tokens, m->plan.n_tiles);
     }
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];
