@@ -8,6 +8,7 @@
 #include "sampling.h"
 #include "status.h"
 #include "test.h"
+#include "tower.h"
 
 #include <math.h>
 
@@ -105,6 +106,32 @@ static void what_files_may_not_say(void **state) {
     assert_int_equal(sac_processor_plan_frame(&c, 33, 33, 0, &p, &err), SAC_UNSUPPORTED);
     sac_processor_free(&c);
     json_decref(as_is);
+}
+
+/* Rows of patches that take the position of the row before: torch's, by its bucketize of f32 shares (2.15). */
+static void buckets_of_positions(void **state) {
+    static const struct {
+        int side, n, below[10];
+    } want[] = {{8, 0, {0}},  {19, 1, {12}},       {25, 10, {5, 9, 10, 11, 12, 13, 15, 18, 20, 23}},
+                {27, 0, {0}}, {29, 3, {3, 6, 24}}, {32, 0, {0}},
+                {40, 1, {19}}};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(want); i++) {
+        const int side = want[i].side;
+        const sac_tower_config c = {
+            .kind = &sac_tower_idefics3, .image_size = side, .patch_size = 1, .merge_size = 1};
+        for (int y = 0, k = 0; y < side; y++) {
+            const bool is_below = k < want[i].n && want[i].below[k] == y;
+            k += is_below;
+            assert_int_equal(c.kind->position(&c, y * side), (y - is_below) * side);
+            assert_int_equal(c.kind->position(&c, y), y - is_below);
+        }
+    }
+    /* in squares of 2 x 2, row by row */
+    const sac_tower_config c = {
+        .kind = &sac_tower_idefics3, .image_size = 8, .patch_size = 2, .merge_size = 2};
+    static const int squares[] = {0, 1, 4, 5, 2, 3, 6, 7, 8};
+    for (int i = 0; i < (int)SAC_COUNT(squares); i++) assert_int_equal(c.kind->position(&c, i), squares[i]);
 }
 
 static void frames_that_its_own_code_looks_at(void **state) {
@@ -415,12 +442,12 @@ static void a_reducer_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_chunk_size),         cmocka_unit_test(prepared_as_from_files),
-        cmocka_unit_test(after_other_questions),    cmocka_unit_test(in_a_batch),
-        cmocka_unit_test(a_reducer_is_refused),     cmocka_unit_test(tiles_and_patch_rows),
-        cmocka_unit_test(what_files_may_not_say),   cmocka_unit_test(numbers_in_words),
-        cmocka_unit_test(texts_of_long_videos),     cmocka_unit_test(frames_that_its_own_code_looks_at),
-        cmocka_unit_test(what_is_asked_of_a_video),
+        cmocka_unit_test(every_chunk_size),       cmocka_unit_test(prepared_as_from_files),
+        cmocka_unit_test(after_other_questions),  cmocka_unit_test(in_a_batch),
+        cmocka_unit_test(a_reducer_is_refused),   cmocka_unit_test(tiles_and_patch_rows),
+        cmocka_unit_test(what_files_may_not_say), cmocka_unit_test(numbers_in_words),
+        cmocka_unit_test(texts_of_long_videos),   cmocka_unit_test(frames_that_its_own_code_looks_at),
+        cmocka_unit_test(buckets_of_positions),   cmocka_unit_test(what_is_asked_of_a_video),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
