@@ -1,5 +1,7 @@
 #include "block.h"
 
+#include <stddef.h>
+
 static sac_status normed(const sac_block_rows *r, const float *norm) {
     return r->ops->rmsnorm(
         r->stream, &(sac_rmsnorm_args){.y = r->norm, .x = r->hidden, .w = norm, .eps = r->shape.rms_eps});
@@ -15,6 +17,48 @@ static sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, const s
                                                         .fast = r->fast,
                                                         .steady = r->steps});
 }
+
+/* ---------------------------------------------------------------- adapters */
+
+static int adapter_of(const sac_block_rows *r, int64_t row) {
+    return r->row_adapters ? r->row_adapters[row] : r->adapter;
+}
+
+/* Whether any of the rows has an adapter. */
+static bool has_adapters(const sac_block_rows *r) {
+    if (!r->row_adapters) return r->adapter != 0;
+    for (int64_t i = 0; i < r->hidden.rows; i++)
+        if (r->row_adapters[i]) return true;
+    return false;
+}
+
+static sac_status add_low_rank(const sac_block_rows *r, sac_mat y, sac_mat x, const sac_low_rank *l) {
+    if (!l->a.tensor.data) return SAC_OK;
+    sac_mat low = r->low;
+    low.rows = x.rows;
+    low.cols = l->a.tensor.dim[0];
+    SAC_TRY(product(r, low, x, &l->a, NULL, false));
+    return product(r, y, low, &l->b, NULL, true);
+}
+
+/* y += what each row's adapter makes of x. `part`: offset of the matrix's field in sac_adapted_layer. Rows that follow
+ * one another and have the same adapter go together. */
+static sac_status adapt(const sac_block_rows *r, const sac_decoder_layer *w, size_t part, sac_mat y,
+                        sac_mat x) {
+    if (!w->adapted) return SAC_OK;
+    for (int64_t i = 0, end; i < x.rows; i = end) {
+        int adapter = adapter_of(r, i);
+        end = r->row_adapters ? i + 1 : x.rows;
+        while (end < x.rows && adapter_of(r, end) == adapter) end++;
+        if (!adapter) continue;
+        const uint8_t *layer = (const uint8_t *)&w->adapted[adapter - 1];
+        SAC_TRY(add_low_rank(r, sac_mat_rows(y, i, end - i), sac_mat_rows(x, i, end - i),
+                             (const sac_low_rank *)(const void *)(layer + part)));
+    }
+    return SAC_OK;
+}
+
+#define ADAPT(r, w, part, y, x) adapt(r, w, offsetof(sac_adapted_layer, part), y, x)
 
 /* ---------------------------------------------------------------- in */
 
@@ -98,6 +142,9 @@ static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
                                                                  .bias = {w->q_bias, w->k_bias, w->v_bias},
                                                                  .fast = r->fast,
                                                                  .steady = r->steps}));
+    SAC_TRY(ADAPT(r, w, q, r->q, r->norm));
+    SAC_TRY(ADAPT(r, w, k, r->k, r->norm));
+    SAC_TRY(ADAPT(r, w, v, r->v, r->norm));
     SAC_TRY(norm_heads(r, r->q, w->q_norm));
     return norm_heads(r, r->k, w->k_norm);
 }
@@ -154,7 +201,7 @@ sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_
 
 sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
                         int n_parts) {
-    if (r->ops->fuses && r->hidden.rows == 1 && !w->q_norm && !w->k_norm) {
+    if (r->ops->fuses && r->hidden.rows == 1 && !w->q_norm && !w->k_norm && !has_adapters(r)) {
         sac_status st = step_in(r, w, parts);
         if (st != SAC_UNSUPPORTED) return st;
     }
@@ -168,6 +215,8 @@ sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decod
     SAC_TRY(normed(r, w->attn_norm));
     SAC_TRY(product(r, r->k, r->norm, &w->k, w->k_bias, false));
     SAC_TRY(product(r, r->v, r->norm, &w->v, w->v_bias, false));
+    SAC_TRY(ADAPT(r, w, k, r->k, r->norm));
+    SAC_TRY(ADAPT(r, w, v, r->v, r->norm));
     SAC_TRY(norm_heads(r, r->k, w->k_norm));
     return store_keys(r, 0, part);
 }
@@ -176,6 +225,7 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
                              const sac_rotation *rotation, const int32_t *pos) {
     SAC_TRY(normed(r, w->attn_norm));
     SAC_TRY(product(r, r->q, r->norm, &w->q, w->q_bias, false));
+    SAC_TRY(ADAPT(r, w, q, r->q, r->norm));
     SAC_TRY(norm_heads(r, r->q, w->q_norm));
     return turn(r, r->q, r->shape.n_heads, rotation, pos);
 }
@@ -184,7 +234,7 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
 
 /* silu(gate) * up of the normalised rows, to r->gate. */
 static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
-    if (r->ops->fuses && (r->steps || r->hidden.rows == 1)) {
+    if (r->ops->fuses && (r->steps || r->hidden.rows == 1) && !has_adapters(r)) {
         sac_status st = r->ops->gate_up_step(r->stream, &(sac_gate_up_step_args){.y = r->gate,
                                                                                  .x = r->hidden,
                                                                                  .norm = w->mlp_norm,
@@ -200,21 +250,26 @@ static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
                                                                      .w = {w->gate, w->up},
                                                                      .fast = r->fast,
                                                                      .steady = r->steps}));
+    SAC_TRY(ADAPT(r, w, gate, r->gate, r->norm));
+    SAC_TRY(ADAPT(r, w, up, r->up, r->norm));
     return r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = r->gate, .gate = r->gate, .up = r->up});
 }
 
 sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(gate(r, w));
-    return product(r, r->hidden, r->gate, &w->down, NULL, true);
+    SAC_TRY(product(r, r->hidden, r->gate, &w->down, NULL, true));
+    return ADAPT(r, w, down, r->hidden, r->gate);
 }
 
 sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
+    SAC_TRY(ADAPT(r, w, o, r->hidden, r->q));
     return sac_block_mlp(r, w);
 }
 
 sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *w) {
-    return product(r, r->norm, r->q, &w->o, w->o_bias, false);
+    SAC_TRY(product(r, r->norm, r->q, &w->o, w->o_bias, false));
+    return ADAPT(r, w, o, r->norm, r->q);
 }
 
 sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_weight *w, sac_mat y) {

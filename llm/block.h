@@ -13,19 +13,32 @@
  *   sliding or full attention by layer  `window`; not here but in what attention is told (decoder_attend.c)
  *   experts                             the router and its matrices; a second MLP beside the dense one
  *   embeddings by layer                 a table and its gate; at the end of `out`
- * Fused ops know the plain block only: where such a field is set they are not asked. */
+ * Fused ops know the plain block only: where such a field is set they are not asked. Nor are they where a row has an
+ * adapter: its low-rank products come between a product and what follows it. */
 #ifndef SAC_LLM_BLOCK_H
 #define SAC_LLM_BLOCK_H
 
 #include "ops.h"
+
+/* What an adapter that is kept apart adds to a matrix of a layer: y += b (a x). The same rank in both; without data
+ * where the adapter leaves the matrix as it is. */
+typedef struct sac_low_rank {
+    sac_weight a, b; /* [rank][inputs], [outputs][rank] with the adapter's scaling in it */
+} sac_low_rank;
+
+/* One adapter's parts of one layer. */
+typedef struct sac_adapted_layer {
+    sac_low_rank q, k, v, o, gate, up, down;
+} sac_adapted_layer;
 
 /* What one layer computes with. Matrices are [outputs][inputs]; pointers are borrowed from the model. */
 typedef struct sac_decoder_layer {
     const float *attn_norm, *mlp_norm; /* [hidden] */
     sac_weight q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
-    const float *q_norm, *k_norm; /* [head_dim], the same for every head; NULL where absent */
-    sac_weight gate, up, down;    /* [intermediate][hidden] x 2, [hidden][intermediate] */
+    const float *q_norm, *k_norm;     /* [head_dim], the same for every head; NULL where absent */
+    sac_weight gate, up, down;        /* [intermediate][hidden] x 2, [hidden][intermediate] */
+    const sac_adapted_layer *adapted; /* [adapters of the decoder]; NULL without */
 } sac_decoder_layer;
 
 /* Sizes that all layers share. */
@@ -48,6 +61,9 @@ typedef struct sac_block_rows {
     sac_mat gate, up; /* [n][intermediate] scratch */
     bool steps;       /* every row is the token of a step: its bits are those that it has alone */
     bool fast;        /* bf16 products allowed */
+    int adapter;      /* of all rows: 0 none, otherwise the one after that many less one in `adapted` */
+    const int *row_adapters; /* [n] of each row, where they differ; NULL: `adapter` */
+    sac_mat low; /* [n][at least the rank of any] scratch; no data where the decoder has no adapters */
 } sac_block_rows;
 
 /* Rows of one sequence that follow one another: how they are turned, and where their keys and values go. */

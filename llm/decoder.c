@@ -14,7 +14,9 @@ sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) 
                             .norm = decoder_mat(r, s->norm, n, c->hidden),
                             .gate = decoder_mat(r, s->gate, n, c->intermediate),
                             .up = decoder_mat(r, s->up, n, c->intermediate),
-                            .fast = s->fast};
+                            .fast = s->fast,
+                            .adapter = s->adapter,
+                            .low = decoder_mat(r, s->low, n, r->d->most_rank)};
 }
 
 /* Logits of hidden rows [first, first + n), at most a chunk, to where ops write. */

@@ -41,6 +41,8 @@ typedef struct sac_decoder {
     const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or
                                                 NULL */
     const float *head_losses;                /* and for DuoAttention: [n_layers][n_kv_heads], or NULL */
+    int n_adapters;                          /* that are kept apart, in every layer */
+    int64_t most_rank;                       /* of theirs */
 } sac_decoder;
 
 /* What a session runs with. */
@@ -88,6 +90,7 @@ typedef struct sac_decoder_state {
     int n_visual;
     sac_kept_observer observer;
     bool fast;
+    int adapter; /* what the rows that are run next have: 0 none, else the one before that number (block.h) */
 
     /* Lent while something runs (sac_decoder_lend), NULL in between; in the memory of the decoder's device. A prompt
      * has n_ctx rows of hidden and queries and a chunk of the others; a step has the rows of its tokens,
@@ -98,6 +101,7 @@ typedef struct sac_decoder_state {
     void *norm;                /* [hidden] each */
     void *k, *v;               /* [kv_heads * head_dim] each */
     void *gate, *up;           /* [intermediate] each */
+    void *low;                 /* [most_rank] each */
     float *device_logits;      /* [vocab]; NULL on the CPU */
     int32_t *device_ids;       /* [chunk] on a device, for a prompt */
     int32_t *picked_positions; /* [chunk] of queries that a prefill policy picks; or NULL */

@@ -12,8 +12,10 @@ typedef struct sac_decoder_batch {
     void *hidden, *norm;      /* [capacity][hidden] */
     void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim] */
     void *gate_up;            /* [capacity][2 * intermediate] */
-    float *logits;            /* [capacity][vocab] */
-    int32_t *ids;             /* [capacity] on a device, else NULL */
+    void *low;                /* [capacity][most_rank]; NULL where the decoder has no adapters */
+    int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */
+    float *logits; /* [capacity][vocab] */
+    int32_t *ids;  /* [capacity] on a device, else NULL */
 } sac_decoder_batch;
 
 /* For states with these activations. Out of an arena of the device's memory, or of the host's with device NULL. */

@@ -17,13 +17,15 @@ static void *take_rows(const sac_decoder_state *s, sac_arena *a, int64_t rows, i
     return sac_arena_take(a, (size_t)rows * sac_dtype_row_bytes(s->dtype, cols));
 }
 
-static void take_activations(sac_decoder_state *s, const sac_decoder_config *c, sac_decoder_use use,
-                             int64_t rows, sac_arena *a) {
+static void take_activations(sac_decoder_state *s, const sac_decoder *d, sac_decoder_use use, int64_t rows,
+                             sac_arena *a) {
+    const sac_decoder_config *c = &d->config;
     s->norm = take_rows(s, a, rows, c->hidden);
     s->k = take_rows(s, a, rows, decoder_kv_cols(c));
     s->v = take_rows(s, a, rows, decoder_kv_cols(c));
     s->gate = take_rows(s, a, rows, c->intermediate);
     s->up = take_rows(s, a, rows, c->intermediate);
+    if (d->most_rank) s->low = take_rows(s, a, rows, d->most_rank);
     if (s->device) s->device_logits = sac_arena_take(a, decoder_floats(1, c->vocab));
     if (use == SAC_FOR_STEP) return;
     if (s->device) s->device_ids = sac_arena_take(a, (size_t)rows * sizeof *s->device_ids);
@@ -45,7 +47,7 @@ static sac_decoder_loan take(sac_decoder_state *s, const sac_decoder *d, sac_dec
     if (use == SAC_FOR_PROMPT && c->n_deep) s->deep = take_rows(s, a, n.rows, (int64_t)c->n_deep * c->hidden);
     loan.hidden_bytes = a->used_bytes - at;
     at = a->used_bytes;
-    take_activations(s, c, use, n.chunk, a);
+    take_activations(s, d, use, n.chunk, a);
     loan.activation_bytes = a->used_bytes - at;
     return loan;
 }
@@ -78,7 +80,7 @@ sac_status sac_decoder_lend(sac_decoder_state *s, const sac_decoder *d, sac_deco
 
 void sac_decoder_give_back(sac_decoder_state *s) {
     s->cache.staging = NULL;
-    s->hidden = s->deep = s->queries = s->norm = s->k = s->v = s->gate = s->up = NULL;
+    s->hidden = s->deep = s->queries = s->norm = s->k = s->v = s->gate = s->up = s->low = NULL;
     s->device_logits = NULL;
     s->device_ids = s->picked_positions = NULL;
 }

@@ -106,6 +106,10 @@ sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, co
     t.rows = sac_decoder_batch_rows(b, d, n);
     t.rows.ops = ops, t.rows.stream = stream;
     t.rows.fast = states[0]->fast;
+    if (d->n_adapters) {
+        for (int64_t i = 0; i < n; i++) b->adapters[i] = states[i]->adapter;
+        t.rows.row_adapters = b->adapters;
+    }
     sac_status st = run_together(&t, b, ids, err);
     if (st == SAC_OK) st = hand_out_logits(&t, b, err);
     if (st == SAC_OK) {

@@ -17,6 +17,9 @@ static sac_status replace(sac_adapted *out, const sac_adapter *a, const char *na
                         "one of them out",
                         a->folder, t->name);
     if (!t) return SAC_OK;
+    if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
+        return sac_fail(err, SAC_UNSUPPORTED, "%s%s: %.150s is %s; f32, f16 or bf16 is needed here",
+                        a->folder, sac_adapter_file(a), t->name, t->dtype_name);
     out->replacement = t;
     out->is_own = is_own;
     return SAC_OK;
@@ -36,6 +39,27 @@ sac_status sac_adapted_find(sac_adapted *out, const sac_adapters *adapters, cons
              k++)
             SAC_TRY(replace(out, a, name, err));
         if (lora.a) out->loras[out->n_loras++] = lora;
+    }
+    return SAC_OK;
+}
+
+sac_status sac_adapted_check_tied(const sac_adapters *adapters, const sac_tensor_table *t,
+                                  const sac_spec_tensor *embed, const sac_spec_tensor *head, bool gguf,
+                                  sac_error *err) {
+    for (int i = 0; i < adapters->n; i++) {
+        const sac_adapters one = {.item = {adapters->item[i]}, .n = 1};
+        sac_adapted e, h;
+        bool ties = false;
+        SAC_TRY(sac_json_get_bool(one.item[0].config, "ensure_weight_tying", &ties, err));
+        SAC_TRY(sac_adapted_find(&e, &one, t, embed, gguf, 0, err));
+        SAC_TRY(sac_adapted_find(&h, &one, t, head, gguf, 0, err));
+        bool is_whole = h.n_loras >= e.n_loras && (h.replacement || !e.replacement);
+        if (!ties || is_whole) continue;
+        return sac_fail(
+            err, SAC_BAD_FILE,
+            "%s%s: \"ensure_weight_tying\" is true, but what it has for the embedding is not there for "
+            "lm_head: save the adapter again",
+            one.item[0].folder, sac_adapter_file(&one.item[0]));
     }
     return SAC_OK;
 }

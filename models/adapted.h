@@ -22,6 +22,12 @@ typedef struct sac_adapted {
 sac_status sac_adapted_find(sac_adapted *out, const sac_adapters *adapters, const sac_tensor_table *t,
                             const sac_spec_tensor *row, bool gguf, int layer, sac_error *err);
 
+/* Of a head that is the embedding: BAD_FILE for an adapter with "ensure_weight_tying" that changes the embedding and has
+ * nothing for the head. */
+sac_status sac_adapted_check_tied(const sac_adapters *adapters, const sac_tensor_table *t,
+                                  const sac_spec_tensor *embed, const sac_spec_tensor *head, bool gguf,
+                                  sac_error *err);
+
 /* Which tensors of the base the model reads. */
 typedef struct sac_base_reads {
     const sac_checkpoint *checkpoint[2]; /* the second may be NULL */

@@ -183,13 +183,13 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
 }
 
 static sac_status bind_matrix(binder *b, const part *p, const sac_checkpoint_tensor *t,
-                              const sac_adapted *adapted, sac_weight *out) {
+                              const sac_adapted *adapted, bool is_of_layer, sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
-    if (adapted->n_loras)
+    if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !is_of_layer))
         SAC_TRY(merge(b, t->name, adapted, &w));
-    else {
+    else { /* what adapters add to a quantised matrix of a layer is kept apart (kept_adapters.h) */
         SAC_TRY(bind_tensor(b, t->name, &w.tensor));
         SAC_TRY(bind_tensor(b, t->name, &w.scales));
         SAC_TRY(bind_tensor(b, t->name, &w.zeros));
@@ -209,10 +209,17 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
         const char *name;
         bool set;
     } flags[] = {
-        {"untied", b->own_head},          {"qkv_bias", b->c->qkv_bias},
-        {"o_bias", b->c->o_bias},         {"projector_bias", b->c->projector_bias},
-        {"newline", b->c->image_newline}, {"norm_bias", b->c->projector_norm_bias},
+        {"untied", b->own_head},
+        {"qkv_bias", b->c->qkv_bias},
+        {"o_bias", b->c->o_bias},
+        {"projector_bias", b->c->projector_bias},
+        {"newline", b->c->image_newline},
+        {"norm_bias", b->c->projector_norm_bias},
         {"qk_norm", b->c->qk_norm},
+        {"tower_qkv_bias", b->c->tower.qkv_bias},
+        {"tower_qk_norm", b->c->tower.qk_norm},
+        {"tower_norm_bias", b->c->tower.norm_bias},
+        {"tower_final_norm", b->c->tower.final_norm},
     };
     for (size_t i = 0; i < SAC_COUNT(flags); i++)
         if (strcmp(row->when, flags[i].name) == 0) {
@@ -256,7 +263,8 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
-    return sl->is_matrix ? bind_matrix(b, p, t, &adapted, to) : bind_vector(b, t, &adapted, to);
+    return sl->is_matrix ? bind_matrix(b, p, t, &adapted, sl->in_layer && p == &b->parts[DECODER], to)
+                         : bind_vector(b, t, &adapted, to);
 }
 
 /* Every slot of every layer, once. */
@@ -336,6 +344,7 @@ static sac_status part_head(binder *b) {
     const sac_spec_tensor *embed = sac_tensor_table_row(&b->table, "embed");
     const sac_spec_tensor *head = sac_tensor_table_row(&b->table, "head");
     if (!embed || !head) return SAC_OK;
+    SAC_TRY(sac_adapted_check_tied(b->s->adapters, &b->table, embed, head, b->s->gguf, b->err));
     SAC_TRY(sac_adapted_find(e, b->s->adapters, &b->table, embed, b->s->gguf, 0, b->err));
     SAC_TRY(sac_adapted_find(h, b->s->adapters, &b->table, head, b->s->gguf, 0, b->err));
     const sac_checkpoint_tensor *shared = e->replacement && !e->is_own   ? e->replacement

@@ -3,6 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static sac_status place_adapted(sac_placer *p, sac_adapted_layer *l) {
+    sac_low_rank *parts[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+    for (size_t i = 0; i < SAC_COUNT(parts); i++) {
+        if (!parts[i]->a.tensor.data) continue;
+        SAC_TRY(sac_place_weight(p, &parts[i]->a));
+        SAC_TRY(sac_place_weight(p, &parts[i]->b));
+    }
+    return SAC_OK;
+}
+
 static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_decoder_layer *l) {
     int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
     sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
@@ -17,7 +27,9 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
     return sac_place_vector(p, &l->o_bias, c->hidden);
 }
 
-static sac_status place_decoder(sac_placer *p, sac_decoder *d, sac_load_progress progress, void *ctx) {
+static sac_status place_decoder(sac_placer *p, sac_device_decoder *out, sac_load_progress progress,
+                                void *ctx) {
+    sac_decoder *d = &out->decoder;
     bool shared_head = d->head.tensor.data == d->embed.tensor.data;
     SAC_TRY(sac_place_weight(p, &d->embed));
     if (shared_head)
@@ -28,6 +40,20 @@ static sac_status place_decoder(sac_placer *p, sac_decoder *d, sac_load_progress
     for (int i = 0; i < d->config.n_layers; i++) {
         if (progress && p->arena.base) progress(ctx, i, d->config.n_layers);
         SAC_TRY(place_layer(p, &d->config, &d->layers[i]));
+        for (int k = 0; k < d->n_adapters; k++)
+            SAC_TRY(place_adapted(p, &out->adapted[i * d->n_adapters + k]));
+    }
+    return SAC_OK;
+}
+
+static sac_status copy_adapted(const sac_decoder *from, sac_device_decoder *out, sac_error *err) {
+    const int n_layers = from->config.n_layers, n = from->n_adapters;
+    out->adapted = calloc((size_t)n_layers * (size_t)n, sizeof *out->adapted);
+    if (!out->adapted) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d adapters", n);
+    for (int i = 0; i < n_layers; i++) {
+        sac_adapted_layer *to = out->adapted + i * n;
+        memcpy(to, from->layers[i].adapted, (size_t)n * sizeof *to);
+        out->decoder.layers[i].adapted = to;
     }
     return SAC_OK;
 }
@@ -40,7 +66,7 @@ static sac_status copy_decoder(const sac_decoder *from, sac_device_decoder *out,
     if (!out->decoder.layers)
         return sac_fail(err, SAC_NO_MEMORY, "no memory for %d layers", from->config.n_layers);
     memcpy(out->decoder.layers, from->layers, n_bytes);
-    return SAC_OK;
+    return from->n_adapters ? copy_adapted(from, out, err) : SAC_OK;
 }
 
 sac_dtype sac_device_activations(const sac_loaded_model *m) {
@@ -56,17 +82,18 @@ sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activation
                     .rounds_f32 = true,
                     .err = err};
     SAC_TRY(copy_decoder(&m->decoder, out, err));
-    SAC_TRY(place_decoder(&p, &out->decoder, NULL, NULL));
+    SAC_TRY(place_decoder(&p, out, NULL, NULL));
     out->n_bytes = p.arena.used_bytes;
     SAC_TRY(stream->device->alloc(stream->device, out->n_bytes, &out->block, err));
     p.arena = sac_arena_over(out->block, out->n_bytes);
-    SAC_TRY(place_decoder(&p, &out->decoder, progress, ctx));
+    SAC_TRY(place_decoder(&p, out, progress, ctx));
     return stream->device->stream_sync(stream, err);
 }
 
 void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device) {
     if (d->block) device->free(device, d->block);
     free(d->decoder.layers);
+    free(d->adapted);
     *d = (sac_device_decoder){0};
 }
 

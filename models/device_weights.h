@@ -7,7 +7,8 @@
 
 /* The decoder a second time, its weights in one block of the device. */
 typedef struct sac_device_decoder {
-    sac_decoder decoder; /* its layers are this struct's own */
+    sac_decoder decoder;        /* its layers are this struct's own */
+    sac_adapted_layer *adapted; /* what they point to of adapters; or NULL */
     void *block;
     size_t n_bytes;
 } sac_device_decoder;

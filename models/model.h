@@ -29,8 +29,9 @@ typedef struct sac_model_chat {
         adds_special; /* what the tokenizer adds to a text goes around a conversation that does not begin with it */
 } sac_model_chat;
 
-/* An adapter that is merged into the weights. */
+/* An adapter. */
 typedef struct sac_adapter_entry {
+    const char *name; /* under which it is kept apart; NULL: it is part of the weights */
     const char *folder;
     double scale;
     int rank;
@@ -71,7 +72,9 @@ typedef struct sac_loaded_model {
     sac_dtype dtype;         /* of most weight bytes */
     uint8_t fingerprint[32]; /* identifies weights and processor in the vision embedding cache */
     sac_arena arena;         /* f32 copies of norms and biases, layer tables */
-    void *checkpoint;        /* mappings, released by sac_loaded_model_free */
+    int own_adapter; /* of the decoder's, what sequences have that ask for none: products beside quantised matrices,
+                        into which nothing can be merged; or 0 */
+    void *checkpoint; /* mappings, released by sac_loaded_model_free */
 } sac_loaded_model;
 
 /* Called while files are mapped and tensors bound; NULL = silent. */
@@ -81,13 +84,20 @@ typedef struct sac_load_options {
     sac_tokenizer_rule tokenizer_rule; /* of a folder; a GGUF file is not touched by it */
     const char *const *adapters;       /* LoRA adapters, "DIR" or "DIR:scale" */
     size_t n_adapters;
-    sac_pool *pool;                    /* threads that merge them; NULL: the caller's alone */
+    const char *const *kept_adapters; /* those to be kept apart, "NAME=DIR" or "NAME=DIR:scale" */
+    size_t n_kept_adapters;
+    sac_pool *pool; /* threads that merge them; NULL: the caller's alone */
     sac_load_progress progress;
     void *progress_ctx;
 } sac_load_options;
 
 /* The i-th of its adapters, which borrows from the model; false when there is none. */
 bool sac_loaded_model_adapter(const sac_loaded_model *m, int64_t i, sac_adapter_entry *out);
+
+/* The number that a sequence is run with (sac_decoder_state.adapter) for the adapter that is kept apart under this
+ * name; NULL: for the model as it is. NOT_FOUND, with the names that there are. */
+sac_status sac_loaded_model_find_adapter(const sac_loaded_model *m, const char *name, int *number,
+                                         sac_error *err);
 
 /* `path` is a Hugging Face folder or a .gguf file. On failure nothing is left open. */
 sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load_progress progress, void *ctx,

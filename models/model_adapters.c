@@ -118,7 +118,7 @@ static sac_status read_keys(sac_load_context *l, const sac_adapter *a) {
     if (a->is_gguf) return SAC_OK;
     sac_status st =
         sac_config_keys_of_object(&l->m->keys, l->config.family, "adapter", config_name, a->config, l->err);
-    return st == SAC_OK ? sac_load_hash_json(l, a->config) : refused(l, st, a);
+    return st == SAC_OK ? st : refused(l, st, a);
 }
 
 sac_status sac_load_open_adapters(sac_load_context *l, const char *architecture) {
@@ -128,17 +128,44 @@ sac_status sac_load_open_adapters(sac_load_context *l, const char *architecture)
     for (int i = 0; i < list->n; i++) {
         SAC_TRY(check_kind(l, &list->item[i], architecture));
         SAC_TRY(read_keys(l, &list->item[i]));
+        if (list->item[i].config) SAC_TRY(sac_load_hash_json(l, list->item[i].config));
     }
     return SAC_OK;
 }
 
+/* ---- kept apart ---- */
+
+sac_status sac_load_open_kept_adapters(sac_load_context *l, const char *architecture) {
+    sac_kept_adapters *kept = &l->files->kept;
+    for (size_t i = 0; i < l->options->n_kept_adapters; i++) {
+        SAC_TRY(sac_kept_adapters_add(kept, l->options->kept_adapters[i], l->err));
+        const sac_adapter *a = &kept->item[kept->n - 1].adapter;
+        SAC_TRY(check_kind(l, a, architecture));
+        SAC_TRY(read_keys(l, a));
+    }
+    return SAC_OK;
+}
+
+sac_status sac_loaded_model_find_adapter(const sac_loaded_model *m, const char *name, int *number,
+                                         sac_error *err) {
+    const sac_model_files *files = m->checkpoint;
+    *number = m->own_adapter;
+    return name ? sac_kept_adapters_find(&files->kept, name, number, err) : SAC_OK;
+}
+
+/* ---- what is told of them ---- */
+
 bool sac_loaded_model_adapter(const sac_loaded_model *m, int64_t i, sac_adapter_entry *out) {
     const sac_model_files *files = m->checkpoint;
-    if (!files || i < 0 || i >= files->adapters.n) return false;
-    const sac_adapter *a = &files->adapters.item[i];
+    if (!files || i < 0 || i >= files->adapters.n + files->kept.n) return false;
+    const sac_kept_adapter *kept = i < files->adapters.n ? NULL : &files->kept.item[i - files->adapters.n];
+    const sac_adapter *a = kept ? &kept->adapter : &files->adapters.item[i];
     int64_t rank = 0;
     double alpha;
-    *out = (sac_adapter_entry){.folder = a->folder, .scale = a->scale, .n_tensors = a->tensors.n_tensors};
+    *out = (sac_adapter_entry){.name = kept ? kept->name : NULL,
+                               .folder = a->folder,
+                               .scale = a->scale,
+                               .n_tensors = a->tensors.n_tensors};
     (void)sac_adapter_rank_alpha(a->config, "", &rank, &alpha, NULL); /* its patterns have run before */
     const sac_checkpoint_tensor *first =
         &a->tensors.tensors[0]; /* of a GGUF file a lora_a: they are sorted */

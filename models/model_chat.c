@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void sac_load_stop_id(sac_loaded_model *m, int32_t id) {
     for (int i = 0; i < m->n_stop_ids; i++)
@@ -32,9 +33,26 @@ static sac_status set_placeholders(sac_load_context *l) {
     char image[256] = "<image>", video[256] = "";
     placeholder_text(m, m->image_token, image);
     if (m->video_token != m->image_token) placeholder_text(m, m->video_token, video);
-    if (l->config.video_chat) snprintf(video, sizeof video, "<video>");
-    return sac_chat_templates_set_placeholders(m->templates, m->has_vision ? image : NULL, video[0] ? video : NULL,
-                                               l->err);
+    if (l->config.video_mark) snprintf(video, sizeof video, "%s", l->config.video_mark);
+    return sac_chat_templates_set_placeholders(m->templates, m->has_vision ? image : NULL,
+                                               video[0] ? video : NULL, l->err);
+}
+
+/* The ids of the tokens around pictures and frames that the family names by their texts. */
+static sac_status find_media_tokens(sac_load_context *l) {
+    const struct {
+        const char *text;
+        int32_t *id;
+    } tokens[] = {{l->config.media_begin, &l->m->vision_start}, {l->config.media_end, &l->m->vision_end}};
+    for (size_t i = 0; i < SAC_COUNT(tokens); i++) {
+        if (!tokens[i].text) continue;
+        *tokens[i].id = sac_token_find(l->m->tokenizer, tokens[i].text, strlen(tokens[i].text));
+        if (*tokens[i].id < 0)
+            return sac_fail(l->err, SAC_BAD_FILE,
+                            "%s: tokenizer.json has no token \"%s\", which stands around pictures under %s",
+                            l->text_path, tokens[i].text, l->config.family->name);
+    }
+    return SAC_OK;
 }
 
 sac_status sac_load_chat(sac_load_context *l) {
@@ -43,6 +61,7 @@ sac_status sac_load_chat(sac_load_context *l) {
     m->template_adds_special = m->has_vision;
     if (!m->chat.format)
         return sac_fail(l->err, SAC_INTERNAL, "no chat format \"%s\"", l->config.default_chat);
+    SAC_TRY(find_media_tokens(l));
     SAC_TRY(sac_chat_templates_create(&m->templates, l->err));
     SAC_TRY(set_token(l, "bos_token", sac_tokenizer_bos(m->tokenizer)));
     SAC_TRY(set_token(l, "eos_token", sac_tokenizer_eos(m->tokenizer)));

@@ -211,10 +211,12 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     l->m->frame_layout = l->config.frame_layout;
 
     SAC_TRY(sac_load_open_adapters(l, NULL));
+    SAC_TRY(sac_load_open_kept_adapters(l, NULL));
     sac_bind_source source;
     SAC_TRY(open_weights(l, config, &source));
     st = sac_bind_model(l->m, &l->config, &source, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    SAC_TRY(sac_load_bind_kept_adapters(l, false));
     if (l->m->has_vision) SAC_TRY(load_processor(l, config));
     SAC_TRY(load_tokenizer(l));
     SAC_TRY(sac_load_folder_chat(l));

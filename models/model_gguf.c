@@ -363,6 +363,7 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(list_keys(r));
     SAC_TRY(read_sampling(r));
     SAC_TRY(sac_load_open_adapters(l, r->arch));
+    SAC_TRY(sac_load_open_kept_adapters(l, r->arch));
     sac_bind_source source = {.weights = weights,
                               .adapters = l->files->adapters.n ? &l->files->adapters : NULL,
                               .pool = l->options->pool,
@@ -371,6 +372,7 @@ static sac_status load_parts(reader *r) {
                               .progress_ctx = l->options->progress_ctx};
     SAC_TRY(find_biases(r, &source));
     SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
+    SAC_TRY(sac_load_bind_kept_adapters(l, true));
     SAC_TRY(load_tokenizer(r));
     return load_chat(r);
 }

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "controller.h"
 #include "hash.h"
+#include "kept_adapters.h"
 #include "model.h"
 #include "model_path.h"
 
@@ -15,6 +16,7 @@ typedef struct sac_model_files {
     sac_checkpoint weights;
     sac_checkpoint tower; /* empty unless the tower's weights have a folder of their own */
     sac_adapters adapters;
+    sac_kept_adapters kept;
     sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */
     sac_controller controller; /* what sac_decoder.controller points to, and its weights */
     float *controller_block;
@@ -44,6 +46,11 @@ sac_status sac_load_find_adapter(sac_load_context *l);
 /* files->adapters: the folder's own, then those of the options, and their keys; the configuration has been read.
  * architecture: a GGUF file's; NULL: of a folder. */
 sac_status sac_load_open_adapters(sac_load_context *l, const char *architecture);
+
+/* files->kept: those of the options, of the same kind. */
+sac_status sac_load_open_kept_adapters(sac_load_context *l, const char *architecture);
+/* Their matrices beside those of m->decoder, and those of `adapters` beside quantised ones; the decoder is bound. */
+sac_status sac_load_bind_kept_adapters(sac_load_context *l, bool gguf);
 
 /* Into l->hash; order of keys and white space do not matter. */
 sac_status sac_load_hash_json(sac_load_context *l, const json_t *v);

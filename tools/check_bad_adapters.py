@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws broken LoRA adapters and checks what `saccade inspect --adapter` says of each.
+"""Draws broken LoRA adapters, to merge or to keep apart, and checks what `saccade inspect --adapter` says of each.
 
     tools/check_bad_adapters.py [--command build/asan/saccade] [--n 120] [--seed 1] [--show]
 
@@ -22,7 +22,7 @@ BASES = {"llama_f32": ["attention", "dora", "embedding", "saved_head", "rank_pat
          "llava_full": ["projector", "tower_full", "patches"], "qwen2_vl": ["qwen_visual", "qwen_merger"]}
 REFUSED = {"lora_bias": True, "use_qalora": True, "layer_replication": [[0, 1]], "target_parameters": ["a.b"],
            "trainable_token_indices": [1], "alora_invocation_tokens": [3], "megatron_config": {"a": 1},
-           "ensure_weight_tying": True, "peft_type": "LOHA"}
+           "peft_type": "LOHA"}
 GGUF_BASES = {"gguf_llama_f32/f32.gguf": ["gguf_llama_f32/gguf_attention.gguf", "gguf_llama_f32/gguf_embedding.gguf"],
               "gguf_qwen2_f32/f32.gguf": ["gguf_qwen2_f32/gguf_qwen.gguf"]}
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
@@ -161,7 +161,8 @@ def prepare(rng, outer):
 def draw(rng, outer):
     base, folder, name = prepare(rng, outer)
     model = os.path.join(ROOT, "tests", "golden", "models", base)
-    return ["inspect", model, "--adapter", folder], f"{base}, {name}", lambda run: fault(run, folder, name)
+    apart = "x=" if rng.random() < 0.5 else ""
+    return ["inspect", model, "--adapter", apart + folder], f"{base}, {name}{', apart' if apart else ''}", lambda run: fault(run, folder, name)
 
 
 if __name__ == "__main__":

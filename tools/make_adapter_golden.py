@@ -11,7 +11,9 @@ adapter, its tensors are filled with random numbers, it is saved, loaded again i
 
 DIR/index.json             the bases, as ../adapters/BASE
 DIR/BASE/golden.json, .bin as tools/make_model_goldens.py says; a case has "adapters", paths from the root of the tree,
-                           and the tolerance 3e-4 of its largest logit, 1e-3 where the base has 16 bits
+                           and the tolerance 3e-4 of its largest logit, 1e-3 where the base has 16 bits. "apart":
+                           whether the last of its adapters gives the same logits when it is kept apart: "also",
+                           "only", "no" (the base has 16 bits, and a case NAME_apart is beside it) or "refused"
 DIR/BASE/NAME              the adapters; of GGUF bases NAME.gguf
 
 What peft makes of a base in 16 bits is rounded once to its type, as the runtime does; a weight in a million lies so close
@@ -23,6 +25,7 @@ import os
 import random
 import re
 import shutil
+import tempfile
 import warnings
 
 import numpy as np
@@ -30,6 +33,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import make_model_goldens as goldens
+import make_packed_models as packed_models
 from make_tiny_models import permute
 
 warnings.filterwarnings("ignore")
@@ -115,6 +119,12 @@ CASES = [
     one("gguf_qwen_embedding", "gguf_qwen2_f32", dict(target_modules=["embed_tokens", "k_proj"])),
     one("tied_moved_embedding", "llava_qwen2", dict(target_modules=["embed_tokens"], moved=True, dtype=torch.float16)),
     one("tied_moved_head", "llava_qwen2", dict(target_modules=["lm_head"], moved=True, dtype=torch.float16)),
+    one("quantised", "packed_gptq_4", dict(target_modules=ATTENTION + MLP)),
+    one("quantised_two", "packed_gptq_4", dict(target_modules=ATTENTION), dict(target_modules=MLP + ["q_proj"], r=3, scale=-0.5)),
+    one("quantised_nf4", "packed_nf4", dict(target_modules="all-linear", use_rslora=True)),
+    one("tying", "qwen3_tied", dict(target_modules=["lm_head", "q_proj"], ensure_weight_tying=True)),
+    one("tying_saved", "qwen3_tied", dict(target_modules=["v_proj"], modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
+    one("tying_dora", "qwen3_tied", dict(target_modules=["embed_tokens"], use_dora=True, ensure_weight_tying=True)),
 ]
 
 
@@ -151,12 +161,12 @@ def fill(model, name, generator):
         if "lora_magnitude" in key:
             p.data *= 1 + 0.3 * noise.clamp(-2, 2)
         elif "lora_" in key:
-            p.data = noise * (0.3 if "embedding" in key else 0.15)
+            p.data.copy_(noise * (0.3 if "embedding" in key else 0.15))  # in place: it may be tied
         elif p.requires_grad:  # modules_to_save and bias
-            p.data = p.data + 0.2 * noise * p.data.abs().mean().clamp(min=0.05)
+            p.data += 0.2 * noise * p.data.abs().mean().clamp(min=0.05)
 
 
-def save(base_path, folder, config, generator):
+def save(base_path, folder, config, generator, named=None):
     from peft import LoraConfig, get_peft_model
     config = {"r": 2, "lora_alpha": 4, **config}
     config.pop("scale", 1)
@@ -167,7 +177,7 @@ def save(base_path, folder, config, generator):
     os.remove(os.path.join(folder, "README.md"))
     path = os.path.join(folder, "adapter_config.json")
     written = goldens.read_json(path)
-    written["base_model_name_or_path"] = os.path.relpath(base_path, ROOT)
+    written["base_model_name_or_path"] = os.path.relpath(named or base_path, ROOT)
     for key in ("target_modules", "modules_to_save", "exclude_modules"):
         if isinstance(written.get(key), list):
             written[key] = sorted(written[key])  # a set, whose order changes from run to run
@@ -189,7 +199,14 @@ def file_type(base_path):
     return max(set(types), key=types.count)
 
 
-def apply(wrapper, base_path, folders, scales):
+def apart_of(folder):
+    """Whether the adapter in a folder can be kept apart: nothing but LoRA of matrices of the language model's layers."""
+    layer = re.compile(r".*\blayers\.\d+\.(self_attn|mlp)\.\w+_proj\.lora_[AB]\.weight$")
+    names = load_file(os.path.join(folder, "adapter_model.safetensors"))
+    return "also" if all(layer.match(n) and "vision_tower" not in n for n in names) else "refused"
+
+
+def apply(wrapper, base_path, folders, scales, is_rounded=True):
     """The adapters, into the wrapper's model."""
     from peft import PeftModel
     from peft.tuners.lora import LoraLayer
@@ -205,7 +222,7 @@ def apply(wrapper, base_path, folders, scales):
                     module.scaling[name] *= scale
     model.eval()
     dtype = file_type(base_path)
-    if dtype == torch.float32:
+    if dtype == torch.float32 or not is_rounded:
         return
     for name, module in list(wrapper.model.named_modules()):
         if isinstance(module, LoraLayer):
@@ -241,6 +258,25 @@ def in_f32(base, out):
     return folder
 
 
+def as_floats(base):
+    """A folder with the numbers of a quantised base as floats, by the seed that it was made from."""
+    folder = os.path.join(goldens.FOLDER, base)
+    with open(os.path.join(folder, "model.safetensors"), "rb") as f:
+        want = f.read()
+    kept = {n: open(os.path.join(folder, n), "rb").read() for n in ("golden.json", "golden.bin")}
+    for seed in range(1, 100):
+        floats = tempfile.mkdtemp()
+        packed_models.write(base.removeprefix("packed_"), seed, floats)
+        for name, data in kept.items():
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(data)
+        with open(os.path.join(folder, "model.safetensors"), "rb") as f:
+            if f.read() == want:
+                return floats
+        shutil.rmtree(floats)
+    raise SystemExit(f"{base}: no seed gives it; run tools/make_packed_models.py")
+
+
 def to_gguf(base_path, folder):
     """The adapter in a folder as llama.cpp's convert_lora_to_gguf.py has it; the folder goes."""
     import gguf
@@ -271,18 +307,46 @@ def to_gguf(base_path, folder):
     return folder + ".gguf"
 
 
-def make_case(spec, out, generator, base_path):
-    folders = [os.path.join(out, spec["base"], spec["name"] + (f"_{i}" if i else "")) for i in range(len(spec["adapters"]))]
-    scales = [a.get("scale", 1) for a in spec["adapters"]]
-    for folder, config in zip(folders, spec["adapters"]):
-        save(base_path, folder, config, generator)
+def is_packed(base):
+    return base.startswith("packed_")
+
+
+def base_path_of(base, out, is_random):
+    """The base that peft runs."""
+    return in_f32(base, out) if is_random else as_floats(base) if is_packed(base) else goldens.model_path_of(base)
+
+
+def prompt_of(spec, base_path):
     case = json.loads(json.dumps((goldens.CASES.get(goldens.architecture_of(base_path)) or [goldens.text_case("text")])[spec["prompt"]]))
     wrapper = goldens.open_model(base_path)
     wrapper.tokenizer = wrapper.tokenizer or goldens.tokenizer_of(goldens.FOLDER)
     ids, _ = wrapper.prompt(case)
+    return case, wrapper, ids
+
+
+def make_apart(spec, base_path, folders, scales, case):
+    """The same with what the adapters add rounded nowhere, as it is where they are kept apart."""
+    apart, wrapper, ids = prompt_of(spec, base_path)
+    wrapper.first(ids, apart)
+    apply(wrapper, base_path, folders, scales, is_rounded=False)
+    rows = goldens.run(wrapper, apart)
+    tolerance = 3e-4 * float(np.abs(rows[0]).max())
+    return {**apart, "name": spec["name"] + "_apart", "tolerance": tolerance, "adapters": case["adapters"], "apart": "only"}, rows
+
+
+def make_case(spec, out, generator, base_path):
+    folders = [os.path.join(out, spec["base"], spec["name"] + (f"_{i}" if i else "")) for i in range(len(spec["adapters"]))]
+    scales = [a.get("scale", 1) for a in spec["adapters"]]
+    for folder, config in zip(folders, spec["adapters"]):
+        save(base_path, folder, config, generator, goldens.model_path_of(spec["base"]) if is_packed(spec["base"]) else None)
+    case, wrapper, ids = prompt_of(spec, base_path)
+    apart = apart_of(folders[-1])
     before = wrapper.first(ids, case)[0].numpy().copy()
     apply(wrapper, base_path, folders, scales)
     rows = goldens.run(wrapper, case)
+    rounds = file_type(base_path) != torch.float32
+    case["apart"] = "no" if rounds and apart == "also" else apart
+    given = folders
     if base_path.endswith(".gguf"):
         folders = [to_gguf(base_path, f) for f in folders]
     largest = float(np.abs(rows[0]).max())
@@ -293,7 +357,10 @@ def make_case(spec, out, generator, base_path):
     if moved < 20:
         raise SystemExit(f"{spec['name']}: the adapter changes next to nothing ({moved:.1f} tolerances)")
     print(f"{spec['base']:16} {spec['name']:24} moves logits by {moved:.0f} tolerances", flush=True)
-    return case, rows
+    made = [(case, rows)]
+    if case["apart"] == "no":
+        made.append(make_apart(spec, base_path, given, scales, case))
+    return made
 
 
 def write_base(out, base, made, base_path):
@@ -327,8 +394,8 @@ def main():
         if args.only and args.only not in spec["name"]:
             continue
         generator = torch.Generator().manual_seed(1000 * args.seed + i)
-        base_path = in_f32(spec["base"], out) if args.random else goldens.model_path_of(spec["base"])
-        made.setdefault(spec["base"], []).append(make_case(spec, out, generator, base_path))
+        base_path = base_path_of(spec["base"], out, args.random)
+        made.setdefault(spec["base"], []).extend(make_case(spec, out, generator, base_path))
     if args.only:
         return
     for base, some in made.items():

@@ -3,6 +3,7 @@
 
     tools/make_config_golden.py                   # writes tests/golden/config_cases.json
     tools/make_config_golden.py --seed 2 --out F  # other cases, to try once: SACCADE_CONFIG_CASES=F test_config_cases
+    tools/make_config_golden.py --only internvl --n 1000 --out F   # of one of the families in LATER
 
 Needs torch, transformers 5, tokenizers, safetensors, pillow. A case is one to three changes that leave the
 shapes of all tensors as they are, so that no weights are added to the tree:
@@ -99,6 +100,20 @@ KIN = {
                      "top": {"vision_feature_layer": [-1, -2, 0, 1], "projector_hidden_act": ["gelu", "silu"]},
                      "processor": PROCESSOR_KEYS},
 }
+# Families since then, each drawn by itself, behind all others.
+INTERN_VL = {"text": {**TEXT_KEYS, **FAMILY["qwen2"]},
+             "vision": {"layer_norm_eps": [1e-3, 1e-2, "-"], "hidden_act": ["gelu", "silu", "gelu_pytorch_tanh"],
+                        "num_attention_heads": [1, 2, 4], "attention_dropout": [0.2], "layer_scale_init_value": [0.5],
+                        "use_mask_token": [False], "hidden_dropout_prob": [0.1], "projection_dropout": [0.3], "num_hidden_layers": [1]},
+             "top": {"vision_feature_layer": [-1, -2, -3, 0, 1, 2, "-"], "projector_hidden_act": ["gelu", "silu", "quick_gelu"],
+                     "image_seq_length": [7], "tie_word_embeddings": [False, "-"]},
+             "processor": {**PROCESSOR_KEYS, "min_patches": [1, 2, 5, "-"], "max_patches": [1, 2, 3, 6, 11, 20, "-"],
+                           "crop_to_patches": [True, False], "do_pad": [True]}}
+LATER = {"internvl": INTERN_VL,
+         "internvl_rms": {"text": {k: v for k, v in INTERN_VL["text"].items() if k != "tie_word_embeddings"},
+                          "vision": INTERN_VL["vision"], "top": {**INTERN_VL["top"], "tie_word_embeddings": ["-"]},
+                          "processor": {k: v for k, v in INTERN_VL["processor"].items() if k not in PROCESSOR_KEYS}}}
+N_LATER = 15
 BASES = {"llama_f32": "llama", "mistral": "mistral", "qwen2": "qwen2", "llava": "llama", "llava_qwen2": "qwen2",
          "llava_next": "llama"}
 
@@ -148,18 +163,19 @@ def draw(rng):
     return {"base": base, "files": files, "image": image, "refused": refused}
 
 
-def draw_kin(rng):
-    base = rng.choice(sorted(KIN))
+def draw_kin(rng, base=None):
+    base = base or rng.choice(sorted(KIN))
+    parts = KIN.get(base) or LATER[base]
     files = {}
     for _ in range(rng.randint(1, 3)):
-        part = rng.choice(sorted(KIN[base]))
-        key = rng.choice(sorted(KIN[base][part]))
-        change = {key: rng.choice(KIN[base][part][key])}
+        part = rng.choice(sorted(parts))
+        key = rng.choice(sorted(parts[part]))
+        change = {key: rng.choice(parts[part][key])}
         half = {"text": "text_config", "vision": "vision_config"}.get(part)
         if half and half in goldens.read_json(goldens.FOLDER, base, "config.json"):
             change = {half: change}
         deep_set(files.setdefault("preprocessor_config.json" if part == "processor" else "config.json", {}), change)
-    image = rng.choice(["wide.png", "tall.png", "square.png", "small.png"]) if len(KIN[base]) > 1 else None
+    image = rng.choice(["wide.png", "tall.png", "square.png", "small.png"]) if len(parts) > 1 else None
     return {"base": base, "files": files, "image": image, "refused": None}
 
 
@@ -207,10 +223,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=os.path.join(goldens.ROOT, "tests", "golden", "config_cases.json"))
+    parser.add_argument("--only", help="a family of LATER")
+    parser.add_argument("--n", type=int, default=N_LATER, help="cases of each of those")
     a = parser.parse_args()
     rng, kin, cases, seen, n_failed = random.Random(a.seed), random.Random(a.seed), [], set(), 0
-    while len(cases) < N_CASES + N_KIN:
-        case = draw(rng) if len(cases) < N_CASES else draw_kin(kin)
+    later = [(base, random.Random(f"{a.seed} {base}")) for base in sorted(LATER) if a.only in (None, base)]
+    n_before = 0 if a.only else N_CASES + N_KIN
+    while len(cases) < n_before + a.n * len(later):
+        behind = (len(cases) - n_before) // a.n
+        case = (draw(rng) if len(cases) < min(N_CASES, n_before) else draw_kin(kin) if len(cases) < n_before else
+                draw_kin(later[behind][1], later[behind][0]))
         text = json.dumps(case, sort_keys=True)
         if text in seen:
             continue

@@ -12,6 +12,8 @@ import os
 
 import transformers as t
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
 from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
 from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
@@ -24,12 +26,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "qwen3": t.Qwen3Config,
            "llava": t.LlavaConfig, "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig,
            "clip": t.CLIPVisionConfig, "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig,
-           "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig}
+           "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig,
+           "internvl": t.InternVLConfig}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
               "llava_onevision": LlavaOnevisionImageProcessorPil, "siglip": SiglipImageProcessorPil,
-              "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor}
+              "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor,
+              "internvl": GotOcr2ImageProcessorPil}
 HALVES = ("text_config", "vision_config")
 OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # whose classes no other family has
+OWN_TOWERS = ("internvl",)
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",
         "high_freq_factor", "short_factor", "long_factor"]
@@ -82,6 +87,8 @@ def main():
             if half in place:
                 place[half] = None
     golden["half"] = {k: {h: config_keys(CONFIGS[k].sub_configs[h]) for h in HALVES} for k in OWN_HALVES}
+    golden["half"].update({k: {"vision_config": config_keys(type(CONFIGS[k]().vision_config))} for k in OWN_TOWERS})
+    golden["preprocessor"]["internvl"].update(processor_keys(InternVLVideoProcessor))
     with open(os.path.join(ROOT, "tests", "golden", "config_keys.json"), "w") as f:
         json.dump(golden, f, indent=1, sort_keys=True)
         f.write("\n")

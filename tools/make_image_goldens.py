@@ -9,6 +9,7 @@ resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also 
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
 qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
 qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
+internvl.txt    tiles of InternVL's pictures and frames, and grids of many sizes
 smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames; smolvlm_frames.txt: which frames its own code looks at
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
@@ -504,6 +505,45 @@ def smolvlm_frame_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- internvl.txt ----
+
+def internvl_goldens():
+    """Tiles of InternVL by Pillow (p), by torchvision (t), and frames of videos (v), for which transformers has torchvision
+    alone; then the grids (g) of drawn sizes at the real tile of 448."""
+    from transformers.models.got_ocr2.image_processing_got_ocr2 import GotOcr2ImageProcessor, get_optimal_tiled_canvas
+    from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+    from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
+    lines = ["# by width height kind seed min_patches max_patches tiles checksum of the tiles; or g width height min_patches "
+             "max_patches columns rows"]
+    sizes = [(56, 56), (1, 1), (1, 300), (300, 1), (57, 55), (112, 56), (56, 112), (100, 64), (64, 100), (131, 45), (45, 131),
+             (80, 79), (168, 112), (333, 31), (31, 333), (90, 90)]
+    size = {"height": 56, "width": 56}
+    for by, cls in (("p", GotOcr2ImageProcessorPil), ("t", GotOcr2ImageProcessor), ("v", InternVLVideoProcessor)):
+        for i, (w, h) in enumerate(sizes):
+            low, high = ((1, 12), (1, 6), (2, 4), (5, 3), (1, 1), (3, 9))[i % 6]
+            kind = 0 if i % 2 else 2
+            a = picture(kind, w, h, i)
+            if by == "v":
+                frames = torch.from_numpy(a.transpose(2, 0, 1).copy())[None]
+                pixels = cls(size=size, **RAW)(videos=[frames], return_tensors="pt")["pixel_values_videos"][0].numpy()
+            else:
+                options = dict(RAW, size=size, crop_to_patches=True, min_patches=low, max_patches=high)
+                pixels = cls(**options)(images=[Image.fromarray(a)], return_tensors="np")["pixel_values"]
+            tiles = pixels.transpose(0, 2, 3, 1)
+            assert (tiles == tiles.astype(np.uint8)).all()
+            lines.append(f"{by} {w} {h} {kind} {i} {low} {high} {len(tiles)} {crc(tiles.astype(np.uint8))}")
+    rng = random.Random(30)
+    for i in range(400):
+        w, h = (int(math.exp(rng.uniform(0, math.log(5000)))) for _ in range(2))
+        low, high = rng.choice([(1, 12), (1, 12), (1, 6), (2, 8), (1, 40), (7, 7), (9, 2)])
+        if i % 4 == 0:  # shapes that lie as near to one grid as to another
+            h = w = 224 * rng.randint(1, 9)
+            w = w * rng.randint(1, 5) // rng.randint(1, 4)
+        columns, rows = get_optimal_tiled_canvas((h, w), (448, 448), low, high)
+        lines.append(f"g {w} {h} {low} {high} {columns} {rows}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- layout.txt ----
 
 def layout_goldens():
@@ -534,6 +574,7 @@ def main():
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
              "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
+             "internvl.txt": internvl_goldens(),
              "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)

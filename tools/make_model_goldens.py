@@ -232,6 +232,49 @@ class FlatOneVision(OneVision):
         return super().first(super().prompt(case)[0], case)
 
 
+class InternVL(ImageModel):
+    """InternVL by transformers' own processor; pictures by its Pillow backend, videos are torchvision's. Where a case
+    names no chat format, the folder's template writes the conversation."""
+
+    def __init__(self, path):
+        from transformers import AutoVideoProcessor, InternVLProcessor, PreTrainedTokenizerFast
+        super().__init__(path)
+        names = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>",
+                 "video_token": "<video>"}
+        tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(path, "tokenizer.json"), extra_special_tokens=names)
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        length = read_json(path, "processor_config.json")["image_seq_length"]
+        self.whole = InternVLProcessor(self.processor, tokenizer, AutoVideoProcessor.from_pretrained(path),
+                                       image_seq_length=length, chat_template=template)
+
+    def text(self, case):
+        if case.get("chat_format", "plain") is not None:
+            parts = [p for m in case.get("messages", []) for p in m["parts"] if "text" not in p]
+            marks = iter(["<IMG_CONTEXT>" if "image" in p else "<video>" for p in parts])
+            return "".join(next(marks) if p is IMAGE_MARK else p for p in render(case, joined=True))
+        kinds = {"image": "image", "frames": "video", "text": "text"}
+        messages = [{"role": m["role"], "content": [{"type": kinds[k], k: v} for p in m["parts"] for k, v in p.items()]}
+                    for m in case["messages"]]
+        return self.whole.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+
+    def inputs(self, case):
+        parts = [p for m in case.get("messages", []) for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        videos = [torch.stack([torch.from_numpy(np.asarray(open_picture(f))).permute(2, 0, 1) for f in p["frames"]])
+                  for p in parts if "frames" in p]
+        batch = self.whole(text=self.text(case), images=pictures or None, videos=videos or None, return_tensors="pt")
+        return {k: batch[k] for k in ("input_ids", "pixel_values") if k in batch}
+
+    def prompt(self, case):
+        ids = self.inputs(case)["input_ids"][0].tolist()
+        return ids, sum(i == self.image_token for i in ids)
+
+    def first(self, ids, case):
+        out = self.model(use_cache=True, **self.inputs(case))
+        return out.logits[0, -1].float(), out.past_key_values
+
+
 class LongVA(TextModel):
     """LongVA has no class in transformers: Qwen2 and CLIP from there, joined by the rules of its paper and code
     (arXiv:2406.16852): the tower's chosen hidden state without the class token, the projector, then a 2 x 2 average
@@ -629,6 +672,19 @@ ONE_VISION = [
     chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
     chat_case("frames and pictures", FRAMES, image("wide.png"), image("square.png"), question("Is it in there?")),
 ]
+INTERN_VL = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "square", "small", "long")],
+    chat_case("two pictures", image("tall.png"), question("and"), image("long.png"), question("Which is wider?")),
+    chat_case("five frames", FRAMES, question("What happens?")),
+    chat_case("one frame", {"frames": ["frame2.png"]}, question("What is it?")),
+    chat_case("picture and frames", question("This"), image("wide.png"), FRAMES, question("Is it in there?"), chat_format=None),
+    {"name": "turns", "chat_format": None, "messages": [
+        {"role": "system", "parts": [question("Be short.")]},
+        {"role": "user", "parts": [image("small.png"), question("What is it?")]},
+        {"role": "assistant", "parts": [question("An owl.")]},
+        {"role": "user", "parts": [question("And this? "), image("tall.png")]}]},
+]
 SMOL = [
     text_case("text only", "Say something about owls."),
     *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "tall", "square", "small", "long")],
@@ -645,6 +701,7 @@ SMOL = [
         {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), FRAMES]}]},
 ]
 CASES = {
+    "InternVLForConditionalGeneration": INTERN_VL,
     "SmolVLMForConditionalGeneration": SMOL,
     "Idefics3ForConditionalGeneration": SMOL,
     "LlavaOnevisionForConditionalGeneration": ONE_VISION,
@@ -687,6 +744,8 @@ def open_model(path):
         return QwenVL(path)
     if architecture.startswith("Qwen3VL"):
         return Qwen3VL(path)
+    if architecture.startswith("InternVL"):
+        return InternVL(path)
     if architecture.startswith(("SmolVLM", "Idefics3")):
         return SmolVLM(path)
     if architecture.startswith("LlavaOnevision"):

@@ -201,6 +201,22 @@ def llava_onevision(text, vision, **keys):
         "vision_feature_select_strategy": "full", **keys})
 
 
+INTERNVL_TEMPLATE = (  # as in the published folders
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n'}}{% if message['content'] is string %}"
+    "{{ message['content'] }}{% else %}{% for content in message['content'] %}{% if content['type'] == 'image' %}"
+    "{{ '<IMG_CONTEXT>\\n' }}{% elif content['type'] == 'video' %}{{ '<video>\\n' }}{% elif content['type'] == 'text' %}"
+    "{{ content['text'] }}{% endif %}{% endfor %}{% endif %}{{'<|im_end|>\\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{'<|im_start|>assistant\\n' }}{% endif %}")
+
+
+def internvl(text, vision, **keys):
+    vision = {"model_type": "internvl_vision", "image_size": [24, 24], "patch_size": [6, 6], "hidden_size": 24,
+              "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 35, **vision}
+    text = {k: v for k, v in text.items() if k != "architectures"}
+    return {"architectures": ["InternVLForConditionalGeneration"], "model_type": "internvl", "text_config": text,
+            "vision_config": vision, "image_token_id": IMAGE, "tie_word_embeddings": text.get("tie_word_embeddings", False), **keys}
+
+
 def qwen_vl(version, vision, **keys):
     """New files have the language model under text_config; those on the hub are flat."""
     name = {2: "qwen2_vl", 2.5: "qwen2_5_vl", 3: "qwen3_vl"}[version]
@@ -317,6 +333,10 @@ MODELS = {
                                   "hidden_act": "gelu_pytorch_tanh"}, head_dim=12, tie_word_embeddings=True,
                               rope_scaling={"rope_type": "default", "mrope_section": [2, 2, 2],
                                             "mrope_interleaved": True}, rope_theta=5000.0), "f16", "v5", {}),
+    "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
+    "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
+        "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
+        "hidden_size": 20, "num_attention_heads": 2}, downsample_ratio=0.25), "f16", "v5", {"tiles": [2, 5], "video": True}),
     "smolvlm": (smolvlm({"image_size": 32, "patch_size": 4}, scale_factor=4), "bf16", "v5", {"longest": 128}),
     "idefics3": (smolvlm({"image_size": 26, "patch_size": 4}, "idefics3", scale_factor=2), "f16", "v5", {"longest": 104}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
@@ -416,6 +436,8 @@ def write_checkpoint(name, seed):
                 "video_processor_type": "Qwen3VLVideoProcessor" if is_third else "Qwen2VLVideoProcessor", **common,
                 "size": {"shortest_edge": 3000, "longest_edge": 5000} if is_third
                 else {"shortest_edge": 1000, "longest_edge": 1800}})
+    elif config["model_type"] == "internvl":
+        write_internvl_files(folder, config, options)
     elif "vision_config" in config:
         size = config["vision_config"]["image_size"]
         if config["vision_config"]["model_type"] == "siglip_vision_model":
@@ -428,6 +450,32 @@ def write_checkpoint(name, seed):
             "do_convert_rgb": True,
             **({"image_grid_pinpoints": config["image_grid_pinpoints"], "do_pad": True}
                if "image_grid_pinpoints" in config else {})})
+
+
+def write_internvl_files(folder, config, options):
+    """The tokenizer's own names of the tokens around pictures, the template, and the processors."""
+    vision = config["vision_config"]
+    side = lambda key: vision[key][0] if isinstance(vision[key], list) else vision[key]
+    size, grid = side("image_size"), side("image_size") // side("patch_size")
+    tiles = dict(zip(("min_patches", "max_patches"), options.get("tiles", [1, 12])))
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path) as f:
+        text = f.read()
+    for a, b in (("<s>", "<img>"), ("</s>", "</img>"), ("<image>", "<IMG_CONTEXT>"), ("<pad>", "<video>")):
+        text = text.replace(json.dumps(a), json.dumps(b))
+    with open(path, "w") as f:
+        f.write(text)
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(INTERNVL_TEMPLATE)
+    common = {"size": {"height": size, "width": size}, "resample": 3, "do_resize": True, "do_rescale": True,
+              "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.485, 0.456, 0.406],
+              "image_std": [0.229, 0.224, 0.225]}
+    write_json(folder, "preprocessor_config.json", {"image_processor_type": "GotOcr2ImageProcessorFast", **common, **tiles,
+                                                    "processor_class": "InternVLProcessor", "crop_to_patches": False})
+    if options.get("video"):
+        write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "InternVLVideoProcessor", **common})
+    write_json(folder, "processor_config.json", {"processor_class": "InternVLProcessor", "image_seq_length": int(
+        (grid * config.get("downsample_ratio", 0.5)) ** 2)})
 
 
 def write_squeezing_processor(folder, config, options):

@@ -35,7 +35,7 @@ def written(content, **flags):
 
 def fixed_cases():
     spm = {"0": token("<unk>"), "1": token("<s>"), "2": token("</s>")}
-    for model_type in ("llama", "mistral", "llava", "qwen2", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "somebodys"):
+    for model_type in ("llama", "mistral", "llava", "qwen2", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "internvl", "somebodys"):
         for name in ("LlamaTokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast", "Qwen2Tokenizer", "TokenizersBackend", None):
             config = {"tokenizer_class": name} if name else {}
             for base in ("sentencepiece", "qwen2"):

@@ -178,7 +178,7 @@ class Maker:
             return f"{self.chain('str', d)} * {self.pick(['2', '3', '0', '-1', 'k'])}"
         if kind == 18:
             return self.pick(["messages|map(attribute='role')|join(',')", "messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join",
-                              "strftime_now('%d %b %Y')", "messages|map(attribute='n', default=0)|join('+')", "d|dictsort|join",
+                              "strftime_now('%d %b %Y')", "strftime_now('%Y-%m-%d %H:%M:%S')", "strftime_now('%A %B %j %y %I %p %% %U é')", "messages|map(attribute='n', default=0)|join('+')", "d|dictsort|join",
                               "d.items()|list|string", "xs|map('upper')|join('-')", "m0|attr('role')", "namespace(a=1).a|string",
                               "(range(3)|string)", "(d.keys()|string)", "xs|sort|first|default('none')", 
                                "joiner('|')()", "m0.get('role')", "d.get('zz', 'dd')", 

@@ -179,12 +179,14 @@ class TemplateMaker(Maker):
         self.scope, self.counter = Scope(), 0
         self.scope.types.update(GIVEN)
         text = "".join(self.statement(depth) for _ in range(self.rng.randrange(2, most)))
-        return self.damaged(text) if self.chance(self.damage) else text
+        return damaged(self.rng, text) if self.chance(self.damage) else text
 
-    def damaged(self, text):
-        at = self.rng.randrange(len(text) + 1)
-        kind = self.rng.randrange(3)
-        if kind == 0:
-            return text[:at] + self.pick(DAMAGES) + text[at:]
-        end = min(len(text), at + self.rng.randrange(1, 6))
-        return text[:at] + (self.pick(DAMAGES) if kind == 1 else "") + text[end:]
+
+def damaged(rng, text):
+    """One place of a template changed: what is left is a template only by chance."""
+    at, what = rng.randrange(len(text) + 1), DAMAGES[rng.randrange(len(DAMAGES))]
+    kind = rng.randrange(3)
+    if kind == 0:
+        return text[:at] + what + text[at:]
+    end = min(len(text), at + rng.randrange(1, 6))
+    return text[:at] + (what if kind == 1 else "") + text[end:]

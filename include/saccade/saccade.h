@@ -86,6 +86,11 @@ typedef struct sac_model_options {
      * itself. */
     const char *const *adapters;
     size_t n_adapters;
+    /* LoRA adapters that are kept apart, beside the weights instead of in them, for sessions to choose from
+     * (sac_session_set_adapter): "NAME=DIR" or "NAME=DIR:SCALE", DIR as above. They add to what is merged. Only matrices
+     * of the language model's layers may be adapted so, quantised ones too. */
+    const char *const *kept_adapters;
+    size_t n_kept_adapters;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
@@ -171,8 +176,9 @@ typedef struct sac_key_info {
 } sac_key_info;
 SAC_API bool sac_model_get_key(const sac_model *m, int64_t i, sac_key_info *info);
 
-/* The i-th adapter that is merged into the weights; false when i is past the last. */
+/* The i-th adapter, those that are merged into the weights first; false when i is past the last. */
 typedef struct sac_adapter_info {
+    const char *name;   /* under which it is kept apart; NULL: it is part of the model */
     const char *folder; /* or the .gguf file */
     const char *kind;   /* "lora", "dora" */
     double scale;       /* of what was named with it, 1 otherwise */
@@ -262,6 +268,12 @@ SAC_API sac_status sac_session_create(sac_session **out, const sac_model *m, con
                                       sac_error *err);
 SAC_API void sac_session_free(sac_session *s); /* NULL is fine */
 SAC_API void sac_session_memory(const sac_session *s, sac_memory_report *report);
+
+/* What is run next is run with the adapter that is kept apart under this name; NULL: with none of them. NOT_FOUND
+ * where there is none of the name, with those that there are; BAD_ARGUMENT between begin and end. What the session
+ * holds stays: prompts use the rows of their own adapter again and no others, and sac_session_append goes on only
+ * with the adapter of the rows that are there. `name` is borrowed for the call. */
+SAC_API sac_status sac_session_set_adapter(sac_session *s, const char *name, sac_error *err);
 
 /* Makes the call that is running in another thread return SAC_CANCELLED at the next layer or token; with none
  * running, nothing. */

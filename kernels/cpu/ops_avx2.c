@@ -10,6 +10,7 @@
 #include "pool_tokens_tmpl.h"
 #include "rmsnorm_tmpl.h"
 #include "rope_tmpl.h"
+#include "scale_add_tmpl.h"
 #include "swiglu_tmpl.h"
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
@@ -42,6 +43,7 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->soft_vote = soft_vote_avx2;
     t->pool_tokens = pool_tokens_avx2;
     t->blend_rows = blend_rows_avx2;
+    t->scale_add = scale_add_avx2;
     t->choice_step = choice_step_avx2;
     t->packed_vote = packed_vote_avx2;
     t->packed_scores = packed_scores_avx2;

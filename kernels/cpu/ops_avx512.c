@@ -10,6 +10,7 @@
 #include "pool_tokens_tmpl.h"
 #include "rmsnorm_tmpl.h"
 #include "rope_tmpl.h"
+#include "scale_add_tmpl.h"
 #include "swiglu_tmpl.h"
 #include "top_k_tmpl.h"
 #include "top_p_tmpl.h"
@@ -48,6 +49,7 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->soft_vote = soft_vote_avx512;
     t->pool_tokens = pool_tokens_avx512;
     t->blend_rows = blend_rows_avx512;
+    t->scale_add = scale_add_avx512;
     t->choice_step = choice_step_avx512;
     bool vnni = t->packed_scores == sac_packed_scores_vnni;
     t->packed_vote = vnni ? packed_vote_vnni : packed_vote_avx512;

@@ -57,6 +57,7 @@
 #include "op_qkv_step.h"
 #include "op_rmsnorm.h"
 #include "op_rope.h"
+#include "op_scale_add.h"
 #include "op_scatter_rows.h"
 #include "op_soft_vote.h"
 #include "op_softmax.h"
@@ -85,6 +86,7 @@
     X(patchify)                                                                                              \
     X(pool_tokens)                                                                                           \
     X(blend_rows)                                                                                            \
+    X(scale_add)                                                                                             \
     X(gather_rows)                                                                                           \
     X(scatter_rows)                                                                                          \
     X(convert_rows)                                                                                          \

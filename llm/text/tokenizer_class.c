@@ -20,7 +20,7 @@
 static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", "llava_next"};
 
 /* Model types whose class it is where no file names one. */
-static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl"};
+static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "internvl"};
 
 /* Classes that take it so; LlamaTokenizer where the file is byte-level. */
 static const char *const of_the_file[] = {"PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer"};

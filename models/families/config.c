@@ -17,9 +17,10 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
     sac_family_spec spec;
     SAC_TRY(sac_family_spec_open(&spec, family->name, err));
     const char *frames = spec.frames ? spec.frames : "separate";
-    c->frame_layout = strcmp(frames, "joined") == 0  ? SAC_FRAMES_JOINED
-                      : strcmp(frames, "timed") == 0 ? SAC_FRAMES_TIMED
-                                                     : SAC_FRAMES_SEPARATE;
+    c->frame_layout = strcmp(frames, "joined") == 0    ? SAC_FRAMES_JOINED
+                      : strcmp(frames, "timed") == 0   ? SAC_FRAMES_TIMED
+                      : strcmp(frames, "counted") == 0 ? SAC_FRAMES_COUNTED
+                                                       : SAC_FRAMES_SEPARATE;
     snprintf(c->default_chat, sizeof c->default_chat, "%s", spec.chat ? spec.chat : "");
     sac_family_spec_free(&spec);
     family->defaults(c);

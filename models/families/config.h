@@ -19,6 +19,7 @@ typedef enum sac_frame_layout {
     SAC_FRAMES_SEPARATE, /* every frame has its own image placeholder */
     SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
     SAC_FRAMES_TIMED,    /* each step of a video's time has its own, behind its seconds as text (Qwen3-VL) */
+    SAC_FRAMES_COUNTED,  /* each frame has its own, behind "Frame1: " and so on (InternVL) */
 } sac_frame_layout;
 
 /* A key of the file that settings of generation come from. */
@@ -64,6 +65,9 @@ typedef struct sac_model_config {
     bool projector_bias, projector_norm_bias;
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
+    /* Of counted frames: the texts of the tokens around the rows of a picture and of a frame, which are the tokenizer's
+     * to number, and of what a template writes for a video. NULL in other layouts. */
+    const char *media_begin, *media_end, *video_mark;
     bool image_newline;
     bool video_newline; /* one behind the frames of a video */
     /* The chat template of every conversation with a video, and of all where the folder has none; it writes "<video>" for
@@ -89,7 +93,7 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
                         .in = in,
                         .joins = joins,
                         .norm_eps = c->tower.norm_eps,
-                        .hidden = is_patch ? joins * in : c->decoder.hidden,
+                        .hidden = is_patch && !c->merger->narrows ? joins * in : c->decoder.hidden,
                         .n_deep = c->decoder.n_deep,
                         .out = c->decoder.hidden,
                         .act = c->projector_act};
@@ -117,6 +121,8 @@ typedef struct sac_llava_defaults {
     const sac_tower_config *tower; /* without vision_config */
     int feature_layer;
     const char *strategy; /* vision_feature_select_strategy */
+    /* Reads vision_config; NULL: sac_config_read_llava_tower. */
+    sac_status (*read_tower)(sac_model_config *c, const json_t *vision, sac_error *err);
 } sac_llava_defaults;
 /* A CLIP or SigLIP tower, of the kind of c->tower where the object names none (llava.c). */
 sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision, sac_error *err);

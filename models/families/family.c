@@ -15,6 +15,7 @@ const sac_family *const sac_families[] = {
     &sac_family_llava_next,
     &sac_family_llava_onevision,
     &sac_family_longva,
+    &sac_family_internvl,
     &sac_family_qwen2_vl,
     &sac_family_qwen2_5_vl,
     &sac_family_qwen3_vl,

@@ -29,6 +29,7 @@ struct sac_family {
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3; /* text */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llava_onevision,
     sac_family_longva;
+extern const sac_family sac_family_internvl;
 extern const sac_family sac_family_qwen2_vl, sac_family_qwen2_5_vl, sac_family_qwen3_vl;
 
 extern const sac_family sac_family_smolvlm;

@@ -7,7 +7,8 @@
  *   gguf: [llama]                  general.architecture of GGUF files
  *   text: [llama, mistral, qwen2]  text families that it may stand on
  *   chat: vicuna                   chat format when the files name none
- *   frames: separate               joined: one placeholder for a whole video; timed: one a step of time, behind it
+ *   frames: separate               joined: one placeholder for a whole video; timed: one a step of time, behind it;
+ *                                  counted: one a frame, behind its number
  *   prefixes: {text: ["model."]}   what {text} in a name stands for, tried in order
  *   tensors:
  *     layer.q:

@@ -87,7 +87,8 @@ static sac_status read_vision(sac_model_config *c, const json_t *config, const s
     const json_t *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
     c->tower = *own->tower;
-    sac_status st = vision ? sac_config_read_llava_tower(c, vision, err) : SAC_OK;
+    sac_status st = SAC_OK;
+    if (vision) st = (own->read_tower ? own->read_tower : sac_config_read_llava_tower)(c, vision, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
     SAC_TRY(sac_config_read_layers(c, config, "vision_feature_layer", own->feature_layer, err));
     const char *strategy = own->strategy;

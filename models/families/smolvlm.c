@@ -20,10 +20,11 @@ static const char video_chat[] =
 static void defaults(sac_model_config *c) { /* transformers' SmolVLMConfig and SmolVLMVisionConfig */
     sac_family_llama.defaults(c);
     c->has_vision = true;
-    c->merger = &sac_merger_shuffle;
+    c->merger = &sac_merger_smolvlm;
     c->dialect = &sac_dialect_smolvlm;
     c->image_token = 128257;
     c->video_chat = video_chat;
+    c->video_mark = "<video>";
     c->tower = (sac_tower_config){.kind = &sac_tower_idefics3,
                                   .image_size = 224,
                                   .patch_size = 32,

@@ -76,6 +76,13 @@ bool sac_adapter_base_name(const sac_adapter *a, int i, char *name, size_t name_
 /* BAD_FILE or UNSUPPORTED, with the tensor's name, unless all of them go with base [rows][columns]. */
 sac_status sac_lora_check(const sac_lora *loras, int n, const sac_tensor *base, sac_error *err);
 
+/* The same of shapes alone, for a matrix of any type. */
+sac_status sac_lora_check_shapes(const sac_lora *loras, int n, int64_t rows, int64_t columns, sac_error *err);
+
+/* The products as one: a [rank][columns] and b [rows][rank], rank the sum of theirs, in f32, the scalings in b. Of
+ * matrices that are no embeddings, without magnitudes; checked before. */
+void sac_lora_stack(const sac_lora *loras, int n, int64_t rows, int64_t columns, float *a, float *b);
+
 /* out [rows][columns] of type `type` = base with the products added in f32 and rounded once, as the modules of
  * peft compute one after another: W' = f * (W' + s B A), f = 1 or, for a DoRA, magnitude / norm of W + s B A.
  * Checked before. pool: threads that share the rows, or NULL. NO_MEMORY. */

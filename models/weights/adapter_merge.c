@@ -80,8 +80,28 @@ sac_status sac_lora_check(const sac_lora *loras, int n, const sac_tensor *base, 
                         "use the original "
                         "checkpoint",
                         loras[0].adapter->folder, loras[0].a->name, sac_dtype_name(base->dtype));
-    for (int i = 0; i < n; i++) SAC_TRY(check_one(&loras[i], base->dim[0], base->dim[1], err));
+    return sac_lora_check_shapes(loras, n, base->dim[0], base->dim[1], err);
+}
+
+sac_status sac_lora_check_shapes(const sac_lora *loras, int n, int64_t rows, int64_t columns,
+                                 sac_error *err) {
+    for (int i = 0; i < n; i++) SAC_TRY(check_one(&loras[i], rows, columns, err));
     return SAC_OK;
+}
+
+/* ---- apart ---- */
+
+void sac_lora_stack(const sac_lora *loras, int n, int64_t rows, int64_t columns, float *a, float *b) {
+    int64_t all = 0, at = 0;
+    for (int k = 0; k < n; k++) all += loras[k].rank;
+    for (int k = 0; k < n; at += loras[k++].rank) {
+        const sac_lora *l = &loras[k];
+        for (int64_t i = 0; i < l->rank * columns; i++)
+            a[at * columns + i] = element(l->a->data, l->a->dtype, i);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < l->rank; j++)
+                b[i * all + at + j] = (float)l->scaling * element(l->b->data, l->b->dtype, i * l->rank + j);
+    }
 }
 
 /* ---- sums ---- */

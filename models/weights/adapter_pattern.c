@@ -130,6 +130,10 @@ sac_status sac_adapter_targets(const json_t *config, const char *module, bool is
     SAC_TRY(named(config, "exclude_modules", module, &not_here, err));
     if (!not_here) SAC_TRY(is_saved(config, module, &not_here, err));
     if (not_here) return SAC_OK;
+    if (strcmp(module, "lm_head") == 0) { /* peft names the embedding alone, and saves what it tied to it */
+        SAC_TRY(sac_json_get_bool(config, "ensure_weight_tying", targets, err));
+        if (*targets) return SAC_OK;
+    }
     if (all && strcasecmp(all, "all-linear") == 0) {
         *targets = !is_embedding;
         return SAC_OK;

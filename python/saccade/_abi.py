@@ -27,7 +27,8 @@ class BuildInfo(c.Structure):
 
 class ModelOptions(c.Structure):
     _fields_ = [("n_threads", c_int), ("chat_format", c_char_p), ("tokenizer", c_char_p),
-                ("adapters", POINTER(c_char_p)), ("n_adapters", c_size_t), ("vision_cache_bytes", c_size_t),
+                ("adapters", POINTER(c_char_p)), ("n_adapters", c_size_t), ("kept_adapters", POINTER(c_char_p)),
+                ("n_kept_adapters", c_size_t), ("vision_cache_bytes", c_size_t),
                 ("device", c_char_p), ("activations", c_char_p), ("fast", c_bool), ("image_min_pixels", c_int64),
                 ("image_max_pixels", c_int64), ("progress", ProgressFn), ("progress_ctx", c_void_p)]
 
@@ -123,6 +124,7 @@ FUNCTIONS = {
     "sac_session_free": (None, [_p]),
     "sac_session_cancel": (None, [_p]),
     "sac_session_reset": (None, [_p]),
+    "sac_session_set_adapter": (c_int, [_p, c_char_p, _err]),
     "sac_sampling_of_model": (None, [_p, POINTER(Sampling)]),
     "sac_controls_of_model": (c_int, [_out, _p, _err]),
     "sac_controls_set": (c_int, [_p, c_char_p, c_char_p, _err]),

@@ -115,7 +115,8 @@ class Callbacks:
 class Model:
     """A model, read once and shared by its sessions, of several threads too.
 
-    path: a Hugging Face folder or a .gguf file. device: "cpu", "cuda", "cuda:1". adapters: LoRA, "DIR" or "DIR:SCALE"."""
+    path: a Hugging Face folder or a .gguf file. device: "cpu", "cuda", "cuda:1". adapters: LoRA, "DIR" or "DIR:SCALE";
+    as "NAME=DIR" kept apart, for sessions to choose (Session.set_adapter)."""
 
     def __init__(
         self,
@@ -139,8 +140,10 @@ class Model:
         options.n_threads, options.fast = threads, fast
         options.device, options.activations = encoded(device), encoded(activations)
         options.chat_format, options.tokenizer = encoded(chat), encoded(tokenizer)
-        adapter_list = text_list(list(adapters))
+        apart = [a for a in adapters if "/" not in a.partition("=")[0] and "=" in a]
+        adapter_list, kept_list = text_list([a for a in adapters if a not in apart]), text_list(apart)
         options.adapters, options.n_adapters = adapter_list, len(adapter_list)
+        options.kept_adapters, options.n_kept_adapters = kept_list, len(kept_list)
         options.image_min_pixels, options.image_max_pixels = image_min_pixels, image_max_pixels
         if vision_cache_bytes is not None:
             options.vision_cache_bytes = vision_cache_bytes
@@ -247,6 +250,11 @@ class Session:
     def cancel(self) -> None:
         """From any thread: the call that runs raises Error with the status CANCELLED."""
         lib.sac_session_cancel(self._open())
+
+    def set_adapter(self, name: str | None) -> None:
+        """What comes next is answered with the adapter that the model keeps apart under this name; None: with none."""
+        with self._one_thread():
+            check(lib.sac_session_set_adapter, self._open(), encoded(name))
 
     def reset(self) -> None:
         """Forgets the conversation."""

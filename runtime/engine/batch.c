@@ -23,8 +23,10 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->states = sac_arena_take(a, b->capacity * sizeof *b->states);
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
+    b->adapters = sac_arena_take(a, b->capacity * sizeof *b->adapters);
     if (sac_model_on_device(m)) return SAC_OK;
     sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, m->activations, a);
+    b->rows.adapters = b->adapters;
     if (!a->base) { /* measuring */
         a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
         return SAC_OK;
@@ -53,6 +55,7 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     sac_arena arena = sac_arena_over(b->device_memory, n_bytes);
     sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, d,
                            b->model->activations, &arena);
+    b->rows.adapters = b->adapters;
     return SAC_OK;
 }
 

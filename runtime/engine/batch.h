@@ -17,6 +17,7 @@ struct sac_batch {
     sac_decoder_state **states; /* [capacity] of those whose pending tokens run together */
     int32_t *ids;               /* [capacity] */
     size_t *places;             /* [capacity] their items */
+    int *adapters;              /* [capacity] of `rows` */
 };
 
 #endif

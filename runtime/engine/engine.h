@@ -127,10 +127,13 @@ struct sac_session {
     sac_session *guide; /* the second sequence of guidance (guide.h), or NULL */
     sac_sampler sampler;
     sac_detokenizer *detokenizer;
-    int32_t *ids;       /* [n_ctx] the sequence, placeholder ids for visual tokens */
-    uint64_t *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index */
-    int32_t *prompt;    /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
-    int32_t *answer;    /* [n_ctx] */
+    int32_t *ids; /* [n_ctx] the sequence, placeholder ids for visual tokens */
+    uint64_t
+        *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index; and the
+                           adapter (sac_row_identity) */
+    int held_adapter; /* that the cached rows were made with */
+    int32_t *prompt;  /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
+    int32_t *answer;  /* [n_ctx] */
     sac_reply reply;
     sac_visual_span *visual; /* [n_ctx] of the prompt, more than enough */
     sac_prompt_span *spans;  /* [n_spans] the same with what each shows; of the last call, as media are */
@@ -170,6 +173,12 @@ static inline const sac_stream *sac_decoder_stream(const sac_session *s) {
 }
 static inline const sac_ops *sac_decoder_ops(const sac_session *s) {
     return sac_model_on_device(s->model) ? &s->device_ops : &s->model->ops;
+}
+
+/* Of a row of the sequence that is run with the session's adapter; `source`: a token id, or of a picture. Rows of
+ * different adapters are never taken for each other. */
+static inline uint64_t sac_row_identity(const sac_session *s, uint64_t source) {
+    return source ^ (uint64_t)s->decoder.adapter * 0x9e3779b97f4a7c15u;
 }
 
 /* Closes what the last call opened. */

@@ -82,6 +82,8 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     load_progress progress = {options};
     sac_load_options load = {.adapters = options->adapters,
                              .n_adapters = options->n_adapters,
+                             .kept_adapters = options->kept_adapters,
+                             .n_kept_adapters = options->n_kept_adapters,
                              .pool = m->pool,
                              .progress = on_load,
                              .progress_ctx = &progress};
@@ -205,7 +207,8 @@ bool sac_model_get_key(const sac_model *model, int64_t i, sac_key_info *info) {
 bool sac_model_get_adapter(const sac_model *model, int64_t i, sac_adapter_info *info) {
     sac_adapter_entry e;
     if (!sac_loaded_model_adapter(&model->loaded, i, &e)) return false;
-    *info = (sac_adapter_info){.folder = e.folder,
+    *info = (sac_adapter_info){.name = e.name,
+                               .folder = e.folder,
                                .kind = e.is_dora ? "dora" : "lora",
                                .scale = e.scale,
                                .rank = e.rank,

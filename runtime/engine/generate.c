@@ -52,6 +52,10 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
     int64_t past = s->decoder.cache.n_rows, n = (int64_t)n_ids;
     if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "no tokens to append");
     SAC_TRY(sac_check_ids(s, ids, n_ids, err));
+    if (past > 0 && s->held_adapter != s->decoder.adapter)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "the session holds tokens that were run with another adapter: reset it first");
+    s->held_adapter = s->decoder.adapter;
     if (n_ids > (size_t)(s->memory.n_ctx - past))
         return sac_fail(err, SAC_TOO_LONG, "%zu tokens after %lld do not fit a context of %lld", n_ids,
                         (long long)past, (long long)s->memory.n_ctx);
@@ -59,7 +63,7 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
     sac_decoder_count_on(&s->decoder);
     for (int64_t i = 0; i < n; i++) {
         s->ids[past + i] = ids[i];
-        s->identity[past + i] = (uint64_t)(uint32_t)ids[i];
+        s->identity[past + i] = sac_row_identity(s, (uint32_t)ids[i]);
     }
     sac_work_drop(s->work);
     sac_call_enter(s, NULL);

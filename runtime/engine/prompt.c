@@ -1,6 +1,7 @@
 #include "prompt.h"
 #include "call.h"
 #include "prompt_chat.h"
+#include "prompt_counts.h"
 #include "prompt_tiles.h"
 #include "prompt_times.h"
 
@@ -41,14 +42,16 @@ static sac_status render(const sac_session *s, const sac_message *messages, size
                          sac_prompt_text *text, sac_error *err) {
     int64_t *n_blocks = calloc(s->n_media + 1, sizeof *n_blocks);
     if (!n_blocks) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures and videos", s->n_media);
-    const bool is_timed = s->model->loaded.frame_layout == SAC_FRAMES_TIMED,
-               has_texts =
-                   sac_processor_has_texts(&s->model->loaded.processor); /* then each has one for now */
-    for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_timed || has_texts ? 1 : s->media[i].n_blocks;
+    const sac_frame_layout layout = s->model->loaded.frame_layout;
+    const bool has_texts = sac_processor_has_texts(&s->model->loaded.processor);
+    const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED; /* then a video has one for now */
+    for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_written || has_texts ? 1 : s->media[i].n_blocks;
     sac_status st = sac_prompt_render(s->model, &s->chat, messages, n_messages, n_blocks, text, err);
     free(n_blocks);
-    if (st != SAC_OK || (!is_timed && !has_texts)) return st;
-    st = (is_timed ? sac_prompt_time_frames : sac_prompt_write_tiles)(s, text, err);
+    if (st != SAC_OK || (!is_written && !has_texts)) return st;
+    st = (has_texts                    ? sac_prompt_write_tiles
+          : layout == SAC_FRAMES_TIMED ? sac_prompt_time_frames
+                                       : sac_prompt_count_frames)(s, text, err);
     if (st != SAC_OK) sac_prompt_text_free(text);
     return st;
 }
@@ -124,7 +127,8 @@ typedef struct placer {
 } placer;
 
 /* Tokens before the first difference are overwritten by themselves, so old and new may share the arrays. */
-static void place(placer *p, int32_t id, uint64_t identity) {
+static void place(placer *p, int32_t id, uint64_t source) {
+    const uint64_t identity = sac_row_identity(p->s, source);
     if (p->n_equal == p->n && p->n < p->n_held && p->s->identity[p->n] == identity) p->n_equal++;
     if (!p->compare) {
         p->s->ids[p->n] = id;
@@ -167,6 +171,7 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     if (number == sac_positions_mrope && s->decoder.rope.grid_positions) number = sac_positions_mrope_grid;
     s->next_position = number(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
+    s->held_adapter = s->decoder.adapter;
     sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
     if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
     sac_decoder_number_rows(&s->decoder, numbers, prompt->n_reused);

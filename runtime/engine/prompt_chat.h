@@ -16,8 +16,8 @@ void sac_chat_settings_clear(sac_chat_settings *c);
 typedef struct sac_prompt_text {
     sac_text_segment *segments; /* a placeholder is the token SAC_PROMPT_MARK */
     sac_text_segment *made;     /* by a built-in format, or NULL; owned */
-    sac_text_segment
-        *timed; /* with the times of frames (prompt_times.h), or NULL; owned, as are their texts */
+    /* With the times or numbers of frames (prompt_times.h, prompt_counts.h), or NULL; owned, as are their texts. */
+    sac_text_segment *timed;
     char *times;
     size_t n_segments;
     sac_chat_message *messages;

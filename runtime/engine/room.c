@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { TIME_AND_MARKS = 12 };     /* tokens of "<1234.5 seconds>" and two control tokens */
+enum { TIME_AND_MARKS = 12 }; /* tokens of "<1234.5 seconds>" or "\nFrame1234: ", and two control tokens */
 enum { FRAME_TEXT = 22 };         /* of "\nFrame from 00:00:" in any tokenizer, and of three control tokens */
 enum { TILE_TEXT = 4 };           /* of line ends and two control tokens */
 enum { ANSWER_AND_FORMAT = 256 }; /* tokens kept free: a short answer, and what the chat format adds */
@@ -54,9 +54,10 @@ void sac_room_take_video(sac_room *room, int64_t n_tokens) {
 }
 
 int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visual_plan *frame) {
-    const int between = m->loaded.frame_layout == SAC_FRAMES_TIMED      ? TIME_AND_MARKS
-                        : sac_processor_has_texts(&m->loaded.processor) ? FRAME_TEXT
-                                                                        : 1;
+    const sac_frame_layout layout = m->loaded.frame_layout;
+    const int between = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED ? TIME_AND_MARKS
+                        : sac_processor_has_texts(&m->loaded.processor)            ? FRAME_TEXT
+                                                                                   : 1;
     int64_t n = n_tokens / (frame->n_tokens + between) * frame->frames;
     return n > 0 ? n : 1;
 }

@@ -59,13 +59,13 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
     if (!r->is_on) return SAC_OK;
     if (!m->loaded.has_vision)
         return sac_fail(err, SAC_UNSUPPORTED, "reducer \"%s\": this model reads text only", line);
-    bool one_by_one = !p->dialect->pools && !v->keep_class && v->kind->has_class;
+    bool one_by_one = !p->dialect->pools && !v->keep_class && v->kind->has_class &&
+                      sac_merger_joins(&m->loaded.merger) == 1;
     if (one_by_one && (v->n_feature_layers > 1 || v->feature_layer[0] > 0)) return SAC_OK;
-    return sac_fail(
-        err, SAC_UNSUPPORTED,
-        "reducer \"%s\": the visual tokens of this model's pictures are pooled, or its tower keeps "
-        "the class token or has none",
-        line);
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "reducer \"%s\": the visual tokens of this model's pictures are pooled or merged, or its "
+                    "tower keeps the class token or has none",
+                    line);
 }
 
 static size_t text_capacity(int64_t n_ctx) {
@@ -270,6 +270,7 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_layout(s, err), fail);
     SAC_TRY_GOTO(st, take_sequence(s, o.n_ctx, err), fail);
+    s->decoder.adapter = s->held_adapter = m->loaded.own_adapter;
     *s->work = (sac_work){0};
     sac_reply_drop(s);
     *out = s;
@@ -323,6 +324,16 @@ void sac_session_memory(const sac_session *s, sac_memory_report *report) {
 }
 
 /* ---------------------------------------------------------------- state */
+
+sac_status sac_session_set_adapter(sac_session *s, const char *name, sac_error *err) {
+    int number;
+    if (s->reply.busy || s->reply.running)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "this session is answering: end that first");
+    SAC_TRY(sac_loaded_model_find_adapter(&s->model->loaded, name, &number, err));
+    s->decoder.adapter = number;
+    if (s->guide) s->guide->decoder.adapter = number;
+    return SAC_OK;
+}
 
 void sac_session_cancel(sac_session *s) {
     atomic_store(&s->cancel, true);

@@ -198,6 +198,7 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_rmsnorm: c->rmsnorm = (sac_rmsnorm_args){y, x, w, 1e-6f}; break;
     case CHECK_layernorm: c->layernorm = (sac_layernorm_args){y, x, w, w, 1e-6f}; break;
     case CHECK_swiglu: c->swiglu = (sac_swiglu_args){y, x, x}; break;
+    case CHECK_scale_add: c->scale_add = (sac_scale_add_args){y, x, w}; break;
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
     case CHECK_blend_rows:
         c->blend_rows = (sac_blend_rows_args){
@@ -316,6 +317,7 @@ static const struct bench_row {
     {"64 tiles of 8x8x256", CHECK_pool_tokens, {64, 256}},
     {"4160x384", CHECK_gather_rows, {4160, 384}},
     {"4160x384", CHECK_blend_rows, {4160, 384}},
+    {"4100x1024", CHECK_scale_add, {4100, 1024}},
     {"4160x384", CHECK_scatter_rows, {4160, 384}},
     {"4160x384 bf16", CHECK_embed, {4160, 384}},
 };

@@ -198,6 +198,18 @@ static void make_blend(check_case *c, const row_case *r, int i) {
              a->shared ? " of all" : "", (long long)a->n_tiles, a->accumulate ? ", added" : "");
 }
 
+static void make_scale_add(check_case *c, const row_case *r) {
+    sac_scale_add_args *a = &c->scale_add;
+    a->y = check_mat(c, true, r->rows, r->cols, r->gap, r->misalign, r->v);
+    a->x = check_mat(c, false, r->rows, r->cols, 0, r->misalign, r->v);
+    a->scale = vector(c, r->cols);
+    double *allowed = check_allow(c, r->rows * r->cols);
+    for (int64_t i = 0; i < r->rows; i++)
+        for (int64_t j = 0; j < r->cols; j++)
+            allowed[i * r->cols + j] = EPS * fabs((double)sac_mat_row_f32(a->x, i)[j] * (double)a->scale[j]);
+    c->relative = EPS;
+}
+
 static void make_gather(check_case *c, const row_case *r) {
     sac_gather_rows_args *a = &c->gather_rows;
     int64_t n = r->rows + 3;
@@ -310,6 +322,7 @@ bool check_make_rows(check_case *c, int i, bool quick) {
     case CHECK_patchify: make_patchify(c, &r, i); break;
     case CHECK_pool_tokens: make_pool(c, &r, i); break;
     case CHECK_blend_rows: make_blend(c, &r, i); break;
+    case CHECK_scale_add: make_scale_add(c, &r); break;
     case CHECK_gather_rows: make_gather(c, &r); break;
     case CHECK_scatter_rows: make_scatter(c, &r); break;
     case CHECK_convert_rows: make_convert(c, &r, i); break;

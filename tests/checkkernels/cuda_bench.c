@@ -261,6 +261,7 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         {CHECK_embed, 16384, 3584},
         {CHECK_gather_rows, 16384, 3584},
         {CHECK_blend_rows, 16384, 3584},
+        {CHECK_scale_add, 1025 * 32, 1024},
         {CHECK_scatter_rows, 16384, 3584},
         {CHECK_pool_tokens, 576 * 128, 3584},
     };

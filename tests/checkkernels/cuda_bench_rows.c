@@ -133,6 +133,10 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
         c->swiglu = (sac_swiglu_args){y, x, mat(b, rows, n)};
         b->bytes = 3 * moved;
         break;
+    case CHECK_scale_add:
+        c->scale_add = (sac_scale_add_args){y, x, floats(b, n)};
+        b->bytes = 3 * moved;
+        break;
     case CHECK_gather_rows:
         c->gather_rows = (sac_gather_rows_args){y, x, indices(b, rows, rows), NULL};
         break;

@@ -87,6 +87,11 @@ static sac_status blend_no_sum(const sac_stream *s, const sac_blend_rows_args *a
     b.accumulate = false;
     return sac_cuda_blend_rows(s, &b);
 }
+static sac_status scale_add_last_column(const sac_stream *s, const sac_scale_add_args *a) {
+    sac_scale_add_args b = *a;
+    b.y.cols = --b.x.cols;
+    return sac_cuda_scale_add(s, &b);
+}
 static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_args *a) {
     sac_scatter_rows_args b = *a;
     b.accumulate = false;
@@ -344,6 +349,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("input_changed", gather_rows, gather_changes_input)                                                    \
     X("first_tile", blend_rows, blend_first_tile)                                                            \
     X("no_sum", blend_rows, blend_no_sum)                                                                    \
+    X("last_column", scale_add, scale_add_last_column)                                                       \
     X("no_sum", scatter_rows, scatter_no_sum)                                                                \
     X("wrong_kv_head", attention, attention_wrong_head)                                                      \
     X("sees_next_key", attention, attention_sees_next)                                                       \

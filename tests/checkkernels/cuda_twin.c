@@ -53,6 +53,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_blend_rows:
         m[0] = &c->blend_rows.y, m[1] = &c->blend_rows.x;
         return c->blend_rows.shared ? 1 : 2;
+    case CHECK_scale_add: m[0] = &c->scale_add.y, m[1] = &c->scale_add.x; return 2;
     case CHECK_gather_rows: m[0] = &c->gather_rows.y, m[1] = &c->gather_rows.x; return 2;
     case CHECK_scatter_rows: m[0] = &c->scatter_rows.y, m[1] = &c->scatter_rows.x; return 2;
     default: return mats_of_many(c, m);

@@ -1,5 +1,5 @@
 /* An adapter of a stranger: a GGUF file, or adapter_config.json, a NUL byte and adapter_model.safetensors. What is
- * taken of it is merged. */
+ * taken of it is merged, and kept apart. */
 #include "fuzz.h"
 
 #include "adapter.h"
@@ -9,11 +9,21 @@
 
 enum { ROWS = 6, COLUMNS = 4 };
 
+static void stack(const sac_lora *l) {
+    const size_t rank = (size_t)l->rank;
+    float *a = malloc(rank * COLUMNS * sizeof *a), *b = malloc(rank * ROWS * sizeof *b);
+    if (!a || !b) abort();
+    sac_lora_stack(l, 1, ROWS, COLUMNS, a, b);
+    free(a);
+    free(b);
+}
+
 static sac_status merge(const sac_lora *l, sac_error *err) {
     static float base[ROWS * COLUMNS], out[ROWS * COLUMNS];
     const sac_tensor t = {base, SAC_DTYPE_F32, 2, {ROWS, COLUMNS}};
     for (int i = 0; i < ROWS * COLUMNS; i++) base[i] = (float)(i % 5) - 1.5f;
     SAC_TRY(sac_lora_check(l, 1, &t, err));
+    if (!l->is_embedding && !l->magnitude) stack(l);
     return sac_lora_merge(l, 1, &t, SAC_DTYPE_F32, out, NULL, err);
 }
 

@@ -1,5 +1,5 @@
-/* Pictures of strangers: every decoder, orientation, then the processors of CLIP, LLaVA-NeXT and Qwen2-VL on what came
- * out. */
+/* Pictures of strangers: every decoder, orientation, then the processors of CLIP, LLaVA-NeXT, InternVL and Qwen2-VL on
+ * what came out. */
 #include "fuzz.h"
 
 #include "dialect.h"
@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void process(const sac_image *image, const sac_dialect *dialect) {
+static void process(const sac_image *image, const sac_dialect *dialect, const char *preprocessor) {
     sac_processor_model model = {
         .dialect = dialect, .image_size = 28, .patch_size = 14, .temporal_patch_size = 2, .merge_size = 2};
     sac_processor_config config;
     sac_visual_plan plan;
     sac_error err = {0};
-    if (sac_processor_read(&config, NULL, &model, &err) != SAC_OK) abort();
+    json_t *keys = preprocessor ? json_loads(preprocessor, 0, NULL) : NULL;
+    if (sac_processor_read(&config, keys, &model, &err) != SAC_OK) abort();
+    json_decref(keys);
     if (sac_processor_plan(&config, image->width, image->height, false, &plan, &err) != SAC_OK) {
         sac_processor_free(&config);
         return;
@@ -41,9 +43,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint32_t sum = 0; /* reads every pixel: none may be missing */
         for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) sum += image.rgb[i];
         if (sum == UINT32_MAX) abort();
-        process(&image, &sac_dialect_clip);
-        process(&image, &sac_dialect_anyres);
-        process(&image, &sac_dialect_qwen2vl);
+        process(&image, &sac_dialect_clip, NULL);
+        process(&image, &sac_dialect_anyres, NULL);
+        process(&image, &sac_dialect_internvl, "{\"size\": {\"height\": 28, \"width\": 28}}");
+        process(&image, &sac_dialect_qwen2vl, NULL);
     } else if (image.rgb || !err.text[0] || strchr(err.text, '\n')) {
         abort();
     }

@@ -17,6 +17,7 @@ enum {
     WIDE = 40,
     VOCAB = 61,
     MOST = 34,
+    ADAPTERS = 2,
     CTX = 120,
     LENT_FROM = CLOSED_BYTES / 8 * 7 /* bytes of the closed region that live as long as a sequence */
 };
@@ -69,6 +70,8 @@ typedef struct rig {
     sac_ops ops;
     sac_decoder d;
     sac_decoder_layer layers[LAYERS];
+    sac_adapted_layer adapted[LAYERS][ADAPTERS];
+    int row_adapters[MOST];
     sac_decoder_state states[MOST];
     sac_decoder_batch batch;
 } rig;
@@ -78,6 +81,7 @@ typedef struct rig {
 static int n_together[4], n_joined, n_groups;
 static int n_listed; /* sequences that read lists in attention_many beside others */
 static bool refuse;
+static bool adapters; /* every third sequence has one, every third another */
 
 #define COUNT(op, i, n_sequences)                                                                            \
     static sac_status count_##op(const sac_stream *s, const sac_##op##_args *a) {                            \
@@ -141,6 +145,26 @@ static void draw_layer(sac_decoder_layer *l, sac_arena *a, uint64_t *seed, bool 
     l->mlp_norm = numbers(a, seed, HIDDEN, 1);
 }
 
+static sac_low_rank low_rank(sac_arena *a, uint64_t *seed, int64_t rank, const sac_weight *w) {
+    return (sac_low_rank){matrix(a, seed, rank, w->tensor.dim[1]), matrix(a, seed, w->tensor.dim[0], rank)};
+}
+
+/* One of all matrices, one of some. */
+static void draw_adapters(rig *r, sac_arena *a, uint64_t *seed) {
+    for (int i = 0; i < LAYERS; i++) {
+        sac_decoder_layer *l = &r->layers[i];
+        sac_adapted_layer *to = r->adapted[i];
+        to[0] = (sac_adapted_layer){low_rank(a, seed, 3, &l->q),    low_rank(a, seed, 3, &l->k),
+                                    low_rank(a, seed, 3, &l->v),    low_rank(a, seed, 3, &l->o),
+                                    low_rank(a, seed, 3, &l->gate), low_rank(a, seed, 3, &l->up),
+                                    low_rank(a, seed, 3, &l->down)};
+        to[1] = (sac_adapted_layer){.v = low_rank(a, seed, 5, &l->v), .down = low_rank(a, seed, 1, &l->down)};
+        l->adapted = to;
+    }
+    r->d.n_adapters = ADAPTERS;
+    r->d.most_rank = 5;
+}
+
 static void draw_model(rig *r, bool apart) {
     sac_arena *a = r->there ? &r->device : &r->host;
     uint64_t seed = 3;
@@ -150,6 +174,7 @@ static void draw_model(rig *r, bool apart) {
     r->d.head = r->d.embed;
     r->d.final_norm = numbers(a, &seed, HIDDEN, 1);
     for (int i = 0; i < LAYERS; i++) draw_layer(&r->layers[i], a, &seed, apart);
+    if (adapters) draw_adapters(r, a, &seed);
 }
 
 static void rig_open(rig *r, bool there, bool apart) {
@@ -177,6 +202,7 @@ static void rig_open(rig *r, bool there, bool apart) {
     draw_model(r, apart);
     sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL, SAC_DTYPE_F32,
                            there ? &r->device : &r->host);
+    r->batch.adapters = r->row_adapters;
     if (there) closed_let_in(false);
 }
 
@@ -221,6 +247,7 @@ static void begin(rig *r, int i) {
     assert_ok(sac_decoder_state_open(s, &r->d, &o, &err), err);
     assert_ok(sac_decoder_state_take(s, &r->d, r->there ? &r->device : &r->host, &r->host, &err), err);
     assert_true(r->device.used_bytes <= LENT_FROM);
+    s->adapter = adapters ? i % (ADAPTERS + 1) : 0;
     lend(r, s);
     assert_int_equal(sac_decoder_embed(&r->d, s, &r->ops, &r->stream, 0, g->n_prompt, ids), SAC_OK);
     assert_ok(sac_decoder_prefill(&r->d, s, &r->ops, &r->stream, 0, g->n_prompt, 1, NULL, NULL, &err), err);
@@ -281,8 +308,10 @@ static void compare(int n, int n_steps, bool apart) {
     assert_int_equal(n_together[0], n > 1 ? n_steps * LAYERS * (n > 32 ? 2 : 1) : 0);
     assert_true(n < 7 || (n_together[1] > 0 && n_together[2] > 0));
     assert_true(n < 14 || n_listed >= 2 * n_steps * LAYERS); /* quest's and tokenselect's; not heads' own */
-    assert_int_equal(n_together[3], n > 1 ? n_steps * LAYERS : 0);
-    assert_int_equal(n_groups, n_steps * LAYERS * (refuse ? 2 : 1)); /* q, k and v; gate and up if refused */
+    assert_int_equal(n_together[3], n > 1 && !adapters ? n_steps * LAYERS : 0);
+    bool parted = refuse || adapters;
+    assert_int_equal(n_groups,
+                     n_steps * LAYERS * (parted ? 2 : 1)); /* q, k and v; gate and up if not fused */
     assert_int_equal(n_joined, apart ? 0 : n_groups);
     close_rig(&here);
     close_rig(&there);
@@ -307,10 +336,19 @@ static void refused_ops_are_done_one_by_one(void **state) {
     refuse = false;
 }
 
+static void rows_have_their_own_adapters(void **state) {
+    (void)state;
+    adapters = true;
+    compare(7, 12, false);
+    compare(MOST, 3, true);
+    adapters = false;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_have_the_cpu_s_logits),
         cmocka_unit_test(refused_ops_are_done_one_by_one),
+        cmocka_unit_test(rows_have_their_own_adapters),
     };
     if (!closed_open()) return 1;
     return cmocka_run_group_tests_name("batch_device", tests, NULL, NULL);

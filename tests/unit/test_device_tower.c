@@ -68,7 +68,8 @@ static void put_tower_there(card *c) {
                             .image_newline = c->m->loaded.image_newline,
                             .block = &block};
     const sac_tower_kind *kind = t->tower.config.kind;
-    if (kind != &sac_tower_clip && kind != &sac_tower_siglip && kind != &sac_tower_idefics3) return;
+    if (kind != &sac_tower_clip && kind != &sac_tower_siglip && kind != &sac_tower_idefics3 &&
+        kind != &sac_tower_internvit) return;
     const sac_tower_config *config = &t->tower.config;
     c->weights = *sac_clip_weights_of(&c->m->loaded.tower);
     c->patch_embed = as_floats(&c->weights.patch_embed);
@@ -77,9 +78,8 @@ static void put_tower_there(card *c) {
     for (size_t i = 0; i < n; i++) {
         const bool is_class = c->weights.class_embed && i < (size_t)config->hidden;
         const float *more = is_class ? c->weights.class_embed : c->weights.patch_bias;
-        const size_t hidden = (size_t)config->hidden,
-                     at = (size_t)sac_clip_position(config, (int)(i / hidden));
-        c->start[i] = c->weights.pos_embed[at * hidden + i % hidden] + (more ? more[i % hidden] : 0);
+        size_t hidden = (size_t)config->hidden, row = (size_t)sac_clip_position(config, (int)(i / hidden));
+        c->start[i] = c->weights.pos_embed[row * hidden + i % hidden] + (more ? more[i % hidden] : 0);
     }
     c->weights.start_rows = c->start;
     t->tower.weights = &c->weights;
@@ -269,6 +269,7 @@ static const struct {
     {GOLDEN "llava", 1, 1},        {GOLDEN "llava_next", 1, 1},      {GOLDEN "longva", 1, 0},
     {GOLDEN "qwen2_vl", 2, 0},     {GOLDEN "qwen2_5_vl", 2, 0},      {GOLDEN "qwen3_vl", 2, 2},
     {GOLDEN "llava_siglip", 1, 1}, {GOLDEN "llava_onevision", 1, 0}, {GOLDEN "llava_onevision_max", 1, 0},
+    {GOLDEN "internvl", 1, 1},     {GOLDEN "internvl_rms", 1, 1},
     {GOLDEN "smolvlm", 1, 1},      {GOLDEN "idefics3", 1, 1}};
 
 static void videos_and_pictures_are_the_same_late(void **state) {

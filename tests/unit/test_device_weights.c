@@ -111,6 +111,30 @@ static void test_two_copies(void **state) {
     assert_int_equal(n_freed, 2);
 }
 
+static void test_adapters_go_along(void **state) {
+    fixture *f = *state;
+    static const char *const kept[] = {"a=tests/golden/adapters/llama_f32/attention",
+                                       "b=tests/golden/adapters/llama_f32/all_linear"};
+    const sac_load_options o = {.kept_adapters = kept, .n_kept_adapters = 2};
+    sac_loaded_model m;
+    sac_device_decoder d;
+    sac_error err;
+    assert_ok(sac_loaded_model_open_with(&m, "tests/golden/models/llama_f32", &o, &err), err);
+    assert_ok(sac_decoder_to_device(&m, SAC_DTYPE_F32, &f->stream, &d, NULL, NULL, &err), err);
+    assert_int_equal(d.decoder.n_adapters, 2);
+    for (int i = 0; i < m.decoder.config.n_layers; i++) {
+        const sac_adapted_layer *there = d.decoder.layers[i].adapted, *here = m.decoder.layers[i].adapted;
+        assert_ptr_not_equal(there, here);
+        assert_copied(&f->stream, &there[0].q.a, &here[0].q.a);
+        assert_copied(&f->stream, &there[0].o.b, &here[0].o.b);
+        assert_copied(&f->stream, &there[1].down.b, &here[1].down.b);
+        assert_null(there[0].up.a.tensor.data);
+    }
+    sac_device_decoder_free(&d, &f->device);
+    assert_int_equal(n_freed, 1);
+    sac_loaded_model_free(&m);
+}
+
 static void test_no_room(void **state) {
     fixture *f = *state;
     sac_device_decoder d;
@@ -270,6 +294,7 @@ static void test_blocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_adapters_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rounded, set_up, tear_down),

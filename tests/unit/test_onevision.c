@@ -1,4 +1,5 @@
-/* LLaVA-OneVision: a picture alone, one of several and a video's frames are cut in three ways. Each is the same for every
+/* LLaVA-OneVision: a picture alone, one of several and a video's frames are cut in three ways. InternVL: pictures stand
+ * between tokens of their own, frames behind their numbers. Each is the same for every
  * size of chunks, from files and prepared, after a prefix that is used again, out of the cache, in batches, and with
  * methods that choose or drop rows. */
 #include "saccade/saccade.h"
@@ -103,14 +104,23 @@ static void same(const float *a, const float *b, const char *what, int kind) {
             fail_msg("%s, kind %d: logit %d is %g, not %g", what, kind, v, (double)b[v], (double)a[v]);
 }
 
-static int open_model(void **state) {
+static int open_folder(const char *path) {
     sac_model_options o;
     sac_error err;
-    (void)state;
     sac_model_options_default(&o);
     o.chat_format = "plain";
-    assert_ok(sac_model_open(&model, FOLDER "llava_onevision_max", &o, &err), err);
+    assert_ok(sac_model_open(&model, path, &o, &err), err);
     return 0;
+}
+
+static int open_onevision(void **state) {
+    (void)state;
+    return open_folder(FOLDER "llava_onevision_max");
+}
+
+static int open_internvl(void **state) {
+    (void)state;
+    return open_folder(FOLDER "internvl");
 }
 
 static int close_model(void **state) {
@@ -206,7 +216,7 @@ static void in_a_batch(void **state) {
     sac_batch_free(b);
 }
 
-/* HiReD looks at what the class token sees, which this tower has not. */
+/* HiReD looks at what the class token sees of each token: SigLIP has none, InternVL's tokens are several patches. */
 static void a_reducer_is_refused(void **state) {
     sac_session_config c;
     sac_error err;
@@ -225,5 +235,6 @@ int main(void) {
         cmocka_unit_test(after_other_questions), cmocka_unit_test(in_a_batch),
         cmocka_unit_test(a_reducer_is_refused),
     };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return cmocka_run_group_tests_name("onevision", tests, open_onevision, close_model) ||
+           cmocka_run_group_tests_name("internvl", tests, open_internvl, close_model);
 }

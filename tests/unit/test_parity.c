@@ -10,8 +10,7 @@
 #define FOLDER     "tests/golden/models"
 #define ADAPTERS   "tests/golden/adapters"
 #define N_CTX      1024
-#define MAX_TURNS  4
-#define MAX_PARTS  8 /* of all turns */
+#define MAX_PARTS  8
 #define MAX_FRAMES 16
 #define MAX_TESTS  128
 
@@ -59,27 +58,35 @@ static void open_golden(golden *g, const char *name) {
     fclose(f);
 }
 
-static void open_model(golden *g, const json_t *testcase) {
+/* kept: the last adapter is kept apart, as "kept". */
+static sac_status open_model(golden *g, const json_t *testcase, bool kept, sac_error *err) {
     sac_model_options o;
-    sac_error err;
     const json_t *adapters = json_object_get(testcase, "adapters");
     const char *specs[MAX_PARTS];
+    char named[600];
     sac_model_options_default(&o);
     o.chat_format = text_of(testcase, "chat_format");
     o.adapters = specs;
     o.n_adapters = json_array_size(adapters);
     assert_true(o.n_adapters <= MAX_PARTS);
     for (size_t i = 0; i < o.n_adapters; i++) specs[i] = json_string_value(json_array_get(adapters, i));
-    assert_ok(sac_model_open(&g->model, text_of(g->head, "model"), &o, &err), err);
+    if (kept) {
+        snprintf(named, sizeof named, "kept=%s", specs[--o.n_adapters]);
+        specs[o.n_adapters] = named;
+        o.kept_adapters = &specs[o.n_adapters];
+        o.n_kept_adapters = 1;
+    }
+    SAC_TRY(sac_model_open(&g->model, text_of(g->head, "model"), &o, err));
     sac_model_info info;
     sac_model_get_info(g->model, &info);
     g->vocab = info.vocab;
+    return SAC_OK;
 }
 
 /* ---- the prompt of a case ---- */
 
 typedef struct conversation {
-    sac_message messages[MAX_TURNS];
+    sac_message messages[MAX_PARTS];
     size_t n_messages, n_parts;
     sac_part parts[MAX_PARTS];
     char paths[MAX_PARTS][512];
@@ -113,13 +120,14 @@ static void fill_conversation(conversation *c, const json_t *testcase) {
     memset(c, 0, sizeof *c);
     const json_t *messages = json_object_get(testcase, "messages");
     c->n_messages = json_array_size(messages);
-    assert_true(c->n_messages <= MAX_TURNS);
+    assert_true(c->n_messages >= 1 && c->n_messages <= MAX_PARTS);
     for (size_t k = 0; k < c->n_messages; k++) {
         const json_t *m = json_array_get(messages, k), *parts = json_object_get(m, "parts");
-        const size_t n = json_array_size(parts);
-        assert_true(c->n_parts + n <= MAX_PARTS);
-        c->messages[k] = (sac_message){text_of(m, "role"), c->parts + c->n_parts, n, NULL};
-        for (size_t i = 0; i < n; i++) fill_part(c, c->n_parts++, json_array_get(parts, i));
+        c->messages[k] =
+            (sac_message){text_of(m, "role"), c->parts + c->n_parts, json_array_size(parts), NULL};
+        assert_true(c->n_parts + json_array_size(parts) <= MAX_PARTS);
+        for (size_t i = 0; i < json_array_size(parts); i++)
+            fill_part(c, c->n_parts++, json_array_get(parts, i));
     }
 }
 
@@ -180,7 +188,7 @@ static int32_t best(const float *logits, int n) {
 
 /* Every greedy token that leads by more than twice the tolerance must be the reference's; each is fed as the
  * reference has it. */
-static void run_case(golden *g, const json_t *testcase) {
+static void run_case(golden *g, const json_t *testcase, const char *adapter) {
     sac_session_config config;
     sac_session *s;
     sac_error err;
@@ -194,6 +202,7 @@ static void run_case(golden *g, const json_t *testcase) {
     const sac_chat_options chat = {.keep_video_marks =
                                        json_is_true(json_object_get(testcase, "keep_video_marks"))};
     assert_ok(sac_session_set_chat(s, &chat, &err), err);
+    assert_ok(sac_session_set_adapter(s, adapter, &err), err);
     run_prompt(g, testcase, s);
     same_logits(g, testcase, "logits", sac_session_logits(s));
     const json_t *tokens = json_object_get(testcase, "tokens"), *gaps = json_object_get(testcase, "gaps");
@@ -212,19 +221,39 @@ static void run_case(golden *g, const json_t *testcase) {
     sac_session_free(s);
 }
 
+/* With the last adapter kept apart: the same logits, or one line that says what to do. */
+static bool run_apart(golden *g, const json_t *testcase, const char *apart) {
+    sac_error err;
+    if (!strcmp(apart, "no")) return false;
+    if (!strcmp(apart, "refused")) {
+        assert_int_equal(open_model(g, testcase, true, &err), SAC_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "which is not kept apart: merge the adapter into a model in f32"));
+        return false;
+    }
+    assert_ok(open_model(g, testcase, true, &err), err);
+    run_case(g, testcase, "kept");
+    sac_model_free(g->model);
+    return true;
+}
+
 static void run_golden(const char *name) {
     golden g;
+    sac_error err;
+    int n_apart = 0;
     open_golden(&g, name);
     const json_t *cases = json_object_get(g.head, "cases");
     assert_true(json_array_size(cases) > 0);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *c = json_array_get(cases, i);
-        open_model(&g, c);
-        run_case(&g, c);
+        const char *apart = text_of(c, "apart");
+        if (apart) n_apart += run_apart(&g, c, apart);
+        if (apart && !strcmp(apart, "only")) continue;
+        assert_ok(open_model(&g, c, false, &err), err);
+        run_case(&g, c, NULL);
         sac_model_free(g.model);
     }
-    print_message("           %-20s %zu cases, logits at most %.2g apart\n", name, json_array_size(cases),
-                  g.worst);
+    print_message("           %-20s %zu cases, %d of them with an adapter apart, logits at most %.2g apart\n",
+                  name, json_array_size(cases), n_apart, g.worst);
     json_decref(g.head);
     free(g.logits);
 }

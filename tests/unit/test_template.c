@@ -5,6 +5,8 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #define PATH "tests/golden/templates.json"
 #ifdef __SANITIZE_ADDRESS__ /* whose frames are larger */
@@ -118,7 +120,7 @@ static void errors_name_file_line_and_remedy(void **state) {
         {"{% macro m(a) %}{% endmacro %}\n{{ m(1, 2) }}", 2, "arguments"},
         {"{{ s|replace('a') }}", 1, "new"},
         {"{# open", 1, "#}"},
-        {"{% raw %}", 1, "endraw"},
+        {"{% raw %}a", 1, "endraw"},
         {"{{ ( }}", 1, ""},
     };
     (void)state;
@@ -152,7 +154,8 @@ static void what_is_not_utf8_is_no_template(void **state) {
 
 static void need_limit(const char *template, sac_template_limits limits, const char *what) {
     result r = render(template, "{\"s\": \"x\"}", limits);
-    if (r.status != SAC_BAD_FILE || !strstr(r.err.text, what))
+    if (r.status != SAC_BAD_FILE || !strstr(r.err.text, what) || strchr(r.err.text, '\n') ||
+        strncmp(r.err.text, "chat.jinja line ", 16) != 0)
         fail_msg("'%s' ends with %d: %s", template, r.status, r.err.text);
 }
 
@@ -176,6 +179,18 @@ static void work_is_bounded(void **state) {
     need_limit("{% set t = 'a' * 400000 %}{% for i in " MANY " %}{{ t.rfind('b' ~ t[:200000]) }}{% endfor %}",
                (sac_template_limits){.memory_bytes = 1 << 30, .output_bytes = 1 << 20, .steps = 1 << 20},
                "steps");
+    need_limit("{% for x in range(100001) %}{% endfor %}", limits, "more than 100000 numbers");
+    need_limit("{{ '%1001d' % 1 }}", limits, "wider than 1000");
+    need_limit("{{ [[]]|tojson(indent=999999999) }}", limits, "steps");
+    need_limit("{{ 'a'|indent(999999999) }}", limits, "steps");
+    need_limit("{{ " MANY "|map('string')|batch(999999999, 'x')|list }}", limits, "steps");
+    need_limit("{{ [1]|slice(999999999)|list|length }}", limits, "steps");
+    /* an iterator whose items nobody takes still looks for one */
+    need_limit("{% for a in " MANY " %}{% for b in " MANY "|select('gt', 99999) %}{% endfor %}{% endfor %}",
+               limits, "steps");
+    need_limit("{% for a in " MANY " if false %}{% endfor %}{% for a in " MANY " %}{% for b in " MANY
+               " if false %}{{ loop }}{% endfor %}{% endfor %}",
+               limits, "steps");
     need_limit("{{ 'a' * 99999999 }}", limits, "steps");
     need_limit("{{ 'ab'.center(9999999999) }}", limits, "steps");
     need_limit("{% for a in " MANY " %}{{ xs|default('0123456789' * 200) }}{% endfor %}", limits,
@@ -195,12 +210,47 @@ static void depth_is_bounded(void **state) {
     need_limit("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", limits, "deep");
     need_limit("{% macro m(caller=none) %}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}", limits,
                "deep");
+#define NESTED                                                                                               \
+    "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(1500) %}{% set ns.a = [ns.a] %}{% set ns.b = "  \
+    "[ns.b] %}{% endfor %}"
+    need_limit(NESTED "{{ ns.a }}", limits, "deep");
+    need_limit(NESTED "{{ ns.a|tojson }}", limits, "deep");
+    need_limit(NESTED "{{ ns.a < ns.b }}", limits, "");
+    need_limit(NESTED "{{ ns.a == ns.b }}", limits, "steps");
+    need_limit(
+        "{% set ns = namespace(a=(1,)) %}{% for i in range(1500) %}{% set ns.a = (ns.a,) %}{% endfor %}"
+        "{{ {ns.a: 1} }}",
+        limits, "deep");
+    need_limit("{% set ns = namespace(a=['x']) %}{% for i in range(1500) %}{% set ns.a = ns.a|map('upper') %}"
+               "{% endfor %}{{ ns.a|list }}",
+               limits, "deep");
+    need_limit(
+        "{% set ns = namespace(a=['x']) %}{% for i in range(1500) %}{% set ns.a = ns.a|unique|select %}"
+        "{% endfor %}{{ ns.a|first }}",
+        limits, "deep");
     for (; n < 1000; n++) deep[n] = '(';
     memcpy(deep, "{{", 2);
     deep[n] = 0;
     need_limit(deep, limits, "deep");
     for (n = 0; n < 4900; n += 14) memcpy(deep + n, "{% if s %}abcd", 15);
     need_limit(deep, limits, "deep");
+}
+
+static void a_template_is_bounded(void **state) {
+    size_t n = SAC_TEMPLATE_MAX_BYTES + 1;
+    char *text = malloc(n + 1), *at = text;
+    sac_template *t = NULL;
+    sac_error err = {0};
+    (void)state;
+    assert_non_null(text);
+    memset(text, ' ', n);
+    assert_int_equal(sac_template_open(&t, "chat.jinja", text, n, &err), SAC_BAD_FILE);
+    assert_null(t);
+    assert_non_null(strstr(err.text, "chat.jinja: a template of 1048577 bytes; at most 1048576 can be used"));
+    for (int i = 0; i < 4097; i++) at += sprintf(at, "{{ n%d }}", i);
+    assert_int_equal(sac_template_open(&t, "chat.jinja", text, (size_t)(at - text), &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "chat.jinja line 1: more than 4096 different names"));
+    free(text);
 }
 
 static void *run_deep(void *unused) {
@@ -263,6 +313,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_utf8_is_no_template),
         cmocka_unit_test(work_is_bounded),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(a_template_is_bounded),
         cmocka_unit_test(depth_fits_a_small_stack),
         cmocka_unit_test(every_byte_knows_who_wrote_it),
     };

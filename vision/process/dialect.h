@@ -13,6 +13,9 @@
  *   onevision  LLaVA-OneVision: as anyres, with the grid of the tiles resized where it is much larger than
  *           "anyres_max_N" tiles. One of several pictures is one tile, made square with the mean colour, and ends in a
  *           newline. Frames of a video are squeezed into a tile; their tokens are resized to half the side.
+ *   internvl InternVL: the picture squeezed into the grid of tiles whose shape is nearest to its own, then, behind
+ *           several tiles, squeezed into one; each tile's tokens stand for squares of patches, tiles follow one another.
+ *           Frames of a video are squeezed into a tile.
  *   qwen2vl Qwen2-VL: one tile of the picture's own shape, its sides whole squares of patches, within bounds of pixels;
  *           two frames of a video make a tile.
  *   smolvlm SmolVLM, Idefics3: a picture in whole tiles, then the whole in one, each behind a text; frames are a tile each,
@@ -25,7 +28,7 @@
 
 #include "processor.h"
 
-#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(qwen2vl) X(qwen3vl) X(smolvlm)
+#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(qwen2vl) X(qwen3vl) X(smolvlm)
 
 struct sac_dialect {
     const char *name; /* in reports */

@@ -39,7 +39,16 @@ static sac_status linear(const run *r, sac_mat y, sac_mat x, const sac_weight *w
 }
 
 static sac_status norm(const run *r, sac_mat y, sac_mat x, const float *w, const float *b) {
+    if (!b) return r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){y, x, w, r->c->norm_eps});
     return r->ops->layernorm(r->stream, &(sac_layernorm_args){y, x, w, b, r->c->norm_eps});
+}
+
+/* h += x w^T + bias, scaled column by column where the layer has a scale; n is scratch then. */
+static sac_status add(const run *r, sac_mat h, sac_mat n, sac_mat x, const sac_weight *w, const float *bias,
+                      const float *scale) {
+    if (!scale) return linear(r, h, x, w, bias, SAC_ACT_NONE, true);
+    SAC_TRY(linear(r, n, x, w, bias, SAC_ACT_NONE, false));
+    return r->ops->scale_add(r->stream, &(sac_scale_add_args){h, n, scale});
 }
 
 static sac_mat mat(const run *r, void *data, int64_t rows, int64_t cols) {
@@ -60,8 +69,8 @@ static sac_status add_positions(const run *r, sac_mat h, sac_mat patches, int64_
                    sac_mat_rows(patches, t * n_patches, n_patches), &r->w->patch_embed,
                    begun ? NULL : r->w->patch_bias, SAC_ACT_NONE, begun));
     for (int row = 0; row < r->tokens && !begun; row++) {
-        const float *at = r->w->pos_embed + (int64_t)sac_clip_position(r->c, row) * hidden;
-        for (int i = 0; i < hidden; i++) first[(int64_t)row * hidden + i] += at[i];
+        const float *position = r->w->pos_embed + (int64_t)sac_clip_position(r->c, row) * hidden;
+        for (int i = 0; i < hidden; i++) first[(int64_t)row * hidden + i] += position[i];
     }
     return SAC_OK;
 }
@@ -132,12 +141,24 @@ static sac_status project_qkv(const run *r, const sac_clip_layer *w, sac_mat qkv
     return linear(r, qkv[2], n, &w->v, w->v_bias, SAC_ACT_NONE, false);
 }
 
+/* InternVLVisionRMSNorm's own epsilon, whatever the configuration says of the other norms. */
+#define QK_NORM_EPS 1e-6f
+
+static sac_status norm_qk(const run *r, const sac_clip_layer *w, sac_mat qkv[3]) {
+    const float *const weight[] = {w->q_norm, w->k_norm};
+    for (int i = 0; i < 2; i++)
+        if (weight[i])
+            SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){qkv[i], qkv[i], weight[i], QK_NORM_EPS}));
+    return SAC_OK;
+}
+
 static sac_status run_layer(const run *r, const sac_clip_layer *w, float *class_first, float *class_last) {
     const sac_tower_config *c = r->c;
     int hidden = c->hidden;
     sac_mat h = tile_rows(r, SAC_CLIP_H, hidden), n = tile_rows(r, SAC_CLIP_NORM, hidden);
     sac_mat qkv[3];
     SAC_TRY(project_qkv(r, w, qkv));
+    SAC_TRY(norm_qk(r, w, qkv));
     sac_mat q = qkv[0];
     float scale = 1.0f / sqrtf((float)hidden / (float)c->n_heads);
     sac_kv_view kv = {.k = qkv[1].data,
@@ -159,11 +180,11 @@ static sac_status run_layer(const run *r, const sac_clip_layer *w, float *class_
                                              .n_heads = c->n_heads,
                                              .scale = scale,
                                          }));
-    SAC_TRY(linear(r, h, q, &w->o, w->o_bias, SAC_ACT_NONE, true));
+    SAC_TRY(add(r, h, n, q, &w->o, w->o_bias, w->scale1));
     sac_mat mlp = tile_rows(r, SAC_CLIP_MLP, c->intermediate);
     SAC_TRY(norm(r, n, h, w->ln2_w, w->ln2_b));
     SAC_TRY(linear(r, mlp, n, &w->fc1, w->fc1_bias, c->act, false));
-    return linear(r, h, mlp, &w->fc2, w->fc2_bias, SAC_ACT_NONE, true);
+    return add(r, h, n, mlp, &w->fc2, w->fc2_bias, w->scale2);
 }
 
 /* Copies hidden state `state` into its columns of the features, where it is one of the chosen ones. */
@@ -202,6 +223,11 @@ static sac_status run_layers(const run *r, sac_mat features) {
     for (int i = 0; i <= last; i++) {
         SAC_TRY(run_layer(r, sac_clip_layer_of(r->t, i), i == 0 ? r->s->class_first : NULL,
                           i == last ? r->s->class_last : NULL));
+        if (i == last && r->w->final_w) {
+            sac_mat h = tile_rows(r, SAC_CLIP_H, r->c->hidden);
+            SAC_TRY(r->ops->layernorm(
+                r->stream, &(sac_layernorm_args){h, h, r->w->final_w, r->w->final_b, r->c->norm_eps}));
+        }
         SAC_TRY(keep_features(r, i + 1, features));
     }
     return SAC_OK;

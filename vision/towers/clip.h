@@ -1,11 +1,13 @@
 /* clip.h - the CLIP vision tower (Radford et al. 2021; transformers' CLIPVisionModel): its weights and what its
- * files share with SigLIP's (siglip.c), which has no class token and no norm before the layers; for tests too.
+ * files share with SigLIP's (siglip.c), which has no class token and no norm before the layers, and with InternViT's
+ * (internvit.c), which scales what a layer adds; for tests too.
  *
  *   h = [class; patches w] + positions;  h = pre_ln(h)
  *   for each layer: h += o(attention(ln1(h)));  h += fc2(act(fc1(ln2(h))))
  *   features = hidden states of the chosen layers (side by side when several), class token dropped or kept
  *
- * It takes square pictures of one size: there is a learned position for every patch. A segment is a picture. */
+ * It takes square pictures of one size: there is a learned position for every patch. A segment is a picture. Where its
+ * configuration has a merge_size, patches go in and features come out in squares of so many a side. */
 #ifndef SAC_VISION_CLIP_H
 #define SAC_VISION_CLIP_H
 
@@ -19,6 +21,8 @@ typedef struct sac_clip_layer {
     const float *fc1_bias, *fc2_bias;
     sac_weight qkv; /* [3 * hidden][hidden], the three as one with qkv_bias; no data: not one */
     const float *qkv_bias;
+    const float *q_norm, *k_norm; /* [hidden], of whole rows; NULL: none */
+    const float *scale1, *scale2; /* [hidden], of what attention and what fc2 add; NULL: 1 */
 } sac_clip_layer;
 
 typedef struct sac_clip_weights {
@@ -27,6 +31,7 @@ typedef struct sac_clip_weights {
     const float *class_embed, *pos_embed; /* [hidden]; [class and patches][hidden] */
     const float *pre_ln_w, *pre_ln_b;     /* NULL: rows are not normalised before the layers */
     const float *patch_bias;              /* [hidden], or NULL */
+    const float *final_w, *final_b;       /* of the norm behind the last layer, or NULL */
     const void *
         start_rows; /* of a tower on a device: [class and patches][hidden] of the activations' type, positions with
                                the class or the bias added; NULL on the CPU */
@@ -67,9 +72,14 @@ static inline int sac_clip_tokens(const sac_tower_config *c) {
 static inline int sac_clip_kept(const sac_tower_config *c) {
     return sac_clip_patches(c) + (c->keep_class ? 1 : 0);
 }
-/* The row of pos_embed that row `row` inside the tower takes. */
+/* Row of pos_embed of a row of a picture: patches stand in squares of merge_size a side, positions line by line. */
 static inline int sac_clip_position(const sac_tower_config *c, int row) {
-    return c->kind->position ? c->kind->position(c, row) : row;
+    int m = c->merge_size, squares = m > 1 ? sac_clip_grid(c) / m : 0, first = c->kind->has_class ? 1 : 0;
+    if (c->kind->position) return c->kind->position(c, row);
+    if (squares == 0 || row < first) return row;
+    int i = row - first, square = i / (m * m), y = square / squares * m + i / m % m,
+        x = square % squares * m + i % m;
+    return first + y * squares * m + x;
 }
 static inline int64_t sac_clip_aligned_cols(const sac_tower_config *c) {
     return (sac_tower_patch_bytes(c) + SAC_CLIP_ALIGN - 1) / SAC_CLIP_ALIGN * SAC_CLIP_ALIGN;
@@ -85,7 +95,7 @@ sac_status sac_clip_plan(const sac_tower_config *c, int width, int height, int f
 int sac_clip_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]);
 sac_status sac_clip_encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features);
 
-/* The slots of a layer, of the tensors that clip.yaml and siglip.yaml name alike. */
+/* The slots of a layer, of the tensors that clip.yaml, siglip.yaml and internvit.yaml name alike. */
 #define SAC_CLIP_PART(field, matrix)                                                                         \
     { "tower." #field, false, matrix, offsetof(sac_clip_weights, field) }
 #define SAC_CLIP_LAYER(field, matrix)                                                                        \

@@ -31,7 +31,8 @@ static sac_status place_qkv(sac_placer *p, int64_t hidden, sac_clip_layer *l) {
 
 static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_clip_layer *l) {
     sac_weight *matrices[] = {&l->o, &l->fc1, &l->fc2};
-    const float **vectors[] = {&l->ln1_w, &l->ln1_b, &l->ln2_w, &l->ln2_b, &l->o_bias, &l->fc2_bias};
+    const float **vectors[] = {&l->ln1_w,    &l->ln1_b,  &l->ln2_w,  &l->ln2_b,  &l->o_bias,
+                               &l->fc2_bias, &l->q_norm, &l->k_norm, &l->scale1, &l->scale2};
     SAC_TRY(place_qkv(p, c->hidden, l));
     for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(sac_place_vector(p, vectors[i], c->hidden));
@@ -59,11 +60,10 @@ static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sa
 
 /* Positions in the activations' type; what else a row begins with is added: the class, the bias of a patch. */
 static sac_status place_start_rows(sac_placer *p, const sac_tower_config *c, sac_clip_weights *w) {
-    size_t n = (size_t)sac_clip_tokens(c) * (size_t)c->hidden;
+    size_t hidden = (size_t)c->hidden, n = (size_t)sac_clip_tokens(c) * hidden;
     uint16_t *rows = malloc(n * sizeof *rows);
     if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
     for (size_t i = 0; i < n; i++) {
-        const size_t hidden = (size_t)c->hidden;
         float f = w->pos_embed[(size_t)sac_clip_position(c, (int)(i / hidden)) * hidden + i % hidden];
         if (w->class_embed && i < hidden)
             f += w->class_embed[i];
@@ -85,6 +85,8 @@ sac_status sac_clip_place(sac_tower *t, sac_placer *p) {
     SAC_TRY(place_start_rows(p, c, w));
     SAC_TRY(sac_place_vector(p, &w->pre_ln_w, c->hidden));
     SAC_TRY(sac_place_vector(p, &w->pre_ln_b, c->hidden));
+    SAC_TRY(sac_place_vector(p, &w->final_w, c->hidden));
+    SAC_TRY(sac_place_vector(p, &w->final_b, c->hidden));
     for (int i = 0; i < c->n_layers; i++) SAC_TRY(place_layer(p, c, &layers[i]));
     return SAC_OK;
 }

@@ -6,7 +6,7 @@
  * rounding: transformers compares f32 numbers, and for some sides (19, 25, 29, 31 ...) a share falls just below its bucket.
  * The models were trained so.
  *
- * Patches stand in squares of merge_size a side, of which the merger makes a row each (merger_shuffle.c). */
+ * Patches stand in squares of merge_size a side, of which the merger makes a row each (merger_smolvlm.c). */
 #include "clip.h"
 
 #include <math.h>

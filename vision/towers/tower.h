@@ -12,7 +12,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(qwen2vl) X(qwen2_5vl) X(qwen3vl)
+#define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
@@ -35,6 +35,9 @@ typedef struct sac_tower_config {
     int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
     int table_side; /* learned positions are a table of so many a side, resampled to the picture's patches; 0: none */
     int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
+    /* Where checkpoints of one kind differ: biases of queries, keys and values; a norm of whole queries and keys; norms
+     * with a mean and a bias (or RMS norms); a norm behind the last layer. */
+    bool qkv_bias, qk_norm, norm_bias, final_norm;
 } sac_tower_config;
 
 /* What becomes of one picture, or of `frames` frames of a video that share patches. */

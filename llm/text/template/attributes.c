@@ -1,5 +1,10 @@
 #include "attributes.h"
 
+#include "frame.h"
+#include "iterate.h"
+#include "loop.h"
+#include "names.h"
+#include "number_methods.h"
 #include "str.h"
 #include "tmpl_chars.h"
 #include "utf8.h"
@@ -31,8 +36,7 @@ sac_status sac_tmpl_no_such(sac_tmpl_run *r, const char *name, size_t n_bytes, c
 
 static sac_status dict_get(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
                            sac_tmpl_value *out) {
-    if (a[0].kind == SAC_TMPL_LIST || a[0].kind == SAC_TMPL_DICT)
-        return sac_tmpl_fail_use(r, a[0], "a key of a dict");
+    SAC_TRY(sac_tmpl_need_key(r, a[0]));
     SAC_TRY(sac_tmpl_charge(r, self.dict->n * 8));
     const sac_tmpl_value *found = sac_tmpl_dict_find(&r->pool, self.dict, a[0]);
     *out = found ? *found : a[1].kind == SAC_TMPL_MISSING ? SAC_TMPL_VALUE_NONE : a[1];
@@ -89,84 +93,86 @@ static sac_status list_count(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmp
 }
 static sac_status list_index(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
                              sac_tmpl_value *out) {
-    for (size_t i = 0; i < self.list->n; i++) {
+    int64_t n = (int64_t)self.list->n, from, to;
+    SAC_TRY(sac_tmpl_optional_int(r, a[1], 0, false, &from));
+    SAC_TRY(sac_tmpl_optional_int(r, a[2], n, false, &to));
+    from = from < -n ? 0 : from < 0 ? from + n : from;
+    to = to < 0 ? to + n : to < n ? to : n;
+    for (int64_t i = from; i < to; i++) {
         bool found = sac_tmpl_equal(&r->pool, self.list->items[i], a[0]);
         SAC_TRY(sac_tmpl_charge(r, 0));
-        *out = sac_tmpl_int((int64_t)i);
+        *out = sac_tmpl_int(i);
         if (found) return SAC_OK;
     }
     return sac_tmpl_fail(r, "a value is looked for in a list that does not have it");
 }
 
 static const sac_tmpl_spec dict_methods[] = {
-    {"get", dict_get, 1, {"key", "default"}, NULL},
+    {"get", dict_get, 1, {"key", "default", "/"}, NULL},
     {"items", dict_items, 0, {0}, NULL},
     {"keys", dict_keys, 0, {0}, NULL},
     {"values", dict_values, 0, {0}, NULL},
     {"copy", copy, 0, {0}, NULL},
 };
-static const sac_tmpl_spec list_methods[] = {{"index", list_index, 1, {"value"}, NULL},
-                                             {"count", list_count, 1, {"value"}, NULL},
+static const sac_tmpl_spec list_methods[] = {{"index", list_index, 1, {"value", "start", "stop", "/"}, NULL},
+                                             {"count", list_count, 1, {"value", "/"}, NULL},
                                              {"copy", copy, 0, {0}, NULL}};
+static const sac_tmpl_spec range_methods[] = {{"index", list_index, 1, {"value", "/"}, NULL},
+                                              {"count", list_count, 1, {"value", "/"}, NULL}};
 
-/* ---- loop ---- */
-
-static sac_status loop_cycle(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args *args,
-                             sac_tmpl_value *out) {
-    if (args->n == 0) return sac_tmpl_fail(r, "loop.cycle has nothing to choose from");
-    *out = args->items[self.loop->index % args->n];
-    return SAC_OK;
+static void range_attribute(const int64_t range[3], const char *name, size_t n_bytes, sac_tmpl_value *out) {
+    static const char *const names[] = {"start", "stop", "step"};
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
+        if (is_one_of(&names[i], 1, name, n_bytes)) *out = sac_tmpl_int(range[i]);
 }
-static sac_status loop_changed(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args *args,
-                               sac_tmpl_value *out) {
-    sac_tmpl_value now;
-    SAC_TRY(sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, SAC_TMPL_TUPLE, args->n), &now));
-    for (size_t i = 0; i < args->n; i++) now.list->items[now.list->n++] = args->items[i];
-    *out = sac_tmpl_bool(!sac_tmpl_equal(&r->pool, self.loop->last_changed, now));
-    SAC_TRY(sac_tmpl_charge(r, 0));
-    if (out->truth) self.loop->last_changed = now;
-    return SAC_OK;
-}
-static const sac_tmpl_spec loop_methods[] = {{"cycle", NULL, 0, {0}, loop_cycle},
-                                             {"changed", NULL, 0, {0}, loop_changed}};
 
-static bool loop_attribute(const sac_tmpl_loop *l, const char *name, size_t n_bytes, sac_tmpl_value *out) {
-    static const sac_tmpl_absence no_previous = {.what = "there is no previous item"},
-                                  no_next = {.what = "there is no next item"};
-    int64_t i = (int64_t)l->index, n = (int64_t)l->items->n;
-    const struct {
-        const char *name;
-        sac_tmpl_value value;
-    } rows[] = {{"index", sac_tmpl_int(i + 1)},
-                {"index0", sac_tmpl_int(i)},
-                {"first", sac_tmpl_bool(i == 0)},
-                {"last", sac_tmpl_bool(i + 1 == n)},
-                {"length", sac_tmpl_int(n)},
-                {"revindex", sac_tmpl_int(n - i)},
-                {"revindex0", sac_tmpl_int(n - i - 1)},
-                {"depth", sac_tmpl_int(l->depth + 1)},
-                {"depth0", sac_tmpl_int(l->depth)},
-                {"previtem", i > 0 ? l->items->items[i - 1] : sac_tmpl_absent(&no_previous)},
-                {"nextitem", i + 1 < n ? l->items->items[i + 1] : sac_tmpl_absent(&no_next)}};
-    for (size_t k = 0; k < SAC_COUNT(rows); k++)
-        if (strlen(rows[k].name) == n_bytes && memcmp(rows[k].name, name, n_bytes) == 0) {
-            *out = rows[k].value;
-            return true;
-        }
-    return false;
+static void group_attribute(const sac_tmpl_list *group, const char *name, size_t n_bytes,
+                            sac_tmpl_value *out) {
+    static const char *const names[] = {"grouper", "list"};
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
+        if (is_one_of(&names[i], 1, name, n_bytes)) *out = group->items[i];
+}
+
+/* Attributes that Python has and no chat template needs. */
+static bool is_left_out(sac_tmpl_value v, const char *name, size_t n_bytes) {
+    static const char *const
+        of_text[] = {"encode", "translate", "maketrans", "unescape", "striptags"},
+        *const of_number[] = {"to_bytes", "from_bytes", "as_integer_ratio", "hex", "fromhex"},
+        *const of_view[] = {"mapping", "isdisjoint"}, *const of_iterator[] = {"close", "send", "throw"},
+        *const of_function[] = {"sep", "used"}; /* a joiner's */
+    switch (v.kind) {
+    case SAC_TMPL_STRING: return is_one_of(of_text, SAC_COUNT(of_text), name, n_bytes);
+    case SAC_TMPL_BOOL:
+    case SAC_TMPL_INT:
+    case SAC_TMPL_FLOAT: return is_one_of(of_number, SAC_COUNT(of_number), name, n_bytes);
+    case SAC_TMPL_VIEW: return is_one_of(of_view, SAC_COUNT(of_view), name, n_bytes);
+    case SAC_TMPL_ITERATOR: return is_one_of(of_iterator, SAC_COUNT(of_iterator), name, n_bytes);
+    case SAC_TMPL_FUNCTION:
+        return !v.function->is_macro && is_one_of(of_function, SAC_COUNT(of_function), name, n_bytes);
+    default: return false;
+    }
 }
 
 /* ---- names ---- */
+
+static const sac_tmpl_spec *dict_method(const char *name, size_t n_bytes) {
+    const sac_tmpl_spec *own = sac_tmpl_find_spec(dict_methods, SAC_COUNT(dict_methods), name, n_bytes);
+    return own ? own : sac_tmpl_dict_class_method(name, n_bytes);
+}
 
 /* The table of methods of a value, or none. */
 static const sac_tmpl_spec *method_of(sac_tmpl_value v, const char *name, size_t n_bytes) {
     switch (v.kind) {
     case SAC_TMPL_STRING: return sac_tmpl_string_method(name, n_bytes);
-    case SAC_TMPL_DICT: return sac_tmpl_find_spec(dict_methods, SAC_COUNT(dict_methods), name, n_bytes);
+    case SAC_TMPL_DICT: return dict_method(name, n_bytes);
     case SAC_TMPL_LIST: return sac_tmpl_find_spec(list_methods, SAC_COUNT(list_methods), name, n_bytes);
-    case SAC_TMPL_TUPLE:
-    case SAC_TMPL_RANGE: return sac_tmpl_find_spec(list_methods, SAC_COUNT(list_methods) - 1, name, n_bytes);
-    case SAC_TMPL_LOOP: return sac_tmpl_find_spec(loop_methods, SAC_COUNT(loop_methods), name, n_bytes);
+    case SAC_TMPL_TUPLE: return sac_tmpl_find_spec(list_methods, SAC_COUNT(list_methods) - 1, name, n_bytes);
+    case SAC_TMPL_RANGE: return sac_tmpl_find_spec(range_methods, SAC_COUNT(range_methods), name, n_bytes);
+    case SAC_TMPL_BOOL:
+    case SAC_TMPL_INT:
+    case SAC_TMPL_FLOAT: return sac_tmpl_number_method(v, name, n_bytes);
+    case SAC_TMPL_FUNCTION: return sac_tmpl_function_method(v.function, name, n_bytes);
+    case SAC_TMPL_LOOP: return sac_tmpl_loop_method(name, n_bytes);
     default: return NULL;
     }
 }
@@ -177,14 +183,20 @@ static sac_status own_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *n
     *out = (sac_tmpl_value){.kind = SAC_TMPL_MISSING};
     const sac_tmpl_spec *method = method_of(v, name, n_bytes);
     if (method) return sac_tmpl_method(r, method, v, out);
-    if (v.kind == SAC_TMPL_LOOP) loop_attribute(v.loop, name, n_bytes, out);
+    if (is_left_out(v, name, n_bytes))
+        return sac_tmpl_fail(r, "'%.*s' of a %s cannot be used in a chat template here", (int)n_bytes, name,
+                             sac_tmpl_type_name(v));
+    if (v.kind == SAC_TMPL_TUPLE && v.list->type) group_attribute(v.list, name, n_bytes, out);
+    if (v.kind == SAC_TMPL_RANGE) range_attribute(v.list->range, name, n_bytes, out);
+    if (v.kind == SAC_TMPL_BOOL || v.kind == SAC_TMPL_INT || v.kind == SAC_TMPL_FLOAT)
+        sac_tmpl_number_attribute(v, name, n_bytes, out);
+    if (v.kind == SAC_TMPL_LOOP) SAC_TRY(sac_tmpl_loop_attribute(r, v.loop, name, n_bytes, out));
     if (v.kind == SAC_TMPL_NAMESPACE) {
         const sac_tmpl_value *found = sac_tmpl_dict_find_name(v.dict, name, n_bytes);
         if (found) *out = *found;
     }
-    bool is_function = v.kind == SAC_TMPL_FUNCTION && n_bytes == 4;
-    if (is_function && memcmp(name, "name", 4) == 0 && v.function->name)
-        return sac_tmpl_give(r, sac_tmpl_name(&r->pool, v.function->name), out);
+    if (v.kind == SAC_TMPL_FUNCTION && v.function->is_macro)
+        return sac_tmpl_macro_attribute(r, v.function, name, n_bytes, out);
     if ((v.kind == SAC_TMPL_DICT && is_one_of(unsafe_dict, SAC_COUNT(unsafe_dict), name, n_bytes)) ||
         (v.kind == SAC_TMPL_LIST && is_one_of(unsafe_list, SAC_COUNT(unsafe_list), name, n_bytes)))
         return sac_tmpl_no_such(r, name, n_bytes, sac_tmpl_type_name(v), true, out);
@@ -200,8 +212,15 @@ static sac_status own_item(sac_tmpl_run *r, sac_tmpl_value v, const char *name, 
     return SAC_OK;
 }
 
+/* __class__ and its like: every object of Python has them, and the sandbox keeps all off. */
+static bool is_inner(const char *name, size_t n_bytes) {
+    return n_bytes > 4 && memcmp(name, "__", 2) == 0 && memcmp(name + n_bytes - 2, "__", 2) == 0;
+}
+
 sac_status sac_tmpl_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *name, size_t n_bytes,
                               sac_tmpl_value *out) {
+    if (v.kind == SAC_TMPL_UNDEFINED && is_inner(name, n_bytes))
+        return sac_tmpl_no_such(r, name, n_bytes, sac_tmpl_type_name(v), true, out);
     if (v.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, v, "asked for an attribute");
     SAC_TRY(own_attribute(r, v, name, n_bytes, out));
     if (out->kind == SAC_TMPL_MISSING) SAC_TRY(own_item(r, v, name, n_bytes, out));
@@ -211,6 +230,7 @@ sac_status sac_tmpl_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *nam
 
 sac_status sac_tmpl_only_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *name, size_t n_bytes,
                                    sac_tmpl_value *out) {
+    if (v.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, v, "asked for an attribute");
     SAC_TRY(own_attribute(r, v, name, n_bytes, out));
     if (out->kind != SAC_TMPL_MISSING) return SAC_OK;
     return sac_tmpl_no_such(r, name, n_bytes, sac_tmpl_type_name(v), false, out);
@@ -344,8 +364,12 @@ sac_status sac_tmpl_slice(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_valu
 sac_status sac_tmpl_path(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value path, sac_tmpl_value otherwise,
                          sac_tmpl_value *out) {
     *out = v;
-    if (path.kind == SAC_TMPL_INT) return sac_tmpl_item(r, v, path, out);
-    if (path.kind != SAC_TMPL_STRING) return sac_tmpl_fail_use(r, path, "the name of an attribute");
+    if (path.kind == SAC_TMPL_MISSING || path.kind == SAC_TMPL_NONE) return SAC_OK;
+    if (path.kind != SAC_TMPL_STRING) {
+        SAC_TRY(sac_tmpl_item(r, v, path, out));
+        if (out->kind == SAC_TMPL_UNDEFINED && otherwise.kind > SAC_TMPL_NONE) *out = otherwise;
+        return SAC_OK;
+    }
     const char *p = path.string->bytes, *end = p + path.string->n_bytes;
     for (;; p++) {
         const char *dot = p;
@@ -361,7 +385,7 @@ sac_status sac_tmpl_path(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value path,
             SAC_TRY(sac_tmpl_part_value(r, path.string, (size_t)(p - path.string->bytes),
                                         (size_t)(dot - path.string->bytes), &key));
         SAC_TRY(sac_tmpl_item(r, from, key, out));
-        if (out->kind == SAC_TMPL_UNDEFINED && otherwise.kind != SAC_TMPL_MISSING) *out = otherwise;
+        if (out->kind == SAC_TMPL_UNDEFINED && otherwise.kind > SAC_TMPL_NONE) *out = otherwise;
         p = dot;
         if (p >= end) return SAC_OK;
     }

@@ -14,7 +14,8 @@ sac_status sac_tmpl_slice(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_valu
 sac_status sac_tmpl_only_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char *name, size_t n_bytes,
                                    sac_tmpl_value *out);
 
-/* "a.0.b" as map(attribute=...) takes it, or an int: items all along; `otherwise` (or MISSING) for undefined ones. */
+/* "a.0.b" as map(attribute=...) takes it, or one key: items all along; `v` itself for none and MISSING. `otherwise`
+ * (unless it is none or MISSING) instead of what is undefined. */
 sac_status sac_tmpl_path(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value path, sac_tmpl_value otherwise,
                          sac_tmpl_value *out);
 

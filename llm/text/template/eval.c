@@ -2,6 +2,7 @@
 #include "eval.h"
 
 #include "attributes.h"
+#include "iterate.h"
 #include "operators.h"
 
 #include <string.h>
@@ -67,6 +68,9 @@ static sac_status item_value(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_v
     const sac_tmpl_node *parts[3] = {n->b->a, n->b->b, n->b->c};
     for (int i = 0; i < 3; i++)
         if (parts[i]) SAC_TRY(sac_tmpl_eval(r, parts[i], &bounds[i]));
+    bool can_be_cut = of.kind == SAC_TMPL_STRING || (sac_tmpl_is_list(of) && of.kind != SAC_TMPL_VIEW);
+    if (n->flag && !can_be_cut)
+        return sac_tmpl_fail(r, "a constant of type %s is cut", sac_tmpl_type_name(of));
     return sac_tmpl_slice(r, of, bounds, out);
 }
 

@@ -1,4 +1,4 @@
-/* eval.h - running the tree: expressions (eval.c), statements and what they call (exec.c). */
+/* eval.h - running the tree: expressions (eval.c) and the whole template (exec.c); statements share frame.h. */
 #ifndef SAC_LLM_TEMPLATE_EVAL_H
 #define SAC_LLM_TEMPLATE_EVAL_H
 

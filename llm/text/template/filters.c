@@ -1,6 +1,7 @@
-/* filters.c - filters of single values. Those of lists are in filters_list.c. */
+/* filters.c - filters of single values. Those of lists are in filters_list.c, filters_select.c, filters_sort.c. */
 #include "attributes.h"
 #include "format.h"
+#include "iterate.h"
 #include "json_text.h"
 #include "names.h"
 #include "number.h"
@@ -14,12 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static sac_status optional_int(sac_tmpl_run *r, sac_tmpl_value v, int64_t otherwise, int64_t *i) {
-    *i = otherwise;
-    if (v.kind == SAC_TMPL_MISSING || v.kind == SAC_TMPL_NONE) return SAC_OK;
-    return sac_tmpl_is_int(v, i) ? SAC_OK : sac_tmpl_fail_use(r, v, "taken as a whole number");
-}
 
 /* ---- text ---- */
 
@@ -84,7 +79,7 @@ static sac_status replace(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
     SAC_TRY(sac_tmpl_str(r, self, &s));
     SAC_TRY(sac_tmpl_str(r, a[0], &old));
     SAC_TRY(sac_tmpl_str(r, a[1], &new_text));
-    SAC_TRY(optional_int(r, a[2], -1, &count));
+    SAC_TRY(sac_tmpl_optional_int(r, a[2], -1, true, &count));
     return sac_tmpl_replace(r, s.string, old.string, new_text.string, count, out);
 }
 
@@ -114,8 +109,7 @@ static sac_status indent_text(sac_tmpl_run *r, sac_tmpl_value width, sac_tmpl_st
         *text = *width.string;
         return SAC_OK;
     }
-    SAC_TRY(optional_int(r, width, 4, &n));
-    if (n > 1000) return sac_tmpl_fail(r, "an indent of more than 1000 columns");
+    SAC_TRY(sac_tmpl_optional_int(r, width, 4, false, &n));
     sac_tmpl_writer w = {.run = r};
     for (int64_t i = 0; i < n; i++) SAC_TRY(sac_tmpl_write_text(&w, " "));
     *text = sac_tmpl_written(&w);
@@ -147,7 +141,7 @@ static sac_status center(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_va
     sac_tmpl_value s;
     int64_t width;
     SAC_TRY(sac_tmpl_str(r, self, &s));
-    SAC_TRY(optional_int(r, a[0], 80, &width));
+    SAC_TRY(sac_tmpl_optional_int(r, a[0], 80, false, &width));
     return sac_tmpl_pad(r, s.string, width, (sac_tmpl_string){.bytes = " ", .n_bytes = 1}, 0, out);
 }
 
@@ -185,13 +179,13 @@ static sac_status float_to_int(sac_tmpl_run *r, double f, sac_tmpl_value otherwi
 }
 
 static sac_status to_int(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a, sac_tmpl_value *out) {
-    int64_t i, base;
+    int64_t i, base = 10;
     double f;
     *out = a[0].kind == SAC_TMPL_MISSING ? sac_tmpl_int(0) : a[0];
-    SAC_TRY(optional_int(r, a[1], 10, &base));
+    if (a[1].kind != SAC_TMPL_MISSING && !sac_tmpl_is_int(a[1], &base)) base = -1; /* none that text has */
     if (self.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, self, "made a number");
     if (self.kind == SAC_TMPL_STRING) {
-        bool ok = base >= 2 && base <= 36 &&
+        bool ok = (base == 0 || (base >= 2 && base <= 36)) &&
                   sac_tmpl_parse_int(self.string->bytes, self.string->n_bytes, (int)base, &i);
         if (!ok && sac_tmpl_parse_float(self.string->bytes, self.string->n_bytes, &f))
             return float_to_int(r, f, *out, out);
@@ -263,7 +257,7 @@ static sac_status round_number(sac_tmpl_run *r, sac_tmpl_value self, const sac_t
                                sac_tmpl_value *out) {
     int64_t digits, i;
     double f;
-    SAC_TRY(optional_int(r, a[0], 0, &digits));
+    SAC_TRY(sac_tmpl_optional_int(r, a[0], 0, true, &digits));
     bool ceil_wanted = a[1].kind == SAC_TMPL_STRING && sac_tmpl_string_is(a[1].string, "ceil");
     bool floor_wanted = a[1].kind == SAC_TMPL_STRING && sac_tmpl_string_is(a[1].string, "floor");
     bool common = a[1].kind == SAC_TMPL_MISSING ||
@@ -271,6 +265,11 @@ static sac_status round_number(sac_tmpl_run *r, sac_tmpl_value self, const sac_t
     if (!sac_tmpl_is_number(self, &f)) return sac_tmpl_fail_use(r, self, "rounded");
     if (!ceil_wanted && !floor_wanted && !common)
         return sac_tmpl_fail(r, "'round' takes the methods common, ceil and floor");
+    if (a[0].kind == SAC_TMPL_NONE) {
+        if (!common) return sac_tmpl_fail_use(r, a[0], "a number of digits");
+        if (!isfinite(f)) return sac_tmpl_fail(r, "a float that is no number as an integer");
+        if (!sac_tmpl_is_int(self, &i)) return float_to_int(r, nearbyint(f), SAC_TMPL_VALUE_NONE, out);
+    }
     digits = digits > 300 ? 300 : digits < -400 ? -400 : digits;
     if (common && sac_tmpl_is_int(self, &i)) return round_int(r, i, digits, out);
     if (common) {
@@ -327,5 +326,7 @@ static const sac_tmpl_spec filters[] = {
 
 const sac_tmpl_spec *sac_tmpl_find_filter(const char *name, size_t n_bytes) {
     const sac_tmpl_spec *found = sac_tmpl_find_spec(filters, SAC_COUNT(filters), name, n_bytes);
-    return found ? found : sac_tmpl_find_list_filter(name, n_bytes);
+    if (!found) found = sac_tmpl_find_list_filter(name, n_bytes);
+    if (!found) found = sac_tmpl_find_select_filter(name, n_bytes);
+    return found ? found : sac_tmpl_find_sort_filter(name, n_bytes);
 }

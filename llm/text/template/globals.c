@@ -1,5 +1,6 @@
 /* globals.c - functions that every template has: range, dict, namespace, joiner, raise_exception, strftime_now. */
 #define _DEFAULT_SOURCE
+#include "iterate.h"
 #include "names.h"
 
 #include <string.h>
@@ -42,13 +43,13 @@ static sac_status add_pairs(sac_tmpl_run *r, sac_tmpl_dict *d, sac_tmpl_value fr
         }
         return SAC_OK;
     }
+    if (from.kind == SAC_TMPL_UNDEFINED) return sac_tmpl_fail_use(r, from, "made a dict");
     SAC_TRY(sac_tmpl_items(r, from, &pairs));
     for (size_t i = 0; i < pairs->n; i++) {
         const sac_tmpl_list *pair;
         SAC_TRY(sac_tmpl_items(r, pairs->items[i], &pair));
         if (pair->n != 2) return sac_tmpl_fail(r, "a dict is made of pairs");
-        if (pair->items[0].kind == SAC_TMPL_LIST || pair->items[0].kind == SAC_TMPL_DICT)
-            return sac_tmpl_fail_use(r, pair->items[0], "a key of a dict");
+        SAC_TRY(sac_tmpl_need_key(r, pair->items[0]));
         SAC_TRY(sac_tmpl_charge(r, d->n * 4));
         if (!sac_tmpl_dict_set(&r->pool, d, pair->items[0], pair->items[1])) return sac_tmpl_full(r);
     }
@@ -64,6 +65,32 @@ static sac_status dict(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args
                                    (sac_tmpl_value){.kind = SAC_TMPL_DICT,
                                                     .dict = (sac_tmpl_dict *)(uintptr_t)args->named})
                        : SAC_OK;
+}
+
+static sac_status fromkeys(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value *a,
+                           sac_tmpl_value *out) {
+    sac_tmpl_walk w;
+    sac_tmpl_value key, value = a[1].kind == SAC_TMPL_MISSING ? SAC_TMPL_VALUE_NONE : a[1];
+    (void)self;
+    SAC_TRY(sac_tmpl_walk_open(r, a[0], &w));
+    SAC_TRY(sac_tmpl_give(r, sac_tmpl_dict_new(&r->pool, 8), out));
+    for (;;) {
+        SAC_TRY(sac_tmpl_walk_next(r, &w, &key));
+        if (key.kind == SAC_TMPL_MISSING) return SAC_OK;
+        SAC_TRY(sac_tmpl_need_key(r, key));
+        SAC_TRY(sac_tmpl_charge(r, out->dict->n * 4));
+        if (!sac_tmpl_dict_set(&r->pool, out->dict, key, value)) return sac_tmpl_full(r);
+    }
+}
+
+const sac_tmpl_spec *sac_tmpl_dict_class_method(const char *name, size_t n_bytes) {
+    static const sac_tmpl_spec spec = {"fromkeys", fromkeys, 1, {"iterable", "value", "/"}, NULL};
+    return sac_tmpl_find_spec(&spec, 1, name, n_bytes);
+}
+
+const sac_tmpl_spec *sac_tmpl_function_method(const sac_tmpl_function *f, const char *name, size_t n_bytes) {
+    bool is_dict = !f->is_macro && strcmp(f->name, "dict") == 0;
+    return is_dict ? sac_tmpl_dict_class_method(name, n_bytes) : NULL;
 }
 
 static sac_status namespace(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_args *args,
@@ -137,13 +164,20 @@ static sac_status strftime_now(sac_tmpl_run *r, sac_tmpl_value self, const sac_t
 }
 
 static const sac_tmpl_spec globals[] = {
-    {"range", range, 1, {"start", "stop", "step"}, NULL},
+    {"range", range, 1, {"start", "stop", "step", "/"}, NULL},
     {"dict", NULL, 0, {0}, dict},
     {"namespace", NULL, 0, {0}, namespace},
     {"joiner", joiner, 0, {"sep"}, NULL},
     {"raise_exception", raise_exception, 1, {"message"}, NULL},
     {"strftime_now", strftime_now, 1, {"format"}, NULL},
 };
+
+bool sac_tmpl_is_global_left_out(const char *name) {
+    static const char *const names[] = {"cycler", "lipsum", "self"};
+    for (size_t i = 0; i < SAC_COUNT(names); i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
 
 const sac_tmpl_spec *sac_tmpl_find_global(const char *name, size_t n_bytes) {
     return sac_tmpl_find_spec(globals, SAC_COUNT(globals), name, n_bytes);

@@ -1,5 +1,6 @@
 #include "json_text.h"
 
+#include "iterate.h"
 #include "number.h"
 #include "tmpl_chars.h"
 #include "utf8.h"
@@ -149,10 +150,23 @@ static sac_status read_indent(json_writer *j, sac_tmpl_value v) {
         return SAC_OK;
     }
     if (!sac_tmpl_is_int(v, &n)) return sac_tmpl_fail_use(r, v, "an indent of JSON");
-    if (n > 64) return sac_tmpl_fail(r, "an indent of JSON of more than 64 columns");
-    n = n < 0 ? 0 : n;
-    j->indent = (sac_tmpl_string){.bytes = "                                                                ",
-                                  .n_bytes = (size_t)n};
+    sac_tmpl_writer spaces = {.run = r};
+    for (; n > 0; n--) SAC_TRY(sac_tmpl_write_text(&spaces, " "));
+    j->indent = sac_tmpl_written(&spaces);
+    return SAC_OK;
+}
+
+/* Two texts. As Python does it, a text alone (`unused`) is written before anybody looks at what they are. */
+static sac_status read_separators(json_writer *j, sac_tmpl_value v, bool unused) {
+    const sac_tmpl_list *s;
+    if (v.kind == SAC_TMPL_MISSING || v.kind == SAC_TMPL_NONE) return SAC_OK;
+    SAC_TRY(sac_tmpl_items(j->w.run, v, &s));
+    bool are_texts = s->n == 2 && s->items[0].kind == SAC_TMPL_STRING && s->items[1].kind == SAC_TMPL_STRING;
+    if (s->n != 2 || (!are_texts && !unused))
+        return sac_tmpl_fail(j->w.run, "'tojson' takes two texts as separators");
+    if (unused) return SAC_OK;
+    j->between = *s->items[0].string;
+    j->colon = *s->items[1].string;
     return SAC_OK;
 }
 
@@ -161,15 +175,8 @@ sac_status sac_tmpl_tojson(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_
     json_writer j = {.w = {.run = r}, .between = text(", "), .colon = text(": ")};
     j.ascii = sac_tmpl_truth(a[0]);
     j.sort = sac_tmpl_truth(a[3]);
-    SAC_TRY(read_indent(&j, a[1]));
-    if (a[2].kind == SAC_TMPL_TUPLE || a[2].kind == SAC_TMPL_LIST) {
-        const sac_tmpl_list *s = a[2].list;
-        if (s->n != 2 || s->items[0].kind != SAC_TMPL_STRING || s->items[1].kind != SAC_TMPL_STRING)
-            return sac_tmpl_fail(r, "'tojson' takes two texts as separators");
-        j.between = *s->items[0].string;
-        j.colon = *s->items[1].string;
-    } else if (a[2].kind != SAC_TMPL_MISSING && a[2].kind != SAC_TMPL_NONE)
-        return sac_tmpl_fail_use(r, a[2], "separators of JSON");
+    if (self.kind != SAC_TMPL_STRING) SAC_TRY(read_indent(&j, a[1]));
+    SAC_TRY(read_separators(&j, a[2], self.kind == SAC_TMPL_STRING));
     SAC_TRY(write_value(&j, self, 0));
     return sac_tmpl_written_value(&j.w, out);
 }

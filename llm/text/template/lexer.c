@@ -197,6 +197,7 @@ static char sign_at(const lexer *l, const char *p) {
     return p < l->end && (*p == '-' || *p == '+') ? *p : 0;
 }
 
+/* As in Jinja, {% raw %} and comments that nothing follows need no end. */
 static sac_status lex_raw(lexer *l, const char *body) {
     int line = l->line;
     pass(l, body);
@@ -209,6 +210,7 @@ static sac_status lex_raw(lexer *l, const char *body) {
         pass(l, end);
         return SAC_OK;
     }
+    if (l->at == l->end) return SAC_OK;
     return sac_tmpl_source_fail(l->s, line, "{%% raw %%} has no {%% endraw %%}");
 }
 
@@ -219,6 +221,7 @@ static sac_status lex_comment(lexer *l) {
         pass(l, end);
         return SAC_OK;
     }
+    if (l->at == l->end) return SAC_OK;
     return sac_tmpl_source_fail(l->s, l->line, "a comment has no closing #}");
 }
 

@@ -6,7 +6,15 @@
 
 const sac_tmpl_spec *sac_tmpl_find_test(const char *name, size_t n_bytes); /* or NULL */
 const sac_tmpl_spec *sac_tmpl_find_filter(const char *name, size_t n_bytes);
-const sac_tmpl_spec *sac_tmpl_find_list_filter(const char *name, size_t n_bytes); /* of filters_list.c */
+const sac_tmpl_spec *sac_tmpl_find_list_filter(const char *name, size_t n_bytes);   /* filters_list.c */
+const sac_tmpl_spec *sac_tmpl_find_select_filter(const char *name, size_t n_bytes); /* filters_select.c */
+const sac_tmpl_spec *sac_tmpl_find_sort_filter(const char *name, size_t n_bytes);   /* filters_sort.c */
+/* Filters of Jinja that no chat template needs: refused by name. */
+bool sac_tmpl_is_left_out(const char *name, size_t n_bytes);
 const sac_tmpl_spec *sac_tmpl_find_global(const char *name, size_t n_bytes);
+bool sac_tmpl_is_global_left_out(const char *name);
+/* fromkeys: of a dict, and of the global dict; or NULL */
+const sac_tmpl_spec *sac_tmpl_dict_class_method(const char *name, size_t n_bytes);
+const sac_tmpl_spec *sac_tmpl_function_method(const sac_tmpl_function *f, const char *name, size_t n_bytes);
 
 #endif

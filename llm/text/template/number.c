@@ -96,17 +96,21 @@ size_t sac_tmpl_write_float(double v, char text[32]) {
 
 /* ---- strings ---- */
 
-/* Python takes single underscores between digits. */
+/* Python takes single underscores between digits, and the decimal digits of every script. */
 static bool without_underscores(const char *text, size_t n, char *to, size_t capacity) {
     const char *end = sac_tmpl_skip_space_back(text, text + n);
     text = sac_tmpl_skip_space(text, end);
     if ((size_t)(end - text) >= capacity || text == end) return false;
-    for (const char *p = text; p < end; p++) {
-        if (*p != '_') {
-            *to++ = *p;
+    const char *start = to;
+    for (const char *p = text; p < end; p += sac_utf8_length(*p)) {
+        uint32_t c = sac_utf8_decode(p);
+        if (c >= 0x80 && !sac_tmpl_is_decimal(c)) return false;
+        if (c != '_') {
+            *to++ = c < 0x80 ? (char)c : (char)('0' + sac_tmpl_decimal(c));
             continue;
         }
-        if (p == text || p + 1 == end || digit_of(p[-1]) > 35 || digit_of(p[1]) > 35) return false;
+        bool digit_follows = p + 1 < end && (digit_of(p[1]) <= 35 || (p[1] & 0x80));
+        if (to == start || digit_of(to[-1]) > 35 || !digit_follows) return false;
     }
     *to = 0;
     return true;
@@ -118,9 +122,13 @@ bool sac_tmpl_parse_int(const char *text, size_t n_bytes, int base, int64_t *val
     const char *p = digits;
     bool negative = *p == '-', valid = true;
     if (*p == '-' || *p == '+') p++;
+    bool is_open = base == 0;
+    char sign = (char)(p[0] == '0' ? p[1] | 32 : 0);
+    if (is_open) base = sign == 'x' ? 16 : sign == 'o' ? 8 : sign == 'b' ? 2 : 10;
     const char *prefix = base == 16 ? "xX" : base == 8 ? "oO" : base == 2 ? "bB" : "";
     if (p[0] == '0' && p[1] && strchr(prefix, p[1])) p += 2;
     *value = 0;
+    if (is_open && base == 10 && *p == '0' && p[strspn(p, "0_")]) return false; /* 012: which base? */
     if (!*p || *read_digits(p, p + strlen(p), base, value, &valid) || !valid) return false;
     if (negative) *value = -*value;
     return true;

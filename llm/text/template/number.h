@@ -18,7 +18,7 @@ const char *sac_tmpl_read_number(const char *p, const char *end, bool after_dot,
 /* repr of a float: "1.0", "1e+16", "inf". Needs 32 bytes. */
 size_t sac_tmpl_write_float(double v, char text[32]);
 
-/* What int("...") and float("...") take: the number with white space around; false = none. */
+/* What int("...") and float("...") take: the number with white space around; false = none. Base 0: as a prefix says. */
 bool sac_tmpl_parse_int(const char *text, size_t n_bytes, int base, int64_t *value);
 bool sac_tmpl_parse_float(const char *text, size_t n_bytes, double *value);
 

@@ -2,6 +2,7 @@
 #include "operators.h"
 
 #include "format.h"
+#include "iterate.h"
 #include "str.h"
 
 #include <math.h>
@@ -73,7 +74,7 @@ static sac_status reals(sac_tmpl_run *r, sac_token_kind op, double a, double b, 
         break;
     default:
         if ((a < 0 && b != floor(b)) || (a == 0 && b < 0))
-            return sac_tmpl_fail(r, "a power that is no real number");
+            return sac_tmpl_fail(r, "a complex number cannot be used in a chat template here");
         v = pow(a, b);
         if (isinf(v) && !isinf(a) && !isinf(b)) return sac_tmpl_fail(r, "a power too large for a float");
     }
@@ -119,6 +120,10 @@ static sac_status join_two(sac_tmpl_run *r, sac_tmpl_value a, sac_tmpl_value b, 
     return SAC_OK;
 }
 
+static bool is_set(sac_tmpl_value v) {
+    return v.kind == SAC_TMPL_VIEW && strcmp(v.list->type, "dict_values") != 0;
+}
+
 static bool is_sequence(sac_tmpl_value v) {
     return v.kind == SAC_TMPL_STRING || v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_TUPLE;
 }
@@ -138,6 +143,8 @@ sac_status sac_tmpl_binary(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a,
     if (op == SAC_LEX_MUL && is_sequence(a) && sac_tmpl_is_int(b, &j)) return repeat(r, a, j, out);
     if (op == SAC_LEX_MUL && is_sequence(b) && sac_tmpl_is_int(a, &i)) return repeat(r, b, i, out);
     if (op == SAC_LEX_MOD && a.kind == SAC_TMPL_STRING) return sac_tmpl_format_percent(r, a.string, b, out);
+    if (op == SAC_LEX_SUB && is_set(a))
+        return sac_tmpl_fail(r, "a set cannot be used in a chat template here");
     const char *name = op == SAC_LEX_ADD   ? "+"
                        : op == SAC_LEX_SUB ? "-"
                        : op == SAC_LEX_MUL ? "*"
@@ -161,9 +168,11 @@ sac_status sac_tmpl_negate(sac_tmpl_run *r, sac_tmpl_value v, bool keep_sign, sa
     return SAC_OK;
 }
 
-/* What cannot be looked up in a dict. */
-static bool is_unhashable(sac_tmpl_value v) {
-    return v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_DICT;
+/* keys() and items() look for the key in their dict. */
+static sac_status need_member(sac_tmpl_run *r, sac_tmpl_value set, sac_tmpl_value v) {
+    if (strcmp(set.list->type, "dict_keys") == 0) return sac_tmpl_need_key(r, v);
+    bool is_pair = v.kind == SAC_TMPL_TUPLE && v.list->n == 2;
+    return is_pair ? sac_tmpl_need_key(r, v.list->items[0]) : SAC_OK;
 }
 
 sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl_value v, bool *found) {
@@ -175,16 +184,31 @@ sac_status sac_tmpl_contains(sac_tmpl_run *r, sac_tmpl_value container, sac_tmpl
         return sac_tmpl_charge(r, container.string->n_bytes);
     }
     if (container.kind == SAC_TMPL_DICT) {
-        if (is_unhashable(v)) return sac_tmpl_fail_use(r, v, "a key of a dict");
+        SAC_TRY(sac_tmpl_need_key(r, v));
         *found = sac_tmpl_dict_find(&r->pool, container.dict, v) != NULL;
         return sac_tmpl_charge(r, container.dict->n * 8);
     }
-    const sac_tmpl_list *items;
-    SAC_TRY(sac_tmpl_items(r, container, &items));
-    for (size_t i = 0; i < items->n && !*found; i++) {
-        SAC_TRY(sac_tmpl_charge(r, 0));
-        *found = sac_tmpl_equal(&r->pool, items->items[i], v);
+    if (is_set(container)) SAC_TRY(need_member(r, container, v));
+    sac_tmpl_walk w;
+    sac_tmpl_value item;
+    SAC_TRY(sac_tmpl_walk_open(r, container, &w));
+    while (!*found) {
+        SAC_TRY(sac_tmpl_walk_next(r, &w, &item));
+        if (item.kind == SAC_TMPL_MISSING) break;
+        *found = sac_tmpl_equal(&r->pool, item, v);
     }
+    return SAC_OK;
+}
+
+/* keys() and items(): < is "all of it is in the other, which has more". */
+static sac_status compare_sets(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a, sac_tmpl_value b,
+                               bool *holds) {
+    bool is_greater = op == SAC_LEX_GT || op == SAC_LEX_GE,
+         may_be_equal = op == SAC_LEX_LE || op == SAC_LEX_GE;
+    sac_tmpl_value less = is_greater ? b : a, more = is_greater ? a : b;
+    *holds = may_be_equal ? less.list->n <= more.list->n : less.list->n < more.list->n;
+    for (size_t i = 0; *holds && i < less.list->n; i++)
+        SAC_TRY(sac_tmpl_contains(r, more, less.list->items[i], holds));
     return SAC_OK;
 }
 
@@ -203,6 +227,7 @@ sac_status sac_tmpl_compare(sac_tmpl_run *r, sac_token_kind op, sac_tmpl_value a
         return SAC_OK;
     default: break;
     }
+    if (is_set(a) && is_set(b)) return compare_sets(r, op, a, b, holds);
     SAC_TRY(sac_tmpl_order(r, a, b, &order));
     *holds = order == 2         ? false
              : op == SAC_LEX_LT ? order < 0

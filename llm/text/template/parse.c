@@ -245,6 +245,7 @@ static bool parse_body(sac_tmpl_parser *p, sac_tmpl_nodes *body, const char *end
 }
 
 sac_tmpl_node *sac_tmpl_parse(sac_tmpl_parser *p) {
+    p->expression = sac_tmpl_parse_expression;
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_PRINT, 1);
     return n && parse_body(p, &n->items, NULL, NULL, NULL, 1) ? n : NULL;
 }

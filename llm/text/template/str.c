@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+sac_status sac_tmpl_need_string(sac_tmpl_run *r, sac_tmpl_value v) {
+    return v.kind == SAC_TMPL_STRING ? SAC_OK : sac_tmpl_fail_use(r, v, "taken as text");
+}
+
 static sac_status write_char(sac_tmpl_writer *w, uint32_t c, bool is_user) {
     char text[4];
     return sac_tmpl_write_bytes(w, text, sac_utf8_encode(c, text), is_user);

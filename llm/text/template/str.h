@@ -5,6 +5,14 @@
 #include "tmpl_run.h"
 
 const sac_tmpl_spec *sac_tmpl_string_method(const char *name, size_t n_bytes); /* or NULL */
+const sac_tmpl_spec *sac_tmpl_string_split_method(const char *name, size_t n_bytes);
+const sac_tmpl_spec *sac_tmpl_string_find_method(const char *name, size_t n_bytes);
+const sac_tmpl_spec *sac_tmpl_string_kind_method(const char *name, size_t n_bytes);
+
+sac_status sac_tmpl_need_string(sac_tmpl_run *r, sac_tmpl_value v);
+/* The first or last place of `what` in n bytes, or NULL. All that is compared is paid for. */
+sac_status sac_tmpl_find_text(sac_tmpl_run *r, const char *text, size_t n, const sac_tmpl_string *what,
+                              bool last, const char **found);
 
 typedef enum sac_tmpl_case {
     SAC_TMPL_UPPER,

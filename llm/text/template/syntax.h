@@ -139,13 +139,14 @@ typedef struct sac_tmpl_signature {
     int *slots;                /* of the names */
     int rest, named, caller;   /* slots of varargs, kwargs, caller where the body reads them, or -1 */
     bool has_caller_parameter; /* caller is among the names */
+    bool reads_caller;
 } sac_tmpl_signature;
 
 struct sac_tmpl_node {
     sac_node_kind kind;
     int line;
     int op;           /* of BINARY: a sac_token_kind */
-    bool flag;        /* of NAME: it is set here */
+    bool flag;        /* of NAME: it is set here; of ITEM: a slice of a constant */
     const char *name; /* interned: equal names are one pointer */
     sac_tmpl_value value;
     sac_tmpl_node *a, *b, *c;
@@ -166,10 +167,13 @@ typedef struct sac_tmpl_parser {
     const char **names; /* interned */
     size_t n_names, names_capacity;
     sac_status status;
+    /* sac_tmpl_parse_expression: here because values hold expressions, and expressions values. */
+    struct sac_tmpl_node *(*expression)(struct sac_tmpl_parser *p, bool with_if);
 } sac_tmpl_parser;
 
-/* ---- parse_expression.c; NULL (or false) after a failure, which p->status holds ---- */
+/* ---- parser.c; NULL (or false) after a failure, which p->status holds ---- */
 const sac_lex_token *sac_tmpl_peek(const sac_tmpl_parser *p);
+const sac_lex_token *sac_tmpl_look(const sac_tmpl_parser *p); /* the one behind it */
 const sac_lex_token *sac_tmpl_next(sac_tmpl_parser *p);
 bool sac_tmpl_is_name(const sac_lex_token *t, const char *name);
 bool sac_tmpl_skip_name(sac_tmpl_parser *p, const char *name);
@@ -179,18 +183,26 @@ bool sac_tmpl_expect_name(sac_tmpl_parser *p, const char **name);
 const char *sac_tmpl_intern(sac_tmpl_parser *p, const char *text, size_t n_bytes);
 void *sac_tmpl_refuse(sac_tmpl_parser *p, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void *sac_tmpl_unexpected(sac_tmpl_parser *p, const char *wanted); /* names what stands there instead */
+void *sac_tmpl_parser_full(sac_tmpl_parser *p);
 sac_tmpl_node *sac_tmpl_node_new(sac_tmpl_parser *p, sac_node_kind kind, int line);
 bool sac_tmpl_nodes_add(sac_tmpl_parser *p, sac_tmpl_nodes *list, sac_tmpl_node *node);
 
 /* One more level of nesting; false when there are too many. */
 bool sac_tmpl_enter(sac_tmpl_parser *p);
 
-sac_tmpl_node *sac_tmpl_parse_expression(sac_tmpl_parser *p, bool with_if);
+/* ---- parse_value.c ---- */
+
+/* A value with a sign before it and all that is behind it; with_filter: filters and tests, too. */
+sac_tmpl_node *sac_tmpl_parse_unary(sac_tmpl_parser *p, bool with_filter);
 /* Expressions with commas between are a tuple; `end` (or NULL) is a name that ends it, too. */
 sac_tmpl_node *sac_tmpl_parse_tuple(sac_tmpl_parser *p, bool with_if, const char *end);
 sac_tmpl_node *sac_tmpl_parse_target(sac_tmpl_parser *p, bool with_attribute, const char *end);
 /* `| name(...)` again and again; `inline_first`: the first comes without its bar. */
 sac_tmpl_node *sac_tmpl_parse_filters(sac_tmpl_parser *p, sac_tmpl_node *of, bool inline_first);
+
+/* ---- parse_expression.c ---- */
+sac_tmpl_node *sac_tmpl_parse_expression(sac_tmpl_parser *p, bool with_if);
 
 /* ---- parse.c: the whole template as one node with items, or NULL ---- */
 sac_tmpl_node *sac_tmpl_parse(sac_tmpl_parser *p);

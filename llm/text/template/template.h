@@ -3,9 +3,11 @@
  * Equal to jinja2 3.1 in transformers' ImmutableSandboxedEnvironment: trim_blocks, lstrip_blocks, no trailing
  * newline, autoescape off, the loopcontrols and generation extensions, tojson as json.dumps, raise_exception,
  * strftime_now. Not there, and refused by name when the template is opened: include, import, extends, block,
- * autoescape, and filters that no chat template needs. Not there, and undefined: cycler, lipsum. Integers are of 64
- * bits: an overflow is an error, as is the text of what Python shows by its address (generators, functions). A slice
- * of a constant that cannot be cut (1.5[1:]) is an error where Jinja's optimizer may make it undefined.
+ * autoescape, and filters that no chat template needs (filters_left_out.c). Refused by name when they are met: cycler,
+ * lipsum, self, sets, complex numbers, and attributes such as str.encode (attributes.c). Integers are of 64 bits: an
+ * overflow is an error, as is the text of what Python shows by its address (generators, functions). Fields of formats
+ * are at most 1000 wide. A slice of a constant that cannot be cut (1.5[1:]) is an error where Jinja's optimizer may
+ * make it undefined.
  *
  * Every byte of a value knows whether it is the user's or the template's, through all operations; so control
  * tokens count in the rendered text only where the template wrote them.

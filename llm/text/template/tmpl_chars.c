@@ -49,9 +49,11 @@ bool sac_tmpl_is_decimal(uint32_t c) {
     return category(c) == UTF8PROC_CATEGORY_ND;
 }
 
-bool sac_tmpl_is_digit(uint32_t c) { /* decimal digits, and raised, lowered and circled ones */
-    return sac_tmpl_is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
-           (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
+/* Unicode has the digits of a script in order, and runs of several such tens. */
+int sac_tmpl_decimal(uint32_t c) {
+    uint32_t first = c;
+    while (sac_tmpl_is_decimal(first - 1)) first--;
+    return (int)((c - first) % 10);
 }
 
 bool sac_tmpl_is_upper(uint32_t c) {

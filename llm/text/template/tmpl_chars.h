@@ -13,6 +13,8 @@ bool sac_tmpl_is_digit(uint32_t c);
 bool sac_tmpl_begins_name(uint32_t c); /* of Python's identifiers */
 bool sac_tmpl_continues_name(uint32_t c);
 bool sac_tmpl_is_decimal(uint32_t c);
+bool sac_tmpl_is_numeric(uint32_t c); /* with fractions, and ideographs that are numbers */
+int sac_tmpl_decimal(uint32_t c);     /* 0 to 9, of a decimal */
 bool sac_tmpl_is_upper(uint32_t c);
 bool sac_tmpl_is_lower(uint32_t c);
 bool sac_tmpl_is_title(uint32_t c);

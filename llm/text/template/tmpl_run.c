@@ -55,8 +55,8 @@ sac_status sac_tmpl_descend(sac_tmpl_run *r) {
 
 const char *sac_tmpl_type_name(sac_tmpl_value v) {
     static const char *const names[] = {
-        "missing", "Undefined", "NoneType",   "bool",  "int",  "float",     "str",      "list",
-        "tuple",   "generator", "dict_items", "range", "dict", "Namespace", "function", "LoopContext"};
+        "missing", "Undefined",  "NoneType", "bool",      "int",  "float",     "str",      "list",
+        "tuple",   "dict_items", "range",    "generator", "dict", "Namespace", "function", "LoopContext"};
     return v.kind == SAC_TMPL_VIEW ? v.list->type : names[v.kind];
 }
 
@@ -90,6 +90,13 @@ bool sac_tmpl_is_number(sac_tmpl_value v, double *f) {
     return is_int || v.kind == SAC_TMPL_FLOAT;
 }
 
+sac_status sac_tmpl_optional_int(sac_tmpl_run *r, sac_tmpl_value v, int64_t otherwise, bool takes_none,
+                                 int64_t *i) {
+    *i = otherwise;
+    if (v.kind == SAC_TMPL_MISSING || (takes_none && v.kind == SAC_TMPL_NONE)) return SAC_OK;
+    return sac_tmpl_is_int(v, i) ? SAC_OK : sac_tmpl_fail_use(r, v, "taken as a whole number");
+}
+
 sac_tmpl_string sac_tmpl_part(const sac_tmpl_string *s, size_t from, size_t to) {
     sac_tmpl_string part = *s;
     part.bytes += from;
@@ -101,65 +108,6 @@ sac_tmpl_string sac_tmpl_part(const sac_tmpl_string *s, size_t from, size_t to) 
 sac_status sac_tmpl_part_value(sac_tmpl_run *r, const sac_tmpl_string *s, size_t from, size_t to,
                                sac_tmpl_value *out) {
     return sac_tmpl_give(r, sac_tmpl_string_value(&r->pool, sac_tmpl_part(s, from, to)), out);
-}
-
-static sac_status characters(sac_tmpl_run *r, const sac_tmpl_string *s, const sac_tmpl_list **items) {
-    sac_tmpl_value v = sac_tmpl_list_new(&r->pool, SAC_TMPL_LIST, 16);
-    if (v.kind == SAC_TMPL_MISSING) return sac_tmpl_full(r);
-    for (size_t i = 0, n; i < s->n_bytes; i += n) {
-        n = 1;
-        while (i + n < s->n_bytes && ((unsigned char)s->bytes[i + n] & 0xc0) == 0x80) n++;
-        sac_tmpl_string one = sac_tmpl_part(s, i, i + n);
-        one.is_markup = false;
-        sac_tmpl_value c = sac_tmpl_string_value(&r->pool, one);
-        if (!sac_tmpl_list_add(&r->pool, v.list, c)) return sac_tmpl_full(r);
-    }
-    *items = v.list;
-    return sac_tmpl_charge(r, s->n_bytes);
-}
-
-sac_status sac_tmpl_items(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_list **items) {
-    static const sac_tmpl_list nothing;
-    sac_tmpl_list *list;
-    switch (v.kind) {
-    case SAC_TMPL_UNDEFINED:
-        *items = &nothing;
-        return v.absence && v.absence->is_unsafe ? sac_tmpl_fail_use(r, v, "iterated") : SAC_OK;
-    case SAC_TMPL_STRING: return characters(r, v.string, items);
-    case SAC_TMPL_ITERATOR:
-    case SAC_TMPL_DICT:
-        list = sac_tmpl_take_zeroed(&r->pool, sizeof *list);
-        if (!list) return sac_tmpl_full(r);
-        if (v.kind == SAC_TMPL_DICT)
-            *list = (sac_tmpl_list){.items = v.dict->keys, .n = v.dict->n, .capacity = v.dict->n};
-        else {
-            size_t n = v.list->n - v.list->n_passed;
-            *list = (sac_tmpl_list){.items = v.list->items + v.list->n_passed, .n = n, .capacity = n};
-            v.list->n_passed = v.list->n;
-        }
-        *items = list;
-        return SAC_OK;
-    default:
-        if (!sac_tmpl_is_list(v)) return sac_tmpl_fail_use(r, v, "iterated");
-        *items = v.list;
-        return SAC_OK;
-    }
-}
-
-sac_status sac_tmpl_length(sac_tmpl_run *r, sac_tmpl_value v, int64_t *n) {
-    *n = 0;
-    if (v.kind == SAC_TMPL_STRING)
-        for (size_t i = 0; i < v.string->n_bytes; i++)
-            *n += ((unsigned char)v.string->bytes[i] & 0xc0) != 0x80;
-    else if (v.kind == SAC_TMPL_DICT)
-        *n = (int64_t)v.dict->n;
-    else if (v.kind == SAC_TMPL_LOOP)
-        *n = (int64_t)v.loop->items->n;
-    else if (sac_tmpl_is_list(v) && v.kind != SAC_TMPL_ITERATOR)
-        *n = (int64_t)v.list->n;
-    else if (v.kind != SAC_TMPL_UNDEFINED)
-        return sac_tmpl_fail_use(r, v, "asked for its length");
-    return v.kind == SAC_TMPL_STRING ? sac_tmpl_charge(r, v.string->n_bytes) : SAC_OK;
 }
 
 static sac_status order_lists(sac_tmpl_run *r, const sac_tmpl_list *a, const sac_tmpl_list *b, int *order) {
@@ -204,7 +152,9 @@ sac_status sac_tmpl_order(sac_tmpl_run *r, sac_tmpl_value a, sac_tmpl_value b, i
 }
 
 sac_status sac_tmpl_need_key(sac_tmpl_run *r, sac_tmpl_value v) {
-    if (v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_DICT) return sac_tmpl_fail_use(r, v, "a key of a dict");
+    bool is_set = v.kind == SAC_TMPL_VIEW && strcmp(v.list->type, "dict_values") != 0;
+    if (v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_DICT || is_set)
+        return sac_tmpl_fail_use(r, v, "a key of a dict");
     if (v.kind != SAC_TMPL_TUPLE) return SAC_OK;
     SAC_TRY(sac_tmpl_descend(r));
     for (size_t i = 0; i < v.list->n; i++) SAC_TRY(sac_tmpl_need_key(r, v.list->items[i]));
@@ -238,7 +188,9 @@ sac_status sac_tmpl_invoke(sac_tmpl_run *r, const sac_tmpl_spec *spec, sac_tmpl_
     sac_tmpl_value a[SAC_TMPL_MAX_PARAMETERS] = {0};
     size_t n = 0, n_named = args->named ? args->named->n : 0, used = 0;
     if (spec->raw) return spec->raw(r, self, args, out);
-    while (n < SAC_TMPL_MAX_PARAMETERS && spec->parameters[n]) n++;
+    while (n < SAC_TMPL_MAX_PARAMETERS && spec->parameters[n] && spec->parameters[n][0] != '/') n++;
+    if (n_named && n < SAC_TMPL_MAX_PARAMETERS && spec->parameters[n])
+        return sac_tmpl_fail(r, "'%s' takes no keyword arguments", spec->name);
     if (args->n > n)
         return sac_tmpl_fail(r, "'%s' takes at most %zu arguments, %zu given", spec->name, n, args->n);
     for (size_t i = 0; i < n; i++) {

@@ -6,6 +6,7 @@
 #include "value.h"
 
 typedef struct sac_tmpl_spec sac_tmpl_spec;
+struct sac_tmpl_nodes;
 
 /* Names of a function that runs; macros and loops made in it keep it. */
 typedef struct sac_tmpl_frame {
@@ -24,6 +25,8 @@ struct sac_tmpl_run {
     sac_tmpl_frame *frame;
     struct sac_tmpl_writer *out; /* where statements write */
     enum { SAC_TMPL_GO_ON, SAC_TMPL_BREAK, SAC_TMPL_CONTINUE } jump;
+    /* The statements of a body: exec.c's, here because loops and macros hold bodies. */
+    sac_status (*exec_all)(sac_tmpl_run *r, const struct sac_tmpl_nodes *body);
     bool has_time;
     int64_t time; /* of strftime_now, when has_time */
     /* By name, or NULL; here because filters take filters and tests by name. */
@@ -48,6 +51,16 @@ sac_status sac_tmpl_descend(sac_tmpl_run *r); /* one level deeper; the caller ta
 static inline sac_status sac_tmpl_give(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value *out) {
     *out = v;
     return v.kind == SAC_TMPL_MISSING ? sac_tmpl_full(r) : SAC_OK;
+}
+
+/* A new list of a kind; one more item, which costs a step. */
+static inline sac_status sac_tmpl_new_list(sac_tmpl_run *r, sac_tmpl_kind kind, size_t capacity,
+                                           sac_tmpl_value *out) {
+    return sac_tmpl_give(r, sac_tmpl_list_new(&r->pool, kind, capacity), out);
+}
+static inline sac_status sac_tmpl_add(sac_tmpl_run *r, sac_tmpl_value list, sac_tmpl_value v) {
+    SAC_TRY(sac_tmpl_charge(r, 0));
+    return sac_tmpl_list_add(&r->pool, list.list, v) ? SAC_OK : sac_tmpl_full(r);
 }
 
 /* ---- text under construction ---- */
@@ -84,16 +97,14 @@ const char *sac_tmpl_type_name(sac_tmpl_value v); /* "str", "dict" */
 bool sac_tmpl_truth(sac_tmpl_value v);
 bool sac_tmpl_is_int(sac_tmpl_value v, int64_t *i); /* int or bool */
 bool sac_tmpl_is_number(sac_tmpl_value v, double *f);
-
-/* What iterating over v gives: items of a list, keys, characters. Of an iterator what is left, which is then
- * passed. */
-sac_status sac_tmpl_items(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_list **items);
-sac_status sac_tmpl_length(sac_tmpl_run *r, sac_tmpl_value v, int64_t *n); /* len(v) */
+/* A whole number, or `otherwise` when it is MISSING (or, where Python takes it for that, none). */
+sac_status sac_tmpl_optional_int(sac_tmpl_run *r, sac_tmpl_value v, int64_t otherwise, bool takes_none,
+                                 int64_t *i);
 
 /* *order below, at or above 0 as a <, ==, > b. Fails where Python has no order. */
 sac_status sac_tmpl_order(sac_tmpl_run *r, sac_tmpl_value a, sac_tmpl_value b, int *order);
 
-/* Fails for what Python cannot hash: lists and dicts, also within tuples. */
+/* Fails for what Python cannot hash: lists, dicts and their views, also within tuples. */
 sac_status sac_tmpl_need_key(sac_tmpl_run *r, sac_tmpl_value v);
 
 sac_status sac_tmpl_call_value(sac_tmpl_run *r, sac_tmpl_value f, const sac_tmpl_args *args,
@@ -115,8 +126,8 @@ struct sac_tmpl_spec {
     const char *name;
     sac_tmpl_plain_fn fn; /* a[i] is parameter i, MISSING when it was not given */
     int n_needed;
-    const char *parameters[SAC_TMPL_MAX_PARAMETERS];
-    sac_tmpl_raw_fn raw; /* instead of fn: takes arguments as they come */
+    const char *parameters[SAC_TMPL_MAX_PARAMETERS]; /* "/" behind those that cannot be given by name */
+    sac_tmpl_raw_fn raw;                             /* instead of fn: takes arguments as they come */
 };
 
 const sac_tmpl_spec *sac_tmpl_find_spec(const sac_tmpl_spec *table, size_t n, const char *name,

@@ -119,6 +119,18 @@ static bool equal_dicts(sac_tmpl_pool *p, const sac_tmpl_dict *a, const sac_tmpl
     return true;
 }
 
+/* keys() and items() are sets, of which every item is there once; values() are not. */
+static bool equal_sets(sac_tmpl_pool *p, const sac_tmpl_list *a, const sac_tmpl_list *b, int depth) {
+    bool are_sets = strcmp(a->type, "dict_values") != 0 && strcmp(b->type, "dict_values") != 0;
+    if (!are_sets || a->n != b->n) return false;
+    for (size_t i = 0; i < a->n; i++) {
+        bool found = false;
+        for (size_t j = 0; j < b->n && !found; j++) found = equal(p, a->items[i], b->items[j], depth + 1);
+        if (!found) return false;
+    }
+    return true;
+}
+
 static bool is_number(sac_tmpl_value v) {
     return v.kind == SAC_TMPL_BOOL || v.kind == SAC_TMPL_INT || v.kind == SAC_TMPL_FLOAT;
 }
@@ -157,7 +169,8 @@ static bool equal(sac_tmpl_pool *p, sac_tmpl_value a, sac_tmpl_value b, int dept
     case SAC_TMPL_FUNCTION: return a.function == b.function;
     case SAC_TMPL_NAMESPACE: return a.dict == b.dict;
     case SAC_TMPL_LOOP: return a.loop == b.loop;
-    default: return a.list == b.list;
+    case SAC_TMPL_VIEW: return a.list == b.list || equal_sets(p, a.list, b.list, depth);
+    default: return a.iterator == b.iterator;
     }
 }
 

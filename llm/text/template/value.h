@@ -19,9 +19,9 @@ typedef enum sac_tmpl_kind {
     SAC_TMPL_STRING,
     SAC_TMPL_LIST, /* from here to RANGE: .list */
     SAC_TMPL_TUPLE,
-    SAC_TMPL_ITERATOR, /* what map, select, reverse ... give: passed over once */
-    SAC_TMPL_VIEW,     /* keys(), values(), items() */
+    SAC_TMPL_VIEW, /* keys(), values(), items() */
     SAC_TMPL_RANGE,
+    SAC_TMPL_ITERATOR, /* what map, select, reverse ... give: passed over once */
     SAC_TMPL_DICT,
     SAC_TMPL_NAMESPACE, /* .dict */
     SAC_TMPL_FUNCTION,  /* a macro, a method with its object, range, cycler ... */
@@ -54,6 +54,7 @@ typedef struct sac_tmpl_value {
         const sac_tmpl_string *string;
         struct sac_tmpl_list *list;
         struct sac_tmpl_dict *dict;
+        struct sac_tmpl_iterator *iterator;
         const struct sac_tmpl_function *function;
         struct sac_tmpl_loop *loop;
         const sac_tmpl_absence *absence; /* or NULL */
@@ -63,8 +64,7 @@ typedef struct sac_tmpl_value {
 typedef struct sac_tmpl_list {
     sac_tmpl_value *items;
     size_t n, capacity;
-    size_t n_passed;      /* of an iterator: items that have been given out */
-    const char *type;     /* of a view: "dict_keys" ... */
+    const char *type;     /* of a view: "dict_keys" ...; of what groupby makes, a tuple: "group" */
     const int64_t *range; /* of a range: start, stop, step */
 } sac_tmpl_list;
 
@@ -82,7 +82,8 @@ typedef struct sac_tmpl_args {
 typedef struct sac_tmpl_run sac_tmpl_run;
 
 typedef struct sac_tmpl_function {
-    const char *name;
+    const char *name; /* NULL: a macro without a name, such as caller */
+    bool is_macro;
     sac_tmpl_value self;
     const void *data;
     /* A sac_status; int here so that this header needs no other. */
@@ -90,10 +91,25 @@ typedef struct sac_tmpl_function {
                 sac_tmpl_value *out);
 } sac_tmpl_function;
 
-/* The loop of {% for %}, of the innermost iteration under way. */
+/* A way over the items of a value (iterate.h). */
+typedef struct sac_tmpl_walk {
+    sac_tmpl_value over;
+    size_t at; /* items that have been given out; bytes of a text */
+} sac_tmpl_walk;
+
+/* As Python's generators, an item is made when it is asked for: an item that nobody asks for cannot fail. */
+typedef struct sac_tmpl_iterator {
+    /* The next item, or MISSING behind the last; a sac_status. `it` is the first member of what the maker keeps. */
+    int (*next)(sac_tmpl_run *r, struct sac_tmpl_iterator *it, sac_tmpl_value *item);
+} sac_tmpl_iterator;
+
+/* The loop of {% for %}, of the innermost iteration under way. It looks at most one item ahead, unless it is asked
+ * for the length of what has none. */
 typedef struct sac_tmpl_loop {
-    const sac_tmpl_list *items;
-    size_t index;
+    sac_tmpl_walk walk;
+    sac_tmpl_value previous, current, ahead; /* ahead: MISSING when it was not looked at */
+    int64_t index;                           /* from 0 */
+    int64_t length;                          /* -1: not known yet */
     int64_t depth;
     sac_tmpl_value last_changed; /* a tuple, or MISSING */
     sac_tmpl_value recurse;      /* a function, or MISSING */

@@ -26,7 +26,7 @@ TEST(is_callable, v.kind == SAC_TMPL_FUNCTION || v.kind == SAC_TMPL_UNDEFINED ||
 TEST(is_escaped, v.kind == SAC_TMPL_STRING && v.string->is_markup)
 /* jinja2.Undefined can be iterated and has a length. */
 TEST(is_iterable, v.kind == SAC_TMPL_UNDEFINED || v.kind == SAC_TMPL_STRING || v.kind == SAC_TMPL_DICT ||
-                      v.kind == SAC_TMPL_LOOP || sac_tmpl_is_list(v))
+                      v.kind == SAC_TMPL_LOOP || v.kind == SAC_TMPL_ITERATOR || sac_tmpl_is_list(v))
 TEST(is_sequence, v.kind == SAC_TMPL_UNDEFINED || v.kind == SAC_TMPL_STRING || v.kind == SAC_TMPL_DICT ||
                       v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_TUPLE || v.kind == SAC_TMPL_RANGE)
 
@@ -95,18 +95,17 @@ static sac_status is_upper(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_val
     (void)a;
     return ask_text(r, v, "isupper", 7, out);
 }
-static sac_status need_hashable(sac_tmpl_run *r, sac_tmpl_value v) {
-    return v.kind == SAC_TMPL_LIST || v.kind == SAC_TMPL_DICT ? sac_tmpl_fail_use(r, v, "a name") : SAC_OK;
-}
 static sac_status is_filter(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value *a, sac_tmpl_value *out) {
     (void)a;
-    SAC_TRY(need_hashable(r, v));
-    *out = sac_tmpl_bool(v.kind == SAC_TMPL_STRING && r->find_filter(v.string->bytes, v.string->n_bytes));
+    SAC_TRY(sac_tmpl_need_key(r, v));
+    *out = sac_tmpl_bool(v.kind == SAC_TMPL_STRING &&
+                         (r->find_filter(v.string->bytes, v.string->n_bytes) ||
+                          sac_tmpl_is_left_out(v.string->bytes, v.string->n_bytes)));
     return SAC_OK;
 }
 static sac_status is_test(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_value *a, sac_tmpl_value *out) {
     (void)a;
-    SAC_TRY(need_hashable(r, v));
+    SAC_TRY(sac_tmpl_need_key(r, v));
     *out = sac_tmpl_bool(v.kind == SAC_TMPL_STRING && r->find_test(v.string->bytes, v.string->n_bytes));
     return SAC_OK;
 }

@@ -1,4 +1,5 @@
 /* writer.c - text that grows, and values as Python writes them: str and repr. */
+#include "iterate.h"
 #include "number.h"
 #include "tmpl_chars.h"
 #include "tmpl_run.h"
@@ -129,8 +130,16 @@ static sac_status write_range(sac_tmpl_writer *w, const int64_t range[3]) {
     return sac_tmpl_write_text(w, text);
 }
 
+static sac_status write_macro(sac_tmpl_writer *w, const char *name) {
+    if (!name) return sac_tmpl_write_text(w, "<Macro anonymous>");
+    SAC_TRY(sac_tmpl_write_text(w, "<Macro '"));
+    SAC_TRY(sac_tmpl_write_text(w, name));
+    return sac_tmpl_write_text(w, "'>");
+}
+
 static sac_status write_container(sac_tmpl_writer *w, sac_tmpl_value v) {
     char text[64];
+    int64_t n;
     switch (v.kind) {
     case SAC_TMPL_LIST: return write_items(w, v.list, "[", "]");
     case SAC_TMPL_RANGE: return write_range(w, v.list->range);
@@ -144,9 +153,13 @@ static sac_status write_container(sac_tmpl_writer *w, sac_tmpl_value v) {
         SAC_TRY(write_dict(w, v.dict));
         return sac_tmpl_write_text(w, ">");
     case SAC_TMPL_LOOP:
-        snprintf(text, sizeof text, "<LoopContext %zu/%zu>", v.loop->index + 1, v.loop->items->n);
+        SAC_TRY(sac_tmpl_loop_length(w->run, v.loop, &n));
+        snprintf(text, sizeof text, "<LoopContext %" PRId64 "/%" PRId64 ">", v.loop->index + 1, n);
         return sac_tmpl_write_text(w, text);
-    default: return sac_tmpl_fail_use(w->run, v, "written as text");
+    case SAC_TMPL_FUNCTION:
+        if (v.function->is_macro) return write_macro(w, v.function->name);
+        /* fall through */
+    default: return sac_tmpl_fail_use(w->run, v, "written as text: Python would show its address");
     }
 }
 
@@ -175,6 +188,5 @@ sac_status sac_tmpl_write_repr(sac_tmpl_writer *w, sac_tmpl_value v) {
 
 sac_status sac_tmpl_write_str(sac_tmpl_writer *w, sac_tmpl_value v) {
     if (v.kind == SAC_TMPL_STRING) return sac_tmpl_write(w, *v.string);
-    if (v.kind != SAC_TMPL_UNDEFINED) return sac_tmpl_write_repr(w, v);
-    return v.absence && v.absence->is_unsafe ? sac_tmpl_fail_use(w->run, v, "written") : SAC_OK;
+    return v.kind == SAC_TMPL_UNDEFINED ? SAC_OK : sac_tmpl_write_repr(w, v);
 }

@@ -52,9 +52,10 @@ static json_t *adapters_of(const run *r) {
     for (int64_t i = 0; list && sac_model_get_adapter(r->model, i, &a); i++) {
         char fingerprint[17] = "";
         (void)run_files_fingerprint(a.folder, fingerprint, NULL);
-        json_t *row = json_pack("{s:o, s:s, s:o, s:i, s:i, s:I, s:s}", "path", report_text(a.folder), "kind", a.kind,
-                                "scale", report_real(a.scale), "rank", a.rank, "tensors", a.n_tensors, "bytes",
-                                (json_int_t)a.n_bytes, "fingerprint", fingerprint);
+        json_t *row =
+            json_pack("{s:s*, s:o, s:s, s:o, s:i, s:i, s:I, s:s}", "name", a.name, "path",
+                      report_text(a.folder), "kind", a.kind, "scale", report_real(a.scale), "rank", a.rank,
+                      "tensors", a.n_tensors, "bytes", (json_int_t)a.n_bytes, "fingerprint", fingerprint);
         if (!json_array_append_new(list, row)) continue;
         json_decref(list);
         list = NULL;

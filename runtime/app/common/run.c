@@ -144,6 +144,50 @@ static sac_status read_chat(run *r, sac_error *err) {
                                                      : "--keep-video-marks");
 }
 
+/* "NAME=DIR"; a folder whose own name has a '=' is given with a '/' before that. */
+static bool is_kept_apart(const char *spec) {
+    size_t n = strcspn(spec, "=/");
+    return n > 0 && spec[n] == '=';
+}
+
+/* Those to merge, then those to keep apart. */
+static sac_status sort_adapters(run *r, sac_model_options *o, sac_error *err) {
+    const text_list *all = &r->s->adapter;
+    const char **sorted = calloc(all->n + 1, sizeof *sorted);
+    if (!sorted) return sac_fail_no_memory(err);
+    r->adapters = sorted;
+    size_t n = 0;
+    for (size_t i = 0; i < all->n; i++)
+        if (!is_kept_apart(all->items[i])) sorted[n++] = all->items[i];
+    o->adapters = sorted;
+    o->n_adapters = n;
+    o->kept_adapters = sorted + n;
+    for (size_t i = 0; i < all->n; i++)
+        if (is_kept_apart(all->items[i])) sorted[n++] = all->items[i];
+    o->n_kept_adapters = n - o->n_adapters;
+    return SAC_OK;
+}
+
+/* Names of the adapters that are kept apart. */
+static sac_status list_names(run *r, sac_error *err) {
+    sac_adapter_info a;
+    r->names = calloc(r->s->adapter.n + 1, sizeof *r->names);
+    if (!r->names) return sac_fail_no_memory(err);
+    for (int64_t i = 0; sac_model_get_adapter(r->model, i, &a); i++)
+        if (a.name) r->names[r->n_names++] = a.name;
+    return SAC_OK;
+}
+
+/* The adapter that is kept apart, where there is one. */
+static sac_status use_adapter(const run *r, sac_session *session, sac_error *err) {
+    if (r->n_names < 2) return sac_session_set_adapter(session, r->names[0], err);
+    return sac_fail(
+        err, SAC_BAD_ARGUMENT,
+        "--adapter %.60s=..., --adapter %.60s=...: one that is kept apart is used at a time; give the "
+        "others without a name, or let saccade serve choose by request",
+        r->names[0], r->names[1]);
+}
+
 sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_error *err) {
     *r = (run){.s = s};
     progress_init(&r->progress, s->quiet);
@@ -155,8 +199,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.n_threads = (int)s->threads;
     o.chat_format = s->chat;
     o.tokenizer = s->tokenizer;
-    o.adapters = (const char *const *)s->adapter.items;
-    o.n_adapters = s->adapter.n;
+    SAC_TRY(sort_adapters(r, &o, err));
     o.vision_cache_bytes = vision_cache_bytes;
     o.device = s->device;
     o.activations = s->activations;
@@ -173,6 +216,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     if (st != SAC_OK) return st;
     r->load_seconds = sac_seconds_since(start);
     sac_model_get_info(r->model, &r->info);
+    SAC_TRY(list_names(r, err));
     r->session_config = run_session_config(s);
     r->sampling = run_sampling(s, r->model);
     if (r->info.unknown_setting)
@@ -192,6 +236,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
 sac_status run_make_session(const run *r, sac_session **out, sac_error *err) {
     SAC_TRY(sac_session_create(out, r->model, &r->session_config, err));
     sac_status st = sac_session_set_chat(*out, &r->chat, err);
+    if (st == SAC_OK) st = use_adapter(r, *out, err);
     if (st == SAC_OK) return SAC_OK;
     sac_session_free(*out);
     *out = NULL;
@@ -212,6 +257,9 @@ void run_close(run *r) {
     run_free_session(r);
     sac_controls_free(r->controls);
     free(r->tools);
+    free(r->adapters);
+    free(r->names);
+    r->adapters = r->names = NULL;
     r->controls = NULL;
     r->tools = NULL;
     sac_model_free(r->model);

@@ -24,7 +24,10 @@ typedef struct run {
     sac_controls *controls; /* what sampling.controls points to */
     sac_chat_options chat;  /* of every session */
     char *tools;            /* what chat.tools points to */
-    attention_view *view;   /* what is looked at goes there too, or NULL */
+    const char **adapters;  /* the settings', those to merge before those to keep apart */
+    const char **names;     /* of the latter, [n_names] */
+    size_t n_names;
+    attention_view *view; /* what is looked at goes there too, or NULL */
     progress progress;
     double load_seconds;
     char own_path[4096]; /* of the demo model, when it lies beside the installed command */

@@ -31,7 +31,8 @@ const setting settings_table[] = {
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
     {"adapter", 0, NULL, false, SETTING_TEXTS, offsetof(settings, adapter), COMMAND_ALL, 0, 0, "DIR[:SCALE]",
      "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for "
-     "more"},
+     "more. As NAME=DIR[:SCALE] it is kept apart: serve takes several of those, and a request names one as "
+     "its model"},
     {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "NAME|FILE",
      "how conversations are written, otherwise by the model's own chat template: a template's file, the name "
      "of one "

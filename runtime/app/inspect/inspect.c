@@ -91,8 +91,9 @@ static void print_adapters(const sac_model *m) {
     sac_adapter_info a;
     char text[400];
     for (int64_t i = 0; sac_model_get_adapter(m, i, &a); i++) {
-        snprintf(text, sizeof text, "%.200s (%s of rank %d, %d tensors, %s, scale %g)", a.folder, a.kind, a.rank,
-                 a.n_tensors, report_bytes((double)a.n_bytes), a.scale);
+        snprintf(text, sizeof text, "%.100s%s%.200s (%s of rank %d, %d tensors, %s, scale %g)",
+                 a.name ? a.name : "", a.name ? " = " : "", a.folder, a.kind, a.rank, a.n_tensors,
+                 report_bytes((double)a.n_bytes), a.scale);
         print_row(i ? "" : "adapters", text);
     }
 }

@@ -34,6 +34,7 @@ static serve_config config_of(const run *r) {
     serve_config c;
     serve_config_default(&c);
     c.model_name = model_name(s, r->model_path);
+    c.adapters = (serve_texts){r->names, r->n_names};
     if (s->host) c.host = s->host;
     c.port = (int)s->port;
     c.api_keys = texts_of(&s->api_key);
@@ -74,8 +75,13 @@ static sac_status serve(const settings *s, char **words, int n_words, sac_error 
     if (s->media_root) SAC_TRY(settings_check_folder("--media-root", s->media_root, err));
     run r = {0};
     sac_status st = run_open(&r, s, (size_t)s->vision_cache_mib << 20, err);
+    serve_config c = st == SAC_OK ? config_of(&r) : (serve_config){0};
+    for (size_t i = 0; st == SAC_OK && i < r.n_names; i++)
+        if (!strcmp(r.names[i], c.model_name))
+            st = sac_fail(err, SAC_BAD_ARGUMENT,
+                          "--adapter %.60s=...: that is the model's own name; give another, or --model-name",
+                          r.names[i]);
     if (st == SAC_OK) {
-        serve_config c = config_of(&r);
         interrupt_call(serve_stop);
         st = serve_run(r.model, &c, err);
         interrupt_call(NULL);

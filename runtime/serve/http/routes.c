@@ -26,22 +26,30 @@ static enum MHD_Result version(serve_exchange *x) {
     return serve_reply_json(x, 200, json_pack("{s:s}", "version", SAC_VERSION));
 }
 
-static json_t *describe_model(const serve_server *s) {
-    return json_pack("{s:s, s:s, s:I, s:s, s:s?, s:I}", "id", s->config->model_name, "object", "model",
-                     "created", (json_int_t)s->started, "owned_by", "saccade", "root", s->info.family,
-                     "max_model_len", (json_int_t)s->n_ctx);
+/* As vLLM tells of LoRA adapters: their parent is the model that they stand on, their root the folder. */
+static json_t *describe_model(const serve_server *s, const char *adapter) {
+    const char *name = s->config->model_name, *root = s->info.family;
+    sac_adapter_info a;
+    for (int64_t i = 0; adapter && sac_model_get_adapter(s->model, i, &a); i++)
+        if (a.name && !strcmp(a.name, adapter)) root = a.folder;
+    return json_pack("{s:s, s:s, s:I, s:s, s:s?, s:s?, s:I}", "id", adapter ? adapter : name, "object",
+                     "model", "created", (json_int_t)s->started, "owned_by", "saccade", "root", root,
+                     "parent", adapter ? name : NULL, "max_model_len", (json_int_t)s->n_ctx);
 }
 
 static enum MHD_Result models(serve_exchange *x) {
-    return serve_reply_json(x, 200,
-                            json_pack("{s:s, s:[o]}", "object", "list", "data", describe_model(x->server)));
+    const serve_texts *adapters = &x->server->config->adapters;
+    json_t *list = json_array();
+    json_array_append_new(list, describe_model(x->server, NULL));
+    for (size_t i = 0; i < adapters->n; i++)
+        json_array_append_new(list, describe_model(x->server, adapters->items[i]));
+    return serve_reply_json(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
 static enum MHD_Result model(serve_exchange *x) {
-    const char *name = x->path + strlen("/v1/models/");
-    if (!strcmp(name, x->server->config->model_name))
-        return serve_reply_json(x, 200, describe_model(x->server));
-    serve_refuse(&x->problem, 404, "model", "model_not_found", "the model '%.80s' is not served here", name);
+    const char *name = x->path + strlen("/v1/models/"), *adapter;
+    if (serve_model_find(&adapter, x->server->config, name, &x->problem))
+        return serve_reply_json(x, 200, describe_model(x->server, adapter));
     return serve_reply_problem(x, &x->problem);
 }
 

@@ -65,7 +65,7 @@ static json_t *usage_json(const serve_request *request, const sac_result *r, dou
 
 static json_t *envelope(const serve_job *j, const char *object, json_t *choices) {
     return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", j->id, "object", object, "created",
-                     (json_int_t)j->created, "model", j->server->config->model_name, "choices", choices);
+                     (json_int_t)j->created, "model", j->model, "choices", choices);
 }
 
 /* ---------------------------------------------------------------- log probabilities */

@@ -42,12 +42,10 @@ bool serve_request_size(size_t *n_tree, const char *body, size_t n_bytes, serve_
                *n_tree >> 20, SERVE_MAX_TREE_BYTES >> 20);
 }
 
-static bool parse_model(const serve_request *r, const serve_config *c, serve_problem *p) {
+static bool parse_model(serve_request *r, const serve_config *c, serve_problem *p) {
     const char *name = NULL;
     if (!serve_field_string(r->json, "model", &name, p)) return false;
-    if (!name || !strcmp(name, c->model_name)) return true;
-    return serve_refuse(p, 404, "model", "model_not_found",
-                        "the model '%.80s' is not served here: '%.80s' is", name, c->model_name);
+    return !name || serve_model_find(&r->adapter, c, name, p);
 }
 
 static bool parse_stop(serve_request *r, serve_problem *p) {

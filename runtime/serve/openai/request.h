@@ -45,6 +45,7 @@ struct serve_request {
     size_t n_tree;       /* bytes of `json` beside its strings */
     size_t n_room_bytes; /* of the room for bodies, held until the request ends */
     bool is_chat, stream, include_usage, want_places;
+    const char *adapter;   /* that is asked for, of the server's; NULL = the model itself */
     const char *prompt;    /* of a text completion */
     sac_chat_options chat; /* its texts are owned, and fields of the messages */
     sac_message *messages;

@@ -57,6 +57,7 @@ static bool parse(serve_job *j, serve_problem *p) {
     j->timeout_s = r->timeout_s;
     pthread_mutex_unlock(&j->lock);
     choose_seed(r);
+    if (r->adapter) j->model = r->adapter;
     return ok;
 }
 

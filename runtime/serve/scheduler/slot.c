@@ -74,6 +74,7 @@ static sac_status begin_work(serve_slot *slot, sac_error *err) {
     sac_session_observe_kept(slot->session, observe ? serve_slot_on_kept : NULL, slot);
     sac_session_reset_stats(slot->session);
     SAC_TRY(sac_session_set_chat(slot->session, &r->chat, err));
+    SAC_TRY(sac_session_set_adapter(slot->session, r->adapter, err));
     sac_input input = input_of(r);
     return sac_session_begin_work(slot->session, &input, &sampling, &slot->events, err);
 }

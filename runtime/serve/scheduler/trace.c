@@ -32,7 +32,7 @@ static void add(serve_trace *t, uint64_t hash, double n_tokens) {
 }
 
 static void add_messages(serve_trace *t, const serve_request *r, const sac_model *model) {
-    uint64_t h = 0;
+    uint64_t h = r->adapter ? sac_hash_quick(0, r->adapter, strlen(r->adapter)) : 0; /* they share no rows */
     size_t media = 0;
     if (r->chat.tools) {
         h = sac_hash_quick(h, r->chat.tools, strlen(r->chat.tools));

@@ -19,6 +19,7 @@ serve_job *serve_job_create(serve_server *s, bool is_chat) {
     j->arrived_ns = j->output_ns = sac_now_ns();
     j->fd = -1;
     j->is_chat = is_chat;
+    j->model = s->config->model_name;
     serve_make_id(j->id, sizeof j->id, is_chat ? "chatcmpl-" : "cmpl-");
     return j;
 }

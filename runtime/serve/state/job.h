@@ -27,6 +27,8 @@ struct serve_job {
     serve_request *request; /* of the preparer, then of the scheduler, which free it; NULL before and after */
     serve_trace *trace;     /* of its conversation, likewise; NULL also without memory */
     bool is_chat;
+    const char *
+        model; /* the name that the answer goes by: the model's or an adapter's; lives as long as the server */
     atomic_bool cancelled; /* nobody waits any more, its time is up, or the server ends */
     atomic_bool timed_out;
 

@@ -1,5 +1,8 @@
 #include "serve_config.h"
 
+#include <stdio.h>
+#include <string.h>
+
 void serve_config_default(serve_config *c) {
     *c = (serve_config){
         .host = "127.0.0.1",
@@ -25,4 +28,21 @@ void serve_config_default(serve_config *c) {
     };
     sac_session_config_default(&c->session);
     sac_sampling_default(&c->sampling);
+}
+
+bool serve_model_find(const char **adapter, const serve_config *c, const char *name, serve_problem *p) {
+    char others[240] = "";
+    size_t n = 0;
+    *adapter = NULL;
+    if (!strcmp(name, c->model_name)) return true;
+    for (size_t i = 0; i < c->adapters.n; i++)
+        if (!strcmp(name, c->adapters.items[i])) {
+            *adapter = c->adapters.items[i];
+            return true;
+        }
+    for (size_t i = 0; i < c->adapters.n && n + 10 < sizeof others; i++)
+        n += (size_t)snprintf(others + n, sizeof others - n, ", '%.80s'", c->adapters.items[i]);
+    return serve_refuse(p, 404, "model", "model_not_found",
+                        "the model '%.80s' is not served here: '%.80s'%s %s", name, c->model_name, others,
+                        c->adapters.n ? "are" : "is");
 }

@@ -3,6 +3,7 @@
 #ifndef SERVE_CONFIG_H
 #define SERVE_CONFIG_H
 
+#include "problem.h"
 #include "saccade/saccade.h"
 
 typedef struct serve_texts {
@@ -14,6 +15,7 @@ typedef struct serve_config {
     const char *host; /* an address to listen on, "127.0.0.1" */
     int port;         /* 0 = any free one; what was taken is printed */
     const char *model_name;
+    serve_texts adapters;      /* names of those that are kept apart, each a model to ask for */
     serve_texts api_keys;      /* none = everybody may ask */
     const char *cors_origin;   /* NULL = no CORS headers */
     const char *media_root;    /* file:// below this folder; NULL = none */
@@ -51,5 +53,9 @@ typedef struct serve_config {
 } serve_config;
 
 void serve_config_default(serve_config *c);
+
+/* What a model's name asks for: *adapter is one of c->adapters, or NULL for the model itself. False: 404, with the names
+ * that are served. */
+bool serve_model_find(const char **adapter, const serve_config *c, const char *name, serve_problem *p);
 
 #endif
