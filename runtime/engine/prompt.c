@@ -44,7 +44,8 @@ static sac_status render(const sac_session *s, const sac_message *messages, size
     if (!n_blocks) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures and videos", s->n_media);
     const sac_frame_layout layout = s->model->loaded.frame_layout;
     const bool has_texts = sac_processor_has_texts(&s->model->loaded.processor);
-    const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED; /* then a video has one for now */
+    const bool is_written =
+        layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED; /* then a video has one for now */
     for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_written || has_texts ? 1 : s->media[i].n_blocks;
     sac_status st = sac_prompt_render(s->model, &s->chat, messages, n_messages, n_blocks, text, err);
     free(n_blocks);
