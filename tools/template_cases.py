@@ -177,4 +177,246 @@ x{% raw
 {{ (()[]).__class__ }}
 {{ d.keys() in d.keys() }}{{ ('k', 1) in d.items() }}
 {{ ([1], 2) in d.items() }}
+{{ '%5.1f|%-8s|%+d|%x|%o|%e|%g|%%|%c|%r|%a' % (3.14159, 'ab', 5, 255, 8, 12345.678, 0.0001, 'z', 'q', 'é') }}
+{{ '{:>8}|{:<8}|{:^8}|{:08.3f}|{:,}|{:_}|{:+}|{:e}|{:%}|{!r}'.format('a', 'b', 'c', 3.14159, 1234567, 1234567, 5, 12345.678, 0.25, 'q') }}
+{{ '{0[role]} {0.role} {a} {b[0]}'.format(messages[0], a=1, b=[5]) }}
+{{ 'a'.join(['x', 1]) }}
+{{ ['a', 1, none, 1.5, true]|join('-') }}
+{{ {'a': [1, 2.0, none, true, 'é"\\\n']}|tojson }}{{ {'a': [1, {'b': []}], 'c': {}}|tojson(indent=2) }}
+{{ {1: 2, 1.5: 3, true: 4, none: 5}|tojson }}
+{{ {'b': 1, 'a': 2}|tojson(sort_keys=true, separators=(',', ':')) }}
+{{ 'é\u2028\x7f'|tojson }}{{ 'é😀'|tojson(ensure_ascii=true) }}
+{{ 1e400 }}{{ -1e400 }}{{ (1e400 - 1e400) }}
+{{ 3.0|tojson }}{{ 1e16|tojson }}{{ 1e-7|tojson }}{{ 100000000000000000000.0|string }}
+{{ 3.7|int }}{{ -3.7|int }}{{ '3.7'|int }}{{ 'x'|int(9) }}{{ '0b11'|int(0, 2) }}{{ '0o17'|int(base=8) }}{{ ' 12 '|int }}{{ '1_000'|int }}{{ ''|int }}
+{{ 2.5|round }}{{ 3.5|round }}{{ 2.675|round(2) }}{{ 1234|round(-2) }}{{ 2.1|round(0, 'ceil') }}{{ -2.1|round(1, 'floor') }}{{ 5|round(1) }}
+{{ 'hello world foo'|title }}{{ "it's a-b (c) d.e"|title }}{{ "it's"|capitalize }}{{ "it's a".title() }}
+{{ 'a\nb\n\nc'|indent }}|{{ 'a\nb\n\nc\n'|indent(2, true, true) }}|{{ 'a\r\nb'|indent('> ') }}
+{{ 'abc'|replace('', '-') }}{{ 'aaa'|replace('a', 'b', 2) }}{{ 'abc'.replace('', '-', 2) }}
+{{ [3,1,2]|sort|first }}{{ ['b','A','a','B']|sort }}{{ ['b','A','a','B']|sort(case_sensitive=true, reverse=true) }}
+{{ [{'a': {'b': 2}}, {'a': {'b': 1}}]|sort(attribute='a.b') }}{{ [[2,'x'],[1,'y']]|sort(attribute='1') }}{{ [[2,'x'],[1,'y']]|sort(attribute=0) }}
+{{ ['a','A','b']|unique|list }}{{ ['a','A','b']|unique(true)|list }}{{ [1,1.0,true]|unique|list }}
+{{ [1,2,3]|sum }}{{ [[1],[2]]|sum(start=[]) }}{{ [{'a':1},{'a':2}]|sum('a') }}{{ [{'a':1},{'a':2}]|sum(attribute='a', start=10) }}{{ [0.1]*3|sum }}
+{{ [1,2,3,4]|select('odd')|list }}{{ [1,2,3,4]|reject('divisibleby', 2)|list }}{{ ['a',none]|select|list }}{{ messages|selectattr('role')|list|length }}
+{{ d|dictsort }}{{ {'b':1,'A':2}|dictsort }}{{ {'b':1,'A':2}|dictsort(true) }}{{ {'b':1,'A':2}|dictsort(false,'value',true) }}
+{{ 'abcdef'[1:4] }}{{ 'abcdef'[::-1] }}{{ 'abcdef'[-3:] }}{{ 'abcdef'[10:] }}{{ 'é😀x'[1] }}{{ 'é😀x'[-1:] }}{{ [1,2,3][-1] }}{{ [1,2][5] is defined }}
+{% set ns = namespace(a=1, b={'c': 2}) %}{% set ns.a = ns.a + 1 %}{{ ns.a }}{{ ns.b.c }}{{ ns }}{{ ns.zz is defined }}
+{% for i in range(3) %}{% for j in range(2) %}{{ loop.index }}{{ loop.revindex }}{% endfor %}{{ loop.cycle('a','b') }}{{ loop.first }}{{ loop.last }}{% else %}no{% endfor %}
+{% for i in [] %}x{% else %}{{ i is defined }}{% endfor %}{% for i in [1,2,3] if i > 5 %}{% else %}none{% endfor %}
+{% for i in range(5) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}
+{%- set x = 'a' -%} {{ x }} {%+ if true %} y {%- endif %} z
+{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set (c, d2) = (3, 4) %}{{ c }}{{ d2 }}{% set e = (1, 2) %}{{ e }}{% set f2 = 1, %}{{ f2 }}
+{% macro m(a, b=a ~ 'x', c=b) %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m('1') }}{{ m('1', '2') }}{{ m('1', c='3') }}{{ m() }}
+{% macro outer() %}{% macro inner() %}{{ caller is defined }}{% endmacro %}{{ inner() }}{% endmacro %}{{ outer() }}
+{% set x = 1 %}{% macro m() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ m() }}{% for i in [1] %}{% set x = 3 %}{{ m() }}{{ x }}{% endfor %}{{ x }}
+{{ namespace(x=1).x }}{{ dict(a=1, **{'b': 2}) }}{{ dict([('a', 1)], b=2) }}{{ {'a': 1, 'a': 2} }}
+{{ 'a' in 'abc' }}{{ 'a' not in ['b'] }}{{ 1 in {1: 2} }}{{ none in [none] }}{{ [] in [[]] }}{{ 1 == 1.0 }}{{ true == 1 }}{{ '1' == 1 }}{{ [1] == (1,) }}{{ {'a':1} == {'a':1.0} }}
+{{ 1 < 2 }}{{ 'a' < 'b' }}{{ [1,2] < [1,3] }}{{ (1,) < (1,2) }}{{ not (1 > 2) }}{{ 1 if 0 else 2 }}{{ none or 'x' }}{{ [] and 1 }}{{ 'x' and 'y' }}
+{{ 5 is divisibleby 5 }}{{ 3 is odd }}{{ 'A' is upper }}{{ 'a' is lower }}{{ x is undefined }}{{ none is none }}{{ 1 is number }}{{ true is boolean }}{{ 1.0 is float }}{{ 1 is integer }}{{ {} is mapping }}{{ [] is sequence }}{{ 'a' is string }}{{ [] is iterable }}{{ m is callable }}{{ 1 is eq 1 }}{{ 1 is in [1] }}
+{{ messages|map(attribute='content')|join(', ') }}{{ messages|map('attr', 'role')|list }}{{ ['a']|map('upper')|list }}{{ [[1,2]]|map('first')|list }}{{ messages|map(attribute='zz', default='q')|join }}
+{{ strftime_now('%Y') }}{{ strftime_now('') }}{{ strftime_now('%d %B %Y, %H:%M') }}
+{% raw %}{{ x }}{% endraw %}{# c #}{{ '{{' }}{{ "}}" }}
+{{ 'x' ~ none ~ true ~ 1.0 ~ [] ~ {} }}
+{{ s.missing.x }}
+{{ raise_exception('bad') }}
+{{ 'abc'.title().upper().lower().split('b')[0].strip() }}
+{{ 'a b'.split(' ', 0) }}{{ ' a  b '.split() }}{{ 'a,b'.partition(',') }}{{ 'x'.rpartition(',') }}{{ 'a\nb\r\nc'.splitlines() }}{{ 'abc'.rsplit('b') }}
+{{ 'ABC'.swapcase() }}{{ 'abc'.center(7, '*') }}{{ 'abc'.zfill(5) }}{{ '-5'.zfill(4) }}{{ 'a\tb'.expandtabs(4) }}{{ 'ß'.upper() }}{{ 'ǆ'.title() }}{{ 'ΑΣ'.lower() }}
+{{ '12'.isdigit() }}{{ '½'.isnumeric() }}{{ 'Ⅷ'.isalnum() }}{{ '三'.isnumeric() }}{{ '²'.isdecimal() }}{{ 'é'.isascii() }}{{ 'a1'.isidentifier() }}{{ 'A b'.istitle() }}
+{{ (1, 2, 3)[1:] }}{{ (1, 2).index(2) }}{{ [1, 2, 1].count(1) }}{{ [1, 2, 3].index(3, 1) }}{{ d.get('zz', 5) }}{{ d.items()|list }}{{ d.values()|list }}{{ d.copy() }}
+{% if false %}{{ x|nof }}{% endif %}ok
+{% if false %}{% for x in xs %}{{ x|nof }}{% endfor %}{% endif %}
+{% if false %}{% set q = x|nof %}{% endif %}ok
+{% if false %}{% set q | nof %}a{% endset %}{% endif %}ok
+{% if false %}{% filter nof %}a{% endfilter %}{% endif %}ok
+{% if false %}{% macro m(a=x|nof) %}{% endmacro %}{% endif %}ok
+{% if false %}{% with a = x|nof %}{% endwith %}{% endif %}ok
+{% if x|nof %}{% endif %}ok
+{% if true %}{% elif x|nof %}{% endif %}ok
+{{ 1 if true else x|nof }}
+{{ (x|nof) if false }}ok
+{{ true or x|nof }}
+{{ 1 is not nofest }}
+{% if false %}{{ 1 is nofest }}{% endif %}ok
+{{ x|map('nof')|list }}
+{% for x in xs if x|nof %}{% endfor %}
+{% for x in [] if x|nof %}{% endfor %}
+{% for x in xs|nof %}{% endfor %}
+{{ 'a'|upper|nof }}
+{% macro m() %}{{ x|nof }}{% endmacro %}
+{% set x %}{{ y|nof }}{% endset %}
+{% generation %}{{ x|nof }}{% endgeneration %}
+{% call m() %}{{ x|nof }}{% endcall %}
+{% if false %}{% call m(x|nof) %}{% endcall %}{% endif %}ok
+{{ 1.5.x is defined }}
+{{ xs[0:1][0] }}{{ xs[-1:] }}{{ xs['a'] is defined }}{{ xs[none] is defined }}{{ xs[1.0] is defined }}{{ xs[true] }}
+{{ (xs)[0] }}{{ [1,2][0] }}{{ {'a':1}.a }}{{ 'abc'[0] }}{{ ('a','b')[1] }}{{ 'x'.upper()[0] }}
+{{ not true }}{{ -1 }}{{ +1 }}{{ - 1 }}{{ --1 }}{{ not not 1 }}
+{{ -xs|length }}{{ -1|abs }}{{ 2**-1 }}{{ -2**2 }}{{ (-2)**2 }}
+{{ 1 if true }}{{ 1 if false else 2 if false else 3 }}
+{{ 'a' 'b' }}{{ 'a' ~ 'b' 'c' }}
+{{ 1 == 1 == 1 }}{{ 1 < 2 > 1 }}{{ 1 in [1] == true }}
+{{ [1,2,] }}{{ (1,) }}{{ () }}{{ {} }}{{ {'a':1,} }}{{ [] }}
+{{ 1,2 }}{{ (1,2) }}
+{{ x is defined and x }}{{ x is not defined or x }}
+{{ m is defined }}{% macro m() %}{% endmacro %}{{ m is defined }}
+{{ xs is sameas xs }}{{ xs is in [xs] }}
+{{ 5 is divisibleby(5) and 4 is even }}{{ 1 is odd is true }}
+{{ 1 is not odd }}{{ not 1 is odd }}
+{{ 'a' is in 'abc' }}{{ 'a' is not in ['b'] }}
+{{ loop is defined }}{% for x in xs %}{{ loop is defined }}{% endfor %}
+{% for x in xs -%}  a  {%- endfor %}
+{% for x in xs %}
+  {{ x }}
+{% endfor %}
+  {% if true %}a{% endif %}  
+{% if true -%} a {%- endif %} b
+{%- if true %}a{% endif -%} b
+a {{- 's' -}} b
+a {#- c -#} b
+{%+ if true %}a{%+ endif %}
+{{ 1_000 }}{{ 0x1F }}{{ 0b11 }}{{ 0o17 }}{{ 1e3 }}{{ 1.5e-3 }}{{ 1_0.5 }}
+{{ 1. }}
+{{ .5 }}
+{{ 0x }}
+{{ 1__0 }}
+{{ 01 }}
+{{ "a\"b" }}{{ 'a\'b' }}{{ 'a\\b' }}{{ '\x41\u0042\n\t' }}{{ '\101' }}{{ '\N{DASH}' }}
+{{ "\z" }}{{ '\x4' }}
+{{ a.b.c }}
+{{ a.b }}
+{{ d.a.b is defined }}
+{{ d.a is defined }}{{ (d.a).b }}
+{{ x() }}
+{{ d() }}{{ 1() }}
+{% set d.x = 1 %}
+{% set xs[0] = 1 %}
+{% set 1 = 1 %}
+{% set true = 1 %}
+{% for true in xs %}{% endfor %}
+{% set (a) = 1 %}{{ a }}
+{% set a, = [1] %}{{ a }}
+{% set a, b = [1] %}
+{% for a, b in [1] %}{% endfor %}
+{% for a, b in ['xy'] %}{{ a }}{{ b }}{% endfor %}
+{% macro m(a, a) %}{% endmacro %}
+{% macro m(a=1, b) %}{% endmacro %}
+{% macro m(true) %}{% endmacro %}
+{% macro true() %}{% endmacro %}
+{{ m(a=1, a=2) }}
+{{ dict(a=1, *[], b=2) }}
+{{ dict(**{'a':1}, b=2) }}
+{{ dict(*[[('a', 1)]], **{'b': 2}) }}
+{{ dict(**d, **d) }}
+{% call m %}{% endcall %}
+{% call 1 %}{% endcall %}
+{% if %}{% endif %}
+{% for x %}{% endfor %}
+{% for x in %}{% endfor %}
+{% else %}
+{% endif %}
+{% if true %}{% endfor %}
+{% set %}
+{% set x %}
+{% with %}a{% endwith %}
+{% with a %}{% endwith %}
+{% with a = 1, %}{% endwith %}
+{% print 1, 2 %}
+{% print %}
+{% break %}
+{% for x in xs %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}
+{% for x in xs %}{% if true %}{% break %}{% endif %}{% else %}{% break %}{% endfor %}
+{% for y in xs %}{% for x in xs %}{% else %}{% break %}{% endfor %}{{ y }}{% endfor %}
+{% for y in xs %}{% for x in [] %}{% else %}{% break %}{% endfor %}{{ y }}{% endfor %}
+{% for y in xs %}{% set q %}{% break %}{% endset %}{{ y }}{% endfor %}|
+{% for y in xs %}{% filter upper %}a{% continue %}{% endfilter %}{{ y }}{% endfor %}|
+{% for y in xs %}{% call m() %}{% break %}{% endcall %}{% endfor %}
+{% for y in xs recursive %}{% break %}{% endfor %}
+{% for y in xs recursive %}a{% else %}{% break %}{% endfor %}
+{{ 'a' if }}
+{{ a b }}
+{{ a, }}
+{{ , }}
+{{ ) }}
+{{ ( }}
+{{ [1 }}
+{{ {1} }}
+{{ {1:2 }}
+{{ x | }}
+{{ x is }}
+{{ x. }}
+{{ x.1a }}
+{{ x[1:2:3:4] }}
+{{ xs[1:2, 3] }}
+{{ xs[:] }}{{ xs[::] }}{{ xs[::1] }}
+{{ 1 ? 2 }}
+{{ a; b }}
+{{ a := 1 }}
+{{ x = 1 }}
+{{ "abc }}
+{{ $ }}
+{{ é }}{% set é = 1 %}{{ é }}
+{{ _x }}{% set _x = 1 %}{{ _x }}
+{% set ns = namespace(_a=1) %}
+{% set ns = namespace() %}{% set ns._a = 1 %}
+{% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns.b }}{{ ns['a'] }}
+{% set ns = namespace() %}{{ ns.items }}{{ ns.x is defined }}
+{% macro m(a) %}{{ a }}{{ caller() }}{% endmacro %}{% call(x) m('1') %}{{ x }}{% endcall %}
+{% macro m() %}{{ caller(1, 2) }}{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}
+{% macro m() %}{{ caller(b=2) }}{% endmacro %}{% call(a=1, b=3) m() %}{{ a }}{{ b }}{% endcall %}
+{% macro m() %}{{ caller.name }}{{ caller.arguments }}{{ caller.caller }}{% endmacro %}{% call(a) m() %}{% endcall %}
+{% macro m() %}{{ m.name }}{{ m.caller }}{{ m.explicit_caller }}{{ m.catch_varargs }}{{ m.zz is defined }}{% endmacro %}{{ m() }}
+{% macro m(n) %}{{ n }}{% if n > 0 %}{{ m(n-1) }}{% endif %}{% endmacro %}{{ m(3) }}
+{% macro m(caller='x') %}{{ caller }}{% endmacro %}{{ m() }}{{ m('y') }}{% call m() %}z{% endcall %}
+{% macro m(caller) %}{{ caller }}{% endmacro %}
+{% macro m(caller) %}a{% endmacro %}{{ m(1) }}
+{% macro m(varargs) %}{{ varargs }}{% endmacro %}{{ m(1) }}
+{% macro m(kwargs=2) %}{{ kwargs }}{% endmacro %}{{ m() }}{{ m(kwargs=3) }}
+{% macro m(a) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2, b=3) }}{{ m(b=3) }}{{ m(a=4) }}{{ m(1, a=2) }}
+{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}
+{% macro m() %}{{ self }}{% endmacro %}
+{% set m = 1 %}{% macro m() %}x{% endmacro %}{{ m() }}
+{% for x in xs %}{% macro m() %}{{ x }}{% endmacro %}{{ m() }}{% endfor %}{{ m is defined }}
+{% if true %}{% macro m() %}q{% endmacro %}{% endif %}{{ m() }}
+{% set ns = namespace(l=none) %}{% for x in xs %}{% set ns.l = loop %}{% endfor %}{{ ns.l.index }}{{ ns.l.last }}{{ ns.l.nextitem is defined }}{{ ns.l }}
+{% for x in xs %}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.changed(x) }}{{ loop.changed(1) }}{% endfor %}
+{% for x in 'abc' %}{{ x }}{{ loop.length }}{% endfor %}{% for x in d %}{{ x }}{% endfor %}{% for x in missing %}{{ x }}{% else %}e{% endfor %}
+{% for x in none %}{% endfor %}
+{% for x in 5 %}{% endfor %}
+{% for k in {'a': 1, 'b': 2} if k != 'a' %}{{ k }}{{ loop.index }}{{ loop.length }}{% endfor %}
+{% for x in [[1,[2]]] recursive %}{{ loop(x) if x is sequence else x }}{{ loop.depth }}{% endfor %}
+{% for x in xs recursive %}{{ loop(iterable=[]) }}{% endfor %}
+{% for x in xs %}{{ loop([1]) }}{% endfor %}
+{% for x in [1,2] %}{% for y in [3] recursive %}{{ x }}{{ y }}{{ z }}{% endfor %}{% set z = 1 %}{% endfor %}
+{% set a = 1 %}{% for x in [1] %}{{ a }}{% set a = 2 %}{{ a }}{% endfor %}{{ a }}
+{% set a = 1 %}{% if true %}{% set a = 2 %}{% endif %}{{ a }}
+{% set a = 1 %}{% with %}{% set a = 2 %}{{ a }}{% endwith %}{{ a }}
+{% with a = 1, b = a %}{{ b }}{% endwith %}{% with a = 1 %}{% with b = a %}{{ b }}{% endwith %}{% endwith %}
+{% set a %}x{% set b = 1 %}{% endset %}{{ b is defined }}{{ a }}
+{% filter upper %}{% set b = 'q' %}{{ b }}{% endfilter %}{{ b is defined }}
+{% generation %}{% set b = 'q' %}{{ b }}{{ s }}{% endgeneration %}{{ b is defined }}
+{% set s = 'new' %}{{ s }}{% macro m() %}{{ s }}{{ t }}{% endmacro %}{{ m() }}{% set t = 'u' %}{{ m() }}
+{% set q = 'new' %}{% macro m(q=q) %}{{ q }}{% endmacro %}{{ m() }}
+{% macro m(a=b, b=1) %}{{ a }}{{ b }}{% endmacro %}{{ m() }}
+{% for x in [1,2] %}{% if loop.first %}{% set y = 'f' %}{% endif %}{{ y }}{% endfor %}
+{% for x in [1,2] %}{{ y }}{% set y = x %}{% endfor %}
+{% set y = 0 %}{% for x in [1,2] %}{{ y }}{% set y = x %}{% endfor %}{{ y }}
+{{ y }}{% for y in [1] %}{{ y }}{% endfor %}{{ y }}{% set y = 2 %}{{ y }}
+{% for s in xs %}{{ s }}{% endfor %}{{ s }}
+{% for x, y in d.items() %}{{ x }}{% set x = 5 %}{{ x }}{% endfor %}
+{% set x = [1,2] %}{% set x = x + [3] %}{{ x }}{% for i in x %}{% set x = [] %}{% endfor %}{{ x }}
+{{ messages[0] }}{{ messages[0].content[:3] }}{{ messages | length }}{{ messages|last }}
+{{ 1|string|length }}{{ [1,[2,3]]|string }}{{ {'a':'b'}|string }}{{ none|string }}{{ 1.0|string }}
+{{ ''|default('x') }}{{ ''|default('x', true) }}{{ missing|default }}{{ missing.x|default('a') }}
+{{ missing|default(missing2)|default('z') }}{{ none|default('a') }}{{ none|d('a', true) }}
+{{ {'a': {'b': 1}}|attr('a') }}{{ d|attr('items') is callable }}{{ 'x'|attr('upper') is callable }}{{ (d|attr('k')) is defined }}
+{{ 'x'|e }}{{ '<'|e }}{{ '<'|safe }}{{ '<'|e|e }}{{ ('<'|e) ~ '<' }}{{ ('<'|safe) ~ '<' }}
+{{ 'abc'|batch(2)|map('join')|list }}{{ [1,2,3]|batch(2, 0)|list }}{{ []|batch(2)|list }}{{ [1,2,3]|slice(2)|map('list')|list }}
+{{ [1,2,3]|first }}{{ []|first is defined }}{{ {}|first is defined }}{{ 'ab'|last }}{{ [1,2]|last }}
+{{ [1,2]|min }}{{ ['b','A']|max }}{{ []|max is defined }}{{ [{'a':2},{'a':1}]|min(attribute='a') }}
+{{ 3|abs }}{{ -3.5|abs }}{{ true|abs }}{{ 'a'|abs }}
+{{ 'a'|center(5) ~ '|' }}{{ 5|center(4) }}
+{{ '%s-%s'|format('a', 1) }}{{ '%(a)s'|format(a=1) }}{{ '%s'|format }}
+{{ [3,1]|sort(reverse=true) }}{{ 'bca'|sort }}{{ {'b':1,'a':2}|sort }}{{ (2,1)|sort }}{{ range(3)|sort(true) }}
+{{ '00\x00'|float(5) }}{{ '1\x00'|int(5) }}{{ '1_'|float(5) }}{{ '_1'|int(5) }}{{ '1__0'|float(5) }}{{ '1_0.5_0'|float }}{{ '1e1_0'|float }}{{ '0x1f'|float(5) }}{{ 'nan'|float }}{{ '-Infinity'|float }}
 """.strip().split("\n")

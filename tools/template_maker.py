@@ -5,9 +5,11 @@ templates. A few expressions are of a wrong type and a few templates are damaged
 """
 
 TEXTS = ["", "x", " ab ", "user", "Ünï 你好", "a\nb", "<|im_end|>", "'q\"", "A-b c", "12", "ß\u00a0", "  lead", "tail \n",
-         "a,b,,c", "MiXed caSe", "tab\there", "{{ x }}", "3.5", "-7", "İı", "ǆ", "e\u0301", "\u2028", "\u0000", "\U0001f600!", "ΑΣ Σ' ΌΣΟΣ", "ﬁn ŉ ǅ",
+         "a,b,,c", "MiXed caSe", "tab\there", "{{ x }}", "3.5", "-7", "İı", "ǆ", "e\u0301", "\u2028", "\u0000",
+         "\U0001f600!", "ΑΣ Σ' ΌΣΟΣ", "ﬁn ŉ ǅ",
          "\\n", "a b  c\n\n d", "<b>&amp;", "%s", "0x1f", "_1"]
-LITERALS = ["''", "'a'", '"b c"', "'\\n'", "'\\t|'", "'ü'", "'\\u00e9'", "'<|x|>'", "'it\\'s'", '"q\'"', "'a,b,c'", "'Aa Bb'",
+LITERALS = ["''", "'a'", '"b c"', "'\\n'", "'\\t|'", "'ü'", "'\\u00e9'", "'<|x|>'", "'it\\'s'", '"q\'"', "'a,b,c'",
+            "'Aa Bb'",
             "' pad '", "'\\\\'", "'one' 'two'", "'user'", "'%d'", "'a\nb'", "'\\x41'", "'\\q'"]
 INTS = ["0", "1", "2", "3", "7", "-1", "-2", "10", "0x1F", "0b101", "0o17", "1_000", "00"]
 FLOATS = ["0.5", "1.0", "2.5", "1e3", "0.1", "-1.5", "1e16", "1e-7", "3.14159", "1_0.5", "1E2"]
@@ -49,42 +51,62 @@ def variables(rng):
     messages = [message() for _ in range(rng.choice([1, 2, 3, 3, 4]))]
     return {"s": text(), "t": text(), "bos_token": "<s>", "n": rng.randrange(-3, 20), "k": rng.randrange(1, 5),
             "f": rng.choice([0.0, 1.5, -2.25, 1e20, 0.1, 3.0, 2.5, 1e-5]), "flag": rng.random() < 0.5, "nothing": None,
-            "xs": [text() for _ in range(rng.randrange(5))], "nums": [rng.randrange(-5, 9) for _ in range(rng.randrange(5))],
+            "xs": [text() for _ in range(rng.randrange(5))],
+            "nums": [rng.randrange(-5, 9) for _ in range(rng.randrange(5))],
             "messages": messages, "d": {"k": text(), "role": text(), "z": text(), "A": text()}, "m0": messages[0],
-            "tree": [node(2) for _ in range(rng.randrange(1, 3))], "rows": [[rng.randrange(4), text()] for _ in range(rng.randrange(4))],
+            "tree": [node(2) for _ in range(rng.randrange(1, 3))],
+            "rows": [[rng.randrange(4), text()] for _ in range(rng.randrange(4))],
             "mixed": [rng.choice([1, "a", None, True, 2.5, [1], {"a": 1}, ""]) for _ in range(rng.randrange(5))],
-            "tools": [{"type": "function", "function": {"name": "f", "parameters": {"b": [1, 2.5, None], "a": {"x": text()}}}}]}
+            "tools": [{"type": "function", "function": {"name": "f",
+                                                        "parameters": {"b": [1, 2.5, None], "a": {"x": text()}}}}]}
 
 
 STR_METHODS = ["strip()", "lstrip()", "rstrip()", "strip('a ')", "lstrip('\\n')", "rstrip('.b')", "upper()", "lower()",
                "title()", "capitalize()", "swapcase()", "replace('a', 'b')", "replace('', '-')", "replace('a', '', 1)",
-               "removeprefix('a')", "removesuffix('b')", "ljust(5)", "rjust(4, '.')", "center(6)", "zfill(4)", "casefold()",
+               "removeprefix('a')", "removesuffix('b')", "ljust(5)", "rjust(4, '.')", "center(6)", "zfill(4)",
+               "casefold()",
                "replace(' ', '_', 1)", "center(7, '*')", "expandtabs()", "expandtabs(4)"]
-STR_FILTERS = ["trim", "upper", "lower", "title", "capitalize", "replace('a', 'b')", "replace('', 'z', 2)", "string", "indent",
-               "indent(2)", "indent(2, true)", "indent(width=3, first=true, blank=true)", "indent('> ')", "center(9)", "reverse",
+STR_FILTERS = ["trim", "upper", "lower", "title", "capitalize", "replace('a', 'b')", "replace('', 'z', 2)", "string",
+               "indent",
+               "indent(2)", "indent(2, true)", "indent(width=3, first=true, blank=true)", "indent('> ')", "center(9)",
+               "reverse",
                "default('z')", "default('z', true)", "d('y', boolean=true)", "trim('ab')", "first|default('')",
                "last|default('')", "safe", "e", "escape",
                "forceescape"]
-INT_OF_STR = ["find('a')", "count('a')", "rfind('b')", "count('')", "find('a', 1)", "find('', 2)", "rfind('')", "count('a', 1, -1)"]
-BOOL_OF_STR = ["startswith('a')", "endswith('\\n')", "isdigit()", "isalpha()", "isalnum()", "isspace()", "isupper()", "islower()",
-               "istitle()", "isnumeric()", "isdecimal()", "isascii()", "isidentifier()", "isprintable()", "startswith(('a', '<'))",
+INT_OF_STR = ["find('a')", "count('a')", "rfind('b')", "count('')", "find('a', 1)", "find('', 2)", "rfind('')",
+              "count('a', 1, -1)"]
+BOOL_OF_STR = ["startswith('a')", "endswith('\\n')", "isdigit()", "isalpha()", "isalnum()", "isspace()", "isupper()",
+               "islower()",
+               "istitle()", "isnumeric()", "isdecimal()", "isascii()", "isidentifier()", "isprintable()",
+               "startswith(('a', '<'))",
                "startswith('b', 1)", "endswith(('c', ' '), 0, 2)"]
-LIST_OF_STR = ["split()", "split(',')", "split(' ', 1)", "rsplit('b', 1)", "splitlines()", "splitlines(true)", "rsplit()",
+LIST_OF_STR = ["split()", "split(',')", "split(' ', 1)", "rsplit('b', 1)", "splitlines()", "splitlines(true)",
+               "rsplit()",
                "partition(',')|list", "rpartition('b')|list", "split('\\n')", "split(none, 1)", "rsplit(none, 2)",
                "split(sep=',', maxsplit=1)"]
-VALUE_TESTS = ["defined", "undefined", "none", "string", "mapping", "iterable", "sequence", "number", "integer", "boolean", "true",
-               "false", "float", "callable", "escaped", "sameas none", "sameas true", "eq 1", "equalto('user')", "ne none", "in xs",
+VALUE_TESTS = ["defined", "undefined", "none", "string", "mapping", "iterable", "sequence", "number", "integer",
+               "boolean", "true",
+               "false", "float", "callable", "escaped", "sameas none", "sameas true", "eq 1", "equalto('user')",
+               "ne none", "in xs",
                "in mixed", "filter", "test"]
-JSON_FORMS = ["tojson", "tojson(indent=2)", "tojson(ensure_ascii=true)", "tojson(separators=(',', ':'))", "tojson(sort_keys=true)",
+JSON_FORMS = ["tojson", "tojson(indent=2)", "tojson(ensure_ascii=true)", "tojson(separators=(',', ':'))",
+              "tojson(sort_keys=true)",
               "tojson(indent='\\t', sort_keys=true)", "tojson(false, 1)", "tojson(indent=0)"]
-BRACES = [("{}", "any"), ("{0}-{0}", "any"), ("{}{}", "any"), ("{a}", "none"), ("{{}}{!r}", "any"), ("{0!s}", "any"), ("{:>5}", "str"),
-          ("{:05d}", "int"), ("{:.2f}", "float"), ("{:,}", "int"), ("{a!r:^9}", "none"), ("{:<4}|", "int"), ("{:*^7}", "str"),
-          ("{:+}", "int"), ("{:x}", "int"), ("{:#X}", "int"), ("{:b}", "int"), ("{:8.3f}", "float"), ("{:e}", "float"), ("{:g}", "float"),
-          ("{:.3}", "str"), ("{:%}", "float"), ("{:_}", "int"), ("{: }", "int"), ("{:=+6}", "int"), ("{:6}", "float"), ("{0!a}", "str"),
-          ("{0[0]}", "list:str"), ("{0[role]}", "msg"), ("{:.1}", "float"), ("{:s}", "str"), ("{:,.2f}", "float"), ("{:n}", "int"),
-          ("{:c}", "int"), ("{:{a}}", "str"), ("{:010.1f}", "float"), ("{:}", "float"), ("{:5}", "bool"), ("{:o}", "int")]
+BRACES = [("{}", "any"), ("{0}-{0}", "any"), ("{}{}", "any"), ("{a}", "none"), ("{{}}{!r}", "any"), ("{0!s}", "any"),
+          ("{:>5}", "str"),
+          ("{:05d}", "int"), ("{:.2f}", "float"), ("{:,}", "int"), ("{a!r:^9}", "none"), ("{:<4}|", "int"),
+          ("{:*^7}", "str"),
+          ("{:+}", "int"), ("{:x}", "int"), ("{:#X}", "int"), ("{:b}", "int"), ("{:8.3f}", "float"), ("{:e}", "float"),
+          ("{:g}", "float"),
+          ("{:.3}", "str"), ("{:%}", "float"), ("{:_}", "int"), ("{: }", "int"), ("{:=+6}", "int"), ("{:6}", "float"),
+          ("{0!a}", "str"),
+          ("{0[0]}", "list:str"), ("{0[role]}", "msg"), ("{:.1}", "float"), ("{:s}", "str"), ("{:,.2f}", "float"),
+          ("{:n}", "int"),
+          ("{:c}", "int"), ("{:{a}}", "str"), ("{:010.1f}", "float"), ("{:}", "float"), ("{:5}", "bool"),
+          ("{:o}", "int")]
 DIVISORS = ["2", "3", "7", "-4", "k", "2.5", "-0.5"]
-SLICES = ["[1:]", "[:-1]", "[::-1]", "[0:2]", "[::2]", "[-2:]", "[:]", "[5:]", "[-1:0:-1]", "[:n]", "[k:]", "[none:2]", "[::-2]",
+SLICES = ["[1:]", "[:-1]", "[::-1]", "[0:2]", "[::2]", "[-2:]", "[:]", "[5:]", "[-1:0:-1]", "[:n]", "[k:]", "[none:2]",
+          "[::-2]",
           "[1:4:2]", "[-9:9]", "[3:1]", "[:-9]", "[:: k]"]
 
 
@@ -110,7 +132,8 @@ class Maker:
         if self.chance(self.wrong):
             kind = self.pick(["str", "int", "float", "bool", "list:str", "dict", "none", "undefined", "list:int"])
         if kind == "any":
-            kind = self.pick(["str", "str", "int", "float", "bool", "list:str", "list:int", "dict", "none", "list:any", "undefined"])
+            kind = self.pick(["str", "str", "int", "float", "bool", "list:str", "list:int", "dict", "none", "list:any",
+                              "undefined"])
         if kind == "undefined":
             return self.pick(["missing", "d.missing", "m0['nope']", "xs[99]", "messages[7]", "(1 if false)"])
         if depth <= 0:
@@ -132,12 +155,18 @@ class Maker:
         if kind == "list:list":
             return "rows"
         return {"int": lambda: self.pick(INTS), "float": lambda: self.pick(FLOATS),
-                "bool": lambda: self.pick(["true", "false", "True", "False"]), "none": lambda: self.pick(["none", "None"]),
-                "list:str": lambda: self.pick(["['a', 'b']", "[]", "['b', 'A', 'a']", "xs", "('p', 'q')|list", "[s, t]"]),
-                "list:int": lambda: self.pick(["[1, 2, 3]", "[3, 1, 2, 1]", "nums", "range(4)|list", "range(1, 9, 3)|list", "[n, k]"]),
-                "list:msg": lambda: "messages", "list:any": lambda: self.pick(["mixed", "tools", "[1, 'a', none]", "[[1], [2, 3]]"]),
-                "list:node": lambda: "tree", "msg": lambda: self.pick(["m0", "messages[0]", "messages[-1]", "messages|first"]),
-                "dict": lambda: self.pick(["d", "{'a': 1}", "{}", "{'k': s, 'j': n}", "dict(a=1, b=s)", "{1: 'x', none: 2}", "tools[0]"]),
+                "bool": lambda: self.pick(["true", "false", "True", "False"]),
+                "none": lambda: self.pick(["none", "None"]),
+                "list:str": lambda: self.pick(["['a', 'b']", "[]", "['b', 'A', 'a']", "xs", "('p', 'q')|list",
+                                               "[s, t]"]),
+                "list:int": lambda: self.pick(["[1, 2, 3]", "[3, 1, 2, 1]", "nums", "range(4)|list",
+                                               "range(1, 9, 3)|list", "[n, k]"]),
+                "list:msg": lambda: "messages",
+                "list:any": lambda: self.pick(["mixed", "tools", "[1, 'a', none]", "[[1], [2, 3]]"]),
+                "list:node": lambda: "tree",
+                "msg": lambda: self.pick(["m0", "messages[0]", "messages[-1]", "messages|first"]),
+                "dict": lambda: self.pick(["d", "{'a': 1}", "{}", "{'k': s, 'j': n}", "dict(a=1, b=s)",
+                                           "{1: 'x', none: 2}", "tools[0]"]),
                 "iter": lambda: "xs"}[kind]()
 
     def chain(self, kind, depth):
@@ -158,7 +187,8 @@ class Maker:
         if kind == 8:
             return self.chain("str", d) + self.pick(SLICES)
         if kind == 9:
-            return self.chain(self.pick(["list:str", "list:int", "list:any"]), d) + "|join" + self.pick(["", "(',')", "(s)", "(' | ')"])
+            return self.chain(self.pick(["list:str", "list:int", "list:any"]),
+                              d) + "|join" + self.pick(["", "(',')", "(s)", "(' | ')"])
         if kind == 10:
             return f"{self.chain(self.pick(['any', 'list:any', 'dict', 'str']), d)}|{self.pick(JSON_FORMS)}"
         if kind == 11:
@@ -177,20 +207,31 @@ class Maker:
         if kind == 17:
             return f"{self.chain('str', d)} * {self.pick(['2', '3', '0', '-1', 'k'])}"
         if kind == 18:
-            return self.pick(["messages|map(attribute='role')|join(',')", "messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join",
-                              "strftime_now('%d %b %Y')", "strftime_now('%Y-%m-%d %H:%M:%S')", "strftime_now('%A %B %j %y %I %p %% %U é')", "messages|map(attribute='n', default=0)|join('+')", "d|dictsort|join",
-                              "d.items()|list|string", "xs|map('upper')|join('-')", "m0|attr('role')", "namespace(a=1).a|string",
+            return self.pick(["messages|map(attribute='role')|join(',')",
+                              "messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join",
+                              "strftime_now('%d %b %Y')", "strftime_now('%Y-%m-%d %H:%M:%S')",
+                              "strftime_now('%A %B %j %y %I %p %% %U é')",
+                              "messages|map(attribute='n', default=0)|join('+')", "d|dictsort|join",
+                              "d.items()|list|string", "xs|map('upper')|join('-')", "m0|attr('role')",
+                              "namespace(a=1).a|string",
                               "(range(3)|string)", "(d.keys()|string)", "xs|sort|first|default('none')", 
                                "joiner('|')()", "m0.get('role')", "d.get('zz', 'dd')", 
-                              "messages|groupby('role')|map('first')|join(',')", "xs|batch(2)|list|string", "xs|slice(2, 'f')|list|string"])
-        return self.chain("list:str", d) + self.pick(["|first|default('q')", "|last|default('q')", "[0]|default('q')", "[-1]|default('q')"])
+                              "messages|groupby('role')|map('first')|join(',')", "xs|batch(2)|list|string",
+                              "xs|slice(2, 'f')|list|string"])
+        return self.chain("list:str", d) + self.pick(["|first|default('q')", "|last|default('q')", "[0]|default('q')",
+                                                      "[-1]|default('q')"])
 
     def percent(self, d):
-        form, kinds = self.pick([("'%s'", ["any"]), ("'%s=%s'", ["str", "any"]), ("'%d'", ["int"]), ("'%05.2f'", ["float"]),
-                                 ("'%r'", ["any"]), ("'%x|%X'", ["int", "int"]), ("'%-6s|'", ["str"]), ("'%6s'", ["str"]),
-                                 ("'%%%s'", ["str"]), ("'%e'", ["float"]), ("'%g'", ["float"]), ("'%+d'", ["int"]), ("'%c'", ["int"]),
-                                 ("'%.3s'", ["str"]), ("'%i%%'", ["float"]), ("'%#o'", ["int"]), ("'%5.3d'", ["int"]), ("'%a'", ["str"]),
-                                 ("'%*d'", ["int", "int"]), ("'% d'", ["int"]), ("'%#x'", ["int"]), ("'%#.3g'", ["float"])])
+        form, kinds = self.pick([("'%s'", ["any"]), ("'%s=%s'", ["str", "any"]), ("'%d'", ["int"]),
+                                 ("'%05.2f'", ["float"]),
+                                 ("'%r'", ["any"]), ("'%x|%X'", ["int", "int"]), ("'%-6s|'", ["str"]),
+                                 ("'%6s'", ["str"]),
+                                 ("'%%%s'", ["str"]), ("'%e'", ["float"]), ("'%g'", ["float"]), ("'%+d'", ["int"]),
+                                 ("'%c'", ["int"]),
+                                 ("'%.3s'", ["str"]), ("'%i%%'", ["float"]), ("'%#o'", ["int"]), ("'%5.3d'", ["int"]),
+                                 ("'%a'", ["str"]),
+                                 ("'%*d'", ["int", "int"]), ("'% d'", ["int"]), ("'%#x'", ["int"]),
+                                 ("'%#.3g'", ["float"])])
         if self.chance(0.1):
             return f"'%(a)s %(b)s' % {{'a': {self.expr('any', d)}, 'b': {self.expr('str', d)}}}"
         return f"{form} % ({', '.join(self.expr(k, d) for k in kinds)}{',' if len(kinds) == 1 else ''})"
@@ -215,7 +256,8 @@ class Maker:
         if kind == 8:
             return f"{self.chain('list:int', d)}|{self.pick(['sum', 'first|default(0)', 'max|default(0)', 'min|default(1)', 'sum(start=4)'])}"
         if kind == 9 and self.scope.loop:
-            return self.pick(["loop.index", "loop.index0", "loop.revindex", "loop.revindex0", "loop.length", "loop.depth", "loop.depth0"])
+            return self.pick(["loop.index", "loop.index0", "loop.revindex", "loop.revindex0", "loop.length",
+                              "loop.depth", "loop.depth0"])
         if kind == 10:
             return f"{self.pick(['2', '3', '-2', 'k'])} ** {self.pick(['2', '3', '0', '1'])}"
         return self.chain(self.pick(["int", "float"]), d) + self.pick(["|abs|int", "|round|int"])
@@ -227,7 +269,8 @@ class Maker:
         if kind == 2:
             return f"{self.chain('any', d)}|float" + self.pick(["", "(1.5)", "(default=2.0)"])
         if kind == 3:
-            return f"{self.chain('float', d)}|round" + self.pick(["", "(1)", "(2, 'floor')", "(method='ceil')", "(0, 'common')", "(-1)"])
+            return f"{self.chain('float', d)}|round" + self.pick(["", "(1)", "(2, 'floor')", "(method='ceil')",
+                                                                  "(0, 'common')", "(-1)"])
         if kind == 4:
             return f"{self.chain('int', d)} / {self.pick(['2', '3', '7', '-4'])}"
         return f"{self.chain('float', d)} ** {self.pick(['2', '1', '3', '0'])}"
@@ -255,7 +298,8 @@ class Maker:
         if kind == 12:
             return f"{self.chain('str', d)} is {self.pick(['lower', 'upper', 'string', 'filter', 'test'])}"
         if self.scope.loop:
-            return self.pick(["loop.first", "loop.last", "loop.index is odd", "loop.previtem is defined", "loop.nextitem is undefined",
+            return self.pick(["loop.first", "loop.last", "loop.index is odd", "loop.previtem is defined",
+                              "loop.nextitem is undefined",
                               "loop.changed(n)", "not loop.last"])
         return f"{self.chain('int', d)} < {self.chain('int', d)} <= {self.chain('int', d)}"
 
@@ -267,14 +311,19 @@ class Maker:
             return self.chain("list:str", d) + self.pick(SLICES)
         if kind < 5:
             return self.chain("list:str", d) + "|" + self.pick(
-                ["sort", "sort(reverse=true)", "sort(case_sensitive=true)", "unique|list", "reverse|list", "list", "map('trim')|list",
-                 "map('replace', 'a', 'b')|list", "select|list", "reject('equalto', 'a')|list", "select('in', ['a', 'b'])|list",
-                 "map('upper')|map('lower')|list", "reject('none')|list", "map('default', 'x')|list", "unique(true)|list"])
+                ["sort", "sort(reverse=true)", "sort(case_sensitive=true)", "unique|list", "reverse|list", "list",
+                 "map('trim')|list",
+                 "map('replace', 'a', 'b')|list", "select|list", "reject('equalto', 'a')|list",
+                 "select('in', ['a', 'b'])|list",
+                 "map('upper')|map('lower')|list", "reject('none')|list", "map('default', 'x')|list",
+                 "unique(true)|list"])
         if kind == 5:
             return f"{self.chain('list:str', d)} + {self.chain('list:str', d)}"
         if kind == 6:
-            return self.pick(["messages|map(attribute='role')|list", "d.keys()|list", "d.values()|list", "d|list", "s|list", "d|dictsort|map('first')|list",
-                              "messages|map(attribute='content')|map('string')|list", "messages|rejectattr('n', 'defined')|map(attribute='role')|list"])
+            return self.pick(["messages|map(attribute='role')|list", "d.keys()|list", "d.values()|list", "d|list",
+                              "s|list", "d|dictsort|map('first')|list",
+                              "messages|map(attribute='content')|map('string')|list",
+                              "messages|rejectattr('n', 'defined')|map(attribute='role')|list"])
         if kind == 7:
             return f"[{', '.join(self.expr('str', d) for _ in range(self.rng.randrange(4)))}]"
         if kind == 8:
@@ -286,9 +335,12 @@ class Maker:
         if kind == 0:
             return self.chain("list:int", d) + self.pick(SLICES)
         if kind == 1:
-            return self.chain("list:int", d) + "|" + self.pick(["sort", "sort(true)", "unique|list", "reverse|list", "map('abs')|list",
-                                                              "select('odd')|list", "reject('gt', 2)|list", "map('string')|map('int')|list",
-                                                              "select('divisibleby', 2)|list", "map('round')|map('int')|list"])
+            return self.chain("list:int", d) + "|" + self.pick(["sort", "sort(true)", "unique|list", "reverse|list",
+                                                                "map('abs')|list",
+                                                              "select('odd')|list", "reject('gt', 2)|list",
+                                                              "map('string')|map('int')|list",
+                                                              "select('divisibleby', 2)|list",
+                                                              "map('round')|map('int')|list"])
         if kind == 2:
             return f"[{', '.join(self.expr('int', d) for _ in range(self.rng.randrange(4)))}]"
         if kind == 3:
@@ -298,23 +350,32 @@ class Maker:
         return "rows|map('first')|list"
 
     def make_list_msg(self, depth):
-        return self.pick(["messages[1:]", "messages[:-1]", "messages[::-1]", "messages|selectattr('role', 'in', ['user', 'tool'])|list",
-                          "messages|rejectattr('role', '==', 'system')|list", "messages|sort(attribute='role')", "messages|selectattr('n')|list",
-                          "messages|unique(attribute='role')|list", "messages|sort(attribute='role,content', reverse=true)", "messages + [m0]",
-                          "[{'role': 'user', 'content': " + self.expr("str", depth - 1) + "}]", "messages|reverse|list"])
+        return self.pick(["messages[1:]", "messages[:-1]", "messages[::-1]",
+                          "messages|selectattr('role', 'in', ['user', 'tool'])|list",
+                          "messages|rejectattr('role', '==', 'system')|list", "messages|sort(attribute='role')",
+                          "messages|selectattr('n')|list",
+                          "messages|unique(attribute='role')|list",
+                          "messages|sort(attribute='role,content', reverse=true)", "messages + [m0]",
+                          "[{'role': 'user', 'content': " + self.expr("str", depth - 1) + "}]",
+                          "messages|reverse|list"])
 
     def make_list_any(self, depth):
         d = depth - 1
         return self.pick([lambda: f"[{self.expr('any', d)}, {self.expr('any', d)}]", lambda: "mixed|select|list",
-                          lambda: "mixed|reject('string')|list", lambda: f"({self.expr('any', d)},)|list", lambda: "xs|batch(2, 'pad')|list",
-                          lambda: "nums|slice(2)|list", lambda: "d.items()|list", lambda: "d|items|list", lambda: "d|dictsort(by='value')",
-                          lambda: "messages|groupby('role')|list", lambda: "d|dictsort(true, 'key', true)", lambda: "mixed" + self.pick(SLICES)])()
+                          lambda: "mixed|reject('string')|list", lambda: f"({self.expr('any', d)},)|list",
+                          lambda: "xs|batch(2, 'pad')|list",
+                          lambda: "nums|slice(2)|list", lambda: "d.items()|list", lambda: "d|items|list",
+                          lambda: "d|dictsort(by='value')",
+                          lambda: "messages|groupby('role')|list", lambda: "d|dictsort(true, 'key', true)",
+                          lambda: "mixed" + self.pick(SLICES)])()
 
     def make_dict(self, depth):
         d = depth - 1
         return self.pick([lambda: f"{{'a': {self.expr('any', d)}, {self.expr('str', d)}: {self.expr('any', d)}}}",
-                          lambda: f"dict(a={self.expr('any', d)}, b={self.expr('str', d)})", lambda: "dict(rows)" if self.chance(0.3) else "dict(d)",
-                          lambda: "m0", lambda: f"dict({{'q': {self.expr('int', d)}}}, z={self.expr('str', d)})", lambda: "dict(d, k=1)",
+                          lambda: f"dict(a={self.expr('any', d)}, b={self.expr('str', d)})",
+                          lambda: "dict(rows)" if self.chance(0.3) else "dict(d)",
+                          lambda: "m0", lambda: f"dict({{'q': {self.expr('int', d)}}}, z={self.expr('str', d)})",
+                          lambda: "dict(d, k=1)",
                           lambda: "d.copy()"])()
 
     def call_macro(self, d):

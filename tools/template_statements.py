@@ -1,11 +1,15 @@
 """Random chat templates: the statements. Expressions are template_maker.py's."""
 from template_maker import GIVEN, LITERALS, Maker, Scope
 
-SPACES = ["text", " ", "\n", "  \n", "é\n  ", "<|a|>\n", "\t", "\n\n", "  ", "a\n    ", " b ", "\r\n", "x\ty\n", "{ ", "}", "%", "# "]
+SPACES = ["text", " ", "\n", "  \n", "é\n  ", "<|a|>\n", "\t", "\n\n", "  ", "a\n    ", " b ", "\r\n", "x\ty\n", "{ ",
+          "}", "%", "# "]
 BLOCK_FILTERS = ["upper", "trim", "replace('a', s)", "lower|trim", "indent(2)", "title", "trim|upper|replace('B', '')"]
-DAMAGES = ["{%", "%}", "{{", "}}", "(", ")", "[", "]", "|", ".", ",", "'", "{#", "#}", " if ", " else ", " is ", "not ", "in ", "=",
-           "~", "-", "**", "endif", "endfor", "loop", "\\", "\n", "1", "1.", "{% else %}", "{% endif %}", "{%- endfor -%}", "*", ":",
-           "recursive", "{% raw %}", "{% endraw %}", "{% break %}", "é", "\u00a0", "none", "a.b", "0x", "1e", "_", "$", "!", ";", "}"]
+DAMAGES = ["{%", "%}", "{{", "}}", "(", ")", "[", "]", "|", ".", ",", "'", "{#", "#}", " if ", " else ", " is ",
+           "not ", "in ", "=",
+           "~", "-", "**", "endif", "endfor", "loop", "\\", "\n", "1", "1.", "{% else %}", "{% endif %}",
+           "{%- endfor -%}", "*", ":",
+           "recursive", "{% raw %}", "{% endraw %}", "{% break %}", "é", "\u00a0", "none", "a.b", "0x", "1e", "_", "$",
+           "!", ";", "}"]
 
 
 class TemplateMaker(Maker):
@@ -48,7 +52,8 @@ class TemplateMaker(Maker):
                               "{%- raw -%}\n{% if %} {%- endraw -%}\n", "{{ '' }}", "{# {{ s }} #}"])
         if kind == 12:
             return self.namespaces()
-        return self.pick([self.if_, self.if_, self.if_, self.for_, self.for_, self.for_, self.for_, self.macro, self.set_block,
+        return self.pick([self.if_, self.if_, self.if_, self.for_, self.for_, self.for_, self.for_, self.macro,
+                          self.set_block,
                           self.filter_block, self.with_, self.generation, self.call_block, self.recursive])(depth - 1)
 
     def assignment(self):
@@ -58,7 +63,8 @@ class TemplateMaker(Maker):
             if a != b:
                 self.scope.types.update({a: kinds[0], b: kinds[1]})
             return self.tag(f"set {a}, {b} = {values}")
-        kind = self.pick(["str", "str", "int", "float", "bool", "list:str", "list:int", "dict", "list:msg", "list:any", "msg"])
+        kind = self.pick(["str", "str", "int", "float", "bool", "list:str", "list:int", "dict", "list:msg", "list:any",
+                          "msg"])
         name = self.name() if self.chance(0.8) else self.pick(self.scope.of(kind) or [self.name()])
         text = self.tag(f"set {name} = {self.expr(kind, 3)}")
         self.scope.types[name] = kind
@@ -68,9 +74,12 @@ class TemplateMaker(Maker):
         known = self.scope.of("ns")
         if known and self.chance(0.8):
             ns = self.pick(known)
-            return self.tag(self.pick([f"set {ns}.a = {self.expr('str', 2)}", f"set {ns}.n = {ns}.n + {self.expr('int', 1)}",
-                                       f"set {ns}.xs = {ns}.xs + [{self.expr('any', 1)}]", f"set {ns}.new = {self.expr('any', 1)}"])) + \
-                self.tag(self.pick([f"{ns}.a", f"{ns}.n", f"{ns}.xs|length", f"{ns}['a']", f"{ns}.new|default('-')", f"{ns}.xs|join"]), "{")
+            return self.tag(self.pick([f"set {ns}.a = {self.expr('str', 2)}",
+                                       f"set {ns}.n = {ns}.n + {self.expr('int', 1)}",
+                                       f"set {ns}.xs = {ns}.xs + [{self.expr('any', 1)}]",
+                                       f"set {ns}.new = {self.expr('any', 1)}"])) + \
+                self.tag(self.pick([f"{ns}.a", f"{ns}.n", f"{ns}.xs|length", f"{ns}['a']", f"{ns}.new|default('-')",
+                                    f"{ns}.xs|join"]), "{")
         name = self.name()
         self.scope.types[name] = "ns"
         return self.tag(f"set {name} = namespace({self.pick(['a=s, n=0', 'dict(a=t), n=1', 'n=k, a=s'])}, xs=[])")
@@ -87,7 +96,8 @@ class TemplateMaker(Maker):
         return text + self.tag("endif")
 
     def for_(self, depth):
-        kind = self.pick(["list:str", "list:str", "list:int", "list:msg", "list:msg", "list:msg", "dict", "str", "range", "pairs", "iter"])
+        kind = self.pick(["list:str", "list:str", "list:int", "list:msg", "list:msg", "list:msg", "dict", "str",
+                          "range", "pairs", "iter"])
         name, test, over = self.name(), "", None
         names = {name: {"list:msg": "msg", "list:int": "int", "range": "int"}.get(kind, "str")}
         if kind == "range":
@@ -97,7 +107,8 @@ class TemplateMaker(Maker):
             name, names = f"{name}, {other}", {name: "str", other: "str"}
             over = self.pick(["d.items()", "d|dictsort", "d|items", "[('a', 'b'), ('c', s)]", "rows"])
         elif kind == "iter":
-            over = self.pick(["xs|map('upper')", "xs|select", "xs|reverse", "messages|map(attribute='role')", "xs|unique", "d.values()", "d",
+            over = self.pick(["xs|map('upper')", "xs|select", "xs|reverse", "messages|map(attribute='role')",
+                              "xs|unique", "d.values()", "d",
                               "messages|rejectattr('n', 'defined')|map(attribute='content')"])
         else:
             over = self.expr(kind, 2)
@@ -110,10 +121,13 @@ class TemplateMaker(Maker):
         uses_loop = self.chance(0.6)
         jump = ""
         if self.chance(0.2):
-            jump = self.tag("if " + self.pick(["loop.index > 2", "loop.first", "flag", "loop.last", self.pick(list(names)) + " == 'a'"])) + \
+            jump = self.tag("if " + self.pick(["loop.index > 2", "loop.first", "flag", "loop.last",
+                                               self.pick(list(names)) + " == 'a'"])) + \
                 self.tag(self.pick(["break", "continue"])) + self.tag("endif")
-        shown = self.tag(self.pick(["loop.index", "loop.cycle('x', 'y')", "loop.previtem|default('-')|string", "loop.nextitem is defined",
-                                    "loop.changed(" + self.pick(list(names)) + ")", "loop.length", "loop"]), "{") if uses_loop and self.chance(0.3) else ""
+        shown = self.tag(self.pick(["loop.index", "loop.cycle('x', 'y')", "loop.previtem|default('-')|string",
+                                    "loop.nextitem is defined",
+                                    "loop.changed(" + self.pick(list(names)) + ")", "loop.length", "loop"]),
+                                    "{") if uses_loop and self.chance(0.3) else ""
         text = self.tag(f"for {name} in {over}{test}") + jump + shown + self.inner(depth, names=names, loop=uses_loop)
         if self.chance(0.2):
             text += self.tag("else") + self.inner(depth, loop=False)
@@ -143,7 +157,8 @@ class TemplateMaker(Maker):
     def call_block(self, depth):
         name, with_value = "c" + self.name(), self.chance(0.5)
         macro = self.tag(f"macro {name}(v='')") + self.pick(["<", "[\n"]) + self.tag("caller(v)" if with_value else "caller()", "{") + \
-            self.pick(["", self.tag("caller(s)" if with_value else "caller()|upper", "{"), self.tag("v", "{")]) + ">" + self.tag("endmacro")
+            self.pick(["", self.tag("caller(s)" if with_value else "caller()|upper", "{"),
+                       self.tag("v", "{")]) + ">" + self.tag("endmacro")
         body = self.inner(depth, names={"cv": "str"} if with_value else {}, loop=False)
         return macro + self.tag(("call(cv) " if with_value else "call ") + f"{name}({self.expr('str', 1)})") + body + self.tag("endcall")
 

@@ -1,6 +1,9 @@
+#include "quants.h"
 #include "ref.h"
 
 #include <math.h>
+
+enum { MOST_BLOCK = 256 };
 
 /* 1 / sqrt(mean(x^2) + eps) */
 static double rms_scale(const float *row, int64_t n, float eps) {
@@ -12,10 +15,19 @@ static double rms_scale(const float *row, int64_t n, float eps) {
 /* (row of x * scale * norm) . row j of w, plus a bias. */
 static double product(const float *row, double scale, const float *norm, const sac_weight *w,
                       const float *bias, int64_t j) {
+    const sac_dtype t = w->tensor.dtype;
+    const int64_t k = w->tensor.dim[1], block = sac_dtype_block(t);
     double sum = bias ? (double)bias[j] : 0;
-    for (int64_t c = 0; c < w->tensor.dim[1]; c++)
-        sum += (double)row[c] * scale * (double)norm[c] *
-               (double)sac_ref_load(w->tensor.dtype, w->tensor.data, j * w->tensor.dim[1] + c);
+    for (int64_t c = 0; c < k; c += block) {
+        float numbers[MOST_BLOCK];
+        if (block == 1)
+            numbers[0] = sac_ref_load(t, w->tensor.data, j * k + c);
+        else
+            sac_dequantize_row(t, (const uint8_t *)w->tensor.data + sac_dtype_row_bytes(t, j * k + c),
+                               numbers, block);
+        for (int64_t i = 0; i < block; i++)
+            sum += (double)row[c + i] * scale * (double)norm[c + i] * (double)numbers[i];
+    }
     return sum;
 }
 

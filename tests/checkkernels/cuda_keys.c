@@ -258,11 +258,20 @@ static bool make_top_p(check_case *c, const struct choice_case *s) {
 /* Tokens, n and k of a gate's wide products: three tiles at a time and several passes, as of real models. */
 static const int64_t gate_cases[][3] = {{8, 33967, 456}, {3, 50950, 72}};
 
+/* The same in blocks, with each type of them. */
+static const int64_t block_gates[][3] = {{1, 16, 256}, {1, 75, 1536}, {3, 40, 512},
+                                         {8, 33, 768}, {13, 50, 512}, {32, 64, 256}};
+enum { N_GATES = (int)SAC_COUNT(gate_cases), N_BLOCK_GATES = (int)SAC_COUNT(block_gates) };
+
 static bool make_gates(check_case *c, int i, sac_dtype t) {
     const int n = CHECK_STEP_SHAPES + CHECK_FEW_STEPS;
     if (i < n) return check_make_step_of(c, i, t);
     if (t == SAC_DTYPE_F32) return true; /* no buffers: left out */
-    check_make_gates(c, gate_cases[i - n][0], gate_cases[i - n][1], gate_cases[i - n][2], t);
+    const bool in_blocks = i >= n + N_GATES;
+    const int b = i - n - N_GATES;
+    const int64_t *shape = in_blocks ? block_gates[b % N_BLOCK_GATES] : gate_cases[i - n];
+    check_make_gates(c, shape[0], shape[1], shape[2],
+                     in_blocks ? (sac_dtype)(SAC_DTYPE_Q8_0 + b / N_BLOCK_GATES) : t);
     return true;
 }
 
@@ -283,7 +292,8 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_top_k:
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
     case CHECK_qkv_step: return CHECK_STEP_SHAPES;
-    case CHECK_gate_up_step: return CHECK_STEP_SHAPES + CHECK_FEW_STEPS + (int)SAC_COUNT(gate_cases);
+    case CHECK_gate_up_step:
+        return CHECK_STEP_SHAPES + CHECK_FEW_STEPS + N_GATES + N_BLOCK_GATES * CHECK_BLOCK_TYPES;
     case CHECK_linear_group: return (1 + CHECK_BLOCK_TYPES) * check_n_linear_groups();
     case CHECK_packed_step: return check_n_packed_steps();
     case CHECK_packed_step_many: return check_n_packed_many();

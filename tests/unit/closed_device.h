@@ -33,8 +33,16 @@ static inline sac_status closed_use(const sac_device *d) {
     return SAC_OK;
 }
 
+/* Ops and copies that go well until one fails; below 0: all. What is queued behind a failure fails on a card as
+ * well: the caller ends it. */
+static int64_t closed_n_good = -1;
+static inline bool closed_fails(void) {
+    return closed_n_good >= 0 && closed_n_good-- == 0;
+}
+
 #define X(op)                                                                                                \
     static inline sac_status closed_##op(const sac_stream *s, const sac_##op##_args *a) {                    \
+        if (closed_fails()) return SAC_DEVICE;                                                               \
         if (s->device && s->device != closed_used) return SAC_DEVICE;                                        \
         closed_let_in(true);                                                                                 \
         sac_status st = closed_real.op(s, a);                                                                \
@@ -55,6 +63,7 @@ static inline sac_ops closed_ops(const sac_ops *ops) {
 
 static inline sac_status closed_move(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
     closed_used = s->device;
+    if (closed_fails()) return SAC_DEVICE;
     closed_let_in(true);
     memcpy(to, from, n_bytes);
     closed_let_in(false);

@@ -207,16 +207,24 @@ static void test_rounded(void **state) {
     }
 }
 
+/* Where a part of a tile's stretch begins that has element i of a row. */
+static const uint8_t *part_at(const uint8_t *w, const sac_block_layout *l, sac_layout_part p, int64_t row,
+                              int64_t i) {
+    return w + l->at[p] + (row / 16 * l->n_stretches + i / 256) * l->bytes[p];
+}
 /* Where block_layout.h says that a GPU has element i of a row, as a whole number. */
 static int code_of(const uint8_t *w, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
-    const int64_t chunk = i / 64, step = i % 64 / 16, lane = i % 16 / 4, byte = i % 4;
-    const uint8_t *codes = w + l->at[SAC_BLOCK_CODES] + row * l->row_bytes[SAC_BLOCK_CODES];
-    const uint8_t *high = w + l->at[SAC_BLOCK_HIGH] + row * l->row_bytes[SAC_BLOCK_HIGH];
-    if (t == SAC_DTYPE_Q8_0) return (int8_t)codes[64 * chunk + 16 * lane + 4 * step + byte];
-    const int four = codes[32 * chunk + 8 * lane + step / 2 * 4 + byte] >> (step % 2 * 4) & 15;
+    const int64_t chunk = i / 64 % 4, step = i % 64 / 16, byte = i % 2 * 2 + i % 4 / 2, half = row % 16 / 8,
+                  lane = row % 8 * 4 + i % 16 / 4;
+    const uint8_t *codes = part_at(w, l, SAC_BLOCK_CODES, row, i);
+    if (t == SAC_DTYPE_Q8_0) return (int8_t)codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
+    const int64_t line = half * 2 + chunk / 2;
+    const int four =
+        codes[(line * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte] >> (step % 2 * 4) & 15;
     if (t == SAC_DTYPE_Q4_0) return four - 8;
     if (t != SAC_DTYPE_Q6_K) return four;
-    return (four | (high[i / 256 * 64 + 16 * lane + chunk % 4 * 4 + byte] >> (2 * step) & 3) << 4) - 32;
+    const uint8_t *high = part_at(w, l, SAC_BLOCK_HIGH, row, i);
+    return (four | (high[(half * 32 + lane) * 16 + chunk * 4 + byte] >> (2 * step) & 3) << 4) - 32;
 }
 
 static float half_at(const uint8_t *p) {
@@ -225,24 +233,23 @@ static float half_at(const uint8_t *p) {
     return sac_f16_to_f32(h);
 }
 
-static float element_of(const uint8_t *w, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
-    const uint8_t *scales = w + l->at[SAC_BLOCK_SCALES] + row * l->row_bytes[SAC_BLOCK_SCALES];
-    const float q = (float)code_of(w, l, t, row, i);
+static float element_of(const uint8_t *w, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t at) {
+    const uint8_t *scales =
+        part_at(w, l, SAC_BLOCK_SCALES, row, at) + row % 16 * (l->bytes[SAC_BLOCK_SCALES] / 16);
+    const float q = (float)code_of(w, l, t, row, at);
+    const int64_t i = at % 256;
     if (t == SAC_DTYPE_Q8_0 || t == SAC_DTYPE_Q4_0) return half_at(scales + i / 32 * 2) * q;
     if (t == SAC_DTYPE_Q4_1) return half_at(scales + i / 32 * 4) * q + half_at(scales + i / 32 * 4 + 2);
-    scales += i / 256 * 16;
     if (t == SAC_DTYPE_Q4_K) {
         sac_block_q4_k head;
         uint8_t scale[8], min[8];
         memcpy(&head, scales, 16);
         sac_q4_k_scales(&head, scale, min);
-        return half_at(scales) * (float)scale[i % 256 / 32] * q -
-               half_at(scales + 2) * (float)min[i % 256 / 32];
+        return half_at(scales) * (float)scale[i / 32] * q - half_at(scales + 2) * (float)min[i / 32];
     }
-    const uint8_t *d = w + l->at[SAC_BLOCK_MORE] + row * l->row_bytes[SAC_BLOCK_MORE];
-    return half_at(d + i / 256 * 2) * (float)(int8_t)scales[i % 256 / 16] * q;
+    const uint8_t *d = part_at(w, l, SAC_BLOCK_MORE, row, at) + row % 16 * 2;
+    return half_at(d) * (float)(int8_t)scales[i / 16] * q;
 }
-
 /* Bytes without a f16 among them that is not a number. */
 static void fill_blocks(uint8_t *bytes, size_t n) {
     uint32_t rng = 1;
@@ -252,10 +259,10 @@ static void fill_blocks(uint8_t *bytes, size_t n) {
 /* GGUF's blocks lie on a GPU in an order of their own, every element where it is looked for; the host's stay. */
 static void test_blocks(void **state) {
     fixture *f = *state;
-    enum { ROWS = 5 };
+    enum { ROWS = 21, LAID_ROWS = 32 };
     static const sac_dtype types[] = {SAC_DTYPE_Q8_0, SAC_DTYPE_Q4_0, SAC_DTYPE_Q4_1, SAC_DTYPE_Q4_K,
                                       SAC_DTYPE_Q6_K};
-    static uint8_t from[ROWS * 1024 * 2], before[sizeof from], got[sizeof from];
+    static uint8_t from[ROWS * 1024 * 2], before[sizeof from], got[LAID_ROWS * 1024 * 2];
     static float want[1024];
     sac_error err = {0};
     for (size_t i = 0; i < 2 * SAC_COUNT(types); i++) {
@@ -273,7 +280,7 @@ static void test_blocks(void **state) {
         p.activations = SAC_DTYPE_BF16;
         assert_ok(sac_place_weight(&p, &w), err);
         const size_t n_bytes = sac_block_layout_bytes(t, ROWS, k);
-        assert_true(k % 64 ? n_bytes > ROWS * row_bytes : n_bytes == ROWS * row_bytes);
+        assert_int_equal(n_bytes, LAID_ROWS * sac_dtype_row_bytes(t, (k + 255) / 256 * 256));
         assert_in_range(p.arena.used_bytes, n_bytes, n_bytes + 255);
         p.arena = sac_arena_over(closed_region, p.arena.used_bytes);
         assert_ok(sac_place_weight(&p, &w), err);

@@ -129,7 +129,7 @@ static void test_a_rank_fails(void **state) {
     (void)state;
     sac_device good, bad;
     ranks r;
-    uint8_t memory[2][64] = {0};
+    static uint8_t memory[2][MAX_RANKS * MAX_N * 4];
     void *data[] = {memory[0], memory[1]};
     sac_error err;
     sac_cpu_device_open(&good);

@@ -24,27 +24,27 @@ template <typename T> __device__ __forceinline__ void put_four(T *to, const uint
 template <typename F>
 static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpack_job j) {
     typedef typename F::T T;
-    const int t = threadIdx.x % 4, n_chunks = (j.n_groups + 1) / 2,
-              n_stretches = (n_chunks + CHUNKS - 1) / CHUNKS;
+    const int t = threadIdx.x % 4, n_stretches = (int)j.layout.n_stretches;
     const int64_t share = ((int64_t)blockIdx.x * ROWS_THREADS + threadIdx.x) / 4, i = share / n_stretches;
     const int stretch = (int)(share - i * n_stretches);
     if (i >= j.y.rows) return;
-    const block_row row(j.w, j.layout, j.ids ? j.ids[i] : j.first + i);
+    const int64_t row = j.ids ? j.ids[i] : j.first + i;
     typename F::share w;
-    F::ask(w, row, stretch, n_chunks, t);
+    F::take(w, parts_at(j.w, j.layout, row / SAC_BLOCK_TILE, stretch), (int)(row % SAC_BLOCK_TILE / 8),
+            (int)(row % 8 * 4 + t));
     T *to = (T *)j.y.data + i * j.y.stride + (int64_t)stretch * STRETCH + 4 * t;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
             if (2 * (stretch * CHUNKS + c) + step / 2 >= j.n_groups) return;
-            uint32_t even, odd;
+            uint32_t low, high;
             float d, m = 0;
-            F::step(w, c, step, even, odd);
+            F::step(w, c, step, low, high);
             F::scale(w, c, step, d, m);
-            const float2 e = unpack_two<T>(even), o = unpack_two<T>(odd);
-            const uint2 v = make_uint2(pack<T>(fmaf(d, e.x, m), fmaf(d, o.x, m)),
-                                       pack<T>(fmaf(d, e.y, m), fmaf(d, o.y, m)));
+            const float2 a = unpack_two<T>(low), b = unpack_two<T>(high);
+            const uint2 v = make_uint2(pack<T>(fmaf(d, a.x - F::ABOVE, m), fmaf(d, a.y - F::ABOVE, m)),
+                                       pack<T>(fmaf(d, b.x - F::ABOVE, m), fmaf(d, b.y - F::ABOVE, m)));
             put_four(to + c * SAC_BLOCK_CHUNK + step * 16, v, j.on_lines);
         }
     }

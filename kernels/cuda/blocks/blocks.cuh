@@ -7,12 +7,8 @@
 
 namespace sac::blocks {
 
-/* Rows of x that the product from stored bytes takes (block_product.cuh), and the tensor core's tiles of 8 that they are
- * counted in. */
+/* Rows of x that the product from stored bytes takes (block_product.cuh). */
 enum { MOST_ROWS = 32 };
-static inline int tiles_of(int64_t rows) {
-    return rows <= 8 ? 1 : rows <= 16 ? 2 : 4;
-}
 
 /* Rows of w, of n with k elements, that are unpacked at a time: they should be in the L2 cache still when they are
  * multiplied. */
@@ -27,14 +23,15 @@ struct product_part {
     sac_block_layout layout;
     sac_mat y;
     const float *bias;
-    int first_tile; /* of 16 outputs; the part's first among all */
+    int first_block; /* of the launch; set when its shape is chosen */
 };
 struct product_job {
     product_part part[SAC_LINEAR_GROUP_MOST];
-    int n_parts, n_tiles, n_groups; /* groups of 32 elements in a row */
+    int n_parts;
     sac_mat x;
     sac_activation act;
     bool accumulate;
+    bool gated; /* two parts: y of the first is silu(its product) times the second's product */
 };
 
 /* y[i] = row ids[i] of w, or row first + i, for i < y.rows. */

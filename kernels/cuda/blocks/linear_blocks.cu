@@ -42,17 +42,39 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
                                                    sac_activation act, bool accumulate) {
     const sac_dtype t = a->w[0].tensor.dtype;
     product_job j = {};
-    if (sac_dtype_block(t) == 1 || !fits(a->x) || a->x.rows > MOST_ROWS) return SAC_UNSUPPORTED;
+    int64_t n_outputs = 0;
+    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_ROWS)
+        return SAC_UNSUPPORTED;
     for (int i = 0; i < a->n; i++) {
         const sac_weight *w = &a->w[i];
         if (w->tensor.dtype != t || !fits(w, a->x.cols) || !is_float(a->y[i].dtype)) return SAC_UNSUPPORTED;
         j.part[i] = {w->tensor.data, sac_block_layout_of(t, w->tensor.dim[0], a->x.cols), a->y[i], a->bias[i],
-                     j.n_tiles};
-        j.n_tiles += (int)ceil_div(a->y[i].cols, 16);
+                     0};
+        n_outputs += a->y[i].cols;
     }
-    j.n_parts = a->n, j.n_groups = (int)(a->x.cols / SAC_BLOCK_GROUP);
-    j.x = a->x, j.act = act, j.accumulate = accumulate;
-    return a->x.rows && j.n_tiles ? product(s, t, j) : SAC_OK;
+    j.n_parts = a->n, j.x = a->x, j.act = act, j.accumulate = accumulate;
+    return a->x.rows && n_outputs ? product(s, t, j) : SAC_OK;
+}
+
+extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gate_up_step_args *a) {
+    const sac_dtype t = a->gate.tensor.dtype;
+    const int64_t k = a->x.cols;
+    size_t room;
+    sac_mat x = a->x;
+    x.data = scratch_rest(s, &room), x.stride = k;
+    if (sac_dtype_block(t) == 1 || a->up.tensor.dtype != t || !fits(&a->gate, k) || !fits(&a->up, k) ||
+        !is_half(x.dtype) || a->y.dtype != x.dtype || !mat_aligned(x) || x.rows > MOST_ROWS ||
+        (size_t)(x.rows * k) * 2 > room)
+        return SAC_UNSUPPORTED;
+    if (!x.rows || !a->y.cols) return SAC_OK;
+    const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
+    SAC_TRY(sac_cuda_rmsnorm(s, &norm));
+    product_job j = {};
+    const sac_tensor *w[] = {&a->gate.tensor, &a->up.tensor};
+    for (int i = 0; i < 2; i++)
+        j.part[i] = {w[i]->data, sac_block_layout_of(t, w[i]->dim[0], k), a->y, NULL, 0};
+    j.n_parts = 2, j.x = x, j.gated = true;
+    return product(s, t, j);
 }
 
 extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_linear_args *a) {

@@ -168,6 +168,7 @@ static sac_status few_gates(const sac_stream *s, const sac_gate_up_step_args *a)
 extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_up_step_args *a) {
     sac_dtype t = a->x.dtype;
     int64_t k = a->x.cols;
+    if (sac_dtype_block(a->gate.tensor.dtype) > 1) return sac_cuda_gate_up_blocks(s, a);
     if (!is_half(t) || a->y.dtype != t || k % 8 || k > MAX_K || a->y.cols > 1 << 30) return SAC_UNSUPPORTED;
     if (!is_weight(&a->gate, t, k) || !is_weight(&a->up, t, k) || (uintptr_t)a->x.data % 16 ||
         (uintptr_t)a->norm % 16)

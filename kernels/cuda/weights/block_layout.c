@@ -2,40 +2,40 @@
 
 #include "quants.h"
 
-/* Bytes of a part for each so many elements, a chunk or more; 0 elements: there is no such part. */
-typedef struct part_size {
-    int elements, bytes;
-} part_size;
-
-static const part_size sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
-    [SAC_DTYPE_Q8_0] = {{64, 64}, {0}, {64, 4}, {0}},
-    [SAC_DTYPE_Q4_0] = {{64, 32}, {0}, {64, 4}, {0}},
-    [SAC_DTYPE_Q4_1] = {{64, 32}, {0}, {64, 8}, {0}},
-    [SAC_DTYPE_Q4_K] = {{64, 32}, {0}, {256, 16}, {0}},
-    [SAC_DTYPE_Q6_K] = {{64, 32}, {256, 64}, {256, 16}, {256, 2}},
+/* Bytes of a row's stretch, part by part; 0: there is no such part. */
+static const int sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
+    [SAC_DTYPE_Q8_0] = {256, 0, 16, 0},  [SAC_DTYPE_Q4_0] = {128, 0, 16, 0},
+    [SAC_DTYPE_Q4_1] = {128, 0, 32, 0},  [SAC_DTYPE_Q4_K] = {128, 0, 16, 0},
+    [SAC_DTYPE_Q6_K] = {128, 64, 16, 2},
 };
 
+static int64_t tiles_of(int64_t n) {
+    return (n + SAC_BLOCK_TILE - 1) / SAC_BLOCK_TILE;
+}
+static int64_t stretches_of(int64_t k) {
+    return (k + SAC_BLOCK_STRETCH - 1) / SAC_BLOCK_STRETCH;
+}
+
 bool sac_block_layout_has(sac_dtype t, int64_t k) {
-    return sizes_of[t][SAC_BLOCK_CODES].elements != 0 && k > 0 && k % sac_dtype_block(t) == 0;
+    return sizes_of[t][SAC_BLOCK_CODES] != 0 && k > 0 && k % sac_dtype_block(t) == 0;
 }
 
 sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k) {
-    sac_block_layout l = {{0}, {0}};
+    sac_block_layout l = {.n_stretches = stretches_of(k)};
     int64_t at = 0;
     for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) {
-        const part_size *s = &sizes_of[t][p];
         l.at[p] = at;
-        l.row_bytes[p] = s->elements ? (k + s->elements - 1) / s->elements * s->bytes : 0;
-        at += n * l.row_bytes[p];
+        l.bytes[p] = SAC_BLOCK_TILE * sizes_of[t][p];
+        at += tiles_of(n) * l.n_stretches * l.bytes[p];
     }
     return l;
 }
 
 size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k) {
-    const sac_block_layout l = sac_block_layout_of(t, 1, k);
-    int64_t row = 0;
-    for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) row += l.row_bytes[p];
-    return (size_t)(n * row);
+    const sac_block_layout l = sac_block_layout_of(t, n, k);
+    int64_t stretch = 0;
+    for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) stretch += l.bytes[p];
+    return (size_t)(tiles_of(n) * l.n_stretches * stretch);
 }
 
 /* ---------------------------------------------------------------- words of four elements */
@@ -49,11 +49,15 @@ static uint32_t word_at(const uint8_t *p, int i) {
     memcpy(&w, p + 4 * i, 4);
     return w;
 }
+/* Of bytes 0 to 3, the second and third change places: neighbours lie a half apart. */
 static void put_word(uint8_t *p, int i, uint32_t w) {
+    w = (w & 0xff0000ffu) | (w & 0x0000ff00u) << 8 | (w & 0x00ff0000u) >> 8;
     memcpy(p + 4 * i, &w, 4);
 }
 
-/* Two blocks of 32 bytes. */
+/* What four lanes have of a row's chunk lies 16 bytes apart: lane t's words at 4t and on.
+ *
+ * Two blocks of 32 bytes. */
 static void put_bytes(uint8_t *to, const uint8_t *a, const uint8_t *b) {
     for (int t = 0; t < 4; t++) {
         put_word(to, 4 * t, word_at(a, t));
@@ -65,103 +69,110 @@ static void put_bytes(uint8_t *to, const uint8_t *a, const uint8_t *b) {
 /* Two blocks of 16 bytes, whose byte j has elements j and j + 16. */
 static void put_halves(uint8_t *to, const uint8_t *a, const uint8_t *b) {
     for (int t = 0; t < 4; t++) {
-        put_word(to, 2 * t, word_at(a, t));
-        put_word(to, 2 * t + 1, word_at(b, t));
+        put_word(to, 4 * t, word_at(a, t));
+        put_word(to, 4 * t + 1, word_at(b, t));
     }
 }
 /* 32 bytes, A in the low halves, B in the high. */
 static void put_turned(uint8_t *to, const uint8_t *q) {
     for (int t = 0; t < 4; t++) {
         const uint32_t first = word_at(q, t), second = word_at(q, 4 + t);
-        put_word(to, 2 * t, (first & LOW_HALVES) | (second & LOW_HALVES) << 4);
-        put_word(to, 2 * t + 1, (first & HIGH_HALVES) >> 4 | (second & HIGH_HALVES));
+        put_word(to, 4 * t, (first & LOW_HALVES) | (second & LOW_HALVES) << 4);
+        put_word(to, 4 * t + 1, (first & HIGH_HALVES) >> 4 | (second & HIGH_HALVES));
     }
 }
 
-/* A half of a q6_k block, 128 elements: elements l and l + 64 share byte l of 64, and l, l + 32, l + 64 and l + 96 byte
- * l of 32. */
-static void put_q6_k(uint8_t *codes, uint8_t *high, int half, const sac_block_q6_k *b) {
-    const uint8_t *low = b->low + 64 * half, *top = b->high + 32 * half;
-    for (int chunk = 0; chunk < 2; chunk++)
+/* ---------------------------------------------------------------- a row's stretch */
+
+/* The parts of a tile's stretch, and which row of it. */
+typedef struct place {
+    uint8_t *part[SAC_N_BLOCK_PARTS];
+    int row;
+} place;
+
+/* 16 bytes of the first of four lanes, line `of` of so many for rows g, and as many for rows g + 8. */
+static uint8_t *lanes_at(const place *p, sac_layout_part part, int line, int n_lines) {
+    return p->part[part] + ((p->row / 8 * n_lines + line) * 32 + p->row % 8 * 4) * 16;
+}
+static uint8_t *four_bits_at(const place *p, int chunk) {
+    return lanes_at(p, SAC_BLOCK_CODES, chunk / 2, 2) + chunk % 2 * 8;
+}
+static void put_scales(const place *p, sac_layout_part part, int at, const void *from, int n_bytes,
+                       int row_bytes) {
+    memcpy(p->part[part] + p->row * row_bytes + at, from, (size_t)n_bytes);
+}
+
+/* `left` blocks of the row are left; zeros stand behind them. */
+static const uint8_t zeros[32];
+#define CODES(i) ((i) < left ? (const uint8_t *)b[i].q : zeros)
+#define HEAD(i)  ((i) < left ? (const void *)&b[i] : zeros)
+
+static void pack_q8_0(const void *from, int64_t left, const place *to) {
+    const sac_block_q8_0 *b = from;
+    for (int c = 0; c < 4; c++)
+        put_bytes(lanes_at(to, SAC_BLOCK_CODES, c, 4), CODES(2 * c), CODES(2 * c + 1));
+    for (int i = 0; i < 8; i++) put_scales(to, SAC_BLOCK_SCALES, 2 * i, HEAD(i), 2, 16);
+}
+static void pack_q4_0(const void *from, int64_t left, const place *to) {
+    const sac_block_q4_0 *b = from;
+    for (int c = 0; c < 4; c++) put_halves(four_bits_at(to, c), CODES(2 * c), CODES(2 * c + 1));
+    for (int i = 0; i < 8; i++) put_scales(to, SAC_BLOCK_SCALES, 2 * i, HEAD(i), 2, 16);
+}
+static void pack_q4_1(const void *from, int64_t left, const place *to) {
+    const sac_block_q4_1 *b = from;
+    for (int c = 0; c < 4; c++) put_halves(four_bits_at(to, c), CODES(2 * c), CODES(2 * c + 1));
+    for (int i = 0; i < 8; i++) put_scales(to, SAC_BLOCK_SCALES, 4 * i, HEAD(i), 4, 32);
+}
+#undef CODES
+#undef HEAD
+static void pack_q4_k(const void *from, int64_t left, const place *to) {
+    const sac_block_q4_k *b = from;
+    (void)left;
+    for (int c = 0; c < 4; c++) put_turned(four_bits_at(to, c), b->q + 32 * c);
+    put_scales(to, SAC_BLOCK_SCALES, 0, b, 16, 16);
+}
+/* Of each half of 128 elements, l and l + 64 share byte l of 64, and l, l + 32, l + 64 and l + 96 byte l of 32. */
+static void pack_q6_k(const void *from, int64_t left, const place *to) {
+    const sac_block_q6_k *b = from;
+    uint8_t *high = lanes_at(to, SAC_BLOCK_HIGH, 0, 1);
+    (void)left;
+    for (int c = 0; c < 4; c++) {
+        const uint8_t *low = b->low + 64 * (c / 2), *top = b->high + 32 * (c / 2);
+        uint8_t *codes = four_bits_at(to, c);
         for (int t = 0; t < 4; t++) {
             uint32_t w[4], h[2];
-            for (int i = 0; i < 4; i++) w[i] = word_at(low, 4 * i + t) >> (4 * chunk) & LOW_HALVES;
-            for (int i = 0; i < 2; i++) h[i] = word_at(top, 4 * i + t) >> (4 * chunk);
-            uint8_t *to = codes + 32 * (2 * half + chunk);
-            put_word(to, 2 * t, w[0] | w[1] << 4);
-            put_word(to, 2 * t + 1, w[2] | w[3] << 4);
-            put_word(high, 4 * t + 2 * half + chunk,
+            for (int i = 0; i < 4; i++) w[i] = word_at(low, 4 * i + t) >> (4 * (c % 2)) & LOW_HALVES;
+            for (int i = 0; i < 2; i++) h[i] = word_at(top, 4 * i + t) >> (4 * (c % 2));
+            put_word(codes, 4 * t, w[0] | w[1] << 4);
+            put_word(codes, 4 * t + 1, w[2] | w[3] << 4);
+            put_word(high, 4 * t + c,
                      (h[0] & TWO_BITS) | (h[1] & TWO_BITS) << 2 | (h[0] >> 2 & TWO_BITS) << 4 |
                          (h[1] >> 2 & TWO_BITS) << 6);
         }
-}
-
-/* ---------------------------------------------------------------- rows */
-
-/* A row's parts of the matrix that is written. */
-typedef uint8_t *row_parts[SAC_N_BLOCK_PARTS];
-
-/* Behind the last of an odd number of blocks. */
-static const uint8_t zeros[32];
-
-static void pack_q8_0(const void *from, int64_t k, row_parts to) {
-    const sac_block_q8_0 *b = from;
-    const int64_t n = k / 32;
-    for (int64_t i = 0; i < n; i += 2) {
-        const bool two = i + 1 < n;
-        put_bytes(to[SAC_BLOCK_CODES] + 32 * i, (const uint8_t *)b[i].q,
-                  two ? (const uint8_t *)b[i + 1].q : zeros);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i, &b[i].d, 2);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, two ? (const void *)&b[i + 1].d : zeros, 2);
     }
-}
-static void pack_q4_0(const void *from, int64_t k, row_parts to) {
-    const sac_block_q4_0 *b = from;
-    const int64_t n = k / 32;
-    for (int64_t i = 0; i < n; i += 2) {
-        const bool two = i + 1 < n;
-        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, two ? b[i + 1].q : zeros);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i, &b[i].d, 2);
-        memcpy(to[SAC_BLOCK_SCALES] + 2 * i + 2, two ? (const void *)&b[i + 1].d : zeros, 2);
-    }
-}
-static void pack_q4_1(const void *from, int64_t k, row_parts to) {
-    const sac_block_q4_1 *b = from;
-    const int64_t n = k / 32;
-    for (int64_t i = 0; i < n; i += 2) {
-        const bool two = i + 1 < n;
-        put_halves(to[SAC_BLOCK_CODES] + 16 * i, b[i].q, two ? b[i + 1].q : zeros);
-        memcpy(to[SAC_BLOCK_SCALES] + 4 * i, &b[i].d, 4);
-        memcpy(to[SAC_BLOCK_SCALES] + 4 * i + 4, two ? (const void *)&b[i + 1].d : zeros, 4);
-    }
-}
-static void pack_q4_k(const void *from, int64_t k, row_parts to) {
-    const sac_block_q4_k *b = from;
-    for (int64_t i = 0; i < k / 256; i++) {
-        for (int c = 0; c < 4; c++) put_turned(to[SAC_BLOCK_CODES] + 128 * i + 32 * c, b[i].q + 32 * c);
-        memcpy(to[SAC_BLOCK_SCALES] + 16 * i, &b[i], 16);
-    }
-}
-static void pack_q6_k(const void *from, int64_t k, row_parts to) {
-    const sac_block_q6_k *b = from;
-    for (int64_t i = 0; i < k / 256; i++) {
-        for (int half = 0; half < 2; half++)
-            put_q6_k(to[SAC_BLOCK_CODES] + 128 * i, to[SAC_BLOCK_HIGH] + 64 * i, half, &b[i]);
-        memcpy(to[SAC_BLOCK_SCALES] + 16 * i, b[i].scales, 16);
-        memcpy(to[SAC_BLOCK_MORE] + 2 * i, &b[i].d, 2);
-    }
+    put_scales(to, SAC_BLOCK_SCALES, 0, b->scales, 16, 16);
+    put_scales(to, SAC_BLOCK_MORE, 0, &b->d, 2, 2);
 }
 
 void sac_block_layout_pack(sac_dtype t, int64_t n, int64_t k, const void *from, void *to) {
-    static void (*const pack[SAC_N_DTYPES])(const void *, int64_t, row_parts) = {
+    static void (*const pack[SAC_N_DTYPES])(const void *, int64_t, const place *) = {
         [SAC_DTYPE_Q8_0] = pack_q8_0, [SAC_DTYPE_Q4_0] = pack_q4_0, [SAC_DTYPE_Q4_1] = pack_q4_1,
         [SAC_DTYPE_Q4_K] = pack_q4_k, [SAC_DTYPE_Q6_K] = pack_q6_k,
     };
     const sac_block_layout l = sac_block_layout_of(t, n, k);
-    const size_t stored = sac_dtype_row_bytes(t, k);
-    for (int64_t r = 0; r < n; r++) {
-        row_parts parts;
-        for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) parts[p] = (uint8_t *)to + l.at[p] + r * l.row_bytes[p];
-        pack[t]((const uint8_t *)from + (size_t)r * stored, k, parts);
+    const int64_t n_blocks = k / sac_dtype_block(t), each = SAC_BLOCK_STRETCH / sac_dtype_block(t);
+    const size_t stored = sac_dtype_row_bytes(t, k), block_bytes = stored / (size_t)n_blocks;
+    for (int p = 0; n % SAC_BLOCK_TILE && p < SAC_N_BLOCK_PARTS; p++) { /* rows that are not there */
+        const int64_t bytes = l.n_stretches * l.bytes[p];
+        memset((uint8_t *)to + l.at[p] + n / SAC_BLOCK_TILE * bytes, 0, (size_t)bytes);
     }
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t s = 0; s < l.n_stretches; s++) {
+            place here = {.row = (int)(r % SAC_BLOCK_TILE)};
+            for (int p = 0; p < SAC_N_BLOCK_PARTS; p++)
+                here.part[p] =
+                    (uint8_t *)to + l.at[p] + (r / SAC_BLOCK_TILE * l.n_stretches + s) * l.bytes[p];
+            pack[t]((const uint8_t *)from + (size_t)r * stored + (size_t)(s * each) * block_bytes,
+                    n_blocks - s * each, &here);
+        }
 }

@@ -1,16 +1,19 @@
-/* block_layout.h - how a GPU holds GGUF's blocks: the stored bytes in another order, so that a lane of
- * block_product.cuh asks for whole words of the elements that its tensor core takes from it.
+/* block_layout.h - how a GPU holds GGUF's blocks: the stored bytes in another order, so that what a warp of
+ * block_product.cuh reads at a time lies together and a lane finds whole words of the elements that its tensor core takes
+ * from it.
  *
- * A row is in chunks of 64 elements, two groups A and B of 32. Lane t of four takes of each 16 elements the four from
- * 4t on; its word of a step holds these four, one a byte. Rows of an odd number of groups have a last one
- * of zeros. The parts of a matrix lie behind one another, each [n rows]:
+ * A matrix is in tiles of 16 rows and stretches of 256 elements, zeros behind the last row and the last element. A stretch
+ * is in chunks of 64 elements, two groups A and B of 32. Of each 16 elements (a step) lane t of four has the four from
+ * 4t on, a word with one a byte, in the order 4t, 4t + 2, 4t + 1, 4t + 3: a mask of halves gives two neighbours. Rows g
+ * and g + 8 of a tile are those of lanes 4g to 4g + 3 of a warp. The parts of a matrix lie behind one another, each by
+ * tiles, then stretches, and within:
  *
- *   codes    q8_0: 64 bytes a chunk, lane by lane: a word each for A's two steps and B's two steps
- *            others: 32 bytes a chunk, lane by lane: a word each for A and B, the first step's low four bits of each
- *            element in the low halves of bytes, the second step's in the high halves
- *   high     q6_k: 64 bytes a block, lane by lane a word a chunk: bits 4 and 5 of A's two steps, then of B's two
- *   scales   q8_0, q4_0: d of each block; q4_1: d and m; q4_k: d, dmin and the 12 bytes; q6_k: the 16 bytes
- *   more     q6_k: d of each block */
+ *   codes    q8_0: [rows g, rows g + 8][4 chunks][32 lanes], 16 bytes: a word each for A's two steps and B's two
+ *            others: [rows g, rows g + 8][2 pairs of chunks][32 lanes], 16 bytes: of each chunk a word each for A and B, the
+ *            first step's low four bits in the low halves of bytes, the second step's in the high halves
+ *   high     q6_k: [rows g, rows g + 8][32 lanes], a word a chunk: bits 4 and 5 of A's two steps, then of B's two
+ *   scales   [16 rows], q8_0, q4_0: d of each block; q4_1: d and m; q4_k: d, dmin and the 12 bytes; q6_k: the 16 bytes
+ *   more     [16 rows], q6_k: d of each block */
 #ifndef SAC_CUDA_BLOCK_LAYOUT_H
 #define SAC_CUDA_BLOCK_LAYOUT_H
 
@@ -21,9 +24,8 @@ extern "C" {
 #endif
 #include "dtype.h"
 
-enum { SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
+enum { SAC_BLOCK_TILE = 16, SAC_BLOCK_STRETCH = 256, SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
 
-/* Where the parts begin, from the matrix on; a row of part p takes row_bytes[p]. */
 typedef enum sac_layout_part {
     SAC_BLOCK_CODES,
     SAC_BLOCK_HIGH,
@@ -32,17 +34,19 @@ typedef enum sac_layout_part {
     SAC_N_BLOCK_PARTS
 } sac_layout_part;
 
+/* Where part p of a tile's stretch begins, from the matrix on: at[p] + (tile n_stretches + stretch) bytes[p]. */
 typedef struct sac_block_layout {
-    int64_t at[SAC_N_BLOCK_PARTS], row_bytes[SAC_N_BLOCK_PARTS];
+    int64_t at[SAC_N_BLOCK_PARTS], n_stretches;
+    int bytes[SAC_N_BLOCK_PARTS];
 } sac_block_layout;
 
 /* Whether a GPU holds rows of k elements of t: a block type, whole blocks. */
 bool sac_block_layout_has(sac_dtype t, int64_t k);
-/* Of a matrix: n * sac_dtype_row_bytes(t, k), and the groups of zeros. */
+/* Of a matrix: n * sac_dtype_row_bytes(t, k), and the zeros. */
 size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k);
 sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k);
 
-/* An [n][k] matrix as a file has it, at any even address, to one as a GPU has it, at a multiple of 4. */
+/* An [n][k] matrix as a file has it, at any even address, to one as a GPU has it, at a multiple of 16. */
 void sac_block_layout_pack(sac_dtype t, int64_t n, int64_t k, const void *from, void *to);
 
 #ifdef __cplusplus

@@ -13,6 +13,9 @@ static sac_status name_value(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_v
     sac_tmpl_frame *frame = r->frame;
     for (int i = 0; i < n->place.hops; i++) frame = frame->outer;
     *out = frame->slots[n->place.slot];
+    if (out->kind == SAC_TMPL_MISSING && n->place.is_given) /* where Jinja shows its own word "missing" */
+        return sac_tmpl_fail(r, "'%.40s' of a for that has ended cannot be used in a chat template here",
+                             n->name);
     return out->kind == SAC_TMPL_MISSING ? sac_tmpl_no_such(r, n->name, strlen(n->name), NULL, false, out)
                                          : SAC_OK;
 }

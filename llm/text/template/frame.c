@@ -58,6 +58,8 @@ sac_status sac_tmpl_assign(sac_tmpl_run *r, const sac_tmpl_node *target, sac_tmp
     }
     if (target->kind == SAC_NODE_NS_ATTR) {
         sac_tmpl_dict *d = sac_tmpl_slot(r, target->place)->dict;
+        if (target->value.string->n_bytes && target->value.string->bytes[0] == '_')
+            return sac_tmpl_fail(r, "a namespace holds no names that begin with _");
         SAC_TRY(sac_tmpl_charge(r, d->n * 4));
         return sac_tmpl_dict_set(&r->pool, d, target->value, v) ? SAC_OK : sac_tmpl_full(r);
     }

@@ -104,7 +104,7 @@ static bool without_underscores(const char *text, size_t n, char *to, size_t cap
     const char *start = to;
     for (const char *p = text; p < end; p += sac_utf8_length(*p)) {
         uint32_t c = sac_utf8_decode(p);
-        if (c >= 0x80 && !sac_tmpl_is_decimal(c)) return false;
+        if (c == 0 || (c >= 0x80 && !sac_tmpl_is_decimal(c))) return false;
         if (c != '_') {
             *to++ = c < 0x80 ? (char)c : (char)('0' + sac_tmpl_decimal(c));
             continue;

@@ -77,13 +77,24 @@ static sac_tmpl_node *parse_set(sac_tmpl_parser *p, int line) {
     return p->status == SAC_OK && parse_until(p, &n->items, "endset", line) ? n : NULL;
 }
 
+/* A name that a macro or a parameter may have. */
+static bool expect_free_name(sac_tmpl_parser *p, const char **name) {
+    static const char *const taken[] = {"true", "false", "none", "True", "False", "None"};
+    int line = sac_tmpl_peek(p)->line;
+    if (!sac_tmpl_expect_name(p, name)) return false;
+    for (size_t i = 0; i < SAC_COUNT(taken); i++)
+        if (strcmp(*name, taken[i]) == 0)
+            return sac_tmpl_refuse(p, line, "'%s' is a value, and no name to be given", *name) != NULL;
+    return true;
+}
+
 static bool parse_parameters(sac_tmpl_parser *p, sac_tmpl_signature *s) {
     if (!sac_tmpl_expect(p, SAC_LEX_LPAREN, "(")) return false;
     while (sac_tmpl_peek(p)->kind != SAC_LEX_RPAREN) {
         const char *name;
         if (s->n && !sac_tmpl_expect(p, SAC_LEX_COMMA, "a comma or )")) return false;
         int line = sac_tmpl_peek(p)->line;
-        if (!sac_tmpl_expect_name(p, &name)) return false;
+        if (!expect_free_name(p, &name)) return false;
         for (size_t i = 0; i < s->n; i++)
             if (s->names[i] == name)
                 return sac_tmpl_refuse(p, line, "parameter '%.40s' is repeated", name) != NULL;
@@ -115,7 +126,7 @@ static sac_tmpl_node *parse_macro(sac_tmpl_parser *p, int line) {
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_MACRO, line);
     sac_tmpl_signature *s = sac_tmpl_take_zeroed(p->s->pool, sizeof *s);
     if (!n || !s) return sac_tmpl_refuse(p, line, "no memory");
-    return sac_tmpl_expect_name(p, &n->name) && parse_parameters(p, s) && parse_callable(p, n, s, "endmacro")
+    return expect_free_name(p, &n->name) && parse_parameters(p, s) && parse_callable(p, n, s, "endmacro")
                ? n
                : NULL;
 }

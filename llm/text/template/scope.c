@@ -61,6 +61,7 @@ bool sac_scope_find(const sac_scope *s, const char *name, sac_tmpl_place *place)
         const sac_tmpl_load *load = sac_scope_own(s, name);
         if (load) {
             place->slot = load->slot;
+            place->is_given = place->hops > 0 && load->kind == SAC_LOAD_NOTHING;
             return true;
         }
         place->hops += s->outer && s->outer->s->slots != s->s->slots;

@@ -73,11 +73,17 @@ static bool place_spec(sac_scope_finder *f, sac_tmpl_node *n) {
                                                   is_test ? "test" : "filter", n->name));
 }
 
+/* A constant that decides an `and` or `or`: what is behind it never runs. */
+static bool decides(const sac_tmpl_node *n) {
+    return (n->kind == SAC_NODE_AND || n->kind == SAC_NODE_OR) && n->a->kind == SAC_NODE_CONST &&
+           sac_tmpl_truth(n->a->value) == (n->kind == SAC_NODE_OR);
+}
+
 static bool place_expression(sac_scope_finder *f, sac_scope *s, sac_tmpl_node *n) {
     bool soft = f->soft;
     if (n->kind == SAC_NODE_NAME) return place_name(f, s, n);
     if ((n->kind == SAC_NODE_FILTER || n->kind == SAC_NODE_TEST) && !place_spec(f, n)) return false;
-    if (n->kind == SAC_NODE_IF_ELSE) f->soft = true;
+    if (n->kind == SAC_NODE_IF_ELSE || decides(n)) f->soft = true;
     if (!place(f, s, n->a) || !place(f, s, n->b) || !place(f, s, n->c) || !place_all(f, s, &n->items) ||
         !place_all(f, s, &n->more))
         return false;

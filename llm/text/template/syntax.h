@@ -105,6 +105,7 @@ typedef struct sac_tmpl_call {
  * frame of slots when it runs; its scopes share it. ---- */
 typedef struct sac_tmpl_place {
     int hops, slot; /* the frame so many functions out; slot -1: none */
+    bool is_given;  /* a parameter, or what a for goes over, of a function around */
 } sac_tmpl_place;
 
 typedef enum sac_load_kind {

@@ -7,7 +7,8 @@
  * lipsum, self, sets, complex numbers, and attributes such as str.encode (attributes.c). Integers are of 64 bits: an
  * overflow is an error, as is the text of what Python shows by its address (generators, functions). Fields of formats
  * are at most 1000 wide. A slice of a constant that cannot be cut (1.5[1:]) is an error where Jinja's optimizer may
- * make it undefined.
+ * make it undefined. The test sameas takes equal numbers for one object, and a constant may be infinite (1e999), where
+ * Jinja's own code ends in a NameError.
  *
  * Every byte of a value knows whether it is the user's or the template's, through all operations; so control
  * tokens count in the rendered text only where the template wrote them.
