@@ -3,10 +3,10 @@
 
     tools/draw_smolvlm_cases.py --test build/release/test_parity --work /tmp/work [--folders 40] [--cases 25] [--seed 1]
 
-Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a golden
-as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens of each
-case, and logits behind them. Prints how many cases agree; ends with 1 if any does not. Needs what make_tiny_models.py needs,
-torchvision and num2words."""
+Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
+golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
+of each case, and logits behind them. Prints how many cases agree; ends with 1 if any does not. Needs what
+make_tiny_models.py needs, torchvision and num2words."""
 import argparse
 import os
 import random
@@ -74,12 +74,14 @@ def draw_case(rng, folder, k):
             parts.append({"image": draw_picture(rng, folder, f"{k}_{i}")})
         elif what < 0.6:
             size = draw_side(rng), draw_side(rng)
-            parts.append({"frames": [draw_picture(rng, folder, f"{k}_{i}_{j}", size) for j in range(n_frames)]})
+            frames = [draw_picture(rng, folder, f"{k}_{i}_{j}", size) for j in range(n_frames)]
+            parts.append({"frames": frames})
         else:
             parts.append({"text": rng.choice(WORDS)})
     turns = [{"role": "user", "parts": parts}]
     if rng.random() < 0.3:
-        turns += [{"role": "assistant", "parts": [{"text": "owls."}]}, {"role": "user", "parts": [{"text": rng.choice(WORDS[:4])}]}]
+        turns += [{"role": "assistant", "parts": [{"text": "owls."}]},
+                  {"role": "user", "parts": [{"text": rng.choice(WORDS[:4])}]}]
     if rng.random() < 0.2:
         turns.insert(0, {"role": "system", "parts": [{"text": "Be short."}]})
     return {"name": f"case {k}", "messages": turns, "chat_format": None}
@@ -93,7 +95,8 @@ def make_folder(folder, rng, seed, n_cases):
         try:
             ids, _ = model.prompt(case)
         except Exception as e:  # transformers does not take the picture or the conversation
-            print(f"{os.path.basename(folder)}: not taken by transformers: {type(e).__name__}: {str(e)[:100]}", flush=True)
+            name = os.path.basename(folder)
+            print(f"{name}: not taken by transformers: {type(e).__name__}: {str(e)[:100]}", flush=True)
             continue
         if len(ids) <= MOST_TOKENS:
             cases.append(case)
