@@ -23,6 +23,7 @@ typedef struct sac_tensor_entry {
 typedef struct sac_model_chat {
     const sac_chat_format *format;               /* NULL: by a template */
     const sac_chat_template *plain, *with_tools; /* for conversations without and with tools; often one */
+    const sac_chat_template *with_videos;        /* for those with a video, where it is another; or NULL */
     const char *stops[2];                        /* texts that end an answer besides ids; NULL-terminated */
     bool
         adds_special; /* what the tokenizer adds to a text goes around a conversation that does not begin with it */

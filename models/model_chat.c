@@ -103,7 +103,7 @@ static sac_status use_default(sac_loaded_model *m, sac_error *err) {
     }
     SAC_TRY(sac_chat_templates_open(m->templates, "tool_use", &with_tools, err));
     use_template(m, plain, with_tools ? with_tools : plain);
-    return SAC_OK;
+    return sac_chat_templates_open(m->templates, SAC_VIDEO_CHAT, &m->chat.with_videos, err);
 }
 
 static sac_status use_named(sac_loaded_model *m, const char *name, bool *found, sac_error *err) {

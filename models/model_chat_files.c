@@ -166,9 +166,20 @@ static sac_status find_media_tokens(sac_load_context *l) {
     return l->config.video_mark ? sac_load_placeholders(l) : SAC_OK;
 }
 
+/* The family's own, as if they stood in the folder. */
+static sac_status add_video_chat(sac_load_context *l) {
+    const char *text = l->config.video_chat, *const names[] = {SAC_VIDEO_CHAT, "default"};
+    const bool has_own = sac_chat_templates_count(l->m->templates) > 0;
+    for (size_t i = 0; text && i < (has_own ? 1 : SAC_COUNT(names)); i++)
+        SAC_TRY(sac_chat_templates_add(l->m->templates, names[i], l->config.family->name, text, strlen(text),
+                                       l->err));
+    return SAC_OK;
+}
+
 sac_status sac_load_folder_chat(sac_load_context *l) {
     SAC_TRY(sac_load_chat(l));
     SAC_TRY(find_tokens(l));
     SAC_TRY(find_media_tokens(l));
-    return find_templates(l);
+    SAC_TRY(find_templates(l));
+    return add_video_chat(l);
 }

@@ -58,6 +58,8 @@ sac_status sac_load_hash_json(sac_load_context *l, const json_t *v);
 /* The JSON object of <folder>/<name>; *out is NULL when there is no such file. */
 sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac_error *err);
 
+#define SAC_VIDEO_CHAT "(video)" /* the name of a family's own template for conversations with videos */
+
 /* m->chat: the family's format, and nothing yet in m->templates. The tokenizer is open. */
 sac_status sac_load_chat(sac_load_context *l);
 /* The same with the folder's templates and special tokens; templates are opened by sac_loaded_model_set_chat. */

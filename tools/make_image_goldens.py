@@ -10,6 +10,7 @@ pictures/       small files of every format and oddity, pictures.txt what Pillow
 qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
 qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
 internvl.txt    tiles of InternVL's pictures and frames, and grids of many sizes
+smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames; smolvlm_frames.txt: which frames its own code looks at
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
 assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
@@ -456,6 +457,54 @@ def qwen3_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- smolvlm.txt ----
+
+def smolvlm_goldens():
+    """Tiles and patch rows of SmolVLM: by Pillow (p), by torchvision (t), and frames of videos (v)."""
+    from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
+    from transformers.models.smolvlm.image_processing_smolvlm import SmolVLMImageProcessor
+    from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor
+    lines = ["# by width height kind seed longest_edge splits rows columns checksum of the patch rows; tiles of 33 in patches of 4"]
+    sizes = [(33, 33), (1, 1), (3, 200), (200, 3), (29, 55), (14, 42), (42, 14), (13, 13), (66, 66), (57, 83), (100, 64), (64, 100),
+             (131, 45), (45, 131), (90, 91), (300, 17), (17, 300), (400, 2), (222, 111), (70, 98), (34, 33), (65, 132)]
+    for by, cls in (("p", SmolVLMImageProcessorPil), ("t", SmolVLMImageProcessor), ("v", SmolVLMVideoProcessor)):
+        for i, (w, h) in enumerate(sizes):
+            longest, splits = (132, 99, 65, 33)[i % 4], i % 5 != 4
+            kind = 0 if i % 2 else 2
+            a = picture(kind, w, h, i)
+            options = dict(RAW, size={"longest_edge": longest}, max_image_size={"longest_edge": 33}, resample=1)
+            if by == "v":
+                batch = cls(**options)(videos=[torch.from_numpy(a.transpose(2, 0, 1).copy())[None]], return_tensors="pt")
+                rows = columns = 0
+            else:
+                batch = cls(**options, do_image_splitting=splits)(images=[Image.fromarray(a)], return_row_col_info=True,
+                                                                  return_tensors="pt")
+                rows, columns = batch["rows"][0][0], batch["cols"][0][0]
+            tiles = batch["pixel_values"][0].numpy()[:, :, :32, :32]
+            cut = tiles.reshape(-1, 3, 4, 2, 4, 4, 2, 4).transpose(0, 2, 5, 3, 6, 4, 7, 1)  # squares of 2 x 2 patches
+            assert (cut == cut.astype(np.uint8)).all()
+            lines.append(f"{by} {w} {h} {kind} {i} {longest} {int(splits)} {rows} {columns} {crc(cut.astype(np.uint8))}")
+    return "\n".join(lines) + "\n"
+
+
+# ---- smolvlm_frames.txt ----
+
+def smolvlm_frame_goldens():
+    """Which frames SmolVLM's own code looks at: their number, and the sum of index[i] * (i + 1)."""
+    from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor
+    from transformers.video_utils import VideoMetadata
+    processor, rng = SmolVLMVideoProcessor(), random.Random(3)
+    lines = ["# frames rate fps max_frames number sum"]
+    drawn = [(rng.randint(1, 40000), rng.choice([24, 25, 30, 29.97, 23.976, 12.5, 7, 0.5, 60]), rng.choice([1, 1, 1, 2, 0.5, 0.3]),
+              rng.choice([64, 64, 64, 1, 2, 8, 300])) for _ in range(120)]
+    drawn += [(1650, 25, 1, 64), (1651, 25, 1, 64), (1649, 25, 1, 64), (75, 30, 1, 64), (45, 30, 1, 64), (15, 30, 1, 64), (1, 1, 1, 64)]
+    for total, rate, fps, most in drawn:
+        about = VideoMetadata(total_num_frames=total, fps=rate, duration=total / rate)
+        index = processor.sample_frames(about, num_frames=most, fps=fps)
+        lines.append(f"{total} {rate} {fps} {most} {len(index)} {int((index * np.arange(1, len(index) + 1)).sum())}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- internvl.txt ----
 
 def internvl_goldens():
@@ -525,7 +574,8 @@ def main():
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
              "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
-             "internvl.txt": internvl_goldens()}
+             "internvl.txt": internvl_goldens(),
+             "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}

@@ -494,6 +494,66 @@ class Qwen3VL(QwenVL):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class SmolVLM(TextModel):
+    """SmolVLM and Idefics3, prompts by their processors; these put pictures and videos into one place, so that their pixels
+    are made one by one. Idefics3 has no videos of its own: its frames are SmolVLM's."""
+
+    def __init__(self, path):
+        from transformers import AutoImageProcessor, AutoModelForImageTextToText, PreTrainedTokenizerFast
+        from transformers import SmolVLMProcessor, SmolVLMVideoProcessor
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        self.processor = SmolVLMProcessor(
+            AutoImageProcessor.from_pretrained(path, backend="pil"), PreTrainedTokenizerFast(tokenizer_object=self.tokenizer),
+            SmolVLMVideoProcessor.from_pretrained(path), read_json(path, "processor_config.json")["image_seq_len"], template)
+        self.processor.image_token_id = self.model.config.image_token_id
+
+    def media(self, case):
+        return [p for m in case.get("messages", []) for p in m["parts"] if "text" not in p]
+
+    def video(self, part):
+        """Frames that stand half a second apart."""
+        from transformers.video_utils import VideoMetadata
+        n = len(part["frames"])
+        frames = torch.stack([torch.from_numpy(np.asarray(open_picture(f))).permute(2, 0, 1) for f in part["frames"]])
+        about = VideoMetadata(total_num_frames=n, fps=2.0, frames_indices=list(range(n)))
+        return dict(videos=[frames], video_metadata=[about], do_sample_frames=False)
+
+    def pixels(self, case):
+        """[1][pictures][3][side][side] in the order of the prompt."""
+        out = []
+        for part in self.media(case):
+            if "image" in part:
+                one = self.processor.image_processor(images=[open_picture(part["image"])], return_tensors="pt")
+            else:
+                one = self.processor.video_processor(return_tensors="pt", **self.video(part))
+            assert one["pixel_attention_mask"].all()
+            out.append(one["pixel_values"][0])
+        return {"pixel_values": torch.cat(out)[None]} if out else {}
+
+    def prompt(self, case):
+        if "text" in case:
+            return super().prompt(case)
+        kind = lambda p: {"type": "text", "text": p["text"]} if "text" in p else {"type": "image" if "image" in p else "video"}
+        chat = [{"role": m["role"], "content": [kind(p) for p in m["parts"]]} for m in case["messages"]]
+        text = self.processor.apply_chat_template(chat, add_generation_prompt=True)
+        pictures = [open_picture(p["image"]) for p in self.media(case) if "image" in p]
+        videos = [self.video(p) for p in self.media(case) if "frames" in p]
+        more = {"images": [pictures]} if pictures else {}
+        if videos:
+            more.update(videos=[v["videos"][0] for v in videos], do_sample_frames=False,
+                        video_metadata=[v["video_metadata"][0] for v in videos])
+        ids = self.processor(text=[text], return_tensors="pt", **more)["input_ids"][0].tolist()
+        return ids, ids.count(self.model.config.image_token_id)
+
+    def first(self, ids, case):
+        out = self.model(input_ids=torch.tensor([ids]), use_cache=True, **self.pixels(case))
+        return out.logits[0, -1].float(), out.past_key_values
+
+
 def open_picture(file):
     return Image.open(os.path.join(FOLDER, file)).convert("RGB")
 
@@ -628,8 +688,25 @@ INTERN_VL = [
         {"role": "assistant", "parts": [question("An owl.")]},
         {"role": "user", "parts": [question("And this? "), image("tall.png")]}]},
 ]
+SMOL = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "tall", "square", "small", "long")],
+    chat_case("text before and between", question("This"), image("tall.png"), question("and this"), image("long.png"),
+              chat_format=None),
+    chat_case("three pictures", image("small.png"), image("square.png"), image("wide.png"), question("Which is wider?"),
+              chat_format=None),
+    chat_case("five frames", FRAMES, question("What happens?"), chat_format=None),
+    chat_case("one frame", question("What is it?"), {"frames": ["frame2.png"]}, chat_format=None),
+    chat_case("three narrow frames", {"frames": ["tall.png"] * 3}, question("and?"), chat_format=None),
+    chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?"), chat_format=None),
+    {"name": "two turns", "chat_format": None, "messages": [
+        {"role": "user", "parts": [image("square.png"), question("What is it?")]},
+        {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), FRAMES]}]},
+]
 CASES = {
     "InternVLForConditionalGeneration": INTERN_VL,
+    "SmolVLMForConditionalGeneration": SMOL,
+    "Idefics3ForConditionalGeneration": SMOL,
     "LlavaOnevisionForConditionalGeneration": ONE_VISION,
     "LLaVA-OneVision, flat": ONE_VISION,
     "Qwen2VLForConditionalGeneration": QWEN_VL,
@@ -672,6 +749,8 @@ def open_model(path):
         return Qwen3VL(path)
     if architecture.startswith("InternVL"):
         return InternVL(path)
+    if architecture.startswith(("SmolVLM", "Idefics3")):
+        return SmolVLM(path)
     if architecture.startswith("LlavaOnevision"):
         return OneVision(path)
     if architecture == "LLaVA-OneVision, flat":

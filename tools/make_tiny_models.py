@@ -239,6 +239,26 @@ def qwen_vl(version, vision, **keys):
         "rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 20000.0}}, **keys}
 
 
+SMOL_TOKENS = ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>",
+               *(f"<row_{i}_col_{j}>" for i in range(1, 7) for j in range(1, 7))]
+SMOL_CHAT = """<|im_start|>{%- for m in messages -%}
+{{- m.role | capitalize }}:{{ '' if m.content[0].type == 'image' else ' ' }}
+{%- for part in m.content -%}{{ '<image>' if part.type == 'image' else part.text }}{%- endfor -%}<end_of_utterance>{{ '\n' }}
+{%- endfor -%}{{ 'Assistant:' if add_generation_prompt }}
+"""
+
+
+def smolvlm(vision, model_type="smolvlm", **keys):
+    """The keys that published files have, and no others in vision_config."""
+    kind = {"smolvlm": "SmolVLM", "idefics3": "Idefics3"}[model_type]
+    text = llama(**SMALL, rope_theta=10000.0, pad_token_id=VOCAB - 1, rope_interleaved=False)
+    text.update(max_position_embeddings=1024, vocab_size=VOCAB + len(SMOL_TOKENS), architectures=["VLlama3ForCausalLM"])
+    return {"architectures": [kind + "ForConditionalGeneration"], "model_type": model_type, "text_config": text,
+            "vision_config": {"model_type": model_type + "_vision", "hidden_size": 24, "num_attention_heads": 3,
+                              "num_hidden_layers": 2, "intermediate_size": 35, **vision},
+            "image_token_id": IMAGE, "tie_word_embeddings": False, "vocab_size": VOCAB, **keys}
+
+
 SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=40)
 
 # name: config.json, type of the stored weights, style of the tensor names, further options
@@ -317,6 +337,8 @@ MODELS = {
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
         "hidden_size": 20, "num_attention_heads": 2}, downsample_ratio=0.25), "f16", "v5", {"tiles": [2, 5], "video": True}),
+    "smolvlm": (smolvlm({"image_size": 32, "patch_size": 4}, scale_factor=4), "bf16", "v5", {"longest": 128}),
+    "idefics3": (smolvlm({"image_size": 26, "patch_size": 4}, "idefics3", scale_factor=2), "f16", "v5", {"longest": 104}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
@@ -397,7 +419,9 @@ def write_checkpoint(name, seed):
     write_json(folder, "config.json", config)
     tensors = draw(tensor_shapes(config), seed, config.get("tie_word_embeddings", False))
     save(folder, {rename(k, style): v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, options.get("sharded"))
-    if "depth" in config.get("vision_config", {}):
+    if "scale_factor" in config:
+        write_smolvlm_files(folder, config, options)
+    elif "depth" in config.get("vision_config", {}):
         vision = config["vision_config"]
         pixels = {"min_pixels": 900, "max_pixels": 2500}
         common = {"patch_size": vision["patch_size"], "merge_size": vision["spatial_merge_size"],
@@ -468,6 +492,29 @@ def write_squeezing_processor(folder, config, options):
     write_json(folder, "preprocessor_config.json", {"image_processor_type": kind, **common, **tiles})
     if options.get("video"):
         write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "LlavaOnevisionVideoProcessor", **common})
+
+
+def write_smolvlm_files(folder, config, options):
+    from tokenizers import AddedToken, Tokenizer
+    t = Tokenizer.from_file(os.path.join(FOLDER, "tokenizer.json"))
+    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in SMOL_TOKENS])
+    t.save(os.path.join(folder, "tokenizer.json"))
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(SMOL_CHAT)
+    vision = config["vision_config"]
+    kind = "Idefics3" if config["model_type"] == "idefics3" else "SmolVLM"
+    tile, tokens = vision["image_size"], vision["image_size"] // vision["patch_size"] // config["scale_factor"]
+    common = {"do_convert_rgb": True, "do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
+              "do_pad": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": 1, "max_image_size": {"longest_edge": tile}}
+    sampling = {"video_sampling": {"fps": 1, "max_frames": 64, "video_size": {"longest_edge": tile}}} if kind == "SmolVLM" else {}
+    write_json(folder, "preprocessor_config.json", {
+        "image_processor_type": kind + "ImageProcessor", "processor_class": kind + "Processor", **common, **sampling,
+        "do_image_splitting": options.get("splits", True), "size": {"longest_edge": options["longest"]}})
+    write_json(folder, "processor_config.json", {"processor_class": kind + "Processor", "image_seq_len": tokens * tokens})
+    if "video" in options:
+        write_json(folder, "video_preprocessor_config.json", {
+            "video_processor_type": "SmolVLMVideoProcessor", **common, "size": {"longest_edge": options["video"]},
+            "video_sampling": {"fps": 1, "max_frames": 64, "video_size": {"longest_edge": tile}}})
 
 
 # ---------------------------------------------------------------- GGUF

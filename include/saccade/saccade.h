@@ -292,10 +292,13 @@ typedef struct sac_video_options {
     int max_frames;     /* never more than this; 0 = what the context holds */
     int64_t max_pixels; /* of all frames together, as the tower sees them; 0 = not asked */
     bool no_rotate;     /* ignore rotation metadata */
+    double
+        skip_s; /* of a video longer than max_frames at fps and twice this, so many seconds at both ends are left
+                           out, and fps counts frames to the nearest number (SmolVLM); 0 = none */
 } sac_video_options;
 
 /* `asked`, with what the model's own code samples of a video where neither fps nor num_frames is asked for (Qwen-VL: 2
- * frames a second). Whoever decodes a video itself chooses its frames by this. */
+ * frames a second; SmolVLM2: 1, at most 64, without the first and last second of a long video). Whoever decodes a video itself chooses its frames by this. */
 SAC_API sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked);
 
 typedef enum sac_part_kind {

@@ -71,6 +71,9 @@ typedef struct sac_model_config {
     const char *media_begin, *media_end, *video_mark;
     bool image_newline;
     bool video_newline; /* one behind the frames of a video */
+    /* The chat template of every conversation with a video, and of all where the folder has none; it writes "<video>" for
+     * one. NULL: the folder's. */
+    const char *video_chat;
     const sac_dialect *dialect;
     sac_frame_layout frame_layout;
     /* LongVA: what config.json says of the tower is its name, e.g. "openai/clip-vit-large-patch14-336"; NULL

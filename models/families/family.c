@@ -19,6 +19,7 @@ const sac_family *const sac_families[] = {
     &sac_family_qwen2_vl,
     &sac_family_qwen2_5_vl,
     &sac_family_qwen3_vl,
+    &sac_family_smolvlm,
     NULL,
 };
 

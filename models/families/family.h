@@ -32,6 +32,8 @@ extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llav
 extern const sac_family sac_family_internvl;
 extern const sac_family sac_family_qwen2_vl, sac_family_qwen2_5_vl, sac_family_qwen3_vl;
 
+extern const sac_family sac_family_smolvlm;
+
 extern const sac_family *const sac_families[]; /* NULL-terminated */
 
 /* The one of that name in a NULL-terminated list, or NULL. */

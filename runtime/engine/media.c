@@ -23,12 +23,15 @@ int32_t sac_media_token(const sac_session *s, const sac_media *m) {
     return is_picture(m) ? s->model->loaded.image_token : s->model->loaded.video_token;
 }
 
-/* The grid of a span's rows, where they are one. */
+/* The grid of a span's rows, where they are one: of n_tiles tiles behind one another. */
 static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles) {
     const sac_visual_plan *p = &m->plan;
     sac_grid g = {n_tiles * p->tokens.t, p->tokens.h, p->tokens.w};
     bool is_reduced = s->reduce.is_on && is_picture(m);
-    return p->n_tiles == 1 && !is_reduced && sac_grid_cells(g) == m->block_tokens ? g : (sac_grid){0};
+    return (p->n_tiles == 1 || p->n_tiles == m->n_blocks) && !is_reduced &&
+                   sac_grid_cells(g) == m->block_tokens
+               ? g
+               : (sac_grid){0};
 }
 
 /* Frames that share their patches are one step. Of a video, by the rate that it was sampled at, as Qwen2.5-VL counts
@@ -79,7 +82,7 @@ static sac_status prepare_all(sac_session *s, const sac_message *messages, size_
         sac_media *m = &s->media[i];
         if (!is_picture(m)) continue;
         SAC_TRY(sac_media_measure(s, m, 0, err));
-        sac_room_take_picture(&room, m->report.n_tokens);
+        sac_room_take_picture(&room, m->report.n_tokens, m->plan.n_tiles);
     }
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];

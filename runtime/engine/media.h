@@ -14,7 +14,8 @@ struct sac_media {
     sac_frame_plan frames;
     sac_visual_plan plan;   /* of the picture, or of each frame */
     sac_tower_plan tower;   /* of each of its tiles */
-    int64_t n_blocks;       /* placeholders in the prompt: one a picture, one a frame or one for all frames */
+    int64_t
+        n_blocks; /* placeholders in the prompt: one a picture or a tile of it, one a frame or one for all frames */
     int64_t block_tokens;   /* visual tokens behind each */
     sac_prompt_span *spans; /* [n_blocks] of the session's; .first is set when the prompt is placed */
     sac_vision_key digest;  /* of the bytes, when has_digest */

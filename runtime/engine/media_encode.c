@@ -136,13 +136,17 @@ static sac_status wait_for(sac_media_work *w, int slot, sac_error *err) {
 
 /* ---------------------------------------------------------------- frames */
 
+/* Rows to where the prompt wants the item's tokens from `first` on. */
+static sac_status spread(const sac_media_work *w, int64_t first, batch_rows from) {
+    return (from.on_host ? sac_visual_write_tokens : sac_visual_copy_tokens)(w->s, w->m, first, from.y);
+}
+
 /* The rows of n tiles that were not made where the prompt wants them go there. On a device the copies come
  * behind the batch in the session's stream. */
 static sac_status spread_frames(const sac_media_work *w, int64_t first_tile, int n, batch_rows from) {
     int64_t each = w->m->plan.n_tokens, first = first_tile * each;
     sac_visual_mat run = sac_visual_run(w->s, w->m, first, n * each);
-    if (run.rows.data == from.y.rows.data) return SAC_OK;
-    return (from.on_host ? sac_visual_write_tokens : sac_visual_copy_tokens)(w->s, w->m, first, from.y);
+    return run.rows.data == from.y.rows.data ? SAC_OK : spread(w, first, from);
 }
 
 static void tell_frames(sac_media_work *w, int slot, int n) {
@@ -319,8 +323,9 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat f
 
 static sac_status lay_out(const sac_media_work *w, sac_error *err) {
     sac_session *s = w->s;
-    sac_visual_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
     const batch_rows from = buffer_rows(w, 0, (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile);
+    if (w->m->n_blocks > 1) return sac_tower_explain(s, spread(w, 0, from), err);
+    sac_visual_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
     choose_layout(s, w->m);
     if (!from.on_host) return sac_tower_lay_out(s, to, from.y, w->m->plan.blends, err);
     sac_status st = lay_out_on_host(w, to.rows, from.y.rows, s->model->loaded.image_newline);

@@ -75,8 +75,8 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
         SAC_TRY(sac_source_read(s, m, err));
         sac_source_remember(s, m, NULL, width, height);
     }
-    m->n_blocks = 1;
-    m->block_tokens = m->plan.n_tokens;
+    m->n_blocks = sac_processor_has_texts(&s->model->loaded.processor) ? m->plan.n_tiles : 1;
+    m->block_tokens = m->plan.n_tokens / m->n_blocks;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
@@ -96,22 +96,26 @@ sac_status sac_media_plan_frame(sac_session *s, int width, int height, int64_t n
 
 /* A frame costs the pixels of the tower's input, whatever the size of the source: that is what the model pays
  * for. */
-static sac_status frame_request(const sac_session *s, const sac_video_options *o, int64_t room,
-                                const sac_visual_plan *frame, sac_frame_request *r, sac_error *err) {
+static sac_status frame_request(const sac_session *s, const sac_media *m, const sac_video_options *o,
+                                int64_t room, const sac_visual_plan *frame, sac_frame_request *r,
+                                sac_error *err) {
     if (o->num_frames < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "num_frames %d: give 1 or more", o->num_frames);
     if (o->max_frames < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "max_frames %d: give 1 or more", o->max_frames);
     if (o->max_pixels < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "max_pixels %lld: give 1 or more", (long long)o->max_pixels);
+    const int64_t fit = sac_room_frames_in(s->model, room, frame), most = o->max_frames;
+    const bool is_asked = m->part->video.max_frames != 0; /* what nobody asked for may become less */
     *r = (sac_frame_request){.has_fps = o->fps != 0,
                              .fps = o->fps,
                              .has_num_frames = o->num_frames != 0,
                              .num_frames = o->num_frames,
                              .has_max_frames = true,
-                             .max_frames =
-                                 o->max_frames ? o->max_frames : sac_room_frames_in(s->model, room, frame),
-                             .max_frames_silent = o->max_frames == 0,
+                             .max_frames = most && (is_asked || most < fit) ? most : fit,
+                             .max_frames_silent = !is_asked,
+                             .skip_s = o->skip_s,
+                             .skip_most = most,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
                              .frame_pixels = (int64_t)frame->tile_w * frame->tile_h};
@@ -198,7 +202,7 @@ static sac_status choose_frames(sac_session *s, sac_media *m, const sac_video_op
     for (int turn = 0; turn < MOST_TURNS; turn++) {
         sac_frame_request request;
         sac_frame_plan_free(&m->frames);
-        SAC_TRY(frame_request(s, options, room, frame, &request, err));
+        SAC_TRY(frame_request(s, m, options, room, frame, &request, err));
         SAC_TRY(choose(s, m, &request, width, height, err));
         SAC_TRY(sac_media_plan_frame(s, *width, *height, m->frames.n_frames, frame, err));
         if (!s->model->loaded.processor.dialect->counts_frames || m->frames.n_frames == n) break;
@@ -208,7 +212,11 @@ static sac_status choose_frames(sac_session *s, sac_media *m, const sac_video_op
 }
 
 sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked) {
-    if (asked.fps == 0 && asked.num_frames == 0) asked.fps = m->loaded.video_fps;
+    const sac_processor_sampling *own = &m->loaded.processor.sampling;
+    if (asked.fps != 0 || asked.num_frames != 0) return asked;
+    asked.fps = own->fps > 0 ? own->fps : m->loaded.video_fps;
+    asked.skip_s = own->skip_s;
+    if (asked.max_frames == 0) asked.max_frames = own->most_frames;
     return asked;
 }
 

@@ -2,6 +2,7 @@
 #include "call.h"
 #include "prompt_chat.h"
 #include "prompt_counts.h"
+#include "prompt_tiles.h"
 #include "prompt_times.h"
 
 #include <stdlib.h>
@@ -42,14 +43,16 @@ static sac_status render(const sac_session *s, const sac_message *messages, size
     int64_t *n_blocks = calloc(s->n_media + 1, sizeof *n_blocks);
     if (!n_blocks) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures and videos", s->n_media);
     const sac_frame_layout layout = s->model->loaded.frame_layout;
+    const bool has_texts = sac_processor_has_texts(&s->model->loaded.processor);
     const bool is_written =
         layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED; /* then a video has one for now */
-    for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_written ? 1 : s->media[i].n_blocks;
+    for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_written || has_texts ? 1 : s->media[i].n_blocks;
     sac_status st = sac_prompt_render(s->model, &s->chat, messages, n_messages, n_blocks, text, err);
     free(n_blocks);
-    if (st != SAC_OK || !is_written) return st;
-    st = layout == SAC_FRAMES_TIMED ? sac_prompt_time_frames(s, text, err)
-                                    : sac_prompt_count_frames(s, text, err);
+    if (st != SAC_OK || (!is_written && !has_texts)) return st;
+    st = (has_texts                    ? sac_prompt_write_tiles
+          : layout == SAC_FRAMES_TIMED ? sac_prompt_time_frames
+                                       : sac_prompt_count_frames)(s, text, err);
     if (st != SAC_OK) sac_prompt_text_free(text);
     return st;
 }

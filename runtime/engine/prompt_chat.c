@@ -136,9 +136,17 @@ static sac_status render_format(const sac_model *m, const sac_chat_settings *cha
     return SAC_OK;
 }
 
+static const sac_chat_template *template_for(const sac_model_chat *c, const sac_chat_settings *chat,
+                                             const sac_prompt_text *r) {
+    for (size_t i = 0; c->with_videos && i < r->n_messages; i++)
+        for (size_t j = 0; j < r->messages[i].n_parts; j++)
+            if (r->messages[i].parts[j].is_video) return c->with_videos;
+    return chat->tools ? c->with_tools : c->plain;
+}
+
 static sac_status render_template(const sac_model *m, const sac_chat_settings *chat, sac_prompt_text *r,
                                   sac_error *err) {
-    const sac_model_chat *c = &m->loaded.chat;
+    const sac_chat_template *template = template_for(&m->loaded.chat, chat, r);
     sac_chat_request request = {.messages = r->messages,
                                 .n_messages = r->n_messages,
                                 .tools = chat->tools,
@@ -149,7 +157,7 @@ static sac_status render_template(const sac_model *m, const sac_chat_settings *c
                                 .parse_special = chat->parse_special,
                                 .image_token = SAC_PROMPT_MARK,
                                 .video_token = SAC_PROMPT_MARK};
-    SAC_TRY(sac_chat_template_render(chat->tools ? c->with_tools : c->plain, &request, &r->rendered, err));
+    SAC_TRY(sac_chat_template_render(template, &request, &r->rendered, err));
     r->segments = r->rendered.segments;
     r->n_segments = r->rendered.n_segments;
     return SAC_OK;

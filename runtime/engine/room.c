@@ -4,6 +4,8 @@
 #include <string.h>
 
 enum { TIME_AND_MARKS = 12 }; /* tokens of "<1234.5 seconds>" or "\nFrame1234: ", and two control tokens */
+enum { FRAME_TEXT = 22 };         /* of "\nFrame from 00:00:" in any tokenizer, and of three control tokens */
+enum { TILE_TEXT = 4 };           /* of line ends and two control tokens */
 enum { ANSWER_AND_FORMAT = 256 }; /* tokens kept free: a short answer, and what the chat format adds */
 
 /* Tokens that the conversation's texts take, each on its own; the chat format's few come on top. */
@@ -41,8 +43,9 @@ int64_t sac_room_share(const sac_room *room) {
     return room->n_tokens / room->n_videos;
 }
 
-void sac_room_take_picture(sac_room *room, int64_t n_tokens) {
-    room->n_tokens -= n_tokens;
+void sac_room_take_picture(sac_room *room, int64_t n_tokens, int n_tiles) {
+    const bool has_texts = sac_processor_has_texts(&room->model->loaded.processor);
+    room->n_tokens -= n_tokens + (has_texts ? (int64_t)TILE_TEXT * n_tiles : 0);
 }
 
 void sac_room_take_video(sac_room *room, int64_t n_tokens) {
@@ -52,7 +55,9 @@ void sac_room_take_video(sac_room *room, int64_t n_tokens) {
 
 int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visual_plan *frame) {
     const sac_frame_layout layout = m->loaded.frame_layout;
-    const int between = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED ? TIME_AND_MARKS : 1;
+    const int between = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED ? TIME_AND_MARKS
+                        : sac_processor_has_texts(&m->loaded.processor)            ? FRAME_TEXT
+                                                                                   : 1;
     int64_t n = n_tokens / (frame->n_tokens + between) * frame->frames;
     return n > 0 ? n : 1;
 }
@@ -65,7 +70,8 @@ sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *er
     SAC_TRY(sac_reduce_parse(&reduce, room->reduce ? room->reduce : "none", err));
     SAC_TRY(sac_processor_plan(&room->model->loaded.processor, width, height, false, &plan, err));
     sac_reduce_picture picture = {plan.n_tiles, plan.tokens.h, plan.tokens.w, plan.tiles_w, plan.tiles_h};
-    sac_room_take_picture(room, reduce.is_on ? sac_reduce_count(&reduce, &picture) : plan.n_tokens);
+    sac_room_take_picture(room, reduce.is_on ? sac_reduce_count(&reduce, &picture) : plan.n_tokens,
+                          plan.n_tiles);
     return SAC_OK;
 }
 

@@ -9,8 +9,8 @@
 /* Tokens that the next video may take. Of the videos that are not counted yet there must be one. */
 int64_t sac_room_share(const sac_room *room);
 
-/* A picture, or the next video, takes so many tokens. */
-void sac_room_take_picture(sac_room *room, int64_t n_tokens);
+/* A picture, with the texts around its tiles, or the next video, takes so many tokens. */
+void sac_room_take_picture(sac_room *room, int64_t n_tokens, int n_tiles);
 void sac_room_take_video(sac_room *room, int64_t n_tokens);
 
 /* Frames of this plan that so many tokens can hold, each with what stands between it and the next; at least 1. */

@@ -212,13 +212,15 @@ typedef struct measured {
 } measured;
 
 static sac_status measured_key(const sac_media *m, const sac_frame_request *r, sac_vision_key *key) {
-    double request[9] = {(double)m->content, m->part->video.no_rotate};
+    double request[11] = {(double)m->content, m->part->video.no_rotate};
     if (r) {
         double asked[] = {r->has_fps ? r->fps : -1, r->has_num_frames ? (double)r->num_frames : -1,
                           r->has_max_frames ? (double)r->max_frames : -1,
                           r->has_max_pixels ? (double)r->max_pixels : -1, (double)r->frame_pixels};
         memcpy(request + 2, asked, sizeof asked);
         request[7] = r->max_frames_silent; /* the plan's text tells */
+        request[8] = r->skip_s;
+        request[9] = (double)r->skip_most;
     }
     sac_sha256 *h;
     SAC_TRY(sac_sha256_open(&h, NULL));

@@ -162,6 +162,8 @@ static sac_frame_request frame_request(const intake_task *t) {
                                .num_frames = v->num_frames,
                                .has_max_frames = true,
                                .max_frames = t->max_frames,
+                               .skip_s = v->skip_s,
+                               .skip_most = v->max_frames,
                                .has_max_pixels = v->max_pixels != 0,
                                .max_pixels = v->max_pixels,
                                .frame_pixels = t->frame_pixels};

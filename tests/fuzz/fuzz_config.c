@@ -1,7 +1,8 @@
 /* Configuration of a stranger. The first byte chooses what the rest is: config.json, generation_config.json,
- * or a family's YAML. */
+ * preprocessor_config.json, or a family's YAML. */
 #include "fuzz.h"
 
+#include "dialect.h"
 #include "family.h"
 #include "family_spec.h"
 
@@ -27,6 +28,26 @@ static sac_status read_generation(const json_t *object, sac_error *err) {
     return sac_config_add_stop_ids(ids, &n, object, 1000, err);
 }
 
+/* What is accepted has plans for pictures of any shape, of no more tiles than it says. */
+static sac_status read_preprocessor(const json_t *object, sac_error *err) {
+    static const int sizes[][2] = {{1, 1}, {32, 32}, {2000, 3}, {3, 2000}, {1001, 777}};
+    const sac_processor_model model = {
+        .dialect = &sac_dialect_smolvlm, .image_size = 32, .patch_size = 4, .merge_size = 4, .video = object};
+    sac_processor_config c;
+    sac_visual_plan p;
+    SAC_TRY(sac_processor_read(&c, object, &model, err));
+    for (size_t i = 0; i < SAC_COUNT(sizes); i++) {
+        if (sac_processor_plan(&c, sizes[i][0], sizes[i][1], false, &p, NULL) == SAC_OK &&
+            (p.n_tiles < 1 || p.n_tiles > sac_processor_most_tiles(&c) ||
+             p.n_tokens != 4 * (int64_t)p.n_tiles))
+            abort();
+        if (sac_processor_plan_frame(&c, sizes[i][0], sizes[i][1], 0, &p, NULL) == SAC_OK && p.n_tiles != 1)
+            abort();
+    }
+    sac_processor_free(&c);
+    return SAC_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sac_error err = {0};
     if (size == 0) return 0;
@@ -40,7 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         json_t *object;
         st = sac_json_parse(&object, text, size - 1, &err);
         if (st == SAC_OK) {
-            st = data[0] == 'g' ? read_generation(object, &err) : read_config(object, &err);
+            st = (data[0] == 'g'   ? read_generation
+                  : data[0] == 'p' ? read_preprocessor
+                                   : read_config)(object, &err);
             json_decref(object);
         }
     }

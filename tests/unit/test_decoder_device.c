@@ -94,6 +94,10 @@ static sac_status no_gate_up_step(const sac_stream *s, const sac_gate_up_step_ar
     (void)s, (void)a;
     return SAC_UNSUPPORTED;
 }
+static sac_status no_store_many(const sac_stream *s, const sac_store_many_args *a) {
+    (void)s, (void)a;
+    return SAC_UNSUPPORTED;
+}
 
 static void start(run *r, const sac_decoder *d, const char *prefill, const char *decode, bool there) {
     sac_error err = {0};
@@ -104,7 +108,7 @@ static void start(run *r, const sac_decoder *d, const char *prefill, const char 
     sac_ops_init_cpu(&r->ops, sac_cpu_flags());
     if (there) {
         sac_ops plain = r->ops;
-        plain.qkv_step = no_qkv_step, plain.gate_up_step = no_gate_up_step;
+        plain.qkv_step = no_qkv_step, plain.gate_up_step = no_gate_up_step, plain.store_many = no_store_many;
         r->ops = closed_ops(&plain);
         r->stream.device = &r->card;
     }

@@ -18,6 +18,8 @@
  *           Frames of a video are squeezed into a tile.
  *   qwen2vl Qwen2-VL: one tile of the picture's own shape, its sides whole squares of patches, within bounds of pixels;
  *           two frames of a video make a tile.
+ *   smolvlm SmolVLM, Idefics3: a picture in whole tiles, then the whole in one, each behind a text; frames are a tile each,
+ *           behind their times.
  *   qwen3vl Qwen3-VL: as qwen2vl, but the bounds of a video's pixels are those of all its frames together.
  *
  * Frames of a video are one tile each, made by clip's rule, in the first three; unires pools them too. */
@@ -26,7 +28,7 @@
 
 #include "processor.h"
 
-#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(qwen2vl) X(qwen3vl)
+#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(qwen2vl) X(qwen3vl) X(smolvlm)
 
 struct sac_dialect {
     const char *name; /* in reports */
@@ -51,6 +53,8 @@ struct sac_dialect {
     void (*layout)(const sac_visual_plan *p, int32_t *source);
     /* See sac_processor_blend; NULL where nothing is blended. */
     void (*blend)(const sac_visual_plan *p, int32_t *source, float *weight);
+    /* See sac_processor_text, by snprintf's rules; NULL: a picture's tokens stand together, without texts. */
+    int (*text)(const sac_visual_shown *shown, int64_t tile, char *out, size_t capacity);
     int (*most_tiles)(const sac_processor_config *c); /* of one picture */
     /* Where tiles may be of any size: a picture that has as many patches as any; a video's frame that has as many as
      * most have. NULL where all tiles are of tile_size. */

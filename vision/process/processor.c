@@ -70,6 +70,16 @@ sac_status sac_processor_cut(const sac_processor_config *c, const sac_image *ima
     return st;
 }
 
+bool sac_processor_has_texts(const sac_processor_config *c) {
+    return c->dialect && c->dialect->text;
+}
+
+size_t sac_processor_text(const sac_processor_config *c, const sac_visual_shown *shown, int64_t tile,
+                          char out[SAC_VISUAL_TEXT_BYTES]) {
+    int n = c->dialect->text(shown, tile, out, SAC_VISUAL_TEXT_BYTES);
+    return n < SAC_VISUAL_TEXT_BYTES ? (size_t)n : SAC_VISUAL_TEXT_BYTES - 1;
+}
+
 void sac_processor_layout(const sac_processor_config *c, const sac_visual_plan *p, int32_t *source) {
     c->dialect->layout(p, source);
 }

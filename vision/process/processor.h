@@ -17,6 +17,13 @@
 
 typedef struct sac_dialect sac_dialect;
 
+/* How the model's own code chooses a video's frames where nothing is asked; zeros: its files do not say. See
+ * sac_frame_request. */
+typedef struct sac_processor_sampling {
+    double fps, skip_s;
+    int most_frames;
+} sac_processor_sampling;
+
 typedef struct sac_processor_config {
     const sac_dialect *dialect;
     sac_resize_arithmetic arithmetic; /* Pillow's, unless the caller changes it: see sac_processor_read */
@@ -32,6 +39,7 @@ typedef struct sac_processor_config {
     uint8_t pad_rgb[3];
     float mean[3], std[3]; /* the tower sees (pixel / 255 - mean) / std */
     int64_t max_tokens;    /* of one picture; INT32_MAX unless the caller lowers it */
+    sac_processor_sampling sampling;
     void *own;             /* the dialect's own settings, dialect->own_bytes; NULL where it has none */
 } sac_processor_config;
 
@@ -122,6 +130,23 @@ sac_status sac_processor_cut_frame(const sac_processor_config *config, const sac
 
 /* Those as frame k of a tile of the plan. */
 void sac_processor_place_frame(const sac_visual_plan *plan, int k, const uint8_t *frame, uint8_t *rows);
+
+/* A picture's or a video's tiles as they stand in the prompt. */
+typedef struct sac_visual_shown {
+    const sac_visual_plan *plan;
+    int64_t n_tiles;      /* of a video: of all its frames */
+    const double *time_s; /* [n_tiles] of a video's frames */
+    double duration_s;    /* of the video; 0: not known */
+} sac_visual_shown;
+
+/* Tiles stand apart in the prompt, each behind a text. */
+bool sac_processor_has_texts(const sac_processor_config *config);
+
+/* The text before a tile, or with tile == n_tiles behind the last, 0 at its end, its control tokens by name;
+ * its length is returned. */
+enum { SAC_VISUAL_TEXT_BYTES = 512 };
+size_t sac_processor_text(const sac_processor_config *config, const sac_visual_shown *shown, int64_t tile,
+                          char out[SAC_VISUAL_TEXT_BYTES]);
 
 #define SAC_SOURCE_NEWLINE (-1)
 

@@ -75,6 +75,7 @@ static inline int sac_clip_kept(const sac_tower_config *c) {
 /* Row of pos_embed of a row of a picture: patches stand in squares of merge_size a side, positions line by line. */
 static inline int sac_clip_position(const sac_tower_config *c, int row) {
     int m = c->merge_size, squares = m > 1 ? sac_clip_grid(c) / m : 0, first = c->kind->has_class ? 1 : 0;
+    if (c->kind->position) return c->kind->position(c, row);
     if (squares == 0 || row < first) return row;
     int i = row - first, square = i / (m * m), y = square / squares * m + i / m % m,
         x = square % squares * m + i % m;

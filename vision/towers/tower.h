@@ -12,7 +12,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_TOWERS(X)                X(clip) X(siglip) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl)
+#define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
@@ -93,6 +93,8 @@ struct sac_tower_kind {
     const sac_weight_slot *slots;
     int n_slots;
     size_t weights_bytes, layer_bytes;
+    /* Row of the learned positions that a patch takes, of patches as they go in; NULL: its own number. */
+    int (*position)(const sac_tower_config *c, int patch);
     bool has_class;      /* can say what its class token looks at */
     bool features_apart; /* those of several layers: the rows of one, then those of the next */
 

@@ -50,8 +50,9 @@ sac_status sac_sampling_check(const sac_frame_request *request, sac_error *err) 
 }
 
 /* In the order that vLLM and transformers compute it, so that rounding falls the same way for every input. */
-static int64_t frames_at(double fps, const sac_sampling_source *source) {
-    double n = floor((double)source->total_frames / source->fps * fps);
+static int64_t frames_at(const sac_frame_request *request, const sac_sampling_source *source) {
+    double n = (double)source->total_frames / source->fps * request->fps;
+    n = request->skip_s > 0 ? rint(n) : floor(n); /* halves to even */
     if (n >= (double)source->total_frames) return source->total_frames;
     return n < 1 ? 1 : (int64_t)n;
 }
@@ -67,7 +68,7 @@ static int list_candidates(candidate *list, const sac_frame_request *request,
     }
     if (request->has_fps) {
         candidate *c = &list[n++];
-        *c = (candidate){SAC_SAMPLED_BY_FPS, frames_at(request->fps, source), ""};
+        *c = (candidate){SAC_SAMPLED_BY_FPS, frames_at(request, source), ""};
         snprintf(c->asked, sizeof c->asked, "fps %g", request->fps);
     }
     if (request->has_max_frames) {
@@ -111,7 +112,32 @@ static void describe(sac_frame_plan *plan, const sac_frame_request *request, con
     if (before[0] == ',' && used + 1 < sizeof plan->text) memcpy(plan->text + used, ")", 2);
 }
 
-static sac_status fill(sac_frame_plan *plan, sac_error *err) {
+/* The first and the last frame that may be chosen. */
+static void find_ends(const sac_frame_request *request, const sac_frame_plan *plan, int64_t *first,
+                      int64_t *last) {
+    const double skip = request->skip_s, skipped = skip * plan->source_fps;
+    *first = 0;
+    *last = plan->total_frames - 1;
+    if (!(skip > 0) || !request->has_fps ||
+        !(plan->duration_s - 2 * skip > (double)request->skip_most * request->fps))
+        return;
+    const int64_t from = (int64_t)skipped, to = (int64_t)((double)plan->total_frames - skipped);
+    if (from >= to || from >= *last) return;
+    *first = from;
+    if (to < *last) *last = to;
+}
+
+static int64_t spread(int64_t first, int64_t last, int64_t n, int64_t i) {
+    if (first == 0) return sac_linspace_index(last + 1, n, i);
+    if (n < 2) return first;
+    const double step = (double)(last - first) / (double)(n - 1);
+    return i == n - 1 ? last : (int64_t)floor((double)i * step + (double)first);
+}
+
+static sac_status fill(sac_frame_plan *plan, const sac_frame_request *request, sac_error *err) {
+    int64_t first, last;
+    find_ends(request, plan, &first, &last);
+    if (plan->n_frames > last - first + 1) plan->n_frames = last - first + 1; /* each at most once */
     size_t n = (size_t)plan->n_frames;
     plan->index = calloc(n, sizeof *plan->index);
     plan->time_s = calloc(n, sizeof *plan->time_s);
@@ -120,7 +146,7 @@ static sac_status fill(sac_frame_plan *plan, sac_error *err) {
         return sac_fail(err, SAC_NO_MEMORY, "no memory for a list of %zu frames: lower num_frames or fps", n);
     }
     for (int64_t i = 0; i < plan->n_frames; i++) {
-        plan->index[i] = sac_linspace_index(plan->total_frames, plan->n_frames, i);
+        plan->index[i] = spread(first, last, plan->n_frames, i);
         plan->time_s[i] = plan->source_fps > 0 ? (double)plan->index[i] / plan->source_fps : 0;
     }
     return SAC_OK;
@@ -150,7 +176,7 @@ sac_status sac_sampling_plan(sac_frame_plan *plan, const sac_frame_request *requ
     plan->total_frames = source->total_frames;
     plan->source_fps = known ? source->fps : 0;
     plan->duration_s = known ? (double)source->total_frames / source->fps : 0;
-    SAC_TRY(fill(plan, err));
+    SAC_TRY(fill(plan, request, err));
     describe(plan, request, list, n, chosen);
     return SAC_OK;
 }

@@ -11,6 +11,7 @@
  * At least one frame is always taken; when n is total_frames, that is every frame. This is what vLLM does
  * with num_frames and fps, and what LongVA, LLaVA and lmms-eval do with num_frames (they repeat frames when a
  * video has fewer than asked for; here, as in vLLM, the video's own number is one more upper bound).
+ * SmolVLM's own code (skip_s) spreads them over what it leaves of the video: linspace(first, last, n, dtype=int).
  * transformers counts fps the same way but takes arange(0, total, total/n), which never reaches the last
  * frame. Frames are spread by index also where the frame rate varies, as all of these do; the true times are
  * reported. */
@@ -33,7 +34,11 @@ typedef struct sac_frame_request {
     int64_t max_frames;     /* at least 1 */
     bool max_frames_silent; /* what the context holds, which nobody asked for: not in the text unless it
                                decides */
-    int64_t max_pixels;     /* of all chosen frames together */
+    /* SmolVLM's way, where above 0: fps asks for the nearest number of frames, not for what is full; and of a video longer
+     * than skip_most frames at fps and twice skip_s, so many seconds at both ends are left out. */
+    double skip_s;
+    int64_t skip_most;
+    int64_t max_pixels; /* of all chosen frames together */
     int64_t
         frame_pixels; /* what one frame costs of max_pixels, after the model's resize; 0 = as in the source */
 } sac_frame_request;

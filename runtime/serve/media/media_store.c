@@ -196,10 +196,10 @@ static void make_key(uint8_t key[32], const serve_source *source, const intake_t
     memset(key, 0, 32);
     if (sac_sha256_open(&h, NULL) != SAC_OK) return;
     int64_t how[] = {t->is_video, is_frame, t->video.no_rotate, t->video.num_frames, t->video.max_pixels};
-    double fps = t->video.fps;
+    const double at[] = {t->video.fps, t->video.skip_s, t->video.max_frames};
     sac_sha256_update(h, source->hash, sizeof source->hash);
     sac_sha256_update(h, how, sizeof how);
-    sac_sha256_update(h, &fps, sizeof fps);
+    sac_sha256_update(h, at, sizeof at);
     sac_sha256_finish(h, key);
 }
 
