@@ -96,6 +96,7 @@ static sac_status blend_no_sum(const sac_stream *s, const sac_blend_rows_args *a
 static sac_status scale_add_last_column(const sac_stream *s, const sac_scale_add_args *a) {
     sac_scale_add_args b = *a;
     b.y.cols = --b.x.cols;
+    if (!b.y.cols) return SAC_OK; /* of one column none is left */
     return ref().scale_add(s, &b);
 }
 static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_args *a) {
