@@ -1,6 +1,5 @@
-/* SmolVLM: tiles and patch rows against transformers, what its files may not say, and its texts; then a picture in tiles,
- * several pictures and a video's frames, the same for every size of chunks, from files and prepared, after a prefix that is
- * used again, out of the cache, in batches, and with methods that choose or drop rows. */
+/* SmolVLM: tiles and patch rows against transformers, what its files may not say, its texts, and which frames of a video it
+ * looks at. What a session makes of them: test_visual_questions.c. */
 #include "dialect.h"
 #include "number_words.h"
 #include "picture_data.h"
@@ -13,8 +12,6 @@
 #include <math.h>
 
 #define FOLDER "tests/golden/models/"
-#define VOCAB  327
-enum { N_FRAMES = 5, N_STEPS = 5, N_KINDS = 4, MOST_PICTURES = 2 };
 
 /* ---------------------------------------------------------------- processor */
 
@@ -219,99 +216,9 @@ static void texts_of_long_videos(void **state) {
     sac_processor_free(&c);
 }
 
-/* ---------------------------------------------------------------- sessions */
+/* ---------------------------------------------------------------- videos of a model */
 
 static sac_model *model;
-
-/* Pictures and frames of a question, by the kind of it. */
-static const struct {
-    const char *pictures[MOST_PICTURES];
-    int n_pictures, n_frames;
-} kinds[N_KINDS] = {
-    {{"wide.png"}, 1, 0}, {{"wide.png", "tall.png"}, 2, 0}, {{0}, 0, N_FRAMES}, {{"tall.png"}, 1, 3}};
-
-typedef struct question {
-    sac_message message;
-    sac_part parts[MOST_PICTURES + 2];
-    sac_frame frames[N_FRAMES];
-    char paths[N_FRAMES + MOST_PICTURES][64];
-    sac_prepared *prepared[N_FRAMES + MOST_PICTURES];
-} question;
-
-static const char *path_of(question *q, int i, const char *name, int frame) {
-    if (name) snprintf(q->paths[i], sizeof q->paths[i], FOLDER "%s", name);
-    if (!name) snprintf(q->paths[i], sizeof q->paths[i], FOLDER "frame%d.png", frame);
-    return q->paths[i];
-}
-
-static sac_prepared *prepare(question *q, int i, bool is_frame) {
-    sac_error err;
-    const sac_part picture = {.kind = SAC_PART_IMAGE, .path = q->paths[i]};
-    assert_ok(sac_prepared_create(&q->prepared[i], model, &picture, is_frame, &err), err);
-    return q->prepared[i];
-}
-
-static const sac_message *about(question *q, int kind, const char *text, bool prepared) {
-    const int n = kinds[kind].n_pictures, n_frames = kinds[kind].n_frames;
-    memset(q, 0, sizeof *q);
-    for (int i = 0; i < n; i++) {
-        const char *path = path_of(q, i, kinds[kind].pictures[i], 0);
-        q->parts[i] = (sac_part){.kind = SAC_PART_IMAGE, .path = path};
-        if (prepared) q->parts[i] = (sac_part){.kind = SAC_PART_IMAGE, .prepared = prepare(q, i, false)};
-    }
-    for (int i = 0; i < n_frames; i++) {
-        const char *path = path_of(q, n + i, NULL, i);
-        q->frames[i] = (sac_frame){.path = path, .time_s = i / 2.0};
-        if (prepared) q->frames[i] = (sac_frame){.prepared = prepare(q, n + i, true), .time_s = i / 2.0};
-    }
-    size_t at = (size_t)n;
-    if (n_frames)
-        q->parts[at++] =
-            (sac_part){.kind = SAC_PART_FRAMES, .frames = q->frames, .n_frames = (size_t)n_frames};
-    q->parts[at++] = (sac_part){.kind = SAC_PART_TEXT, .text = text};
-    q->message = (sac_message){.role = "user", .parts = q->parts, .n_parts = at};
-    return &q->message;
-}
-
-static void question_free(question *q) {
-    for (size_t i = 0; i < SAC_COUNT(q->prepared); i++) sac_prepared_free(q->prepared[i]);
-}
-
-static sac_session *session(int chunk, const char *prefill, const char *decode) {
-    sac_session_config c;
-    sac_error err;
-    sac_session *s;
-    sac_session_config_default(&c);
-    c.n_ctx = 512;
-    c.prefill_chunk = chunk;
-    c.kv = "f32";
-    if (prefill) c.prefill = prefill;
-    if (decode) c.decode = decode;
-    assert_ok(sac_session_create(&s, model, &c, &err), err);
-    return s;
-}
-
-static void ask(sac_session *s, int kind, const char *text, bool prepared, float logits[VOCAB]) {
-    question q;
-    sac_error err;
-    assert_ok(sac_session_prefill(s, about(&q, kind, text, prepared), 1, NULL, &err), err);
-    memcpy(logits, sac_session_logits(s), VOCAB * sizeof *logits);
-    question_free(&q);
-}
-
-static void ask_new(int chunk, const char *prefill, const char *decode, int kind, bool prepared,
-                    float logits[VOCAB]) {
-    sac_session *s = session(chunk, prefill, decode);
-    ask(s, kind, "What happens?", prepared, logits);
-    sac_session_free(s);
-}
-
-/* Sums of a linear layer differ by rounding with the rows beside them. */
-static void same(const float *a, const float *b, const char *what, int kind) {
-    for (int v = 0; v < VOCAB; v++)
-        if (!(fabsf(a[v] - b[v]) < 1e-4f))
-            fail_msg("%s, kind %d: logit %d is %g, not %g", what, kind, v, (double)b[v], (double)a[v]);
-}
 
 static int open_model(void **state) {
     sac_model_options o;
@@ -328,92 +235,6 @@ static int close_model(void **state) {
     return 0;
 }
 
-/* Of those that hold or drop what they like, each with itself. */
-static const char *const prefills[] = {"dense", "zipvl:min=0,recent=4,random=4,tau=0.8",
-                                       "fastv:layer=1,ratio=0.5"};
-static const char *const decodes[] = {"dense", "tokenselect:init=2,local=8,k=16",
-                                      "adore:sigma=attention,m=24,r=2"};
-
-static void every_chunk_size(void **state) {
-    float whole[VOCAB], part[VOCAB];
-    (void)state;
-    for (size_t p = 0; p < SAC_COUNT(prefills); p++)
-        for (int kind = 0; kind < N_KINDS; kind++) {
-            ask_new(512, prefills[p], NULL, kind, false, whole);
-            for (int chunk = 1; chunk <= 64; chunk = chunk * 4 + 1) {
-                ask_new(chunk, prefills[p], NULL, kind, false, part);
-                same(whole, part, prefills[p], kind);
-            }
-        }
-}
-
-/* The same pixels, cut on another thread's behalf. */
-static void prepared_as_from_files(void **state) {
-    float file[VOCAB], prepared[VOCAB];
-    (void)state;
-    for (int kind = 0; kind < N_KINDS; kind++) {
-        ask_new(512, NULL, NULL, kind, false, file);
-        ask_new(512, NULL, NULL, kind, true, prepared);
-        assert_memory_equal(file, prepared, sizeof file);
-    }
-}
-
-static void after_other_questions(void **state) {
-    float want[N_KINDS][VOCAB], found[VOCAB];
-    sac_session *s = session(16, NULL, NULL);
-    (void)state;
-    for (int kind = 0; kind < N_KINDS; kind++) ask_new(16, NULL, NULL, kind, false, want[kind]);
-    for (int i = 0; i < 2 * N_KINDS; i++) {
-        const int kind = i * 3 % N_KINDS;
-        ask(s, kind, "What happens?", false, found);
-        same(want[kind], found, "again", kind);
-    }
-    sac_session_free(s);
-}
-
-static void in_a_batch(void **state) {
-    enum { N = N_KINDS };
-    sac_sampling o;
-    sac_error err;
-    sac_batch *b;
-    sac_session *s[N];
-    sac_batch_item items[N];
-    int32_t said[N][N_STEPS];
-    float alone[N][VOCAB];
-    question q[N];
-    (void)state;
-    sac_sampling_default(&o);
-    o.max_tokens = N_STEPS;
-    o.ignore_eos = true;
-    assert_ok(sac_batch_create(&b, model, N, &err), err);
-    for (int i = 0; i < N; i++) {
-        bool done = false;
-        const char *decode = decodes[(size_t)i % SAC_COUNT(decodes)];
-        sac_session *one = session(512, NULL, decode);
-        about(&q[i], i, "What happens?", i % 2);
-        assert_ok(sac_session_begin(one, &q[i].message, 1, &o, NULL, &err), err);
-        for (int k = 0; !done; k++) assert_ok(sac_session_step(one, NULL, &said[i][k], &done, &err), err);
-        memcpy(alone[i], sac_session_logits(one), sizeof alone[i]);
-        sac_session_free(one);
-        s[i] = session(512, NULL, decode);
-        assert_ok(sac_session_begin(s[i], &q[i].message, 1, &o, NULL, &err), err);
-        items[i] = (sac_batch_item){.session = s[i]};
-    }
-    for (int k = 0; k < N_STEPS; k++) {
-        assert_ok(sac_batch_step(b, items, N, &err), err);
-        for (int i = 0; i < N; i++) {
-            assert_ok(items[i].status, items[i].error);
-            assert_int_equal(items[i].token, said[i][k]);
-        }
-    }
-    for (int i = 0; i < N; i++) {
-        assert_memory_equal(alone[i], sac_session_logits(s[i]), sizeof alone[i]);
-        sac_session_free(s[i]);
-        question_free(&q[i]);
-    }
-    sac_batch_free(b);
-}
-
 /* What is asked stands before what the model's files say, and fewer frames may be taken where nothing is asked. */
 static void what_is_asked_of_a_video(void **state) {
     (void)state;
@@ -427,27 +248,15 @@ static void what_is_asked_of_a_video(void **state) {
     assert_true(o.fps == 3 && o.max_frames == 0 && o.skip_s == 0);
 }
 
-/* HiReD looks at what the class token sees, which this tower has not. */
-static void a_reducer_is_refused(void **state) {
-    sac_session_config c;
-    sac_error err;
-    sac_session *s;
-    (void)state;
-    sac_session_config_default(&c);
-    c.n_ctx = 512;
-    c.reduce = "hired:rate=0.3";
-    assert_int_equal(sac_session_create(&s, model, &c, &err), SAC_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "hired"));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_chunk_size),       cmocka_unit_test(prepared_as_from_files),
-        cmocka_unit_test(after_other_questions),  cmocka_unit_test(in_a_batch),
-        cmocka_unit_test(a_reducer_is_refused),   cmocka_unit_test(tiles_and_patch_rows),
-        cmocka_unit_test(what_files_may_not_say), cmocka_unit_test(numbers_in_words),
-        cmocka_unit_test(texts_of_long_videos),   cmocka_unit_test(frames_that_its_own_code_looks_at),
-        cmocka_unit_test(buckets_of_positions),   cmocka_unit_test(what_is_asked_of_a_video),
+        cmocka_unit_test(tiles_and_patch_rows),
+        cmocka_unit_test(what_files_may_not_say),
+        cmocka_unit_test(numbers_in_words),
+        cmocka_unit_test(texts_of_long_videos),
+        cmocka_unit_test(frames_that_its_own_code_looks_at),
+        cmocka_unit_test(buckets_of_positions),
+        cmocka_unit_test(what_is_asked_of_a_video),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

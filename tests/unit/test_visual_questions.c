@@ -1,18 +1,18 @@
-/* LLaVA-OneVision: a picture alone, one of several and a video's frames are cut in three ways. InternVL: pictures stand
- * between tokens of their own, frames behind their numbers. Each is the same for every
- * size of chunks, from files and prepared, after a prefix that is used again, out of the cache, in batches, and with
- * methods that choose or drop rows. */
+/* A picture alone, one of several and a video's frames: LLaVA-OneVision cuts them in three ways, InternVL has tokens of its
+ * own around them, SmolVLM texts between tiles. Each is the same for every size of chunks, from files and prepared, after a
+ * prefix that is used again, out of the cache, in batches, and with methods that choose or drop rows. */
 #include "saccade/saccade.h"
 #include "status.h"
 #include "test.h"
 
 #include <math.h>
 
-#define FOLDER "tests/golden/models/"
-#define VOCAB  288
+#define FOLDER     "tests/golden/models/"
+#define MOST_VOCAB 512
 enum { N_FRAMES = 5, N_STEPS = 5, N_KINDS = 4, MOST_PICTURES = 2 };
 
 static sac_model *model;
+static size_t n_logits;
 
 /* Pictures and frames of a question, by the kind of it. */
 static const struct {
@@ -82,16 +82,16 @@ static sac_session *session(int chunk, const char *prefill, const char *decode) 
     return s;
 }
 
-static void ask(sac_session *s, int kind, const char *text, bool prepared, float logits[VOCAB]) {
+static void ask(sac_session *s, int kind, const char *text, bool prepared, float logits[MOST_VOCAB]) {
     question q;
     sac_error err;
     assert_ok(sac_session_prefill(s, about(&q, kind, text, prepared), 1, NULL, &err), err);
-    memcpy(logits, sac_session_logits(s), VOCAB * sizeof *logits);
+    memcpy(logits, sac_session_logits(s), n_logits * sizeof *logits);
     question_free(&q);
 }
 
 static void ask_new(int chunk, const char *prefill, const char *decode, int kind, bool prepared,
-                    float logits[VOCAB]) {
+                    float logits[MOST_VOCAB]) {
     sac_session *s = session(chunk, prefill, decode);
     ask(s, kind, "What happens?", prepared, logits);
     sac_session_free(s);
@@ -99,28 +99,36 @@ static void ask_new(int chunk, const char *prefill, const char *decode, int kind
 
 /* Sums of a linear layer differ by rounding with the rows beside them. */
 static void same(const float *a, const float *b, const char *what, int kind) {
-    for (int v = 0; v < VOCAB; v++)
+    for (size_t v = 0; v < n_logits; v++)
         if (!(fabsf(a[v] - b[v]) < 1e-4f))
-            fail_msg("%s, kind %d: logit %d is %g, not %g", what, kind, v, (double)b[v], (double)a[v]);
+            fail_msg("%s, kind %d: logit %zu is %g, not %g", what, kind, v, (double)b[v], (double)a[v]);
 }
 
-static int open_folder(const char *path) {
+static int open_folder(const char *path, const char *chat_format, size_t n_tokens) {
     sac_model_options o;
     sac_error err;
     sac_model_options_default(&o);
-    o.chat_format = "plain";
+    o.chat_format = chat_format;
     assert_ok(sac_model_open(&model, path, &o, &err), err);
+    assert_in_range(n_tokens, 1, MOST_VOCAB);
+    n_logits = n_tokens;
     return 0;
 }
 
 static int open_onevision(void **state) {
     (void)state;
-    return open_folder(FOLDER "llava_onevision_max");
+    return open_folder(FOLDER "llava_onevision_max", "plain", 288);
 }
 
 static int open_internvl(void **state) {
     (void)state;
-    return open_folder(FOLDER "internvl");
+    return open_folder(FOLDER "internvl", "plain", 288);
+}
+
+/* By the template of its folder. */
+static int open_smolvlm(void **state) {
+    (void)state;
+    return open_folder(FOLDER "smolvlm", NULL, 327);
 }
 
 static int close_model(void **state) {
@@ -136,7 +144,7 @@ static const char *const decodes[] = {"dense", "tokenselect:init=2,local=8,k=16"
                                       "adore:sigma=attention,m=24,r=2"};
 
 static void every_chunk_size(void **state) {
-    float whole[VOCAB], part[VOCAB];
+    float whole[MOST_VOCAB], part[MOST_VOCAB];
     (void)state;
     for (size_t p = 0; p < SAC_COUNT(prefills); p++)
         for (int kind = 0; kind < N_KINDS; kind++) {
@@ -150,18 +158,18 @@ static void every_chunk_size(void **state) {
 
 /* The same pixels, cut on another thread's behalf: what is prepared is not told whether it stands alone. */
 static void prepared_as_from_files(void **state) {
-    float file[VOCAB], prepared[VOCAB];
+    float file[MOST_VOCAB], prepared[MOST_VOCAB];
     (void)state;
     for (int kind = 0; kind < N_KINDS; kind++) {
         ask_new(512, NULL, NULL, kind, false, file);
         ask_new(512, NULL, NULL, kind, true, prepared);
-        assert_memory_equal(file, prepared, sizeof file);
+        assert_memory_equal(file, prepared, n_logits * sizeof *file);
     }
 }
 
 /* A picture that was seen alone is another one among others, in the session's rows as in the cache of the model. */
 static void after_other_questions(void **state) {
-    float want[N_KINDS][VOCAB], found[VOCAB];
+    float want[N_KINDS][MOST_VOCAB], found[MOST_VOCAB];
     sac_session *s = session(16, NULL, NULL);
     (void)state;
     for (int kind = 0; kind < N_KINDS; kind++) ask_new(16, NULL, NULL, kind, false, want[kind]);
@@ -181,7 +189,7 @@ static void in_a_batch(void **state) {
     sac_session *s[N];
     sac_batch_item items[N];
     int32_t said[N][N_STEPS];
-    float alone[N][VOCAB];
+    float alone[N][MOST_VOCAB];
     question q[N];
     (void)state;
     sac_sampling_default(&o);
@@ -195,7 +203,7 @@ static void in_a_batch(void **state) {
         about(&q[i], i, "What happens?", i % 2);
         assert_ok(sac_session_begin(one, &q[i].message, 1, &o, NULL, &err), err);
         for (int k = 0; !done; k++) assert_ok(sac_session_step(one, NULL, &said[i][k], &done, &err), err);
-        memcpy(alone[i], sac_session_logits(one), sizeof alone[i]);
+        memcpy(alone[i], sac_session_logits(one), n_logits * sizeof *alone[i]);
         sac_session_free(one);
         s[i] = session(512, NULL, decode);
         assert_ok(sac_session_begin(s[i], &q[i].message, 1, &o, NULL, &err), err);
@@ -209,14 +217,15 @@ static void in_a_batch(void **state) {
         }
     }
     for (int i = 0; i < N; i++) {
-        assert_memory_equal(alone[i], sac_session_logits(s[i]), sizeof alone[i]);
+        assert_memory_equal(alone[i], sac_session_logits(s[i]), n_logits * sizeof *alone[i]);
         sac_session_free(s[i]);
         question_free(&q[i]);
     }
     sac_batch_free(b);
 }
 
-/* HiReD looks at what the class token sees of each token: SigLIP has none, InternVL's tokens are several patches. */
+/* HiReD looks at what the class token sees of each token: SigLIP and SmolVLM's tower have none, InternVL's tokens are
+ * several patches. */
 static void a_reducer_is_refused(void **state) {
     sac_session_config c;
     sac_error err;
@@ -236,5 +245,6 @@ int main(void) {
         cmocka_unit_test(a_reducer_is_refused),
     };
     return cmocka_run_group_tests_name("onevision", tests, open_onevision, close_model) ||
-           cmocka_run_group_tests_name("internvl", tests, open_internvl, close_model);
+           cmocka_run_group_tests_name("internvl", tests, open_internvl, close_model) ||
+           cmocka_run_group_tests_name("smolvlm", tests, open_smolvlm, close_model);
 }
