@@ -9,8 +9,6 @@
 #include "test.h"
 #include "tower.h"
 
-#include <math.h>
-
 #define FOLDER "tests/golden/models/"
 
 /* ---------------------------------------------------------------- processor */
