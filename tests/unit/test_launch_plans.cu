@@ -4,7 +4,7 @@ extern "C" {
 #include "cuda_limits.h"
 #include "test.h"
 }
-#include "blocks.cuh"
+#include "block_product.cuh"
 #include "cluster.cuh"
 #include "cublaslt.cuh"
 #include "norm.cuh"
@@ -205,17 +205,27 @@ static void cuts_products_into_tiles(void **) {
     assert_int_equal(find_plan(1 << 20, 16, 56, most).tiles, 0); /* the sums of so many do not fit */
 }
 
-/* Weights in blocks: rows of x in tiles of 8, and rows of w that fit in the L2 cache when they are unpacked. */
+/* Rings of a format's products of up to ROWS rows of x: as many as a block's shared memory takes. */
+template <typename F, int ROWS, bool GATED> static void fits_rings(int kib, int warps) {
+    typedef sac::blocks::shape<F, ROWS, GATED> S;
+    const int n = sac::blocks::ring_warps(kib << 10, S::WARP_BYTES);
+    assert_int_equal(n, warps);
+    assert_true(n * S::WARP_BYTES + 1024 <= kib << 10);
+}
+
+/* Weights in blocks: warps of a product, and rows of w that fit in the L2 cache when they are unpacked. */
 static void cuts_blocks(void **) {
     using namespace sac::blocks;
-    const struct {
-        int64_t rows;
-        int tiles;
-    } few[] = {{1, 1}, {8, 1}, {9, 2}, {16, 2}, {17, 4}, {MOST_ROWS, 4}};
-    for (const auto &x : few) {
-        assert_int_equal(tiles_of(x.rows), x.tiles);
-        assert_true(8 * tiles_of(x.rows) >= x.rows);
-    }
+    typedef sac::weights::q4_k<sac::bf16> small;
+    typedef sac::weights::q8_0<sac::bf16> large;
+    fits_rings<small, 1, false>(227, 8);
+    fits_rings<small, 1, true>(99, 8);
+    fits_rings<small, 8, false>(227, 8);
+    fits_rings<small, 16, false>(227, 8);
+    fits_rings<small, 16, false>(99, 3);
+    fits_rings<large, 1, false>(99, 8);
+    fits_rings<large, 16, false>(227, 6);
+    fits_rings<large, 16, true>(99, 2);
     assert_int_equal(panel_rows(128256, 4096), 3072);
     assert_int_equal(panel_rows(4096, 14336), 768);
     assert_int_equal(panel_rows(1000, 4096), 1000);

@@ -21,7 +21,7 @@ namespace sac::blocks {
 using namespace sac::weights;
 
 /* X_ROW: bytes between rows of x in shared memory; four rows are on banks of their own. */
-enum { TILE = SAC_BLOCK_TILE, X_ROW = 2 * STRETCH + 32, MOST_WARPS = 8 };
+enum { TILE = SAC_BLOCK_TILE, X_ROW = 2 * STRETCH + 32 };
 
 /* Of a kernel that takes ROWS rows of x at most: 1, or a multiple of 8. GATED: a warp has a tile of the gate's rows and the
  * same one of up's. */
@@ -230,8 +230,7 @@ static __global__ void __launch_bounds__(32 * MOST_WARPS, shape<F, ROWS, GATED>:
 
 template <typename F, int ROWS, bool GATED> static sac_status run_rows(const sac_stream *s, product_job j) {
     typedef shape<F, ROWS, GATED> S;
-    const int room = block_shared_bytes(s->device) - 1024,
-              n_warps = (int)min_of(MOST_WARPS, room / S::WARP_BYTES);
+    const int n_warps = ring_warps(block_shared_bytes(s->device), S::WARP_BYTES);
     int n_blocks = 0;
     for (int i = 0; i < (GATED ? 1 : j.n_parts); i++) {
         j.part[i].first_block = n_blocks;

@@ -7,8 +7,12 @@
 
 namespace sac::blocks {
 
-/* Rows of x that the product from stored bytes takes (block_product.cuh). */
-enum { MOST_ROWS = 32 };
+/* Rows of x that the product from stored bytes takes (block_product.cuh), and warps of a block of it. */
+enum { MOST_ROWS = 32, MOST_WARPS = 8 };
+/* Warps with a ring of so many bytes each, of a block that may have so much shared memory; the driver keeps 1 KiB. */
+static inline int ring_warps(int shared_bytes, int ring_bytes) {
+    return (int)min_of(MOST_WARPS, (shared_bytes - 1024) / ring_bytes);
+}
 
 /* Rows of w, of n with k elements, that are unpacked at a time: they should be in the L2 cache still when they are
  * multiplied. */
