@@ -384,6 +384,10 @@ a {#- c -#} b
 {% for x in none %}{% endfor %}
 {% for x in 5 %}{% endfor %}
 {% for k in {'a': 1, 'b': 2} if k != 'a' %}{{ k }}{{ loop.index }}{{ loop.length }}{% endfor %}
+{% for x in recursive %}{{ x }}{% else %}none{% endfor %}
+{% for x in [1], recursive %}{{ x }}{% endfor %}
+{% for x in [1],[2] recursive %}{{ x }}{% endfor %}
+{% for x, in [[1]] %}{{ x }}{% endfor %}
 {% for x in [[1,[2]]] recursive %}{{ loop(x) if x is sequence else x }}{{ loop.depth }}{% endfor %}
 {% for x in xs recursive %}{{ loop(iterable=[]) }}{% endfor %}
 {% for x in xs %}{{ loop([1]) }}{% endfor %}

@@ -18,7 +18,7 @@ static bool parse_until(sac_tmpl_parser *p, sac_tmpl_nodes *body, const char *en
 static sac_tmpl_node *parse_condition(sac_tmpl_parser *p, int line) {
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_IF, line);
     if (!n) return NULL;
-    n->a = sac_tmpl_parse_tuple(p, false, NULL);
+    n->a = sac_tmpl_parse_tuple(p, false);
     return n->a && sac_tmpl_expect(p, SAC_LEX_BLOCK_END, "%}") &&
                    parse_body(p, &n->items, "elif", "else", "endif", line)
                ? n
@@ -41,10 +41,10 @@ static sac_tmpl_node *parse_if(sac_tmpl_parser *p, int line) {
 static sac_tmpl_node *parse_for(sac_tmpl_parser *p, int line) {
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_FOR, line);
     if (!n) return NULL;
-    n->a = sac_tmpl_parse_target(p, false, "in");
+    n->a = sac_tmpl_parse_target(p, false);
     if (!n->a) return NULL;
     if (!sac_tmpl_skip_name(p, "in")) return sac_tmpl_refuse(p, line, "for has no in");
-    n->b = sac_tmpl_parse_tuple(p, false, "recursive");
+    n->b = sac_tmpl_parse_tuple(p, false);
     if (!n->b) return NULL;
     if (sac_tmpl_skip_name(p, "if")) {
         n->c = sac_tmpl_parse_expression(p, true);
@@ -66,10 +66,10 @@ static sac_tmpl_node *parse_for(sac_tmpl_parser *p, int line) {
 static sac_tmpl_node *parse_set(sac_tmpl_parser *p, int line) {
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_SET, line);
     if (!n) return NULL;
-    n->a = sac_tmpl_parse_target(p, true, NULL);
+    n->a = sac_tmpl_parse_target(p, true);
     if (!n->a) return NULL;
     if (sac_tmpl_skip(p, SAC_LEX_ASSIGN)) {
-        n->b = sac_tmpl_parse_tuple(p, true, NULL);
+        n->b = sac_tmpl_parse_tuple(p, true);
         return n->b ? n : NULL;
     }
     n->kind = SAC_NODE_SET_BLOCK;
@@ -163,7 +163,7 @@ static sac_tmpl_node *parse_with(sac_tmpl_parser *p, int line) {
     n->a = values;
     while (sac_tmpl_peek(p)->kind != SAC_LEX_BLOCK_END) {
         if (n->more.n && !sac_tmpl_expect(p, SAC_LEX_COMMA, "a comma or %}")) return NULL;
-        if (!sac_tmpl_nodes_add(p, &n->more, sac_tmpl_parse_target(p, false, NULL)) ||
+        if (!sac_tmpl_nodes_add(p, &n->more, sac_tmpl_parse_target(p, false)) ||
             !sac_tmpl_expect(p, SAC_LEX_ASSIGN, "=") ||
             !sac_tmpl_nodes_add(p, &values->items, sac_tmpl_parse_expression(p, true)))
             return NULL;
@@ -218,7 +218,7 @@ static sac_tmpl_node *parse_data(sac_tmpl_parser *p) {
 
 static sac_tmpl_node *parse_variable(sac_tmpl_parser *p) {
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_PRINT, sac_tmpl_next(p)->line);
-    if (!n || !sac_tmpl_nodes_add(p, &n->items, sac_tmpl_parse_tuple(p, true, NULL))) return NULL;
+    if (!n || !sac_tmpl_nodes_add(p, &n->items, sac_tmpl_parse_tuple(p, true))) return NULL;
     return sac_tmpl_expect(p, SAC_LEX_VARIABLE_END, "}}") ? n : NULL;
 }
 

@@ -61,21 +61,20 @@ static sac_tmpl_node *parse_dict(sac_tmpl_parser *p) {
 }
 
 /* What can begin a tuple's next element, as Jinja's is_tuple_end asks. */
-static bool tuple_ends(const sac_tmpl_parser *p, const char *end) {
+static bool tuple_ends(const sac_tmpl_parser *p) {
     const sac_lex_token *t = sac_tmpl_peek(p);
-    return t->kind == SAC_LEX_VARIABLE_END || t->kind == SAC_LEX_BLOCK_END || t->kind == SAC_LEX_RPAREN ||
-           (end && sac_tmpl_is_name(t, end));
+    return t->kind == SAC_LEX_VARIABLE_END || t->kind == SAC_LEX_BLOCK_END || t->kind == SAC_LEX_RPAREN;
 }
 
 static sac_tmpl_node *parse_primary(sac_tmpl_parser *p);
 
 static sac_tmpl_node *tuple_of(sac_tmpl_parser *p, sac_tmpl_node *(*element)(sac_tmpl_parser *p),
-                               const char *end, bool may_be_empty) {
+                               bool may_be_empty) {
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_TUPLE, sac_tmpl_peek(p)->line);
     bool is_tuple = false;
     while (n) {
         if (n->items.n && !sac_tmpl_expect(p, SAC_LEX_COMMA, "a comma")) return NULL;
-        if (tuple_ends(p, end)) break;
+        if (tuple_ends(p)) break;
         if (!sac_tmpl_nodes_add(p, &n->items, element(p))) return NULL;
         if (sac_tmpl_peek(p)->kind != SAC_LEX_COMMA) break;
         is_tuple = true;
@@ -92,8 +91,8 @@ static sac_tmpl_node *short_expression(sac_tmpl_parser *p) {
     return p->expression(p, false);
 }
 
-sac_tmpl_node *sac_tmpl_parse_tuple(sac_tmpl_parser *p, bool with_if, const char *end) {
-    return tuple_of(p, with_if ? full_expression : short_expression, end, false);
+sac_tmpl_node *sac_tmpl_parse_tuple(sac_tmpl_parser *p, bool with_if) {
+    return tuple_of(p, with_if ? full_expression : short_expression, false);
 }
 
 static sac_tmpl_node *parse_primary(sac_tmpl_parser *p) {
@@ -109,7 +108,7 @@ static sac_tmpl_node *parse_primary(sac_tmpl_parser *p) {
     case SAC_LEX_LPAREN:
         sac_tmpl_next(p);
         if (!sac_tmpl_enter(p)) return NULL;
-        n = tuple_of(p, full_expression, NULL, true);
+        n = tuple_of(p, full_expression, true);
         p->depth--;
         return n && sac_tmpl_expect(p, SAC_LEX_RPAREN, ")") ? n : NULL;
     default: return sac_tmpl_unexpected(p, "a value");
@@ -142,8 +141,8 @@ static bool can_assign(sac_tmpl_node *n) {
     return n->kind == SAC_NODE_NAME || n->kind == SAC_NODE_NS_ATTR;
 }
 
-sac_tmpl_node *sac_tmpl_parse_target(sac_tmpl_parser *p, bool with_attribute, const char *end) {
-    sac_tmpl_node *n = tuple_of(p, with_attribute ? target_with_attribute : parse_primary, end, false);
+sac_tmpl_node *sac_tmpl_parse_target(sac_tmpl_parser *p, bool with_attribute) {
+    sac_tmpl_node *n = tuple_of(p, with_attribute ? target_with_attribute : parse_primary, false);
     if (n && !can_assign(n)) return sac_tmpl_refuse(p, n->line, "a value cannot be set: give a name");
     return n;
 }

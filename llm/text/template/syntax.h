@@ -196,9 +196,9 @@ bool sac_tmpl_enter(sac_tmpl_parser *p);
 
 /* A value with a sign before it and all that is behind it; with_filter: filters and tests, too. */
 sac_tmpl_node *sac_tmpl_parse_unary(sac_tmpl_parser *p, bool with_filter);
-/* Expressions with commas between are a tuple; `end` (or NULL) is a name that ends it, too. */
-sac_tmpl_node *sac_tmpl_parse_tuple(sac_tmpl_parser *p, bool with_if, const char *end);
-sac_tmpl_node *sac_tmpl_parse_target(sac_tmpl_parser *p, bool with_attribute, const char *end);
+/* Expressions with commas between are a tuple. */
+sac_tmpl_node *sac_tmpl_parse_tuple(sac_tmpl_parser *p, bool with_if);
+sac_tmpl_node *sac_tmpl_parse_target(sac_tmpl_parser *p, bool with_attribute);
 /* `| name(...)` again and again; `inline_first`: the first comes without its bar. */
 sac_tmpl_node *sac_tmpl_parse_filters(sac_tmpl_parser *p, sac_tmpl_node *of, bool inline_first);
 
