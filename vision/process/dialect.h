@@ -76,6 +76,8 @@ const sac_dialect *sac_dialect_find(const char *name);
 sac_status sac_tile_plan(const sac_processor_config *c, int pool, sac_visual_plan *p, sac_error *err);
 sac_status sac_tile_rows(const sac_processor_config *c, const sac_image *image, uint8_t *rows,
                          sac_error *err);
+/* One square tile, of which merge x merge patches become a token. */
+void sac_tile_merged(const sac_processor_config *c, int merge, sac_visual_plan *p);
 /* The whole picture squeezed into a tile. */
 sac_status sac_tile_squeeze(const sac_processor_config *c, const sac_image *image, uint8_t *rows,
                             sac_error *err);

@@ -104,21 +104,13 @@ static void choose_grid(const settings *own, int tile_size, sac_visual_plan *p) 
 
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const settings *own = c->own;
-    const int side = c->tile_size / c->patch_size, tokens = side / own->merge;
     if (p->width > SAC_RESIZE_MAX_SIDE || p->height > SAC_RESIZE_MAX_SIDE)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels is too long to be resized",
                         p->width, p->height);
-    p->tiles_w = p->tiles_h = 1;
+    sac_tile_merged(c, own->merge, p);
     if (!p->is_video_frame) choose_grid(own, c->tile_size, p);
     const int n = p->tiles_w * p->tiles_h;
     p->n_tiles = n > 1 ? n + 1 : 1;
-    p->tile_w = p->tile_h = c->tile_size;
-    p->patch = c->patch_size;
-    p->merge = own->merge;
-    p->patches = (sac_grid){1, side, side};
-    p->pool = 1;
-    p->tokens = (sac_grid){1, tokens, tokens};
-    p->tokens_per_tile = tokens * tokens;
     p->n_tokens = (int64_t)p->n_tiles * p->tokens_per_tile;
     return SAC_OK;
 }

@@ -140,19 +140,6 @@ static size first_size(const sac_processor_config *c, const sac_visual_plan *p) 
     return own->resizes ? longest_to(s, own->longest) : s;
 }
 
-static void describe(const sac_processor_config *c, sac_visual_plan *p) {
-    const settings *own = c->own;
-    const int side = c->tile_size / c->patch_size, tokens = side / own->merge;
-    p->n_tiles = p->tiles_w = p->tiles_h = 1;
-    p->tile_w = p->tile_h = c->tile_size;
-    p->patch = c->patch_size;
-    p->merge = own->merge;
-    p->patches = (sac_grid){1, side, side};
-    p->pool = 1;
-    p->tokens = (sac_grid){1, tokens, tokens};
-    p->tokens_per_tile = tokens * tokens;
-}
-
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const settings *own = c->own;
     if (p->width > SAC_RESIZE_MAX_SIDE || p->height > SAC_RESIZE_MAX_SIDE)
@@ -160,7 +147,7 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
                         p->width, p->height);
     if (p->is_video_frame && !own->resizes)
         return sac_fail(err, SAC_UNSUPPORTED, "frames of videos with \"do_resize\" false");
-    describe(c, p);
+    sac_tile_merged(c, own->merge, p);
     if (own->splits && !p->is_video_frame) {
         size drawn = in_tiles(first_size(c, p), c->tile_size);
         p->tiles_w = drawn.w / c->tile_size;

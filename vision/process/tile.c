@@ -69,6 +69,19 @@ static sac_status draw(const sac_processor_config *c, const sac_image *image, ui
     return sac_resize_run(&r, err);
 }
 
+void sac_tile_merged(const sac_processor_config *c, int merge, sac_visual_plan *p) {
+    const int side = c->tile_size / c->patch_size, tokens = side / merge;
+    p->n_tiles = p->tiles_w = p->tiles_h = 1;
+    p->tile_w = p->tile_h = c->tile_size;
+    p->patch = c->patch_size;
+    p->merge = merge;
+    p->patches = (sac_grid){1, side, side};
+    p->pool = 1;
+    p->tokens = (sac_grid){1, tokens, tokens};
+    p->tokens_per_tile = tokens * tokens;
+    p->n_tokens = p->tokens_per_tile;
+}
+
 sac_status sac_tile_plan(const sac_processor_config *c, int pool, sac_visual_plan *p, sac_error *err) {
     int64_t w, h;
     SAC_TRY(clip_size(c, p->width, p->height, &w, &h, err));
