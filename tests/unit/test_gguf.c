@@ -80,9 +80,9 @@ static void write_good(writer *w) {
     }
     put_tensor(w, "w", 2, (uint64_t[]){64, 3}, 2, 0);     /* q4_0: 3 rows of 2 blocks of 18 = 108 */
     put_tensor(w, "n", 1, (uint64_t[]){5}, 0, 128);       /* f32: 20 */
-    put_tensor(w, "x", 2, (uint64_t[]){256, 1}, 10, 160); /* q2_k, listed only: 84 */
+    put_tensor(w, "x", 2, (uint64_t[]){256, 1}, 17, 160); /* iq2_xs, listed only: 74 */
     pad(w, 32);
-    put_zeros(w, 160 + 84);
+    put_zeros(w, 160 + 74);
 }
 
 typedef struct parsed {
@@ -199,7 +199,7 @@ static void lists_tensors(void **state) {
     assert_int_equal((t->data - p.copy) % 32, 0);
     t = sac_checkpoint_find(&p.c, "x");
     assert_int_equal(t->dtype, -1);
-    assert_string_equal(t->dtype_name, "q2_k");
+    assert_string_equal(t->dtype_name, "iq2_xs");
     release(&p);
 }
 
