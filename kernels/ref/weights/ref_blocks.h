@@ -1,6 +1,5 @@
-/* ref_blocks.h - what GGUF's formats share: a block taken apart, and how rows and products follow from its parts. A format says
- * how a block of its is taken apart, take_apart(block, parts), and
- * ends with SAC_REF_BLOCKS. */
+/* ref_blocks.h - what GGUF's formats share: a block taken apart, and how rows and products follow from its parts. A format has a
+ * static take_apart(block, parts) of its own and SAC_REF_BLOCKS behind it. */
 #ifndef SAC_REF_BLOCKS_H
 #define SAC_REF_BLOCKS_H
 
