@@ -3,8 +3,9 @@
 
     tools/make_random_gguf.py OUT.gguf [--type q4_k_m|q5_k_m|q3_k_m|TYPE] [--layers N]
 
-The shape is Llama-3.1-8B's (https://huggingface.co/meta-llama/Llama-3.1-8B, config.json). Mixes
-give matrices types much as llama.cpp's quantize does; TYPE is bf16 or one of blocks. Its tokens are not words: ask it by ids. Needs numpy."""
+The shape is Llama-3.1-8B's (https://huggingface.co/meta-llama/Llama-3.1-8B, config.json). Mixes give
+matrices types much as llama.cpp's quantize does; TYPE is bf16 or one of blocks. Its tokens are not words: ask it by ids.
+Needs numpy."""
 import argparse
 import struct
 
