@@ -1,5 +1,5 @@
 /* model_gguf.c - a language model in one GGUF file, as llama.cpp's converters write it: metadata instead of
- * config.json, the tokenizer inside. In files of the llama architecture (Mistral's too) the rows of the query
+ * config.json, the tokenizer inside. Its vision half is a file of its own (model_mmproj.c). In files of the llama architecture (Mistral's too) the rows of the query
  * and key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
 #include "binder.h"
 #include "family.h"
@@ -15,6 +15,8 @@
 typedef struct reader {
     sac_load_context *l;
     sac_gguf g;
+    const sac_family *family; /* of the text */
+    sac_gguf_language language;
     char arch[32];
     char key[KEY_BYTES];
 } reader;
@@ -75,6 +77,27 @@ static sac_status read_sizes(reader *r, sac_decoder_config *d) {
     return SAC_OK;
 }
 
+/* Pairs of channels that turn by each axis (M-RoPE); a fourth number, for an axis that no model here has, is 0. They
+ * matter where pictures are seen. */
+static sac_status read_sections(reader *r, const sac_rope_config *rope) {
+    int32_t *items;
+    size_t n;
+    int64_t sum = 0;
+    SAC_TRY(sac_gguf_get_ints(&r->g, arch_key(r, "rope.dimension_sections"), &items, &n, r->l->err));
+    if (!items) return SAC_OK;
+    bool ok = n == SAC_POSITION_AXES || n == SAC_POSITION_AXES + 1;
+    for (size_t i = 0; i < n && ok; i++) {
+        ok = items[i] >= 0 && (i < SAC_POSITION_AXES || items[i] == 0);
+        sum += items[i];
+        if (ok && i < SAC_POSITION_AXES) r->language.sections[i] = items[i];
+    }
+    free(items);
+    r->language.has_sections = true;
+    if (ok && sum == rope->rot_dim / 2) return SAC_OK;
+    return sac_fail(r->l->err, SAC_BAD_FILE, "%s must be three numbers that add up to the %d pairs of channels of a head, and a 0",
+                    r->key, rope->rot_dim / 2);
+}
+
 /* Divisors of the inverse frequencies, one a channel pair: how converters write Llama 3.1's scaling. */
 static sac_status read_freq_factors(reader *r, sac_rope_config *rope) {
     const sac_checkpoint_tensor *t = sac_checkpoint_find(&r->l->files->weights, "rope_freqs.weight");
@@ -103,6 +126,7 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     SAC_TRY(get_int(r, "rope.dimension_count", 2, INT32_MAX, &rope->rot_dim));
     SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.freq_base"), &rope->theta, err));
     SAC_TRY(read_freq_factors(r, rope));
+    SAC_TRY(read_sections(r, rope));
     /* llama.cpp's rule: an unnamed type is linear, and scale_linear is the factor's old name */
     bool scaled = sac_gguf_find(&r->g, arch_key(r, "rope.scaling.factor"));
     const char *factor = scaled ? "rope.scaling.factor" : "rope.scale_linear";
@@ -219,6 +243,7 @@ static sac_status load_chat(reader *r) {
     sac_text_span *names;
     size_t n;
     SAC_TRY(sac_load_chat(r->l));
+    SAC_TRY(sac_load_media_tokens(r->l));
     r->l->m->template_adds_special = true;
     SAC_TRY(add_template(r, "default", "tokenizer.chat_template"));
     SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.chat_templates", &names, &n, r->l->err));
@@ -231,7 +256,7 @@ static sac_status load_chat(reader *r) {
         st = add_template(r, name, key);
     }
     free(names);
-    return st;
+    return st == SAC_OK ? sac_load_video_chat(r->l) : st;
 }
 
 static sac_status read_stop_ids(reader *r) {
@@ -261,9 +286,11 @@ static sac_status read_config(reader *r) {
         return sac_fail(err, SAC_UNSUPPORTED,
                         "one of %lld parts of a model; join them first (llama-gguf-split --merge)",
                         (long long)n_splits);
-    const sac_family *family;
-    SAC_TRY(sac_family_of_gguf(&family, arch, err));
-    SAC_TRY(sac_model_config_default(c, family, err));
+    SAC_TRY(sac_family_of_gguf(&r->family, arch, err));
+    SAC_TRY(sac_model_config_default(c, r->family, err));
+    r->language.architecture = r->arch;
+    r->language.n_deep = -1;
+    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "n_deepstack_layers"), 0, SAC_TOWER_MAX_FEATURE_LAYERS, &r->language.n_deep, err));
     int is_causal = 1;
     SAC_TRY(sac_gguf_get_bool(&r->g, arch_key(r, "attention.causal"), &is_causal, err));
     if (!is_causal)
@@ -318,7 +345,7 @@ static sac_status list_keys(reader *r) {
         json_object_set_new(names, name, json_true()); /* a name that is no text is left out */
     }
     if (st == SAC_OK)
-        st = sac_config_keys_of_object(&r->l->m->keys, r->l->config.family, "gguf", "GGUF", names, r->l->err);
+        st = sac_config_keys_of_object(&r->l->m->keys, r->family, "gguf", "GGUF", names, r->l->err);
     json_decref(names);
     sac_config_keys *keys = &r->l->m->keys;
     for (int i = 0; i < keys->n; i++)
@@ -362,9 +389,14 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(read_config(r));
     SAC_TRY(list_keys(r));
     SAC_TRY(read_sampling(r));
+    SAC_TRY(load_tokenizer(r));
+    SAC_TRY(sac_load_mmproj(l, &r->language));
     SAC_TRY(sac_load_open_adapters(l, r->arch));
     SAC_TRY(sac_load_open_kept_adapters(l, r->arch));
+    const sac_checkpoint *vision = l->has_mmproj ? &l->files->tower : NULL;
     sac_bind_source source = {.weights = weights,
+                              .tower = vision,
+                              .merger = vision,
                               .adapters = l->files->adapters.n ? &l->files->adapters : NULL,
                               .pool = l->options->pool,
                               .gguf = true,
@@ -373,7 +405,6 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(find_biases(r, &source));
     SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
     SAC_TRY(sac_load_bind_kept_adapters(l, true));
-    SAC_TRY(load_tokenizer(r));
     return load_chat(r);
 }
 
@@ -381,5 +412,5 @@ sac_status sac_load_gguf(sac_load_context *l) {
     reader r = {.l = l};
     sac_status st = load_parts(&r);
     sac_gguf_free(&r.g);
-    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s", l->path);
+    return st == SAC_OK || l->is_elsewhere ? st : sac_fail_prefix(l->err, st, "%s", l->path);
 }

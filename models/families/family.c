@@ -99,9 +99,8 @@ sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, 
     if (strcmp(architecture, "clip") == 0)
         return sac_fail(
             err, SAC_UNSUPPORTED,
-            "the vision half of a model (mmproj), which is not read from GGUF; give the Hugging Face folder "
-            "of the whole model");
+            "the vision half of a model; give the language model, and this file with --mmproj");
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "GGUF architecture \"%.40s\" is not supported (llama, qwen2 and qwen3 are)",
+                    "GGUF architecture \"%.40s\" is not supported (llama, qwen2, qwen3, qwen2vl and qwen3vl are)",
                     architecture);
 }

@@ -67,6 +67,7 @@ json_t *report_model(const run *r) {
     builder b = begin();
     sac_adapter_info first;
     set_text(&b, "path", r->model_path);
+    if (r->info.mmproj) set_text(&b, "mmproj", r->info.mmproj);
     set_text(&b, "family", r->info.family);
     set_text(&b, "dtype", r->info.dtype);
     set_text(&b, "chat_format", r->info.chat_format);
